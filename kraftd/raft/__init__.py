@@ -1,0 +1,1 @@
+"""The quorum: events in, effects out. See `kraftd.raft.member`."""

@@ -1,0 +1,228 @@
+"""What the core asks of the world, as values, to be carried out in order.
+
+Three kinds, by what the list after them may rely on (D-02):
+
+*Barriers* are durable before the next effect begins: `PersistElection`, `RememberPeer`, `Truncate`.
+*Starts* only begin; their end comes back as an event: `Flush`, `ColdRead`.
+The rest happens at once and is not durable by itself: `Append` (to the page cache), `Send`, `Reply`, …
+"""
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from kraftd.errors import ErrorCode
+from kraftd.protocol.messages import QuorumRequest, QuorumResponse
+from kraftd.raft.events import Handle, PeerIdentity, Token
+from kraftd.types import Election, Endpoint, Epoch, NodeId, Offset
+
+
+class PersistElection(msgspec.Struct, frozen=True):
+    """Barrier. Write `quorum-state` (with the sidecar's checksum first, D-05). At most one an event."""
+
+    election: Election
+
+
+class RememberPeer(msgspec.Struct, frozen=True):
+    """Barrier. Write who a voter id belongs to into the sidecar, before counting on it (D-06)."""
+
+    peer: PeerIdentity
+
+
+class Truncate(msgspec.Struct, frozen=True):
+    """Barrier. Cut the log so that it ends at or before `end_offset`, on a batch boundary, and sync it.
+
+    `generation` is the one that begins with this cut; completions of older ones are void (D-03).
+    """
+
+    end_offset: Offset
+    generation: int
+
+
+class Append(msgspec.Struct, frozen=True):
+    """Write whole encoded batches at the end of the log. Not durable before its `LogFlushed`."""
+
+    base_offset: Offset
+    end_offset: Offset
+    batches: Sequence[bytes]
+
+
+class AssignEpoch(msgspec.Struct, frozen=True):
+    """Note in the epoch cache that `epoch` starts at `start_offset`, before it has a record (LOG-11)."""
+
+    epoch: Epoch
+    start_offset: Offset
+
+
+class Flush(msgspec.Struct, frozen=True):
+    """Start. Make everything below `end_offset` durable; more may ride along. One at a time (D-03)."""
+
+    generation: int
+    end_offset: Offset
+
+
+class ColdRead(msgspec.Struct, frozen=True):
+    """Start. Read batches from `offset` on that are no longer in memory (D-15)."""
+
+    token: Token
+    generation: int
+    offset: Offset
+    max_bytes: int
+
+
+class Send(msgspec.Struct, frozen=True):
+    """Send a request. The answer, or its failure, comes back under `correlation_id`.
+
+    The driver connects, resolves names and shakes hands as needed. It reports failures at once;
+    deadlines are the core's (it gives up by itself at its own request timeout).
+    """
+
+    to: NodeId
+    correlation_id: int
+    request: QuorumRequest
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """Answer a `RequestReceived`. `records` follow the body untouched."""
+
+    handle: Handle
+    response: QuorumResponse
+    records: Sequence[bytes] = ()
+
+
+class RefusePeer(msgspec.Struct, frozen=True):
+    """Close this connection with one clear line to the peer and in the log (D-06)."""
+
+    connection: int
+    reason: str
+
+
+class LearnEndpoint(msgspec.Struct, frozen=True):
+    """Where a member can be reached, as the quorum told us."""
+
+    node_id: NodeId
+    endpoint: Endpoint
+
+
+class Commit(msgspec.Struct, frozen=True):
+    """Everything below `high_watermark` is committed: apply it, then say `Applied`."""
+
+    high_watermark: Offset
+
+
+class LeaderChanged(msgspec.Struct, frozen=True):
+    """Tell the state machine who leads (LSN-11..15). `leader_id` is NO_NODE while unknown.
+
+    When it names this member, the machine has applied past its own LeaderChange (D-18, LSN-12).
+    """
+
+    epoch: Epoch
+    leader_id: NodeId
+
+
+class AppendDone(msgspec.Struct, frozen=True):
+    """Outcome of `AppendRequested` (D-13): NONE, NOT_CONTROLLER (not appended), REQUEST_TIMED_OUT
+    (appended, outcome unknown), THROTTLING_QUOTA_EXCEEDED (accumulator full, not appended),
+    POLICY_VIOLATION (too large, not appended). `end_offset` is -1 unless NONE."""
+
+    token: Token
+    error: ErrorCode
+    end_offset: Offset = -1
+
+
+class ReadDone(msgspec.Struct, frozen=True):
+    """Outcome of `ReadRequested`: NONE means that the applied state may be read now."""
+
+    token: Token
+    error: ErrorCode
+
+
+class ResignDone(msgspec.Struct, frozen=True):
+    """Outcome of `ResignRequested`; `reason` explains a refusal to an operator."""
+
+    token: Token
+    error: ErrorCode
+    epoch: Epoch
+    successor: NodeId
+    reason: str = ""
+
+
+class ShutdownReady(msgspec.Struct, frozen=True):
+    """Nothing holds this process any more."""
+
+    handed_over: bool
+
+
+class Moved(msgspec.Struct, frozen=True):
+    """Log: the member went from one epoch state to another."""
+
+    source: str
+    target: str
+    epoch: Epoch
+    why: str
+
+
+class ElectionEnded(msgspec.Struct, frozen=True):
+    """Log: how an election of ours, or a pre-vote, ended (needs.md 5.15)."""
+
+    epoch: Epoch
+    pre_vote: bool
+    won: bool
+    granted: Sequence[NodeId]
+    refused: Sequence[tuple[NodeId, str]]
+    silent: Sequence[NodeId]
+    took_ms: int
+
+
+class VoteCast(msgspec.Struct, frozen=True):
+    """Log: how this member answered a request for its vote, and why."""
+
+    candidate: NodeId
+    epoch: Epoch
+    pre_vote: bool
+    granted: bool
+    why: str
+
+
+class Warned(msgspec.Struct, frozen=True):
+    """Log: a peer or an operator should look at something; the member goes on (D-14)."""
+
+    event: str
+    text: str
+
+
+class Alarmed(msgspec.Struct, frozen=True):
+    """Log and health: something is wrong that this member cannot mend (D-06, D-14). Sticky until cleared."""
+
+    event: str
+    text: str
+
+
+Effect: TypeAlias = (
+    PersistElection
+    | RememberPeer
+    | Truncate
+    | Append
+    | AssignEpoch
+    | Flush
+    | ColdRead
+    | Send
+    | Reply
+    | RefusePeer
+    | LearnEndpoint
+    | Commit
+    | LeaderChanged
+    | AppendDone
+    | ReadDone
+    | ResignDone
+    | ShutdownReady
+    | Moved
+    | ElectionEnded
+    | VoteCast
+    | Warned
+    | Alarmed
+)
+
+BARRIERS = (PersistElection, RememberPeer, Truncate)
+STARTS = (Flush, ColdRead)

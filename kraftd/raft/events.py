@@ -1,0 +1,151 @@
+"""What the world tells the core. `Member.handle` takes one of these, and nothing else.
+
+Messages are the generated classes of `kraftd.protocol`. A `handle`, a `token` and a correlation id are
+numbers that the core hands back unread (handles and tokens come from the driver, correlation ids from
+the core).
+"""
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from kraftd.protocol.messages import QuorumRequest, QuorumResponse
+from kraftd.types import Epoch, NodeId, Offset, Uuid
+
+Handle: TypeAlias = int
+"""A request that waits for its reply: connection and correlation id, known to the driver."""
+
+Token: TypeAlias = int
+"""A caller of ours that waits for an outcome: an append, a read, a resignation."""
+
+
+class PeerIdentity(msgspec.Struct, frozen=True):
+    """Who a peer said it is, in the handshake (D-06)."""
+
+    node_id: NodeId
+    directory_id: Uuid
+    start_counter: int
+    start_id: Uuid
+
+
+class RequestReceived(msgspec.Struct, frozen=True):
+    """A quorum request came in on a connection whose handshake is done."""
+
+    handle: Handle
+    request: QuorumRequest
+    version: int
+    peer: PeerIdentity | None
+    """None: a client or tool, which has no identity in the quorum."""
+
+
+class ResponseReceived(msgspec.Struct, frozen=True):
+    """An answer to a `Send` effect; stale ones are dropped by correlation id (REQ-02)."""
+
+    sender: NodeId
+    correlation_id: int
+    response: QuorumResponse
+    records: bytes = b""
+
+
+class RequestFailed(msgspec.Struct, frozen=True):
+    """A `Send` could not be answered: no route, no connection, closed, or refused in the handshake."""
+
+    sender: NodeId
+    correlation_id: int
+    reason: str
+
+
+class PeerIdentified(msgspec.Struct, frozen=True):
+    """A handshake with a peer succeeded on wire level, on a connection of either direction.
+
+    The core answers with effects: `RememberPeer`, or `RefusePeer` with the reason (D-06).
+    """
+
+    connection: int
+    peer: PeerIdentity
+    outbound: bool
+
+
+class ConnectionClosed(msgspec.Struct, frozen=True):
+    """An identified connection, reported before by `PeerIdentified`, ended with EOF or RST (D-08).
+
+    A connect that failed is never this event.
+    """
+
+    connection: int
+    peer: NodeId
+    outbound: bool
+
+
+class LogFlushed(msgspec.Struct, frozen=True):
+    """A flush ended: everything below `end_offset` of that generation is durable (D-03)."""
+
+    generation: int
+    end_offset: Offset
+
+
+class BatchesRead(msgspec.Struct, frozen=True):
+    """A `ColdRead` ended. `records` are whole batches from the one that holds the wanted offset (D-15)."""
+
+    token: Token
+    generation: int
+    records: bytes
+
+
+class AppendRequested(msgspec.Struct, frozen=True):
+    """The controller wants these records in the log, all or none, in one batch (ACC-07, ACC-24).
+
+    `records` are framed record values (section 4.4). Answered by `AppendDone`, once committed or refused.
+    """
+
+    token: Token
+    epoch: Epoch
+    records: Sequence[bytes]
+    deadline_ms: int
+
+
+class ReadRequested(msgspec.Struct, frozen=True):
+    """Someone wants a linearizable read (D-12). Answered by `ReadDone`."""
+
+    token: Token
+    deadline_ms: int
+
+
+class ResignRequested(msgspec.Struct, frozen=True):
+    """An operator wants another leader (D-09): the voter `to`, or the best one if `to` is NO_NODE.
+
+    Answered by `ResignDone` once EndQuorumEpoch is on its way, or refused.
+    """
+
+    token: Token
+    to: NodeId
+    deadline_ms: int
+
+
+class ShutdownRequested(msgspec.Struct, frozen=True):
+    """SIGTERM: hand over if leading, then say `ShutdownReady`, at the deadline at the latest."""
+
+    deadline_ms: int
+
+
+class Applied(msgspec.Struct, frozen=True):
+    """The state machine has applied every committed batch below `offset` (D-12, D-18)."""
+
+    offset: Offset
+
+
+Event: TypeAlias = (
+    RequestReceived
+    | ResponseReceived
+    | RequestFailed
+    | PeerIdentified
+    | ConnectionClosed
+    | LogFlushed
+    | BatchesRead
+    | AppendRequested
+    | ReadRequested
+    | ResignRequested
+    | ShutdownRequested
+    | Applied
+)

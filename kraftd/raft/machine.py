@@ -1,0 +1,39 @@
+"""The state machine behind the log, as the driver sees it: a protocol that others can fulfil.
+
+kraftd's own is `kraftd.controller`. Calls come from the one loop, never concurrently; any exception
+ends the process (D-18).
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import msgspec
+
+from kraftd.types import Epoch, NodeId, Offset
+
+
+class CommittedBatch(msgspec.Struct, frozen=True):
+    """A whole committed batch. `records` are framed values (section 4.4), empty for a control batch."""
+
+    base_offset: Offset
+    end_offset: Offset
+    epoch: Epoch
+    timestamp_ms: int
+    records: Sequence[bytes]
+
+
+class StateMachine(Protocol):
+    """What replays the log. Deterministic: the same batches give the same state everywhere."""
+
+    def apply(self, batch: CommittedBatch) -> None:
+        """Fold one committed batch; batches come in order, without gaps, each once."""
+
+    def leader_changed(self, epoch: Epoch, leader_id: NodeId, *, is_self: bool) -> None:
+        """Hear who leads. With `is_self` the machine may decide and append in this epoch from now on;
+        without, it must drop whatever it had not seen committed."""
+
+    def snapshot(self) -> Iterator[Sequence[bytes]]:
+        """Freeze the applied state in O(1) and yield it in slices of framed values."""
+
+    def restore(self, slices: Iterator[Sequence[bytes]]) -> None:
+        """Discard everything and load a snapshot (LSN-06)."""
