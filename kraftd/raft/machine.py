@@ -7,19 +7,8 @@ ends the process (D-18).
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-import msgspec
-
-from kraftd.types import Epoch, NodeId, Offset
-
-
-class CommittedBatch(msgspec.Struct, frozen=True):
-    """A whole committed batch. `records` are framed values (section 4.4), empty for a control batch."""
-
-    base_offset: Offset
-    end_offset: Offset
-    epoch: Epoch
-    timestamp_ms: int
-    records: Sequence[bytes]
+from kraftd.records.committed import CommittedBatch
+from kraftd.types import Epoch, NodeId
 
 
 class StateMachine(Protocol):

@@ -1,0 +1,20 @@
+"""A committed batch, as state machines and readers of the log get it."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from kraftd.types import Epoch, Offset
+
+
+class CommittedBatch(msgspec.Struct, frozen=True):
+    """A whole committed batch (D-18).
+
+    `records` are the framed values of section 4.4, undecoded; a control batch has none.
+    """
+
+    base_offset: Offset
+    end_offset: Offset
+    epoch: Epoch
+    timestamp_ms: int
+    records: Sequence[bytes]
