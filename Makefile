@@ -1,0 +1,89 @@
+# Every target that needs tools calls `setup` first; on a fresh machine Python 3.11+ with its venv module and make are
+# enough (Java 17 as well for the Spark replay). `make help` lists what there is.
+
+PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3.13 python3,$(shell command -v $(p) 2>/dev/null)))
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.setup-stamp
+PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
+UV     ?= uv
+PYTEST := $(BIN)/python -m pytest
+
+# Extra words for pytest or the benchmark: `make test ARGS="-k election"`, `make bench ARGS="--peer etcd"`.
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check check-format check-lint check-types check-imports check-proto slices readme proto \
+        rewrite format bench lock clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+
+setup: $(STAMP) ## Make .venv from the lock files; does nothing when nothing changed
+
+# The build tools come first and from a lock of their own, so that what is built from source (pyspark) is built with
+# pinned tools too: nothing is installed that no hash vouches for.
+$(STAMP): requirements/build.lock requirements/dev.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "kraftd needs Python 3.11 or newer; name one: make setup PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	  { echo "$(PYTHON) has no venv module; on Debian: apt-get install python3-venv"; exit 1; }
+	@echo "setup: $(VENV) from requirements/*.lock (the first time takes some minutes: Spark is 400 MB)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) install --require-hashes -r requirements/build.lock
+	@$(PIP) install --require-hashes --no-build-isolation -r requirements/dev.lock
+	@$(PIP) install --no-build-isolation --no-deps --editable .
+	@touch $@
+
+demo: setup ## Three nodes on this machine: elections, kill -9, resign, export, Spark replay
+	@$(BIN)/python scripts/demo.py $(ARGS)
+
+test: setup ## All tests that are quick (under 15 minutes on 2 cores)
+	$(PYTEST) -m "not slow" $(ARGS)
+
+slices: setup ## A slice of every slow suite
+	$(PYTEST) -m slow $(ARGS)
+
+check: check-format check-lint check-types check-imports check-proto ## Format, lint, types, import law, generated code
+
+check-format: setup
+	$(BIN)/ruff format --check .
+
+check-lint: setup
+	$(BIN)/ruff check .
+
+check-types: setup
+	$(BIN)/mypy
+
+check-imports: setup
+	$(BIN)/lint-imports
+
+check-proto: setup
+	$(BIN)/python proto/generate.py --check
+
+proto: setup ## Generate the message and record classes from proto/
+	$(BIN)/python proto/generate.py
+
+rewrite: setup ## Accept the golden traces of the stories; the diff is the review
+	$(PYTEST) tests/stories --rewrite $(ARGS)
+
+format: setup ## Format and mend what can be mended by a tool
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+readme: setup ## Run the commands of README.md
+	$(BIN)/python scripts/readme.py
+
+bench: setup ## Measure this quorum, with ARGS="--peer etcd --peer kafka" against others
+	$(BIN)/python benchmarks/quorum.py $(ARGS)
+
+LOCK = $(UV) pip compile --quiet --universal --generate-hashes --no-header --no-annotate --no-emit-index-url
+lock: ## Write requirements/*.lock anew from pyproject.toml (needs uv)
+	$(LOCK) --group build --output-file requirements/build.lock
+	$(LOCK) pyproject.toml --output-file requirements/runtime.lock
+	$(LOCK) pyproject.toml --extra replay --group dev --output-file requirements/dev.lock
+
+clean: ## Remove everything that a target made, .venv included
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .benchmarks \
+	  spark-warehouse metastore_db derby.log
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
