@@ -1,0 +1,58 @@
+"""Writes the public classes: one a message or struct, holding the fields of all its versions."""
+
+from collections.abc import Iterable
+
+from generator.schema import Field, Message, Primitive, Schema, StructDef
+from generator.text import docstring, literal, python_type, schema_type, version_note
+
+
+def class_texts(schema: Schema, *, records_inside: bool) -> Iterable[str]:
+    """The classes of a schema, each after those it refers to.
+
+    Args:
+        schema: What to write.
+        records_inside: Whether fields of type `records` are part of a body; kraftd's own wire carries them
+            beside it.
+    """
+    for message in schema.messages:
+        for struct in message.structs:
+            yield _class_text(message, struct, None, records_inside=records_inside)
+        intro = f"{schema.meaning} " if message.kind == "request" else ""
+        yield _class_text(message, message.root, intro, records_inside=records_inside)
+
+
+def kept_fields(struct: StructDef, *, records_inside: bool) -> tuple[Field, ...]:
+    """The fields that a class has."""
+    if records_inside:
+        return struct.fields
+    return tuple(field for field in struct.fields if field.type != Primitive("records"))
+
+
+def _class_text(message: Message, struct: StructDef, intro: str | None, *, records_inside: bool) -> str:
+    lines = [f"class {struct.class_name}(Struct, frozen=True, gc=False):"]
+    lines.append(docstring((intro or "") + struct.meaning, indent=4))
+    lines.append("")
+    if intro is not None:
+        key = "CONTROL_TYPE" if message.kind == "control" else "API_KEY"
+        lines += [
+            f"    {key}: ClassVar[int] = {message.key}",
+            f'    NAME: ClassVar[str] = "{message.name}"',
+            f"    MIN_VERSION: ClassVar[int] = {message.versions.low}",
+            f"    MAX_VERSION: ClassVar[int] = {message.versions.high}",
+            "",
+        ]
+    for field in kept_fields(struct, records_inside=records_inside):
+        lines += _field_lines(message, field)
+    lines += ["    unknown_tags: UnknownTags = ()", ""]
+    return "\n".join(lines)
+
+
+def _field_lines(message: Message, field: Field) -> list[str]:
+    nullable = " | None" if field.nullable.low <= field.nullable.high else ""
+    note = version_note(field.versions, message.versions)
+    tag = f", tag {field.tag}" if field.tag is not None else ""
+    text = f"{field.meaning} ({schema_type(field.type)}{tag}{note})"
+    return [
+        f"    {field.attribute}: {python_type(field.type)}{nullable} = {literal(field)}",
+        docstring(text, indent=4),
+    ]
