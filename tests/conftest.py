@@ -1,0 +1,42 @@
+"""What holds for every test: golden files can be accepted, and nothing is skipped silently in CI.
+
+`--rewrite` (by `make rewrite`) lets a story write its golden trace instead of comparing with it. With `CI`
+set, a test that is skipped because a tool or a fixture is missing fails: a skip that nobody reads is a test
+that nobody has.
+"""
+
+import os
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rewrite", action="store_true", help="accept what was seen as the golden traces")
+
+
+@pytest.fixture
+def rewrite(request: pytest.FixtureRequest) -> bool:
+    """Whether golden files are to be written, not compared."""
+    return bool(request.config.getoption("--rewrite"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+    report = yield
+    return _refuse_skip(report) if not hasattr(report, "wasxfail") else report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, Any]:
+    report = yield
+    return _refuse_skip(report)
+
+
+def _refuse_skip(report: Any) -> Any:
+    if os.environ.get("CI") and report.outcome == "skipped":
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        report.outcome = "failed"
+        report.longrepr = f"{reason}\nIn CI nothing is skipped: install what is missing, or mend the test."
+    return report

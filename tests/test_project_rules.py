@@ -1,0 +1,228 @@
+"""Rules about the code itself: a rule that is not tested is a wish.
+
+The import law between packages is import-linter's (`[tool.importlinter]` in pyproject.toml); the rest is read
+from the syntax trees here. A ratchet names its exceptions, and an exception that is no longer needed fails
+the test too, so the lists only shrink.
+"""
+
+import ast
+import re
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+from importlinter.cli import lint_imports
+
+ROOT = Path(__file__).parents[1]
+MODULES = sorted(path.relative_to(ROOT) for path in (ROOT / "kraftd").rglob("*.py"))
+GENERATED = {Path("kraftd/protocol/messages.py"), Path("kraftd/records/messages.py")}
+WRITTEN = [path for path in MODULES if path not in GENERATED]
+
+PURE = ("types", "errors", "protocol", "records", "metadata", "raft", "controller", "broker", "audit")
+WORLD = {"asyncio", "time", "random", "os", "socket", "pathlib", "logging", "structlog", "aiofiles"}
+WORLD |= {
+    "threading",
+    "concurrent",
+    "subprocess",
+    "uuid",
+    "secrets",
+    "tempfile",
+    "shutil",
+    "datetime",
+    "uvloop",
+}
+
+MODULE_LINES = 500
+FUNCTION_LINES = 60
+LONGER_MODULES: dict[str, int] = {}
+LONGER_FUNCTIONS: dict[str, int] = {}
+
+pure = pytest.mark.parametrize(
+    "path", [path for path in MODULES if path.with_suffix("").parts[1] in PURE], ids=str
+)
+written = pytest.mark.parametrize("path", WRITTEN, ids=str)
+
+
+def test_imports_point_inwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    assert lint_imports() == 0, "run `make check-imports` to see who breaks the layers"
+
+
+@pure
+def test_pure_packages_know_nothing_of_the_world(path: Path) -> None:
+    assert not {name.partition(".")[0] for name in imports(path)} & WORLD
+
+
+@pure
+def test_pure_packages_run_to_completion(path: Path) -> None:
+    awaits = ast.Await | ast.AsyncFunctionDef | ast.AsyncFor | ast.AsyncWith
+    assert [node.lineno for node in ast.walk(tree(path)) if isinstance(node, awaits)] == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=str)
+def test_safety_survives_python_o(path: Path) -> None:
+    """`assert` vanishes under -O, so what guards safety raises `InvariantError` instead."""
+    asserts = [node.lineno for node in ast.walk(tree(path)) if isinstance(node, ast.Assert)]
+    debug = [n.lineno for n in ast.walk(tree(path)) if isinstance(n, ast.Name) and n.id == "__debug__"]
+    assert asserts + debug == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=str)
+def test_every_module_says_what_it_is_for(path: Path) -> None:
+    assert ast.get_docstring(tree(path)), "a module begins with what it answers and what is not in it"
+
+
+def test_modules_stay_within_a_sitting() -> None:
+    long = {str(path): lines for path in WRITTEN if (lines := len(text(path).splitlines())) > MODULE_LINES}
+    assert long == LONGER_MODULES
+
+
+def test_functions_stay_within_a_glance() -> None:
+    long = {
+        f"{path}:{node.name}": lines
+        for path in WRITTEN
+        for node, lines in functions(path)
+        if lines > FUNCTION_LINES
+    }
+    assert long == LONGER_FUNCTIONS
+
+
+@written
+def test_names_keep_their_words(path: Path) -> None:
+    """Epoch, never term; and what decides is said, never `maybe_`."""
+    names = {node.id for node in ast.walk(tree(path)) if isinstance(node, ast.Name)}
+    names |= {node.name for node, _ in functions(path)}
+    assert [
+        name for name in names if name.startswith(("maybe_", "_maybe_")) or name in {"term", "current_term"}
+    ] == []
+
+
+@written
+def test_tasks_have_an_owner_and_timeouts_a_scope(path: Path) -> None:
+    """`TaskGroup.create_task`, `asyncio.timeout`: lost tasks hide exceptions, `wait_for` cancellations."""
+    calls = {ast.unparse(node.func) for node in ast.walk(tree(path)) if isinstance(node, ast.Call)}
+    assert not calls & {
+        "asyncio.create_task",
+        "asyncio.ensure_future",
+        "asyncio.wait_for",
+        "loop.create_task",
+    }
+
+
+def test_no_excuses_are_left_behind() -> None:
+    assert offenders(r"\b(TODO|FIXME|XXX|HACK)\b", "kraftd", "tests", "scripts", "benchmarks", "proto") == []
+    assert offenders(r"# type: ignore(?!\[)|# noqa(?!:)", "kraftd", "scripts", "benchmarks") == []
+
+
+def test_the_repository_speaks_of_the_project_alone() -> None:
+    """Whoever clones it has neither our machines nor our meetings."""
+    assert (
+        offenders(r"/(wor[k]|roo[t]|tm[p]/kraft|far[m])/|\bissue #?[0-9]+\b|\bthe contrac[t] between") == []
+    )
+
+
+def test_every_make_target_that_is_named_exists() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", text(Path("Makefile")), re.MULTILINE))
+    documents = [
+        Path("README.md"),
+        Path("CHANGELOG.md"),
+        *(p.relative_to(ROOT) for p in (ROOT / "docs").glob("*.md")),
+    ]
+    named = {(str(path), name) for path in documents for name in re.findall(r"`make ([a-z-]+)", text(path))}
+    named |= {
+        ("README.md", name) for name in re.findall(r"^make ([a-z-]+)", text(Path("README.md")), re.MULTILINE)
+    }
+    assert {name for _, name in named} - targets == set(), sorted(named)
+
+
+def test_every_make_target_is_explained_and_phony() -> None:
+    makefile = text(Path("Makefile"))
+    phony = set(re.search(r"^\.PHONY: ((?:.*\\\n)*.*)", makefile, re.MULTILINE)[1].replace("\\", "").split())
+    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    explained = set(re.findall(r"^([a-z-]+):.* ## ", makefile, re.MULTILINE))
+    assert targets == phony
+    assert {name for name in targets - explained if not name.startswith("check-")} == set()
+
+
+def test_the_changelog_knows_the_version() -> None:
+    version = tomllib.loads(text(Path("pyproject.toml")))["project"]["version"]
+    assert re.search(rf"^## {re.escape(version)}\b", text(Path("CHANGELOG.md")), re.MULTILINE)
+
+
+def test_locks_carry_hashes() -> None:
+    for lock in sorted((ROOT / "requirements").glob("*.lock")):
+        pins = re.split(r"\n(?=\S)", lock.read_text(encoding="utf-8").strip())
+        assert [pin for pin in pins if "--hash=sha256:" not in pin] == []
+
+
+def offenders(pattern: str, *folders: str) -> list[str]:
+    """The tracked lines that match, this file aside."""
+    found = []
+    for name in tracked():
+        inside = not folders or name.partition("/")[0] in folders
+        if (
+            not inside
+            or name == "tests/test_project_rules.py"
+            or name.startswith(("requirements/", "LICENSE"))
+        ):
+            continue
+        try:
+            lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+        except (UnicodeDecodeError, FileNotFoundError, IsADirectoryError):
+            continue
+        found += [
+            f"{name}:{number}: {line.strip()}"
+            for number, line in enumerate(lines, 1)
+            if re.search(pattern, line)
+        ]
+    return found
+
+
+@cache
+def tracked() -> list[str]:
+    """The files that belong to the project: git's list, or the source tree's where there is no git."""
+    try:
+        shown = subprocess.run(
+            ["git", "-C", str(ROOT), "ls-files"], capture_output=True, text=True, check=True
+        )
+    except (FileNotFoundError, subprocess.CalledProcessError):
+        return [
+            str(path.relative_to(ROOT))
+            for path in ROOT.rglob("*")
+            if path.is_file() and ".venv" not in path.parts
+        ]
+    return shown.stdout.splitlines()
+
+
+def imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+
+
+def functions(path: Path) -> Iterator[tuple[ast.FunctionDef | ast.AsyncFunctionDef, int]]:
+    """Every function with its length in lines, the docstring not counted."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0]
+            said = (
+                isinstance(first, ast.Expr)
+                and isinstance(first.value, ast.Constant)
+                and isinstance(first.value.value, str)
+            )
+            told = (first.end_lineno or first.lineno) - first.lineno + 1 if said else 0
+            yield node, (node.end_lineno or node.lineno) - node.lineno + 1 - told
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(text(path))
+
+
+def text(path: Path) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
