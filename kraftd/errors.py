@@ -83,16 +83,26 @@ class MalformedError(KraftdError):
 
 
 class CorruptBatchError(MalformedError):
-    """A record batch that is cut short, lies about its size or fails its checksum."""
+    """A record batch that is cut short, lies about its size or fails its checksum.
+
+    `torn` says that the buffer ends before the batch does: an unfinished write, if it is the last one.
+    """
 
     code = ErrorCode.CORRUPT_MESSAGE
 
-    def __init__(self, reason: str, *, position_bytes: int, path: str = "") -> None:
+    def __init__(self, reason: str, *, position_bytes: int, path: str = "", torn: bool = False) -> None:
         where = f"{path} at byte {position_bytes}" if path else f"byte {position_bytes}"
         super().__init__(f"{where}: {reason}")
         self.reason = reason
         self.position_bytes = position_bytes
         self.path = path
+        self.torn = torn
+
+
+class UnencodableError(KraftdError):
+    """A value that its schema cannot hold: too long a string, a field that the wanted version lacks."""
+
+    code = ErrorCode.INVALID_REQUEST
 
 
 class StorageError(KraftdError):
