@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from generator.schema import Field, Message, Primitive, Schema, StructDef
-from generator.text import docstring, literal, python_type, schema_type, version_note
+from generator.text import annotation, docstring, literal, schema_type, version_note
 
 
 def class_texts(schema: Schema, *, records_inside: bool) -> Iterable[str]:
@@ -48,11 +48,10 @@ def _class_text(message: Message, struct: StructDef, intro: str | None, *, recor
 
 
 def _field_lines(message: Message, field: Field) -> list[str]:
-    nullable = " | None" if field.nullable.low <= field.nullable.high else ""
     note = version_note(field.versions, message.versions)
     tag = f", tag {field.tag}" if field.tag is not None else ""
     text = f"{field.meaning} ({schema_type(field.type)}{tag}{note})"
     return [
-        f"    {field.attribute}: {python_type(field.type)}{nullable} = {literal(field)}",
+        f"    {field.attribute}: {annotation(field)} = {literal(field)}",
         docstring(text, indent=4),
     ]

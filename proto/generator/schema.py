@@ -13,8 +13,8 @@ A field says `name` (Kafka's), `type` and `meaning`, and where it differs from t
     ignorable  whether a version that lacks it may silently drop it (it must then be the default)
     fields     the fields of its struct, if its type names one that `structs` does not define
 
-Types are bool, int8, int16, int32, int64, uint16, uint32, float64, string, bytes, uuid, records, the name of a
-struct, and `[]` before any of these.
+Types are bool, int8, int16, int32, int64, uint16, uint32, float64, string, bytes, uuid, records, the name
+of a struct, and `[]` before any of these.
 """
 
 import json
@@ -339,4 +339,4 @@ def _check_tags(struct: StructDef, flexible: Versions) -> None:
 def _known(data: dict[str, Any], *keys: str) -> None:
     unknown = set(data) - set(keys)
     if unknown:
-        raise SchemaError(f"unknown key {sorted(unknown)[0]!r} in {data.get('name', 'a field')}")
+        raise SchemaError(f"unknown key {min(unknown)!r} in {data.get('name', 'a field')}")

@@ -28,6 +28,11 @@ def python_type(field_type: FieldType) -> str:
             return _PYTHON.get(name, "int")
 
 
+def annotation(field: Field) -> str:
+    """The annotation of a field, over all its versions."""
+    return python_type(field.type) + (" | None" if field.nullable.low <= field.nullable.high else "")
+
+
 def schema_type(field_type: FieldType) -> str:
     """The type as the schema writes it, for a docstring."""
     match field_type:

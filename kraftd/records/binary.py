@@ -1,0 +1,386 @@
+"""Kafka's binary encoding of single values: what the generated codecs in `bodies` are made of.
+
+A `read_x` takes a buffer and a position and gives the value and the position after it. It raises
+`MalformedError`, and nothing else, on bytes that Kafka's reader would refuse, and checks every claimed length
+against the bytes that are left before it believes it. A `write_x` appends to a bytearray and raises
+`UnencodableError` on a value that does not fit.
+
+"Compact" values carry their length plus one as a varint, 0 being null; they belong to flexible versions.
+Differs from Kafka: invalid UTF-8, tags out of order and a tagged field that leaves bytes over are refused.
+"""
+
+import binascii
+import struct
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, TypeVar
+
+from kraftd.errors import MalformedError, UnencodableError
+from kraftd.records.varint import encode_uvarint, read_uvarint
+
+T = TypeVar("T")
+Reader: TypeAlias = Callable[[bytes, int], tuple[T, int]]
+
+STRING_BYTES_MAX = 0x7FFF
+"""Kafka's limit for a string, in either encoding."""
+
+_INT8 = struct.Struct(">b")
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+_INT64 = struct.Struct(">q")
+_UINT16 = struct.Struct(">H")
+_UINT32 = struct.Struct(">I")
+_FLOAT64 = struct.Struct(">d")
+
+
+def _fixed_reader(layout: struct.Struct, what: str) -> Reader[int]:
+    unpack, size = layout.unpack_from, layout.size
+
+    def read(data: bytes, position: int) -> tuple[int, int]:
+        try:
+            return unpack(data, position)[0], position + size
+        except struct.error:
+            raise MalformedError(f"byte {position}: the bytes end inside an {what}") from None
+
+    return read
+
+
+read_int8 = _fixed_reader(_INT8, "int8")
+read_int16 = _fixed_reader(_INT16, "int16")
+read_int32 = _fixed_reader(_INT32, "int32")
+read_int64 = _fixed_reader(_INT64, "int64")
+read_uint16 = _fixed_reader(_UINT16, "uint16")
+read_uint32 = _fixed_reader(_UINT32, "uint32")
+
+
+def read_float64(data: bytes, position: int) -> tuple[float, int]:
+    """Read an IEEE 754 double."""
+    return struct.unpack(">d", _take(data, position, 8, "float64"))[0], position + 8
+
+
+def read_bool(data: bytes, position: int) -> tuple[bool, int]:
+    """Read a byte; anything but 0 is true, as in Kafka."""
+    value, position = read_int8(data, position)
+    return value != 0, position
+
+
+def read_uuid(data: bytes, position: int) -> tuple[bytes, int]:
+    """Read 16 raw bytes."""
+    return _take(data, position, 16, "uuid"), position + 16
+
+
+def read_compact_string(data: bytes, position: int) -> tuple[str, int]:
+    """Read a string of a flexible version."""
+    value, end = read_compact_nullable_string(data, position)
+    if value is None:
+        raise MalformedError(f"byte {position}: null where a string must be")
+    return value, end
+
+
+def read_compact_nullable_string(data: bytes, position: int) -> tuple[str | None, int]:
+    """Read a string or null of a flexible version."""
+    try:
+        claim = data[position]
+    except IndexError:
+        raise MalformedError(f"byte {position}: the bytes end before a string") from None
+    if 0 < claim < 0x80:
+        raw = data[position + 1 : position + claim]
+        if len(raw) == claim - 1 and raw.isascii():
+            return raw.decode(), position + claim
+    claim, start = read_uvarint(data, position)
+    if claim == 0:
+        return None, start
+    return _text(data, start, claim - 1), start + claim - 1
+
+
+def read_string(data: bytes, position: int) -> tuple[str, int]:
+    """Read a string of a version that is not flexible."""
+    value, end = read_nullable_string(data, position)
+    if value is None:
+        raise MalformedError(f"byte {position}: null where a string must be")
+    return value, end
+
+
+def read_nullable_string(data: bytes, position: int) -> tuple[str | None, int]:
+    """Read a string or null of a version that is not flexible."""
+    size, start = read_int16(data, position)
+    if size < 0:
+        return None, start
+    return _text(data, start, size), start + size
+
+
+def read_compact_bytes(data: bytes, position: int) -> tuple[bytes, int]:
+    """Read bytes of a flexible version."""
+    value, end = read_compact_nullable_bytes(data, position)
+    if value is None:
+        raise MalformedError(f"byte {position}: null where bytes must be")
+    return value, end
+
+
+def read_compact_nullable_bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
+    """Read bytes or null of a flexible version."""
+    claim, start = read_uvarint(data, position)
+    if claim == 0:
+        return None, start
+    return _take(data, start, claim - 1, "bytes"), start + claim - 1
+
+
+def read_bytes(data: bytes, position: int) -> tuple[bytes, int]:
+    """Read bytes of a version that is not flexible."""
+    value, end = read_nullable_bytes(data, position)
+    if value is None:
+        raise MalformedError(f"byte {position}: null where bytes must be")
+    return value, end
+
+
+def read_nullable_bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
+    """Read bytes or null of a version that is not flexible."""
+    size, start = read_int32(data, position)
+    if size < 0:
+        return None, start
+    return _take(data, start, size, "bytes"), start + size
+
+
+def read_compact_array(
+    data: bytes, position: int, element: Reader[T], smallest_bytes: int
+) -> tuple[tuple[T, ...], int]:
+    """Read an array of a flexible version, whose elements take at least `smallest_bytes` each."""
+    value, end = read_compact_nullable_array(data, position, element, smallest_bytes)
+    if value is None:
+        raise MalformedError(f"byte {position}: null where an array must be")
+    return value, end
+
+
+def read_compact_nullable_array(
+    data: bytes, position: int, element: Reader[T], smallest_bytes: int
+) -> tuple[tuple[T, ...] | None, int]:
+    """Read an array or null of a flexible version."""
+    claim, start = read_uvarint(data, position)
+    if claim == 0:
+        return None, start
+    return _elements(data, start, claim - 1, element, smallest_bytes)
+
+
+def read_array(
+    data: bytes, position: int, element: Reader[T], smallest_bytes: int
+) -> tuple[tuple[T, ...], int]:
+    """Read an array of a version that is not flexible."""
+    value, end = read_nullable_array(data, position, element, smallest_bytes)
+    if value is None:
+        raise MalformedError(f"byte {position}: null where an array must be")
+    return value, end
+
+
+def read_nullable_array(
+    data: bytes, position: int, element: Reader[T], smallest_bytes: int
+) -> tuple[tuple[T, ...] | None, int]:
+    """Read an array or null of a version that is not flexible."""
+    count, start = read_int32(data, position)
+    if count < 0:
+        return None, start
+    return _elements(data, start, count, element, smallest_bytes)
+
+
+def read_nullable_struct(data: bytes, position: int, element: Reader[T]) -> tuple[T | None, int]:
+    """Read a struct behind its presence byte."""
+    present, start = read_int8(data, position)
+    return (None, start) if present < 0 else element(data, start)
+
+
+def read_tags(data: bytes, position: int) -> tuple[Sequence[tuple[int, int, int]], int]:
+    """Read a section of tagged fields: tag, start and end of each."""
+    count, position = read_uvarint(data, position)
+    if not count:
+        return (), position
+    if count * 2 > len(data) - position:
+        raise MalformedError(f"byte {position}: {count} tagged fields cannot be in the bytes left")
+    found = []
+    before = -1
+    for _ in range(count):
+        tag, position = read_uvarint(data, position)
+        size, start = read_uvarint(data, position)
+        position = start + size
+        if tag <= before or position > len(data):
+            raise MalformedError(f"byte {start}: tagged field {tag} is out of order or cut short")
+        found.append((tag, start, position))
+        before = tag
+    return found, position
+
+
+def unread(data: bytes, tags: Sequence[tuple[int, int, int]]) -> tuple[tuple[int, bytes], ...]:
+    """Keep tagged fields as they are."""
+    return tuple([(tag, data[start:end]) for tag, start, end in tags]) if tags else ()
+
+
+def end_of_tag(tag: int, position: int, end: int) -> None:
+    """Check that a tagged field fills its place."""
+    if position != end:
+        raise MalformedError(f"byte {position}: tagged field {tag} ends at byte {end}")
+
+
+def write_int8(out: bytearray, value: int) -> None:
+    """Append an int8."""
+    _write_fixed(out, _INT8, value)
+
+
+def write_int16(out: bytearray, value: int) -> None:
+    """Append an int16."""
+    _write_fixed(out, _INT16, value)
+
+
+def write_int32(out: bytearray, value: int) -> None:
+    """Append an int32."""
+    _write_fixed(out, _INT32, value)
+
+
+def write_int64(out: bytearray, value: int) -> None:
+    """Append an int64."""
+    _write_fixed(out, _INT64, value)
+
+
+def write_uint16(out: bytearray, value: int) -> None:
+    """Append a uint16."""
+    _write_fixed(out, _UINT16, value)
+
+
+def write_uint32(out: bytearray, value: int) -> None:
+    """Append a uint32."""
+    _write_fixed(out, _UINT32, value)
+
+
+def write_float64(out: bytearray, value: float) -> None:
+    """Append an IEEE 754 double."""
+    _write_fixed(out, _FLOAT64, value)
+
+
+def write_bool(out: bytearray, value: bool) -> None:  # noqa: FBT001
+    """Append 0 or 1."""
+    out.append(1 if value else 0)
+
+
+def write_uuid(out: bytearray, value: bytes) -> None:
+    """Append 16 raw bytes."""
+    if len(value) != 16:
+        raise UnencodableError(f"a UUID has 16 bytes, not {len(value)}")
+    out += value
+
+
+def write_compact_string(out: bytearray, value: str | None) -> None:
+    """Append a string or null in a flexible version."""
+    if value is None:
+        out.append(0)
+        return
+    raw = _raw_text(value)
+    out += encode_uvarint(len(raw) + 1)
+    out += raw
+
+
+def write_string(out: bytearray, value: str | None) -> None:
+    """Append a string or null in a version that is not flexible."""
+    if value is None:
+        write_int16(out, -1)
+        return
+    raw = _raw_text(value)
+    write_int16(out, len(raw))
+    out += raw
+
+
+def write_compact_bytes(out: bytearray, value: bytes | None) -> None:
+    """Append bytes or null in a flexible version."""
+    if value is None:
+        out.append(0)
+        return
+    out += encode_uvarint(len(value) + 1)
+    out += value
+
+
+def write_bytes(out: bytearray, value: bytes | None) -> None:
+    """Append bytes or null in a version that is not flexible."""
+    if value is None:
+        write_int32(out, -1)
+        return
+    write_int32(out, len(value))
+    out += value
+
+
+def write_compact_count(out: bytearray, elements: Sequence[object] | None) -> None:
+    """Append how many elements follow, or null, in a flexible version."""
+    out += encode_uvarint(0 if elements is None else len(elements) + 1)
+
+
+def write_count(out: bytearray, elements: Sequence[object] | None) -> None:
+    """Append how many elements follow, or null, in a version that is not flexible."""
+    write_int32(out, -1 if elements is None else len(elements))
+
+
+def write_tags(
+    out: bytearray, known: Sequence[tuple[int, bytes]], unknown: Sequence[tuple[int, bytes]]
+) -> None:
+    """Append a section of tagged fields, by ascending tag."""
+    if not known and not unknown:
+        out.append(0)
+        return
+    tags = sorted((*known, *unknown))
+    if len({tag for tag, _ in tags}) != len(tags):
+        raise UnencodableError("a tag is given twice")
+    out += encode_uvarint(len(tags))
+    for tag, value in tags:
+        out += encode_uvarint(tag)
+        out += encode_uvarint(len(value))
+        out += value
+
+
+def base64_text(value: bytes) -> str:
+    """Bytes as Kafka's JSON shows them."""
+    return binascii.b2a_base64(value, newline=False).decode("ascii")
+
+
+def lacking(message: str, field: str, version: int) -> UnencodableError:
+    """The error for a value that a version cannot say."""
+    return UnencodableError(f"{message} version {version} has no {field}")
+
+
+def _take(data: bytes, position: int, size: int, what: str) -> bytes:
+    value = data[position : position + size]
+    if len(value) != size:
+        raise MalformedError(
+            f"byte {position}: {what} of {size} bytes, but {max(len(data) - position, 0)} are left"
+        )
+    return value
+
+
+def _text(data: bytes, position: int, size: int) -> str:
+    if size > STRING_BYTES_MAX:
+        raise MalformedError(f"byte {position}: a string of {size} bytes is longer than {STRING_BYTES_MAX}")
+    try:
+        return _take(data, position, size, "string").decode()
+    except UnicodeDecodeError as error:
+        raise MalformedError(f"byte {position}: a string that is not UTF-8: {error.reason}") from None
+
+
+def _raw_text(value: str) -> bytes:
+    try:
+        raw = value.encode()
+    except UnicodeEncodeError as error:
+        raise UnencodableError(f"a string that cannot be UTF-8: {error.reason}") from None
+    if len(raw) > STRING_BYTES_MAX:
+        raise UnencodableError(f"a string of {len(raw)} bytes is longer than {STRING_BYTES_MAX}")
+    return raw
+
+
+def _elements(
+    data: bytes, position: int, count: int, element: Reader[T], smallest_bytes: int
+) -> tuple[tuple[T, ...], int]:
+    if count * smallest_bytes > len(data) - position:
+        raise MalformedError(f"byte {position}: {count} elements cannot be in the bytes left")
+    values = []
+    for _ in range(count):
+        value, position = element(data, position)
+        values.append(value)
+    return tuple(values), position
+
+
+def _write_fixed(out: bytearray, layout: struct.Struct, value: float) -> None:
+    try:
+        out += layout.pack(value)
+    except struct.error as error:
+        raise UnencodableError(f"{value} does not fit: {error}") from None

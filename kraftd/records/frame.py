@@ -1,0 +1,140 @@
+"""The frame around every metadata record: frame version 1, kind, version, body (section 4.4).
+
+A kind or version that this program does not know becomes a `RawRecord` and encodes to the same bytes again: a
+newer Kafka's log can be read, copied and counted without being understood.
+"""
+
+from typing import TypeAlias
+
+import msgspec
+
+from kraftd.errors import MalformedError, UnencodableError
+from kraftd.records.bodies import RECORD_READERS, RECORD_VIEWS, RECORD_WRITERS
+from kraftd.records.messages import Record
+from kraftd.records.varint import encode_uvarint, read_uvarint
+
+_FRAME_VERSION = 1
+_INT16_MAX = 0x7FFF
+
+RECORD_NAMES = {
+    0: "RegisterBrokerRecord",
+    1: "UnregisterBrokerRecord",
+    2: "TopicRecord",
+    3: "PartitionRecord",
+    4: "ConfigRecord",
+    5: "PartitionChangeRecord",
+    7: "FenceBrokerRecord",
+    8: "UnfenceBrokerRecord",
+    9: "RemoveTopicRecord",
+    10: "DelegationTokenRecord",
+    11: "UserScramCredentialRecord",
+    12: "FeatureLevelRecord",
+    14: "ClientQuotaRecord",
+    15: "ProducerIdsRecord",
+    17: "BrokerRegistrationChangeRecord",
+    18: "AccessControlEntryRecord",
+    19: "RemoveAccessControlEntryRecord",
+    20: "NoOpRecord",
+    21: "ZkMigrationStateRecord",
+    22: "RemoveUserScramCredentialRecord",
+    23: "BeginTransactionRecord",
+    24: "EndTransactionRecord",
+    25: "AbortTransactionRecord",
+    26: "RemoveDelegationTokenRecord",
+    27: "RegisterControllerRecord",
+    28: "ClearElrRecord",
+}
+"""Every kind of metadata record in Kafka 4.3, whether this program reads its body or not."""
+
+
+class RawRecord(msgspec.Struct, frozen=True, gc=False):
+    """A record of a kind or version unknown here: `raw` is its body, untouched."""
+
+    api_key: int
+    version: int
+    raw: bytes
+
+
+AnyRecord: TypeAlias = Record | RawRecord
+
+
+def encode_record(record: AnyRecord, version: int | None = None) -> bytes:
+    """A record as the value of a log record, in its newest version unless another is wanted.
+
+    Raises:
+        UnencodableError: The record does not fit that version.
+    """
+    if isinstance(record, RawRecord):
+        return _frame(record.api_key, record.version) + record.raw
+    key = record.API_KEY
+    version = record.MAX_VERSION if version is None else version
+    writer = RECORD_WRITERS.get((key, version))
+    if writer is None:
+        raise UnencodableError(f"{record.NAME} has no version {version}")
+    out = bytearray(_frame(key, version))
+    writer(out, record)
+    return bytes(out)
+
+
+def decode_record(value: bytes) -> AnyRecord:
+    """Read the value of a log record.
+
+    Raises:
+        MalformedError: The frame is none, or a known kind's body does not follow its schema.
+    """
+    key, version, at = read_frame(value)
+    reader = RECORD_READERS.get((key, version))
+    if reader is None:
+        return RawRecord(key, version, value[at:])
+    try:
+        record, end = reader(value, at)
+    except MalformedError as error:
+        raise MalformedError(f"{record_name(key)} version {version}: {error}") from None
+    if end != len(value):
+        raise MalformedError(f"{record_name(key)} version {version}: {len(value) - end} bytes are left over")
+    decoded: Record = record
+    return decoded
+
+
+def read_frame(value: bytes) -> tuple[int, int, int]:
+    """Kind, version and where the body begins, without reading the body.
+
+    Raises:
+        MalformedError: The frame is none.
+    """
+    if len(value) >= 3 and value[0] == _FRAME_VERSION and value[1] < 0x80 and value[2] < 0x80:
+        return value[1], value[2], 3
+    frame_version, at = read_uvarint(value, 0)
+    if frame_version != _FRAME_VERSION:
+        raise MalformedError(f"byte 0: frame version {frame_version} is not {_FRAME_VERSION}")
+    key, at = read_uvarint(value, at)
+    version, at = read_uvarint(value, at)
+    if key > _INT16_MAX or version > _INT16_MAX:
+        raise MalformedError(f"byte 1: record kind {key} version {version} is out of range")
+    return key, version, at
+
+
+def record_name(api_key: int) -> str:
+    """Kafka's name of a kind, or a made-up one that carries the number."""
+    return RECORD_NAMES.get(api_key, f"UnknownRecord{api_key}")
+
+
+def to_json(record: AnyRecord, version: int | None = None) -> dict[str, object]:
+    """A record as Kafka's own dump prints it, ready for a JSON encoder."""
+    key = record.api_key if isinstance(record, RawRecord) else record.API_KEY
+    if isinstance(record, RawRecord):
+        version, data = record.version, {"raw": record.raw.hex()}
+        return {"type": _dump_name(key), "version": version, "data": data}
+    version = record.MAX_VERSION if version is None else version
+    return {"type": _dump_name(key), "version": version, "data": RECORD_VIEWS[key, version](record)}
+
+
+def _dump_name(api_key: int) -> str:
+    out = ""
+    for before, letter in zip(" " + record_name(api_key), record_name(api_key), strict=False):
+        out += "_" + letter if letter.isupper() and before.islower() else letter.upper()
+    return out
+
+
+def _frame(key: int, version: int) -> bytes:
+    return b"\x01" + encode_uvarint(key) + encode_uvarint(version)

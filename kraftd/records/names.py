@@ -1,0 +1,84 @@
+"""Names of the files in a log's directory, and what they say (section 3)."""
+
+import re
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from kraftd.errors import MalformedError
+from kraftd.types import Epoch, Offset, OffsetAndEpoch
+
+Suffix: TypeAlias = Literal["log", "index", "timeindex", "snapshot"]
+
+_SEGMENT = re.compile(r"(\d{20})\.(log|index|timeindex|snapshot)")
+_SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint(\.deleted)?")
+_PART = re.compile(r"(\d{20})-(\d{10})-.+\.checkpoint\.part")
+_OFFSET_MAX = 2**63 - 1
+_EPOCH_MAX = 2**31 - 1
+
+QUORUM_STATE = "quorum-state"
+EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+META_PROPERTIES = "meta.properties"
+BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
+LOCK = ".lock"
+SIDECAR = "kraftd.state"
+LOG_DIRECTORY = "__cluster_metadata-0"
+DELETED = ".deleted"
+TEMPORARY = ".tmp"
+
+
+class SegmentFile(msgspec.Struct, frozen=True):
+    """A segment or one of the files that go with it."""
+
+    base_offset: Offset
+    suffix: str
+
+
+def segment_name(base_offset: Offset, suffix: Suffix = "log") -> str:
+    """The name of a segment's file."""
+    return f"{base_offset:020d}.{suffix}"
+
+
+def snapshot_name(snapshot_id: OffsetAndEpoch) -> str:
+    """The name of a frozen snapshot."""
+    return f"{snapshot_id.offset:020d}-{snapshot_id.epoch:010d}.checkpoint"
+
+
+def parse_segment_name(name: str) -> SegmentFile | None:
+    """What a name says, or None if it is no segment's.
+
+    Raises:
+        MalformedError: It has the form of one, but the offset is out of range.
+    """
+    match = _SEGMENT.fullmatch(name)
+    return None if match is None else SegmentFile(_offset(match[1], name), match[2])
+
+
+def parse_snapshot_name(name: str) -> OffsetAndEpoch | None:
+    """The id of a frozen snapshot or of one that awaits deletion, or None if the name is no snapshot's.
+
+    Raises:
+        MalformedError: It has the form of one, but offset or epoch are out of range.
+    """
+    match = _SNAPSHOT.fullmatch(name)
+    return None if match is None else OffsetAndEpoch(_offset(match[1], name), _epoch(match[2], name))
+
+
+def is_unfinished_snapshot(name: str) -> bool:
+    """Whether a name is that of a snapshot still being written."""
+    return _PART.fullmatch(name) is not None
+
+
+def _offset(digits: str, name: str) -> Offset:
+    offset = int(digits)
+    if offset > _OFFSET_MAX:
+        raise MalformedError(f"{name}: offset {offset} is out of range")
+    return offset
+
+
+def _epoch(digits: str, name: str) -> Epoch:
+    epoch = int(digits)
+    if epoch > _EPOCH_MAX:
+        raise MalformedError(f"{name}: epoch {epoch} is out of range")
+    return epoch
