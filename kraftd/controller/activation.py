@@ -1,0 +1,82 @@
+"""What a controller writes first when it becomes the active one.
+
+In one atomic append: the abort of a transaction that its predecessor left open; on an empty image the
+bootstrap records, inside a transaction of their own; and its own registration, when the image does not hold
+it yet. On a log that is in order, nothing.
+
+Follows: Kafka's activation records, as real logs show them (begin, features, the config that
+eligible.leader.replicas.version asks for, end).
+Differs: the controller registers itself here instead of sending itself a request.
+"""
+
+from collections.abc import Sequence
+
+from kraftd.metadata.configs import CLUSTER_DEFAULT, ResourceType
+from kraftd.metadata.features import (
+    ELIGIBLE_LEADER_REPLICAS,
+    METADATA_VERSION,
+    REGISTER_CONTROLLER_SINCE,
+    SUPPORTED,
+    TRANSACTIONS_SINCE,
+)
+from kraftd.metadata.image import EMPTY, ControllerRegistration, MetadataImage, apply_all
+from kraftd.records.frame import AnyRecord
+from kraftd.records.messages import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    ConfigRecord,
+    EndTransactionRecord,
+)
+from kraftd.types import Endpoint, NodeId, Uuid
+
+MIN_IN_SYNC_REPLICAS = "min.insync.replicas"
+
+
+def registration_of(
+    node_id: NodeId, incarnation_id: Uuid, endpoints: Sequence[Endpoint], *, security_protocol: int = 0
+) -> ControllerRegistration:
+    """How this program, started once as `incarnation_id`, introduces itself."""
+    return ControllerRegistration(
+        id=node_id,
+        incarnation_id=incarnation_id,
+        zk_migration_ready=False,
+        endpoints=tuple(sorted((e.listener, e.host, e.port, security_protocol) for e in endpoints)),
+        features=tuple(sorted((f.name, f.min_level, f.max_level) for f in SUPPORTED)),
+    )
+
+
+def activation_records(
+    image: MetadataImage, bootstrap: Sequence[AnyRecord], me: ControllerRegistration
+) -> list[AnyRecord]:
+    """What the controller `me` has to write before anything else, having found `image`."""
+    records: list[AnyRecord] = []
+    if image.transaction is not None:
+        began_at = image.transaction.begin_offset
+        records.append(
+            AbortTransactionRecord(reason=f"the controller that began it at offset {began_at} is gone")
+        )
+    level = image.feature_level(METADATA_VERSION)
+    if image.is_empty:
+        first = apply_all(EMPTY, bootstrap, 0)
+        level = first.feature_level(METADATA_VERSION)
+        records += _bootstrap(first, bootstrap)
+    if level >= REGISTER_CONTROLLER_SINCE and image.controller(me.id) != me:
+        records.append(me.to_record())
+    return records
+
+
+def _bootstrap(first: MetadataImage, bootstrap: Sequence[AnyRecord]) -> list[AnyRecord]:
+    records = list(bootstrap)
+    needs_minimum = first.feature_level(ELIGIBLE_LEADER_REPLICAS) > 0
+    if needs_minimum and first.config(ResourceType.BROKER, CLUSTER_DEFAULT, MIN_IN_SYNC_REPLICAS) is None:
+        records.append(
+            ConfigRecord(
+                resource_type=ResourceType.BROKER,
+                resource_name=CLUSTER_DEFAULT,
+                name=MIN_IN_SYNC_REPLICAS,
+                value="1",
+            )
+        )
+    if first.feature_level(METADATA_VERSION) < TRANSACTIONS_SINCE:
+        return records
+    return [BeginTransactionRecord(name="Bootstrap records"), *records, EndTransactionRecord()]

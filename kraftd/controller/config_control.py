@@ -1,0 +1,241 @@
+"""Dynamic configs: what an IncrementalAlterConfigs writes, and what the two config readers are told.
+
+`decide` and the readers are functions of an image and a request; nothing changes. Each resource of a request
+succeeds or fails by itself; those that succeed are written together.
+
+Follows: Kafka's rules for SET, DELETE, APPEND and SUBTRACT, for null values, duplicates and the names that
+cannot be set dynamically, or not for all brokers at once. As in Kafka, setting a broker's config to the value
+it has writes a record again, and a name that no table knows is accepted: plug-ins read their own.
+Differs: a value or name that cannot be set is INVALID_CONFIG, where Kafka's broker says INVALID_REQUEST
+(KAFKA-13609).
+Not here yet: topics; there are none, and the answer says so. A broker needs not be registered.
+"""
+
+import re
+from collections.abc import Callable
+
+from kraftd.errors import ErrorCode
+from kraftd.metadata.configs import (
+    CLUSTER_DEFAULT,
+    ConfigKey,
+    ConfigType,
+    ResourceType,
+    Update,
+    broker_key,
+    needs_listener_prefix,
+    split_list,
+)
+from kraftd.metadata.features import CORDONED_LOG_DIRS_SINCE, ELIGIBLE_LEADER_REPLICAS, METADATA_VERSION
+from kraftd.metadata.image import MetadataImage
+from kraftd.protocol.messages import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+    IncrementalAlterConfigsResponse,
+    IncrementalAlterConfigsResponseAlterConfigsResourceResponse,
+)
+from kraftd.records.messages import ConfigRecord
+
+SET, DELETE, APPEND, SUBTRACT = range(4)
+"""Kafka's codes of the operations."""
+
+VALUE_LENGTH_MAX = 32767
+
+MIN_IN_SYNC_REPLICAS = "min.insync.replicas"
+CORDONED_LOG_DIRS = "cordoned.log.dirs"
+
+_BROKER: int = ResourceType.BROKER
+_BROKER_ID_MAX = (1 << 31) - 1
+_BROKER_ID = re.compile(r"0|[1-9][0-9]{0,9}")
+
+
+class _RefusedError(Exception):
+    """Why one resource of a request fails."""
+
+    def __init__(self, code: ErrorCode, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+def decide(
+    image: MetadataImage, request: IncrementalAlterConfigsRequest
+) -> tuple[list[ConfigRecord], IncrementalAlterConfigsResponse]:
+    """The records that a request leads to, and its response for when they are committed."""
+    records: list[ConfigRecord] = []
+    responses = []
+    repeated = _repeated_resources(request)
+    for resource in request.resources:
+        kind, name = resource.resource_type, resource.resource_name
+        code, text = ErrorCode.NONE, None
+        try:
+            if (kind, name) in repeated:
+                raise _RefusedError(ErrorCode.INVALID_REQUEST, "Each resource may appear only once.")
+            check_resource(kind, name)
+            records += _changes(image, resource)
+        except _RefusedError as refused:
+            code, text = refused.code, str(refused)
+        responses.append(
+            IncrementalAlterConfigsResponseAlterConfigsResourceResponse(
+                error_code=code, error_message=text, resource_type=kind, resource_name=name
+            )
+        )
+    return records, IncrementalAlterConfigsResponse(responses=tuple(responses))
+
+
+def resource_complaint(kind: int, name: str) -> tuple[ErrorCode, str] | None:
+    """Why a resource has no configs that could be read or set here, None if it has."""
+    try:
+        check_resource(kind, name)
+    except _RefusedError as refused:
+        return refused.code, str(refused)
+    return None
+
+
+def check_resource(kind: int, name: str) -> None:
+    """Refuse a resource that has no configs here."""
+    if kind == _BROKER:
+        if name == CLUSTER_DEFAULT or (_BROKER_ID.fullmatch(name) and int(name) <= _BROKER_ID_MAX):
+            return
+        raise _RefusedError(ErrorCode.INVALID_REQUEST, f"{name!r} is not a broker id.")
+    if kind == ResourceType.TOPIC:
+        raise _RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {name!r}.")
+    known = kind in ResourceType.__members__.values()
+    label = f"{ResourceType(kind).name} ({kind})" if known else str(kind)
+    raise _RefusedError(
+        ErrorCode.INVALID_REQUEST, f"Configs of resource type {label} are not supported here."
+    )
+
+
+def _repeated_resources(request: IncrementalAlterConfigsRequest) -> set[tuple[int, str]]:
+    if len(request.resources) < 2:
+        return set()
+    seen: set[tuple[int, str]] = set()
+    repeated: set[tuple[int, str]] = set()
+    for resource in request.resources:
+        key = (resource.resource_type, resource.resource_name)
+        (repeated if key in seen else seen).add(key)
+    return repeated
+
+
+def _changes(
+    image: MetadataImage, resource: IncrementalAlterConfigsRequestAlterConfigsResource
+) -> list[ConfigRecord]:
+    kind, resource_name = resource.resource_type, resource.resource_name
+    records = []
+    names = set()
+    for change in resource.configs:
+        name = change.name
+        if not name or name in names:
+            raise _RefusedError(
+                ErrorCode.INVALID_REQUEST,
+                f"Config {name!r} appears more than once." if name else "A config has no name.",
+            )
+        names.add(name)
+        key = broker_key(name)
+        value = _new_value(image, resource_name, change, key)
+        if value is not None:
+            _check_value(resource_name, name, value, key)
+        special = _SPECIAL_RULES.get(name)
+        if special is not None:
+            special(image, resource_name, value)
+        records.append(ConfigRecord(kind, resource_name, name, value))
+    return records
+
+
+def _new_value(
+    image: MetadataImage,
+    resource_name: str,
+    change: IncrementalAlterConfigsRequestAlterableConfig,
+    key: ConfigKey | None,
+) -> str | None:
+    operation = change.config_operation
+    if operation == DELETE:
+        return None
+    if operation not in (SET, APPEND, SUBTRACT):
+        raise _RefusedError(ErrorCode.INVALID_REQUEST, f"There is no config operation {operation}.")
+    if change.value is None:
+        raise _RefusedError(
+            ErrorCode.INVALID_REQUEST, f"Config {change.name} needs a value; delete it to remove it."
+        )
+    if operation == SET:
+        return change.value
+    if key is None or not key.is_list:
+        verb = "append to" if operation == APPEND else "subtract from"
+        raise _RefusedError(
+            ErrorCode.INVALID_CONFIG, f"Cannot {verb} config {change.name}: it is not a list."
+        )
+    current = image.config(_BROKER, resource_name, change.name)
+    items = split_list(current if current is not None else key.default or "")
+    for item in split_list(change.value):
+        if operation == APPEND and item not in items:
+            items.append(item)
+        elif operation == SUBTRACT and item in items:
+            items.remove(item)
+    return ",".join(items)
+
+
+def _check_value(resource_name: str, name: str, value: str, key: ConfigKey | None) -> None:
+    if len(value) > VALUE_LENGTH_MAX:
+        raise _RefusedError(
+            ErrorCode.INVALID_CONFIG, f"The value of {name} is longer than {VALUE_LENGTH_MAX} characters."
+        )
+    if key is None:
+        return
+    if key.update is not Update.CLUSTER:
+        _check_scope(resource_name, name, key)
+    if key.type is not ConfigType.STRING or key.allowed:
+        complaint = key.complaint(value)
+        if complaint is not None:
+            raise _RefusedError(ErrorCode.INVALID_CONFIG, f"{name} {complaint}.")
+
+
+def _check_scope(resource_name: str, name: str, key: ConfigKey) -> None:
+    if key.update is Update.FIXED:
+        raise _RefusedError(
+            ErrorCode.INVALID_CONFIG, f"{name} cannot be set while a broker runs, only in its own file."
+        )
+    if resource_name == CLUSTER_DEFAULT:
+        raise _RefusedError(
+            ErrorCode.INVALID_CONFIG, f"{name} can be set for one broker, not for all of them at once."
+        )
+    if needs_listener_prefix(name):
+        raise _RefusedError(
+            ErrorCode.INVALID_CONFIG,
+            f"{name} can be set only for one listener, as listener.name.LISTENER.{name}.",
+        )
+
+
+def _check_min_in_sync_replicas(image: MetadataImage, resource_name: str, value: str | None) -> None:
+    if not image.feature_level(ELIGIBLE_LEADER_REPLICAS):
+        return
+    if resource_name != CLUSTER_DEFAULT:
+        raise _RefusedError(
+            ErrorCode.INVALID_CONFIG,
+            f"With {ELIGIBLE_LEADER_REPLICAS} on, {MIN_IN_SYNC_REPLICAS} cannot differ by broker.",
+        )
+    if value is None:
+        raise _RefusedError(
+            ErrorCode.INVALID_CONFIG,
+            f"With {ELIGIBLE_LEADER_REPLICAS} on, the cluster's {MIN_IN_SYNC_REPLICAS} cannot be removed.",
+        )
+
+
+def _check_cordoned_log_dirs(image: MetadataImage, resource_name: str, value: str | None) -> None:
+    if value is None:
+        return
+    if image.feature_level(METADATA_VERSION) < CORDONED_LOG_DIRS_SINCE:
+        raise _RefusedError(
+            ErrorCode.INVALID_CONFIG, f"{CORDONED_LOG_DIRS} needs metadata.version 4.3-IV0 or newer."
+        )
+    current = split_list(image.config(_BROKER, resource_name, CORDONED_LOG_DIRS) or "")
+    if not set(split_list(value)) <= set(current):
+        raise _RefusedError(
+            ErrorCode.INVALID_CONFIG,
+            f"A controller does not know a broker's directories: here {CORDONED_LOG_DIRS} can only shrink.",
+        )
+
+
+_SPECIAL_RULES: dict[str, Callable[[MetadataImage, str, str | None], None]] = {
+    MIN_IN_SYNC_REPLICAS: _check_min_in_sync_replicas,
+    CORDONED_LOG_DIRS: _check_cordoned_log_dirs,
+}

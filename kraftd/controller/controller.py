@@ -1,0 +1,296 @@
+"""The controller of one node: the state machine behind its log and, while it leads, the one who decides.
+
+The driver gives it committed batches (`apply`), news of leadership (`leader_changed`), requests (`handle`)
+and time (`poll`, due at `wake_at_ms`), and carries out what comes back: a `Write` goes to the log and,
+whatever becomes of it, to `finished`, which knows the reply. Calls come from one loop.
+
+On every node `image` is what is committed. The active controller also has a speculative image, the one after
+all that it appended, and decides on that; losing leadership drops it (D-18). It activates when told that it
+leads, which the log promises to say only after its own LeaderChange has been applied.
+
+Follows: Kafka's QuorumController, with the log's own order in the place of its event queue.
+Differs: a NoOp is written when nothing else was for the idle interval, not each interval.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from kraftd.controller import config_control
+from kraftd.controller.activation import activation_records
+from kraftd.controller.config_readers import describe_configs, list_configs
+from kraftd.controller.decisions import (
+    Answer,
+    ControllerRequest,
+    ControllerResponse,
+    Decision,
+    Leader,
+    NeedsRead,
+    Write,
+    read_refusal,
+    refuse_read,
+    refuse_write,
+    write_refusal,
+)
+from kraftd.controller.speculation import Speculation
+from kraftd.controller.statistics import EventStatistics
+from kraftd.errors import ErrorCode, InvariantError, KraftdError
+from kraftd.metadata.features import METADATA_VERSION, NO_OP_SINCE
+from kraftd.metadata.image import (
+    EMPTY,
+    AnyRecord,
+    ControllerRegistration,
+    Fold,
+    MetadataImage,
+    to_records,
+)
+from kraftd.protocol.messages import (
+    DescribeConfigsRequest,
+    IncrementalAlterConfigsRequest,
+    ListConfigsRequest,
+)
+from kraftd.records.committed import CommittedBatch
+from kraftd.records.frame import AnyRecord, RawRecord, decode_record, encode_record, record_name
+from kraftd.records.messages import NoOpRecord
+from kraftd.types import Epoch, NodeId, Now, Offset
+
+NEVER_MS = 1 << 62
+"""A deadline that does not come."""
+
+OPERATION_RECORDS_MAX = 10_000
+OPERATION_BYTES_MAX = 8 * 1024 * 1024
+
+SNAPSHOT_SLICE_RECORDS = 1000
+
+RETRY_MS = 50
+"""After how long the records of an activation that the log refused are tried again."""
+
+ACTIVATE = "Activate"
+NO_OP = "NoOp"
+APPLY = "Apply"
+"""Kinds of the events that are no requests; a request's kind is its name."""
+
+
+class UnknownRecordError(KraftdError):
+    """The log holds a committed record that this version of kraftd cannot apply; it must not go past it."""
+
+    code = ErrorCode.UNSUPPORTED_VERSION
+
+
+class QuorumController:
+    """One node's controller. Fulfils `kraftd.raft.machine.StateMachine`."""
+
+    def __init__(
+        self,
+        *,
+        me: ControllerRegistration,
+        bootstrap: Sequence[AnyRecord],
+        max_idle_interval_ms: int = 500,
+    ) -> None:
+        self._me = me
+        self._bootstrap = tuple(bootstrap)
+        self._max_idle_interval_ms = max_idle_interval_ms
+        self._image = EMPTY
+        self._applied_offset: Offset | None = 0
+        self._leader = Leader()
+        self._speculation: Speculation | None = None
+        self._activation_at_ms = NEVER_MS
+        self._idle_deadline_ms = NEVER_MS
+        self._polled_at_ms = 0
+        self.events = EventStatistics()
+
+    # -- what others may look at
+
+    @property
+    def node_id(self) -> NodeId:
+        """The node that this controller runs on."""
+        return self._me.id
+
+    @property
+    def image(self) -> MetadataImage:
+        """The committed image."""
+        return self._image
+
+    @property
+    def applied_offset(self) -> Offset:
+        """The end of what `image` stands for; 0 until known after a `restore`."""
+        return self._applied_offset or 0
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this controller decides now."""
+        return self._speculation is not None
+
+    @property
+    def in_flight(self) -> int:
+        """How many writes it has handed over and not seen committed."""
+        return len(self._speculation) if self._speculation is not None else 0
+
+    @property
+    def wake_at_ms(self) -> int:
+        """When `poll` has something to do, on the monotonic clock; 0 for at once."""
+        return min(self._activation_at_ms, self._idle_deadline_ms)
+
+    # -- the state machine behind the log
+
+    def apply(self, batch: CommittedBatch) -> None:
+        """Fold one committed batch.
+
+        Raises:
+            UnknownRecordError: It holds a record of a kind or version that is unknown here.
+            ImpossibleRecordError: It holds a record that cannot follow what came before.
+        """
+        if self._applied_offset is not None and batch.base_offset != self._applied_offset:
+            raise InvariantError(
+                f"the committed batch at {batch.base_offset} does not follow {self._applied_offset}"
+            )
+        if batch.records:
+            if self._speculation is not None and batch.epoch == self._leader.epoch:
+                self._image = self._speculation.commit(batch)
+            else:
+                self._image = _fold(self._image, batch.records, batch.base_offset)
+        self._applied_offset = batch.end_offset
+
+    def leader_changed(self, epoch: Epoch, leader_id: NodeId, *, is_self: bool) -> None:
+        """Hear who leads; begin or stop deciding."""
+        already = self._speculation is not None and epoch == self._leader.epoch
+        self._leader = Leader(epoch, leader_id)
+        if is_self and already:
+            return
+        self._speculation = Speculation(self._image) if is_self else None
+        self._activation_at_ms = 0 if is_self else NEVER_MS
+        self._idle_deadline_ms = NEVER_MS
+
+    def snapshot(self) -> Iterator[Sequence[bytes]]:
+        """Freeze the committed image, in O(1), and yield it in slices of framed values."""
+        return _slices(self._image)
+
+    def restore(self, slices: Iterator[Sequence[bytes]]) -> None:
+        """Discard everything and load a snapshot. The next batch says at which offset it stands."""
+        image = EMPTY
+        for values in slices:
+            image = _fold(image, values, 0)
+        self._image = image
+        self._applied_offset = None
+        self._speculation = None
+        self._activation_at_ms = NEVER_MS
+        self._idle_deadline_ms = NEVER_MS
+
+    # -- requests
+
+    def handle(self, request: ControllerRequest, now: Now) -> Decision:
+        """Decide what becomes of a request. A `Write` counts as appended from here on, see `finished`."""
+        if isinstance(request, IncrementalAlterConfigsRequest):
+            return self._alter_configs(request, now)
+        if not isinstance(request, DescribeConfigsRequest | ListConfigsRequest):
+            raise InvariantError(f"{type(request).__name__} is not for the controller")
+        if self._speculation is None:
+            return Answer(self._refuse_read(request, ErrorCode.NOT_CONTROLLER))
+        return NeedsRead(
+            request.NAME,
+            answer=lambda: self._read(request),
+            refuse=lambda error: self._refuse_read(request, error),
+        )
+
+    def finished(self, write: Write, error: ErrorCode) -> ControllerResponse | None:
+        """Hear how an append ended (D-13), and get the reply to send; None if nobody waits for one.
+
+        Unless the error is REQUEST_TIMED_OUT, which leaves the outcome open, a write that ended in an error
+        is not in the log, and what was decided after it forgets it.
+        """
+        if error is ErrorCode.NONE:
+            return write.response_when_committed
+        if error is not ErrorCode.REQUEST_TIMED_OUT and self._speculation is not None:
+            self._speculation.withdraw(write)
+            if write.kind == ACTIVATE:
+                self._activation_at_ms = self._polled_at_ms + RETRY_MS
+        if write.request is None:
+            return None
+        return refuse_write(write.request, error, write_refusal(error, self._leader))
+
+    def poll(self, now: Now) -> Write | None:
+        """Write what is due by itself: the first records of an activation, or a NoOp on an idle log."""
+        speculation = self._speculation
+        if speculation is None or now.mono_ms < self.wake_at_ms:
+            return None
+        self._polled_at_ms = now.mono_ms
+        if self._activation_at_ms <= now.mono_ms:
+            self._activation_at_ms = NEVER_MS
+            self._note_activity(now)
+            records = activation_records(speculation.image, self._bootstrap, self._me)
+            return self._write(ACTIVATE, records) if records else None
+        self._note_activity(now)
+        level = speculation.image.feature_level(METADATA_VERSION)
+        if len(speculation) > 0 or level < NO_OP_SINCE:
+            return None
+        return self._write(NO_OP, [NoOpRecord()])
+
+    # -- inside
+
+    def _alter_configs(self, request: IncrementalAlterConfigsRequest, now: Now) -> Decision:
+        speculation = self._speculation
+        if speculation is None or self._activation_at_ms != NEVER_MS:
+            error = ErrorCode.NOT_CONTROLLER
+            return Answer(refuse_write(request, error, write_refusal(error, self._leader)))
+        records, response = config_control.decide(speculation.image, request)
+        if not records or request.validate_only:
+            return Answer(response)
+        values = tuple([encode_record(record) for record in records])
+        if len(values) > OPERATION_RECORDS_MAX or sum(map(len, values)) > OPERATION_BYTES_MAX:
+            error = ErrorCode.POLICY_VIOLATION
+            return Answer(refuse_write(request, error, write_refusal(error, self._leader)))
+        fold = Fold(speculation.image)
+        for record in records:
+            fold.put_config(record.resource_type, record.resource_name, record.name, record.value)
+        write = Write(request.NAME, values, response, request)
+        speculation.add(write, fold.image())
+        self._note_activity(now)
+        return write
+
+    def _write(self, kind: str, records: Sequence[AnyRecord]) -> Write:
+        speculation = self._speculation
+        if speculation is None:
+            raise InvariantError(f"{kind} written by a controller that is not active")
+        fold = Fold(speculation.image)
+        for record in records:
+            fold.add(record, -1)
+        write = Write(kind, tuple([encode_record(record) for record in records]))
+        speculation.add(write, fold.image())
+        return write
+
+    def _note_activity(self, now: Now) -> None:
+        interval_ms = self._max_idle_interval_ms
+        self._idle_deadline_ms = now.mono_ms + interval_ms if interval_ms > 0 else NEVER_MS
+
+    def _read(self, request: DescribeConfigsRequest | ListConfigsRequest) -> ControllerResponse:
+        if isinstance(request, ListConfigsRequest):
+            return list_configs(self._image, request, self.applied_offset)
+        return describe_configs(self._image, request)
+
+    def _refuse_read(
+        self, request: DescribeConfigsRequest | ListConfigsRequest, error: ErrorCode
+    ) -> ControllerResponse:
+        return refuse_read(request, error, read_refusal(error, self._leader))
+
+
+def _fold(image: MetadataImage, values: Sequence[bytes], base_offset: Offset) -> MetadataImage:
+    fold = Fold(image)
+    for offset, value in enumerate(values, base_offset):
+        record = decode_record(value)
+        if type(record) is RawRecord:
+            raise UnknownRecordError(
+                f"the record at offset {offset} is a {record_name(record.api_key)} of version "
+                f"{record.version}, which this version of kraftd cannot apply; it stops before it. "
+                "Run a newer kraftd."
+            )
+        fold.add(record, offset)
+    return fold.image()
+
+
+def _slices(image: MetadataImage) -> Iterator[Sequence[bytes]]:
+    values: list[bytes] = []
+    for record in to_records(image):
+        values.append(encode_record(record))
+        if len(values) == SNAPSHOT_SLICE_RECORDS:
+            yield values
+            values = []
+    if values:
+        yield values

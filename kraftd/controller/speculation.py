@@ -1,0 +1,85 @@
+"""What the active controller has decided and not yet seen committed.
+
+Decisions are made on the newest image, the one after every write handed to the log; each write remembers the
+image that its records lead to. When the log gives the records back as committed, that image is adopted as it
+is: the leader never decodes what it encoded itself (D-18).
+
+The log gives writes back in the order in which they were handed over, whole, without gaps. Anything else in
+our own epoch means that this program is broken, and stops it.
+"""
+
+from collections import deque
+from typing import NamedTuple
+
+from kraftd.controller.decisions import Write
+from kraftd.errors import InvariantError
+from kraftd.metadata.image import Fold, MetadataImage
+from kraftd.records.committed import CommittedBatch
+from kraftd.records.frame import decode_record
+
+
+class _Pending(NamedTuple):
+    write: Write
+    image: MetadataImage
+
+
+class Speculation:
+    """The writes of one epoch of leadership that are on their way, oldest first. One owner, mutable."""
+
+    __slots__ = ("_committed", "_pending")
+
+    def __init__(self, committed: MetadataImage) -> None:
+        self._committed = committed
+        self._pending: deque[_Pending] = deque()
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    @property
+    def image(self) -> MetadataImage:
+        """The image after everything handed to the log."""
+        return self._pending[-1].image if self._pending else self._committed
+
+    def add(self, write: Write, image: MetadataImage) -> None:
+        """Remember a write that goes to the log now, and the image after it."""
+        self._pending.append(_Pending(write, image))
+
+    def withdraw(self, write: Write) -> None:
+        """Forget a write that the log has not taken; those decided after it are folded anew without it."""
+        if self._pending and self._pending[-1].write is write:
+            self._pending.pop()
+            return
+        kept = [pending.write for pending in self._pending if pending.write is not write]
+        if len(kept) == len(self._pending):
+            return
+        self._pending.clear()
+        for earlier in kept:
+            fold = Fold(self.image)
+            for value in earlier.records:
+                fold.add(decode_record(value), -1)
+            self._pending.append(_Pending(earlier, fold.image()))
+
+    def commit(self, batch: CommittedBatch) -> MetadataImage:
+        """Take the writes that a committed batch of our epoch consists of; the image after it.
+
+        Raises:
+            InvariantError: The batch is not made of the oldest writes in their order.
+        """
+        values = tuple(batch.records)
+        position = 0
+        while position < len(values):
+            if not self._pending:
+                raise InvariantError(
+                    f"batch at {batch.base_offset} of our epoch {batch.epoch} holds records that this "
+                    "controller never wrote"
+                )
+            write, image = self._pending.popleft()
+            end = position + len(write.records)
+            if values[position:end] != write.records:
+                raise InvariantError(
+                    f"batch at {batch.base_offset} of our epoch {batch.epoch} does not hold, at offset "
+                    f"{batch.base_offset + position}, the {write.kind} written there"
+                )
+            self._committed = image
+            position = end
+        return self._committed

@@ -1,0 +1,81 @@
+"""How long controller events wait and take, by kind.
+
+The driver measures, because this package has no clock, and calls `observe` once an event. Times go into
+buckets of powers of two, so that an event costs the same at any rate and a percentile is good to a factor of
+two. Follows: Kafka's EventQueueTimeMs and EventQueueProcessingTimeMs, kept per kind here.
+"""
+
+import msgspec
+
+_BUCKETS = 40
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """How one time is distributed, in microseconds. Percentiles are the upper bounds of their buckets."""
+
+    total_us: int
+    max_us: int
+    p50_us: int
+    p99_us: int
+
+
+class KindTimes(msgspec.Struct, frozen=True):
+    """All events of one kind so far."""
+
+    kind: str
+    count: int
+    queue: Spread
+    processing: Spread
+
+
+class EventStatistics:
+    """Queue time and processing time per kind of event. One owner, mutable."""
+
+    __slots__ = ("_kinds",)
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, tuple[_Histogram, _Histogram]] = {}
+
+    def observe(self, kind: str, queue_us: int, processing_us: int) -> None:
+        """Count one event: how long it waited for its turn, and how long its turn took."""
+        pair = self._kinds.get(kind)
+        if pair is None:
+            pair = self._kinds[kind] = (_Histogram(), _Histogram())
+        pair[0].add(queue_us)
+        pair[1].add(processing_us)
+
+    def statistics(self) -> tuple[KindTimes, ...]:
+        """What has been seen so far, by kind."""
+        return tuple(
+            KindTimes(kind, queue.count, queue.spread(), processing.spread())
+            for kind, (queue, processing) in sorted(self._kinds.items())
+        )
+
+
+class _Histogram:
+    __slots__ = ("buckets", "count", "max_us", "total_us")
+
+    def __init__(self) -> None:
+        self.buckets = [0] * _BUCKETS
+        self.count = 0
+        self.total_us = 0
+        self.max_us = 0
+
+    def add(self, value_us: int) -> None:
+        self.count += 1
+        self.total_us += value_us
+        if value_us > self.max_us:
+            self.max_us = value_us
+        self.buckets[min(value_us.bit_length(), _BUCKETS - 1)] += 1
+
+    def spread(self) -> Spread:
+        return Spread(self.total_us, self.max_us, self._percentile(50), self._percentile(99))
+
+    def _percentile(self, percent: int) -> int:
+        wanted = -(-self.count * percent // 100)
+        seen = 0
+        for bits, count in enumerate(self.buckets):
+            seen += count
+            if seen >= wanted:
+                return min((1 << bits) - 1, self.max_us)
+        return self.max_us

@@ -1,0 +1,92 @@
+"""The features a cluster can agree on, and what each level of `metadata.version` is called and brings.
+
+Follows: Kafka 4.3.1's feature levels, and what its formatter writes into a new `bootstrap.checkpoint`.
+Not here: which level a cluster is at, which the image knows.
+"""
+
+import msgspec
+
+from kraftd.records.messages import FeatureLevelRecord
+
+METADATA_VERSION = "metadata.version"
+ELIGIBLE_LEADER_REPLICAS = "eligible.leader.replicas.version"
+KRAFT_VERSION = "kraft.version"
+"""Not set by a FeatureLevelRecord: it lives in the control records of the quorum."""
+
+
+class SupportedFeature(msgspec.Struct, frozen=True):
+    """The levels of a feature that this program can run at; 0 is "off"."""
+
+    name: str
+    min_level: int
+    max_level: int
+
+
+SUPPORTED = (
+    SupportedFeature(ELIGIBLE_LEADER_REPLICAS, 0, 1),
+    SupportedFeature("group.version", 0, 1),
+    SupportedFeature(KRAFT_VERSION, 0, 1),
+    SupportedFeature(METADATA_VERSION, 7, 30),
+    SupportedFeature("share.version", 0, 1),
+    SupportedFeature("streams.version", 0, 1),
+    SupportedFeature("transaction.version", 0, 2),
+)
+
+TRANSACTIONS_SINCE = 13
+"""The first `metadata.version` with Begin, End and AbortTransaction records."""
+
+REGISTER_CONTROLLER_SINCE = 15
+"""The first `metadata.version` with RegisterController records."""
+
+CORDONED_LOG_DIRS_SINCE = 30
+"""The first `metadata.version` in which a broker's log directories can be cordoned."""
+
+NO_OP_SINCE = 5
+"""The first `metadata.version` with NoOp records."""
+
+_NAMES = {
+    1: "3.0-IV1",
+    2: "3.1-IV0",
+    3: "3.2-IV0",
+    4: "3.3-IV0",
+    5: "3.3-IV1",
+    6: "3.3-IV2",
+    7: "3.3-IV3",
+    8: "3.4-IV0",
+    9: "3.5-IV0",
+    10: "3.5-IV1",
+    11: "3.5-IV2",
+    12: "3.6-IV0",
+    13: "3.6-IV1",
+    14: "3.6-IV2",
+    15: "3.7-IV0",
+    16: "3.7-IV1",
+    17: "3.7-IV2",
+    18: "3.7-IV3",
+    19: "3.7-IV4",
+    20: "3.8-IV0",
+    21: "3.9-IV0",
+    22: "4.0-IV0",
+    23: "4.0-IV1",
+    24: "4.0-IV2",
+    25: "4.0-IV3",
+    26: "4.1-IV0",
+    27: "4.1-IV1",
+    28: "4.2-IV0",
+    29: "4.2-IV1",
+    30: "4.3-IV0",
+    31: "4.4-IV0",
+}
+
+
+def bootstrap_records() -> tuple[FeatureLevelRecord, ...]:
+    """What a newly formatted cluster starts with: the newest levels, `metadata.version` first."""
+    levels = {feature.name: feature.max_level for feature in SUPPORTED if feature.name != KRAFT_VERSION}
+    first = FeatureLevelRecord(name=METADATA_VERSION, feature_level=levels.pop(METADATA_VERSION))
+    others = (FeatureLevelRecord(name=name, feature_level=level) for name, level in sorted(levels.items()))
+    return (first, *others)
+
+
+def metadata_version_name(level: int) -> str:
+    """Kafka's name of a level, as `4.3-IV0`; the number itself for a level nobody has named yet."""
+    return _NAMES.get(level, str(level))
