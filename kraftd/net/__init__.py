@@ -1,0 +1,1 @@
+"""TCP: frames in, frames out, and the handshake before anything else. Asks `protocol` for every byte."""

@@ -1,0 +1,1 @@
+"""The deeds: configuration, the poll loop, the executor of effects, logs, metrics and the daemon."""

@@ -1,0 +1,183 @@
+"""What do both ends of a connection share? Frames in, buffers out, and bounds on both.
+
+Entered through asyncio's Protocol callbacks. Frames are cut off the stream as soon as they are whole and
+handed on synchronously (D-16). What is to be written is collected, and leaves in one write per connection
+and turn of the loop: the owner of the loop calls `Outbox.flush` at the end of each turn.
+
+A reader that does not keep up is not read any more either, and closed after five seconds, so that neither
+memory nor a slot can be held for free.
+"""
+
+import asyncio
+from collections.abc import Buffer, Sequence
+from typing import cast
+
+from kraftd.errors import MalformedError
+from kraftd.net.repeats import Repeats
+from kraftd.protocol import limits
+from kraftd.protocol.framing import FrameReader
+
+_JOIN_BELOW_BYTES = 256 * 1024
+"""Buffers are joined up to here: a copy is cheaper than a vectored write of many small ones."""
+
+
+class Outbox:
+    """The connections that have something to write at the end of this turn."""
+
+    def __init__(self) -> None:
+        self.dirty: list[FrameConnection] = []
+
+    def flush(self) -> None:
+        """Write what was collected, once for each connection."""
+        dirty, self.dirty = self.dirty, []
+        for connection in dirty:
+            connection.flush()
+
+
+class FrameConnection(asyncio.Protocol):
+    """One TCP connection that carries frames. Subclasses say what a frame means."""
+
+    def __init__(self, outbox: Outbox, repeats: Repeats) -> None:
+        self.repeats = repeats
+        self.address = self.host = "?"
+        self.is_open = False
+        self.end_reason = ""
+        """Why the connection ended, once it has."""
+        self._outbox = outbox
+        self._transport: asyncio.Transport | None = None
+        self._reader = FrameReader(limits.FRAME_BYTES_BEFORE_HANDSHAKE)
+        self._out: list[Buffer] = []
+        self._slow: asyncio.TimerHandle | None = None
+        self._holds_reading = 0
+
+    # What subclasses fill in.
+
+    def opened(self) -> None:
+        """The connection stands."""
+
+    def frames_received(self, frames: Sequence[Buffer]) -> None:
+        """Whole frames came in, without their length prefix."""
+        raise NotImplementedError
+
+    def ended(self) -> None:
+        """The connection is gone; `end_reason` says why. Called once, and only after `opened`."""
+
+    # What they and their owners use.
+
+    def write(self, buffers: Sequence[Buffer]) -> None:
+        """Write at the end of this turn. Dropped if the connection is gone."""
+        if not self.is_open:
+            return
+        if not self._out:
+            self._outbox.dirty.append(self)
+        self._out += buffers
+
+    def flush(self) -> None:
+        """Hand everything collected to the transport, in one piece."""
+        out, self._out = self._out, []
+        if self._transport is None or not out:
+            return
+        if len(out) == 1:
+            self._transport.write(out[0])  # type: ignore[arg-type]
+        elif sum(map(len, out)) <= _JOIN_BELOW_BYTES:  # type: ignore[arg-type]
+            self._transport.write(b"".join(out))
+        else:
+            self._transport.writelines(out)  # type: ignore[arg-type]
+
+    def close(self, reason: str) -> None:
+        """Write what is collected, then close. The peer has five seconds to take it."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        self.end_reason = self.end_reason or reason
+        self.is_open = False
+        self.flush()
+        self._transport.close()
+        self._watch_slowness()
+
+    def abort(self, reason: str) -> None:
+        """Close at once, without writing what is collected."""
+        if self._transport is not None:
+            self.end_reason = self.end_reason or reason
+            self.is_open = False
+            self._transport.abort()
+
+    def reject(self, reason: str) -> None:
+        """The other end sent what nobody can use: say so in the log, and close."""
+        self.repeats.warning("bad_frame", key=self.host, address=self.address, reason=reason)
+        self.close(f"bad frame: {reason}")
+
+    def allow_large_frames(self) -> None:
+        """The handshake is done: raise the bound from a greeting to a message with records."""
+        self._reader.limit_bytes = limits.FRAME_BYTES
+
+    def hold_reading(self) -> None:
+        """Stop reading until `release_reading` was called as often."""
+        self._holds_reading += 1
+        if self._holds_reading == 1 and self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def release_reading(self) -> None:
+        """Undo one `hold_reading`."""
+        self._holds_reading -= 1
+        if self._holds_reading == 0 and self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    # asyncio's callbacks.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Implements `asyncio.Protocol`."""
+        self._transport = cast("asyncio.Transport", transport)
+        self.is_open = True
+        peer = transport.get_extra_info("peername")
+        if peer:
+            self.host, self.address = peer[0], f"{peer[0]}:{peer[1]}"
+        self._transport.set_write_buffer_limits(high=limits.WRITE_BUFFER_HIGH_BYTES)
+        self.opened()
+
+    def data_received(self, data: bytes) -> None:
+        """Implements `asyncio.Protocol`."""
+        if not self.is_open:
+            return
+        try:
+            frames = self._reader.feed(data)
+        except MalformedError as error:
+            self.reject(str(error))
+            return
+        if frames:
+            self.frames_received(frames)
+
+    def pause_writing(self) -> None:
+        """Implements `asyncio.Protocol`: the other end does not read as fast as we write."""
+        self.hold_reading()
+        self._watch_slowness()
+
+    def resume_writing(self) -> None:
+        """Implements `asyncio.Protocol`."""
+        if self._slow is not None:
+            self._slow.cancel()
+            self._slow = None
+        self.release_reading()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Implements `asyncio.Protocol`."""
+        self.is_open = False
+        self._transport = None
+        self._out.clear()
+        if self._slow is not None:
+            self._slow.cancel()
+            self._slow = None
+        self.end_reason = self.end_reason or ("closed by the other end" if error is None else str(error))
+        self.ended()
+
+    def _watch_slowness(self) -> None:
+        if self._slow is None:
+            loop = asyncio.get_running_loop()
+            self._slow = loop.call_later(limits.SLOW_CONNECTION_MS / 1_000, self._give_up_on_slow)
+
+    def _give_up_on_slow(self) -> None:
+        self._slow = None
+        if self._transport is None:
+            return
+        if not self._transport.is_closing():
+            self.repeats.warning("slow_connection_closed", key=self.host, address=self.address)
+        self.abort(f"did not read for {limits.SLOW_CONNECTION_MS} ms")

@@ -1,0 +1,128 @@
+"""Who is at the other end, and do we want to talk? The first exchange on every connection (D-06).
+
+Entered by both ends: the one that connects sends `Identity.greeting`, the other judges it with `refusal_of`
+and answers with `Identity.answer` or `Identity.refusal`; the first then judges the answer. Pure functions
+over messages. What only the quorum can judge (another directory under a known id, a restored backup) is not
+here: the core says so with `RefusePeer`.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from kraftd.errors import ErrorCode
+from kraftd.protocol import apis
+from kraftd.protocol.messages import (
+    HandshakeRequest,
+    HandshakeRequestSupportedApi,
+    HandshakeResponse,
+    HandshakeResponseSupportedApi,
+)
+from kraftd.types import NO_NODE, ZERO_UUID, NodeId, Uuid
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """Who we are, as the handshake tells it. A client or tool has `node_id` -1 and knows no more."""
+
+    cluster_id: str | None
+    software: str
+    node_id: NodeId = NO_NODE
+    directory_id: Uuid = ZERO_UUID
+    start_counter: int = 0
+    start_id: Uuid = ZERO_UUID
+
+    def greeting(self) -> HandshakeRequest:
+        """What the connecting end says first."""
+        return HandshakeRequest(
+            cluster_id=self.cluster_id,
+            node_id=self.node_id,
+            directory_id=self.directory_id,
+            start_counter=self.start_counter,
+            start_id=self.start_id,
+            software=self.software,
+            api_keys=tuple(
+                HandshakeRequestSupportedApi(api_key=key, min_version=low, max_version=high)
+                for key, (low, high) in sorted(apis.VERSIONS.items())
+            ),
+        )
+
+    def answer(self) -> HandshakeResponse:
+        """What the other end says when all is well."""
+        return HandshakeResponse(
+            error_code=ErrorCode.NONE,
+            cluster_id=self.cluster_id or "",
+            node_id=self.node_id,
+            directory_id=self.directory_id,
+            start_counter=self.start_counter,
+            start_id=self.start_id,
+            software=self.software,
+            api_keys=tuple(
+                HandshakeResponseSupportedApi(api_key=key, min_version=low, max_version=high)
+                for key, (low, high) in sorted(apis.VERSIONS.items())
+            ),
+        )
+
+    def refusal(self, error: ErrorCode, reason: str) -> HandshakeResponse:
+        """What the other end says before it closes: one clear line."""
+        return msgspec.structs.replace(self.answer(), error_code=error, error_message=reason)
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why a connection cannot be used, for an operator of either end."""
+
+    error: ErrorCode
+    reason: str
+
+
+def refusal_of(theirs: HandshakeRequest, ours: Identity) -> Refusal | None:
+    """Judge a greeting. None: welcome."""
+    if theirs.cluster_id is not None and theirs.cluster_id != ours.cluster_id:
+        return Refusal(
+            ErrorCode.INCONSISTENT_CLUSTER_ID,
+            f"this is node {ours.node_id} of cluster {ours.cluster_id}, not of {theirs.cluster_id}",
+        )
+    if theirs.node_id == NO_NODE:
+        return None
+    if theirs.cluster_id is None or theirs.node_id < 0:
+        return Refusal(ErrorCode.INVALID_REQUEST, "a member must say its cluster id and a node id from 0 on")
+    if theirs.node_id == ours.node_id:
+        return Refusal(
+            ErrorCode.INVALID_VOTER_KEY,
+            f"node id {ours.node_id} is taken: it is mine; give every node its own",
+        )
+    return None
+
+
+def refusal_of_answer(theirs: HandshakeResponse, ours: Identity, expected: NodeId) -> Refusal | None:
+    """Judge an answer. None: use the connection. `expected` below 0 (a bootstrap server) fits any node."""
+    if theirs.error_code != ErrorCode.NONE:
+        return Refusal(error_of(theirs.error_code), theirs.error_message or f"error {theirs.error_code}")
+    if ours.cluster_id is not None and theirs.cluster_id != ours.cluster_id:
+        return Refusal(
+            ErrorCode.INCONSISTENT_CLUSTER_ID,
+            f"node {theirs.node_id} there is of cluster {theirs.cluster_id}, not of {ours.cluster_id}",
+        )
+    if expected >= 0 and theirs.node_id != expected:
+        return Refusal(
+            ErrorCode.INVALID_VOTER_KEY, f"node {theirs.node_id} answers there, not node {expected}"
+        )
+    return None
+
+
+def common_versions(theirs: HandshakeRequest | HandshakeResponse) -> Mapping[int, int]:
+    """The highest version of each API that both ends speak; an API without one is left out."""
+    common: dict[int, int] = {}
+    for api in theirs.api_keys:
+        low, high = apis.VERSIONS.get(api.api_key, (0, -1))
+        highest = min(high, api.max_version)
+        if highest >= max(low, api.min_version):
+            common[api.api_key] = highest
+    return common
+
+
+def error_of(code: int) -> ErrorCode:
+    """The error behind a wire code; a code we do not know is UNKNOWN_SERVER_ERROR."""
+    try:
+        return ErrorCode(code)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR

@@ -1,0 +1,41 @@
+"""Has this been said just now? A log that a stranger's garbage cannot flood.
+
+Entered through `Repeats.warning`: the first of its kind is logged, repeats within a minute are only
+counted, and the next line that is logged says how many were not.
+"""
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import msgspec
+
+_INTERVAL_S = 60.0
+_KINDS_MAX = 1_000
+
+
+class _Kind(msgspec.Struct):
+    said_at_s: float
+    suppressed: int = 0
+
+
+class Repeats:
+    """Logs each kind of warning once a minute."""
+
+    def __init__(self, log: Any, clock_s: Callable[[], float]) -> None:
+        self._log = log
+        self._clock_s = clock_s
+        self._kinds: dict[Hashable, _Kind] = {}
+
+    def warning(self, event: str, *, key: Hashable, **fields: object) -> None:
+        """Log a warning, unless one of the same event and key was logged a moment ago."""
+        now_s = self._clock_s()
+        kind = self._kinds.get((event, key))
+        if kind is not None and now_s - kind.said_at_s < _INTERVAL_S:
+            kind.suppressed += 1
+            return
+        if kind is not None and kind.suppressed:
+            fields["repeated"] = kind.suppressed
+        if len(self._kinds) >= _KINDS_MAX:
+            self._kinds.clear()
+        self._kinds[(event, key)] = _Kind(now_s)
+        self._log.warning(event, **fields)

@@ -1,0 +1,289 @@
+"""Who may talk to this node, in what order is it heard, and how much may it ask at once?
+
+Entered through `Server.start`; every connection then is an `InboundConnection`. Until its handshake is
+done, a connection gets only a greeting or ApiVersions answered. Requests of members go to the handler as
+they arrive; requests of clients wait for the end of the turn, when the owner of the loop calls
+`Server.serve_clients`: so members are always served first, and a turn takes in a bounded number of bytes.
+
+Bounds (design 5): connections in total and per address with slots kept for members, requests in flight per
+connection, time for the handshake. Replies may come in any order; the correlation id tells them apart.
+"""
+
+import asyncio
+import itertools
+import socket
+from collections import Counter, deque
+from collections.abc import Buffer, Iterator, Sequence
+from typing import Any, Protocol
+
+from kraftd.errors import ErrorCode, MalformedError
+from kraftd.net.connection import FrameConnection, Outbox
+from kraftd.net.handshake import Identity, Refusal, refusal_of
+from kraftd.net.repeats import Repeats
+from kraftd.protocol import apis, limits
+from kraftd.protocol.codec import Request, RequestDecoder, UnsupportedVersion, encode_response
+from kraftd.protocol.messages import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    ApiVersionsResponseApiVersion,
+    HandshakeRequest,
+)
+from kraftd.types import NO_NODE, Endpoint
+
+
+class ServerHandler(Protocol):
+    """What the server's owner does with what comes in."""
+
+    def member_greeted(self, connection: "InboundConnection", greeting: HandshakeRequest) -> None:
+        """A member said who it is; the handler may call `connection.refuse` before it returns."""
+
+    def request_received(self, connection: "InboundConnection", request: Request) -> None:
+        """A request to be answered with `connection.reply`, sooner or later."""
+
+    def connection_ended(self, connection: "InboundConnection") -> None:
+        """A connection whose handshake was done is gone."""
+
+    def clients_wait(self) -> None:
+        """Client requests wait: call `serve_clients` at the end of this turn."""
+
+
+class Server:
+    """The listening socket and everybody connected to it."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        handler: ServerHandler,
+        outbox: Outbox,
+        numbers: Iterator[int],
+        repeats: Repeats,
+    ) -> None:
+        self.identity = identity
+        self.handler = handler
+        self.outbox = outbox
+        self.repeats = repeats
+        self.decoder = RequestDecoder()
+        self.connections: dict[int, InboundConnection] = {}
+        self._numbers = numbers
+        self._per_address: Counter[str] = Counter()
+        self._clients: deque[tuple[InboundConnection, Buffer]] = deque()
+        self._server: asyncio.Server | None = None
+
+    async def start(self, bind: Endpoint) -> int:
+        """Listen, and return the port, which the kernel chose if `bind` has port 0.
+
+        Raises:
+            OSError: The address cannot be bound.
+        """
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: InboundConnection(self, next(self._numbers)),
+            host=bind.host or None,
+            port=bind.port,
+            backlog=1024,
+            reuse_address=True,
+            family=socket.AF_UNSPEC,
+        )
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    async def stop(self) -> None:
+        """Stop listening and close everybody, after what they are owed was written."""
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self.connections.values()):
+            connection.close("this node stops")
+        if self._server is not None:
+            await self._server.wait_closed()
+
+    def serve_clients(self) -> None:
+        """Handle client requests in the order of arrival, up to the bytes of a turn."""
+        budget = limits.TURN_BYTES
+        clients = self._clients
+        while clients and budget > 0:
+            connection, frame = clients.popleft()
+            budget -= len(frame)  # type: ignore[arg-type]
+            if connection.is_open:
+                connection.dispatch(frame)
+        if clients:
+            self.handler.clients_wait()
+
+    def queue_client(self, connection: "InboundConnection", frames: Sequence[Buffer]) -> None:
+        """Keep a client's frames for the end of the turn."""
+        if not self._clients:
+            self.handler.clients_wait()
+        self._clients.extend([(connection, frame) for frame in frames])
+
+    def admit(self, connection: "InboundConnection") -> str | None:
+        """Count a new connection in; or say why it must go."""
+        host = connection.host
+        if self._per_address[host] >= limits.CONNECTIONS_PER_ADDRESS:
+            return f"{limits.CONNECTIONS_PER_ADDRESS} connections from {host} are the most"
+        total = len(self.connections)
+        if total >= limits.CONNECTIONS:
+            return f"{limits.CONNECTIONS} connections are the most"
+        connection.members_only = total >= limits.CONNECTIONS - limits.CONNECTIONS_FOR_PEERS
+        self._per_address[host] += 1
+        self.connections[connection.number] = connection
+        return None
+
+    def forget(self, connection: "InboundConnection") -> None:
+        """Count a connection out."""
+        if self.connections.pop(connection.number, None) is not None:
+            self._per_address[connection.host] -= 1
+            if not self._per_address[connection.host]:
+                del self._per_address[connection.host]
+
+
+class InboundConnection(FrameConnection):
+    """Someone who connected to us."""
+
+    def __init__(self, server: Server, number: int) -> None:
+        super().__init__(server.outbox, server.repeats)
+        self.number = number
+        self.greeting: HandshakeRequest | None = None
+        """Who it is, once the handshake is done."""
+        self.members_only = False
+        self.refused = False
+        self._server = server
+        self._in_flight = 0
+        self._is_held = False
+        self._greeting_id = 0
+        self._patience: asyncio.TimerHandle | None = None
+
+    @property
+    def is_member(self) -> bool:
+        """Whether a member of the quorum is at the other end, not a client."""
+        return self.greeting is not None and self.greeting.node_id != NO_NODE
+
+    def opened(self) -> None:
+        """Implements `FrameConnection`: count it in, and give it a few seconds to greet."""
+        why = self._server.admit(self)
+        if why is not None:
+            self.repeats.warning("connection_refused", key=self.host, address=self.address, reason=why)
+            self.abort(why)
+            return
+        loop = asyncio.get_running_loop()
+        self._patience = loop.call_later(limits.HANDSHAKE_MS / 1_000, self._lose_patience)
+
+    def frames_received(self, frames: Sequence[Buffer]) -> None:
+        """Implements `FrameConnection`: members now, clients at the end of the turn, strangers greet."""
+        index = 0
+        while self.greeting is None and index < len(frames) and self.is_open:
+            self._meet(frames[index])
+            index += 1
+        if not self.is_open or index == len(frames):
+            return
+        rest = frames[index:] if index else frames
+        if self.is_member:
+            for frame in rest:
+                self.dispatch(frame)
+        else:
+            self._server.queue_client(self, rest)
+
+    def dispatch(self, frame: Buffer) -> None:
+        """Decode one request and hand it on."""
+        request = self._decode(frame)
+        if request is None:
+            return
+        if type(request.message) is ApiVersionsRequest:
+            self._answer_api_versions(request.api_version, request.correlation_id, ErrorCode.NONE)
+            return
+        self._in_flight += 1
+        if self._in_flight >= limits.REQUESTS_IN_FLIGHT and not self._is_held:
+            self._is_held = True
+            self.hold_reading()
+        self._server.handler.request_received(self, request)
+
+    def reply(
+        self, api_version: int, correlation_id: int, message: Any, records: Sequence[Buffer] = ()
+    ) -> None:
+        """Answer one request. Nothing happens if the other end has gone."""
+        self._in_flight -= 1
+        if self._is_held and self._in_flight <= limits.REQUESTS_IN_FLIGHT // 2:
+            self._is_held = False
+            self.release_reading()
+        if self.is_open:
+            self.write(encode_response(api_version, correlation_id, message, records))
+
+    def refuse(self, error: ErrorCode, reason: str) -> None:
+        """Answer the greeting with one clear line, and close."""
+        if self.refused:
+            return
+        self.refused = True
+        self.repeats.warning("peer_refused", key=(self.host, reason), address=self.address, reason=reason)
+        if self.greeting is None:
+            refusal = self._server.identity.refusal(error, reason)
+            self.write(encode_response(0, self._greeting_id, refusal))
+        self.close(f"refused: {reason}")
+
+    def ended(self) -> None:
+        """Implements `FrameConnection`."""
+        if self._patience is not None:
+            self._patience.cancel()
+        self._server.forget(self)
+        if self.greeting is not None:
+            self._server.handler.connection_ended(self)
+
+    def _meet(self, frame: Buffer) -> None:
+        request = self._decode(frame)
+        if request is None:
+            return
+        if isinstance(request.message, ApiVersionsRequest):
+            self._answer_api_versions(request.api_version, request.correlation_id, ErrorCode.NONE)
+        elif isinstance(request.message, HandshakeRequest):
+            self._greet(request.message, request.correlation_id)
+        else:
+            self.reject("a request before the handshake")
+
+    def _greet(self, greeting: HandshakeRequest, correlation_id: int) -> None:
+        self._greeting_id = correlation_id
+        refusal = refusal_of(greeting, self._server.identity)
+        if refusal is None and self.members_only and greeting.node_id == NO_NODE:
+            refusal = Refusal(
+                ErrorCode.THROTTLING_QUOTA_EXCEEDED, "too many connections; the last slots are for members"
+            )
+        if refusal is not None:
+            self.refuse(refusal.error, refusal.reason)
+            return
+        if greeting.node_id != NO_NODE:
+            self._server.handler.member_greeted(self, greeting)
+            if self.refused:
+                return
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+        self.greeting = greeting
+        self.allow_large_frames()
+        self.write(encode_response(0, correlation_id, self._server.identity.answer()))
+
+    def _decode(self, frame: Buffer) -> Request | None:
+        try:
+            return self._server.decoder.decode(frame)
+        except UnsupportedVersion as unsupported:
+            if unsupported.api_key == ApiVersionsRequest.API_KEY:
+                self._answer_api_versions(0, unsupported.correlation_id, ErrorCode.UNSUPPORTED_VERSION)
+                return None
+            why = str(unsupported)
+        except MalformedError as error:
+            why = str(error)
+        self.reject(why)
+        return None
+
+    def _answer_api_versions(self, version: int, correlation_id: int, error: ErrorCode) -> None:
+        keys = tuple(
+            ApiVersionsResponseApiVersion(api_key=key, min_version=low, max_version=high)
+            for key, (low, high) in sorted(apis.VERSIONS.items())
+        )
+        self.write(
+            encode_response(version, correlation_id, ApiVersionsResponse(error_code=error, api_keys=keys))
+        )
+
+    def _lose_patience(self) -> None:
+        self._patience = None
+        self.abort(f"no handshake within {limits.HANDSHAKE_MS} ms")
+
+
+def connection_numbers() -> Iterator[int]:
+    """Numbers for connections of both directions: never two alike in one process."""
+    return itertools.count(1)

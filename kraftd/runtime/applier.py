@@ -1,0 +1,119 @@
+"""How do committed batches reach the state machine without stopping the loop?
+
+Entered through the interpreter's `Machine` port: `commit` raises the target, and once a turn, after all
+effects, `run` applies what it may: from the core's in-memory tail, or, for a node that starts or lags, from
+the store through a thread, in both cases a slice at a time. When a slice is done the core hears `Applied`.
+
+Any exception of the state machine is fatal (D-18): it could not have applied the same batch again.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from kraftd.raft.effects import LeaderChanged
+from kraftd.raft.events import Applied
+from kraftd.raft.machine import StateMachine
+from kraftd.records.batch import scan
+from kraftd.records.committed import CommittedBatch
+from kraftd.runtime.driver import Driver
+from kraftd.types import NodeId, Now, Offset
+
+_SLICE_BYTES = 256 << 10
+_SLICE_MS = 10
+NEVER_MS = 1 << 62
+
+
+class CommittedLog(Protocol):
+    """Where committed batches come from."""
+
+    def committed_batches(self, from_offset: Offset, max_bytes: int) -> list[bytes] | None:
+        """From memory, or None if they are no longer there."""
+
+    def read_cold(self, offset: Offset, max_bytes: int, done: Callable[[bytes], None]) -> None:
+        """From the store, in a thread; `done` is called on the loop."""
+
+
+class Applier:
+    """Feeds one state machine, in order, each committed batch once."""
+
+    def __init__(self, me: NodeId, machine: StateMachine, log: CommittedLog, driver: Driver) -> None:
+        self.applied_offset: Offset = 0
+        self.applied_timestamp_ms = -1
+        self._me = me
+        self._machine = machine
+        self._log = log
+        self._driver = driver
+        self._target: Offset = 0
+        self._is_reading = False
+        self._cold: list[CommittedBatch] = []
+
+    @property
+    def target_offset(self) -> Offset:
+        """Up to where batches are known to be committed."""
+        return self._target
+
+    def commit(self, high_watermark: Offset) -> None:
+        """Implements `Machine`."""
+        self._target = max(self._target, high_watermark)
+
+    def leader_changed(self, change: LeaderChanged) -> None:
+        """Implements `Machine`."""
+        self._machine.leader_changed(change.epoch, change.leader_id, is_self=change.leader_id == self._me)
+
+    def run(self, now: Now) -> None:  # noqa: ARG002 - a chore's signature
+        """Implements `Chore`: apply a slice, and ask for another turn if there is more."""
+        if self.applied_offset >= self._target or self._is_reading:
+            return
+        before = self.applied_offset
+        deadline_ns = time.monotonic_ns() + _SLICE_MS * 1_000_000
+        while self._apply_slice():
+            if time.monotonic_ns() >= deadline_ns:
+                self._driver.wake()
+                break
+        if self.applied_offset > before:
+            self._driver.deliver(Applied(self.applied_offset))
+
+    def wake_at_ms(self) -> int:
+        """Implements `Chore`: `run` asks for the turns it needs."""
+        return NEVER_MS
+
+    def _apply_slice(self) -> bool:
+        """Apply what is at hand; whether it is worth trying again at once."""
+        before = self.applied_offset
+        batches, self._cold = self._cold, []
+        if not batches and before < self._target:
+            buffers = self._log.committed_batches(before, _SLICE_BYTES)
+            if buffers is None:
+                self._is_reading = True
+                self._log.read_cold(before, _SLICE_BYTES, self._take_cold)
+                return False
+            batches = committed(buffers)
+        for batch in batches:
+            if batch.end_offset > self._target:
+                break
+            if batch.base_offset >= self.applied_offset:
+                self._machine.apply(batch)
+                self.applied_offset = batch.end_offset
+                self.applied_timestamp_ms = batch.timestamp_ms
+        return before < self.applied_offset < self._target
+
+    def _take_cold(self, data: bytes) -> None:
+        self._is_reading = False
+        self._cold = committed([data])
+        self._driver.wake()
+
+
+def committed(buffers: Sequence[bytes]) -> list[CommittedBatch]:
+    """The batches in `buffers` as the state machine gets them. The log has checked them already."""
+    return [
+        CommittedBatch(
+            base_offset=view.base_offset,
+            end_offset=view.end_offset,
+            epoch=view.epoch,
+            timestamp_ms=view.max_timestamp,
+            records=() if view.is_control else view.values(),
+        )
+        for buffer in buffers
+        for view in scan(buffer)
+    ]

@@ -1,0 +1,418 @@
+"""What did the operator ask for? Kafka's properties, checked, as one frozen value.
+
+Entered through `load_config`, which reads a properties file, lets `KRAFTD_…` environment variables
+override single keys, and reports *all* mistakes in one `ConfigError`. Nothing is opened, resolved or
+bound here; a key that nobody knows is kept in `Config.unknown_keys`, for one warning at the start.
+
+Follows: Kafka's key names, defaults and listener syntax, so that a Kafka controller's file works.
+Differs: `controller.quorum.append.linger.ms` defaults to 0, because group commit does the batching; keys
+that begin with `kraftd.` are ours; any key may come from the environment (`node.id` is `KRAFTD_NODE_ID`).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import javaproperties
+import msgspec
+
+from kraftd.errors import ConfigError
+from kraftd.types import Endpoint, NodeId
+
+ENVIRONMENT_PREFIX = "KRAFTD_"
+_OTHER_VARIABLES = frozenset({"KRAFTD_BOOTSTRAP", "KRAFTD_KLOGS"})
+"""Variables of our tools that look like keys and are none."""
+
+_UNSPECIFIED_HOSTS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, never bound
+_INT32_MAX = 2**31 - 1
+_INT64_MAX = 2**63 - 1
+
+
+class QuorumTiming(msgspec.Struct, frozen=True):
+    """The clocks of the quorum, in milliseconds (section 1.3 of the behaviour catalogue)."""
+
+    election_timeout_ms: int
+    fetch_timeout_ms: int
+    election_backoff_max_ms: int
+    append_linger_ms: int
+    request_timeout_ms: int
+    retry_backoff_ms: int
+
+
+class LogLimits(msgspec.Struct, frozen=True):
+    """When the metadata log rolls, is snapshotted and forgotten."""
+
+    segment_bytes: int
+    segment_ms: int
+    retention_bytes: int
+    retention_ms: int
+    snapshot_after_bytes: int
+    snapshot_interval_ms: int
+
+
+class Config(msgspec.Struct, frozen=True):
+    """A checked configuration. Paths are as written; hosts are resolved when they are used."""
+
+    node_id: NodeId
+    voters: Mapping[NodeId, Endpoint]
+    """The static voters; empty for a node that finds the quorum by `bootstrap_servers`."""
+    bootstrap_servers: Sequence[Endpoint]
+    bind: Endpoint
+    """Where to listen; an empty host means every address."""
+    advertised: Endpoint
+    """Where the others find us. Port 0 stands for the port that the kernel chose for `bind`."""
+    listener_names: Sequence[str]
+    log_dirs: Sequence[Path]
+    metadata_dir: Path
+    timing: QuorumTiming
+    log: LogLimits
+    idle_interval_ms: int
+    request_timeout_ms: int
+    http: Endpoint | None
+    shutdown_timeout_ms: int
+    metrics_interval_ms: int
+    accumulator_bytes: int
+    unknown_keys: Sequence[str]
+
+    @property
+    def is_voter(self) -> bool:
+        """Whether the static voters name this node."""
+        return self.node_id in self.voters
+
+
+def load_config(path: Path, env: Mapping[str, str]) -> Config:
+    """Read and check a configuration file, with overrides from `env`.
+
+    Raises:
+        ConfigError: The file cannot be read, or holds mistakes; the text lists every one of them.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        properties = javaproperties.loads(text)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"cannot read the configuration {path}: {error}") from error
+    return parse_config(properties, env, source=str(path))
+
+
+def parse_config(properties: Mapping[str, str], env: Mapping[str, str], *, source: str = "") -> Config:
+    """Check already read properties. `source` only names them in the error.
+
+    Raises:
+        ConfigError: As for `load_config`.
+    """
+    values, unknown = _with_environment(properties, env)
+    reader = _Reader(values)
+    config = _build(reader, unknown)
+    if reader.mistakes:
+        where = f" in {source}" if source else ""
+        count = len(reader.mistakes)
+        head = f"{count} mistake{'s' if count > 1 else ''} in the configuration{where}:"
+        raise ConfigError("\n".join([head, *(f"  - {mistake}" for mistake in reader.mistakes)]))
+    return config
+
+
+def environment_name(key: str) -> str:
+    """The environment variable that overrides `key`."""
+    return ENVIRONMENT_PREFIX + key.upper().replace(".", "_").replace("-", "_")
+
+
+def parse_endpoint(text: str, *, listener: str = "CONTROLLER") -> Endpoint:
+    """Read `host:port`; the host may be empty or an IPv6 address in brackets.
+
+    Raises:
+        ValueError: There is no port, or it is not one.
+    """
+    host, colon, port = text.strip().rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65_535:
+        raise ValueError(f"{text.strip()!r} is not host:port")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise ValueError(f"{text.strip()!r}: write an IPv6 address in brackets")
+    return Endpoint(host, int(port), listener)
+
+
+def parse_listeners(text: str) -> dict[str, Endpoint]:
+    """Read Kafka's listener list, `NAME://host:port,…`, by listener name.
+
+    Raises:
+        ValueError: An entry has another form, or a name comes twice.
+    """
+    listeners: dict[str, Endpoint] = {}
+    for part in _split(text):
+        name, separator, address = part.partition("://")
+        if not separator or not name:
+            raise ValueError(f"{part!r} is not NAME://host:port")
+        if name.upper() in listeners:
+            raise ValueError(f"listener {name.upper()} is there twice")
+        listeners[name.upper()] = parse_endpoint(address, listener=name.upper())
+    return listeners
+
+
+def parse_voters(text: str) -> dict[NodeId, Endpoint]:
+    """Read Kafka's static voters, `id@host:port,…`.
+
+    Raises:
+        ValueError: An entry has another form, an id comes twice, or an address is one nobody can dial.
+    """
+    voters: dict[NodeId, Endpoint] = {}
+    for part in _split(text):
+        id_text, separator, address = part.partition("@")
+        if not separator or not id_text.isascii() or not id_text.isdigit() or int(id_text) > _INT32_MAX:
+            raise ValueError(f"{part!r} is not id@host:port")
+        endpoint = _dialable(parse_endpoint(address))
+        if int(id_text) in voters:
+            raise ValueError(f"voter {int(id_text)} is there twice")
+        voters[int(id_text)] = endpoint
+    return voters
+
+
+Parser: TypeAlias = Callable[[str], Any]
+
+
+class _Reader:
+    """Reads keys one by one and collects what is wrong instead of stopping at the first mistake."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self.mistakes: list[str] = []
+        self._values = values
+
+    def text(self, key: str) -> str:
+        """The value as written; empty when absent."""
+        return self._values.get(key, "").strip()
+
+    def parse(self, key: str, parser: Parser, default: Any) -> Any:
+        """The parsed value, or `default` when the key is absent, empty or wrong."""
+        text = self.text(key)
+        if not text:
+            return default
+        try:
+            return parser(text)
+        except ValueError as error:
+            self.mistakes.append(f"{key}: {error}")
+            return default
+
+    def integer(self, key: str) -> int:
+        """An integer within the bounds of `INTEGERS`."""
+        default, low, high = INTEGERS[key]
+
+        def parser(text: str) -> int:
+            try:
+                value = int(text)
+            except ValueError:
+                raise ValueError(f"{text!r} is not an integer") from None
+            if not low <= value <= high:
+                raise ValueError(f"{value} is not between {low} and {high}")
+            return value
+
+        value: int = self.parse(key, parser, default)
+        return value
+
+
+INTEGERS: Mapping[str, tuple[int, int, int]] = {
+    "controller.quorum.election.timeout.ms": (1_000, 1, _INT32_MAX),
+    "controller.quorum.fetch.timeout.ms": (2_000, 1, _INT32_MAX),
+    "controller.quorum.election.backoff.max.ms": (1_000, 0, _INT32_MAX),
+    "controller.quorum.append.linger.ms": (0, 0, _INT32_MAX),
+    "controller.quorum.request.timeout.ms": (2_000, 1, _INT32_MAX),
+    "controller.quorum.retry.backoff.ms": (20, 0, _INT32_MAX),
+    "metadata.log.segment.bytes": (1 << 30, 1, _INT32_MAX),
+    "metadata.log.segment.min.bytes": (8 << 20, 1, _INT32_MAX),
+    "metadata.log.segment.ms": (604_800_000, 1, _INT64_MAX),
+    "metadata.max.retention.bytes": (100 << 20, -_INT64_MAX, _INT64_MAX),
+    "metadata.max.retention.ms": (604_800_000, -_INT64_MAX, _INT64_MAX),
+    "metadata.log.max.record.bytes.between.snapshots": (20 << 20, 1, _INT64_MAX),
+    "metadata.log.max.snapshot.interval.ms": (3_600_000, 0, _INT64_MAX),
+    "metadata.max.idle.interval.ms": (500, 0, _INT32_MAX),
+    "request.timeout.ms": (30_000, 1, _INT32_MAX),
+    "kraftd.shutdown.timeout.ms": (5_000, 0, _INT32_MAX),
+    "kraftd.metrics.interval.ms": (10_000, 0, _INT32_MAX),
+    "kraftd.accumulator.bytes": (64 << 20, 8 << 20, _INT32_MAX),
+}
+"""Every key with an integer: its default, the lowest and the highest value."""
+TEXTS = frozenset(
+    {
+        "process.roles",
+        "node.id",
+        "controller.quorum.voters",
+        "controller.quorum.bootstrap.servers",
+        "controller.listener.names",
+        "listeners",
+        "advertised.listeners",
+        "listener.security.protocol.map",
+        "log.dir",
+        "log.dirs",
+        "metadata.log.dir",
+        "kraftd.http.listener",
+    }
+)
+KEYS = frozenset(INTEGERS) | TEXTS
+"""Every key that kraftd reads."""
+
+
+def _with_environment(
+    properties: Mapping[str, str], env: Mapping[str, str]
+) -> tuple[dict[str, str], list[str]]:
+    """The known values after overrides, and the names that mean nothing to us."""
+    by_variable = {environment_name(key): key for key in KEYS}
+    values = {key: value for key, value in properties.items() if key in KEYS}
+    unknown = [key for key in properties if key not in KEYS]
+    for name, value in env.items():
+        if not name.startswith(ENVIRONMENT_PREFIX) or name in _OTHER_VARIABLES:
+            continue
+        if name in by_variable:
+            values[by_variable[name]] = value
+        else:
+            unknown.append(name)
+    return values, sorted(unknown)
+
+
+def _build(reader: _Reader, unknown: Sequence[str]) -> Config:
+    node_id = _read_node_id(reader)
+    voters: dict[NodeId, Endpoint] = reader.parse("controller.quorum.voters", parse_voters, {})
+    servers: list[Endpoint] = reader.parse("controller.quorum.bootstrap.servers", _parse_servers, [])
+    _check_quorum(reader, node_id, voters, servers)
+    bind, advertised, names = _read_listeners(reader)
+    log_dirs, metadata_dir = _read_directories(reader)
+    return Config(
+        node_id=node_id,
+        voters=voters,
+        bootstrap_servers=servers,
+        bind=bind,
+        advertised=advertised,
+        listener_names=names,
+        log_dirs=log_dirs,
+        metadata_dir=metadata_dir,
+        timing=QuorumTiming(
+            election_timeout_ms=reader.integer("controller.quorum.election.timeout.ms"),
+            fetch_timeout_ms=reader.integer("controller.quorum.fetch.timeout.ms"),
+            election_backoff_max_ms=reader.integer("controller.quorum.election.backoff.max.ms"),
+            append_linger_ms=reader.integer("controller.quorum.append.linger.ms"),
+            request_timeout_ms=reader.integer("controller.quorum.request.timeout.ms"),
+            retry_backoff_ms=reader.integer("controller.quorum.retry.backoff.ms"),
+        ),
+        log=_read_log_limits(reader),
+        idle_interval_ms=reader.integer("metadata.max.idle.interval.ms"),
+        request_timeout_ms=reader.integer("request.timeout.ms"),
+        http=reader.parse("kraftd.http.listener", parse_endpoint, None),
+        shutdown_timeout_ms=reader.integer("kraftd.shutdown.timeout.ms"),
+        metrics_interval_ms=reader.integer("kraftd.metrics.interval.ms"),
+        accumulator_bytes=reader.integer("kraftd.accumulator.bytes"),
+        unknown_keys=unknown,
+    )
+
+
+def _read_node_id(reader: _Reader) -> NodeId:
+    def parser(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or int(text) > _INT32_MAX:
+            raise ValueError(f"{text!r} is not a node id: an integer from 0 on")
+        return int(text)
+
+    if not reader.text("node.id"):
+        reader.mistakes.append("node.id: missing; every node needs an id of its own")
+    roles = _split(reader.text("process.roles"))
+    if roles != ["controller"]:
+        reader.mistakes.append(
+            f"process.roles: must be 'controller', not {reader.text('process.roles')!r}: "
+            "this daemon is a controller of the quorum"
+        )
+    node_id: NodeId = reader.parse("node.id", parser, 0)
+    return node_id
+
+
+def _check_quorum(
+    reader: _Reader, node_id: NodeId, voters: Mapping[NodeId, Endpoint], servers: Sequence[Endpoint]
+) -> None:
+    has_voters = bool(reader.text("controller.quorum.voters"))
+    if not has_voters and not reader.text("controller.quorum.bootstrap.servers"):
+        reader.mistakes.append(
+            "controller.quorum.voters or controller.quorum.bootstrap.servers: one of them must be set"
+        )
+    if voters and servers:
+        reader.mistakes.append(
+            "controller.quorum.bootstrap.servers: does not go with controller.quorum.voters; keep one of them"
+        )
+    if voters and reader.text("node.id") and node_id not in voters:
+        named = ", ".join(str(voter) for voter in sorted(voters))
+        reader.mistakes.append(
+            f"node.id: {node_id} is not among the voters ({named}) of controller.quorum.voters"
+        )
+
+
+def _read_listeners(reader: _Reader) -> tuple[Endpoint, Endpoint, list[str]]:
+    names = [name.upper() for name in _split(reader.text("controller.listener.names"))]
+    if not names:
+        reader.mistakes.append("controller.listener.names: missing; name the listener of the quorum")
+        names = ["CONTROLLER"]
+    nowhere = Endpoint("", 0, names[0])
+    listeners: dict[str, Endpoint] = reader.parse("listeners", parse_listeners, {})
+    if not reader.text("listeners"):
+        reader.mistakes.append(f"listeners: missing; for example {names[0]}://:9093")
+    bind = listeners.get(names[0])
+    if bind is None:
+        if listeners:
+            reader.mistakes.append(f"listeners: {names[0]} of controller.listener.names is not among them")
+        bind = nowhere
+    advertised_by_name: dict[str, Endpoint] = reader.parse("advertised.listeners", parse_listeners, {})
+    advertised = advertised_by_name.get(names[0], bind)
+    if names[0] in advertised_by_name:
+        try:
+            _dialable(advertised)
+        except ValueError as error:
+            reader.mistakes.append(f"advertised.listeners: {error}")
+    _check_protocols(reader, names[0])
+    return bind, advertised, names
+
+
+def _check_protocols(reader: _Reader, name: str) -> None:
+    for entry in _split(reader.text("listener.security.protocol.map")):
+        listener, separator, protocol = entry.partition(":")
+        if not separator:
+            reader.mistakes.append(f"listener.security.protocol.map: {entry!r} is not NAME:PROTOCOL")
+        elif listener.upper() == name and protocol.upper() != "PLAINTEXT":
+            reader.mistakes.append(
+                f"listener.security.protocol.map: {name} asks for {protocol}; only PLAINTEXT is spoken"
+            )
+
+
+def _read_directories(reader: _Reader) -> tuple[list[Path], Path]:
+    log_dirs = [Path(part) for part in _split(reader.text("log.dirs") or reader.text("log.dir"))]
+    if not log_dirs:
+        reader.mistakes.append("log.dirs: missing; name the directory that keeps the metadata log")
+        log_dirs = [Path()]
+    metadata_text = reader.text("metadata.log.dir")
+    return log_dirs, Path(metadata_text) if metadata_text else log_dirs[0]
+
+
+def _read_log_limits(reader: _Reader) -> LogLimits:
+    segment_bytes = reader.integer("metadata.log.segment.bytes")
+    segment_bytes_min = reader.integer("metadata.log.segment.min.bytes")
+    if segment_bytes < segment_bytes_min:
+        reader.mistakes.append(
+            f"metadata.log.segment.bytes: {segment_bytes} is below {segment_bytes_min}, "
+            "metadata.log.segment.min.bytes"
+        )
+    return LogLimits(
+        segment_bytes=segment_bytes,
+        segment_ms=reader.integer("metadata.log.segment.ms"),
+        retention_bytes=reader.integer("metadata.max.retention.bytes"),
+        retention_ms=reader.integer("metadata.max.retention.ms"),
+        snapshot_after_bytes=reader.integer("metadata.log.max.record.bytes.between.snapshots"),
+        snapshot_interval_ms=reader.integer("metadata.log.max.snapshot.interval.ms"),
+    )
+
+
+def _parse_servers(text: str) -> list[Endpoint]:
+    return [_dialable(parse_endpoint(part)) for part in _split(text)]
+
+
+def _dialable(endpoint: Endpoint) -> Endpoint:
+    if not endpoint.host or endpoint.host in _UNSPECIFIED_HOSTS:
+        raise ValueError(f"{str(endpoint)!r} is no address that others can reach")
+    if endpoint.port == 0:
+        raise ValueError(f"{str(endpoint)!r} has no port that others can reach")
+    return endpoint
+
+
+def _split(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]

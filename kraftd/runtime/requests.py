@@ -1,0 +1,194 @@
+"""Who answers a request that is not for the core? The controller, or the node itself.
+
+Entered through `Desk.request_received`, for each request, and through the interpreter's `Callers` port,
+when the core is done with what such a request needed: an append, a linearizable read, a resignation. Each
+request gets exactly one reply, whatever happens; what the core was asked on its behalf carries a deadline
+(D-13).
+
+The controller's own writes (its first records, its NoOps) take the same way, with nobody to reply to: `run`
+asks for them once a turn.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeAlias
+
+import msgspec
+
+from kraftd.controller.controller import QuorumController
+from kraftd.controller.decisions import Answer, NeedsRead, Write
+from kraftd.errors import ErrorCode, InvariantError
+from kraftd.net.server import InboundConnection
+from kraftd.protocol.codec import Request
+from kraftd.protocol.messages import (
+    DescribeConfigsRequest,
+    IncrementalAlterConfigsRequest,
+    ListConfigsRequest,
+    ResignLeaderRequest,
+    ResignLeaderResponse,
+)
+from kraftd.raft.effects import AppendDone, ReadDone, ResignDone, ShutdownReady
+from kraftd.raft.events import AppendRequested, ReadRequested, ResignRequested, Token
+from kraftd.runtime.driver import Driver
+from kraftd.types import Epoch, NodeId, Now
+
+Service: TypeAlias = Callable[[InboundConnection, Request], None]
+
+
+class Leadership(Protocol):
+    """What a caller may want to know about who leads."""
+
+    @property
+    def active_epoch(self) -> Epoch:
+        """The epoch in which our controller was made active last."""
+
+    @property
+    def leader_id(self) -> NodeId:
+        """Who leads, or NO_NODE."""
+
+
+class _Caller(msgspec.Struct, frozen=True, gc=False):
+    """Where a reply goes."""
+
+    connection: InboundConnection
+    version: int
+    correlation_id: int
+
+    def reply(self, message: Any) -> None:
+        self.connection.reply(self.version, self.correlation_id, message)
+
+
+class Desk:
+    """Takes requests in, and brings each back exactly one reply."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        controller: QuorumController,
+        leadership: Leadership,
+        *,
+        request_timeout_ms: int,
+        on_shutdown_ready: Callable[[ShutdownReady], None],
+    ) -> None:
+        self._driver = driver
+        self._controller = controller
+        self._leadership = leadership
+        self._timeout_ms = request_timeout_ms
+        self._on_shutdown_ready = on_shutdown_ready
+        self._last_token = 0
+        self._appends: dict[Token, tuple[Write, _Caller | None]] = {}
+        self._reads: dict[Token, tuple[NeedsRead, _Caller]] = {}
+        self._resignations: dict[Token, _Caller] = {}
+        self._services: dict[type[Any], Service] = {
+            IncrementalAlterConfigsRequest: self._serve_controller,
+            DescribeConfigsRequest: self._serve_controller,
+            ListConfigsRequest: self._serve_controller,
+            ResignLeaderRequest: self._serve_resign,
+        }
+
+    def offer(self, services: Mapping[type[Any], Service]) -> None:
+        """Serve more kinds of request."""
+        self._services.update(services)
+
+    def request_received(self, connection: InboundConnection, request: Request) -> None:
+        """Implements `Requests`."""
+        service = self._services.get(type(request.message))
+        if service is None:
+            connection.reject(f"{request.message.NAME} after the handshake")
+            return
+        service(connection, request)
+
+    def statistics(self) -> Mapping[str, int]:
+        """How many callers wait, and for what."""
+        return {
+            "appends": len(self._appends),
+            "reads": len(self._reads),
+            "resignations": len(self._resignations),
+        }
+
+    # The controller's side.
+
+    def run(self, now: Now) -> None:
+        """Implements `Chore`: append what the controller wants to write by itself."""
+        write = self._controller.poll(now)
+        if write is not None:
+            self._append(write, None, now)
+
+    def wake_at_ms(self) -> int:
+        """Implements `Chore`."""
+        return self._controller.wake_at_ms
+
+    def append_done(self, done: AppendDone) -> None:
+        """Implements `Callers`."""
+        write, caller = self._appends.pop(done.token)
+        response = self._controller.finished(write, done.error)
+        if caller is not None:
+            if response is None:
+                raise InvariantError(f"{write.kind} has a caller and no response")
+            caller.reply(response)
+
+    def read_done(self, done: ReadDone) -> None:
+        """Implements `Callers`."""
+        read, caller = self._reads.pop(done.token)
+        caller.reply(read.answer() if done.error is ErrorCode.NONE else read.refuse(done.error))
+
+    def _serve_controller(self, connection: InboundConnection, request: Request) -> None:
+        started_ns = time.monotonic_ns()
+        now = self._driver.now()
+        decision = self._controller.handle(request.message, now)
+        if type(decision) is Write:
+            self._append(decision, _caller(connection, request), now)
+        elif type(decision) is Answer:
+            connection.reply(request.api_version, request.correlation_id, decision.response)
+        elif type(decision) is NeedsRead:
+            token = self._next_token()
+            self._reads[token] = (decision, _caller(connection, request))
+            self._driver.deliver(ReadRequested(token, now.mono_ms + self._timeout_ms))
+        ended_ns = time.monotonic_ns()
+        self._controller.events.observe(
+            request.message.NAME,
+            max(started_ns // 1_000 - now.mono_ms * 1_000, 0),
+            (ended_ns - started_ns) // 1_000,
+        )
+
+    def _append(self, write: Write, caller: _Caller | None, now: Now) -> None:
+        token = self._next_token()
+        self._appends[token] = (write, caller)
+        self._driver.deliver(
+            AppendRequested(
+                token, self._leadership.active_epoch, write.records, now.mono_ms + self._timeout_ms
+            )
+        )
+
+    # The operator's side.
+
+    def resign_done(self, done: ResignDone) -> None:
+        """Implements `Callers`."""
+        self._resignations.pop(done.token).reply(
+            ResignLeaderResponse(
+                error_code=done.error,
+                error_message=done.reason or (None if done.error is ErrorCode.NONE else done.error.name),
+                epoch=done.epoch,
+                leader_id=self._leadership.leader_id,
+                successor=done.successor,
+            )
+        )
+
+    def shutdown_ready(self, ready: ShutdownReady) -> None:
+        """Implements `Callers`."""
+        self._on_shutdown_ready(ready)
+
+    def _serve_resign(self, connection: InboundConnection, request: Request) -> None:
+        message: ResignLeaderRequest = request.message
+        token = self._next_token()
+        self._resignations[token] = _caller(connection, request)
+        timeout_ms = message.timeout_ms if message.timeout_ms > 0 else self._timeout_ms
+        self._driver.deliver(ResignRequested(token, message.to, self._driver.now().mono_ms + timeout_ms))
+
+    def _next_token(self) -> Token:
+        self._last_token += 1
+        return self._last_token
+
+
+def _caller(connection: InboundConnection, request: Request) -> _Caller:
+    return _Caller(connection, request.api_version, request.correlation_id)

@@ -1,0 +1,136 @@
+"""Configuration: Kafka's keys and defaults, overrides, and every mistake at once."""
+
+from pathlib import Path
+
+import pytest
+
+from kraftd.errors import ConfigError
+from kraftd.runtime.config import KEYS, environment_name, load_config, parse_config, parse_endpoint
+from kraftd.types import Endpoint
+
+CONFIGS = sorted((Path(__file__).parents[3] / "config").glob("*.properties"))
+
+MINIMAL = {
+    "process.roles": "controller",
+    "node.id": "2",
+    "controller.quorum.voters": "1@alpha:9093,2@beta:9093,3@[::1]:9094",
+    "controller.listener.names": "CONTROLLER",
+    "listeners": "CONTROLLER://:9093",
+    "log.dirs": "/data/a,/data/b",
+}
+
+
+def test_the_smallest_static_controller_of_kafka_gets_kafkas_defaults() -> None:
+    config = parse_config(MINIMAL, {})
+    assert config.node_id == 2
+    assert config.is_voter
+    assert config.voters[3] == Endpoint("::1", 9094)
+    assert config.bind == config.advertised == Endpoint("", 9093)
+    assert config.metadata_dir == Path("/data/a")
+    assert config.timing.election_timeout_ms == 1_000
+    assert config.timing.fetch_timeout_ms == 2_000
+    assert config.timing.retry_backoff_ms == 20
+    assert config.timing.append_linger_ms == 0, "Kafka waits 25 ms; group commit needs none"
+    assert config.log.segment_bytes == 1 << 30
+    assert config.idle_interval_ms == 500
+    assert config.http is None
+    assert config.unknown_keys == []
+
+
+def test_bind_and_advertised_addresses_are_two_things() -> None:
+    config = parse_config(MINIMAL | {"advertised.listeners": "CONTROLLER://beta.example:19093"}, {})
+    assert config.bind == Endpoint("", 9093)
+    assert config.advertised == Endpoint("beta.example", 19093)
+
+
+def test_the_environment_overrides_any_key() -> None:
+    env = {"KRAFTD_NODE_ID": "3", "KRAFTD_KRAFTD_HTTP_LISTENER": "localhost:8080", "PATH": "/bin"}
+    config = parse_config(MINIMAL, env)
+    assert config.node_id == 3
+    assert config.http == Endpoint("localhost", 8080)
+    assert config.unknown_keys == []
+    assert len({environment_name(key) for key in KEYS}) == len(KEYS)
+
+
+def test_unknown_keys_are_kept_for_a_warning_and_our_tools_variables_are_not_keys() -> None:
+    env = {"KRAFTD_BOOTSTRAP": "h:1", "KRAFTD_NODE_IDD": "4"}
+    config = parse_config(MINIMAL | {"num.network.threads": "3"}, env)
+    assert config.unknown_keys == ["KRAFTD_NODE_IDD", "num.network.threads"]
+
+
+def test_all_mistakes_come_in_one_error() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_config(
+            {
+                "process.roles": "broker",
+                "node.id": "-4",
+                "controller.quorum.voters": "1@a:1,1@b:2",
+                "listeners": "PLAIN://x:1",
+                "controller.listener.names": "CONTROLLER",
+                "controller.quorum.fetch.timeout.ms": "soon",
+                "metadata.log.segment.bytes": "10",
+                "listener.security.protocol.map": "CONTROLLER:SSL",
+            },
+            {},
+            source="x.properties",
+        )
+    text = str(caught.value)
+    assert text.startswith("8 mistakes in the configuration in x.properties:")
+    for part in (
+        "process.roles",
+        "node.id: '-4'",
+        "voter 1 is there twice",
+        "listeners: CONTROLLER",
+        "'soon' is not an integer",
+        "metadata.log.segment.bytes: 10 is below 8388608",
+        "asks for SSL",
+        "log.dirs: missing",
+    ):
+        assert part in text
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "complaint"),
+    [
+        ("controller.quorum.voters", "1@0.0.0.0:1", "no address that others can reach"),
+        ("controller.quorum.voters", "7@alpha:9093", "2 is not among the voters"),
+        ("advertised.listeners", "CONTROLLER://:9093", "no address that others can reach"),
+        ("advertised.listeners", "CONTROLLER", "not NAME://host:port"),
+        ("listeners", "CONTROLLER://::1:9093", "brackets"),
+        ("listeners", "CONTROLLER://host:99999", "not host:port"),
+        ("metadata.max.idle.interval.ms", "-1", "not between 0"),
+        ("controller.quorum.bootstrap.servers", "a:1", "keep one of them"),
+    ],
+)
+def test_what_cannot_work_is_refused(key: str, value: str, complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        parse_config(MINIMAL | {key: value}, {})
+
+
+def test_a_file_that_is_not_there_is_one_clear_line(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"cannot read the configuration .*none\.properties"):
+        load_config(tmp_path / "none.properties", {})
+
+
+def test_endpoints_print_as_they_are_read() -> None:
+    for text in ("host:1", "[::1]:65535", "10.0.0.1:0"):
+        assert str(parse_endpoint(text)) == text
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
+def test_every_shipped_configuration_loads_and_comments_every_key(path: Path) -> None:
+    config = load_config(path, {})
+    assert config.unknown_keys == []
+    assert config.node_id in config.voters
+    lines = path.read_text(encoding="utf-8").splitlines()
+    keys = {line.lstrip("#").partition("=")[0] for line in lines if "=" in line and " " not in line}
+    assert keys == KEYS - {"log.dir", "controller.quorum.bootstrap.servers"}
+    for number, line in enumerate(lines):
+        if "=" in line and not line.startswith("# "):
+            above = lines[number - 1]
+            assert above.startswith("#") or "=" in above, f"{path.name}:{number + 1} has no comment"
+
+
+def test_seven_configurations_ship() -> None:
+    names = {path.stem for path in CONFIGS}
+    assert names == {"standalone", *(f"{kind}-{n}" for kind in ("local", "compose") for n in (1, 2, 3))}
