@@ -1,4 +1,4 @@
-"""Every request and response of the wire, as frozen values. Generated from `proto/rpc/` by `make proto`."""
+"""Every request and response, as frozen values. Generated from `proto/rpc/` by `make proto`."""
 
 from typing import ClassVar, TypeAlias
 

@@ -1,4 +1,6 @@
-"""Writes the codec in Kafka's binary encoding: a reader, a writer and a JSON view for every look of every struct."""
+"""Writes the codec in Kafka's binary encoding: a reader, a writer and a JSON view for every look of every
+struct.
+"""
 
 from collections.abc import Iterable
 
@@ -59,7 +61,9 @@ class BinaryWriter:
         plain, tagged = struct.plain(version), struct.tagged(version)
         for field in plain:
             nullable = version in field.nullable
-            lines.append(f"    {field.attribute}, at = {self._read(field.type, version, 'at', nullable)}")
+            lines.append(
+                f"    {field.attribute}, at = {self._read(field.type, version, 'at', nullable=nullable)}"
+            )
         if version in self._message.flexible:
             lines.append("    tags, at = read_tags(data, at)")
             lines += self._tag_readers(tagged, version)
@@ -80,14 +84,13 @@ class BinaryWriter:
         for field in tagged:
             nullable = version in field.nullable
             lines.append(f"        {word} tag == {field.tag}:")
-            lines.append(
-                f"            {field.attribute}, stop = {self._read(field.type, version, 'start', nullable)}"
-            )
+            read = self._read(field.type, version, "start", nullable=nullable)
+            lines.append(f"            {field.attribute}, stop = {read}")
             lines.append("            end_of_tag(tag, stop, end)")
             word = "elif"
         return [*lines, "        else:", "            unknown.append((tag, data[start:end]))"]
 
-    def _read(self, field_type: FieldType, version: int, at: str, nullable: bool) -> str:
+    def _read(self, field_type: FieldType, version: int, at: str, *, nullable: bool) -> str:
         compact = "compact_" if version in self._message.flexible else ""
         null = "nullable_" if nullable else ""
         match field_type:

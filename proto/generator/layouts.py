@@ -24,13 +24,13 @@ class Layouts:
         self._by_flexibility = by_flexibility
 
     def of(self, struct: StructDef) -> list[int]:
-        """Every look of a struct, by the version that names it."""
-        return sorted({self.name(struct, version) for version in self.message.versions})
+        """Every look of a struct that some version uses, by the version that names it."""
+        return sorted({self.name(struct, version) for version in self._versions_with(struct)})
 
     def name(self, struct: StructDef, version: int) -> int:
         """The look of a struct in a version."""
         wanted = self._key(struct, version)
-        return next(other for other in self.message.versions if self._key(struct, other) == wanted)
+        return next(v for v in self._versions_with(struct) if self._key(struct, v) == wanted)
 
     def function(self, verb: str, struct: StructDef, version: int) -> str:
         """The name of the function that does something with that look."""
@@ -47,6 +47,20 @@ class Layouts:
                 return definition
             case _:
                 return None
+
+    def _versions_with(self, struct: StructDef) -> list[int]:
+        if struct == self.message.root:
+            return list(self.message.versions)
+        holders = (*self.message.structs, self.message.root)
+        found = {
+            version
+            for holder in holders
+            for field in holder.fields
+            if self.element(field.type) == struct
+            for version in self._versions_with(holder)
+            if version in field.versions
+        }
+        return sorted(found)
 
     def _key(self, struct: StructDef, version: int) -> tuple[object, ...]:
         flexible = self._by_flexibility and version in self.message.flexible

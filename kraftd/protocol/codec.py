@@ -1,0 +1,202 @@
+"""Messages to frames and back.
+
+A frame is a 4-byte big-endian length, then one msgpack array: `[api_key, api_version, correlation_id,
+client_id, body]` or `[correlation_id, body]`, with the raw bytes of records as one more element if
+there are any. What comes in is a frame without its length, as `framing` cuts it; what goes out are
+buffers with it, to be written in order, so that records are never copied.
+
+Decoding raises `MalformedError` or `UnsupportedVersion` and nothing else, whatever the bytes. A
+request's body is looked at only after its API and version are known, so that even an unknown request
+has a correlation id to answer to.
+"""
+
+import struct
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, TypeAlias
+
+import msgspec
+
+from kraftd.errors import ErrorCode, KraftdError, MalformedError, UnencodableError
+from kraftd.protocol.bodies import REQUEST_LOOKS, RESPONSE_LOOKS
+from kraftd.protocol.limits import HEAD_BYTES_MAX, RECORDS_BYTES_MAX
+from kraftd.protocol.packed import Int16, Int32
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+_LENGTH = struct.Struct(">I")
+_ENCODE = msgspec.msgpack.Encoder().encode
+_BAD_BYTES = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_REQUEST_ELEMENTS = 5
+_RESPONSE_ELEMENTS = 2
+
+
+class UnsupportedVersion(KraftdError):  # noqa: N818 - named for what a peer is told
+    """A well-formed request for an API or version that is not spoken here."""
+
+    code = ErrorCode.UNSUPPORTED_VERSION
+
+    def __init__(self, api_key: int, version: int, correlation_id: int) -> None:
+        super().__init__(f"API {api_key} version {version} is not supported")
+        self.api_key = api_key
+        self.version = version
+        self.correlation_id = correlation_id
+
+
+class Request(msgspec.Struct, frozen=True, gc=False):
+    """A request as it came in. `records` is a view into the frame."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    message: Any
+    records: Buffer = b""
+
+
+class _RequestHead(msgspec.Struct, array_like=True, forbid_unknown_fields=True, gc=False):
+    api_key: Int16
+    api_version: Int16
+    correlation_id: Int32
+    client_id: str | None
+    body: msgspec.Raw
+    records: memoryview | None = None
+
+
+class _ResponseHead(msgspec.Struct, array_like=True, forbid_unknown_fields=True, gc=False):
+    correlation_id: Int32
+    body: msgspec.Raw
+    records: memoryview | None = None
+
+
+_decode_request_head = msgspec.msgpack.Decoder(_RequestHead).decode
+_decode_response_head = msgspec.msgpack.Decoder(_ResponseHead).decode
+
+
+def encode_request(
+    api_version: int,
+    correlation_id: int,
+    client_id: str | None,
+    message: Any,
+    records: Sequence[Buffer] = (),
+) -> list[Buffer]:
+    """A request as the buffers of one whole frame.
+
+    Raises:
+        UnencodableError: The message has no such version, or does not fit it.
+    """
+    key = message.API_KEY
+    look = REQUEST_LOOKS.get((key, api_version))
+    if look is None:
+        raise UnencodableError(f"{message.NAME} has no version {api_version}")
+    return _frame((key, api_version, correlation_id, client_id, look.pack(message)), records)
+
+
+def encode_response(
+    api_version: int, correlation_id: int, message: Any, records: Sequence[Buffer] = ()
+) -> list[Buffer]:
+    """A response as the buffers of one whole frame.
+
+    Raises:
+        UnencodableError: The message has no such version, or does not fit it.
+    """
+    look = RESPONSE_LOOKS.get((message.API_KEY, api_version))
+    if look is None:
+        raise UnencodableError(f"{message.NAME} has no version {api_version}")
+    return _frame((correlation_id, look.pack(message)), records)
+
+
+class RequestDecoder:
+    """Reads the requests of one connection; `head_bytes_max` may be raised once its handshake is done."""
+
+    __slots__ = ("head_bytes_max",)
+
+    def __init__(self, head_bytes_max: int = HEAD_BYTES_MAX) -> None:
+        self.head_bytes_max = head_bytes_max
+
+    def decode(self, frame: Buffer) -> Request:
+        """Read one frame, given without its length.
+
+        Raises:
+            MalformedError: It is no request, its body does not follow its schema, or it is too large.
+            UnsupportedVersion: Nobody here speaks that API in that version.
+        """
+        try:
+            head = _decode_request_head(frame)
+        except _BAD_BYTES as error:
+            raise MalformedError(f"not a request: {error}") from None
+        records = _checked_records(frame, head.records, self.head_bytes_max)
+        key, version = head.api_key, head.api_version
+        if (key, version) not in REQUEST_LOOKS:
+            raise UnsupportedVersion(key, version, head.correlation_id)
+        decode, build = _request_body(key, version)
+        try:
+            message = build(decode(head.body))
+        except _BAD_BYTES as error:
+            raise MalformedError(f"request {key} version {version}: {error}") from None
+        return Request(key, version, head.correlation_id, head.client_id, message, records)
+
+
+def decode_response(frame: Buffer, expected: tuple[int, int]) -> tuple[Any, Buffer]:
+    """Read the response to a request of the API and version expected: the message and its records.
+
+    Raises:
+        MalformedError: It is no response, its body does not follow its schema, or it is too large.
+    """
+    try:
+        head = _decode_response_head(frame)
+        records = _checked_records(frame, head.records, HEAD_BYTES_MAX)
+        decode, build = _response_body(*expected)
+        return build(decode(head.body)), records
+    except _BAD_BYTES as error:
+        raise MalformedError(f"response to {expected[0]} version {expected[1]}: {error}") from None
+
+
+def peek_correlation_id(frame: Buffer) -> int:
+    """Which request a response answers.
+
+    Raises:
+        MalformedError: It is no response.
+    """
+    try:
+        return _decode_response_head(frame).correlation_id
+    except _BAD_BYTES as error:
+        raise MalformedError(f"not a response: {error}") from None
+
+
+@cache
+def _request_body(key: int, version: int) -> tuple[Any, Any]:
+    look = REQUEST_LOOKS[key, version]
+    return msgspec.msgpack.Decoder(look.wire).decode, look.build
+
+
+@cache
+def _response_body(key: int, version: int) -> tuple[Any, Any]:
+    look = RESPONSE_LOOKS[key, version]
+    return msgspec.msgpack.Decoder(look.wire).decode, look.build
+
+
+def _frame(elements: tuple[object, ...], records: Sequence[Buffer]) -> list[Buffer]:
+    head = _ENCODE(elements)
+    if not records:
+        return [_LENGTH.pack(len(head)) + head]
+    size = sum(map(len, records))
+    opening = bytes((head[0] + 1,)) + head[1:] + _bin_header(size)
+    return [_LENGTH.pack(len(opening) + size) + opening, *records]
+
+
+def _bin_header(size: int) -> bytes:
+    if size < 1 << 8:
+        return b"\xc4" + size.to_bytes(1, "big")
+    if size < 1 << 16:
+        return b"\xc5" + size.to_bytes(2, "big")
+    return b"\xc6" + size.to_bytes(4, "big")
+
+
+def _checked_records(frame: Buffer, records: memoryview | None, head_bytes_max: int) -> Buffer:
+    size = 0 if records is None else len(records)
+    if size > RECORDS_BYTES_MAX:
+        raise MalformedError(f"{size} bytes of records are more than {RECORDS_BYTES_MAX}")
+    if len(frame) - size > head_bytes_max:
+        raise MalformedError(f"a head of {len(frame) - size} bytes is longer than {head_bytes_max}")
+    return b"" if records is None else records

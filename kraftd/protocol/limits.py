@@ -1,0 +1,61 @@
+"""What a peer may cost us at most: the one table of bounds (design 5).
+
+Sizes of frames are checked by `framing` and `codec`, counts inside a body by the typed decoders of
+`bodies`, the rest by the server. Every number here is a promise to the others on the machine, not a
+tuning knob.
+"""
+
+from typing import Final
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+
+HEAD_BYTES_MAX_BEFORE_HANDSHAKE: Final = 64 * KIB
+"""A frame without its records, from someone who has not said who it is."""
+
+HEAD_BYTES_MAX: Final = 1 * MIB
+"""A frame without its records, after the handshake."""
+
+RECORDS_BYTES_MAX: Final = 8 * MIB
+"""The records of one frame."""
+
+FRAME_BYTES_MAX: Final = HEAD_BYTES_MAX + RECORDS_BYTES_MAX
+
+ARRAY_LENGTH_MAX: Final = 65_536
+"""Elements of one array in a body. Checked before anything is allocated for them."""
+
+TAGS_MAX: Final = 64
+"""Tagged fields of one struct."""
+
+OPERATION_BYTES_MAX: Final = 8 * MIB
+"""Record bytes of one operation; above, it is refused as a whole (KAFKA-14204)."""
+
+OPERATION_RECORDS_MAX: Final = 10_000
+"""Records of one operation; above, it is refused as a whole."""
+
+CONNECTIONS_MAX: Final = 4096
+"""Connections in all, beside the slots reserved for peers."""
+
+CONNECTIONS_PER_ADDRESS_MAX: Final = 1024
+"""Connections from one address; a benchmark on one machine needs hundreds."""
+
+PEER_CONNECTIONS_RESERVED: Final = 64
+"""Slots that only members of the quorum may use, so that clients cannot keep them out."""
+
+HANDSHAKE_TIMEOUT_MS: Final = 5_000
+"""How long a connection may stay silent about who it is."""
+
+REQUESTS_IN_FLIGHT_MAX: Final = 64
+"""Unanswered requests of one connection; above, it is not read."""
+
+WRITE_BUFFER_BYTES_HIGH: Final = 4 * MIB
+"""Unsent bytes of one connection; above, it is not read."""
+
+WRITE_STALL_TIMEOUT_MS: Final = 5_000
+"""How long a connection may stay above that before it is closed."""
+
+PARKED_FETCHES_PER_REPLICA_MAX: Final = 1
+"""Fetches of one replica that wait for records; a newer one answers the older."""
+
+TURN_BYTES_MAX: Final = 4 * MIB
+"""Bytes taken from one connection in one turn of the loop."""

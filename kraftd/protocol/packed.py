@@ -1,0 +1,67 @@
+"""What the generated msgpack codec in `bodies` is made of: bounded wire types and the handling of tags.
+
+The types do the refusing: a typed decoder checks counts, lengths and ranges before it allocates, and
+gives up at the first byte that does not fit. That is why a peer's bytes never meet a generic decoder.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple, TypeAlias, TypeVar
+
+from msgspec import Meta, Raw
+
+from kraftd.errors import UnencodableError
+from kraftd.protocol.limits import ARRAY_LENGTH_MAX, TAGS_MAX
+
+T = TypeVar("T")
+W = TypeVar("W")
+
+Int8: TypeAlias = Annotated[int, Meta(ge=-(2**7), le=2**7 - 1)]
+Int16: TypeAlias = Annotated[int, Meta(ge=-(2**15), le=2**15 - 1)]
+Int32: TypeAlias = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+Int64: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+UInt16: TypeAlias = Annotated[int, Meta(ge=0, le=2**16 - 1)]
+UInt32: TypeAlias = Annotated[int, Meta(ge=0, le=2**32 - 1)]
+Uuid16: TypeAlias = Annotated[bytes, Meta(min_length=16, max_length=16)]
+Array: TypeAlias = Annotated[tuple[T, ...], Meta(max_length=ARRAY_LENGTH_MAX)]
+Tag: TypeAlias = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+Tags: TypeAlias = Annotated[dict[Tag, Raw], Meta(max_length=TAGS_MAX)]
+"""The tagged fields at the end of every struct, undecoded."""
+
+NO_TAGS: Mapping[int, object] = {}
+"""What most structs end with."""
+
+
+class Look(NamedTuple):
+    """How one message looks on the wire in one version."""
+
+    wire: Any
+    """The type that a decoder must enforce."""
+    build: Callable[[Any], Any]
+    """From the wire to the message."""
+    pack: Callable[[Any], tuple[object, ...]]
+    """From the message to the wire."""
+
+
+def kept(tags: Mapping[int, Raw]) -> tuple[tuple[int, bytes], ...]:
+    """Tagged fields that nobody here knows, still encoded."""
+    return tuple([(tag, bytes(tags[tag])) for tag in sorted(tags)])
+
+
+def raw_tags(unknown: Sequence[tuple[int, bytes]]) -> dict[int, object]:
+    """The same on their way out."""
+    return {tag: Raw(value) for tag, value in unknown}
+
+
+def build_struct(build: Callable[[W], T], wire: W | None) -> T | None:
+    """A struct that may be null."""
+    return None if wire is None else build(wire)
+
+
+def build_array(build: Callable[[W], T], wire: Sequence[W] | None) -> tuple[T, ...] | None:
+    """An array that may be null."""
+    return None if wire is None else tuple([build(element) for element in wire])
+
+
+def lacking(message: str, field: str, version: int) -> UnencodableError:
+    """The error for a value that a version cannot say."""
+    return UnencodableError(f"{message} version {version} has no {field}")
