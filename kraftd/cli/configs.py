@@ -1,0 +1,270 @@
+"""`kraftctl configs set|get|list|delete`: dynamic configs in the metadata log, of the cluster or of one broker.
+
+Writes go to the leader and are confirmed only when committed; reads are linearizable. All of them follow the leader
+through an election until `--timeout-ms` is over. Setting or deleting twice is the same as once, so a lost answer is
+asked for again.
+
+Schema of `get` and `list`: a list of entity ("cluster" or "broker N"), name, value (text, or null if it is not set or secret), set
+(bool: whether it is there), sensitive (bool). Schema of `set` and `delete`: entity, changes (list of name, value or null).
+
+Follows: Kafka's IncrementalAlterConfigs and DescribeConfigs; the closing line of `kafka-configs`.
+Differs: refuses names that Kafka 4.3 does not define, which Kafka takes and nobody ever reads; `--force` lets them pass.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+from kraftd.cli.client import Connection, LostError, raise_for
+from kraftd.cli.failures import UnhealthyError, UsageError
+from kraftd.cli.options import BootstrapOption, OutputOption, TimeoutOption, bootstrap_of, output_of
+from kraftd.cli.output import columns, emit
+from kraftd.cli.survey import ask_leader
+from kraftd.metadata.configs import ResourceType, broker_key, broker_names
+from kraftd.protocol.messages import (
+    DescribeConfigsRequest,
+    DescribeConfigsRequestDescribeConfigsResource,
+    DescribeConfigsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+    IncrementalAlterConfigsResponse,
+    ListConfigsRequest,
+    ListConfigsResponse,
+    ListConfigsResponseEntry,
+)
+from kraftd.types import Endpoint
+
+app = typer.Typer(help="Set, get, list and delete dynamic configs.")
+
+Row: TypeAlias = dict[str, Any]
+
+CLUSTER_DEFAULT = ""
+SET, DELETE = 0, 1
+ANSWER_MS = 5_000
+
+BrokerOption: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        "--broker",
+        min=0,
+        metavar="ID",
+        help="Of this broker.  [default: the cluster's default]",
+        show_default=False,
+    ),
+]
+ForceOption: TypeAlias = Annotated[
+    bool, typer.Option("--force", help="Take names that Kafka 4.3 does not define.")
+]
+NamesArgument: TypeAlias = Annotated[
+    list[str], typer.Argument(metavar="NAME…", autocompletion=lambda: list(broker_names()))
+]
+
+
+@app.command("set")
+def set_configs(
+    context: typer.Context,
+    assignments: Annotated[
+        list[str],
+        typer.Argument(metavar="NAME=VALUE…", autocompletion=lambda: [f"{n}=" for n in broker_names()]),
+    ],
+    broker: BrokerOption = None,
+    force: ForceOption = False,
+    timeout_ms: TimeoutOption = 10_000,
+    output: OutputOption = None,
+    bootstrap: BootstrapOption = None,
+) -> None:
+    """Set configs, all of them or none; confirmed when committed."""
+    values = dict(_assignment(text) for text in assignments)
+    if len(values) < len(assignments):
+        raise UsageError("a config is named twice; name each once")
+    check_names(list(values), force)
+    done = change(bootstrap_of(context, bootstrap), resource_name(broker), values, timeout_ms)
+    emit(done, output_of(context, output), change_table)
+
+
+@app.command("delete")
+def delete_configs(
+    context: typer.Context,
+    names: NamesArgument,
+    broker: BrokerOption = None,
+    force: ForceOption = False,
+    timeout_ms: TimeoutOption = 10_000,
+    output: OutputOption = None,
+    bootstrap: BootstrapOption = None,
+) -> None:
+    """Delete configs, so that the next wider default holds; confirmed when committed."""
+    check_names(names, force)
+    done = change(bootstrap_of(context, bootstrap), resource_name(broker), dict.fromkeys(names), timeout_ms)
+    emit(done, output_of(context, output), change_table)
+
+
+@app.command("get")
+def get_configs(
+    context: typer.Context,
+    names: NamesArgument,
+    broker: BrokerOption = None,
+    timeout_ms: TimeoutOption = 10_000,
+    output: OutputOption = None,
+    bootstrap: BootstrapOption = None,
+) -> None:
+    """Get configs by name, as of now."""
+    rows = describe(bootstrap_of(context, bootstrap), resource_name(broker), names, timeout_ms)
+    emit(rows, output_of(context, output), configs_table)
+
+
+@app.command("list")
+def list_configs(
+    context: typer.Context,
+    broker: BrokerOption = None,
+    timeout_ms: TimeoutOption = 10_000,
+    output: OutputOption = None,
+    bootstrap: BootstrapOption = None,
+) -> None:
+    """List every config that is set: the cluster's and every broker's, or one broker's."""
+    rows = list_all(bootstrap_of(context, bootstrap), timeout_ms)
+    wanted = None if broker is None else entity_text(resource_name(broker))
+    emit([row for row in rows if wanted in (None, row["entity"])], output_of(context, output), configs_table)
+
+
+def change(
+    bootstrap: Sequence[Endpoint], resource: str, values: Mapping[str, str | None], timeout_ms: int
+) -> Row:
+    """Set (text) or delete (None) configs of one resource; the schema of `set` and `delete`."""
+    configs = tuple(
+        IncrementalAlterConfigsRequestAlterableConfig(
+            name=name, config_operation=DELETE if value is None else SET, value=value
+        )
+        for name, value in values.items()
+    )
+    target = IncrementalAlterConfigsRequestAlterConfigsResource(
+        resource_type=ResourceType.BROKER, resource_name=resource, configs=configs
+    )
+    request = IncrementalAlterConfigsRequest(resources=(target,))
+
+    def ask(leader: Connection) -> None:
+        answer = leader.call(request, IncrementalAlterConfigsResponse, min(timeout_ms, ANSWER_MS))
+        for outcome in answer.responses:
+            raise_for(outcome.error_code, outcome.error_message, f"{entity_text(resource)} is left as it was")
+
+    try:
+        ask_leader(bootstrap, ask, timeout_ms)
+    except LostError as error:
+        raise UnhealthyError(
+            f"{error}; whether the change was made is unknown, repeating it does no harm"
+        ) from error
+    return {
+        "entity": entity_text(resource),
+        "changes": [{"name": name, "value": value} for name, value in values.items()],
+    }
+
+
+def describe(
+    bootstrap: Sequence[Endpoint], resource: str, names: Sequence[str], timeout_ms: int
+) -> list[Row]:
+    """Some configs of one resource, in the order asked; the schema of `get`."""
+    target = DescribeConfigsRequestDescribeConfigsResource(
+        resource_type=ResourceType.BROKER, resource_name=resource, configuration_keys=tuple(names)
+    )
+    request = DescribeConfigsRequest(resources=(target,))
+
+    def ask(leader: Connection) -> list[Row]:
+        answer = leader.call(request, DescribeConfigsResponse, min(timeout_ms, ANSWER_MS))
+        found: dict[str, Row] = {}
+        for result in answer.results:
+            raise_for(result.error_code, result.error_message, f"{entity_text(resource)} cannot be read")
+            for config in result.configs:
+                found[config.name] = _row(resource, config.name, config.value, config.is_sensitive)
+        return [
+            found.get(name) or _row(resource, name, None, _is_sensitive(name), is_set=False) for name in names
+        ]
+
+    return ask_leader(bootstrap, ask, timeout_ms)
+
+
+def list_all(bootstrap: Sequence[Endpoint], timeout_ms: int) -> list[Row]:
+    """Every config of the cluster default and of brokers; the schema of `list`."""
+
+    def ask(leader: Connection) -> list[Row]:
+        request = ListConfigsRequest(resource_type=ResourceType.BROKER)
+        answer = leader.call(request, ListConfigsResponse, min(timeout_ms, ANSWER_MS))
+        raise_for(answer.error_code, answer.error_message, "the configs cannot be read")
+        entries = sorted(answer.entries, key=_entry_order)
+        return [_row(at.resource_name, at.name, at.value, _is_sensitive(at.name)) for at in entries]
+
+    return ask_leader(bootstrap, ask, timeout_ms)
+
+
+def check_names(names: Sequence[str], force: bool) -> None:
+    """Refuse names that no broker would ever read.
+
+    Raises:
+        UsageError: Kafka 4.3 does not define one of them.
+    """
+    unknown = [name for name in names if broker_key(name) is None]
+    if not unknown or force:
+        return
+    from difflib import get_close_matches
+
+    near = get_close_matches(unknown[0], list(broker_names()), n=1)
+    hint = f"did you mean {near[0]}?" if near else "check the spelling"
+    raise UsageError(f"Kafka 4.3 defines no broker config {unknown[0]}; {hint} --force takes it as it is")
+
+
+def resource_name(broker: int | None) -> str:
+    """The name that Kafka gives the resource."""
+    return CLUSTER_DEFAULT if broker is None else str(broker)
+
+
+def entity_text(resource: str) -> str:
+    """The resource for a person."""
+    return "cluster" if resource == CLUSTER_DEFAULT else f"broker {resource}"
+
+
+def change_table(done: Row) -> str:
+    """The line that `kafka-configs` ends with."""
+    if done["entity"] == "cluster":
+        return "Completed updating default config for brokers in the cluster."
+    return f"Completed updating config for {done['entity']}."
+
+
+def configs_table(rows: Sequence[Row]) -> str:
+    """One row a config."""
+    if not rows:
+        return ""
+    cells = [(row["entity"], row["name"], _value_text(row)) for row in rows]
+    return columns(("Entity", "Name", "Value"), cells)
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise UsageError(f"{text!r} sets nothing; write NAME=VALUE")
+    return name.strip(), value
+
+
+def _entry_order(entry: ListConfigsResponseEntry) -> tuple[int, str, str]:
+    name = entry.resource_name
+    return (-1 if name == CLUSTER_DEFAULT else int(name) if name.isdecimal() else 1 << 31, name, entry.name)
+
+
+def _row(resource: str, name: str, value: str | None, sensitive: bool, *, is_set: bool = True) -> Row:
+    return {
+        "entity": entity_text(resource),
+        "name": name,
+        "value": None if sensitive else value,
+        "set": is_set,
+        "sensitive": sensitive,
+    }
+
+
+def _is_sensitive(name: str) -> bool:
+    key = broker_key(name)
+    return key is not None and key.is_sensitive
+
+
+def _value_text(row: Row) -> str:
+    if not row["set"]:
+        return "(not set)"
+    return "(secret)" if row["sensitive"] else str(row["value"])

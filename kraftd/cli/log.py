@@ -1,0 +1,353 @@
+"""`kraftctl log dump FILE|DIR…`: what is in segments and snapshots, as Kafka's own dump prints it or as JSON lines.
+
+Reads a live directory, a copy, or one that Apache Kafka wrote; a DIR stands for its segments, snapshots are named as
+files. Ends with 1 if anything was damaged, torn or undecodable, and says at which byte and offset.
+
+Schema of `-o json` (one object a line) and `-o yaml`, told apart by `kind`:
+    file: file, type (segment, snapshot, bootstrap), offset (start of a segment, end of a snapshot; -1 none), epoch (-1 none)
+    batch: file, position, base_offset, last_offset, count, epoch, is_control, is_transactional, timestamp (newest, ms),
+        size_bytes, magic, compression, crc, is_valid, fault (text or null)
+    record: file, position (of its batch), offset, timestamp, epoch, is_control, type, version, data (object or null), key_size,
+        value_size, is_valid, fault (text or null)
+    fault: file, position, size_bytes, offset (where the log should go on), reason, is_torn
+Kinds that this program does not know yet have their body in hexadecimal as `data.raw`.
+
+Follows: the text of DumpLogSegments with `--cluster-metadata-decoder`.
+Differs: filters, JSON, several files and directories, `--follow`, a bad checksum is explained, exit code 1.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias, assert_never
+
+import msgspec
+import typer
+
+from kraftd.cli import dump
+from kraftd.cli.dump import Batch, Entry, Fault, FileStart, Item, Selection
+from kraftd.cli.failures import CommandError, ExitCode, UsageError
+from kraftd.cli.options import OutputOption, output_of
+from kraftd.cli.output import Format, to_json_line, to_yaml
+from kraftd.records.control import CONTROL_NAMES
+from kraftd.records.frame import RECORD_NAMES
+
+app = typer.Typer(help="Look into metadata logs on a disk.")
+
+Json: TypeAlias = dict[str, Any]
+
+COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+TypesOption: TypeAlias = Annotated[
+    list[str],
+    typer.Option(
+        "--type",
+        metavar="NAME",
+        help="Only records of this type, for example Config or LeaderChange; may be repeated.",
+        autocompletion=lambda: [*RECORD_NAMES.values(), *CONTROL_NAMES.values()],
+        show_default=False,
+    ),
+]
+
+
+@app.callback()
+def log() -> None:
+    """Look into metadata logs on a disk."""
+
+
+@app.command("dump")
+def dump_files(
+    context: typer.Context,
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="FILE|DIR…", help="Segments, snapshots, or node directories.")
+    ],
+    types: TypesOption = [],  # noqa: B006 - the parser makes a new list for each call
+    without_types: Annotated[
+        list[str],
+        typer.Option(
+            "--without-type",
+            metavar="NAME",
+            help="No records of this type, for example NoOp.",
+            show_default=False,
+        ),
+    ] = [],  # noqa: B006 - as above
+    from_offset: Annotated[
+        int, typer.Option("--from-offset", min=0, metavar="OFFSET", help="From here on.")
+    ] = 0,
+    to_offset: Annotated[
+        int | None,
+        typer.Option(
+            "--to-offset", min=0, metavar="OFFSET", help="Up to here, exclusive.", show_default=False
+        ),
+    ] = None,
+    from_time: Annotated[
+        str | None,
+        typer.Option(
+            "--from-time",
+            metavar="TIME",
+            help="From then on; ISO 8601 (UTC) or ms since 1970.",
+            show_default=False,
+        ),
+    ] = None,
+    to_time: Annotated[
+        str | None,
+        typer.Option("--to-time", metavar="TIME", help="Up to then, exclusive.", show_default=False),
+    ] = None,
+    follow: Annotated[
+        bool,
+        typer.Option("--follow", "-f", help="Go on with what a running node appends, until interrupted."),
+    ] = False,
+    output: OutputOption = None,
+) -> None:
+    """Dump batches and decoded records of segments and snapshots."""
+    selection = make_selection(types, without_types, from_offset, to_offset, from_time, to_time)
+    if follow and len(paths) > 1:
+        raise UsageError("--follow takes one FILE or DIR; open a second terminal for another")
+    items = dump.follow(paths[0], selection) if follow else read_all(paths, selection)
+    bad = write_items(items, output_of(context, output), flush_each=follow)
+    if bad:
+        raise typer.Exit(ExitCode.ERROR)
+
+
+def make_selection(
+    types: list[str],
+    without_types: list[str],
+    from_offset: int,
+    to_offset: int | None,
+    from_time: str | None,
+    to_time: str | None,
+) -> Selection:
+    """Check the filters of the command line.
+
+    Raises:
+        UsageError: A type or time is none.
+    """
+    everything = Selection()
+    return Selection(
+        types=frozenset(map(check_type, types)),
+        without_types=frozenset(map(check_type, without_types)),
+        from_offset=from_offset,
+        to_offset=everything.to_offset if to_offset is None else to_offset,
+        from_ms=everything.from_ms if from_time is None else parse_time(from_time),
+        to_ms=everything.to_ms if to_time is None else parse_time(to_time),
+    )
+
+
+def check_type(name: str) -> str:
+    """The key of a record type.
+
+    Raises:
+        UsageError: Kafka has no such type.
+    """
+    known = {dump.type_key(kind): kind for kind in (*RECORD_NAMES.values(), *CONTROL_NAMES.values())}
+    key = dump.type_key(name)
+    if key in known or key.startswith("unknown"):
+        return key
+    from difflib import get_close_matches
+
+    near = get_close_matches(key, list(known), n=1)
+    hint = f"did you mean {known[near[0]]}?" if near else f"known are {', '.join(sorted(known.values()))}"
+    raise UsageError(f"there is no record type {name}; {hint}")
+
+
+def parse_time(text: str) -> int:
+    """Milliseconds since 1970 of an ISO 8601 time (UTC unless it says otherwise), or of such a number.
+
+    Raises:
+        UsageError: It is neither.
+    """
+    if text.isascii() and text.isdecimal() and len(text) > 8:
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"{text!r} is no time; write 2026-01-31T12:00:00 (UTC) or ms since 1970") from None
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return round(aware.timestamp() * 1_000)
+
+
+def read_all(paths: Iterable[Path], selection: Selection) -> Iterator[Item]:
+    """Everything wanted in all files, one after the other; directories stand for their segments."""
+    for path in paths:
+        for file in dump.files_of(path):
+            yield from dump.read_file(file, selection)
+
+
+def write_items(items: Iterable[Item], output: Format, *, flush_each: bool) -> bool:
+    """Write each item as it comes; true if any of them was bad."""
+    bad = False
+    try:
+        for item in items:
+            bad = (
+                bad or isinstance(item, Fault) or (isinstance(item, Batch | Entry) and item.fault is not None)
+            )
+            sys.stdout.write(_render(item, output))
+            if flush_each:
+                sys.stdout.flush()
+    except CommandError:
+        sys.stdout.flush()
+        raise
+    return bad
+
+
+def _render(item: Item, output: Format) -> str:
+    match output:
+        case Format.TABLE:
+            return text_of(item) + "\n"
+        case Format.JSON:
+            return to_json_line(data_of(item)) + "\n"
+        case Format.YAML:
+            return to_yaml([data_of(item)])
+
+
+def data_of(item: Item) -> Json:
+    """The schema of `-o json`; see the module."""
+    match item:
+        case FileStart():
+            return {
+                "kind": "file",
+                "file": item.path,
+                "type": item.kind,
+                "offset": item.offset,
+                "epoch": item.epoch,
+            }
+        case Batch():
+            return _batch_data(item)
+        case Entry():
+            return _entry_data(item)
+        case Fault():
+            return {
+                "kind": "fault",
+                "file": item.path,
+                "position": item.position,
+                "size_bytes": item.size_bytes,
+                "offset": item.offset,
+                "reason": item.reason,
+                "is_torn": item.torn,
+            }
+        case unknown:
+            assert_never(unknown)
+
+
+def _batch_data(batch: Batch) -> Json:
+    view = batch.view
+    return {
+        "kind": "batch",
+        "file": batch.path,
+        "position": batch.position,
+        "base_offset": view.base_offset,
+        "last_offset": view.last_offset,
+        "count": view.record_count,
+        "epoch": view.epoch,
+        "is_control": view.is_control,
+        "is_transactional": view.is_transactional,
+        "timestamp": view.max_timestamp,
+        "size_bytes": view.size_bytes,
+        "magic": view.magic,
+        "compression": _compression(view.attributes),
+        "crc": view.crc,
+        "is_valid": batch.fault is None,
+        "fault": batch.fault,
+    }
+
+
+def _entry_data(entry: Entry) -> Json:
+    return {
+        "kind": "record",
+        "file": entry.batch.path,
+        "position": entry.batch.position,
+        "offset": entry.offset,
+        "timestamp": entry.timestamp_ms,
+        "epoch": entry.batch.view.epoch,
+        "is_control": entry.batch.view.is_control,
+        "type": entry.type,
+        "version": entry.version,
+        "data": entry.data,
+        "key_size": _size(entry.record.key),
+        "value_size": _size(entry.record.value),
+        "is_valid": entry.batch.fault is None and entry.fault is None,
+        "fault": entry.fault,
+    }
+
+
+def text_of(item: Item) -> str:
+    """One line of Kafka's dump; the first of a file is two."""
+    match item:
+        case FileStart():
+            return f"Dumping {item.path}\n{_start_text(item)}"
+        case Batch():
+            return _batch_text(item)
+        case Entry():
+            return _entry_text(item)
+        case Fault(torn=True):
+            return (
+                f"Found {item.size_bytes} invalid bytes at the end of {Path(item.path).name}: at byte {item.position}, "
+                f"after offset {item.offset - 1}: {item.reason}"
+            )
+        case Fault():
+            return (
+                f"Damaged: {item.path} at byte {item.position}, after offset {item.offset - 1}: {item.reason}; "
+                f"{item.size_bytes} bytes left out"
+            )
+        case unknown:
+            assert_never(unknown)
+
+
+def _start_text(start: FileStart) -> str:
+    match start.kind:
+        case "bootstrap":
+            return "KRaft bootstrap snapshot"
+        case "snapshot":
+            return f"Snapshot end offset: {start.offset}, epoch: {start.epoch}"
+        case _:
+            return f"Log starting offset: {start.offset}"
+
+
+def _batch_text(batch: Batch) -> str:
+    view = batch.view
+    last_sequence = -1 if view.base_sequence < 0 else view.base_sequence + view.last_offset_delta
+    text = (
+        f"baseOffset: {view.base_offset} lastOffset: {view.last_offset} count: {view.record_count} "
+        f"baseSequence: {view.base_sequence} lastSequence: {last_sequence} "
+        f"producerId: {view.producer_id} producerEpoch: {view.producer_epoch} "
+        f"partitionLeaderEpoch: {view.epoch} isTransactional: {_bool(view.is_transactional)} "
+        f"isControl: {_bool(view.is_control)} deleteHorizonMs: OptionalLong.empty position: {batch.position} "
+        f"CreateTime: {view.max_timestamp} size: {view.size_bytes} magic: {view.magic} "
+        f"compresscodec: {_compression(view.attributes)} crc: {view.crc} isvalid: {_bool(batch.fault is None)}"
+    )
+    if batch.fault is None:
+        return text
+    return f"{text}\nDamaged: {batch.path} at byte {batch.position}, offset {view.base_offset}: {batch.fault}"
+
+
+def _entry_text(entry: Entry) -> str:
+    record = entry.record
+    text = (
+        f"| offset: {entry.offset} CreateTime: {entry.timestamp_ms} keySize: {_size(record.key)} "
+        f"valueSize: {_size(record.value)} sequence: -1 "
+        f"headerKeys: [{','.join(name.decode(errors='replace') for name, _ in record.headers)}]"
+    )
+    if entry.fault is not None:
+        return f"{text} payload: Error at {entry.offset}, skipping. {entry.fault}"
+    if entry.batch.view.is_control:
+        colon = ":" if entry.type == "LeaderChange" else ""  # so Kafka prints it
+        return f"{text} {entry.type}{colon} {_compact(entry.data)}"
+    return f"{text} payload: {_compact({'type': entry.type, 'version': entry.version, 'data': entry.data})}"
+
+
+def _compact(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _compression(attributes: int) -> str:
+    code = attributes & 0x07
+    return COMPRESSIONS[code] if code < len(COMPRESSIONS) else f"unknown{code}"
+
+
+def _size(data: bytes | None) -> int:
+    return -1 if data is None else len(data)
+
+
+def _bool(value: bool) -> str:
+    return "true" if value else "false"

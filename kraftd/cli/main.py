@@ -1,0 +1,169 @@
+"""The console script `kraftctl`: finds the command, runs it, and turns every ending into a line and an exit code.
+
+Commands are loaded when they are called, so that `kraftctl status` does not pay for what only `export` needs. What each
+ending means to a script stands in `kraftd.cli.failures`; the option parser's own code for usage errors (2) would read as
+"cannot connect" and is mapped to 64.
+"""
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from kraftd.cli.failures import CommandError, ExitCode
+from kraftd.cli.options import BOOTSTRAP_VARIABLE, BootstrapOption, OutputOption, Settings
+from kraftd.cli.output import Format
+from kraftd.errors import KraftdError
+
+COMMANDS = MappingProxyType(
+    {
+        "status": "kraftd.cli.quorum",
+        "replication": "kraftd.cli.quorum",
+        "health": "kraftd.cli.quorum",
+        "resign": "kraftd.cli.resign",
+        "configs": "kraftd.cli.configs",
+        "metrics": "kraftd.cli.metrics",
+        "random-uuid": "kraftd.cli.directory",
+        "format": "kraftd.cli.directory",
+        "info": "kraftd.cli.directory",
+        "log": "kraftd.cli.log",
+        "export": "kraftd.cli.export",
+        "replay": "kraftd.cli.replay",
+    }
+)
+"""Each command and the module whose `app` holds it, in the order of the help: the quorum first, files after."""
+
+
+class _ClosedOutputError(Exception):
+    """Whoever read our output has gone: `kraftctl … | head`."""
+
+
+class LazyGroup(TyperGroup):
+    """A group that imports a command's module when the command is called."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Every command, imported or not."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Import one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        command = typer.main.get_group(importlib.import_module(COMMANDS[cmd_name]).app)
+        return command.commands.get(cmd_name, command)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """As the parser does, with a suggestion drawn from all commands."""
+        self.commands = dict.fromkeys(COMMANDS, TyperCommand("unused"))
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; a reader that went away is told apart from every other OSError."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            raise _ClosedOutputError from None
+        return result
+
+
+app = typer.Typer(
+    cls=LazyGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 ok, 1 error, 2 cannot connect, 4 the node said no, 5 the cluster is not healthy, 64 wrong usage.",
+)
+
+
+@app.callback()
+def kraftctl(
+    context: typer.Context,
+    output: OutputOption = None,
+    bootstrap: Annotated[
+        str | None,
+        typer.Option(
+            "--bootstrap-controller",
+            metavar="HOST:PORT,…",
+            envvar=BOOTSTRAP_VARIABLE,
+            help="Nodes to ask first; any one is enough.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Look after a kraftd quorum: its nodes, its log, and the files it leaves on disk."""
+    context.obj = Settings(output or Format.TABLE, bootstrap or "")
+    if context.invoked_subcommand is None:
+        sys.stderr.write(context.get_help() + "\n")
+        raise typer.Exit(ExitCode.USAGE)
+
+
+def main() -> None:
+    """Run `kraftctl` with this process's arguments and end the process."""
+    code = run(sys.argv[1:])
+    if code == ExitCode.BROKEN_PIPE:
+        # Nobody reads on: keep the interpreter's last flush from complaining about it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit code; what went wrong is said on standard error."""
+    try:
+        result = typer.main.get_command(app).main(
+            list(arguments), prog_name="kraftctl", standalone_mode=False
+        )
+    except _ClosedOutputError:
+        return ExitCode.BROKEN_PIPE
+    except typer.TyperException as error:
+        return _usage(error)
+    except typer.Abort:
+        return ExitCode.INTERRUPTED
+    except CommandError as error:
+        return _fail(str(error), error.exit_code)
+    except KraftdError as error:
+        return _fail(str(error), ExitCode.ERROR)
+    except OSError as error:
+        return _fail(_describe(error), ExitCode.ERROR)
+    except Exception as error:  # noqa: BLE001 - the last line of defence: an operator never sees a traceback
+        return _fail(_bug(error), ExitCode.ERROR)
+    return result if isinstance(result, int) else ExitCode.OK
+
+
+def _usage(error: typer.TyperException) -> int:
+    text = error.format_message().rstrip(".")
+    context = getattr(error, "ctx", None)
+    hint = f"; see {context.command_path} --help" if context is not None else ""
+    return _fail(text + hint, ExitCode.USAGE)
+
+
+def _fail(text: str, code: ExitCode) -> int:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return ExitCode.BROKEN_PIPE
+    sys.stderr.write(f"kraftctl: {' '.join(text.split())}\n")
+    return code
+
+
+def _describe(error: OSError) -> str:
+    reason = error.strerror or str(error) or type(error).__name__
+    where = f"{error.filename}: " if error.filename else ""
+    return f"{where}{reason}"
+
+
+def _bug(error: Exception) -> str:
+    import traceback
+
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "unknown place"
+    return f"this is a bug in kraftctl: {type(error).__name__} at {where}: {error}; please report it with the command line"
+
+
+if __name__ == "__main__":
+    main()

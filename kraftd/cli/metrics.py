@@ -1,0 +1,200 @@
+"""`kraftctl metrics FILE…`: what nodes last said of themselves in their JSON logs, once or live on a terminal.
+
+A node writes a line `"event": "metrics"` every ten seconds, with the names of Kafka's `raft-metrics`. The files are only
+read: from their ends backwards at first, then whatever is appended, across rotation and truncation.
+
+Schema: a list, one entry a file: file, node (null before its first line), timestamp (of the metrics line, text or null), event
+and event_timestamp (the last line that was none of the periodic ones), metrics (an object, empty if there is no such line).
+"""
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import msgspec
+import typer
+
+from kraftd.cli.failures import CommandError
+from kraftd.cli.options import OutputOption, output_of
+from kraftd.cli.output import Format, columns, emit
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+app = typer.Typer()
+
+Line: TypeAlias = dict[str, Any]
+
+REFRESH_S = 0.5
+_FIRST_READ_BYTES = 1 << 20
+_OWN_KEYS = frozenset({"timestamp", "level", "event", "node"})
+
+
+@app.command("metrics")
+def metrics(
+    context: typer.Context,
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="JSON logs of nodes.")],
+    once: Annotated[bool, typer.Option("--once", help="Show the latest metrics and end.")] = False,
+    output: OutputOption = None,
+) -> None:
+    """Show the metrics of nodes from their JSON logs, live on a terminal."""
+    wanted = output_of(context, output)
+    tails = [Tail(file) for file in files]
+    for tail in tails:
+        tail.catch_up()
+    if once or wanted is not Format.TABLE or not sys.stdout.isatty():
+        emit([tail.data() for tail in tails], wanted, metrics_table)
+        if not any(tail.metrics for tail in tails):
+            raise CommandError(
+                f"no metrics in {', '.join(str(file) for file in files)}; "
+                "a node writes its first metrics line ten seconds after its start, as JSON if stderr is no terminal"
+            )
+        return
+    _watch(tails)
+
+
+class Tail:
+    """The latest that one log file says, brought up to date by `catch_up`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.metrics: Line = {}
+        self._news: Line = {}
+        self._node: int | None = None
+        self._position = -1
+        self._inode = -1
+        self._rest = b""
+
+    def catch_up(self) -> None:
+        """Read what was appended since the last call; all that matters of the file at the first.
+
+        Raises:
+            CommandError: The file cannot be read.
+        """
+        try:
+            with self.path.open("rb") as file:
+                stat = self.path.stat()
+                size = file.seek(0, 2)
+                if self._position < 0:
+                    self._position = self._find_start(file, size)
+                elif stat.st_ino != self._inode or size < self._position:
+                    self._position, self._rest = 0, b""
+                self._inode = stat.st_ino
+                file.seek(self._position)
+                data = self._rest + file.read(size - self._position)
+        except FileNotFoundError as error:
+            if self._position >= 0:
+                return  # between the two steps of a rotation
+            raise CommandError(
+                f"{self.path} does not exist; name a file that holds a node's stderr"
+            ) from error
+        except OSError as error:
+            raise CommandError(f"{self.path} cannot be read: {error.strerror}") from error
+        self._position = size
+        *lines, self._rest = data.split(b"\n")
+        for line in lines:
+            self._take(line)
+
+    def data(self) -> Line:
+        """The schema of one file."""
+        return {
+            "file": str(self.path),
+            "node": self._node,
+            "timestamp": self.metrics.get("timestamp"),
+            "event": self._news.get("event"),
+            "event_timestamp": self._news.get("timestamp"),
+            "metrics": {key: value for key, value in self.metrics.items() if key not in _OWN_KEYS},
+        }
+
+    def _find_start(self, file: Any, size: int) -> int:
+        """Where the last metrics line begins, or something before it; 0 if there is none."""
+        back = _FIRST_READ_BYTES
+        while back < size:
+            file.seek(size - back)
+            data = file.read(back)
+            if b'"metrics"' in data[data.find(b"\n") :]:
+                return size - back + int(data.find(b"\n")) + 1
+            back *= 4
+        return 0
+
+    def _take(self, text: bytes) -> None:
+        try:
+            line = msgspec.json.decode(text)
+        except msgspec.DecodeError:
+            return  # whatever else went to stderr
+        if not isinstance(line, dict) or not isinstance(line.get("event"), str):
+            return
+        node = line.get("node")
+        self._node = node if isinstance(node, int) else self._node
+        if line["event"] == "metrics":
+            self.metrics = line
+        else:
+            self._news = line
+
+
+def metrics_table(entries: Sequence[Line]) -> str:
+    """One column a node, one row a metric."""
+    headers, rows = _grid(entries)
+    return columns(headers, rows)
+
+
+def _grid(entries: Sequence[Line]) -> tuple[list[str], list[list[str]]]:
+    names = list(dict.fromkeys(name for entry in entries for name in entry["metrics"]))
+    headers = ["metric", *(_name(entry) for entry in entries)]
+    rows = [
+        ["timestamp", *(_cell(entry["timestamp"]) for entry in entries)],
+        *([name, *(_cell(entry["metrics"].get(name)) for entry in entries)] for name in names),
+        ["last event", *(_event(entry) for entry in entries)],
+    ]
+    return headers, rows
+
+
+def _name(entry: Line) -> str:
+    return f"node {entry['node']}" if entry["node"] is not None else Path(entry["file"]).name
+
+
+def _event(entry: Line) -> str:
+    return f"{entry['event']} {entry['event_timestamp']}" if entry["event"] else "-"
+
+
+def _cell(value: object) -> str:
+    match value:
+        case None:
+            return "-"
+        case float():
+            return f"{value:.3f}".rstrip("0").rstrip(".")
+        case dict() | list():
+            return msgspec.json.encode(value).decode()
+        case _:
+            return str(value)
+
+
+def _watch(tails: Sequence[Tail]) -> None:
+    """Redraw until interrupted."""
+    from rich.console import Console
+    from rich.live import Live
+
+    console = Console()
+    with Live(console=console, auto_refresh=False, screen=False) as live:
+        for _ in _ticks():
+            for tail in tails:
+                tail.catch_up()
+            live.update(_picture([tail.data() for tail in tails]), refresh=True)
+
+
+def _ticks() -> Iterator[None]:
+    while True:
+        yield
+        time.sleep(REFRESH_S)
+
+
+def _picture(entries: Sequence[Line]) -> "Table":
+    from rich.table import Table
+
+    headers, rows = _grid(entries)
+    table = Table(*headers, box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*row)
+    return table

@@ -1,0 +1,91 @@
+"""Options that many commands share, and where their values come from.
+
+`-o` and `--bootstrap-controller` may stand before or after the command. What stands after wins over what stands before,
+and both win over the environment.
+"""
+
+from typing import Annotated, TypeAlias
+
+import msgspec
+import typer
+
+from kraftd.cli.failures import UsageError
+from kraftd.cli.output import Format
+from kraftd.types import Endpoint
+
+BOOTSTRAP_VARIABLE = "KRAFTD_BOOTSTRAP"
+
+OutputOption: TypeAlias = Annotated[
+    Format | None,
+    typer.Option("--output", "-o", help="How the answer is written.  [default: table]", show_default=False),
+]
+BootstrapOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap-controller",
+        metavar="HOST:PORT,…",
+        help=f"Nodes to ask first; any one is enough.  [env: {BOOTSTRAP_VARIABLE}]",
+        show_default=False,
+    ),
+]
+TimeoutOption: TypeAlias = Annotated[
+    int, typer.Option("--timeout-ms", min=1, max=3_600_000, metavar="MS", help="Give up after this long.")
+]
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """What was said before the command."""
+
+    output: Format = Format.TABLE
+    bootstrap: str = ""
+
+
+def output_of(context: typer.Context, output: Format | None) -> Format:
+    """The format to answer in."""
+    return output or _settings(context).output
+
+
+def bootstrap_of(context: typer.Context, bootstrap: str | None) -> tuple[Endpoint, ...]:
+    """The nodes to ask first.
+
+    Raises:
+        UsageError: None was named, or one of them is not `host:port`.
+    """
+    text = bootstrap or _settings(context).bootstrap
+    if not text:
+        raise UsageError(
+            f"no node to ask; name one with --bootstrap-controller host:port or in {BOOTSTRAP_VARIABLE}"
+        )
+    return parse_endpoints(text)
+
+
+def parse_endpoints(text: str) -> tuple[Endpoint, ...]:
+    """Read `host:port,[v6::host]:port,…`; repeats are dropped, order is kept.
+
+    Raises:
+        UsageError: A part is not `host:port`.
+    """
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not parts:
+        raise UsageError(f"{text!r} names no node; write host:port[,host:port…]")
+    return tuple(dict.fromkeys(parse_endpoint(part) for part in parts))
+
+
+def parse_endpoint(text: str) -> Endpoint:
+    """Read one `host:port`, also `[v6::host]:port`.
+
+    Raises:
+        UsageError: It is something else.
+    """
+    host, colon, port = text.rpartition(":")
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    bracketed = bare is not host
+    valid = colon and bare and port.isascii() and port.isdigit() and 0 < int(port) < 65_536
+    if not valid or (":" in bare and not bracketed):
+        raise UsageError(f"{text!r} is not host:port; write for example localhost:9093 or [::1]:9093")
+    return Endpoint(bare, int(port))
+
+
+def _settings(context: typer.Context) -> Settings:
+    settings = context.find_root().obj
+    return settings if isinstance(settings, Settings) else Settings()

@@ -1,0 +1,84 @@
+"""Turns a command's data into text. Data first, renderers second.
+
+A command builds plain data (dicts, lists, strings, numbers, None) and says how a table of it looks; JSON and YAML need no
+further word. Keys are snake_case and keep the command's order; unknown numbers are -1 as everywhere in Kafka, unknown
+texts null. A key once published stays.
+
+Tables are plain text without colour or frames, so that `grep`, `awk` and a pager see what the eye sees.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import TypeAlias, TypeVar
+
+import msgspec
+
+Data: TypeAlias = "None | bool | int | float | str | Sequence[Data] | Mapping[str, Data]"
+
+T = TypeVar("T", bound=Data)
+
+LABEL_WIDTH = 24
+"""The width of Kafka's own labels in `describe --status`."""
+
+
+class Format(StrEnum):
+    """How the answer is written."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+
+
+def emit(data: T, output: Format, table: Callable[[T], str]) -> None:
+    """Write one answer to standard output."""
+    match output:
+        case Format.TABLE:
+            text = table(data)
+        case Format.JSON:
+            text = to_json(data)
+        case Format.YAML:
+            text = to_yaml(data)
+    write(text)
+
+
+def write(text: str) -> None:
+    """Write text that ends in exactly one newline; nothing for no text."""
+    if text:
+        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+
+
+def note(text: str) -> None:
+    """Tell the person at the terminal something that is not part of the answer."""
+    sys.stdout.flush()
+    sys.stderr.write(f"kraftctl: {text}\n")
+
+
+def to_json(data: Data) -> str:
+    """Indented JSON, UTF-8 kept readable."""
+    return msgspec.json.format(msgspec.json.encode(data), indent=2).decode()
+
+
+def to_json_line(data: Data) -> str:
+    """One object on one line, for streams."""
+    return msgspec.json.encode(data).decode()
+
+
+def to_yaml(data: Data) -> str:
+    """Block style YAML in the data's own order."""
+    import yaml
+
+    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, default_flow_style=False, width=2**31)
+
+
+def columns(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table: headers, then rows, every column as wide as its widest cell and two spaces apart."""
+    cells = [tuple(headers), *(tuple(str(cell) for cell in row) for row in rows)]
+    widths = [max(len(row[at]) for row in cells) for at in range(len(headers))]
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in cells)
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def labels(pairs: Iterable[tuple[str, object]], width: int = LABEL_WIDTH) -> str:
+    """Kafka's `Label:   value` lines, values starting in one column."""
+    return "\n".join(f"{name + ':':<{width}}{value}".rstrip() for name, value in pairs)

@@ -1,0 +1,466 @@
+"""`kraftctl status`, `replication`, `health`: how the quorum is, with or without a leader.
+
+`status` and `health` ask every node for its own view; `replication` and the upper part of `status` are the leader's
+view (DescribeQuorum), in the labels, columns and order of Kafka's `kafka-metadata-quorum describe`.
+
+Schema of `status`:
+    cluster_id (text or null), leader_id, leader_epoch, high_watermark, max_follower_lag, max_follower_lag_time_ms (numbers,
+    -1 unknown), current_voters and current_observers (lists of id, directory_id or null, endpoints), no_leader_reason
+    (text or null), nodes (list, below).
+    A node: node_id (-1 unknown), endpoint, reachable, error (text or null), and, null where it did not answer: role, voter,
+    epoch, leader_id, voted_id, log_start_offset, log_end_offset, log_end_epoch, flushed_offset, high_watermark, applied_offset,
+    lag, whole, alarms, no_leader_reason, last_contact_ms, election_attempts, image_hash, metadata_version, directory_id,
+    software, uptime_ms.
+Schema of `replication`: a list of node_id, directory_id, log_end_offset, lag, last_fetch_timestamp, last_caught_up_timestamp
+    (ms since 1970), status (Leader, Follower, Observer).
+Schema of `health`: healthy (bool), leader_id, leader_epoch, read_ms (a linearizable read's time, -1 if it failed), problems
+    (list of texts), nodes (node_id, endpoint, healthy, problems).
+
+Follows: needs of operators first: `status` never needs a leader. Differs from Kafka: lag without a leader is the distance
+to the longest log that answered.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+from kraftd.cli.client import Connection, raise_for
+from kraftd.cli.failures import CommandError, ExitCode
+from kraftd.cli.options import BootstrapOption, OutputOption, TimeoutOption, bootstrap_of, output_of
+from kraftd.cli.output import columns, emit, labels, note
+from kraftd.cli.survey import NodeView, Survey, ask_leader, survey, unreachable_text
+from kraftd.protocol.messages import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+    DescribeQuorumResponse,
+    DescribeQuorumResponsePartitionData,
+    DescribeQuorumResponseReplicaState,
+    ListConfigsRequest,
+    ListConfigsResponse,
+)
+from kraftd.types import METADATA_TOPIC, NO_NODE, ZERO_UUID, Endpoint, NodeId, uuid_text
+
+app = typer.Typer()
+
+Json: TypeAlias = dict[str, Any]
+
+ANSWER_MS = 1_000
+BROKER_RESOURCE = 4
+
+REPLICATION_COLUMNS = (
+    "NodeId",
+    "DirectoryId",
+    "LogEndOffset",
+    "Lag",
+    "LastFetchTimestamp",
+    "LastCaughtUpTimestamp",
+    "Status",
+)
+
+
+@app.command("status")
+def status(context: typer.Context, output: OutputOption = None, bootstrap: BootstrapOption = None) -> None:
+    """Show the quorum and every node's own view of it; works without a leader."""
+    found = survey(bootstrap_of(context, bootstrap))
+    emit(status_data(found), output_of(context, output), status_table)
+    if not found.answered:
+        note(unreachable_text(found))
+        raise typer.Exit(ExitCode.NOT_CONNECTED)
+
+
+@app.command("replication")
+def replication(
+    context: typer.Context,
+    human_readable: Annotated[
+        bool, typer.Option("--human-readable", help="Show times as milliseconds ago.")
+    ] = False,
+    timeout_ms: TimeoutOption = 5_000,
+    output: OutputOption = None,
+    bootstrap: BootstrapOption = None,
+) -> None:
+    """Show how far each voter and observer has come, as the leader sees it."""
+    quorum = ask_leader(bootstrap_of(context, bootstrap), describe_quorum, timeout_ms)
+    now_ms = time.time_ns() // 1_000_000
+
+    def table(rows: Sequence[Mapping[str, Any]]) -> str:
+        return replication_table(rows, now_ms if human_readable else None)
+
+    emit(replication_data(partition_of(quorum)), output_of(context, output), table)
+
+
+@app.command("health")
+def health(
+    context: typer.Context,
+    timeout_ms: TimeoutOption = 3_000,
+    output: OutputOption = None,
+    bootstrap: BootstrapOption = None,
+) -> None:
+    """Check that the nodes named are sound members of a quorum that answers reads; exit 0 or 5.
+
+    With one node named it is that node's health (as a container asks), with all of them the cluster's.
+    """
+    named = bootstrap_of(context, bootstrap)
+    report = health_data(survey(named, min(timeout_ms, ANSWER_MS)), named, timeout_ms)
+    emit(report, output_of(context, output), health_table)
+    if not report["healthy"]:
+        raise typer.Exit(ExitCode.UNHEALTHY)
+
+
+def describe_quorum(leader: Connection) -> DescribeQuorumResponse:
+    """The leader's view.
+
+    Raises:
+        UnhealthyError: It leads no more.
+        RefusedError: It does not want to tell.
+    """
+    partitions = (DescribeQuorumRequestPartitionData(partition_index=0),)
+    topics = (DescribeQuorumRequestTopicData(topic_name=METADATA_TOPIC, partitions=partitions),)
+    answer = leader.call(DescribeQuorumRequest(topics=topics), DescribeQuorumResponse, ANSWER_MS)
+    partition = partition_of(answer)
+    raise_for(answer.error_code, answer.error_message, str(leader.endpoint))
+    raise_for(partition.error_code, partition.error_message, str(leader.endpoint))
+    return answer
+
+
+def partition_of(answer: DescribeQuorumResponse) -> DescribeQuorumResponsePartitionData:
+    """The one partition of the metadata topic; an empty one if the answer holds none."""
+    found = [partition for topic in answer.topics for partition in topic.partitions]
+    return found[0] if found else DescribeQuorumResponsePartitionData(error_code=answer.error_code)
+
+
+# --- status -----------------------------------------------------------------------------------------------------------
+
+
+def status_data(found: Survey) -> Json:
+    """The schema of `status`."""
+    quorum = _describe_if_led(found)
+    partition = partition_of(quorum) if quorum else None
+    longest = max((view.answer.log_end_offset for view in found.answered if view.answer), default=-1)
+    leader_end = next((r.log_end_offset for r in _leaders(partition)), longest)
+    return {
+        "cluster_id": next((view.answer.cluster_id for view in found.answered if view.answer), None),
+        "leader_id": partition.leader_id if partition else NO_NODE,
+        "leader_epoch": partition.leader_epoch if partition else found.epoch,
+        "high_watermark": partition.high_watermark if partition else _highest_watermark(found),
+        "max_follower_lag": _max_follower_lag(partition),
+        "max_follower_lag_time_ms": _max_follower_lag_time_ms(partition),
+        "current_voters": _members(quorum, partition.current_voters if partition else ()),
+        "current_observers": _members(quorum, partition.observers if partition else ()),
+        "no_leader_reason": None if partition else found.no_leader_reason(),
+        "nodes": [_node_data(view, leader_end) for view in found.views],
+    }
+
+
+def _describe_if_led(found: Survey) -> DescribeQuorumResponse | None:
+    if found.leader is None or found.leader.connection is None:
+        return None
+    try:
+        return describe_quorum(found.leader.connection)
+    except CommandError:
+        return None  # it stopped leading between two questions: the nodes' own views stand
+
+
+def _leaders(
+    partition: DescribeQuorumResponsePartitionData | None,
+) -> list[DescribeQuorumResponseReplicaState]:
+    voters = partition.current_voters if partition else ()
+    return [voter for voter in voters if partition and voter.replica_id == partition.leader_id]
+
+
+def _highest_watermark(found: Survey) -> int:
+    return max((view.answer.high_watermark for view in found.answered if view.answer), default=-1)
+
+
+def _max_follower_lag(partition: DescribeQuorumResponsePartitionData | None) -> int:
+    leaders = _leaders(partition)
+    if not partition or not leaders:
+        return -1
+    return leaders[0].log_end_offset - min(max(voter.log_end_offset, 0) for voter in partition.current_voters)
+
+
+def _max_follower_lag_time_ms(partition: DescribeQuorumResponsePartitionData | None) -> int:
+    leaders = _leaders(partition)
+    if not partition or not leaders:
+        return -1
+    slowest = min(partition.current_voters, key=lambda voter: voter.log_end_offset)
+    if slowest.replica_id == partition.leader_id:
+        return 0
+    known = leaders[0].last_caught_up_timestamp, slowest.last_caught_up_timestamp
+    return known[0] - known[1] if min(known) >= 0 else -1
+
+
+def _members(
+    quorum: DescribeQuorumResponse | None, replicas: Sequence[DescribeQuorumResponseReplicaState]
+) -> list[Json]:
+    listeners = {node.node_id: node.listeners for node in (quorum.nodes if quorum else ())}
+    return [
+        {
+            "id": replica.replica_id,
+            "directory_id": _directory_text(replica.replica_directory_id),
+            "endpoints": [f"{at.name}://{at.host}:{at.port}" for at in listeners.get(replica.replica_id, ())],
+        }
+        for replica in replicas
+    ]
+
+
+def _directory_text(directory_id: bytes) -> str | None:
+    return None if directory_id == ZERO_UUID else uuid_text(directory_id)
+
+
+def _node_data(view: NodeView, leader_end: int) -> Json:
+    answer = view.answer
+    data: Json = {
+        "node_id": view.node_id,
+        "endpoint": str(view.endpoint),
+        "reachable": answer is not None,
+        "error": view.error or None,
+    }
+    own: Json = dict.fromkeys(_OWN_VIEW)
+    if answer is not None:
+        own = {name: getattr(answer, field) for name, field in _OWN_VIEW.items() if field}
+        own["lag"] = leader_end - answer.log_end_offset
+        own["alarms"] = list(answer.alarms)
+        own["directory_id"] = _directory_text(answer.directory_id)
+    return data | {name: own[name] for name in _OWN_VIEW}
+
+
+_OWN_VIEW: Mapping[str, str] = {
+    "role": "role",
+    "voter": "is_voter",
+    "epoch": "epoch",
+    "leader_id": "leader_id",
+    "voted_id": "voted_id",
+    "log_start_offset": "log_start_offset",
+    "log_end_offset": "log_end_offset",
+    "log_end_epoch": "log_end_epoch",
+    "flushed_offset": "flushed_offset",
+    "high_watermark": "high_watermark",
+    "applied_offset": "applied_offset",
+    "lag": "",
+    "whole": "whole",
+    "alarms": "",
+    "no_leader_reason": "no_leader_reason",
+    "last_contact_ms": "last_contact_ms",
+    "election_attempts": "election_attempts",
+    "image_hash": "image_hash",
+    "metadata_version": "metadata_version",
+    "directory_id": "",
+    "software": "software",
+    "uptime_ms": "uptime_ms",
+}
+"""A node's own view: key of the schema, and the field of DescribeNode that it is (empty: computed)."""
+
+
+def status_table(data: Mapping[str, Any]) -> str:
+    """Kafka's labels if there is a leader, the reason if there is none, and one row a node in both cases."""
+    rows = [_status_row(node) for node in data["nodes"]]
+    nodes = columns(("Node", "Endpoint", "Role", "Epoch", "Leader", "Vote", "LEO", "HW", "Lag", "Note"), rows)
+    if data["leader_id"] == NO_NODE:
+        head = labels(
+            [
+                ("ClusterId", data["cluster_id"] or "unknown"),
+                ("LeaderId", "none"),
+                ("LeaderEpoch", data["leader_epoch"]),
+                ("Reason", data["no_leader_reason"]),
+            ]
+        )
+        return f"{head}\n\n{nodes}"
+    head = labels(
+        [
+            ("ClusterId", data["cluster_id"]),
+            ("LeaderId", data["leader_id"]),
+            ("LeaderEpoch", data["leader_epoch"]),
+            ("HighWatermark", data["high_watermark"]),
+            ("MaxFollowerLag", data["max_follower_lag"]),
+            ("MaxFollowerLagTimeMs", data["max_follower_lag_time_ms"]),
+            ("CurrentVoters", _members_text(data["current_voters"])),
+            ("CurrentObservers", _members_text(data["current_observers"])),
+        ]
+    )
+    return f"{head}\n\n{nodes}"
+
+
+def _members_text(members: Sequence[Mapping[str, Any]]) -> str:
+    """Kafka's list of members: JSON with a space after colons and commas, absent parts left out."""
+    texts = []
+    for member in members:
+        parts = [f'"id": {member["id"]}']
+        if member["directory_id"]:
+            parts.append(f'"directoryId": "{member["directory_id"]}"')
+        if member["endpoints"]:
+            parts.append('"endpoints": [' + ", ".join(f'"{at}"' for at in member["endpoints"]) + "]")
+        texts.append("{" + ", ".join(parts) + "}")
+    return "[" + ", ".join(texts) + "]"
+
+
+def _status_row(node: Mapping[str, Any]) -> tuple[object, ...]:
+    name = _id_text(node["node_id"], "?")
+    if not node["reachable"]:
+        return (name, node["endpoint"], "unreachable", "-", "-", "-", "-", "-", "-", node["error"])
+    notes = [*node["alarms"]]
+    if not node["whole"]:
+        notes.insert(0, "not whole: neither votes nor counts")
+    if node["no_leader_reason"]:
+        notes.append(node["no_leader_reason"])
+    role = node["role"] if node["voter"] or node["role"] == "observer" else f"{node['role']} (observer)"
+    return (
+        name,
+        node["endpoint"],
+        role,
+        node["epoch"],
+        _id_text(node["leader_id"]),
+        _id_text(node["voted_id"]),
+        node["log_end_offset"],
+        _id_text(node["high_watermark"], "?"),
+        node["lag"],
+        "; ".join(notes),
+    )
+
+
+def _id_text(number: int, unknown: str = "-") -> str:
+    return unknown if number < 0 else str(number)
+
+
+# --- replication ------------------------------------------------------------------------------------------------------
+
+
+def replication_data(partition: DescribeQuorumResponsePartitionData) -> list[Json]:
+    """The schema of `replication`: leader, followers, observers."""
+    leader_end = next((replica.log_end_offset for replica in _leaders(partition)), -1)
+
+    def row(replica: DescribeQuorumResponseReplicaState, status: str) -> Json:
+        return {
+            "node_id": replica.replica_id,
+            "directory_id": uuid_text(replica.replica_directory_id),
+            "log_end_offset": replica.log_end_offset,
+            "lag": leader_end - replica.log_end_offset,
+            "last_fetch_timestamp": replica.last_fetch_timestamp,
+            "last_caught_up_timestamp": replica.last_caught_up_timestamp,
+            "status": status,
+        }
+
+    return [
+        *(row(voter, "Leader") for voter in _leaders(partition)),
+        *(
+            row(voter, "Follower")
+            for voter in partition.current_voters
+            if voter.replica_id != partition.leader_id
+        ),
+        *(row(observer, "Observer") for observer in partition.observers),
+    ]
+
+
+def replication_table(rows: Sequence[Mapping[str, Any]], now_ms: int | None) -> str:
+    """Kafka's table: cells padded to the column, each followed by a tab. With `now_ms`, times are ages."""
+
+    def when(timestamp_ms: int) -> str:
+        if timestamp_ms < 0 or now_ms is None:
+            return str(timestamp_ms)
+        return f"{max(0, now_ms - timestamp_ms)} ms ago"
+
+    cells = [
+        REPLICATION_COLUMNS,
+        *(
+            (
+                str(row["node_id"]),
+                row["directory_id"],
+                str(row["log_end_offset"]),
+                str(row["lag"]),
+                when(row["last_fetch_timestamp"]),
+                when(row["last_caught_up_timestamp"]),
+                row["status"],
+            )
+            for row in rows
+        ),
+    ]
+    widths = [max(len(line[at]) for line in cells) for at in range(len(REPLICATION_COLUMNS))]
+    return "\n".join(
+        "".join(f"{cell:<{width}}\t" for cell, width in zip(line, widths, strict=True)) for line in cells
+    )
+
+
+# --- health -----------------------------------------------------------------------------------------------------------
+
+
+def health_data(found: Survey, named: Sequence[Endpoint], timeout_ms: int) -> Json:
+    """The schema of `health`: every named node must be sound, and the leader must serve a linearizable read."""
+    ids = {view.node_id for view in found.views if view.endpoint in named and view.node_id != NO_NODE}
+    asked = [view for view in found.views if view.endpoint in named or view.node_id in ids]
+    nodes: list[Json] = []
+    for view in asked:
+        problems = _node_problems(view, found)
+        nodes.append(
+            {
+                "node_id": view.node_id,
+                "endpoint": str(view.endpoint),
+                "healthy": not problems,
+                "problems": problems,
+            }
+        )
+    read_ms, problem = _timed_read(named, timeout_ms)
+    problems = ([problem] if problem else []) + [
+        f"node {_id_text(node['node_id'], node['endpoint'])}: {text}"
+        for node in nodes
+        for text in node["problems"]
+    ]
+    leader = found.leader
+    return {
+        "healthy": not problems,
+        "leader_id": leader.node_id if leader else NO_NODE,
+        "leader_epoch": found.epoch,
+        "read_ms": read_ms,
+        "problems": problems,
+        "nodes": nodes,
+    }
+
+
+def _node_problems(view: NodeView, found: Survey) -> list[str]:
+    answer = view.answer
+    if answer is None:
+        return [view.error]
+    problems = list(answer.alarms)
+    if not answer.whole:
+        problems.append("its log or election file is not whole; it neither votes nor counts")
+    leader: NodeId = found.leader.node_id if found.leader else NO_NODE
+    if answer.leader_id == NO_NODE:
+        problems.append(answer.no_leader_reason or "knows no leader")
+    elif leader not in (NO_NODE, answer.leader_id):
+        problems.append(f"follows node {answer.leader_id}, but node {leader} leads")
+    return problems
+
+
+def _timed_read(named: Sequence[Endpoint], timeout_ms: int) -> tuple[float, str]:
+    """How long the quorum takes for a read that a majority must confirm; or why it cannot."""
+
+    def read(leader: Connection) -> float:
+        began = time.monotonic()
+        request = ListConfigsRequest(resource_type=BROKER_RESOURCE)
+        answer = leader.call(request, ListConfigsResponse, timeout_ms)
+        raise_for(answer.error_code, answer.error_message, f"node {leader.peer.node_id} refuses a read")
+        return round((time.monotonic() - began) * 1_000, 3)
+
+    try:
+        return ask_leader(named, read, timeout_ms), ""
+    except CommandError as error:
+        return -1, str(error)
+
+
+def health_table(data: Mapping[str, Any]) -> str:
+    """One verdict, one line a node, one line a problem."""
+    rows = [
+        (
+            _id_text(node["node_id"], "?"),
+            node["endpoint"],
+            "yes" if node["healthy"] else "NO",
+            "; ".join(node["problems"]),
+        )
+        for node in data["nodes"]
+    ]
+    if data["healthy"]:
+        verdict = f"healthy: node {data['leader_id']} leads epoch {data['leader_epoch']}, read in {data['read_ms']} ms"
+    else:
+        verdict = "NOT healthy: " + data["problems"][0]
+    return f"{verdict}\n\n" + columns(("Node", "Endpoint", "Healthy", "Problems"), rows)

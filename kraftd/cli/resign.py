@@ -1,0 +1,149 @@
+"""`kraftctl resign [--to N] [--wait]`: hand leadership over on purpose, and say what came of it.
+
+Finds the leader by itself. The leader refuses new appends, lets the successor catch up and asks it to campaign; this
+command then watches the other voters until one of them says that it leads.
+
+Schema: old_leader_id, new_leader_id (-1: none yet), successor_id (who was asked to take over, -1: whoever is best), old_epoch,
+epoch (of the new leader, -1: none yet), leaderless_ms (between the old leader's answer and the first sight of the new one,
+as this command saw it; -1: unknown).
+"""
+
+import queue
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from kraftd.cli.client import Connection, raise_for
+from kraftd.cli.failures import CommandError, UnhealthyError
+from kraftd.cli.options import BootstrapOption, OutputOption, TimeoutOption, bootstrap_of, output_of
+from kraftd.cli.output import emit, labels, note
+from kraftd.cli.survey import NodeView, Survey, find_leader, survey
+from kraftd.protocol.messages import (
+    DescribeNodeRequest,
+    DescribeNodeResponse,
+    ResignLeaderRequest,
+    ResignLeaderResponse,
+)
+from kraftd.types import NO_NODE, Endpoint, Epoch, NodeId
+
+app = typer.Typer()
+
+GLANCE_MS = 1_000
+"""How long the outcome is waited for without `--wait`; a hand-over takes some tens of milliseconds."""
+
+POLL_PAUSE_S = 0.002
+ANSWER_MS = 1_000
+
+
+@app.command("resign")
+def resign(
+    context: typer.Context,
+    to: Annotated[
+        int,
+        typer.Option(
+            "--to",
+            min=-1,
+            metavar="N",
+            help="The voter that should lead.  [default: the best]",
+            show_default=False,
+        ),
+    ] = NO_NODE,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait until the new leader stands; exit 5 if none does.")
+    ] = False,
+    timeout_ms: TimeoutOption = 30_000,
+    output: OutputOption = None,
+    bootstrap: BootstrapOption = None,
+) -> None:
+    """Make the leader hand over, to voter N or to the best one."""
+    outcome = hand_over(
+        bootstrap_of(context, bootstrap), to, timeout_ms, timeout_ms if wait else min(timeout_ms, GLANCE_MS)
+    )
+    emit(outcome, output_of(context, output), resign_table)
+    if outcome["new_leader_id"] != NO_NODE:
+        return
+    if wait:
+        raise UnhealthyError(f"no new leader within {timeout_ms} ms; kraftctl status shows why")
+    note("the new leader does not stand yet; kraftctl status shows who leads, --wait waits for it")
+
+
+def hand_over(bootstrap: Sequence[Endpoint], to: NodeId, timeout_ms: int, watch_ms: int) -> dict[str, Any]:
+    """The schema of this command; see the module."""
+    found = survey(bootstrap)
+    leader = found.leader.connection if found.leader else None
+    if leader is None or found.leader is None or found.leader.answer is None:
+        leader = find_leader(bootstrap)  # says why there is none
+    old, old_epoch = leader.peer.node_id, found.epoch
+    if to == old:
+        return _outcome(old, old, to, old_epoch, old_epoch, 0)
+    others = [view for view in found.answered if view.node_id != old]
+    answer = leader.call(
+        ResignLeaderRequest(to=to, timeout_ms=timeout_ms), ResignLeaderResponse, timeout_ms + ANSWER_MS
+    )
+    raise_for(answer.error_code, answer.error_message, f"node {old} leads on")
+    resigned_at = time.monotonic()
+    winner = _watch(others, max(old_epoch, answer.epoch), watch_ms)
+    if winner is None:
+        return _outcome(old, NO_NODE, answer.successor, old_epoch, -1, -1)
+    node_id, epoch, seen_at = winner
+    return _outcome(
+        old, node_id, answer.successor, old_epoch, epoch, max(0, round((seen_at - resigned_at) * 1_000))
+    )
+
+
+def resign_table(data: Mapping[str, Any]) -> str:
+    """One label a line, in the manner of `status`."""
+    if data["old_leader_id"] == data["new_leader_id"]:
+        return f"node {data['old_leader_id']} leads already, epoch {data['epoch']}"
+    return labels(
+        [
+            ("OldLeader", data["old_leader_id"]),
+            ("NewLeader", data["new_leader_id"] if data["new_leader_id"] != NO_NODE else "none yet"),
+            ("OldEpoch", data["old_epoch"]),
+            ("LeaderEpoch", data["epoch"] if data["epoch"] >= 0 else "unknown"),
+            ("LeaderlessMs", data["leaderless_ms"] if data["leaderless_ms"] >= 0 else "unknown"),
+        ]
+    )
+
+
+def _outcome(
+    old: NodeId, new: NodeId, successor: NodeId, old_epoch: Epoch, epoch: Epoch, ms: int
+) -> dict[str, Any]:
+    return {
+        "old_leader_id": old,
+        "new_leader_id": new,
+        "successor_id": successor,
+        "old_epoch": old_epoch,
+        "epoch": epoch,
+        "leaderless_ms": ms,
+    }
+
+
+def _watch(others: Sequence[NodeView], old_epoch: Epoch, watch_ms: int) -> tuple[NodeId, Epoch, float] | None:
+    """The first of the other nodes that says it leads a later epoch, and when it was seen; None if none does."""
+    winners: queue.SimpleQueue[tuple[NodeId, Epoch, float]] = queue.SimpleQueue()
+    done = threading.Event()
+
+    def follow(connection: Connection) -> None:
+        try:
+            while not done.is_set():
+                answer = connection.call(DescribeNodeRequest(), DescribeNodeResponse, ANSWER_MS)
+                if answer.role == "leader" and answer.epoch > old_epoch:
+                    winners.put((answer.node_id, answer.epoch, time.monotonic()))
+                    return
+                time.sleep(POLL_PAUSE_S)
+        except CommandError:
+            return  # the others are watched, too
+
+    for view in others:
+        if view.connection:
+            threading.Thread(target=follow, args=(view.connection,), daemon=True).start()
+    try:
+        return winners.get(timeout=watch_ms / 1_000)
+    except queue.Empty:
+        return None
+    finally:
+        done.set()

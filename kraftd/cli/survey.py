@@ -1,0 +1,198 @@
+"""What every node of the quorum says, asked all at once and starting from any of them.
+
+A node that does not answer is a finding, not a failure: it has a row like the others, with the reason. No leader is
+needed; who leads is a conclusion drawn here from what the nodes say (`Survey.leader`), the highest epoch first.
+
+`ask_leader` builds on it: it puts a question to the leader until it is answered or time is up, through elections and
+lost connections. A question must therefore be one that may be asked twice.
+"""
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from kraftd.cli.client import Connection, LostError, raise_for
+from kraftd.cli.failures import CommandError, NotConnectedError, UnhealthyError
+from kraftd.protocol.messages import DescribeNodeRequest, DescribeNodeResponse
+from kraftd.types import NO_NODE, Endpoint, NodeId
+
+ANSWER_TIMEOUT_MS = 1_000
+"""How long one node is waited for. A paused node costs this much, once; a dead one nothing."""
+
+RETRY_PAUSE_MS = 50
+
+Result = TypeVar("Result")
+
+
+class NodeView(msgspec.Struct, frozen=True):
+    """One node's own view, or why there is none."""
+
+    endpoint: Endpoint
+    node_id: NodeId = NO_NODE
+    answer: DescribeNodeResponse | None = None
+    error: str = ""
+    connection: Connection | None = None
+    """Stays open for the next question; the process's end closes it."""
+
+
+class Survey(msgspec.Struct, frozen=True):
+    """Every node that was asked, by node id; those whose id is not known come last."""
+
+    views: tuple[NodeView, ...]
+
+    @property
+    def answered(self) -> tuple[NodeView, ...]:
+        """The nodes that can be talked to."""
+        return tuple(view for view in self.views if view.answer is not None)
+
+    @property
+    def leader(self) -> NodeView | None:
+        """The node that says it leads, of the highest epoch if several do. A higher epoch known elsewhere means
+        that this leader is deposed and has not heard of it."""
+        leaders = [view for view in self.answered if view.answer and view.answer.role == "leader"]
+        best = max(leaders, key=lambda view: view.answer.epoch if view.answer else -1, default=None)
+        if best is None or best.answer is None or best.answer.epoch < self.epoch:
+            return None
+        return best
+
+    @property
+    def epoch(self) -> int:
+        """The highest epoch that any node knows; -1 if none answered."""
+        return max((view.answer.epoch for view in self.answered if view.answer), default=-1)
+
+    def no_leader_reason(self) -> str:
+        """Why no leader can be named, for an operator."""
+        if not self.answered:
+            return "no node answered"
+        voters = {view.node_id for view in self.views if view.answer is None or view.answer.is_voter}
+        alive = {view.node_id for view in self.answered if view.answer and view.answer.is_voter}
+        needed = len(voters) // 2 + 1
+        if len(alive) < needed:
+            return f"no majority: {len(alive)} of {len(voters)} voters answer, {needed} are needed"
+        newest = [view for view in self.answered if view.answer and view.answer.epoch == self.epoch]
+        for view in newest:
+            if view.answer and view.answer.leader_id != NO_NODE:
+                absent = next(
+                    (v.error for v in self.views if v.node_id == view.answer.leader_id and v.error), ""
+                )
+                return f"node {view.node_id} follows node {view.answer.leader_id}" + (
+                    f", which cannot be asked: {absent}" if absent else ", which does not say that it leads"
+                )
+        reasons = [
+            view.answer.no_leader_reason for view in newest if view.answer and view.answer.no_leader_reason
+        ]
+        return reasons[0] if reasons else f"an election is under way in epoch {self.epoch}"
+
+
+def survey(bootstrap: Sequence[Endpoint], timeout_ms: int = ANSWER_TIMEOUT_MS) -> Survey:
+    """Ask the bootstrap nodes, and at the same time every peer they name, for their view.
+
+    Cost: one thread and one connection a node; as long as the slowest node, at most twice `timeout_ms`.
+    """
+    answers: queue.SimpleQueue[NodeView] = queue.SimpleQueue()
+    asked: dict[Endpoint, NodeId] = {}
+    views: list[NodeView] = []
+
+    def ask(endpoint: Endpoint, node_id: NodeId) -> None:
+        asked[endpoint] = node_id
+        threading.Thread(
+            target=lambda: answers.put(_ask_node(endpoint, node_id, timeout_ms)), daemon=True
+        ).start()
+
+    for endpoint in bootstrap:
+        ask(endpoint, NO_NODE)
+    deadline = time.monotonic() + 2 * timeout_ms / 1_000
+    while len(views) < len(asked):
+        try:
+            view = answers.get(timeout=max(0.0, deadline - time.monotonic()))
+        except queue.Empty:
+            break
+        views.append(view)
+        for peer in view.answer.peers if view.answer else ():
+            endpoint = Endpoint(peer.host, peer.port)
+            if endpoint not in asked:
+                ask(endpoint, peer.node_id)
+            asked[endpoint] = peer.node_id
+    seen = {view.endpoint for view in views}
+    silent = [
+        NodeView(endpoint, error=f"no answer within {2 * timeout_ms} ms")
+        for endpoint in asked
+        if endpoint not in seen
+    ]
+    return Survey(_one_row_a_node([*views, *silent], asked))
+
+
+def ask_leader(
+    bootstrap: Sequence[Endpoint], question: Callable[[Connection], Result], timeout_ms: int
+) -> Result:
+    """Put a question to the leader until it is answered.
+
+    Args:
+        bootstrap: Nodes to find the leader from.
+        question: Asks it; raises `UnhealthyError` when the node cannot answer now, for example because it does not lead
+            any more. It may be asked again after a lost connection, so its effect must be the same once or twice.
+        timeout_ms: How long to look for a leader that answers.
+
+    Raises:
+        NotConnectedError: No node could be reached at all, or the leader was lost again and again.
+        UnhealthyError: Nodes answer, but no leader does.
+    """
+    deadline = time.monotonic() + timeout_ms / 1_000
+    while True:
+        try:
+            return question(find_leader(bootstrap))
+        except (LostError, UnhealthyError):
+            if time.monotonic() + RETRY_PAUSE_MS / 1_000 >= deadline:
+                raise
+        time.sleep(RETRY_PAUSE_MS / 1_000)
+
+
+def find_leader(bootstrap: Sequence[Endpoint]) -> Connection:
+    """The open connection to the node that leads now.
+
+    Raises:
+        NotConnectedError: No node could be reached at all.
+        UnhealthyError: Nodes answer, but none of them leads.
+    """
+    found = survey(bootstrap)
+    if found.leader and found.leader.connection:
+        return found.leader.connection
+    if not found.answered:
+        raise NotConnectedError(unreachable_text(found))
+    raise UnhealthyError(f"no leader: {found.no_leader_reason()}; kraftctl status shows every node's view")
+
+
+def unreachable_text(found: Survey) -> str:
+    """One line about a survey that nobody answered."""
+    reasons = "; ".join(dict.fromkeys(view.error for view in found.views))
+    return f"no node answers: {reasons}; check that the nodes run and that --bootstrap-controller names their ports"
+
+
+def _ask_node(endpoint: Endpoint, node_id: NodeId, timeout_ms: int) -> NodeView:
+    try:
+        connection = Connection(endpoint, timeout_ms)
+    except CommandError as error:
+        return NodeView(endpoint, node_id, error=str(error).removeprefix(f"{endpoint}: "))
+    try:
+        answer = connection.call(DescribeNodeRequest(), DescribeNodeResponse, timeout_ms)
+        raise_for(answer.error_code, None, str(endpoint))
+    except CommandError as error:
+        connection.close()
+        return NodeView(endpoint, connection.peer.node_id, error=str(error).removeprefix(f"{endpoint}: "))
+    return NodeView(endpoint, connection.peer.node_id, answer=answer, connection=connection)
+
+
+def _one_row_a_node(views: Sequence[NodeView], ids: dict[Endpoint, NodeId]) -> tuple[NodeView, ...]:
+    """Nodes asked under several names, or named by others, become one row each; an answer beats a failure."""
+    rows: dict[object, NodeView] = {}
+    for view in sorted(views, key=lambda view: view.answer is None):
+        node_id = view.node_id if view.node_id != NO_NODE else ids.get(view.endpoint, NO_NODE)
+        key: object = node_id if node_id != NO_NODE else view.endpoint
+        rows.setdefault(key, msgspec.structs.replace(view, node_id=node_id))
+    return tuple(
+        sorted(rows.values(), key=lambda row: (row.node_id == NO_NODE, row.node_id, str(row.endpoint)))
+    )
