@@ -1,0 +1,146 @@
+"""Up to where to fold: the committed end by default, or what `--at` asks for.
+
+`--at OFFSET` means the state that the records below OFFSET make, as in a snapshot's name. `--at TIME` means
+everything up to the last batch before the first whose timestamp exceeds TIME. Batches are never cut: an
+offset inside one steps back to its start, and says so.
+
+By default nothing is folded that may not be committed. Where the input cannot tell (one directory of a larger
+quorum without a manifest), the whole log is folded except what is known to be uncommitted, and the plan says
+how much of it is unknown.
+"""
+
+from datetime import UTC, datetime
+
+import msgspec
+import numpy as np
+
+from kraftd.replay.commit import Status
+from kraftd.replay.errors import ReplayError
+from kraftd.replay.model import FileKind, LogFile
+from kraftd.replay.survey import ClusterSurvey, NodeSurvey
+from kraftd.types import Offset
+
+
+class At(msgspec.Struct, frozen=True):
+    """What the user asked for: an offset or a time, and his words for it."""
+
+    text: str
+    offset: Offset | None = None
+    time_ms: int | None = None
+
+
+class FoldPlan(msgspec.Struct, frozen=True):
+    """What to fold, from which node, and how sure it is.
+
+    `snapshot` is the base when the log does not start at 0. `committed_end` is that of the node's own log.
+    """
+
+    node: NodeSurvey
+    snapshot: LogFile | None
+    start_offset: Offset
+    end_offset: Offset
+    status: Status
+    notes: tuple[str, ...] = ()
+
+
+def parse_at(text: str) -> At:
+    """Read `--at`: digits are an offset, anything else an ISO 8601 time (UTC unless it says otherwise).
+
+    Raises:
+        ReplayError: It is neither.
+    """
+    if text.isdecimal():
+        return At(text, offset=int(text))
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ReplayError(
+            f"--at {text}: neither an offset (1234) nor a time (2026-11-21T07:00:00Z, UTC unless it says otherwise)"
+        ) from error
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return At(text, time_ms=round(moment.timestamp() * 1000))
+
+
+def plan_fold(cluster: ClusterSurvey, at: At | None) -> FoldPlan:
+    """Choose the end, then the log: the first that is sound up to there, the most complete one preferred.
+
+    Raises:
+        ReplayError: `at` lies before the start or beyond the end of every log.
+    """
+    reference = cluster.reference
+    notes: list[str] = []
+    end = _default_end(cluster) if at is None else _end_at(reference, at, notes)
+    node = _node_sound_to(cluster, end)
+    if node.end_offset < end:
+        notes.append(f"no log is sound beyond offset {node.end_offset:,}; folded up to there")
+        end = node.end_offset
+    snapshot = _base(node, end)
+    start = snapshot.base_offset if snapshot is not None else node.start_offset
+    if node.start_offset > 0 and snapshot is None:
+        raise ReplayError(
+            f"{node.node.directory}: the log starts at {node.start_offset:,} and no snapshot at or below "
+            f"{end:,} reaches it: the state there cannot be known"
+        )
+    bounds = cluster.verdict.bounds[cluster.nodes.index(node)]
+    if end <= bounds.committed_end:
+        status = Status.COMMITTED
+    else:
+        status = Status.UNCOMMITTED if end > bounds.uncommitted_from else Status.UNKNOWN
+        why = bounds.why_uncommitted if status is Status.UNCOMMITTED else bounds.why_unknown
+        notes.append(
+            f"offsets {bounds.committed_end:,} to {end - 1:,} are folded in, but may not be committed: {why}"
+        )
+    return FoldPlan(node, snapshot, start, end, status, tuple(notes))
+
+
+def _default_end(cluster: ClusterSurvey) -> Offset:
+    verdict = cluster.verdict
+    if verdict.known:
+        return verdict.committed_end
+    return min(cluster.reference.end_offset, verdict.bounds[verdict.reference].uncommitted_from)
+
+
+def _end_at(node: NodeSurvey, at: At, notes: list[str]) -> Offset:
+    """Translate the user's point into the end of a batch of the most complete log."""
+    log = node.sound
+    if at.offset is not None:
+        if not node.start_offset <= at.offset <= node.end_offset:
+            raise ReplayError(
+                f"--at {at.text}: node {node.node.node_id}'s log holds offsets {node.start_offset:,} "
+                f"to {node.end_offset - 1:,}"
+            )
+        index = int(np.searchsorted(log["end_offset"], at.offset, side="right"))
+        end = int(log["end_offset"][index - 1]) if index else node.start_offset
+        if end != at.offset:
+            notes.append(f"offset {at.offset:,} lies inside a batch; folded up to its start, {end:,}")
+        return end
+    later = np.flatnonzero(log["max_timestamp_ms"] > at.time_ms)
+    if not len(later):
+        return node.end_offset
+    first = int(later[0])
+    older = int((log["max_timestamp_ms"][first:] <= at.time_ms).sum())
+    if older:
+        notes.append(f"{older:,} later batches carry a time at or before {at.text}: clocks went back")
+    return int(log["base_offset"][first])
+
+
+def _node_sound_to(cluster: ClusterSurvey, end: Offset) -> NodeSurvey:
+    """The log to fold: it must agree with the most complete one up to `end`."""
+    found = [cluster.reference]
+    for node, match in zip(cluster.nodes, cluster.matches[cluster.verdict.reference], strict=True):
+        if match.common_end >= end and node.end_offset >= end:
+            found.append(node)
+    return next((node for node in found if node.end_offset >= end), cluster.reference)
+
+
+def _base(node: NodeSurvey, end: Offset) -> LogFile | None:
+    """The snapshot to start from when the log's beginning is gone: the oldest that reaches the log."""
+    if node.start_offset == 0:
+        return None
+    fitting = [
+        file
+        for file in node.node.files
+        if file.kind is FileKind.SNAPSHOT and node.start_offset <= file.base_offset <= end
+    ]
+    return fitting[0] if fitting else None

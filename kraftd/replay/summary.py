@@ -1,0 +1,261 @@
+"""The report for a person: what is in the logs, what can be relied on, and what is wrong, in this order.
+
+One block a cluster. Colours only repeat what the words say. Numbers that are not known are not printed.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import groupby
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from kraftd.replay.commit import Status
+from kraftd.replay.model import Problem, ProblemKind
+from kraftd.replay.report import ClusterReport, FoldReport, KindCount, NodeReport, Report
+from kraftd.replay.tables import LeaderEpoch
+from kraftd.types import Offset
+
+EPOCHS_SHOWN = 8
+KINDS_SHOWN = 12
+PROBLEMS_SHOWN = 12
+LABEL_COLUMNS = 14
+
+STATUS_STYLE = {Status.COMMITTED: "green", Status.UNKNOWN: "yellow", Status.UNCOMMITTED: "yellow"}
+PROBLEM_STYLE = {
+    ProblemKind.DAMAGED: "bold red",
+    ProblemKind.DIVERGED: "bold red",
+    ProblemKind.INCOMPLETE: "bold yellow",
+    ProblemKind.NOTE: "cyan",
+}
+
+
+def render(report: Report) -> RenderableType:
+    """The whole report, to be printed on a rich console."""
+    blocks = [_cluster(cluster) for cluster in report.clusters]
+    return Group(*blocks, _footer(report))
+
+
+def _cluster(cluster: ClusterReport) -> RenderableType:
+    sections: list[RenderableType] = [
+        Rule(Text.assemble("cluster ", (cluster.cluster_id, "bold")), align="left", style="dim"),
+        _facts(_log_facts(cluster)),
+        _indented(_nodes(cluster)),
+    ]
+    if cluster.epochs:
+        sections += [_heading("leaders"), _indented(_leaders(cluster)), _indented(_epochs(cluster.epochs))]
+    if cluster.kinds:
+        sections += [_heading("record kinds"), _indented(_kinds(cluster.kinds))]
+    if cluster.fold is not None:
+        sections += [_heading("image"), _facts(_image_facts(cluster.fold))]
+    sections += [_heading("problems"), _indented(_problems(cluster.problems))]
+    return Group(*sections)
+
+
+def _log_facts(cluster: ClusterReport) -> Iterator[tuple[str, str]]:
+    if cluster.end_offset > cluster.start_offset:
+        yield "offsets", (
+            f"{cluster.start_offset:,} to {cluster.end_offset - 1:,}   "
+            f"[dim]{_time(cluster.first_record_at_ms)} to {_time(cluster.last_record_at_ms)}[/]"
+        )
+    yield "committed", _committed(cluster)
+    for node in cluster.nodes:
+        yield from _tails(cluster, node)
+    if len(cluster.nodes) > 1:
+        yield "log matching", _matching(cluster)
+
+
+def _committed(cluster: ClusterReport) -> str:
+    if not cluster.committed_by:
+        return "[yellow]unknown[/] [dim]nothing here proves that any record was committed[/]"
+    text = f"[green]0 to {cluster.committed_end - 1:,}[/]   [dim]{escape(cluster.committed_because)}[/]"
+    return text if cluster.commit_known else f"{text} [yellow](at least)[/]"
+
+
+def _tails(cluster: ClusterReport, node: NodeReport) -> Iterator[tuple[str, str]]:
+    """What of a node's log is unknown or uncommitted; equal tails of other nodes are said once."""
+    reference = node.node_id == cluster.reference_node_id
+    if node.committed_end < node.uncommitted_from and (reference or node.diverged):
+        yield "unknown", _range(node, node.committed_end, node.uncommitted_from, node.why_unknown)
+    if node.uncommitted_from < node.end_offset:
+        yield "uncommitted", _range(node, node.uncommitted_from, node.end_offset, node.why_uncommitted)
+
+
+def _range(node: NodeReport, start: Offset, end: Offset, why: str) -> str:
+    offsets = f"{start:,}" if end == start + 1 else f"{start:,} to {end - 1:,}"
+    return f"[yellow]{offsets}[/] on node {node.node_id}   [dim]{escape(why)}[/]"
+
+
+def _matching(cluster: ClusterReport) -> str:
+    diverged = [node for node in cluster.nodes if node.diverged]
+    if not diverged:
+        others = len(cluster.nodes) - 1
+        return (
+            f"[green]agree[/]   [dim]{cluster.compared_batches:,} batches of {others} other "
+            f"node{'s' if others > 1 else ''} equal node {cluster.reference_node_id}'s[/]"
+        )
+    return ", ".join(f"[bold red]node {node.node_id} diverges at {node.agrees_to:,}[/]" for node in diverged)
+
+
+def _nodes(cluster: ClusterReport) -> Table:
+    table = _table("node", "role", ">end", ">epoch", "election file", ">segments", ">snapshots", ">records")
+    for column in ("directory",):
+        table.add_column(column, overflow="fold")
+    for node in cluster.nodes:
+        marker = " [green]*[/]" if node.node_id == cluster.reference_node_id else ""
+        table.add_row(
+            f"{node.node_id}{marker}" if node.node_id >= 0 else f"?{marker}",
+            "voter" if node.is_voter else "observer" if cluster.voters else "?",
+            f"{node.end_offset:,}",
+            str(node.last_epoch),
+            _election(node),
+            str(node.segments),
+            str(node.snapshots),
+            f"{node.records:,}",
+            f"[dim]{escape(node.directory)}[/]",
+        )
+    return table
+
+
+def _election(node: NodeReport) -> str:
+    if node.election_epoch < 0:
+        return "[yellow]missing[/]"
+    leader = f"leader {node.election_leader_id}" if node.election_leader_id >= 0 else "no leader"
+    vote = f", voted {node.election_voted_id}" if node.election_voted_id >= 0 else ""
+    return f"epoch {node.election_epoch}, {leader}{vote}"
+
+
+def _leaders(cluster: ClusterReport) -> Text:
+    led = Counter(epoch.leader_id for epoch in cluster.epochs if epoch.leader_id is not None)
+    shares = ", ".join(f"node {leader} {count}x" for leader, count in led.most_common())
+    gone = cluster.epochs_without_records
+    return Text(
+        f"{led.total()} leaders in epochs {cluster.epochs[0].epoch} to {cluster.epochs[-1].epoch}: {shares}"
+        + (f"; {gone} epochs between left no record" if gone else "")
+    )
+
+
+def _epochs(epochs: Sequence[LeaderEpoch]) -> Table:
+    table = _table(">epoch", ">leader", ">start", ">records", "since (UTC)", "granted by", "held by", "status")
+    hidden = max(0, len(epochs) - EPOCHS_SHOWN)
+    if hidden:
+        table.add_row("…", f"[dim]{hidden} earlier[/]")
+    for epoch in epochs[hidden:]:
+        table.add_row(
+            str(epoch.epoch),
+            "?" if epoch.leader_id is None else str(epoch.leader_id),
+            f"{epoch.start_offset:,}",
+            f"{epoch.end_offset - epoch.start_offset:,}",
+            _time(epoch.started_at),
+            " ".join(map(str, epoch.granted_by)),
+            " ".join(map(str, epoch.held_by)),
+            f"[{STATUS_STYLE[Status(epoch.commit_status)]}]{epoch.commit_status}[/]",
+        )
+    return table
+
+
+def _kinds(kinds: Sequence[KindCount]) -> Table:
+    table = _table("kind", ">version", ">records", ">share", ">bytes")
+    total = sum(kind.count for kind in kinds)
+    for kind in kinds[:KINDS_SHOWN]:
+        table.add_row(
+            f"[dim]{kind.type}[/]" if kind.is_control else kind.type,
+            "" if kind.version is None else str(kind.version),
+            f"{kind.count:,}",
+            f"{kind.count / total:.1%}",
+            f"{kind.value_bytes:,}",
+        )
+    if len(kinds) > KINDS_SHOWN:
+        rest = kinds[KINDS_SHOWN:]
+        count = sum(kind.count for kind in rest)
+        table.add_row(f"[dim]… {len(rest)} more[/]", "", f"{count:,}", f"{count / total:.1%}")
+    return table
+
+
+def _image_facts(fold: FoldReport) -> Iterator[tuple[str, str]]:
+    image = fold.image
+    style = STATUS_STYLE[Status(fold.commit_status)]
+    base = f", from snapshot {fold.from_snapshot}" if fold.from_snapshot else ""
+    yield "at offset", (
+        f"[bold]{fold.end_offset:,}[/]   [dim]{_time(fold.last_record_at_ms)}, "
+        f"folded from node {fold.node_id}{base}[/]   [{style}]{fold.commit_status}[/]"
+    )
+    yield "hash", f"[bold]{image.image_hash}[/]"
+    features = ", ".join(f"{name}={level}" for name, level in image.features.items())
+    yield "features", escape(features) or "[dim]none[/]"
+    yield "configs", f"{image.config_count:,}"
+    if image.controller_ids:
+        yield "controllers", " ".join(map(str, image.controller_ids))
+    if image.is_partial:
+        kinds = ", ".join(f"{name} {count:,}" for name, count in image.unknown_kinds.items())
+        yield "partial", f"[yellow]folded past kinds that this version does not fold:[/] {kinds}"
+    if image.open_transaction_at is not None:
+        yield "transaction", (
+            f"[yellow]open since offset {image.open_transaction_at:,}[/]: the image is the one before it"
+        )
+    if image.stopped is not None:
+        yield "stopped", f"[bold red]{escape(image.stopped)}[/]"
+    for note in fold.notes:
+        yield "note", f"[yellow]{escape(note)}[/]"
+
+
+def _problems(problems: Sequence[Problem]) -> RenderableType:
+    if not problems:
+        return Text("none", style="green")
+    lines = []
+    for problem in problems[:PROBLEMS_SHOWN]:
+        where = problem.directory.rstrip("/").rsplit("/", 1)[-1]
+        where = f"{where}/{problem.file}" if problem.file else where
+        if problem.position_bytes >= 0:
+            where += f" byte {problem.position_bytes:,}"
+        line = Text.assemble((f"{problem.kind.value:<11}", PROBLEM_STYLE[problem.kind]), f"{where}: ")
+        line.append(problem.text)
+        lines.append(line)
+    hidden = problems[PROBLEMS_SHOWN:]
+    for kind, group in groupby(sorted(hidden, key=lambda p: p.kind), key=lambda p: p.kind):
+        lines.append(Text(f"… {len(list(group))} more {kind.value}: see the table of problems", style="dim"))
+    return Group(*lines)
+
+
+def _footer(report: Report) -> RenderableType:
+    counts = ", ".join(f"{name} {count:,}" for name, count in report.tables.items())
+    took = f"{report.elapsed_ms / 1000:.1f} s with Spark {report.spark_version}"
+    return Group(
+        Rule(style="dim"),
+        Text.assemble(("tables  ", "bold"), f"{report.out}: {counts}   ", (took, "dim")),
+    )
+
+
+def _heading(text: str) -> Text:
+    return Text(text, style="bold")
+
+
+def _indented(part: RenderableType) -> Padding:
+    return Padding(part, (0, 0, 0, 2))
+
+
+def _facts(facts: Iterator[tuple[str, str]]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(min_width=LABEL_COLUMNS, no_wrap=True)
+    table.add_column(overflow="fold")
+    for label, text in facts:
+        table.add_row(f"  {label}", text)
+    return table
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="dim")
+    for column in columns:
+        right = column.startswith(">")
+        table.add_column(column.lstrip(">"), justify="right" if right else "left", no_wrap=True)
+    return table
+
+
+def _time(ms: int) -> str:
+    return "?" if ms < 0 else f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"

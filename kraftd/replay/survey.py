@@ -1,0 +1,341 @@
+"""A cluster at a glance: its nodes' logs compared, its leaders, its voters, and what is committed.
+
+Made from batch headers and control records only, so it costs about a microsecond a batch and is known before
+Spark reads a single metadata record. The data source takes its commit status from here, the job the choice
+of the log to fold and most of the report.
+
+The *sound* part of a log is gapless, in order and passes every checksum; nothing after its end is used to
+judge anything. Data records are not read here: see `kraftd.replay.decode`.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+
+import msgspec
+import numpy as np
+
+from kraftd.errors import MalformedError
+from kraftd.records.batch import scan
+from kraftd.records.control import decode_control
+from kraftd.records.messages import LeaderChangeMessage, VotersRecord
+from kraftd.replay.commit import Holder, Proof, Rule, Verdict, judge
+from kraftd.replay.headers import CONTROL_BIT, empty, mapped, scan_file
+from kraftd.replay.matching import Match, match_all
+from kraftd.replay.model import FileKind, Headers, NodeDirectory, Problem, ProblemKind
+from kraftd.types import Epoch, NodeId, Offset
+
+
+class Leadership(msgspec.Struct, frozen=True):
+    """A LeaderChange control record: the first record of an epoch."""
+
+    epoch: Epoch
+    offset: Offset
+    leader_id: NodeId
+    voters: tuple[NodeId, ...]
+    granted_by: tuple[NodeId, ...]
+    timestamp_ms: int
+
+
+class VotersAt(msgspec.Struct, frozen=True):
+    """A voter set, and the offset of the record that set it (-1: from before the log)."""
+
+    offset: Offset
+    voters: frozenset[NodeId]
+
+
+class EpochSpan(msgspec.Struct, frozen=True):
+    """An epoch in a log: its offsets and its times."""
+
+    epoch: Epoch
+    start_offset: Offset
+    end_offset: Offset
+    started_at_ms: int
+    last_record_at_ms: int
+
+
+class NodeSurvey(msgspec.Struct, frozen=True):
+    """One node's log. `headers` are all batches of all segments, `sound_count` of them sound."""
+
+    node: NodeDirectory
+    headers: Headers
+    sound_count: int
+    epochs: tuple[EpochSpan, ...]
+    leaderships: tuple[Leadership, ...]
+    voter_sets: tuple[VotersAt, ...]
+    problems: tuple[Problem, ...]
+
+    @property
+    def sound(self) -> Headers:
+        """The part of the log that can be relied on."""
+        return self.headers[: self.sound_count]
+
+    @property
+    def start_offset(self) -> Offset:
+        """The first offset of the log."""
+        return int(self.headers["base_offset"][0]) if len(self.headers) else 0
+
+    @property
+    def end_offset(self) -> Offset:
+        """The end of the sound part."""
+        return int(self.sound["end_offset"][-1]) if self.sound_count else self.start_offset
+
+    @property
+    def record_count(self) -> int:
+        """The records in all batches found, sound or not."""
+        return int(self.headers["record_count"].clip(min=0).sum())
+
+
+class ClusterSurvey(msgspec.Struct, frozen=True):
+    """All nodes of a cluster that were given, compared."""
+
+    cluster_id: str
+    nodes: tuple[NodeSurvey, ...]
+    voters: frozenset[NodeId]
+    matches: tuple[tuple[Match, ...], ...]
+    verdict: Verdict
+    problems: tuple[Problem, ...]
+
+    @property
+    def reference(self) -> NodeSurvey:
+        """The most complete log: it holds every committed record that is here."""
+        return self.nodes[self.verdict.reference]
+
+
+def survey_cluster(
+    cluster_id: str, directories: Sequence[NodeDirectory], *, on_file: Callable[[int], None] | None = None
+) -> ClusterSurvey:
+    """Scan, compare and judge the nodes of one cluster. `on_file` hears the bytes of each file done."""
+    nodes = tuple(survey_node(directory, on_file=on_file) for directory in directories)
+    matches = match_all([node.sound for node in nodes])
+    holders = [_holder(node) for node in nodes]
+    voters, before = _voters(nodes)
+    verdict = judge(holders, matches, voters)
+    if before is not None and before.offset >= verdict.committed_end:
+        verdict = verdict.or_weaker(judge(holders, matches, before.voters))
+    return ClusterSurvey(
+        cluster_id=cluster_id,
+        nodes=nodes,
+        voters=voters,
+        matches=tuple(tuple(row) for row in matches),
+        verdict=verdict,
+        problems=(
+            *(problem for node in nodes for problem in node.problems),
+            *_divergences(nodes, matches, verdict),
+            *(
+                Problem(ProblemKind.DIVERGED, nodes[verdict.reference].node.directory, text)
+                for text in verdict.contradictions
+            ),
+            *_repeated(nodes),
+        ),
+    )
+
+
+def survey_node(node: NodeDirectory, *, on_file: Callable[[int], None] | None = None) -> NodeSurvey:
+    """Scan all segments of a node and read their control records."""
+    tables: list[Headers] = []
+    problems = list(node.problems)
+    for index, file in enumerate(node.files):
+        headers, found = scan_file(file, node.directory, index=index)
+        problems += found
+        if file.kind is FileKind.LOG:
+            tables.append(headers)
+        if on_file is not None:
+            on_file(file.size_bytes)
+    log = np.concatenate(tables) if tables else empty()
+    problems += _gaps(node, tables)
+    sound_count = _sound_count(log)
+    leaderships, voter_sets = _control_records(node, log[:sound_count])
+    survey = NodeSurvey(
+        node=node,
+        headers=log,
+        sound_count=sound_count,
+        epochs=tuple(_epochs(log[:sound_count])),
+        leaderships=leaderships,
+        voter_sets=voter_sets,
+        problems=(),
+    )
+    problems += _missing_end(survey)
+    return msgspec.structs.replace(survey, problems=tuple(problems))
+
+
+def _gaps(node: NodeDirectory, tables: Sequence[Headers]) -> Iterator[Problem]:
+    """Compare each segment's start with the end of the one before it."""
+    files = node.segments
+    for (before, _), (after, file) in pairwise(zip(tables, files, strict=True)):
+        end = int(before["end_offset"][-1]) if len(before) else file.base_offset
+        start = int(after["base_offset"][0]) if len(after) else file.base_offset
+        if start > end:
+            text = f"offsets {end:,} to {start - 1:,} are missing before this segment"
+            yield Problem(ProblemKind.INCOMPLETE, node.directory, text, file=file.name, offset=end)
+        elif start < end:
+            text = f"starts at offset {start:,}, but the segment before it ends at {end:,}"
+            yield Problem(ProblemKind.DAMAGED, node.directory, text, file=file.name, offset=start)
+
+
+def _sound_count(log: Headers) -> int:
+    """How many batches pass every check before the first that does not."""
+    if not len(log):
+        return 0
+    good = log["whole"].copy()
+    good[1:] &= log["base_offset"][1:] == log["end_offset"][:-1]
+    good[1:] &= log["epoch"][1:] >= log["epoch"][:-1]
+    return len(log) if good.all() else int(np.argmin(good))
+
+
+def _epochs(log: Headers) -> Iterator[EpochSpan]:
+    if not len(log):
+        return
+    firsts = np.concatenate(([0], np.flatnonzero(np.diff(log["epoch"])) + 1))
+    lasts = np.concatenate((firsts[1:] - 1, [len(log) - 1]))
+    for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
+        yield EpochSpan(
+            epoch=int(log["epoch"][first]),
+            start_offset=int(log["base_offset"][first]),
+            end_offset=int(log["end_offset"][last]),
+            started_at_ms=int(log["base_timestamp_ms"][first]),
+            last_record_at_ms=int(log["max_timestamp_ms"][last]),
+        )
+
+
+def _control_records(
+    node: NodeDirectory, log: Headers
+) -> tuple[tuple[Leadership, ...], tuple[VotersAt, ...]]:
+    """Read leaders and voter sets out of a node's control batches, and the voters of its snapshots."""
+    leaderships: list[Leadership] = []
+    voter_sets: list[VotersAt] = []
+    control = log[log["attributes"] & CONTROL_BIT != 0]
+    for snapshot in (file for file in node.snapshots if not len(log) or file.base_offset <= log["base_offset"][0]):
+        with mapped(snapshot.path) as data:
+            voter_sets += _voters_in(bytes(data), snapshot.base_offset - 1)
+    for index in np.unique(control["file"]).tolist():
+        with mapped(node.files[index].path) as data:
+            for header in control[control["file"] == index]:
+                position = int(header["position"])
+                raw = bytes(data[position : position + int(header["size_bytes"])])
+                leaderships += _leaderships_in(raw)
+                voter_sets += _voters_in(raw, None)
+    return tuple(leaderships), tuple(voter_sets)
+
+
+def _leaderships_in(raw: bytes) -> Iterator[Leadership]:
+    for batch in scan(raw):
+        for record in batch.records():
+            match decode_control(record.key, record.value):
+                case LeaderChangeMessage() as change:
+                    yield Leadership(
+                        epoch=batch.epoch,
+                        offset=batch.base_offset + record.offset_delta,
+                        leader_id=change.leader_id,
+                        voters=tuple(sorted(voter.voter_id for voter in change.voters)),
+                        granted_by=tuple(sorted(voter.voter_id for voter in change.granting_voters)),
+                        timestamp_ms=batch.base_timestamp + record.timestamp_delta,
+                    )
+
+
+def _voters_in(raw: bytes, offset: Offset | None) -> list[VotersAt]:
+    """The voter sets in control batches, at their own offset or, in a snapshot, at the one given."""
+    found = []
+    try:
+        for batch in scan(raw):
+            if not batch.is_control:
+                break
+            for record in batch.records():
+                match decode_control(record.key, record.value):
+                    case VotersRecord() as voters:
+                        at = batch.base_offset + record.offset_delta if offset is None else offset
+                        found.append(VotersAt(at, frozenset(voter.voter_id for voter in voters.voters)))
+    except MalformedError:
+        return []  # the scan of the file has reported it
+    return found
+
+
+def _missing_end(survey: NodeSurvey) -> Iterator[Problem]:
+    """Compare the checkpoint and the manifest with where the log really ends."""
+    node, end = survey.node, survey.end_offset
+    beyond = [entry for entry in node.epochs or () if entry.start_offset >= end]
+    if beyond and len(survey.headers):
+        listed = ", ".join(f"{entry.epoch} at {entry.start_offset:,}" for entry in beyond)
+        text = (
+            f"lists epoch{'s' if len(beyond) > 1 else ''} {listed}, but the log ends at {end:,}: "
+            "an incomplete copy (or a crash while truncating)"
+        )
+        yield Problem(
+            ProblemKind.INCOMPLETE, node.directory, text, file="leader-epoch-checkpoint", offset=end
+        )
+    if node.manifest is not None and node.manifest.log_end_offset > end:
+        text = f"says the log ends at {node.manifest.log_end_offset:,}, but it ends at {end:,}"
+        yield Problem(ProblemKind.INCOMPLETE, node.directory, text, file="manifest.json", offset=end)
+    starts = {span.epoch: span.start_offset for span in survey.epochs}
+    for entry in node.epochs or ():
+        if entry.start_offset < end and starts.get(entry.epoch, entry.start_offset) != entry.start_offset:
+            text = f"epoch {entry.epoch} starts at {entry.start_offset:,}, in the log at {starts[entry.epoch]:,}"
+            yield Problem(ProblemKind.DAMAGED, node.directory, text, file="leader-epoch-checkpoint")
+
+
+def _holder(survey: NodeSurvey) -> Holder:
+    """What the commit rules want to know of a node."""
+    node = survey.node
+    proofs = []
+    if node.manifest is not None and node.manifest.high_watermark > 0:
+        end = min(node.manifest.high_watermark, survey.end_offset)
+        text = f"node {node.node_id} was copied with high watermark {node.manifest.high_watermark:,}"
+        proofs.append(Proof(end, Rule.MANIFEST, text))
+    for snapshot in node.snapshots[-1:]:
+        end = min(snapshot.base_offset, survey.end_offset)
+        if end > 0:
+            text = f"node {node.node_id} took a snapshot at {snapshot.base_offset:,}"
+            proofs.append(Proof(end, Rule.SNAPSHOT, text))
+    epochs = [span.epoch for span in survey.epochs] + [entry.epoch for entry in node.epochs or ()]
+    return Holder(
+        node_id=node.node_id,
+        end_offset=survey.end_offset,
+        may_hold_more=_may_hold_more(survey),
+        highest_epoch=None if node.election is None else max([node.election.epoch, *epochs]),
+        epoch_starts=tuple((span.epoch, span.start_offset) for span in survey.epochs),
+        proofs=tuple(proofs),
+    )
+
+
+def _may_hold_more(survey: NodeSurvey) -> bool:
+    """Whether the node itself may have had records that this copy lacks."""
+    running = survey.node.manifest is not None and survey.node.manifest.high_watermark >= 0
+    kinds = {ProblemKind.DAMAGED, ProblemKind.INCOMPLETE}
+    log_problem = any(problem.kind in kinds and problem.offset >= 0 for problem in survey.problems)
+    return running or log_problem or not len(survey.headers) or survey.node.epochs is None
+
+
+def _voters(nodes: Sequence[NodeSurvey]) -> tuple[frozenset[NodeId], VotersAt | None]:
+    """The newest voter set known, and the one before it if the newest came in a record.
+
+    KRaftVoters records go first, then the leaders' own lists, then the election files of static quorums.
+    """
+    latest = max(nodes, key=lambda node: (node.epochs[-1].epoch if node.epochs else -1, node.end_offset))
+    if latest.voter_sets:
+        sets = sorted(latest.voter_sets, key=lambda entry: entry.offset)
+        newest = sets[-1]
+        return newest.voters, VotersAt(newest.offset, sets[-2].voters) if len(sets) > 1 else None
+    if latest.leaderships:
+        return frozenset(latest.leaderships[-1].voters), None
+    return frozenset(voter for node in nodes for voter in node.node.election_voters), None
+
+
+def _divergences(
+    nodes: Sequence[NodeSurvey], matches: Sequence[Sequence[Match]], verdict: Verdict
+) -> Iterator[Problem]:
+    """Name each node that differs from the most complete log, and from where on."""
+    reference = nodes[verdict.reference]
+    for node, found in zip(nodes, matches[verdict.reference], strict=True):
+        if found.diverged:
+            text = (
+                f"node {node.node.node_id} differs from node {reference.node.node_id} from offset "
+                f"{found.common_end:,} on: epoch {found.right_epoch} here, {found.left_epoch} there"
+            )
+            yield Problem(ProblemKind.DIVERGED, node.node.directory, text, offset=found.common_end)
+
+
+def _repeated(nodes: Sequence[NodeSurvey]) -> Iterator[Problem]:
+    ids = [node.node.node_id for node in nodes]
+    for repeated in sorted({node_id for node_id in ids if node_id >= 0 and ids.count(node_id) > 1}):
+        text = f"node {repeated} was given {ids.count(repeated)} times; its vote counts for nothing here"
+        yield Problem(ProblemKind.NOTE, "", text)
+

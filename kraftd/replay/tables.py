@@ -1,0 +1,121 @@
+"""Small tables that come from the survey: leader epochs and problems.
+
+One row an epoch of a cluster's most complete log, and one for each epoch that another node alone holds. An
+epoch that no log holds was an election that nobody won, or whose leader never wrote: the report counts them.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+import pyarrow as pa
+
+from kraftd.replay.model import Problem
+from kraftd.replay.survey import ClusterSurvey, EpochSpan, Leadership, NodeSurvey
+from kraftd.types import Epoch, NodeId, Offset
+
+_TIME = pa.timestamp("ms", tz="UTC")
+
+LEADER_EPOCHS = pa.schema(
+    [
+        ("cluster_id", pa.string()),
+        ("epoch", pa.int32()),
+        ("start_offset", pa.int64()),
+        ("end_offset", pa.int64()),
+        ("leader_id", pa.int32()),
+        ("voters", pa.list_(pa.int32())),
+        ("granted_by", pa.list_(pa.int32())),
+        ("held_by", pa.list_(pa.int32())),
+        ("started_at", _TIME),
+        ("last_record_at", _TIME),
+        ("commit_status", pa.string()),
+    ]
+)
+"""`end_offset` is exclusive; `leader_id` is null where the log lacks the LeaderChange; the status is that of
+the epoch's first record."""
+
+PROBLEMS = pa.schema(
+    [
+        ("cluster_id", pa.string()),
+        ("kind", pa.string()),
+        ("directory", pa.string()),
+        ("file", pa.string()),
+        ("position_bytes", pa.int64()),
+        ("offset", pa.int64()),
+        ("text", pa.string()),
+    ]
+)
+
+
+class LeaderEpoch(msgspec.Struct, frozen=True):
+    """One epoch of a cluster, as the nodes' logs tell it."""
+
+    cluster_id: str
+    epoch: Epoch
+    start_offset: Offset
+    end_offset: Offset
+    leader_id: NodeId | None
+    voters: tuple[NodeId, ...]
+    granted_by: tuple[NodeId, ...]
+    held_by: tuple[NodeId, ...]
+    started_at: int
+    last_record_at: int
+    commit_status: str
+
+
+def leader_epochs(cluster: ClusterSurvey) -> Iterator[LeaderEpoch]:
+    """The epochs of the most complete log, then those that only other nodes hold."""
+    order = sorted(range(len(cluster.nodes)), key=lambda index: index != cluster.verdict.reference)
+    seen: set[tuple[Epoch, Offset]] = set()
+    for index in order:
+        node = cluster.nodes[index]
+        for span in node.epochs:
+            if (span.epoch, span.start_offset) not in seen:
+                seen.add((span.epoch, span.start_offset))
+                yield _leader_epoch(cluster, index, node, span)
+
+
+def _leader_epoch(cluster: ClusterSurvey, index: int, node: NodeSurvey, span: EpochSpan) -> LeaderEpoch:
+    leadership = _leadership(node, span)
+    holders = [
+        other.node.node_id
+        for other, match in zip(cluster.nodes, cluster.matches[index], strict=True)
+        if match.common_end > span.start_offset
+    ]
+    return LeaderEpoch(
+        cluster_id=cluster.cluster_id,
+        epoch=span.epoch,
+        start_offset=span.start_offset,
+        end_offset=span.end_offset,
+        leader_id=None if leadership is None else leadership.leader_id,
+        voters=() if leadership is None else leadership.voters,
+        granted_by=() if leadership is None else leadership.granted_by,
+        held_by=tuple(holders),
+        started_at=span.started_at_ms,
+        last_record_at=span.last_record_at_ms,
+        commit_status=cluster.verdict.bounds[index].status_of(span.start_offset).value,
+    )
+
+
+def _leadership(node: NodeSurvey, span: EpochSpan) -> Leadership | None:
+    return next((leadership for leadership in node.leaderships if leadership.epoch == span.epoch), None)
+
+
+def leader_epochs_table(clusters: Sequence[ClusterSurvey]) -> pa.Table:
+    """All clusters' epochs as an Arrow table."""
+    rows = [msgspec.to_builtins(row) for cluster in clusters for row in leader_epochs(cluster)]
+    return pa.Table.from_pylist(rows, schema=LEADER_EPOCHS)
+
+
+def problems_table(problems: Sequence[tuple[str, Sequence[Problem]]]) -> pa.Table:
+    """All problems as an Arrow table; what does not apply is null."""
+    rows = [
+        {
+            **msgspec.to_builtins(problem),
+            "cluster_id": cluster_id,
+            "position_bytes": None if problem.position_bytes < 0 else problem.position_bytes,
+            "offset": None if problem.offset < 0 else problem.offset,
+        }
+        for cluster_id, found in problems
+        for problem in found
+    ]
+    return pa.Table.from_pylist(rows, schema=PROBLEMS)
