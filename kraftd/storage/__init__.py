@@ -1,0 +1,42 @@
+"""Files: segments, the log, the election file, the sidecar, a member's directory (D-02..D-06, D-15, D-17).
+
+Synchronous and free of threads, over one file-system seam. A daemon enters by `NodeDirectory.open`, tools
+by `inspect_directory`, `format_directory` and `Log.open(…, read_only=True)`. What leaves the loop's thread
+are two values: a `FlushJob` and a `ReaderView`.
+"""
+
+from kraftd.storage.disk import Disk, StorageFailure
+from kraftd.storage.filesystem import Access, FileSystem, OsFileSystem
+from kraftd.storage.flush import FlushJob
+from kraftd.storage.formatting import Formatted, format_directory
+from kraftd.storage.inspection import DirectoryFacts, SegmentFacts, inspect_directory
+from kraftd.storage.log import Log, LogConfig, Opened, OpenReport
+from kraftd.storage.node_directory import NodeDirectory
+from kraftd.storage.reading import DamagedReadError, OffsetOutOfRangeError, ReaderView
+from kraftd.storage.recovery import Damage
+from kraftd.storage.sidecar import PeerRecord, SidecarState
+
+__all__ = [
+    "Access",
+    "Damage",
+    "DamagedReadError",
+    "DirectoryFacts",
+    "Disk",
+    "FileSystem",
+    "FlushJob",
+    "Formatted",
+    "Log",
+    "LogConfig",
+    "NodeDirectory",
+    "OffsetOutOfRangeError",
+    "OpenReport",
+    "Opened",
+    "OsFileSystem",
+    "PeerRecord",
+    "ReaderView",
+    "SegmentFacts",
+    "SidecarState",
+    "StorageFailure",
+    "format_directory",
+    "inspect_directory",
+]

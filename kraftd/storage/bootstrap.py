@@ -1,0 +1,68 @@
+"""`bootstrap.checkpoint`: the records that the first active controller of a new cluster begins with.
+
+It has the form of a snapshot: a header batch, the records, a footer batch. Whoever reads it without the
+footer reads a file that was cut short, so the footer is required.
+
+Differs: Kafka reads snapshots without asking for the footer (Q-21).
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from kraftd.errors import MalformedError, StorageError
+from kraftd.records.batch import encode_batch, encode_control_batch, scan
+from kraftd.records.control import decode_control, encode_control
+from kraftd.records.frame import encode_record
+from kraftd.records.messages import FeatureLevelRecord, SnapshotFooterRecord, SnapshotHeaderRecord
+from kraftd.storage.disk import Disk
+
+METADATA_VERSION = "metadata.version"
+
+FEATURES_4_3: Mapping[str, int] = {
+    METADATA_VERSION: 30,
+    "eligible.leader.replicas.version": 1,
+    "group.version": 1,
+    "share.version": 1,
+    "streams.version": 1,
+    "transaction.version": 2,
+}
+"""The features that Kafka 4.3 writes for a new cluster, in its order."""
+
+
+def encode_bootstrap(features: Mapping[str, int], now_ms: int) -> bytes:
+    """The file's bytes for a new cluster with these feature levels; levels of 0 are left out."""
+    values = [
+        encode_record(FeatureLevelRecord(name=name, feature_level=level))
+        for name, level in features.items()
+        if level > 0
+    ]
+    header = encode_control(SnapshotHeaderRecord(version=0, last_contained_log_timestamp=0))
+    footer = encode_control(SnapshotFooterRecord(version=0))
+    batches = [encode_control_batch(0, 0, now_ms, [header])]
+    if values:
+        batches.append(encode_batch(1, 0, now_ms, values))
+    batches.append(encode_control_batch(1 + len(values), 0, now_ms, [footer]))
+    return b"".join(batches)
+
+
+def read_bootstrap(disk: Disk, path: Path) -> tuple[bytes, ...] | None:
+    """The framed records of the file, None if there is none.
+
+    Raises:
+        StorageError: The file cannot be read, or ends before its footer.
+    """
+    data = disk.read_file(path)
+    if data is None:
+        return None
+    values: list[bytes] = []
+    last: object = None
+    try:
+        for batch in scan(data, path=str(path)):
+            values += batch.values()
+            for record in batch.records() if batch.is_control else ():
+                last = decode_control(record.key, record.value)
+    except MalformedError as error:
+        raise StorageError(f"{error}: format the directory anew, or restore the file") from error
+    if not isinstance(last, SnapshotFooterRecord):
+        raise StorageError(f"{path}: ends without a footer: format the directory anew, or restore the file")
+    return tuple(values)

@@ -1,0 +1,179 @@
+"""What a failure of the disk means: the first one is the last operation.
+
+A failed `fsync` marks dirty pages clean, and a short write leaves half a batch; asking again gets a
+lie for an answer (Rebello et al., ATC 2020). So the first write, sync, cut or rename that fails raises
+`StorageFailure`, and every later operation that would change the disk raises the same one, whoever
+calls and from whichever thread. The process ends and opens its directory anew, by D-04.
+
+Reads may fail without that: they raise `StorageError`, and the caller says what is missing.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from kraftd.errors import StorageError
+from kraftd.storage.filesystem import Access, FileSystem
+
+_T = TypeVar("_T")
+
+_BUFFERS_MAX = 1_024
+"""IOV_MAX on Linux."""
+
+
+class StorageFailure(StorageError):  # noqa: N818 - not an error to handle: the end
+    """The disk refused to keep something. Never retried: the process must end (D-03)."""
+
+
+class Disk:
+    """A file system whose first failure is final. Shared by all that is open in one directory."""
+
+    def __init__(self, fs: FileSystem) -> None:
+        self.fs = fs
+        self.failure: StorageFailure | None = None
+
+    # -- changes -------------------------------------------------------------------------------
+
+    def write(self, handle: int, data: bytes, position: int, path: Path) -> None:
+        """Write all of `data` into the page cache."""
+        if self.failure is not None:
+            raise self.failure
+        try:
+            written = self.fs.pwrite(handle, data, position)
+        except OSError as error:
+            raise self._fail("write", path, error) from error
+        if written != len(data):
+            raise self._fail_short(path, written, len(data))
+
+    def write_all(
+        self, handle: int, buffers: Sequence[bytes], size_bytes: int, position: int, path: Path
+    ) -> None:
+        """Write buffers of together `size_bytes` one after the other, in one call to the system."""
+        if self.failure is not None:
+            raise self.failure
+        if len(buffers) > _BUFFERS_MAX:
+            buffers = (b"".join(buffers),)
+        try:
+            written = self.fs.pwritev(handle, buffers, position)
+        except OSError as error:
+            raise self._fail("write", path, error) from error
+        if written != size_bytes:
+            raise self._fail_short(path, written, size_bytes)
+
+    def sync(self, handle: int, path: Path) -> None:
+        """Make what was written to a file durable."""
+        self._change("fsync", path, lambda: self.fs.fsync(handle))
+
+    def sync_data(self, handle: int, path: Path) -> None:
+        """Make the content of a file durable, and its size; not its times."""
+        self._change("fdatasync", path, lambda: self.fs.fdatasync(handle))
+
+    def sync_directory(self, path: Path) -> None:
+        """Make the names in a directory durable."""
+        self._change("fsync of directory", path, lambda: self.fs.sync_directory(path))
+
+    def resize(self, handle: int, size_bytes: int, path: Path) -> None:
+        """Cut a file, or lengthen it with zeros. Not durable before a sync."""
+        self._change("ftruncate", path, lambda: self.fs.ftruncate(handle, size_bytes))
+
+    def open(self, path: Path, access: Access) -> int:
+        """Open a file for changes, or for reading."""
+        if access is Access.READ:
+            return self._read("open", path, lambda: self.fs.open(path, access))
+        return self._change("open", path, lambda: self.fs.open(path, access))
+
+    def remove(self, path: Path) -> None:
+        """Remove a name if it is there. Not durable before `sync_directory`."""
+        if self.fs.exists(path):
+            self._change("unlink", path, lambda: self.fs.unlink(path))
+
+    def make_directory(self, path: Path) -> None:
+        """Create a directory and make its name durable; parents must exist."""
+        self._change("mkdir", path, lambda: self.fs.make_directory(path))
+        self.sync_directory(path.parent)
+
+    def replace(self, path: Path, data: bytes) -> None:
+        """Put a new small file in the place of an old one: whole and durable, or not at all.
+
+        A stale `.tmp` goes first; then tmp, fsync, rename, fsync of the directory (QS-19, and the
+        write protocol of every small file of Kafka).
+        """
+        scratch = path.with_name(path.name + ".tmp")
+        self.remove(scratch)
+        handle = self.open(scratch, Access.CREATE_EMPTY)
+        try:
+            self.write(handle, data, 0, scratch)
+            self.sync(handle, scratch)
+        finally:
+            self.fs.close(handle)
+        self._change("rename", scratch, lambda: self.fs.rename(scratch, path))
+        self.sync_directory(path.parent)
+
+    # -- reads ---------------------------------------------------------------------------------
+
+    def read(self, handle: int, size_bytes: int, position: int, path: Path) -> bytes:
+        """Read at a position: everything asked for, or what there is before the end of the file."""
+        data = self._read("read", path, lambda: self.fs.pread(handle, size_bytes, position))
+        while 0 < len(data) < size_bytes:
+            start = position + len(data)
+            rest = size_bytes - len(data)
+            more = self._read("read", path, lambda: self.fs.pread(handle, rest, start))  # noqa: B023
+            if not more:
+                break
+            data += more
+        return data
+
+    def read_file(self, path: Path) -> bytes | None:
+        """The whole of a small file; None if there is none."""
+        if not self.fs.exists(path):
+            return None
+        handle = self.open(path, Access.READ)
+        try:
+            return self.read(handle, self.size(handle, path), 0, path)
+        finally:
+            self.fs.close(handle)
+
+    def size(self, handle: int, path: Path) -> int:
+        """How many bytes a file has."""
+        return self._read("fstat", path, lambda: self.fs.size(handle))
+
+    def names(self, directory: Path) -> list[str]:
+        """The names in a directory, sorted; none if it is not there."""
+        if not self.fs.is_directory(directory):
+            return []
+        return self._read("list", directory, lambda: self.fs.names(directory))
+
+    def drop_cache(self, handle: int, position: int, path: Path) -> None:
+        """Make the next read of a synced file ask the disk, not the page cache (D-04)."""
+        self._read("posix_fadvise", path, lambda: self.fs.drop_cache(handle, position))
+
+    def close(self, handle: int) -> None:
+        """Close a handle; says nothing about what was written through it."""
+        self.fs.close(handle)
+
+    # -- failures ------------------------------------------------------------------------------
+
+    def _change(self, deed: str, path: Path, call: Callable[[], _T]) -> _T:
+        if self.failure is not None:
+            raise self.failure
+        try:
+            return call()
+        except OSError as error:
+            raise self._fail(deed, path, error) from error
+
+    def _read(self, deed: str, path: Path, call: Callable[[], _T]) -> _T:
+        try:
+            return call()
+        except OSError as error:
+            raise StorageError(f"{path}: {deed} failed: {error.strerror or error}") from error
+
+    def _fail(self, deed: str, path: Path, error: OSError) -> StorageFailure:
+        return self._fail_with(f"{path}: {deed} failed: {error.strerror or error}")
+
+    def _fail_short(self, path: Path, written: int, wanted: int) -> StorageFailure:
+        return self._fail_with(f"{path}: only {written} of {wanted} bytes were written (disk full?)")
+
+    def _fail_with(self, text: str) -> StorageFailure:
+        failure = StorageFailure(f"{text}; nothing was retried: see to the disk, then start the node again")
+        self.failure = failure
+        return failure

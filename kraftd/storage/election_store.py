@@ -1,0 +1,112 @@
+"""`quorum-state`: the epoch, leader and vote that must survive a crash, and how to tell that they did not.
+
+A write is: the checksums of the old and the new file into the sidecar, synced; then tmp, fsync, rename,
+fsync of the directory. A crash anywhere leaves the old file or the new one, and the sidecar vouches for
+both. A file that it does not vouch for was changed by somebody else: by Kafka, which only ever raises the
+epoch, or by a disk that forgot. A forgotten vote could be given twice, so then the member must not be
+counted (D-05, D-06).
+
+Follows: section 2, QS-15..QS-19.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+from crc32c import crc32c
+
+from kraftd.errors import MalformedError
+from kraftd.records import names, quorum_state
+from kraftd.storage.disk import Disk
+from kraftd.storage.sidecar import ABSENT, Promises, Sidecar
+from kraftd.types import Election, Epoch, NodeId
+
+
+class ElectionFinding(msgspec.Struct, frozen=True):
+    """What the election file says, and whether it can be believed."""
+
+    election: Election
+    """What to start from. With amnesia: the highest epoch known, no leader and no vote."""
+    checksum: int
+    """Of the file as it is; ABSENT without one."""
+    foreign: bool = False
+    """Another program wrote it since: nothing is known of the log's flushed offset either."""
+    amnesia: str = ""
+    """Why promises may have been forgotten; empty if they were not."""
+
+
+def checksum_of(data: bytes | None) -> int:
+    """How the sidecar knows a file again."""
+    return ABSENT if data is None else crc32c(data)
+
+
+def examine(path: Path, data: bytes | None, promises: Promises | None) -> ElectionFinding:
+    """Judge the bytes of an election file by what the sidecar, if there is one, remembers of it (D-05)."""
+    checksum = checksum_of(data)
+    known_epoch = promises.election_epoch if promises is not None else 0
+    vouched = promises is None or checksum in {promises.old_election, promises.new_election}
+    try:
+        election = quorum_state.decode(data)[0] if data is not None else Election()
+    except MalformedError as error:
+        return ElectionFinding(
+            Election(epoch=known_epoch),
+            checksum,
+            amnesia=f"{path}: cannot be read ({error}): a vote may be forgotten",
+        )
+    if vouched:
+        return ElectionFinding(election, checksum, foreign=promises is None and data is not None)
+    if election.epoch > known_epoch:
+        return ElectionFinding(election, checksum, foreign=True)
+    lost = "is gone" if data is None else f"says epoch {election.epoch} in bytes that were not written here"
+    return ElectionFinding(
+        Election(epoch=known_epoch),
+        checksum,
+        amnesia=f"{path}: {lost}; epoch {known_epoch} was written last: a vote may be forgotten",
+    )
+
+
+class ElectionStore:
+    """Writes the file; each write is durable when it returns."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: Path,
+        sidecar: Sidecar,
+        checksum: int,
+        *,
+        version: int = 0,
+        voter_ids: Sequence[NodeId] = (),
+    ) -> None:
+        """Write to `directory` from now on.
+
+        Args:
+            disk: Where it is.
+            directory: `__cluster_metadata-0`.
+            sidecar: Vouches for the file.
+            checksum: Of the file as it is.
+            version: 0 for static voters, 1 for dynamic ones (QS-17).
+            voter_ids: The static voters, which version 0 lists.
+        """
+        self._disk = disk
+        self._path = directory / names.QUORUM_STATE
+        self._sidecar = sidecar
+        self._checksum = checksum
+        self._version = version
+        self._voter_ids = tuple(voter_ids)
+
+    def write(self, election: Election) -> None:
+        """Make an election durable (QS-15)."""
+        data = quorum_state.encode(election, version=self._version, voter_ids=self._voter_ids)
+        checksum = checksum_of(data)
+        epoch: Epoch = max(election.epoch, self._sidecar.promises.election_epoch)
+        self._sidecar.promise(
+            msgspec.structs.replace(
+                self._sidecar.promises,
+                old_election=self._checksum,
+                new_election=checksum,
+                election_epoch=epoch,
+            )
+        )
+        self._disk.replace(self._path, data)
+        self._checksum = checksum

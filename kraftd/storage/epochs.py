@@ -1,0 +1,107 @@
+"""Which epoch begins where: the leader-epoch cache and its file, `leader-epoch-checkpoint`.
+
+The log asks it for the last epoch and for the epoch of an offset. It is rebuilt from the batches at
+every start; the file serves Kafka, tools, and the one thing batches cannot say: that a copy of a
+directory ends before its log did.
+
+Follows: LOG-09..12. An entry is on disk before the batch that it belongs to, so the file may hold too
+much after a crash, never too little.
+Differs: Kafka writes the file later after a truncation; we write it then and there.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from pathlib import Path
+
+from kraftd.errors import MalformedError, StorageError
+from kraftd.records import epoch_checkpoint
+from kraftd.storage.disk import Disk
+from kraftd.types import Epoch, EpochEntry, Offset
+
+
+class EpochCache:
+    """Epochs with where they start, both rising."""
+
+    def __init__(self, disk: Disk, path: Path, entries: Sequence[EpochEntry] = ()) -> None:
+        self._disk = disk
+        self._path = path
+        self.entries = tuple(entries)
+        self.last_epoch: Epoch = entries[-1].epoch if entries else 0
+
+    def assign(self, epoch: Epoch, start_offset: Offset) -> None:
+        """Note that `epoch` starts here and write it down, unless it is known to start no later."""
+        entries = with_entry(self.entries, epoch, start_offset)
+        if entries is not self.entries:
+            self._become(entries)
+            self.save()
+
+    def cut(self, end_offset: Offset) -> None:
+        """Forget the epochs that start at or after the end of the log, and write it down."""
+        entries = tuple(entry for entry in self.entries if entry.start_offset < end_offset)
+        if len(entries) != len(self.entries):
+            self._become(entries)
+            self.save()
+
+    def epoch_of(self, offset: Offset) -> Epoch:
+        """The epoch of the record at this offset; 0 before the first entry."""
+        slot = bisect_right(self.entries, offset, key=lambda entry: entry.start_offset) - 1
+        return self.entries[slot].epoch if slot >= 0 else 0
+
+    def save(self) -> None:
+        """Write the file: tmp, fsync, rename, fsync of the directory."""
+        self._disk.replace(self._path, epoch_checkpoint.encode(self.entries))
+
+    def _become(self, entries: tuple[EpochEntry, ...]) -> None:
+        self.entries = entries
+        self.last_epoch = entries[-1].epoch if entries else 0
+
+
+def with_entry(entries: tuple[EpochEntry, ...], epoch: Epoch, start_offset: Offset) -> tuple[EpochEntry, ...]:
+    """Entries with one more, by LOG-09; the same object if nothing changes."""
+    if entries and entries[-1].epoch == epoch and entries[-1].start_offset <= start_offset:
+        return entries
+    kept = (e for e in entries if e.epoch < epoch and e.start_offset < start_offset)
+    return (*kept, EpochEntry(epoch, start_offset))
+
+
+def with_lost_epochs(
+    found: tuple[EpochEntry, ...],
+    noted: tuple[EpochEntry, ...],
+    lost: Sequence[tuple[Offset, Offset]],
+    end: EpochEntry | None,
+) -> tuple[EpochEntry, ...]:
+    """The epochs of a damaged log: those of its batches, and of its lost parts what else is known.
+
+    Args:
+        found: From the batches that can be read.
+        noted: From the epoch file.
+        lost: Offsets, from and up to, whose batches cannot be read.
+        end: The epoch that was flushed last and the end of the log, if its last part is lost.
+    """
+    wanted = [e for e in noted if any(start <= e.start_offset < stop for start, stop in lost)]
+    merged: tuple[EpochEntry, ...] = ()
+    for entry in sorted([*found, *wanted], key=lambda e: (e.start_offset, e.epoch)):
+        if not merged or entry.epoch > merged[-1].epoch:
+            merged = with_entry(merged, entry.epoch, entry.start_offset)
+    if end is not None and (not merged or end.epoch > merged[-1].epoch):
+        merged = (*merged, EpochEntry(end.epoch, end.start_offset))
+    return merged
+
+
+def load_epochs(disk: Disk, path: Path) -> tuple[tuple[EpochEntry, ...], tuple[str, ...]]:
+    """The entries of the file, and a note if it cannot be read: then the batches alone must do."""
+    try:
+        data = disk.read_file(path)
+        return (epoch_checkpoint.decode(data) if data else ()), ()
+    except (MalformedError, StorageError) as error:
+        return (), (f"{path}: cannot be read and is made anew from the batches: {error}",)
+
+
+def epochs_beyond(noted: tuple[EpochEntry, ...], end_offset: Offset, path: Path) -> tuple[str, ...]:
+    """Epochs that began after the end of the log: it was copied too early, or its end was lost."""
+    beyond = [entry for entry in noted if entry.start_offset > end_offset]
+    if not beyond:
+        return ()
+    listed = ", ".join(f"epoch {entry.epoch} at offset {entry.start_offset}" for entry in beyond)
+    text = f"{path}: names {listed}, but the log ends at offset {end_offset}: its end is missing here"
+    return (text,)

@@ -1,0 +1,99 @@
+"""A flush as a value: captured on the loop, run in any thread, reported back on the loop (D-03).
+
+The job holds what was dirty when it was captured, and the generation and end offset that will be
+durable once it has run. It knows no log: whatever happens to the log meanwhile, `Log.flush_done` finds
+out by the generation.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from kraftd.storage.disk import Disk
+from kraftd.types import Epoch, Offset, OffsetAndEpoch
+
+
+class HintKeeper(Protocol):
+    """Where the flushed offset is kept, because Kafka's files have no place for it (D-05)."""
+
+    @property
+    def flushed(self) -> OffsetAndEpoch | None:
+        """Everything below was once synced; None if nobody knows."""
+
+    @property
+    def file(self) -> tuple[int, Path]:
+        """What a flush job syncs to make the hint durable."""
+
+    @property
+    def mark(self) -> int:
+        """Which state of the hint is written but not synced; 0 if all is synced."""
+
+    def note_flushed(self, at: OffsetAndEpoch) -> None:
+        """Write a higher hint, without a sync."""
+
+    def lower_flushed(self, at: OffsetAndEpoch) -> None:
+        """Write a lower hint; durable on return."""
+
+    def synced(self, mark: int) -> None:
+        """Hear that a state is durable now."""
+
+    def sync(self) -> None:
+        """Make what was noted durable."""
+
+
+class FlushJob:
+    """What one group commit makes durable. `run` is called once, in one thread."""
+
+    __slots__ = (
+        "_directory",
+        "_disk",
+        "_files",
+        "_hint_file",
+        "end_epoch",
+        "end_offset",
+        "finished",
+        "generation",
+        "hint_mark",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        generation: int,
+        end_offset: Offset,
+        end_epoch: Epoch,
+        files: Sequence[tuple[int, Path]],
+        directory: Path | None,
+        hint_file: tuple[int, Path] | None,
+        hint_mark: int,
+    ) -> None:
+        self._disk = disk
+        self._files = files
+        self._directory = directory
+        self._hint_file = hint_file
+        self.generation = generation
+        self.end_offset = end_offset
+        self.end_epoch = end_epoch
+        self.hint_mark = hint_mark
+        """Which state of the sidecar this job makes durable; 0 for none."""
+        self.finished = False
+        """Whether `run` is over. A truncation must not begin before (D-03)."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to do, so that no thread need be bothered."""
+        return not self._files and self._directory is None and self._hint_file is None
+
+    def run(self) -> None:
+        """Sync the dirty segments, then the directory if it has new names, then the sidecar if asked.
+
+        Raises:
+            StorageFailure: The disk refused. The process must end; the job must not be run again.
+        """
+        for handle, path in self._files:
+            self._disk.sync_data(handle, path)
+        if self._directory is not None:
+            self._disk.sync_directory(self._directory)
+        if self._hint_file is not None:
+            self._disk.sync_data(*self._hint_file)
+        self.finished = True

@@ -1,0 +1,98 @@
+"""Making a directory fit for a first start, as Kafka's `kafka-storage format` does for static voters.
+
+Two files: `bootstrap.checkpoint`, then `meta.properties`, which alone says that the directory is
+formatted. A crash before it leaves a directory that can be formatted again.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from kraftd.errors import MalformedError, StorageError
+from kraftd.records import meta_properties, names
+from kraftd.records.meta_properties import MetaProperties
+from kraftd.storage.bootstrap import FEATURES_4_3, encode_bootstrap
+from kraftd.storage.disk import Disk
+from kraftd.storage.filesystem import FileSystem
+from kraftd.types import NodeId, Uuid
+
+
+class Formatted(msgspec.Struct, frozen=True):
+    """What formatting did, or would do."""
+
+    directory: str
+    properties: MetaProperties
+    features: tuple[tuple[str, int], ...]
+    written: tuple[str, ...]
+    """The files, in order; none if the directory was formatted already."""
+    already: bool
+    """Whether it was formatted before; then nothing was changed, and `properties` are the old ones."""
+
+
+def format_directory(
+    fs: FileSystem,
+    path: Path,
+    *,
+    cluster_id: str,
+    node_id: NodeId,
+    directory_id: Uuid,
+    now_ms: int,
+    features: Mapping[str, int] = FEATURES_4_3,
+    ignore_formatted: bool = False,
+    dry_run: bool = False,
+) -> Formatted:
+    """Format a directory, which is created if it does not exist.
+
+    Args:
+        fs: The seam to the disk.
+        path: `metadata.log.dir`.
+        cluster_id: Kafka's text of it.
+        node_id: Who will live here.
+        directory_id: A new random id.
+        now_ms: The wall clock, for the timestamps of the bootstrap records.
+        features: Feature levels of a new cluster; see `FEATURES_4_3`.
+        ignore_formatted: Leave a formatted directory as it is, without an error.
+        dry_run: Change nothing.
+
+    Raises:
+        StorageError: The directory is formatted already, or is no directory.
+        StorageFailure: The disk refused a write.
+    """
+    disk = Disk(fs)
+    chosen = tuple((name, level) for name, level in features.items() if level > 0)
+    file = path / names.META_PROPERTIES
+    if fs.exists(path) and not fs.is_directory(path):
+        raise StorageError(f"{path}: is not a directory: choose another log.dirs")
+    data = disk.read_file(file) if fs.is_directory(path) else None
+    if data is not None:
+        if not ignore_formatted:
+            raise StorageError(
+                f"{path}: is already formatted: use --ignore-formatted to leave it so, or choose another"
+            )
+        try:
+            return Formatted(str(path), meta_properties.decode(data), chosen, (), already=True)
+        except MalformedError as error:
+            raise StorageError(f"{file}: {error}: remove the file to format anew") from error
+    properties = MetaProperties(cluster_id, node_id, directory_id)
+    contents = (
+        (path / names.BOOTSTRAP_CHECKPOINT, encode_bootstrap(features, now_ms)),
+        (file, meta_properties.encode(properties)),
+    )
+    if not dry_run:
+        _make_directories(disk, path)
+        for target, content in contents:
+            disk.replace(target, content)
+    return Formatted(
+        str(path), properties, chosen, tuple(str(target) for target, _ in contents), already=False
+    )
+
+
+def _make_directories(disk: Disk, path: Path) -> None:
+    """Create a directory and its missing parents, outermost first, each durably."""
+    missing = [path]
+    while not disk.fs.is_directory(missing[-1].parent) and missing[-1].parent != missing[-1]:
+        missing.append(missing[-1].parent)
+    for directory in reversed(missing):
+        if not disk.fs.is_directory(directory):
+            disk.make_directory(directory)

@@ -1,0 +1,186 @@
+"""Looking into a member's directory without changing a byte of it: for `kraftctl info`, and for files
+that another program wrote.
+
+Takes no lock and creates no file. While a member is running in the directory, its newest bytes may look
+unfinished; they are reported as torn, which is no problem.
+"""
+
+from pathlib import Path
+
+import msgspec
+
+from kraftd.errors import KraftdError, MalformedError, StorageError
+from kraftd.records import meta_properties, names, partition_metadata
+from kraftd.records.meta_properties import MetaProperties
+from kraftd.storage.bootstrap import read_bootstrap
+from kraftd.storage.disk import Disk
+from kraftd.storage.election_store import examine
+from kraftd.storage.filesystem import FileSystem
+from kraftd.storage.log import Log
+from kraftd.storage.sidecar import SidecarState, read_sidecar
+from kraftd.types import METADATA_TOPIC_ID, Election, EpochEntry, Offset, OffsetAndEpoch, uuid_text
+
+
+class SegmentFacts(msgspec.Struct, frozen=True):
+    """One segment file."""
+
+    file: str
+    base_offset: Offset
+    size_bytes: int
+
+
+class DirectoryFacts(msgspec.Struct, frozen=True):
+    """What is in a directory. Fields stay empty where it has nothing, or nothing that can be read."""
+
+    path: str
+    formatted: bool = False
+    properties: MetaProperties | None = None
+    bootstrap_records: int | None = None
+    sidecar: SidecarState | None = None
+    election: Election | None = None
+    """What `quorum-state` says, believed or not."""
+    log_start_offset: Offset = 0
+    log_end_offset: Offset = 0
+    log_end_epoch: int = 0
+    epochs: tuple[EpochEntry, ...] = ()
+    segments: tuple[SegmentFacts, ...] = ()
+    snapshots: tuple[OffsetAndEpoch, ...] = ()
+    problems: tuple[str, ...] = ()
+    """What keeps a member from counting, or makes the copy useless: one line each, with what to do."""
+    notes: tuple[str, ...] = ()
+    """What is worth knowing and no fault."""
+
+
+def inspect_directory(fs: FileSystem, path: Path) -> DirectoryFacts:
+    """Find out what a directory holds. Never raises for what is in it: faults are `problems`."""
+    disk = Disk(fs)
+    if not fs.is_directory(path):
+        return DirectoryFacts(str(path), problems=(f"{path}: is not a directory",))
+    look = _Look(disk, path)
+    look.at_properties()
+    look.at_bootstrap()
+    look.at_sidecar()
+    look.at_log()
+    return look.facts()
+
+
+class _Look:
+    """One inspection, file by file."""
+
+    def __init__(self, disk: Disk, path: Path) -> None:
+        self._disk = disk
+        self._path = path
+        self._log_path = path / names.LOG_DIRECTORY
+        self._found: dict[str, object] = {}
+        self._problems: list[str] = []
+        self._notes: list[str] = []
+        self._state: SidecarState | None = None
+
+    def facts(self) -> DirectoryFacts:
+        """What was found."""
+        found = {**self._found, "problems": tuple(self._problems), "notes": tuple(self._notes)}
+        return msgspec.structs.replace(DirectoryFacts(str(self._path)), **found)
+
+    def at_properties(self) -> None:
+        """Look at `meta.properties`."""
+        file = self._path / names.META_PROPERTIES
+        try:
+            data = self._disk.read_file(file)
+            if data is None:
+                self._problems.append(f"{self._path}: is not formatted: run `kraftctl format`")
+                return
+            self._found.update(formatted=True, properties=meta_properties.decode(data))
+        except KraftdError as error:
+            self._problems.append(f"{file}: {error}")
+
+    def at_bootstrap(self) -> None:
+        """Look at `bootstrap.checkpoint`."""
+        try:
+            values = read_bootstrap(self._disk, self._path / names.BOOTSTRAP_CHECKPOINT)
+            self._found["bootstrap_records"] = None if values is None else len(values)
+        except KraftdError as error:
+            self._problems.append(str(error))
+
+    def at_sidecar(self) -> None:
+        """Look at `kraftd.state`."""
+        reading = read_sidecar(self._disk, self._path / names.SIDECAR)
+        self._state = reading.state
+        self._found["sidecar"] = reading.state
+        if reading.problem:
+            self._problems.append(f"{reading.problem}: promises of this member may be forgotten")
+        elif reading.state is not None:
+            self._problems += [f"not counted yet: {reason}" for reason in reading.state.promises.reasons]
+
+    def at_log(self) -> None:
+        """Look at the metadata directory."""
+        if not self._disk.fs.is_directory(self._log_path):
+            self._notes.append(f"{self._log_path}: not there yet: this member was never started")
+            return
+        try:
+            self._at_partition_metadata()
+            self._at_segments()
+        except StorageError as error:
+            self._problems.append(str(error))
+
+    def _at_partition_metadata(self) -> None:
+        file = self._log_path / names.PARTITION_METADATA
+        try:
+            data = self._disk.read_file(file)
+            topic_id = METADATA_TOPIC_ID if data is None else partition_metadata.decode(data)
+        except MalformedError as error:
+            self._problems.append(f"{file}: {error}")
+            return
+        if data is None:
+            self._notes.append(f"{file}: is missing; it is written at the next start")
+        if topic_id != METADATA_TOPIC_ID:
+            self._problems.append(f"{file}: belongs to topic {uuid_text(topic_id)}, not to the metadata log")
+
+    def _at_segments(self) -> None:
+        quorum_state = self._log_path / names.QUORUM_STATE
+        promises = self._state.promises if self._state is not None else None
+        finding = examine(quorum_state, self._disk.read_file(quorum_state), promises)
+        hint = self._state.flushed if self._state is not None and not finding.foreign else None
+        log, report = Log.open(self._disk, self._log_path, hint=hint, read_only=True)
+        try:
+            self._found.update(
+                election=finding.election,
+                log_start_offset=log.start_offset,
+                log_end_offset=log.end_offset,
+                log_end_epoch=log.last_record_epoch,
+                epochs=log.epochs,
+                segments=tuple(SegmentFacts(str(file), base, size) for base, file, size in log.segment_files),
+                snapshots=self._snapshots(),
+            )
+            self._at_election(finding.election, finding.amnesia, log)
+        finally:
+            log.abandon()
+        self._problems += [str(damage) for damage in report.damage]
+        self._problems += report.incomplete
+        self._notes += [*report.torn, *report.notes]
+
+    def _at_election(self, election: Election, amnesia: str, log: Log) -> None:
+        last_epoch = log.last_record_epoch
+        if amnesia:
+            self._problems.append(amnesia)
+        elif election.epoch < last_epoch:
+            self._problems.append(
+                f"{self._log_path / names.QUORUM_STATE}: knows epoch {election.epoch}, but the log has "
+                f"records of epoch {last_epoch}: a vote may be forgotten"
+            )
+        elif election.epoch > last_epoch and log.end_offset > 0:
+            self._notes.append(
+                f"{self._log_path / names.QUORUM_STATE}: knows epoch {election.epoch}, "
+                f"the last record is of epoch {last_epoch}"
+            )
+
+    def _snapshots(self) -> tuple[OffsetAndEpoch, ...]:
+        found = []
+        for name in self._disk.names(self._log_path):
+            try:
+                snapshot_id = names.parse_snapshot_name(name)
+            except MalformedError as error:
+                self._problems.append(str(error))
+                continue
+            if snapshot_id is not None and not name.endswith(names.DELETED):
+                found.append(snapshot_id)
+        return tuple(sorted(found, key=lambda snapshot_id: snapshot_id.log_order))

@@ -1,0 +1,461 @@
+"""The replicated log on disk: appended to, flushed, cut, and read by offset.
+
+What is on disk
+---------------
+`<directory>` is `__cluster_metadata-0`, with for each segment, named by its base offset in 20 digits:
+
+- `….log`: record batches, one after the other, nothing else. The only truth.
+- `….index`, `….timeindex`: where batches are, for Kafka's sake. Rebuilt at every opening, never read.
+
+and besides them
+
+- `leader-epoch-checkpoint`: which epoch begins where. An entry is durable before the first batch of its
+  epoch is written.
+- `partition.metadata`, `quorum-state`, `*.checkpoint`: not touched here.
+
+The segments form a chain: each begins at the offset where the one before it ends. Only the last one, the
+active segment, is written to. Three offsets matter: the log *start* (base of the first segment), its
+*end* (where the next batch goes), and the *flushed* offset, below which everything survives a power cut.
+None of them is in Kafka's files. The flushed offset is kept by a `HintKeeper` (kraftd's sidecar).
+
+What a crash can leave
+----------------------
+*While appending.* Any part of what lies above the flushed offset may be missing, zero, or garbage, in
+any order. The next opening finds a bad batch at or above the hint and cuts there.
+
+*While rolling.* The closed segment may lack its unflushed end, while the new file exists (its name was
+made durable at once). Then there is a gap above the hint: the new segment goes. Or the new file does not
+exist yet: nothing to see. Index files may be of any size and content; they are made anew.
+
+*While truncating.* First the hint is lowered and synced. From then on the opening would cut whatever is
+bad, and would keep what is good: a longer log than wanted, of which nothing is forgotten that had to
+stay. Then later segments are removed, newest first, each removal made durable before the next, so what
+is left is always a prefix. Then the segment is cut and synced, then the epochs. A crash between any two
+of these leaves a log that the leader will have cut again. Nothing is appended before all is durable, so
+old and new batches never stand side by side.
+
+*While flushing.* The hint is written after the sync that it speaks of, so it is never too high. It may be
+too low, by what was flushed since it was itself synced: then a little more is read again.
+
+*While an epoch is noted.* `leader-epoch-checkpoint.tmp` may remain; it is never read. The file may name an
+epoch whose first batch was lost; the opening drops it.
+
+*While opening.* An opening that is cut short leaves one of the states above; the next one starts over.
+
+A disk can do worse than a crash: lose what was flushed. That shows as a bad byte *below* the hint, and is
+never cut (`recovery`); the log then goes on at its end, with a hole.
+
+How it is used
+--------------
+All methods are called from the one loop. Two values leave it: a `FlushJob` runs in a flush thread, a
+`ReaderView` in a reader thread. Both carry the generation, which a truncation raises (D-03, D-15).
+
+Follows: sections 3 and 5.18 of Kafka's behaviour, LOG-01 to LOG-18.
+Differs: a gap between the log and an appended batch is refused (Q-07). A bad batch in the middle is kept
+as damage and does not silently shorten the log (Q-16). A group of batches may be split over two segments.
+Retention and snapshots are not here yet.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from kraftd.errors import InvariantError
+from kraftd.records import names
+from kraftd.storage.disk import Disk
+from kraftd.storage.epochs import EpochCache, epochs_beyond, load_epochs, with_lost_epochs
+from kraftd.storage.filesystem import Access
+from kraftd.storage.flush import FlushJob, HintKeeper
+from kraftd.storage.reading import DamagedReadError, ReaderView
+from kraftd.storage.recovery import Damage, Recovered, recover, remove_segments
+from kraftd.storage.segment import Limits, Segment, heads_of
+from kraftd.storage.segment_index import write_sealed
+from kraftd.types import Epoch, EpochEntry, Offset, OffsetAndEpoch
+
+_OBSOLETE = (".log.deleted", ".index.deleted", ".timeindex.deleted")
+_INDEXES = (".index", ".timeindex")
+
+
+class LogConfig(msgspec.Struct, frozen=True):
+    """`metadata.log.segment.bytes` and `metadata.log.segment.ms`."""
+
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 604_800_000
+
+
+class OpenReport(msgspec.Struct, frozen=True):
+    """What an opening found; for the operator, and for deciding whether this copy counts (D-06)."""
+
+    damage: tuple[Damage, ...] = ()
+    torn: tuple[str, ...] = ()
+    """What was cut off the end, or would be by an opening that may write."""
+    incomplete: tuple[str, ...] = ()
+    """Signs that the directory is a copy that ends before its log did."""
+    notes: tuple[str, ...] = ()
+
+
+class Opened(NamedTuple):
+    """An open log and what opening it showed."""
+
+    log: "Log"
+    report: OpenReport
+
+
+class Log:
+    """A chain of segments. Made by `Log.open` only."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: Path,
+        recovered: Recovered,
+        epochs: EpochCache,
+        config: LogConfig,
+        keeper: HintKeeper | None,
+        *,
+        read_only: bool,
+    ) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._config = config
+        self._limits = Limits(config.segment_bytes, config.segment_ms)
+        self._keeper = keeper
+        self._read_only = read_only
+        self._segments = recovered.segments
+        self._epochs = epochs
+        self._removed: list[Segment] = []
+        self._job: FlushJob | None = None
+        self._names_dirty = False
+        self.generation = 0
+        self.end_offset: Offset = recovered.end_offset
+        self.flushed_offset: Offset = recovered.end_offset
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        directory: Path,
+        *,
+        hint: OffsetAndEpoch | None = None,
+        keeper: HintKeeper | None = None,
+        config: LogConfig | None = None,
+        read_only: bool = False,
+    ) -> Opened:
+        """Open a log, by D-04 and D-05: on return everything in it is durable, or reported as lost.
+
+        Args:
+            disk: Where it is.
+            directory: `__cluster_metadata-0`; must exist.
+            hint: The flushed offset and its epoch, where there is no keeper.
+            keeper: Keeps the flushed offset from now on; its hint is used.
+            config: When to roll.
+            read_only: Change nothing and create nothing: for tools, and for Kafka's own directories.
+
+        Raises:
+            StorageFailure: The disk refused a change.
+            StorageError: The directory holds something that is no log.
+        """
+        if keeper is not None:
+            hint = keeper.flushed
+        if not read_only:
+            _tidy(disk, directory)
+        recovered = recover(disk, directory, hint, read_only=read_only)
+        noted, notes = load_epochs(disk, directory / names.EPOCH_CHECKPOINT)
+        lost = [(damage.offset, damage.end_offset) for damage in recovered.damage]
+        end = None
+        if hint is not None and recovered.damage and recovered.end_offset == hint.offset:
+            end = EpochEntry(hint.epoch, recovered.damage[-1].offset)
+        entries = with_lost_epochs(recovered.epochs, noted, lost, end) if lost else recovered.epochs
+        epochs = EpochCache(disk, directory / names.EPOCH_CHECKPOINT, entries)
+        log = cls(disk, directory, recovered, epochs, config or LogConfig(), keeper, read_only=read_only)
+        if not read_only:
+            log._take_over(noted)
+        report = OpenReport(
+            damage=recovered.damage,
+            torn=recovered.torn,
+            incomplete=epochs_beyond(noted, recovered.end_offset, directory / names.EPOCH_CHECKPOINT),
+            notes=notes,
+        )
+        return Opened(log, report)
+
+    # -- what it is ----------------------------------------------------------------------------
+
+    @property
+    def start_offset(self) -> Offset:
+        """The base of the first segment."""
+        return self._segments[0].base_offset if self._segments else 0
+
+    @property
+    def last_epoch(self) -> Epoch:
+        """The newest epoch known to the log, with or without a record; 0 for none (LOG-11, LOG-12)."""
+        return self._epochs.last_epoch
+
+    @property
+    def last_record_epoch(self) -> Epoch:
+        """The epoch of the newest record; 0 for none."""
+        return self._epochs.epoch_of(self.end_offset - 1)
+
+    @property
+    def epochs(self) -> tuple[EpochEntry, ...]:
+        """Which epoch begins where."""
+        return self._epochs.entries
+
+    @property
+    def size_bytes(self) -> int:
+        """What all segments hold together."""
+        return sum(segment.size_bytes for segment in self._segments)
+
+    @property
+    def segment_files(self) -> tuple[tuple[Offset, Path, int], ...]:
+        """Base offset, file and size of each segment, oldest first."""
+        return tuple((s.base_offset, s.path, s.size_bytes) for s in self._segments)
+
+    # -- appending -----------------------------------------------------------------------------
+
+    def append(self, batches: Sequence[bytes], base_offset: Offset, end_offset: Offset) -> None:
+        """Write whole batches, checked by the core, into the page cache at the end of the log.
+
+        Nothing is durable before `flush_done` of a job that was begun later.
+
+        Raises:
+            InvariantError: The batches do not continue the log.
+            StorageFailure: The disk refused, or took only a part.
+        """
+        heads = heads_of(batches)
+        if base_offset != self.end_offset or not heads or heads[0].base_offset != base_offset:
+            raise InvariantError(f"append at {base_offset}, but the log ends at {self.end_offset}")
+        last = heads[-1]
+        if last.last_offset + 1 != end_offset:
+            raise InvariantError(f"batches end at {last.last_offset + 1}, not at {end_offset}")
+        if last.epoch != self._epochs.last_epoch:
+            for head in heads:
+                self._epochs.assign(head.epoch, head.base_offset)
+        size_bytes = len(batches[0]) if len(batches) == 1 else sum(map(len, batches))
+        active = self._segments[-1]
+        newest_ms = last.max_timestamp_ms if len(heads) == 1 else max(h.max_timestamp_ms for h in heads)
+        if active.must_roll(size_bytes, newest_ms, last.last_offset, self._limits):
+            if len(batches) > 1:
+                self._append_one_by_one(batches)
+                return
+            self._roll()
+            active = self._segments[-1]
+        if size_bytes > self._limits.segment_bytes and len(batches) > 1:
+            self._append_one_by_one(batches)
+            return
+        if len(batches) == 1:
+            self._disk.write(active.handle, batches[0], active.size_bytes, active.path)
+        else:
+            self._disk.write_all(active.handle, batches, size_bytes, active.size_bytes, active.path)
+        noted = active.index.last_position
+        for head in heads:
+            active.note(head)
+        if active.index.last_position != noted and active.files is not None:
+            active.files.extend(active.index)
+        self.end_offset = end_offset
+
+    def _append_one_by_one(self, batches: Sequence[bytes]) -> None:
+        """Append a group that does not fit into the active segment as a whole."""
+        for data in batches:
+            heads = heads_of((data,))
+            self.append((data,), heads[0].base_offset, heads[-1].last_offset + 1)
+
+    def assign_epoch(self, epoch: Epoch, start_offset: Offset) -> None:
+        """Note where an epoch begins, before it has a record; durable on return (LOG-09, LOG-11)."""
+        self._epochs.assign(epoch, start_offset)
+
+    def _roll(self) -> None:
+        self._segments[-1].seal()
+        self._add_segment(self.end_offset)
+        if self._keeper is not None:
+            self._keeper.sync()
+
+    def _add_segment(self, base_offset: Offset) -> None:
+        """Create the new active segment; its name is durable on return (D-02)."""
+        path = self._directory / names.segment_name(base_offset)
+        segment = Segment(base_offset, path, self._disk.open(path, Access.CREATE_EMPTY))
+        segment.activate(self._disk)
+        self._disk.sync_directory(self._directory)
+        self._segments.append(segment)
+        self._names_dirty = True
+
+    # -- flushing ------------------------------------------------------------------------------
+
+    def begin_flush(self, *, sync_hint: bool = False) -> FlushJob:
+        """Capture what must be synced to make the log durable as it is now (D-03).
+
+        Run the job in any thread, then hand it to `flush_done`. One at a time. `sync_hint` makes the
+        sidecar's hint durable too: at least once a second while flushing, and when going idle.
+        """
+        if self._job is not None and not self._job.finished:
+            raise InvariantError("a flush was begun while another one runs")
+        dirty = [
+            (segment.handle, segment.path)
+            for segment in self._segments
+            if segment.end_offset > self.flushed_offset
+        ]
+        keeper = self._keeper
+        mark = keeper.mark if keeper is not None and sync_hint else 0
+        self._job = FlushJob(
+            self._disk,
+            self.generation,
+            self.end_offset,
+            self.last_record_epoch,
+            dirty,
+            self._directory if self._names_dirty else None,
+            keeper.file if keeper is not None and mark else None,
+            mark,
+        )
+        self._names_dirty = False
+        return self._job
+
+    def flush_done(self, job: FlushJob) -> tuple[int, Offset]:
+        """Take in a job that has run: generation and end offset for `LogFlushed`.
+
+        A job from before a truncation changes nothing (D-03). The hint is written, not synced.
+        """
+        if not job.finished:
+            raise InvariantError("a flush was reported done that has not run")
+        keeper = self._keeper
+        if keeper is not None and job.hint_mark:
+            keeper.synced(job.hint_mark)
+        if job.generation == self.generation and job.end_offset > self.flushed_offset:
+            self.flushed_offset = job.end_offset
+            if keeper is not None:
+                keeper.note_flushed(OffsetAndEpoch(job.end_offset, job.end_epoch))
+        return job.generation, job.end_offset
+
+    def flush(self) -> None:
+        """Flush here and now: at a clean stop, and in tools."""
+        job = self.begin_flush(sync_hint=True)
+        job.run()
+        self.flush_done(job)
+
+    # -- truncating ----------------------------------------------------------------------------
+
+    def truncate(self, end_offset: Offset, generation: int) -> Offset:
+        """Cut the log so that it ends at or before `end_offset`, on a batch boundary; durable on return.
+
+        Returns the new end. Cutting at or above the end removes nothing but epochs without a record;
+        cutting below the start empties the log, which then begins at `end_offset` (LOG-07, LOG-08).
+
+        Raises:
+            InvariantError: A flush still runs, or the generation did not rise.
+        """
+        if self._job is not None and not self._job.finished:
+            raise InvariantError("the log was cut while a flush runs")
+        if generation <= self.generation:
+            raise InvariantError(f"a cut must raise the generation, not {self.generation} -> {generation}")
+        new_end = self._boundary_before(end_offset)
+        flushed = min(self.flushed_offset, new_end)
+        if self._keeper is not None and flushed < self.flushed_offset:
+            self._keeper.lower_flushed(OffsetAndEpoch(flushed, self._epochs.epoch_of(flushed - 1)))
+        self.generation = generation
+        self.flushed_offset = flushed
+        if new_end < self.end_offset:
+            self._cut(new_end)
+            self.end_offset = new_end
+        self._epochs.cut(new_end)
+        return new_end
+
+    def _boundary_before(self, offset: Offset) -> Offset:
+        """The highest batch boundary that is not above `offset`; the offset itself outside all batches."""
+        if offset >= self.end_offset:
+            return self.end_offset
+        if offset <= self.start_offset:
+            return offset
+        try:
+            return self.reader_view().base_of(offset)
+        except DamagedReadError:
+            return offset
+
+    def _cut(self, new_end: Offset) -> None:
+        """Remove everything from `new_end` on; damaged bytes below it stay where they are (D-05)."""
+        keep = [segment for segment in self._segments if segment.base_offset <= new_end]
+        gone = self._segments[len(keep) :]
+        if self._segments[-1].files is not None:
+            self._segments[-1].files.abandon()
+            self._segments[-1].files = None
+        remove_segments(self._disk, self._directory, gone)
+        self._removed += gone
+        self._segments = keep
+        if keep and new_end < keep[-1].end_offset:
+            keep[-1] = self._cut_segment(keep[-1], new_end)
+        self._disk.sync_directory(self._directory)
+        if not keep or keep[-1].end_offset != new_end or keep[-1].ends_in_damage:
+            self._add_segment(new_end)
+        else:
+            keep[-1].activate(self._disk)
+
+    def _cut_segment(self, segment: Segment, new_end: Offset) -> Segment:
+        hole = segment.hole_at(new_end)
+        if hole is not None:
+            position, end_offset = hole.end_position, hole.offset
+        else:
+            position, end_offset = self.reader_view().position_of(new_end), new_end
+        self._disk.resize(segment.handle, position, segment.path)
+        self._disk.sync(segment.handle, segment.path)
+        return segment.cut(self._disk, position, end_offset)
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def reader_view(self) -> ReaderView:
+        """The log as it is now, for a reader thread (D-15)."""
+        return ReaderView(self._disk, self._segments, self.start_offset, self.end_offset, self.generation)
+
+    def read(self, offset: Offset, max_bytes: int) -> bytes:
+        """Read whole batches from the one that holds `offset`; see `ReaderView.read`."""
+        return self.reader_view().read(offset, max_bytes)
+
+    def tail(self, max_bytes: int) -> list[bytes]:
+        """The newest batches, each by itself, of together about `max_bytes`."""
+        return self.reader_view().tail(max_bytes)
+
+    # -- closing -------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Flush, cut the index files to size, and close. After a failure of the disk: only close."""
+        if not self._read_only and self._disk.failure is None:
+            self.flush()
+            if self._keeper is not None:
+                self._keeper.sync()
+            self._segments[-1].seal()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Close all handles and change nothing more."""
+        for segment in (*self._segments, *self._removed):
+            if segment.files is not None:
+                segment.files.abandon()
+            self._disk.close(segment.handle)
+        self._segments, self._removed = [], []
+
+    # -- opening -------------------------------------------------------------------------------
+
+    def _take_over(self, noted: tuple[EpochEntry, ...]) -> None:
+        """Make an opened directory fit for appending: an active segment, index files, the epoch file."""
+        if self._epochs.entries != noted:
+            self._epochs.save()
+        for segment in self._segments[:-1]:
+            write_sealed(self._disk, segment.path, segment.index)
+        last = self._segments[-1] if self._segments else None
+        if last is None or last.end_offset != self.end_offset or last.ends_in_damage:
+            if last is not None:
+                write_sealed(self._disk, last.path, last.index)
+            self._add_segment(self.end_offset)
+        else:
+            last.activate(self._disk)
+        if self._keeper is not None:
+            self._keeper.note_flushed(OffsetAndEpoch(self.end_offset, self.last_record_epoch))
+
+
+def _tidy(disk: Disk, directory: Path) -> None:
+    """Remove what earlier runs left behind: deleted segments, index files without one (LOG-15)."""
+    files = disk.names(directory)
+    segments = {name.removesuffix(".log") for name in files if name.endswith(".log")}
+    for name in files:
+        stem, dot, suffix = name.partition(".")
+        orphan = dot + suffix in _INDEXES and stem not in segments
+        if orphan or name.endswith(_OBSOLETE):
+            disk.remove(directory / name)

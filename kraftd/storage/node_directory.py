@@ -1,0 +1,354 @@
+"""One member's directory: everything that it keeps on disk, opened in the order that keeps its promises.
+
+Default layout (design section 4): `.lock`, `meta.properties`, `bootstrap.checkpoint`, `kraftd.state` and
+`__cluster_metadata-0/`. Opening takes the lock, finds out who we are, judges the election file by the
+sidecar, opens the log, and raises the start counter, durably, before anybody can send a message in the
+name of this start. What it found wrong comes out as values (`damage`, `amnesia`, `blank`); only what
+makes a start pointless is an error.
+
+A crash while opening leaves a directory that opens the same way again: the metadata directory is created
+before its `partition.metadata`, the sidecar is created whole, and every later step only adds to it.
+
+Not here: formatting (`formatting`), looking without touching (`inspection`).
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from kraftd.errors import MalformedError, StorageError
+from kraftd.records import meta_properties, names, partition_metadata
+from kraftd.records.meta_properties import MetaProperties
+from kraftd.storage.bootstrap import read_bootstrap
+from kraftd.storage.disk import Disk
+from kraftd.storage.election_store import ElectionFinding, ElectionStore, examine
+from kraftd.storage.filesystem import Access, FileSystem
+from kraftd.storage.log import Log, LogConfig, OpenReport
+from kraftd.storage.sidecar import (
+    REASON_CHARACTERS_MAX,
+    PeerRecord,
+    Sidecar,
+    remember_peer,
+    settle_sidecar,
+)
+from kraftd.types import METADATA_TOPIC_ID, Election, NodeId, Uuid, uuid_text
+
+WHOLE, BLANK, AMNESIA = "whole", "blank", "amnesia"
+_STATES = (WHOLE, BLANK, AMNESIA)
+
+
+class NodeDirectory:
+    """An open and locked directory. Made by `NodeDirectory.open` only; called from one thread."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        path: Path,
+        lock: int,
+        properties: MetaProperties,
+        sidecar: Sidecar,
+        log: Log,
+        report: OpenReport,
+    ) -> None:
+        self.disk = disk
+        self.path = path
+        self.log = log
+        self.report = report
+        self._lock = lock
+        self._properties = properties
+        self._sidecar = sidecar
+        self._elections: ElectionStore | None = None
+        self.election = Election()
+        """What was read at the opening; with amnesia only an epoch."""
+        self.amnesia: tuple[str, ...] = ()
+        """Why promises of this member may be forgotten; empty if they are not (D-06)."""
+        self.blank = False
+        """Whether there are neither records nor promises: a new member, or a wiped one."""
+        self.warnings: tuple[str, ...] = ()
+        """What an operator should see, although this member is in order."""
+        self.start_id: Uuid = b""
+        """The random id of this start."""
+
+    @classmethod
+    def open(
+        cls,
+        fs: FileSystem,
+        path: Path,
+        *,
+        node_id: NodeId,
+        random_uuid: Callable[[], Uuid],
+        cluster_id: str | None = None,
+        voter_ids: Sequence[NodeId] = (),
+        quorum_state_version: int = 0,
+        config: LogConfig | None = None,
+        other_log_dirs: Sequence[Path] = (),
+    ) -> "NodeDirectory":
+        """Open a formatted directory for a daemon.
+
+        Args:
+            fs: The seam to the disk.
+            path: `metadata.log.dir`.
+            node_id: Who we are told to be; must agree with `meta.properties`.
+            random_uuid: Draws the id of this start, and a directory id where Kafka left none.
+            cluster_id: Checked against `meta.properties` if given.
+            voter_ids: Static voters, listed in `quorum-state` version 0.
+            quorum_state_version: 0 while the voters are static.
+            config: When segments roll.
+            other_log_dirs: Must not hold a metadata log too.
+
+        Raises:
+            StorageError: Not formatted, in use, another node's or cluster's, or not readable at all.
+            StorageFailure: The disk refused a write.
+        """
+        disk = Disk(fs)
+        if not fs.is_directory(path):
+            raise StorageError(f"{path}: no such directory: run `kraftctl format` first")
+        for other in other_log_dirs:
+            if other != path and fs.is_directory(other / names.LOG_DIRECTORY):
+                raise StorageError(
+                    f"{other / names.LOG_DIRECTORY}: a second metadata log besides that of {path}: "
+                    "set metadata.log.dir to the one that is right and move the other away"
+                )
+        lock = take_lock(disk, path)
+        try:
+            return cls._open_locked(
+                disk,
+                path,
+                lock,
+                _identify(disk, path, node_id, cluster_id, random_uuid),
+                random_uuid(),
+                config,
+                voter_ids,
+                quorum_state_version,
+            )
+        except BaseException:
+            disk.close(lock)
+            raise
+
+    @classmethod
+    def _open_locked(
+        cls,
+        disk: Disk,
+        path: Path,
+        lock: int,
+        properties: MetaProperties,
+        start_id: Uuid,
+        config: LogConfig | None,
+        voter_ids: Sequence[NodeId],
+        quorum_state_version: int,
+    ) -> "NodeDirectory":
+        log_path = path / names.LOG_DIRECTORY
+        _prepare_log_directory(disk, log_path)
+        reading = settle_sidecar(disk, path / names.SIDECAR)
+        had_sidecar = reading.state is not None
+        finding = examine(
+            log_path / names.QUORUM_STATE,
+            disk.read_file(log_path / names.QUORUM_STATE),
+            reading.state.promises if reading.state is not None else None,
+        )
+        sidecar = Sidecar(disk, path / names.SIDECAR, reading)
+        warnings = []
+        if finding.foreign and had_sidecar:
+            sidecar.lower_flushed(None)
+            warnings.append(
+                f"{log_path / names.QUORUM_STATE}: another program wrote epoch {finding.election.epoch}; "
+                "its election is taken over, and what had been flushed is not known any more"
+            )
+        log, report = Log.open(disk, log_path, keeper=sidecar, config=config)
+        self = cls(disk, path, lock, properties, sidecar, log, report)
+        self.start_id = start_id
+        self.warnings = (*warnings, *report.torn, *report.notes)
+        self._elections = ElectionStore(
+            disk,
+            log_path,
+            sidecar,
+            finding.checksum,
+            version=quorum_state_version,
+            voter_ids=voter_ids,
+        )
+        self._judge(finding, reading.problem)
+        return self
+
+    def _judge(self, finding: ElectionFinding, sidecar_problem: str) -> None:
+        """Find out what this member may promise, and note it with the new start, in one sync (D-05, D-06)."""
+        remembered = self._sidecar.promises
+        reasons = list(remembered.reasons) if remembered.wholeness == AMNESIA else []
+        election = finding.election
+        last_epoch = self.log.last_record_epoch
+        if sidecar_problem:
+            reasons.append(f"{sidecar_problem}: promises of this member may be forgotten")
+        if finding.amnesia:
+            reasons.append(finding.amnesia)
+        elif last_epoch > election.epoch:
+            reasons.append(
+                f"{self.path / names.LOG_DIRECTORY / names.QUORUM_STATE}: knows epoch {election.epoch}, "
+                f"but the log has records of epoch {last_epoch}: a vote may be forgotten"
+            )
+        if finding.amnesia or last_epoch > election.epoch:
+            election = Election(epoch=max(election.epoch, last_epoch))
+        self.election = election
+        self.amnesia = tuple(dict.fromkeys(reasons))
+        empty = finding.checksum < 0 and self.log.end_offset == 0 and not self.report.damage
+        self.blank = not reasons and (empty or remembered.wholeness == BLANK)
+        state = AMNESIA if self.amnesia else BLANK if self.blank else WHOLE
+        self._sidecar.promise(
+            msgspec.structs.replace(
+                remembered,
+                old_election=finding.checksum,
+                new_election=finding.checksum,
+                election_epoch=max(election.epoch, remembered.election_epoch),
+                start_counter=remembered.start_counter + 1,
+                wholeness=state,
+                reasons=_bounded(self.amnesia),
+            )
+        )
+
+    # -- who we are ----------------------------------------------------------------------------
+
+    @property
+    def cluster_id(self) -> str:
+        """Which cluster this directory belongs to."""
+        return self._properties.cluster_id or ""
+
+    @property
+    def directory_id(self) -> Uuid:
+        """Which directory this is; a wiped one gets another."""
+        return self._properties.directory_id or b""
+
+    @property
+    def start_counter(self) -> int:
+        """How often this directory was opened; raised and synced before anything is sent (D-05)."""
+        return self._sidecar.promises.start_counter
+
+    @property
+    def peers(self) -> tuple[PeerRecord, ...]:
+        """Who each voter id belongs to, as far as it was seen."""
+        return self._sidecar.promises.peers
+
+    @property
+    def damage(self) -> tuple[str, ...]:
+        """Which parts of the log are gone; empty if none (D-06)."""
+        return tuple(str(damage) for damage in self.report.damage)
+
+    def bootstrap_records(self) -> tuple[bytes, ...]:
+        """The framed records that a new cluster begins with; none if there is no such file."""
+        return read_bootstrap(self.disk, self.path / names.BOOTSTRAP_CHECKPOINT) or ()
+
+    # -- barriers ------------------------------------------------------------------------------
+
+    def write_election(self, election: Election) -> None:
+        """Make an election durable: `PersistElection`."""
+        if self._elections is None:
+            raise StorageError(f"{self.path}: is closed")
+        self._elections.write(election)
+        self.election = election
+
+    def remember_peer(self, node_id: NodeId, directory_id: Uuid, start_counter: int, start_id: Uuid) -> None:
+        """Note durably who a voter id belongs to: `RememberPeer`."""
+        peer = PeerRecord(node_id, directory_id, start_counter, start_id)
+        self._sidecar.promise(remember_peer(self._sidecar.promises, peer))
+
+    def remember_wholeness(self, state: str, reasons: Sequence[str] = ()) -> None:
+        """Note durably whether our promises can be relied on: `RememberWholeness`."""
+        if state not in _STATES:
+            raise ValueError(f"{state!r} is not one of {', '.join(_STATES)}")
+        promises = self._sidecar.promises
+        self._sidecar.promise(msgspec.structs.replace(promises, wholeness=state, reasons=_bounded(reasons)))
+
+    def sync_hint(self) -> None:
+        """Make the flushed offset durable where it is kept: at idle. Blocks for one sync at most."""
+        self._sidecar.sync()
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Flush, and free the lock. After a failure of the disk: only free the lock.
+
+        No flush may be running.
+        """
+        sound = self.disk.failure is None
+        if sound:
+            self.log.close()
+        else:
+            self.log.abandon()
+        self._elections = None
+        self._sidecar.close(sync=sound)
+        self.disk.close(self._lock)
+
+    def abandon(self) -> None:
+        """Let go of all files as a crash would: nothing is flushed. For tests and simulators."""
+        self.log.abandon()
+        self._elections = None
+        self._sidecar.close(sync=False)
+        self.disk.close(self._lock)
+
+
+def take_lock(disk: Disk, path: Path) -> int:
+    """Keep every other process out of a directory (LOG-19).
+
+    Raises:
+        StorageError: Somebody else has it.
+    """
+    lock_path = path / names.LOCK
+    handle = disk.open(lock_path, Access.CREATE)
+    if not disk.fs.lock(handle):
+        disk.close(handle)
+        raise StorageError(
+            f"{lock_path}: another process holds it: stop that one, or give this one a directory of its own"
+        )
+    return handle
+
+
+def _identify(
+    disk: Disk, path: Path, node_id: NodeId, cluster_id: str | None, random_uuid: Callable[[], Uuid]
+) -> MetaProperties:
+    """Read who this directory belongs to; give it an id of its own if it has none."""
+    file = path / names.META_PROPERTIES
+    data = disk.read_file(file)
+    if data is None:
+        raise StorageError(f"{path}: is not formatted (no {file.name}): run `kraftctl format` first")
+    try:
+        properties = meta_properties.decode(data)
+    except MalformedError as error:
+        raise StorageError(f"{file}: {error}: restore the file, or format the directory anew") from error
+    if properties.node_id != node_id:
+        raise StorageError(
+            f"{file}: belongs to node {properties.node_id}, not to node {node_id}: "
+            "correct node.id or metadata.log.dir"
+        )
+    if cluster_id is not None and properties.cluster_id != cluster_id:
+        raise StorageError(
+            f"{file}: belongs to cluster {properties.cluster_id}, not to {cluster_id}: "
+            "correct metadata.log.dir"
+        )
+    if properties.directory_id is None:
+        properties = MetaProperties(properties.cluster_id, node_id, random_uuid())
+        disk.replace(file, meta_properties.encode(properties))
+    return properties
+
+
+def _prepare_log_directory(disk: Disk, log_path: Path) -> None:
+    """Create the log's directory and say which topic it belongs to, or check that (LOG-20)."""
+    if not disk.fs.is_directory(log_path):
+        disk.make_directory(log_path)
+    file = log_path / names.PARTITION_METADATA
+    data = disk.read_file(file)
+    if data is None:
+        disk.replace(file, partition_metadata.encode(METADATA_TOPIC_ID))
+        return
+    try:
+        topic_id = partition_metadata.decode(data)
+    except MalformedError as error:
+        raise StorageError(f"{file}: {error}: remove the file if this is a metadata log") from error
+    if topic_id != METADATA_TOPIC_ID:
+        raise StorageError(
+            f"{file}: belongs to topic {uuid_text(topic_id)}, not to the metadata log: "
+            "correct metadata.log.dir"
+        )
+
+
+def _bounded(reasons: Sequence[str]) -> tuple[str, ...]:
+    """Reasons short enough for the sidecar's slot."""
+    text = "; ".join(reasons)[:REASON_CHARACTERS_MAX]
+    return (text,) if text else ()

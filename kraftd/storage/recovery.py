@@ -1,0 +1,411 @@
+"""What is in the segments, and what a bad byte in them means: torn, or damaged (D-04, D-05).
+
+A crash can only take what no flush had covered. So a bad or missing byte at or above the flushed hint
+is *torn*: it and whatever follows is cut, with a warning. Below the hint it is *damage*: the disk lost
+what it had promised to keep. Damage is never cut; the sound batches after it stay, the hole is
+remembered, and other members have the bytes.
+
+Without a hint (another program wrote the directory) only the end of the last segment can be torn, and
+only if no sound batch follows; everything else is damage.
+
+Bytes that a `kill -9` left in the page cache look durable and are not, and pages of a failed fsync look
+clean. So what lies above the hint is synced, dropped from the page cache and read again; only what the
+disk itself then gives counts.
+
+Entered by `recover`. Not here: creating the first segment, index files, the epoch file (`log`).
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from kraftd.errors import CorruptBatchError, MalformedError, StorageError
+from kraftd.records import names
+from kraftd.records.batch import HEADER_BYTES, scan
+from kraftd.storage.disk import Disk
+from kraftd.storage.epochs import with_entry
+from kraftd.storage.filesystem import Access
+from kraftd.storage.segment import Head, Segment, head_at
+from kraftd.storage.segment_index import index_paths
+from kraftd.types import Epoch, EpochEntry, Offset, OffsetAndEpoch
+
+_WINDOW_BYTES = 1 << 20
+_MAGIC_POSITION = 16
+_MAGIC = b"\x02"
+_ROUNDS_MAX = 3
+
+
+class Damage(msgspec.Struct, frozen=True):
+    """Bytes that were durable and are not readable any more (D-06): where, what, and what to do."""
+
+    file: str
+    position_bytes: int
+    offset: Offset
+    end_offset: Offset
+    """The first offset after the damage; equal to `offset` if no record is known to be missing."""
+    text: str
+    action: str
+
+    def __str__(self) -> str:
+        where = f"{self.file} at byte {self.position_bytes} (offset {self.offset})"
+        return f"{where}: {self.text}; {self.action}"
+
+
+class Recovered(NamedTuple):
+    """What the segments hold."""
+
+    segments: list[Segment]
+    end_offset: Offset
+    """Where the next batch goes. Above the last segment's own end if its end is damaged."""
+    epochs: tuple[EpochEntry, ...]
+    damage: tuple[Damage, ...]
+    torn: tuple[str, ...]
+    """What was cut, or would have been by an opening that may write: one line each."""
+
+
+def recover(disk: Disk, directory: Path, hint: OffsetAndEpoch | None, *, read_only: bool) -> Recovered:
+    """Open and check every segment, cut what is torn, and make the rest durable.
+
+    Raises:
+        StorageFailure: The disk refused a cut or a sync.
+        StorageError: Two segments claim the same offsets, or the disk gives other bytes each time.
+    """
+    for _ in range(_ROUNDS_MAX):
+        segments = _open_segments(disk, directory, read_only=read_only)
+        survey = _Survey(disk, directory, segments, hint)
+        survey.run()
+        if read_only:
+            return survey.result()
+        _apply_cut(disk, directory, survey)
+        if _disk_agrees(disk, directory, survey):
+            return survey.result()
+        for segment in segments[: survey.kept]:
+            disk.close(segment.handle)
+    raise StorageError(
+        f"{directory}: reading the same bytes again gave other bytes, {_ROUNDS_MAX} times: replace the disk"
+    )
+
+
+def _open_segments(disk: Disk, directory: Path, *, read_only: bool) -> list[Segment]:
+    access = Access.READ if read_only else Access.WRITE
+    segments = []
+    for name in disk.names(directory):
+        if not name.endswith(".log"):
+            continue
+        path = directory / name
+        try:
+            parsed = names.parse_segment_name(name)
+        except MalformedError:
+            parsed = None
+        if parsed is None:
+            raise StorageError(f"{path}: not the name of a segment: move the file out of the directory")
+        segments.append(Segment(parsed.base_offset, path, disk.open(path, access)))
+    return sorted(segments, key=lambda segment: segment.base_offset)
+
+
+def sound_batches(disk: Disk, handle: int, path: Path, position: int, end: int) -> Iterator[Head]:
+    """The batches from `position` on, each whole and with a good checksum.
+
+    Raises:
+        CorruptBatchError: The bytes at its position are no sound batch; all before were yielded.
+    """
+    window_bytes = _WINDOW_BYTES
+    while position < end:
+        window = disk.read(handle, min(window_bytes, end - position), position, path)
+        walked = 0
+        try:
+            for view in scan(window, path=str(path)):
+                walked += view.size_bytes
+                yield Head(
+                    view.base_offset, view.last_offset, view.size_bytes, view.epoch, view.max_timestamp
+                )
+        except CorruptBatchError as error:
+            whole = len(window) == end - position
+            if walked == 0 and (whole or _claimed_bytes(window) <= len(window)):
+                raise CorruptBatchError(error.reason, position_bytes=position, path=str(path)) from error
+            # The window ended inside a batch, or this batch is bad: look at it from its own beginning.
+            window_bytes = min(_claimed_bytes(window), end - position) if walked == 0 else _WINDOW_BYTES
+        else:
+            window_bytes = _WINDOW_BYTES
+        if not window:
+            raise CorruptBatchError("the file ends too early", position_bytes=position, path=str(path))
+        position += walked
+
+
+def _claimed_bytes(window: bytes) -> int:
+    """How long the first batch says it is; 0 if it cannot say or lies."""
+    if len(window) < HEADER_BYTES:
+        return HEADER_BYTES
+    size_bytes = head_at(window, 0).size_bytes
+    return size_bytes if size_bytes >= HEADER_BYTES else 0
+
+
+class _Survey:
+    """One pass over all segments, oldest first, with the offset that must come next."""
+
+    def __init__(
+        self, disk: Disk, directory: Path, segments: list[Segment], hint: OffsetAndEpoch | None
+    ) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._hint = hint
+        self.segments = segments
+        self._next: Offset = segments[0].base_offset if segments else 0
+        self._epoch: Epoch = 0
+        self._epochs: tuple[EpochEntry, ...] = ()
+        self._damage: list[Damage] = []
+        self._torn: list[str] = []
+        self._unreadable_end: tuple[Path, int, str] | None = None
+        """A damaged part that reaches to the end of its segment: what it held shows at the next one."""
+        self.kept = len(segments)
+        """How many segments stay; the later ones are torn off."""
+        self.resized: Segment | None = None
+        """The segment whose end is torn off."""
+        self.suspect: tuple[int, int] | None = None if hint is not None else (0, 0)
+        """Number and position of the first bytes that no flush is known to have covered."""
+
+    def run(self) -> None:
+        """Look at every batch."""
+        for number, segment in enumerate(self.segments):
+            if segment.base_offset != self._next and not self._bridge(number, segment):
+                return
+            self._report_unreadable_end(self._next)
+            if not self._scan(number, segment):
+                return
+        self._miss_until_hint("the log ends here, but it had been flushed up to offset")
+
+    def result(self) -> Recovered:
+        """What was found."""
+        return Recovered(
+            self.segments[: self.kept], self._next, self._epochs, tuple(self._damage), tuple(self._torn)
+        )
+
+    # -- one segment ---------------------------------------------------------------------------
+
+    def _scan(self, number: int, segment: Segment) -> bool:
+        """Take in one segment; False if the log is cut in it."""
+        end = self._disk.size(segment.handle, segment.path)
+        while segment.size_bytes < end:
+            self._mark_suspect(number, segment)
+            try:
+                for head in sound_batches(self._disk, segment.handle, segment.path, segment.size_bytes, end):
+                    self._check_order(head, segment)
+                    self._take(number, segment, head)
+            except CorruptBatchError as error:
+                if not self._judge(number, segment, end, error.reason):
+                    return False
+        self._mark_suspect(number, segment)
+        return True
+
+    def _check_order(self, head: Head, segment: Segment) -> None:
+        wrong = None
+        if head.base_offset != self._next:
+            wrong = f"the batch says offset {head.base_offset} where {self._next} must come"
+        elif head.epoch < self._epoch:
+            wrong = f"the batch says epoch {head.epoch} after epoch {self._epoch}"
+        if wrong is not None:
+            raise CorruptBatchError(wrong, position_bytes=segment.size_bytes, path=str(segment.path))
+
+    def _take(self, number: int, segment: Segment, head: Head) -> None:
+        if head.epoch != self._epoch or not self._epochs:
+            self._epochs = with_entry(self._epochs, head.epoch, head.base_offset)
+            self._epoch = head.epoch
+        segment.note(head)
+        self._next = head.last_offset + 1
+        if self.suspect is None:
+            self._mark_suspect(number, segment)
+
+    def _mark_suspect(self, number: int, segment: Segment) -> None:
+        if self.suspect is None and self._hint is not None and self._next >= self._hint.offset:
+            self.suspect = (number, segment.size_bytes)
+
+    # -- torn or damaged -----------------------------------------------------------------------
+
+    def _judge(self, number: int, segment: Segment, end: int, reason: str) -> bool:
+        """Decide about bad bytes at the end of what was taken in; False if the log is cut here."""
+        position = segment.size_bytes
+        if self._hint is not None and self._next >= self._hint.offset:
+            self._cut_in(number, segment, position, reason)
+            return False
+        found = self._next_sound(segment, position + 1, end)
+        if self._hint is None and found is None and self._nothing_after(number):
+            self._cut_in(number, segment, position, reason)
+            return False
+        if found is None:
+            self._unreadable_end = (segment.path, position, reason)
+            segment.skip_damage(position, end, None)
+            return True
+        resume_position, resume = found
+        if self._hint is not None and resume.base_offset > self._hint.offset:
+            self._report(segment.path, position, self._hint.offset, reason)
+            segment.skip_damage(position, resume_position, None)
+            self._next = self._hint.offset
+            self._cut_in(number, segment, resume_position, "unflushed batches follow a damaged part")
+            return False
+        self._report(segment.path, position, resume.base_offset, reason)
+        segment.skip_damage(position, resume_position, resume)
+        self._next = segment.end_offset = resume.base_offset
+        return True
+
+    def _bridge(self, number: int, segment: Segment) -> bool:
+        """Decide about a segment that does not begin where the one before ends; False if it is cut off."""
+        if segment.base_offset < self._next:
+            raise StorageError(
+                f"{segment.path}: begins at offset {segment.base_offset}, but the segment before it ends at "
+                f"{self._next}: two histories are mixed in one directory; restore it from a backup or "
+                "format it anew"
+            )
+        before = self.segments[number - 1]
+        hint = self._hint
+        torn = self._next >= hint.offset if hint is not None else self._empty_from(number)
+        if not torn and hint is not None and segment.base_offset > hint.offset:
+            self._miss_until_hint("the log has a gap here, but it had been flushed up to offset")
+            torn = True
+        if torn:
+            self._torn.append(
+                f"{segment.path}: removed with all later segments: "
+                f"nothing leads from offset {self._next} to its base"
+            )
+            self.kept = number
+            return False
+        if not self._report_unreadable_end(segment.base_offset):
+            reason = f"the offsets up to {segment.base_offset} are missing"
+            self._report(before.path, before.size_bytes, segment.base_offset, reason)
+        self._next = segment.base_offset
+        return True
+
+    def _miss_until_hint(self, reason: str) -> None:
+        """Report as damage what lies between here and the flushed hint."""
+        hint = self._hint
+        if hint is None or self._next >= hint.offset:
+            return
+        if not self._report_unreadable_end(hint.offset):
+            last = self.segments[self.kept - 1] if self.segments else None
+            path, position = (last.path, last.size_bytes) if last is not None else (self._directory, 0)
+            self._report(path, position, hint.offset, f"{reason} {hint.offset}")
+        self._next = hint.offset
+
+    def _report_unreadable_end(self, end_offset: Offset) -> bool:
+        """Report the damaged end of a segment, now that it is known what must come after it."""
+        if self._unreadable_end is None:
+            return False
+        path, position, reason = self._unreadable_end
+        self._report(path, position, end_offset, reason)
+        self._unreadable_end = None
+        return True
+
+    def _cut_in(self, number: int, segment: Segment, position: int, reason: str) -> None:
+        self._torn.append(
+            f"{segment.path}: cut at byte {position} (offset {self._next}), with all that follows: {reason}"
+        )
+        self.kept = number + 1
+        segment.size_bytes = position
+        self.resized = segment
+        if self.suspect is None:
+            self.suspect = (number, position)
+
+    def _report(self, path: Path, position: int, end_offset: Offset, reason: str) -> None:
+        self._damage.append(
+            Damage(
+                file=str(path),
+                position_bytes=position,
+                offset=self._next,
+                end_offset=end_offset,
+                text=reason,
+                action="this copy does not count until the part is restored from another voter",
+            )
+        )
+
+    def _nothing_after(self, number: int) -> bool:
+        return self._empty_from(number + 1)
+
+    def _empty_from(self, number: int) -> bool:
+        return all(self._disk.size(s.handle, s.path) == 0 for s in self.segments[number:])
+
+    def _next_sound(self, segment: Segment, position: int, end: int) -> tuple[int, Head] | None:
+        """The first sound batch from `position` on that can belong to this log."""
+        while position + HEADER_BYTES <= end:
+            window = self._disk.read(
+                segment.handle, min(_WINDOW_BYTES, end - position), position, segment.path
+            )
+            at = window.find(_MAGIC, _MAGIC_POSITION)
+            while 0 <= at <= len(window) - (HEADER_BYTES - _MAGIC_POSITION):
+                candidate = at - _MAGIC_POSITION
+                head = head_at(window, candidate)
+                if self._plausible(head, end - position - candidate) and self._sound(
+                    segment, position + candidate, head
+                ):
+                    return position + candidate, head
+                at = window.find(_MAGIC, at + 1)
+            if position + len(window) >= end:
+                return None
+            position += len(window) - HEADER_BYTES
+        return None
+
+    def _plausible(self, head: Head, room_bytes: int) -> bool:
+        return (
+            HEADER_BYTES <= head.size_bytes <= room_bytes
+            and self._next <= head.base_offset <= head.last_offset
+            and head.base_offset - self._next <= room_bytes + (1 << 31)
+            and head.epoch >= self._epoch
+        )
+
+    def _sound(self, segment: Segment, position: int, head: Head) -> bool:
+        end = position + head.size_bytes
+        try:
+            return len(list(sound_batches(self._disk, segment.handle, segment.path, position, end))) == 1
+        except CorruptBatchError:
+            return False
+
+
+def _apply_cut(disk: Disk, directory: Path, survey: _Survey) -> None:
+    """Remove what is torn: later segments newest first, so that a crash on the way leaves a prefix."""
+    removed = survey.segments[survey.kept :]
+    remove_segments(disk, directory, removed)
+    for segment in removed:
+        disk.close(segment.handle)
+    if survey.resized is not None:
+        disk.resize(survey.resized.handle, survey.resized.size_bytes, survey.resized.path)
+
+
+def remove_segments(disk: Disk, directory: Path, segments: list[Segment]) -> None:
+    """Remove segment files, newest first, and make that durable. The handles stay open."""
+    for segment in reversed(segments):
+        disk.remove(segment.path)
+        for path in index_paths(segment.path):
+            disk.remove(path)
+        disk.sync_directory(directory)
+
+
+def _disk_agrees(disk: Disk, directory: Path, survey: _Survey) -> bool:
+    """Sync what no flush had covered, forget it, and read it again from the disk (D-04)."""
+    kept = survey.segments[: survey.kept]
+    number, position = survey.suspect if survey.suspect is not None else (len(kept), 0)
+    suspects = kept[number:]
+    for segment in suspects:
+        disk.sync(segment.handle, segment.path)
+    disk.sync_directory(directory)
+    for segment in suspects:
+        disk.drop_cache(segment.handle, position, segment.path)
+        if not _reads_again(disk, segment, position):
+            return False
+        position = 0
+    return True
+
+
+def _reads_again(disk: Disk, segment: Segment, position: int) -> bool:
+    bounds = [(hole.position, hole.end_position) for hole in segment.holes]
+    bounds.append((segment.size_bytes, segment.size_bytes))
+    if disk.size(segment.handle, segment.path) != segment.size_bytes:
+        return False
+    for hole_start, hole_end in bounds:
+        if position < hole_start:
+            try:
+                for _ in sound_batches(disk, segment.handle, segment.path, position, hole_start):
+                    pass
+            except CorruptBatchError:
+                return False
+        position = max(position, hole_end)
+    return True

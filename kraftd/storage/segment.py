@@ -1,0 +1,192 @@
+"""One `.log` file of the log, as the process that holds it knows it.
+
+A segment is a chain of record batches from its base offset on. `Segment` keeps what the log needs to
+append to it, to find a batch in it and to roll it; it decides nothing.
+
+Not here: what a bad byte means (`recovery`), which segment is next (`log`).
+"""
+
+import struct
+from bisect import bisect_right
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from kraftd.records.index import INDEX_INTERVAL_BYTES
+from kraftd.storage.disk import Disk
+from kraftd.storage.segment_index import NO_TIMESTAMP, IndexFiles, SegmentIndex
+from kraftd.types import Epoch, Offset
+
+HEAD_BYTES = 43
+"""A batch up to its largest timestamp: as far as storage reads one that the core has checked."""
+
+_HEAD = struct.Struct(">qiibIhiqq")
+_LENGTH_FIELD_END = 12
+
+OFFSETS_PER_SEGMENT_MAX = 2**31 - 1
+NO_END: Offset = 2**63 - 1
+
+
+class Head(NamedTuple):
+    """What storage knows of a batch without looking into its records."""
+
+    base_offset: Offset
+    last_offset: Offset
+    size_bytes: int
+    epoch: Epoch
+    max_timestamp_ms: int
+
+
+def head_at(buffer: bytes | memoryview, position: int) -> Head:
+    """Read the head of the batch that begins at `position`; at least `HEAD_BYTES` must follow."""
+    base, length, epoch, _, _, _, delta, _, newest = _HEAD.unpack_from(buffer, position)
+    return Head(base, base + delta, length + _LENGTH_FIELD_END, epoch, newest)
+
+
+def heads_of(batches: Iterable[bytes]) -> list[Head]:
+    """The heads of whole, checked batches; an element may hold several of them."""
+    heads = []
+    for data in batches:
+        position, size_bytes = 0, len(data)
+        while position < size_bytes:
+            head = head_at(data, position)
+            heads.append(head)
+            position += head.size_bytes
+    return heads
+
+
+class Hole(NamedTuple):
+    """Bytes of a segment that cannot be read."""
+
+    position: int
+    end_position: int
+    offset: Offset
+    """What the batch at `position` must have begun with."""
+    end_offset: Offset
+    """Where sound batches begin again; `NO_END` if not in this segment."""
+
+
+class Limits(NamedTuple):
+    """When a segment is full: `metadata.log.segment.bytes` and `metadata.log.segment.ms`."""
+
+    segment_bytes: int
+    segment_ms: int
+
+
+class Segment:
+    """A segment file that is open, and the places in it worth knowing."""
+
+    __slots__ = (
+        "base_offset",
+        "end_offset",
+        "files",
+        "first_timestamp_ms",
+        "handle",
+        "holes",
+        "index",
+        "max_timestamp_ms",
+        "max_timestamp_offset",
+        "path",
+        "size_bytes",
+    )
+
+    def __init__(self, base_offset: Offset, path: Path, handle: int) -> None:
+        self.base_offset = base_offset
+        self.path = path
+        self.handle = handle
+        self.index = SegmentIndex()
+        self.files: IndexFiles | None = None
+        """The index files while this is the active segment of a log that may be written."""
+        self.holes: list[Hole] = []
+        """Damaged bytes (D-05): no read crosses them."""
+        self.size_bytes = 0
+        self.end_offset = base_offset
+        self.first_timestamp_ms = NO_TIMESTAMP
+        self.max_timestamp_ms = NO_TIMESTAMP
+        self.max_timestamp_offset = base_offset
+
+    def note(self, head: Head) -> None:
+        """Take in the batch that lies at the end, whether just written or just found there."""
+        position = self.size_bytes
+        _, last_offset, size_bytes, _, newest_ms = head
+        if position == 0:
+            self.first_timestamp_ms = newest_ms
+        if newest_ms > self.max_timestamp_ms:
+            self.max_timestamp_ms = newest_ms
+            self.max_timestamp_offset = last_offset
+        if position - self.index.last_position > INDEX_INTERVAL_BYTES:
+            self._add_entry(head, position)
+        self.size_bytes = position + size_bytes
+        self.end_offset = last_offset + 1
+
+    def skip_damage(self, position: int, end_position: int, resume: Head | None) -> None:
+        """Step over bytes that cannot be read; `resume` is the sound batch after them, if there is one.
+
+        It gets an entry of its own, so that no search has to walk through the damage.
+        """
+        end_offset = resume.base_offset if resume is not None else NO_END
+        self.holes.append(Hole(position, end_position, self.end_offset, end_offset))
+        self.size_bytes = end_position
+        if resume is not None:
+            self._add_entry(resume, end_position)
+
+    def must_roll(self, size_bytes: int, max_timestamp_ms: int, last_offset: Offset, limits: Limits) -> bool:
+        """Whether batches of this size and time begin a new segment (LOG-02)."""
+        if self.size_bytes == 0:
+            return False
+        return (
+            self.size_bytes > limits.segment_bytes - size_bytes
+            or max_timestamp_ms - self.first_timestamp_ms > limits.segment_ms
+            or self.index.full
+            or last_offset - self.base_offset > OFFSETS_PER_SEGMENT_MAX
+        )
+
+    @property
+    def ends_in_damage(self) -> bool:
+        """Whether its last bytes are damaged, so that nothing can be appended to it."""
+        return bool(self.holes) and self.holes[-1].end_position == self.size_bytes
+
+    def hole_at(self, offset: Offset) -> Hole | None:
+        """The damaged part that held this offset, which no sound batch here holds."""
+        slot = bisect_right(self.holes, offset, key=lambda hole: hole.offset) - 1
+        if slot < 0:
+            return None
+        hole = self.holes[slot]
+        return hole if offset < hole.end_offset else None
+
+    def cut(self, disk: Disk, position: int, end_offset: Offset) -> "Segment":
+        """This segment with its file already cut at a batch boundary, as a new object for new readers."""
+        kept = Segment(self.base_offset, self.path, self.handle)
+        kept.index = self.index.cut(end_offset - self.base_offset)
+        kept.holes = [hole for hole in self.holes if hole.end_position <= position]
+        kept.size_bytes = position
+        kept.end_offset = end_offset
+        kept.first_timestamp_ms = self.first_timestamp_ms if position > 0 else NO_TIMESTAMP
+        if kept.index.timestamps:
+            kept.max_timestamp_ms = kept.index.timestamps[-1]
+            kept.max_timestamp_offset = self.base_offset + kept.index.time_lasts[-1]
+        start = max(kept.index.last_position, kept.holes[-1].end_position if kept.holes else 0)
+        for head in heads_of((disk.read(self.handle, position - start, start, self.path),)):
+            if head.max_timestamp_ms > kept.max_timestamp_ms:
+                kept.max_timestamp_ms = head.max_timestamp_ms
+                kept.max_timestamp_offset = head.last_offset
+        return kept
+
+    def activate(self, disk: Disk) -> None:
+        """Create the index files that an appended batch extends."""
+        self.files = IndexFiles(disk, self.path, self.index)
+
+    def seal(self) -> None:
+        """Add the closing time entry and cut the index files to size (LOG-03)."""
+        if self.files is not None:
+            if self.max_timestamp_ms != NO_TIMESTAMP:
+                self.index.add_time(self.max_timestamp_ms, self.max_timestamp_offset - self.base_offset)
+            self.files.seal(self.index)
+            self.files = None
+
+    def _add_entry(self, head: Head, position: int) -> None:
+        if self.index.full:
+            return
+        self.index.add(head.base_offset - self.base_offset, head.last_offset - self.base_offset, position)
+        if self.max_timestamp_ms != NO_TIMESTAMP:
+            self.index.add_time(self.max_timestamp_ms, self.max_timestamp_offset - self.base_offset)

@@ -1,0 +1,167 @@
+"""Where in a segment a batch begins: the entries of `.index` and `.timeindex`, in memory and on disk.
+
+The entries are rebuilt from the segment at every start, and reads use only those in memory. The files
+are written for Kafka's sake: preallocated while their segment is written to, cut to size when it is
+sealed, never synced. They are never read back, so no crash can make them lie to us.
+
+Follows: an entry for a batch that begins more than 4,096 bytes after the last entry's (`.index`: last
+offset and start of that batch; `.timeindex`: the highest timestamp so far and the offset that has it,
+only when it rose), one more time entry when a segment is sealed.
+Differs: Kafka syncs and reads back its index files.
+"""
+
+from array import array
+from bisect import bisect_right
+from pathlib import Path
+
+from kraftd.records.index import (
+    INDEX_BYTES_MAX,
+    OFFSET_ENTRY_BYTES,
+    TIME_ENTRY_BYTES,
+    OffsetEntry,
+    TimeEntry,
+    encode_offset_entry,
+    encode_time_entry,
+)
+from kraftd.storage.disk import Disk
+from kraftd.storage.filesystem import Access
+
+OFFSET_ENTRIES_MAX = INDEX_BYTES_MAX // OFFSET_ENTRY_BYTES
+TIME_ENTRIES_MAX = INDEX_BYTES_MAX // TIME_ENTRY_BYTES
+NO_TIMESTAMP = -1
+
+
+class SegmentIndex:
+    """The entries of one segment. Offsets are relative to its base, positions are bytes from its start.
+
+    It only grows: a truncation makes a new one (`cut`), so a reader thread may keep an old one.
+    """
+
+    __slots__ = ("bases", "lasts", "positions", "time_lasts", "timestamps")
+
+    def __init__(self) -> None:
+        self.bases = array("I")
+        self.lasts = array("I")
+        self.positions = array("I")
+        self.timestamps = array("q")
+        self.time_lasts = array("I")
+
+    @property
+    def last_position(self) -> int:
+        """Where the batch of the newest entry begins; 0 without one."""
+        return self.positions[-1] if self.positions else 0
+
+    @property
+    def full(self) -> bool:
+        """Whether the files could not take another entry and the closing time entry (LOG-02)."""
+        return len(self.lasts) >= OFFSET_ENTRIES_MAX or len(self.timestamps) >= TIME_ENTRIES_MAX - 1
+
+    def add(self, base: int, last: int, position: int) -> None:
+        """Note a batch."""
+        self.bases.append(base)
+        self.lasts.append(last)
+        self.positions.append(position)
+
+    def add_time(self, timestamp_ms: int, last: int) -> None:
+        """Note the highest timestamp so far, if it rose since the last entry."""
+        newest = self.timestamps[-1] if self.timestamps else NO_TIMESTAMP
+        if timestamp_ms > newest:
+            self.timestamps.append(timestamp_ms)
+            self.time_lasts.append(last)
+
+    def position_before(self, relative_offset: int) -> int:
+        """The start of the nearest noted batch whose base is not after this offset."""
+        slot = bisect_right(self.bases, relative_offset) - 1
+        return self.positions[slot] if slot >= 0 else 0
+
+    def boundary_before(self, position: int) -> int:
+        """The start of the nearest noted batch that is not after this position."""
+        slot = bisect_right(self.positions, position) - 1
+        return self.positions[slot] if slot >= 0 else 0
+
+    def cut(self, relative_offset: int) -> "SegmentIndex":
+        """A copy that knows nothing of batches from this offset on, which is where a batch begins."""
+        kept = SegmentIndex()
+        slots = bisect_right(self.bases, relative_offset - 1) if relative_offset > 0 else 0
+        kept.bases, kept.lasts = self.bases[:slots], self.lasts[:slots]
+        kept.positions = self.positions[:slots]
+        slots = bisect_right(self.time_lasts, relative_offset - 1) if relative_offset > 0 else 0
+        kept.timestamps, kept.time_lasts = self.timestamps[:slots], self.time_lasts[:slots]
+        return kept
+
+    def encode_offsets(self, since: int = 0) -> bytes:
+        """The `.index` entries from number `since` on."""
+        pairs = zip(self.lasts[since:], self.positions[since:], strict=True)
+        return b"".join(encode_offset_entry(OffsetEntry(last, position), 0) for last, position in pairs)
+
+    def encode_times(self, since: int = 0) -> bytes:
+        """The `.timeindex` entries from number `since` on."""
+        pairs = zip(self.timestamps[since:], self.time_lasts[since:], strict=True)
+        return b"".join(encode_time_entry(TimeEntry(timestamp_ms, last), 0) for timestamp_ms, last in pairs)
+
+
+class IndexFiles:
+    """The two files of the active segment."""
+
+    __slots__ = (
+        "_disk",
+        "_offset_handle",
+        "_offset_path",
+        "_offsets",
+        "_time_handle",
+        "_time_path",
+        "_times",
+    )
+
+    def __init__(self, disk: Disk, log_path: Path, index: SegmentIndex) -> None:
+        """Create both at full size, with what `index` holds; stale ones go (LOG-15)."""
+        self._disk = disk
+        self._offset_path, self._time_path = index_paths(log_path)
+        self._offset_handle = disk.open(self._offset_path, Access.CREATE_EMPTY)
+        self._time_handle = disk.open(self._time_path, Access.CREATE_EMPTY)
+        disk.resize(self._offset_handle, OFFSET_ENTRIES_MAX * OFFSET_ENTRY_BYTES, self._offset_path)
+        disk.resize(self._time_handle, TIME_ENTRIES_MAX * TIME_ENTRY_BYTES, self._time_path)
+        self._offsets = self._times = 0
+        self.extend(index)
+
+    def extend(self, index: SegmentIndex) -> None:
+        """Write the entries that came since the last call."""
+        if len(index.lasts) > self._offsets:
+            position = self._offsets * OFFSET_ENTRY_BYTES
+            self._disk.write(
+                self._offset_handle, index.encode_offsets(self._offsets), position, self._offset_path
+            )
+            self._offsets = len(index.lasts)
+        if len(index.timestamps) > self._times:
+            position = self._times * TIME_ENTRY_BYTES
+            self._disk.write(self._time_handle, index.encode_times(self._times), position, self._time_path)
+            self._times = len(index.timestamps)
+
+    def seal(self, index: SegmentIndex) -> None:
+        """Write what is missing, cut both files to size and close them."""
+        self.extend(index)
+        self._disk.resize(self._offset_handle, self._offsets * OFFSET_ENTRY_BYTES, self._offset_path)
+        self._disk.resize(self._time_handle, self._times * TIME_ENTRY_BYTES, self._time_path)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Close both files as they are."""
+        self._disk.close(self._offset_handle)
+        self._disk.close(self._time_handle)
+
+
+def index_paths(log_path: Path) -> tuple[Path, Path]:
+    """The offset index and the time index of a segment."""
+    return log_path.with_suffix(".index"), log_path.with_suffix(".timeindex")
+
+
+def write_sealed(disk: Disk, log_path: Path, index: SegmentIndex) -> None:
+    """Make the files of a sealed segment hold exactly these entries; untouched where they do already."""
+    for path, data in zip(index_paths(log_path), (index.encode_offsets(), index.encode_times()), strict=True):
+        if disk.read_file(path) == data:
+            continue
+        handle = disk.open(path, Access.CREATE_EMPTY)
+        try:
+            disk.write(handle, data, 0, path)
+        finally:
+            disk.close(handle)
