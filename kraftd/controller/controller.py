@@ -36,7 +36,6 @@ from kraftd.errors import ErrorCode, InvariantError, KraftdError
 from kraftd.metadata.features import METADATA_VERSION, NO_OP_SINCE
 from kraftd.metadata.image import (
     EMPTY,
-    AnyRecord,
     ControllerRegistration,
     Fold,
     MetadataImage,

@@ -1,0 +1,189 @@
+"""What an IncrementalAlterConfigs leads to, case by case."""
+
+import pytest
+
+from kraftd.controller.config_control import APPEND, DELETE, SET, SUBTRACT, decide
+from kraftd.errors import ErrorCode
+from kraftd.metadata.image import EMPTY, apply_all
+from kraftd.protocol.messages import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+)
+from kraftd.records.messages import ConfigRecord, FeatureLevelRecord
+
+BROKER, TOPIC = 4, 2
+
+
+def change(name, value, operation=SET):
+    return IncrementalAlterConfigsRequestAlterableConfig(name=name, config_operation=operation, value=value)
+
+
+def resource(*changes, kind=BROKER, name=""):
+    return IncrementalAlterConfigsRequestAlterConfigsResource(
+        resource_type=kind, resource_name=name, configs=changes
+    )
+
+
+def alter(*resources, image=EMPTY):
+    return decide(image, IncrementalAlterConfigsRequest(resources=resources))
+
+
+def outcome(*changes, image=EMPTY, kind=BROKER, name=""):
+    """The error of a request about one resource, or the values it writes by name."""
+    records, response = alter(resource(*changes, kind=kind, name=name), image=image)
+    (answer,) = response.responses
+    assert (answer.resource_type, answer.resource_name) == (kind, name)
+    if answer.error_code != ErrorCode.NONE:
+        assert records == []
+        assert answer.error_message
+        return ErrorCode(answer.error_code)
+    assert answer.error_message is None
+    return {record.name: record.value for record in records}
+
+
+def holding(**configs):
+    return apply_all(
+        EMPTY, [ConfigRecord(BROKER, "", name.replace("_", "."), value) for name, value in configs.items()], 0
+    )
+
+
+def test_set_and_delete_write_one_record_each_in_the_order_asked():
+    records, _ = alter(resource(change("log.retention.ms", "5"), change("k", None, DELETE), name="3"))
+    assert records == [
+        ConfigRecord(BROKER, "3", "log.retention.ms", "5"),
+        ConfigRecord(BROKER, "3", "k", None),
+    ]
+
+
+def test_a_value_that_is_already_there_is_written_again():
+    assert outcome(change("k", "1"), image=holding(k="1")) == {"k": "1"}
+    assert outcome(change("never.set", None, DELETE)) == {"never.set": None}
+
+
+@pytest.mark.parametrize(
+    ("operation", "value", "there", "then"),
+    [
+        (APPEND, "b", "a", "a,b"),
+        (APPEND, "a", "a", "a"),
+        (APPEND, "b, c", "a", "a,b,c"),
+        (APPEND, "a", None, "org.apache.kafka.common.metrics.JmxReporter,a"),
+        (SUBTRACT, "a", "a,b", "b"),
+        (SUBTRACT, "x", "a,b", "a,b"),
+        (SUBTRACT, "a,b", "a, b", ""),
+    ],
+)
+def test_lists_grow_and_shrink(operation, value, there, then):
+    image = holding(metric_reporters=there) if there else EMPTY
+    assert outcome(change("metric.reporters", value, operation), image=image) == {"metric.reporters": then}
+
+
+def test_a_list_that_is_not_set_grows_from_its_default():
+    assert outcome(change("log.cleanup.policy", "compact", APPEND)) == {
+        "log.cleanup.policy": "delete,compact"
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ([change("num.io.threads", "0")], ErrorCode.INVALID_CONFIG),
+        ([change("num.io.threads", "many")], ErrorCode.INVALID_CONFIG),
+        ([change("num.io.threads", "1", APPEND)], ErrorCode.INVALID_CONFIG),
+        ([change("unknown.name", "1", SUBTRACT)], ErrorCode.INVALID_CONFIG),
+        ([change("log.cleanup.policy", "shred", APPEND)], ErrorCode.INVALID_CONFIG),
+        ([change("node.id", "1")], ErrorCode.INVALID_CONFIG),
+        ([change("sasl.jaas.config", "x")], ErrorCode.INVALID_CONFIG),
+        ([change("k", "v" * 32768)], ErrorCode.INVALID_CONFIG),
+        ([change("k", None)], ErrorCode.INVALID_REQUEST),
+        ([change("metric.reporters", None, APPEND)], ErrorCode.INVALID_REQUEST),
+        ([change("k", "1"), change("k", "2")], ErrorCode.INVALID_REQUEST),
+        ([change("", "1")], ErrorCode.INVALID_REQUEST),
+        ([change("k", "1", 4)], ErrorCode.INVALID_REQUEST),
+        ([change("k", "1", -1)], ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_what_cannot_be_is_refused(changes, error):
+    assert outcome(*changes) is error
+
+
+def test_the_longest_value_is_accepted():
+    assert outcome(change("k", "v" * 32767)) == {"k": "v" * 32767}
+
+
+def test_a_name_that_kafka_does_not_define_is_accepted():
+    assert outcome(change("my.plugin.level", "anything")) == {"my.plugin.level": "anything"}
+
+
+def test_what_cannot_be_set_any_more_can_still_be_removed():
+    assert outcome(change("node.id", None, DELETE)) == {"node.id": None}
+
+
+def test_a_broker_takes_what_the_cluster_default_does_not():
+    jaas = "listener.name.internal.scram-sha-256.sasl.jaas.config"
+    assert outcome(change(jaas, "x"), name="1") == {jaas: "x"}
+    assert outcome(change(jaas, "x")) is ErrorCode.INVALID_CONFIG
+    assert outcome(change("ssl.keystore.location", "/k"), name="1") is ErrorCode.INVALID_CONFIG
+    per_listener = "listener.name.internal.ssl.keystore.location"
+    assert outcome(change(per_listener, "/k"), name="1") == {per_listener: "/k"}
+
+
+@pytest.mark.parametrize("name", ["one", "-1", "01", "1 ", "2147483648", "\u0661"])
+def test_a_broker_has_an_id(name):
+    assert outcome(change("k", "1"), name=name) is ErrorCode.INVALID_REQUEST
+
+
+def test_there_are_no_topics_yet_and_nothing_else_to_set():
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert outcome(change("retention.ms", "1"), kind=TOPIC, name="t") is unknown
+    for kind in (0, 1, 8, 16, 32, 99):
+        assert outcome(change("k", "1"), kind=kind, name="x") is ErrorCode.INVALID_REQUEST
+
+
+def test_resources_succeed_and_fail_by_themselves():
+    records, response = alter(
+        resource(change("k", "1"), name="1"),
+        resource(change("k", "1"), change("num.io.threads", "0"), name="2"),
+        resource(change("k", "1"), name="3"),
+    )
+    assert [record.resource_name for record in records] == ["1", "3"]
+    assert [answer.error_code for answer in response.responses] == [0, ErrorCode.INVALID_CONFIG, 0]
+
+
+def test_a_resource_that_appears_twice_fails_both_times():
+    records, response = alter(
+        resource(change("k", "1"), name="1"),
+        resource(change("k", "2"), name="1"),
+        resource(change("k", "3"), name="2"),
+    )
+    assert [record.value for record in records] == ["3"]
+    invalid = ErrorCode.INVALID_REQUEST
+    assert [answer.error_code for answer in response.responses] == [invalid, invalid, 0]
+
+
+def test_eligible_leader_replicas_guards_the_minimum():
+    elr = apply_all(EMPTY, [FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1)], 0)
+    minimum = "min.insync.replicas"
+    assert outcome(change(minimum, "2"), image=elr) == {minimum: "2"}
+    assert outcome(change(minimum, None, DELETE), image=elr) is ErrorCode.INVALID_CONFIG
+    assert outcome(change(minimum, "2"), image=elr, name="1") is ErrorCode.INVALID_CONFIG
+    assert outcome(change(minimum, None, DELETE)) == {minimum: None}
+    assert outcome(change(minimum, "2"), name="1") == {minimum: "2"}
+
+
+def test_cordoned_directories_can_only_shrink_here():
+    name = "cordoned.log.dirs"
+    new = FeatureLevelRecord(name="metadata.version", feature_level=30)
+    there = apply_all(EMPTY, [new, ConfigRecord(BROKER, "1", name, "/a,/b")], 0)
+    assert outcome(change(name, "/a"), image=there, name="1") == {name: "/a"}
+    assert outcome(change(name, "/c"), image=there, name="1") is ErrorCode.INVALID_CONFIG
+    assert outcome(change(name, None, DELETE), image=there, name="1") == {name: None}
+    assert outcome(change(name, "/a"), name="1") is ErrorCode.INVALID_CONFIG
+
+
+def test_deciding_changes_nothing():
+    image = holding(k="1")
+    before = image.hash()
+    alter(resource(change("k", "2")), image=image)
+    assert image.hash() == before
+    assert image.config(BROKER, "", "k") == "1"

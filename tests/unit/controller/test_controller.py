@@ -1,0 +1,490 @@
+"""A controller's life, told with a log that is only a list: activation, writes, outcomes, reads."""
+
+import pytest
+
+from kraftd.controller.activation import registration_of
+from kraftd.controller.controller import (
+    ACTIVATE,
+    NEVER_MS,
+    NO_OP,
+    OPERATION_RECORDS_MAX,
+    QuorumController,
+    UnknownRecordError,
+)
+from kraftd.controller.decisions import Answer, NeedsRead, Write
+from kraftd.errors import ErrorCode, InvariantError
+from kraftd.metadata.features import bootstrap_records
+from kraftd.metadata.image import ImpossibleRecordError
+from kraftd.protocol.messages import (
+    DescribeConfigsRequest,
+    DescribeConfigsRequestDescribeConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+    ListConfigsRequest,
+)
+from kraftd.records.committed import CommittedBatch
+from kraftd.records.frame import RawRecord, decode_record, encode_record
+from kraftd.records.messages import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    ConfigRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+    NoOpRecord,
+    RegisterControllerRecord,
+)
+from kraftd.types import Endpoint, Now
+
+INTERVAL_MS = 500
+
+
+class World:
+    """One controller, the log before it, and a clock."""
+
+    def __init__(self, node_id=1, log=(), bootstrap=None, interval_ms=INTERVAL_MS):
+        self.controller = QuorumController(
+            me=registration_of(node_id, bytes([node_id]) * 16, [Endpoint("host", 9093)]),
+            bootstrap=bootstrap_records() if bootstrap is None else bootstrap,
+            max_idle_interval_ms=interval_ms,
+        )
+        self.now_ms = 1000
+        self.epoch = 1
+        self.log = []
+        if log:
+            self.commit([encode_record(record) for record in log])
+
+    @property
+    def now(self):
+        return Now(self.now_ms, 0)
+
+    def commit(self, values, epoch=None):
+        base = self.controller.applied_offset
+        epoch = self.epoch if epoch is None else epoch
+        # The log gives its own bytes back, never the objects it was given.
+        values = [bytes(bytearray(value)) for value in values]
+        self.log += [(decode_record(value), base + delta) for delta, value in enumerate(values)]
+        self.controller.apply(CommittedBatch(base, base + len(values), epoch, 0, values))
+
+    def lead(self, epoch):
+        """Win an election: LeaderChange is applied, then the controller hears of it (D-18)."""
+        base = self.controller.applied_offset
+        self.epoch = epoch
+        self.controller.apply(CommittedBatch(base, base + 1, epoch, 0, ()))
+        self.controller.leader_changed(epoch, self.controller.node_id, is_self=True)
+
+    def activate(self, epoch=2):
+        self.lead(epoch)
+        write = self.controller.poll(self.now)
+        if write is not None:
+            self.commit(write.records)
+            assert self.controller.finished(write, ErrorCode.NONE) is None
+        return write
+
+    def alter(self, *pairs, validate_only=False):
+        return self.controller.handle(alter(*pairs, validate_only=validate_only), self.now)
+
+    def records(self):
+        return [record for record, _ in self.log]
+
+
+def alter(*pairs, validate_only=False):
+    changes = tuple(
+        IncrementalAlterConfigsRequestAlterableConfig(name, 1 if value is None else 0, value)
+        for name, value in pairs
+    )
+    resource = IncrementalAlterConfigsRequestAlterConfigsResource(4, "", changes)
+    return IncrementalAlterConfigsRequest(resources=(resource,), validate_only=validate_only)
+
+
+def describe(*names, synonyms=False):
+    resource = DescribeConfigsRequestDescribeConfigsResource(4, "", tuple(names) or None)
+    return DescribeConfigsRequest(resources=(resource,), include_synonyms=synonyms)
+
+
+def decoded(write):
+    return [decode_record(value) for value in write.records]
+
+
+def code(response):
+    (answer,) = response.responses
+    return ErrorCode(answer.error_code), answer.error_message
+
+
+# -- activation
+
+
+@pytest.mark.covers("D-18")
+def test_a_new_cluster_is_bootstrapped_as_kafka_does_it_in_one_append():
+    world = World()
+    world.lead(2)
+    assert world.controller.wake_at_ms <= world.now_ms
+    write = world.controller.poll(world.now)
+    begin, *body, end, registration = decoded(write)
+    assert begin == BeginTransactionRecord(name="Bootstrap records")
+    assert body == [*bootstrap_records(), ConfigRecord(4, "", "min.insync.replicas", "1")]
+    assert end == EndTransactionRecord()
+    assert isinstance(registration, RegisterControllerRecord)
+    assert registration.controller_id == 1
+    assert [(e.name, e.host, e.port) for e in registration.end_points] == [("CONTROLLER", "host", 9093)]
+    assert world.controller.poll(world.now) is None
+
+
+def test_bootstrap_below_the_first_level_with_transactions_has_none():
+    world = World(bootstrap=[FeatureLevelRecord(name="metadata.version", feature_level=12)])
+    write = world.activate()
+    assert decoded(write) == [FeatureLevelRecord(name="metadata.version", feature_level=12)]
+
+
+def test_bootstrap_keeps_configs_that_the_operator_formatted_in():
+    mine = ConfigRecord(4, "", "min.insync.replicas", "2")
+    world = World(bootstrap=[*bootstrap_records(), mine])
+    world.activate()
+    assert world.records().count(mine) == 1
+    assert world.controller.image.config(4, "", "min.insync.replicas") == "2"
+
+
+def test_a_second_activation_of_the_same_process_writes_nothing():
+    world = World()
+    assert world.activate(2).kind == ACTIVATE
+    world.controller.leader_changed(3, 2, is_self=False)
+    assert world.activate(4) is None
+    assert world.controller.is_active
+
+
+def test_another_controller_only_registers_itself():
+    world = World(node_id=2, log=[*bootstrap_records()])
+    write = world.activate()
+    assert [type(record) for record in decoded(write)] == [RegisterControllerRecord]
+
+
+@pytest.mark.covers("D-18")
+def test_activation_aborts_what_the_predecessor_left_open():
+    half = [
+        BeginTransactionRecord(name="half"),
+        FeatureLevelRecord(name="metadata.version", feature_level=30),
+    ]
+    world = World(log=[*bootstrap_records(), BeginTransactionRecord(), ConfigRecord(4, "", "k", "1")])
+    first = decoded(world.activate())[0]
+    assert isinstance(first, AbortTransactionRecord)
+    assert "offset 6" in first.reason
+    assert world.controller.image.transaction is None
+    assert world.controller.image.config(4, "", "k") is None
+
+    world = World(log=half)
+    kinds = [type(record) for record in decoded(world.activate())]
+    assert kinds[:2] == [AbortTransactionRecord, BeginTransactionRecord]
+    assert world.controller.image.feature_level("metadata.version") == 30
+
+
+@pytest.mark.covers("D-18")
+def test_nothing_is_decided_before_activation_is_written():
+    world = World()
+    assert isinstance(world.alter(("k", "1")), Answer)
+    world.lead(2)
+    assert code(world.alter(("k", "1")).response)[0] is ErrorCode.NOT_CONTROLLER
+    world.controller.poll(world.now)
+    assert isinstance(world.alter(("k", "1")), Write)
+
+
+def test_an_activation_that_the_log_refuses_is_tried_again_but_not_at_once():
+    world = World()
+    world.lead(2)
+    write = world.controller.poll(world.now)
+    world.controller.finished(write, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+    assert world.controller.poll(world.now) is None
+    assert world.now_ms < world.controller.wake_at_ms < NEVER_MS
+    world.now_ms = world.controller.wake_at_ms
+    assert world.controller.poll(world.now).records == write.records
+
+
+# -- NoOp
+
+
+def test_an_idle_log_gets_a_no_op_each_interval():
+    world = World()
+    world.activate()
+    for _ in range(3):
+        world.now_ms = world.controller.wake_at_ms
+        write = world.controller.poll(world.now)
+        assert (write.kind, decoded(write)) == (NO_OP, [NoOpRecord()])
+        world.commit(write.records)
+        assert world.controller.wake_at_ms == world.now_ms + INTERVAL_MS
+
+
+def test_a_write_makes_a_no_op_needless():
+    world = World()
+    world.activate()
+    world.now_ms += INTERVAL_MS - 1
+    write = world.alter(("k", "1"))
+    world.commit(write.records)
+    world.now_ms += 1
+    assert world.controller.poll(world.now) is None
+    assert world.controller.wake_at_ms == world.now_ms - 1 + INTERVAL_MS
+
+
+def test_no_ops_do_not_pile_up_while_nothing_is_committed():
+    world = World()
+    world.activate()
+    world.now_ms += INTERVAL_MS
+    assert world.controller.poll(world.now).kind == NO_OP
+    world.now_ms += INTERVAL_MS
+    assert world.controller.poll(world.now) is None
+    assert world.controller.wake_at_ms > world.now_ms
+
+
+def test_an_interval_of_zero_means_no_no_ops():
+    world = World(interval_ms=0)
+    world.activate()
+    assert world.controller.wake_at_ms == NEVER_MS
+
+
+def test_a_follower_writes_nothing_by_itself():
+    world = World()
+    world.controller.leader_changed(2, 3, is_self=False)
+    assert world.controller.wake_at_ms == NEVER_MS
+    world.now_ms += 10 * INTERVAL_MS
+    assert world.controller.poll(world.now) is None
+
+
+# -- the speculative and the committed image
+
+
+@pytest.mark.covers("D-18")
+def test_decisions_see_what_is_appended_and_readers_what_is_committed():
+    world = World()
+    world.activate()
+    reporters = "config.providers"
+    first = world.alter((reporters, "a"))
+    append = IncrementalAlterConfigsRequestAlterableConfig(reporters, 2, "b")
+    resource = IncrementalAlterConfigsRequestAlterConfigsResource(4, "", (append,))
+    second = world.controller.handle(IncrementalAlterConfigsRequest(resources=(resource,)), world.now)
+    assert decoded(second) == [ConfigRecord(4, "", reporters, "a,b")]
+    assert world.controller.image.config(4, "", reporters) is None
+    world.commit(first.records)
+    assert world.controller.image.config(4, "", reporters) == "a"
+    world.commit(second.records)
+    assert world.controller.image.config(4, "", reporters) == "a,b"
+    assert world.controller.in_flight == 0
+
+
+@pytest.mark.covers("D-18")
+def test_the_leader_ends_with_the_image_of_a_follower():
+    leader, follower = World(), World(node_id=2)
+    leader.activate()
+    writes = [leader.alter((f"k{i}", str(i)), ("shared", str(i))) for i in range(5)]
+    leader.commit([value for write in writes for value in write.records])
+    for record, _ in leader.log:
+        follower.commit([encode_record(record)])
+    assert leader.controller.image == follower.controller.image
+    assert leader.controller.image.hash() == follower.controller.image.hash()
+
+
+@pytest.mark.covers("D-18")
+def test_losing_leadership_drops_the_speculation():
+    world = World()
+    world.activate(2)
+    lost = world.alter(("config.providers", "lost"))
+    world.controller.leader_changed(3, 2, is_self=False)
+    assert not world.controller.is_active
+    world.controller.finished(lost, ErrorCode.REQUEST_TIMED_OUT)
+    world.activate(4)
+    append = IncrementalAlterConfigsRequestAlterableConfig("config.providers", 2, "b")
+    resource = IncrementalAlterConfigsRequestAlterConfigsResource(4, "", (append,))
+    write = world.controller.handle(IncrementalAlterConfigsRequest(resources=(resource,)), world.now)
+    assert decoded(write) == [ConfigRecord(4, "", "config.providers", "b")]
+
+
+@pytest.mark.covers("D-18")
+def test_a_write_that_outlives_its_leader_is_applied_from_the_log():
+    world = World()
+    world.activate(2)
+    write = world.alter(("k", "1"))
+    world.controller.leader_changed(3, 2, is_self=False)
+    world.commit(write.records, epoch=2)
+    assert world.controller.image.config(4, "", "k") == "1"
+
+
+@pytest.mark.covers("D-18")
+def test_records_of_our_epoch_that_we_never_wrote_stop_the_process():
+    world = World()
+    world.activate()
+    with pytest.raises(InvariantError, match="never wrote"):
+        world.commit([encode_record(ConfigRecord(4, "", "k", "1"))])
+    world = World()
+    world.activate()
+    world.alter(("k", "1"))
+    with pytest.raises(InvariantError, match="IncrementalAlterConfigs"):
+        world.commit([encode_record(ConfigRecord(4, "", "k", "2"))])
+
+
+def test_batches_come_without_gaps():
+    world = World()
+    with pytest.raises(InvariantError):
+        world.controller.apply(CommittedBatch(5, 6, 1, 0, ()))
+
+
+def test_an_unknown_record_stops_the_daemon_before_it():
+    world = World(log=[*bootstrap_records()])
+    before = world.controller.image
+    known = encode_record(ConfigRecord(4, "", "k", "1"))
+    with pytest.raises(UnknownRecordError, match=r"offset 7 is a TopicRecord of version 0"):
+        world.commit([known, encode_record(RawRecord(2, 0, b"x"))])
+    assert world.controller.image == before
+    assert world.controller.applied_offset == 6
+
+
+def test_an_impossible_record_stops_the_daemon_before_it():
+    world = World(log=[*bootstrap_records()])
+    with pytest.raises(ImpossibleRecordError, match="offset 6"):
+        world.commit([encode_record(EndTransactionRecord())])
+    assert world.controller.applied_offset == 6
+
+
+# -- outcomes
+
+
+def test_a_committed_write_answers_for_each_resource():
+    world = World()
+    world.activate()
+    write = world.alter(("k", "1"))
+    world.commit(write.records)
+    assert code(world.controller.finished(write, ErrorCode.NONE)) == (ErrorCode.NONE, None)
+
+
+@pytest.mark.covers("D-13")
+@pytest.mark.parametrize(
+    ("error", "promise"),
+    [
+        (ErrorCode.NOT_CONTROLLER, "Not appended, safe to repeat"),
+        (ErrorCode.THROTTLING_QUOTA_EXCEEDED, "Not appended, safe to repeat"),
+        (ErrorCode.POLICY_VIOLATION, "Not appended"),
+        (ErrorCode.REQUEST_TIMED_OUT, "Appended, outcome unknown"),
+    ],
+)
+def test_a_client_can_tell_not_appended_from_outcome_unknown(error, promise):
+    world = World()
+    world.activate()
+    found, text = code(world.controller.finished(world.alter(("k", "1")), error))
+    assert found is error
+    assert text.startswith(promise)
+
+
+@pytest.mark.covers("D-13")
+def test_a_refused_write_is_forgotten_and_one_of_unknown_outcome_is_not():
+    world = World()
+    world.activate()
+    refused = world.alter(("config.providers", "a"))
+    world.controller.finished(refused, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+    assert world.controller.in_flight == 0
+    unknown = world.alter(("k", "1"))
+    world.controller.finished(unknown, ErrorCode.REQUEST_TIMED_OUT)
+    world.commit(unknown.records)
+    assert world.controller.image.config(4, "", "k") == "1"
+    assert world.controller.image.config(4, "", "config.providers") is None
+
+
+@pytest.mark.covers("D-13", "D-18")
+def test_a_write_refused_among_others_leaves_the_others():
+    world = World()
+    world.activate()
+    writes = [world.alter((f"k{i}", "1")) for i in range(3)]
+    world.controller.finished(writes[1], ErrorCode.NOT_CONTROLLER)
+    world.commit([*writes[0].records, *writes[2].records])
+    assert [name for name, _ in world.controller.image.configs_of(4, "")] == [
+        "k0",
+        "k2",
+        "min.insync.replicas",
+    ]
+
+
+@pytest.mark.covers("D-13")
+def test_who_is_not_the_leader_says_who_is():
+    world = World()
+    world.controller.leader_changed(5, 3, is_self=False)
+    found, text = code(world.alter(("k", "1")).response)
+    assert found is ErrorCode.NOT_CONTROLLER
+    assert "leader of epoch 5 is node 3" in text
+    answer = world.controller.handle(describe(), world.now)
+    assert answer.response.results[0].error_code == ErrorCode.NOT_CONTROLLER
+    answer = world.controller.handle(ListConfigsRequest(), world.now)
+    assert answer.response.error_code == ErrorCode.NOT_CONTROLLER
+
+
+def test_an_operation_has_a_bound_in_records_and_in_bytes():
+    world = World()
+    world.activate()
+    many = world.alter(*((f"k{i}", "1") for i in range(OPERATION_RECORDS_MAX + 1)))
+    assert code(many.response)[0] is ErrorCode.POLICY_VIOLATION
+    large = world.alter(*((f"k{i}", "v" * 32_000) for i in range(300)))
+    assert code(large.response)[0] is ErrorCode.POLICY_VIOLATION
+    assert world.controller.in_flight == 0
+    assert isinstance(world.alter(*((f"k{i}", "1") for i in range(OPERATION_RECORDS_MAX))), Write)
+
+
+def test_validation_alone_writes_nothing():
+    world = World()
+    world.activate()
+    assert code(world.alter(("k", "1"), validate_only=True).response) == (ErrorCode.NONE, None)
+    bad = world.alter(("num.io.threads", "0"), validate_only=True)
+    assert code(bad.response)[0] is ErrorCode.INVALID_CONFIG
+    assert world.controller.in_flight == 0
+
+
+# -- reads
+
+
+@pytest.mark.covers("D-12")
+def test_a_read_speaks_for_what_is_committed_when_it_is_answered():
+    world = World()
+    world.activate()
+    write = world.alter(("log.retention.ms", "1"))
+    read = world.controller.handle(describe("log.retention.ms"), world.now)
+    assert isinstance(read, NeedsRead)
+    (result,) = read.answer().results
+    assert result.configs[0].config_source == 5
+    world.commit(write.records)
+    (result,) = read.answer().results
+    assert (result.configs[0].value, result.configs[0].config_source) == ("1", 3)
+
+
+@pytest.mark.covers("D-12")
+def test_a_read_that_no_majority_confirms_is_refused():
+    world = World()
+    world.activate()
+    read = world.controller.handle(describe(), world.now)
+    (result,) = read.refuse(ErrorCode.REQUEST_TIMED_OUT).results
+    assert result.error_code == ErrorCode.REQUEST_TIMED_OUT
+    listing = world.controller.handle(ListConfigsRequest(), world.now)
+    assert listing.refuse(ErrorCode.NOT_CONTROLLER).error_code == ErrorCode.NOT_CONTROLLER
+
+
+def test_listing_tells_every_config_at_an_offset():
+    world = World()
+    world.activate()
+    write = world.alter(("b", "2"), ("a", "1"))
+    world.commit(write.records)
+    listing = world.controller.handle(ListConfigsRequest(), world.now).answer()
+    assert listing.applied_offset == world.controller.applied_offset
+    found = [(e.resource_type, e.resource_name, e.name, e.value) for e in listing.entries]
+    assert found == [(4, "", "a", "1"), (4, "", "b", "2"), (4, "", "min.insync.replicas", "1")]
+    assert world.controller.handle(ListConfigsRequest(2), world.now).answer().entries == ()
+
+
+# -- snapshots
+
+
+@pytest.mark.covers("D-18")
+def test_a_snapshot_is_frozen_when_it_is_asked_for_and_restores_the_state():
+    world = World()
+    world.activate()
+    world.commit(world.alter(("k", "1")).records)
+    slices = world.controller.snapshot()
+    image, offset = world.controller.image, world.controller.applied_offset
+    world.commit(world.alter(("k", "2")).records)
+    other = World(node_id=2, log=[ConfigRecord(4, "", "stale", "1")])
+    other.controller.restore(slices)
+    assert other.controller.image == image
+    assert other.controller.image.hash() == image.hash()
+    other.controller.apply(CommittedBatch(offset, offset + 1, 9, 0, ()))
+    assert other.controller.applied_offset == offset + 1
