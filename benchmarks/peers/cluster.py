@@ -1,0 +1,255 @@
+"""What every measured system has in common: three processes on loopback, one leader, a client that writes.
+
+A system brings the commands that start its nodes, one committed write through a given node, and a load of
+writes with one request in flight on each connection. Faults, probing and the reading of /proc are the
+same for all and are here. How figures become a table is in `quorum.py`.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import AsyncIterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import ClassVar
+
+import msgspec
+
+NODES = 3
+VALUE_BYTES = 100
+BATCH_CHANGES = 100
+RETRY_S = 0.002
+
+
+class Load(msgspec.Struct, frozen=True):
+    """What one load run saw: committed changes, and the latencies of its requests."""
+
+    changes_per_s: float
+    p50_ms: float
+    p99_ms: float
+
+
+class NotThereError(Exception):
+    """A tool that the system needs is missing; the text is one line that says what to install."""
+
+
+class Node:
+    """One process of a cluster; it can be killed, stopped, paused and started again on the same directory."""
+
+    def __init__(self, index: int, directory: Path, command: Sequence[str], port: int) -> None:
+        self.index = index
+        self.directory = directory
+        self.command = list(command)
+        self.port = port
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with (self.directory / "output.log").open("ab") as output:
+            self._process = subprocess.Popen(
+                self.command, cwd=self.directory, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+            )
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "not started"
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+    async def wait_gone(self, limit_s: float = 30) -> None:
+        async with asyncio.timeout(limit_s):
+            while self.running:  # noqa: ASYNC110 - another process sets no event
+                await asyncio.sleep(0.01)
+
+    def stop(self) -> None:
+        if self._process is not None and self.running:
+            self.signal(signal.SIGCONT)
+            self._process.kill()
+            self._process.wait()
+
+    def cpu_s(self) -> float:
+        """CPU seconds used so far, user and system."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def rss_mb(self) -> float:
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+
+    def tail(self, lines: int = 15) -> str:
+        text = (self.directory / "output.log").read_text(errors="replace")
+        return "\n".join(text.splitlines()[-lines:])
+
+
+class Cluster:
+    """Three nodes of one system. Subclasses fill in the deeds that differ."""
+
+    name: ClassVar[str]
+    patience_s: ClassVar[float] = 1.0
+    can_resign: ClassVar[bool] = True
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.nodes: list[Node] = []
+
+    def prepare(self) -> None:
+        """Make `nodes`, formatted and ready to start; raises `NotThereError` when a tool is missing."""
+        raise NotImplementedError
+
+    async def write(self, node: Node) -> int | None:
+        """Commit one change through `node`: which leadership committed it, or None when the node refuses.
+
+        The number only tells one leadership from the next. May raise OSError or hang; callers bound it.
+        """
+        raise NotImplementedError
+
+    async def leader(self) -> Node | None:
+        """The node that leads now, or None."""
+        raise NotImplementedError
+
+    async def load(self, connections: int, seconds: float, *, batch: bool) -> Load:
+        """Write to the leader for a while, one request in flight on each connection."""
+        raise NotImplementedError
+
+    async def resign(self, leader: Node) -> None:
+        """Hand the leadership to another node."""
+        raise NotImplementedError
+
+    async def rejoined(self, node: Node) -> None:
+        """Wait until a node that was started again takes part like the others."""
+        raise NotImplementedError
+
+    async def status_s(self) -> float | None:
+        """Seconds that the system's status command takes as a whole process, or None."""
+        return None
+
+    async def close_clients(self) -> None:
+        """Drop the connections that `write` keeps."""
+
+    async def wait_leader(self, limit_s: float = 60) -> Node:
+        last = ""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                while True:
+                    dead = [node for node in self.nodes if not node.running]
+                    if dead:
+                        raise RuntimeError(f"{self.name} node {dead[0].index} ended:\n{dead[0].tail()}")
+                    try:
+                        async with asyncio.timeout(2):
+                            found = await self.leader()
+                    except (OSError, EOFError, TimeoutError) as error:
+                        found, last = None, repr(error)
+                    if found is not None:
+                        return found
+                    await asyncio.sleep(0.05)
+        raise RuntimeError(f"{self.name} has no leader after {limit_s} s {last}\n{self.nodes[0].tail()}")
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """All nodes up with a leader, and none left behind."""
+        self.prepare()
+        try:
+            for node in self.nodes:
+                node.start()
+            await self.wait_leader()
+            yield
+        finally:
+            await self.close_clients()
+            for node in self.nodes:
+                node.stop()
+
+
+class Probe:
+    """A client that keeps writing through every node, and notes when writes commit and under which leader."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._news = asyncio.Event()
+        self.commits: list[tuple[float, int]] = []
+
+    async def run(self, node: Node) -> None:
+        """Write through one node until cancelled."""
+        while True:
+            leadership = None
+            with contextlib.suppress(OSError, TimeoutError, EOFError):
+                async with asyncio.timeout(self._cluster.patience_s):
+                    leadership = await self._cluster.write(node)
+            if leadership is not None:
+                self.commits.append((time.perf_counter(), leadership))
+                self._news.set()
+            await asyncio.sleep(RETRY_S)
+
+    async def new_leadership(self, old: int | None) -> int:
+        """Wait for the next commit that is not of the leadership `old`."""
+        async with asyncio.timeout(60):
+            while not self.commits or self.commits[-1][1] == old:
+                self._news.clear()
+                await self._news.wait()
+        return self.commits[-1][1]
+
+
+async def fault_ms(cluster: Cluster, kind: str) -> float:
+    """Do one fault to the leader and measure how long nothing was committed; then bring all nodes back.
+
+    A leader that is asked to go may commit for a moment longer, so "the next commit" is the end of the
+    longest pause between the fault and the first commit of another leader. After a kill that is the time
+    to the next commit.
+    """
+    leader = await cluster.wait_leader()
+    probe = Probe(cluster)
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(probe.run(node)) for node in cluster.nodes]
+        old = await probe.new_leadership(None)
+        began = time.perf_counter()
+        match kind:
+            case "kill":
+                leader.signal(signal.SIGKILL)
+            case "pause":
+                leader.signal(signal.SIGSTOP)
+            case "term":
+                leader.signal(signal.SIGTERM)
+            case "resign":
+                await cluster.resign(leader)
+        await probe.new_leadership(old)
+        for task in tasks:
+            task.cancel()
+    times = [began, *(at for at, _ in probe.commits if at > began)]
+    took_ms = max(later - earlier for earlier, later in pairwise(times)) * 1000
+    await cluster.close_clients()
+    if kind == "pause":
+        leader.signal(signal.SIGCONT)
+    elif kind != "resign":
+        await leader.wait_gone()
+        leader.start()
+    await cluster.rejoined(leader)
+    return took_ms
+
+
+async def idle(cluster: Cluster, seconds: float) -> tuple[float, float]:
+    """CPU percent of one core and resident megabytes, of the node that uses most, with no client."""
+    before = [node.cpu_s() for node in cluster.nodes]
+    await asyncio.sleep(seconds)
+    used = [node.cpu_s() - start for node, start in zip(cluster.nodes, before, strict=True)]
+    return 100 * max(used) / seconds, max(node.rss_mb() for node in cluster.nodes)
+
+
+def free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+def percentile(ordered: Sequence[float], share: float) -> float:
+    """The value below which `share` of the sorted values lie."""
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]

@@ -1,0 +1,165 @@
+"""etcd as a peer: three members from Debian's package, driven by h2load with a fixed gRPC body.
+
+h2load is written in C and takes the client out of the measurement; it sends one body, so that all puts of
+a run go to one key (and to 100 keys in transactions of 100). It sees HTTP's status, not gRPC's, so each
+run also asks etcd how far its raft index grew. Single writes and hand-overs go through etcd's JSON
+gateway.
+"""
+
+import asyncio
+import base64
+import shutil
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from peers.cluster import (
+    BATCH_CHANGES,
+    NODES,
+    VALUE_BYTES,
+    Cluster,
+    Load,
+    Node,
+    NotThereError,
+    free_ports,
+    percentile,
+)
+
+
+class Etcd(Cluster):
+    """Three members with etcd's default heartbeat (100 ms) and election timeout (1 s)."""
+
+    name = "etcd"
+    patience_s = 0.2  # a follower without a leader keeps a put for seconds; ask anew instead
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self._session: aiohttp.ClientSession | None = None
+
+    def prepare(self) -> None:
+        for tool, package in (("etcd", "etcd-server"), ("h2load", "nghttp2-client")):
+            if shutil.which(tool) is None:
+                raise NotThereError(f"etcd: {tool} is missing; on Debian: apt-get install {package}")
+        ports = free_ports(2 * NODES)
+        peers = [f"http://127.0.0.1:{port}" for port in ports[NODES:]]
+        members = ",".join(f"n{number}={url}" for number, url in enumerate(peers, 1))
+        for number, (port, peer) in enumerate(zip(ports[:NODES], peers, strict=True), 1):
+            directory = self.directory / f"etcd-{number}"
+            directory.mkdir(parents=True)
+            client = f"http://127.0.0.1:{port}"
+            command = ["etcd", "--name", f"n{number}", "--data-dir", str(directory / "data")]
+            command += ["--listen-client-urls", client, "--advertise-client-urls", client]
+            command += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]
+            command += ["--initial-cluster", members, "--logger", "zap", "--log-level", "error"]
+            self.nodes.append(Node(number, directory, command, port))
+
+    async def write(self, node: Node) -> int | None:
+        key, value = (base64.b64encode(raw).decode() for raw in (b"key", b"x" * VALUE_BYTES))
+        answer = await self._call(node, "kv/put", {"key": key, "value": value})
+        return None if answer is None else int(answer["header"]["raft_term"])
+
+    async def leader(self) -> Node | None:
+        for node in self.nodes:
+            status = await self._call(node, "maintenance/status", {})
+            if status is not None and status.get("leader", "0") == status["header"]["member_id"]:
+                return node
+        return None
+
+    async def load(self, connections: int, seconds: float, *, batch: bool) -> Load:
+        leader = await self.wait_leader()
+        body, log = self.directory / "body", self.directory / "h2load.tsv"
+        body.write_bytes(transaction(BATCH_CHANGES) if batch else framed(put(b"key")))
+        log.unlink(missing_ok=True)
+        before = await self._raft_index(leader)
+        command = [
+            "h2load",
+            "-c",
+            str(connections),
+            "-m",
+            "1",
+            "-t",
+            "1",
+            "-d",
+            str(body),
+            f"--log-file={log}",
+        ]
+        command += [f"--duration={seconds}", f"--warm-up-time={min(1, max(1, int(seconds / 2)))}"]
+        command += ["-H", "content-type: application/grpc", "-H", "te: trailers"]
+        command += [f"http://127.0.0.1:{leader.port}/etcdserverpb.KV/{'Txn' if batch else 'Put'}"]
+        process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+        output, _ = await process.communicate()
+        rows = [line.split() for line in log.read_text().splitlines()]
+        latencies_ms = sorted(int(took_us) / 1000 for _, status, took_us in rows if status == "200")
+        grown = await self._raft_index(leader) - before
+        if process.returncode or not latencies_ms or grown < len(latencies_ms):
+            raise RuntimeError(f"h2load: {len(latencies_ms)} answers, {grown} committed\n{output.decode()}")
+        changes = BATCH_CHANGES if batch else 1
+        return Load(
+            changes_per_s=len(latencies_ms) * changes / seconds,
+            p50_ms=percentile(latencies_ms, 0.5),
+            p99_ms=percentile(latencies_ms, 0.99),
+        )
+
+    async def resign(self, leader: Node) -> None:
+        target = next(node for node in self.nodes if node is not leader)
+        status = await self._call(target, "maintenance/status", {})
+        assert status is not None
+        await self._call(
+            leader, "maintenance/transfer-leadership", {"targetID": status["header"]["member_id"]}
+        )
+
+    async def rejoined(self, node: Node) -> None:
+        """A member is back when its raft index is the leader's, give or take what is on the way."""
+        async with asyncio.timeout(60):
+            while True:
+                try:
+                    leader = await self.wait_leader()
+                    if await self._raft_index(leader) - await self._raft_index(node) < 10:
+                        break
+                except OSError:
+                    pass
+                await asyncio.sleep(0.1)
+        await asyncio.sleep(1)
+
+    async def close_clients(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def _raft_index(self, node: Node) -> int:
+        status = await self._call(node, "maintenance/status", {})
+        if status is None:
+            raise OSError("no status")
+        return int(status["raftIndex"])
+
+    async def _call(self, node: Node, path: str, body: dict[str, str]) -> dict[str, Any] | None:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=False))
+        url = f"http://127.0.0.1:{node.port}/v3/{path}"
+        try:
+            async with self._session.post(url, json=body) as answer:
+                return await answer.json() if answer.status == 200 else None
+        except aiohttp.ClientError as error:
+            raise OSError(str(error)) from error
+
+
+def put(key: bytes) -> bytes:
+    """A PutRequest in protobuf: field 1 the key, field 2 the value."""
+    return _field(1, key) + _field(2, b"x" * VALUE_BYTES)
+
+
+def transaction(puts: int) -> bytes:
+    """A TxnRequest frame: `puts` operations in its success branch (field 2), each a put (field 2)."""
+    return framed(b"".join(_field(2, _field(2, put(b"key-%02d" % number))) for number in range(puts)))
+
+
+def framed(message: bytes) -> bytes:
+    """GRPC's frame: not compressed, four bytes of length, the message."""
+    return b"\0" + len(message).to_bytes(4, "big") + message
+
+
+def _field(number: int, raw: bytes) -> bytes:
+    assert len(raw) < 1 << 14
+    length = bytes([len(raw)]) if len(raw) < 128 else bytes([len(raw) & 127 | 128, len(raw) >> 7])
+    return bytes([number << 3 | 2]) + length + raw

@@ -1,0 +1,123 @@
+"""Apache Kafka as a peer: three KRaft controllers from Maven's jars, written to with IncrementalAlterConfigs.
+
+The requests are Kafka's own bytes, version 0, built here by hand and sent by the same client that drives
+kraftd, so that neither system pays for the other's client library. A broker config is written even when
+its value does not change (KAFKA-14136); the values change all the same.
+"""
+
+import asyncio
+import shutil
+import struct
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from peers.cluster import BATCH_CHANGES, NODES, VALUE_BYTES, Cluster, Load, Node, NotThereError, free_ports
+from peers.frames import CONFIG_NAMES, VALUES, Sockets, run_load
+
+HERE = Path(__file__).parents[1]
+JARS = HERE.parent / ".benchmarks" / "kafka-jars"
+CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+INCREMENTAL_ALTER_CONFIGS, BROKER, SET = 44, 4, 0
+ERROR_AT = 16  # length, correlation id, throttle time and count come before the first error code
+RESOURCES = ("1", "2", "3", "")
+"""A config needs a registered node to belong to: the three controllers, and the default of all."""
+
+
+class Kafka(Cluster):
+    """Three controllers, no brokers; the smallest configuration there is."""
+
+    name = "kafka"
+    can_resign = False
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self._sockets = Sockets(hello=None)
+        self._request = alter_configs(0, batch=False)
+
+    def prepare(self) -> None:
+        for tool in ("java", "mvn"):
+            if shutil.which(tool) is None:
+                raise NotThereError(
+                    f"kafka: {tool} is missing; on Debian: apt-get install openjdk-17-jre-headless maven"
+                )
+        if not JARS.is_dir():
+            copy = f"mvn -q -B -f {HERE}/kafka/pom.xml dependency:copy-dependencies -DoutputDirectory={JARS}"
+            if subprocess.run(copy.split(), check=False).returncode:
+                shutil.rmtree(JARS, ignore_errors=True)
+                raise NotThereError("kafka: its jars cannot be fetched from Maven Central")
+        ports = free_ports(NODES)
+        voters = ",".join(f"{number}@127.0.0.1:{port}" for number, port in enumerate(ports, 1))
+        java = [shutil.which("java") or "java", "-Xmx400m", "-cp", f"{JARS}/*"]
+        for number, port in enumerate(ports, 1):
+            directory = self.directory / f"kafka-{number}"
+            directory.mkdir(parents=True)
+            config = directory / "server.properties"
+            config.write_text(
+                f"process.roles=controller\nnode.id={number}\ncontroller.quorum.voters={voters}\n"
+                f"listeners=CONTROLLER://127.0.0.1:{port}\ncontroller.listener.names=CONTROLLER\n"
+                f"log.dirs={directory}/data\n"
+            )
+            form = [*java, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(config)]
+            subprocess.run(form, check=True, capture_output=True)
+            self.nodes.append(Node(number, directory, [*java, "kafka.Kafka", str(config)], port))
+
+    async def write(self, node: Node) -> int | None:
+        answer = await self._sockets.exchange(node, self._request)
+        return node.index if answer[ERROR_AT : ERROR_AT + 2] == b"\0\0" else None
+
+    async def leader(self) -> Node | None:
+        for node in self.nodes:
+            if await self.write(node) is not None:
+                return node
+        return None
+
+    async def load(self, connections: int, seconds: float, *, batch: bool) -> Load:
+        leader = await self.wait_leader()
+        requests = [alter_configs(value, batch=batch) for value in range(VALUES)]
+        good = await self._sockets.exchange(leader, requests[0])
+        return await run_load(
+            leader,
+            connections=connections,
+            seconds=seconds,
+            changes=BATCH_CHANGES if batch else 1,
+            hello=None,
+            requests=requests,
+            good=good,
+        )
+
+    async def rejoined(self, node: Node) -> None:
+        """Wait for its port, and some seconds more for the JVM to warm up and the log to be fetched."""
+        async with asyncio.timeout(60):
+            while True:
+                try:
+                    _, writer = await asyncio.open_connection("127.0.0.1", node.port)
+                except OSError:
+                    await asyncio.sleep(0.1)
+                else:
+                    writer.close()
+                    break
+        await asyncio.sleep(4)
+
+    async def close_clients(self) -> None:
+        await self._sockets.close()
+
+
+def alter_configs(value: int, *, batch: bool) -> bytes:
+    """One request frame that sets one config, or 100 of them, to one of `VALUES` values."""
+    text = _string(f"{value:02d}".ljust(VALUE_BYTES, "x"))
+    names = CONFIG_NAMES if batch else CONFIG_NAMES[:1]
+    configs = _array([_string(name) + struct.pack(">b", SET) + text for name in names])
+    resources = [struct.pack(">b", BROKER) + _string(name) + configs for name in RESOURCES]
+    header = struct.pack(">hhi", INCREMENTAL_ALTER_CONFIGS, 0, 1) + _string("benchmark")
+    frame = header + _array(resources if batch else resources[:1]) + b"\0"
+    return struct.pack(">I", len(frame)) + frame
+
+
+def _string(text: str) -> bytes:
+    raw = text.encode()
+    return struct.pack(">h", len(raw)) + raw
+
+
+def _array(elements: Sequence[bytes]) -> bytes:
+    return struct.pack(">i", len(elements)) + b"".join(elements)

@@ -1,0 +1,168 @@
+"""kraftd itself under measurement: three daemons with the default configuration, one process each.
+
+Driven through `kraftd.protocol`, with requests encoded once before the run.
+"""
+
+import asyncio
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from kraftd.protocol.codec import decode_response, encode_request
+from kraftd.protocol.messages import (
+    DescribeNodeRequest,
+    DescribeNodeResponse,
+    HandshakeRequest,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+    IncrementalAlterConfigsResponse,
+    ResignLeaderRequest,
+    ResignLeaderResponse,
+)
+from peers.cluster import BATCH_CHANGES, NODES, VALUE_BYTES, Cluster, Load, Node, free_ports
+from peers.frames import CONFIG_NAMES, VALUES, Sockets, run_load
+
+KRAFTCTL = str(Path(sys.executable).with_name("kraftctl"))
+CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+BROKER, SET = 4, 0
+RESOURCES = ("1", "2", "3", "4")
+
+Answer = TypeVar("Answer", bound=msgspec.Struct)
+
+
+class Kraftd(Cluster):
+    """Three controllers; every key that is not needed is left at its default."""
+
+    name = "kraftd"
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self._sockets = Sockets(framed(HandshakeRequest(cluster_id=CLUSTER_ID, software="benchmark")))
+        self._request = alter_configs(0, batch=False)
+        self._describe = framed(DescribeNodeRequest())
+
+    def prepare(self) -> None:
+        ports = free_ports(NODES)
+        voters = ",".join(f"{number}@127.0.0.1:{port}" for number, port in enumerate(ports, 1))
+        for number, port in enumerate(ports, 1):
+            directory = self.directory / f"kraftd-{number}"
+            directory.mkdir(parents=True)
+            config = directory / "server.properties"
+            config.write_text(
+                f"process.roles=controller\nnode.id={number}\ncontroller.quorum.voters={voters}\n"
+                f"listeners=CONTROLLER://127.0.0.1:{port}\ncontroller.listener.names=CONTROLLER\n"
+                f"log.dirs={directory}/data\nkraftd.http.listener=\n"
+            )
+            form = [KRAFTCTL, "format", "-t", CLUSTER_ID, "-c", str(config)]
+            subprocess.run(form, check=True, capture_output=True)
+            command = [sys.executable, "-m", "kraftd", "start", str(config)]
+            self.nodes.append(Node(number, directory, command, port))
+
+    async def write(self, node: Node) -> int | None:
+        answer = await self._ask(
+            node, self._request, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+        )
+        return node.index if all(one.error_code == 0 for one in answer.responses) else None
+
+    async def leader(self) -> Node | None:
+        """The node that calls itself leader in the highest epoch and whose writes commit."""
+        for node in self.nodes:
+            status = await self._status(node)
+            if status.role == "leader" and await self.write(node) is not None:
+                return node
+        return None
+
+    async def load(self, connections: int, seconds: float, *, batch: bool) -> Load:
+        leader = await self.wait_leader()
+        requests = [alter_configs(value, batch=batch) for value in range(VALUES)]
+        good = await self._sockets.exchange(leader, requests[0])
+        before = (await self._status(leader)).high_watermark
+        began = time.perf_counter()
+        load = await run_load(
+            leader,
+            connections=connections,
+            seconds=seconds,
+            changes=BATCH_CHANGES if batch else 1,
+            hello=framed(HandshakeRequest(cluster_id=CLUSTER_ID, software="benchmark")),
+            requests=requests,
+            good=good,
+        )
+        committed = (await self._status(leader)).high_watermark - before
+        if committed < load.changes_per_s * seconds:
+            took_s = time.perf_counter() - began
+            raise RuntimeError(f"{committed} records committed in {took_s:.1f} s, fewer than were answered")
+        return load
+
+    async def resign(self, leader: Node) -> None:
+        request = ResignLeaderRequest(to=-1, timeout_ms=5_000)
+        answer = await self._ask(leader, framed(request), ResignLeaderRequest, ResignLeaderResponse)
+        if answer.error_code:
+            raise RuntimeError(f"resign: {answer.error_message}")
+
+    async def status_s(self) -> float | None:
+        """The fastest of five: what `kraftctl status` costs, not what else ran meanwhile."""
+        took_s = []
+        for _ in range(5):
+            began = time.perf_counter()
+            server = f"127.0.0.1:{self.nodes[0].port}"
+            command = [KRAFTCTL, "--bootstrap-controller", server, "status"]
+            process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.DEVNULL)
+            if await process.wait():
+                raise RuntimeError("kraftctl status failed")
+            took_s.append(time.perf_counter() - began)
+        return min(took_s)
+
+    async def rejoined(self, node: Node) -> None:
+        """All three name one leader and have its log, as far as it is not on the way; `node` among them."""
+        assert node in self.nodes
+        async with asyncio.timeout(60):
+            while True:
+                try:
+                    seen = [await self._status(one) for one in self.nodes]
+                except (OSError, EOFError):
+                    seen = []
+                leaders = {one.leader_id for one in seen}
+                ends = [one.log_end_offset for one in seen]
+                if len(leaders) == 1 and -1 not in leaders and max(ends) - min(ends) < 10:
+                    break
+                await asyncio.sleep(0.05)
+        await asyncio.sleep(1)
+
+    async def close_clients(self) -> None:
+        await self._sockets.close()
+
+    async def _status(self, node: Node) -> DescribeNodeResponse:
+        return await self._ask(node, self._describe, DescribeNodeRequest, DescribeNodeResponse)
+
+    async def _ask(self, node: Node, request: bytes, kind: Any, answer: type[Answer]) -> Answer:
+        frame = await self._sockets.exchange(node, request)
+        message, _ = decode_response(memoryview(frame)[4:], (kind.API_KEY, kind.MAX_VERSION))
+        if not isinstance(message, answer):
+            raise TypeError(f"{message} is no {answer.__name__}")
+        return message
+
+
+def alter_configs(value: int, *, batch: bool) -> bytes:
+    """One request frame that sets one config, or 100 of them, to one of `VALUES` values."""
+    text = f"{value:02d}".ljust(VALUE_BYTES, "x")
+    configs = tuple(
+        IncrementalAlterConfigsRequestAlterableConfig(name=name, config_operation=SET, value=text)
+        for name in (CONFIG_NAMES if batch else CONFIG_NAMES[:1])
+    )
+    resources = tuple(
+        IncrementalAlterConfigsRequestAlterConfigsResource(
+            resource_type=BROKER, resource_name=name, configs=configs
+        )
+        for name in (RESOURCES if batch else RESOURCES[:1])
+    )
+    return framed(IncrementalAlterConfigsRequest(resources=resources))
+
+
+def framed(message: Any) -> bytes:
+    """A whole frame in the newest version, always with the same correlation id."""
+    return b"".join(encode_request(message.MAX_VERSION, 1, "benchmark", message))

@@ -1,0 +1,203 @@
+"""How fast does the quorum commit and fail over, here and next to its peers?
+
+    benchmarks/quorum.py [--peer etcd] [--peer kafka] [--json FILE] [--quick]
+
+Three nodes of each system on loopback, each after the other in one run, with real fsync: the same values,
+the same number of keys, one request in flight on each connection. Prints a table with ratios; absolute
+figures are this machine's. How each system is driven is in `peers/`, and docs/performance.md explains
+what was seen.
+"""
+
+import argparse
+import asyncio
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+from peers.cluster import BATCH_CHANGES, VALUE_BYTES, Cluster, NotThereError, fault_ms, idle
+from peers.etcd import Etcd
+from peers.kafka import Kafka
+from peers.kraftd import Kraftd
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).parents[1]
+CONNECTIONS = (1, 16, 64, 256)
+BATCH_CONNECTIONS = 16
+FAULTS = {
+    "kill": "leader killed (SIGKILL)",
+    "pause": "leader paused (SIGSTOP)",
+    "term": "leader stopped (SIGTERM)",
+    "resign": "leadership handed over",
+}
+PEERS: dict[str, type[Cluster]] = {"etcd": Etcd, "kafka": Kafka}
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """How long and how often to measure."""
+
+    load_s: int
+    load_rounds: int
+    faults: int
+    idle_s: int
+
+
+FULL = Plan(load_s=5, load_rounds=3, faults=20, idle_s=20)
+QUICK = Plan(load_s=1, load_rounds=1, faults=1, idle_s=2)
+
+
+class Figures(msgspec.Struct):
+    """What was measured of one system; the keys of the load figures are connections, or `batch100`."""
+
+    changes_per_s: dict[str, float] = {}
+    p50_ms: dict[str, float] = {}
+    p99_ms: dict[str, float] = {}
+    failover_ms: dict[str, list[float]] = {}
+    idle_cpu_percent: float = 0
+    rss_mb: float = 0
+    status_s: float | None = None
+
+
+async def measure(cluster: Cluster, plan: Plan) -> Figures:
+    """Everything about one system, from an empty directory."""
+    figures = Figures()
+    async with cluster.running():
+        say(cluster, "idle")
+        await asyncio.sleep(plan.idle_s / 4)
+        figures.idle_cpu_percent, _ = await idle(cluster, plan.idle_s)
+        for connections in CONNECTIONS:
+            await measure_load(cluster, plan, figures, connections, batch=False)
+        await measure_load(cluster, plan, figures, BATCH_CONNECTIONS, batch=True)
+        _, figures.rss_mb = await idle(cluster, 1)
+        figures.status_s = await cluster.status_s()
+        for kind, label in FAULTS.items():
+            if kind != "resign" or cluster.can_resign:
+                say(cluster, label)
+                figures.failover_ms[kind] = [
+                    round(await fault_ms(cluster, kind), 1) for _ in range(plan.faults)
+                ]
+    return figures
+
+
+async def measure_load(
+    cluster: Cluster, plan: Plan, figures: Figures, connections: int, *, batch: bool
+) -> None:
+    """Keep the round with the median throughput."""
+    say(cluster, f"{connections} connections" + (f", {BATCH_CHANGES} changes a request" if batch else ""))
+    rounds = [await cluster.load(connections, plan.load_s, batch=batch) for _ in range(plan.load_rounds)]
+    middle = sorted(rounds, key=lambda load: load.changes_per_s)[len(rounds) // 2]
+    key = f"batch{BATCH_CHANGES}" if batch else str(connections)
+    figures.changes_per_s[key] = round(middle.changes_per_s, 1)
+    figures.p50_ms[key] = round(middle.p50_ms, 3)
+    figures.p99_ms[key] = round(middle.p99_ms, 3)
+
+
+def say(cluster: Cluster, what: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')}  {cluster.name}: {what}", file=sys.stderr, flush=True)
+
+
+def table(results: dict[str, Figures]) -> Table:
+    """One row a figure; a ratio above 1 says that kraftd is better, whichever way better is."""
+    peers = [name for name in results if name != "kraftd"]
+    shown = Table(
+        box=SIMPLE,
+        title=f"Three nodes on loopback, values of {VALUE_BYTES} bytes, one request in flight a connection",
+    )
+    shown.add_column("")
+    shown.add_column("kraftd", justify="right")
+    for name in peers:
+        shown.add_column(name, justify="right")
+        shown.add_column(f"kraftd : {name}", justify="right")
+    for label, more_is_better, values in rows(results):
+        cells = [label, number(values["kraftd"])]
+        for name in peers:
+            cells += [number(values[name]), ratio(values["kraftd"], values[name], more_is_better)]
+        shown.add_row(*cells)
+    return shown
+
+
+def rows(results: dict[str, Figures]) -> list[tuple[str, bool, dict[str, float | None]]]:
+    """Label, whether more is better, and the value of each system."""
+    found: list[tuple[str, bool, dict[str, float | None]]] = []
+
+    def row(label: str, value: Callable[[Figures], float | None], *, more_is_better: bool = False) -> None:
+        found.append((label, more_is_better, {name: value(figures) for name, figures in results.items()}))
+
+    for key in results["kraftd"].changes_per_s:
+        batch = key.startswith("batch")
+        label = f"{BATCH_CONNECTIONS}, {BATCH_CHANGES} changes a request" if batch else key
+        row(
+            f"committed changes/s, connections: {label}",
+            lambda f, k=key: f.changes_per_s.get(k),
+            more_is_better=True,
+        )
+        row("  latency p50, ms", lambda f, k=key: f.p50_ms.get(k))
+        row("  latency p99, ms", lambda f, k=key: f.p99_ms.get(k))
+    for kind, label in FAULTS.items():
+        row(
+            f"{label}: ms to next commit, median",
+            lambda f, k=kind: of(statistics.median, f.failover_ms.get(k)),
+        )
+        row("  worst", lambda f, k=kind: of(max, f.failover_ms.get(k)))
+    row("idle CPU of a node, % of a core", lambda f: f.idle_cpu_percent)
+    row("memory of a node after the load, MB", lambda f: f.rss_mb)
+    row("status command, whole process, s", lambda f: f.status_s)
+    return found
+
+
+def of(reduce: Callable[[list[float]], float], values: list[float] | None) -> float | None:
+    return reduce(values) if values else None
+
+
+def number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if value >= 100 else f"{value:,.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def ratio(ours: float | None, theirs: float | None, more_is_better: bool) -> str:
+    if not ours or not theirs:
+        return "-"
+    return f"{ours / theirs if more_is_better else theirs / ours:.2f}x"
+
+
+async def run(peers: list[str], plan: Plan) -> dict[str, Figures]:
+    results = {}
+    for kind in [Kraftd, *(PEERS[name] for name in peers)]:
+        (ROOT / ".benchmarks").mkdir(
+            exist_ok=True
+        )  # not the temporary directory: fsync costs nothing on a tmpfs
+        directory = Path(tempfile.mkdtemp(dir=ROOT / ".benchmarks", prefix=f"{kind.name}-"))
+        try:
+            results[kind.name] = await measure(kind(directory), plan)
+        except NotThereError as error:
+            print(error, file=sys.stderr)
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+    return results
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--peer", action="append", default=[], choices=list(PEERS), help="measure this system too"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
+    parser.add_argument(
+        "--quick", action="store_true", help="a minute instead of half an hour: does it run at all?"
+    )
+    arguments = parser.parse_args()
+    results = asyncio.run(run(arguments.peer, QUICK if arguments.quick else FULL))
+    if arguments.json:
+        arguments.json.write_bytes(msgspec.json.format(msgspec.json.encode(results)) + b"\n")
+    Console(width=None if sys.stdout.isatty() else 140).print(table(results))
+
+
+if __name__ == "__main__":
+    main()
