@@ -197,8 +197,9 @@ class QuorumController:
         """
         if error is ErrorCode.NONE:
             return write.response_when_committed
-        if error is not ErrorCode.REQUEST_TIMED_OUT and self._speculation is not None:
-            self._speculation.withdraw(write)
+        speculation = self._speculation if write.epoch == self._leader.epoch else None
+        if error is not ErrorCode.REQUEST_TIMED_OUT and speculation is not None:
+            speculation.withdraw(write)
             if write.kind == ACTIVATE:
                 self._activation_at_ms = self._polled_at_ms + RETRY_MS
         if write.request is None:
@@ -239,7 +240,7 @@ class QuorumController:
         fold = Fold(speculation.image)
         for record in records:
             fold.put_config(record.resource_type, record.resource_name, record.name, record.value)
-        write = Write(request.NAME, values, response, request)
+        write = Write(request.NAME, self._leader.epoch, values, response, request)
         speculation.add(write, fold.image())
         self._note_activity(now)
         return write
@@ -251,7 +252,7 @@ class QuorumController:
         fold = Fold(speculation.image)
         for record in records:
             fold.add(record, -1)
-        write = Write(kind, tuple([encode_record(record) for record in records]))
+        write = Write(kind, self._leader.epoch, tuple([encode_record(record) for record in records]))
         speculation.add(write, fold.image())
         return write
 

@@ -36,9 +36,10 @@ ControllerResponse: TypeAlias = (
 
 
 class Write(msgspec.Struct, frozen=True, eq=False):
-    """Records to append, all or none. `request` is None for what the controller writes by itself."""
+    """Records to append in `epoch`, all or none. `request` is None for the controller's own writes."""
 
     kind: str
+    epoch: Epoch
     records: tuple[bytes, ...]
     response_when_committed: ControllerResponse | None = None
     request: ControllerRequest | None = None

@@ -5,7 +5,8 @@ image that its records lead to. When the log gives the records back as committed
 is: the leader never decodes what it encoded itself (D-18).
 
 The log gives writes back in the order in which they were handed over, whole, without gaps. Anything else in
-our own epoch means that this program is broken, and stops it.
+our own epoch means that this program is broken, and stops it. What the log refuses is withdrawn; the images
+after it are made anew when the next one is needed, once for however many refusals came together.
 """
 
 from collections import deque
@@ -26,38 +27,30 @@ class _Pending(NamedTuple):
 class Speculation:
     """The writes of one epoch of leadership that are on their way, oldest first. One owner, mutable."""
 
-    __slots__ = ("_committed", "_pending")
+    __slots__ = ("_committed", "_pending", "_refused")
 
     def __init__(self, committed: MetadataImage) -> None:
         self._committed = committed
         self._pending: deque[_Pending] = deque()
+        self._refused: set[Write] = set()
 
     def __len__(self) -> int:
-        return len(self._pending)
+        return len(self._pending) - len(self._refused)
 
     @property
     def image(self) -> MetadataImage:
-        """The image after everything handed to the log."""
+        """The image after everything handed to the log and not refused."""
+        if self._refused:
+            self._rebuild()
         return self._pending[-1].image if self._pending else self._committed
 
     def add(self, write: Write, image: MetadataImage) -> None:
-        """Remember a write that goes to the log now, and the image after it."""
+        """Remember a write that goes to the log now, and the image after it, made from `image`."""
         self._pending.append(_Pending(write, image))
 
     def withdraw(self, write: Write) -> None:
-        """Forget a write that the log has not taken; those decided after it are folded anew without it."""
-        if self._pending and self._pending[-1].write is write:
-            self._pending.pop()
-            return
-        kept = [pending.write for pending in self._pending if pending.write is not write]
-        if len(kept) == len(self._pending):
-            return
-        self._pending.clear()
-        for earlier in kept:
-            fold = Fold(self.image)
-            for value in earlier.records:
-                fold.add(decode_record(value), -1)
-            self._pending.append(_Pending(earlier, fold.image()))
+        """Forget a write of this epoch that the log has not taken."""
+        self._refused.add(write)
 
     def commit(self, batch: CommittedBatch) -> MetadataImage:
         """Take the writes that a committed batch of our epoch consists of; the image after it.
@@ -65,6 +58,8 @@ class Speculation:
         Raises:
             InvariantError: The batch is not made of the oldest writes in their order.
         """
+        if self._refused:
+            self._rebuild()
         values = tuple(batch.records)
         position = 0
         while position < len(values):
@@ -83,3 +78,19 @@ class Speculation:
             self._committed = image
             position = end
         return self._committed
+
+    def _rebuild(self) -> None:
+        """Leave out what was refused, from the newest back, and fold what was decided after it anew."""
+        later: list[Write] = []
+        while self._refused and self._pending:
+            write = self._pending.pop().write
+            if write in self._refused:
+                self._refused.remove(write)
+            else:
+                later.append(write)
+        self._refused.clear()
+        for write in reversed(later):
+            fold = Fold(self.image)
+            for value in write.records:
+                fold.add(decode_record(value), -1)
+            self._pending.append(_Pending(write, fold.image()))

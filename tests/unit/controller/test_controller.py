@@ -488,3 +488,48 @@ def test_a_snapshot_is_frozen_when_it_is_asked_for_and_restores_the_state():
     assert other.controller.image.hash() == image.hash()
     other.controller.apply(CommittedBatch(offset, offset + 1, 9, 0, ()))
     assert other.controller.applied_offset == offset + 1
+
+
+@pytest.mark.covers("D-13", "D-18")
+def test_decisions_after_a_refusal_do_not_see_what_was_refused():
+    world = World()
+    world.activate()
+    before = world.alter(("config.providers", "a"))
+    refused = world.alter(("config.providers", "b"), ("x", "1"))
+    after = world.alter(("y", "1"))
+    world.controller.finished(refused, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+    append = IncrementalAlterConfigsRequestAlterableConfig("config.providers", 2, "c")
+    resource = IncrementalAlterConfigsRequestAlterConfigsResource(4, "", (append,))
+    last = world.controller.handle(IncrementalAlterConfigsRequest(resources=(resource,)), world.now)
+    assert decoded(last) == [ConfigRecord(4, "", "config.providers", "a,c")]
+    assert world.controller.in_flight == 3
+    world.commit([*before.records, *after.records, *last.records])
+    found = {name for name, _ in world.controller.image.configs_of(4, "")}
+    assert found == {"config.providers", "min.insync.replicas", "y"}
+
+
+@pytest.mark.covers("D-13")
+def test_a_refusal_of_an_earlier_epoch_touches_nothing():
+    world = World()
+    world.activate(2)
+    late = world.alter(("k", "old"))
+    world.controller.leader_changed(3, 2, is_self=False)
+    world.activate(4)
+    write = world.alter(("k", "new"))
+    assert (late.epoch, write.epoch) == (2, 4)
+    world.controller.finished(late, ErrorCode.NOT_CONTROLLER)
+    assert world.controller.in_flight == 1
+    world.commit(write.records)
+    assert world.controller.image.config(4, "", "k") == "new"
+
+
+def test_many_refusals_at_once_cost_no_more_than_the_writes_themselves():
+    world = World()
+    world.activate()
+    writes = [world.alter((f"k{i}", "1")) for i in range(2000)]
+    for write in writes[::2]:
+        world.controller.finished(write, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+    assert world.controller.in_flight == 1000
+    world.commit([value for write in writes[1::2] for value in write.records])
+    assert world.controller.in_flight == 0
+    assert len(list(world.controller.image.configs_of(4, ""))) == 1001
