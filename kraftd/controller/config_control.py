@@ -39,7 +39,8 @@ from kraftd.records.messages import ConfigRecord
 SET, DELETE, APPEND, SUBTRACT = range(4)
 """Kafka's codes of the operations."""
 
-VALUE_LENGTH_MAX = 32767
+TEXT_BYTES_MAX = 32767
+"""The longest name or value that a record can hold, as UTF-8."""
 
 MIN_IN_SYNC_REPLICAS = "min.insync.replicas"
 CORDONED_LOG_DIRS = "cordoned.log.dirs"
@@ -130,6 +131,10 @@ def _changes(
                 ErrorCode.INVALID_REQUEST,
                 f"Config {name!r} appears more than once." if name else "A config has no name.",
             )
+        if _is_too_long(name):
+            raise _RefusedError(
+                ErrorCode.INVALID_REQUEST, f"The name {name[:40]}… is longer than {TEXT_BYTES_MAX} bytes."
+            )
         names.add(name)
         key = broker_key(name)
         value = _new_value(image, resource_name, change, key)
@@ -175,9 +180,9 @@ def _new_value(
 
 
 def _check_value(resource_name: str, name: str, value: str, key: ConfigKey | None) -> None:
-    if len(value) > VALUE_LENGTH_MAX:
+    if _is_too_long(value):
         raise _RefusedError(
-            ErrorCode.INVALID_CONFIG, f"The value of {name} is longer than {VALUE_LENGTH_MAX} characters."
+            ErrorCode.INVALID_CONFIG, f"The value of {name} is longer than {TEXT_BYTES_MAX} bytes."
         )
     if key is None:
         return
@@ -187,6 +192,12 @@ def _check_value(resource_name: str, name: str, value: str, key: ConfigKey | Non
         complaint = key.complaint(value)
         if complaint is not None:
             raise _RefusedError(ErrorCode.INVALID_CONFIG, f"{name} {complaint}.")
+
+
+def _is_too_long(text: str) -> bool:
+    if text.isascii() or len(text) > TEXT_BYTES_MAX:
+        return len(text) > TEXT_BYTES_MAX
+    return len(text.encode()) > TEXT_BYTES_MAX
 
 
 def _check_scope(resource_name: str, name: str, key: ConfigKey) -> None:
