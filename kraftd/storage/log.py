@@ -64,6 +64,7 @@ import msgspec
 
 from kraftd.errors import InvariantError
 from kraftd.records import names
+from kraftd.records.index import INDEX_BYTES_MAX
 from kraftd.storage.disk import Disk
 from kraftd.storage.epochs import EpochCache, epochs_beyond, load_epochs, with_lost_epochs
 from kraftd.storage.filesystem import Access
@@ -79,10 +80,11 @@ _INDEXES = (".index", ".timeindex")
 
 
 class LogConfig(msgspec.Struct, frozen=True):
-    """`metadata.log.segment.bytes` and `metadata.log.segment.ms`."""
+    """`metadata.log.segment.bytes`, `metadata.log.segment.ms`, and how large index files may get."""
 
     segment_bytes: int = 1 << 30
     segment_ms: int = 604_800_000
+    index_bytes: int = INDEX_BYTES_MAX
 
 
 class OpenReport(msgspec.Struct, frozen=True):
@@ -119,8 +121,7 @@ class Log:
     ) -> None:
         self._disk = disk
         self._directory = directory
-        self._config = config
-        self._limits = Limits(config.segment_bytes, config.segment_ms)
+        self._limits = Limits(config.segment_bytes, config.segment_ms, config.index_bytes)
         self._keeper = keeper
         self._read_only = read_only
         self._segments = recovered.segments
@@ -235,7 +236,7 @@ class Log:
         size_bytes = len(batches[0]) if len(batches) == 1 else sum(map(len, batches))
         active = self._segments[-1]
         newest_ms = last.max_timestamp_ms if len(heads) == 1 else max(h.max_timestamp_ms for h in heads)
-        if active.must_roll(size_bytes, newest_ms, last.last_offset, self._limits):
+        if active.must_roll(len(heads), size_bytes, newest_ms, last.last_offset, self._limits):
             if len(batches) > 1:
                 self._append_one_by_one(batches)
                 return
@@ -275,7 +276,7 @@ class Log:
         """Create the new active segment; its name is durable on return (D-02)."""
         path = self._directory / names.segment_name(base_offset)
         segment = Segment(base_offset, path, self._disk.open(path, Access.CREATE_EMPTY))
-        segment.activate(self._disk)
+        segment.activate(self._disk, self._limits.index_bytes)
         self._disk.sync_directory(self._directory)
         self._segments.append(segment)
         self._names_dirty = True
@@ -386,7 +387,7 @@ class Log:
         if not keep or keep[-1].end_offset != new_end or keep[-1].ends_in_damage:
             self._add_segment(new_end)
         else:
-            keep[-1].activate(self._disk)
+            keep[-1].activate(self._disk, self._limits.index_bytes)
 
     def _cut_segment(self, segment: Segment, new_end: Offset) -> Segment:
         hole = segment.hole_at(new_end)
@@ -445,7 +446,7 @@ class Log:
                 write_sealed(self._disk, last.path, last.index)
             self._add_segment(self.end_offset)
         else:
-            last.activate(self._disk)
+            last.activate(self._disk, self._limits.index_bytes)
         if self._keeper is not None:
             self._keeper.note_flushed(OffsetAndEpoch(self.end_offset, self.last_record_epoch))
 

@@ -67,10 +67,11 @@ class Hole(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """When a segment is full: `metadata.log.segment.bytes` and `metadata.log.segment.ms`."""
+    """When a segment is full: by its size, by its age, by its index files."""
 
     segment_bytes: int
     segment_ms: int
+    index_bytes: int
 
 
 class Segment:
@@ -130,14 +131,16 @@ class Segment:
         if resume is not None:
             self._add_entry(resume, end_position)
 
-    def must_roll(self, size_bytes: int, max_timestamp_ms: int, last_offset: Offset, limits: Limits) -> bool:
+    def must_roll(
+        self, batches: int, size_bytes: int, max_timestamp_ms: int, last_offset: Offset, limits: Limits
+    ) -> bool:
         """Whether batches of this size and time begin a new segment (LOG-02)."""
         if self.size_bytes == 0:
             return False
         return (
             self.size_bytes > limits.segment_bytes - size_bytes
             or max_timestamp_ms - self.first_timestamp_ms > limits.segment_ms
-            or self.index.full
+            or not self.index.fits(batches, limits.index_bytes)
             or last_offset - self.base_offset > OFFSETS_PER_SEGMENT_MAX
         )
 
@@ -172,9 +175,9 @@ class Segment:
                 kept.max_timestamp_offset = head.last_offset
         return kept
 
-    def activate(self, disk: Disk) -> None:
+    def activate(self, disk: Disk, index_bytes: int) -> None:
         """Create the index files that an appended batch extends."""
-        self.files = IndexFiles(disk, self.path, self.index)
+        self.files = IndexFiles(disk, self.path, self.index, index_bytes)
 
     def seal(self) -> None:
         """Add the closing time entry and cut the index files to size (LOG-03)."""
@@ -185,8 +188,6 @@ class Segment:
             self.files = None
 
     def _add_entry(self, head: Head, position: int) -> None:
-        if self.index.full:
-            return
         self.index.add(head.base_offset - self.base_offset, head.last_offset - self.base_offset, position)
         if self.max_timestamp_ms != NO_TIMESTAMP:
             self.index.add_time(self.max_timestamp_ms, self.max_timestamp_offset - self.base_offset)

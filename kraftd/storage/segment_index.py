@@ -15,7 +15,6 @@ from bisect import bisect_right
 from pathlib import Path
 
 from kraftd.records.index import (
-    INDEX_BYTES_MAX,
     OFFSET_ENTRY_BYTES,
     TIME_ENTRY_BYTES,
     OffsetEntry,
@@ -26,8 +25,6 @@ from kraftd.records.index import (
 from kraftd.storage.disk import Disk
 from kraftd.storage.filesystem import Access
 
-OFFSET_ENTRIES_MAX = INDEX_BYTES_MAX // OFFSET_ENTRY_BYTES
-TIME_ENTRIES_MAX = INDEX_BYTES_MAX // TIME_ENTRY_BYTES
 NO_TIMESTAMP = -1
 
 
@@ -51,10 +48,10 @@ class SegmentIndex:
         """Where the batch of the newest entry begins; 0 without one."""
         return self.positions[-1] if self.positions else 0
 
-    @property
-    def full(self) -> bool:
-        """Whether the files could not take another entry and the closing time entry (LOG-02)."""
-        return len(self.lasts) >= OFFSET_ENTRIES_MAX or len(self.timestamps) >= TIME_ENTRIES_MAX - 1
+    def fits(self, entries: int, index_bytes: int) -> bool:
+        """Whether files of this size can take so many entries more and the closing time entry (LOG-02)."""
+        offsets, times = len(self.lasts) + entries, len(self.timestamps) + entries
+        return offsets * OFFSET_ENTRY_BYTES <= index_bytes and (times + 1) * TIME_ENTRY_BYTES <= index_bytes
 
     def add(self, base: int, last: int, position: int) -> None:
         """Note a batch."""
@@ -113,14 +110,14 @@ class IndexFiles:
         "_times",
     )
 
-    def __init__(self, disk: Disk, log_path: Path, index: SegmentIndex) -> None:
+    def __init__(self, disk: Disk, log_path: Path, index: SegmentIndex, index_bytes: int) -> None:
         """Create both at full size, with what `index` holds; stale ones go (LOG-15)."""
         self._disk = disk
         self._offset_path, self._time_path = index_paths(log_path)
         self._offset_handle = disk.open(self._offset_path, Access.CREATE_EMPTY)
         self._time_handle = disk.open(self._time_path, Access.CREATE_EMPTY)
-        disk.resize(self._offset_handle, OFFSET_ENTRIES_MAX * OFFSET_ENTRY_BYTES, self._offset_path)
-        disk.resize(self._time_handle, TIME_ENTRIES_MAX * TIME_ENTRY_BYTES, self._time_path)
+        disk.resize(self._offset_handle, _whole(index_bytes, OFFSET_ENTRY_BYTES), self._offset_path)
+        disk.resize(self._time_handle, _whole(index_bytes, TIME_ENTRY_BYTES), self._time_path)
         self._offsets = self._times = 0
         self.extend(index)
 
@@ -165,3 +162,8 @@ def write_sealed(disk: Disk, log_path: Path, index: SegmentIndex) -> None:
             disk.write(handle, data, 0, path)
         finally:
             disk.close(handle)
+
+
+def _whole(index_bytes: int, entry_bytes: int) -> int:
+    """The largest size that holds whole entries only."""
+    return index_bytes - index_bytes % entry_bytes

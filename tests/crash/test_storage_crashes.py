@@ -1,0 +1,268 @@
+"""The file protocols of storage against what a power cut may leave.
+
+Each scenario runs until the power fails before its n-th change of the disk, for every n. Each disk that may
+be left is opened again, as a member would, and must show what the scenario had been promised by then.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from kraftd.records.batch import scan
+from kraftd.storage import LogConfig, NodeDirectory, format_directory
+from kraftd.storage.disk import StorageFailure
+from kraftd.types import Election, ReplicaKey
+from tests.crash.memory_fs import MemoryFileSystem, PowerCutError
+from tests.unit.storage.batches import batch, run_of
+
+HOME = Path("/data")
+SMALL = LogConfig(segment_bytes=600, index_bytes=96)
+
+
+class Uuids:
+    def __init__(self) -> None:
+        self._numbers = count(1)
+
+    def __call__(self) -> bytes:
+        return next(self._numbers).to_bytes(16, "big")
+
+
+uuids = Uuids()
+
+
+def open_home(fs: MemoryFileSystem) -> NodeDirectory:
+    return NodeDirectory.open(fs, HOME, node_id=1, random_uuid=uuids, voter_ids=(1, 2, 3), config=SMALL)
+
+
+def formatted() -> MemoryFileSystem:
+    fs = MemoryFileSystem()
+    format_directory(fs, HOME, cluster_id="cluster", node_id=1, directory_id=uuids(), now_ms=5)
+    return fs
+
+
+def after_every_cut(
+    start: MemoryFileSystem, scenario: Callable[[MemoryFileSystem, list], None]
+) -> Iterator[tuple[list, MemoryFileSystem]]:
+    """What the scenario had noted when the power failed, with each disk that may be left."""
+    for number in count():
+        fs = next(start.crash_states())
+        noted: list = []
+        fs.cut_power_before(number)
+        try:
+            scenario(fs, noted)
+        except PowerCutError:
+            for disk in fs.crash_states():
+                yield noted, disk
+            continue
+        fs.fail = None
+        for disk in fs.crash_states():
+            yield noted, disk
+        return
+
+
+def batches_in(node: NodeDirectory) -> list[bytes]:
+    found = []
+    offset = node.log.start_offset
+    while offset < node.log.end_offset:
+        for view in scan(node.log.read(offset, 1 << 20)):
+            found.append(bytes(view.raw))
+            offset = view.end_offset
+    return found
+
+
+def assert_sound(node: NodeDirectory) -> None:
+    assert node.damage == ()
+    assert node.amnesia == ()
+
+
+@pytest.mark.covers("D-02", "D-03", "D-04", "D-05", "LOG-18")
+def test_what_was_flushed_survives_appends_and_rolls() -> None:
+    batches = run_of(0, 14)
+    fs = formatted()
+    node = open_home(fs)
+    node.write_election(Election(1, 1, ReplicaKey(1)))
+    node.log.assign_epoch(1, 0)
+    node.close()
+
+    def scenario(fs: MemoryFileSystem, noted: list) -> None:
+        node = open_home(fs)
+        for offset, data in enumerate(batches):
+            node.log.append((data,), offset, offset + 1)
+            if offset % 3 == 2:
+                job = node.log.begin_flush(sync_hint=offset % 2 == 0)
+                job.run()
+                noted.append(node.log.flush_done(job)[1])
+
+    checked = 0
+    for noted, disk in after_every_cut(fs, scenario):
+        node = open_home(disk)
+        assert_sound(node)
+        found = batches_in(node)
+        assert found == batches[: len(found)]
+        assert len(found) >= (noted[-1] if noted else 0)
+        assert node.election == Election(1, 1, ReplicaKey(1))
+        more = batch(len(found))
+        node.log.append((more,), len(found), len(found) + 1)
+        node.close()
+        node = open_home(disk)
+        assert batches_in(node) == [*found, more]
+        node.abandon()
+        checked += 1
+    assert checked > 300
+
+
+@pytest.mark.covers("D-03", "D-05", "LOG-07")
+@pytest.mark.parametrize("cut_at", [0, 5, 13])
+def test_a_truncation_never_mixes_two_histories(cut_at: int) -> None:
+    old, new = run_of(0, 14), run_of(cut_at, cut_at + 4, epoch=2)
+    fs = formatted()
+    node = open_home(fs)
+    node.write_election(Election(2, 2))
+    for offset, data in enumerate(old):
+        node.log.append((data,), offset, offset + 1)
+    node.close()
+
+    def scenario(fs: MemoryFileSystem, noted: list) -> None:
+        node = open_home(fs)
+        node.log.truncate(cut_at, 1)
+        noted.append("cut")
+        node.log.append(new[:2], cut_at, cut_at + 2)
+        node.log.append(new[2:], cut_at + 2, cut_at + 4)
+        node.log.flush()
+        noted.append("flushed")
+
+    for noted, disk in after_every_cut(fs, scenario):
+        node = open_home(disk)
+        assert_sound(node)
+        found = batches_in(node)
+        if not noted:
+            assert len(found) >= cut_at
+            assert found == old[: len(found)]
+        elif noted == ["cut"]:
+            assert found[:cut_at] == old[:cut_at]
+            assert found[cut_at:] == new[: len(found) - cut_at]
+        else:
+            assert found == old[:cut_at] + new
+        assert all(entry.start_offset < max(node.log.end_offset, 1) for entry in node.log.epochs)
+        node.abandon()
+
+
+@pytest.mark.covers("D-05", "D-06", "QS-15")
+def test_an_election_is_the_old_one_or_the_new_one_and_always_believed() -> None:
+    elections = [
+        Election(1, -1, ReplicaKey(1)),
+        Election(1, 1, ReplicaKey(1)),
+        Election(4, 3),
+    ]
+    fs = formatted()
+    first = open_home(fs)
+    first.write_election(Election())
+    first.close()
+
+    def scenario(fs: MemoryFileSystem, noted: list) -> None:
+        node = open_home(fs)
+        for number, election in enumerate(elections):
+            node.write_election(election)
+            noted.append(election)
+            node.remember_peer(2, bytes(15) + b"\x02", number, bytes(16))
+
+    for noted, disk in after_every_cut(fs, scenario):
+        node = open_home(disk)
+        assert_sound(node)
+        last = len(noted)
+        assert node.election in [Election(), *elections][last : last + 2]
+        counters = [peer.start_counter for peer in node.peers]
+        assert counters == [] if last == 0 else counters in ([last - 1], [last - 2] if last > 1 else [])
+        node.abandon()
+
+
+@pytest.mark.covers("D-05", "D-06")
+def test_no_two_starts_share_a_counter() -> None:
+    def scenario(fs: MemoryFileSystem, noted: list) -> None:
+        for _ in range(3):
+            node = open_home(fs)
+            noted.append(node.start_counter)
+            node.abandon()
+
+    for noted, disk in after_every_cut(formatted(), scenario):
+        node = open_home(disk)
+        assert_sound(node)
+        assert node.blank
+        assert node.start_counter > max(noted, default=0)
+        node.abandon()
+
+
+def test_a_directory_is_formatted_wholly_or_not_at_all() -> None:
+    def scenario(fs: MemoryFileSystem, noted: list) -> None:
+        format_directory(fs, HOME / "a", cluster_id="c", node_id=1, directory_id=uuids(), now_ms=5)
+        noted.append("formatted")
+
+    for noted, disk in after_every_cut(MemoryFileSystem(), scenario):
+        again = format_directory(
+            disk, HOME / "a", cluster_id="c", node_id=1, directory_id=uuids(), now_ms=5, ignore_formatted=True
+        )
+        assert again.already or not noted
+        node = NodeDirectory.open(disk, HOME / "a", node_id=1, random_uuid=uuids)
+        assert len(node.bootstrap_records()) == 6
+        node.abandon()
+
+
+OPERATIONS = ("pwrite", "pwritev", "fsync", "fdatasync", "ftruncate", "rename", "unlink", "sync_directory")
+
+
+def busy(fs: MemoryFileSystem) -> None:
+    """Every kind of change to a disk, at least once."""
+    node = open_home(fs)
+    node.write_election(Election(1, 1))
+    node.log.append(run_of(0, 4), 0, 4)
+    node.log.append(run_of(4, 9), 4, 9)
+    node.log.flush()
+    node.log.truncate(2, 1)
+    node.close()
+
+
+@pytest.mark.covers("D-03")
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_the_first_failure_is_final_wherever_it_happens(operation: str) -> None:
+    """After it nothing reaches the disk any more, not even if the caller tries again."""
+    dry = formatted()
+    before = len(dry.calls)
+    busy(dry)
+    places = [number for number, call in enumerate(dry.calls[before:]) if call[0] == operation]
+    assert places
+    for place in places:
+        fs = formatted()
+        until = len(fs.calls) + place
+
+        def fault(_operation: str, _name: str, number: int, until: int = until) -> None:
+            if number == until:
+                raise OSError(5, "Input/output error")
+
+        fs.fail = fault
+        with pytest.raises(StorageFailure, match="Input/output error"):
+            busy(fs)
+        assert len(fs.calls) == until
+
+
+@pytest.mark.covers("D-03")
+def test_a_short_write_is_a_failure() -> None:
+    fs = formatted()
+    node = open_home(fs)
+    fs.fail = lambda operation, name, _: 10 if operation.startswith("pwrite") and name.endswith(".log") else None
+    with pytest.raises(StorageFailure, match="only 10 of"):
+        node.log.append((batch(0),), 0, 1)
+    fs.fail = None
+    changes = len(fs.calls)
+    for attempt in (
+        lambda: node.log.append((batch(0),), 0, 1),
+        lambda: node.log.flush(),
+        lambda: node.write_election(Election(9)),
+    ):
+        with pytest.raises(StorageFailure, match="only 10 of"):
+            attempt()
+    node.close()
+    assert len(fs.calls) == changes
+    survivors: Sequence[MemoryFileSystem] = list(fs.crash_states())
+    assert all(open_home(disk).log.end_offset == 0 for disk in survivors)
