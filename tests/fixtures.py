@@ -1,7 +1,8 @@
 """Data that a real Kafka wrote, and tools that may be missing.
 
-`tests/data/klogs` holds two clusters, so that a clean clone tests itself. More of them, where a machine has them,
-are found by `KRAFTD_KLOGS` or beside the repository; a test that needs one of those by name is skipped without it.
+`tests/data/klogs` holds two clusters, so that a clean clone tests itself. More of them, where a machine
+has them, are found by `KRAFTD_KLOGS` or beside the repository; a test that needs one of those by name
+is skipped without it.
 """
 
 import os

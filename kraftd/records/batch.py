@@ -16,7 +16,7 @@ import msgspec
 from crc32c import crc32c
 
 from kraftd.errors import CorruptBatchError, MalformedError
-from kraftd.records.varint import encode_zigzag, read_zigzag, read_zigzag_long
+from kraftd.records.varint import encode_zigzag, read_uvarint, read_zigzag, read_zigzag_long
 from kraftd.types import Epoch, Offset
 
 HEADER_BYTES = 61
@@ -274,22 +274,33 @@ def _seal(
     return _HEAD.pack(base_offset, len(rest) + 9, epoch, _MAGIC, crc32c(rest)) + rest
 
 
+@lru_cache(maxsize=16384)
+def _opening(delta: int) -> bytes:
+    """What stands between the length of a data record and that of its value."""
+    return b"\0\0" + encode_zigzag(delta) + b"\x01"
+
+
 def _data_value(data: bytes, at: int, delta: int) -> tuple[bytes, int]:
     """The value of a data record, which has no key, no headers, and the timestamp of its batch."""
-    length, start = read_zigzag(data, at)
-    end = start + length
-    offset_delta, at = read_zigzag(data, start + 2)
-    size, value_at = read_zigzag(data, at + 1)
+    length, start = read_uvarint(data, at)
+    opening = _opening(delta)
+    value_at = start + len(opening)
+    size = data[value_at]
+    if size < 0x80:
+        value_at += 1
+    else:
+        size, value_at = read_uvarint(data, value_at)
+    stop = value_at + (size >> 1)
     if (
-        data[start : start + 2] != b"\0\0"
-        or offset_delta != delta
-        or data[at] != 1
-        or size < 1
-        or value_at + size + 1 != end
-        or data[end - 1]
+        length & 1
+        or size & 1
+        or not size
+        or stop + 1 != start + (length >> 1)
+        or data[stop]
+        or not data.startswith(opening, start)
     ):
         raise MalformedError(f"byte {start}: not a data record of the metadata log")
-    return data[value_at : value_at + size], end
+    return data[value_at:stop], stop + 1
 
 
 def _record(data: bytes, at: int) -> tuple[RecordView, int]:

@@ -1,12 +1,17 @@
 """Kafka's binary encoding of single values: what the generated codecs in `bodies` are made of.
 
 A `read_x` takes a buffer and a position and gives the value and the position after it. It raises
-`MalformedError`, and nothing else, on bytes that Kafka's reader would refuse, and checks every claimed length
-against the bytes that are left before it believes it. A `write_x` appends to a bytearray and raises
+`MalformedError` on bytes that Kafka's reader would refuse, and checks every claimed length against the
+bytes that are left before it believes it. A `write_x` appends to a list of chunks and raises
 `UnencodableError` on a value that does not fit.
 
-"Compact" values carry their length plus one as a varint, 0 being null; they belong to flexible versions.
-Differs from Kafka: invalid UTF-8, tags out of order and a tagged field that leaves bytes over are refused.
+The generated codecs read short strings and runs of numbers in place, which is most of their speed, and
+so may raise any of `READ_ERRORS` and `WRITE_ERRORS`. A string that is cut short there is found out by
+the byte that must follow: in a flexible version every struct ends with its tags.
+
+"Compact" values carry their length plus one as a varint, 0 being null; they belong to flexible
+versions. Differs from Kafka: invalid UTF-8, tags out of order and a tagged field that leaves bytes over
+are refused.
 """
 
 import binascii
@@ -19,6 +24,21 @@ from kraftd.records.varint import encode_uvarint, read_uvarint
 
 T = TypeVar("T")
 Reader: TypeAlias = Callable[[bytes, int], tuple[T, int]]
+
+READ_ERRORS = (MalformedError, IndexError, struct.error, UnicodeDecodeError)
+"""What a generated reader raises on bytes that do not follow the schema."""
+
+WRITE_ERRORS = (UnencodableError, struct.error, UnicodeEncodeError)
+"""What a generated writer raises on a value that does not fit the schema."""
+
+Chunks: TypeAlias = list[bytes]
+"""What writers append to; the caller joins it."""
+
+ZERO = b"\0"
+"""Null in front of a compact value, or an empty section of tagged fields."""
+
+SHORT_LENGTHS = tuple(bytes((size + 1,)) for size in range(0x7F))
+"""What stands before a compact string of fewer than 127 bytes, by its size."""
 
 STRING_BYTES_MAX = 0x7FFF
 """Kafka's limit for a string, in either encoding."""
@@ -78,14 +98,6 @@ def read_compact_string(data: bytes, position: int) -> tuple[str, int]:
 
 def read_compact_nullable_string(data: bytes, position: int) -> tuple[str | None, int]:
     """Read a string or null of a flexible version."""
-    try:
-        claim = data[position]
-    except IndexError:
-        raise MalformedError(f"byte {position}: the bytes end before a string") from None
-    if 0 < claim < 0x80:
-        raw = data[position + 1 : position + claim]
-        if len(raw) == claim - 1 and raw.isascii():
-            return raw.decode(), position + claim
     claim, start = read_uvarint(data, position)
     if claim == 0:
         return None, start
@@ -180,6 +192,42 @@ def read_nullable_array(
     return _elements(data, start, count, element, smallest_bytes)
 
 
+def read_compact_numbers(data: bytes, position: int, code: str, size: int) -> tuple[tuple[int, ...], int]:
+    """Read an array of numbers of a flexible version, given their `struct` code and size."""
+    value, end = read_compact_nullable_numbers(data, position, code, size)
+    if value is None:
+        raise MalformedError(f"byte {position}: null where an array must be")
+    return value, end
+
+
+def read_compact_nullable_numbers(
+    data: bytes, position: int, code: str, size: int
+) -> tuple[tuple[int, ...] | None, int]:
+    """Read an array of numbers or null of a flexible version."""
+    claim, start = read_uvarint(data, position)
+    if claim == 0:
+        return None, start
+    return _numbers(data, start, claim - 1, code, size)
+
+
+def read_numbers(data: bytes, position: int, code: str, size: int) -> tuple[tuple[int, ...], int]:
+    """Read an array of numbers of a version that is not flexible."""
+    value, end = read_nullable_numbers(data, position, code, size)
+    if value is None:
+        raise MalformedError(f"byte {position}: null where an array must be")
+    return value, end
+
+
+def read_nullable_numbers(
+    data: bytes, position: int, code: str, size: int
+) -> tuple[tuple[int, ...] | None, int]:
+    """Read an array of numbers or null of a version that is not flexible."""
+    count, start = read_int32(data, position)
+    if count < 0:
+        return None, start
+    return _numbers(data, start, count, code, size)
+
+
 def read_nullable_struct(data: bytes, position: int, element: Reader[T]) -> tuple[T | None, int]:
     """Read a struct behind its presence byte."""
     present, start = read_int8(data, position)
@@ -217,116 +265,114 @@ def end_of_tag(tag: int, position: int, end: int) -> None:
         raise MalformedError(f"byte {position}: tagged field {tag} ends at byte {end}")
 
 
-def write_int8(out: bytearray, value: int) -> None:
+def write_int8(out: Chunks, value: int) -> None:
     """Append an int8."""
     _write_fixed(out, _INT8, value)
 
 
-def write_int16(out: bytearray, value: int) -> None:
+def write_int16(out: Chunks, value: int) -> None:
     """Append an int16."""
     _write_fixed(out, _INT16, value)
 
 
-def write_int32(out: bytearray, value: int) -> None:
+def write_int32(out: Chunks, value: int) -> None:
     """Append an int32."""
     _write_fixed(out, _INT32, value)
 
 
-def write_int64(out: bytearray, value: int) -> None:
+def write_int64(out: Chunks, value: int) -> None:
     """Append an int64."""
     _write_fixed(out, _INT64, value)
 
 
-def write_uint16(out: bytearray, value: int) -> None:
+def write_uint16(out: Chunks, value: int) -> None:
     """Append a uint16."""
     _write_fixed(out, _UINT16, value)
 
 
-def write_uint32(out: bytearray, value: int) -> None:
+def write_uint32(out: Chunks, value: int) -> None:
     """Append a uint32."""
     _write_fixed(out, _UINT32, value)
 
 
-def write_float64(out: bytearray, value: float) -> None:
+def write_float64(out: Chunks, value: float) -> None:
     """Append an IEEE 754 double."""
     _write_fixed(out, _FLOAT64, value)
 
 
-def write_bool(out: bytearray, value: bool) -> None:  # noqa: FBT001
+def write_bool(out: Chunks, value: bool) -> None:  # noqa: FBT001
     """Append 0 or 1."""
-    out.append(1 if value else 0)
+    out.append(b"\1" if value else ZERO)
 
 
-def write_uuid(out: bytearray, value: bytes) -> None:
+def write_uuid(out: Chunks, value: bytes) -> None:
     """Append 16 raw bytes."""
     if len(value) != 16:
         raise UnencodableError(f"a UUID has 16 bytes, not {len(value)}")
-    out += value
+    out.append(value)
 
 
-def write_compact_string(out: bytearray, value: str | None) -> None:
+def write_compact_string(out: Chunks, value: str | None) -> None:
     """Append a string or null in a flexible version."""
     if value is None:
-        out.append(0)
+        out.append(ZERO)
         return
     raw = _raw_text(value)
-    out += encode_uvarint(len(raw) + 1)
-    out += raw
+    out.append(encode_uvarint(len(raw) + 1))
+    out.append(raw)
 
 
-def write_string(out: bytearray, value: str | None) -> None:
+def write_string(out: Chunks, value: str | None) -> None:
     """Append a string or null in a version that is not flexible."""
     if value is None:
         write_int16(out, -1)
         return
     raw = _raw_text(value)
     write_int16(out, len(raw))
-    out += raw
+    out.append(raw)
 
 
-def write_compact_bytes(out: bytearray, value: bytes | None) -> None:
+def write_compact_bytes(out: Chunks, value: bytes | None) -> None:
     """Append bytes or null in a flexible version."""
     if value is None:
-        out.append(0)
+        out.append(ZERO)
         return
-    out += encode_uvarint(len(value) + 1)
-    out += value
+    out.append(encode_uvarint(len(value) + 1))
+    out.append(value)
 
 
-def write_bytes(out: bytearray, value: bytes | None) -> None:
+def write_bytes(out: Chunks, value: bytes | None) -> None:
     """Append bytes or null in a version that is not flexible."""
     if value is None:
         write_int32(out, -1)
         return
     write_int32(out, len(value))
-    out += value
+    out.append(value)
 
 
-def write_compact_count(out: bytearray, elements: Sequence[object] | None) -> None:
+def write_compact_count(out: Chunks, elements: Sequence[object] | None) -> None:
     """Append how many elements follow, or null, in a flexible version."""
-    out += encode_uvarint(0 if elements is None else len(elements) + 1)
+    out.append(encode_uvarint(0 if elements is None else len(elements) + 1))
 
 
-def write_count(out: bytearray, elements: Sequence[object] | None) -> None:
+def write_count(out: Chunks, elements: Sequence[object] | None) -> None:
     """Append how many elements follow, or null, in a version that is not flexible."""
     write_int32(out, -1 if elements is None else len(elements))
 
 
-def write_tags(
-    out: bytearray, known: Sequence[tuple[int, bytes]], unknown: Sequence[tuple[int, bytes]]
-) -> None:
+def write_tags(out: Chunks, known: Sequence[tuple[int, bytes]], unknown: Sequence[tuple[int, bytes]]) -> None:
     """Append a section of tagged fields, by ascending tag."""
     if not known and not unknown:
-        out.append(0)
+        out.append(ZERO)
         return
     tags = sorted((*known, *unknown))
     if len({tag for tag, _ in tags}) != len(tags):
         raise UnencodableError("a tag is given twice")
-    out += encode_uvarint(len(tags))
+    out.append(encode_uvarint(len(tags)))
     for tag, value in tags:
-        out += encode_uvarint(tag)
-        out += encode_uvarint(len(value))
-        out += value
+        out.append(encode_uvarint(tag))
+        out.append(encode_uvarint(len(value)))
+        out.append(value)
 
 
 def base64_text(value: bytes) -> str:
@@ -367,6 +413,12 @@ def _raw_text(value: str) -> bytes:
     return raw
 
 
+def _numbers(data: bytes, position: int, count: int, code: str, size: int) -> tuple[tuple[int, ...], int]:
+    if count * size > len(data) - position:
+        raise MalformedError(f"byte {position}: {count} elements cannot be in the bytes left")
+    return struct.unpack_from(f">{count}{code}", data, position), position + count * size
+
+
 def _elements(
     data: bytes, position: int, count: int, element: Reader[T], smallest_bytes: int
 ) -> tuple[tuple[T, ...], int]:
@@ -379,8 +431,8 @@ def _elements(
     return tuple(values), position
 
 
-def _write_fixed(out: bytearray, layout: struct.Struct, value: float) -> None:
+def _write_fixed(out: Chunks, layout: struct.Struct, value: float) -> None:
     try:
-        out += layout.pack(value)
+        out.append(layout.pack(value))
     except struct.error as error:
         raise UnencodableError(f"{value} does not fit: {error}") from None

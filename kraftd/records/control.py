@@ -10,6 +10,7 @@ from typing import TypeAlias
 import msgspec
 
 from kraftd.errors import MalformedError, UnencodableError
+from kraftd.records.binary import READ_ERRORS, WRITE_ERRORS
 from kraftd.records.bodies import CONTROL_READERS, CONTROL_VIEWS, CONTROL_WRITERS
 from kraftd.records.messages import ControlRecord
 
@@ -56,9 +57,12 @@ def encode_control(record: AnyControl) -> tuple[int, bytes]:
     writer = CONTROL_WRITERS.get((record.CONTROL_TYPE, record.version))
     if writer is None:
         raise UnencodableError(f"{record.NAME} has no version {record.version}")
-    out = bytearray()
-    writer(out, record)
-    return record.CONTROL_TYPE, bytes(out)
+    out: list[bytes] = []
+    try:
+        writer(out, record)
+    except WRITE_ERRORS as error:
+        raise UnencodableError(f"{record.NAME} version {record.version}: {error}") from None
+    return record.CONTROL_TYPE, b"".join(out)
 
 
 def decode_control(key: bytes | None, value: bytes | None) -> AnyControl:
@@ -78,7 +82,7 @@ def decode_control(key: bytes | None, value: bytes | None) -> AnyControl:
         return RawControl(control_type, version, key, value)
     try:
         record, end = reader(value, 0)
-    except MalformedError as error:
+    except READ_ERRORS as error:
         raise MalformedError(f"{control_name(control_type)} version {version}: {error}") from None
     if end != len(value):
         raise MalformedError(

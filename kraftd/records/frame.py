@@ -9,6 +9,7 @@ from typing import TypeAlias
 import msgspec
 
 from kraftd.errors import MalformedError, UnencodableError
+from kraftd.records.binary import READ_ERRORS, WRITE_ERRORS
 from kraftd.records.bodies import RECORD_READERS, RECORD_VIEWS, RECORD_WRITERS
 from kraftd.records.messages import Record
 from kraftd.records.varint import encode_uvarint, read_uvarint
@@ -66,14 +67,17 @@ def encode_record(record: AnyRecord, version: int | None = None) -> bytes:
     """
     if isinstance(record, RawRecord):
         return _frame(record.api_key, record.version) + record.raw
-    key = record.API_KEY
     version = record.MAX_VERSION if version is None else version
-    writer = RECORD_WRITERS.get((key, version))
+    kind = (record.API_KEY, version)
+    writer = RECORD_WRITERS.get(kind)
     if writer is None:
         raise UnencodableError(f"{record.NAME} has no version {version}")
-    out = bytearray(_frame(key, version))
-    writer(out, record)
-    return bytes(out)
+    out = [_OPENINGS[kind]]
+    try:
+        writer(out, record)
+    except WRITE_ERRORS as error:
+        raise UnencodableError(f"{record.NAME} version {version}: {error}") from None
+    return b"".join(out)
 
 
 def decode_record(value: bytes) -> AnyRecord:
@@ -88,7 +92,7 @@ def decode_record(value: bytes) -> AnyRecord:
         return RawRecord(key, version, value[at:])
     try:
         record, end = reader(value, at)
-    except MalformedError as error:
+    except READ_ERRORS as error:
         raise MalformedError(f"{record_name(key)} version {version}: {error}") from None
     if end != len(value):
         raise MalformedError(f"{record_name(key)} version {version}: {len(value) - end} bytes are left over")
@@ -138,3 +142,6 @@ def _dump_name(api_key: int) -> str:
 
 def _frame(key: int, version: int) -> bytes:
     return b"\x01" + encode_uvarint(key) + encode_uvarint(version)
+
+
+_OPENINGS = {kind: _frame(*kind) for kind in RECORD_WRITERS}

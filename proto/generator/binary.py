@@ -2,7 +2,8 @@
 struct.
 """
 
-from collections.abc import Iterable
+import struct
+from collections.abc import Container, Iterable
 
 from generator.layouts import Layouts, is_set
 from generator.schema import (
@@ -17,17 +18,21 @@ from generator.schema import (
 )
 from generator.text import annotation, literal
 
-_SIZES = {
-    "bool": 1,
-    "int8": 1,
-    "int16": 2,
-    "uint16": 2,
-    "int32": 4,
-    "uint32": 4,
-    "int64": 8,
-    "float64": 8,
-    "uuid": 16,
+_CODES = {
+    "bool": "?",
+    "int8": "b",
+    "int16": "h",
+    "uint16": "H",
+    "int32": "i",
+    "uint32": "I",
+    "int64": "q",
+    "float64": "d",
+    "uuid": "16s",
 }
+_SIZES = {name: struct.calcsize(f">{code}") for name, code in _CODES.items()}
+_NUMBERS = ("int8", "int16", "uint16", "int32", "uint32", "int64")
+_WRITTEN_TOGETHER = {name: code for name, code in _CODES.items() if name != "uuid"}
+"""What one pack checks and writes; it would silently cut or pad a UUID of the wrong length."""
 _SIZED = ("string", "bytes", "records")
 
 
@@ -36,16 +41,18 @@ class BinaryWriter:
 
     def __init__(self, message: Message) -> None:
         self.kind = message.kind
+        self.layouts: dict[str, str] = {}
+        """Runs of fields of fixed size that the functions read or write at once, by constant."""
         self._message = message
         self._layouts = Layouts(message, by_flexibility=True)
 
     def functions(self) -> Iterable[str]:
         """Every function, each after those it calls."""
-        for struct in (*self._message.structs, self._message.root):
-            for version in self._layouts.of(struct):
-                yield self._reader(struct, version)
-                yield self._writer(struct, version)
-                yield self._json(struct, version)
+        for definition in (*self._message.structs, self._message.root):
+            for version in self._layouts.of(definition):
+                yield self._reader(definition, version)
+                yield self._writer(definition, version)
+                yield self._json(definition, version)
 
     def rows(self, verb: str) -> Iterable[str]:
         """The message's rows in the table from key and version to function."""
@@ -59,21 +66,42 @@ class BinaryWriter:
         name = self._layouts.function("read", struct, version)
         lines = [f"def {name}(data: bytes, at: int) -> tuple[{struct.class_name}, int]:"]
         plain, tagged = struct.plain(version), struct.tagged(version)
-        for field in plain:
-            nullable = version in field.nullable
-            lines.append(
-                f"    {field.attribute}, at = {self._read(field.type, version, 'at', nullable=nullable)}"
-            )
-        if version in self._message.flexible:
-            lines.append("    tags, at = read_tags(data, at)")
-            lines += self._tag_readers(tagged, version)
-            unknown = "tuple(unknown)" if tagged else "unread(data, tags)"
-        else:
-            unknown = "()"
+        for run in _runs(plain, _CODES):
+            lines += self._read_run(run) if _is_fixed(run[0], _CODES) else self._read_one(run[0], version)
         values = [f"{field.attribute}={field.attribute}" for field in (*plain, *tagged)]
-        values.append(f"unknown_tags={unknown}")
+        if version in self._message.flexible:
+            lines.append("    tags, at = read_tags(data, at) if data[at] else ((), at + 1)")
+            lines += self._tag_readers(tagged, version)
+            values.append(
+                f"unknown_tags={'tuple(unknown)' if tagged else 'unread(data, tags) if tags else ()'}"
+            )
         lines.append(f"    return {struct.class_name}({', '.join(values)}), at")
         return "\n".join(lines)
+
+    def _read_run(self, run: list[Field]) -> list[str]:
+        targets = ", ".join(field.attribute for field in run) + ("," if len(run) == 1 else "")
+        size = sum(_SIZES[_type_name(field)] for field in run)
+        return [f"    {targets} = {self._layout(run)}.unpack_from(data, at)", f"    at += {size}"]
+
+    def _read_one(self, field: Field, version: int) -> list[str]:
+        nullable = version in field.nullable
+        name = field.attribute
+        careful = f"{name}, at = {self._read(field.type, version, 'at', nullable=nullable)}"
+        if field.type != Primitive("string") or version not in self._message.flexible:
+            return [f"    {careful}"]
+        return [
+            "    claim = data[at]",
+            "    if 0 < claim < 0x80:",
+            f"        {name}{': str | None' if nullable else ''} = data[at + 1 : at + claim].decode()",
+            "        at += claim",
+            "    else:",
+            f"        {careful}",
+        ]
+
+    def _layout(self, run: list[Field]) -> str:
+        name = "_" + "_".join(_type_name(field).upper() for field in run)
+        self.layouts[name] = ">" + "".join(_CODES[_type_name(field)] for field in run)
+        return name
 
     def _tag_readers(self, tagged: list[Field], version: int) -> list[str]:
         if not tagged:
@@ -102,6 +130,8 @@ class BinaryWriter:
             case StructType(definition):
                 reader = self._layouts.function("read", definition, version)
                 return f"read_nullable_struct(data, {at}, {reader})" if nullable else f"{reader}(data, {at})"
+            case ArrayType(Primitive(name)) if name in _NUMBERS:
+                return f'read_{compact}{null}numbers(data, {at}, "{_CODES[name]}", {_SIZES[name]})'
             case ArrayType(element):
                 reader = self._element("read", element, version)
                 return f"read_{compact}{null}array(data, {at}, {reader}, {self._smallest(element, version)})"
@@ -135,16 +165,19 @@ class BinaryWriter:
 
     def _writer(self, struct: StructDef, version: int) -> str:
         name = self._layouts.function("write", struct, version)
-        lines = [f"def {name}(out: bytearray, value: {struct.class_name}) -> None:"]
+        lines = [f"def {name}(out: Chunks, value: {struct.class_name}) -> None:"]
         flexible = version in self._message.flexible
         for field in struct.absent(version):
             if not field.ignorable:
                 lines.append(f"    if {is_set(field, f'value.{field.attribute}')}:")
                 lines.append(f'        raise lacking("{struct.class_name}", "{field.attribute}", {version})')
-        for field in struct.plain(version):
-            value = f"value.{field.attribute}"
-            lines += self._null_check(struct, field, version)
-            lines += self._write(field, field.type, version, value, "out", "    ")
+        for run in _runs(struct.plain(version), _WRITTEN_TOGETHER):
+            if _is_fixed(run[0], _WRITTEN_TOGETHER):
+                values = ", ".join(f"value.{field.attribute}" for field in run)
+                lines.append(f"    out.append({self._layout(run)}.pack({values}))")
+                continue
+            lines += self._null_check(struct, run[0], version)
+            lines += self._write_one(run[0], version)
         if flexible:
             lines += self._tag_writers(struct, version)
         elif len(lines) == 1:
@@ -155,6 +188,27 @@ class BinaryWriter:
                 f'        raise lacking("{struct.class_name}", "tags", {version})',
             ]
         return "\n".join(lines)
+
+    def _write_one(self, field: Field, version: int) -> list[str]:
+        value = f"value.{field.attribute}"
+        careful = self._write(field, field.type, version, value, "out", "    ")
+        if field.type != Primitive("string") or version not in self._message.flexible:
+            return careful
+        short = [
+            "    if len(raw) < 0x7F:",
+            "        out.append(SHORT_LENGTHS[len(raw)])",
+            "        out.append(raw)",
+            "    else:",
+        ]
+        lines = [f"    raw = {value}.encode()", *short, *("    " + line for line in careful)]
+        if version not in field.nullable:
+            return lines
+        return [
+            f"    if {value} is None:",
+            "        out.append(ZERO)",
+            "    else:",
+            *("    " + line for line in lines),
+        ]
 
     def _null_check(self, struct: StructDef, field: Field, version: int) -> list[str]:
         if field.nullable.high < field.nullable.low or version in field.nullable:
@@ -167,17 +221,22 @@ class BinaryWriter:
     def _tag_writers(self, struct: StructDef, version: int) -> list[str]:
         tagged = struct.tagged(version)
         if not tagged:
-            return ["    write_tags(out, (), value.unknown_tags)"]
+            return [
+                "    if value.unknown_tags:",
+                "        write_tags(out, (), value.unknown_tags)",
+                "    else:",
+                "        out.append(ZERO)",
+            ]
         lines = ["    tags: list[tuple[int, bytes]] = []"]
         for field in tagged:
             value = f"value.{field.attribute}"
             lines += [f"    if {is_set(field, value)}:"]
             lines += ["    " + line for line in self._null_check(struct, field, version)]
             lines += [
-                "        tag = bytearray()",
+                "        tag: Chunks = []",
                 *self._write(field, field.type, version, value, "tag", " " * 8),
             ]
-            lines += [f"        tags.append(({field.tag}, bytes(tag)))"]
+            lines += [f'        tags.append(({field.tag}, b"".join(tag)))']
         return [*lines, "    write_tags(out, tags, value.unknown_tags)"]
 
     def _write(
@@ -248,6 +307,25 @@ class BinaryWriter:
             case ArrayType(element):
                 inner = self._json_of(element, version, "element")
                 return f"list({value})" if inner == "element" else f"[{inner} for element in {value}]"
+
+
+def _runs(fields: list[Field], fixed: Container[str]) -> list[list[Field]]:
+    """Fields in order, neighbours of fixed size together."""
+    runs: list[list[Field]] = []
+    for field in fields:
+        if _is_fixed(field, fixed) and runs and _is_fixed(runs[-1][-1], fixed):
+            runs[-1].append(field)
+        else:
+            runs.append([field])
+    return runs
+
+
+def _is_fixed(field: Field, fixed: Container[str]) -> bool:
+    return isinstance(field.type, Primitive) and field.type.name in fixed
+
+
+def _type_name(field: Field) -> str:
+    return field.type.name if isinstance(field.type, Primitive) else ""
 
 
 def _camel(name: str) -> str:

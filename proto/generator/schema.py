@@ -42,6 +42,10 @@ PRIMITIVES = frozenset(
     }
 )
 
+_LOCAL_NAMES = frozenset(
+    {"at", "claim", "data", "end", "start", "stop", "tag", "tags", "unknown", "unknown_tags", "wire"}
+)
+
 Kind: TypeAlias = Literal["request", "response", "record", "control"]
 
 
@@ -252,6 +256,8 @@ class _StructReader:
     def fields(self, fields: list[dict[str, Any]], versions: Versions, where: str) -> tuple[Field, ...]:
         read = tuple(self._field(field, versions, where) for field in fields)
         names = [field.attribute for field in read]
+        if taken := _LOCAL_NAMES.intersection(names):
+            raise SchemaError(f"{where}.{min(taken)} is a name that the codecs use for themselves")
         if len(set(names)) != len(names):
             raise SchemaError(f"{where} has two fields of one name")
         return read
