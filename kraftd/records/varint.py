@@ -43,6 +43,9 @@ def read_uvarint(data: Buffer, position: int) -> tuple[int, int]:
         value = data[position]
         if value < 0x80:
             return value, position + 1
+        second = data[position + 1]
+        if second < 0x80:
+            return value & 0x7F | second << 7, position + 2
         return _read_rest(data, position, value, _UINT32_MAX)
     except IndexError:
         raise MalformedError(f"byte {position}: the bytes end inside a varint") from None
