@@ -1,7 +1,9 @@
-"""The command line's way to one node: a blocking socket, one question and one answer at a time, every wait bounded.
+"""The command line's way to one node: a blocking socket, one question and one answer at a time, every wait
+bounded.
 
-`Connection` connects and shakes hands; `call` asks. `raise_for` turns an error code of an answer into the right ending of
-a command. Nothing is retried here; who to ask, and whether to ask again, is decided in `kraftd.cli.survey`.
+`Connection` connects and shakes hands; `call` asks. `raise_for` turns an error code of an answer into the
+right ending of a command. Nothing is retried here; who to ask, and whether to ask again, is decided in
+`kraftd.cli.survey`.
 
 There is no event loop on purpose: a handful of sockets needs none, and importing asyncio would cost more than
 `kraftctl status` takes as a whole.

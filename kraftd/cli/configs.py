@@ -1,14 +1,17 @@
-"""`kraftctl configs set|get|list|delete`: dynamic configs in the metadata log, of the cluster or of one broker.
+"""`kraftctl configs set|get|list|delete`: dynamic configs in the metadata log, of the cluster or of one
+broker.
 
-Writes go to the leader and are confirmed only when committed; reads are linearizable. All of them follow the leader
-through an election until `--timeout-ms` is over. Setting or deleting twice is the same as once, so a lost answer is
-asked for again.
+Writes go to the leader and are confirmed only when committed; reads are linearizable. All of them follow
+the leader through an election until `--timeout-ms` is over. Setting or deleting twice is the same as once,
+so a lost answer is asked for again.
 
-Schema of `get` and `list`: a list of entity ("cluster" or "broker N"), name, value (text, or null if it is not set or secret), set
-(bool: whether it is there), sensitive (bool). Schema of `set` and `delete`: entity, changes (list of name, value or null).
+Schema of `get` and `list`: a list of entity ("cluster" or "broker N"), name, value (text, or null if it is
+not set or secret), set (bool: whether it is there), sensitive (bool). Schema of `set` and `delete`: entity,
+changes (list of name, value or null).
 
 Follows: Kafka's IncrementalAlterConfigs and DescribeConfigs; the closing line of `kafka-configs`.
-Differs: refuses names that Kafka 4.3 does not define, which Kafka takes and nobody ever reads; `--force` lets them pass.
+Differs: refuses names that Kafka 4.3 does not define, which Kafka takes and nobody ever reads; `--force`
+lets them pass.
 """
 
 from collections.abc import Mapping, Sequence

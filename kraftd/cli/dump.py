@@ -1,8 +1,9 @@
 """What is in segments and snapshots, batch by batch, good or bad: the reading half of `kraftctl log dump`.
 
-Files are only read, with no lock, so a live node's directory can be looked at. Batches are read one at a time: a
-segment of 1 GiB costs no more memory than its largest batch. A fault does not end the dump: it goes on at the next
-byte where a whole batch with a good checksum begins, and says how many bytes it had to leave out.
+Files are only read, with no lock, so a live node's directory can be looked at. Batches are read one at a
+time: a segment of 1 GiB costs no more memory than its largest batch. A fault does not end the dump: it goes
+on at the next byte where a whole batch with a good checksum begins, and says how many bytes it had to leave
+out.
 
 `Selection` says what is wanted, `read_file` yields it, `follow` goes on with whatever a running node appends.
 
@@ -14,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TypeAlias
+from typing import IO, Any, TypeAlias
 
 import msgspec
 
@@ -89,7 +90,9 @@ Item: TypeAlias = FileStart | Batch | Entry | Fault
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """Which records are wanted. Offsets and times are from-inclusive, to-exclusive; types as `type_key` gives them."""
+    """Which records are wanted. Offsets and times are from-inclusive, to-exclusive; types as `type_key`
+    gives them.
+    """
 
     types: frozenset[str] = frozenset()
     without_types: frozenset[str] = frozenset()
@@ -124,7 +127,8 @@ def type_key(name: str) -> str:
 
 
 def files_of(path: Path) -> list[Path]:
-    """What a FILE or DIR of the command line stands for: itself, or the segments of a node's directory in order.
+    """What a FILE or DIR of the command line stands for: itself, or the segments of a node's directory in
+    order.
 
     Raises:
         CommandError: There is nothing of the kind.
@@ -162,8 +166,8 @@ def read_file(path: Path, selection: Selection) -> Iterator[Item]:
 def follow(path: Path, selection: Selection, *, wait: Callable[[], None] | None = None) -> Iterator[Item]:
     """Everything wanted in a segment, or in a directory's segments, and then whatever is appended, for ever.
 
-    A batch that the file only holds the beginning of is waited for. Where a node truncates its log, what it writes
-    there afterwards is told again.
+    A batch that the file only holds the beginning of is waited for. Where a node truncates its log, what it
+    writes there afterwards is told again.
 
     Args:
         path: A segment or a node's directory; later segments are found beside it.
@@ -292,17 +296,18 @@ def _select(batch: Batch, selection: Selection) -> Iterator[Item]:
 
 def _entry(batch: Batch, record: RecordView) -> Entry:
     try:
-        if batch.view.is_control:
-            shown = control_to_json(decode_control(record.key, record.value))
-        else:
-            _, version, _ = read_frame(record.value or b"")
-            shown = to_json(decode_record(record.value or b""), version)
+        shown = _shown(record, is_control=batch.view.is_control)
     except MalformedError as error:
         return Entry(batch, record, "UNREADABLE", -1, None, str(error))
-    version = shown["version"]
-    return Entry(
-        batch, record, str(shown["type"]), version if isinstance(version, int) else -1, shown["data"]
-    )
+    return Entry(batch, record, shown["type"], shown["version"], shown["data"])
+
+
+def _shown(record: RecordView, *, is_control: bool) -> dict[str, Any]:
+    if is_control:
+        return control_to_json(decode_control(record.key, record.value))
+    value = record.value or b""
+    _, version, _ = read_frame(value)
+    return to_json(decode_record(value), version)
 
 
 def _fault_of(view: BatchView) -> str | None:

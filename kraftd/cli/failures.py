@@ -1,7 +1,7 @@
 """How a command ends when it cannot do its job: one line for the operator and an exit code for the script.
 
-The line says what went wrong, where, and what to do about it. The codes are those that etcd's users know; 64 is the
-usage error of sysexits.h, 128+n a signal, as in every shell.
+The line says what went wrong, where, and what to do about it. The codes are those that etcd's users know;
+64 is the usage error of sysexits.h, 128+n a signal, as in every shell.
 """
 
 from enum import IntEnum

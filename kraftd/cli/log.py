@@ -1,13 +1,17 @@
-"""`kraftctl log dump FILE|DIR…`: what is in segments and snapshots, as Kafka's own dump prints it or as JSON lines.
+"""`kraftctl log dump FILE|DIR…`: what is in segments and snapshots, as Kafka's own dump prints it or as
+JSON lines.
 
-Reads a live directory, a copy, or one that Apache Kafka wrote; a DIR stands for its segments, snapshots are named as
-files. Ends with 1 if anything was damaged, torn or undecodable, and says at which byte and offset.
+Reads a live directory, a copy, or one that Apache Kafka wrote; a DIR stands for its segments, snapshots are
+named as files. Ends with 1 if anything was damaged, torn or undecodable, and says at which byte and offset.
 
 Schema of `-o json` (one object a line) and `-o yaml`, told apart by `kind`:
-    file: file, type (segment, snapshot, bootstrap), offset (start of a segment, end of a snapshot; -1 none), epoch (-1 none)
-    batch: file, position, base_offset, last_offset, count, epoch, is_control, is_transactional, timestamp (newest, ms),
+    file: file, type (segment, snapshot, bootstrap), offset (start of a segment, end of a snapshot; -1
+    none), epoch (-1 none)
+    batch: file, position, base_offset, last_offset, count, epoch, is_control, is_transactional, timestamp
+    (newest, ms),
         size_bytes, magic, compression, crc, is_valid, fault (text or null)
-    record: file, position (of its batch), offset, timestamp, epoch, is_control, type, version, data (object or null), key_size,
+    record: file, position (of its batch), offset, timestamp, epoch, is_control, type, version, data (object
+    or null), key_size,
         value_size, is_valid, fault (text or null)
     fault: file, position, size_bytes, offset (where the log should go on), reason, is_torn
 Kinds that this program does not know yet have their body in hexadecimal as `data.raw`.
@@ -281,17 +285,17 @@ def text_of(item: Item) -> str:
         case Entry():
             return _entry_text(item)
         case Fault(torn=True):
-            return (
-                f"Found {item.size_bytes} invalid bytes at the end of {Path(item.path).name}: at byte {item.position}, "
-                f"after offset {item.offset - 1}: {item.reason}"
-            )
+            name = Path(item.path).name
+            return f"Found {item.size_bytes} invalid bytes at the end of {name} {_where(item)}: {item.reason}"
         case Fault():
-            return (
-                f"Damaged: {item.path} at byte {item.position}, after offset {item.offset - 1}: {item.reason}; "
-                f"{item.size_bytes} bytes left out"
-            )
+            left_out = f"{item.size_bytes} bytes left out"
+            return f"Damaged: {item.path} {_where(item)}: {item.reason}; {left_out}"
         case unknown:
             assert_never(unknown)
+
+
+def _where(fault: Fault) -> str:
+    return f"at byte {fault.position}, after offset {fault.offset - 1}"
 
 
 def _start_text(start: FileStart) -> str:
@@ -314,7 +318,8 @@ def _batch_text(batch: Batch) -> str:
         f"partitionLeaderEpoch: {view.epoch} isTransactional: {_bool(view.is_transactional)} "
         f"isControl: {_bool(view.is_control)} deleteHorizonMs: OptionalLong.empty position: {batch.position} "
         f"CreateTime: {view.max_timestamp} size: {view.size_bytes} magic: {view.magic} "
-        f"compresscodec: {_compression(view.attributes)} crc: {view.crc} isvalid: {_bool(batch.fault is None)}"
+        f"compresscodec: {_compression(view.attributes)} crc: {view.crc} "
+        f"isvalid: {_bool(batch.fault is None)}"
     )
     if batch.fault is None:
         return text

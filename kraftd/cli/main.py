@@ -1,8 +1,9 @@
-"""The console script `kraftctl`: finds the command, runs it, and turns every ending into a line and an exit code.
+"""The console script `kraftctl`: finds the command, runs it, and turns every ending into a line and an exit
+code.
 
-Commands are loaded when they are called, so that `kraftctl status` does not pay for what only `export` needs. What each
-ending means to a script stands in `kraftd.cli.failures`; the option parser's own code for usage errors (2) would read as
-"cannot connect" and is mapped to 64.
+Commands are loaded when they are called, so that `kraftctl status` does not pay for what only `export`
+needs. What each ending means to a script stands in `kraftd.cli.failures`; the option parser's own code for
+usage errors (2) would read as "cannot connect" and is mapped to 64.
 """
 
 import importlib
@@ -17,7 +18,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from kraftd.cli.failures import CommandError, ExitCode
-from kraftd.cli.options import BOOTSTRAP_VARIABLE, BootstrapOption, OutputOption, Settings
+from kraftd.cli.options import BOOTSTRAP_VARIABLE, OutputOption, Settings
 from kraftd.cli.output import Format
 from kraftd.errors import KraftdError
 
@@ -25,7 +26,7 @@ COMMANDS = MappingProxyType(
     {
         "status": "kraftd.cli.quorum",
         "replication": "kraftd.cli.quorum",
-        "health": "kraftd.cli.quorum",
+        "health": "kraftd.cli.health",
         "resign": "kraftd.cli.resign",
         "configs": "kraftd.cli.configs",
         "metrics": "kraftd.cli.metrics",
@@ -37,7 +38,7 @@ COMMANDS = MappingProxyType(
         "replay": "kraftd.cli.replay",
     }
 )
-"""Each command and the module whose `app` holds it, in the order of the help: the quorum first, files after."""
+"""Each command and the module whose `app` holds it, in the order of the help."""
 
 
 class _ClosedOutputError(Exception):
@@ -47,11 +48,11 @@ class _ClosedOutputError(Exception):
 class LazyGroup(TyperGroup):
     """A group that imports a command's module when the command is called."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the parser's signature
         """Every command, imported or not."""
         return list(COMMANDS)
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - the parser's signature
         """Import one command."""
         if cmd_name not in COMMANDS:
             return None
@@ -77,7 +78,8 @@ app = typer.Typer(
     cls=LazyGroup,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 ok, 1 error, 2 cannot connect, 4 the node said no, 5 the cluster is not healthy, 64 wrong usage.",
+    epilog="Exit codes: 0 ok, 1 error, 2 cannot connect, 4 the node said no, 5 cluster not healthy, "
+    "64 wrong usage.",
 )
 
 
@@ -162,7 +164,8 @@ def _bug(error: Exception) -> str:
 
     frames = traceback.extract_tb(error.__traceback__)
     where = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "unknown place"
-    return f"this is a bug in kraftctl: {type(error).__name__} at {where}: {error}; please report it with the command line"
+    what = f"{type(error).__name__} at {where}: {error}"
+    return f"this is a bug in kraftctl: {what}; please report it with the command line"
 
 
 if __name__ == "__main__":

@@ -1,10 +1,13 @@
-"""`kraftctl metrics FILE…`: what nodes last said of themselves in their JSON logs, once or live on a terminal.
+"""`kraftctl metrics FILE…`: what nodes last said of themselves in their JSON logs, once or live on a
+terminal.
 
-A node writes a line `"event": "metrics"` every ten seconds, with the names of Kafka's `raft-metrics`. The files are only
+A node writes a line `"event": "metrics"` every ten seconds, with the names of Kafka's `raft-metrics`. The
+files are only
 read: from their ends backwards at first, then whatever is appended, across rotation and truncation.
 
-Schema: a list, one entry a file: file, node (null before its first line), timestamp (of the metrics line, text or null), event
-and event_timestamp (the last line that was none of the periodic ones), metrics (an object, empty if there is no such line).
+Schema: a list, one entry a file: file, node (null before its first line), timestamp (of the metrics line,
+text or null), event and event_timestamp (the last line that was none of the periodic ones), metrics (an
+object, empty if there is no such line).
 """
 
 import sys
@@ -49,7 +52,7 @@ def metrics(
         if not any(tail.metrics for tail in tails):
             raise CommandError(
                 f"no metrics in {', '.join(str(file) for file in files)}; "
-                "a node writes its first metrics line ten seconds after its start, as JSON if stderr is no terminal"
+                "a node writes the first one ten seconds after its start, as JSON if stderr is no terminal"
             )
         return
     _watch(tails)

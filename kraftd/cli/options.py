@@ -1,7 +1,7 @@
 """Options that many commands share, and where their values come from.
 
-`-o` and `--bootstrap-controller` may stand before or after the command. What stands after wins over what stands before,
-and both win over the environment.
+`-o` and `--bootstrap-controller` may stand before or after the command. What stands after wins over what
+stands before, and both win over the environment.
 """
 
 from typing import Annotated, TypeAlias

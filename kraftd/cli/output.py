@@ -1,8 +1,8 @@
 """Turns a command's data into text. Data first, renderers second.
 
-A command builds plain data (dicts, lists, strings, numbers, None) and says how a table of it looks; JSON and YAML need no
-further word. Keys are snake_case and keep the command's order; unknown numbers are -1 as everywhere in Kafka, unknown
-texts null. A key once published stays.
+A command builds plain data (dicts, lists, strings, numbers, None) and says how a table of it looks; JSON
+and YAML need no further word. Keys are snake_case and keep the command's order; unknown numbers are -1 as
+everywhere in Kafka, unknown texts null. A key once published stays.
 
 Tables are plain text without colour or frames, so that `grep`, `awk` and a pager see what the eye sees.
 """
@@ -14,7 +14,7 @@ from typing import TypeAlias, TypeVar
 
 import msgspec
 
-Data: TypeAlias = "None | bool | int | float | str | Sequence[Data] | Mapping[str, Data]"
+Data: TypeAlias = "bool | int | float | str | Sequence[Data] | Mapping[str, Data] | None"
 
 T = TypeVar("T", bound=Data)
 
@@ -82,3 +82,8 @@ def columns(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 def labels(pairs: Iterable[tuple[str, object]], width: int = LABEL_WIDTH) -> str:
     """Kafka's `Label:   value` lines, values starting in one column."""
     return "\n".join(f"{name + ':':<{width}}{value}".rstrip() for name, value in pairs)
+
+
+def id_text(number: int, unknown: str = "-") -> str:
+    """A number that is -1 while nobody knows it."""
+    return unknown if number < 0 else str(number)

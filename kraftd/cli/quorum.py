@@ -1,23 +1,21 @@
-"""`kraftctl status`, `replication`, `health`: how the quorum is, with or without a leader.
+"""`kraftctl status` and `replication`: who leads, how far each node has come, and what each of them thinks.
 
-`status` and `health` ask every node for its own view; `replication` and the upper part of `status` are the leader's
-view (DescribeQuorum), in the labels, columns and order of Kafka's `kafka-metadata-quorum describe`.
+`status` asks every node for its own view and needs no leader; `replication` and the upper part of `status`
+are the leader's view (DescribeQuorum).
 
-Schema of `status`:
-    cluster_id (text or null), leader_id, leader_epoch, high_watermark, max_follower_lag, max_follower_lag_time_ms (numbers,
-    -1 unknown), current_voters and current_observers (lists of id, directory_id or null, endpoints), no_leader_reason
-    (text or null), nodes (list, below).
-    A node: node_id (-1 unknown), endpoint, reachable, error (text or null), and, null where it did not answer: role, voter,
-    epoch, leader_id, voted_id, log_start_offset, log_end_offset, log_end_epoch, flushed_offset, high_watermark, applied_offset,
-    lag, whole, alarms, no_leader_reason, last_contact_ms, election_attempts, image_hash, metadata_version, directory_id,
-    software, uptime_ms.
-Schema of `replication`: a list of node_id, directory_id, log_end_offset, lag, last_fetch_timestamp, last_caught_up_timestamp
-    (ms since 1970), status (Leader, Follower, Observer).
-Schema of `health`: healthy (bool), leader_id, leader_epoch, read_ms (a linearizable read's time, -1 if it failed), problems
-    (list of texts), nodes (node_id, endpoint, healthy, problems).
+Schema of `status`: cluster_id (text or null), leader_id, leader_epoch, high_watermark, max_follower_lag,
+    max_follower_lag_time_ms (numbers, -1 unknown), current_voters and current_observers (lists of id,
+    directory_id or null, endpoints), no_leader_reason (text or null), nodes (list).
+    A node: node_id (-1 unknown), endpoint, reachable, error (text or null), and, null where it did not
+    answer: role, voter, epoch, leader_id, voted_id, log_start_offset, log_end_offset, log_end_epoch,
+    flushed_offset, high_watermark, applied_offset, lag, whole, alarms, no_leader_reason, last_contact_ms,
+    election_attempts, image_hash, metadata_version, directory_id, software, uptime_ms.
+Schema of `replication`: a list of node_id, directory_id, log_end_offset, lag, last_fetch_timestamp,
+    last_caught_up_timestamp (ms since 1970, -1 unknown), status (Leader, Follower, Observer).
 
-Follows: needs of operators first: `status` never needs a leader. Differs from Kafka: lag without a leader is the distance
-to the longest log that answered.
+Follows: labels, columns and order of Kafka's `kafka-metadata-quorum describe`.
+Differs: every node has a row in `status`, and without a leader there is a reason; lag then is the distance to
+the longest log that answered.
 """
 
 import time
@@ -29,7 +27,7 @@ import typer
 from kraftd.cli.client import Connection, raise_for
 from kraftd.cli.failures import CommandError, ExitCode
 from kraftd.cli.options import BootstrapOption, OutputOption, TimeoutOption, bootstrap_of, output_of
-from kraftd.cli.output import columns, emit, labels, note
+from kraftd.cli.output import columns, emit, id_text, labels, note
 from kraftd.cli.survey import NodeView, Survey, ask_leader, survey, unreachable_text
 from kraftd.protocol.messages import (
     DescribeQuorumRequest,
@@ -38,10 +36,8 @@ from kraftd.protocol.messages import (
     DescribeQuorumResponse,
     DescribeQuorumResponsePartitionData,
     DescribeQuorumResponseReplicaState,
-    ListConfigsRequest,
-    ListConfigsResponse,
 )
-from kraftd.types import METADATA_TOPIC, NO_NODE, ZERO_UUID, Endpoint, NodeId, uuid_text
+from kraftd.types import METADATA_TOPIC, NO_NODE, ZERO_UUID, uuid_text
 
 app = typer.Typer()
 
@@ -91,24 +87,6 @@ def replication(
     emit(replication_data(partition_of(quorum)), output_of(context, output), table)
 
 
-@app.command("health")
-def health(
-    context: typer.Context,
-    timeout_ms: TimeoutOption = 3_000,
-    output: OutputOption = None,
-    bootstrap: BootstrapOption = None,
-) -> None:
-    """Check that the nodes named are sound members of a quorum that answers reads; exit 0 or 5.
-
-    With one node named it is that node's health (as a container asks), with all of them the cluster's.
-    """
-    named = bootstrap_of(context, bootstrap)
-    report = health_data(survey(named, min(timeout_ms, ANSWER_MS)), named, timeout_ms)
-    emit(report, output_of(context, output), health_table)
-    if not report["healthy"]:
-        raise typer.Exit(ExitCode.UNHEALTHY)
-
-
 def describe_quorum(leader: Connection) -> DescribeQuorumResponse:
     """The leader's view.
 
@@ -131,7 +109,7 @@ def partition_of(answer: DescribeQuorumResponse) -> DescribeQuorumResponsePartit
     return found[0] if found else DescribeQuorumResponsePartitionData(error_code=answer.error_code)
 
 
-# --- status -----------------------------------------------------------------------------------------------------------
+# --- status ----------------------------------------------------------------------------------------------
 
 
 def status_data(found: Survey) -> Json:
@@ -297,7 +275,7 @@ def _members_text(members: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _status_row(node: Mapping[str, Any]) -> tuple[object, ...]:
-    name = _id_text(node["node_id"], "?")
+    name = id_text(node["node_id"], "?")
     if not node["reachable"]:
         return (name, node["endpoint"], "unreachable", "-", "-", "-", "-", "-", "-", node["error"])
     notes = [*node["alarms"]]
@@ -311,20 +289,16 @@ def _status_row(node: Mapping[str, Any]) -> tuple[object, ...]:
         node["endpoint"],
         role,
         node["epoch"],
-        _id_text(node["leader_id"]),
-        _id_text(node["voted_id"]),
+        id_text(node["leader_id"]),
+        id_text(node["voted_id"]),
         node["log_end_offset"],
-        _id_text(node["high_watermark"], "?"),
+        id_text(node["high_watermark"], "?"),
         node["lag"],
         "; ".join(notes),
     )
 
 
-def _id_text(number: int, unknown: str = "-") -> str:
-    return unknown if number < 0 else str(number)
-
-
-# --- replication ------------------------------------------------------------------------------------------------------
+# --- replication -----------------------------------------------------------------------------------------
 
 
 def replication_data(partition: DescribeQuorumResponsePartitionData) -> list[Json]:
@@ -380,87 +354,3 @@ def replication_table(rows: Sequence[Mapping[str, Any]], now_ms: int | None) -> 
     return "\n".join(
         "".join(f"{cell:<{width}}\t" for cell, width in zip(line, widths, strict=True)) for line in cells
     )
-
-
-# --- health -----------------------------------------------------------------------------------------------------------
-
-
-def health_data(found: Survey, named: Sequence[Endpoint], timeout_ms: int) -> Json:
-    """The schema of `health`: every named node must be sound, and the leader must serve a linearizable read."""
-    ids = {view.node_id for view in found.views if view.endpoint in named and view.node_id != NO_NODE}
-    asked = [view for view in found.views if view.endpoint in named or view.node_id in ids]
-    nodes: list[Json] = []
-    for view in asked:
-        problems = _node_problems(view, found)
-        nodes.append(
-            {
-                "node_id": view.node_id,
-                "endpoint": str(view.endpoint),
-                "healthy": not problems,
-                "problems": problems,
-            }
-        )
-    read_ms, problem = _timed_read(named, timeout_ms)
-    problems = ([problem] if problem else []) + [
-        f"node {_id_text(node['node_id'], node['endpoint'])}: {text}"
-        for node in nodes
-        for text in node["problems"]
-    ]
-    leader = found.leader
-    return {
-        "healthy": not problems,
-        "leader_id": leader.node_id if leader else NO_NODE,
-        "leader_epoch": found.epoch,
-        "read_ms": read_ms,
-        "problems": problems,
-        "nodes": nodes,
-    }
-
-
-def _node_problems(view: NodeView, found: Survey) -> list[str]:
-    answer = view.answer
-    if answer is None:
-        return [view.error]
-    problems = list(answer.alarms)
-    if not answer.whole:
-        problems.append("its log or election file is not whole; it neither votes nor counts")
-    leader: NodeId = found.leader.node_id if found.leader else NO_NODE
-    if answer.leader_id == NO_NODE:
-        problems.append(answer.no_leader_reason or "knows no leader")
-    elif leader not in (NO_NODE, answer.leader_id):
-        problems.append(f"follows node {answer.leader_id}, but node {leader} leads")
-    return problems
-
-
-def _timed_read(named: Sequence[Endpoint], timeout_ms: int) -> tuple[float, str]:
-    """How long the quorum takes for a read that a majority must confirm; or why it cannot."""
-
-    def read(leader: Connection) -> float:
-        began = time.monotonic()
-        request = ListConfigsRequest(resource_type=BROKER_RESOURCE)
-        answer = leader.call(request, ListConfigsResponse, timeout_ms)
-        raise_for(answer.error_code, answer.error_message, f"node {leader.peer.node_id} refuses a read")
-        return round((time.monotonic() - began) * 1_000, 3)
-
-    try:
-        return ask_leader(named, read, timeout_ms), ""
-    except CommandError as error:
-        return -1, str(error)
-
-
-def health_table(data: Mapping[str, Any]) -> str:
-    """One verdict, one line a node, one line a problem."""
-    rows = [
-        (
-            _id_text(node["node_id"], "?"),
-            node["endpoint"],
-            "yes" if node["healthy"] else "NO",
-            "; ".join(node["problems"]),
-        )
-        for node in data["nodes"]
-    ]
-    if data["healthy"]:
-        verdict = f"healthy: node {data['leader_id']} leads epoch {data['leader_epoch']}, read in {data['read_ms']} ms"
-    else:
-        verdict = "NOT healthy: " + data["problems"][0]
-    return f"{verdict}\n\n" + columns(("Node", "Endpoint", "Healthy", "Problems"), rows)

@@ -1,11 +1,11 @@
 """`kraftctl resign [--to N] [--wait]`: hand leadership over on purpose, and say what came of it.
 
-Finds the leader by itself. The leader refuses new appends, lets the successor catch up and asks it to campaign; this
-command then watches the other voters until one of them says that it leads.
+Finds the leader by itself. The leader refuses new appends, lets the successor catch up and asks it to
+campaign; this command then watches the other voters until one of them says that it leads.
 
-Schema: old_leader_id, new_leader_id (-1: none yet), successor_id (who was asked to take over, -1: whoever is best), old_epoch,
-epoch (of the new leader, -1: none yet), leaderless_ms (between the old leader's answer and the first sight of the new one,
-as this command saw it; -1: unknown).
+Schema: old_leader_id, new_leader_id (-1: none yet), successor_id (who was asked to take over, -1: whoever
+is best), old_epoch, epoch (of the new leader, -1: none yet), leaderless_ms (between the old leader's answer
+and the first sight of the new one, as this command saw it; -1: unknown).
 """
 
 import queue
@@ -20,7 +20,7 @@ from kraftd.cli.client import Connection, raise_for
 from kraftd.cli.failures import CommandError, UnhealthyError
 from kraftd.cli.options import BootstrapOption, OutputOption, TimeoutOption, bootstrap_of, output_of
 from kraftd.cli.output import emit, labels, note
-from kraftd.cli.survey import NodeView, Survey, find_leader, survey
+from kraftd.cli.survey import NodeView, find_leader, survey
 from kraftd.protocol.messages import (
     DescribeNodeRequest,
     DescribeNodeResponse,
@@ -123,7 +123,9 @@ def _outcome(
 
 
 def _watch(others: Sequence[NodeView], old_epoch: Epoch, watch_ms: int) -> tuple[NodeId, Epoch, float] | None:
-    """The first of the other nodes that says it leads a later epoch, and when it was seen; None if none does."""
+    """The first of the other nodes that says it leads a later epoch, and when it was seen; None if none
+    does.
+    """
     winners: queue.SimpleQueue[tuple[NodeId, Epoch, float]] = queue.SimpleQueue()
     done = threading.Event()
 

@@ -1,10 +1,11 @@
 """What every node of the quorum says, asked all at once and starting from any of them.
 
-A node that does not answer is a finding, not a failure: it has a row like the others, with the reason. No leader is
-needed; who leads is a conclusion drawn here from what the nodes say (`Survey.leader`), the highest epoch first.
+A node that does not answer is a finding, not a failure: it has a row like the others, with the reason. No
+leader is needed; who leads is a conclusion drawn here from what the nodes say (`Survey.leader`), the
+highest epoch first.
 
-`ask_leader` builds on it: it puts a question to the leader until it is answered or time is up, through elections and
-lost connections. A question must therefore be one that may be asked twice.
+`ask_leader` builds on it: it puts a question to the leader until it is answered or time is up, through
+elections and lost connections. A question must therefore be one that may be asked twice.
 """
 
 import queue
@@ -51,8 +52,9 @@ class Survey(msgspec.Struct, frozen=True):
 
     @property
     def leader(self) -> NodeView | None:
-        """The node that says it leads, of the highest epoch if several do. A higher epoch known elsewhere means
-        that this leader is deposed and has not heard of it."""
+        """The node that says it leads, of the highest epoch if several do. A higher epoch known elsewhere
+        means that this leader is deposed and has not heard of it.
+        """
         leaders = [view for view in self.answered if view.answer and view.answer.role == "leader"]
         best = max(leaders, key=lambda view: view.answer.epoch if view.answer else -1, default=None)
         if best is None or best.answer is None or best.answer.epoch < self.epoch:
@@ -133,8 +135,10 @@ def ask_leader(
 
     Args:
         bootstrap: Nodes to find the leader from.
-        question: Asks it; raises `UnhealthyError` when the node cannot answer now, for example because it does not lead
-            any more. It may be asked again after a lost connection, so its effect must be the same once or twice.
+        question: Asks it; raises `UnhealthyError` when the node cannot answer now, for example because it
+        does not lead
+            any more. It may be asked again after a lost connection, so its effect must be the same once or
+            twice.
         timeout_ms: How long to look for a leader that answers.
 
     Raises:
@@ -169,7 +173,7 @@ def find_leader(bootstrap: Sequence[Endpoint]) -> Connection:
 def unreachable_text(found: Survey) -> str:
     """One line about a survey that nobody answered."""
     reasons = "; ".join(dict.fromkeys(view.error for view in found.views))
-    return f"no node answers: {reasons}; check that the nodes run and that --bootstrap-controller names their ports"
+    return f"no node answers: {reasons}; check that they run, and the ports in --bootstrap-controller"
 
 
 def _ask_node(endpoint: Endpoint, node_id: NodeId, timeout_ms: int) -> NodeView:

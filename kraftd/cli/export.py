@@ -1,0 +1,440 @@
+"""`kraftctl export NODE|DIR OUT`: a consistent copy of a node's metadata log, for replay, support or safe
+keeping.
+
+NODE is a node id or host:port of a running node, DIR a directory, live or not. OUT appears complete or not
+at all; its `manifest.json` says what it stands for and how to check it. The copy is consistent although the
+node runs
+on: the epoch file is taken first and the election last, so neither knows less than the log needs; a batch
+that was still being written is left out; and at the end the last batch is read once more, since if it is
+still there, nothing before it was replaced.
+
+Schema: out, source, cluster_id, node_id, epoch, leader_id, high_watermark (-1 unknown: a directory does not
+tell), log_start_offset, log_end_offset, files (count), size_bytes, problems (texts). `manifest.json`:
+format (1), cluster_id, node_id, directory_id, epoch, leader_id, high_watermark, log_start_offset,
+log_end_offset, exported_at_ms, files (name, size_bytes, crc32c in hex).
+
+Differs: a damaged directory is copied as it is; its problems are told, and the exit code is 1.
+"""
+
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Protocol
+
+import msgspec
+import typer
+from crc32c import crc32c
+
+from kraftd.cli.client import Connection, raise_for
+from kraftd.cli.dump import Batch, Fault, Selection, read_file
+from kraftd.cli.failures import CommandError, ExitCode, NotConnectedError, UsageError
+from kraftd.cli.options import BootstrapOption, OutputOption, bootstrap_of, output_of, parse_endpoint
+from kraftd.cli.output import emit, labels, to_json
+from kraftd.cli.survey import survey, unreachable_text
+from kraftd.protocol.messages import (
+    ExportChunkRequest,
+    ExportChunkResponse,
+    ExportManifestRequest,
+    ExportManifestResponse,
+)
+from kraftd.records import meta_properties, names, quorum_state
+from kraftd.records.meta_properties import MetaProperties
+from kraftd.types import Election, Offset, uuid_text
+
+app = typer.Typer()
+
+MANIFEST = "manifest.json"
+FORMAT = 1
+CHUNK_BYTES = 4 << 20
+ATTEMPTS = 3
+ANSWER_MS = 10_000
+
+_ORDER = {"meta": 0, "bootstrap": 0, "partition": 1, "epochs": 2, "snapshot": 3, "segment": 4, "election": 5}
+"""What is copied when: the epochs before the log, the election after it."""
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """A file of the export, and how many of its bytes belong to it."""
+
+    name: str
+    size_bytes: int
+    kind: str
+
+
+class Source(Protocol):
+    """Where an export comes from."""
+
+    high_watermark: Offset
+
+    def files(self) -> Sequence[Wanted]:
+        """What is there now.
+
+        Raises:
+            ChangedError: It changes at this very moment.
+        """
+
+    def read(self, name: str, position: int, max_bytes: int) -> bytes:
+        """Bytes of a file, fewer than asked at its end.
+
+        Raises:
+            ChangedError: The file is gone.
+        """
+
+
+class ChangedError(CommandError):
+    """The source changed under the copy in a way that makes it worthless; a new copy may succeed."""
+
+
+class Copied(msgspec.Struct, frozen=True):
+    """What the copy turned out to hold."""
+
+    start_offset: Offset
+    end_offset: Offset
+    last_batch: tuple[str, int, int] | None
+    problems: tuple[str, ...]
+
+
+@app.command("export")
+def export(
+    context: typer.Context,
+    source: Annotated[
+        str, typer.Argument(metavar="NODE|DIR", help="A node id, host:port, or a node's directory.")
+    ],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="A directory that does not exist yet.")],
+    output: OutputOption = None,
+    bootstrap: BootstrapOption = None,
+) -> None:
+    """Copy a node's metadata log, consistently, with a manifest."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise CommandError(f"{out} exists and is not empty; name a directory that does not exist yet")
+    report = run(_open_source(context, source, bootstrap), source, out)
+    emit(report, output_of(context, output), export_table)
+    if report["problems"]:
+        raise typer.Exit(ExitCode.ERROR)
+
+
+def run(source: Source, source_name: str, out: Path) -> dict[str, Any]:
+    """Copy, check and put in place; the schema of this command.
+
+    Raises:
+        CommandError: There is nothing to copy, or the log was cut again and again meanwhile.
+    """
+    partial = out.with_name(f"{out.name}.partial-{os.getpid()}")
+    try:
+        for attempt in range(1, ATTEMPTS + 1):
+            shutil.rmtree(partial, ignore_errors=True)
+            try:
+                return _attempt(source, source_name, partial, out)
+            except ChangedError as error:
+                if attempt == ATTEMPTS:
+                    raise CommandError(
+                        f"{error}, {ATTEMPTS} times; try again when the node is calmer"
+                    ) from error
+        raise AssertionError("unreachable")
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def export_table(report: Mapping[str, Any]) -> str:
+    """One label a line, then what is wrong with the copy."""
+    head = labels(
+        [
+            ("Exported", report["out"]),
+            ("ClusterId", report["cluster_id"]),
+            ("NodeId", report["node_id"]),
+            ("LeaderEpoch", report["epoch"]),
+            ("LeaderId", report["leader_id"]),
+            ("HighWatermark", report["high_watermark"] if report["high_watermark"] >= 0 else "unknown"),
+            ("LogStartOffset", report["log_start_offset"]),
+            ("LogEndOffset", report["log_end_offset"]),
+            ("Files", report["files"]),
+            ("SizeBytes", report["size_bytes"]),
+        ]
+    )
+    return "\n".join([head, *(f"Problem: {text}" for text in report["problems"])])
+
+
+# --- sources ---------------------------------------------------------------------------------------------
+
+
+class DirectorySource:
+    """A node's directory; it may be in use. What is committed in it, it does not say."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path.parent if path.name == names.LOG_DIRECTORY else path
+        self.high_watermark: Offset = -1
+        if not (self._path / names.LOG_DIRECTORY).is_dir():
+            raise CommandError(
+                f"{path} holds no {names.LOG_DIRECTORY}; name a node's log.dirs or metadata.log.dir"
+            )
+
+    def files(self) -> Sequence[Wanted]:
+        """See `Source`."""
+        found = [*self._path.iterdir(), *(self._path / names.LOG_DIRECTORY).iterdir()]
+        try:
+            return [
+                Wanted(str(file.relative_to(self._path)), file.stat().st_size, kind)
+                for file in found
+                if (kind := _kind_of(file))
+            ]
+        except FileNotFoundError as error:
+            raise ChangedError(f"{error.filename} vanished during the copy") from error
+
+    def read(self, name: str, position: int, max_bytes: int) -> bytes:
+        """See `Source`."""
+        try:
+            with (self._path / name).open("rb") as file:
+                file.seek(position)
+                return file.read(max_bytes)
+        except FileNotFoundError as error:
+            raise ChangedError(f"{name} vanished during the copy") from error
+
+
+class NodeSource:
+    """A running node. It needs no leader."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.high_watermark: Offset = -1
+
+    def files(self) -> Sequence[Wanted]:
+        """See `Source`; also takes note of the high watermark, which must not be newer than the files."""
+        answer = self._connection.call(ExportManifestRequest(), ExportManifestResponse, ANSWER_MS)
+        raise_for(answer.error_code, answer.error_message, f"{self._connection.endpoint} exports nothing")
+        self.high_watermark = answer.high_watermark
+        return [Wanted(file.name, file.size_bytes, file.kind) for file in answer.files]
+
+    def read(self, name: str, position: int, max_bytes: int) -> bytes:
+        """See `Source`."""
+        request = ExportChunkRequest(name=name, position=position, max_bytes=max_bytes)
+        answer, data = self._connection.call_with_records(request, ExportChunkResponse, ANSWER_MS)
+        if answer.error_code:
+            raise ChangedError(
+                f"{name} at byte {position}: {answer.error_message or f'error {answer.error_code}'}"
+            )
+        return data
+
+
+def _open_source(context: typer.Context, source: str, bootstrap: str | None) -> Source:
+    path = Path(source)
+    if path.is_dir():
+        return DirectorySource(path.absolute())
+    if source.isascii() and source.isdecimal():
+        return NodeSource(_node_by_id(context, int(source), bootstrap))
+    if ":" in source and "/" not in source:
+        return NodeSource(Connection(parse_endpoint(source), ANSWER_MS))
+    raise UsageError(f"{source} is no directory, node id or host:port")
+
+
+def _node_by_id(context: typer.Context, node_id: int, bootstrap: str | None) -> Connection:
+    found = survey(bootstrap_of(context, bootstrap))
+    for view in found.views:
+        if view.node_id == node_id and view.connection:
+            return view.connection
+        if view.node_id == node_id:
+            raise NotConnectedError(
+                f"node {node_id} at {view.endpoint}: {view.error}; export its directory instead"
+            )
+    if not found.answered:
+        raise NotConnectedError(unreachable_text(found))
+    raise CommandError(
+        f"no node knows a node {node_id}; known are {', '.join(str(v.node_id) for v in found.views)}"
+    )
+
+
+def _kind_of(file: Path) -> str:
+    """What part of an export a file is; empty for none."""
+    small = {
+        names.META_PROPERTIES: "meta",
+        names.BOOTSTRAP_CHECKPOINT: "bootstrap",
+        names.PARTITION_METADATA: "partition",
+        names.EPOCH_CHECKPOINT: "epochs",
+        names.QUORUM_STATE: "election",
+    }
+    if file.name in small:
+        return small[file.name]
+    segment = names.parse_segment_name(file.name)
+    if segment and segment.suffix == "log":
+        return "segment"
+    return "snapshot" if file.suffix == ".checkpoint" and names.parse_snapshot_name(file.name) else ""
+
+
+# --- one copy --------------------------------------------------------------------------------------------
+
+
+def _attempt(source: Source, source_name: str, partial: Path, out: Path) -> dict[str, Any]:
+    wanted = sorted(source.files(), key=lambda file: (_ORDER.get(file.kind, 3), file.name))
+    if not any(file.kind == "segment" for file in wanted):
+        raise CommandError(f"{source_name} has no log yet; there is nothing to export")
+    for file in wanted:
+        _copy(source, file, _inside(partial, file.name))
+    copied = _examine(partial)
+    _check_unchanged(source, partial, copied)
+    manifest = _manifest(partial, wanted, copied, source.high_watermark)
+    _write_durably(partial / MANIFEST, to_json(manifest).encode() + b"\n")
+    _sync_directories(partial)
+    if out.exists():
+        out.rmdir()
+    partial.rename(out)
+    _sync_directory(out.absolute().parent)
+    shown = (
+        "cluster_id",
+        "node_id",
+        "epoch",
+        "leader_id",
+        "high_watermark",
+        "log_start_offset",
+        "log_end_offset",
+    )
+    return {
+        "out": str(out),
+        "source": source_name,
+        **{key: manifest[key] for key in shown},
+        "files": len(manifest["files"]),
+        "size_bytes": sum(file["size_bytes"] for file in manifest["files"]),
+        "problems": list(copied.problems),
+    }
+
+
+def _copy(source: Source, file: Wanted, target: Path) -> None:
+    """Copy a file up to its size; small files, which are replaced as a whole, in one piece whatever their
+    size is now.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if file.kind not in ("segment", "snapshot"):
+        _write_durably(target, source.read(file.name, 0, CHUNK_BYTES))
+        return
+    with target.open("wb") as copy:
+        position = 0
+        while position < file.size_bytes:
+            data = source.read(file.name, position, min(CHUNK_BYTES, file.size_bytes - position))
+            if not data:
+                raise ChangedError(f"{file.name} was cut to {position} bytes during the copy")
+            copy.write(data)
+            position += len(data)
+        copy.flush()
+        os.fsync(copy.fileno())
+
+
+def _inside(root: Path, name: str) -> Path:
+    """Where a file of the export goes; a name that a node sent must not lead elsewhere."""
+    parts = Path(name).parts
+    if len(parts) not in (1, 2) or ".." in parts or Path(name).is_absolute():
+        raise CommandError(f"the node names a file {name!r}, which is no part of an export")
+    return root / name
+
+
+def _examine(partial: Path) -> Copied:
+    """Read all that was copied of the log: where it begins and ends, what is wrong; a torn end is cut off."""
+    start: Offset = -1
+    end: Offset = -1
+    last: tuple[str, int, int] | None = None
+    problems: list[str] = []
+    segments = sorted((partial / names.LOG_DIRECTORY).glob("*.log"))
+    for segment in segments:
+        base = names.parse_segment_name(segment.name)
+        if end >= 0 and base and base.base_offset != end:
+            problems.append(f"{segment.name}: offsets {end} to {base.base_offset - 1} are missing before it")
+        start = base.base_offset if base and start < 0 else start
+        end = base.base_offset if base and end < 0 else end
+        for item in read_file(segment, Selection()):
+            match item:
+                case Fault(torn=True) if segment == segments[-1]:
+                    os.truncate(segment, item.position)
+                case Fault():
+                    problems.append(
+                        f"{segment.name} at byte {item.position}, after offset {end - 1}: {item.reason}"
+                    )
+                case Batch():
+                    if item.fault is not None:
+                        problems.append(f"{segment.name} at byte {item.position}: {item.fault}")
+                    last = (str(segment.relative_to(partial)), item.position, item.view.size_bytes)
+                    end = item.view.end_offset
+    return Copied(start, end, last, tuple(problems))
+
+
+def _check_unchanged(source: Source, partial: Path, copied: Copied) -> None:
+    """Logs that agree in a batch agree in everything before it (Log Matching): look at the last one again."""
+    if copied.last_batch is None:
+        return
+    name, position, size = copied.last_batch
+    with (partial / name).open("rb") as file:
+        file.seek(position)
+        ours = file.read(size)
+    theirs = b"".join(_read_whole(source, name, position, size))
+    if ours != theirs:
+        raise ChangedError(f"{name} was truncated during the copy")
+
+
+def _read_whole(source: Source, name: str, position: int, size: int) -> Iterator[bytes]:
+    while size > 0:
+        data = source.read(name, position, min(CHUNK_BYTES, size))
+        if not data:
+            return
+        yield data
+        position += len(data)
+        size -= len(data)
+
+
+def _manifest(
+    partial: Path, wanted: Sequence[Wanted], copied: Copied, high_watermark: Offset
+) -> dict[str, Any]:
+    properties, election = _identity(partial)
+    files = []
+    for file in sorted(wanted, key=lambda file: file.name):
+        path = partial / file.name
+        files.append(
+            {"name": file.name, "size_bytes": path.stat().st_size, "crc32c": f"{_checksum(path):08x}"}
+        )
+    return {
+        "format": FORMAT,
+        "cluster_id": properties.cluster_id,
+        "node_id": -1 if properties.node_id is None else properties.node_id,
+        "directory_id": None if properties.directory_id is None else uuid_text(properties.directory_id),
+        "epoch": election.epoch,
+        "leader_id": election.leader_id,
+        "high_watermark": min(high_watermark, copied.end_offset),
+        "log_start_offset": copied.start_offset,
+        "log_end_offset": copied.end_offset,
+        "exported_at_ms": time.time_ns() // 1_000_000,
+        "files": files,
+    }
+
+
+def _identity(partial: Path) -> tuple[MetaProperties, Election]:
+    meta = partial / names.META_PROPERTIES
+    state = partial / names.LOG_DIRECTORY / names.QUORUM_STATE
+    properties = (
+        meta_properties.decode(meta.read_bytes()) if meta.exists() else MetaProperties(None, None, None, 0)
+    )
+    return properties, quorum_state.decode(state.read_bytes())[0] if state.exists() else Election()
+
+
+def _checksum(path: Path) -> int:
+    checksum = 0
+    with path.open("rb") as file:
+        while data := file.read(CHUNK_BYTES):
+            checksum = crc32c(data, checksum)
+    return checksum
+
+
+def _write_durably(path: Path, data: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_directories(root: Path) -> None:
+    for directory in [*(path for path in root.iterdir() if path.is_dir()), root]:
+        _sync_directory(directory)
+
+
+def _sync_directory(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

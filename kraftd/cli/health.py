@@ -1,0 +1,129 @@
+"""`kraftctl health`: can this quorum be relied on? A verdict for scripts and containers, with its reasons.
+
+The nodes named must be whole, without alarms, and follow one leader; that leader must answer a linearizable
+read, which a majority has to confirm. An open port proves nothing.
+
+Schema: healthy (bool), leader_id (-1 none), leader_epoch, read_ms (-1 if it failed), problems (texts),
+    nodes (list of node_id, endpoint, healthy, problems).
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import typer
+
+from kraftd.cli.client import Connection, raise_for
+from kraftd.cli.failures import CommandError, ExitCode
+from kraftd.cli.options import BootstrapOption, OutputOption, TimeoutOption, bootstrap_of, output_of
+from kraftd.cli.output import columns, emit, id_text
+from kraftd.cli.survey import ANSWER_TIMEOUT_MS, NodeView, Survey, ask_leader, survey
+from kraftd.metadata.configs import ResourceType
+from kraftd.protocol.messages import ListConfigsRequest, ListConfigsResponse
+from kraftd.types import NO_NODE, Endpoint, NodeId
+
+app = typer.Typer()
+
+Json: TypeAlias = dict[str, Any]
+
+
+@app.command("health")
+def health(
+    context: typer.Context,
+    timeout_ms: TimeoutOption = 3_000,
+    output: OutputOption = None,
+    bootstrap: BootstrapOption = None,
+) -> None:
+    """Check that the nodes named are sound members of a quorum that answers reads; exit 0 or 5.
+
+    With one node named it is that node's health (as a container asks), with all of them the cluster's.
+    """
+    named = bootstrap_of(context, bootstrap)
+    report = health_data(survey(named, min(timeout_ms, ANSWER_TIMEOUT_MS)), named, timeout_ms)
+    emit(report, output_of(context, output), health_table)
+    if not report["healthy"]:
+        raise typer.Exit(ExitCode.UNHEALTHY)
+
+
+def health_data(found: Survey, named: Sequence[Endpoint], timeout_ms: int) -> Json:
+    """The schema of `health`: every named node must be sound, and the leader must serve a linearizable
+    read.
+    """
+    ids = {view.node_id for view in found.views if view.endpoint in named and view.node_id != NO_NODE}
+    asked = [view for view in found.views if view.endpoint in named or view.node_id in ids]
+    nodes: list[Json] = []
+    for view in asked:
+        problems = _node_problems(view, found)
+        nodes.append(
+            {
+                "node_id": view.node_id,
+                "endpoint": str(view.endpoint),
+                "healthy": not problems,
+                "problems": problems,
+            }
+        )
+    read_ms, problem = _timed_read(named, timeout_ms)
+    problems = ([problem] if problem else []) + [
+        f"node {id_text(node['node_id'], node['endpoint'])}: {text}"
+        for node in nodes
+        for text in node["problems"]
+    ]
+    leader = found.leader
+    return {
+        "healthy": not problems,
+        "leader_id": leader.node_id if leader else NO_NODE,
+        "leader_epoch": found.epoch,
+        "read_ms": read_ms,
+        "problems": problems,
+        "nodes": nodes,
+    }
+
+
+def _node_problems(view: NodeView, found: Survey) -> list[str]:
+    answer = view.answer
+    if answer is None:
+        return [view.error]
+    problems = list(answer.alarms)
+    if not answer.whole:
+        problems.append("its log or election file is not whole; it neither votes nor counts")
+    leader: NodeId = found.leader.node_id if found.leader else NO_NODE
+    if answer.leader_id == NO_NODE:
+        problems.append(answer.no_leader_reason or "knows no leader")
+    elif leader not in (NO_NODE, answer.leader_id):
+        problems.append(f"follows node {answer.leader_id}, but node {leader} leads")
+    return problems
+
+
+def _timed_read(named: Sequence[Endpoint], timeout_ms: int) -> tuple[float, str]:
+    """How long the quorum takes for a read that a majority must confirm; or why it cannot."""
+
+    def read(leader: Connection) -> float:
+        began = time.monotonic()
+        request = ListConfigsRequest(resource_type=ResourceType.BROKER)
+        answer = leader.call(request, ListConfigsResponse, timeout_ms)
+        raise_for(answer.error_code, answer.error_message, f"node {leader.peer.node_id} refuses a read")
+        return round((time.monotonic() - began) * 1_000, 3)
+
+    try:
+        return ask_leader(named, read, timeout_ms), ""
+    except CommandError as error:
+        return -1, str(error)
+
+
+def health_table(data: Mapping[str, Any]) -> str:
+    """One verdict, one line a node, one line a problem."""
+    rows = [
+        (
+            id_text(node["node_id"], "?"),
+            node["endpoint"],
+            "yes" if node["healthy"] else "NO",
+            "; ".join(node["problems"]),
+        )
+        for node in data["nodes"]
+    ]
+    if data["healthy"]:
+        leader = f"node {data['leader_id']} leads epoch {data['leader_epoch']}"
+        verdict = f"healthy: {leader}, read in {data['read_ms']} ms"
+    else:
+        verdict = "NOT healthy: " + data["problems"][0]
+    return f"{verdict}\n\n" + columns(("Node", "Endpoint", "Healthy", "Problems"), rows)

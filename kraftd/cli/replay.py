@@ -1,0 +1,62 @@
+"""`kraftctl replay DIR… --out OUT [--at OFFSET|TIME]`: fold exported logs with Spark into tables and a
+summary.
+
+The work is `kraftd.replay`'s, which comes with the extra of that name; it is loaded only here, and only
+when called.
+
+Schema: that of the job's report (`kraftd.replay.summary`). Exit code 1 if the input is damaged, incomplete
+or diverged.
+"""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kraftd.cli.failures import CommandError
+from kraftd.cli.options import OutputOption, output_of
+from kraftd.cli.output import Format, emit
+
+app = typer.Typer()
+
+EXTRA_MODULES = frozenset({"pyspark", "pyarrow", "numpy", "pandas", "py4j"})
+
+
+@app.command("replay")
+def replay(
+    context: typer.Context,
+    directories: Annotated[
+        list[Path], typer.Argument(metavar="DIR…", help="Exports or node directories of one cluster.")
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", metavar="OUT", help="Where the Parquet tables go.", show_default=False)
+    ],
+    at: Annotated[
+        str | None,
+        typer.Option(
+            "--at", metavar="OFFSET|TIME", help="Fold up to here.  [default: all]", show_default=False
+        ),
+    ] = None,
+    output: OutputOption = None,
+) -> None:
+    """Replay metadata logs with Spark: tables of records, epochs and configs, and what is wrong with the
+    logs.
+    """
+    try:
+        from rich.console import Console
+
+        from kraftd.replay.job import run
+        from kraftd.replay.summary import render
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in EXTRA_MODULES:
+            raise
+        raise CommandError(
+            f"replay needs {error.name}, which is not installed; run pip install 'kraftd[replay]'"
+        ) from error
+    report = run(directories, out, at=at, console=Console(stderr=True))
+    if output_of(context, output) is Format.TABLE:
+        Console(file=sys.stdout).print(render(report))
+    else:
+        emit(report.to_builtins(), output_of(context, output), str)
+    raise typer.Exit(report.exit_code)
