@@ -1,10 +1,13 @@
-"""Writes the generated parts of `kraftd` from the schemas here (`make proto`), or checks them (`--check`)."""
+"""Writes the generated parts of `kraftd` from the schemas here (`make proto`), or checks them (`--check`).
+
+Any schema can be emitted in either encoding, into any package: `--encoding rpc=binary --package DIR`.
+"""
 
 import argparse
 import sys
 from pathlib import Path
 
-from generator.output import generate
+from generator.output import ENCODINGS, generate
 from generator.schema import SchemaError
 
 PROTO = Path(__file__).resolve().parent
@@ -13,25 +16,38 @@ PACKAGE = PROTO.parent / "kraftd"
 
 def main() -> int:
     """Exit code 0: written, or nothing stale; 1: stale, or a schema is wrong."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is stale")
-    arguments = parser.parse_args()
+    arguments = _arguments()
+    encodings = ENCODINGS | dict(choice.split("=") for choice in arguments.encoding)
     try:
-        files = generate(PROTO, PACKAGE)
+        files = generate(PROTO, arguments.package.resolve(), encodings)
     except SchemaError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    stale = [
-        path for path, text in files.items() if not path.exists() or path.read_text(encoding="utf-8") != text
-    ]
-    for path in stale:
+    stale = {path: text for path, text in files.items() if _content(path) != text}
+    for path, text in stale.items():
+        name = path.relative_to(arguments.package.resolve().parent)
         if arguments.check:
-            sys.stderr.write(f"{path.relative_to(PACKAGE.parent)} is stale: run `make proto`\n")
-        else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text := files[path], encoding="utf-8")
-            sys.stdout.write(f"{path.relative_to(PACKAGE.parent)}: {text.count(chr(10))} lines\n")
+            sys.stderr.write(f"{name} is stale: run `make proto`\n")
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        sys.stdout.write(f"{name}: {len(text.splitlines())} lines\n")
     return 1 if stale and arguments.check else 0
+
+
+def _arguments() -> argparse.Namespace:
+    choices = [f"{kind}={encoding}" for kind in ENCODINGS for encoding in ("binary", "msgpack")]
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is stale")
+    parser.add_argument("--encoding", action="append", default=[], choices=choices, help="may be repeated")
+    parser.add_argument(
+        "--package", type=Path, default=PACKAGE, help="directory of the package to write into"
+    )
+    return parser.parse_args()
+
+
+def _content(path: Path) -> str | None:
+    return path.read_text(encoding="utf-8") if path.exists() else None
 
 
 if __name__ == "__main__":

@@ -1287,9 +1287,9 @@ class ListConfigsResponse(Struct, frozen=True, gc=False):
 QuorumRequest: TypeAlias = (
     VoteRequest | BeginQuorumEpochRequest | EndQuorumEpochRequest | FetchRequest | DescribeQuorumRequest
 )
-"""The requests of the core."""
+"""The requests that the core itself handles."""
 
 QuorumResponse: TypeAlias = (
     VoteResponse | BeginQuorumEpochResponse | EndQuorumEpochResponse | FetchResponse | DescribeQuorumResponse
 )
-"""The responses of the core."""
+"""The responses that the core itself handles."""

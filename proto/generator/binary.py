@@ -233,7 +233,7 @@ class BinaryWriter:
             lines += [f"    if {is_set(field, value)}:"]
             lines += ["    " + line for line in self._null_check(struct, field, version)]
             lines += [
-                "        tag: Chunks = []",
+                f"        tag{': Chunks' if field is tagged[0] else ''} = []",
                 *self._write(field, field.type, version, value, "tag", " " * 8),
             ]
             lines += [f'        tags.append(({field.tag}, b"".join(tag)))']

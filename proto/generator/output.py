@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from generator.binary import BinaryWriter
@@ -15,62 +16,78 @@ QUORUM = ("Vote", "BeginQuorumEpoch", "EndQuorumEpoch", "Fetch", "DescribeQuorum
 """The APIs that the core itself handles."""
 
 
-def generate(proto: Path, package: Path) -> dict[Path, str]:
-    """Every generated file, by its path, formatted."""
+ENCODINGS = {"rpc": "msgpack", "records": "binary"}
+"""How each part of `proto/` is encoded, unless asked otherwise."""
+
+
+def generate(proto: Path, package: Path, encodings: Mapping[str, str] = ENCODINGS) -> dict[Path, str]:
+    """Every generated file of a package, by its path, formatted.
+
+    Args:
+        proto: Where the schemas are.
+        package: The directory of the package; its name is what the files import each other by.
+        encodings: "msgpack" or "binary" for "rpc" and for "records" (control records included).
+    """
     rpcs = read_schemas(proto / "rpc")
     controls = read_schemas(proto / "control")
     records = read_schemas(proto / "records")
-    files = {
-        package / "protocol" / "messages.py": _protocol_messages(rpcs),
-        package / "protocol" / "bodies.py": packed_bodies(rpcs, package="kraftd.protocol"),
-        package / "records" / "messages.py": _record_messages(controls, records),
-        package / "records" / "bodies.py": binary_bodies(controls + records, package="kraftd.records"),
-    }
+    quorum = [" | ".join(name + side for name in QUORUM) for side in ("Request", "Response")]
+    files: dict[Path, str] = {}
+    for folder, kind, schemas, aliases in (
+        (
+            "protocol",
+            "rpc",
+            rpcs,
+            (
+                _alias("QuorumRequest", quorum[0], "The requests that the core itself handles."),
+                _alias("QuorumResponse", quorum[1], "The responses that the core itself handles."),
+            ),
+        ),
+        (
+            "records",
+            "records",
+            controls + records,
+            (
+                _alias("ControlRecord", _names(controls), "The control records of the quorum."),
+                _alias("Record", _names(records), "The metadata records."),
+            ),
+        ),
+    ):
+        binary = encodings[kind] == "binary"
+        bodies = binary_bodies if binary else packed_bodies
+        files[package / folder / "messages.py"] = _classes(folder, schemas, aliases, records_inside=binary)
+        files[package / folder / "bodies.py"] = bodies(schemas, package=f"{package.name}.{folder}")
     return {path: _formatted(text, path) for path, text in files.items()}
 
 
-def _protocol_messages(rpcs: list[Schema]) -> str:
+def _classes(folder: str, schemas: list[Schema], aliases: Iterable[str], *, records_inside: bool) -> str:
     parts = [
-        docstring(
-            "Every request and response, as frozen values. Generated from `proto/rpc/` by `make proto`.",
-            indent=0,
-        ),
+        docstring(_TITLES[folder], indent=0),
         "from typing import ClassVar, TypeAlias",
         "from msgspec import Struct",
         "from kraftd.types import ZERO_UUID, Uuid",
         _UNKNOWN_TAGS,
     ]
-    for schema in rpcs:
-        parts += class_texts(schema, records_inside=False)
-    for side in ("Request", "Response"):
-        names = " | ".join(name + side for name in QUORUM)
-        parts.append(
-            f"Quorum{side}: TypeAlias = {names}\n" + docstring(f"The {side.lower()}s of the core.", indent=0)
-        )
-    return "\n\n".join(parts)
+    for schema in schemas:
+        parts += class_texts(schema, records_inside=records_inside)
+    return "\n\n".join([*parts, *aliases])
 
 
-def _record_messages(controls: list[Schema], records: list[Schema]) -> str:
-    parts = [
-        docstring(
-            "Control and metadata records, as frozen values. Generated from `proto/control/` and "
-            "`proto/records/` by `make proto`.",
-            indent=0,
-        ),
-        "from typing import ClassVar, TypeAlias",
-        "from msgspec import Struct",
-        "from kraftd.types import ZERO_UUID, Uuid",
-        _UNKNOWN_TAGS,
-    ]
-    for schema in controls + records:
-        parts += class_texts(schema, records_inside=True)
-    for alias, schemas, meaning in (
-        ("ControlRecord", controls, "The control records of the quorum."),
-        ("Record", records, "The metadata records."),
-    ):
-        names = " | ".join(schema.name for schema in schemas)
-        parts.append(f"{alias}: TypeAlias = {names}\n" + docstring(meaning, indent=0))
-    return "\n\n".join(parts)
+_TITLES = {
+    "protocol": "Every request and response, as frozen values. Generated from `proto/rpc/` by `make proto`.",
+    "records": (
+        "Control and metadata records, as frozen values. Generated from `proto/control/` and "
+        "`proto/records/` by `make proto`."
+    ),
+}
+
+
+def _names(schemas: Iterable[Schema]) -> str:
+    return " | ".join(schema.name for schema in schemas)
+
+
+def _alias(name: str, types: str, meaning: str) -> str:
+    return f"{name}: TypeAlias = {types}\n" + docstring(meaning, indent=0)
 
 
 _UNKNOWN_TAGS = '''UnknownTags: TypeAlias = tuple[tuple[int, bytes], ...]
@@ -87,7 +104,7 @@ def packed_bodies(schemas: list[Schema], *, package: str) -> str:
         "from collections.abc import Mapping\nfrom typing import Final, TypeAlias",
         "from msgspec.msgpack import Decoder",
         _PACKED_IMPORTS,
-        "from kraftd.types import ZERO_UUID",
+        "from kraftd.types import ZERO_UUID, Uuid",
         f"from {package}.messages import {', '.join(classes)}",
         *(text for writer in writers for text in writer.functions()),
     ]
@@ -110,14 +127,7 @@ def binary_bodies(schemas: list[Schema], *, package: str) -> str:
     functions = [text for writer in writers for text in writer.functions()]
     layouts = {name: code for writer in writers for name, code in writer.layouts.items()}
     classes = sorted({struct.class_name for m in messages for struct in (*m.structs, m.root)})
-    helpers = sorted(
-        set(
-            re.findall(
-                r"(?<!\w)(?:read_|write_)\w+|lacking|end_of_tag|Chunks|ZERO|SHORT_LENGTHS|unread|base64_text",
-                "".join(functions),
-            )
-        )
-    )
+    helpers = sorted(set(_HELPER.findall("".join(functions))))
     parts = [
         docstring(
             "Every body in Kafka's binary encoding, one look at a time. Generated by `make proto`.", indent=0
@@ -126,7 +136,7 @@ def binary_bodies(schemas: list[Schema], *, package: str) -> str:
         "from struct import Struct",
         "from typing import Any, Final",
         f"from kraftd.records.binary import {', '.join(helpers)}",
-        "from kraftd.types import ZERO_UUID, uuid_text",
+        "from kraftd.types import ZERO_UUID, Uuid, uuid_text",
         f"from {package}.messages import {', '.join(classes)}",
         "\n".join(f'{name} = Struct("{code}")' for name, code in sorted(layouts.items())),
         *functions,
@@ -138,6 +148,10 @@ def binary_bodies(schemas: list[Schema], *, package: str) -> str:
             parts.append(f"{kind.upper()}_{suffix}: Final[Mapping[tuple[int, int], {sort}]] = {{\n{rows}\n}}")
     return "\n\n".join(parts)
 
+
+_HELPER = re.compile(
+    r"(?<!\w)(?:read_|write_)\w+|lacking|end_of_tag|Chunks|ZERO(?!_)|SHORT_LENGTHS|unread|base64_text"
+)
 
 _TABLES = (
     ("read", "READERS", "Callable[[bytes, int], tuple[Any, int]]"),
