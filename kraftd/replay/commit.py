@@ -6,7 +6,8 @@
 * a snapshot ends above them: snapshots are taken of committed records only;
 * all voters are here and a majority holds them up to a record of epoch E, the highest epoch in any voter's
   log, checkpoint and election file;
-* all voters are here and every one holds them: whoever leads next holds them too, so nothing can overwrite them.
+* all voters are here and every one holds them: whoever leads next holds them too, so nothing can overwrite
+  them.
 
 *Uncommitted*: even if every voter that is missing, damaged or copied while running held them, that would be
 no majority; or they sit where a committed record differs.
@@ -61,7 +62,7 @@ class Holder(msgspec.Struct, frozen=True):
     """One node's log, as far as the rules look at it.
 
     `end_offset` ends the sound part. `may_hold_more`: the copy is damaged, incomplete or of a running node.
-    `highest_epoch` is over log, checkpoint and election file; None when there is no election file to know it by.
+    `highest_epoch` is over log, checkpoint and election file; None without an election file to know it by.
     `epoch_starts` are those of the log, ascending.
     """
 
@@ -100,9 +101,7 @@ class Bounds(msgspec.Struct, frozen=True):
         """What both judgements agree on."""
         weaker = self if self.committed_end <= other.committed_end else other
         later = self if self.uncommitted_from >= other.uncommitted_from else other
-        return Bounds(
-            weaker.committed_end, later.uncommitted_from, weaker.why_unknown, later.why_uncommitted
-        )
+        return Bounds(weaker.committed_end, later.uncommitted_from, weaker.why_unknown, later.why_uncommitted)
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -128,7 +127,9 @@ class Verdict(msgspec.Struct, frozen=True):
         )
 
 
-def judge(holders: Sequence[Holder], matches: Sequence[Sequence[Match]], voters: frozenset[NodeId]) -> Verdict:
+def judge(
+    holders: Sequence[Holder], matches: Sequence[Sequence[Match]], voters: frozenset[NodeId]
+) -> Verdict:
     """Judge every log of a cluster. `voters` is empty when nobody says who they are."""
     candidates = [i for i, holder in enumerate(holders) if not voters or holder.node_id in voters]
     reference = max(candidates or range(len(holders)), key=lambda i: holders[i].log_order)

@@ -68,8 +68,8 @@ SCHEMA = pa.schema(
 """The columns of a record.
 
 `segment_base_offset` is a snapshot's end offset; offsets inside a snapshot are its own running count.
-`api_key` of a control record is its control type. `body` is JSON with Kafka's field names, null for kinds that
-are not known. `key` and `value` are the raw bytes, the value with its frame. `node_id` is -1 where the
+`api_key` of a control record is its control type. `body` is JSON with Kafka's field names, null for kinds
+that are not known. `key` and `value` are the raw bytes, the value with its frame. `node_id` is -1 where the
 directory does not say. `commit_status` is one of `kraftd.replay.commit.Status`.
 """
 

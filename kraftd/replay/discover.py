@@ -188,7 +188,9 @@ def _manifest_problems(home: Path, manifest: Manifest) -> list[Problem]:
         path = home / expected.name
         inside = path.resolve().is_relative_to(home.resolve())
         if not inside or not path.is_file():
-            text = "in the manifest, but not there" if inside else "the manifest names a file outside the export"
+            text = (
+                "in the manifest, but not there" if inside else "the manifest names a file outside the export"
+            )
             problems.append(Problem(ProblemKind.INCOMPLETE, str(home), text, file=expected.name))
         elif (size := path.stat().st_size) != expected.size_bytes:
             text = f"{size:,} bytes, but {expected.size_bytes:,} were exported"
@@ -212,4 +214,6 @@ def clusters(nodes: Sequence[NodeDirectory]) -> dict[str, list[NodeDirectory]]:
     groups: dict[str, list[NodeDirectory]] = {}
     for node in nodes:
         groups.setdefault(node.cluster_id or node.directory, []).append(node)
-    return {key: sorted(group, key=lambda node: (node.node_id, node.directory)) for key, group in groups.items()}
+    return {
+        key: sorted(group, key=lambda node: (node.node_id, node.directory)) for key, group in groups.items()
+    }

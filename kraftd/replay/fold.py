@@ -120,7 +120,9 @@ def arrow_fold(batches: Iterable[pa.RecordBatch], end_offset: Offset) -> Iterato
     rows = (
         Row(base, offset, value)
         for batch in batches
-        for base, offset, value in zip(*(batch.column(name).to_pylist() for name in INPUT_COLUMNS), strict=True)
+        for base, offset, value in zip(
+            *(batch.column(name).to_pylist() for name in INPUT_COLUMNS), strict=True
+        )
     )
     folded = fold_rows(rows, end_offset)
     yield _output(SUMMARY, [summarize(folded)])

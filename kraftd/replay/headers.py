@@ -110,7 +110,9 @@ def walk(data: Bytes, position: int = 0, end: int | None = None) -> tuple[npt.ND
     limit = len(data) if end is None else end
     positions: list[int] = []
     while position + HEADER_BYTES <= limit:
-        following = position + BODY_AT + int.from_bytes(data[position + LENGTH_AT : position + BODY_AT], "big")
+        following = (
+            position + BODY_AT + int.from_bytes(data[position + LENGTH_AT : position + BODY_AT], "big")
+        )
         if following < position + HEADER_BYTES or following > limit:
             break
         positions.append(position)
@@ -129,7 +131,8 @@ def _gather(data: Bytes, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.voi
         return np.empty(0, dtype=WIRE)
     raw = np.frombuffer(data, dtype=np.uint8)
     gathered = raw[positions[:, None] + np.arange(HEADER_BYTES)]
-    return gathered.view(WIRE).reshape(len(positions))
+    wire: npt.NDArray[np.void] = gathered.view(WIRE).reshape(len(positions))
+    return wire
 
 
 def _sums_match(
@@ -141,7 +144,8 @@ def _sums_match(
             crc32c.crc32c(view[start:end])
             for start, end in zip((positions + CRC_FROM).tolist(), ends.tolist(), strict=True)
         ]
-    return np.array(sums, dtype=np.uint32) == wire["crc"]
+    matches: npt.NDArray[np.bool_] = np.array(sums, dtype=np.uint32) == wire["crc"]
+    return matches
 
 
 def _headers(
@@ -171,9 +175,10 @@ def _headers(
 
 
 def _batch_problems(file: LogFile, directory: str, data: Bytes, headers: Headers) -> list[Problem]:
-    problems = []
-    for index in np.flatnonzero(~headers["whole"]).tolist():
-        problems.append(_problem(file, directory, _what_is_wrong(data, headers[index]), headers[index]))
+    problems = [
+        _problem(file, directory, _what_is_wrong(data, headers[index]), headers[index])
+        for index in np.flatnonzero(~headers["whole"]).tolist()
+    ]
     expected = np.concatenate((_first_offset(file, headers), headers["end_offset"][:-1]))
     for index in np.flatnonzero(headers["base_offset"] != expected).tolist():
         text = f"batch starts at offset {headers['base_offset'][index]}, expected {expected[index]}"

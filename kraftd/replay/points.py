@@ -55,7 +55,7 @@ def parse_at(text: str) -> At:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
         raise ReplayError(
-            f"--at {text}: neither an offset (1234) nor a time (2026-11-21T07:00:00Z, UTC unless it says otherwise)"
+            f"--at {text}: neither an offset (1234) nor a time (2026-11-21T07:00:00Z; UTC by default)"
         ) from error
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""What a replay found, as plain values: the summary prints it, `-o json` dumps it, scripts read `summary.json`.
+"""What a replay found, as plain values: `summary` prints it, `-o json` dumps it, scripts read `summary.json`.
 
 The names of the fields are the schema and stay stable. Offsets named `end` are exclusive; -1 is unknown.
 """

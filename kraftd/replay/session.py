@@ -38,17 +38,16 @@ def session() -> "Iterator[SparkSession]":
     require_spark()
     from pyspark.sql import SparkSession
 
-    running = SparkSession.getActiveSession()
-    if running is not None:
-        _register(running)
-        yield running
-        return
-    spark = _start()
-    try:
-        _register(spark)
-        yield spark
-    finally:
-        spark.stop()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
+        running = SparkSession.getActiveSession()
+        spark = _start() if running is None else running
+        try:
+            _register(spark)
+            yield spark
+        finally:
+            if running is None:
+                spark.stop()
 
 
 def require_spark() -> None:
@@ -63,7 +62,9 @@ def require_spark() -> None:
         raise ReplayError(f"replay needs Java {JAVA_MIN} or newer: set JAVA_HOME or put java on the PATH")
     version = _java_version(java)
     if version < JAVA_MIN:
-        raise ReplayError(f"replay needs Java {JAVA_MIN} or newer, but {java} is Java {version}: set JAVA_HOME")
+        raise ReplayError(
+            f"replay needs Java {JAVA_MIN} or newer, but {java} is Java {version}: set JAVA_HOME"
+        )
 
 
 def _java() -> str | None:
@@ -95,8 +96,7 @@ def _start() -> "SparkSession":
     builder = SparkSession.builder.appName("kraftd replay")
     for key, value in _settings().items():
         builder = builder.config(key, value)
-    with _standard_error_elsewhere(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # pyspark warns about pandas, which nothing here uses
+    with _standard_error_elsewhere():
         return builder.getOrCreate()
 
 
@@ -125,6 +125,7 @@ def _settings() -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log4j}",
+        "spark.log.level": "ERROR",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": str(SHUFFLE_PARTITIONS),
@@ -132,7 +133,7 @@ def _settings() -> dict[str, str]:
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.adaptive.enabled": "true",
     }
-    if "SPARK_ENV_LOADED" not in os.environ:
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # set by spark-submit, which gives these itself
         settings |= {"spark.master": "local[*]", "spark.driver.memory": DRIVER_MEMORY}
     return settings
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
+from os.path import commonpath, relpath
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -54,21 +55,38 @@ def _cluster(cluster: ClusterReport) -> RenderableType:
         sections += [_heading("record kinds"), _indented(_kinds(cluster.kinds))]
     if cluster.fold is not None:
         sections += [_heading("image"), _facts(_image_facts(cluster.fold))]
-    sections += [_heading("problems"), _indented(_problems(cluster.problems))]
+    sections += [_heading("problems"), _indented(_problems(cluster.problems)), Text()]
     return Group(*sections)
 
 
 def _log_facts(cluster: ClusterReport) -> Iterator[tuple[str, str]]:
+    yield "read from", _directories([node.directory for node in cluster.nodes])
     if cluster.end_offset > cluster.start_offset:
-        yield "offsets", (
-            f"{cluster.start_offset:,} to {cluster.end_offset - 1:,}   "
-            f"[dim]{_time(cluster.first_record_at_ms)} to {_time(cluster.last_record_at_ms)}[/]"
+        yield (
+            "offsets",
+            (
+                f"{cluster.start_offset:,} to {cluster.end_offset - 1:,}   "
+                f"[dim]{_time(cluster.first_record_at_ms)} to {_time(cluster.last_record_at_ms)}[/]"
+            ),
         )
+        records = sum(kind.count for kind in cluster.kinds)
+        snapshots = (
+            f"   [dim]and {cluster.snapshot_records:,} in snapshots[/]" if cluster.snapshot_records else ""
+        )
+        yield "records", f"{records:,}, of them {cluster.noop_share:.1%} NoOp{snapshots}"
     yield "committed", _committed(cluster)
     for node in cluster.nodes:
         yield from _tails(cluster, node)
     if len(cluster.nodes) > 1:
         yield "log matching", _matching(cluster)
+
+
+def _directories(paths: Sequence[str]) -> str:
+    """The directories, what they share said once."""
+    if len(paths) == 1:
+        return escape(paths[0])
+    parent = commonpath(paths)
+    return escape(f"{parent}/ {', '.join(relpath(path, parent) for path in paths)}")
 
 
 def _committed(cluster: ClusterReport) -> str:
@@ -95,30 +113,30 @@ def _range(node: NodeReport, start: Offset, end: Offset, why: str) -> str:
 def _matching(cluster: ClusterReport) -> str:
     diverged = [node for node in cluster.nodes if node.diverged]
     if not diverged:
-        others = len(cluster.nodes) - 1
+        others = _several(len(cluster.nodes) - 1, "other node")
         return (
-            f"[green]agree[/]   [dim]{cluster.compared_batches:,} batches of {others} other "
-            f"node{'s' if others > 1 else ''} equal node {cluster.reference_node_id}'s[/]"
+            f"[green]agree[/]   [dim]{cluster.compared_batches:,} batches of {others} equal "
+            f"node {cluster.reference_node_id}'s[/]"
         )
     return ", ".join(f"[bold red]node {node.node_id} diverges at {node.agrees_to:,}[/]" for node in diverged)
 
 
 def _nodes(cluster: ClusterReport) -> Table:
-    table = _table("node", "role", ">end", ">epoch", "election file", ">segments", ">snapshots", ">records")
-    for column in ("directory",):
-        table.add_column(column, overflow="fold")
+    table = _table("node", ">log end", ">epoch", "election file", ">segments", ">snapshots", ">records")
     for node in cluster.nodes:
-        marker = " [green]*[/]" if node.node_id == cluster.reference_node_id else ""
+        name = str(node.node_id) if node.node_id >= 0 else "?"
+        if cluster.voters and not node.is_voter:
+            name += " observer"
+        if node.node_id == cluster.reference_node_id and len(cluster.nodes) > 1:
+            name += " [green]*[/]"
         table.add_row(
-            f"{node.node_id}{marker}" if node.node_id >= 0 else f"?{marker}",
-            "voter" if node.is_voter else "observer" if cluster.voters else "?",
+            name,
             f"{node.end_offset:,}",
             str(node.last_epoch),
             _election(node),
             str(node.segments),
             str(node.snapshots),
             f"{node.records:,}",
-            f"[dim]{escape(node.directory)}[/]",
         )
     return table
 
@@ -128,21 +146,24 @@ def _election(node: NodeReport) -> str:
         return "[yellow]missing[/]"
     leader = f"leader {node.election_leader_id}" if node.election_leader_id >= 0 else "no leader"
     vote = f", voted {node.election_voted_id}" if node.election_voted_id >= 0 else ""
-    return f"epoch {node.election_epoch}, {leader}{vote}"
+    return f"{node.election_epoch}: {leader}{vote}"
 
 
 def _leaders(cluster: ClusterReport) -> Text:
     led = Counter(epoch.leader_id for epoch in cluster.epochs if epoch.leader_id is not None)
     shares = ", ".join(f"node {leader} {count}x" for leader, count in led.most_common())
     gone = cluster.epochs_without_records
-    return Text(
-        f"{led.total()} leaders in epochs {cluster.epochs[0].epoch} to {cluster.epochs[-1].epoch}: {shares}"
-        + (f"; {gone} epochs between left no record" if gone else "")
-    )
+    first, last = cluster.epochs[0].epoch, cluster.epochs[-1].epoch
+    text = f"{_several(led.total(), 'leader')} in epochs {first} to {last}: {shares}"
+    return Text(text + (f"; {_several(gone, 'epoch')} between left no record" if gone else ""))
+
+
+def _several(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _epochs(epochs: Sequence[LeaderEpoch]) -> Table:
-    table = _table(">epoch", ">leader", ">start", ">records", "since (UTC)", "granted by", "held by", "status")
+    table = _table(">epoch", ">leader", ">start", ">length", "since (UTC)", "votes", "held", "status")
     hidden = max(0, len(epochs) - EPOCHS_SHOWN)
     if hidden:
         table.add_row("…", f"[dim]{hidden} earlier[/]")
@@ -182,9 +203,12 @@ def _image_facts(fold: FoldReport) -> Iterator[tuple[str, str]]:
     image = fold.image
     style = STATUS_STYLE[Status(fold.commit_status)]
     base = f", from snapshot {fold.from_snapshot}" if fold.from_snapshot else ""
-    yield "at offset", (
-        f"[bold]{fold.end_offset:,}[/]   [dim]{_time(fold.last_record_at_ms)}, "
-        f"folded from node {fold.node_id}{base}[/]   [{style}]{fold.commit_status}[/]"
+    yield (
+        "at offset",
+        (
+            f"[bold]{fold.end_offset:,}[/]   [dim]{_time(fold.last_record_at_ms)}, "
+            f"folded from node {fold.node_id}{base}[/]   [{style}]{fold.commit_status}[/]"
+        ),
     )
     yield "hash", f"[bold]{image.image_hash}[/]"
     features = ", ".join(f"{name}={level}" for name, level in image.features.items())
@@ -193,11 +217,13 @@ def _image_facts(fold: FoldReport) -> Iterator[tuple[str, str]]:
     if image.controller_ids:
         yield "controllers", " ".join(map(str, image.controller_ids))
     if image.is_partial:
-        kinds = ", ".join(f"{name} {count:,}" for name, count in image.unknown_kinds.items())
-        yield "partial", f"[yellow]folded past kinds that this version does not fold:[/] {kinds}"
+        unknown = sorted(image.unknown_kinds.items(), key=lambda item: -item[1])
+        kinds = ", ".join(f"{name} {count:,}" for name, count in unknown)
+        yield "partial", f"[yellow]these kinds are not folded yet:[/] [dim]{kinds}[/]"
     if image.open_transaction_at is not None:
-        yield "transaction", (
-            f"[yellow]open since offset {image.open_transaction_at:,}[/]: the image is the one before it"
+        yield (
+            "transaction",
+            (f"[yellow]open since offset {image.open_transaction_at:,}[/]: the image is the one before it"),
         )
     if image.stopped is not None:
         yield "stopped", f"[bold red]{escape(image.stopped)}[/]"
@@ -250,7 +276,9 @@ def _facts(facts: Iterator[tuple[str, str]]) -> Table:
 
 
 def _table(*columns: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="dim")
+    table = Table(
+        box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="dim", padding=(0, 1, 0, 0)
+    )
     for column in columns:
         right = column.startswith(">")
         table.add_column(column.lstrip(">"), justify="right" if right else "left", no_wrap=True)

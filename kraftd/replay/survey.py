@@ -204,7 +204,9 @@ def _control_records(
     leaderships: list[Leadership] = []
     voter_sets: list[VotersAt] = []
     control = log[log["attributes"] & CONTROL_BIT != 0]
-    for snapshot in (file for file in node.snapshots if not len(log) or file.base_offset <= log["base_offset"][0]):
+    for snapshot in (
+        file for file in node.snapshots if not len(log) or file.base_offset <= log["base_offset"][0]
+    ):
         with mapped(snapshot.path) as data:
             voter_sets += _voters_in(bytes(data), snapshot.base_offset - 1)
     for index in np.unique(control["file"]).tolist():
@@ -268,7 +270,9 @@ def _missing_end(survey: NodeSurvey) -> Iterator[Problem]:
     starts = {span.epoch: span.start_offset for span in survey.epochs}
     for entry in node.epochs or ():
         if entry.start_offset < end and starts.get(entry.epoch, entry.start_offset) != entry.start_offset:
-            text = f"epoch {entry.epoch} starts at {entry.start_offset:,}, in the log at {starts[entry.epoch]:,}"
+            text = (
+                f"epoch {entry.epoch} starts at {entry.start_offset:,}, in the log at {starts[entry.epoch]:,}"
+            )
             yield Problem(ProblemKind.DAMAGED, node.directory, text, file="leader-epoch-checkpoint")
 
 
@@ -338,4 +342,3 @@ def _repeated(nodes: Sequence[NodeSurvey]) -> Iterator[Problem]:
     for repeated in sorted({node_id for node_id in ids if node_id >= 0 and ids.count(node_id) > 1}):
         text = f"node {repeated} was given {ids.count(repeated)} times; its vote counts for nothing here"
         yield Problem(ProblemKind.NOTE, "", text)
-
