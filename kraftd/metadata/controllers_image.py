@@ -1,0 +1,102 @@
+"""The registered controllers: the part of the image that RegisterControllerRecords make."""
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import msgspec
+from immutables import Map
+
+from kraftd.metadata.mark import Mark, mark_of
+from kraftd.records.messages import (
+    RegisterControllerRecord,
+    RegisterControllerRecordControllerEndpoint,
+    RegisterControllerRecordControllerFeature,
+)
+from kraftd.types import NodeId, Uuid
+
+
+class ControllerRegistration(msgspec.Struct, frozen=True):
+    """What a controller said of itself. Endpoints and features are sorted: their order means nothing."""
+
+    id: NodeId
+    incarnation_id: Uuid
+    zk_migration_ready: bool
+    endpoints: tuple[tuple[str, str, int, int], ...]
+    """Name of the listener, host, port, security protocol."""
+    features: tuple[tuple[str, int, int], ...]
+    """Name, lowest and highest supported level."""
+
+    @classmethod
+    def of(cls, record: RegisterControllerRecord) -> "ControllerRegistration":
+        """The registration that a record carries."""
+        return cls(
+            record.controller_id,
+            record.incarnation_id,
+            record.zk_migration_ready,
+            tuple(sorted((end.name, end.host, end.port, end.security_protocol) for end in record.end_points)),
+            tuple(
+                sorted((f.name, f.min_supported_version, f.max_supported_version) for f in record.features)
+            ),
+        )
+
+    def to_record(self) -> RegisterControllerRecord:
+        """The record that carries this registration."""
+        return RegisterControllerRecord(
+            controller_id=self.id,
+            incarnation_id=self.incarnation_id,
+            zk_migration_ready=self.zk_migration_ready,
+            end_points=tuple(
+                RegisterControllerRecordControllerEndpoint(
+                    name=name, host=host, port=port, security_protocol=protocol
+                )
+                for name, host, port, protocol in self.endpoints
+            ),
+            features=tuple(
+                RegisterControllerRecordControllerFeature(
+                    name=name, min_supported_version=low, max_supported_version=high
+                )
+                for name, low, high in self.features
+            ),
+        )
+
+
+_Registrations: TypeAlias = Map[NodeId, ControllerRegistration]
+
+
+class ControllersImage(msgspec.Struct, frozen=True):
+    """Every registered controller. `sum` is the sum of their marks."""
+
+    _registrations: _Registrations = Map()
+    sum: Mark = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._registrations)
+
+    def get(self, node_id: NodeId) -> ControllerRegistration | None:
+        """What a controller said of itself, None if it never registered."""
+        return self._registrations.get(node_id)
+
+    def values(self) -> Iterator[ControllerRegistration]:
+        """Every registration, by id."""
+        return (self._registrations[node_id] for node_id in sorted(self._registrations))
+
+    def to_records(self) -> Iterator[RegisterControllerRecord]:
+        """The records that make these registrations."""
+        return (registration.to_record() for registration in self.values())
+
+    def put(self, registration: ControllerRegistration) -> "ControllersImage":
+        """Register a controller, in the place of what it said before."""
+        old = self._registrations.get(registration.id)
+        change = _mark(registration) - (0 if old is None else _mark(old))
+        return ControllersImage(self._registrations.set(registration.id, registration), self.sum + change)
+
+
+def _mark(registration: ControllerRegistration) -> Mark:
+    fields = (
+        registration.id,
+        registration.incarnation_id.hex(),
+        registration.zk_migration_ready,
+        registration.endpoints,
+        registration.features,
+    )
+    return mark_of("controller " + msgspec.json.encode(fields).decode())

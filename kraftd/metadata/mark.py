@@ -1,0 +1,19 @@
+"""The hash of one entity, of which the image's hash is the sum (D-18).
+
+A mark is BLAKE2b of a canonical text, as a 128-bit number: the same in every process, release and language.
+Marks of different entities must come from different texts, so every text names its kind first, and lengths
+keep apart strings that the concatenation would not.
+"""
+
+from hashlib import blake2b
+from typing import Final, TypeAlias
+
+Mark: TypeAlias = int
+
+MARK_MASK: Final = (1 << 128) - 1
+"""Sums of marks are taken modulo 2^128."""
+
+
+def mark_of(text: str) -> Mark:
+    """The mark of an entity with this canonical text."""
+    return int.from_bytes(blake2b(text.encode(), digest_size=16).digest(), "big")
