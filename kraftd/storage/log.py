@@ -392,7 +392,9 @@ class Log:
     def _cut_segment(self, segment: Segment, new_end: Offset) -> Segment:
         hole = segment.hole_at(new_end)
         if hole is not None:
-            position, end_offset = hole.end_position, hole.offset
+            # Damage that held offsets below the cut stays; damage that only held cut ones goes.
+            position = hole.end_position if hole.offset < new_end else hole.position
+            end_offset = hole.offset
         else:
             position, end_offset = self.reader_view().position_of(new_end), new_end
         self._disk.resize(segment.handle, position, segment.path)

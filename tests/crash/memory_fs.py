@@ -43,7 +43,8 @@ class File:
         self.writes.append(write)
 
     def sync(self) -> None:
-        self.durable = self.live
+        for apply in self.changes:
+            self.durable = apply(self.durable)
         self.forget()
 
     def forget(self) -> None:

@@ -1,0 +1,361 @@
+"""Opening a log: what is torn is cut, what is damaged never is, and only the disk itself is believed."""
+
+from pathlib import Path
+
+import pytest
+
+from kraftd.errors import StorageError
+from kraftd.storage import DamagedReadError, Disk, Log, LogConfig, Opened, OsFileSystem, StorageFailure
+from kraftd.types import EpochEntry, OffsetAndEpoch
+from tests.crash.memory_fs import MemoryFileSystem
+from tests.unit.storage.batches import batch, run_of
+
+SIZE = len(batch(0))
+SMALL = LogConfig(segment_bytes=4 * SIZE, index_bytes=96)
+
+
+def open_at(directory: Path, hint: int | None, *, read_only: bool = False, epoch: int = 1) -> Opened:
+    known = None if hint is None else OffsetAndEpoch(hint, epoch)
+    return Log.open(Disk(OsFileSystem()), directory, hint=known, config=SMALL, read_only=read_only)
+
+
+def write(directory: Path, end_offset: int = 10) -> None:
+    """A log of three segments: offsets 0-3, 4-7, 8-9."""
+    log = open_at(directory, None).log
+    log.append(run_of(0, end_offset), 0, end_offset)
+    log.close()
+
+
+def segment(directory: Path, base: int) -> Path:
+    return directory / f"{base:020d}.log"
+
+
+def spoil(path: Path, position: int, data: bytes = b"\xff\xff\xff") -> None:
+    raw = bytearray(path.read_bytes())
+    raw[position : position + len(data)] = data
+    path.write_bytes(raw)
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.glob("*.log")}
+
+
+class TestTorn:
+    @pytest.mark.covers("D-05", "LOG-14")
+    @pytest.mark.parametrize("bad_at", [SIZE - 1, SIZE + 70, 0, 17])
+    def test_bad_bytes_at_or_above_the_hint_are_cut_with_all_that_follows(
+        self, tmp_path: Path, bad_at: int
+    ) -> None:
+        write(tmp_path)
+        spoil(segment(tmp_path, 4), bad_at)
+        kept = 4 + bad_at // SIZE
+        log, report = open_at(tmp_path, 4)
+        assert log.end_offset == kept
+        assert report.damage == ()
+        assert len(report.torn) == 1
+        assert "00000000000000000004.log: cut at byte" in report.torn[0]
+        assert f"(offset {kept})" in report.torn[0]
+        assert not segment(tmp_path, 8).exists()
+        log.append((batch(kept, epoch=2),), kept, kept + 1)
+        log.close()
+        assert open_at(tmp_path, kept + 1).log.read(kept, 1) == batch(kept, epoch=2)
+
+    @pytest.mark.covers("D-05")
+    def test_a_batch_that_was_written_in_part_is_cut(self, tmp_path: Path) -> None:
+        write(tmp_path)
+        path = segment(tmp_path, 8)
+        path.write_bytes(path.read_bytes()[: SIZE + 30])
+        log, report = open_at(tmp_path, 9)
+        assert (log.end_offset, report.damage, len(report.torn)) == (9, (), 1)
+        assert path.stat().st_size == SIZE
+        log.close()
+
+    @pytest.mark.covers("D-05")
+    def test_a_file_that_grew_before_its_content_came_is_cut(self, tmp_path: Path) -> None:
+        write(tmp_path)
+        path = segment(tmp_path, 8)
+        path.write_bytes(path.read_bytes()[:SIZE] + bytes(3 * SIZE))
+        log, report = open_at(tmp_path, 8)
+        assert (log.end_offset, report.damage, len(report.torn)) == (9, (), 1)
+        log.close()
+
+    @pytest.mark.covers("D-05")
+    def test_segments_that_nothing_leads_to_go_if_they_were_not_flushed(self, tmp_path: Path) -> None:
+        write(tmp_path)
+        path = segment(tmp_path, 4)
+        path.write_bytes(path.read_bytes()[: 2 * SIZE])
+        log, report = open_at(tmp_path, 6)
+        assert (log.end_offset, report.damage) == (6, ())
+        assert "removed" in report.torn[0]
+        assert not segment(tmp_path, 8).exists()
+        log.close()
+
+    @pytest.mark.covers("D-05")
+    def test_a_batch_of_an_older_epoch_or_another_offset_is_no_continuation(self, tmp_path: Path) -> None:
+        write(tmp_path)
+        path = segment(tmp_path, 8)
+        for wrong in (batch(9, epoch=0), batch(10), batch(8)):
+            path.write_bytes(batch(8) + wrong)
+            log, report = open_at(tmp_path, 9)
+            assert (log.end_offset, report.damage, len(report.torn)) == (9, (), 1)
+            log.close()
+
+
+class TestDamaged:
+    @pytest.mark.covers("D-05", "D-06")
+    @pytest.mark.parametrize("bad_at", [0, SIZE + 8, 2 * SIZE + 70, 4 * SIZE - 1])
+    def test_bad_bytes_below_the_hint_are_never_cut(self, tmp_path: Path, bad_at: int) -> None:
+        write(tmp_path)
+        spoil(segment(tmp_path, 4), bad_at)
+        before = contents(tmp_path)
+        bad = 4 + bad_at // SIZE
+        log, report = open_at(tmp_path, 10)
+        assert contents(tmp_path) == before
+        assert (log.end_offset, report.torn) == (10, ())
+        (damage,) = report.damage
+        assert (damage.offset, damage.end_offset) == (bad, bad + 1)
+        assert damage.position_bytes == bad_at // SIZE * SIZE
+        assert damage.file == str(segment(tmp_path, 4))
+        assert "restored from another voter" in str(damage)
+        with pytest.raises(DamagedReadError, match=f"offset {bad} "):
+            log.read(bad, 100)
+        for offset in range(10):
+            if offset != bad:
+                assert log.read(offset, 1) == batch(offset)
+        # What follows is appended where the log ends, and is there at the next opening, as is the damage.
+        log.append((batch(10),), 10, 11)
+        log.close()
+        log, report = open_at(tmp_path, 11)
+        assert (log.end_offset, len(report.damage)) == (11, 1)
+        assert log.read(10, 1) == batch(10)
+        log.close()
+
+    @pytest.mark.covers("D-05")
+    def test_a_read_stops_before_the_damage(self, tmp_path: Path) -> None:
+        write(tmp_path)
+        spoil(segment(tmp_path, 4), 2 * SIZE + 70)
+        log = open_at(tmp_path, 10).log
+        assert log.read(4, 1 << 20) == batch(4) + batch(5)
+        assert log.read(7, 1 << 20) == batch(7)
+        assert log.tail(1 << 20) == [batch(7), batch(8), batch(9)]
+        log.close()
+
+    @pytest.mark.covers("D-05")
+    @pytest.mark.parametrize("lost", ["cut", "zeros", "removed"])
+    def test_a_flushed_end_that_is_gone_is_a_hole_and_not_a_shorter_log(
+        self, tmp_path: Path, lost: str
+    ) -> None:
+        write(tmp_path)
+        path = segment(tmp_path, 8)
+        if lost == "removed":
+            path.unlink()
+        else:
+            path.write_bytes(batch(8) + (bytes(SIZE) if lost == "zeros" else b""))
+        before = contents(tmp_path)
+        log, report = open_at(tmp_path, 10, epoch=3)
+        start = 8 if lost == "removed" else 9
+        assert log.end_offset == 10
+        assert [(d.offset, d.end_offset) for d in report.damage] == [(start, 10)]
+        assert log.epochs == (EpochEntry(1, 0), EpochEntry(3, start))
+        assert {name: data for name, data in contents(tmp_path).items() if name in before} == before
+        log.append((batch(10, epoch=4),), 10, 11)
+        log.close()
+        log, report = open_at(tmp_path, 11)
+        assert log.read(10, 1) == batch(10, epoch=4)
+        assert [(d.offset, d.end_offset) for d in report.damage] == [(start, 10)]
+        log.close()
+
+    @pytest.mark.covers("D-05")
+    def test_a_missing_segment_in_the_middle_is_a_hole(self, tmp_path: Path) -> None:
+        write(tmp_path)
+        segment(tmp_path, 4).unlink()
+        log, report = open_at(tmp_path, 10)
+        assert [(d.offset, d.end_offset) for d in report.damage] == [(4, 8)]
+        with pytest.raises(DamagedReadError):
+            log.read(5, 100)
+        assert log.read(8, 1) == batch(8)
+        log.close()
+
+    @pytest.mark.covers("D-05")
+    def test_all_segments_gone_is_damage_too(self, tmp_path: Path) -> None:
+        log, report = open_at(tmp_path, 7, epoch=2)
+        assert (log.end_offset, log.last_epoch) == (7, 2)
+        assert [(d.offset, d.end_offset) for d in report.damage] == [(0, 7)]
+        log.close()
+
+    @pytest.mark.covers("D-05")
+    def test_torn_and_damaged_at_once(self, tmp_path: Path) -> None:
+        write(tmp_path)
+        spoil(segment(tmp_path, 0), SIZE + 70)
+        spoil(segment(tmp_path, 4), 3 * SIZE + 70)
+        log, report = open_at(tmp_path, 6)
+        assert [(d.offset, d.end_offset) for d in report.damage] == [(1, 2)]
+        assert (log.end_offset, len(report.torn)) == (7, 1)
+        log.close()
+
+    @pytest.mark.covers("D-05")
+    def test_what_was_flushed_and_lost_is_not_replaced_by_what_was_not_flushed(self, tmp_path: Path) -> None:
+        """Offsets 5 and 6 are bad, 6 was never flushed: 7 and later cannot be kept behind a hole of ours."""
+        write(tmp_path)
+        spoil(segment(tmp_path, 4), SIZE, b"\0" * 2 * SIZE)
+        log, report = open_at(tmp_path, 6)
+        assert [(d.offset, d.end_offset) for d in report.damage] == [(5, 6)]
+        assert log.end_offset == 6
+        log.append((batch(6, epoch=2),), 6, 7)
+        log.close()
+        log, report = open_at(tmp_path, 7)
+        assert [(d.offset, d.end_offset) for d in report.damage] == [(5, 6)]
+        assert log.read(6, 1) == batch(6, epoch=2)
+        log.close()
+
+    @pytest.mark.covers("D-05")
+    @pytest.mark.parametrize("cut_at", [5, 6, 7, 4, 2])
+    def test_a_truncation_keeps_the_damage_below_it(self, tmp_path: Path, cut_at: int) -> None:
+        """A log that forgets its hole would count as whole again, without the records that were in it."""
+        write(tmp_path)
+        spoil(segment(tmp_path, 4), SIZE, b"\0" * 2 * SIZE)
+        log = open_at(tmp_path, 10).log
+        assert log.truncate(cut_at, 1) == cut_at
+        log.append((batch(cut_at, epoch=2),), cut_at, cut_at + 1)
+        log.close()
+        log, report = open_at(tmp_path, cut_at + 1)
+        assert log.end_offset == cut_at + 1
+        assert log.read(cut_at, 1) == batch(cut_at, epoch=2)
+        holes = [(d.offset, d.end_offset) for d in report.damage]
+        assert holes == {7: [(5, 7)], 6: [(5, 6)]}.get(cut_at, [])
+        log.close()
+
+    @pytest.mark.covers("D-05")
+    def test_epochs_that_began_in_a_hole_are_taken_from_their_file(self, tmp_path: Path) -> None:
+        log = open_at(tmp_path, None).log
+        log.append([batch(0), batch(1, epoch=2), batch(2, epoch=3), batch(3, epoch=3)], 0, 4)
+        log.close()
+        spoil(segment(tmp_path, 0), SIZE + 70)
+        spoil(segment(tmp_path, 0), 2 * SIZE + 70)
+        log = open_at(tmp_path, 4).log
+        assert log.epochs == (EpochEntry(1, 0), EpochEntry(2, 1), EpochEntry(3, 2))
+        log.close()
+
+
+class TestWithoutHint:
+    @pytest.mark.covers("D-05")
+    def test_the_end_of_the_last_segment_may_be_cut(self, tmp_path: Path) -> None:
+        write(tmp_path)
+        spoil(segment(tmp_path, 8), SIZE + 70)
+        log, report = open_at(tmp_path, None)
+        assert (log.end_offset, report.damage, len(report.torn)) == (9, (), 1)
+        log.close()
+
+    @pytest.mark.covers("D-05")
+    @pytest.mark.parametrize("base", [0, 4, 8])
+    def test_nothing_else_may(self, tmp_path: Path, base: int) -> None:
+        write(tmp_path)
+        spoil(segment(tmp_path, base), 70)
+        before = contents(tmp_path)
+        log, report = open_at(tmp_path, None)
+        assert contents(tmp_path) == before
+        assert [(d.offset, d.end_offset) for d in report.damage] == [(base, base + 1)]
+        assert (log.end_offset, report.torn) == (10, ())
+        log.close()
+
+    @pytest.mark.covers("D-05")
+    def test_empty_segments_after_a_torn_one_hold_nothing(self, tmp_path: Path) -> None:
+        write(tmp_path, 8)
+        segment(tmp_path, 8).write_bytes(b"")
+        path = segment(tmp_path, 4)
+        path.write_bytes(path.read_bytes()[:-5])
+        log, report = open_at(tmp_path, None)
+        assert (log.end_offset, report.damage) == (7, ())
+        log.close()
+
+    def test_two_histories_in_one_directory_are_refused(self, tmp_path: Path) -> None:
+        write(tmp_path)
+        segment(tmp_path, 7).write_bytes(batch(7))
+        with pytest.raises(StorageError, match="two histories"):
+            open_at(tmp_path, None)
+
+    def test_a_file_that_only_looks_like_a_segment_is_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "backup.log").write_bytes(b"")
+        with pytest.raises(StorageError, match=r"backup\.log: not the name of a segment"):
+            open_at(tmp_path, None)
+
+
+class TestDiskIsBelieved:
+    HOME = Path("/log")
+
+    def open(self, fs: MemoryFileSystem, hint: int | None) -> Opened:
+        known = None if hint is None else OffsetAndEpoch(hint, 1)
+        return Log.open(Disk(fs), self.HOME, hint=known, config=SMALL)
+
+    def fresh(self) -> MemoryFileSystem:
+        fs = MemoryFileSystem()
+        fs.make_directory(self.HOME)
+        fs.sync_directory(Path("/"))
+        return fs
+
+    @pytest.mark.covers("D-04")
+    def test_what_survived_a_kill_in_the_page_cache_is_durable_once_opened(self) -> None:
+        fs = self.fresh()
+        log = self.open(fs, None).log
+        log.append(run_of(0, 6), 0, 6)
+        # The process is gone; the machine is not.
+        log = self.open(fs, 0).log
+        assert log.end_offset == 6
+        for disk in fs.crash_states():
+            again, report = self.open(disk, 6)
+            assert again.end_offset == 6
+            assert report.damage == ()
+
+    @pytest.mark.covers("D-04")
+    @pytest.mark.parametrize("hint", [0, 2, None])
+    def test_pages_of_a_failed_sync_look_clean_and_are_not_believed(self, hint: int | None) -> None:
+        fs = self.fresh()
+        log = self.open(fs, None).log
+        log.append(run_of(0, 2), 0, 2)
+        log.flush()
+        log.append((batch(2),), 2, 3)
+
+        def refuse(operation: str, _name: str, _count: int) -> None:
+            if operation == "fdatasync":
+                raise OSError(5, "Input/output error")
+
+        fs.fail = refuse
+        with pytest.raises(StorageFailure):
+            log.flush()
+        fs.fail = None
+        assert batch(2) in fs.content(self.HOME / "00000000000000000000.log")
+        log, report = self.open(fs, hint)
+        assert log.end_offset == 2
+        assert report.damage == ()
+
+    @pytest.mark.covers("D-04")
+    def test_a_disk_that_answers_differently_each_time_is_not_used(self) -> None:
+        fs = self.fresh()
+        log = self.open(fs, None).log
+        log.append(run_of(0, 2), 0, 2)
+        log.flush()
+        path = self.HOME / "00000000000000000000.log"
+        good = fs.content(path)
+
+        def lie(_handle: int, _position: int) -> None:
+            fs.damage(path, SIZE, good[SIZE:] if fs.content(path) != good else bytes(SIZE))
+
+        fs.drop_cache = lie  # type: ignore[method-assign]
+        with pytest.raises(StorageError, match="replace the disk"):
+            self.open(fs, 1)
+
+
+class TestReadOnly:
+    @pytest.mark.covers("D-05")
+    def test_nothing_is_changed_whatever_is_found(self, tmp_path: Path) -> None:
+        write(tmp_path)
+        spoil(segment(tmp_path, 8), SIZE + 70)
+        for path in tmp_path.glob("*index"):
+            path.unlink()
+        before = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in tmp_path.iterdir()}
+        log, report = open_at(tmp_path, 8, read_only=True)
+        assert (log.end_offset, len(report.torn)) == (9, 1)
+        assert log.read(8, 1) == batch(8)
+        log.close()
+        after = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in tmp_path.iterdir()}
+        assert after == before
