@@ -1,8 +1,8 @@
 """What a controller writes first when it becomes the active one.
 
-In one atomic append: the abort of a transaction that its predecessor left open; on an empty image the
-bootstrap records, inside a transaction of their own; and its own registration, when the image does not hold
-it yet. On a log that is in order, nothing.
+In one atomic append: the abort of a transaction that its predecessor left open; on an image without
+`metadata.version`, as that of a new cluster, the bootstrap records, inside a transaction of their own; and
+its own registration, when the image does not hold it yet. On a log that is in order, nothing.
 
 Follows: Kafka's activation records, as real logs show them (begin, features, the config that
 eligible.leader.replicas.version asks for, end).
@@ -56,7 +56,7 @@ def activation_records(
             AbortTransactionRecord(reason=f"the controller that began it at offset {began_at} is gone")
         )
     level = image.feature_level(METADATA_VERSION)
-    if image.is_empty:
+    if level == 0:
         first = apply_all(EMPTY, bootstrap, 0)
         level = first.feature_level(METADATA_VERSION)
         records += _bootstrap(first, bootstrap)

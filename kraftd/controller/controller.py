@@ -18,6 +18,7 @@ from kraftd.controller import config_control
 from kraftd.controller.activation import activation_records
 from kraftd.controller.config_readers import describe_configs, list_configs
 from kraftd.controller.decisions import (
+    NOT_ACTIVE_YET,
     Answer,
     ControllerRequest,
     ControllerResponse,
@@ -227,9 +228,11 @@ class QuorumController:
 
     def _alter_configs(self, request: IncrementalAlterConfigsRequest, now: Now) -> Decision:
         speculation = self._speculation
-        if speculation is None or self._activation_at_ms != NEVER_MS:
+        if speculation is None:
             error = ErrorCode.NOT_CONTROLLER
             return Answer(refuse_write(request, error, write_refusal(error, self._leader)))
+        if self._activation_at_ms != NEVER_MS:
+            return Answer(refuse_write(request, ErrorCode.NOT_CONTROLLER, NOT_ACTIVE_YET))
         records, response = config_control.decide(speculation.image, request)
         if not records or request.validate_only:
             return Answer(response)

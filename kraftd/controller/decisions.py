@@ -74,6 +74,9 @@ class Leader(msgspec.Struct, frozen=True):
         return f"the leader of epoch {self.epoch} is node {self.id}"
 
 
+NOT_ACTIVE_YET = "Not appended, safe to repeat: this node leads, and has not written its first records yet."
+
+
 def write_refusal(error: ErrorCode, leader: Leader) -> str:
     """Why a write has no good answer, and what that means for its sender (D-13)."""
     match error:

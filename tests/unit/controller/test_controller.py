@@ -533,3 +533,17 @@ def test_many_refusals_at_once_cost_no_more_than_the_writes_themselves():
     world.commit([value for write in writes[1::2] for value in write.records])
     assert world.controller.in_flight == 0
     assert len(list(world.controller.image.configs_of(4, ""))) == 1001
+
+
+def test_a_bootstrap_that_was_refused_is_not_forgotten_for_what_came_after():
+    world = World()
+    world.lead(2)
+    refused = world.controller.poll(world.now)
+    change = world.alter(("k", "1"))
+    world.controller.finished(refused, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+    assert "first records" in code(world.alter(("l", "1")).response)[1]
+    world.commit(change.records)
+    world.now_ms = world.controller.wake_at_ms
+    world.commit(world.controller.poll(world.now).records)
+    assert world.controller.image.feature_level("metadata.version") == 30
+    assert world.controller.image.config(4, "", "k") == "1"
