@@ -1,0 +1,102 @@
+"""`quorum-state`: written by the protocol, and not believed when nobody vouches for it."""
+
+from pathlib import Path
+
+import pytest
+from crc32c import crc32c
+
+from kraftd.records import quorum_state
+from kraftd.storage import Disk
+from kraftd.storage.election_store import ElectionStore, examine
+from kraftd.storage.sidecar import ABSENT, Promises, Sidecar, read_sidecar
+from kraftd.types import Election, ReplicaKey
+from tests.crash.memory_fs import MemoryFileSystem
+
+HOME = Path("/log")
+FILE = HOME / "quorum-state"
+
+OLD = quorum_state.encode(Election(4, 2), version=0, voter_ids=(1, 2, 3))
+NEW = quorum_state.encode(Election(5, -1, ReplicaKey(3)), version=0, voter_ids=(1, 2, 3))
+HIGHER = quorum_state.encode(Election(9, 3, ReplicaKey(3)), version=0, voter_ids=(1, 2, 3))
+SAME = quorum_state.encode(Election(5, -1, ReplicaKey(1)), version=0, voter_ids=(1, 2, 3))
+KNOWN = Promises(old_election=crc32c(OLD), new_election=crc32c(NEW), election_epoch=5)
+
+
+class TestExamine:
+    @pytest.mark.covers("D-05")
+    @pytest.mark.parametrize(("data", "election"), [(OLD, Election(4, 2)), (NEW, Election(5, -1, ReplicaKey(3)))])
+    def test_the_old_and_the_new_file_are_both_good(self, data: bytes, election: Election) -> None:
+        finding = examine(FILE, data, KNOWN)
+        assert (finding.election, finding.amnesia, finding.foreign) == (election, "", False)
+
+    @pytest.mark.covers("D-05")
+    def test_a_higher_epoch_that_nobody_vouches_for_is_kafkas(self) -> None:
+        finding = examine(FILE, HIGHER, KNOWN)
+        assert (finding.election.epoch, finding.amnesia, finding.foreign) == (9, "", True)
+
+    @pytest.mark.covers("D-05", "D-06")
+    @pytest.mark.parametrize(
+        "data",
+        [None, b"", b"{}", SAME, OLD.replace(b"4", b"3"), NEW[:-3], b"\0" * len(NEW)],
+        ids=["missing", "empty", "no fields", "another vote", "older epoch", "cut", "zeros"],
+    )
+    def test_anything_else_is_amnesia_and_keeps_only_the_epoch(self, data: bytes | None) -> None:
+        finding = examine(FILE, data, KNOWN)
+        assert finding.election == Election(5)
+        assert str(FILE) in finding.amnesia
+        assert "a vote may be forgotten" in finding.amnesia
+
+    @pytest.mark.covers("D-05", "QS-01")
+    def test_without_a_sidecar_what_parses_is_believed(self) -> None:
+        assert examine(FILE, None, None).election == Election()
+        assert examine(FILE, None, None).amnesia == ""
+        assert examine(FILE, NEW, None).election == Election(5, -1, ReplicaKey(3))
+        assert examine(FILE, b"", None).amnesia
+
+    def test_a_file_that_was_never_written_may_be_missing(self) -> None:
+        assert examine(FILE, None, Promises()).amnesia == ""
+        assert examine(FILE, None, Promises(old_election=ABSENT, new_election=7)).amnesia == ""
+
+    @pytest.mark.covers("QS-18")
+    def test_an_unknown_version_is_not_read_as_another(self) -> None:
+        finding = examine(FILE, NEW.replace(b'data_version":0', b'data_version":2'), None)
+        assert "data_version 2" in finding.amnesia
+
+
+@pytest.mark.covers("D-05", "QS-15", "QS-19")
+def test_a_write_is_the_protocol_step_by_step() -> None:
+    fs = MemoryFileSystem()
+    fs.make_directory(HOME)
+    disk = Disk(fs)
+    sidecar = Sidecar(disk, HOME / "kraftd.state", read_sidecar(disk, HOME / "kraftd.state"))
+    store = ElectionStore(disk, HOME, sidecar, ABSENT, voter_ids=(1, 2, 3))
+    fs.calls.clear()
+    store.write(Election(5, -1, ReplicaKey(3)))
+    assert fs.content(FILE) == NEW
+    assert fs.calls == [
+        ("pwrite", "kraftd.state"),
+        ("fdatasync", "kraftd.state"),
+        ("open", "quorum-state.tmp"),
+        ("pwrite", "quorum-state.tmp"),
+        ("fsync", "quorum-state.tmp"),
+        ("rename", "quorum-state"),
+        ("sync_directory", "log"),
+    ]
+    assert (sidecar.promises.old_election, sidecar.promises.new_election) == (ABSENT, crc32c(NEW))
+    store.write(Election(5, 3, ReplicaKey(3)))
+    assert sidecar.promises.old_election == crc32c(NEW)
+    assert b'"leaderId":3,"leaderEpoch":5,"votedId":3' in fs.content(FILE)
+
+
+@pytest.mark.covers("QS-17")
+@pytest.mark.parametrize("version", [0, 1])
+def test_the_version_follows_the_kind_of_voters(version: int) -> None:
+    fs = MemoryFileSystem()
+    fs.make_directory(HOME)
+    disk = Disk(fs)
+    sidecar = Sidecar(disk, HOME / "kraftd.state", read_sidecar(disk, HOME / "kraftd.state"))
+    store = ElectionStore(disk, HOME, sidecar, ABSENT, version=version, voter_ids=(1, 2))
+    store.write(Election(3, -1, ReplicaKey(2, b"v" * 16)))
+    election, found = quorum_state.decode(fs.content(FILE))
+    assert found == version
+    assert election.voted == ReplicaKey(2, b"v" * 16 if version else bytes(16))
