@@ -23,7 +23,7 @@ import time
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -33,6 +33,9 @@ from kraftd.cli.output import emit
 from kraftd.metadata.features import METADATA_VERSION, metadata_version_name
 from kraftd.records import names
 from kraftd.types import NO_NODE, Uuid, uuid_text
+
+if TYPE_CHECKING:
+    from kraftd.storage.inspection import DirectoryFacts
 
 app = typer.Typer()
 
@@ -76,12 +79,42 @@ def format_storage(
     output: OutputOption = None,
 ) -> None:
     """Make a node's directory ready for its first start."""
+    if not cluster_id or cluster_id.strip() != cluster_id or not cluster_id.isprintable():
+        raise UsageError(f"{cluster_id!r} cannot be a cluster id; draw one with kraftctl random-uuid")
+    report = prepare(config, cluster_id, ignore_formatted=ignore_formatted, dry_run=dry_run)
+    emit(report, output_of(context, output), format_table)
+
+
+@app.command("info")
+def info(
+    context: typer.Context,
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A node's log.dirs or metadata.log.dir.")],
+    output: OutputOption = None,
+) -> None:
+    """Show what a node's directory holds, and what is wrong with it; exit 1 if anything is."""
+    from kraftd.storage.filesystem import OsFileSystem
+    from kraftd.storage.inspection import inspect_directory
+
+    node = directory.absolute()
+    node = node.parent if node.name == names.LOG_DIRECTORY else node
+    report = info_data(inspect_directory(OsFileSystem(), node))
+    emit(report, output_of(context, output), info_table)
+    if report["problems"]:
+        raise typer.Exit(ExitCode.ERROR)
+
+
+def prepare(config: Path, cluster_id: str, *, ignore_formatted: bool, dry_run: bool) -> Json:
+    """Format the directory that a properties file names; the schema of `format`.
+
+    Raises:
+        ConfigError: The file holds mistakes.
+        StorageError: The directory is formatted already, or cannot be written.
+        CommandError: It is formatted for another node or cluster.
+    """
     from kraftd.runtime.config import load_config
     from kraftd.storage.filesystem import OsFileSystem
     from kraftd.storage.formatting import format_directory
 
-    if not cluster_id or cluster_id.strip() != cluster_id or not cluster_id.isprintable():
-        raise UsageError(f"{cluster_id!r} cannot be a cluster id; draw one with kraftctl random-uuid")
     settings = load_config(config, os.environ)
     done = format_directory(
         OsFileSystem(),
@@ -100,7 +133,7 @@ def format_storage(
             f"{settings.node_id} of cluster {cluster_id}; name another metadata.log.dir, or the right ids"
         )
     features = dict(done.features)
-    report: Json = {
+    return {
         "directory": done.directory,
         "cluster_id": known.cluster_id,
         "node_id": known.node_id,
@@ -111,61 +144,47 @@ def format_storage(
         "already_formatted": done.already,
         "dry_run": dry_run,
     }
-    emit(report, output_of(context, output), format_table)
 
 
-@app.command("info")
-def info(
-    context: typer.Context,
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A node's log.dirs or metadata.log.dir.")],
-    output: OutputOption = None,
-) -> None:
-    """Show what a node's directory holds, and what is wrong with it; exit 1 if anything is."""
-    from kraftd.storage.filesystem import OsFileSystem
-    from kraftd.storage.inspection import inspect_directory
-
-    node = directory.absolute()
-    node = node.parent if node.name == names.LOG_DIRECTORY else node
-    facts = inspect_directory(OsFileSystem(), node)
-    report: Json = {
+def info_data(facts: "DirectoryFacts") -> Json:
+    """The schema of `info`."""
+    properties, election, sidecar = facts.properties, facts.election, facts.sidecar
+    return {
         "directory": facts.path,
         "formatted": facts.formatted,
-        "metadata": None
-        if facts.properties is None
-        else {
-            "version": facts.properties.version,
-            "cluster_id": facts.properties.cluster_id,
-            "node_id": facts.properties.node_id,
-            "directory_id": _uuid_or_none(facts.properties.directory_id),
+        "metadata": properties
+        and {
+            "version": properties.version,
+            "cluster_id": properties.cluster_id,
+            "node_id": properties.node_id,
+            "directory_id": _uuid_or_none(properties.directory_id),
         },
-        "election": None
-        if facts.election is None
-        else {
-            "epoch": facts.election.epoch,
-            "leader_id": facts.election.leader_id,
-            "voted_id": facts.election.voted.id if facts.election.voted else NO_NODE,
+        "election": election
+        and {
+            "epoch": election.epoch,
+            "leader_id": election.leader_id,
+            "voted_id": election.voted.id if election.voted else NO_NODE,
         },
-        "log": None
-        if not facts.segments
-        else {
-            "start_offset": facts.log_start_offset,
-            "end_offset": facts.log_end_offset,
-            "end_epoch": facts.log_end_epoch,
-            "epochs": [{"epoch": entry.epoch, "start_offset": entry.start_offset} for entry in facts.epochs],
-            "segments": [
-                {"file": each.file, "base_offset": each.base_offset, "size_bytes": each.size_bytes}
-                for each in facts.segments
-            ],
-            "snapshots": [{"end_offset": each.offset, "epoch": each.epoch} for each in facts.snapshots],
-        },
-        "flushed_offset": facts.sidecar.flushed.offset if facts.sidecar and facts.sidecar.flushed else -1,
-        "start_counter": facts.sidecar.promises.start_counter if facts.sidecar else -1,
+        "log": _log_data(facts) if facts.segments else None,
+        "flushed_offset": sidecar.flushed.offset if sidecar and sidecar.flushed else -1,
+        "start_counter": sidecar.promises.start_counter if sidecar else -1,
         "notes": list(facts.notes),
         "problems": list(facts.problems),
     }
-    emit(report, output_of(context, output), info_table)
-    if facts.problems:
-        raise typer.Exit(ExitCode.ERROR)
+
+
+def _log_data(facts: "DirectoryFacts") -> Json:
+    return {
+        "start_offset": facts.log_start_offset,
+        "end_offset": facts.log_end_offset,
+        "end_epoch": facts.log_end_epoch,
+        "epochs": [{"epoch": entry.epoch, "start_offset": entry.start_offset} for entry in facts.epochs],
+        "segments": [
+            {"file": each.file, "base_offset": each.base_offset, "size_bytes": each.size_bytes}
+            for each in facts.segments
+        ],
+        "snapshots": [{"end_offset": each.offset, "epoch": each.epoch} for each in facts.snapshots],
+    }
 
 
 def draw_uuid() -> Uuid:

@@ -211,10 +211,14 @@ class _Reader:
                 view = self._batch_at(self._position, end)
                 fault = _fault_of(view)
             except CorruptBatchError as error:
-                yield from self._skip(error.reason, error.torn, end)
-                continue
-            if fault is not None and not self._begins_batch(self._position + view.size_bytes, end):
-                yield from self._skip(fault, torn=False, end=end)
+                fault, view = error.reason, None
+                if error.torn and self._next_good(end) is None:
+                    self.torn = self._fault(fault, end, torn=True)
+                    return
+            if view is None or (fault and not self._begins_batch(self._position + view.size_bytes, end)):
+                target = self._next_good(end) or end
+                yield self._fault(fault or "", target, torn=False)
+                self._position = target
                 continue
             yield from _select(Batch(self._path, self._position, view, fault), selection)
             self._position += view.size_bytes
@@ -248,24 +252,11 @@ class _Reader:
             return False
         return True
 
-    def _skip(self, reason: str, torn: bool, end: int) -> Iterator[Fault]:
-        """Tell what is wrong at this position and go on at the next good batch; stay if there is none."""
-        target = self._next_good(end)
-        fault = Fault(
-            self._path,
-            self._position,
-            (target or end) - self._position,
-            self._next_offset,
-            reason,
-            torn=False,
-        )
-        if target is None and torn:
-            self.torn = msgspec.structs.replace(fault, torn=True)
-        else:
-            yield fault
-        self._position = target or end
+    def _fault(self, reason: str, until: int, *, torn: bool) -> Fault:
+        return Fault(self._path, self._position, until - self._position, self._next_offset, reason, torn)
 
     def _next_good(self, end: int) -> int | None:
+        """Where the next whole batch with a good checksum begins, if there is one."""
         self._file.seek(self._position)
         rest = self._file.read(min(_SEARCH_BYTES, end - self._position))
         at = 0

@@ -101,7 +101,7 @@ def kraftctl(
     """Look after a kraftd quorum: its nodes, its log, and the files it leaves on disk."""
     context.obj = Settings(output or Format.TABLE, bootstrap or "")
     if context.invoked_subcommand is None:
-        sys.stderr.write(context.get_help() + "\n")
+        context.get_help()  # prints it
         raise typer.Exit(ExitCode.USAGE)
 
 

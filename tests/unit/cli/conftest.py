@@ -1,0 +1,22 @@
+"""Fixtures of the command line's tests."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.unit.cli.kraftctl import Kraftctl
+from tests.unit.cli.scripted import ScriptedQuorum
+
+
+@pytest.fixture
+def kraftctl(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Kraftctl:
+    monkeypatch.delenv("KRAFTD_BOOTSTRAP", raising=False)
+    monkeypatch.setenv("COLUMNS", "200")
+    return Kraftctl(capsys)
+
+
+@pytest.fixture
+def quorum() -> Iterator[ScriptedQuorum]:
+    quorum = ScriptedQuorum()
+    yield quorum
+    quorum.close()

@@ -1,0 +1,184 @@
+"""Nodes that speak the real protocol over real sockets and answer what a test wants.
+
+Not a daemon: no log, no election. What real daemons answer is tried in `tests/process`.
+"""
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from kraftd.errors import ErrorCode
+from kraftd.net.handshake import Identity
+from kraftd.protocol.codec import RequestDecoder, encode_response
+from kraftd.protocol.framing import FrameReader
+from kraftd.protocol.limits import HEAD_BYTES_MAX
+from kraftd.protocol.messages import (
+    DescribeNodeRequest,
+    DescribeNodeResponse,
+    DescribeNodeResponsePeer,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    DescribeQuorumResponseListener,
+    DescribeQuorumResponseNode,
+    DescribeQuorumResponsePartitionData,
+    DescribeQuorumResponseReplicaState,
+    DescribeQuorumResponseTopicData,
+    HandshakeRequest,
+    ListConfigsRequest,
+    ListConfigsResponse,
+)
+from kraftd.types import METADATA_TOPIC, NO_NODE
+
+CLUSTER_ID = "test-cluster"
+
+Answer = Callable[[Any], Any]
+"""From a request to a response, or to (response, records)."""
+
+
+class ScriptedNode:
+    """One listening socket; `answers` by request class, `seen` every request but handshakes, in order."""
+
+    def __init__(self, node_id: int) -> None:
+        self.node_id = node_id
+        self.answers: dict[type, Answer] = {}
+        self.seen: list[Any] = []
+        self.refusal = ""
+        self.silent = False
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self._connections: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def close(self) -> None:
+        """Like kill -9: every connection ends, and new ones are refused."""
+        for each in [self._listener, *self._connections]:
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            self._connections.append(connection)
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        reader, decoder = FrameReader(HEAD_BYTES_MAX), RequestDecoder()
+        try:
+            while data := connection.recv(65_536):
+                for frame in reader.feed(data):
+                    if not self.silent:
+                        self._answer(connection, decoder.decode(frame))
+        except OSError:
+            return
+
+    def _answer(self, connection: socket.socket, request: Any) -> None:
+        if isinstance(request.message, HandshakeRequest):
+            me = Identity(cluster_id=CLUSTER_ID, software="scripted 1", node_id=self.node_id)
+            refused = me.refusal(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, self.refusal)
+            response, records = refused if self.refusal else me.answer(), b""
+        else:
+            self.seen.append(request.message)
+            answer = self.answers[type(request.message)](request.message)
+            if answer is None:  # dies instead of answering
+                connection.shutdown(socket.SHUT_RDWR)
+                return
+            response, records = answer if isinstance(answer, tuple) else (answer, b"")
+        buffers = encode_response(
+            request.api_version, request.correlation_id, response, [records] if records else ()
+        )
+        connection.sendall(b"".join(buffers))
+
+
+class ScriptedQuorum:
+    """Three nodes that know of each other; `lead` says who leads, `views` what each says of itself."""
+
+    def __init__(self) -> None:
+        self.nodes = {node_id: ScriptedNode(node_id) for node_id in (1, 2, 3)}
+        self.views: dict[int, DescribeNodeResponse] = {}
+        for node in self.nodes.values():
+            node.answers[DescribeNodeRequest] = lambda _, node=node: self.views[node.node_id]
+            node.answers[DescribeQuorumRequest] = lambda _, node=node: self._describe(node.node_id)
+            node.answers[ListConfigsRequest] = lambda _: ListConfigsResponse()
+        self.lead(2)
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(node.address for node in self.nodes.values())
+
+    def close(self) -> None:
+        for node in self.nodes.values():
+            node.close()
+
+    def lead(self, leader_id: int, epoch: int = 7) -> None:
+        """Everyone follows this node in this epoch; NO_NODE: nobody leads, all are unattached."""
+        for node_id in self.nodes:
+            role = "leader" if node_id == leader_id else "follower" if leader_id != NO_NODE else "unattached"
+            self.views[node_id] = DescribeNodeResponse(
+                cluster_id=CLUSTER_ID,
+                node_id=node_id,
+                software="scripted 1",
+                role=role,
+                is_voter=True,
+                epoch=epoch,
+                leader_id=leader_id,
+                voted_id=leader_id,
+                log_end_offset=100 + node_id,
+                flushed_offset=100 + node_id,
+                high_watermark=101,
+                applied_offset=101,
+                no_leader_reason=None if leader_id != NO_NODE else "nobody campaigns",
+                peers=tuple(
+                    DescribeNodeResponsePeer(node_id=other.node_id, host="127.0.0.1", port=other.port)
+                    for other in self.nodes.values()
+                    if other.node_id != node_id
+                ),
+            )
+
+    def change(self, node_id: int, **fields: Any) -> None:
+        """Let one node say something else of itself."""
+        self.views[node_id] = msgspec.structs.replace(self.views[node_id], **fields)
+
+    def _describe(self, asked: int) -> DescribeQuorumResponse:
+        view = self.views[asked]
+        now_ms = time.time_ns() // 1_000_000
+        voters = tuple(
+            DescribeQuorumResponseReplicaState(
+                replica_id=node_id,
+                log_end_offset=self.views[node_id].log_end_offset,
+                last_fetch_timestamp=now_ms - node_id,
+                last_caught_up_timestamp=now_ms - 10 * node_id,
+            )
+            for node_id in self.nodes
+        )
+        leads = view.role == "leader"
+        partition = DescribeQuorumResponsePartitionData(
+            error_code=ErrorCode.NONE if leads else ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            leader_id=view.leader_id,
+            leader_epoch=view.epoch,
+            high_watermark=view.high_watermark,
+            current_voters=voters if leads else (),
+        )
+        topic = DescribeQuorumResponseTopicData(topic_name=METADATA_TOPIC, partitions=(partition,))
+        nodes = tuple(
+            DescribeQuorumResponseNode(
+                node_id=node.node_id,
+                listeners=(
+                    DescribeQuorumResponseListener(name="CONTROLLER", host="127.0.0.1", port=node.port),
+                ),
+            )
+            for node in self.nodes.values()
+        )
+        return DescribeQuorumResponse(topics=(topic,), nodes=nodes if leads else ())

@@ -1,0 +1,160 @@
+"""Every ending of `kraftctl` is a line and an exit code."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kraftd.cli.main import COMMANDS
+from tests.unit.cli.kraftctl import Kraftctl
+
+KRAFTCTL = [sys.executable, "-m", "kraftd.cli.main"]
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+"""Unbuffered, Python loses the rest of a write that a pipe took in part, and never sees that it broke."""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["no-such-command"],
+        ["--no-such-option"],
+        ["status"],
+        ["status", "extra"],
+        ["status", "-o", "xml"],
+        ["status", "--bootstrap-controller", "no-port"],
+        ["status", "--bootstrap-controller", "host:0"],
+        ["status", "--bootstrap-controller", "host:65536"],
+        ["status", "--bootstrap-controller", "::1:9093"],
+        ["status", "--bootstrap-controller", ","],
+        ["resign", "--to", "x"],
+        ["configs"],
+        ["configs", "set", "--bootstrap-controller", "h:1", "name"],
+        ["configs", "set", "--bootstrap-controller", "h:1", "=value"],
+        ["configs", "set", "--bootstrap-controller", "h:1", "no.such.config=1"],
+        ["configs", "set", "--bootstrap-controller", "h:1", "log.retention.ms=1", "log.retention.ms=2"],
+        ["configs", "delete", "--bootstrap-controller", "h:1", "log.retenton.ms"],
+        ["format"],
+        ["log"],
+        ["log", "dump"],
+        ["log", "dump", "--type", "NoSuch", "/"],
+        ["log", "dump", "--from-time", "yesterday", "/"],
+        ["log", "dump", "--follow", "/a", "/b"],
+        ["export", "neither", "/nowhere/out"],
+        ["metrics"],
+        ["replay", "--out", "/x"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_is_64_and_never_the_code_for_cannot_connect(
+    kraftctl: Kraftctl, arguments: list[str]
+) -> None:
+    outcome = kraftctl(*arguments)
+    assert outcome.code == 64
+    assert outcome.out == ""
+    assert outcome.err.startswith("kraftctl: ")
+    assert outcome.err.count("\n") == 1
+
+
+def test_without_a_command_there_is_help(kraftctl: Kraftctl) -> None:
+    outcome = kraftctl()
+    assert outcome.code == 64
+    assert "Usage: kraftctl" in outcome.out
+
+
+def test_a_misspelt_command_is_suggested(kraftctl: Kraftctl) -> None:
+    assert "Did you mean 'status'?" in kraftctl("statsu").err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(kraftctl: Kraftctl, command: str) -> None:
+    outcome = kraftctl(command, "--help")
+    assert outcome.code == 0
+    assert f"kraftctl {command}" in outcome.out
+
+
+def test_help_lists_every_command_and_the_exit_codes(kraftctl: Kraftctl) -> None:
+    text = kraftctl("--help").out
+    assert all(command in text for command in COMMANDS)
+    assert "5 cluster not healthy" in text
+
+
+def test_a_missing_file_is_an_error_with_its_name(kraftctl: Kraftctl) -> None:
+    for arguments in (("log", "dump"), ("metrics",)):
+        outcome = kraftctl(*arguments, "/no/such/file")
+        assert outcome.code == 1
+        assert outcome.err.startswith("kraftctl: /no/such/file does not exist; ")
+
+
+def test_nobody_listening_is_2(kraftctl: Kraftctl) -> None:
+    for command in (["status"], ["replication", "--timeout-ms", 1], ["resign"], ["configs", "list"]):
+        outcome = kraftctl("--bootstrap-controller", "127.0.0.1:1", *command)
+        assert outcome.code == 2
+        assert "connection refused" in outcome.err
+
+
+def test_the_bootstrap_nodes_may_come_from_the_environment(
+    kraftctl: Kraftctl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KRAFTD_BOOTSTRAP", "127.0.0.1:1")
+    assert "127.0.0.1:1 " in kraftctl("status").out
+    assert "127.0.0.1:2 " in kraftctl("status", "--bootstrap-controller", "127.0.0.1:2").out
+    assert "127.0.0.1:2 " in kraftctl("--bootstrap-controller", "127.0.0.1:2", "status").out
+
+
+def test_a_bug_is_one_line_too(kraftctl: Kraftctl, monkeypatch: pytest.MonkeyPatch) -> None:
+    import kraftd.cli.directory
+
+    monkeypatch.setattr(kraftd.cli.directory, "draw_uuid", lambda: 1 // 0)
+    outcome = kraftctl("random-uuid")
+    assert outcome.code == 1
+    assert outcome.err.startswith("kraftctl: this is a bug in kraftctl: ZeroDivisionError at ")
+    assert outcome.err.count("\n") == 1
+
+
+def test_a_reader_that_goes_away_ends_it_silently(tmp_path: Path) -> None:
+    log = tmp_path / "node.log"
+    log.write_text('{"event":"metrics","node":1,' + ",".join(f'"m{i}":{i}' for i in range(20_000)) + "}\n")
+    arguments = [*KRAFTCTL, "metrics", str(log)]
+    with subprocess.Popen(
+        arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT
+    ) as process:
+        process.stdout.read(10)
+        process.stdout.close()
+        assert process.wait(30) == 141
+        assert process.stderr.read() == b""
+
+
+def test_an_interrupt_ends_it_silently(tmp_path: Path) -> None:
+    segment = tmp_path / "00000000000000000000.log"
+    segment.touch()
+    process = subprocess.Popen(
+        [*KRAFTCTL, "log", "dump", "--follow", str(segment)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=ENVIRONMENT,
+    )
+    assert process.stdout.readline().startswith(b"Dumping")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert err == b""
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_complete_commands(shell: str) -> None:
+    environment = {
+        **os.environ,
+        "_KRAFTCTL_COMPLETE": f"complete_{shell}",
+        "_TYPER_COMPLETE_ARGS": "kraftctl sta",
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+        "COMP_WORDS": "kraftctl sta",
+        "COMP_CWORD": "1",
+    }
+    done = subprocess.run(
+        [*KRAFTCTL], env=environment, capture_output=True, text=True, timeout=30, check=False
+    )
+    assert "status" in done.stdout
+    assert "Traceback" not in done.stderr

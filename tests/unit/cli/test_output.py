@@ -1,0 +1,44 @@
+"""One answer, three ways to write it."""
+
+import json
+
+import pytest
+import yaml
+
+from kraftd.cli.output import Format, columns, emit, labels
+
+DATA = {
+    "name": "Größe",
+    "offset": -1,
+    "ratio": 0.5,
+    "none": None,
+    "list": [{"id": 1}, {"id": 2}],
+    "flag": True,
+}
+
+
+@pytest.mark.parametrize(("output", "load"), [(Format.JSON, json.loads), (Format.YAML, yaml.safe_load)])
+def test_json_and_yaml_hold_the_same_data_in_the_same_order(
+    output: Format, load: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    emit(DATA, output, lambda _: pytest.fail("no table was asked for"))
+    text = capsys.readouterr().out
+    assert "Größe" in text
+    assert text.endswith("\n")
+    assert not text.endswith("\n\n")
+    assert list(load(text).items()) == list(DATA.items())
+
+
+def test_a_table_is_what_the_command_makes_of_the_data(capsys: pytest.CaptureFixture[str]) -> None:
+    emit(DATA, Format.TABLE, lambda data: f"offset {data['offset']}")
+    assert capsys.readouterr().out == "offset -1\n"
+
+
+def test_columns_are_as_wide_as_their_widest_cell() -> None:
+    assert columns(("Id", "Name"), [(1, "a"), (100, "bc")]) == "Id   Name\n1    a\n100  bc"
+
+
+def test_labels_stand_in_kafkas_column() -> None:
+    assert labels([("ClusterId", "x"), ("MaxFollowerLagTimeMs", 1)]) == (
+        "ClusterId:              x\nMaxFollowerLagTimeMs:   1"
+    )
