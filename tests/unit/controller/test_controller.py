@@ -547,3 +547,12 @@ def test_a_bootstrap_that_was_refused_is_not_forgotten_for_what_came_after():
     world.commit(world.controller.poll(world.now).records)
     assert world.controller.image.feature_level("metadata.version") == 30
     assert world.controller.image.config(4, "", "k") == "1"
+
+
+@pytest.mark.covers("D-18")
+def test_only_batches_of_our_own_epoch_are_taken_for_our_own_writes():
+    world = World()
+    world.activate(2)
+    world.alter(("k", "ours"))
+    world.commit([encode_record(ConfigRecord(4, "", "k", "theirs"))], epoch=3)
+    assert world.controller.image.config(4, "", "k") == "theirs"
