@@ -2,9 +2,9 @@
 
 A write is: the checksums of the old and the new file into the sidecar, synced; then tmp, fsync, rename,
 fsync of the directory. A crash anywhere leaves the old file or the new one, and the sidecar vouches for
-both. A file that it does not vouch for was changed by somebody else: by Kafka, which only ever raises the
-epoch, or by a disk that forgot. A forgotten vote could be given twice, so then the member must not be
-counted (D-05, D-06).
+both, until it has noted that the new one is in place. A file that it does not vouch for was changed by
+somebody else: by Kafka, which only ever raises the epoch, or by a disk that forgot. A forgotten vote could
+be given twice, so then the member must not be counted (D-05, D-06).
 
 Follows: section 2, QS-15..QS-19.
 """
@@ -110,3 +110,5 @@ class ElectionStore:
         )
         self._disk.replace(self._path, data)
         self._checksum = checksum
+        # The old file cannot come back by a crash any more. Not synced: it only narrows what is believed.
+        self._sidecar.note_promises(msgspec.structs.replace(self._sidecar.promises, old_election=checksum))

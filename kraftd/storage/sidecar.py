@@ -213,6 +213,11 @@ class Sidecar:
 
     def promise(self, promises: Promises) -> None:
         """Replace the promises; durable on return."""
+        self.note_promises(promises)
+        self.sync()
+
+    def note_promises(self, promises: Promises) -> None:
+        """Replace the promises without a sync: for what only narrows what is believed."""
         if promises == self._promises:
             return
         rest = msgspec.msgpack.encode(promises)
@@ -220,7 +225,6 @@ class Sidecar:
             raise StorageError(f"{self._path}: {len(promises.peers)} peers do not fit into its slots")
         self._promises, self._rest = promises, rest
         self._write()
-        self.sync()
 
     def close(self, *, sync: bool = True) -> None:
         """Close, after a last sync if the disk is in order."""

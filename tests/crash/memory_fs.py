@@ -22,7 +22,17 @@ from pathlib import Path
 
 from kraftd.storage import Access
 
-CHANGES = {"open", "pwrite", "pwritev", "fsync", "fdatasync", "ftruncate", "make_directory", "rename", "unlink"}
+CHANGES = {
+    "open",
+    "pwrite",
+    "pwritev",
+    "fsync",
+    "fdatasync",
+    "ftruncate",
+    "make_directory",
+    "rename",
+    "unlink",
+}
 CHANGES |= {"sync_directory"}
 
 
@@ -298,9 +308,7 @@ def _choices(files: list[File]) -> Iterator[dict[int, bytes]]:
     for pick in picks:
         if pick not in seen:
             seen.add(pick)
-            yield {
-                id(file): found[mode] for file, found, mode in zip(files, outcomes, pick, strict=True)
-            }
+            yield {id(file): found[mode] for file, found, mode in zip(files, outcomes, pick, strict=True)}
 
 
 def _copy(top: Directory, prefix: dict[int, dict], contents: dict[int, bytes]) -> Directory:

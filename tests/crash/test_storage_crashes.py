@@ -250,14 +250,16 @@ def test_the_first_failure_is_final_wherever_it_happens(operation: str) -> None:
 def test_a_short_write_is_a_failure() -> None:
     fs = formatted()
     node = open_home(fs)
-    fs.fail = lambda operation, name, _: 10 if operation.startswith("pwrite") and name.endswith(".log") else None
+    fs.fail = lambda operation, name, _: (
+        10 if operation.startswith("pwrite") and name.endswith(".log") else None
+    )
     with pytest.raises(StorageFailure, match="only 10 of"):
         node.log.append((batch(0),), 0, 1)
     fs.fail = None
     changes = len(fs.calls)
     for attempt in (
         lambda: node.log.append((batch(0),), 0, 1),
-        lambda: node.log.flush(),
+        node.log.flush,
         lambda: node.write_election(Election(9)),
     ):
         with pytest.raises(StorageFailure, match="only 10 of"):

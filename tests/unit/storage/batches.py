@@ -3,7 +3,9 @@
 from kraftd.records.batch import encode_batch
 
 
-def batch(base_offset: int, epoch: int = 1, count: int = 1, size_bytes: int = 40, timestamp_ms: int = 1_000) -> bytes:
+def batch(
+    base_offset: int, epoch: int = 1, count: int = 1, size_bytes: int = 40, timestamp_ms: int = 1_000
+) -> bytes:
     """One batch of `count` records."""
     values = [f"{base_offset + n}@{epoch} ".encode().ljust(size_bytes, b".") for n in range(count)]
     return encode_batch(base_offset, epoch, timestamp_ms, values)

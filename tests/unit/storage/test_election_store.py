@@ -6,7 +6,7 @@ import pytest
 from crc32c import crc32c
 
 from kraftd.records import quorum_state
-from kraftd.storage import Disk
+from kraftd.storage import Disk, StorageFailure
 from kraftd.storage.election_store import ElectionStore, examine
 from kraftd.storage.sidecar import ABSENT, Promises, Sidecar, read_sidecar
 from kraftd.types import Election, ReplicaKey
@@ -24,7 +24,9 @@ KNOWN = Promises(old_election=crc32c(OLD), new_election=crc32c(NEW), election_ep
 
 class TestExamine:
     @pytest.mark.covers("D-05")
-    @pytest.mark.parametrize(("data", "election"), [(OLD, Election(4, 2)), (NEW, Election(5, -1, ReplicaKey(3)))])
+    @pytest.mark.parametrize(
+        ("data", "election"), [(OLD, Election(4, 2)), (NEW, Election(5, -1, ReplicaKey(3)))]
+    )
     def test_the_old_and_the_new_file_are_both_good(self, data: bytes, election: Election) -> None:
         finding = examine(FILE, data, KNOWN)
         assert (finding.election, finding.amnesia, finding.foreign) == (election, "", False)
@@ -81,10 +83,29 @@ def test_a_write_is_the_protocol_step_by_step() -> None:
         ("fsync", "quorum-state.tmp"),
         ("rename", "quorum-state"),
         ("sync_directory", "log"),
+        ("pwrite", "kraftd.state"),
     ]
-    assert (sidecar.promises.old_election, sidecar.promises.new_election) == (ABSENT, crc32c(NEW))
-    store.write(Election(5, 3, ReplicaKey(3)))
+    assert (sidecar.promises.old_election, sidecar.promises.new_election) == (crc32c(NEW), crc32c(NEW))
+
+    def refuse(operation: str, _name: str, _count: int) -> None:
+        if operation == "rename":
+            raise OSError(5, "Input/output error")
+
+    fs.fail = refuse
+    with pytest.raises(StorageFailure):
+        store.write(Election(6, 3))
     assert sidecar.promises.old_election == crc32c(NEW)
+    assert sidecar.promises.new_election != crc32c(NEW)
+
+
+@pytest.mark.covers("D-07")
+def test_leader_and_vote_of_an_epoch_are_both_written() -> None:
+    fs = MemoryFileSystem()
+    fs.make_directory(HOME)
+    disk = Disk(fs)
+    sidecar = Sidecar(disk, HOME / "kraftd.state", read_sidecar(disk, HOME / "kraftd.state"))
+    store = ElectionStore(disk, HOME, sidecar, ABSENT, voter_ids=(1, 2, 3))
+    store.write(Election(5, 3, ReplicaKey(3)))
     assert b'"leaderId":3,"leaderEpoch":5,"votedId":3' in fs.content(FILE)
 
 

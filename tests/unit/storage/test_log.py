@@ -121,7 +121,12 @@ class TestRoll:
         log.close()
         assert active.stat().st_size == 3 * 8
         times = index.decode_time_index(active.with_suffix(".timeindex").read_bytes(), 0)
-        assert [(t.timestamp_ms, t.offset) for t in times] == [(1_003, 3), (1_006, 6), (1_009, 9), (1_011, 11)]
+        assert [(t.timestamp_ms, t.offset) for t in times] == [
+            (1_003, 3),
+            (1_006, 6),
+            (1_009, 9),
+            (1_011, 11),
+        ]
         before = {path.name: path.read_bytes() for path in tmp_path.glob("*index")}
         open_log(tmp_path).close()
         assert {path.name: path.read_bytes() for path in tmp_path.glob("*index")} == before
@@ -143,7 +148,7 @@ class SyncRecorder(OsFileSystem):
         self.synced: list[str] = []
 
     def fdatasync(self, handle: int) -> None:  # type: ignore[override]
-        self.synced.append(Path(os.readlink(f"/proc/self/fd/{handle}")).name)
+        self.synced.append(Path(f"/proc/self/fd/{handle}").readlink().name)
         os.fdatasync(handle)
 
     def sync_directory(self, path: Path) -> None:

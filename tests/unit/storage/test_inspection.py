@@ -1,0 +1,107 @@
+"""Looking at directories, those of real Kafka controllers included, without changing a byte."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kraftd.records.batch import scan
+from kraftd.storage import Disk, Log, NodeDirectory, OsFileSystem, format_directory, inspect_directory
+from kraftd.types import Election, ReplicaKey
+from tests.fixtures import clusters, klog
+from tests.unit.storage.batches import run_of
+
+FS = OsFileSystem()
+NODES = sorted(path.parent for cluster in clusters() for path in cluster.rglob("meta.properties"))
+
+
+class NoWrites(OsFileSystem):
+    """Real files, of which none may change."""
+
+    def _refuse(self, *_: object) -> None:
+        raise AssertionError("an inspection changed something")
+
+    pwrite = pwritev = fsync = fdatasync = ftruncate = _refuse  # type: ignore[assignment]
+    make_directory = rename = unlink = sync_directory = lock = _refuse  # type: ignore[assignment]
+
+
+def state_of(folder: Path) -> dict[str, tuple[int, int, bytes]]:
+    return {
+        str(path): (path.stat().st_mtime_ns, path.stat().st_size, path.read_bytes())
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.mark.parametrize("node", NODES, ids=lambda path: "-".join(path.parts[-2:]))
+def test_a_directory_of_kafkas_is_read_to_its_last_byte_and_not_changed(node: Path) -> None:
+    before = state_of(node)
+    facts = inspect_directory(NoWrites(), node)
+    log, report = Log.open(Disk(NoWrites()), node / "__cluster_metadata-0", read_only=True)
+    assert report.damage == report.torn == ()
+    assert log.epochs[0].start_offset == log.start_offset
+    offset, read_bytes = log.start_offset, 0
+    while offset < log.end_offset:
+        data = log.read(offset, 1 << 20)
+        read_bytes += len(data)
+        *_, last = scan(data)
+        offset = last.end_offset
+    assert read_bytes == log.size_bytes == sum(s.size_bytes for s in facts.segments)
+    assert (facts.log_end_offset, facts.epochs) == (log.end_offset, log.epochs)
+    log.abandon()
+    assert facts.formatted
+    incomplete = "incomplete-export" in str(node)
+    assert bool(facts.problems) == incomplete
+    assert state_of(node) == before
+
+
+def test_an_incomplete_copy_is_told() -> None:
+    facts = inspect_directory(FS, klog("kafka-3.8-three-nodes-incomplete-export") / "node-1")
+    (problem,) = facts.problems
+    assert "names epoch 5 at offset 16147, but the log ends at offset 13057" in problem
+    assert any("quorum-state: knows epoch 5, the last record is of epoch 2" in note for note in facts.notes)
+
+
+def test_our_own_directory_is_as_it_says(tmp_path: Path) -> None:
+    facts = inspect_directory(FS, tmp_path)
+    assert (facts.formatted, len(facts.problems)) == (False, 1)
+    format_directory(FS, tmp_path, cluster_id="c", node_id=1, directory_id=b"d" * 16, now_ms=1)
+    facts = inspect_directory(FS, tmp_path)
+    assert (facts.formatted, facts.problems, facts.bootstrap_records) == (True, (), 6)
+    assert "never started" in facts.notes[0]
+    node = NodeDirectory.open(FS, tmp_path, node_id=1, random_uuid=lambda: os.urandom(16))
+    node.write_election(Election(2, -1, ReplicaKey(3)))
+    node.remember_wholeness("whole")
+    node.log.append(run_of(0, 3, epoch=2), 0, 3)
+    node.log.flush()
+    # Also while the member is running in it.
+    facts = inspect_directory(FS, tmp_path)
+    assert (facts.problems, facts.log_end_offset, facts.log_end_epoch) == ((), 3, 2)
+    assert facts.sidecar is not None
+    assert facts.sidecar.promises.start_counter == 1
+    node.close()
+    before = state_of(tmp_path)
+    assert inspect_directory(NoWrites(), tmp_path).problems == ()
+    assert state_of(tmp_path) == before
+
+
+def test_what_is_wrong_is_said_with_what_to_do(tmp_path: Path) -> None:
+    format_directory(FS, tmp_path, cluster_id="c", node_id=1, directory_id=b"d" * 16, now_ms=1)
+    node = NodeDirectory.open(FS, tmp_path, node_id=1, random_uuid=lambda: os.urandom(16))
+    node.write_election(Election(2))
+    node.log.append(run_of(0, 3, epoch=2), 0, 3)
+    node.close()
+    path = tmp_path / "__cluster_metadata-0"
+    (path / "quorum-state").unlink()
+    (path / "00000000000000000000.log").write_bytes(run_of(0, 1, epoch=2)[0])
+    (tmp_path / "bootstrap.checkpoint").write_bytes(b"")
+    problems = "\n".join(inspect_directory(FS, tmp_path).problems)
+    assert "quorum-state: is gone; epoch 2 was written last" in problems
+    assert "the log ends here, but it had been flushed up to offset 3" in problems
+    assert "bootstrap.checkpoint: ends without a footer" in problems
+
+
+def test_a_file_is_no_directory(tmp_path: Path) -> None:
+    assert inspect_directory(FS, tmp_path / "nothing").problems == (
+        f"{tmp_path / 'nothing'}: is not a directory",
+    )

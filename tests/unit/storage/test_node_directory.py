@@ -1,0 +1,288 @@
+"""A member's directory: who it is, what it promised, and what it must not be counted for."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kraftd.errors import StorageError
+from kraftd.records import quorum_state
+from kraftd.storage import LogConfig, NodeDirectory, OsFileSystem, format_directory
+from kraftd.storage.sidecar import SLOT_BYTES
+from kraftd.types import Election, ReplicaKey, uuid_text
+from tests.unit.storage.batches import batch, run_of
+
+FS = OsFileSystem()
+CLUSTER = "RtwDd1S2QhKo5v5GZcb2Xg"
+SMALL = LogConfig(segment_bytes=4 * len(batch(0)))
+
+
+def random_uuid() -> bytes:
+    return os.urandom(16)
+
+
+def make(path: Path) -> Path:
+    format_directory(FS, path, cluster_id=CLUSTER, node_id=1, directory_id=b"d" * 16, now_ms=1)
+    return path
+
+
+def open_at(path: Path, **kwargs: object) -> NodeDirectory:
+    wanted: dict = {"node_id": 1, "random_uuid": random_uuid, "voter_ids": (1, 2, 3), "config": SMALL}
+    return NodeDirectory.open(FS, path, **(wanted | kwargs))
+
+
+def used(path: Path) -> Path:
+    """A directory of a member that voted, followed, and flushed ten records of epoch 3."""
+    node = open_at(make(path))
+    node.write_election(Election(3, 2, ReplicaKey(1)))
+    node.remember_wholeness("whole")
+    node.log.append(run_of(0, 10, epoch=3), 0, 10)
+    node.log.flush()
+    node.close()
+    return path
+
+
+def log_path(path: Path) -> Path:
+    return path / "__cluster_metadata-0"
+
+
+class TestFirstStart:
+    @pytest.mark.covers("LOG-20", "QS-01")
+    def test_it_leaves_the_files_that_kafka_would(self, tmp_path: Path) -> None:
+        node = open_at(make(tmp_path / "n"))
+        assert (node.cluster_id, node.directory_id) == (CLUSTER, b"d" * 16)
+        assert (node.election, node.amnesia, node.damage, node.blank) == (Election(), (), (), True)
+        assert len(node.bootstrap_records()) == 6
+        assert (log_path(node.path) / "partition.metadata").read_text() == (
+            "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ"
+        )
+        node.write_election(Election(1, -1, ReplicaKey(1)))
+        assert (log_path(node.path) / "quorum-state").read_text() == (
+            '{"clusterId":"","leaderId":-1,"leaderEpoch":1,"votedId":1,"appliedOffset":0,'
+            '"currentVoters":[{"voterId":1},{"voterId":2},{"voterId":3}],"data_version":0}'
+        )
+        node.close()
+
+    @pytest.mark.covers("D-05")
+    def test_each_start_counts_and_has_an_id_of_its_own(self, tmp_path: Path) -> None:
+        make(tmp_path)
+        seen = []
+        for _ in range(3):
+            node = open_at(tmp_path)
+            seen.append((node.start_counter, node.start_id))
+            node.abandon()
+        assert [counter for counter, _ in seen] == [1, 2, 3]
+        assert len({start_id for _, start_id in seen}) == 3
+
+    @pytest.mark.covers("D-06")
+    def test_it_is_blank_until_the_core_says_otherwise(self, tmp_path: Path) -> None:
+        node = open_at(make(tmp_path))
+        node.write_election(Election(4, 2))
+        node.abandon()
+        node = open_at(tmp_path)
+        assert node.blank
+        node.remember_wholeness("whole")
+        node.abandon()
+        node = open_at(tmp_path)
+        assert not node.blank
+        node.close()
+
+    @pytest.mark.covers("D-06")
+    def test_peers_are_remembered(self, tmp_path: Path) -> None:
+        node = open_at(make(tmp_path))
+        node.remember_peer(2, b"a" * 16, 1, b"x" * 16)
+        node.remember_peer(3, b"b" * 16, 8, b"y" * 16)
+        node.remember_peer(2, b"a" * 16, 2, b"z" * 16)
+        node.abandon()
+        node = open_at(tmp_path)
+        assert [(p.node_id, p.directory_id, p.start_counter, p.start_id) for p in node.peers] == [
+            (2, b"a" * 16, 2, b"z" * 16),
+            (3, b"b" * 16, 8, b"y" * 16),
+        ]
+        node.close()
+
+
+class TestRefused:
+    def test_what_is_not_a_directory_of_ours(self, tmp_path: Path) -> None:
+        with pytest.raises(StorageError, match="no such directory: run `kraftctl format`"):
+            open_at(tmp_path / "missing")
+        with pytest.raises(StorageError, match="not formatted"):
+            open_at(tmp_path)
+        make(tmp_path)
+        with pytest.raises(StorageError, match="belongs to node 1, not to node 2"):
+            open_at(tmp_path, node_id=2)
+        with pytest.raises(StorageError, match=f"belongs to cluster {CLUSTER}, not to other"):
+            open_at(tmp_path, cluster_id="other")
+        (log_path(tmp_path)).mkdir()
+        (log_path(tmp_path) / "partition.metadata").write_text(
+            "version: 0\ntopic_id: " + uuid_text(b"t" * 16)
+        )
+        with pytest.raises(StorageError, match="not to the metadata log"):
+            open_at(tmp_path)
+        (tmp_path / "meta.properties").write_text("version=7\n")
+        with pytest.raises(StorageError, match="version 7"):
+            open_at(tmp_path)
+
+    def test_a_second_metadata_log_elsewhere(self, tmp_path: Path) -> None:
+        log_path(tmp_path / "other").mkdir(parents=True)
+        make(tmp_path / "n")
+        with pytest.raises(StorageError, match="a second metadata log"):
+            open_at(tmp_path / "n", other_log_dirs=(tmp_path / "n", tmp_path / "other"))
+
+    @pytest.mark.covers("LOG-19")
+    def test_a_directory_that_is_in_use(self, tmp_path: Path) -> None:
+        node = open_at(make(tmp_path))
+        with pytest.raises(StorageError, match="another process holds it"):
+            open_at(tmp_path)
+        # The attempt has not freed the lock, and a POSIX lock, such as Kafka takes, is refused as well.
+        script = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+        taken = subprocess.run(
+            [sys.executable, "-c", script, tmp_path / ".lock"], capture_output=True, check=False
+        )
+        assert b"BlockingIOError" in taken.stderr
+        node.close()
+        open_at(tmp_path).close()
+
+
+class TestAmnesia:
+    CASES: tuple[tuple[str, Callable[[Path], object]], ...] = (
+        ("gone", lambda path: (log_path(path) / "quorum-state").unlink()),
+        ("empty", lambda path: (log_path(path) / "quorum-state").write_bytes(b"")),
+        (
+            "older",
+            lambda path: (log_path(path) / "quorum-state").write_bytes(
+                quorum_state.encode(Election(2, 2), version=0, voter_ids=(1, 2, 3))
+            ),
+        ),
+        (
+            "another vote",
+            lambda path: (log_path(path) / "quorum-state").write_bytes(
+                quorum_state.encode(Election(3, 2, ReplicaKey(3)), version=0, voter_ids=(1, 2, 3))
+            ),
+        ),
+    )
+
+    @pytest.mark.covers("D-05", "D-06")
+    @pytest.mark.parametrize(("what", "lose"), CASES, ids=[what for what, _ in CASES])
+    def test_a_forgotten_election_shows_and_stays_until_the_core_is_satisfied(
+        self, tmp_path: Path, what: str, lose: Callable[[Path], object]
+    ) -> None:
+        lose(used(tmp_path))
+        node = open_at(tmp_path)
+        assert len(node.amnesia) == 1
+        assert "quorum-state" in node.amnesia[0]
+        assert node.election == Election(3)
+        assert not node.blank
+        assert node.log.end_offset == 10
+        node.write_election(Election(5, 2))
+        node.abandon()
+        # The election file is in order again; the promises before it are not.
+        node = open_at(tmp_path)
+        assert node.amnesia
+        assert node.election == Election(5, 2)
+        node.remember_wholeness("whole")
+        node.abandon()
+        node = open_at(tmp_path)
+        assert node.amnesia == ()
+        node.close()
+
+    @pytest.mark.covers("D-05", "QS-09")
+    def test_an_epoch_below_the_logs_last_one(self, tmp_path: Path) -> None:
+        used(tmp_path)
+        (tmp_path / "kraftd.state").unlink()
+        (log_path(tmp_path) / "quorum-state").unlink()
+        node = open_at(tmp_path)
+        assert "knows epoch 0" in node.amnesia[0]
+        assert node.election == Election(3)
+        node.close()
+
+    @pytest.mark.covers("D-05", "D-06")
+    def test_a_sidecar_that_cannot_be_read(self, tmp_path: Path) -> None:
+        used(tmp_path)
+        (tmp_path / "kraftd.state").write_bytes(bytes(2 * SLOT_BYTES))
+        node = open_at(tmp_path)
+        assert "neither of its two slots" in node.amnesia[0]
+        assert node.election == Election(3, 2, ReplicaKey(1))
+        node.abandon()
+        node = open_at(tmp_path)
+        assert node.amnesia
+        node.close()
+
+    @pytest.mark.covers("D-05", "D-06")
+    def test_damage_is_told_and_never_cut(self, tmp_path: Path) -> None:
+        used(tmp_path)
+        path = log_path(tmp_path) / "00000000000000000004.log"
+        raw = bytearray(path.read_bytes())
+        raw[100] ^= 1
+        path.write_bytes(raw)
+        for _ in range(2):
+            node = open_at(tmp_path)
+            (damage,) = node.damage
+            assert f"{path} at byte 0 (offset 4): the checksum is" in damage
+            assert node.amnesia == ()
+            assert node.log.end_offset == 10
+            node.close()
+        assert path.read_bytes() == raw
+
+
+class TestOtherPrograms:
+    @pytest.mark.covers("D-05")
+    def test_kafka_may_take_over_and_give_back(self, tmp_path: Path) -> None:
+        """A higher epoch in the election file is Kafka's; our hint says nothing about what it wrote."""
+        used(tmp_path)
+        (log_path(tmp_path) / "quorum-state").write_bytes(
+            quorum_state.encode(Election(6, 3), version=0, voter_ids=(1, 2, 3))
+        )
+        last = log_path(tmp_path) / "00000000000000000008.log"
+        last.write_bytes(batch(8, epoch=6))
+        node = open_at(tmp_path)
+        assert (node.election, node.amnesia, node.damage) == (Election(6, 3), (), ())
+        assert (node.log.end_offset, node.log.last_epoch) == (9, 6)
+        assert any("another program wrote epoch 6" in warning for warning in node.warnings)
+        node.close()
+        node = open_at(tmp_path)
+        assert (node.election, node.amnesia, node.warnings) == (Election(6, 3), (), ())
+        node.close()
+
+    def test_a_directory_without_an_id_gets_one(self, tmp_path: Path) -> None:
+        make(tmp_path)
+        (tmp_path / "meta.properties").write_text(f"version=1\ncluster.id={CLUSTER}\nnode.id=1\n")
+        node = open_at(tmp_path)
+        given = node.directory_id
+        assert len(given) == 16
+        node.close()
+        node = open_at(tmp_path)
+        assert node.directory_id == given
+        node.close()
+
+
+class TestHint:
+    @pytest.mark.covers("D-05")
+    def test_it_follows_each_flush_and_goes_before_a_cut(self, tmp_path: Path) -> None:
+        node = open_at(make(tmp_path))
+        node.log.append(run_of(0, 6), 0, 6)
+        node.log.flush()
+        sidecar = node._sidecar
+        assert sidecar.flushed is not None
+        assert (sidecar.flushed.offset, sidecar.flushed.epoch) == (6, 1)
+        node.log.truncate(3, 1)
+        assert sidecar.flushed.offset == 3
+        assert sidecar.mark == 0
+        node.log.append(run_of(3, 5, epoch=2), 3, 5)
+        job = node.log.begin_flush(sync_hint=True)
+        job.run()
+        node.log.flush_done(job)
+        assert (sidecar.flushed.offset, sidecar.flushed.epoch) == (5, 2)
+        assert sidecar.mark != 0
+        node.sync_hint()
+        assert sidecar.mark == 0
+        node.close()
+
+    def test_a_state_that_nobody_knows_is_refused(self, tmp_path: Path) -> None:
+        node = open_at(make(tmp_path))
+        with pytest.raises(ValueError, match="'fine' is not one of whole, blank, amnesia"):
+            node.remember_wholeness("fine")
+        node.close()
