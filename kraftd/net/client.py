@@ -10,8 +10,10 @@ The same outage is logged once, not at every attempt. That a connect failed is n
 """
 
 import asyncio
+import os
 import random
-from collections.abc import Buffer, Iterator, Mapping, Sequence
+import socket
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from kraftd.errors import MalformedError
@@ -20,9 +22,11 @@ from kraftd.net.handshake import Identity, common_versions, refusal_of_answer
 from kraftd.net.repeats import Repeats
 from kraftd.protocol import limits
 from kraftd.protocol.codec import decode_response, encode_request, peek_correlation_id
+from kraftd.protocol.framing import Buffer
 from kraftd.protocol.messages import HandshakeRequest, HandshakeResponse
 from kraftd.types import Endpoint, NodeId
 
+_CONNECT_MS = 2_000
 _BACKOFF_MIN_MS = 50
 _BACKOFF_MAX_MS = 500
 _GREETING_ID = 0
@@ -132,10 +136,10 @@ class PeerLink:
             connection = OutboundConnection(self)
             endpoint = self.endpoint
             try:
-                async with asyncio.timeout(limits.CONNECT_MS / 1_000):
+                async with asyncio.timeout(_CONNECT_MS / 1_000):
                     await loop.create_connection(lambda: connection, endpoint.host, endpoint.port)  # noqa: B023
             except TimeoutError:
-                self._say(f"{endpoint} did not answer within {limits.CONNECT_MS} ms")
+                self._say(f"{endpoint} did not answer within {_CONNECT_MS} ms")
             except OSError as error:
                 self._say(f"cannot connect to {endpoint}: {_cause(error)}")
             else:
@@ -162,7 +166,7 @@ class PeerLink:
             connection.ask(correlation_id, message)
             return
         self._waiting.append((correlation_id, message))
-        if len(self._waiting) > limits.REQUESTS_IN_FLIGHT:
+        if len(self._waiting) > limits.REQUESTS_IN_FLIGHT_MAX:
             oldest, _ = self._waiting.pop(0)
             self.links.handler.request_failed(self.peer, oldest, "too many requests wait for the connection")
 
@@ -226,11 +230,11 @@ class OutboundConnection(FrameConnection):
         if version is None:
             handler = self.link.links.handler
             handler.request_failed(
-                self.peer, correlation_id, f"node {self.peer} does not speak {message.NAME}"
+                self.peer, correlation_id, f"node {self.peer} does not know {message.NAME}"
             )
             return
         self._in_flight[correlation_id] = (api_key, version)
-        if len(self._in_flight) > limits.REQUESTS_IN_FLIGHT:
+        if len(self._in_flight) > limits.REQUESTS_IN_FLIGHT_MAX:
             # The core gave up on the oldest long ago; its answer, should it come, is nobody's.
             del self._in_flight[next(iter(self._in_flight))]
         self.write(encode_request(version, correlation_id, self._client_id, message))
@@ -242,7 +246,7 @@ class OutboundConnection(FrameConnection):
     def opened(self) -> None:
         """Implements `FrameConnection`: greet."""
         loop = asyncio.get_running_loop()
-        self._patience = loop.call_later(limits.HANDSHAKE_MS / 1_000, self._lose_patience)
+        self._patience = loop.call_later(limits.HANDSHAKE_TIMEOUT_MS / 1_000, self._lose_patience)
         self.write(encode_request(0, _GREETING_ID, self._client_id, self.link.links.identity.greeting()))
         self.flush()
 
@@ -302,8 +306,11 @@ class OutboundConnection(FrameConnection):
 
     def _lose_patience(self) -> None:
         self._patience = None
-        self.abort(f"no answer to the handshake within {limits.HANDSHAKE_MS} ms")
+        self.abort(f"no answer to the handshake within {limits.HANDSHAKE_TIMEOUT_MS} ms")
 
 
 def _cause(error: OSError) -> str:
-    return error.strerror or str(error) or type(error).__name__
+    """The system's words for it: asyncio puts its own in their place."""
+    if isinstance(error, socket.gaierror) or error.errno is None:
+        return error.strerror or str(error) or type(error).__name__
+    return os.strerror(error.errno)

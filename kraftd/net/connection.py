@@ -9,27 +9,37 @@ memory nor a slot can be held for free.
 """
 
 import asyncio
-from collections.abc import Buffer, Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 from kraftd.errors import MalformedError
 from kraftd.net.repeats import Repeats
 from kraftd.protocol import limits
-from kraftd.protocol.framing import FrameReader
+from kraftd.protocol.framing import Buffer, FrameReader
 
 _JOIN_BELOW_BYTES = 256 * 1024
 """Buffers are joined up to here: a copy is cheaper than a vectored write of many small ones."""
 
 
 class Outbox:
-    """The connections that have something to write at the end of this turn."""
+    """The connections that have something to write at the end of this turn.
 
-    def __init__(self) -> None:
-        self.dirty: list[FrameConnection] = []
+    `wake` is called when the first of them has; it must see to it that `flush` is called this turn.
+    """
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._dirty: list[FrameConnection] = []
+        self._wake = wake
+
+    def add(self, connection: "FrameConnection") -> None:
+        """Remember a connection until the end of the turn."""
+        if not self._dirty:
+            self._wake()
+        self._dirty.append(connection)
 
     def flush(self) -> None:
         """Write what was collected, once for each connection."""
-        dirty, self.dirty = self.dirty, []
+        dirty, self._dirty = self._dirty, []
         for connection in dirty:
             connection.flush()
 
@@ -45,7 +55,7 @@ class FrameConnection(asyncio.Protocol):
         """Why the connection ended, once it has."""
         self._outbox = outbox
         self._transport: asyncio.Transport | None = None
-        self._reader = FrameReader(limits.FRAME_BYTES_BEFORE_HANDSHAKE)
+        self._reader = FrameReader(limits.HEAD_BYTES_MAX_BEFORE_HANDSHAKE)
         self._out: list[Buffer] = []
         self._slow: asyncio.TimerHandle | None = None
         self._holds_reading = 0
@@ -69,7 +79,7 @@ class FrameConnection(asyncio.Protocol):
         if not self.is_open:
             return
         if not self._out:
-            self._outbox.dirty.append(self)
+            self._outbox.add(self)
         self._out += buffers
 
     def flush(self) -> None:
@@ -78,11 +88,11 @@ class FrameConnection(asyncio.Protocol):
         if self._transport is None or not out:
             return
         if len(out) == 1:
-            self._transport.write(out[0])  # type: ignore[arg-type]
-        elif sum(map(len, out)) <= _JOIN_BELOW_BYTES:  # type: ignore[arg-type]
+            self._transport.write(out[0])
+        elif sum(map(len, out)) <= _JOIN_BELOW_BYTES:
             self._transport.write(b"".join(out))
         else:
-            self._transport.writelines(out)  # type: ignore[arg-type]
+            self._transport.writelines(out)
 
     def close(self, reason: str) -> None:
         """Write what is collected, then close. The peer has five seconds to take it."""
@@ -108,7 +118,7 @@ class FrameConnection(asyncio.Protocol):
 
     def allow_large_frames(self) -> None:
         """The handshake is done: raise the bound from a greeting to a message with records."""
-        self._reader.limit_bytes = limits.FRAME_BYTES
+        self._reader.limit_bytes = limits.FRAME_BYTES_MAX
 
     def hold_reading(self) -> None:
         """Stop reading until `release_reading` was called as often."""
@@ -131,7 +141,7 @@ class FrameConnection(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         if peer:
             self.host, self.address = peer[0], f"{peer[0]}:{peer[1]}"
-        self._transport.set_write_buffer_limits(high=limits.WRITE_BUFFER_HIGH_BYTES)
+        self._transport.set_write_buffer_limits(high=limits.WRITE_BUFFER_BYTES_HIGH)
         self.opened()
 
     def data_received(self, data: bytes) -> None:
@@ -172,7 +182,7 @@ class FrameConnection(asyncio.Protocol):
     def _watch_slowness(self) -> None:
         if self._slow is None:
             loop = asyncio.get_running_loop()
-            self._slow = loop.call_later(limits.SLOW_CONNECTION_MS / 1_000, self._give_up_on_slow)
+            self._slow = loop.call_later(limits.WRITE_STALL_TIMEOUT_MS / 1_000, self._give_up_on_slow)
 
     def _give_up_on_slow(self) -> None:
         self._slow = None
@@ -180,4 +190,4 @@ class FrameConnection(asyncio.Protocol):
             return
         if not self._transport.is_closing():
             self.repeats.warning("slow_connection_closed", key=self.host, address=self.address)
-        self.abort(f"did not read for {limits.SLOW_CONNECTION_MS} ms")
+        self.abort(f"did not read for {limits.WRITE_STALL_TIMEOUT_MS} ms")

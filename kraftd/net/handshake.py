@@ -6,12 +6,12 @@ over messages. What only the quorum can judge (another directory under a known i
 here: the core says so with `RefusePeer`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from kraftd.errors import ErrorCode
-from kraftd.protocol import apis
+from kraftd.protocol.apis import APIS
 from kraftd.protocol.messages import (
     HandshakeRequest,
     HandshakeRequestSupportedApi,
@@ -42,7 +42,7 @@ class Identity(msgspec.Struct, frozen=True):
             software=self.software,
             api_keys=tuple(
                 HandshakeRequestSupportedApi(api_key=key, min_version=low, max_version=high)
-                for key, (low, high) in sorted(apis.VERSIONS.items())
+                for key, low, high in supported()
             ),
         )
 
@@ -58,7 +58,7 @@ class Identity(msgspec.Struct, frozen=True):
             software=self.software,
             api_keys=tuple(
                 HandshakeResponseSupportedApi(api_key=key, min_version=low, max_version=high)
-                for key, (low, high) in sorted(apis.VERSIONS.items())
+                for key, low, high in supported()
             ),
         )
 
@@ -112,12 +112,18 @@ def refusal_of_answer(theirs: HandshakeResponse, ours: Identity, expected: NodeI
 def common_versions(theirs: HandshakeRequest | HandshakeResponse) -> Mapping[int, int]:
     """The highest version of each API that both ends speak; an API without one is left out."""
     common: dict[int, int] = {}
-    for api in theirs.api_keys:
-        low, high = apis.VERSIONS.get(api.api_key, (0, -1))
-        highest = min(high, api.max_version)
-        if highest >= max(low, api.min_version):
-            common[api.api_key] = highest
+    for offered in theirs.api_keys:
+        api = APIS.get(offered.api_key)
+        version = api.common_version(offered.min_version, offered.max_version) if api is not None else None
+        if version is not None:
+            common[offered.api_key] = version
     return common
+
+
+def supported() -> Iterator[tuple[int, int, int]]:
+    """Every API that is spoken here: its key, lowest and highest version."""
+    for key in sorted(APIS):
+        yield key, APIS[key].min_version, APIS[key].max_version
 
 
 def error_of(code: int) -> ErrorCode:

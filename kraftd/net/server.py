@@ -13,15 +13,16 @@ import asyncio
 import itertools
 import socket
 from collections import Counter, deque
-from collections.abc import Buffer, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 from kraftd.errors import ErrorCode, MalformedError
 from kraftd.net.connection import FrameConnection, Outbox
-from kraftd.net.handshake import Identity, Refusal, refusal_of
+from kraftd.net.handshake import Identity, Refusal, refusal_of, supported
 from kraftd.net.repeats import Repeats
-from kraftd.protocol import apis, limits
+from kraftd.protocol import limits
 from kraftd.protocol.codec import Request, RequestDecoder, UnsupportedVersion, encode_response
+from kraftd.protocol.framing import Buffer
 from kraftd.protocol.messages import (
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -98,15 +99,18 @@ class Server:
 
     def serve_clients(self) -> None:
         """Handle client requests in the order of arrival, up to the bytes of a turn."""
-        budget = limits.TURN_BYTES
+        budget = limits.TURN_BYTES_MAX
         clients = self._clients
         while clients and budget > 0:
             connection, frame = clients.popleft()
-            budget -= len(frame)  # type: ignore[arg-type]
+            budget -= len(frame)
             if connection.is_open:
                 connection.dispatch(frame)
-        if clients:
-            self.handler.clients_wait()
+
+    @property
+    def clients_are_waiting(self) -> bool:
+        """Whether `serve_clients` has something to do."""
+        return bool(self._clients)
 
     def queue_client(self, connection: "InboundConnection", frames: Sequence[Buffer]) -> None:
         """Keep a client's frames for the end of the turn."""
@@ -117,12 +121,12 @@ class Server:
     def admit(self, connection: "InboundConnection") -> str | None:
         """Count a new connection in; or say why it must go."""
         host = connection.host
-        if self._per_address[host] >= limits.CONNECTIONS_PER_ADDRESS:
-            return f"{limits.CONNECTIONS_PER_ADDRESS} connections from {host} are the most"
+        if self._per_address[host] >= limits.CONNECTIONS_PER_ADDRESS_MAX:
+            return f"{limits.CONNECTIONS_PER_ADDRESS_MAX} connections from {host} are the most"
         total = len(self.connections)
-        if total >= limits.CONNECTIONS:
-            return f"{limits.CONNECTIONS} connections are the most"
-        connection.members_only = total >= limits.CONNECTIONS - limits.CONNECTIONS_FOR_PEERS
+        if total >= limits.CONNECTIONS_MAX + limits.PEER_CONNECTIONS_RESERVED:
+            return f"{total} connections are the most"
+        connection.members_only = total >= limits.CONNECTIONS_MAX
         self._per_address[host] += 1
         self.connections[connection.number] = connection
         return None
@@ -164,7 +168,7 @@ class InboundConnection(FrameConnection):
             self.abort(why)
             return
         loop = asyncio.get_running_loop()
-        self._patience = loop.call_later(limits.HANDSHAKE_MS / 1_000, self._lose_patience)
+        self._patience = loop.call_later(limits.HANDSHAKE_TIMEOUT_MS / 1_000, self._lose_patience)
 
     def frames_received(self, frames: Sequence[Buffer]) -> None:
         """Implements `FrameConnection`: members now, clients at the end of the turn, strangers greet."""
@@ -190,7 +194,7 @@ class InboundConnection(FrameConnection):
             self._answer_api_versions(request.api_version, request.correlation_id, ErrorCode.NONE)
             return
         self._in_flight += 1
-        if self._in_flight >= limits.REQUESTS_IN_FLIGHT and not self._is_held:
+        if self._in_flight >= limits.REQUESTS_IN_FLIGHT_MAX and not self._is_held:
             self._is_held = True
             self.hold_reading()
         self._server.handler.request_received(self, request)
@@ -200,7 +204,7 @@ class InboundConnection(FrameConnection):
     ) -> None:
         """Answer one request. Nothing happens if the other end has gone."""
         self._in_flight -= 1
-        if self._is_held and self._in_flight <= limits.REQUESTS_IN_FLIGHT // 2:
+        if self._is_held and self._in_flight <= limits.REQUESTS_IN_FLIGHT_MAX // 2:
             self._is_held = False
             self.release_reading()
         if self.is_open:
@@ -273,7 +277,7 @@ class InboundConnection(FrameConnection):
     def _answer_api_versions(self, version: int, correlation_id: int, error: ErrorCode) -> None:
         keys = tuple(
             ApiVersionsResponseApiVersion(api_key=key, min_version=low, max_version=high)
-            for key, (low, high) in sorted(apis.VERSIONS.items())
+            for key, low, high in supported()
         )
         self.write(
             encode_response(version, correlation_id, ApiVersionsResponse(error_code=error, api_keys=keys))
@@ -281,7 +285,7 @@ class InboundConnection(FrameConnection):
 
     def _lose_patience(self) -> None:
         self._patience = None
-        self.abort(f"no handshake within {limits.HANDSHAKE_MS} ms")
+        self.abort(f"no handshake within {limits.HANDSHAKE_TIMEOUT_MS} ms")
 
 
 def connection_numbers() -> Iterator[int]:

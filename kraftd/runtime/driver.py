@@ -130,15 +130,16 @@ class Driver:
         return self._now or self._clock()
 
     def _turn(self) -> None:
-        self._turn_is_due = False
         interpreter = self._interpreter
         if interpreter is None:
             return
         now = self._now or self._begin()
         self.turns += 1
-        self._is_busy = True
+        # What these deliver is handled at once: the controller must hear of a refusal before it decides on.
         for chore in self._before:
             chore.run(now)
+        self._turn_is_due = False
+        self._is_busy = True
         self._settle(interpreter, now)
         self._is_busy = False
         self._flush_writes()
@@ -177,13 +178,15 @@ class Driver:
                 wake_at_ms = min(wake_at_ms, chore.wake_at_ms())
         if self._turn_is_due:
             return
+        if wake_at_ms <= now.mono_ms:
+            self.wake()
+            return
         if self._timer is not None:
             if self._timer_at_ms <= wake_at_ms:
                 return
             self._timer.cancel()
         self._timer_at_ms = wake_at_ms
-        delay_ms = max(wake_at_ms - now.mono_ms, 1)
-        self._timer = self._loop.call_later(delay_ms / 1_000, self._timer_fired)
+        self._timer = self._loop.call_later((wake_at_ms - now.mono_ms) / 1_000, self._timer_fired)
 
     def _timer_fired(self) -> None:
         self._timer = None

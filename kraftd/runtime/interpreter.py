@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
 from kraftd.raft.effects import (
+    AlarmCleared,
     Alarmed,
     Append,
     AppendDone,
@@ -30,6 +31,7 @@ from kraftd.raft.effects import (
     ReadDone,
     RefusePeer,
     RememberPeer,
+    RememberWholeness,
     Reply,
     ResignDone,
     Send,
@@ -41,18 +43,21 @@ from kraftd.raft.effects import (
 from kraftd.raft.events import PeerIdentity
 from kraftd.types import Election, Epoch, Offset
 
-News: TypeAlias = Moved | ElectionEnded | VoteCast | Warned | Alarmed
+News: TypeAlias = Moved | ElectionEnded | VoteCast | Warned | Alarmed | AlarmCleared
 """Effects that only tell people something."""
 
 
 class Store(Protocol):
-    """The node's directory. The first three are barriers: durable when they return."""
+    """The node's directory. The first four are barriers: durable when they return."""
 
     def persist_election(self, election: Election) -> None:
         """Write who leads and whom we voted for."""
 
     def remember_peer(self, peer: PeerIdentity) -> None:
         """Write to whom a voter id belongs."""
+
+    def remember_wholeness(self, wholeness: RememberWholeness) -> None:
+        """Write whether our own promises can be relied on."""
 
     def truncate(self, end_offset: Offset, generation: int) -> None:
         """Cut the log and sync the cut. Waits for a running flush first (D-03)."""
@@ -129,6 +134,7 @@ class Interpreter:
         self._deeds: dict[type[Effect], Callable[..., None]] = {
             PersistElection: lambda effect: store.persist_election(effect.election),
             RememberPeer: lambda effect: store.remember_peer(effect.peer),
+            RememberWholeness: store.remember_wholeness,
             Truncate: lambda effect: store.truncate(effect.end_offset, effect.generation),
             Append: store.append,
             AssignEpoch: lambda effect: store.assign_epoch(effect.epoch, effect.start_offset),
@@ -149,6 +155,7 @@ class Interpreter:
             VoteCast: journal.note,
             Warned: journal.note,
             Alarmed: journal.note,
+            AlarmCleared: journal.note,
         }
 
     def run(self, effects: Sequence[Effect]) -> None:

@@ -70,10 +70,11 @@ class RaftMeters:
         self.election_latency_ms = Window(now_ms)
         self.appended_records = Window(now_ms)
         self.fetched_records = Window(now_ms)
-        self.flush_ms = Window(now_ms)
         self.elections = 0
         self.leader_changes = 0
         self.flushes = 0
+        self.flush_total_ms = 0
+        self.flush_max_ms = 0
         self._uncommitted: deque[tuple[Offset, int]] = deque()
         self._electing_since_ms: int | None = None
 
@@ -91,6 +92,12 @@ class RaftMeters:
         while uncommitted and uncommitted[0][0] <= high_watermark:
             _, since_ms = uncommitted.popleft()
             self.commit_latency_ms.add(now_ms - since_ms, now_ms)
+
+    def flushed(self, took_ms: int) -> None:
+        """A flush of the log ended."""
+        self.flushes += 1
+        self.flush_total_ms += took_ms
+        self.flush_max_ms = max(self.flush_max_ms, took_ms)
 
     def moved(self, move: Moved, now_ms: int) -> None:
         """The member went to another state: time elections, and forget appends of a lost leadership."""

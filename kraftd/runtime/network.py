@@ -8,13 +8,13 @@ from above by the interpreter (`send`, `reply`, `refuse`, `learn`). A quorum req
 Not here: who is welcome on wire level (`net.handshake`) and in the quorum (the core).
 """
 
-from collections.abc import Buffer
 from typing import Any, Protocol
 
 from kraftd.errors import ErrorCode
 from kraftd.net.client import OutboundConnection, PeerLinks
 from kraftd.net.server import InboundConnection, Server
 from kraftd.protocol.codec import Request
+from kraftd.protocol.framing import Buffer
 from kraftd.protocol.messages import (
     BeginQuorumEpochRequest,
     DescribeQuorumRequest,

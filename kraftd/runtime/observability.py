@@ -9,12 +9,13 @@ logged per request: a line costs more than a whole commit.
 """
 
 import sys
-from typing import IO, Any, TypeAlias
+from collections.abc import MutableMapping
+from typing import Any, TextIO, TypeAlias
 
 import msgspec
 import structlog
 
-from kraftd.raft.effects import Alarmed, ElectionEnded, Moved, VoteCast, Warned
+from kraftd.raft.effects import AlarmCleared, Alarmed, ElectionEnded, Moved, VoteCast, Warned
 from kraftd.runtime.interpreter import News
 from kraftd.types import NodeId
 
@@ -24,7 +25,7 @@ Log: TypeAlias = Any
 _encoder = msgspec.json.Encoder(enc_hook=str)
 
 
-def open_log(node_id: NodeId, *, stream: IO[str] | None = None) -> Log:
+def open_log(node_id: NodeId, *, stream: TextIO | None = None) -> Log:
     """Make the logger of this node, on stderr unless told otherwise."""
     target = sys.stderr if stream is None else stream
     renderer: Any = structlog.dev.ConsoleRenderer() if target.isatty() else _render_json
@@ -69,16 +70,18 @@ def log_news(log: Log, news: News) -> None:
             log.warning(news.event, text=news.text)
         case Alarmed():
             log.error("alarm", alarm=news.event, text=news.text)
+        case AlarmCleared():
+            log.info("alarm_cleared", alarm=news.event)
 
 
-def _milliseconds(_logger: Any, _method: str, event: dict[str, Any]) -> dict[str, Any]:
+def _milliseconds(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """Cut the microseconds off structlog's ISO timestamp: nobody can rely on them across machines."""
     stamp = event["timestamp"]
     event["timestamp"] = f"{stamp[:23]}Z" if "." in stamp else f"{stamp[:19]}.000Z"
     return event
 
 
-def _render_json(_logger: Any, _method: str, event: dict[str, Any]) -> str:
+def _render_json(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> str:
     """The line as JSON, with the keys that every line has in front."""
     head = {key: event.pop(key) for key in ("timestamp", "level", "event", "node") if key in event}
-    return _encoder.encode(head | event).decode("utf-8")
+    return _encoder.encode(head | dict(event)).decode("utf-8")

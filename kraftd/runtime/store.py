@@ -1,0 +1,168 @@
+"""How do the effects that touch the disk happen? Barriers at once, flushes and cold reads in threads.
+
+Entered through the interpreter's `Store` port, and by the applier for batches that are no longer in memory.
+A barrier blocks the loop until it is durable; that is rare (an election, a truncation), and nothing may
+happen before it anyway. A flush runs in the flush thread, one at a time; whatever is appended meanwhile
+goes with the next one. Any failure of the disk is raised on the loop and ends the process: it is never
+retried (D-03).
+
+Not here: files (`kraftd.storage`) and the order of effects (`interpreter`).
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from kraftd.raft.effects import Append, ColdRead, Flush, RememberWholeness
+from kraftd.raft.events import BatchesRead, LogFlushed, PeerIdentity
+from kraftd.runtime.driver import Driver
+from kraftd.runtime.flusher import Worker
+from kraftd.runtime.metrics import RaftMeters
+from kraftd.storage.flush import FlushJob
+from kraftd.storage.node_directory import NodeDirectory
+from kraftd.types import Election, Epoch, Now, Offset
+
+HINT_INTERVAL_MS = 1_000
+"""How long a flushed offset may be known only to the page cache (D-05)."""
+
+NEVER_MS = 1 << 62
+
+
+class Roles(Protocol):
+    """What the store must know of the member, for its meters."""
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether what is appended is our own."""
+
+    def committed_batches(self, from_offset: Offset, max_bytes: int) -> list[bytes] | None:
+        """Committed batches that are still in memory; None if they are not."""
+
+
+class DirectoryStore:
+    """Carries out what the core wants of one node's directory."""
+
+    def __init__(
+        self,
+        directory: NodeDirectory,
+        driver: Driver,
+        member: Roles,
+        meters: RaftMeters,
+        *,
+        flush_worker: Worker,
+        read_worker: Worker,
+    ) -> None:
+        self._directory = directory
+        self._log = directory.log
+        self._driver = driver
+        self._member = member
+        self._meters = meters
+        self._flush_worker = flush_worker
+        self._read_worker = read_worker
+        self._flushing_since_ms = -1
+        self._flush_wanted = False
+        self._hint_synced_at_ms = 0
+        self._hint_is_dirty = False
+
+    # Barriers.
+
+    def persist_election(self, election: Election) -> None:
+        """Implements `Store`."""
+        self._directory.write_election(election)
+
+    def remember_peer(self, peer: PeerIdentity) -> None:
+        """Implements `Store`."""
+        self._directory.remember_peer(peer.node_id, peer.directory_id, peer.start_counter, peer.start_id)
+
+    def remember_wholeness(self, wholeness: RememberWholeness) -> None:
+        """Implements `Store`."""
+        self._directory.remember_wholeness(wholeness.state, wholeness.reasons)
+
+    def truncate(self, end_offset: Offset, generation: int) -> None:
+        """Implements `Store`: first the running flush must end (D-03)."""
+        self._flush_wanted = False
+        self._flush_worker.settle()
+        self._log.truncate(end_offset, generation)
+
+    # The log.
+
+    def append(self, append: Append) -> None:
+        """Implements `Store`."""
+        self._log.append(append.batches, append.base_offset, append.end_offset)
+        self._meters.appended(
+            append.base_offset,
+            append.end_offset,
+            self._driver.now().mono_ms,
+            as_leader=self._member.is_leader,
+        )
+
+    def assign_epoch(self, epoch: Epoch, start_offset: Offset) -> None:
+        """Implements `Store`."""
+        self._log.assign_epoch(epoch, start_offset)
+
+    def start_flush(self, flush: Flush) -> None:  # noqa: ARG002 - whatever is appended by now rides along
+        """Implements `Store`: one at a time; a flush that is asked for meanwhile comes next."""
+        if self._flushing_since_ms >= 0:
+            self._flush_wanted = True
+        else:
+            self._begin_flush(report=True)
+
+    def start_read(self, read: ColdRead) -> None:
+        """Implements `Store`."""
+        view = self._log.reader_view()
+        generation = view.generation
+
+        def done(records: bytes) -> None:
+            self._driver.deliver(BatchesRead(read.token, generation, records))
+
+        self._read_worker.submit(lambda: view.read(read.offset, read.max_bytes), done)
+
+    # For the applier.
+
+    def committed_batches(self, from_offset: Offset, max_bytes: int) -> list[bytes] | None:
+        """Implements `CommittedLog`."""
+        return self._member.committed_batches(from_offset, max_bytes)
+
+    def read_cold(self, offset: Offset, max_bytes: int, done: Callable[[bytes], None]) -> None:
+        """Implements `CommittedLog`."""
+        view = self._log.reader_view()
+        self._read_worker.submit(lambda: view.read(offset, max_bytes), done)
+
+    # For the driver and for health.
+
+    def run(self, now: Now) -> None:
+        """Implements `Chore`: make the flushed offset durable where it is kept, once nothing is flushed."""
+        if now.mono_ms >= self.wake_at_ms():
+            self._begin_flush(report=False)
+
+    def wake_at_ms(self) -> int:
+        """Implements `Chore`."""
+        if not self._hint_is_dirty or self._flushing_since_ms >= 0:
+            return NEVER_MS
+        return self._hint_synced_at_ms + HINT_INTERVAL_MS
+
+    def flush_running_ms(self, now: Now) -> int:
+        """For how long the current flush has been running; 0 if none is."""
+        return now.mono_ms - self._flushing_since_ms if self._flushing_since_ms >= 0 else 0
+
+    def _begin_flush(self, *, report: bool) -> None:
+        now_ms = self._driver.now().mono_ms
+        sync_hint = now_ms - self._hint_synced_at_ms >= HINT_INTERVAL_MS
+        if sync_hint:
+            self._hint_synced_at_ms = now_ms
+            self._hint_is_dirty = False
+        job = self._log.begin_flush(sync_hint=sync_hint)
+        self._flushing_since_ms = now_ms
+        self._flush_worker.submit(job.run, lambda _: self._flushed(job, report=report))
+
+    def _flushed(self, job: FlushJob, *, report: bool) -> None:
+        self._meters.flushed(self._driver.now().mono_ms - self._flushing_since_ms)
+        self._flushing_since_ms = -1
+        generation, end_offset = self._log.flush_done(job)
+        self._hint_is_dirty = self._hint_is_dirty or report
+        if self._flush_wanted:
+            self._flush_wanted = False
+            self._begin_flush(report=True)
+        if report:
+            self._driver.deliver(LogFlushed(generation, end_offset))
+        else:
+            self._driver.wake()

@@ -1,0 +1,155 @@
+"""The poll loop: events at once, everything else once a turn, timers when the core asks for them."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kraftd.errors import InvariantError
+from kraftd.raft.effects import Moved
+from kraftd.raft.events import Applied
+from kraftd.runtime.driver import Driver
+from kraftd.runtime.interpreter import Interpreter
+from kraftd.types import Now
+
+NEVER_MS = 1 << 62
+
+
+class Script:
+    """A member that writes down what it is given, and answers by a table."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+        self.wake_at_ms = NEVER_MS
+        self.answers: dict[str, list[Any]] = {}
+
+    def start(self, now: Now) -> list[Any]:
+        return self._see("start")
+
+    def handle(self, event: Any, now: Now) -> list[Any]:
+        return self._see(f"handle {event.offset}")
+
+    def poll(self, now: Now) -> list[Any]:
+        return self._see("poll")
+
+    def _see(self, what: str) -> list[Any]:
+        self.seen.append(what)
+        return self.answers.pop(what, [])
+
+
+class Ports:
+    """All five ports: `note` calls back, so that a test can deliver from within a list of effects."""
+
+    def __init__(self) -> None:
+        self.on_note: Callable[[], None] = lambda: None
+
+    def note(self, news: Any) -> None:
+        self.on_note()
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_: None
+
+
+class Chores:
+    def __init__(self, seen: list[str], name: str) -> None:
+        self._seen, self._name = seen, name
+
+    def run(self, now: Now) -> None:
+        self._seen.append(self._name)
+
+    def wake_at_ms(self) -> int:
+        return NEVER_MS
+
+
+def drive(member: Script, **clock: Any) -> tuple[Driver, Ports]:
+    driver = Driver(
+        asyncio.get_running_loop(), member, flush_writes=lambda: member.seen.append("write"), **clock
+    )
+    ports = Ports()
+    interpreter = Interpreter(store=ports, network=ports, machine=ports, callers=ports, journal=ports)
+    driver.start(interpreter, before=[Chores(member.seen, "clients")], after=[Chores(member.seen, "apply")])
+    return driver, ports
+
+
+async def turns(count: int = 3) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.covers("D-16")
+async def test_events_are_handled_at_once_and_the_accumulator_drains_once_a_turn() -> None:
+    member = Script()
+    driver, _ = drive(member)
+    await turns()
+    assert member.seen == ["start", "clients", "poll", "apply", "write"]
+    member.seen.clear()
+    for offset in (1, 2, 3):
+        driver.deliver(Applied(offset))
+    assert member.seen == ["handle 1", "handle 2", "handle 3"]
+    await turns()
+    assert member.seen[3:] == ["clients", "poll", "apply", "write"], "one poll and one write for all three"
+
+
+@pytest.mark.covers("D-02")
+async def test_an_event_that_arises_while_effects_are_carried_out_waits_for_the_end_of_their_list() -> None:
+    member = Script()
+    driver, ports = drive(member)
+    await turns()
+    member.seen.clear()
+    note = Moved("a", "b", 1, "test")
+    member.answers["handle 1"] = [note, note]
+    notes = 0
+
+    def deliver_from_within() -> None:
+        nonlocal notes
+        notes += 1
+        member.seen.append(f"note {notes}")
+        driver.deliver(Applied(notes + 10))
+
+    ports.on_note = deliver_from_within
+    driver.deliver(Applied(1))
+    assert member.seen == ["handle 1", "note 1", "note 2", "handle 11", "handle 12"]
+
+
+@pytest.mark.covers("D-01")
+async def test_the_timer_wakes_the_core_when_it_asked_for_it() -> None:
+    member = Script()
+    now = Now(0, 0)
+    woken = asyncio.Event()
+
+    def clock() -> Now:
+        return now
+
+    member.wake_at_ms = 20
+    drive(member, clock=clock)
+    await turns()
+    before = member.seen.count("poll")
+    now = Now(25, 25)
+    member.wake_at_ms = NEVER_MS
+    asyncio.get_running_loop().call_later(0.1, woken.set)
+    await woken.wait()
+    assert member.seen.count("poll") == before + 1
+
+
+@pytest.mark.covers("D-01")
+async def test_a_core_that_wants_to_be_polled_without_end_is_a_broken_promise() -> None:
+    member = Script()
+    loop = asyncio.get_running_loop()
+    caught: asyncio.Future[BaseException] = loop.create_future()
+    loop.set_exception_handler(lambda _, context: caught.set_result(context["exception"]))
+    member.wake_at_ms = 5
+    drive(member, clock=lambda: Now(5, 5))
+    assert isinstance(await caught, InvariantError)
+
+
+async def test_after_a_stop_nothing_reaches_the_core() -> None:
+    member = Script()
+    driver, _ = drive(member)
+    await turns()
+    driver.stop()
+    member.seen.clear()
+    driver.deliver(Applied(1))
+    driver.wake()
+    await turns()
+    assert member.seen == []

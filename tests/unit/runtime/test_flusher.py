@@ -1,0 +1,76 @@
+"""The worker thread: order, completion on the loop, and failures that are not swallowed."""
+
+import asyncio
+import threading
+
+import pytest
+
+from kraftd.runtime.flusher import Worker
+
+
+async def test_jobs_run_in_order_in_another_thread_and_complete_on_the_loop() -> None:
+    worker = Worker(asyncio.get_running_loop(), "flush")
+    ran_in: list[str] = []
+    done: list[tuple[int, str]] = []
+    finished = asyncio.Event()
+
+    def job(number: int) -> int:
+        ran_in.append(threading.current_thread().name)
+        return number
+
+    def complete(number: int) -> None:
+        done.append((number, threading.current_thread().name))
+        if number == 2:
+            finished.set()
+
+    for number in range(3):
+        worker.submit(lambda n=number: job(n), complete)
+    await finished.wait()
+    assert ran_in == ["flush"] * 3
+    assert done == [(n, threading.main_thread().name) for n in range(3)]
+    assert worker.pending == 0
+    worker.stop()
+
+
+@pytest.mark.covers("D-03")
+async def test_settle_waits_for_the_running_job_and_takes_its_completion_once() -> None:
+    worker = Worker(asyncio.get_running_loop(), "flush")
+    may_end = threading.Event()
+    done: list[str] = []
+    worker.submit(may_end.wait, lambda _: done.append("flush"))
+    threading.Timer(0.02, may_end.set).start()
+    worker.settle()
+    assert done == ["flush"], "a truncation may only begin now"
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert done == ["flush"]
+    worker.stop()
+
+
+@pytest.mark.covers("D-17", "D-03")
+async def test_a_job_that_raises_raises_on_the_loop() -> None:
+    loop = asyncio.get_running_loop()
+    caught: asyncio.Future[BaseException] = loop.create_future()
+    loop.set_exception_handler(lambda _, context: caught.set_result(context["exception"]))
+    worker = Worker(loop, "flush")
+
+    def fail() -> None:
+        raise OSError("input/output error")
+
+    worker.submit(fail, lambda _: None)
+    assert str(await caught) == "input/output error"
+    worker.stop()
+
+
+@pytest.mark.covers("D-17", "D-03")
+async def test_settle_raises_what_a_job_raised() -> None:
+    loop = asyncio.get_running_loop()
+    worker = Worker(loop, "flush")
+
+    def fail() -> None:
+        raise OSError("input/output error")
+
+    worker.submit(fail, lambda _: None)
+    with pytest.raises(OSError, match="input/output"):
+        worker.settle()
+    worker.stop()
