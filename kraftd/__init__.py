@@ -1,0 +1,63 @@
+"""kraftd: Apache Kafka's KRaft controller quorum in Python. This page is the guided tour of the code.
+
+A few nodes elect a leader, replicate a metadata log by *pull* and apply what is committed to an image of
+the cluster. Three promises shape everything: Kafka's files, byte for byte and both ways; a core that can
+be proved, because it neither reads clocks nor awaits; and nothing is acknowledged that a power cut can
+take back.
+
+Where to find what, outermost first. A package imports from the lines below it, never from above;
+import-linter and `tests/test_project_rules.py` hold that.
+
+    cli         `kraftctl`, one module a command group; works without a leader
+    replay      Spark: logs of any node, ours or Kafka's, as tables; never needs a daemon
+    runtime     the daemon: configuration, poll loop, the interpreter that orders effects, flush thread, HTTP
+    net         asyncio protocols, the handshake           storage    segments, election file, recovery
+    ---------------------------- from here on: no clock, no dice, no I/O, no await ---------------------------
+    audit       invariants and traces of the quorum (still empty)
+    raft        the quorum: events in, effects out         broker     replica manager (still empty)
+    controller  commands to records, records to replies; Kafka's QuorumController
+    metadata    the image: `apply`, `diff`, `to_records`, a hash that every reader can compute
+    protocol    RPC messages in msgpack, sans-I/O framing  records    batches, control and metadata records
+    errors      what can go wrong, by who has to act       types      ids, positions, elections
+
+Good first reads: `raft/machine.py` (what may stand behind the log), `raft/events.py` and
+`raft/effects.py` (the seam between judgement and deeds), `raft/member.py` (the way in),
+`runtime/interpreter.py` (the way out), and `storage/recovery.py` (what a crash can leave behind).
+Messages and records are generated from `proto/` by `make proto`.
+
+The rules. Tests cite them by number (`@pytest.mark.covers("D-05")`), comments too.
+
+    D-01  Two clocks: deadlines read the monotonic one, record timestamps the wall; a stalled loop gets
+          one more turn before it accuses the leader.
+    D-02  An effect is a barrier (durable before the next begins) or a start (finishes later, as an
+          event). A fetch position acknowledges, so it never exceeds what is flushed.
+    D-03  Every flush carries the log's generation; truncation begins a new one, and what finishes late
+          counts nothing. The first failed write or fsync ends the process.
+    D-04  Opening syncs and reads again what only the page cache may hold, before the first vote or fetch.
+    D-05  A sidecar remembers the flushed end and the election's checksum: above the end bad bytes are
+          torn and cut, below it they are damage and stay.
+    D-06  A node that is damaged, forgetful or restored from a backup fetches uncounted until it provably
+          knows what it may have promised.
+    D-07  The vote of an epoch survives every change of role within it. A pre-vote writes nothing.
+    D-08  A closed connection to the leader starts a pre-vote at once; failover waits for no timeout.
+    D-09  A hand-over waits for the successor's log, then names it first; the old leader stays to vote.
+    D-10  The high watermark moves only past a record of the leader's own epoch, and is pushed to waiting
+          followers.
+    D-11  Check-quorum counts progress, not mere presence.
+    D-12  A linearizable read is confirmed by a round that was sent after the read arrived.
+    D-13  A waiter lives and dies with its epoch; "not appended" and "outcome unknown" are different
+          answers.
+    D-14  No peer can end our process; only a broken invariant of our own does.
+    D-15  The tail is served from memory, the rest by a reader thread whose answer is checked again.
+    D-16  One turn of the loop: all frames, one drain, one write, one flush, joined replies.
+    D-17  Storage is synchronous and thread-free; only runtime and net know loops and threads.
+    D-18  Whole batches are applied, in order; the image's hash is a sum kept as it changes.
+
+Where we differ from Kafka, on purpose: RPC bodies are msgpack (names, keys, versions and error codes are
+Kafka's); append linger is 0, since group commit batches; a closed connection starts failover (D-08); the
+high watermark reaches followers at once (KIP-1166, D-10); leadership can be handed to a named voter
+(D-09); a wiped or restored voter is recognised before it can vote a second time (D-06); `kraftctl`
+refuses config names that no broker knows.
+
+Not here yet: snapshots and log truncation by them, changing voters, topics and brokers, TLS.
+"""
