@@ -2,7 +2,8 @@
 
 Three kinds, by what the list after them may rely on (D-02):
 
-*Barriers* are durable before the next effect begins: `PersistElection`, `RememberPeer`, `Truncate`.
+*Barriers* are durable before the next effect begins: `PersistElection`, `RememberPeer`,
+`RememberWholeness`, `Truncate`.
 *Starts* only begin; their end comes back as an event: `Flush`, `ColdRead`.
 The rest happens at once and is not durable by itself: `Append` (to the page cache), `Send`, `Reply`, …
 """
@@ -28,6 +29,16 @@ class RememberPeer(msgspec.Struct, frozen=True):
     """Barrier. Write who a voter id belongs to into the sidecar, before counting on it (D-06)."""
 
     peer: PeerIdentity
+
+
+class RememberWholeness(msgspec.Struct, frozen=True):
+    """Barrier. Note in the sidecar whether our promises can be relied on (D-06): "whole", "blank" (a voter
+    with neither records nor promises yet) or "amnesia". Until it says "whole" again, every start begins with
+    what it says, whatever the election file looks like by then.
+    """
+
+    state: str
+    reasons: Sequence[str] = ()
 
 
 class Truncate(msgspec.Struct, frozen=True):
@@ -124,7 +135,8 @@ class LeaderChanged(msgspec.Struct, frozen=True):
 class AppendDone(msgspec.Struct, frozen=True):
     """Outcome of `AppendRequested` (D-13): NONE, NOT_CONTROLLER (not appended), REQUEST_TIMED_OUT
     (appended, outcome unknown), THROTTLING_QUOTA_EXCEEDED (accumulator full, not appended),
-    POLICY_VIOLATION (too large, not appended). `end_offset` is -1 unless NONE."""
+    POLICY_VIOLATION (too large, not appended). `end_offset` is -1 unless NONE.
+    """
 
     token: Token
     error: ErrorCode
@@ -199,9 +211,16 @@ class Alarmed(msgspec.Struct, frozen=True):
     text: str
 
 
+class AlarmCleared(msgspec.Struct, frozen=True):
+    """Log and health: the alarm of that name is over."""
+
+    event: str
+
+
 Effect: TypeAlias = (
     PersistElection
     | RememberPeer
+    | RememberWholeness
     | Truncate
     | Append
     | AssignEpoch
@@ -222,7 +241,8 @@ Effect: TypeAlias = (
     | VoteCast
     | Warned
     | Alarmed
+    | AlarmCleared
 )
 
-BARRIERS = (PersistElection, RememberPeer, Truncate)
+BARRIERS = (PersistElection, RememberPeer, RememberWholeness, Truncate)
 STARTS = (Flush, ColdRead)

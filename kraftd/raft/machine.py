@@ -19,7 +19,8 @@ class StateMachine(Protocol):
 
     def leader_changed(self, epoch: Epoch, leader_id: NodeId, *, is_self: bool) -> None:
         """Hear who leads. With `is_self` the machine may decide and append in this epoch from now on;
-        without, it must drop whatever it had not seen committed."""
+        without, it must drop whatever it had not seen committed.
+        """
 
     def snapshot(self) -> Iterator[Sequence[bytes]]:
         """Freeze the applied state in O(1) and yield it in slices of framed values."""

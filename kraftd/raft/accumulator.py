@@ -1,0 +1,94 @@
+"""What the leader was asked to append and has not written yet.
+
+A client's append only joins the queue; the leader drains it once a turn, so that whatever arrived in one turn
+of the loop becomes one group: one encoding, one write, one flush (D-16). Linger lets small groups wait for
+company; it is 0 by default, because the group commit already batches.
+
+All records of one append land in one batch, and nothing of an append is taken if it cannot be taken whole
+(ACC-07, ACC-24). Many appends share a batch until it is full.
+
+Follows: ACC-04, ACC-07 to ACC-10, ACC-13, ACC-16.
+Differs: no buffers, no thread, no prepared appends: offsets are known only when a batch is cut, because only
+the leader's own turn cuts batches.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from kraftd.raft.events import Token
+from kraftd.raft.timing import NEVER_MS
+
+BATCH_BYTES_MAX = 8 * 1024 * 1024
+APPEND_RECORDS_MAX = 10_000
+_BATCH_OVERHEAD_BYTES = 61
+_RECORD_OVERHEAD_BYTES = 24
+
+
+class Waiting(msgspec.Struct, frozen=True, gc=False):
+    """An append that waits for its batch."""
+
+    token: Token
+    records: Sequence[bytes]
+    size_bytes: int
+    deadline_ms: int
+
+
+class Group(msgspec.Struct, frozen=True):
+    """Appends that share a batch, in the order they came."""
+
+    appends: Sequence[Waiting]
+    size_bytes: int
+
+
+class Accumulator:
+    """The queue of appends. Mutable; the leadership is its only owner."""
+
+    __slots__ = ("_drain_at_ms", "_linger_ms", "_waiting", "size_bytes")
+
+    def __init__(self, *, linger_ms: int) -> None:
+        self._linger_ms = linger_ms
+        self._waiting: list[Waiting] = []
+        self._drain_at_ms = NEVER_MS
+        self.size_bytes = 0
+
+    @property
+    def drain_at_ms(self) -> int:
+        """When the queue must be drained (ACC-10)."""
+        return self._drain_at_ms
+
+    def add(self, waiting: Waiting, now_ms: int) -> None:
+        """Queue an append; the first one starts the linger (ACC-09)."""
+        if not self._waiting:
+            self._drain_at_ms = now_ms + self._linger_ms
+        self._waiting.append(waiting)
+        self.size_bytes += waiting.size_bytes
+        if self.size_bytes >= BATCH_BYTES_MAX:
+            self._drain_at_ms = now_ms
+
+    def drain(self) -> Iterator[Group]:
+        """Empty the queue, cut into groups that each fit a batch."""
+        waiting, self._waiting = self._waiting, []
+        self.size_bytes, self._drain_at_ms = 0, NEVER_MS
+        group: list[Waiting] = []
+        size_bytes = _BATCH_OVERHEAD_BYTES
+        for append in waiting:
+            if group and size_bytes + append.size_bytes > BATCH_BYTES_MAX:
+                yield Group(group, size_bytes)
+                group, size_bytes = [], _BATCH_OVERHEAD_BYTES
+            group.append(append)
+            size_bytes += append.size_bytes
+        if group:
+            yield Group(group, size_bytes)
+
+
+def size_of(records: Sequence[bytes]) -> int:
+    """How many bytes the records take in a batch, at most."""
+    if len(records) == 1:
+        return len(records[0]) + _RECORD_OVERHEAD_BYTES
+    return sum(map(len, records)) + len(records) * _RECORD_OVERHEAD_BYTES
+
+
+def is_too_large(records: Sequence[bytes], size_bytes: int) -> bool:
+    """Whether an append can never fit a batch (ACC-04)."""
+    return size_bytes + _BATCH_OVERHEAD_BYTES > BATCH_BYTES_MAX or len(records) > APPEND_RECORDS_MAX

@@ -1,0 +1,229 @@
+"""The desk that all parts of a member share: its state, its log, and the effects of the event at hand.
+
+`become` is the one door through which the epoch state changes. It looks the move up in the table, and sees to
+it that whatever must survive is durable before anything that relies on it: the effects of an event hold at
+most one `PersistElection`, in the place of the first move, with what the last one promised. So a vote in a
+higher epoch is one write, not two (VOTE-17), and no message of a state can overtake it (QS-15).
+
+Here is what every part needs; what only one part needs is with that part (`elections`, `leading`,
+`replication`, `following`, `resigning`).
+"""
+
+from collections.abc import Sequence
+
+from kraftd.protocol.messages import QuorumRequest, QuorumResponse
+from kraftd.raft.effects import (
+    AlarmCleared,
+    Alarmed,
+    Commit,
+    Effect,
+    LeaderChanged,
+    LearnEndpoint,
+    Moved,
+    PersistElection,
+    RememberWholeness,
+    Reply,
+    Send,
+    Warned,
+)
+from kraftd.raft.events import Handle, PeerIdentity, Token
+from kraftd.raft.identity import Mending, Peers, StartIdentity, Wholeness
+from kraftd.raft.leadership import Leadership
+from kraftd.raft.pursuit import Pursuit
+from kraftd.raft.requests import Kind, Requests
+from kraftd.raft.states import EpochState, Unattached, state_name
+from kraftd.raft.tail import LogTail
+from kraftd.raft.timing import Dice, Timing
+from kraftd.raft.transitions import check_move
+from kraftd.raft.voters import VoterSet
+from kraftd.raft.wire import Standing
+from kraftd.types import NO_NODE, Election, Endpoint, Epoch, NodeId, Offset, OffsetAndEpoch, ReplicaKey
+
+
+class Core:
+    """What the parts of one member share. Mutable, single-threaded, without a clock of its own."""
+
+    def __init__(
+        self,
+        *,
+        me: ReplicaKey,
+        cluster_id: str,
+        voters: VoterSet,
+        log: LogTail,
+        initial: EpochState,
+        persisted: Election,
+        timing: Timing,
+        dice: Dice,
+        wholeness: Wholeness,
+        start: StartIdentity,
+        known_peers: Sequence[PeerIdentity],
+        advertised: Endpoint,
+        bootstrap: Sequence[Endpoint],
+        accumulator_bytes: int,
+    ) -> None:
+        self.me = me
+        self.cluster_id = cluster_id
+        self.voters = voters
+        self.others = voters.others(me.id)
+        self.log = log
+        self.timing = timing
+        self.dice = dice
+        self.start = start
+        self.advertised = advertised
+        self.accumulator_bytes_max = accumulator_bytes
+        self.state: EpochState = initial
+        self.requests = Requests(timeout_ms=timing.request_timeout_ms, backoff_ms=timing.retry_backoff_ms)
+        self.mending = Mending(wholeness, frozenset(self.others))
+        self.peers = Peers(me, voters, tuple(known_peers))
+        self.leadership: Leadership | None = None
+        self.pursuit = Pursuit()
+        self.high_watermark: Offset = -1
+        """The highest offset known to be committed; survives every change of role (Q-09, D-14)."""
+        self.applied_offset: Offset = 0
+        self.attempts = 0
+        """Candidacies since a leader was last known."""
+        self.is_stopping = False
+        self.alarms: dict[str, str] = {}
+        self.endpoints: dict[NodeId, Endpoint] = {voter.id: voter.endpoint for voter in voters}
+        self.endpoints |= {-2 - index: endpoint for index, endpoint in enumerate(bootstrap)}
+        self.out: list[Effect] = []
+        self._persisted = persisted
+        self._persist_at: int | None = None
+        self._announced = (-1, NO_NODE)
+        self._next_token = 0
+
+    # --- the effects of one event -----------------------------------------------------------------------
+
+    def finish(self) -> list[Effect]:
+        """Hand over the effects of this event, what must be durable in its place."""
+        effects, self.out = self.out, []
+        if self._persist_at is not None:
+            election = self.state.election
+            if election != self._persisted:
+                effects.insert(self._persist_at, PersistElection(election))
+                self._persisted = election
+            self._persist_at = None
+        return effects
+
+    def become(self, target: EpochState, why: str) -> None:
+        """Take on a new role or epoch; requests of the old role expect no answers any more (VOTE-31)."""
+        source = self.state
+        check_move(source, target, why)
+        if self._persist_at is None:
+            self._persist_at = len(self.out)
+        self.state = target
+        self.out.append(Moved(state_name(source), state_name(target), target.epoch, why))
+        same_wait = isinstance(source, Unattached) and isinstance(target, Unattached)
+        if not (same_wait and source.epoch == target.epoch):
+            self.requests.reset()
+            self.pursuit = Pursuit()
+
+    def revise(self, state: EpochState) -> None:
+        """Take in news that changes neither the role nor what was promised."""
+        self.state = state
+
+    def persist_initial(self) -> None:
+        """Write the election file although nothing changed, because there may be none (QS-01)."""
+        self.out.append(PersistElection(self.state.election))
+        self._persisted = self.state.election
+
+    # --- what the parts ask for -------------------------------------------------------------------------
+
+    @property
+    def epoch(self) -> Epoch:
+        """The current epoch."""
+        return self.state.epoch
+
+    @property
+    def leader_id(self) -> NodeId:
+        """Who leads the current epoch, as far as known."""
+        return self.state.election.leader_id
+
+    @property
+    def is_voter(self) -> bool:
+        """Whether this member is in the voter set."""
+        return self.me.id in self.voters
+
+    @property
+    def counts(self) -> bool:
+        """Whether this member may vote, campaign and acknowledge: a voter whose promises hold (D-06)."""
+        return self.is_voter and self.mending.is_whole
+
+    @property
+    def claimed_position(self) -> OffsetAndEpoch:
+        """How complete this log is, as far as it is durable.
+
+        A candidate claims no more: it could crash, lose the rest, and be granted the same vote again by a
+        voter that remembers only having given it (VOTE-14).
+        """
+        flushed = self.log.flushed_offset
+        if flushed == self.log.end_offset:
+            return self.log.position
+        return OffsetAndEpoch(flushed, self.log.epochs.epoch_before(flushed))
+
+    def standing(self, version: int = 1) -> Standing:
+        """Who leads the current epoch, for an answer; version 0 cannot carry endpoints."""
+        leader_id = self.leader_id
+        if version < 1 or leader_id == NO_NODE:
+            return Standing(self.epoch, leader_id)
+        endpoint = self.advertised if leader_id == self.me.id else self.endpoints.get(leader_id)
+        return Standing(self.epoch, leader_id, endpoint)
+
+    def send(self, to: NodeId, kind: Kind, request: QuorumRequest, now_ms: int, *, round_: int = 0) -> None:
+        """Send a request and expect its answer."""
+        correlation_id = self.requests.send(to, kind, self.epoch, now_ms, round_=round_)
+        self.out.append(Send(to, correlation_id, request))
+
+    def reply(self, handle: Handle, response: QuorumResponse) -> None:
+        """Answer a request."""
+        self.out.append(Reply(handle, response))
+
+    def flush(self) -> None:
+        """Make the log durable, unless that is under way or needless."""
+        flush = self.log.flush()
+        if flush is not None:
+            self.out.append(flush)
+
+    def commit(self, high_watermark: Offset) -> None:
+        """Everything below is committed; never goes back."""
+        if high_watermark > self.high_watermark:
+            self.high_watermark = high_watermark
+            self.out.append(Commit(high_watermark))
+
+    def announce(self, leader_id: NodeId) -> None:
+        """Tell the state machine who leads this epoch, once each time it changes (LSN-11)."""
+        if self._announced != (self.epoch, leader_id):
+            self._announced = (self.epoch, leader_id)
+            self.out.append(LeaderChanged(self.epoch, leader_id))
+
+    def learn(self, node_id: NodeId, endpoint: Endpoint | None) -> bool:
+        """Take in where a leader listens; voters are where the configuration says. Returns if it is known."""
+        if endpoint is not None and node_id not in self.voters and self.endpoints.get(node_id) != endpoint:
+            self.endpoints[node_id] = endpoint
+            self.out.append(LearnEndpoint(node_id, endpoint))
+        return node_id in self.endpoints
+
+    def new_token(self) -> Token:
+        """A token of the core's own, for what it starts itself."""
+        self._next_token += 1
+        return self._next_token
+
+    def settle(self) -> None:
+        """A promise was given or records are here: from now on the election file is missed if it is gone."""
+        if self.mending.settle():
+            self.out.append(RememberWholeness("whole"))
+
+    def warn(self, event: str, text: str) -> None:
+        """Something for a person to look at; we go on (D-14)."""
+        self.out.append(Warned(event, text))
+
+    def alarm(self, event: str, text: str) -> None:
+        """Something we cannot mend; said once, and kept in sight until it is over."""
+        if self.alarms.get(event) != text:
+            self.alarms[event] = text
+            self.out.append(Alarmed(event, text))
+
+    def clear_alarm(self, event: str) -> None:
+        """The alarm is over."""
+        if self.alarms.pop(event, None) is not None:
+            self.out.append(AlarmCleared(event))

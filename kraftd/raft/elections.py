@@ -1,0 +1,281 @@
+"""Votes and pre-votes: asking for them, giving them, counting them.
+
+A pre-vote asks "would you vote for me?" and promises nothing: it writes nothing and resets no timer. Only a
+majority of them lets a member open a new epoch, so that a member that was cut off does not depose a healthy
+leader when it returns (Q-15). A member refuses it while it is in touch with its leader; from the moment it
+lost the leader it does not, or two followers could tell each other for ever that the dead one leads
+(KAFKA-17642).
+
+A vote is a promise, durable before it is answered. An answer counts only for the kind, epoch and round that
+it was asked in.
+
+Follows: VOTE-*, D-06 to D-08, KIP-996.
+"""
+
+from msgspec.structs import replace
+
+from kraftd.errors import ErrorCode
+from kraftd.protocol import messages as m
+from kraftd.raft import wire
+from kraftd.raft.core import Core
+from kraftd.raft.effects import VoteCast
+from kraftd.raft.events import RequestReceived
+from kraftd.raft.requests import Kind, Sent
+from kraftd.raft.roles import Roles
+from kraftd.raft.states import (
+    Ballot,
+    Candidate,
+    Follower,
+    Leader,
+    Outcome,
+    Prospective,
+    Resigned,
+    Unattached,
+    state_name,
+)
+from kraftd.raft.timing import ASKS, NEVER_MS, ask_again_ms
+from kraftd.raft.wire import Answer, Standing, VoteAsk
+from kraftd.types import NO_NODE, ZERO_UUID, Now
+
+
+class Elections:
+    """The part of a member that elects."""
+
+    def __init__(self, core: Core, roles: Roles) -> None:
+        self.core = core
+        self.roles = roles
+
+    # --- asking -----------------------------------------------------------------------------------------
+
+    def poll_unattached(self, state: Unattached, now: Now, *, graced: bool) -> None:
+        """Wait no longer than the election timeout."""
+        core = self.core
+        if core.counts and not core.is_stopping and not graced and now.mono_ms >= state.deadline_ms:
+            self.roles.become_prospective(now, "election timeout")
+
+    def poll_prospective(self, state: Prospective, now: Now) -> None:
+        """Ask for pre-votes, a few times, then let things be."""
+        core = self.core
+        outcome = state.ballot.outcome
+        if outcome is Outcome.WON:
+            self.roles.end_election(now, won=True)
+            self.roles.become_candidate(now, "a majority would elect it")
+        elif now.mono_ms >= state.deadline_ms:
+            self._give_up(state, now, "pre-vote timed out")
+        elif outcome is Outcome.OPEN:
+            self._ask(state.ballot, Kind.PRE_VOTE, now, round_=state.round)
+        elif not state.ask_at_ms:
+            self.roles.end_election(now, won=False)
+            if state.round >= ASKS:
+                self._give_up(state, now, "pre-vote refused")
+            else:
+                core.revise(replace(state, ask_at_ms=now.mono_ms + ask_again_ms(core.dice)))
+        elif now.mono_ms >= state.ask_at_ms:
+            core.requests.forget(Kind.PRE_VOTE)
+            self.roles.refusals.clear()
+            again = Ballot(state.ballot.voters, frozenset({core.me.id}), silent=state.ballot.silent)
+            core.revise(replace(state, ballot=again, round=state.round + 1, ask_at_ms=0))
+            self._ask(again, Kind.PRE_VOTE, now, round_=state.round + 1)
+
+    def _give_up(self, state: Prospective, now: Now, why: str) -> None:
+        """Back to the leader, if its time is not up yet; else wait for what comes (D-08)."""
+        if state.leader_id != NO_NODE and state.fetch_deadline_ms > now.mono_ms:
+            self.roles.become_follower(
+                state.epoch, state.leader_id, now, why, fetch_deadline_ms=state.fetch_deadline_ms
+            )
+        else:
+            self.roles.become_unattached(state.epoch, now, why)
+
+    def poll_candidate(self, state: Candidate, now: Now) -> None:
+        """Ask for votes; after a loss, wait for a random while and see whether another try makes sense."""
+        core = self.core
+        if state.retry_at_ms != NEVER_MS:
+            if now.mono_ms >= state.retry_at_ms and not core.is_stopping:
+                self.roles.become_prospective(now, "no majority")
+            return
+        outcome = state.ballot.outcome
+        if outcome is Outcome.WON:
+            self.roles.end_election(now, won=True)
+            self.roles.become_leader(state, now)
+        elif outcome is Outcome.LOST or now.mono_ms >= state.deadline_ms:
+            self.roles.end_election(now, won=False)
+            core.requests.forget(Kind.VOTE)
+            wait_ms = core.timing.backoff_ms(state.attempt, core.dice)
+            core.revise(replace(state, retry_at_ms=now.mono_ms + max(1, wait_ms)))
+        else:
+            self._ask(state.ballot, Kind.VOTE, now)
+
+    def _ask(self, ballot: Ballot, kind: Kind, now: Now, *, round_: int = 0) -> None:
+        core = self.core
+        for voter in sorted(ballot.unanswered):
+            if core.requests.is_ready(voter, kind, now.mono_ms):
+                receiver = core.voters.get(voter)
+                ask = VoteAsk(
+                    core.epoch,
+                    core.me,
+                    core.claimed_position,
+                    wire.NOBODY if receiver is None else receiver.key,
+                    pre_vote=kind is Kind.PRE_VOTE,
+                )
+                request = wire.vote_request(core.cluster_id, ask)
+                core.send(voter, kind, request, now.mono_ms, round_=round_)
+
+    def wake_at_ms(self) -> int:
+        """When this part must act next."""
+        core = self.core
+        match core.state:
+            case Unattached() as state:
+                return NEVER_MS if core.is_stopping or not core.counts else state.deadline_ms
+            case Prospective() as state:
+                if state.ask_at_ms:
+                    return min(state.deadline_ms, state.ask_at_ms)
+                ready_ms = core.requests.next_ready_ms(state.ballot.unanswered, Kind.PRE_VOTE)
+                return min(state.deadline_ms, ready_ms)
+            case Candidate() as state:
+                if state.retry_at_ms != NEVER_MS:
+                    return NEVER_MS if core.is_stopping else state.retry_at_ms
+                ready_ms = core.requests.next_ready_ms(state.ballot.unanswered, Kind.VOTE)
+                return min(state.deadline_ms, ready_ms)
+            case _:
+                return NEVER_MS
+
+    # --- counting ---------------------------------------------------------------------------------------
+
+    def on_vote_response(self, sent: Sent, answer: Answer, response: m.VoteResponse, now: Now) -> None:
+        """Count an answer, if it belongs to the ballot at hand."""
+        granted = answer.error == ErrorCode.NONE and response.topics[0].partitions[0].vote_granted
+        why = "" if granted else self._refusal(answer)
+        self._count(sent, granted=granted, why=why)
+        self._decide(now)
+
+    def on_vote_failed(self, sent: Sent, reason: str, now: Now) -> None:
+        """A voter cannot be asked: it is not waited for, but asked again (D-08)."""
+        state = self.core.state
+        if self._is_current(sent) and isinstance(state, Prospective | Candidate):
+            self.roles.refusals[sent.to] = reason
+            self.core.revise(replace(state, ballot=state.ballot.give_up_on(sent.to)))
+            self._decide(now)
+
+    def _count(self, sent: Sent, *, granted: bool, why: str) -> None:
+        core = self.core
+        state = core.state
+        if not self._is_current(sent) or not isinstance(state, Prospective | Candidate):
+            return
+        if granted:
+            barriers = core.peers.vouch(core.peers.answers(sent.to))
+            if barriers is None:
+                granted, why = False, "it is not the member known under that id"
+            else:
+                core.out.extend(barriers)
+        if not granted:
+            self.roles.refusals[sent.to] = why
+        core.revise(replace(state, ballot=state.ballot.count(sent.to, granted=granted)))
+
+    def _is_current(self, sent: Sent) -> bool:
+        match self.core.state:
+            case Prospective() as state:
+                return sent.kind is Kind.PRE_VOTE and (sent.epoch, sent.round) == (state.epoch, state.round)
+            case Candidate() as state:
+                return sent.kind is Kind.VOTE and sent.epoch == state.epoch and state.retry_at_ms == NEVER_MS
+            case _:
+                return False
+
+    def _decide(self, now: Now) -> None:
+        """Act on a decided ballot in the same turn (VOTE-02)."""
+        while isinstance(state := self.core.state, Prospective | Candidate):
+            if isinstance(state, Prospective) and not state.ask_at_ms:
+                if state.ballot.outcome is Outcome.OPEN:
+                    return
+                self.poll_prospective(state, now)
+            elif isinstance(state, Candidate) and state.retry_at_ms == NEVER_MS:
+                if state.ballot.outcome is Outcome.OPEN:
+                    return
+                self.poll_candidate(state, now)
+            else:
+                return
+
+    def _refusal(self, answer: Answer) -> str:
+        if answer.error != ErrorCode.NONE:
+            return f"error {answer.error}"
+        leader_id = answer.standing.leader_id
+        return "refused" if leader_id == NO_NODE else f"it follows {leader_id}"
+
+    # --- giving -----------------------------------------------------------------------------------------
+
+    def on_vote_request(self, event: RequestReceived, ask: VoteAsk, now: Now) -> None:
+        """Answer a request for a vote or pre-vote; the promise, if any, is durable before the answer."""
+        core = self.core
+        error, granted, why = self._consider(event, ask, now)
+        if error in (ErrorCode.NONE, ErrorCode.INVALID_VOTER_KEY):
+            core.out.append(VoteCast(ask.candidate.id, ask.epoch, ask.pre_vote, granted, why))
+        if ask.pre_vote and ask.epoch > core.epoch:
+            standing = Standing(ask.epoch, NO_NODE)  # the asker's epoch, or it could not use the answer
+        else:
+            standing = core.standing(event.version)
+        core.reply(event.handle, wire.vote_response(error, standing, granted=granted))
+
+    def _consider(self, event: RequestReceived, ask: VoteAsk, now: Now) -> tuple[ErrorCode, bool, str]:
+        core = self.core
+        highest = ask.epoch if ask.pre_vote else ask.epoch - 1
+        if ask.position.offset < 0 or not 0 <= ask.position.epoch <= highest:
+            return ErrorCode.INVALID_REQUEST, False, "impossible position"
+        if ask.epoch < core.epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH, False, "older epoch"
+        if ask.candidate.id < 0 or event.peer is None or event.peer.node_id != ask.candidate.id:
+            return ErrorCode.INVALID_REQUEST, False, "not the candidate itself"
+        if ask.candidate.id in core.voters:
+            barriers = core.peers.vouch(event.peer)
+            if barriers is None:
+                return ErrorCode.INVALID_VOTER_KEY, False, core.peers.doubt(event.peer)
+            core.out.extend(barriers)
+        if not ask.pre_vote and ask.epoch > core.epoch:
+            self.roles.become_unattached(ask.epoch, now, f"{ask.candidate.id} asks for votes in it")
+        if not self._is_meant(ask):
+            return ErrorCode.INVALID_VOTER_KEY, False, "meant for another voter"
+        refusal = self._refuse_pre_vote(ask) if ask.pre_vote else self._refuse_vote(ask)
+        if not refusal and not ask.pre_vote:
+            core.settle()
+            if core.state.election.voted is None:
+                why = f"vote for {ask.candidate.id}"
+                self.roles.become_unattached(ask.epoch, now, why, voted=ask.candidate)
+        return ErrorCode.NONE, not refusal, refusal or "its log is as complete as ours"
+
+    def _is_meant(self, ask: VoteAsk) -> bool:
+        """Whether the request names this member as its receiver, or nobody (VOTE-20, VOTE-21)."""
+        me, receiver = self.core.me, ask.receiver
+        return receiver.id == NO_NODE or (
+            receiver.id == me.id and receiver.directory_id in (ZERO_UUID, me.directory_id)
+        )
+
+    def _refuse_pre_vote(self, ask: VoteAsk) -> str:
+        """Why a pre-vote is refused; empty if it is granted."""
+        match self.core.state:
+            case Leader():
+                return "this member leads"
+            case Follower(in_touch=True, leader_id=leader_id):
+                return f"in touch with leader {leader_id}"
+            case Follower() | Unattached() | Prospective() | Candidate() | Resigned():
+                return self._refuse_log(ask)
+
+    def _refuse_vote(self, ask: VoteAsk) -> str:
+        """Why a vote in the current epoch is refused; empty if it is granted."""
+        state = self.core.state
+        match state:
+            case Unattached() | Prospective():
+                if state.voted is not None:
+                    return "" if state.voted.matches(ask.candidate) else f"voted for {state.voted.id}"
+                if state.leader_id != NO_NODE:
+                    return f"{state.leader_id} leads this epoch"
+                return self._refuse_log(ask)
+            case Candidate() | Follower() | Leader() | Resigned():
+                return f"{state_name(state)} in this epoch"
+
+    def _refuse_log(self, ask: VoteAsk) -> str:
+        core = self.core
+        if not core.mending.is_whole:
+            return "this member is not whole"
+        if core.mending.wholeness.blank and ask.position.offset > 0:
+            return "this member has neither records nor promises: it cannot judge a log with records"
+        if ask.position.log_order < core.log.position.log_order:
+            return f"its log ends before ours, at {core.log.end_offset} in epoch {core.log.last_epoch}"
+        return ""

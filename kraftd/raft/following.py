@@ -1,0 +1,338 @@
+"""The follower's side of replication: fetch, check, append, flush, fetch again.
+
+The position of a fetch is the acknowledgement of everything before it. So the next fetch leaves only when the
+whole log is durable: it comes out of the flush, not out of the append (D-02). What a leader sends is checked
+to the last byte before anything of it is appended (Q-07), and nothing that a leader sends can end this
+process or cut what is committed (D-14).
+
+Observers, and voters that are not whole, fetch in the same way, without being counted, and look for a leader
+among all the members they know; at most one fetch of theirs is on its way (OBS-01 to OBS-06).
+
+Follows: FRSP-*, OBS-*, D-02, D-06, D-08, D-14.
+Differs: once the leader has ended its epoch no late answer of it stops the successor's timer (EQE-07). Voters
+that wait for an election do not look for a leader: its heartbeat or the first pre-vote finds it.
+"""
+
+from msgspec.structs import replace
+
+from kraftd.errors import CorruptBatchError, ErrorCode
+from kraftd.protocol import messages as m
+from kraftd.raft import wire
+from kraftd.raft.core import Core
+from kraftd.raft.effects import ColdRead, RememberWholeness
+from kraftd.raft.events import BatchesRead, ConnectionClosed
+from kraftd.raft.requests import Kind, Sent
+from kraftd.raft.roles import Roles
+from kraftd.raft.states import Follower, Unattached
+from kraftd.raft.tail import FETCH_BYTES_MAX
+from kraftd.raft.timing import NEVER_MS, loss_delay_ms
+from kraftd.raft.wire import FetchAsk
+from kraftd.records.batch import BatchView, scan
+from kraftd.types import NO_NODE, Epoch, NodeId, Now, Offset, OffsetAndEpoch, ReplicaKey
+
+_PROBE_REST_MS = 500
+
+
+class Following:
+    """The part of a member that follows."""
+
+    def __init__(self, core: Core, roles: Roles) -> None:
+        self.core = core
+        self.roles = roles
+        self._loss_used_in: Epoch = -1
+        self.shunned: tuple[Epoch, NodeId] = (-1, NO_NODE)
+        """The leader of an epoch that is not followed any more (D-14)."""
+        self.last_contact_ms = -1
+        """Monotonic moment of the last good fetch."""
+        self.shunned_because = ""
+
+    # --- the follower's turn ----------------------------------------------------------------------------
+
+    def poll_follower(self, state: Follower, now: Now, *, graced: bool) -> None:
+        """Notice that the leader is gone; else fetch from it."""
+        core = self.core
+        if not graced and now.mono_ms >= state.deadline_ms:
+            if not core.counts or core.is_stopping:
+                core.pursuit.is_probing = True
+                deadline_ms = now.mono_ms + max(1, core.timing.fetch_timeout_ms)
+                core.revise(replace(state, fetch_deadline_ms=deadline_ms, campaign_at_ms=NEVER_MS))
+            elif state.campaign_at_ms == NEVER_MS:
+                self._lose(state, now)
+                return
+            else:
+                why = "leader ended its epoch" if state.epoch_ended else "leader lost"
+                self.roles.become_prospective(now, why)
+                return
+        self.fetch(now)
+
+    def poll_unattached(self, now: Now) -> None:
+        """An observer, or a voter that is not whole, looks for a leader."""
+        if not self.core.counts:
+            self.fetch(now)
+
+    def poll_mending(self, now: Now) -> None:
+        """Ask the voters that have not told their epoch yet (D-06)."""
+        core = self.core
+        for voter in sorted(core.mending.silent):
+            if core.requests.is_ready(voter, Kind.PROBE, now.mono_ms):
+                self._send_fetch(voter, Kind.PROBE, now, max_wait_ms=0)
+
+    def on_flushed(self, now: Now) -> None:
+        """Everything appended is durable: the next fetch may say so."""
+        core = self.core
+        if core.log.is_flushed and core.log.end_offset > 0 and core.mending.wholeness.blank:
+            core.settle()
+        self._mend()
+        if isinstance(core.state, Follower | Unattached):
+            self.fetch(now)
+
+    def fetch(self, now: Now) -> None:
+        """Send the next fetch, if everything appended is durable and nobody is being asked."""
+        core = self.core
+        if not core.log.is_flushed or core.pursuit.cutting is not None:
+            return
+        if core.requests.any_waiting(Kind.FETCH):
+            return
+        target = self._target(now)
+        if target != NO_NODE:
+            self._send_fetch(target, Kind.FETCH, now, max_wait_ms=core.timing.park_ms)
+
+    def _target(self, now: Now) -> NodeId:
+        """Whom to fetch from; NO_NODE if nobody is ready."""
+        core = self.core
+        leader_id = core.leader_id if isinstance(core.state, Follower) else NO_NODE
+        if leader_id != NO_NODE:
+            if (core.epoch, leader_id) == self.shunned:
+                return NO_NODE
+            ready = core.requests.is_ready(leader_id, Kind.FETCH, now.mono_ms)
+            if ready and not core.pursuit.is_probing:
+                return leader_id
+        if core.counts:
+            return NO_NODE
+        candidates = [n for n in self._sources() if core.requests.is_ready(n, Kind.FETCH, now.mono_ms)]
+        return candidates[core.dice.draw(len(candidates))] if candidates else NO_NODE
+
+    def _sources(self) -> tuple[NodeId, ...]:
+        """Everyone who may know the leader: the other voters and the bootstrap servers."""
+        core = self.core
+        return (*core.others, *(node for node in core.endpoints if node < NO_NODE))
+
+    def _send_fetch(self, to: NodeId, kind: Kind, now: Now, *, max_wait_ms: int) -> None:
+        core = self.core
+        replica_id = core.me.id if core.mending.is_whole else NO_NODE
+        ask = FetchAsk(
+            ReplicaKey(replica_id, core.me.directory_id),
+            core.epoch,
+            core.log.position,
+            core.high_watermark,
+            max_wait_ms,
+        )
+        core.send(to, kind, wire.fetch_request(core.cluster_id, ask, FETCH_BYTES_MAX), now.mono_ms)
+
+    def wake_at_ms(self) -> int:
+        """When this part must act next."""
+        core = self.core
+        wake_at_ms = NEVER_MS
+        if isinstance(core.state, Follower):
+            wake_at_ms = core.state.deadline_ms
+        if core.log.is_flushed and core.pursuit.cutting is None and not core.requests.any_waiting(Kind.FETCH):
+            follows = isinstance(core.state, Follower) and (core.epoch, core.leader_id) != self.shunned
+            if follows and not core.pursuit.is_probing:
+                wake_at_ms = min(wake_at_ms, core.requests.next_ready_ms((core.leader_id,), Kind.FETCH))
+            if not core.counts and isinstance(core.state, Follower | Unattached):
+                wake_at_ms = min(wake_at_ms, core.requests.next_ready_ms(self._sources(), Kind.FETCH))
+        if core.mending.silent:
+            wake_at_ms = min(wake_at_ms, core.requests.next_ready_ms(core.mending.silent, Kind.PROBE))
+        return wake_at_ms
+
+    # --- losing the leader ------------------------------------------------------------------------------
+
+    def on_connection_closed(self, event: ConnectionClosed, now: Now) -> None:
+        """The connection that carried a good fetch of this epoch is gone: the leader may be, too (D-08)."""
+        core = self.core
+        if event.connection != core.pursuit.good_connection:
+            return
+        core.pursuit.good_connection = None
+        state = core.state
+        if (
+            isinstance(state, Follower)
+            and event.peer == state.leader_id
+            and state.in_touch
+            and not state.epoch_ended
+            and self._loss_used_in != state.epoch
+            and core.counts
+            and not core.is_stopping
+        ):
+            self._loss_used_in = state.epoch
+            self._lose(state, now)
+
+    def _lose(self, state: Follower, now: Now) -> None:
+        """Wait for a random moment, granting pre-votes from now on, then ask for them."""
+        core = self.core
+        campaign_at_ms = now.mono_ms + loss_delay_ms(core.dice)
+        core.revise(replace(state, in_touch=False, campaign_at_ms=campaign_at_ms))
+
+    # --- responses --------------------------------------------------------------------------------------
+
+    def on_fetch_response(
+        self, sent: Sent, error: int, response: m.FetchResponse, records: bytes, now: Now
+    ) -> None:
+        """Take in what the leader sent; the common checks of responses are done."""
+        core = self.core
+        if error == ErrorCode.INVALID_VOTER_KEY:
+            self._lose_promises()
+            core.requests.rest(sent.to, sent.kind, now.mono_ms)
+            return
+        if error != ErrorCode.NONE or sent.kind is not Kind.FETCH:
+            core.requests.rest(sent.to, sent.kind, now.mono_ms, _PROBE_REST_MS if error == 0 else 0)
+            return
+        state = core.state
+        if not isinstance(state, Follower) or state.leader_id != sent.to:
+            return
+        core.pursuit.is_probing = False
+        data = response.responses[0].partitions[0]
+        if data.diverging_epoch.epoch >= 0 and data.diverging_epoch.end_offset >= 0:
+            self._note_good_fetch(state, now)
+            diverging = data.diverging_epoch
+            self._on_diverging(OffsetAndEpoch(diverging.end_offset, diverging.epoch), now)
+            return
+        if data.snapshot_id.epoch >= 0 or data.snapshot_id.end_offset >= 0:
+            core.alarm(
+                "snapshot_needed", f"leader {sent.to} offers only a snapshot, which cannot be loaded yet"
+            )
+            core.requests.rest(sent.to, sent.kind, now.mono_ms, _PROBE_REST_MS)
+            return
+        if records and not self._append(records, sent.to):
+            core.requests.rest(sent.to, sent.kind, now.mono_ms)
+            return
+        self._note_good_fetch(state, now)
+        core.pursuit.leader_high_watermark = data.high_watermark
+        core.commit(min(core.log.end_offset, data.high_watermark))
+        core.flush()
+        self._mend()
+        self.fetch(now)
+
+    def _note_good_fetch(self, state: Follower, now: Now) -> None:
+        core = self.core
+        self.last_contact_ms = now.mono_ms
+        core.pursuit.good_connection = core.peers.connection_to(state.leader_id)
+        if not state.epoch_ended:
+            deadline_ms = now.mono_ms + core.timing.fetch_timeout_ms
+            good = Follower(state.epoch, state.leader_id, deadline_ms, state.voted, in_touch=True)
+            core.revise(good)
+
+    def _append(self, records: bytes, leader_id: NodeId) -> bool:
+        """Append whole batches that continue the log; all of them or nothing (Q-07)."""
+        core = self.core
+        try:
+            batches = self._check(records)
+        except CorruptBatchError as error:
+            core.warn("bad_batch", f"leader {leader_id} sent records that do not continue the log: {error}")
+            return False
+        if batches:
+            base_offset = core.log.end_offset
+            for batch in batches:
+                core.log.epochs.assign(batch.epoch, batch.base_offset)
+            raw = [bytes(batch.raw) for batch in batches]
+            core.out.append(core.log.append(base_offset, batches[-1].end_offset, raw))
+        return True
+
+    def _check(self, records: bytes) -> list[BatchView]:
+        """The whole batches of a response. A cut end is left out: it comes again (FRSP-18).
+
+        Raises:
+            CorruptBatchError: A batch is damaged, leaves a gap or an overlap, or has an impossible epoch.
+        """
+        core = self.core
+        batches: list[BatchView] = []
+        end_offset, last_epoch = core.log.end_offset, core.log.last_epoch
+        try:
+            for batch in scan(records):
+                if batch.base_offset != end_offset:
+                    reason = f"it starts at {batch.base_offset}, but {end_offset} is next"
+                    raise CorruptBatchError(reason, position_bytes=batch.position)
+                if not last_epoch <= batch.epoch <= core.epoch:
+                    reason = f"epoch {batch.epoch} is not within {last_epoch} and {core.epoch}"
+                    raise CorruptBatchError(reason, position_bytes=batch.position)
+                batch.check()
+                batches.append(batch)
+                end_offset, last_epoch = batch.end_offset, batch.epoch
+        except CorruptBatchError as error:
+            if not (batches and getattr(error, "torn", False)):
+                raise
+        return batches
+
+    def failure_rest_ms(self, sent: Sent) -> int:
+        """How long to leave a peer alone that could not be asked; probes are in no hurry."""
+        return _PROBE_REST_MS if sent.kind is Kind.PROBE else 0
+
+    # --- truncation -------------------------------------------------------------------------------------
+
+    def _on_diverging(self, theirs: OffsetAndEpoch, now: Now) -> None:
+        """Find where the logs part, and cut there (FRSP-05); never below what is committed (D-14)."""
+        core = self.core
+        log = core.log
+        ours = log.epochs.end_of(theirs.epoch, log.end_offset)
+        if theirs.epoch == 0:
+            target = min(theirs.offset, log.end_offset)
+        else:
+            target = min(ours.offset, theirs.offset) if ours.epoch == theirs.epoch else ours.offset
+        if target < core.high_watermark:
+            self._shun(f"its log leaves ours at {target}, but ours is committed up to {core.high_watermark}")
+            return
+        boundary = log.boundary_at_most(target)
+        if boundary is None:
+            token = core.new_token()
+            core.pursuit.cutting = (token, target)
+            core.out.append(ColdRead(token, log.generation, target - 1, 1))
+        else:
+            self._cut(boundary, now)
+
+    def on_batches_read(self, event: BatchesRead, now: Now) -> None:
+        """A cold read found the batch in which to cut, unless the world has moved on (D-15)."""
+        core = self.core
+        cutting = core.pursuit.cutting
+        if cutting is None or cutting[0] != event.token:
+            return
+        core.pursuit.cutting = None
+        if event.generation == core.log.generation and isinstance(core.state, Follower):
+            batch = next(iter(scan(event.records)))
+            whole = batch.end_offset <= cutting[1]
+            self._cut(batch.end_offset if whole else batch.base_offset, now)
+
+    def _cut(self, end_offset: Offset, now: Now) -> None:
+        core = self.core
+        if end_offset < core.high_watermark:
+            self._shun(f"it wants a cut at {end_offset}, but ours is committed up to {core.high_watermark}")
+            return
+        core.out.append(core.log.truncate(end_offset))
+        core.flush()
+        self.fetch(now)
+
+    def _shun(self, why: str) -> None:
+        """Stop following this leader in this epoch, and say so (D-14)."""
+        core = self.core
+        self.shunned = (core.epoch, core.leader_id)
+        self.shunned_because = why
+        core.alarm("diverged_below_high_watermark", f"leader {core.leader_id} of epoch {core.epoch}: {why}")
+
+    # --- our own promises -------------------------------------------------------------------------------
+
+    def _lose_promises(self) -> None:
+        """The quorum remembers somebody else under our id: what it promised, we do not know (D-06)."""
+        core = self.core
+        reason = (
+            f"the quorum knows another directory, or a later start, as node {core.me.id}: this directory was "
+            "replaced or restored. It is counted again once every voter was heard and a new leader elected"
+        )
+        if core.is_voter and core.mending.lose(reason):
+            core.out.append(RememberWholeness("amnesia", core.mending.wholeness.amnesia))
+            core.alarm("not_whole", core.mending.text)
+
+    def _mend(self) -> None:
+        core = self.core
+        if isinstance(core.state, Follower) and core.mending.mends(
+            core.epoch, core.pursuit.leader_high_watermark, core.log.flushed_offset
+        ):
+            core.out.append(RememberWholeness("whole"))
+            core.clear_alarm("not_whole")

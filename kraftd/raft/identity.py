@@ -1,0 +1,216 @@
+"""Whether a member may be counted: ourselves, and each peer that says who it is (D-06).
+
+A voter's promises live on its disk. If the disk lost them, or an older copy of it came back, the voter must
+not be counted until it cannot do harm any more. `Wholeness` is what opening the directory found out about our
+own disk; `Mending` is the way back from there; `Peers` remembers who each voter id belongs to, and finds out
+when somebody else comes back under it.
+
+How a voter whose disk was replaced behind its back comes to know it: the others remember another directory
+(or a later start) under its id. The leader refuses its fetch with INVALID_VOTER_KEY; it then knows that it is
+an amnesiac, fetches without replica id, and mends. A peer that has been seen to fetch like that is *aware*:
+when it uses its id again, it claims to be whole, and is believed.
+
+Follows: D-05, D-06; closes Q-31.
+"""
+
+import msgspec
+
+from kraftd.raft.effects import Effect, RefusePeer, RememberPeer
+from kraftd.raft.events import PeerIdentity
+from kraftd.raft.voters import VoterSet
+from kraftd.types import Epoch, NodeId, Offset, ReplicaKey, Uuid, uuid_text
+
+
+class StartIdentity(msgspec.Struct, frozen=True):
+    """Which start of this member's process this is, raised and synced before the first message (D-05)."""
+
+    start_counter: int
+    start_id: Uuid
+
+
+class Wholeness(msgspec.Struct, frozen=True):
+    """What opening the directory found out about our own promises.
+
+    Each text says which file, byte and offset, and what to do about it.
+    """
+
+    damage: tuple[str, ...] = ()
+    """Parts of the log below the flushed offset that are gone: mended only by repair."""
+    amnesia: tuple[str, ...] = ()
+    """Why votes or acknowledgements of ours may have been forgotten."""
+    blank: bool = False
+    """Neither records nor an election file: a new member, or a wiped one. Nobody can tell from here."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether this member may vote, campaign and be counted."""
+        return not self.damage and not self.amnesia
+
+
+class Mending:
+    """Our own way to being counted again. Mutable; the core is its only owner.
+
+    Whole again once (a) every other voter has told its epoch since we knew, and the highest of them is
+    persisted here; (b) we have flushed up to the high watermark of a leader of a later epoch, which was
+    therefore elected without us; and (c) the log has no holes.
+    """
+
+    __slots__ = ("_asked", "_floor", "_heard", "wholeness")
+
+    def __init__(self, wholeness: Wholeness, others: frozenset[NodeId]) -> None:
+        self.wholeness = wholeness
+        self._asked = others
+        self._heard: dict[NodeId, Epoch] = {}
+        self._floor: Epoch | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether this member may be counted."""
+        return self.wholeness.is_whole
+
+    @property
+    def silent(self) -> frozenset[NodeId]:
+        """Voters whose epoch is still to be heard."""
+        return frozenset() if self.is_whole else self._asked - self._heard.keys()
+
+    def lose(self, reason: str) -> bool:
+        """Find out that promises were forgotten; returns whether that is news."""
+        if self.wholeness.amnesia:
+            return False
+        self.wholeness = msgspec.structs.replace(self.wholeness, amnesia=(reason,), blank=False)
+        self._heard.clear()
+        self._floor = None
+        return True
+
+    def hear(self, voter: NodeId, their_epoch: Epoch, my_epoch: Epoch) -> None:
+        """A voter told its epoch; ours is persisted and at least as high by now, or will be raised."""
+        if self.is_whole or voter not in self._asked:
+            return
+        self._heard[voter] = max(their_epoch, self._heard.get(voter, 0))
+        if self._floor is None and not self._asked - self._heard.keys():
+            self._floor = max(my_epoch, *self._heard.values())
+
+    def mends(self, leader_epoch: Epoch, high_watermark: Offset, flushed_offset: Offset) -> bool:
+        """Whether following this leader this far makes us whole; if so, we are from now on."""
+        if self.is_whole or self.wholeness.damage or self._floor is None:
+            return False
+        if leader_epoch <= self._floor or not 0 <= high_watermark <= flushed_offset:
+            return False
+        self.wholeness = Wholeness()
+        return True
+
+    def settle(self) -> bool:
+        """Stop being blank: a promise was given, or records are here. Returns whether that is news."""
+        if not self.wholeness.blank:
+            return False
+        self.wholeness = msgspec.structs.replace(self.wholeness, blank=False)
+        return True
+
+    @property
+    def text(self) -> str:
+        """Why we are not counted, for an operator; empty if we are."""
+        return "; ".join((*self.wholeness.damage, *self.wholeness.amnesia))
+
+
+class Peers:
+    """Who each voter id belongs to, and who is connected. Mutable; the core is its only owner."""
+
+    __slots__ = ("_aware", "_connections", "_me", "_outbound", "_remembered", "_voters")
+
+    def __init__(self, me: ReplicaKey, voters: VoterSet, known: tuple[PeerIdentity, ...]) -> None:
+        self._me = me
+        self._voters = voters
+        self._remembered = {peer.node_id: peer for peer in known}
+        self._connections: dict[int, PeerIdentity] = {}
+        self._outbound: dict[NodeId, tuple[int, PeerIdentity]] = {}
+        self._aware: dict[NodeId, PeerIdentity] = {}
+
+    def identify(self, connection: int, peer: PeerIdentity, *, outbound: bool) -> list[Effect]:
+        """Somebody said who it is, on a new connection: remember it, refuse it, or let it be."""
+        if peer.node_id == self._me.id:
+            return [RefusePeer(connection, f"node id {peer.node_id} is mine: two members share one id")]
+        effects: list[Effect] = []
+        if peer.node_id in self._voters:
+            doubt = self.doubt(peer)
+            rival = self._remembered.get(peer.node_id)
+            if doubt and rival is not None and rival in self._connections.values():
+                return [RefusePeer(connection, f"{doubt}, and the member known under that id is connected")]
+            if not doubt:
+                effects = self._remember(peer)
+        self._connections[connection] = peer
+        if outbound:
+            self._outbound[peer.node_id] = (connection, peer)
+        return effects
+
+    def close(self, connection: int) -> PeerIdentity | None:
+        """A connection ended; returns who was on it."""
+        peer = self._connections.pop(connection, None)
+        if peer is not None and self._outbound.get(peer.node_id, (None,))[0] == connection:
+            del self._outbound[peer.node_id]
+        return peer
+
+    def is_connected(self, node_id: NodeId) -> bool:
+        """Whether any connection of that member is open."""
+        return any(peer.node_id == node_id for peer in self._connections.values())
+
+    def connection_to(self, node_id: NodeId) -> int | None:
+        """The connection on which our requests to that member go."""
+        entry = self._outbound.get(node_id)
+        return entry[0] if entry else None
+
+    def answers(self, node_id: NodeId) -> PeerIdentity | None:
+        """Who answers our requests to that id."""
+        entry = self._outbound.get(node_id)
+        return entry[1] if entry else None
+
+    def is_trusted(self, peer: PeerIdentity | None) -> bool:
+        """Whether what this peer acknowledges may be counted for its voter id."""
+        return peer is not None and self._remembered.get(peer.node_id) == peer
+
+    def doubt(self, peer: PeerIdentity) -> str:
+        """Why this cannot be the member we remember under its id; empty if it can."""
+        known = self._remembered.get(peer.node_id)
+        if known is None or known == peer:
+            return ""
+        if known.directory_id != peer.directory_id:
+            return (
+                f"node {peer.node_id} comes with directory {uuid_text(peer.directory_id)}, "
+                f"but {uuid_text(known.directory_id)} is the one known under that id"
+            )
+        if peer.start_counter > known.start_counter:
+            return ""
+        return (
+            f"node {peer.node_id} comes back as start {peer.start_counter} of its directory, but start "
+            f"{known.start_counter} was seen: an old copy of the directory"
+        )
+
+    def note_awareness(self, peer: PeerIdentity) -> None:
+        """A voter fetched without its id: it knows that it is not whole."""
+        if peer.node_id in self._voters and self.doubt(peer):
+            self._aware[peer.node_id] = peer
+
+    def vouch(self, peer: PeerIdentity | None) -> list[Effect] | None:
+        """A peer did what only a whole member does, under its id.
+
+        Returns:
+            What must be durable before the peer is counted (often nothing), or None if it must not be.
+        """
+        if peer is None:
+            return None
+        if self._remembered.get(peer.node_id) == peer:
+            return []
+        if not self.doubt(peer):
+            return self._remember(peer)
+        aware = self._aware.get(peer.node_id)
+        if aware is None or aware.directory_id != peer.directory_id:
+            return None
+        if aware == peer or peer.start_counter > aware.start_counter:
+            del self._aware[peer.node_id]
+            return self._remember(peer)
+        return None
+
+    def _remember(self, peer: PeerIdentity) -> list[Effect]:
+        if self._remembered.get(peer.node_id) == peer:
+            return []
+        self._remembered[peer.node_id] = peer
+        return [RememberPeer(peer)]

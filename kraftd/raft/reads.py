@@ -1,0 +1,125 @@
+"""Linearizable reads: the leader proves that it still led after a read arrived, then answers (D-12).
+
+The proof is a round of BeginQuorumEpoch, sent after the read arrived and acknowledged in the same epoch by a
+majority. Reads share a round that is not sent yet; a round has a number of its own, and so has each retry, so
+that a late answer to an older round proves nothing (etcd 20418). Fetches that arrive prove nothing either:
+they may have been on their way for long.
+
+A read is answered once the proof is there and the state machine has applied the high watermark that held when
+the read arrived; before a record of the leader's own epoch is committed there is none yet (etcd 7331).
+"""
+
+from collections.abc import Iterable
+
+from kraftd.raft.events import Token
+from kraftd.raft.timing import NEVER_MS
+from kraftd.types import NodeId, Offset
+
+
+class _Read:
+    __slots__ = ("confirmed", "deadline_ms", "required_offset", "token")
+
+    def __init__(self, token: Token, deadline_ms: int, required_offset: Offset | None) -> None:
+        self.token = token
+        self.deadline_ms = deadline_ms
+        self.required_offset = required_offset
+        self.confirmed = False
+
+
+class Reads:
+    """The reads of one leadership. Mutable, owned by it."""
+
+    __slots__ = (
+        "_acknowledged",
+        "_on_round",
+        "_others_needed",
+        "_reads",
+        "_retry_ms",
+        "retry_at_ms",
+        "round",
+    )
+
+    def __init__(self, *, others_needed: int, retry_ms: int) -> None:
+        self._others_needed = others_needed
+        self._retry_ms = max(1, retry_ms)
+        self._reads: list[_Read] = []
+        self._on_round: list[_Read] = []
+        self._acknowledged: set[NodeId] = set()
+        self.round = 0
+        """Number of the newest round; answers to others prove nothing."""
+        self.retry_at_ms = NEVER_MS
+        """When a round that found no majority is repeated."""
+
+    def __len__(self) -> int:
+        return len(self._reads)
+
+    @property
+    def next_deadline_ms(self) -> int:
+        """When the first read has waited too long."""
+        return min((read.deadline_ms for read in self._reads), default=NEVER_MS)
+
+    def add(self, token: Token, deadline_ms: int, high_watermark: Offset | None) -> None:
+        """Take a read; `high_watermark` is None until a record of this epoch is committed."""
+        read = _Read(token, deadline_ms, high_watermark)
+        read.confirmed = self._others_needed == 0
+        self._reads.append(read)
+
+    def wants_round(self, now_ms: int) -> bool:
+        """Whether a round should begin: for reads that are on none, or again for those whose round failed."""
+        if self._on_round:
+            return now_ms >= self.retry_at_ms
+        return any(not read.confirmed for read in self._reads)
+
+    def begin_round(self, now_ms: int) -> int:
+        """Put every unconfirmed read on a new round, and return its number."""
+        self.round += 1
+        self._on_round = [read for read in self._reads if not read.confirmed]
+        self._acknowledged.clear()
+        self.retry_at_ms = now_ms + self._retry_ms
+        return self.round
+
+    def acknowledge(self, voter: NodeId, round_: int) -> None:
+        """A voter confirmed the leadership in a round."""
+        if round_ != self.round or not self._on_round:
+            return
+        self._acknowledged.add(voter)
+        if len(self._acknowledged) >= self._others_needed:
+            for read in self._on_round:
+                read.confirmed = True
+            self._on_round = []
+            self.retry_at_ms = NEVER_MS
+
+    def establish(self, high_watermark: Offset) -> None:
+        """The first record of this epoch is committed: reads that came before now know what to wait for."""
+        for read in self._reads:
+            if read.required_offset is None:
+                read.required_offset = high_watermark
+
+    def take_answerable(self, applied_offset: Offset) -> list[Token]:
+        """Take out the reads that are proved and whose state is there."""
+        if not self._reads:
+            return []
+        return self._take(
+            read
+            for read in self._reads
+            if read.confirmed and read.required_offset is not None and read.required_offset <= applied_offset
+        )
+
+    def take_expired(self, now_ms: int) -> list[Token]:
+        """Take out the reads that have waited too long."""
+        return self._take(read for read in self._reads if read.deadline_ms <= now_ms)
+
+    def take_all(self) -> list[Token]:
+        """Take out every read: the leadership is over."""
+        return self._take(iter(self._reads))
+
+    def _take(self, reads: Iterable[_Read]) -> list[Token]:
+        taken = list(reads)
+        if not taken:
+            return []
+        gone = set(map(id, taken))
+        self._reads = [read for read in self._reads if id(read) not in gone]
+        self._on_round = [read for read in self._on_round if id(read) not in gone]
+        if not self._on_round:
+            self.retry_at_ms = NEVER_MS
+        return [read.token for read in taken]

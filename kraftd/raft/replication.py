@@ -1,0 +1,204 @@
+"""The leader's side of replication: fetches, held back or answered, and what they acknowledge.
+
+A fetch position is an acknowledgement: its sender holds everything before it durably. So only a position that
+lies on this log counts, and only from the member known under that id (D-06). The high watermark moves when a
+majority has acknowledged a record of the leader's own epoch, never before (the case S1..S5: a record of an
+older epoch on a majority can still be overwritten), and followers that wait here are told at once (D-10).
+
+Follows: FREQ-*, HWM-*, D-10, D-11, D-15.
+Differs: only members are given what is not committed yet. While handing over the leader goes on serving
+fetches (FREQ-26), because that is what it waits for (D-09).
+"""
+
+from collections.abc import Sequence
+
+from kraftd.errors import ErrorCode
+from kraftd.protocol import messages as m
+from kraftd.raft import wire
+from kraftd.raft.core import Core
+from kraftd.raft.effects import AppendDone, ColdRead, Reply
+from kraftd.raft.events import BatchesRead, RequestReceived
+from kraftd.raft.leadership import Leadership
+from kraftd.raft.parked import Fetch
+from kraftd.raft.tail import FETCH_BYTES_MAX
+from kraftd.raft.wire import FetchAsk
+from kraftd.types import Now, ReplicaKey
+
+_ENDPOINT_SINCE = 17
+
+
+class Replication:
+    """The part of a member that serves its log."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self._prepared: tuple[tuple[int, int, bool], m.FetchResponse] | None = None
+
+    # --- requests ---------------------------------------------------------------------------------------
+
+    def on_fetch(self, event: RequestReceived, ask: FetchAsk, now: Now) -> None:
+        """Answer a fetch, or hold it back."""
+        core = self.core
+        led = core.leadership
+        if ask.replica.id < 0 and event.peer is not None:
+            core.peers.note_awareness(event.peer)
+        if error := self._check(ask, led):
+            self._refuse(event, error)
+            return
+        if led is None:
+            return
+        if ask.replica.id >= 0 and not self._is_vouched(event, ask):
+            self._refuse(event, ErrorCode.INVALID_VOTER_KEY)
+            return
+        if ask.position.offset < core.log.start_offset:
+            self._refuse(event, ErrorCode.OFFSET_OUT_OF_RANGE)
+            return
+        diverging = core.log.diverges_at(ask.position)
+        if diverging is not None:
+            standing = core.standing(event.version >= _ENDPOINT_SINCE)
+            response = wire.fetch_response(
+                ErrorCode.NONE,
+                standing,
+                high_watermark=led.high_watermark,
+                log_start_offset=core.log.start_offset,
+                diverging=diverging,
+            )
+            core.reply(event.handle, response)
+            return
+        if ask.replica.id >= 0:
+            self._acknowledge(led, ask, now)
+        wait_ms = min(ask.max_wait_ms, core.timing.park_ms)
+        fetch = Fetch(
+            event.handle,
+            ask.replica.id,
+            ask.position.offset,
+            ask.high_watermark,
+            FETCH_BYTES_MAX,
+            event.version,
+            now.mono_ms + wait_ms,
+        )
+        self._serve(led, fetch, wait_ms)
+
+    def _check(self, ask: FetchAsk, led: Leadership | None) -> ErrorCode | None:
+        """What is wrong with a fetch before its position is looked at (FREQ-01, FREQ-02)."""
+        core = self.core
+        if not wire.is_sane(ask):
+            return ErrorCode.INVALID_REQUEST
+        if ask.epoch < core.epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        if ask.epoch > core.epoch:
+            return ErrorCode.UNKNOWN_LEADER_EPOCH
+        if led is None:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if ask.replica.id == core.me.id:
+            return ErrorCode.UNKNOWN_SERVER_ERROR
+        return None
+
+    def _is_vouched(self, event: RequestReceived, ask: FetchAsk) -> bool:
+        """Whether the fetch comes from the member that it names, and may be counted for it (D-06)."""
+        core = self.core
+        if event.peer is None or event.peer.node_id != ask.replica.id:
+            return False
+        if ask.replica.id not in core.voters:
+            return True
+        barriers = core.peers.vouch(event.peer)
+        if barriers is None:
+            return False
+        core.out.extend(barriers)
+        return True
+
+    def _refuse(self, event: RequestReceived, error: ErrorCode) -> None:
+        standing = self.core.standing(event.version >= _ENDPOINT_SINCE)
+        self.core.reply(event.handle, wire.fetch_response(error, standing))
+
+    def _acknowledge(self, led: Leadership, ask: FetchAsk, now: Now) -> None:
+        """Note how far a replica has come, and what follows from it."""
+        core = self.core
+        offset = ask.position.offset
+        follower = led.followers.get(ask.replica.id)
+        if follower is None:
+            key = ReplicaKey(ask.replica.id, ask.replica.directory_id)
+            led.observer(key, now.mono_ms).on_fetch(offset, core.log.end_offset, now)
+            return
+        if follower.key.directory_id != ask.replica.directory_id:
+            follower.key = ask.replica
+        if follower.on_fetch(offset, core.log.end_offset, now):
+            led.check_quorum.hear(ask.replica.id, now.mono_ms)
+        self.advance(led)
+
+    # --- the high watermark -----------------------------------------------------------------------------
+
+    def advance(self, led: Leadership) -> None:
+        """Move the high watermark to what a majority holds durably, if that is past the epoch's start."""
+        core = self.core
+        offset = led.majority_offset(core.me.id, core.log.flushed_offset, core.voters)
+        if offset <= led.epoch_start_offset or offset <= led.high_watermark:
+            return
+        is_first = led.high_watermark < 0
+        led.high_watermark = offset
+        core.commit(offset)
+        if is_first:
+            led.reads.establish(offset)
+        led.note_committed(offset)
+        out = core.out
+        for waiter in led.waiters.committed(offset):
+            out.append(AppendDone(waiter.token, ErrorCode.NONE, waiter.end_offset))
+        for fetch in led.parked.take_uninformed(offset):
+            self._serve(led, fetch, 0)
+
+    # --- answers ----------------------------------------------------------------------------------------
+
+    def serve_parked(self, led: Leadership, now: Now) -> None:
+        """The log grew: answer those who waited for records."""
+        for fetch in led.parked.take_all():
+            self._serve(led, fetch, fetch.deadline_ms - now.mono_ms)
+
+    def expire_parked(self, led: Leadership, now_ms: int) -> None:
+        """Answer those who waited long enough, with what there is: nothing (FREQ-07)."""
+        for fetch in led.parked.take_expired(now_ms):
+            self._reply(led, fetch, ())
+
+    def on_batches_read(self, event: BatchesRead) -> bool:
+        """A cold read for a fetch ended; returns whether it was one. All is checked anew (D-15)."""
+        led = self.core.leadership
+        fetch = led.cold.pop(event.token, None) if led is not None else None
+        if led is None or fetch is None:
+            return False
+        is_current = event.generation == self.core.log.generation
+        self._reply(led, fetch, (event.records,) if is_current and event.records else ())
+        return True
+
+    def _serve(self, led: Leadership, fetch: Fetch, wait_ms: int) -> None:
+        core = self.core
+        limit = None if fetch.replica_id >= 0 else max(led.high_watermark, core.log.start_offset)
+        batches = core.log.read(fetch.offset, fetch.max_bytes, limit)
+        if batches is None:
+            token = core.new_token()
+            led.cold[token] = fetch
+            core.out.append(ColdRead(token, core.log.generation, fetch.offset, fetch.max_bytes))
+            return
+        may_wait = wait_ms > 0 and not batches and not fetch.wants_high_watermark(led.high_watermark)
+        if not may_wait or (fetch.replica_id < 0 and led.parked.is_full):
+            self._reply(led, fetch, batches)
+            return
+        replaced = led.parked.replaced_by(fetch)
+        if replaced is not None:
+            self._reply(led, replaced, ())
+        led.parked.park(fetch)
+
+    def _reply(self, led: Leadership, fetch: Fetch, batches: Sequence[bytes]) -> None:
+        response = self._good_response(led, with_endpoint=fetch.version >= _ENDPOINT_SINCE)
+        self.core.out.append(Reply(fetch.handle, response, batches))
+
+    def _good_response(self, led: Leadership, *, with_endpoint: bool) -> m.FetchResponse:
+        """The body of a good answer: the same for all until the high watermark moves."""
+        key = (led.epoch, led.high_watermark, with_endpoint)
+        if self._prepared is None or self._prepared[0] != key:
+            response = wire.fetch_response(
+                ErrorCode.NONE,
+                self.core.standing(with_endpoint),
+                high_watermark=led.high_watermark,
+                log_start_offset=self.core.log.start_offset,
+            )
+            self._prepared = (key, response)
+        return self._prepared[1]

@@ -1,0 +1,125 @@
+"""Which requests are on their way, and when a peer may be asked again.
+
+At most one request a peer and kind is on its way; an answer is taken only for the correlation id it was asked
+under, once, so that late and repeated answers change nothing (REQ-02, D-12). Heartbeats, votes, fetches and
+reads do not wait for each other: a fetch may be parked at the leader for long.
+
+Follows: REQ-01 to REQ-06 and VOTE-31; a peer that failed is left alone for the retry backoff, one that did
+not answer in time is asked again at once.
+"""
+
+from collections.abc import Iterable
+from enum import Enum
+from itertools import count
+
+import msgspec
+
+from kraftd.raft.timing import NEVER_MS
+from kraftd.types import Epoch, NodeId
+
+
+class Kind(Enum):
+    """What a request is for."""
+
+    FETCH = "fetch"
+    PROBE = "probe"
+    PRE_VOTE = "pre-vote"
+    VOTE = "vote"
+    BEGIN = "begin"
+    CONFIRM = "confirm"
+    END = "end"
+
+
+class Sent(msgspec.Struct, frozen=True):
+    """A request on its way."""
+
+    correlation_id: int
+    to: NodeId
+    kind: Kind
+    epoch: Epoch
+    round: int
+    deadline_ms: int
+
+
+class Requests:
+    """The requests on their way and the peers that rest. Mutable; the core is its only owner."""
+
+    __slots__ = ("_backoff_ms", "_ids", "_in_flight", "_rests", "_slots", "_timeout_ms")
+
+    def __init__(self, *, timeout_ms: int, backoff_ms: int) -> None:
+        self._timeout_ms = max(1, timeout_ms)
+        self._backoff_ms = max(1, backoff_ms)
+        self._ids = count(1)
+        self._in_flight: dict[int, Sent] = {}
+        self._slots: dict[tuple[NodeId, Kind], int] = {}
+        self._rests: dict[tuple[NodeId, Kind], int] = {}
+
+    def __len__(self) -> int:
+        return len(self._in_flight)
+
+    def is_ready(self, peer: NodeId, kind: Kind, now_ms: int) -> bool:
+        """Whether the peer may be asked now."""
+        slot = (peer, kind)
+        return slot not in self._slots and self._rests.get(slot, 0) <= now_ms
+
+    def is_waiting(self, peer: NodeId, kind: Kind) -> bool:
+        """Whether an answer of this kind is expected from the peer."""
+        return (peer, kind) in self._slots
+
+    def any_waiting(self, kind: Kind) -> bool:
+        """Whether an answer of this kind is expected from anyone."""
+        return any(slot[1] is kind for slot in self._slots)
+
+    def send(self, peer: NodeId, kind: Kind, epoch: Epoch, now_ms: int, *, round_: int = 0) -> int:
+        """Note a request and return its correlation id, never used before."""
+        correlation_id = next(self._ids)
+        sent = Sent(correlation_id, peer, kind, epoch, round_, now_ms + self._timeout_ms)
+        self._in_flight[correlation_id] = sent
+        self._slots[peer, kind] = correlation_id
+        return correlation_id
+
+    def take(self, peer: NodeId, correlation_id: int) -> Sent | None:
+        """What this answer belongs to; None if it is not expected, or no longer."""
+        sent = self._in_flight.get(correlation_id)
+        if sent is None or sent.to != peer:
+            return None
+        self._drop(sent)
+        return sent
+
+    def rest(self, peer: NodeId, kind: Kind, now_ms: int, span_ms: int = 0) -> None:
+        """Leave the peer alone for the retry backoff, or for longer."""
+        self._rests[peer, kind] = now_ms + max(self._backoff_ms, span_ms)
+
+    def expire(self, now_ms: int) -> list[Sent]:
+        """Give up on the requests that were not answered in time."""
+        late = [sent for sent in self._in_flight.values() if sent.deadline_ms <= now_ms]
+        for sent in late:
+            self._drop(sent)
+        return late
+
+    def forget(self, kind: Kind) -> None:
+        """Expect no answers of this kind any more, and ask again at once."""
+        for sent in [sent for sent in self._in_flight.values() if sent.kind is kind]:
+            self._drop(sent)
+        for slot in [slot for slot in self._rests if slot[1] is kind]:
+            del self._rests[slot]
+
+    def reset(self) -> None:
+        """Expect no answers at all: the role they were asked in is over (VOTE-31)."""
+        self._in_flight.clear()
+        self._slots.clear()
+        self._rests.clear()
+
+    def next_timeout_ms(self) -> int:
+        """When the first request on its way is given up."""
+        return min((sent.deadline_ms for sent in self._in_flight.values()), default=NEVER_MS)
+
+    def next_ready_ms(self, peers: Iterable[NodeId], kind: Kind) -> int:
+        """When the first of these peers that is not being asked has rested."""
+        idle = (self._rests.get((peer, kind), 0) for peer in peers if (peer, kind) not in self._slots)
+        return min(idle, default=NEVER_MS)
+
+    def _drop(self, sent: Sent) -> None:
+        del self._in_flight[sent.correlation_id]
+        if self._slots.get((sent.to, sent.kind)) == sent.correlation_id:
+            del self._slots[sent.to, sent.kind]

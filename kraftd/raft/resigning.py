@@ -1,0 +1,204 @@
+"""Leaving the lead: handing over to a successor, stopping the process, and the time after (D-09).
+
+A leader that hands over takes no more appends, waits until its successor holds all that is flushed here, and
+only then says goodbye, the successor first; if that takes too long it leads on and says so. A process that
+stops does the same, but leaves even without a successor at half of its time, so that the others begin at
+once. The old leader stays to vote until it sees the new epoch or its time is up.
+
+Follows: EQE-*, RSG-*, D-09.
+Differs: on the farewell of its own leader the first successor becomes a candidate in the same turn.
+"""
+
+from msgspec.structs import replace
+
+from kraftd.errors import ErrorCode
+from kraftd.raft import wire
+from kraftd.raft.core import Core
+from kraftd.raft.effects import ResignDone, ShutdownReady
+from kraftd.raft.events import RequestReceived, ResignRequested, ShutdownRequested
+from kraftd.raft.leadership import Handover, Leadership
+from kraftd.raft.requests import Kind, Sent
+from kraftd.raft.roles import Roles
+from kraftd.raft.states import Follower, Leader, Resigned
+from kraftd.raft.timing import NEVER_MS, loss_delay_ms
+from kraftd.raft.wire import BeginAsk, EndAsk, Standing
+from kraftd.types import NO_NODE, ZERO_UUID, NodeId, Now, ReplicaKey
+
+
+class Resigning:
+    """The part of a member that begins and ends epochs by announcement."""
+
+    def __init__(self, core: Core, roles: Roles) -> None:
+        self.core = core
+        self.roles = roles
+        self._stop_at_ms = NEVER_MS
+        self._was_handed_over = False
+
+    # --- leaving ----------------------------------------------------------------------------------------
+
+    def on_resign(self, event: ResignRequested) -> None:
+        """An operator wants another leader."""
+        core = self.core
+        led = core.leadership
+        refusal = ""
+        if led is None:
+            refusal = "this member does not lead"
+        elif led.handover is not None:
+            refusal = f"a handover to {led.handover.to} is under way already"
+        elif not led.followers:
+            refusal = "there is no other voter"
+        elif event.to != NO_NODE and event.to not in led.followers:
+            refusal = f"{event.to} is not another voter"
+        if led is None or refusal:
+            error = ErrorCode.NOT_CONTROLLER if led is None else ErrorCode.INVALID_REQUEST
+            core.out.append(ResignDone(event.token, error, core.epoch, NO_NODE, refusal))
+            return
+        led.handover = Handover(event.to, event.deadline_ms, event.token)
+
+    def on_shutdown(self, event: ShutdownRequested, now: Now) -> None:
+        """The process wants to stop."""
+        core = self.core
+        core.is_stopping = True
+        self._stop_at_ms = event.deadline_ms
+        led = core.leadership
+        if led is not None and led.followers:
+            patience_ms = max(0, event.deadline_ms - now.mono_ms) // 2
+            if led.handover is not None and led.handover.token is not None:
+                core.out.append(
+                    ResignDone(
+                        led.handover.token, ErrorCode.NONE, core.epoch, NO_NODE, "the leader is stopping"
+                    )
+                )
+            led.handover = Handover(NO_NODE, now.mono_ms + patience_ms)
+
+    def poll_handover(self, led: Leadership, now: Now) -> bool:
+        """Say goodbye once a successor has caught up, or time is up. Returns whether we resigned."""
+        core = self.core
+        handover = led.handover
+        if handover is None:
+            return False
+        log = core.log
+        successor = led.caught_up(handover.to, log.end_offset) if led.is_opened and log.is_flushed else None
+        if successor is None:
+            if now.mono_ms < handover.deadline_ms:
+                return False
+            if handover.token is not None:
+                who = "no voter" if handover.to == NO_NODE else f"{handover.to} has not"
+                reason = f"{who} caught up to {log.end_offset} in time: {core.me.id} leads on"
+                core.out.append(
+                    ResignDone(handover.token, ErrorCode.REQUEST_TIMED_OUT, core.epoch, NO_NODE, reason)
+                )
+                led.handover = None
+                return False
+        rest = tuple(p.key for p in led.best_followers() if p is not successor)
+        successors = rest if successor is None else (successor.key, *rest)
+        chosen = NO_NODE if successor is None else successor.key.id
+        self._was_handed_over = successor is not None
+        why = "stopping" if handover.token is None else "handing over"
+        self.roles.become_resigned(now, f"{why}, {chosen} is to follow", successors)
+        if handover.token is not None:
+            core.out.append(ResignDone(handover.token, ErrorCode.NONE, core.epoch, chosen))
+        return True
+
+    def poll_resigned(self, state: Resigned, now: Now, *, graced: bool) -> None:
+        """Tell every voter that has not heard yet; after a while wait like everybody else."""
+        core = self.core
+        if not core.is_stopping and not graced and now.mono_ms >= state.deadline_ms:
+            self.roles.become_unattached(state.epoch + 1, now, "nobody took over")
+            return
+        for voter in core.others:
+            if voter not in state.acknowledged and core.requests.is_ready(voter, Kind.END, now.mono_ms):
+                request = wire.end_request(core.cluster_id, state.epoch, core.me.id, state.successors)
+                core.send(voter, Kind.END, request, now.mono_ms)
+
+    def poll_stopping(self, now: Now) -> None:
+        """Say that nothing holds this process any more."""
+        core = self.core
+        if self._stop_at_ms == NEVER_MS:
+            return
+        state = core.state
+        holds = isinstance(state, Resigned) or (isinstance(state, Leader) and bool(core.others))
+        if not holds or now.mono_ms >= self._stop_at_ms:
+            self._stop_at_ms = NEVER_MS
+            core.out.append(ShutdownReady(handed_over=self._was_handed_over and not holds))
+
+    def wake_at_ms(self) -> int:
+        """When this part must act next."""
+        core = self.core
+        state = core.state
+        wake_at_ms = self._stop_at_ms
+        if isinstance(state, Resigned):
+            if not core.is_stopping:
+                wake_at_ms = min(wake_at_ms, state.deadline_ms)
+            untold = [voter for voter in core.others if voter not in state.acknowledged]
+            wake_at_ms = min(wake_at_ms, core.requests.next_ready_ms(untold, Kind.END))
+        return wake_at_ms
+
+    def on_end_response(self, sent: Sent, error: int) -> None:
+        """A voter knows that we lead no longer (EQE-08)."""
+        state = self.core.state
+        if isinstance(state, Resigned) and error == ErrorCode.NONE and sent.epoch == state.epoch:
+            self.core.revise(replace(state, acknowledged=state.acknowledged | {sent.to}))
+
+    # --- what leaders announce --------------------------------------------------------------------------
+
+    def on_begin_request(self, event: RequestReceived, ask: BeginAsk, now: Now) -> None:
+        """A leader announces itself."""
+        core = self.core
+        error = self._check_announcement(event, ask.epoch, ask.leader_id)
+        if error is ErrorCode.NONE:
+            standing = Standing(ask.epoch, ask.leader_id, ask.endpoint)
+            self.roles.adopt(standing, now, f"{ask.leader_id} leads", from_leader=True)
+            if (core.epoch, core.leader_id) != (ask.epoch, ask.leader_id):
+                error = ErrorCode.INVALID_REQUEST
+            elif not self._is_me(ask.receiver):
+                error = ErrorCode.INVALID_VOTER_KEY
+        core.reply(event.handle, wire.begin_response(error, core.standing(event.version)))
+
+    def on_end_request(self, event: RequestReceived, ask: EndAsk, now: Now) -> None:
+        """A leader says goodbye: the first successor campaigns at once, the others one after another."""
+        core = self.core
+        error = self._check_announcement(event, ask.epoch, ask.leader_id)
+        if error is ErrorCode.NONE:
+            standing = Standing(ask.epoch, ask.leader_id)
+            self.roles.adopt(standing, now, f"{ask.leader_id} led", from_leader=True)
+            if (core.epoch, core.leader_id) != (ask.epoch, ask.leader_id):
+                error = ErrorCode.INVALID_REQUEST
+            elif isinstance(core.state, Follower):
+                self._succeed(core.state, ask, now)
+        core.reply(event.handle, wire.end_response(error, core.standing(event.version)))
+
+    def _succeed(self, state: Follower, ask: EndAsk, now: Now) -> None:
+        core = self.core
+        if not core.counts or core.is_stopping or state.epoch_ended:
+            return
+        position = self._position(ask.successors)
+        if position == 0:
+            self.roles.become_candidate(now, f"{ask.leader_id} named it successor")
+            return
+        if position is None:
+            delay_ms = core.timing.election_backoff_max_ms + loss_delay_ms(core.dice)
+        else:
+            delay_ms = core.timing.successor_delay_ms(position, len(ask.successors))
+        campaign_at_ms = now.mono_ms + max(1, delay_ms)
+        core.revise(replace(state, in_touch=False, epoch_ended=True, campaign_at_ms=campaign_at_ms))
+
+    def _position(self, successors: tuple[ReplicaKey, ...]) -> int | None:
+        """Where we stand among the successors; None if we are not named (EQE-03, EQE-04)."""
+        for position, key in enumerate(successors):
+            if key.matches(self.core.me):
+                return position
+        return None
+
+    def _check_announcement(self, event: RequestReceived, epoch: int, leader_id: NodeId) -> ErrorCode:
+        if epoch < self.core.epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        if leader_id < 0 or event.peer is None or event.peer.node_id != leader_id:
+            return ErrorCode.INVALID_REQUEST
+        return ErrorCode.NONE
+
+    def _is_me(self, receiver: ReplicaKey) -> bool:
+        me = self.core.me
+        return receiver.id == NO_NODE or (
+            receiver.id == me.id and receiver.directory_id in (ZERO_UUID, me.directory_id)
+        )

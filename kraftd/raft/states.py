@@ -1,0 +1,203 @@
+"""What is true of this member in its epoch: one frozen class a state, with only what the state needs.
+
+Leader and vote of an epoch are fields of every state in which they may be known, because they pass through
+each move within the epoch (D-07); `election` is what must be durable before the state may act. Everything
+that changes faster than the epoch, such as the progress of followers, lives elsewhere
+(`kraftd.raft.leadership`). Observer is not a state but a lookup in the voter set.
+
+Follows: section 1.1, with Prospective from KIP-996.
+Differs: a resigned leader keeps its vote; a follower knows whether it is in touch with its leader, which
+decides about pre-votes (D-08).
+"""
+
+from enum import Enum
+from typing import TypeAlias
+
+import msgspec
+
+from kraftd.errors import InvariantError
+from kraftd.raft.timing import NEVER_MS
+from kraftd.types import NO_NODE, Election, Epoch, NodeId, Offset, ReplicaKey
+
+
+class Outcome(Enum):
+    """How a ballot stands."""
+
+    OPEN = "open"
+    WON = "won"
+    LOST = "lost"
+
+
+class Ballot(msgspec.Struct, frozen=True):
+    """Who was asked for a vote or a pre-vote, and what came back.
+
+    Invariants, checked on construction:
+        Nobody both granted and refused.
+        Only voters are counted.
+    """
+
+    voters: frozenset[NodeId]
+    granted: frozenset[NodeId]
+    refused: frozenset[NodeId] = frozenset()
+    silent: frozenset[NodeId] = frozenset()
+    """Could not be reached: not waited for, though an answer still counts (D-08)."""
+
+    def __post_init__(self) -> None:
+        if self.granted & self.refused or not (self.granted | self.refused) <= self.voters:
+            raise InvariantError(f"{self} counts a vote twice, or a stranger's")
+
+    @property
+    def outcome(self) -> Outcome:
+        """Won by a majority of voters; lost once those still expected to answer cannot make one."""
+        majority = len(self.voters) // 2 + 1
+        if len(self.granted) >= majority:
+            return Outcome.WON
+        if len(self.voters - self.refused - self.silent) < majority:
+            return Outcome.LOST
+        return Outcome.OPEN
+
+    @property
+    def unanswered(self) -> frozenset[NodeId]:
+        """The voters that have said nothing yet."""
+        return self.voters - self.granted - self.refused
+
+    def count(self, voter: NodeId, *, granted: bool) -> "Ballot":
+        """Take in one answer. Repeats, changes of mind and strangers change nothing (VOTE-09, VOTE-10)."""
+        if voter not in self.unanswered:
+            return self
+        silent = self.silent - {voter}
+        if granted:
+            return Ballot(self.voters, self.granted | {voter}, self.refused, silent)
+        return Ballot(self.voters, self.granted, self.refused | {voter}, silent)
+
+    def give_up_on(self, voter: NodeId) -> "Ballot":
+        """Stop waiting for a voter that cannot be reached."""
+        if voter not in self.unanswered:
+            return self
+        return Ballot(self.voters, self.granted, self.refused, self.silent | {voter})
+
+
+class Unattached(msgspec.Struct, frozen=True):
+    """Waits: for a leader to show up, for a candidate worth a vote, or for its own election timer."""
+
+    epoch: Epoch
+    deadline_ms: int
+    leader_id: NodeId = NO_NODE
+    """Known only when it cannot be followed; no vote is given then (QS-04)."""
+    voted: ReplicaKey | None = None
+
+    @property
+    def election(self) -> Election:
+        """What must be durable before this state may act."""
+        return Election(self.epoch, self.leader_id, self.voted)
+
+
+class Prospective(msgspec.Struct, frozen=True):
+    """Asks whether it would be elected, before it disturbs anyone with a new epoch (KIP-996)."""
+
+    epoch: Epoch
+    ballot: Ballot
+    started_at_ms: int
+    deadline_ms: int
+    fetch_deadline_ms: int = 0
+    """Until when the leader it came from may still be followed (D-08)."""
+    leader_id: NodeId = NO_NODE
+    voted: ReplicaKey | None = None
+    round: int = 1
+    """Answers count only for the round they were asked in."""
+    ask_at_ms: int = 0
+    """When the next round begins, while the ballot of the last one is lost."""
+
+    @property
+    def election(self) -> Election:
+        """What must be durable before this state may act: nothing new, a pre-vote promises nothing."""
+        return Election(self.epoch, self.leader_id, self.voted)
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """Asks every voter for its vote in `epoch`, having voted for itself."""
+
+    epoch: Epoch
+    me: ReplicaKey
+    ballot: Ballot
+    started_at_ms: int
+    deadline_ms: int
+    attempt: int = 1
+    retry_at_ms: int = NEVER_MS
+    """Set once the election is lost: when to try anew. The vote stays meanwhile (VOTE-07)."""
+
+    def __post_init__(self) -> None:
+        if self.me.id not in self.ballot.voters & self.ballot.granted:
+            raise InvariantError(f"{self} does not vote for itself")
+
+    @property
+    def election(self) -> Election:
+        """What must be durable before this state may act."""
+        return Election(self.epoch, NO_NODE, self.me)
+
+
+class Follower(msgspec.Struct, frozen=True):
+    """Fetches from the leader of its epoch."""
+
+    epoch: Epoch
+    leader_id: NodeId
+    fetch_deadline_ms: int
+    voted: ReplicaKey | None = None
+    in_touch: bool = False
+    """A good fetch came since this epoch's leader was found, or was last lost: no pre-votes then (D-08)."""
+    campaign_at_ms: int = NEVER_MS
+    """When to ask for pre-votes, once the leader is lost or has ended its epoch."""
+    epoch_ended: bool = False
+    """The leader said goodbye: its closing connection is no news (D-09)."""
+
+    @property
+    def election(self) -> Election:
+        """What must be durable before this state may act."""
+        return Election(self.epoch, self.leader_id, self.voted)
+
+    @property
+    def deadline_ms(self) -> int:
+        """When this state ends unless the leader is heard."""
+        return self.fetch_deadline_ms if self.campaign_at_ms == NEVER_MS else self.campaign_at_ms
+
+
+class Leader(msgspec.Struct, frozen=True):
+    """Leads `epoch`, whose first record stands at `epoch_start_offset`."""
+
+    epoch: Epoch
+    me: ReplicaKey
+    epoch_start_offset: Offset
+    granted: frozenset[NodeId]
+    elected_at_ms: int
+
+    @property
+    def election(self) -> Election:
+        """What must be durable before this state may act: it leads, and it has voted for itself."""
+        return Election(self.epoch, self.me.id, self.me)
+
+
+class Resigned(msgspec.Struct, frozen=True):
+    """Led `epoch` and does no longer: it tells the others, and gives no vote in that epoch (QS-07)."""
+
+    epoch: Epoch
+    me: ReplicaKey
+    deadline_ms: int
+    voted: ReplicaKey | None = None
+    successors: tuple[ReplicaKey, ...] = ()
+    """Who should lead next, the best first (EQE-10)."""
+    acknowledged: frozenset[NodeId] = frozenset()
+    """Who knows already (EQE-08)."""
+
+    @property
+    def election(self) -> Election:
+        """What is durable already: a leader that restarts begins as resigned (QS-16)."""
+        return Election(self.epoch, self.me.id, self.voted)
+
+
+EpochState: TypeAlias = Unattached | Prospective | Candidate | Follower | Leader | Resigned
+
+
+def state_name(state: EpochState | type[EpochState]) -> str:
+    """The state's name, as logs and traces print it."""
+    role = state if isinstance(state, type) else type(state)
+    return role.__name__.lower()

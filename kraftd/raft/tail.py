@@ -1,0 +1,188 @@
+"""What the core knows of the log: its ends, its epochs, and the newest batches in memory.
+
+The core never reads the disk. The tail serves followers inline (D-15); what is older is a `ColdRead`. The
+mirror moves together with the effects that it hands out: an `Append` has happened as soon as it is asked for,
+a `Truncate` too, while a `Flush` has happened only once its `LogFlushed` came back (D-02, D-03).
+
+Invariants:
+    start_offset <= flushed_offset <= end_offset.
+    The generation rises with every truncation; a completion of an older one says nothing (D-03).
+    One flush runs at a time, and each covers everything appended before it began: that is the group commit.
+
+Differs: validation knows no snapshots yet; a position before the log's start is out of range.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+
+import msgspec
+
+from kraftd.errors import InvariantError
+from kraftd.raft.effects import Append, Flush, Truncate
+from kraftd.raft.epochs import EpochCache
+from kraftd.records.batch import BatchView
+from kraftd.types import Epoch, EpochEntry, Offset, OffsetAndEpoch
+
+TAIL_BYTES_MAX = 16 * 1024 * 1024
+TAIL_BYTES_KEPT = 8 * 1024 * 1024
+FETCH_BYTES_MAX = 8 * 1024 * 1024
+
+
+class LogStart(msgspec.Struct, frozen=True):
+    """The log as opened: everything before `end_offset` is durable (D-04)."""
+
+    start_offset: Offset = 0
+    end_offset: Offset = 0
+    epochs: tuple[EpochEntry, ...] = ()
+    generation: int = 0
+    tail: Sequence[bytes] = ()
+    """The newest batches, whole and in order, as far as there are any at hand."""
+
+
+class LogTail:
+    """The log's mirror. Mutable; the core is its only owner."""
+
+    __slots__ = (
+        "_bases",
+        "_batches",
+        "_bytes",
+        "_flushing",
+        "end_offset",
+        "epochs",
+        "flushed_offset",
+        "generation",
+        "start_offset",
+    )
+
+    def __init__(self, start: LogStart) -> None:
+        self.start_offset = start.start_offset
+        self.end_offset = start.end_offset
+        self.flushed_offset = start.end_offset
+        self.generation = start.generation
+        self.epochs = EpochCache(start.epochs)
+        self._bases: list[Offset] = [BatchView(batch).base_offset for batch in start.tail]
+        self._batches: list[bytes] = list(start.tail)
+        self._bytes = sum(map(len, self._batches))
+        self._flushing = False
+        if start.tail and BatchView(start.tail[-1]).end_offset != start.end_offset:
+            raise InvariantError("the tail handed over is not the log's end")
+
+    @property
+    def last_epoch(self) -> Epoch:
+        """The newest epoch in the log, 0 while it is empty."""
+        return self.epochs.last_epoch
+
+    @property
+    def position(self) -> OffsetAndEpoch:
+        """Where the log ends, for the comparison of logs in elections."""
+        return OffsetAndEpoch(self.end_offset, self.last_epoch)
+
+    @property
+    def tail_offset(self) -> Offset:
+        """From here on everything is in memory."""
+        return self._bases[0] if self._bases else self.end_offset
+
+    @property
+    def is_flushed(self) -> bool:
+        """Whether the whole log is durable, so that its end may be promised to others."""
+        return self.flushed_offset == self.end_offset
+
+    def append(self, base_offset: Offset, end_offset: Offset, batches: Sequence[bytes]) -> Append:
+        """Take whole batches at the end; their epochs are noted by the caller."""
+        if base_offset != self.end_offset or end_offset <= base_offset:
+            raise InvariantError(
+                f"append of [{base_offset}, {end_offset}) to a log ending at {self.end_offset}"
+            )
+        self.end_offset = end_offset
+        if len(batches) == 1:
+            self._bases.append(base_offset)
+            self._batches.append(batches[0])
+            self._bytes += len(batches[0])
+        else:
+            self._bases.extend(BatchView(batch).base_offset for batch in batches)
+            self._batches.extend(batches)
+            self._bytes += sum(map(len, batches))
+        if self._bytes > TAIL_BYTES_MAX:
+            self._shed()
+        return Append(base_offset, end_offset, batches)
+
+    def _shed(self) -> None:
+        dropped = 0
+        while self._bytes > TAIL_BYTES_KEPT and dropped < len(self._batches) - 1:
+            self._bytes -= len(self._batches[dropped])
+            dropped += 1
+        del self._bases[:dropped], self._batches[:dropped]
+
+    def flush(self) -> Flush | None:
+        """Begin a flush of everything appended, unless one is running or nothing needs it."""
+        if self._flushing or self.is_flushed:
+            return None
+        self._flushing = True
+        return Flush(self.generation, self.end_offset)
+
+    def on_flushed(self, generation: int, end_offset: Offset) -> bool:
+        """A flush ended. Returns whether it says anything about the log as it is now (D-03)."""
+        if generation != self.generation:
+            return False
+        self._flushing = False
+        if end_offset > self.end_offset:
+            raise InvariantError(f"flushed up to {end_offset}, but the log ends at {self.end_offset}")
+        self.flushed_offset = max(self.flushed_offset, end_offset)
+        return True
+
+    def boundary_at_most(self, offset: Offset) -> Offset | None:
+        """The last boundary between batches that is not after `offset`; None if only the disk knows."""
+        if offset >= self.end_offset:
+            return self.end_offset
+        if offset <= self.start_offset or self.epochs.begins_at(offset):
+            return offset
+        index = bisect_right(self._bases, offset) - 1
+        return self._bases[index] if index >= 0 else None
+
+    def truncate(self, end_offset: Offset) -> Truncate:
+        """Cut the log at a boundary between batches. Running flushes become void (D-03)."""
+        self.generation += 1
+        self._flushing = False
+        index = bisect_left(self._bases, end_offset)
+        self._bytes -= sum(map(len, self._batches[index:]))
+        del self._bases[index:], self._batches[index:]
+        self.end_offset = end_offset
+        self.flushed_offset = min(self.flushed_offset, end_offset)
+        self.epochs.truncate(end_offset)
+        return Truncate(end_offset, self.generation)
+
+    def diverges_at(self, position: OffsetAndEpoch) -> OffsetAndEpoch | None:
+        """Where a follower that ends at `position` leaves this log, or None if it does not (FREQ-12..17)."""
+        if position.offset == 0 == self.start_offset:
+            return None
+        end = self.epochs.end_of(position.epoch, self.end_offset)
+        if end.epoch != position.epoch or position.offset > end.offset:
+            return end
+        return None
+
+    def read(self, offset: Offset, max_bytes: int, limit: Offset | None = None) -> list[bytes] | None:
+        """Whole batches from the one that holds `offset`; the first comes even if it is too large (FREQ-05).
+
+        Args:
+            offset: Where to begin, at most the end of the log.
+            max_bytes: Stop before passing this many bytes.
+            limit: Stop at this offset, which is a boundary; the end of the log if None.
+
+        Returns:
+            The batches, none at the limit; None if `offset` is no longer in memory.
+        """
+        limit = self.end_offset if limit is None else limit
+        if offset >= limit:
+            return []
+        bases = self._bases
+        if not bases or offset < bases[0]:
+            return None
+        first = bisect_right(bases, offset) - 1
+        last = len(bases) if limit >= self.end_offset else bisect_left(bases, limit)
+        batches = self._batches[first:last]
+        total = 0
+        for count, batch in enumerate(batches):
+            total += len(batch)
+            if total > max_bytes and count:
+                return batches[:count]
+        return batches

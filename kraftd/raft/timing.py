@@ -1,0 +1,96 @@
+"""How long the quorum waits, and where chance comes in.
+
+`Timing` holds the configured spans and derives the others from them; `Dice` is the one source of chance, so
+that a simulator owns every draw. Deadlines are moments on the monotonic clock, `NEVER_MS` one that does not
+come.
+
+Follows: the keys and hard-coded spans of section 1.3, VOTE-05, EQE-02, CQ-01, BQE-01.
+Differs: a backoff that saturates is spread over the upper half of its range. Kafka's reaches its maximum for
+every candidate at once, and candidates that retry together split the vote together (KAFKA-18345).
+"""
+
+from typing import Protocol
+
+import msgspec
+
+NEVER_MS = 1 << 62
+"""A deadline that does not come."""
+
+STALL_MS = 200
+"""How late a turn may be before timers get a second chance (D-01)."""
+
+LOSS_JITTER_MS = 100
+"""The longest wait between losing the leader and asking for pre-votes (D-08)."""
+
+ASKS = 3
+"""How often a pre-vote that was refused is asked in all (D-08)."""
+
+OBSERVER_SESSION_MS = 300_000
+"""How long a silent observer stays in the leader's description (OBS-09)."""
+
+_BACKOFF_STEP_MS = 100
+_BACKOFF_DOUBLINGS_MAX = 21
+
+
+class Dice(Protocol):
+    """Where chance comes from."""
+
+    def draw(self, below: int) -> int:
+        """A uniform integer in [0, below)."""
+
+
+class Timing(msgspec.Struct, frozen=True):
+    """The spans of the protocol, named after Kafka's configuration keys."""
+
+    election_timeout_ms: int = 1_000
+    fetch_timeout_ms: int = 2_000
+    election_backoff_max_ms: int = 1_000
+    append_linger_ms: int = 0
+    request_timeout_ms: int = 2_000
+    retry_backoff_ms: int = 20
+    fetch_max_wait_ms: int = 500
+
+    @property
+    def check_quorum_ms(self) -> int:
+        """How long a leader leads without hearing from a majority."""
+        return max(1, self.fetch_timeout_ms * 3 // 2)
+
+    @property
+    def begin_quorum_ms(self) -> int:
+        """The leader's heartbeat."""
+        return max(1, self.fetch_timeout_ms // 2)
+
+    @property
+    def park_ms(self) -> int:
+        """The longest wait of a parked fetch: well within the fetch timeout of whoever waits."""
+        return max(1, min(self.fetch_max_wait_ms, self.fetch_timeout_ms // 2))
+
+    def election_ms(self, dice: Dice) -> int:
+        """A random election timeout in [T, 2T), never nothing."""
+        span = self.election_timeout_ms
+        return max(1, span + (dice.draw(span) if span else 0))
+
+    def backoff_ms(self, attempt: int, dice: Dice) -> int:
+        """How long to wait after losing candidacy number `attempt`, counted from 1 (VOTE-05)."""
+        draw = dice.draw(1 << min(attempt, _BACKOFF_DOUBLINGS_MAX)) * _BACKOFF_STEP_MS
+        longest = self.election_backoff_max_ms
+        if draw < longest:
+            return draw
+        return longest - dice.draw(longest // 2) if longest > 1 else longest
+
+    def successor_delay_ms(self, position: int, count: int) -> int:
+        """How long the successor at `position` of `count` waits; the first, at 0, does not (EQE-02)."""
+        longest = self.election_backoff_max_ms
+        if position == 0:
+            return 0
+        return min(longest, (longest >> (count - 1)) << (position - 1))
+
+
+def loss_delay_ms(dice: Dice) -> int:
+    """The wait between losing the leader and asking for pre-votes: it keeps followers apart (D-08)."""
+    return dice.draw(LOSS_JITTER_MS + 1)
+
+
+def ask_again_ms(dice: Dice) -> int:
+    """The wait before a refused pre-vote is asked once more (D-08)."""
+    return 20 + dice.draw(31)

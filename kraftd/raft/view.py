@@ -1,0 +1,265 @@
+"""What a member can tell about itself and the quorum, for status pages, metrics and `DescribeQuorum`.
+
+Nothing here needs a leader except `DescribeQuorum`, which is Kafka's call and answered by the leader alone.
+
+Follows: DQ-01 to DQ-03, MET-01; needs of an operator without a leader (why there is none).
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from kraftd.errors import ErrorCode
+from kraftd.protocol import messages as m
+from kraftd.raft.core import Core
+from kraftd.raft.following import Following
+from kraftd.raft.leadership import Leadership
+from kraftd.raft.progress import Progress
+from kraftd.raft.roles import Roles
+from kraftd.raft.states import Candidate, Follower, Leader, Prospective, Resigned, Unattached
+from kraftd.types import METADATA_TOPIC, NO_NODE, Endpoint, Epoch, NodeId, Now, Offset
+
+
+class PeerView(msgspec.Struct, frozen=True):
+    """What this member knows of another voter, or of an observer of its own."""
+
+    node_id: NodeId
+    endpoint: Endpoint | None
+    is_voter: bool
+    is_connected: bool
+    fetch_offset: Offset = -1
+    """Known to the leader only."""
+    last_fetch_ms_ago: int = -1
+    last_fetch_ms: int = -1
+    """Wall clock."""
+    caught_up_ms: int = -1
+    """Wall clock."""
+    note: str = ""
+
+
+class QuorumView(msgspec.Struct, frozen=True):
+    """This member's own view of the quorum."""
+
+    role: str
+    """As `current-state` of raft-metrics has it."""
+    epoch: Epoch
+    leader_id: NodeId
+    voted_id: NodeId
+    is_voter: bool
+    is_whole: bool
+    log_start_offset: Offset
+    log_end_offset: Offset
+    log_end_epoch: Epoch
+    flushed_offset: Offset
+    high_watermark: Offset
+    applied_offset: Offset
+    election_attempts: int
+    last_contact_ms_ago: int
+    """Since the last good fetch from the leader; 0 on the leader, -1 if there was none."""
+    no_leader_reason: str
+    """Empty while a leader is known."""
+    alarms: tuple[str, ...]
+    peers: tuple[PeerView, ...]
+    accumulator_bytes: int
+    waiting_appends: int
+    parked_fetches: int
+
+
+def describe(core: Core, roles: Roles, following: Following, now: Now) -> QuorumView:
+    """This member's own view."""
+    state = core.state
+    led = core.leadership
+    contact_ms = following.last_contact_ms
+    ago_ms = 0 if led else (now.mono_ms - contact_ms if contact_ms >= 0 else -1)
+    voted = state.election.voted
+    return QuorumView(
+        role=role_text(core),
+        epoch=core.epoch,
+        leader_id=known_leader(core),
+        voted_id=NO_NODE if voted is None else voted.id,
+        is_voter=core.is_voter,
+        is_whole=core.mending.is_whole,
+        log_start_offset=core.log.start_offset,
+        log_end_offset=core.log.end_offset,
+        log_end_epoch=core.log.last_epoch,
+        flushed_offset=core.log.flushed_offset,
+        high_watermark=core.high_watermark,
+        applied_offset=core.applied_offset,
+        election_attempts=core.attempts,
+        last_contact_ms_ago=ago_ms,
+        no_leader_reason=no_leader_reason(core, roles, following, now),
+        alarms=tuple(f"{event}: {text}" for event, text in sorted(core.alarms.items())),
+        peers=tuple(_peers(core, roles, now)),
+        accumulator_bytes=led.pending_bytes if led else 0,
+        waiting_appends=len(led.waiters) if led else 0,
+        parked_fetches=len(led.parked) if led else 0,
+    )
+
+
+def role_text(core: Core) -> str:
+    """Kafka's name of the role (MET-01): Resigned shows as unattached, a voter that voted as voted."""
+    match core.state:
+        case Leader():
+            return "leader"
+        case Candidate():
+            return "candidate"
+        case Prospective():
+            return "prospective"
+        case Follower():
+            return "follower" if core.is_voter else "observer"
+        case Unattached(voted=voted) if voted is not None and core.is_voter:
+            return "voted"
+        case Unattached() | Resigned():
+            return "unattached"
+
+
+def known_leader(core: Core) -> NodeId:
+    """Who leads now, as far as this member knows: one that resigned does not."""
+    return NO_NODE if isinstance(core.state, Resigned | Unattached) else core.leader_id
+
+
+def no_leader_reason(core: Core, roles: Roles, following: Following, now: Now) -> str:
+    """Why this member knows no leader, or does not follow the one it knows; empty if all is well."""
+    state = core.state
+    if not core.mending.is_whole:
+        return f"not counted: {core.mending.text}"
+    match state:
+        case Leader():
+            return ""
+        case Follower():
+            if following.shunned_because and (core.epoch, core.leader_id) == following.shunned:
+                return f"does not follow {state.leader_id}: {following.shunned_because}"
+            return "" if state.in_touch else f"no answer from leader {state.leader_id} yet"
+        case Resigned():
+            return "resigned; waiting for a successor"
+        case Prospective() | Candidate():
+            ballot = state.ballot
+            wants = len(ballot.voters) // 2 + 1
+            what = "pre-votes" if isinstance(state, Prospective) else "votes"
+            missing = [
+                f"{voter} {'refused' if voter in ballot.refused else 'silent'}"
+                + (f" ({roles.refusals[voter]})" if voter in roles.refusals else "")
+                for voter in sorted(ballot.voters - ballot.granted)
+            ]
+            return f"{len(ballot.granted)} of {wants} {what} needed: {', '.join(missing)}"
+        case Unattached():
+            if not core.is_voter:
+                return "an observer that looks for the leader"
+            silent = [voter for voter in core.others if not core.peers.is_connected(voter)]
+            wait_ms = max(0, state.deadline_ms - now.mono_ms)
+            unreachable = f"; not connected: {', '.join(map(str, silent))}" if silent else ""
+            return f"waiting {wait_ms} ms before the next election{unreachable}"
+
+
+def _peers(core: Core, roles: Roles, now: Now) -> list[PeerView]:
+    led = core.leadership
+    views = []
+    for voter in core.others:
+        progress = led.followers[voter] if led else None
+        note = roles.refusals.get(voter, "")
+        views.append(_peer(core, voter, progress, now, is_voter=True, note=note))
+    for key, progress in sorted(led.observers.items(), key=lambda item: item[0].id) if led else ():
+        views.append(_peer(core, key.id, progress, now, is_voter=False, note=""))
+    return views
+
+
+def _peer(
+    core: Core, node_id: NodeId, progress: Progress | None, now: Now, *, is_voter: bool, note: str
+) -> PeerView:
+    view = PeerView(
+        node_id, core.endpoints.get(node_id), is_voter, core.peers.is_connected(node_id), note=note
+    )
+    if progress is None or progress.fetch_at_ms < 0:
+        return view
+    return msgspec.structs.replace(
+        view,
+        fetch_offset=progress.fetch_offset,
+        last_fetch_ms_ago=now.mono_ms - progress.fetch_at_ms,
+        last_fetch_ms=progress.last_fetch_ms,
+        caught_up_ms=progress.caught_up_ms,
+    )
+
+
+# --- DescribeQuorum -----------------------------------------------------------------------------------------
+
+
+def describe_quorum(core: Core, request: m.DescribeQuorumRequest, now: Now) -> m.DescribeQuorumResponse:
+    """Kafka's description of the quorum, by its leader (DQ-01 to DQ-03)."""
+    topics = request.topics
+    shaped = len(topics) == 1 and topics[0].topic_name == METADATA_TOPIC and len(topics[0].partitions) == 1
+    if not shaped or topics[0].partitions[0].partition_index != 0:
+        return _unknown_topics(topics)
+    led = core.leadership
+    if led is None:
+        leader = known_leader(core)
+        error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        text = f"node {core.me.id} does not lead; " + (
+            f"node {leader} does" if leader != NO_NODE else "no leader is known"
+        )
+        partition = m.DescribeQuorumResponsePartitionData(
+            error_code=error, error_message=text, leader_id=leader, leader_epoch=core.epoch, high_watermark=-1
+        )
+        return _description((partition,), ())
+    partition = m.DescribeQuorumResponsePartitionData(
+        error_message=None,
+        leader_id=core.me.id,
+        leader_epoch=core.epoch,
+        high_watermark=led.high_watermark,
+        current_voters=tuple(_voter_states(core, led, now)),
+        observers=tuple(_state(progress) for progress in led.observers.values()),
+    )
+    nodes = tuple(
+        m.DescribeQuorumResponseNode(voter.id, (_listener(voter.endpoint),)) for voter in core.voters
+    )
+    return _description((partition,), nodes)
+
+
+def _voter_states(core: Core, led: Leadership, now: Now) -> list[m.DescribeQuorumResponseReplicaState]:
+    states = [_state(progress) for progress in led.followers.values()]
+    if core.is_voter:
+        own = m.DescribeQuorumResponseReplicaState(
+            core.me.id, core.me.directory_id, core.log.end_offset, now.wall_ms, now.wall_ms
+        )
+        states.append(own)
+    return sorted(states, key=lambda state: state.replica_id)
+
+
+def _state(progress: Progress) -> m.DescribeQuorumResponseReplicaState:
+    return m.DescribeQuorumResponseReplicaState(
+        progress.key.id,
+        progress.key.directory_id,
+        progress.fetch_offset,
+        progress.last_fetch_ms,
+        progress.caught_up_ms,
+    )
+
+
+def _listener(endpoint: Endpoint) -> m.DescribeQuorumResponseListener:
+    return m.DescribeQuorumResponseListener(endpoint.listener, endpoint.host, endpoint.port)
+
+
+def _description(
+    partitions: tuple[m.DescribeQuorumResponsePartitionData, ...],
+    nodes: tuple[m.DescribeQuorumResponseNode, ...],
+) -> m.DescribeQuorumResponse:
+    topic = m.DescribeQuorumResponseTopicData(METADATA_TOPIC, partitions)
+    return m.DescribeQuorumResponse(error_message=None, topics=(topic,), nodes=nodes)
+
+
+def _unknown_topics(topics: Sequence[m.DescribeQuorumRequestTopicData]) -> m.DescribeQuorumResponse:
+    """Echo what was asked for: only the metadata log is described here."""
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    text = f"only partition 0 of {METADATA_TOPIC} is described here"
+    echoed = tuple(
+        m.DescribeQuorumResponseTopicData(
+            topic.topic_name,
+            tuple(
+                m.DescribeQuorumResponsePartitionData(
+                    partition.partition_index, unknown, text, NO_NODE, -1, -1
+                )
+                for partition in topic.partitions
+            ),
+        )
+        for topic in topics
+    )
+    return m.DescribeQuorumResponse(error_message=None, topics=echoed)

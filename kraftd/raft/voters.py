@@ -1,0 +1,88 @@
+"""Who votes. Static today, from `controller.quorum.voters`; whoever asks goes through `VoterSet`.
+
+Voter or observer is a lookup here, never a state or a setting: a member that is not in the set observes
+(OBS-*). Whether a voter *counts* is another question, answered by `kraftd.raft.identity` (D-06).
+"""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from kraftd.errors import ConfigError
+from kraftd.types import ZERO_UUID, Endpoint, NodeId, Offset, ReplicaKey, Uuid
+
+
+class Voter(msgspec.Struct, frozen=True):
+    """One voter. A static voter has no directory id: any directory under its id may be it (DV-10)."""
+
+    id: NodeId
+    endpoint: Endpoint
+    directory_id: Uuid = ZERO_UUID
+
+    @property
+    def key(self) -> ReplicaKey:
+        """Who this is, as far as the set knows."""
+        return ReplicaKey(self.id, self.directory_id)
+
+
+class VoterSet:
+    """An immutable set of voters, at most one an id."""
+
+    __slots__ = ("_voters", "ids", "majority")
+
+    def __init__(self, voters: Iterable[Voter]) -> None:
+        self._voters = {voter.id: voter for voter in sorted(voters, key=lambda voter: voter.id)}
+        self.ids: frozenset[NodeId] = frozenset(self._voters)
+        self.majority = len(self.ids) // 2 + 1
+
+    @classmethod
+    def parse(cls, text: str) -> "VoterSet":
+        """Read `id@host:port,…`, as `controller.quorum.voters` has it.
+
+        Raises:
+            ConfigError: An entry is malformed, or an id appears twice; the message names the entry.
+        """
+        voters = [_parse_voter(item.strip()) for item in text.split(",") if item.strip()]
+        parsed = cls(voters)
+        if len(parsed.ids) < len(voters):
+            raise ConfigError(f"controller.quorum.voters names an id twice: {text!r}")
+        return parsed
+
+    def __contains__(self, node_id: NodeId) -> bool:
+        return node_id in self._voters
+
+    def __iter__(self) -> Iterator[Voter]:
+        return iter(self._voters.values())
+
+    def __len__(self) -> int:
+        return len(self._voters)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, VoterSet) and self._voters == other._voters
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._voters.values()))
+
+    def __repr__(self) -> str:
+        return f"VoterSet({','.join(f'{voter.id}@{voter.endpoint}' for voter in self)})"
+
+    def get(self, node_id: NodeId) -> Voter | None:
+        """The voter of that id, if there is one."""
+        return self._voters.get(node_id)
+
+    def others(self, node_id: NodeId) -> tuple[NodeId, ...]:
+        """Every voter but `node_id`, by id."""
+        return tuple(voter for voter in self._voters if voter != node_id)
+
+    def majority_reached(self, offsets: Iterable[Offset]) -> Offset:
+        """The largest offset that a majority of the voters has reached, one value a voter (HWM-01)."""
+        return sorted(offsets, reverse=True)[self.majority - 1]
+
+
+def _parse_voter(item: str) -> Voter:
+    node, at, address = item.partition("@")
+    host, colon, port = address.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not (at and colon and host and node.isdecimal() and port.isdecimal() and int(port) <= 65_535):
+        raise ConfigError(f"controller.quorum.voters: {item!r} is not of the form id@host:port")
+    return Voter(int(node), Endpoint(host, int(port)))

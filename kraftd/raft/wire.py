@@ -1,0 +1,408 @@
+"""Shapes of the quorum's messages: builds them, and reads what peers sent into what the core asks of it.
+
+Reading checks the shape only (cluster id, exactly one topic and partition, sane numbers), in the order of
+section 1.5; what a message means in the current epoch is not decided here. A message that fails is an
+`ErrorCode`, never an exception (D-14).
+
+Follows: sections 1.4 to 1.6, FREQ-01 to FREQ-04.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from kraftd.errors import ErrorCode
+from kraftd.protocol import messages as m
+from kraftd.types import (
+    METADATA_TOPIC,
+    METADATA_TOPIC_ID,
+    NO_NODE,
+    ZERO_UUID,
+    Endpoint,
+    Epoch,
+    NodeId,
+    Offset,
+    OffsetAndEpoch,
+    ReplicaKey,
+)
+
+
+class VoteAsk(msgspec.Struct, frozen=True):
+    """A request for a vote or a pre-vote."""
+
+    epoch: Epoch
+    candidate: ReplicaKey
+    position: OffsetAndEpoch
+    receiver: ReplicaKey
+    pre_vote: bool
+
+
+class BeginAsk(msgspec.Struct, frozen=True):
+    """A leader says that it leads."""
+
+    epoch: Epoch
+    leader_id: NodeId
+    receiver: ReplicaKey
+    endpoint: Endpoint | None
+
+
+class EndAsk(msgspec.Struct, frozen=True):
+    """A leader says that it leads no longer."""
+
+    epoch: Epoch
+    leader_id: NodeId
+    successors: tuple[ReplicaKey, ...]
+
+
+class FetchAsk(msgspec.Struct, frozen=True, gc=False):
+    """A replica asks for records from a position on."""
+
+    replica: ReplicaKey
+    epoch: Epoch
+    position: OffsetAndEpoch
+    high_watermark: Offset
+    max_wait_ms: int
+
+
+class Standing(msgspec.Struct, frozen=True, gc=False):
+    """Who leads which epoch, as every answer tells."""
+
+    epoch: Epoch
+    leader_id: NodeId
+    endpoint: Endpoint | None = None
+
+
+class Answer(msgspec.Struct, frozen=True, gc=False):
+    """What is common to every response: the error, and what the other knows of the epoch (section 1.6)."""
+
+    top_error: int
+    error: int
+    standing: Standing
+
+
+def _cluster_error(theirs: str | None, ours: str) -> ErrorCode | None:
+    return ErrorCode.INCONSISTENT_CLUSTER_ID if theirs is not None and theirs != ours else None
+
+
+# --- vote ---------------------------------------------------------------------------------------------------
+
+
+def vote_request(cluster_id: str, ask: VoteAsk) -> m.VoteRequest:
+    """A request for a vote or pre-vote."""
+    partition = m.VoteRequestPartitionData(
+        replica_epoch=ask.epoch,
+        replica_id=ask.candidate.id,
+        replica_directory_id=ask.candidate.directory_id,
+        voter_directory_id=ask.receiver.directory_id,
+        last_offset_epoch=ask.position.epoch,
+        last_offset=ask.position.offset,
+        pre_vote=ask.pre_vote,
+    )
+    topic = m.VoteRequestTopicData(topic_name=METADATA_TOPIC, partitions=(partition,))
+    return m.VoteRequest(cluster_id=cluster_id, voter_id=ask.receiver.id, topics=(topic,))
+
+
+def read_vote(request: m.VoteRequest, cluster_id: str) -> VoteAsk | ErrorCode:
+    """Check the shape of a vote request; the error is one of the whole request."""
+    if error := _cluster_error(request.cluster_id, cluster_id):
+        return error
+    partition = _only_partition(request.topics)
+    if partition is None:
+        return ErrorCode.INVALID_REQUEST
+    return VoteAsk(
+        partition.replica_epoch,
+        ReplicaKey(partition.replica_id, partition.replica_directory_id),
+        OffsetAndEpoch(partition.last_offset, partition.last_offset_epoch),
+        ReplicaKey(request.voter_id, partition.voter_directory_id),
+        partition.pre_vote,
+    )
+
+
+def vote_response(error: ErrorCode, standing: Standing, *, granted: bool = False) -> m.VoteResponse:
+    """An answer about the one partition."""
+    partition = m.VoteResponsePartitionData(
+        error_code=error,
+        leader_id=standing.leader_id,
+        leader_epoch=standing.epoch,
+        vote_granted=granted,
+    )
+    topic = m.VoteResponseTopicData(topic_name=METADATA_TOPIC, partitions=(partition,))
+    endpoints = tuple(m.VoteResponseNodeEndpoint(*entry) for entry in _endpoint_entry(standing))
+    return m.VoteResponse(topics=(topic,), node_endpoints=endpoints)
+
+
+# --- begin and end of an epoch ------------------------------------------------------------------------------
+
+
+def begin_request(
+    cluster_id: str, receiver: ReplicaKey, epoch: Epoch, leader_id: NodeId, endpoint: Endpoint
+) -> m.BeginQuorumEpochRequest:
+    """The leader's announcement, which is its heartbeat and the proof of a read round too."""
+    partition = m.BeginQuorumEpochRequestPartitionData(
+        voter_directory_id=receiver.directory_id, leader_id=leader_id, leader_epoch=epoch
+    )
+    topic = m.BeginQuorumEpochRequestTopicData(topic_name=METADATA_TOPIC, partitions=(partition,))
+    own = m.BeginQuorumEpochRequestLeaderEndpoint(
+        name=endpoint.listener, host=endpoint.host, port=endpoint.port
+    )
+    return m.BeginQuorumEpochRequest(
+        cluster_id=cluster_id, voter_id=receiver.id, topics=(topic,), leader_endpoints=(own,)
+    )
+
+
+def read_begin(request: m.BeginQuorumEpochRequest, cluster_id: str) -> BeginAsk | ErrorCode:
+    """Check the shape of an announcement."""
+    if error := _cluster_error(request.cluster_id, cluster_id):
+        return error
+    partition = _only_partition(request.topics)
+    if partition is None:
+        return ErrorCode.INVALID_REQUEST
+    endpoint = None
+    if request.leader_endpoints:
+        first = request.leader_endpoints[0]
+        endpoint = Endpoint(first.host, first.port, first.name)
+    receiver = ReplicaKey(request.voter_id, partition.voter_directory_id)
+    return BeginAsk(partition.leader_epoch, partition.leader_id, receiver, endpoint)
+
+
+def begin_response(error: ErrorCode, standing: Standing) -> m.BeginQuorumEpochResponse:
+    """An answer about the one partition."""
+    partition = m.BeginQuorumEpochResponsePartitionData(
+        error_code=error, leader_id=standing.leader_id, leader_epoch=standing.epoch
+    )
+    topic = m.BeginQuorumEpochResponseTopicData(topic_name=METADATA_TOPIC, partitions=(partition,))
+    endpoints = tuple(m.BeginQuorumEpochResponseNodeEndpoint(*entry) for entry in _endpoint_entry(standing))
+    return m.BeginQuorumEpochResponse(topics=(topic,), node_endpoints=endpoints)
+
+
+def end_request(
+    cluster_id: str, epoch: Epoch, leader_id: NodeId, successors: tuple[ReplicaKey, ...]
+) -> m.EndQuorumEpochRequest:
+    """The leader's farewell, with who should lead next."""
+    partition = m.EndQuorumEpochRequestPartitionData(
+        leader_id=leader_id,
+        leader_epoch=epoch,
+        preferred_successors=tuple(key.id for key in successors),
+        preferred_candidates=tuple(
+            m.EndQuorumEpochRequestReplicaInfo(candidate_id=key.id, candidate_directory_id=key.directory_id)
+            for key in successors
+        ),
+    )
+    topic = m.EndQuorumEpochRequestTopicData(topic_name=METADATA_TOPIC, partitions=(partition,))
+    return m.EndQuorumEpochRequest(cluster_id=cluster_id, topics=(topic,))
+
+
+def read_end(request: m.EndQuorumEpochRequest, cluster_id: str) -> EndAsk | ErrorCode:
+    """Check the shape of a farewell; version 0 names successors without directories (EQE-04)."""
+    if error := _cluster_error(request.cluster_id, cluster_id):
+        return error
+    partition = _only_partition(request.topics)
+    if partition is None:
+        return ErrorCode.INVALID_REQUEST
+    keys = tuple(ReplicaKey(c.candidate_id, c.candidate_directory_id) for c in partition.preferred_candidates)
+    successors = keys or tuple(ReplicaKey(node) for node in partition.preferred_successors)
+    return EndAsk(partition.leader_epoch, partition.leader_id, successors)
+
+
+def end_response(error: ErrorCode, standing: Standing) -> m.EndQuorumEpochResponse:
+    """An answer about the one partition."""
+    partition = m.EndQuorumEpochResponsePartitionData(
+        error_code=error, leader_id=standing.leader_id, leader_epoch=standing.epoch
+    )
+    topic = m.EndQuorumEpochResponseTopicData(topic_name=METADATA_TOPIC, partitions=(partition,))
+    endpoints = tuple(m.EndQuorumEpochResponseNodeEndpoint(*entry) for entry in _endpoint_entry(standing))
+    return m.EndQuorumEpochResponse(topics=(topic,), node_endpoints=endpoints)
+
+
+# --- fetch --------------------------------------------------------------------------------------------------
+
+
+def fetch_request(cluster_id: str, ask: FetchAsk, max_bytes: int) -> m.FetchRequest:
+    """A request for the records from a position on."""
+    partition = m.FetchRequestFetchPartition(
+        current_leader_epoch=ask.epoch,
+        fetch_offset=ask.position.offset,
+        last_fetched_epoch=ask.position.epoch,
+        partition_max_bytes=max_bytes,
+        replica_directory_id=ask.replica.directory_id,
+        high_watermark=ask.high_watermark,
+    )
+    return m.FetchRequest(
+        cluster_id=cluster_id,
+        replica_state=m.FetchRequestReplicaState(replica_id=ask.replica.id),
+        max_wait_ms=ask.max_wait_ms,
+        max_bytes=max_bytes,
+        topics=(m.FetchRequestFetchTopic(topic_id=METADATA_TOPIC_ID, partitions=(partition,)),),
+    )
+
+
+def read_fetch(request: m.FetchRequest, version: int, cluster_id: str) -> FetchAsk | ErrorCode:
+    """Check the shape of a fetch; the error is one of the whole request."""
+    if error := _cluster_error(request.cluster_id, cluster_id):
+        return error
+    topics = request.topics
+    if len(topics) != 1 or topics[0].topic_id != METADATA_TOPIC_ID or len(topics[0].partitions) != 1:
+        return ErrorCode.INVALID_REQUEST
+    partition = topics[0].partitions[0]
+    if partition.partition != 0:
+        return ErrorCode.INVALID_REQUEST
+    replica_id = request.replica_state.replica_id if version >= 15 else request.replica_id
+    return FetchAsk(
+        ReplicaKey(replica_id, partition.replica_directory_id),
+        partition.current_leader_epoch,
+        OffsetAndEpoch(partition.fetch_offset, partition.last_fetched_epoch),
+        partition.high_watermark,
+        request.max_wait_ms,
+    )
+
+
+def is_sane(ask: FetchAsk) -> bool:
+    """Whether the numbers of a fetch can be meant (FREQ-01)."""
+    position = ask.position
+    return ask.max_wait_ms >= 0 <= position.offset and 0 <= position.epoch <= ask.epoch
+
+
+def fetch_response(
+    error: ErrorCode,
+    standing: Standing,
+    *,
+    high_watermark: Offset = -1,
+    log_start_offset: Offset = -1,
+    diverging: OffsetAndEpoch | None = None,
+) -> m.FetchResponse:
+    """An answer about the one partition; records travel beside it."""
+    where = (
+        m.FetchResponseEpochEndOffset()
+        if diverging is None
+        else m.FetchResponseEpochEndOffset(diverging.epoch, diverging.offset)
+    )
+    partition = m.FetchResponsePartitionData(
+        error_code=error,
+        high_watermark=high_watermark,
+        log_start_offset=log_start_offset,
+        diverging_epoch=where,
+        current_leader=m.FetchResponseLeaderIdAndEpoch(standing.leader_id, standing.epoch),
+    )
+    topic = m.FetchResponseFetchableTopicResponse(topic_id=METADATA_TOPIC_ID, partitions=(partition,))
+    endpoints = tuple(m.FetchResponseNodeEndpoint(*entry) for entry in _endpoint_entry(standing))
+    return m.FetchResponse(responses=(topic,), node_endpoints=endpoints)
+
+
+# --- what all of them share ---------------------------------------------------------------------------------
+
+
+class _Partition(Protocol):
+    @property
+    def partition_index(self) -> int: ...
+
+
+_AnyPartition_co = TypeVar("_AnyPartition_co", bound=_Partition, covariant=True)
+
+
+class _Topic(Protocol[_AnyPartition_co]):
+    @property
+    def topic_name(self) -> str: ...
+    @property
+    def partitions(self) -> tuple[_AnyPartition_co, ...]: ...
+
+
+class _Told(_Partition, Protocol):
+    @property
+    def error_code(self) -> int: ...
+    @property
+    def leader_id(self) -> int: ...
+    @property
+    def leader_epoch(self) -> int: ...
+
+
+class _Endpoint(Protocol):
+    @property
+    def node_id(self) -> int: ...
+    @property
+    def host(self) -> str: ...
+    @property
+    def port(self) -> int: ...
+
+
+def refusal(request: m.QuorumRequest, error: ErrorCode) -> m.QuorumResponse:
+    """An answer about a request as a whole."""
+    match request:
+        case m.VoteRequest():
+            return m.VoteResponse(error_code=error)
+        case m.BeginQuorumEpochRequest():
+            return m.BeginQuorumEpochResponse(error_code=error)
+        case m.EndQuorumEpochRequest():
+            return m.EndQuorumEpochResponse(error_code=error)
+        case m.FetchRequest():
+            return m.FetchResponse(error_code=error)
+        case m.DescribeQuorumRequest():
+            return m.DescribeQuorumResponse(error_code=error)
+
+
+def read_answer(response: m.QuorumResponse) -> Answer | None:
+    """What is common to every response; None if its shape is wrong or it is none of the quorum's."""
+    match response:
+        case m.FetchResponse(error_code=error) if error:
+            return Answer(error, error, Standing(-1, NO_NODE))
+        case m.FetchResponse():
+            topics = response.responses
+            if len(topics) != 1 or topics[0].topic_id != METADATA_TOPIC_ID or len(topics[0].partitions) != 1:
+                return None
+            data = topics[0].partitions[0]
+            if data.partition_index != 0:
+                return None
+            current = data.current_leader
+            endpoint = _find_endpoint(response.node_endpoints, current.leader_id)
+            return Answer(0, data.error_code, Standing(current.leader_epoch, current.leader_id, endpoint))
+        case m.DescribeQuorumResponse():
+            return None
+        case _:
+            if response.error_code:
+                return Answer(response.error_code, response.error_code, Standing(-1, NO_NODE))
+            told: Sequence[_Topic[_Told]] = response.topics
+            partition = _only_partition(told)
+            if partition is None:
+                return None
+            endpoint = _find_endpoint(response.node_endpoints, partition.leader_id)
+            standing = Standing(partition.leader_epoch, partition.leader_id, endpoint)
+            return Answer(0, partition.error_code, standing)
+
+
+_RESPONSE_OF: dict[str, type[m.QuorumResponse]] = {
+    "fetch": m.FetchResponse,
+    "probe": m.FetchResponse,
+    "pre-vote": m.VoteResponse,
+    "vote": m.VoteResponse,
+    "begin": m.BeginQuorumEpochResponse,
+    "confirm": m.BeginQuorumEpochResponse,
+    "end": m.EndQuorumEpochResponse,
+}
+
+
+def answers(kind: str, response: m.QuorumResponse) -> bool:
+    """Whether this is the kind of response that a request of that kind gets."""
+    return isinstance(response, _RESPONSE_OF[kind])
+
+
+def _only_partition(topics: Sequence[_Topic[_AnyPartition_co]]) -> _AnyPartition_co | None:
+    if len(topics) != 1 or topics[0].topic_name != METADATA_TOPIC or len(topics[0].partitions) != 1:
+        return None
+    partition = topics[0].partitions[0]
+    return partition if partition.partition_index == 0 else None
+
+
+def _find_endpoint(endpoints: Sequence[_Endpoint], leader_id: NodeId) -> Endpoint | None:
+    for entry in endpoints:
+        if entry.node_id == leader_id and entry.host and 0 < entry.port < 65_536:
+            return Endpoint(entry.host, entry.port)
+    return None
+
+
+def _endpoint_entry(standing: Standing) -> tuple[tuple[NodeId, str, int], ...]:
+    if standing.endpoint is None or standing.leader_id == NO_NODE:
+        return ()
+    return ((standing.leader_id, standing.endpoint.host, standing.endpoint.port),)
+
+
+NOBODY = ReplicaKey(NO_NODE, ZERO_UUID)

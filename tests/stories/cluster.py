@@ -1,0 +1,598 @@
+"""Several members in one thread, with a network, disks and clocks that the test owns.
+
+Everything that happens is an entry of one queue, ordered by time and then by age. Effects are carried out in
+order, as the daemon's interpreter does it: barriers at once, appends to a page cache, flushes after a while;
+a crash loses whatever was not flushed. After every event the invariants of `kraftd.audit` are checked, and
+every event and effect is a line of the trace.
+"""
+
+import heapq
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from itertools import count
+from random import Random
+
+from kraftd.audit.invariants import Auditor, Mark, NodeView
+from kraftd.audit.trace import IN, OUT, WORLD, Line, trace
+from kraftd.errors import ErrorCode
+from kraftd.raft import effects as fx
+from kraftd.raft import events as ev
+from kraftd.raft.identity import StartIdentity, Wholeness
+from kraftd.raft.member import LogStart, Member
+from kraftd.raft.states import Leader
+from kraftd.raft.timing import NEVER_MS, Timing
+from kraftd.raft.voters import Voter, VoterSet
+from kraftd.records.batch import BatchView, scan
+from kraftd.types import Election, Endpoint, EpochEntry, NodeId, Now, Offset, ReplicaKey
+
+WALL_MS = 1_700_000_000_000
+CLUSTER_ID = "story"
+
+HIDDEN = {"LearnEndpoint", "PeerIdentified", "RememberPeer", "AssignEpoch", "LogFlushed", "Applied"}
+
+
+class FixedDice:
+    """Draws the same fraction each time; stories set it per member, so that it is known who is first."""
+
+    def __init__(self, part: float) -> None:
+        self.part = part
+
+    def draw(self, below: int) -> int:
+        return min(below - 1, int(below * self.part))
+
+
+class SeededDice:
+    def __init__(self, random: Random) -> None:
+        self.random = random
+
+    def draw(self, below: int) -> int:
+        return self.random.randrange(below)
+
+
+class Disk:
+    """What of a member survives a crash."""
+
+    def __init__(self, node_id: NodeId) -> None:
+        self.directory_id = node_id.to_bytes(16, "big")
+        self.election: Election | None = None
+        self.batches: list[bytes] = []
+        self.durable_count = 0
+        self.generation = 0
+        self.peers: dict[NodeId, ev.PeerIdentity] = {}
+        self.wholeness = "whole"
+        self.start_counter = 0
+
+    @property
+    def end_offset(self) -> Offset:
+        return BatchView(self.batches[-1]).end_offset if self.batches else 0
+
+    def durable_end(self) -> Offset:
+        return BatchView(self.batches[self.durable_count - 1]).end_offset if self.durable_count else 0
+
+    def lose_unflushed(self) -> None:
+        del self.batches[self.durable_count :]
+
+
+class Node:
+    """One member and what the world knows of it."""
+
+    def __init__(self, node_id: NodeId, cluster: "Cluster") -> None:
+        self.id = node_id
+        self.cluster = cluster
+        self.disk = Disk(node_id)
+        self.member: Member | None = None
+        self.incarnation = 0
+        self.handles: dict[int, tuple[NodeId, int, int]] = {}
+        self.held_flushes: list[Callable[[], None]] = []
+        self.marks: list[Mark] = []
+        self.outcomes: dict[int, object] = {}
+        self.alarms: dict[str, str] = {}
+        self.commits: list[Offset] = []
+        self.announced: list[tuple[int, NodeId]] = []
+        self.ready_to_stop = False
+        self.wall_skew_ms = 0
+        self.frozen_until_ms = 0
+        self.poll_scheduled_at = -1
+
+    @property
+    def is_up(self) -> bool:
+        return self.member is not None
+
+    def remark(self, keep: int = 0) -> None:
+        del self.marks[keep:]
+        for batch in self.disk.batches[keep:]:
+            head = BatchView(batch)
+            before = self.marks[-1].digest if self.marks else 0
+            self.marks.append(Mark(head.end_offset, head.epoch, zlib.crc32(batch[8:], before) or 1))
+
+
+class Cluster:
+    """A quorum in a box."""
+
+    def __init__(
+        self,
+        voters: Iterable[NodeId] = (1, 2, 3),
+        *,
+        observers: Iterable[NodeId] = (),
+        seed: int | None = None,
+        timing: Timing | None = None,
+        latency_ms: Callable[[], int] = lambda: 1,
+        flush_ms: Callable[[], int] = lambda: 1,
+        start: bool = True,
+        bootstrap_observers: bool = False,
+    ) -> None:
+        self.voter_set = VoterSet(Voter(n, Endpoint(f"host{n}", 9000 + n)) for n in voters)
+        self.timing = timing or Timing()
+        self.latency_ms, self.flush_ms = latency_ms, flush_ms
+        self.random = Random(seed)
+        self.seeded = seed is not None
+        self.now_ms = 0
+        self.queue: list[tuple[int, int, Callable[[], None]]] = []
+        self.ages = count()
+        self.tokens = count(1)
+        self.auditor = Auditor()
+        self.lines: list[Line] = []
+        self.recording = not self.seeded
+        self.cut: set[tuple[NodeId, NodeId]] = set()
+        self.holding_flushes: set[NodeId] = set()
+        self.connections: dict[tuple[NodeId, NodeId], tuple[int, int, int]] = {}
+        self.connection_ids = count(1)
+        self.fifo: dict[tuple[NodeId, NodeId], int] = {}
+        self.bootstrap_observers = bootstrap_observers
+        ids = [*voters, *observers]
+        self.nodes = {n: Node(n, self) for n in ids}
+        self.views = {
+            n: NodeView(n, n in self.voter_set, True, Election(), node.marks, 0)  # type: ignore[arg-type]
+            for n, node in self.nodes.items()
+        }
+        if start:
+            for n in ids:
+                self.start(n)
+
+    # --- processes --------------------------------------------------------------------------------------
+
+    def dice_of(self, node_id: NodeId) -> FixedDice | SeededDice:
+        if self.seeded:
+            return SeededDice(self.random)
+        return FixedDice((node_id - 1) / max(1, len(self.nodes)))
+
+    def start(self, node_id: NodeId, *, wholeness: Wholeness | None = None) -> None:
+        node = self.nodes[node_id]
+        assert node.member is None
+        disk = node.disk
+        disk.lose_unflushed()
+        disk.start_counter += 1
+        node.incarnation += 1
+        node.remark()
+        blank = disk.election is None and not disk.batches
+        if wholeness is None:
+            amnesia = ("remembered by the sidecar",) if disk.wholeness == "amnesia" else ()
+            wholeness = Wholeness(amnesia=amnesia, blank=blank or disk.wholeness == "blank")
+        epochs: dict[int, int] = {}
+        for batch in map(BatchView, disk.batches):
+            epochs.setdefault(batch.epoch, batch.base_offset)
+        node.member = Member(
+            me=ReplicaKey(node_id, disk.directory_id),
+            cluster_id=CLUSTER_ID,
+            voters=self.voter_set,
+            log=LogStart(
+                end_offset=disk.end_offset,
+                epochs=tuple(EpochEntry(e, o) for e, o in epochs.items()),
+                generation=disk.generation,
+                tail=tuple(disk.batches),
+            ),
+            election=disk.election or Election(),
+            timing=self.timing,
+            dice=self.dice_of(node_id),
+            wholeness=wholeness,
+            start=self.start_identity(node),
+            known_peers=tuple(disk.peers.values()),
+            advertised=Endpoint(f"host{node_id}", 9000 + node_id),
+            bootstrap=[Endpoint("host1", 9001)] if self.bootstrap_observers else (),
+        )
+        node.alarms.clear()
+        node.commits.clear()
+        node.announced.clear()
+        node.ready_to_stop = False
+        self.note(node_id, "started", {})
+        self.carry_out(node, node.member.start(self.now(node)))
+        self.schedule_poll(node)
+
+    def start_identity(self, node: Node) -> StartIdentity:
+        return StartIdentity(node.disk.start_counter, node.incarnation.to_bytes(16, "big"))
+
+    def identity(self, node_id: NodeId) -> ev.PeerIdentity:
+        node = self.nodes[node_id]
+        start = self.start_identity(node)
+        return ev.PeerIdentity(node_id, node.disk.directory_id, start.start_counter, start.start_id)
+
+    def crash(self, node_id: NodeId, *, silently: bool = False) -> None:
+        """Kill -9 with loss of the page cache; `silently` as if the cable was cut at the same moment."""
+        node = self.nodes[node_id]
+        node.member = None
+        node.handles.clear()
+        node.held_flushes.clear()
+        node.disk.lose_unflushed()
+        node.remark()
+        self.note(node_id, "crashed", {})
+        self.views[node_id].state = None
+        for pair in [pair for pair in self.connections if node_id in pair]:
+            self.close(pair, by=node_id, silently=silently)
+        self.look(node)
+
+    def restart(self, node_id: NodeId) -> None:
+        if self.nodes[node_id].is_up:
+            self.crash(node_id)
+        self.start(node_id)
+
+    def wipe(self, node_id: NodeId) -> None:
+        """Replace the disk of a member that is down by an empty, newly formatted one."""
+        node = self.nodes[node_id]
+        assert not node.is_up
+        counter = node.disk.start_counter
+        directory = bytearray(node.disk.directory_id)
+        node.disk = Disk(node_id)
+        directory[0] += 1
+        node.disk.directory_id = bytes(directory)
+        del counter
+        node.remark()
+        self.auditor.epochs.forget(node_id)
+        self.look(node)
+
+    def now(self, node: Node) -> Now:
+        return Now(self.now_ms, WALL_MS + self.now_ms + node.wall_skew_ms)
+
+    # --- events -----------------------------------------------------------------------------------------
+
+    def at(self, delay_ms: int, action: Callable[[], None]) -> None:
+        heapq.heappush(self.queue, (self.now_ms + delay_ms, next(self.ages), action))
+
+    def feed(self, node_id: NodeId, event: ev.Event, incarnation: int | None = None) -> None:
+        node = self.nodes[node_id]
+        if node.member is None or incarnation not in (None, node.incarnation):
+            return
+        if node.frozen_until_ms > self.now_ms:
+            self.at(node.frozen_until_ms - self.now_ms, lambda: self.feed(node_id, event, node.incarnation))
+            return
+        self.record(trace(self.now_ms, node_id, IN, event))
+        self.carry_out(node, node.member.handle(event, self.now(node)))
+        self.poll(node)
+
+    def poll(self, node: Node) -> None:
+        if node.member is None:
+            return
+        if node.frozen_until_ms > self.now_ms:
+            self.at(node.frozen_until_ms - self.now_ms, lambda: self.poll(node))
+            return
+        self.carry_out(node, node.member.poll(self.now(node)))
+        assert node.member is None or node.member.wake_at_ms > self.now_ms
+        self.schedule_poll(node)
+
+    def schedule_poll(self, node: Node) -> None:
+        if node.member is None:
+            return
+        at_ms = max(node.member.wake_at_ms, self.now_ms)
+        if at_ms >= NEVER_MS or node.poll_scheduled_at == at_ms:
+            return
+        node.poll_scheduled_at = at_ms
+        incarnation = node.incarnation
+
+        def due() -> None:
+            if (
+                node.incarnation == incarnation
+                and node.member is not None
+                and node.poll_scheduled_at == at_ms
+            ):
+                node.poll_scheduled_at = -1
+                self.poll(node)
+
+        self.at(at_ms - self.now_ms, due)
+
+    def run(self, duration_ms: int) -> None:
+        until = self.now_ms + duration_ms
+        while self.queue and self.queue[0][0] <= until:
+            self.step()
+        self.now_ms = until
+
+    def step(self) -> None:
+        self.now_ms, _, action = heapq.heappop(self.queue)
+        action()
+
+    def run_until(self, condition: Callable[[], bool], limit_ms: int = 60_000) -> int:
+        began, until = self.now_ms, self.now_ms + limit_ms
+        while not condition():
+            if not self.queue or self.queue[0][0] > until:
+                raise AssertionError(f"not within {limit_ms} ms:\n{self.describe()}")
+            self.step()
+        return self.now_ms - began
+
+    # --- effects ----------------------------------------------------------------------------------------
+
+    def carry_out(self, node: Node, effects: Sequence[fx.Effect]) -> None:
+        self.auditor.on_effects(self.view(node), effects)
+        for effect in effects:
+            self.record(trace(self.now_ms, node.id, OUT, effect))
+            self.auditor.on_effect(self.view(node), effect, self.views)
+            self.carry_out_one(node, effect)
+            if node.member is None:
+                break
+        self.look(node)
+
+    def carry_out_one(self, node: Node, effect: fx.Effect) -> None:
+        disk, incarnation = node.disk, node.incarnation
+        match effect:
+            case fx.PersistElection(election=election):
+                disk.election = election
+            case fx.RememberPeer(peer=peer):
+                disk.peers[peer.node_id] = peer
+            case fx.RememberWholeness(state=state):
+                disk.wholeness = state
+            case fx.Truncate(end_offset=end_offset, generation=generation):
+                disk.generation = generation
+                keep = sum(BatchView(batch).end_offset <= end_offset for batch in disk.batches)
+                del disk.batches[keep:]
+                disk.durable_count = min(disk.durable_count, keep)
+                assert disk.end_offset == end_offset
+                node.remark(keep)
+            case fx.Append(batches=batches, base_offset=base_offset, end_offset=end_offset):
+                assert disk.end_offset == base_offset
+                known = len(disk.batches)
+                disk.batches.extend(batches)
+                assert disk.end_offset == end_offset
+                node.remark(known)
+            case fx.Flush(generation=generation):
+                self.flush(node, generation)
+            case fx.ColdRead(token=token, offset=offset):
+                wanted = [b for b in disk.batches if BatchView(b).end_offset > offset]
+                read = ev.BatchesRead(token, disk.generation, b"".join(wanted))
+                self.at(1, lambda: self.feed(node.id, read, incarnation))
+            case fx.Send():
+                self.send(node, effect)
+            case fx.Reply():
+                self.reply(node, effect)
+            case fx.RefusePeer(connection=connection):
+                for pair, (out, into, _) in list(self.connections.items()):
+                    if connection in (out, into):
+                        self.close(pair, by=node.id)
+            case fx.Commit(high_watermark=high_watermark):
+                node.commits.append(high_watermark)
+                self.at(0, lambda: self.feed(node.id, ev.Applied(high_watermark), incarnation))
+            case fx.LeaderChanged(epoch=epoch, leader_id=leader_id):
+                node.announced.append((epoch, leader_id))
+            case fx.AppendDone() | fx.ReadDone() | fx.ResignDone():
+                assert effect.token not in node.outcomes
+                node.outcomes[effect.token] = effect
+            case fx.Alarmed(event=event, text=text):
+                node.alarms[event] = text
+            case fx.AlarmCleared(event=event):
+                node.alarms.pop(event, None)
+            case fx.ShutdownReady():
+                node.ready_to_stop = True
+
+    def flush(self, node: Node, generation: int) -> None:
+        count_, end_offset, incarnation = len(node.disk.batches), node.disk.end_offset, node.incarnation
+
+        def done() -> None:
+            if node.incarnation != incarnation or node.member is None:
+                return
+            if node.disk.generation == generation:
+                node.disk.durable_count = max(node.disk.durable_count, count_)
+            self.feed(node.id, ev.LogFlushed(generation, end_offset), incarnation)
+
+        if node.id in self.holding_flushes:
+            node.held_flushes.append(done)
+        else:
+            self.at(self.flush_ms(), done)
+
+    def hold_flushes(self, *node_ids: NodeId) -> None:
+        self.holding_flushes |= set(node_ids)
+
+    def release_flushes(self, node_id: NodeId) -> None:
+        self.holding_flushes.discard(node_id)
+        held, self.nodes[node_id].held_flushes = self.nodes[node_id].held_flushes, []
+        for done in held:
+            done()
+
+    # --- the network ------------------------------------------------------------------------------------
+
+    def is_cut(self, a: NodeId, b: NodeId) -> bool:
+        return (a, b) in self.cut
+
+    def isolate(self, *node_ids: NodeId) -> None:
+        """Messages between these and the others vanish; no connection closes."""
+        for a in node_ids:
+            for b in self.nodes:
+                if b not in node_ids:
+                    self.cut |= {(a, b), (b, a)}
+        self.note(node_ids[0], "isolated", {"members": ",".join(map(str, node_ids))})
+
+    def heal(self) -> None:
+        self.cut.clear()
+        self.note(0, "healed", {})
+
+    def route(self, to: NodeId) -> NodeId:
+        return 1 if to == -2 else to
+
+    def connect(self, a: NodeId, b: NodeId) -> None:
+        """The outbound connection of `a` to `b`, with both handshakes done."""
+        out, into = next(self.connection_ids), next(self.connection_ids)
+        self.connections[a, b] = (out, into, self.nodes[b].incarnation)
+        self.feed_plain(b, ev.PeerIdentified(into, self.identity(a), outbound=False))
+        if (a, b) in self.connections:
+            self.feed_plain(a, ev.PeerIdentified(out, self.identity(b), outbound=True))
+
+    def feed_plain(self, node_id: NodeId, event: ev.Event) -> None:
+        node = self.nodes[node_id]
+        if node.member is not None:
+            self.record(trace(self.now_ms, node_id, IN, event))
+            self.carry_out(node, node.member.handle(event, self.now(node)))
+
+    def close(self, pair: tuple[NodeId, NodeId], *, by: NodeId, silently: bool = False) -> None:
+        entry = self.connections.pop(pair, None)
+        if entry is None or silently:
+            return
+        a, b = pair
+        out, into, _ = entry
+        other, connection, outbound = (b, into, False) if by == a else (a, out, True)
+        if self.is_cut(by, other):
+            return
+        closed = ev.ConnectionClosed(connection, by, outbound)
+        incarnation = self.nodes[other].incarnation
+        self.later(pair, lambda: self.feed(other, closed, incarnation))
+
+    def later(self, pair: tuple[NodeId, NodeId], action: Callable[[], None]) -> None:
+        """Deliver in order on each connection."""
+        due = max(self.now_ms + self.latency_ms(), self.fifo.get(pair, 0))
+        self.fifo[pair] = due
+        self.at(due - self.now_ms, action)
+
+    def send(self, node: Node, effect: fx.Send) -> None:
+        sender, to, incarnation = node.id, self.route(effect.to), node.incarnation
+        failed = ev.RequestFailed(effect.to, effect.correlation_id, "no connection")
+        if to not in self.nodes or not self.nodes[to].is_up:
+            if not self.is_cut(sender, to):
+                self.at(1, lambda: self.feed(sender, failed, incarnation))
+            return
+        if self.is_cut(sender, to):
+            return
+
+        def arrive() -> None:
+            target = self.nodes[to]
+            if target.member is None or self.is_cut(sender, to) or node.incarnation != incarnation:
+                if target.member is None and not self.is_cut(sender, to):
+                    self.feed(sender, failed, incarnation)
+                return
+            if (sender, to) not in self.connections:
+                self.connect(sender, to)
+            if (sender, to) not in self.connections:
+                self.at(1, lambda: self.feed(sender, failed, incarnation))
+                return
+            handle = next(self.tokens)
+            target.handles[handle] = (effect.to, sender, effect.correlation_id)
+            version = effect.request.MAX_VERSION
+            event = ev.RequestReceived(handle, effect.request, version, self.identity(sender))
+            self.feed(to, event)
+
+        self.later((sender, to), arrive)
+
+    def reply(self, node: Node, effect: fx.Reply) -> None:
+        if effect.handle not in node.handles:
+            node.outcomes[effect.handle] = effect
+            return
+        asked_as, asker, correlation_id = node.handles.pop(effect.handle)
+        incarnation, mine = self.nodes[asker].incarnation, node.incarnation
+        response = ev.ResponseReceived(asked_as, correlation_id, effect.response, b"".join(effect.records))
+
+        def arrive() -> None:
+            if not self.is_cut(node.id, asker) and (mine == node.incarnation):
+                self.feed(asker, response, incarnation)
+
+        self.later((asker, node.id), arrive)
+
+    # --- clients ----------------------------------------------------------------------------------------
+
+    def append(self, node_id: NodeId, *values: bytes, deadline_ms: int = 5_000) -> int:
+        node = self.nodes[node_id]
+        assert node.member is not None
+        token = 1_000_000 + next(self.tokens)
+        records = values or (b"value %d" % token,)
+        request = ev.AppendRequested(token, node.member.epoch, records, self.now_ms + deadline_ms)
+        self.feed(node_id, request)
+        return token
+
+    def read(self, node_id: NodeId, deadline_ms: int = 5_000) -> int:
+        token = 1_000_000 + next(self.tokens)
+        self.feed(node_id, ev.ReadRequested(token, self.now_ms + deadline_ms))
+        return token
+
+    def resign(self, node_id: NodeId, to: NodeId = -1, deadline_ms: int = 1_000) -> int:
+        token = 1_000_000 + next(self.tokens)
+        self.feed(node_id, ev.ResignRequested(token, to, self.now_ms + deadline_ms))
+        return token
+
+    def outcome(self, node_id: NodeId, token: int) -> ErrorCode | None:
+        done = self.nodes[node_id].outcomes.get(token)
+        return None if done is None else done.error
+
+    # --- looking ----------------------------------------------------------------------------------------
+
+    def view(self, node: Node) -> NodeView:
+        view = self.views[node.id]
+        view.durable_election = node.disk.election or Election()
+        view.log = node.marks
+        view.durable_end_offset = node.disk.durable_end()
+        if node.member is not None:
+            view.state = node.member.state
+            view.is_whole = node.member.is_whole
+            view.high_watermark = node.member.high_watermark
+        else:
+            view.state = None
+        return view
+
+    def look(self, node: Node) -> None:
+        self.view(node)
+        self.auditor.on_state(self.views)
+
+    def member(self, node_id: NodeId) -> Member:
+        member = self.nodes[node_id].member
+        assert member is not None
+        return member
+
+    @property
+    def leader(self) -> NodeId | None:
+        """The leader of the highest epoch that any member that is up is in, if it leads."""
+        up = [node for node in self.nodes.values() if node.member is not None]
+        leaders = [n for n in up if isinstance(n.member.state, Leader)]
+        best = max(leaders, key=lambda n: n.member.epoch, default=None)
+        return best.id if best else None
+
+    def has_leader(self) -> bool:
+        """A leader that has committed a record of its own epoch."""
+        leader = self.leader
+        if leader is None:
+            return False
+        state = self.member(leader).state
+        return isinstance(state, Leader) and self.member(leader).high_watermark > state.epoch_start_offset
+
+    def elect(self) -> NodeId:
+        self.run_until(self.has_leader)
+        leader = self.leader
+        assert leader is not None
+        return leader
+
+    def has_converged(self) -> bool:
+        up = [node.member for node in self.nodes.values() if node.member is not None]
+        ends = {(m.log.end_offset, m.log.flushed_offset, m.high_watermark, m.epoch, m.leader_id) for m in up}
+        return (
+            len(ends) == 1
+            and self.has_leader()
+            and self.member(self.leader).log.end_offset == up[0].high_watermark
+        )
+
+    def values(self, node_id: NodeId) -> list[bytes]:
+        """The committed values that a member knows."""
+        high_watermark = self.member(node_id).high_watermark
+        out: list[bytes] = []
+        for batch in scan(b"".join(self.nodes[node_id].disk.batches)):
+            if batch.end_offset <= high_watermark and not batch.is_control:
+                out += batch.values()
+        return out
+
+    def record(self, line: Line) -> None:
+        if self.recording and line.name not in HIDDEN:
+            self.lines.append(line)
+
+    def note(self, node_id: NodeId, name: str, fields: dict[str, str]) -> None:
+        self.record(Line(self.now_ms, node_id, WORLD, name, fields))
+
+    def take_trace(self) -> str:
+        lines, self.lines = self.lines, []
+        return "\n".join(map(str, lines))
+
+    def describe(self) -> str:
+        return "\n".join(
+            f"{node.id}: {m.state} {m.log.position} hw={m.high_watermark}"
+            if (m := node.member)
+            else f"{node.id}: down"
+            for node in self.nodes.values()
+        )
