@@ -34,7 +34,7 @@ from kraftd.controller.decisions import (
 from kraftd.controller.speculation import Speculation
 from kraftd.controller.statistics import EventStatistics
 from kraftd.errors import ErrorCode, InvariantError, KraftdError
-from kraftd.metadata.features import METADATA_VERSION, NO_OP_SINCE
+from kraftd.metadata.features import METADATA_VERSION, NO_OP_SINCE, is_supported
 from kraftd.metadata.image import (
     EMPTY,
     ControllerRegistration,
@@ -49,7 +49,7 @@ from kraftd.protocol.messages import (
 )
 from kraftd.records.committed import CommittedBatch
 from kraftd.records.frame import AnyRecord, RawRecord, decode_record, encode_record, record_name
-from kraftd.records.messages import NoOpRecord
+from kraftd.records.messages import ConfigRecord, FeatureLevelRecord, NoOpRecord
 from kraftd.types import Epoch, NodeId, Now, Offset
 
 NEVER_MS = 1 << 62
@@ -70,13 +70,17 @@ APPLY = "Apply"
 
 
 class UnknownRecordError(KraftdError):
-    """The log holds a committed record that this version of kraftd cannot apply; it must not go past it."""
+    """The log holds a record that this version of kraftd cannot apply; it must not go past it."""
 
     code = ErrorCode.UNSUPPORTED_VERSION
 
 
 class QuorumController:
-    """One node's controller. Fulfils `kraftd.raft.machine.StateMachine`."""
+    """One node's controller. Fulfils `kraftd.raft.machine.StateMachine`.
+
+    Raises:
+        UnknownRecordError: The bootstrap records are those of a cluster that kraftd cannot run.
+    """
 
     def __init__(
         self,
@@ -87,6 +91,8 @@ class QuorumController:
     ) -> None:
         self._me = me
         self._bootstrap = tuple(bootstrap)
+        for record in self._bootstrap:
+            _check_known(record, "a bootstrap record")
         self._max_idle_interval_ms = max_idle_interval_ms
         self._image = EMPTY
         self._applied_offset: Offset | None = 0
@@ -135,7 +141,7 @@ class QuorumController:
         """Fold one committed batch.
 
         Raises:
-            UnknownRecordError: It holds a record of a kind or version that is unknown here.
+            UnknownRecordError: It holds a record of a kind, version or feature level that is unknown here.
             ImpossibleRecordError: It holds a record that cannot follow what came before.
         """
         if self._applied_offset is not None and batch.base_offset != self._applied_offset:
@@ -237,7 +243,7 @@ class QuorumController:
         if not records or request.validate_only:
             return Answer(response)
         values = tuple([encode_record(record) for record in records])
-        if len(values) > OPERATION_RECORDS_MAX or sum(map(len, values)) > OPERATION_BYTES_MAX:
+        if len(values) > 1 and _is_too_large(values):
             error = ErrorCode.POLICY_VIOLATION
             return Answer(refuse_write(request, error, write_refusal(error, self._leader)))
         fold = Fold(speculation.image)
@@ -274,18 +280,31 @@ class QuorumController:
         return refuse_read(request, error, read_refusal(error, self._leader))
 
 
+def _is_too_large(values: Sequence[bytes]) -> bool:
+    return len(values) > OPERATION_RECORDS_MAX or sum(map(len, values)) > OPERATION_BYTES_MAX
+
+
 def _fold(image: MetadataImage, values: Sequence[bytes], base_offset: Offset) -> MetadataImage:
     fold = Fold(image)
     for offset, value in enumerate(values, base_offset):
         record = decode_record(value)
-        if type(record) is RawRecord:
-            raise UnknownRecordError(
-                f"the record at offset {offset} is a {record_name(record.api_key)} of version "
-                f"{record.version}, which this version of kraftd cannot apply; it stops before it. "
-                "Run a newer kraftd."
-            )
+        if type(record) is not ConfigRecord:
+            _check_known(record, f"the record at offset {offset}")
         fold.add(record, offset)
     return fold.image()
+
+
+def _check_known(record: AnyRecord, which: str) -> None:
+    if isinstance(record, RawRecord):
+        what = f"a {record_name(record.api_key)} of version {record.version}"
+    elif isinstance(record, FeatureLevelRecord) and not is_supported(record.name, record.feature_level):
+        what = f"level {record.feature_level} of feature {record.name}"
+    else:
+        return
+    raise UnknownRecordError(
+        f"{which} is {what}, which this version of kraftd cannot apply; it stops before it. "
+        "Run a newer kraftd."
+    )
 
 
 def _slices(image: MetadataImage) -> Iterator[Sequence[bytes]]:

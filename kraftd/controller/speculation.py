@@ -10,7 +10,7 @@ after it are made anew when the next one is needed, once for however many refusa
 """
 
 from collections import deque
-from typing import NamedTuple
+from typing import TypeAlias
 
 from kraftd.controller.decisions import Write
 from kraftd.errors import InvariantError
@@ -18,10 +18,8 @@ from kraftd.metadata.image import Fold, MetadataImage
 from kraftd.records.committed import CommittedBatch
 from kraftd.records.frame import decode_record
 
-
-class _Pending(NamedTuple):
-    write: Write
-    image: MetadataImage
+_Pending: TypeAlias = tuple[Write, MetadataImage]
+"""A write and the image after it. A plain tuple, because one is made for every request."""
 
 
 class Speculation:
@@ -42,11 +40,11 @@ class Speculation:
         """The image after everything handed to the log and not refused."""
         if self._refused:
             self._rebuild()
-        return self._pending[-1].image if self._pending else self._committed
+        return self._pending[-1][1] if self._pending else self._committed
 
     def add(self, write: Write, image: MetadataImage) -> None:
         """Remember a write that goes to the log now, and the image after it, made from `image`."""
-        self._pending.append(_Pending(write, image))
+        self._pending.append((write, image))
 
     def withdraw(self, write: Write) -> None:
         """Forget a write of this epoch that the log has not taken."""
@@ -83,7 +81,7 @@ class Speculation:
         """Leave out what was refused, from the newest back, and fold what was decided after it anew."""
         later: list[Write] = []
         while self._refused and self._pending:
-            write = self._pending.pop().write
+            write = self._pending.pop()[0]
             if write in self._refused:
                 self._refused.remove(write)
             else:
@@ -93,4 +91,4 @@ class Speculation:
             fold = Fold(self.image)
             for value in write.records:
                 fold.add(decode_record(value), -1)
-            self._pending.append(_Pending(write, fold.image()))
+            self._pending.append((write, fold.image()))

@@ -79,6 +79,11 @@ _NAMES = {
 }
 
 
+def is_supported(name: str, level: int) -> bool:
+    """Whether this program can run in a cluster that has this feature at this level. Off is always fine."""
+    return level == 0 or any(f.name == name and f.min_level <= level <= f.max_level for f in SUPPORTED)
+
+
 def bootstrap_records() -> tuple[FeatureLevelRecord, ...]:
     """What a newly formatted cluster starts with: the newest levels, `metadata.version` first."""
     levels = {feature.name: feature.max_level for feature in SUPPORTED if feature.name != KRAFT_VERSION}

@@ -334,6 +334,19 @@ def test_an_unknown_record_stops_the_daemon_before_it():
     assert world.controller.applied_offset == 6
 
 
+@pytest.mark.parametrize(
+    ("name", "level"), [("metadata.version", 31), ("metadata.version", 6), ("group.version", 2), ("new", 1)]
+)
+def test_a_feature_level_that_kraftd_cannot_run_at_stops_the_daemon_before_it(name, level):
+    record = FeatureLevelRecord(name=name, feature_level=level)
+    world = World(log=[*bootstrap_records()])
+    with pytest.raises(UnknownRecordError, match=f"offset 6 is level {level} of feature {name}"):
+        world.commit([encode_record(record)])
+    with pytest.raises(UnknownRecordError, match="bootstrap"):
+        World(bootstrap=[record])
+    world.commit([encode_record(FeatureLevelRecord(name=name, feature_level=0))])
+
+
 def test_an_impossible_record_stops_the_daemon_before_it():
     world = World(log=[*bootstrap_records()])
     with pytest.raises(ImpossibleRecordError, match="offset 6"):
