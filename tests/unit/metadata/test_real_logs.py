@@ -9,12 +9,12 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from tests.fixtures import klogs
 
 from kraftd.metadata.configs import ResourceType
 from kraftd.metadata.image import EMPTY, Fold, MetadataImage
 from kraftd.records.batch import scan
 from kraftd.records.frame import decode_record
+from tests.fixtures import klogs
 
 
 @cache
