@@ -54,9 +54,10 @@ check-lint: setup
 
 check-types: setup
 	$(BIN)/mypy
+	MYPYPATH=benchmarks:proto $(BIN)/mypy --explicit-package-bases $(wildcard benchmarks/*.py scripts/*.py proto/*.py)
 
 check-imports: setup
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 
 check-proto: setup
 	$(BIN)/python proto/generate.py --check

@@ -10,6 +10,7 @@ import gc
 import itertools
 import sys
 import time
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -88,7 +89,7 @@ async def main() -> None:
     loop.set_exception_handler(lambda _, context: meter.fail(str(context.get("exception", context))))
     gc.disable()
     for number in range(work.connections):
-        await loop.create_connection(lambda first=number: Writer(work, meter, first), "127.0.0.1", work.port)
+        await loop.create_connection(partial(Writer, work, meter, number), "127.0.0.1", work.port)
     loop.call_later(work.warm_up_s, setattr, meter, "measuring", True)
     loop.call_later(work.warm_up_s + work.seconds, meter.finish)
     await meter.over

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -132,27 +133,33 @@ def rows(results: dict[str, Figures]) -> list[tuple[str, bool, dict[str, float |
     for key in results["kraftd"].changes_per_s:
         batch = key.startswith("batch")
         label = f"{BATCH_CONNECTIONS}, {BATCH_CHANGES} changes a request" if batch else key
-        row(
-            f"committed changes/s, connections: {label}",
-            lambda f, k=key: f.changes_per_s.get(k),
-            more_is_better=True,
-        )
-        row("  latency p50, ms", lambda f, k=key: f.p50_ms.get(k))
-        row("  latency p99, ms", lambda f, k=key: f.p99_ms.get(k))
+        row(f"committed changes/s, connections: {label}", partial(rate, key=key), more_is_better=True)
+        row("  latency p50, ms", partial(p50, key=key))
+        row("  latency p99, ms", partial(p99, key=key))
     for kind, label in FAULTS.items():
-        row(
-            f"{label}: ms to next commit, median",
-            lambda f, k=kind: of(statistics.median, f.failover_ms.get(k)),
-        )
-        row("  worst", lambda f, k=kind: of(max, f.failover_ms.get(k)))
-    row("idle CPU of a node, % of a core", lambda f: f.idle_cpu_percent)
-    row("memory of a node after the load, MB", lambda f: f.rss_mb)
-    row("status command, whole process, s", lambda f: f.status_s)
+        row(f"{label}: ms to next commit, median", partial(failover, kind=kind, reduce=statistics.median))
+        row("  worst", partial(failover, kind=kind, reduce=max))
+    row("idle CPU of a node, % of a core", lambda figures: figures.idle_cpu_percent)
+    row("memory of a node after the load, MB", lambda figures: figures.rss_mb)
+    row("status command, whole process, s", lambda figures: figures.status_s)
     return found
 
 
-def of(reduce: Callable[[list[float]], float], values: list[float] | None) -> float | None:
-    return reduce(values) if values else None
+def rate(figures: Figures, key: str) -> float | None:
+    return figures.changes_per_s.get(key)
+
+
+def p50(figures: Figures, key: str) -> float | None:
+    return figures.p50_ms.get(key)
+
+
+def p99(figures: Figures, key: str) -> float | None:
+    return figures.p99_ms.get(key)
+
+
+def failover(figures: Figures, kind: str, reduce: Callable[[list[float]], float]) -> float | None:
+    spans = figures.failover_ms.get(kind)
+    return reduce(spans) if spans else None
 
 
 def number(value: float | None) -> str:
@@ -169,7 +176,8 @@ def ratio(ours: float | None, theirs: float | None, more_is_better: bool) -> str
 
 async def run(peers: list[str], plan: Plan) -> dict[str, Figures]:
     results = {}
-    for kind in [Kraftd, *(PEERS[name] for name in peers)]:
+    systems: list[type[Cluster]] = [Kraftd, *(PEERS[name] for name in peers)]
+    for kind in systems:
         (ROOT / ".benchmarks").mkdir(
             exist_ok=True
         )  # not the temporary directory: fsync costs nothing on a tmpfs

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 from importlinter.cli import lint_imports
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
 MODULES = sorted(path.relative_to(ROOT) for path in (ROOT / "kraftd").rglob("*.py"))
@@ -160,6 +162,25 @@ def test_locks_carry_hashes() -> None:
     for lock in sorted((ROOT / "requirements").glob("*.lock")):
         pins = re.split(r"\n(?=\S)", lock.read_text(encoding="utf-8").strip())
         assert [pin for pin in pins if "--hash=sha256:" not in pin] == []
+
+
+def test_locks_hold_what_is_asked_for() -> None:
+    """`make lock` was run after a dependency was added or its bounds were moved."""
+    project = tomllib.loads(text(Path("pyproject.toml")))["project"]
+    asked = {
+        "runtime": project["dependencies"],
+        "dev": project["dependencies"] + project["optional-dependencies"]["replay"],
+    }
+    for name, requirements in asked.items():
+        pins = dict(
+            re.findall(r"^([\w.-]+)==([\w.+!-]+)", text(Path(f"requirements/{name}.lock")), re.MULTILINE)
+        )
+        for requirement in map(Requirement, requirements):
+            pinned = pins.get(canonicalize_name(requirement.name))
+            assert pinned is not None, f"{name}.lock lacks {requirement}"
+            assert requirement.specifier.contains(pinned, prereleases=True), (
+                f"{name}.lock has {pinned}: {requirement}"
+            )
 
 
 def offenders(pattern: str, *folders: str) -> list[str]:

@@ -1,0 +1,45 @@
+"""What a newcomer does first works: the README's commands, the demo among them, and the benchmark.
+
+Slow, and run one at a time: they start real clusters, the README's on the fixed ports of config/.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+CONNECTIONS = {"1", "16", "64", "256", "batch100"}
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.xdist_group("fixed ports")]
+
+
+def run(*words: str, cwd: Path = ROOT) -> str:
+    env = {key: value for key, value in os.environ.items() if not key.startswith("KRAFTD_")}
+    done = subprocess.run(
+        words, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout[-8000:]
+    return done.stdout
+
+
+@pytest.mark.spark
+def test_the_readme_is_true() -> None:
+    if shutil.which("java") is None:
+        pytest.skip("the demo's replay needs Java 17: apt-get install openjdk-17-jre-headless")
+    shown = run(sys.executable, "scripts/readme.py")
+    assert "have one hash" in shown, "the demo ends with Spark and the daemon agreeing"
+
+
+def test_the_benchmark_gives_the_figures_it_promises(tmp_path: Path) -> None:
+    run(sys.executable, "benchmarks/quorum.py", "--quick", "--json", str(tmp_path / "figures.json"))
+    figures = json.loads((tmp_path / "figures.json").read_text())["kraftd"]
+    assert set(figures["changes_per_s"]) == set(figures["p99_ms"]) == CONNECTIONS
+    assert set(figures["failover_ms"]) == {"kill", "pause", "term", "resign"}
+    assert all(value > 0 for value in figures["changes_per_s"].values())
+    assert figures["rss_mb"] > 0
+    assert figures["idle_cpu_percent"] >= 0
