@@ -11,7 +11,7 @@ from kraftd.errors import MalformedError
 from kraftd.types import EpochEntry
 
 _VERSION = "0"
-_ENTRY = re.compile(r"(\d{1,10}) (\d{1,19})")
+_ENTRY = re.compile(r"(\d{1,10}) (\d{1,19})", re.ASCII)
 
 
 def encode(entries: Sequence[EpochEntry]) -> bytes:
@@ -31,7 +31,7 @@ def decode(data: bytes) -> tuple[EpochEntry, ...]:
     lines = data.decode("utf-8", "replace").splitlines()
     if lines[0].strip() != _VERSION:
         raise MalformedError(f"leader-epoch-checkpoint line 1: version {lines[0]!r} is not {_VERSION}")
-    if len(lines) < 2 or not re.fullmatch(r"\d{1,10}", lines[1].strip()):
+    if len(lines) < 2 or not re.fullmatch(r"[0-9]{1,10}", lines[1].strip()):
         raise MalformedError("leader-epoch-checkpoint line 2: not a number of entries")
     if int(lines[1]) != len(lines) - 2:
         raise MalformedError(

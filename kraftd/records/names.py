@@ -10,9 +10,9 @@ from kraftd.types import Epoch, Offset, OffsetAndEpoch
 
 Suffix: TypeAlias = Literal["log", "index", "timeindex", "snapshot"]
 
-_SEGMENT = re.compile(r"(\d{20})\.(log|index|timeindex|snapshot)")
-_SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint(\.deleted)?")
-_PART = re.compile(r"(\d{20})-(\d{10})-.+\.checkpoint\.part")
+_SEGMENT = re.compile(r"(\d{20})\.(log|index|timeindex|snapshot)", re.ASCII)
+_SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint(\.deleted)?", re.ASCII)
+_PART = re.compile(r"(\d{20})-(\d{10})-.+\.checkpoint\.part", re.ASCII)
 _OFFSET_MAX = 2**63 - 1
 _EPOCH_MAX = 2**31 - 1
 

@@ -5,7 +5,7 @@ import re
 from kraftd.errors import MalformedError
 from kraftd.types import ZERO_UUID, Uuid, parse_uuid, uuid_text
 
-_FILE = re.compile(r"version: (\d{1,9})\r?\ntopic_id: (\S+)\s*")
+_FILE = re.compile(r"version: (\d{1,9})\r?\ntopic_id: (\S+)\s*", re.ASCII)
 
 
 def encode(topic_id: Uuid) -> bytes:
