@@ -73,6 +73,9 @@ def describe(partition: Path) -> NodeDirectory:
     files = _files(home, partition, problems)
     if manifest is not None:
         problems += _manifest_problems(home, manifest)
+    if meta is not None and (meta.cluster_id is None or meta.node_id is None):
+        text = "does not say which cluster and which node this is"
+        problems.append(Problem(ProblemKind.DAMAGED, str(home), text, file=names.META_PROPERTIES))
     if not any(file.kind is FileKind.LOG for file in files):
         problems.append(Problem(ProblemKind.INCOMPLETE, str(home), f"no segment in {PARTITION}"))
     cluster_id, node_id, directory_id = _identity(meta, manifest)

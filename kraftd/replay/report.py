@@ -118,7 +118,7 @@ class Report(msgspec.Struct, frozen=True):
 
     def to_builtins(self) -> dict[str, Any]:
         """Plain dicts, lists, numbers and text, for JSON and YAML."""
-        return msgspec.to_builtins(self)  # type: ignore[no-any-return]
+        return msgspec.json.decode(msgspec.json.encode(self))  # type: ignore[no-any-return]
 
 
 def cluster_report(

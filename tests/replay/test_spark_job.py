@@ -1,0 +1,235 @@
+"""The whole replay: tables, summary and hash, for good input and bad."""
+
+import io
+import json
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+
+from kraftd.metadata.image import EMPTY, MetadataImage, apply
+from kraftd.records.batch import encode_batch, scan
+from kraftd.records.frame import decode_record
+from kraftd.replay.errors import ReplayError
+from kraftd.replay.job import run
+from kraftd.replay.report import Report
+from kraftd.replay.summary import render
+from tests.fixtures import klog, klogs
+from tests.replay.logs import START_MS, config, leader_change, noops, write_manifest, write_node
+
+pytestmark = pytest.mark.spark
+
+
+def plain_fold(node: Path, end_offset: int) -> MetadataImage:
+    """The image of a node's log, folded record by record without Spark."""
+    image = EMPTY
+    for segment in sorted(node.rglob("*.log")):
+        for batch in scan(segment.read_bytes()):
+            if batch.end_offset <= end_offset:
+                for offset, value in enumerate(batch.values(), batch.base_offset):
+                    image = apply(image, decode_record(value), offset)
+    return image
+
+
+def text_of(report: Report) -> str:
+    console = Console(file=io.StringIO(), width=200)
+    console.print(render(report))
+    return console.file.getvalue()
+
+
+@pytest.fixture(scope="module")
+def everything(spark, tmp_path_factory) -> Report:
+    """One replay of every cluster at hand."""
+    return run([klogs()], tmp_path_factory.mktemp("replay"))
+
+
+def iso(timestamp_ms: int) -> str:
+    return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+def cluster_of(report: Report, name: str):
+    home = str(klog(name).resolve())
+    return next(c for c in report.clusters if c.nodes[0].directory.startswith(home + "/"))
+
+
+def test_every_cluster_is_folded_to_the_hash_of_a_plain_fold(everything: Report) -> None:
+    assert len(everything.clusters) == sum(1 for path in klogs().iterdir() if path.is_dir())
+    for cluster in everything.clusters:
+        image = plain_fold(Path(cluster.fold.directory), cluster.fold.end_offset)
+        assert cluster.fold.image.image_hash == image.hash()
+        assert cluster.fold.image.config_count == sum(1 for _ in image.configs())
+        assert cluster.fold.commit_status == "committed"
+
+
+def test_the_tables_hold_what_the_report_says(everything: Report) -> None:
+    out = Path(everything.out)
+    assert sorted(path.name for path in out.iterdir()) == [
+        "configs",
+        "leader_epochs",
+        "problems",
+        "records",
+        "summary.json",
+    ]
+    records = pq.read_table(out / "records", columns=["offset"]).num_rows
+    in_reports = sum(
+        cluster.snapshot_records + sum(node.records for node in cluster.nodes)
+        for cluster in everything.clusters
+    )
+    assert records == in_reports == everything.tables["records"]
+    configs = pq.read_table(out / "configs").to_pylist()
+    assert len(configs) == sum(c.fold.image.config_count for c in everything.clusters)
+    epochs = pq.read_table(out / "leader_epochs").to_pylist()
+    assert len(epochs) == sum(len(c.epochs) for c in everything.clusters)
+    assert json.loads((out / "summary.json").read_bytes()) == everything.to_builtins()
+
+
+def test_59_leaders_and_an_uncommitted_tail(everything: Report) -> None:
+    cluster = cluster_of(everything, "kafka-3.5-three-nodes-59-leaders")
+    assert len(cluster.epochs) == 59
+    assert (cluster.epochs[-1].epoch, cluster.epochs[-1].leader_id) == (190, 1)
+    assert (cluster.end_offset, cluster.committed_end) == (30638, 30637)
+    assert cluster.nodes[0].uncommitted_from == 30637
+    assert cluster.fold.end_offset == 30637, "the tail is not folded in"
+    assert round(cluster.noop_share, 3) == 0.871
+
+
+def test_63_topics_and_375_configs(everything: Report) -> None:
+    cluster = cluster_of(everything, "kafka-3.6-63-topics")
+    kinds = {kind.type: kind.count for kind in cluster.kinds}
+    assert kinds["TopicRecord"] == 63
+    assert kinds["ConfigRecord"] >= 375
+
+
+def test_the_incomplete_export_is_not_hidden(everything: Report) -> None:
+    assert everything.exit_code == 1
+    cluster = cluster_of(everything, "kafka-3.8-three-nodes-incomplete-export")
+    assert [problem.kind.value for problem in cluster.problems] == ["incomplete"] * 3
+    assert "an incomplete copy" in text_of(everything)
+
+
+def test_the_summary_reads_like_a_page(everything: Report) -> None:
+    text = text_of(everything)
+    assert "uncommitted   30,637 on node 1   1 of 3 voters hold them, and no majority can" in text
+    assert "59 leaders in epochs 3 to 190: node 1 25x, node 3 18x, node 2 16x" in text
+    assert "30,638, of them 87.1% NoOp" in text
+    for cluster in everything.clusters:
+        assert cluster.fold.image.image_hash in text
+
+
+def test_at_an_offset_and_at_a_time(spark, tmp_path: Path) -> None:
+    node = klog("generated-kafka-4.3-dynamic-voters") / "node-3"
+    batches = [batch for path in sorted(node.rglob("*.log")) for batch in scan(path.read_bytes())]
+    chosen = batches[len(batches) // 2]
+    report = run([node], tmp_path / "a", at=str(chosen.end_offset))
+    expected = plain_fold(node, chosen.end_offset).hash()
+    assert report.clusters[0].fold.image.image_hash == expected
+    assert report.clusters[0].fold.end_offset == chosen.end_offset
+
+    later = next(b for b in batches if b.max_timestamp > chosen.max_timestamp)
+    report = run([node], tmp_path / "a", at=iso(chosen.max_timestamp))
+    assert report.clusters[0].fold.end_offset == later.base_offset
+    expected = plain_fold(node, later.base_offset).hash()
+    assert report.clusters[0].fold.image.image_hash == expected
+
+
+def test_a_damaged_file_is_reported_with_its_byte_and_the_rest_goes_on(spark, tmp_path: Path) -> None:
+    log = leader_change(0, 1, 1) + encode_batch(1, 1, START_MS, [config("a", "1")]) + noops(2, 1, 5)
+    segment = write_node(tmp_path / "node", log, voters=(1,))
+    data = bytearray(segment.read_bytes() + b"\x00" * 10)
+    position = len(leader_change(0, 1, 1)) + len(encode_batch(1, 1, START_MS, [config("a", "1")]))
+    data[position + 65] ^= 1
+    segment.write_bytes(data)
+    report = run([tmp_path / "node"], tmp_path / "out")
+    assert report.exit_code == 1
+    assert [(p.position_bytes, p.offset) for p in report.problems] == [(position, 2), (len(log), 7)]
+    assert report.clusters[0].fold.end_offset == 2
+    assert report.clusters[0].fold.image.config_count == 1
+    rows = pq.read_table(tmp_path / "out" / "problems").to_pylist()
+    assert [row["position_bytes"] for row in rows] == [position, len(log)]
+    assert f"byte {position}" in text_of(report)
+
+
+def test_an_undecodable_record_stops_the_fold_before_it(spark, tmp_path: Path) -> None:
+    batches = [[config("a", "1")], [config("b", "2")[:-2]], [config("c", "3")]]
+    log = b"".join(encode_batch(o, 1, START_MS, values) for o, values in enumerate(batches))
+    write_node(tmp_path / "node", log, voters=(1,))
+    report = run([tmp_path / "node"], tmp_path / "out")
+    fold = report.clusters[0].fold
+    assert (fold.end_offset, fold.image.config_count) == (1, 1)
+    assert "ConfigRecord" in fold.image.stopped
+    assert [(p.file, p.offset) for p in report.problems] == [("00000000000000000000.log", 1)]
+    assert report.exit_code == 1
+
+
+def test_nodes_that_differ_are_named_with_offset_and_epochs(spark, tmp_path: Path) -> None:
+    common = leader_change(0, 1, 1) + noops(1, 1, 4)
+    kept = common + leader_change(5, 3, 1) + noops(6, 3, 3)
+    lost = common + leader_change(5, 2, 2)
+    for node_id, log, epochs in ((1, kept, (3, 5)), (2, kept, (3, 5)), (3, lost, (2, 5))):
+        home = tmp_path / "cluster" / f"node-{node_id}"
+        write_node(home, log, node_id=node_id, epoch=3, epochs=((1, 0), epochs))
+    report = run([tmp_path / "cluster"], tmp_path / "out")
+    assert [p.text for p in report.problems] == [
+        "node 3 differs from node 1 from offset 5 on: epoch 2 here, 3 there"
+    ]
+    rows = pq.read_table(tmp_path / "out" / "records", filters=[("offset", "=", 5)]).to_pylist()
+    assert {row["node_id"]: row["commit_status"] for row in rows} == {
+        1: "committed",
+        2: "committed",
+        3: "uncommitted",
+    }
+    epochs_table = pq.read_table(tmp_path / "out" / "leader_epochs").to_pylist()
+    assert [(row["epoch"], row["held_by"]) for row in epochs_table] == [(1, [1, 2, 3]), (3, [1, 2]), (2, [3])]
+    assert "node 3 diverges at 5" in text_of(report)
+
+
+def test_an_export_is_folded_to_its_high_watermark(spark, tmp_path: Path) -> None:
+    batches = [[config("a", "1")], [config("a", "2")], [config("a", "3")]]
+    log = b"".join(encode_batch(o, 1, START_MS, values) for o, values in enumerate(batches))
+    write_node(tmp_path / "export", log)
+    write_manifest(tmp_path / "export", high_watermark=2, end_offset=3)
+    report = run([tmp_path / "export"], tmp_path / "out")
+    assert report.exit_code == 0
+    assert report.clusters[0].fold.end_offset == 2
+    rows = pq.read_table(tmp_path / "out" / "configs").to_pylist()
+    assert [(row["name"], row["value"]) for row in rows] == [("a", "2")]
+    assert "high watermark 2" in text_of(report)
+
+
+def test_a_log_without_its_beginning_is_folded_from_a_snapshot(spark, tmp_path: Path) -> None:
+    log = b"".join(encode_batch(o, 1, START_MS, [config("a", str(o))]) for o in range(5, 8))
+    write_node(tmp_path / "node", log, base_offset=5, epochs=((1, 5),), voters=(1,))
+    snapshot = tmp_path / "node" / "__cluster_metadata-0" / "00000000000000000006-0000000001.checkpoint"
+    values = [config("kept", "yes"), config("a", "5")]
+    snapshot.write_bytes(b"".join(encode_batch(o, 1, START_MS, [v]) for o, v in enumerate(values)))
+    report = run([tmp_path / "node"], tmp_path / "out")
+    rows = pq.read_table(tmp_path / "out" / "configs").to_pylist()
+    assert {row["name"]: row["value"] for row in rows} == {"a": "7", "kept": "yes"}
+    assert report.clusters[0].fold.from_snapshot == snapshot.name
+
+
+def test_an_empty_directory_of_a_node_is_reported(spark, tmp_path: Path) -> None:
+    segment = write_node(tmp_path / "node", b"", epochs=())
+    report = run([tmp_path / "node"], tmp_path / "out")
+    assert report.clusters[0].fold.end_offset == 0
+    segment.unlink()
+    report = run([tmp_path / "node"], tmp_path / "out")
+    assert [p.text for p in report.problems] == ["no segment in __cluster_metadata-0"]
+
+
+def test_a_directory_of_someone_else_is_never_written_over(spark, tmp_path: Path) -> None:
+    write_node(tmp_path / "node", noops(0, 1, 3), voters=(1,))
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "thesis.tex").write_text("years of work")
+    with pytest.raises(ReplayError, match=r"thesis.tex, which no replay wrote"):
+        run([tmp_path / "node"], tmp_path / "out")
+
+
+def test_a_second_replay_takes_the_place_of_the_first(spark, tmp_path: Path) -> None:
+    write_node(tmp_path / "node", noops(0, 1, 3), voters=(1,))
+    for _ in range(2):
+        assert run([tmp_path / "node"], tmp_path / "out").tables["records"] == 3
+    shutil.rmtree(tmp_path / "out")

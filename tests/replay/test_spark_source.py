@@ -1,0 +1,59 @@
+"""`spark.read.format("kraft")`: rows equal those of a plain decode, in as many tasks as there is work."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from kraftd.records.batch import scan
+from kraftd.replay.decode import SCHEMA
+from tests.fixtures import klog
+from tests.replay.logs import leader_change, noops, write_node
+
+pytestmark = pytest.mark.spark
+
+
+def test_a_row_a_record_of_every_node_and_file(spark) -> None:
+    cluster = klog("generated-kafka-4.3-dynamic-voters")
+    frame = spark.read.format("kraft").load(str(cluster))
+    assert frame.columns == SCHEMA.names
+    expected: Counter = Counter()
+    for path in [*cluster.rglob("*.log"), *cluster.rglob("*.checkpoint")]:
+        node = int(path.relative_to(cluster).parts[0].removeprefix("node-"))
+        expected[node, path.name] += sum(batch.record_count for batch in scan(path.read_bytes()))
+    rows = frame.groupBy("node_id", "file").count().collect()
+    assert {(row.node_id, row.file): row["count"] for row in rows} == expected
+
+
+def test_envelope_and_body_are_those_of_a_plain_decode(spark) -> None:
+    cluster = klog("generated-kafka-4.3-dynamic-voters")
+    log = cluster / "node-2" / "__cluster_metadata-0" / "00000000000000000375.log"
+    plain = [
+        (batch.base_offset + record.offset_delta, batch.epoch, batch.position, record.value)
+        for batch in scan(log.read_bytes())
+        for record in batch.records()
+    ]
+    frame = spark.read.format("kraft").load(str(cluster / "node-2"))
+    rows = frame.where("not is_snapshot and segment_base_offset = 375").orderBy("offset").collect()
+    assert [(r.offset, r.epoch, r.batch_position, bytes(r.value)) for r in rows] == plain
+    config = next(row for row in rows if row.type == "ConfigRecord")
+    assert set(json.loads(config.body)) == {"resourceType", "resourceName", "name", "value"}
+
+
+def test_a_log_is_cut_into_many_tasks_without_losing_a_record(spark, tmp_path: Path) -> None:
+    write_node(tmp_path, leader_change(0, 1, 1) + noops(1, 1, 4999), voters=(1,))
+    frame = spark.read.format("kraft").option("partitionBytes", "40000").load(str(tmp_path))
+    assert frame.rdd.getNumPartitions() > 5
+    assert [row.offset for row in frame.select("offset").orderBy("offset").collect()] == list(range(5000))
+
+
+def test_several_directories_at_once_and_their_commit_status(spark) -> None:
+    cluster = klog("kafka-3.5-three-nodes-59-leaders")
+    paths = [str(cluster / f"node-{node}") for node in (1, 2, 3)]
+    frame = spark.read.format("kraft").option("paths", json.dumps(paths)).load()
+    tail = frame.where("not is_snapshot and commit_status != 'committed'").collect()
+    assert [(row.node_id, row.offset, row.type, row.commit_status) for row in tail] == [
+        (1, 30637, "LeaderChange", "uncommitted")
+    ]
+    assert frame.where("type = 'LeaderChange' and node_id = 1").count() == 59

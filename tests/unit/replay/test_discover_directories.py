@@ -1,0 +1,118 @@
+"""Directories are found and described; whatever is wrong with a small file is said, never raised."""
+
+from pathlib import Path
+
+import pytest
+
+from kraftd.replay.discover import clusters, discover
+from kraftd.replay.errors import ReplayError
+from kraftd.replay.model import NodeDirectory, ProblemKind
+from kraftd.replay.survey import survey_cluster
+from tests.replay.logs import CLUSTER_ID, leader_change, noops, write_manifest, write_node
+
+LOG = leader_change(0, 1, 1) + noops(1, 1, 9)
+
+
+def only(path: Path) -> NodeDirectory:
+    (node,) = discover([path])
+    return node
+
+
+def texts(node: NodeDirectory) -> list[str]:
+    return [f"{p.file}: {p.text}" for p in node.problems]
+
+
+def test_a_whole_directory(tmp_path: Path) -> None:
+    write_node(tmp_path, LOG, node_id=7, epoch=3)
+    node = only(tmp_path)
+    assert (node.cluster_id, node.node_id, node.election.epoch) == (CLUSTER_ID, 7, 3)
+    assert node.election_voters == (1, 2, 3)
+    assert [file.name for file in node.files] == ["00000000000000000000.log"]
+    assert node.problems == ()
+
+
+def test_the_log_directory_itself_may_be_named(tmp_path: Path) -> None:
+    write_node(tmp_path, LOG)
+    assert only(tmp_path / "__cluster_metadata-0") == only(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("file", "kind"),
+    [
+        ("meta.properties", ProblemKind.DAMAGED),
+        ("__cluster_metadata-0/quorum-state", ProblemKind.DAMAGED),
+        ("__cluster_metadata-0/leader-epoch-checkpoint", ProblemKind.DAMAGED),
+    ],
+)
+def test_a_small_file_of_garbage_is_a_problem(tmp_path: Path, file: str, kind: ProblemKind) -> None:
+    write_node(tmp_path, LOG)
+    (tmp_path / file).write_bytes(b"\xff\xfe{garbage")
+    assert [p.kind for p in only(tmp_path).problems] == [kind]
+    (tmp_path / file).unlink()
+    assert texts(only(tmp_path)) == [f"{Path(file).name}: missing"]
+
+
+def test_directories_without_a_cluster_id_stay_apart(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write_node(tmp_path / name, LOG)
+        (tmp_path / name / "meta.properties").unlink()
+    assert sorted(clusters(discover([tmp_path]))) == [str(tmp_path / "a"), str(tmp_path / "b")]
+
+
+def test_a_missing_path_and_a_path_without_logs_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ReplayError, match="no such directory"):
+        discover([tmp_path / "nowhere"])
+    with pytest.raises(ReplayError, match="no __cluster_metadata-0 directory"):
+        discover([tmp_path])
+
+
+def test_an_export_gives_its_high_watermark(tmp_path: Path) -> None:
+    write_node(tmp_path, LOG)
+    write_manifest(tmp_path, high_watermark=8, end_offset=10)
+    node = only(tmp_path)
+    assert node.problems == ()
+    survey = survey_cluster("c", [node])
+    assert (survey.verdict.committed_end, survey.verdict.known) == (8, True)
+
+
+def test_an_export_that_lost_or_changed_files_is_reported(tmp_path: Path) -> None:
+    segment = write_node(tmp_path, LOG)
+    write_manifest(tmp_path, high_watermark=8, end_offset=10)
+    segment.write_bytes(LOG[: len(leader_change(0, 1, 1)) + len(noops(1, 1, 2))])
+    (tmp_path / "__cluster_metadata-0" / "quorum-state").unlink()
+    node = only(tmp_path)
+    assert any("in the manifest, but not there" in text for text in texts(node))
+    assert any("bytes, but" in text and "were exported" in text for text in texts(node))
+    problems = [p.text for p in survey_cluster("c", [node]).problems]
+    assert "says the log ends at 10, but it ends at 3" in problems
+
+
+def test_an_export_whose_bytes_changed_is_damaged(tmp_path: Path) -> None:
+    segment = write_node(tmp_path, LOG)
+    write_manifest(tmp_path, high_watermark=8, end_offset=10)
+    segment.write_bytes(LOG[:-1] + b"\x01")
+    assert any("changed since" in text for text in texts(only(tmp_path)))
+
+
+def test_a_manifest_cannot_point_outside(tmp_path: Path) -> None:
+    write_node(tmp_path / "export", LOG)
+    write_manifest(tmp_path / "export", high_watermark=8, end_offset=10)
+    manifest = tmp_path / "export" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace("meta.properties", "../../etc/passwd"))
+    assert any("outside the export" in text for text in texts(only(tmp_path)))
+
+
+def test_a_manifest_of_another_format_is_a_problem(tmp_path: Path) -> None:
+    write_node(tmp_path, LOG)
+    write_manifest(tmp_path, high_watermark=8, end_offset=10)
+    manifest = tmp_path / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"format": 1', '"format": 2'))
+    assert any("reads format 1" in text for text in texts(only(tmp_path)))
+
+
+def test_a_gap_between_segments_is_an_incomplete_log(tmp_path: Path) -> None:
+    write_node(tmp_path, noops(0, 1, 5))
+    write_node(tmp_path, noops(8, 1, 5), base_offset=8)
+    survey = survey_cluster("c", [only(tmp_path)])
+    assert [p.text for p in survey.problems] == ["offsets 5 to 7 are missing before this segment"]
+    assert survey.reference.end_offset == 5, "nothing after the gap is relied on"

@@ -1,0 +1,102 @@
+"""Up to where to fold: by default no record that may not be committed, and never in silence."""
+
+from pathlib import Path
+
+import pytest
+
+from kraftd.records.batch import encode_batch
+from kraftd.replay.commit import Status
+from kraftd.replay.discover import clusters, discover
+from kraftd.replay.errors import ReplayError
+from kraftd.replay.points import At, parse_at, plan_fold
+from kraftd.replay.survey import ClusterSurvey, survey_cluster
+from tests.fixtures import klog
+from tests.replay.logs import NO_OP, START_MS, leader_change, noops, write_manifest, write_node
+
+
+def survey(*paths: Path) -> ClusterSurvey:
+    ((key, nodes),) = clusters(discover(paths)).items()
+    return survey_cluster(key, nodes)
+
+
+@pytest.fixture
+def export(tmp_path: Path) -> ClusterSurvey:
+    """One node of three, ten records, committed below 8 when it was copied."""
+    write_node(tmp_path, leader_change(0, 1, 1) + noops(1, 1, 9))
+    write_manifest(tmp_path, high_watermark=8, end_offset=10)
+    return survey(tmp_path)
+
+
+def test_an_offset_and_a_time_are_told_apart() -> None:
+    assert parse_at("1234") == At("1234", offset=1234)
+    assert parse_at("2023-11-14T22:13:20") == At("2023-11-14T22:13:20", time_ms=START_MS)
+    assert parse_at("2023-11-14T23:13:20+01:00").time_ms == START_MS
+    with pytest.raises(ReplayError, match="neither an offset"):
+        parse_at("yesterday")
+
+
+def test_an_export_is_folded_to_its_high_watermark(export: ClusterSurvey) -> None:
+    plan = plan_fold(export, None)
+    assert (plan.end_offset, plan.status, plan.notes) == (8, Status.COMMITTED, ())
+
+
+def test_asking_beyond_the_committed_end_is_possible_and_said(export: ClusterSurvey) -> None:
+    plan = plan_fold(export, parse_at("10"))
+    assert (plan.end_offset, plan.status) == (10, Status.UNKNOWN)
+    assert "offsets 8 to 9 are folded in, but may not be committed" in plan.notes[0]
+
+
+def test_an_offset_beyond_the_log_is_refused(export: ClusterSurvey) -> None:
+    with pytest.raises(ReplayError, match="holds offsets 0 to 9"):
+        plan_fold(export, parse_at("11"))
+
+
+def test_a_copy_of_one_node_is_folded_whole_and_marked() -> None:
+    plan = plan_fold(survey(klog("kafka-3.5-three-nodes-59-leaders") / "node-3"), None)
+    assert (plan.end_offset, plan.status) == (30637, Status.UNKNOWN)
+    assert "offsets 28,870 to 30,636 are folded in, but may not be committed" in plan.notes[0]
+
+
+def test_an_uncommitted_tail_is_left_out() -> None:
+    plan = plan_fold(survey(klog("kafka-3.5-three-nodes-59-leaders")), None)
+    assert (plan.end_offset, plan.status) == (30637, Status.COMMITTED)
+
+
+def test_an_offset_inside_a_batch_steps_back(tmp_path: Path) -> None:
+    write_node(tmp_path, noops(0, 1, 2) + encode_batch(2, 1, START_MS, [NO_OP] * 5), voters=(1,))
+    plan = plan_fold(survey(tmp_path), parse_at("4"))
+    assert plan.end_offset == 2
+    assert "offset 4 lies inside a batch" in plan.notes[0]
+
+
+def test_a_time_ends_before_the_first_later_batch(tmp_path: Path) -> None:
+    times = [0, 10, 30, 20, 40]
+    log = b"".join(encode_batch(o, 1, START_MS + t, [NO_OP]) for o, t in enumerate(times))
+    write_node(tmp_path, log, voters=(1,))
+    found = survey(tmp_path)
+    at = At("then", time_ms=START_MS + 20)
+    assert plan_fold(found, at).end_offset == 2
+    assert "1 later batches carry a time at or before then" in plan_fold(found, at).notes[0]
+    assert plan_fold(found, At("now", time_ms=START_MS + 99)).end_offset == 5
+    assert plan_fold(found, At("before", time_ms=START_MS - 1)).end_offset == 0
+
+
+def test_a_node_whose_log_is_sound_is_preferred(tmp_path: Path) -> None:
+    log = leader_change(0, 1, 1) + noops(1, 1, 9)
+    for node_id in (1, 2, 3):
+        write_node(tmp_path / f"node-{node_id}", log, node_id=node_id)
+    damaged = bytearray(log)
+    damaged[300] ^= 1
+    write_node(tmp_path / "node-1", bytes(damaged), node_id=1)
+    plan = plan_fold(survey(tmp_path), parse_at("10"))
+    assert plan.node.node.node_id == 2
+
+
+def test_a_log_without_its_beginning_needs_a_snapshot(tmp_path: Path) -> None:
+    write_node(tmp_path, noops(5, 1, 5), base_offset=5, epochs=((1, 5),), voters=(1,))
+    with pytest.raises(ReplayError, match="no snapshot at or below 10 reaches it"):
+        plan_fold(survey(tmp_path), None)
+    snapshot = tmp_path / "__cluster_metadata-0" / "00000000000000000006-0000000001.checkpoint"
+    snapshot.write_bytes(noops(0, 1, 1))
+    plan = plan_fold(survey(tmp_path), None)
+    assert (plan.snapshot.name, plan.start_offset, plan.end_offset) == (snapshot.name, 6, 10)

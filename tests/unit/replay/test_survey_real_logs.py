@@ -1,0 +1,95 @@
+"""What is known about the clusters that a real Kafka wrote is found from headers and control records."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kraftd.replay.commit import Rule, Status
+from kraftd.replay.discover import clusters, discover
+from kraftd.replay.model import ProblemKind
+from kraftd.replay.survey import ClusterSurvey, survey_cluster
+from tests.fixtures import klog, klogs
+
+
+def survey(*paths: Path) -> ClusterSurvey:
+    ((key, nodes),) = clusters(discover(paths)).items()
+    return survey_cluster(key, nodes)
+
+
+def test_every_cluster_at_hand_is_found_once() -> None:
+    folders = sorted(path for path in klogs().iterdir() if path.is_dir())
+    assert len(clusters(discover([klogs()]))) == len(folders)
+    assert len(discover([klogs(), *folders])) == len(discover([klogs()]))
+
+
+def test_59_leaders_and_a_tail_that_one_node_holds() -> None:
+    found = survey(klog("kafka-3.5-three-nodes-59-leaders"))
+    assert (found.reference.start_offset, found.reference.end_offset) == (0, 30638)
+    assert found.reference.node.node_id == 1
+    assert len(found.reference.leaderships) == len(found.reference.epochs) == 59
+    assert (found.reference.epochs[0].epoch, found.reference.epochs[-1].epoch) == (3, 190)
+    assert found.voters == {1, 2, 3}
+    assert found.verdict.bounds[0].status_of(30637) is Status.UNCOMMITTED
+    assert found.verdict.bounds[0].status_of(30636) is Status.COMMITTED
+    assert found.problems == ()
+
+
+def test_an_incomplete_copy_is_reported_for_every_node() -> None:
+    found = survey(klog("kafka-3.8-three-nodes-incomplete-export"))
+    assert [p.kind for p in found.problems] == [ProblemKind.INCOMPLETE] * 3
+    assert "epochs 3 at 13,057, 5 at 16,147, but the log ends at 13,057" in found.problems[0].text
+    assert found.verdict.committed_end == 13057
+
+
+def test_two_segments_are_one_log() -> None:
+    found = survey(klog("kafka-4.0-two-segments"))
+    assert [file.base_offset for file in found.reference.node.segments] == [0, 14667]
+    assert found.reference.end_offset == 23767
+    assert [span.start_offset for span in found.reference.epochs] == [0, 3442, 3612, 14667, 21698]
+
+
+def test_three_different_ends_of_a_dynamic_quorum() -> None:
+    found = survey(klog("generated-kafka-4.3-dynamic-voters"))
+    assert [node.end_offset for node in found.nodes] == [1688, 1690, 1691]
+    assert len(found.reference.voter_sets) == 5
+    assert found.reference.voter_sets[3].voters == {1, 3}
+    assert found.verdict.committed_end == 1688
+    statuses = [found.verdict.bounds[2].status_of(offset) for offset in (1687, 1688, 1690)]
+    assert statuses == [Status.COMMITTED, Status.UNKNOWN, Status.UNCOMMITTED]
+
+
+def test_one_node_alone_is_unknown_beyond_its_newest_snapshot() -> None:
+    found = survey(klog("kafka-3.5-three-nodes-59-leaders") / "node-3")
+    assert found.verdict.proof.rule is Rule.SNAPSHOT
+    assert (found.verdict.committed_end, found.verdict.known) == (28870, False)
+    assert "voters 1, 2" in found.verdict.bounds[0].why_unknown
+
+
+def test_a_directory_below_the_named_one_is_found() -> None:
+    found = survey(klog("kafka-3.6-63-topics"))
+    assert found.reference.node.directory.endswith("node-1/data")
+    assert found.cluster_id == "MkU3OEVBNTcwNTJENDM2Qg"
+
+
+@pytest.mark.parametrize("cluster", [p.name for p in sorted(klogs().iterdir()) if p.is_dir()])
+def test_the_nodes_of_every_cluster_agree(cluster: str) -> None:
+    found = survey(klog(cluster))
+    assert not any(match.diverged for row in found.matches for match in row)
+    assert not [p for p in found.problems if p.kind is ProblemKind.DAMAGED]
+
+
+def test_a_damaged_node_does_not_decide_anything(tmp_path: Path) -> None:
+    cluster = tmp_path / "cluster"
+    shutil.copytree(klog("kafka-3.5-three-nodes-59-leaders"), cluster)
+    segment = cluster / "node-1" / "__cluster_metadata-0" / "00000000000000000000.log"
+    segment.chmod(0o600)
+    data = bytearray(segment.read_bytes())
+    data[1_000_000] ^= 0xFF
+    segment.write_bytes(data)
+    found = survey(cluster)
+    assert found.reference.node.node_id == 2
+    damage = [p for p in found.problems if p.kind is ProblemKind.DAMAGED]
+    assert len(damage) == 1
+    assert damage[0].position_bytes <= 1_000_000 < damage[0].position_bytes + 1000
+    assert found.verdict.bounds[1].status_of(30636) is not Status.UNCOMMITTED
