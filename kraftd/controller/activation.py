@@ -71,7 +71,7 @@ def _bootstrap(first: MetadataImage, bootstrap: Sequence[AnyRecord]) -> list[Any
     if needs_minimum and first.config(ResourceType.BROKER, CLUSTER_DEFAULT, MIN_IN_SYNC_REPLICAS) is None:
         records.append(
             ConfigRecord(
-                resource_type=ResourceType.BROKER,
+                resource_type=int(ResourceType.BROKER),
                 resource_name=CLUSTER_DEFAULT,
                 name=MIN_IN_SYNC_REPLICAS,
                 value="1",

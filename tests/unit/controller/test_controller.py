@@ -569,3 +569,9 @@ def test_only_batches_of_our_own_epoch_are_taken_for_our_own_writes():
     world.alter(("k", "ours"))
     world.commit([encode_record(ConfigRecord(4, "", "k", "theirs"))], epoch=3)
     assert world.controller.image.config(4, "", "k") == "theirs"
+
+
+def test_an_image_holds_plain_numbers_on_the_leader_too():
+    world = World()
+    world.activate()
+    assert [type(entry.resource_type) for entry in world.controller.image.configs()] == [int]
