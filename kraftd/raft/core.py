@@ -89,6 +89,7 @@ class Core:
         self.out: list[Effect] = []
         self._persisted = persisted
         self._persist_at: int | None = None
+        self._must_persist = False
         self._announced = (-1, NO_NODE)
         self._next_token = 0
 
@@ -99,10 +100,10 @@ class Core:
         effects, self.out = self.out, []
         if self._persist_at is not None:
             election = self.state.election
-            if election != self._persisted:
+            if election != self._persisted or self._must_persist:
                 effects.insert(self._persist_at, PersistElection(election))
                 self._persisted = election
-            self._persist_at = None
+            self._persist_at, self._must_persist = None, False
         return effects
 
     def become(self, target: EpochState, why: str) -> None:
@@ -122,10 +123,9 @@ class Core:
         """Take in news that changes neither the role nor what was promised."""
         self.state = state
 
-    def persist_initial(self) -> None:
+    def persist_anyway(self) -> None:
         """Write the election file although nothing changed, because there may be none (QS-01)."""
-        self.out.append(PersistElection(self.state.election))
-        self._persisted = self.state.election
+        self._persist_at, self._must_persist = len(self.out), True
 
     # --- what the parts ask for -------------------------------------------------------------------------
 

@@ -58,7 +58,6 @@ class Following:
                 core.revise(replace(state, fetch_deadline_ms=deadline_ms, campaign_at_ms=NEVER_MS))
             elif state.campaign_at_ms == NEVER_MS:
                 self._lose(state, now)
-                return
             else:
                 why = "leader ended its epoch" if state.epoch_ended else "leader lost"
                 self.roles.become_prospective(now, why)
@@ -169,7 +168,7 @@ class Following:
     def _lose(self, state: Follower, now: Now) -> None:
         """Wait for a random moment, granting pre-votes from now on, then ask for them."""
         core = self.core
-        campaign_at_ms = now.mono_ms + loss_delay_ms(core.dice)
+        campaign_at_ms = now.mono_ms + max(1, loss_delay_ms(core.dice))
         core.revise(replace(state, in_touch=False, campaign_at_ms=campaign_at_ms))
 
     # --- responses --------------------------------------------------------------------------------------

@@ -124,7 +124,7 @@ class Member:
             core.out.append(RememberWholeness("blank"))
         core.revise(initial_state(core, core.state.election, now))
         if wholeness.blank or core.epoch > self._stored.epoch:
-            core.persist_initial()
+            core.persist_anyway()
         if isinstance(core.state, Follower | Unattached):
             core.announce(view.known_leader(core))
         if core.counts and not core.others and isinstance(core.state, Unattached):

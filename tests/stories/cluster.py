@@ -86,6 +86,7 @@ class Node:
         self.held_flushes: list[Callable[[], None]] = []
         self.marks: list[Mark] = []
         self.outcomes: dict[int, object] = {}
+        self.fresh: list[fx.AppendDone | fx.ReadDone | fx.ResignDone] = []
         self.alarms: dict[str, str] = {}
         self.commits: list[Offset] = []
         self.announced: list[tuple[int, NodeId]] = []
@@ -362,6 +363,7 @@ class Cluster:
             case fx.AppendDone() | fx.ReadDone() | fx.ResignDone():
                 assert effect.token not in node.outcomes
                 node.outcomes[effect.token] = effect
+                node.fresh.append(effect)
             case fx.Alarmed(event=event, text=text):
                 node.alarms[event] = text
             case fx.AlarmCleared(event=event):
@@ -456,22 +458,26 @@ class Cluster:
         if self.is_cut(sender, to):
             return
 
+        was_connected = (sender, to) in self.connections
+        identity = self.identity(sender)
+
         def arrive() -> None:
             target = self.nodes[to]
-            if target.member is None or self.is_cut(sender, to) or node.incarnation != incarnation:
-                if target.member is None and not self.is_cut(sender, to):
-                    self.feed(sender, failed, incarnation)
+            is_alive = node.member is not None and node.incarnation == incarnation
+            if self.is_cut(sender, to) or not (is_alive or was_connected):
+                return  # what was written to a connection may arrive after its sender died
+            if target.member is None:
+                self.feed(sender, failed, incarnation)
                 return
-            if (sender, to) not in self.connections:
+            if is_alive and (sender, to) not in self.connections:
                 self.connect(sender, to)
-            if (sender, to) not in self.connections:
-                self.at(1, lambda: self.feed(sender, failed, incarnation))
-                return
+                if (sender, to) not in self.connections:
+                    self.at(1, lambda: self.feed(sender, failed, incarnation))
+                    return
             handle = next(self.tokens)
             target.handles[handle] = (effect.to, sender, effect.correlation_id)
             version = effect.request.MAX_VERSION
-            event = ev.RequestReceived(handle, effect.request, version, self.identity(sender))
-            self.feed(to, event)
+            self.feed(to, ev.RequestReceived(handle, effect.request, version, identity))
 
         self.later((sender, to), arrive)
 
@@ -501,7 +507,9 @@ class Cluster:
         return token
 
     def read(self, node_id: NodeId, deadline_ms: int = 5_000) -> int:
-        token = 1_000_000 + next(self.tokens)
+        return self.read_as(node_id, 1_000_000 + next(self.tokens), deadline_ms)
+
+    def read_as(self, node_id: NodeId, token: int, deadline_ms: int) -> int:
         self.feed(node_id, ev.ReadRequested(token, self.now_ms + deadline_ms))
         return token
 
