@@ -13,6 +13,7 @@ import itertools
 import socket
 import time
 from collections import deque
+from contextlib import suppress
 from typing import TypeVar
 
 import msgspec
@@ -114,7 +115,9 @@ class Connection:
         return self._exchange(request, version, expect)
 
     def close(self) -> None:
-        """Hang up."""
+        """Hang up; wakes whoever waits for an answer in another thread."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
     def __enter__(self) -> "Connection":

@@ -20,6 +20,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any, Protocol
 
@@ -27,7 +28,7 @@ import msgspec
 import typer
 from crc32c import crc32c
 
-from kraftd.cli.client import Connection, raise_for
+from kraftd.cli.client import Connection, error_name, raise_for
 from kraftd.cli.dump import Batch, Fault, Selection, read_file
 from kraftd.cli.failures import CommandError, ExitCode, NotConnectedError, UsageError
 from kraftd.cli.options import BootstrapOption, OutputOption, bootstrap_of, output_of, parse_endpoint
@@ -67,6 +68,9 @@ class Source(Protocol):
     """Where an export comes from."""
 
     high_watermark: Offset
+
+    def close(self) -> None:
+        """Let go of it."""
 
     def files(self) -> Sequence[Wanted]:
         """What is there now.
@@ -109,7 +113,8 @@ def export(
     """Copy a node's metadata log, consistently, with a manifest."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise CommandError(f"{out} exists and is not empty; name a directory that does not exist yet")
-    report = run(_open_source(context, source, bootstrap), source, out)
+    with closing(_open_source(context, source, bootstrap)) as opened:
+        report = run(opened, source, out)
     emit(report, output_of(context, output), export_table)
     if report["problems"]:
         raise typer.Exit(ExitCode.ERROR)
@@ -164,11 +169,14 @@ class DirectorySource:
 
     def __init__(self, path: Path) -> None:
         self._path = path.parent if path.name == names.LOG_DIRECTORY else path
-        self.high_watermark: Offset = -1
+        self.high_watermark = -1
         if not (self._path / names.LOG_DIRECTORY).is_dir():
             raise CommandError(
                 f"{path} holds no {names.LOG_DIRECTORY}; name a node's log.dirs or metadata.log.dir"
             )
+
+    def close(self) -> None:
+        """See `Source`."""
 
     def files(self) -> Sequence[Wanted]:
         """See `Source`."""
@@ -199,6 +207,10 @@ class NodeSource:
         self._connection = connection
         self.high_watermark: Offset = -1
 
+    def close(self) -> None:
+        """See `Source`."""
+        self._connection.close()
+
     def files(self) -> Sequence[Wanted]:
         """See `Source`; also takes note of the high watermark, which must not be newer than the files."""
         answer = self._connection.call(ExportManifestRequest(), ExportManifestResponse, ANSWER_MS)
@@ -207,14 +219,22 @@ class NodeSource:
         return [Wanted(file.name, file.size_bytes, file.kind) for file in answer.files]
 
     def read(self, name: str, position: int, max_bytes: int) -> bytes:
-        """See `Source`."""
+        """See `Source`. However small the pieces are that the node gives."""
+        data = b""
+        while len(data) < max_bytes:
+            piece, total = self._piece(name, position + len(data), max_bytes - len(data))
+            data += piece
+            if not piece or position + len(data) >= total:
+                break
+        return data
+
+    def _piece(self, name: str, position: int, max_bytes: int) -> tuple[bytes, int]:
         request = ExportChunkRequest(name=name, position=position, max_bytes=max_bytes)
         answer, data = self._connection.call_with_records(request, ExportChunkResponse, ANSWER_MS)
         if answer.error_code:
-            raise ChangedError(
-                f"{name} at byte {position}: {answer.error_message or f'error {answer.error_code}'}"
-            )
-        return data
+            reason = answer.error_message or error_name(answer.error_code)
+            raise ChangedError(f"{name} at byte {position}: {reason}")
+        return data, answer.total_bytes
 
 
 def _open_source(context: typer.Context, source: str, bootstrap: str | None) -> Source:
@@ -229,10 +249,11 @@ def _open_source(context: typer.Context, source: str, bootstrap: str | None) -> 
 
 
 def _node_by_id(context: typer.Context, node_id: int, bootstrap: str | None) -> Connection:
-    found = survey(bootstrap_of(context, bootstrap))
+    with survey(bootstrap_of(context, bootstrap)) as found:
+        pass
     for view in found.views:
-        if view.node_id == node_id and view.connection:
-            return view.connection
+        if view.node_id == node_id and view.answer:
+            return Connection(view.endpoint, ANSWER_MS)
         if view.node_id == node_id:
             raise NotConnectedError(
                 f"node {node_id} at {view.endpoint}: {view.error}; export its directory instead"

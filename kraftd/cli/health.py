@@ -39,7 +39,8 @@ def health(
     With one node named it is that node's health (as a container asks), with all of them the cluster's.
     """
     named = bootstrap_of(context, bootstrap)
-    report = health_data(survey(named, min(timeout_ms, ANSWER_TIMEOUT_MS)), named, timeout_ms)
+    with survey(named, min(timeout_ms, ANSWER_TIMEOUT_MS)) as found:
+        report = health_data(found, named, timeout_ms)
     emit(report, output_of(context, output), health_table)
     if not report["healthy"]:
         raise typer.Exit(ExitCode.UNHEALTHY)

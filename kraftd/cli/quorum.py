@@ -60,8 +60,9 @@ REPLICATION_COLUMNS = (
 @app.command("status")
 def status(context: typer.Context, output: OutputOption = None, bootstrap: BootstrapOption = None) -> None:
     """Show the quorum and every node's own view of it; works without a leader."""
-    found = survey(bootstrap_of(context, bootstrap))
-    emit(status_data(found), output_of(context, output), status_table)
+    with survey(bootstrap_of(context, bootstrap)) as found:
+        data = status_data(found)
+    emit(data, output_of(context, output), status_table)
     if not found.answered:
         note(unreachable_text(found))
         raise typer.Exit(ExitCode.NOT_CONNECTED)

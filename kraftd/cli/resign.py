@@ -20,7 +20,7 @@ from kraftd.cli.client import Connection, raise_for
 from kraftd.cli.failures import CommandError, UnhealthyError
 from kraftd.cli.options import BootstrapOption, OutputOption, TimeoutOption, bootstrap_of, output_of
 from kraftd.cli.output import emit, labels, note
-from kraftd.cli.survey import NodeView, find_leader, survey
+from kraftd.cli.survey import NodeView, leader_of, survey
 from kraftd.protocol.messages import (
     DescribeNodeRequest,
     DescribeNodeResponse,
@@ -72,26 +72,22 @@ def resign(
 
 def hand_over(bootstrap: Sequence[Endpoint], to: NodeId, timeout_ms: int, watch_ms: int) -> dict[str, Any]:
     """The schema of this command; see the module."""
-    found = survey(bootstrap)
-    leader = found.leader.connection if found.leader else None
-    if leader is None or found.leader is None or found.leader.answer is None:
-        leader = find_leader(bootstrap)  # says why there is none
-    old, old_epoch = leader.peer.node_id, found.epoch
-    if to == old:
-        return _outcome(old, old, to, old_epoch, old_epoch, 0)
-    others = [view for view in found.answered if view.node_id != old]
-    answer = leader.call(
-        ResignLeaderRequest(to=to, timeout_ms=timeout_ms), ResignLeaderResponse, timeout_ms + ANSWER_MS
-    )
-    raise_for(answer.error_code, answer.error_message, f"node {old} leads on")
-    resigned_at = time.monotonic()
-    winner = _watch(others, max(old_epoch, answer.epoch), watch_ms)
+    with survey(bootstrap) as found:
+        leader = leader_of(found)
+        old, old_epoch = leader.peer.node_id, found.epoch
+        if to == old:
+            return _outcome(old, old, to, old_epoch, old_epoch, 0)
+        request = ResignLeaderRequest(to=to, timeout_ms=timeout_ms)
+        answer = leader.call(request, ResignLeaderResponse, timeout_ms + ANSWER_MS)
+        raise_for(answer.error_code, answer.error_message, f"node {old} leads on")
+        resigned_at = time.monotonic()
+        others = [view for view in found.answered if view.node_id != old]
+        winner = _watch(others, max(old_epoch, answer.epoch), watch_ms)
     if winner is None:
         return _outcome(old, NO_NODE, answer.successor, old_epoch, -1, -1)
     node_id, epoch, seen_at = winner
-    return _outcome(
-        old, node_id, answer.successor, old_epoch, epoch, max(0, round((seen_at - resigned_at) * 1_000))
-    )
+    leaderless_ms = max(0, round((seen_at - resigned_at) * 1_000))
+    return _outcome(old, node_id, answer.successor, old_epoch, epoch, leaderless_ms)
 
 
 def resign_table(data: Mapping[str, Any]) -> str:

@@ -26,6 +26,8 @@ ANSWER_TIMEOUT_MS = 1_000
 
 RETRY_PAUSE_MS = 50
 
+_GRACE_S = 0.1
+
 Result = TypeVar("Result")
 
 
@@ -37,13 +39,21 @@ class NodeView(msgspec.Struct, frozen=True):
     answer: DescribeNodeResponse | None = None
     error: str = ""
     connection: Connection | None = None
-    """Stays open for the next question; the process's end closes it."""
+    """Stays open for the next question until the survey is closed."""
 
 
 class Survey(msgspec.Struct, frozen=True):
-    """Every node that was asked, by node id; those whose id is not known come last."""
+    """Every node that was asked, by node id; those whose id is not known come last. A context manager."""
 
     views: tuple[NodeView, ...]
+
+    def __enter__(self) -> "Survey":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for view in self.views:
+            if view.connection:
+                view.connection.close()
 
     @property
     def answered(self) -> tuple[NodeView, ...]:
@@ -107,12 +117,12 @@ def survey(bootstrap: Sequence[Endpoint], timeout_ms: int = ANSWER_TIMEOUT_MS) -
 
     for endpoint in bootstrap:
         ask(endpoint, NO_NODE)
-    deadline = time.monotonic() + 2 * timeout_ms / 1_000
+    deadline = time.monotonic() + 2 * timeout_ms / 1_000 + _GRACE_S
     while len(views) < len(asked):
         try:
             view = answers.get(timeout=max(0.0, deadline - time.monotonic()))
         except queue.Empty:
-            break
+            break  # a name that does not resolve, or not in time: nothing else can hang this long
         views.append(view)
         for peer in view.answer.peers if view.answer else ():
             endpoint = Endpoint(peer.host, peer.port)
@@ -120,12 +130,9 @@ def survey(bootstrap: Sequence[Endpoint], timeout_ms: int = ANSWER_TIMEOUT_MS) -
                 ask(endpoint, peer.node_id)
             asked[endpoint] = peer.node_id
     seen = {view.endpoint for view in views}
-    silent = [
-        NodeView(endpoint, error=f"no answer within {2 * timeout_ms} ms")
-        for endpoint in asked
-        if endpoint not in seen
-    ]
-    return Survey(_one_row_a_node([*views, *silent], asked))
+    silent = (endpoint for endpoint in asked if endpoint not in seen)
+    views += [NodeView(endpoint, error=f"no answer within {2 * timeout_ms} ms") for endpoint in silent]
+    return Survey(_one_row_a_node(views, asked))
 
 
 def ask_leader(
@@ -148,21 +155,21 @@ def ask_leader(
     deadline = time.monotonic() + timeout_ms / 1_000
     while True:
         try:
-            return question(find_leader(bootstrap))
+            with survey(bootstrap) as found:
+                return question(leader_of(found))
         except (LostError, UnhealthyError):
             if time.monotonic() + RETRY_PAUSE_MS / 1_000 >= deadline:
                 raise
         time.sleep(RETRY_PAUSE_MS / 1_000)
 
 
-def find_leader(bootstrap: Sequence[Endpoint]) -> Connection:
-    """The open connection to the node that leads now.
+def leader_of(found: Survey) -> Connection:
+    """The connection to the node that leads.
 
     Raises:
         NotConnectedError: No node could be reached at all.
         UnhealthyError: Nodes answer, but none of them leads.
     """
-    found = survey(bootstrap)
     if found.leader and found.leader.connection:
         return found.leader.connection
     if not found.answered:
@@ -196,7 +203,9 @@ def _one_row_a_node(views: Sequence[NodeView], ids: dict[Endpoint, NodeId]) -> t
     for view in sorted(views, key=lambda view: view.answer is None):
         node_id = view.node_id if view.node_id != NO_NODE else ids.get(view.endpoint, NO_NODE)
         key: object = node_id if node_id != NO_NODE else view.endpoint
-        rows.setdefault(key, msgspec.structs.replace(view, node_id=node_id))
+        kept = rows.setdefault(key, msgspec.structs.replace(view, node_id=node_id))
+        if view.connection and view.connection is not kept.connection:
+            view.connection.close()
     return tuple(
         sorted(rows.values(), key=lambda row: (row.node_id == NO_NODE, row.node_id, str(row.endpoint)))
     )

@@ -159,7 +159,7 @@ class ScriptedQuorum:
                 replica_id=node_id,
                 log_end_offset=self.views[node_id].log_end_offset,
                 last_fetch_timestamp=now_ms - node_id,
-                last_caught_up_timestamp=now_ms - 10 * node_id,
+                last_caught_up_timestamp=now_ms - (0 if node_id == asked else 10 * node_id),
             )
             for node_id in self.nodes
         )

@@ -1,0 +1,124 @@
+"""`random-uuid`, `format`, `info`: before the first start, and after the last."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kraftd.types import parse_uuid
+from tests.fixtures import klog
+from tests.unit.cli.kraftctl import Kraftctl
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "node.properties"
+    path.write_text(
+        "process.roles=controller\nnode.id=4\ncontroller.quorum.voters=4@localhost:9093\n"
+        "listeners=CONTROLLER://localhost:9093\ncontroller.listener.names=CONTROLLER\n"
+        f"log.dirs={tmp_path / 'data'}\n"
+    )
+    return path
+
+
+def test_a_random_uuid_is_fit_for_a_command_line(kraftctl: Kraftctl) -> None:
+    drawn = {kraftctl("random-uuid").out.strip() for _ in range(100)}
+    assert len(drawn) == 100
+    assert all(len(parse_uuid(text)) == 16 and not text.startswith("-") for text in drawn)
+    assert len(kraftctl("random-uuid", "-o", "json").data["uuid"]) == 22
+
+
+def test_format_makes_what_info_finds(kraftctl: Kraftctl, config: Path, tmp_path: Path) -> None:
+    outcome = kraftctl("format", "-c", config, "-t", "my-cluster")
+    data = tmp_path / "data"
+    assert outcome.code == 0
+    assert outcome.out == f"Formatting metadata directory {data} with metadata.version 4.3-IV0.\n"
+    found = kraftctl("info", data, "-o", "json")
+    assert found.code == 0
+    assert found.data["metadata"]["cluster_id"] == "my-cluster"
+    assert found.data["metadata"]["node_id"] == 4
+    assert len(parse_uuid(found.data["metadata"]["directory_id"])) == 16
+    assert found.data["problems"] == []
+
+
+def test_a_formatted_directory_is_refused_unless_told(
+    kraftctl: Kraftctl, config: Path, tmp_path: Path
+) -> None:
+    kraftctl("format", "-c", config, "-t", "my-cluster")
+    before = (tmp_path / "data" / "meta.properties").read_bytes()
+    again = kraftctl("format", "-c", config, "-t", "my-cluster")
+    assert again.code == 1
+    assert "already formatted" in again.err
+    ignored = kraftctl("format", "-c", config, "-t", "my-cluster", "--ignore-formatted", "-o", "json")
+    assert ignored.code == 0
+    assert (ignored.data["already_formatted"], ignored.data["files"]) == (True, [])
+    assert (tmp_path / "data" / "meta.properties").read_bytes() == before
+
+
+def test_another_clusters_directory_is_never_ignored(kraftctl: Kraftctl, config: Path) -> None:
+    kraftctl("format", "-c", config, "-t", "my-cluster")
+    outcome = kraftctl("format", "-c", config, "-t", "yours", "--ignore-formatted")
+    assert outcome.code == 1
+    assert "belongs to node 4 of cluster my-cluster, not to node 4 of cluster yours" in outcome.err
+
+
+def test_a_dry_run_writes_nothing(kraftctl: Kraftctl, config: Path, tmp_path: Path) -> None:
+    outcome = kraftctl("format", "-c", config, "-t", "my-cluster", "--dry-run", "-o", "json")
+    assert outcome.code == 0
+    assert [Path(file).name for file in outcome.data["files"]] == ["bootstrap.checkpoint", "meta.properties"]
+    assert not (tmp_path / "data").exists()
+
+
+def test_the_environment_overrides_the_file(
+    kraftctl: Kraftctl, config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KRAFTD_LOG_DIRS", str(tmp_path / "elsewhere"))
+    kraftctl("format", "-c", config, "-t", "my-cluster")
+    assert (tmp_path / "elsewhere" / "meta.properties").exists()
+
+
+def test_all_mistakes_of_a_config_are_one_line(kraftctl: Kraftctl, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.properties"
+    bad.write_text("node.id=x\n")
+    outcome = kraftctl("format", "-c", bad, "-t", "my-cluster")
+    assert outcome.code == 1
+    assert outcome.err.count("\n") == 1
+    assert "node.id" in outcome.err
+    assert "listeners" in outcome.err
+
+
+def test_info_knows_what_kafka_left(kraftctl: Kraftctl) -> None:
+    node = klog("generated-kafka-4.3-dynamic-voters") / "node-1"
+    for directory in (node, node / "__cluster_metadata-0"):
+        outcome = kraftctl("info", directory)
+        assert outcome.code == 0
+        assert (
+            "Found metadata: {cluster.id=stOFWCzIS8aMMyZ69vRxHA, directory.id=bdiOSsLnSP2KHQXC7qr7gQ, "
+            in outcome.out
+        )
+        assert "Found election: {epoch=5, leader.id=2, voted.id=2}" in outcome.out
+        assert "Found log: {start.offset=0, end.offset=1688, end.epoch=4, " in outcome.out
+
+
+def test_problems_are_told_with_byte_and_offset_and_exit_1(kraftctl: Kraftctl, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(klog("generated-kafka-4.3-dynamic-voters") / "node-1", copy)
+    segment = copy / "__cluster_metadata-0" / "00000000000000000000.log"
+    segment.chmod(0o600)
+    data = bytearray(segment.read_bytes())
+    data[174 + 70] ^= 1
+    segment.write_bytes(data)
+    before = {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()}
+    outcome = kraftctl("info", copy)
+    assert outcome.code == 1
+    assert "Found problem" in outcome.out
+    assert f"{segment} at byte 174 (offset 3): " in outcome.out
+    assert {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("directory", ["", "no/such"])
+def test_what_is_no_nodes_directory_is_a_problem(kraftctl: Kraftctl, tmp_path: Path, directory: str) -> None:
+    outcome = kraftctl("info", tmp_path / directory, "-o", "json")
+    assert outcome.code == 1
+    assert len(json.loads(outcome.out)["problems"]) == 1

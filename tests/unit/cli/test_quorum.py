@@ -1,0 +1,237 @@
+"""`status`, `replication`, `health`: the truth about a quorum, led or not, with nodes down or paused."""
+
+import time
+
+import pytest
+
+from kraftd.protocol.messages import DescribeNodeRequest, ListConfigsRequest, ListConfigsResponse
+from kraftd.types import NO_NODE
+from tests.unit.cli.kraftctl import Kraftctl, Outcome
+from tests.unit.cli.scripted import ScriptedQuorum
+
+
+def status(kraftctl: Kraftctl, quorum: ScriptedQuorum, *more: str) -> Outcome:
+    return kraftctl("--bootstrap-controller", quorum.bootstrap, "status", *more)
+
+
+def test_with_a_leader_status_begins_as_kafkas(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    outcome = status(kraftctl, quorum)
+    assert outcome.code == 0
+    ports = {node_id: node.port for node_id, node in quorum.nodes.items()}
+    voters = ", ".join(
+        f'{{"id": {node_id}, "endpoints": ["CONTROLLER://127.0.0.1:{ports[node_id]}"]}}'
+        for node_id in (1, 2, 3)
+    )
+    head, _, rows = outcome.out.partition("\n\n")
+    assert head.splitlines() == [
+        "ClusterId:              test-cluster",
+        "LeaderId:               2",
+        "LeaderEpoch:            7",
+        "HighWatermark:          101",
+        "MaxFollowerLag:         1",
+        "MaxFollowerLagTimeMs:   10",
+        f"CurrentVoters:          [{voters}]",
+        "CurrentObservers:       []",
+    ]
+    assert rows.splitlines()[0].split() == [
+        "Node",
+        "Endpoint",
+        "Role",
+        "Epoch",
+        "Leader",
+        "Vote",
+        "LEO",
+        "HW",
+        "Lag",
+        "Note",
+    ]
+    assert [row.split() for row in rows.splitlines()[1:]] == [
+        ["1", f"127.0.0.1:{ports[1]}", "follower", "7", "2", "2", "101", "101", "1"],
+        ["2", f"127.0.0.1:{ports[2]}", "leader", "7", "2", "2", "102", "101", "0"],
+        ["3", f"127.0.0.1:{ports[3]}", "follower", "7", "2", "2", "103", "101", "-1"],
+    ]
+
+
+def test_one_node_is_enough_to_find_all(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    outcome = kraftctl("status", "--bootstrap-controller", quorum.nodes[3].address, "-o", "json")
+    assert [node["node_id"] for node in outcome.data["nodes"]] == [1, 2, 3]
+    assert outcome.data["leader_id"] == 2
+
+
+def test_a_node_under_two_names_is_one_row(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    port = quorum.nodes[1].port
+    outcome = kraftctl("status", "--bootstrap-controller", f"localhost:{port}", "-o", "json")
+    assert [node["node_id"] for node in outcome.data["nodes"]] == [1, 2, 3]
+
+
+def test_a_dead_node_is_a_row_and_costs_no_time(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    quorum.nodes[1].close()
+    began = time.monotonic()
+    outcome = status(kraftctl, quorum)
+    assert time.monotonic() - began < 0.9
+    assert outcome.code == 0
+    [row] = [line for line in outcome.out.splitlines() if line.startswith("1 ")]
+    assert row.split()[2] == "unreachable"
+    assert row.endswith("connection refused, nothing listens there")
+
+
+def test_a_paused_node_is_a_row_and_costs_one_timeout(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    quorum.nodes[1].silent = True
+    began = time.monotonic()
+    data = status(kraftctl, quorum, "-o", "json").data
+    assert time.monotonic() - began < 1.6
+    assert data["leader_id"] == 2
+    assert data["nodes"][0] == {
+        "node_id": 1,
+        "endpoint": quorum.nodes[1].address,
+        "reachable": False,
+        "error": "no answer within 1000 ms",
+    } | dict.fromkeys(data["nodes"][1].keys() - {"node_id", "endpoint", "reachable", "error"})
+
+
+def test_without_a_leader_every_node_still_speaks(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    quorum.lead(NO_NODE, epoch=9)
+    quorum.change(
+        1, epoch=11, voted_id=1, role="candidate", no_leader_reason="2 and 3 refused: log too short"
+    )
+    outcome = status(kraftctl, quorum)
+    assert outcome.code == 0
+    head, _, rows = outcome.out.partition("\n\n")
+    assert "LeaderId:               none" in head
+    assert "LeaderEpoch:            11" in head
+    assert "Reason:                 2 and 3 refused: log too short" in head
+    first, second, third = rows.splitlines()[1:]
+    assert first.split()[2:9] == ["candidate", "11", "-", "1", "101", "101", "2"]
+    assert third.split()[2:9] == ["unattached", "9", "-", "-", "103", "101", "0"]
+    assert second.endswith("nobody campaigns")
+
+
+def test_a_lost_majority_is_named_as_the_reason(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    quorum.lead(NO_NODE)
+    quorum.nodes[1].close()
+    quorum.nodes[2].close()
+    data = status(kraftctl, quorum, "-o", "json").data
+    assert data["no_leader_reason"] == "no majority: 1 of 3 voters answer, 2 are needed"
+    assert [node["reachable"] for node in data["nodes"]] == [False, False, True]
+
+
+def test_followers_of_a_leader_that_is_gone_are_no_leader(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    quorum.nodes[2].close()
+    data = status(kraftctl, quorum, "-o", "json").data
+    assert data["leader_id"] == NO_NODE
+    assert data["no_leader_reason"].startswith("node 1 follows node 2, which cannot be asked: ")
+
+
+def test_of_two_leaders_the_higher_epoch_is_right(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    quorum.change(1, role="leader", leader_id=1, epoch=8)
+    assert status(kraftctl, quorum, "-o", "json").data["leader_id"] == 1
+
+
+def test_a_deposed_leader_that_has_not_heard_is_no_leader(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    for node_id in (1, 3):
+        quorum.change(node_id, role="candidate", leader_id=NO_NODE, epoch=8, no_leader_reason="an election")
+    data = status(kraftctl, quorum, "-o", "json").data
+    assert (data["leader_id"], data["leader_epoch"], data["no_leader_reason"]) == (NO_NODE, 8, "an election")
+
+
+def test_a_node_that_is_not_whole_says_so(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    quorum.change(3, whole=False, alarms=("damage: segment 0 at byte 61",))
+    [row] = [line for line in status(kraftctl, quorum).out.splitlines() if line.startswith("3 ")]
+    assert row.endswith("not whole: neither votes nor counts; damage: segment 0 at byte 61")
+
+
+def test_nobody_answering_is_a_table_and_2(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    quorum.close()
+    outcome = status(kraftctl, quorum)
+    assert outcome.code == 2
+    assert outcome.out.count("unreachable") == 3
+    assert outcome.err.startswith("kraftctl: no node answers: connection refused")
+
+
+def test_a_node_that_refuses_the_handshake_says_why(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    quorum.nodes[1].refusal = "too many connections from your address"
+    assert "too many connections from your address" in status(kraftctl, quorum).out
+
+
+def test_replication_has_kafkas_columns_and_order(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    outcome = kraftctl("replication", "--bootstrap-controller", quorum.bootstrap)
+    header, *rows = [line.split("\t") for line in outcome.out.splitlines()]
+    assert [cell.strip() for cell in header] == [
+        "NodeId",
+        "DirectoryId",
+        "LogEndOffset",
+        "Lag",
+        "LastFetchTimestamp",
+        "LastCaughtUpTimestamp",
+        "Status",
+        "",
+    ]
+    assert [(row[0].strip(), row[3].strip(), row[6].strip()) for row in rows] == [
+        ("2", "0", "Leader"),
+        ("1", "1", "Follower"),
+        ("3", "-1", "Follower"),
+    ]
+    assert len({tuple(map(len, line)) for line in [header, *rows]}) == 1
+
+
+def test_replication_tells_ages_if_asked(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    outcome = kraftctl("replication", "--human-readable", "--bootstrap-controller", quorum.bootstrap)
+    assert outcome.out.count(" ms ago") == 6
+
+
+def test_replication_without_a_leader_ends_with_5(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    quorum.lead(NO_NODE)
+    outcome = kraftctl("replication", "--timeout-ms", 200, "--bootstrap-controller", quorum.bootstrap)
+    assert outcome.code == 5
+    assert outcome.err.startswith("kraftctl: no leader: ")
+
+
+def test_health_of_a_sound_quorum_is_0(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    outcome = kraftctl("health", "--bootstrap-controller", quorum.bootstrap, "-o", "json")
+    assert outcome.code == 0
+    assert outcome.data["healthy"]
+    assert outcome.data["read_ms"] >= 0
+    assert any(isinstance(request, ListConfigsRequest) for request in quorum.nodes[2].seen)
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"whole": False}, "not whole"),
+        ({"alarms": ("divergence below the high watermark",)}, "divergence below the high watermark"),
+        ({"leader_id": NO_NODE, "role": "unattached", "no_leader_reason": "cut off"}, "cut off"),
+        ({"leader_id": 1}, "follows node 1, but node 2 leads"),
+    ],
+)
+def test_a_named_node_that_is_not_sound_is_5(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum, fields: dict[str, object], problem: str
+) -> None:
+    quorum.change(3, **fields)
+    outcome = kraftctl("health", "--bootstrap-controller", quorum.bootstrap)
+    assert outcome.code == 5
+    assert problem in outcome.out
+
+
+def test_health_is_of_the_nodes_named(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    quorum.nodes[3].close()
+    assert kraftctl("health", "--bootstrap-controller", quorum.nodes[1].address).code == 0
+    assert kraftctl("health", "--bootstrap-controller", quorum.bootstrap).code == 5
+
+
+def test_a_quorum_that_answers_no_read_is_5(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    quorum.nodes[2].answers[ListConfigsRequest] = lambda _: ListConfigsResponse(error_code=7)
+    outcome = kraftctl("health", "--timeout-ms", 200, "--bootstrap-controller", quorum.bootstrap)
+    assert outcome.code == 5
+    assert "REQUEST_TIMED_OUT" in outcome.out
+
+
+def test_health_without_anyone_is_5(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    quorum.close()
+    assert kraftctl("health", "--timeout-ms", 200, "--bootstrap-controller", quorum.bootstrap).code == 5
+
+
+def test_a_node_that_dies_while_it_is_asked_is_a_row(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    quorum.nodes[1].answers[DescribeNodeRequest] = lambda _: None
+    data = status(kraftctl, quorum, "-o", "json").data
+    assert data["nodes"][0]["node_id"] == 1
+    assert data["nodes"][0]["error"] == "the node closed the connection without an answer"

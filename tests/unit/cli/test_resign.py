@@ -1,0 +1,91 @@
+"""`resign`: who led, who leads, and how long nobody did."""
+
+import threading
+
+from kraftd.errors import ErrorCode
+from kraftd.protocol.messages import ResignLeaderRequest, ResignLeaderResponse
+from kraftd.types import NO_NODE
+from tests.unit.cli.kraftctl import Kraftctl, Outcome
+from tests.unit.cli.scripted import ScriptedQuorum
+
+
+def resigns(quorum: ScriptedQuorum, successor: int, after_s: float = 0.0) -> None:
+    """Let the leader hand over when asked; the successor leads the next epoch after a while."""
+
+    def answer(_: ResignLeaderRequest) -> ResignLeaderResponse:
+        quorum.change(2, role="resigned", leader_id=NO_NODE)
+        threading.Timer(after_s, quorum.lead, (successor, 8)).start()
+        return ResignLeaderResponse(epoch=7, leader_id=2, successor=successor)
+
+    quorum.nodes[2].answers[ResignLeaderRequest] = answer
+
+
+def resign(kraftctl: Kraftctl, quorum: ScriptedQuorum, *more: object) -> Outcome:
+    return kraftctl("resign", "--bootstrap-controller", quorum.bootstrap, *more)
+
+
+def test_old_and_new_leader_epoch_and_the_time_between(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    resigns(quorum, successor=3, after_s=0.05)
+    outcome = resign(kraftctl, quorum, "--wait", "-o", "json")
+    assert outcome.code == 0
+    assert outcome.data == {
+        "old_leader_id": 2,
+        "new_leader_id": 3,
+        "successor_id": 3,
+        "old_epoch": 7,
+        "epoch": 8,
+        "leaderless_ms": outcome.data["leaderless_ms"],
+    }
+    assert 40 <= outcome.data["leaderless_ms"] < 1_000
+
+
+def test_the_table_has_a_label_for_each(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    resigns(quorum, successor=1)
+    outcome = resign(kraftctl, quorum)
+    assert [line.split(":")[0] for line in outcome.out.splitlines()] == [
+        "OldLeader",
+        "NewLeader",
+        "OldEpoch",
+        "LeaderEpoch",
+        "LeaderlessMs",
+    ]
+    assert "NewLeader:              1" in outcome.out
+
+
+def test_the_leader_is_found_from_any_node_and_told_whom(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    resigns(quorum, successor=3)
+    kraftctl("resign", "--to", 3, "--bootstrap-controller", quorum.nodes[1].address)
+    [request] = [seen for seen in quorum.nodes[2].seen if isinstance(seen, ResignLeaderRequest)]
+    assert request.to == 3
+
+
+def test_a_target_that_does_not_catch_up_is_4_and_the_leader_leads_on(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
+    quorum.nodes[2].answers[ResignLeaderRequest] = lambda _: ResignLeaderResponse(
+        error_code=ErrorCode.INVALID_REQUEST, error_message="node 3 is 500 records behind", epoch=7
+    )
+    outcome = resign(kraftctl, quorum, "--to", 3)
+    assert outcome.code == 4
+    assert outcome.err == "kraftctl: node 2 leads on: node 3 is 500 records behind\n"
+
+
+def test_asking_for_the_leader_itself_changes_nothing(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    outcome = resign(kraftctl, quorum, "--to", 2)
+    assert outcome.code == 0
+    assert outcome.out == "node 2 leads already, epoch 7\n"
+
+
+def test_without_a_leader_it_is_5(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    quorum.lead(NO_NODE)
+    outcome = resign(kraftctl, quorum)
+    assert outcome.code == 5
+    assert outcome.err.startswith("kraftctl: no leader: nobody campaigns; ")
+
+
+def test_waiting_in_vain_is_5(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    resigns(quorum, successor=3, after_s=60)
+    outcome = resign(kraftctl, quorum, "--wait", "--timeout-ms", 200)
+    assert outcome.code == 5
+    assert "NewLeader:              none yet" in outcome.out
+    assert outcome.err == "kraftctl: no new leader within 200 ms; kraftctl status shows why\n"
