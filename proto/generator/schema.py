@@ -42,8 +42,9 @@ PRIMITIVES = frozenset(
     }
 )
 
-_LOCAL_NAMES = frozenset(
+_TAKEN_NAMES = frozenset(
     {"at", "claim", "data", "end", "start", "stop", "tag", "tags", "unknown", "unknown_tags", "wire"}
+    | {"bool", "bytes", "float", "int", "str", "tuple"}
 )
 
 Kind: TypeAlias = Literal["request", "response", "record", "control"]
@@ -256,8 +257,8 @@ class _StructReader:
     def fields(self, fields: list[dict[str, Any]], versions: Versions, where: str) -> tuple[Field, ...]:
         read = tuple(self._field(field, versions, where) for field in fields)
         names = [field.attribute for field in read]
-        if taken := _LOCAL_NAMES.intersection(names):
-            raise SchemaError(f"{where}.{min(taken)} is a name that the codecs use for themselves")
+        if taken := _TAKEN_NAMES.intersection(names):
+            raise SchemaError(f"{where}.{min(taken)} is a name that the generated code needs for itself")
         if len(set(names)) != len(names):
             raise SchemaError(f"{where} has two fields of one name")
         return read
@@ -326,8 +327,9 @@ def _versions(text: str, *, within: Versions | None) -> Versions:
     if match[2]:
         if within is None:
             raise SchemaError(f"{text!r} is open, but a message ends somewhere")
-        return Versions(low, within.high)
-    found = Versions(low, int(match[3]) if match[3] else low)
+        found = Versions(low, within.high)
+    else:
+        found = Versions(low, int(match[3]) if match[3] else low)
     if within is not None and not within.covers(found):
         raise SchemaError(f"versions {text} are not all among {within.low}-{within.high}")
     return found

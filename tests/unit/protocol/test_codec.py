@@ -1,0 +1,270 @@
+"""Frames, bodies and tags on kraftd's own wire."""
+
+import msgpack
+import msgspec
+import pytest
+
+from kraftd.errors import ErrorCode, MalformedError, UnencodableError
+from kraftd.protocol import apis, codec
+from kraftd.protocol.bodies import REQUEST_LOOKS, RESPONSE_LOOKS
+from kraftd.protocol.codec import (
+    RequestDecoder,
+    UnsupportedVersion,
+    decode_response,
+    encode_request,
+    encode_response,
+)
+from kraftd.protocol.limits import ARRAY_LENGTH_MAX, HEAD_BYTES_MAX, RECORDS_BYTES_MAX, TAGS_MAX
+from kraftd.protocol.messages import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    BeginQuorumEpochResponse,
+    ExportChunkResponse,
+    FetchRequest,
+    FetchRequestFetchPartition,
+    FetchRequestFetchTopic,
+    FetchRequestReplicaState,
+    FetchResponse,
+    VoteRequest,
+    VoteRequestPartitionData,
+    VoteRequestTopicData,
+)
+from kraftd.types import METADATA_TOPIC_ID
+
+VOTE = VoteRequest(
+    cluster_id="c",
+    voter_id=2,
+    topics=(
+        VoteRequestTopicData(
+            "__cluster_metadata",
+            (VoteRequestPartitionData(0, 5, 1, bytes(range(16)), bytes(16), 4, 100, pre_vote=True),),
+        ),
+    ),
+)
+
+
+def joined(buffers) -> bytes:
+    return b"".join(buffers)
+
+
+def test_a_vote_on_the_wire() -> None:
+    """A frame by hand: head, body in schema order, an empty map of tags after every struct."""
+    frame = joined(encode_request(2, 7, "kraftd-1", VOTE))
+    assert int.from_bytes(frame[:4], "big") == len(frame) - 4
+    assert frame[4] == 0x95
+    partition = [0, 5, 1, bytes(range(16)), bytes(16), 4, 100, True, {}]
+    body = ["c", 2, [["__cluster_metadata", [partition], {}]], {}]
+    assert msgpack.unpackb(frame[4:], strict_map_key=False) == [52, 2, 7, "kraftd-1", body]
+    request = RequestDecoder().decode(frame[4:])
+    assert request == codec.Request(52, 2, 7, "kraftd-1", VOTE, b"")
+
+
+@pytest.mark.covers("D-10")
+def test_a_fetch_says_the_high_watermark_only_in_version_18() -> None:
+    partition = FetchRequestFetchPartition(0, 3, 10, 2, high_watermark=9)
+    fetch = FetchRequest(
+        replica_state=FetchRequestReplicaState(1),
+        topics=(FetchRequestFetchTopic(METADATA_TOPIC_ID, (partition,)),),
+    )
+    for version, expected in ((18, 9), (17, 2**63 - 1)):
+        frame = joined(encode_request(version, 1, None, fetch))[4:]
+        (topic,) = RequestDecoder().decode(frame).message.topics
+        assert topic.partitions[0].high_watermark == expected
+
+
+@pytest.mark.covers("D-07")
+def test_a_pre_vote_is_never_sent_as_a_vote() -> None:
+    """In a version without the field it would turn into a real vote at the receiver."""
+    for version in (0, 1):
+        with pytest.raises(UnencodableError, match="pre_vote"):
+            encode_request(version, 1, None, VOTE)
+
+
+def test_ignorable_fields_are_dropped_where_a_version_lacks_them() -> None:
+    partition = msgspec.structs.replace(VOTE.topics[0].partitions[0], pre_vote=False)
+    vote = VoteRequest("c", 2, (VoteRequestTopicData("t", (partition,)),))
+    request = RequestDecoder().decode(joined(encode_request(0, 1, None, vote))[4:])
+    assert request.message.voter_id == -1
+    assert request.message.topics[0].partitions[0].replica_directory_id == bytes(16)
+
+
+class TestRecords:
+    def test_they_follow_the_body_uncopied(self) -> None:
+        parts = [b"one", memoryview(b"two"), bytearray(b"three")]
+        buffers = encode_response(18, 1, FetchResponse(), parts)
+        assert all(sent is part for sent, part in zip(buffers[1:], parts, strict=True))
+        message, records = decode_response(joined(buffers)[4:], (1, 18))
+        assert message == FetchResponse()
+        assert isinstance(records, memoryview)
+        assert bytes(records) == b"onetwothree"
+
+    @pytest.mark.parametrize("size", [1, 255, 256, 65535, 65536, RECORDS_BYTES_MAX])
+    def test_every_length_of_them(self, size: int) -> None:
+        frame = joined(encode_response(0, 1, ExportChunkResponse(name="f"), [bytes(size)]))
+        message, records = decode_response(frame[4:], (20004, 0))
+        assert (message.name, len(records)) == ("f", size)
+        assert msgpack.unpackb(frame[4:], strict_map_key=False)[2] == bytes(size)
+
+    def test_more_than_the_bound_is_refused(self) -> None:
+        frame = joined(encode_response(18, 1, FetchResponse(), [bytes(RECORDS_BYTES_MAX + 1)]))
+        with pytest.raises(MalformedError, match="bytes of records"):
+            decode_response(frame[4:], (1, 18))
+
+    def test_requests_may_carry_them_too(self) -> None:
+        frame = joined(encode_request(2, 7, None, VOTE, [b"xyz"]))
+        assert bytes(RequestDecoder().decode(frame[4:]).records) == b"xyz"
+
+
+class TestTags:
+    def decoded(self, tags: object) -> VoteRequest:
+        frame = msgpack.packb([52, 2, 7, None, ["c", 2, [], tags]])
+        return RequestDecoder().decode(frame).message
+
+    def test_unknown_ones_survive(self) -> None:
+        tags = {9: "later", 10: [1, {"deep": None}], 2**31 - 1: b"\x00"}
+        message = self.decoded(tags)
+        assert [tag for tag, _ in message.unknown_tags] == sorted(tags)
+        again = joined(encode_request(2, 7, None, message))[4:]
+        assert msgpack.unpackb(again, strict_map_key=False)[4][3] == tags
+
+    def test_known_ones_of_the_wrong_type_are_refused(self) -> None:
+        frame = msgpack.packb([7, [0, [], {0: "no endpoints"}]])
+        with pytest.raises(MalformedError, match="array"):
+            decode_response(frame, (53, 1))
+
+    def test_a_default_is_not_sent(self) -> None:
+        frame = joined(encode_response(1, 7, BeginQuorumEpochResponse()))[4:]
+        assert msgpack.unpackb(frame, strict_map_key=False) == [7, [0, [], {}]]
+
+    @pytest.mark.parametrize(
+        "tags", [{-1: 0}, {2**31: 0}, {"x": 0}, dict.fromkeys(range(TAGS_MAX + 1), 0), [], None]
+    )
+    def test_odd_maps_are_refused(self, tags: object) -> None:
+        with pytest.raises(MalformedError):
+            self.decoded(tags)
+
+
+BAD_BODIES = {
+    "too few": ["c", 2, []],
+    "too many": ["c", 2, [], {}, 0],
+    "a string for a number": ["c", "2", [], {}],
+    "a number for a string": [1, 2, [], {}],
+    "a float for a number": ["c", 2.0, [], {}],
+    "a boolean for a number": ["c", True, [], {}],
+    "a number beyond int32": ["c", 2**31, [], {}],
+    "a map for an array": ["c", 2, {}, {}],
+    "null for an array": ["c", 2, None, {}],
+    "no body": None,
+    "an array too long": ["c", 2, [["t", [], {}]] * (ARRAY_LENGTH_MAX + 1), {}],
+    "a uuid too short": ["c", 2, [["t", [[0, 5, 1, bytes(15), bytes(16), 4, 1, False, {}]], {}]], {}],
+    "a uuid as text": ["c", 2, [["t", [[0, 5, 1, "x" * 16, bytes(16), 4, 1, False, {}]], {}]], {}],
+}
+
+
+@pytest.mark.parametrize("name", BAD_BODIES)
+def test_a_body_of_the_wrong_shape_is_refused(name: str) -> None:
+    with pytest.raises(MalformedError, match="request 52 version 2") as caught:
+        RequestDecoder().decode(msgpack.packb([52, 2, 7, None, BAD_BODIES[name]]))
+    assert caught.value.code is ErrorCode.INVALID_REQUEST
+
+
+BAD_HEADS = {
+    "nothing": b"",
+    "a number": b"\x07",
+    "a map": b"\x85",
+    "two elements": msgpack.packb([7, []]),
+    "seven elements": msgpack.packb([52, 2, 7, None, [], b"", 0]),
+    "a key beyond int16": msgpack.packb([2**15, 2, 7, None, []]),
+    "a correlation id beyond int32": msgpack.packb([52, 2, 2**31, None, []]),
+    "a client id that is bytes": msgpack.packb([52, 2, 7, b"x", []]),
+    "records that are text": msgpack.packb([52, 2, 7, None, [], "x"]),
+    "bytes after the end": msgpack.packb([52, 2, 7, None, []]) + b"\x00",
+    "a client id that is not UTF-8": b"\x95\x34\x02\x07\xa1\xff\x90",
+}
+
+
+@pytest.mark.parametrize("name", BAD_HEADS)
+def test_a_head_of_the_wrong_shape_is_refused(name: str) -> None:
+    with pytest.raises(MalformedError, match="not a request"):
+        RequestDecoder().decode(BAD_HEADS[name])
+
+
+@pytest.mark.parametrize(
+    "frame", [b"", b"\x07", msgpack.packb([7]), msgpack.packb(["x", []]), msgpack.packb([7, [], b"", 0])]
+)
+def test_what_is_no_response_is_refused(frame: bytes) -> None:
+    with pytest.raises(MalformedError):
+        decode_response(frame, (52, 2))
+    with pytest.raises(MalformedError, match="not a response"):
+        codec.peek_correlation_id(frame)
+
+
+@pytest.mark.parametrize(("key", "version"), [(52, 3), (52, -1), (3, 0), (29999, 0), (1, 12)])
+def test_an_unknown_request_can_still_be_answered(key: int, version: int) -> None:
+    """Its body may be anything: it is not looked at."""
+    frame = msgpack.packb([key, version, 77, "later", {"a": "body"}])
+    with pytest.raises(UnsupportedVersion) as caught:
+        RequestDecoder().decode(frame)
+    assert (caught.value.api_key, caught.value.version, caught.value.correlation_id) == (key, version, 77)
+    assert caught.value.code is ErrorCode.UNSUPPORTED_VERSION
+    answer = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    sent = joined(encode_response(0, 77, answer))[4:]
+    assert decode_response(sent, (18, 0))[0].error_code == 35
+
+
+def test_a_head_is_bounded_apart_from_its_records() -> None:
+    request = ApiVersionsRequest("x" * 70_000, "1")
+    frame = joined(encode_request(4, 1, None, request))[4:]
+    with pytest.raises(MalformedError, match="a head of"):
+        RequestDecoder(64 << 10).decode(frame)
+    assert RequestDecoder().decode(frame).message == request
+    small = joined(encode_request(2, 7, None, VOTE, [bytes(100_000)]))[4:]
+    assert RequestDecoder(64 << 10).decode(small).message == VOTE
+    large = joined(
+        encode_response(3, 1, ApiVersionsResponse(unknown_tags=((9, msgpack.packb("x" * HEAD_BYTES_MAX)),)))
+    )
+    with pytest.raises(MalformedError, match="a head of"):
+        decode_response(large[4:], (18, 3))
+
+
+def test_versions_that_do_not_exist_are_not_sent() -> None:
+    with pytest.raises(UnencodableError, match="VoteRequest has no version 3"):
+        encode_request(3, 1, None, VOTE)
+    with pytest.raises(UnencodableError, match="FetchResponse has no version 12"):
+        encode_response(12, 1, FetchResponse())
+
+
+def test_error_codes_travel_as_numbers() -> None:
+    frame = joined(encode_response(1, 7, BeginQuorumEpochResponse(error_code=ErrorCode.FENCED_LEADER_EPOCH)))[
+        4:
+    ]
+    assert msgpack.unpackb(frame, strict_map_key=False)[1][0] == 74
+
+
+class TestApis:
+    def test_every_version_of_every_api_has_a_codec(self) -> None:
+        every = {(a.key, v) for a in apis.APIS.values() for v in range(a.min_version, a.max_version + 1)}
+        assert set(REQUEST_LOOKS) == set(RESPONSE_LOOKS) == every
+        assert all(apis.is_supported(*pair) for pair in every)
+        assert not apis.is_supported(52, 3)
+
+    def test_numbers_are_kafkas_below_20000(self) -> None:
+        kafka = {
+            1: "Fetch",
+            18: "ApiVersions",
+            32: "DescribeConfigs",
+            44: "IncrementalAlterConfigs",
+            52: "Vote",
+            53: "BeginQuorumEpoch",
+            54: "EndQuorumEpoch",
+            55: "DescribeQuorum",
+        }
+        assert {k: a.name for k, a in apis.APIS.items() if k < apis.OWN_KEYS_FROM} == kafka
+        assert apis.APIS[20000].name == "Handshake"
+        assert (apis.APIS[1].min_version, apis.APIS[1].max_version) == (13, 18)
+
+    @pytest.mark.parametrize(
+        ("peer", "common"), [((13, 17), 17), ((17, 30), 18), ((0, 13), 13), ((0, 12), None), ((19, 30), None)]
+    )
+    def test_the_highest_common_version(self, peer: tuple[int, int], common: int | None) -> None:
+        assert apis.APIS[1].common_version(*peer) == common

@@ -1,0 +1,89 @@
+"""Frames out of a byte stream, however it is cut."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kraftd.errors import MalformedError
+from kraftd.protocol.framing import FrameReader
+
+payloads = st.lists(st.binary(max_size=40).map(lambda tail: b"\x95" + tail), max_size=6)
+
+
+def framed(payload: bytes) -> bytes:
+    return len(payload).to_bytes(4, "big") + payload
+
+
+@given(payloads, st.lists(st.integers(0, 300), max_size=12))
+def test_any_cut_gives_the_same_frames(frames: list[bytes], cuts: list[int]) -> None:
+    stream = b"".join(map(framed, frames))
+    places = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
+    reader = FrameReader(100)
+    out = [
+        bytes(frame)
+        for start, end in pairwise(places)
+        for frame in reader.feed(memoryview(stream)[start:end])
+    ]
+    assert out == frames
+
+
+@given(payloads)
+def test_byte_by_byte(frames: list[bytes]) -> None:
+    reader = FrameReader(100)
+    stream = b"".join(map(framed, frames))
+    assert [bytes(f) for byte in stream for f in reader.feed(bytes((byte,)))] == frames
+
+
+def test_frames_do_not_share_memory_with_what_was_fed() -> None:
+    """The caller may reuse its receive buffer at once."""
+    buffer = bytearray(framed(b"\x95one") + framed(b"\x95two")[:6])
+    reader = FrameReader(100)
+    frames = reader.feed(buffer)
+    buffer[:] = bytes(len(buffer))
+    frames += reader.feed(framed(b"\x95two")[6:])
+    reader.feed(framed(b"\x95three")[:5])
+    assert [bytes(frame) for frame in frames] == [b"\x95one", b"\x95two"]
+
+
+@pytest.mark.parametrize("pieces", [1, 3])
+@pytest.mark.parametrize(
+    ("opening", "reason"),
+    [
+        (b"\0\0\0\0\x95", "a frame of 0 bytes"),
+        (b"\0\0\0\x65\x95", "a frame of 101 bytes; 1 to 100"),
+        (b"\xff\xff\xff\xff\x95", "a frame of 4294967295 bytes"),
+        (b"\0\0\0\x20\0\x12\0\3", "Kafka's own framing"),
+        (b"\0\0\0\x20\xc0", "byte 0xc0"),
+        (b"GET / HTTP/1.1\r\n", "a frame of 1195725856 bytes"),
+        (b"\0\0\0\x20\x85", "byte 0x85"),
+    ],
+)
+def test_what_is_no_frame_is_refused(opening: bytes, reason: str, pieces: int) -> None:
+    reader = FrameReader(100)
+    with pytest.raises(MalformedError, match=reason):
+        for start in range(0, len(opening), pieces):
+            reader.feed(opening[start : start + pieces])
+
+
+def test_whole_frames_before_a_bad_one_are_lost_with_the_connection() -> None:
+    with pytest.raises(MalformedError):
+        FrameReader(100).feed(framed(b"\x95good") + framed(b"\0bad"))
+
+
+def test_the_limit_can_rise_after_the_handshake() -> None:
+    reader = FrameReader(10)
+    assert [bytes(f) for f in reader.feed(framed(b"\x95small"))] == [b"\x95small"]
+    reader.limit_bytes = 1000
+    assert [bytes(f) for f in reader.feed(framed(b"\x95" + bytes(500)))] == [b"\x95" + bytes(500)]
+
+
+def test_a_large_frame_in_small_pieces_takes_time_in_proportion() -> None:
+    payload = b"\x95" + bytes(8 << 20)
+    stream = framed(payload)
+    reader = FrameReader(9 << 20)
+    frames = []
+    for start in range(0, len(stream), 65536):
+        frames += reader.feed(stream[start : start + 65536])
+    assert [len(frame) for frame in frames] == [len(payload)]
