@@ -198,6 +198,8 @@ class _Rows:
         """Add a row for each record of a batch, or one for a batch that cannot be trusted."""
         try:
             batch.check()
+            if not batch.is_control and self._add_values(batch):
+                return
             records = batch.records()
         except CorruptBatchError as error:
             self._add_batch(batch, 1, crc_ok=False)
@@ -213,6 +215,25 @@ class _Rows:
                 record.key,
                 record.value,
             )
+
+    def _add_values(self, batch: BatchView) -> bool:
+        """Add the rows of a batch as controllers write them: no keys, no headers, one timestamp."""
+        try:
+            values = batch.values()
+        except CorruptBatchError:
+            return False
+        count = len(values)
+        self._add_batch(batch, count, crc_ok=True)
+        self.count += count
+        self._offsets += range(batch.base_offset, batch.end_offset)
+        self._timestamps += [batch.base_timestamp] * count
+        self._contents += [
+            _short_content(value) if len(value) <= REMEMBERED_BYTES else _data_content(value)
+            for value in values
+        ]
+        self._keys += [None] * count
+        self._values += values
+        return True
 
     def _position(self, batch: BatchView) -> int:
         return self._piece.start + batch.position

@@ -7,6 +7,7 @@ that node, never an exception: the rest of the directory is still worth reading.
 Batches are not read here: see `kraftd.replay.headers`.
 """
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -153,8 +154,13 @@ def _files(home: Path, partition: Path, problems: list[Problem]) -> list[LogFile
         except MalformedError as error:
             problems.append(Problem(ProblemKind.DAMAGED, str(home), str(error), file=path.name))
             continue
+        if (segment is None or segment.suffix != "log") and snapshot is None:
+            continue
+        if not path.is_file() or not os.access(path, os.R_OK):
+            problems.append(Problem(ProblemKind.INCOMPLETE, str(home), "cannot be read", file=path.name))
+            continue
         size = path.stat().st_size
-        if segment is not None and segment.suffix == "log":
+        if segment is not None:
             files.append(LogFile(str(path), path.name, FileKind.LOG, segment.base_offset, -1, size))
         elif snapshot is not None:
             files.append(

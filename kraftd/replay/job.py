@@ -12,8 +12,8 @@ directory that holds anything but an earlier replay is never written over.
 import json
 import shutil
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -87,7 +87,7 @@ def run(
             groups = by_cluster(nodes).items()
             surveys = [survey_cluster(cluster_id, group, on_file=done) for cluster_id, group in groups]
         plans = [plan_fold(survey, point) for survey in surveys]
-        with ExitStack() as opened:
+        with _spark_errors(), ExitStack() as opened:
             with steps.waiting("starting Spark"):
                 spark = opened.enter_context(session())
             reports = _Replay(spark, target, steps).run(surveys, plans)
@@ -102,6 +102,22 @@ def run(
     )
     (target / SUMMARY_FILE).write_bytes(msgspec.json.format(msgspec.json.encode(report)))
     return report
+
+
+@contextmanager
+def _spark_errors() -> Iterator[None]:
+    """Turn what Spark raises into one line; its own stack traces say nothing to an operator."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (Py4JError, PySparkException) as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        cause = next(
+            (line for line in reversed(lines) if line.startswith("Caused by")), lines[0] if lines else ""
+        )
+        raise ReplayError(f"Spark failed: {cause or type(error).__name__}") from error
 
 
 def _prepared(out: Path) -> Path:

@@ -30,8 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from rich.console import Console
 
     from kraftd.errors import KraftdError
-    from kraftd.replay.job import run
-    from kraftd.replay.summary import render
+    from kraftd.replay.session import require_spark
 
     parser = _Parser(prog="replay", description="Replay metadata logs into Parquet tables and a report.")
     parser.add_argument(
@@ -42,6 +41,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     errors = Console(stderr=True)
     try:
+        require_spark()
+        from kraftd.replay.job import run
+        from kraftd.replay.summary import render
+
         report = run(options.dirs, options.out, at=options.at, console=errors)
     except KraftdError as error:
         errors.print(f"replay: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
