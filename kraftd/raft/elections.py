@@ -169,7 +169,11 @@ class Elections:
                 core.out.extend(barriers)
         if not granted:
             self.roles.refusals[sent.to] = why
-        core.revise(replace(state, ballot=state.ballot.count(sent.to, granted=granted)))
+        ballot = state.ballot.count(sent.to, granted=granted)
+        if isinstance(state, Prospective) and ballot.outcome is not Outcome.LOST:
+            core.revise(replace(state, ballot=ballot, ask_at_ms=0))  # one given up on answers after all
+        else:
+            core.revise(replace(state, ballot=ballot))
 
     def _is_current(self, sent: Sent) -> bool:
         match self.core.state:

@@ -72,6 +72,8 @@ class Following:
     def poll_mending(self, now: Now) -> None:
         """Ask the voters that have not told their epoch yet (D-06)."""
         core = self.core
+        if core.mending.is_whole:
+            return
         for voter in sorted(core.mending.silent):
             if core.requests.is_ready(voter, Kind.PROBE, now.mono_ms):
                 self._send_fetch(voter, Kind.PROBE, now, max_wait_ms=0)

@@ -105,6 +105,11 @@ class Leadership:
         while queue and queue[0][0] <= high_watermark:
             self.uncommitted_bytes -= queue.popleft()[1]
 
+    def disown(self, node_id: NodeId) -> None:
+        """What this voter acknowledged is not to be relied on any more: its disk is another one (D-06)."""
+        if node_id in self.followers:
+            self.followers[node_id] = Progress(ReplicaKey(node_id))
+
     def observer(self, key: ReplicaKey, now_ms: int) -> Progress:
         """The progress of an observer; the silent ones are forgotten (OBS-09)."""
         progress = self.observers.get(key)

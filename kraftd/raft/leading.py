@@ -169,9 +169,6 @@ class Leading:
                 )
                 core.send(voter, kind, request, now_ms, round_=round_)
 
-    def wake_at_ms(self) -> int:
+    def wake_at_ms(self, led: Leadership) -> int:
         """When the leader must act next."""
-        led = self.core.leadership
-        if led is None or not led.is_opened:
-            return 0
-        return led.next_deadline_ms()
+        return led.next_deadline_ms() if led.is_opened else 0

@@ -101,6 +101,8 @@ class Member:
         self._resigning = Resigning(core, self._roles)
         self._stored = election
         self._due_ms = NEVER_MS
+        self._is_settled = False
+        """Nothing is left to do before `_due_ms`: a poll until then is free."""
         self._not_before_ms = 0
         self._is_started = False
 
@@ -138,21 +140,35 @@ class Member:
         match event:
             case e.AppendRequested():
                 self._leading.on_append(event, now)
-            case e.RequestReceived():
-                self._on_request(event, now)
-            case e.ResponseReceived():
-                self._on_response(event, now)
+            case e.RequestReceived(request=m.FetchRequest() as request):
+                self._on_fetch(event, request, now)
+                return core.finish()
             case e.LogFlushed():
                 self._on_flushed(event, now)
             case e.Applied():
                 core.applied_offset = max(core.applied_offset, event.offset)
                 self._leading.on_applied()
+            case _:
+                self._handle_rare(event, now)
+        self._is_settled = False
+        return core.finish() if core.out else []
+
+    def _handle_rare(self, event: e.Event, now: Now) -> None:
+        core = self._core
+        match event:
+            case e.ResponseReceived():
+                self._on_response(event, now)
+            case e.RequestReceived():
+                self._on_other_request(event, now)
             case e.ReadRequested():
                 self._leading.on_read(event)
             case e.RequestFailed():
                 self._on_failed(event, now)
-            case e.PeerIdentified():
-                core.out.extend(core.peers.identify(event.connection, event.peer, outbound=event.outbound))
+            case e.PeerIdentified(peer=peer):
+                judgement = core.peers.identify(event.connection, peer, outbound=event.outbound)
+                core.out.extend(judgement)
+                if core.leadership is not None and not judgement and core.peers.doubt(peer):
+                    core.leadership.disown(peer.node_id)
             case e.ConnectionClosed():
                 self._following.on_connection_closed(event, now)
                 core.peers.close(event.connection)
@@ -163,12 +179,15 @@ class Member:
                 self._resigning.on_resign(event)
             case e.ShutdownRequested():
                 self._resigning.on_shutdown(event, now)
-        return core.finish() if core.out else []
+            case unknown:
+                raise InvariantError(f"no event of the quorum: {unknown}")
 
     def poll(self, now: Now) -> list[Effect]:
         """Do what the passing of time demands, and what this turn's events left to be done."""
         core = self._core
         late_ms = now.mono_ms - self._due_ms
+        if self._is_settled and late_ms < 0:
+            return []
         graced = late_ms > STALL_MS
         if graced:
             core.warn("stall", f"this turn came {late_ms} ms late")
@@ -189,7 +208,9 @@ class Member:
         self._following.poll_mending(now)
         self._resigning.poll_stopping(now)
         self._not_before_ms = now.mono_ms + 1 if graced else 0
+        self._is_settled = False
         self._due_ms = self.wake_at_ms
+        self._is_settled = True
         if self._due_ms <= now.mono_ms:
             raise InvariantError(f"{core.state} would be polled for ever: due at {self._due_ms}, {now}")
 
@@ -214,32 +235,40 @@ class Member:
     @property
     def wake_at_ms(self) -> int:
         """When `poll` must be called next, on the monotonic clock, unless something happens before."""
-        part_ms = self._leading.wake_at_ms() if self._core.leadership else self._elections.wake_at_ms()
-        return max(
-            self._not_before_ms,
-            min(
-                part_ms,
-                self._following.wake_at_ms(),
-                self._resigning.wake_at_ms(),
-                self._core.requests.next_timeout_ms(),
-            ),
-        )
+        if self._is_settled:
+            return self._due_ms
+        core = self._core
+        if core.leadership is not None:
+            part_ms = self._leading.wake_at_ms(core.leadership)
+        else:
+            part_ms = min(self._elections.wake_at_ms(), self._following.wake_at_ms())
+        wake_at_ms = min(part_ms, self._resigning.wake_at_ms(), core.requests.next_timeout_ms())
+        return max(self._not_before_ms, wake_at_ms)
 
     # --- events -----------------------------------------------------------------------------------------
 
-    def _on_request(self, event: e.RequestReceived, now: Now) -> None:
+    def _on_fetch(self, event: e.RequestReceived, request: m.FetchRequest, now: Now) -> None:
+        """Serve a fetch. For a leader that only waits it leaves nothing to do but its own end."""
+        core = self._core
+        fetch = wire.read_fetch(request, event.version, core.cluster_id)
+        if isinstance(fetch, ErrorCode):
+            core.reply(event.handle, wire.refusal(request, fetch))
+            return
+        self._replication.on_fetch(event, fetch, now)
+        led = core.leadership
+        if led is None or led.handover is not None:
+            self._is_settled = False
+        else:
+            self._due_ms = min(self._due_ms, led.parked.next_deadline_ms)
+
+    def _on_other_request(self, event: e.RequestReceived, now: Now) -> None:
+        """Everything but fetches. Only members elect (section 1.4)."""
         core = self._core
         request = event.request
-        if event.peer is None and not isinstance(request, m.FetchRequest | m.DescribeQuorumRequest):
+        if event.peer is None and not isinstance(request, m.DescribeQuorumRequest):
             core.reply(event.handle, wire.refusal(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
             return
         match request:
-            case m.FetchRequest():
-                fetch = wire.read_fetch(request, event.version, core.cluster_id)
-                if isinstance(fetch, ErrorCode):
-                    core.reply(event.handle, wire.refusal(request, fetch))
-                else:
-                    self._replication.on_fetch(event, fetch, now)
             case m.VoteRequest():
                 vote = wire.read_vote(request, core.cluster_id)
                 if isinstance(vote, ErrorCode):
@@ -274,7 +303,7 @@ class Member:
         if answer.top_error:
             self._reject(sent, f"error {answer.top_error}", now)
             return
-        if event.sender in core.voters and not core.mending.is_whole:
+        if not core.mending.is_whole and core.peers.is_trusted(core.peers.answers(event.sender)):
             core.mending.hear(event.sender, answer.standing.epoch, max(core.epoch, answer.standing.epoch))
         is_old = answer.standing.epoch < core.epoch and sent.kind is not Kind.PRE_VOTE
         if is_old or answer.error == ErrorCode.UNKNOWN_LEADER_EPOCH:

@@ -56,7 +56,7 @@ class Reads:
     @property
     def next_deadline_ms(self) -> int:
         """When the first read has waited too long."""
-        return min((read.deadline_ms for read in self._reads), default=NEVER_MS)
+        return min([read.deadline_ms for read in self._reads]) if self._reads else NEVER_MS
 
     def add(self, token: Token, deadline_ms: int, high_watermark: Offset | None) -> None:
         """Take a read; `high_watermark` is None until a record of this epoch is committed."""
