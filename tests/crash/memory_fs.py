@@ -216,6 +216,11 @@ class MemoryFileSystem:
             for contents in _choices(files):
                 yield MemoryFileSystem(_copy(self.root, prefix, contents))
 
+    def kill_program(self) -> None:
+        """The program that holds files open is gone; what it wrote stays in the page cache."""
+        self._handles.clear()
+        self._locked.clear()
+
     def cut_power_before(self, number: int) -> None:
         """Stop at the change with this number, counted from now."""
         until = len(self.calls) + number

@@ -7,7 +7,7 @@ import pytest
 from kraftd.errors import StorageError
 from kraftd.storage import DamagedReadError, Disk, Log, LogConfig, Opened, OsFileSystem, StorageFailure
 from kraftd.types import EpochEntry, OffsetAndEpoch
-from tests.crash.memory_fs import MemoryFileSystem
+from tests.crash.memory_fs import MemoryFileSystem, PowerCutError
 from tests.unit.storage.batches import batch, run_of
 
 SIZE = len(batch(0))
@@ -215,7 +215,10 @@ class TestDamaged:
         write(tmp_path)
         spoil(segment(tmp_path, 4), SIZE, b"\0" * 2 * SIZE)
         log = open_at(tmp_path, 10).log
+        before = segment(tmp_path, 4).read_bytes()
         assert log.truncate(cut_at, 1) == cut_at
+        if cut_at > 5:
+            assert segment(tmp_path, 4).read_bytes() == before[: 3 * SIZE]
         log.append((batch(cut_at, epoch=2),), cut_at, cut_at + 1)
         log.close()
         log, report = open_at(tmp_path, cut_at + 1)
@@ -305,6 +308,47 @@ class TestDiskIsBelieved:
             again, report = self.open(disk, 6)
             assert again.end_offset == 6
             assert report.damage == ()
+
+    @pytest.mark.covers("D-02", "D-04")
+    def test_so_is_a_segment_whose_name_was_not_synced_yet(self) -> None:
+        fs = self.fresh()
+        log = self.open(fs, None).log
+        log.append(run_of(0, 4), 0, 4)
+        log.flush()
+
+        def kill(operation: str, _name: str, _count: int) -> None:
+            if operation == "sync_directory":
+                raise PowerCutError
+
+        fs.fail = kill
+        with pytest.raises(PowerCutError):
+            log.append((batch(4),), 4, 5)
+        fs.fail = None
+        log = self.open(fs, 4).log
+        log.append((batch(4),), 4, 5)
+        log.flush()
+        for disk in fs.crash_states():
+            assert self.open(disk, 5).log.end_offset == 5
+
+    @pytest.mark.covers("D-03")
+    def test_a_truncation_that_is_interrupted_leaves_a_chain(self) -> None:
+        """Even a program without our hint finds a log that only ends too late, not one with a gap."""
+        for number in range(100):
+            fs = self.fresh()
+            log = self.open(fs, None).log
+            log.append(run_of(0, 14), 0, 14)
+            log.close()
+            log = self.open(fs, None).log
+            fs.cut_power_before(number)
+            try:
+                log.truncate(2, 1)
+            except PowerCutError:
+                for disk in fs.crash_states():
+                    again, report = self.open(disk, None)
+                    assert report.damage == ()
+                    assert again.end_offset >= 2
+            else:
+                return
 
     @pytest.mark.covers("D-04")
     @pytest.mark.parametrize("hint", [0, 2, None])
