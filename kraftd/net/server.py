@@ -16,7 +16,7 @@ from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-from kraftd.errors import ErrorCode, MalformedError
+from kraftd.errors import ErrorCode, InvariantError, MalformedError
 from kraftd.net.connection import FrameConnection, Outbox
 from kraftd.net.handshake import Identity, Refusal, refusal_of, supported
 from kraftd.net.repeats import Repeats
@@ -30,6 +30,8 @@ from kraftd.protocol.messages import (
     HandshakeRequest,
 )
 from kraftd.types import NO_NODE, Endpoint
+
+_BACKLOG = 1024
 
 
 class ServerHandler(Protocol):
@@ -68,25 +70,32 @@ class Server:
         self._numbers = numbers
         self._per_address: Counter[str] = Counter()
         self._clients: deque[tuple[InboundConnection, Buffer]] = deque()
+        self._socket: socket.socket | None = None
         self._server: asyncio.Server | None = None
 
-    async def start(self, bind: Endpoint) -> int:
-        """Listen, and return the port, which the kernel chose if `bind` has port 0.
+    def bind(self, bind: Endpoint) -> int:
+        """Take the address, and return the port, which the kernel chose if `bind` has port 0.
+
+        Who connects before `start` waits in the backlog.
 
         Raises:
             OSError: The address cannot be bound.
         """
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            lambda: InboundConnection(self, next(self._numbers)),
-            host=bind.host or None,
-            port=bind.port,
-            backlog=1024,
-            reuse_address=True,
-            family=socket.AF_UNSPEC,
+        both = not bind.host and socket.has_dualstack_ipv6()
+        family = socket.AF_INET6 if both or ":" in bind.host else socket.AF_INET
+        self._socket = socket.create_server(
+            (bind.host, bind.port), family=family, backlog=_BACKLOG, dualstack_ipv6=both
         )
-        port: int = self._server.sockets[0].getsockname()[1]
+        port: int = self._socket.getsockname()[1]
         return port
+
+    async def start(self) -> None:
+        """Accept connections on the bound address."""
+        if self._socket is None:
+            raise InvariantError("a server is bound before it starts")
+        self._server = await asyncio.get_running_loop().create_server(
+            lambda: InboundConnection(self, next(self._numbers)), sock=self._socket, backlog=_BACKLOG
+        )
 
     async def stop(self) -> None:
         """Stop listening and close everybody, after what they are owed was written."""

@@ -16,12 +16,11 @@ from kraftd.raft.events import Applied
 from kraftd.raft.machine import StateMachine
 from kraftd.records.batch import scan
 from kraftd.records.committed import CommittedBatch
-from kraftd.runtime.driver import Driver
-from kraftd.types import NodeId, Now, Offset
+from kraftd.runtime.driver import NEVER_MS, Driver
+from kraftd.types import Epoch, NodeId, Now, Offset
 
 _SLICE_BYTES = 256 << 10
 _SLICE_MS = 10
-NEVER_MS = 1 << 62
 
 
 class CommittedLog(Protocol):
@@ -40,6 +39,10 @@ class Applier:
     def __init__(self, me: NodeId, machine: StateMachine, log: CommittedLog, driver: Driver) -> None:
         self.applied_offset: Offset = 0
         self.applied_timestamp_ms = -1
+        self.active_epoch: Epoch = 0
+        """The epoch in which the machine was made active last."""
+        self.stuck_because = ""
+        """Why nothing more can be applied; empty if all is well."""
         self._me = me
         self._machine = machine
         self._log = log
@@ -59,11 +62,13 @@ class Applier:
 
     def leader_changed(self, change: LeaderChanged) -> None:
         """Implements `Machine`."""
+        if change.leader_id == self._me:
+            self.active_epoch = change.epoch
         self._machine.leader_changed(change.epoch, change.leader_id, is_self=change.leader_id == self._me)
 
     def run(self, now: Now) -> None:  # noqa: ARG002 - a chore's signature
         """Implements `Chore`: apply a slice, and ask for another turn if there is more."""
-        if self.applied_offset >= self._target or self._is_reading:
+        if self.applied_offset >= self._target or self._is_reading or self.stuck_because:
             return
         before = self.applied_offset
         deadline_ns = time.monotonic_ns() + _SLICE_MS * 1_000_000
@@ -101,6 +106,8 @@ class Applier:
     def _take_cold(self, data: bytes) -> None:
         self._is_reading = False
         self._cold = committed([data])
+        if not self._cold:
+            self.stuck_because = f"the log cannot be read at offset {self.applied_offset}, which is committed"
         self._driver.wake()
 
 

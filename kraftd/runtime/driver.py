@@ -26,6 +26,9 @@ from kraftd.raft.events import Event
 from kraftd.runtime.interpreter import Interpreter
 from kraftd.types import Now
 
+NEVER_MS = 1 << 62
+"""A moment that does not come."""
+
 
 class Member(Protocol):
     """What the driver needs of `kraftd.raft.Member`."""

@@ -33,8 +33,8 @@ from kraftd.raft.events import (
     RequestReceived,
     ResponseReceived,
 )
-from kraftd.runtime.driver import Driver
-from kraftd.types import NodeId
+from kraftd.runtime.driver import NEVER_MS, Driver
+from kraftd.types import NodeId, Now
 
 QUORUM_REQUESTS = frozenset(
     {VoteRequest, BeginQuorumEpochRequest, EndQuorumEpochRequest, FetchRequest, DescribeQuorumRequest}
@@ -47,23 +47,40 @@ class Requests(Protocol):
     def request_received(self, connection: InboundConnection, request: Request) -> None:
         """Answer it with `connection.reply`, sooner or later."""
 
+    def connection_ended(self, connection: InboundConnection) -> None:
+        """Nobody waits there any more."""
+
 
 class QuorumNetwork:
     """Translates between `net` and the core, for both."""
 
-    def __init__(self, driver: Driver, requests: Requests) -> None:
+    def __init__(self) -> None:
         self.server: Server
         self.links: PeerLinks
-        self._driver = driver
-        self._requests = requests
+        self._driver: Driver
+        self._requests: Requests
         self._members: dict[int, PeerIdentity] = {}
         self._outbound: dict[int, OutboundConnection] = {}
         self._held: dict[int, tuple[InboundConnection, int, int]] = {}
         self._last_handle = 0
 
-    def attach(self, server: Server, links: PeerLinks) -> None:
-        """Get to know both sides of the network, which in turn were given this object."""
+    def attach(self, driver: Driver, requests: Requests, server: Server, links: PeerLinks) -> None:
+        """Get to know those who, in turn, were given this object. Before the server accepts anybody."""
+        self._driver, self._requests = driver, requests
         self.server, self.links = server, links
+
+    def wake(self) -> None:
+        """There is something to write: have a turn."""
+        self._driver.wake()
+
+    def run(self, now: Now) -> None:  # noqa: ARG002 - a chore's signature
+        """Implements `Chore`: let the clients of this turn in."""
+        if self.server.clients_are_waiting:
+            self.server.serve_clients()
+
+    def wake_at_ms(self) -> int:
+        """Implements `Chore`."""
+        return 0 if self.server.clients_are_waiting else NEVER_MS
 
     # From the server.
 
@@ -86,6 +103,7 @@ class QuorumNetwork:
 
     def connection_ended(self, connection: InboundConnection) -> None:
         """Implements `ServerHandler`."""
+        self._requests.connection_ended(connection)
         self._ended(connection.number, outbound=False)
 
     def clients_wait(self) -> None:

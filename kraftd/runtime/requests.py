@@ -69,12 +69,14 @@ class Desk:
         *,
         request_timeout_ms: int,
         on_shutdown_ready: Callable[[ShutdownReady], None],
+        on_connection_ended: Callable[[InboundConnection], None],
     ) -> None:
         self._driver = driver
         self._controller = controller
         self._leadership = leadership
         self._timeout_ms = request_timeout_ms
         self._on_shutdown_ready = on_shutdown_ready
+        self._on_connection_ended = on_connection_ended
         self._last_token = 0
         self._appends: dict[Token, tuple[Write, _Caller | None]] = {}
         self._reads: dict[Token, tuple[NeedsRead, _Caller]] = {}
@@ -97,6 +99,10 @@ class Desk:
             connection.reject(f"{request.message.NAME} after the handshake")
             return
         service(connection, request)
+
+    def connection_ended(self, connection: InboundConnection) -> None:
+        """Implements `Requests`."""
+        self._on_connection_ended(connection)
 
     def statistics(self) -> Mapping[str, int]:
         """How many callers wait, and for what."""

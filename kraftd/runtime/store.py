@@ -12,19 +12,20 @@ Not here: files (`kraftd.storage`) and the order of effects (`interpreter`).
 from collections.abc import Callable
 from typing import Protocol
 
+from kraftd.errors import StorageError
 from kraftd.raft.effects import Append, ColdRead, Flush, RememberWholeness
 from kraftd.raft.events import BatchesRead, LogFlushed, PeerIdentity
-from kraftd.runtime.driver import Driver
+from kraftd.runtime.driver import NEVER_MS, Driver
 from kraftd.runtime.flusher import Worker
 from kraftd.runtime.metrics import RaftMeters
+from kraftd.storage import StorageFailure
 from kraftd.storage.flush import FlushJob
 from kraftd.storage.node_directory import NodeDirectory
+from kraftd.storage.reading import ReaderView
 from kraftd.types import Election, Epoch, Now, Offset
 
 HINT_INTERVAL_MS = 1_000
 """How long a flushed offset may be known only to the page cache (D-05)."""
-
-NEVER_MS = 1 << 62
 
 
 class Roles(Protocol):
@@ -114,7 +115,7 @@ class DirectoryStore:
         def done(records: bytes) -> None:
             self._driver.deliver(BatchesRead(read.token, generation, records))
 
-        self._read_worker.submit(lambda: view.read(read.offset, read.max_bytes), done)
+        self._read_worker.submit(lambda: _read(view, read.offset, read.max_bytes), done)
 
     # For the applier.
 
@@ -125,7 +126,7 @@ class DirectoryStore:
     def read_cold(self, offset: Offset, max_bytes: int, done: Callable[[bytes], None]) -> None:
         """Implements `CommittedLog`."""
         view = self._log.reader_view()
-        self._read_worker.submit(lambda: view.read(offset, max_bytes), done)
+        self._read_worker.submit(lambda: _read(view, offset, max_bytes), done)
 
     # For the driver and for health.
 
@@ -166,3 +167,13 @@ class DirectoryStore:
             self._driver.deliver(LogFlushed(generation, end_offset))
         else:
             self._driver.wake()
+
+
+def _read(view: ReaderView, offset: Offset, max_bytes: int) -> bytes:
+    """Read in the thread; nothing where the log was cut meanwhile or is damaged: not fatal (D-14)."""
+    try:
+        return view.read(offset, max_bytes)
+    except StorageFailure:
+        raise
+    except StorageError:
+        return b""

@@ -1,0 +1,173 @@
+"""How is a consistent copy of a running node's log made? One list of files at one moment, then their bytes.
+
+Entered through `Exports.serve_manifest` and `serve_chunk`. The manifest fixes the moment: small files
+(election, epochs, properties) are read into memory then, because they are replaced as a whole; of segments,
+which only grow, the size of that moment is fixed. A truncation of the log in between would put other bytes
+under the fixed size, so it voids the export: the client starts again. An export belongs to its connection
+and ends with it.
+
+Not here: what the client makes of it (`kraftctl export`).
+"""
+
+import asyncio
+from pathlib import Path
+from typing import Protocol
+
+import aiofiles
+import msgspec
+
+from kraftd.errors import ErrorCode
+from kraftd.net.server import InboundConnection
+from kraftd.protocol.codec import Request
+from kraftd.protocol.limits import RECORDS_BYTES_MAX
+from kraftd.protocol.messages import (
+    ExportChunkRequest,
+    ExportChunkResponse,
+    ExportManifestResponse,
+    ExportManifestResponseFile,
+)
+from kraftd.records import names
+from kraftd.storage.node_directory import NodeDirectory
+from kraftd.types import Epoch, NodeId, Offset
+
+_SMALL = (
+    (names.META_PROPERTIES, "meta"),
+    (names.BOOTSTRAP_CHECKPOINT, "snapshot"),
+    (f"{names.LOG_DIRECTORY}/{names.QUORUM_STATE}", "election"),
+    (f"{names.LOG_DIRECTORY}/{names.EPOCH_CHECKPOINT}", "epochs"),
+    (f"{names.LOG_DIRECTORY}/{names.PARTITION_METADATA}", "partition"),
+)
+
+
+class Standing(Protocol):
+    """What the manifest says of the quorum."""
+
+    @property
+    def epoch(self) -> Epoch:
+        """The node's epoch."""
+
+    @property
+    def leader_id(self) -> NodeId:
+        """Whom it follows."""
+
+    @property
+    def high_watermark(self) -> Offset:
+        """Everything before it is committed."""
+
+
+class _Export(msgspec.Struct, frozen=True):
+    generation: int
+    small: dict[str, bytes]
+    large: dict[str, tuple[Path, int]]
+
+
+class Exports:
+    """The exports that are under way, one a connection."""
+
+    def __init__(
+        self,
+        directory: NodeDirectory,
+        standing: Standing,
+        tasks: asyncio.TaskGroup,
+    ) -> None:
+        self._directory = directory
+        self._standing = standing
+        self._tasks = tasks
+        self._exports: dict[int, _Export] = {}
+
+    def forget(self, connection: InboundConnection) -> None:
+        """The connection is gone, and its export with it."""
+        self._exports.pop(connection.number, None)
+
+    def serve_manifest(self, connection: InboundConnection, request: Request) -> None:
+        """Fix the moment, and list what belongs to it."""
+        root, log, standing = self._directory.path, self._directory.log, self._standing
+        small = {}
+        for name, _ in _SMALL:
+            data = self._directory.disk.read_file(root / name)
+            if data is not None:
+                small[name] = data
+        large = {
+            f"{names.LOG_DIRECTORY}/{path.name}": (path, size_bytes)
+            for _, path, size_bytes in log.segment_files
+        }
+        self._exports[connection.number] = _Export(log.generation, small, large)
+        kinds = dict(_SMALL)
+        files = [
+            ExportManifestResponseFile(name=name, size_bytes=len(data), kind=kinds[name])
+            for name, data in small.items()
+        ] + [
+            ExportManifestResponseFile(name=name, size_bytes=size_bytes, kind="segment")
+            for name, (_, size_bytes) in large.items()
+        ]
+        response = ExportManifestResponse(
+            epoch=standing.epoch,
+            leader_id=standing.leader_id,
+            high_watermark=standing.high_watermark,
+            start_offset=log.start_offset,
+            end_offset=log.end_offset,
+            files=tuple(files),
+        )
+        connection.reply(request.api_version, request.correlation_id, response)
+
+    def serve_chunk(self, connection: InboundConnection, request: Request) -> None:
+        """Send some bytes of one file, as it was when the manifest was made."""
+        message: ExportChunkRequest = request.message
+        export = self._exports.get(connection.number)
+        if export is None:
+            self._refuse(connection, request, ErrorCode.INVALID_REQUEST, "ask for the manifest first")
+        elif export.generation != self._directory.log.generation:
+            del self._exports[connection.number]
+            self._refuse(
+                connection, request, ErrorCode.SNAPSHOT_NOT_FOUND, "the log was cut meanwhile; start again"
+            )
+        elif message.name in export.small:
+            data = export.small[message.name]
+            self._answer(connection, request, len(data), data[slice(*_span(message, len(data)))])
+        elif message.name in export.large:
+            path, size_bytes = export.large[message.name]
+            self._tasks.create_task(
+                self._read(connection, request, path, size_bytes, _span(message, size_bytes)), name="export"
+            )
+        else:
+            self._refuse(
+                connection, request, ErrorCode.SNAPSHOT_NOT_FOUND, f"no file {message.name!r} in the manifest"
+            )
+
+    async def _read(
+        self,
+        connection: InboundConnection,
+        request: Request,
+        path: Path,
+        size_bytes: int,
+        span: tuple[int, int],
+    ) -> None:
+        try:
+            async with aiofiles.open(path, "rb") as file:
+                await file.seek(span[0])
+                data = await file.read(span[1] - span[0])
+        except OSError as error:
+            self._refuse(
+                connection, request, ErrorCode.SNAPSHOT_NOT_FOUND, f"cannot read {path.name}: {error}"
+            )
+            return
+        self._answer(connection, request, size_bytes, data)
+
+    def _answer(self, connection: InboundConnection, request: Request, total: int, data: bytes) -> None:
+        response = ExportChunkResponse(
+            name=request.message.name, position=request.message.position, total_bytes=total
+        )
+        connection.reply(request.api_version, request.correlation_id, response, (data,) if data else ())
+
+    def _refuse(self, connection: InboundConnection, request: Request, error: ErrorCode, why: str) -> None:
+        response = ExportChunkResponse(
+            error_code=error, error_message=why, name=request.message.name, position=request.message.position
+        )
+        connection.reply(request.api_version, request.correlation_id, response)
+
+
+def _span(message: ExportChunkRequest, size_bytes: int) -> tuple[int, int]:
+    """The bytes wanted, as far as there are any."""
+    start = min(max(message.position, 0), size_bytes)
+    wanted = message.max_bytes if 0 < message.max_bytes <= RECORDS_BYTES_MAX else RECORDS_BYTES_MAX
+    return start, min(start + wanted, size_bytes)

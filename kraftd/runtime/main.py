@@ -1,0 +1,137 @@
+"""The console script `kraftd`: reads the configuration, opens the directory, runs the node, and how it all
+may end.
+
+`kraftd start CONFIG.properties`. Exit codes: 0 stopped as asked, 1 cannot start or had to end, 64 wrong
+usage, 128 + n stopped at once by a second signal n.
+
+*How a process ends that met what it cannot go on from* (D-17). An exception in a callback of the loop, in a
+timer, in a task or in a thread reaches `Fuse.blow`: one line, the trace, and the process is gone before any
+other callback runs, because effects that were half carried out must not be followed by more. Whatever was
+acknowledged is durable.
+"""
+
+import argparse
+import asyncio
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import uvloop
+
+from kraftd.errors import ConfigError, KraftdError
+from kraftd.runtime.config import Config, load_config
+from kraftd.runtime.daemon import serve
+from kraftd.runtime.observability import Log, open_log
+from kraftd.runtime.status import SOFTWARE
+from kraftd.storage.filesystem import OsFileSystem
+from kraftd.storage.log import LogConfig
+from kraftd.storage.node_directory import NodeDirectory
+
+EXIT_OK = 0
+EXIT_FAILED = 1
+EXIT_USAGE = 64
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Entry point of the console script."""
+    options = _parser().parse_args(arguments)
+    try:
+        config = load_config(options.config, os.environ)
+    except ConfigError as error:
+        sys.stderr.write(f"kraftd: {error}\n")
+        sys.exit(EXIT_FAILED)
+    sys.exit(start(config, open_log(config.node_id)))
+
+
+def start(config: Config, log: Log) -> int:
+    """Run one node; returns the exit code."""
+    fuse = Fuse(log)
+    threading.excepthook = fuse.on_thread
+    try:
+        directory = _open_directory(config)
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.get_loop().set_exception_handler(fuse.on_loop)
+            runner.run(serve(config, directory, log))
+    except (KraftdError, OSError) as error:
+        log.critical("fatal", reason=str(error))
+        return EXIT_FAILED
+    except BaseExceptionGroup as group:
+        fuse.blow("a task failed", _first(group))
+    except BaseException as error:  # noqa: BLE001 - nothing may end this process without a line
+        fuse.blow("the node failed", error)
+    return EXIT_OK
+
+
+class Fuse:
+    """Ends the process at once, with one clear line and a non-zero code."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    def on_loop(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """The loop's exception handler: callbacks, timers, completions of threads, protocols."""
+        error = context.get("exception")
+        if error is None:
+            self._log.warning("loop", text=str(context.get("message")))
+            return
+        self.blow(str(context.get("message")), error)
+
+    def on_thread(self, failure: threading.ExceptHookArgs) -> None:
+        """The last resort of a thread."""
+        name = failure.thread.name if failure.thread is not None else "?"
+        self.blow(f"thread {name} failed", failure.exc_value)
+
+    def blow(self, what: str, error: BaseException | None) -> NoReturn:
+        """Say what happened, and be gone."""
+        try:
+            expected = isinstance(error, KraftdError | OSError)
+            trace = [] if error is None or expected else traceback.format_exception(error)
+            self._log.critical(
+                "fatal",
+                reason=what if error is None else f"{error}" if expected else f"{what}: {error!r}",
+                **({"trace": "".join(trace)} if trace else {}),
+            )
+            sys.stderr.flush()
+        finally:
+            os._exit(EXIT_FAILED)
+
+
+def _open_directory(config: Config) -> NodeDirectory:
+    return NodeDirectory.open(
+        OsFileSystem(),
+        config.metadata_dir,
+        node_id=config.node_id,
+        random_uuid=lambda: os.urandom(16),
+        voter_ids=tuple(sorted(config.voters)),
+        config=LogConfig(segment_bytes=config.log.segment_bytes, segment_ms=config.log.segment_ms),
+        other_log_dirs=tuple(config.log_dirs),
+    )
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The first cause in a group, however deep."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+class _Parser(argparse.ArgumentParser):
+    """Leaves with our code for wrong usage."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(EXIT_USAGE, f"{self.prog}: {message}\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="kraftd", description="One controller of a KRaft quorum.")
+    parser.add_argument("--version", action="version", version=SOFTWARE)
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    run = commands.add_parser("start", help="run a node until it is told to stop")
+    run.add_argument("config", type=Path, metavar="CONFIG.properties", help="its configuration")
+    return parser

@@ -1,0 +1,305 @@
+"""What does this node know about itself? One place that asks all its parts, for every page and line that
+shows it.
+
+Entered through `NodeStatus`: `describe` answers `DescribeNode` (with or without a leader), `vitals` is what
+health is judged by, `readings` is the `metrics` line, `samples` the Prometheus page. Nothing is changed by
+looking.
+
+Follows: the names of Kafka's raft-metrics and KafkaController MBeans, and Strimzi's Prometheus spelling of
+them. Differs: `poll-idle-ratio-avg` is the share of wall time that the loop's thread spent off the
+processor.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from importlib.metadata import version
+from typing import Protocol
+
+import msgspec
+
+from kraftd.controller.controller import QuorumController
+from kraftd.errors import ErrorCode
+from kraftd.metadata.features import METADATA_VERSION, metadata_version_name
+from kraftd.net.client import PeerLinks
+from kraftd.protocol.messages import DescribeNodeResponse, DescribeNodeResponsePeer
+from kraftd.raft.view import PeerView, QuorumView
+from kraftd.runtime.applier import Applier
+from kraftd.runtime.health import Vitals
+from kraftd.runtime.metrics import Number, RaftMeters
+from kraftd.runtime.store import DirectoryStore
+from kraftd.types import ZERO_UUID, NodeId, Now, ReplicaKey, Uuid, uuid_text
+
+SOFTWARE = f"kraftd {version('kraftd')}"
+
+ROLES = ("leader", "candidate", "prospective", "voted", "follower", "unattached", "observer")
+
+
+class Describer(Protocol):
+    """What is asked of the member."""
+
+    @property
+    def voted(self) -> ReplicaKey | None:
+        """Whom it voted for in this epoch."""
+
+    def describe(self, now: Now) -> QuorumView:
+        """Its own view of the quorum."""
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """One number of the Prometheus page."""
+
+    name: str
+    meaning: str
+    value: Number
+    labels: Mapping[str, str] = {}
+    is_counter: bool = False
+
+
+class NodeStatus:
+    """Looks at everything, owns nothing."""
+
+    def __init__(
+        self,
+        *,
+        node_id: NodeId,
+        cluster_id: str,
+        directory_id: Uuid,
+        voters: int,
+        fetch_timeout_ms: int,
+        started_at: Now,
+        member: Describer,
+        controller: QuorumController,
+        applier: Applier,
+        store: DirectoryStore,
+        links: PeerLinks,
+        meters: RaftMeters,
+    ) -> None:
+        self._node_id = node_id
+        self._cluster_id = cluster_id
+        self._directory_id = directory_id
+        self._voters = voters
+        self._fetch_timeout_ms = fetch_timeout_ms
+        self._started_at = started_at
+        self._member = member
+        self._controller = controller
+        self._applier = applier
+        self._store = store
+        self._links = links
+        self._meters = meters
+        self._busy_mark = (time.monotonic(), time.thread_time())
+
+    def describe(self, now: Now) -> DescribeNodeResponse:
+        """This node's own view, for `kraftctl status`."""
+        view = self._member.describe(now)
+        level = self._controller.image.feature_level(METADATA_VERSION)
+        return DescribeNodeResponse(
+            error_code=ErrorCode.NONE,
+            cluster_id=self._cluster_id,
+            node_id=self._node_id,
+            directory_id=self._directory_id,
+            software=SOFTWARE,
+            role=view.role,
+            is_voter=view.is_voter,
+            epoch=view.epoch,
+            leader_id=view.leader_id,
+            voted_id=view.voted_id,
+            log_start_offset=view.log_start_offset,
+            log_end_offset=view.log_end_offset,
+            log_end_epoch=view.log_end_epoch,
+            flushed_offset=view.flushed_offset,
+            high_watermark=view.high_watermark,
+            applied_offset=self._applier.applied_offset,
+            image_hash=self._controller.image.hash(),
+            whole=view.is_whole,
+            alarms=self._alarms(view),
+            no_leader_reason=view.no_leader_reason or None,
+            election_attempts=view.election_attempts,
+            last_contact_ms=view.last_contact_ms_ago,
+            peers=tuple(self._peers(view)),
+            started_at_ms=self._started_at.wall_ms,
+            uptime_ms=now.mono_ms - self._started_at.mono_ms,
+            metadata_version=metadata_version_name(level) if level else "",
+        )
+
+    def vitals(self, now: Now) -> Vitals:
+        """What health is judged by."""
+        view = self._member.describe(now)
+        return Vitals(
+            leader_id=view.leader_id,
+            is_leader=view.role == "leader",
+            role=view.role,
+            no_leader_reason=view.no_leader_reason or None,
+            high_watermark=view.high_watermark,
+            applied_offset=self._applier.applied_offset,
+            last_contact_ms=view.last_contact_ms_ago,
+            fetch_timeout_ms=self._fetch_timeout_ms,
+            flush_running_ms=self._store.flush_running_ms(now),
+            is_whole=view.is_whole,
+            alarms=self._alarms(view),
+        )
+
+    def readings(self, now: Now) -> Mapping[str, object]:
+        """The `metrics` line: Kafka's raft-metrics by their names, and a few of the controller's."""
+        view = self._member.describe(now)
+        voted = self._member.voted
+        voted_directory = ZERO_UUID if voted is None else voted.directory_id
+        return {
+            "current-state": view.role,
+            "current-leader": view.leader_id,
+            "current-vote": view.voted_id,
+            "current-vote-directory-id": uuid_text(voted_directory),
+            "current-epoch": view.epoch,
+            "high-watermark": view.high_watermark,
+            "log-end-offset": view.log_end_offset,
+            "log-end-epoch": view.log_end_epoch,
+            "number-unknown-voter-connections": 0,
+            "number-of-voters": self._voters,
+            "number-of-observers": sum(not peer.is_voter for peer in view.peers),
+            "uncommitted-voter-change": 0,
+            **self._meters.readings(now.mono_ms),
+            "poll-idle-ratio-avg": self._idle_ratio(),
+            "last-applied-record-offset": self._applier.applied_offset - 1,
+            "last-applied-record-lag-ms": self._lag_ms(view, now),
+            "active-controller-count": int(self._controller.is_active),
+        }
+
+    def samples(self, now: Now) -> Iterator[Sample]:
+        """The Prometheus page."""
+        readings = self.readings(now)
+        role = readings["current-state"]
+        for name in ROLES:
+            yield Sample(
+                "kafka_server_raftmetrics_current_state",
+                "Whether the node is in this state.",
+                int(name == role),
+                {"current_state": name},
+            )
+        for name, value in readings.items():
+            meaning = RAFT_METERS.get(name)
+            if meaning is not None and isinstance(value, int | float):
+                yield Sample(f"kafka_server_raftmetrics_{name.replace('-', '_')}", meaning, value)
+        yield from self._controller_samples(now)
+        yield from self._process_samples()
+
+    def _controller_samples(self, now: Now) -> Iterator[Sample]:
+        prefix = "kafka_controller_kafkacontroller_"
+        view = self._member.describe(now)
+        yield Sample(
+            prefix + "activecontrollercount",
+            "1 on the node whose controller decides.",
+            int(self._controller.is_active),
+        )
+        applied = self._applier
+        yield Sample(
+            prefix + "lastappliedrecordoffset",
+            "Offset of the last record in the image.",
+            applied.applied_offset - 1,
+        )
+        yield Sample(
+            prefix + "lastappliedrecordtimestamp",
+            "Its timestamp, in milliseconds.",
+            applied.applied_timestamp_ms,
+        )
+        yield Sample(
+            prefix + "lastappliedrecordlagms", "How old it is; 0 on the leader.", self._lag_ms(view, now)
+        )
+        yield Sample(
+            prefix + "lastcommittedrecordoffset",
+            "Offset of the last committed record.",
+            view.high_watermark - 1,
+        )
+        queue = "kafka_controller_controllereventmanager_"
+        for times in self._controller.events.statistics():
+            label = {"kind": times.kind}
+            yield Sample(queue + "events", "Events handled.", times.count, label, is_counter=True)
+            for part, spread in (("queue", times.queue), ("processing", times.processing)):
+                for quantile, value_us in (("0.5", spread.p50_us), ("0.99", spread.p99_us)):
+                    yield Sample(
+                        f"{queue}eventqueue{'processing' if part == 'processing' else ''}timems",
+                        f"Milliseconds of {part}, by kind of event.",
+                        value_us / 1_000,
+                        label | {"quantile": quantile},
+                    )
+
+    def _process_samples(self) -> Iterator[Sample]:
+        meters = self._meters
+        yield Sample("kraftd_elections", "Candidacies of this node.", meters.elections, is_counter=True)
+        yield Sample(
+            "kraftd_leader_changes_seen",
+            "How often this node led or followed anew.",
+            meters.leader_changes,
+            is_counter=True,
+        )
+        yield Sample("kraftd_log_flushes", "Flushes of the log.", meters.flushes, is_counter=True)
+        yield Sample(
+            "kraftd_log_flush_milliseconds",
+            "Time spent in them.",
+            meters.flush_total_ms,
+            is_counter=True,
+        )
+        yield Sample("kraftd_log_flush_max_milliseconds", "The longest of them.", meters.flush_max_ms)
+        links = self._links.statistics()
+        yield Sample(
+            "kafka_server_raftchannelmetrics_connection_count",
+            "Standing connections to other members.",
+            sum(ready for _, ready, _ in links.values()),
+        )
+
+    def _alarms(self, view: QuorumView) -> tuple[str, ...]:
+        stuck = self._applier.stuck_because
+        return (*view.alarms, f"apply_stuck: {stuck}") if stuck else view.alarms
+
+    def _peers(self, view: QuorumView) -> Iterator[DescribeNodeResponsePeer]:
+        links = self._links.statistics()
+        for peer in view.peers:
+            link = links.get(peer.node_id)
+            endpoint = link[0] if link is not None else peer.endpoint
+            yield DescribeNodeResponsePeer(
+                node_id=peer.node_id,
+                host=endpoint.host if endpoint is not None else "",
+                port=endpoint.port if endpoint is not None else 0,
+                connected=peer.is_connected if link is None else link[1],
+                fetch_offset=peer.fetch_offset,
+                last_fetch_ms_ago=peer.last_fetch_ms_ago,
+                note=_note(peer, "" if link is None else link[2]),
+            )
+
+    def _lag_ms(self, view: QuorumView, now: Now) -> int:
+        if view.role == "leader" or self._applier.applied_timestamp_ms < 0:
+            return 0
+        return max(now.wall_ms - self._applier.applied_timestamp_ms, 0)
+
+    def _idle_ratio(self) -> float:
+        """Since the last time it was asked for: one minus processor time by wall time of this thread."""
+        wall, busy = time.monotonic(), time.thread_time()
+        since_wall, since_busy = self._busy_mark
+        self._busy_mark = (wall, busy)
+        if wall <= since_wall:
+            return 1.0
+        return round(min(max(1.0 - (busy - since_busy) / (wall - since_wall), 0.0), 1.0), 4)
+
+
+RAFT_METERS = {
+    "current-leader": "The leader's id, -1 if none is known.",
+    "current-vote": "Whom this node voted for in the epoch, -1 for nobody.",
+    "current-epoch": "The epoch.",
+    "high-watermark": "Everything before it is committed, -1 if unknown.",
+    "log-end-offset": "Where the log ends.",
+    "log-end-epoch": "Epoch of the last record.",
+    "number-unknown-voter-connections": "Kept for dashboards; always 0.",
+    "number-of-voters": "Voters of the quorum.",
+    "number-of-observers": "Observers the leader knows.",
+    "uncommitted-voter-change": "1 while a change of voters is in flight.",
+    "commit-latency-avg": "Milliseconds from append to commit.",
+    "commit-latency-max": "The longest of them.",
+    "election-latency-avg": "Milliseconds from losing a leader to having one.",
+    "election-latency-max": "The longest of them.",
+    "fetch-records-rate": "Records fetched a second.",
+    "append-records-rate": "Records appended as leader a second.",
+    "poll-idle-ratio-avg": "Share of time the loop was idle.",
+}
+"""What each raft metric means, for the page's help texts."""
+
+
+def _note(peer: PeerView, trouble: str) -> str:
+    return "; ".join(part for part in (trouble, peer.note) if part)

@@ -1,0 +1,414 @@
+"""Server and links over real sockets: the handshake first, bounds kept, ends of connections told apart."""
+
+import asyncio
+import socket
+import struct
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, ClassVar
+
+import pytest
+
+from kraftd.errors import ErrorCode
+from kraftd.net.client import OutboundConnection, PeerLinks
+from kraftd.net.connection import Outbox
+from kraftd.net.handshake import Identity
+from kraftd.net.repeats import Repeats
+from kraftd.net.server import InboundConnection, Server, connection_numbers
+from kraftd.protocol import limits
+from kraftd.protocol.codec import Request, decode_response, encode_request
+from kraftd.protocol.messages import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    DescribeNodeRequest,
+    DescribeNodeResponse,
+    HandshakeRequest,
+    HandshakeResponse,
+    ListConfigsRequest,
+    ListConfigsResponse,
+)
+from kraftd.types import Endpoint
+
+LOCAL = Endpoint("127.0.0.1", 0)
+CLUSTER = "cluster-one"
+
+
+class Log:
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, dict[str, Any]]] = []
+
+    def warning(self, event: str, **fields: Any) -> None:
+        self.lines.append((event, fields))
+
+    info = error = warning
+
+    def events(self) -> list[str]:
+        return [event for event, _ in self.lines]
+
+
+class Node:
+    """A node without a core: remembers what came in, and answers when the test says so."""
+
+    def __init__(self, node_id: int, *, cluster_id: str = CLUSTER) -> None:
+        loop = asyncio.get_running_loop()
+        self.log = Log()
+        self.identity = Identity(cluster_id, "kraftd test", node_id, bytes([node_id]) * 16, 1, bytes(16))
+        self.outbox = Outbox(lambda: loop.call_soon(self.outbox.flush))
+        self.repeats = Repeats(self.log, loop.time)
+        self.numbers = connection_numbers()
+        self.server = Server(self.identity, self, self.outbox, self.numbers, self.repeats)
+        self.requests: list[tuple[InboundConnection, Request]] = []
+        self.responses: list[tuple[int, int, Any]] = []
+        self.failures: list[tuple[int, int, str]] = []
+        self.identified: list[tuple[int, int]] = []
+        self.ended: list[str] = []
+        self.lost: list[str] = []
+        self.refuse: str | None = None
+        self.on_request: Callable[[InboundConnection, Request], None] | None = None
+        self.changed = asyncio.Event()
+        self.port = 0
+        self.links: PeerLinks
+
+    def member_greeted(self, connection: InboundConnection, greeting: HandshakeRequest) -> None:
+        if self.refuse:
+            connection.refuse(ErrorCode.INVALID_VOTER_KEY, self.refuse)
+        self.identified.append((connection.number, greeting.node_id))
+        self.changed.set()
+
+    def request_received(self, connection: InboundConnection, request: Request) -> None:
+        self.requests.append((connection, request))
+        if self.on_request is not None:
+            self.on_request(connection, request)
+        self.changed.set()
+
+    def connection_ended(self, connection: InboundConnection) -> None:
+        self.ended.append(connection.end_reason)
+        self.changed.set()
+
+    def clients_wait(self) -> None:
+        asyncio.get_running_loop().call_soon(self.server.serve_clients)
+
+    def peer_answered_greeting(self, connection: OutboundConnection, answer: HandshakeResponse) -> None:
+        self.identified.append((connection.number, answer.node_id))
+        self.changed.set()
+
+    def response_received(self, peer: int, correlation_id: int, response: Any, records: Any) -> None:
+        self.responses.append((peer, correlation_id, response))
+        self.changed.set()
+
+    def request_failed(self, peer: int, correlation_id: int, reason: str) -> None:
+        self.failures.append((peer, correlation_id, reason))
+        self.changed.set()
+
+    def connection_lost(self, connection: OutboundConnection) -> None:
+        self.lost.append(connection.end_reason)
+        self.changed.set()
+
+    def ask(self, peer: int, correlation_id: int, message: Any) -> None:
+        self.links.send(peer, correlation_id, message)
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        async with asyncio.timeout(10):
+            while not condition():
+                self.changed.clear()
+                await self.changed.wait()
+
+
+@asynccontextmanager
+async def running(*nodes: Node) -> AsyncIterator[None]:
+    Client.open.clear()
+    async with asyncio.TaskGroup() as tasks:
+        for node in nodes:
+            node.port = node.server.bind(LOCAL)
+            await node.server.start()
+            node.links = PeerLinks(
+                node.identity, node, node.outbox, node.numbers, tasks, node.repeats, log=node.log
+            )
+        yield
+        for client in Client.open:
+            client.writer.transport.abort()
+        for node in nodes:
+            node.links.stop()
+        for node in nodes:
+            await node.server.stop()
+        await asyncio.sleep(0)
+
+
+class Client:
+    """A client with plain streams, so that the test sees each byte."""
+
+    open: ClassVar[list["Client"]] = []
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+
+    @classmethod
+    async def connect(cls, port: int) -> "Client":
+        client = cls(*await asyncio.open_connection("127.0.0.1", port))
+        cls.open.append(client)
+        return client
+
+    def send(self, correlation_id: int, message: Any, version: int = 0) -> None:
+        self.writer.write(b"".join(encode_request(version, correlation_id, "test", message)))
+
+    async def take(self, key: int, version: int = 0) -> Any:
+        async with asyncio.timeout(10):
+            size = int.from_bytes(await self.reader.readexactly(4), "big")
+            return decode_response(await self.reader.readexactly(size), (key, version))[0]
+
+    async def greet(self, **who: Any) -> HandshakeResponse:
+        self.send(1, HandshakeRequest(software="test", **who))
+        answer: HandshakeResponse = await self.take(HandshakeRequest.API_KEY)
+        return answer
+
+    async def end(self) -> bytes:
+        """What is still read until the other end closes or resets."""
+        async with asyncio.timeout(10):
+            try:
+                return await self.reader.read()
+            except ConnectionResetError:
+                return b""
+
+
+async def test_members_meet_and_answers_may_come_in_any_order() -> None:
+    one, two = Node(1), Node(2)
+    async with running(one, two):
+        one.links.learn(2, Endpoint("localhost", two.port))
+        for correlation_id in (10, 11):
+            one.ask(2, correlation_id, DescribeNodeRequest())
+        await two.until(lambda: len(two.requests) == 2)
+        for connection, request in reversed(two.requests):
+            connection.reply(request.api_version, request.correlation_id, DescribeNodeResponse(node_id=2))
+        await one.until(lambda: len(one.responses) == 2)
+        assert [correlation_id for _, correlation_id, _ in one.responses] == [11, 10]
+        assert [node_id for _, node_id in one.identified] == [2]
+        assert [node_id for _, node_id in two.identified] == [1]
+        assert one.links.statistics()[2][1]
+
+
+@pytest.mark.covers("D-08")
+async def test_a_failed_connect_fails_the_request_and_is_no_closed_connection() -> None:
+    one = Node(1)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        async with running(one):
+            one.links.learn(2, Endpoint("127.0.0.1", taken.getsockname()[1]))
+            one.ask(2, 7, DescribeNodeRequest())
+            await one.until(lambda: one.failures)
+            peer, correlation_id, reason = one.failures[0]
+            assert (peer, correlation_id) == (2, 7)
+            assert "refused" in reason.lower()
+            assert one.lost == []
+            assert one.log.events().count("peer_unreachable") == 1
+
+
+@pytest.mark.covers("D-08")
+async def test_the_end_of_an_identified_connection_is_told_to_both_ends_and_fails_what_is_in_flight() -> None:
+    one, two = Node(1), Node(2)
+    async with running(one, two):
+        one.links.learn(2, Endpoint("127.0.0.1", two.port))
+        one.ask(2, 5, DescribeNodeRequest())
+        await two.until(lambda: two.requests)
+        two.requests[0][0].abort("the test pulls the plug")
+        await one.until(lambda: one.lost and one.failures)
+        await two.until(lambda: two.ended)
+        assert one.failures[0][:2] == (2, 5)
+
+
+async def test_a_request_to_an_unknown_peer_fails_at_once() -> None:
+    one = Node(1)
+    async with running(one):
+        one.ask(9, 3, DescribeNodeRequest())
+        assert one.failures == [(9, 3, "no address of node 9 is known")]
+
+
+@pytest.mark.covers("D-06")
+async def test_the_core_may_refuse_a_member_with_one_clear_line_at_both_ends() -> None:
+    one, two = Node(1), Node(2)
+    two.refuse = "node 1 was another directory before"
+    async with running(one, two):
+        one.links.learn(2, Endpoint("127.0.0.1", two.port))
+        one.ask(2, 5, DescribeNodeRequest())
+        await two.until(lambda: two.identified)
+        await one.until(lambda: one.failures)
+        assert one.failures[0][2] == f"refused: {two.refuse}"
+        assert one.lost == []
+        assert two.ended == [], "it never was a connection of the quorum"
+        await one.until(lambda: len(two.identified) >= 3)
+        assert two.log.events().count("peer_refused") == 1, "repeats are not logged"
+        assert one.log.events().count("peer_unreachable") == 1
+
+
+@pytest.mark.parametrize(
+    ("who", "error", "text"),
+    [
+        ({"cluster_id": "cluster-two"}, ErrorCode.INCONSISTENT_CLUSTER_ID, "not of cluster-two"),
+        ({"cluster_id": CLUSTER, "node_id": 1}, ErrorCode.INVALID_VOTER_KEY, "node id 1 is taken"),
+        ({"cluster_id": None, "node_id": 2}, ErrorCode.INVALID_REQUEST, "must say its cluster id"),
+    ],
+)
+async def test_the_handshake_refuses_the_wrong_ones(who: dict[str, Any], error: ErrorCode, text: str) -> None:
+    node = Node(1)
+    async with running(node):
+        client = await Client.connect(node.port)
+        answer = await client.greet(**who)
+        assert answer.error_code == error
+        assert text in (answer.error_message or "")
+        assert await client.end() == b""
+
+
+async def test_a_link_to_the_wrong_node_is_not_used() -> None:
+    one, three = Node(1), Node(3)
+    async with running(one, three):
+        one.links.learn(2, Endpoint("127.0.0.1", three.port))
+        one.ask(2, 5, DescribeNodeRequest())
+        await three.until(lambda: three.identified)
+        await one.until(lambda: one.failures)
+        assert one.failures[0][2] == "refused: node 3 answers there, not node 2"
+
+
+async def test_nothing_but_a_greeting_or_api_versions_is_heard_before_the_handshake() -> None:
+    node = Node(1)
+    async with running(node):
+        client = await Client.connect(node.port)
+        client.send(4, ApiVersionsRequest())
+        client.send(5, DescribeNodeRequest())
+        assert (await client.take(ApiVersionsRequest.API_KEY)).error_code == ErrorCode.NONE
+        assert await client.end() == b""
+        assert node.requests == []
+        assert node.log.events() == ["bad_frame"]
+
+
+async def test_api_versions_is_answered_in_v0_with_error_35_for_any_version() -> None:
+    node = Node(1)
+    async with running(node):
+        client = await Client.connect(node.port)
+        body = b"\x95\x12\x63\x2a\xa4test\x90"  # ApiVersions 18, version 99, correlation id 42
+        client.writer.write(struct.pack(">I", len(body)) + body)
+        answer: ApiVersionsResponse = await client.take(ApiVersionsRequest.API_KEY)
+        assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+        assert {1, 18, 52, 20_000} <= {api.api_key for api in answer.api_keys}
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        struct.pack(">I", 1 << 31),
+        struct.pack(">IHH", 10, 3, 9) + bytes(6),
+        struct.pack(">I", 3) + b"\x92\xc1\xc1",
+        struct.pack(">I", limits.HEAD_BYTES_MAX_BEFORE_HANDSHAKE + 1) + b"\x95",
+    ],
+    ids=["http", "huge", "kafka", "nonsense", "too much before the handshake"],
+)
+async def test_garbage_ends_its_connection_and_nothing_else(garbage: bytes) -> None:
+    node = Node(1)
+    async with running(node):
+        client = await Client.connect(node.port)
+        client.writer.write(garbage + bytes(8))
+        assert await client.end() == b""
+        assert node.log.events() == ["bad_frame"]
+        second = await Client.connect(node.port)
+        assert (await second.greet()).error_code == ErrorCode.NONE
+
+
+@pytest.mark.covers("D-16")
+async def test_members_are_heard_before_clients_in_each_turn() -> None:
+    node = Node(1)
+    async with running(node):
+        client, member = await Client.connect(node.port), await Client.connect(node.port)
+        await client.greet()
+        await member.greet(cluster_id=CLUSTER, node_id=2)
+        inbound = {c.is_member: c for c in node.server.connections.values()}
+        request = encode_request(0, 9, "x", DescribeNodeRequest())[0]
+        inbound[False].data_received(bytes(request))
+        inbound[True].data_received(bytes(request))
+        await node.until(lambda: len(node.requests) == 2)
+        assert [connection.is_member for connection, _ in node.requests] == [True, False]
+
+
+async def test_a_connection_with_too_many_requests_in_flight_is_not_read_until_some_are_answered() -> None:
+    node = Node(1)
+    async with running(node):
+        client = await Client.connect(node.port)
+        await client.greet()
+        for number in range(limits.REQUESTS_IN_FLIGHT_MAX):
+            client.send(number, ListConfigsRequest())
+        await node.until(lambda: len(node.requests) == limits.REQUESTS_IN_FLIGHT_MAX)
+        client.send(1_000, ListConfigsRequest())
+        await asyncio.sleep(0.05)
+        assert len(node.requests) == limits.REQUESTS_IN_FLIGHT_MAX
+        for connection, request in node.requests:
+            connection.reply(0, request.correlation_id, ListConfigsResponse())
+        await node.until(lambda: node.requests[-1][1].correlation_id == 1_000)
+
+
+async def test_a_client_that_does_not_read_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "WRITE_STALL_TIMEOUT_MS", 100)
+    node = Node(1)
+    async with running(node):
+        client = await Client.connect(node.port)
+        await client.greet()
+        client.writer.transport.pause_reading()
+        client.send(1, ListConfigsRequest())
+        await node.until(lambda: node.requests)
+        connection = node.requests[0][0]
+        for _ in range(64):
+            connection.write([bytes(1 << 20)])
+            connection.flush()
+        await node.until(lambda: node.ended)
+        assert node.log.events() == ["slow_connection_closed"]
+
+
+async def test_the_last_slots_are_for_members(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "CONNECTIONS_MAX", 1)
+    monkeypatch.setattr(limits, "PEER_CONNECTIONS_RESERVED", 2)
+    node = Node(1)
+    async with running(node):
+        first = await Client.connect(node.port)
+        assert (await first.greet()).error_code == ErrorCode.NONE
+        second = await Client.connect(node.port)
+        assert (await second.greet()).error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        assert await second.end() == b""
+        member = await Client.connect(node.port)
+        assert (await member.greet(cluster_id=CLUSTER, node_id=2)).error_code == ErrorCode.NONE
+
+
+async def test_one_address_cannot_take_every_slot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "CONNECTIONS_PER_ADDRESS_MAX", 2)
+    node = Node(1)
+    async with running(node):
+        for _ in range(2):
+            assert (await (await Client.connect(node.port)).greet()).error_code == ErrorCode.NONE
+        third = await Client.connect(node.port)
+        assert await third.end() == b""
+        assert node.log.events() == ["connection_refused"]
+
+
+async def test_a_silent_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "HANDSHAKE_TIMEOUT_MS", 50)
+    node = Node(1)
+    async with running(node):
+        client = await Client.connect(node.port)
+        assert await client.end() == b""
+
+
+async def test_the_link_comes_back_when_the_peer_does() -> None:
+    one, two = Node(1), Node(2)
+    async with running(one):
+        with socket.socket() as reserved:
+            reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            reserved.bind(("127.0.0.1", 0))
+            port = reserved.getsockname()[1]
+        one.links.learn(2, Endpoint("127.0.0.1", port))
+        one.ask(2, 5, DescribeNodeRequest())
+        await one.until(lambda: one.failures)
+        two.server.bind(Endpoint("127.0.0.1", port))
+        await two.server.start()
+        one.ask(2, 6, DescribeNodeRequest())
+        two.on_request = lambda connection, request: connection.reply(
+            0, request.correlation_id, DescribeNodeResponse()
+        )
+        await one.until(lambda: one.responses)
+        assert one.responses[0][1] == 6
+        await two.server.stop()
