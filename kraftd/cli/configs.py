@@ -5,9 +5,10 @@ Writes go to the leader and are confirmed only when committed; reads are lineari
 the leader through an election until `--timeout-ms` is over. Setting or deleting twice is the same as once,
 so a lost answer is asked for again.
 
-Schema of `get` and `list`: a list of entity ("cluster" or "broker N"), name, value (text, or null if it is
-not set or secret), set (bool: whether it is there), sensitive (bool). Schema of `set` and `delete`: entity,
-changes (list of name, value or null).
+Schema of `get` and `list`: a list of entity ("cluster" or "broker N"), name, value (text; null if there is
+    none, or it is secret), source (Kafka's name of where the value comes from; null if there is none),
+    sensitive (bool).
+Schema of `set` and `delete`: entity, changes (list of name, value or null).
 
 Follows: Kafka's IncrementalAlterConfigs and DescribeConfigs; the closing line of `kafka-configs`.
 Differs: refuses names that Kafka 4.3 does not define, which Kafka takes and nobody ever reads; `--force`
@@ -22,7 +23,7 @@ import typer
 from kraftd.cli.client import Connection, LostError, raise_for
 from kraftd.cli.failures import UnhealthyError, UsageError
 from kraftd.cli.options import BootstrapOption, OutputOption, TimeoutOption, bootstrap_of, output_of
-from kraftd.cli.output import columns, emit
+from kraftd.cli.output import columns, emit, note
 from kraftd.cli.survey import ask_leader
 from kraftd.metadata.configs import ResourceType, broker_key, broker_names
 from kraftd.protocol.messages import (
@@ -42,6 +43,15 @@ from kraftd.types import Endpoint
 app = typer.Typer(help="Set, get, list and delete dynamic configs.")
 
 Row: TypeAlias = dict[str, Any]
+
+SOURCES = {
+    1: "DYNAMIC_TOPIC_CONFIG",
+    2: "DYNAMIC_BROKER_CONFIG",
+    3: "DYNAMIC_DEFAULT_BROKER_CONFIG",
+    4: "STATIC_BROKER_CONFIG",
+    5: "DEFAULT_CONFIG",
+}
+"""Kafka's names of its numbers, widest last."""
 
 CLUSTER_DEFAULT = ""
 SET, DELETE = 0, 1
@@ -114,6 +124,9 @@ def get_configs(
 ) -> None:
     """Get configs by name, as of now."""
     rows = describe(bootstrap_of(context, bootstrap), resource_name(broker), names, timeout_ms)
+    for name in names:
+        if broker_key(name) is None:
+            note(_no_such_config(name))
     emit(rows, output_of(context, output), configs_table)
 
 
@@ -178,10 +191,9 @@ def describe(
         for result in answer.results:
             raise_for(result.error_code, result.error_message, f"{entity_text(resource)} cannot be read")
             for config in result.configs:
-                found[config.name] = _row(resource, config.name, config.value, config.is_sensitive)
-        return [
-            found.get(name) or _row(resource, name, None, _is_sensitive(name), is_set=False) for name in names
-        ]
+                source = SOURCES.get(config.config_source)
+                found[config.name] = _row(resource, config.name, config.value, source, config.is_sensitive)
+        return [found.get(name) or _row(resource, name, None, None, _is_sensitive(name)) for name in names]
 
     return ask_leader(bootstrap, ask, timeout_ms)
 
@@ -193,8 +205,7 @@ def list_all(bootstrap: Sequence[Endpoint], timeout_ms: int) -> list[Row]:
         request = ListConfigsRequest(resource_type=ResourceType.BROKER)
         answer = leader.call(request, ListConfigsResponse, min(timeout_ms, ANSWER_MS))
         raise_for(answer.error_code, answer.error_message, "the configs cannot be read")
-        entries = sorted(answer.entries, key=_entry_order)
-        return [_row(at.resource_name, at.name, at.value, _is_sensitive(at.name)) for at in entries]
+        return [_listed(entry) for entry in sorted(answer.entries, key=_entry_order)]
 
     return ask_leader(bootstrap, ask, timeout_ms)
 
@@ -208,11 +219,15 @@ def check_names(names: Sequence[str], force: bool) -> None:
     unknown = [name for name in names if broker_key(name) is None]
     if not unknown or force:
         return
+    raise UsageError(f"{_no_such_config(unknown[0])}; --force takes it as it is")
+
+
+def _no_such_config(name: str) -> str:
     from difflib import get_close_matches
 
-    near = get_close_matches(unknown[0], list(broker_names()), n=1)
-    hint = f"did you mean {near[0]}?" if near else "check the spelling"
-    raise UsageError(f"Kafka 4.3 defines no broker config {unknown[0]}; {hint} --force takes it as it is")
+    near = get_close_matches(name, list(broker_names()), n=1)
+    hint = f" (did you mean {near[0]}?)" if near else ""
+    return f"Kafka 4.3 defines no broker config {name}{hint}"
 
 
 def resource_name(broker: int | None) -> str:
@@ -236,8 +251,8 @@ def configs_table(rows: Sequence[Row]) -> str:
     """One row a config."""
     if not rows:
         return ""
-    cells = [(row["entity"], row["name"], _value_text(row)) for row in rows]
-    return columns(("Entity", "Name", "Value"), cells)
+    cells = [(row["entity"], row["name"], _value_text(row), row["source"] or "-") for row in rows]
+    return columns(("Entity", "Name", "Value", "Source"), cells)
 
 
 def _assignment(text: str) -> tuple[str, str]:
@@ -252,12 +267,17 @@ def _entry_order(entry: ListConfigsResponseEntry) -> tuple[int, str, str]:
     return (-1 if name == CLUSTER_DEFAULT else int(name) if name.isdecimal() else 1 << 31, name, entry.name)
 
 
-def _row(resource: str, name: str, value: str | None, sensitive: bool, *, is_set: bool = True) -> Row:
+def _listed(entry: ListConfigsResponseEntry) -> Row:
+    source = SOURCES[3 if entry.resource_name == CLUSTER_DEFAULT else 2]
+    return _row(entry.resource_name, entry.name, entry.value, source, _is_sensitive(entry.name))
+
+
+def _row(resource: str, name: str, value: str | None, source: str | None, sensitive: bool) -> Row:
     return {
         "entity": entity_text(resource),
         "name": name,
         "value": None if sensitive else value,
-        "set": is_set,
+        "source": source,
         "sensitive": sensitive,
     }
 
@@ -268,6 +288,6 @@ def _is_sensitive(name: str) -> bool:
 
 
 def _value_text(row: Row) -> str:
-    if not row["set"]:
-        return "(not set)"
-    return "(secret)" if row["sensitive"] else str(row["value"])
+    if row["source"] is None:
+        return "(none)"
+    return "(secret)" if row["sensitive"] else "(none)" if row["value"] is None else str(row["value"])

@@ -125,6 +125,8 @@ def survey(bootstrap: Sequence[Endpoint], timeout_ms: int = ANSWER_TIMEOUT_MS) -
             break  # a name that does not resolve, or not in time: nothing else can hang this long
         views.append(view)
         for peer in view.answer.peers if view.answer else ():
+            if not peer.port:
+                continue  # a member whose address that node does not know either
             endpoint = Endpoint(peer.host, peer.port)
             if endpoint not in asked:
                 ask(endpoint, peer.node_id)

@@ -108,14 +108,16 @@ def test_without_a_leader_a_change_ends_with_5(kraftctl: Kraftctl, quorum: Scrip
     assert outcome.err.startswith("kraftctl: no leader: ")
 
 
-def test_get_tells_values_secrets_and_what_is_not_set(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+def test_get_tells_values_and_where_they_come_from(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
     def describe(request: DescribeConfigsRequest) -> DescribeConfigsResponse:
         [resource] = request.resources
         assert (resource.resource_type, resource.resource_name) == (4, "7")
         found = (
-            DescribeConfigsResponseDescribeConfigsResourceResult(name="log.retention.ms", value="1000"),
             DescribeConfigsResponseDescribeConfigsResourceResult(
-                name="ssl.key.password", value=None, is_sensitive=True
+                name="log.retention.ms", value="1000", config_source=3
+            ),
+            DescribeConfigsResponseDescribeConfigsResourceResult(
+                name="ssl.key.password", value=None, is_sensitive=True, config_source=2
             ),
         )
         result = DescribeConfigsResponseDescribeConfigsResult(
@@ -126,11 +128,11 @@ def test_get_tells_values_secrets_and_what_is_not_set(kraftctl: Kraftctl, quorum
     quorum.nodes[2].answers[DescribeConfigsRequest] = describe
     names = ("ssl.key.password", "log.retention.ms", "log.retention.bytes")
     outcome = configs(kraftctl, quorum, "get", "--broker", 7, *names)
-    assert [line.split(maxsplit=3) for line in outcome.out.splitlines()] == [
-        ["Entity", "Name", "Value"],
-        ["broker", "7", "ssl.key.password", "(secret)"],
-        ["broker", "7", "log.retention.ms", "1000"],
-        ["broker", "7", "log.retention.bytes", "(not set)"],
+    assert [line.split() for line in outcome.out.splitlines()] == [
+        ["Entity", "Name", "Value", "Source"],
+        ["broker", "7", "ssl.key.password", "(secret)", "DYNAMIC_BROKER_CONFIG"],
+        ["broker", "7", "log.retention.ms", "1000", "DYNAMIC_DEFAULT_BROKER_CONFIG"],
+        ["broker", "7", "log.retention.bytes", "(none)", "-"],
     ]
 
 

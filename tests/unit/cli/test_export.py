@@ -38,9 +38,6 @@ def node(tmp_path: Path) -> Path:
     for name in ("meta.properties", "bootstrap.checkpoint", f"{LOG}/partition.metadata"):
         shutil.copyfile(kafkas / name, path / name)
     (path / LOG / "quorum-state").write_text(
-        '{"leaderId":1,"leaderEpoch":5,"votedId":1,"data_version":0,"clusterId":"",'
-    )
-    (path / LOG / "quorum-state").write_text(
         '{"clusterId":"","leaderId":1,"leaderEpoch":5,"votedId":1,"appliedOffset":0,'
         '"currentVoters":[{"voterId":1}],"data_version":0}'
     )

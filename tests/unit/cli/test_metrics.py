@@ -38,7 +38,7 @@ def test_one_column_a_node_and_one_row_a_metric(kraftctl: Kraftctl, tmp_path: Pa
         ["timestamp", "2026-01-01T00:00:11.000Z", "2026-01-01T00:00:09.000Z"],
         ["current-state", "leader", "follower"],
         ["high-watermark", "7", "6"],
-        ["commit-latency", "1.25", "-"],
+        ["commit-latency-avg", "1.25", "-"],
         ["last", "event", "transition", "2026-01-01T00:00:12.000Z", "started", "2026-01-01T00:00:00.000Z"],
     ]
 
