@@ -152,6 +152,7 @@ class _Look:
                 snapshots=self._snapshots(),
             )
             self._at_election(finding.election, finding.amnesia, log)
+            self._at_start(log.start_offset)
         finally:
             log.abandon()
         self._problems += [str(damage) for damage in report.damage]
@@ -171,6 +172,14 @@ class _Look:
             self._notes.append(
                 f"{self._log_path / names.QUORUM_STATE}: knows epoch {election.epoch}, "
                 f"the last record is of epoch {last_epoch}"
+            )
+
+    def _at_start(self, start_offset: Offset) -> None:
+        covered = any(snapshot_id.offset >= start_offset for snapshot_id in self._snapshots())
+        if start_offset > 0 and not covered:
+            self._problems.append(
+                f"{self._log_path}: begins at offset {start_offset}, and no snapshot holds the state before it: "
+                "restore the snapshot, or format the directory anew"
             )
 
     def _snapshots(self) -> tuple[OffsetAndEpoch, ...]:

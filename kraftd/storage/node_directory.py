@@ -13,6 +13,7 @@ Not here: formatting (`formatting`), looking without touching (`inspection`).
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
@@ -49,16 +50,16 @@ class NodeDirectory:
         properties: MetaProperties,
         sidecar: Sidecar,
         log: Log,
-        report: OpenReport,
+        elections: ElectionStore,
     ) -> None:
         self.disk = disk
         self.path = path
         self.log = log
-        self.report = report
+        self.report = OpenReport()
         self._lock = lock
         self._properties = properties
         self._sidecar = sidecar
-        self._elections: ElectionStore | None = None
+        self._elections = elections
         self.election = Election()
         """What was read at the opening; with amnesia only an epoch."""
         self.amnesia: tuple[str, ...] = ()
@@ -110,64 +111,27 @@ class NodeDirectory:
                     f"{other / names.LOG_DIRECTORY}: a second metadata log besides that of {path}: "
                     "set metadata.log.dir to the one that is right and move the other away"
                 )
-        lock = take_lock(disk, path)
-        try:
-            return cls._open_locked(
-                disk,
-                path,
-                lock,
-                _identify(disk, path, node_id, cluster_id, random_uuid),
-                random_uuid(),
-                config,
-                voter_ids,
-                quorum_state_version,
+        with ExitStack() as undo:
+            lock = take_lock(disk, path)
+            undo.callback(disk.close, lock)
+            properties = _identify(disk, path, node_id, cluster_id, random_uuid)
+            log_path = path / names.LOG_DIRECTORY
+            _prepare_log_directory(disk, log_path)
+            finding, problem, sidecar, warnings = _open_sidecar(disk, path)
+            undo.callback(sidecar.close, sync=False)
+            log, report = Log.open(disk, log_path, keeper=sidecar, config=config)
+            undo.callback(log.abandon)
+            if log.start_offset > 0:
+                raise StorageError(_headless(log_path, log.start_offset))
+            elections = ElectionStore(
+                disk, log_path, sidecar, finding.checksum, version=quorum_state_version, voter_ids=voter_ids
             )
-        except BaseException:
-            disk.close(lock)
-            raise
-
-    @classmethod
-    def _open_locked(
-        cls,
-        disk: Disk,
-        path: Path,
-        lock: int,
-        properties: MetaProperties,
-        start_id: Uuid,
-        config: LogConfig | None,
-        voter_ids: Sequence[NodeId],
-        quorum_state_version: int,
-    ) -> "NodeDirectory":
-        log_path = path / names.LOG_DIRECTORY
-        _prepare_log_directory(disk, log_path)
-        reading = settle_sidecar(disk, path / names.SIDECAR)
-        had_sidecar = reading.state is not None
-        finding = examine(
-            log_path / names.QUORUM_STATE,
-            disk.read_file(log_path / names.QUORUM_STATE),
-            reading.state.promises if reading.state is not None else None,
-        )
-        sidecar = Sidecar(disk, path / names.SIDECAR, reading)
-        warnings = []
-        if finding.foreign and had_sidecar:
-            sidecar.lower_flushed(None)
-            warnings.append(
-                f"{log_path / names.QUORUM_STATE}: another program wrote epoch {finding.election.epoch}; "
-                "its election is taken over, and what had been flushed is not known any more"
-            )
-        log, report = Log.open(disk, log_path, keeper=sidecar, config=config)
-        self = cls(disk, path, lock, properties, sidecar, log, report)
-        self.start_id = start_id
-        self.warnings = (*warnings, *report.torn, *report.notes)
-        self._elections = ElectionStore(
-            disk,
-            log_path,
-            sidecar,
-            finding.checksum,
-            version=quorum_state_version,
-            voter_ids=voter_ids,
-        )
-        self._judge(finding, reading.problem)
+            self = cls(disk, path, lock, properties, sidecar, log, elections)
+            self.report = report
+            self.start_id = random_uuid()
+            self.warnings = (*warnings, *report.torn, *report.notes)
+            self._judge(finding, problem)
+            undo.pop_all()
         return self
 
     def _judge(self, finding: ElectionFinding, sidecar_problem: str) -> None:
@@ -239,8 +203,6 @@ class NodeDirectory:
 
     def write_election(self, election: Election) -> None:
         """Make an election durable: `PersistElection`."""
-        if self._elections is None:
-            raise StorageError(f"{self.path}: is closed")
         self._elections.write(election)
         self.election = election
 
@@ -272,14 +234,12 @@ class NodeDirectory:
             self.log.close()
         else:
             self.log.abandon()
-        self._elections = None
         self._sidecar.close(sync=sound)
         self.disk.close(self._lock)
 
     def abandon(self) -> None:
         """Let go of all files as a crash would: nothing is flushed. For tests and simulators."""
         self.log.abandon()
-        self._elections = None
         self._sidecar.close(sync=False)
         self.disk.close(self._lock)
 
@@ -346,6 +306,34 @@ def _prepare_log_directory(disk: Disk, log_path: Path) -> None:
             f"{file}: belongs to topic {uuid_text(topic_id)}, not to the metadata log: "
             "correct metadata.log.dir"
         )
+
+
+def _open_sidecar(disk: Disk, path: Path) -> tuple[ElectionFinding, str, Sidecar, list[str]]:
+    """Judge the election file by the sidecar, and open the sidecar for writing.
+
+    What another program wrote since makes the flushed hint void, durably, before the log is opened.
+    """
+    file = path / names.LOG_DIRECTORY / names.QUORUM_STATE
+    reading = settle_sidecar(disk, path / names.SIDECAR)
+    promises = reading.state.promises if reading.state is not None else None
+    finding = examine(file, disk.read_file(file), promises)
+    sidecar = Sidecar(disk, path / names.SIDECAR, reading)
+    if promises is None or not finding.foreign:
+        return finding, reading.problem, sidecar, []
+    sidecar.lower_flushed(None)
+    warning = (
+        f"{file}: another program wrote epoch {finding.election.epoch}; its election is taken over, "
+        "and what had been flushed is not known any more"
+    )
+    return finding, reading.problem, sidecar, [warning]
+
+
+def _headless(log_path: Path, start_offset: int) -> str:
+    """Why a log that does not begin at offset 0 is of no use: what came before is in no snapshot we read."""
+    return (
+        f"{log_path}: begins at offset {start_offset}, and the state before it cannot be loaded: "
+        "format the directory anew, and this member fetches everything from the others"
+    )
 
 
 def _bounded(reasons: Sequence[str]) -> tuple[str, ...]:

@@ -325,7 +325,12 @@ class _Survey:
         return all(self._disk.size(s.handle, s.path) == 0 for s in self.segments[number:])
 
     def _next_sound(self, segment: Segment, position: int, end: int) -> tuple[int, Head] | None:
-        """The first sound batch from `position` on that can belong to this log."""
+        """The first sound batch from `position` on that can belong to this log.
+
+        The checksum does not cover the base offset. It is believed only if the bytes skipped could have
+        held the offsets in between, of which each takes more than one byte.
+        """
+        bad = segment.size_bytes
         while position + HEADER_BYTES <= end:
             window = self._disk.read(
                 segment.handle, min(_WINDOW_BYTES, end - position), position, segment.path
@@ -334,21 +339,20 @@ class _Survey:
             while 0 <= at <= len(window) - (HEADER_BYTES - _MAGIC_POSITION):
                 candidate = at - _MAGIC_POSITION
                 head = head_at(window, candidate)
-                if self._plausible(head, end - position - candidate) and self._sound(
-                    segment, position + candidate, head
-                ):
-                    return position + candidate, head
+                start = position + candidate
+                if self._plausible(head, start - bad, end - start) and self._sound(segment, start, head):
+                    return start, head
                 at = window.find(_MAGIC, at + 1)
             if position + len(window) >= end:
                 return None
             position += len(window) - HEADER_BYTES
         return None
 
-    def _plausible(self, head: Head, room_bytes: int) -> bool:
+    def _plausible(self, head: Head, skipped_bytes: int, room_bytes: int) -> bool:
         return (
             HEADER_BYTES <= head.size_bytes <= room_bytes
             and self._next <= head.base_offset <= head.last_offset
-            and head.base_offset - self._next <= room_bytes + (1 << 31)
+            and head.base_offset - self._next <= skipped_bytes
             and head.epoch >= self._epoch
         )
 

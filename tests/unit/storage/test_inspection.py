@@ -101,6 +101,17 @@ def test_what_is_wrong_is_said_with_what_to_do(tmp_path: Path) -> None:
     assert "bootstrap.checkpoint: ends without a footer" in problems
 
 
+def test_a_log_without_its_beginning_needs_a_snapshot(tmp_path: Path) -> None:
+    format_directory(FS, tmp_path, cluster_id="c", node_id=1, directory_id=b"d" * 16, now_ms=1)
+    path = tmp_path / "__cluster_metadata-0"
+    path.mkdir()
+    (path / "00000000000000000005.log").write_bytes(b"".join(run_of(5, 8, epoch=0)))
+    (problem,) = inspect_directory(FS, tmp_path).problems
+    assert "begins at offset 5, and no snapshot holds the state before it" in problem
+    (path / "00000000000000000006-0000000000.checkpoint").write_bytes(b"")
+    assert inspect_directory(FS, tmp_path).problems == ()
+
+
 def test_a_file_is_no_directory(tmp_path: Path) -> None:
     assert inspect_directory(FS, tmp_path / "nothing").problems == (
         f"{tmp_path / 'nothing'}: is not a directory",

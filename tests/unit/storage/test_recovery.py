@@ -131,6 +131,18 @@ class TestDamaged:
         log.close()
 
     @pytest.mark.covers("D-05")
+    @pytest.mark.parametrize("wrong", [0, 4, 6, 9, 10, 11, 1 << 40])
+    def test_an_offset_that_no_checksum_covers_is_not_believed(self, tmp_path: Path, wrong: int) -> None:
+        write(tmp_path)
+        path = segment(tmp_path, 4)
+        spoil(path, SIZE, wrong.to_bytes(8, "big"))
+        before = contents(tmp_path)
+        log, report = open_at(tmp_path, 10)
+        assert [(d.offset, d.end_offset) for d in report.damage] == [(5, 6)]
+        assert (log.end_offset, report.torn, contents(tmp_path)) == (10, (), before)
+        log.close()
+
+    @pytest.mark.covers("D-05")
     def test_a_read_stops_before_the_damage(self, tmp_path: Path) -> None:
         write(tmp_path)
         spoil(segment(tmp_path, 4), 2 * SIZE + 70)
