@@ -178,8 +178,8 @@ class _Look:
         covered = any(snapshot_id.offset >= start_offset for snapshot_id in self._snapshots())
         if start_offset > 0 and not covered:
             self._problems.append(
-                f"{self._log_path}: begins at offset {start_offset}, and no snapshot holds the state before it: "
-                "restore the snapshot, or format the directory anew"
+                f"{self._log_path}: begins at offset {start_offset}, and no snapshot holds the state "
+                "before it: restore the snapshot, or format the directory anew"
             )
 
     def _snapshots(self) -> tuple[OffsetAndEpoch, ...]:
