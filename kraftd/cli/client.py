@@ -148,7 +148,7 @@ class Connection:
                     break
             answer, records = decode_response(frame, (api_key, version))
         except MalformedError as error:
-            raise LostError(f"{self.endpoint} does not speak kraftd's protocol: {error}") from error
+            raise LostError(f"{self.endpoint}: it does not speak kraftd's protocol: {error}") from error
         except OSError as error:
             raise LostError(f"{self.endpoint}: {_reason(error, self._timeout_ms)}") from error
         if not isinstance(answer, expect):

@@ -118,7 +118,7 @@ def status_data(found: Survey) -> Json:
     quorum = _describe_if_led(found)
     partition = partition_of(quorum) if quorum else None
     longest = max((view.answer.log_end_offset for view in found.answered if view.answer), default=-1)
-    leader_end = next((r.log_end_offset for r in _leaders(partition)), longest)
+    leader_end = found.leader.answer.log_end_offset if found.leader and found.leader.answer else longest
     return {
         "cluster_id": next((view.answer.cluster_id for view in found.answered if view.answer), None),
         "leader_id": partition.leader_id if partition else NO_NODE,
@@ -200,7 +200,7 @@ def _node_data(view: NodeView, leader_end: int) -> Json:
     own: Json = dict.fromkeys(_OWN_VIEW)
     if answer is not None:
         own = {name: getattr(answer, field) for name, field in _OWN_VIEW.items() if field}
-        own["lag"] = leader_end - answer.log_end_offset
+        own["lag"] = max(0, leader_end - answer.log_end_offset)
         own["alarms"] = list(answer.alarms)
         own["directory_id"] = _directory_text(answer.directory_id)
     return data | {name: own[name] for name in _OWN_VIEW}

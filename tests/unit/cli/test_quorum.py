@@ -48,7 +48,7 @@ def test_with_a_leader_status_begins_as_kafkas(kraftctl: Kraftctl, quorum: Scrip
     assert [row.split() for row in rows.splitlines()[1:]] == [
         ["1", f"127.0.0.1:{ports[1]}", "follower", "7", "2", "2", "101", "101", "1"],
         ["2", f"127.0.0.1:{ports[2]}", "leader", "7", "2", "2", "102", "101", "0"],
-        ["3", f"127.0.0.1:{ports[3]}", "follower", "7", "2", "2", "103", "101", "-1"],
+        ["3", f"127.0.0.1:{ports[3]}", "follower", "7", "2", "2", "103", "101", "0"],
     ]
 
 
