@@ -202,7 +202,7 @@ def hand_over(quorum: Quorum) -> Iterator[tuple[str, str]]:
     successor = next(node for node in NODES if node != leader)
     title(f"Hand over from node {leader} to node {successor}, on purpose")
     shown = quorum.ctl("resign", "--to", str(successor), "--wait")
-    took = re.search(r"([\d.,]+) ms", shown)
+    took = re.search(r"LeaderlessMs:\s+(\d+)", shown)
     yield "hand-over without a leader", f"{took[1]} ms" if took else "see above"
 
 
@@ -218,7 +218,7 @@ def lose_the_majority(quorum: Quorum) -> None:
         time.sleep(0.2)
     quorum.ctl("status")
     quorum.ctl("health", expect=NOT_HEALTHY)
-    console.print("\nOne of them returns, and that is enough; then the other.")
+    console.print("\nThey come back, and nothing that was committed is lost.")
     quorum.start(*stopped)
     quorum.wait_healthy()
 

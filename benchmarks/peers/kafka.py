@@ -76,6 +76,8 @@ class Kafka(Cluster):
         leader = await self.wait_leader()
         requests = [alter_configs(value, batch=batch) for value in range(VALUES)]
         good = await self._sockets.exchange(leader, requests[0])
+        if good[ERROR_AT : ERROR_AT + 2] != b"\0\0":
+            raise RuntimeError(f"the load would be refused: {good!r}")
         return await run_load(
             leader,
             connections=connections,

@@ -42,7 +42,7 @@ class Kraftd(Cluster):
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
-        self._sockets = Sockets(framed(HandshakeRequest(cluster_id=CLUSTER_ID, software="benchmark")))
+        self._sockets = Sockets(HELLO)
         self._request = alter_configs(0, batch=False)
         self._describe = framed(DescribeNodeRequest())
 
@@ -64,9 +64,7 @@ class Kraftd(Cluster):
             self.nodes.append(Node(number, directory, command, port))
 
     async def write(self, node: Node) -> int | None:
-        answer = await self._ask(
-            node, self._request, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
-        )
+        answer = alterations(await self._sockets.exchange(node, self._request))
         return node.index if all(one.error_code == 0 for one in answer.responses) else None
 
     async def leader(self) -> Node | None:
@@ -81,6 +79,9 @@ class Kraftd(Cluster):
         leader = await self.wait_leader()
         requests = [alter_configs(value, batch=batch) for value in range(VALUES)]
         good = await self._sockets.exchange(leader, requests[0])
+        refused = [one.error_message for one in alterations(good).responses if one.error_code]
+        if refused:
+            raise RuntimeError(f"the load would be refused: {refused[0]}")
         before = (await self._status(leader)).high_watermark
         began = time.perf_counter()
         load = await run_load(
@@ -88,7 +89,7 @@ class Kraftd(Cluster):
             connections=connections,
             seconds=seconds,
             changes=BATCH_CHANGES if batch else 1,
-            hello=framed(HandshakeRequest(cluster_id=CLUSTER_ID, software="benchmark")),
+            hello=HELLO,
             requests=requests,
             good=good,
         )
@@ -99,8 +100,10 @@ class Kraftd(Cluster):
         return load
 
     async def resign(self, leader: Node) -> None:
-        request = ResignLeaderRequest(to=-1, timeout_ms=5_000)
-        answer = await self._ask(leader, framed(request), ResignLeaderRequest, ResignLeaderResponse)
+        own = Sockets(HELLO)  # the probe is using the others
+        frame = await own.exchange(leader, framed(ResignLeaderRequest(to=-1, timeout_ms=5_000)))
+        await own.close()
+        answer = decoded(frame, ResignLeaderRequest, ResignLeaderResponse)
         if answer.error_code:
             raise RuntimeError(f"resign: {answer.error_message}")
 
@@ -137,14 +140,8 @@ class Kraftd(Cluster):
         await self._sockets.close()
 
     async def _status(self, node: Node) -> DescribeNodeResponse:
-        return await self._ask(node, self._describe, DescribeNodeRequest, DescribeNodeResponse)
-
-    async def _ask(self, node: Node, request: bytes, kind: Any, answer: type[Answer]) -> Answer:
-        frame = await self._sockets.exchange(node, request)
-        message, _ = decode_response(memoryview(frame)[4:], (kind.API_KEY, kind.MAX_VERSION))
-        if not isinstance(message, answer):
-            raise TypeError(f"{message} is no {answer.__name__}")
-        return message
+        frame = await self._sockets.exchange(node, self._describe)
+        return decoded(frame, DescribeNodeRequest, DescribeNodeResponse)
 
 
 def alter_configs(value: int, *, batch: bool) -> bytes:
@@ -163,6 +160,20 @@ def alter_configs(value: int, *, batch: bool) -> bytes:
     return framed(IncrementalAlterConfigsRequest(resources=resources))
 
 
+def alterations(frame: bytes) -> IncrementalAlterConfigsResponse:
+    return decoded(frame, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse)
+
+
+def decoded(frame: bytes, kind: Any, answer: type[Answer]) -> Answer:
+    message, _ = decode_response(memoryview(frame)[4:], (kind.API_KEY, kind.MAX_VERSION))
+    if not isinstance(message, answer):
+        raise TypeError(f"{message} is no {answer.__name__}")
+    return message
+
+
 def framed(message: Any) -> bytes:
     """A whole frame in the newest version, always with the same correlation id."""
     return b"".join(encode_request(message.MAX_VERSION, 1, "benchmark", message))
+
+
+HELLO = framed(HandshakeRequest(cluster_id=CLUSTER_ID, software="benchmark"))
