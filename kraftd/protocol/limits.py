@@ -54,8 +54,5 @@ WRITE_BUFFER_BYTES_HIGH: Final = 4 * MIB
 WRITE_STALL_TIMEOUT_MS: Final = 5_000
 """How long a connection may stay above that before it is closed."""
 
-PARKED_FETCHES_PER_REPLICA_MAX: Final = 1
-"""Fetches of one replica that wait for records; a newer one answers the older."""
-
 TURN_BYTES_MAX: Final = 4 * MIB
 """Bytes taken from one connection in one turn of the loop."""

@@ -54,13 +54,11 @@ def decode_offset_index(data: bytes, base_offset: Offset) -> tuple[OffsetEntry, 
         MalformedError: The file is no whole number of entries, or offsets or positions do not rise.
     """
     _whole(data, OFFSET_ENTRY_BYTES, "index")
-    entries: list[OffsetEntry] = []
+    entries = []
     for relative, position in _OFFSET.iter_unpack(data):
-        if not relative and not position and entries:
+        if not relative and not position:
             break
         entries.append(OffsetEntry(base_offset + relative, position))
-    while entries and entries[-1] == OffsetEntry(base_offset, 0):
-        entries.pop()
     _rising("index", [(entry.offset, entry.position) for entry in entries], base_offset)
     return tuple(entries)
 

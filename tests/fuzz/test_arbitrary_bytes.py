@@ -230,6 +230,27 @@ def test_hostile_frames_cost_nothing(attack: str) -> None:
     assert min(seconds) < 0.001 + len(data) * 20e-9
 
 
+DENSE = {
+    "configs": [44, 1, 1, None, [[[4, "", [["", 0, None, {}]] * 200, {}]] * 100, False, {}]],
+    "resources": [44, 1, 1, None, [[[4, "", [], {}]] * 20_000, False, {}]],
+    "numbers": [1, 18, 1, None, [0, 0, 0, 0, 0, 0, [], [[bytes(16), [1 << 20] * 20_000, {}]], "", {}]],
+    "tags": [52, 2, 1, None, ["c", 1, [["", [], dict.fromkeys(range(64), 0)]] * 700, {}]],
+}
+
+
+@pytest.mark.parametrize("kind", DENSE, ids=str)
+def test_a_valid_frame_costs_memory_in_proportion(kind: str) -> None:
+    """The densest frames that are valid: a hundred bytes for each byte received bounds them."""
+    data = msgpack.packb(DENSE[kind])
+    tracemalloc.start()
+    try:
+        codec.RequestDecoder().decode(data)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 100 * len(data)
+
+
 @pytest.mark.parametrize("claim", [b"\xff\xff\xff\xff\x07", b"\x80\x80\x80\x80\x08", b"\xff\x7f"])
 @pytest.mark.parametrize("kind", [4, 12, 27])
 def test_lengths_are_not_believed(kind: int, claim: bytes) -> None:

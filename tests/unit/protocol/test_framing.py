@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kraftd.errors import MalformedError
+from kraftd.protocol.codec import RequestDecoder, encode_request
 from kraftd.protocol.framing import FrameReader
+from kraftd.protocol.messages import VoteRequest
 
 payloads = st.lists(st.binary(max_size=40).map(lambda tail: b"\x95" + tail), max_size=6)
 
@@ -87,3 +89,12 @@ def test_a_large_frame_in_small_pieces_takes_time_in_proportion() -> None:
     for start in range(0, len(stream), 65536):
         frames += reader.feed(stream[start : start + 65536])
     assert [len(frame) for frame in frames] == [len(payload)]
+
+
+@pytest.mark.parametrize("cut", [0, 3, 7, 30])
+def test_frames_go_into_the_decoder_as_they_are(cut: int) -> None:
+    stream = b"".join(encode_request(2, 7, "c", VoteRequest(cluster_id="x" * 20), [b"records"]))
+    reader = FrameReader(1000)
+    (frame,) = reader.feed(stream[:cut]) + reader.feed(stream[cut:])
+    request = RequestDecoder().decode(frame)
+    assert (request.message.cluster_id, bytes(request.records)) == ("x" * 20, b"records")
