@@ -328,7 +328,7 @@ class _Survey:
         """The first sound batch from `position` on that can belong to this log.
 
         The checksum does not cover the base offset. It is believed only if the bytes skipped could have
-        held the offsets in between, of which each takes more than one byte.
+        held the offsets in between: at least one, and each took more than one byte.
         """
         bad = segment.size_bytes
         while position + HEADER_BYTES <= end:
@@ -351,8 +351,8 @@ class _Survey:
     def _plausible(self, head: Head, skipped_bytes: int, room_bytes: int) -> bool:
         return (
             HEADER_BYTES <= head.size_bytes <= room_bytes
-            and self._next <= head.base_offset <= head.last_offset
-            and head.base_offset - self._next <= skipped_bytes
+            and 0 < head.base_offset - self._next <= skipped_bytes
+            and head.base_offset <= head.last_offset
             and head.epoch >= self._epoch
         )
 

@@ -143,6 +143,15 @@ class TestDamaged:
         log.close()
 
     @pytest.mark.covers("D-05")
+    def test_a_batch_after_damage_is_not_taken_for_the_one_that_was_lost(self, tmp_path: Path) -> None:
+        write(tmp_path, 4)
+        spoil(segment(tmp_path, 0), 0, bytes(SIZE + 8))
+        log, report = open_at(tmp_path, 4)
+        assert [(d.offset, d.end_offset) for d in report.damage] == [(0, 2)]
+        assert log.read(2, 1) == batch(2)
+        log.close()
+
+    @pytest.mark.covers("D-05")
     def test_a_read_stops_before_the_damage(self, tmp_path: Path) -> None:
         write(tmp_path)
         spoil(segment(tmp_path, 4), 2 * SIZE + 70)
