@@ -21,7 +21,7 @@ USER 10001
 WORKDIR /var/lib/kraftd
 VOLUME /var/lib/kraftd
 EXPOSE 9093 8080
-HEALTHCHECK --interval=2s --timeout=5s --start-period=15s --retries=3 \
+HEALTHCHECK --interval=10s --timeout=5s --start-period=20s --retries=3 \
   CMD ["kraftctl", "--bootstrap-controller", "127.0.0.1:9093", "health"]
 ENTRYPOINT ["container-entrypoint"]
 CMD ["/etc/kraftd/standalone.properties"]
