@@ -296,10 +296,14 @@ class Following:
         if cutting is None or cutting[0] != event.token:
             return
         core.pursuit.cutting = None
-        if event.generation == core.log.generation and isinstance(core.state, Follower):
-            batch = next(iter(scan(event.records)))
-            whole = batch.end_offset <= cutting[1]
-            self._cut(batch.end_offset if whole else batch.base_offset, now)
+        if event.generation != core.log.generation or not isinstance(core.state, Follower):
+            return
+        if not event.records:
+            core.requests.rest(core.leader_id, Kind.FETCH, now.mono_ms, _PROBE_REST_MS)
+            return
+        batch = BatchView(event.records)
+        whole = batch.end_offset <= cutting[1]
+        self._cut(batch.end_offset if whole else batch.base_offset, now)
 
     def _cut(self, end_offset: Offset, now: Now) -> None:
         core = self.core

@@ -46,7 +46,7 @@ from kraftd.raft.states import (
     Unattached,
     state_name,
 )
-from kraftd.raft.tail import LogStart, LogTail
+from kraftd.raft.tail import TAIL_BYTES_MAX, LogStart, LogTail
 from kraftd.raft.timing import NEVER_MS, STALL_MS, Dice, Timing
 from kraftd.raft.voters import VoterSet
 from kraftd.types import Election, Endpoint, Epoch, NodeId, Now, Offset, ReplicaKey
@@ -75,8 +75,9 @@ class Member:
         advertised: Endpoint,
         bootstrap: Sequence[Endpoint] = (),
         accumulator_bytes: int = 32 * 1024 * 1024,
+        tail_bytes: int = TAIL_BYTES_MAX,
     ) -> None:
-        tail = LogTail(log)
+        tail = LogTail(log, tail_bytes)
         self._core = core = Core(
             me=me,
             cluster_id=cluster_id,
@@ -117,6 +118,9 @@ class Member:
         for node_id, endpoint in core.endpoints.items():
             if node_id != core.me.id:
                 core.out.append(LearnEndpoint(node_id, endpoint))
+        if core.log.last_epoch > self._stored.epoch and core.is_voter:
+            epochs = f"epoch {self._stored.epoch}, but the log holds epoch {core.log.last_epoch}"
+            core.mending.lose(f"the election file knows {epochs}: votes may have been forgotten")
         wholeness = core.mending.wholeness
         if not wholeness.is_whole:
             if wholeness.amnesia:

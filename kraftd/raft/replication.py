@@ -164,8 +164,12 @@ class Replication:
         fetch = led.cold.pop(event.token, None) if led is not None else None
         if led is None or fetch is None:
             return False
-        is_current = event.generation == self.core.log.generation
-        self._reply(led, fetch, (event.records,) if is_current and event.records else ())
+        if event.records and event.generation == self.core.log.generation:
+            self._reply(led, fetch, (event.records,))
+        else:
+            standing = self.core.standing(fetch.version >= _ENDPOINT_SINCE)
+            response = wire.fetch_response(ErrorCode.UNKNOWN_SERVER_ERROR, standing)
+            self.core.reply(fetch.handle, response)
         return True
 
     def _serve(self, led: Leadership, fetch: Fetch, wait_ms: int) -> None:

@@ -94,6 +94,7 @@ class Resigning:
         successors = rest if successor is None else (successor.key, *rest)
         chosen = NO_NODE if successor is None else successor.key.id
         self._was_handed_over = successor is not None
+        led.handover = None
         why = "stopping" if handover.token is None else "handing over"
         self.roles.become_resigned(now, f"{why}, {chosen} is to follow", successors)
         if handover.token is not None:

@@ -194,7 +194,7 @@ class Roles:
             standing = core.standing(fetch.version >= 17)
             core.reply(fetch.handle, wire.fetch_response(ErrorCode.NOT_LEADER_OR_FOLLOWER, standing))
         handover = led.handover
-        if handover is not None and handover.token is not None and not isinstance(core.state, Resigned):
+        if handover is not None and handover.token is not None:
             reason = f"lost the leadership while handing over: {state_name(core.state)} in epoch {core.epoch}"
             core.out.append(
                 ResignDone(handover.token, ErrorCode.NOT_CONTROLLER, core.epoch, core.leader_id, reason)

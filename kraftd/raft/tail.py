@@ -24,7 +24,8 @@ from kraftd.records.batch import BatchView
 from kraftd.types import Epoch, EpochEntry, Offset, OffsetAndEpoch
 
 TAIL_BYTES_MAX = 16 * 1024 * 1024
-TAIL_BYTES_KEPT = 8 * 1024 * 1024
+"""When the tail holds more, the older half goes (D-15)."""
+
 FETCH_BYTES_MAX = 8 * 1024 * 1024
 
 
@@ -46,6 +47,7 @@ class LogTail:
         "_bases",
         "_batches",
         "_bytes",
+        "_bytes_max",
         "_flushing",
         "end_offset",
         "epochs",
@@ -54,7 +56,8 @@ class LogTail:
         "start_offset",
     )
 
-    def __init__(self, start: LogStart) -> None:
+    def __init__(self, start: LogStart, bytes_max: int = TAIL_BYTES_MAX) -> None:
+        self._bytes_max = bytes_max
         self.start_offset = start.start_offset
         self.end_offset = start.end_offset
         self.flushed_offset = start.end_offset
@@ -102,13 +105,13 @@ class LogTail:
             self._bases.extend(BatchView(batch).base_offset for batch in batches)
             self._batches.extend(batches)
             self._bytes += sum(map(len, batches))
-        if self._bytes > TAIL_BYTES_MAX:
+        if self._bytes > self._bytes_max:
             self._shed()
         return Append(base_offset, end_offset, batches)
 
     def _shed(self) -> None:
         dropped = 0
-        while self._bytes > TAIL_BYTES_KEPT and dropped < len(self._batches) - 1:
+        while self._bytes > self._bytes_max // 2 and dropped < len(self._batches) - 1:
             self._bytes -= len(self._batches[dropped])
             dropped += 1
         del self._bases[:dropped], self._batches[:dropped]

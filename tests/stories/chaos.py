@@ -30,6 +30,7 @@ class Chaos:
             observers=observers,
             seed=self.random.randrange(1 << 30),
             timing=Timing(append_linger_ms=self.random.choice([0, 0, 5])),
+            tail_bytes=self.random.choice([300, 16 << 20]),
             latency_ms=lambda: self.random.randrange(1, slow + 1),
             flush_ms=lambda: self.random.randrange(1, flush + 1),
         )

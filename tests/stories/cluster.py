@@ -87,6 +87,7 @@ class Node:
         self.marks: list[Mark] = []
         self.outcomes: dict[int, object] = {}
         self.fresh: list[fx.AppendDone | fx.ReadDone | fx.ResignDone] = []
+        self.last_send: fx.Send | None = None
         self.alarms: dict[str, str] = {}
         self.commits: list[Offset] = []
         self.announced: list[tuple[int, NodeId]] = []
@@ -121,7 +122,11 @@ class Cluster:
         flush_ms: Callable[[], int] = lambda: 1,
         start: bool = True,
         bootstrap_observers: bool = False,
+        tail_bytes: int = 16 << 20,
+        accumulator_bytes: int = 32 << 20,
     ) -> None:
+        self.accumulator_bytes = accumulator_bytes
+        self.tail_bytes = tail_bytes
         self.voter_set = VoterSet(Voter(n, Endpoint(f"host{n}", 9000 + n)) for n in voters)
         self.timing = timing or Timing()
         self.latency_ms, self.flush_ms = latency_ms, flush_ms
@@ -180,7 +185,7 @@ class Cluster:
                 end_offset=disk.end_offset,
                 epochs=tuple(EpochEntry(e, o) for e, o in epochs.items()),
                 generation=disk.generation,
-                tail=tuple(disk.batches),
+                tail=tuple(disk.batches) if self.tail_bytes > 10_000 else (),
             ),
             election=disk.election or Election(),
             timing=self.timing,
@@ -189,6 +194,8 @@ class Cluster:
             start=self.start_identity(node),
             known_peers=tuple(disk.peers.values()),
             advertised=Endpoint(f"host{node_id}", 9000 + node_id),
+            tail_bytes=self.tail_bytes,
+            accumulator_bytes=self.accumulator_bytes,
             bootstrap=[Endpoint("host1", 9001)] if self.bootstrap_observers else (),
         )
         node.alarms.clear()
@@ -449,6 +456,7 @@ class Cluster:
         self.at(due - self.now_ms, action)
 
     def send(self, node: Node, effect: fx.Send) -> None:
+        node.last_send = effect
         sender, to, incarnation = node.id, self.route(effect.to), node.incarnation
         failed = ev.RequestFailed(effect.to, effect.correlation_id, "no connection")
         if to not in self.nodes or not self.nodes[to].is_up:

@@ -1,0 +1,211 @@
+"""Stories of leaders that leave: by order, by signal, and by accident."""
+
+from collections.abc import Callable
+
+import pytest
+
+from kraftd.errors import ErrorCode
+from kraftd.raft.events import ShutdownRequested
+from kraftd.raft.states import Follower, Leader, Resigned
+from tests.stories.cluster import Cluster
+
+
+def settled(voters: tuple[int, ...] = (1, 2, 3)) -> Cluster:
+    cluster = Cluster(voters)
+    assert cluster.elect() == 1
+    cluster.run(100)
+    cluster.take_trace()
+    return cluster
+
+
+@pytest.mark.covers("D-09", "EQE-01", "EQE-08", "EQE-10")
+def test_leadership_goes_to_whom_the_operator_names(golden: Callable[[str], None]) -> None:
+    cluster = settled()
+    token = cluster.resign(1, to=3)
+    took_ms = cluster.run_until(lambda: cluster.leader == 3 and cluster.has_leader())
+    assert took_ms < 50
+    done = cluster.nodes[1].outcomes[token]
+    assert (done.error, done.successor, done.epoch) == (ErrorCode.NONE, 3, 1)
+    golden(cluster.take_trace())
+
+
+@pytest.mark.covers("D-09")
+def test_the_successor_is_waited_for_and_nothing_is_appended_meanwhile() -> None:
+    cluster = settled()
+    cluster.hold_flushes(3)
+    written = cluster.append(1)
+    cluster.run(10)
+    token = cluster.resign(1, to=3)
+    refused = cluster.append(1)
+    cluster.run(100)
+    assert cluster.outcome(1, written) == 0
+    assert cluster.outcome(1, refused) == ErrorCode.NOT_CONTROLLER
+    assert cluster.outcome(1, token) is None
+    assert cluster.member(1).is_leader
+    cluster.release_flushes(3)
+    cluster.run_until(lambda: cluster.leader == 3 and cluster.has_leader())
+    assert cluster.outcome(1, token) == 0
+
+
+@pytest.mark.covers("D-09")
+def test_a_leader_whose_successor_does_not_catch_up_leads_on_and_says_so() -> None:
+    cluster = settled()
+    cluster.hold_flushes(3)
+    cluster.append(1)
+    cluster.run(10)
+    token = cluster.resign(1, to=3, deadline_ms=300)
+    cluster.run(301)
+    done = cluster.nodes[1].outcomes[token]
+    assert done.error == ErrorCode.REQUEST_TIMED_OUT
+    assert "leads on" in done.reason
+    assert cluster.member(1).epoch == 1
+    written = cluster.append(1)
+    cluster.run(20)
+    assert cluster.outcome(1, written) == 0
+
+
+@pytest.mark.covers("RSG-03")
+@pytest.mark.parametrize(("node", "to"), [(2, 3), (1, 1), (1, 9)])
+def test_a_resignation_that_cannot_be_is_refused_with_its_reason(node: int, to: int) -> None:
+    cluster = settled()
+    token = cluster.resign(node, to=to)
+    done = cluster.nodes[node].outcomes[token]
+    assert done.error in (ErrorCode.NOT_CONTROLLER, ErrorCode.INVALID_REQUEST)
+    assert done.reason
+
+
+@pytest.mark.covers("D-09", "RSG-08", "RSG-10")
+def test_a_stopping_leader_hands_over_and_votes_before_it_goes(golden: Callable[[str], None]) -> None:
+    cluster = settled()
+    cluster.feed(1, ShutdownRequested(cluster.now_ms + 5_000))
+    cluster.run_until(lambda: cluster.nodes[1].ready_to_stop)
+    assert cluster.run_until(cluster.has_leader) < 50
+    assert cluster.leader in (2, 3)
+    golden(cluster.take_trace())
+
+
+@pytest.mark.covers("RSG-09")
+def test_a_stopping_leader_without_successor_goes_at_its_deadline() -> None:
+    cluster = settled()
+    cluster.isolate(1)
+    cluster.feed(1, ShutdownRequested(cluster.now_ms + 1_000))
+    took_ms = cluster.run_until(lambda: cluster.nodes[1].ready_to_stop)
+    assert took_ms <= 1_000
+
+
+@pytest.mark.covers("RSG-10", "RSG-11")
+def test_a_follower_stops_at_once_and_campaigns_no_more() -> None:
+    cluster = settled()
+    cluster.feed(2, ShutdownRequested(cluster.now_ms + 60_000))
+    assert cluster.nodes[2].ready_to_stop
+    cluster.crash(1)
+    cluster.crash(3)
+    cluster.run(10_000)
+    assert isinstance(cluster.member(2).state, Follower)
+
+
+@pytest.mark.covers("D-09", "EQE-02", "EQE-07")
+def test_the_other_followers_wait_for_the_successor_and_ignore_the_closing_connection() -> None:
+    cluster = settled()
+    cluster.cut |= {(1, 2), (2, 1)}  # the farewell does not reach the first successor
+    cluster.resign(1, to=-1)
+    cluster.run(5)
+    assert isinstance(cluster.member(1).state, Resigned)
+    assert isinstance(cluster.member(3).state, Follower)
+    cluster.crash(1)
+    cluster.run(50)
+    state = cluster.member(3).state
+    assert isinstance(state, Follower)
+    assert state.epoch_ended
+    cluster.run_until(cluster.has_leader, 3_000)
+
+
+@pytest.mark.covers("QS-07", "RSG-05", "RSG-06")
+def test_a_resigned_leader_that_nobody_replaces_waits_like_everybody_else() -> None:
+    cluster = settled()
+    for n in (1, 2, 3):
+        cluster.crash(n)
+    cluster.start(1)
+    assert isinstance(cluster.member(1).state, Resigned)
+    cluster.run(2_500)
+    assert not isinstance(cluster.member(1).state, Resigned)
+    assert cluster.member(1).epoch == 2, "so that it stops advertising itself"
+
+
+@pytest.mark.covers("D-09")
+def test_a_handover_that_loses_the_leadership_is_answered() -> None:
+    cluster = settled()
+    cluster.hold_flushes(3)
+    cluster.append(1)
+    cluster.run(10)
+    token = cluster.resign(1, to=3, deadline_ms=60_000)
+    cluster.isolate(1)
+    cluster.run_until(lambda: cluster.outcome(1, token) is not None)
+    cluster.release_flushes(3)
+    cluster.heal()
+    cluster.run_until(cluster.has_converged)
+
+
+@pytest.mark.covers("D-12")
+def test_a_read_is_proved_by_a_round_of_its_own() -> None:
+    cluster = settled()
+    token = cluster.read(1)
+    cluster.run(5)
+    assert cluster.outcome(1, token) == 0
+    rounds = [
+        line for line in cluster.take_trace().splitlines() if "1 > Send" in line and "BeginQuorum" in line
+    ]
+    assert len(rounds) == 2
+
+
+@pytest.mark.covers("D-12")
+def test_a_leader_that_was_replaced_answers_no_read() -> None:
+    """Fetches that arrive prove nothing, nor does a heartbeat that was sent before the read arrived."""
+    cluster = settled()
+    cluster.isolate(1)
+    token = cluster.read(1, deadline_ms=60_000)
+    cluster.run_until(lambda: cluster.leader in (2, 3) and cluster.has_leader())
+    cluster.append(cluster.leader or 0, b"newer")
+    cluster.run(20)
+    cluster.heal()
+    cluster.run(3_000)
+    assert cluster.outcome(1, token) == ErrorCode.NOT_CONTROLLER
+
+
+@pytest.mark.covers("D-12")
+def test_a_new_leader_answers_reads_only_after_a_commit_of_its_own_epoch() -> None:
+    cluster = Cluster()
+    cluster.run_until(lambda: cluster.leader == 1)
+    assert cluster.member(1).high_watermark == -1
+    cluster.hold_flushes(1, 2, 3)
+    token = cluster.read(1)
+    cluster.run(400)
+    assert cluster.outcome(1, token) is None
+    for n in (1, 2, 3):
+        cluster.release_flushes(n)
+    cluster.run(20)
+    assert cluster.outcome(1, token) == 0
+    assert isinstance(cluster.member(1).state, Leader)
+
+
+@pytest.mark.covers("D-12")
+def test_reads_share_a_round_that_is_not_sent_yet_and_no_other() -> None:
+    cluster = settled()
+    first = cluster.read(1)
+    second = cluster.read(1)
+    third = cluster.read(1)
+    cluster.run(10)
+    assert [cluster.outcome(1, token) for token in (first, second, third)] == [0, 0, 0]
+    sends = [
+        line for line in cluster.take_trace().splitlines() if "1 > Send" in line and "BeginQuorum" in line
+    ]
+    assert len(sends) == 4, "one round for the first, one for those that came while it was on its way"
+
+
+@pytest.mark.covers("D-12")
+def test_every_read_has_a_deadline() -> None:
+    cluster = settled()
+    cluster.isolate(1)
+    token = cluster.read(1, deadline_ms=200)
+    cluster.run(201)
+    assert cluster.outcome(1, token) == ErrorCode.REQUEST_TIMED_OUT

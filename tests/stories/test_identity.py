@@ -1,0 +1,190 @@
+"""Stories of members that forgot: wiped, restored from a backup, doubled, or brand new (D-06)."""
+
+from collections.abc import Callable
+
+import pytest
+
+from kraftd.raft.events import PeerIdentified, PeerIdentity
+from kraftd.raft.identity import Wholeness
+from kraftd.raft.states import Candidate, Follower, Prospective
+from tests.stories.cluster import Cluster
+
+
+def written() -> Cluster:
+    """Three members with a committed record, of which 1 leads."""
+    cluster = Cluster()
+    assert cluster.elect() == 1
+    cluster.append(1, b"committed")
+    cluster.run(100)
+    cluster.take_trace()
+    return cluster
+
+
+@pytest.mark.covers("D-06")
+def test_a_wiped_voter_is_uncounted_until_a_leader_was_elected_without_it(
+    golden: Callable[[str], None],
+) -> None:
+    cluster = written()
+    cluster.crash(3)
+    cluster.wipe(3)
+    cluster.run(50)
+    cluster.start(3)
+    cluster.run(2_000)
+    assert not cluster.member(3).is_whole
+    assert "not_whole" in cluster.nodes[3].alarms
+    assert cluster.values(3) == [b"committed"], "it follows all the same"
+
+    # It does not count: with 2 gone, nothing is committed.
+    cluster.crash(2)
+    cluster.run(20)
+    token = cluster.append(1, b"held by 1 and the amnesiac", deadline_ms=500)
+    cluster.run(501)
+    assert cluster.outcome(1, token) == 7
+    cluster.start(2)
+    cluster.run_until(cluster.has_leader)
+
+    # Once every voter was heard and a later leader stands, it is a member again.
+    cluster.run(1_000)
+    cluster.take_trace()
+    cluster.resign(cluster.leader or 0, to=2 if cluster.leader == 1 else 1)
+    cluster.run_until(lambda: cluster.member(3).is_whole)
+    cluster.run_until(cluster.has_converged)
+    assert cluster.nodes[3].alarms == {}
+    golden(cluster.take_trace())
+
+    # And it counts: with one of the others gone, the rest commits.
+    leader = cluster.leader or 0
+    cluster.crash(3 - leader)
+    token = cluster.append(leader, b"held by the leader and the mended one")
+    cluster.run(200)
+    assert cluster.outcome(leader, token) == 0
+
+
+@pytest.mark.covers("D-06")
+def test_amnesia_survives_a_restart() -> None:
+    """Following has given it an election file by then, which must not make it look whole."""
+    cluster = written()
+    cluster.crash(3)
+    cluster.wipe(3)
+    cluster.run(50)
+    cluster.start(3)
+    cluster.run(2_000)
+    cluster.restart(3)
+    assert not cluster.member(3).is_whole
+    cluster.crash(1)
+    cluster.run(10_000)
+    assert cluster.leader is None, "2 alone is no majority, and 3 neither votes nor campaigns"
+    assert not isinstance(cluster.member(3).state, Prospective | Candidate)
+
+
+@pytest.mark.covers("D-06")
+def test_a_wiped_voter_cannot_elect_a_stale_one() -> None:
+    cluster = Cluster()
+    cluster.elect()
+    cluster.run(50)
+    cluster.isolate(3)
+    token = cluster.append(1, b"on 1 and 2 only")
+    cluster.run(50)
+    assert cluster.outcome(1, token) == 0
+    cluster.crash(1)
+    cluster.crash(2)
+    cluster.wipe(2)
+    cluster.heal()
+    cluster.start(2)
+    cluster.run(20_000)
+    assert cluster.leader is None
+    cluster.start(1)
+    cluster.run_until(cluster.has_leader)
+    cluster.run(1_000)
+    assert cluster.values(cluster.leader or 0) == [b"on 1 and 2 only"]
+
+
+@pytest.mark.covers("D-06")
+def test_a_blank_voter_stays_blank_across_restarts_until_it_has_promised_something() -> None:
+    cluster = Cluster(start=False)
+    cluster.start(1)
+    assert cluster.nodes[1].disk.wholeness == "blank"
+    cluster.restart(1)
+    assert cluster.nodes[1].disk.wholeness == "blank"
+    cluster.start(2)
+    cluster.run_until(cluster.has_leader)
+    cluster.run(50)
+    assert cluster.nodes[1].disk.wholeness == "whole"
+
+
+@pytest.mark.covers("D-06")
+def test_a_member_restored_from_a_backup_is_an_amnesiac() -> None:
+    """The same directory, but a start that was seen before, under another random id."""
+    cluster = written()
+    cluster.crash(3)
+    cluster.nodes[3].disk.start_counter = 0
+    cluster.run(50)
+    cluster.start(3)
+    cluster.run(2_500)
+    assert not cluster.member(3).is_whole
+
+
+@pytest.mark.covers("D-06")
+def test_a_second_process_under_one_id_is_refused_while_the_first_is_connected() -> None:
+    cluster = written()
+    twin = PeerIdentity(3, b"another director", 1, b"another startid!")
+    cluster.take_trace()
+    cluster.feed(1, PeerIdentified(10**6, twin, outbound=False))
+    trace = cluster.take_trace()
+    assert "RefusePeer" in trace
+    assert "the member known under that id is connected" in trace
+    assert cluster.nodes[1].disk.peers[3] != twin
+
+
+@pytest.mark.covers("D-06")
+def test_a_process_that_claims_our_own_id_is_refused() -> None:
+    cluster = written()
+    cluster.feed(
+        1, PeerIdentified(10**6, PeerIdentity(1, b"another director", 1, b"another startid!"), outbound=False)
+    )
+    assert "two members share one id" in cluster.take_trace()
+
+
+@pytest.mark.covers("D-06")
+def test_a_damaged_log_is_not_mended_by_time() -> None:
+    cluster = written()
+    cluster.crash(3)
+    cluster.run(50)
+    cluster.start(3, wholeness=Wholeness(damage=("segment 0 at byte 17, offset 1: bad checksum",)))
+    cluster.run(1_000)
+    cluster.resign(1, to=2)
+    cluster.run(5_000)
+    assert not cluster.member(3).is_whole
+    assert "byte 17" in cluster.member(3).describe(cluster.now(cluster.nodes[3])).no_leader_reason
+    assert isinstance(cluster.member(3).state, Follower)
+
+
+@pytest.mark.covers("D-06")
+def test_what_a_disk_acknowledged_does_not_count_after_it_was_replaced() -> None:
+    cluster = Cluster()
+    cluster.elect()
+    cluster.run(50)
+    cluster.hold_flushes(1)
+    cluster.isolate(2)
+    token = cluster.append(1, b"flushed by 3, not by the leader", deadline_ms=60_000)
+    cluster.run(50)
+    assert cluster.outcome(1, token) is None
+    cluster.crash(3)
+    cluster.wipe(3)
+    cluster.run(20)
+    cluster.start(3)
+    cluster.run(1_200)
+    cluster.release_flushes(1)
+    cluster.run(20)
+    assert cluster.outcome(1, token) is None, "3 does not hold it any more"
+
+
+@pytest.mark.covers("QS-09", "D-05")
+def test_an_election_file_behind_the_log_is_amnesia() -> None:
+    cluster = written()
+    cluster.crash(3)
+    cluster.nodes[3].disk.election = None
+    cluster.auditor.epochs.forget(3)
+    cluster.start(3, wholeness=Wholeness())
+    assert not cluster.member(3).is_whole
+    assert cluster.member(3).epoch == 1

@@ -1,0 +1,299 @@
+"""The pieces that a member is made of, one by one."""
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kraftd.errors import ConfigError, InvariantError
+from kraftd.raft.accumulator import BATCH_BYTES_MAX, Accumulator, Waiting, is_too_large, size_of
+from kraftd.raft.epochs import EpochCache
+from kraftd.raft.parked import Fetch, ParkedFetches
+from kraftd.raft.progress import CheckQuorum, Progress
+from kraftd.raft.requests import Kind, Requests
+from kraftd.raft.tail import LogStart, LogTail
+from kraftd.raft.timing import NEVER_MS, Timing
+from kraftd.raft.voters import VoterSet
+from kraftd.raft.waiters import Waiter, Waiters
+from kraftd.records.batch import encode_batch
+from kraftd.types import EpochEntry, Now, OffsetAndEpoch, ReplicaKey
+from tests.stories.cluster import FixedDice, SeededDice
+
+# --- timing -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("VOTE-05")
+def test_the_first_backoff_is_nothing_or_one_step_and_later_ones_grow_to_the_maximum() -> None:
+    dice, timing = SeededDice(Random(1)), Timing()
+    assert {timing.backoff_ms(1, dice) for _ in range(100)} == {0, 100}
+    assert {timing.backoff_ms(3, dice) for _ in range(500)} == {0, 100, 200, 300, 400, 500, 600, 700}
+    late = [timing.backoff_ms(30, dice) for _ in range(500)]
+    assert max(late) <= 1_000
+    assert len(set(late)) > 100, "candidates that saturate must not retry in step (KAFKA-18345)"
+
+
+@pytest.mark.covers("EQE-02")
+def test_successors_wait_twice_as_long_from_one_to_the_next() -> None:
+    assert [Timing().successor_delay_ms(p, 4) for p in range(4)] == [0, 125, 250, 500]
+    assert Timing().successor_delay_ms(0, 1) == 0
+
+
+@pytest.mark.covers("CQ-01", "BQE-01")
+def test_spans_derive_from_the_fetch_timeout() -> None:
+    assert (Timing().check_quorum_ms, Timing().begin_quorum_ms, Timing().park_ms) == (3_000, 1_000, 500)
+    assert Timing(fetch_timeout_ms=400).park_ms == 200
+    assert 1_000 <= Timing().election_ms(FixedDice(0.999)) < 2_000
+    assert Timing(election_timeout_ms=0).election_ms(FixedDice(0.5)) == 1
+
+
+# --- voters -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("HWM-01", "DV-10")
+def test_voters_are_read_from_the_configuration() -> None:
+    voters = VoterSet.parse("3@c:9093, 1@a:9093,2@[::1]:9093")
+    assert [str(voter.endpoint) for voter in voters] == ["a:9093", "[::1]:9093", "c:9093"]
+    assert voters.others(2) == (1, 3)
+    assert voters.majority == 2
+    assert voters.majority_reached([7, 3, 5]) == 5
+    for bad in ("1", "1@", "x@h:1", "1@h:99999", "1@:9", "1@h:1,1@h:2"):
+        with pytest.raises(ConfigError, match=r"controller\.quorum\.voters"):
+            VoterSet.parse(bad)
+
+
+@given(st.lists(st.integers(0, 20), min_size=1, max_size=7))
+def test_the_majority_offset_is_held_by_a_majority_and_no_higher_one_is(offsets: list[int]) -> None:
+    voters = VoterSet.parse(",".join(f"{n}@h:1" for n in range(len(offsets))))
+    reached = voters.majority_reached(offsets)
+    assert sum(offset >= reached for offset in offsets) * 2 > len(offsets)
+    assert sum(offset > reached for offset in offsets) * 2 <= len(offsets)
+
+
+# --- epochs -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("FREQ-12", "FREQ-13", "FREQ-14", "FREQ-15", "LOG-10")
+def test_where_an_epoch_ends() -> None:
+    cache = EpochCache([EpochEntry(1, 0), EpochEntry(3, 3), EpochEntry(5, 6)])
+    assert cache.end_of(2, 9) == OffsetAndEpoch(3, 1)
+    assert cache.end_of(3, 9) == OffsetAndEpoch(6, 3)
+    assert cache.end_of(5, 9) == OffsetAndEpoch(9, 5)
+    assert cache.end_of(8, 9) == OffsetAndEpoch(9, 5)
+    assert cache.end_of(0, 9) == OffsetAndEpoch(0, 0)
+
+
+@pytest.mark.covers("LOG-09", "LOG-07", "LOG-11")
+def test_the_cache_forgets_what_contradicts_a_new_epoch() -> None:
+    cache = EpochCache([EpochEntry(1, 0), EpochEntry(3, 3)])
+    cache.assign(3, 4)
+    assert cache.entries == (EpochEntry(1, 0), EpochEntry(3, 3))
+    cache.assign(5, 3)
+    assert cache.entries == (EpochEntry(1, 0), EpochEntry(5, 3))
+    cache.truncate(3)
+    assert cache.entries == (EpochEntry(1, 0),)
+    assert cache.last_epoch == 1
+    cache.truncate(0)
+    assert (cache.last_epoch, cache.entries) == (0, ())
+
+
+# --- the tail -----------------------------------------------------------------------------------------------
+
+
+def batch(base: int, count: int = 1, epoch: int = 1) -> bytes:
+    return encode_batch(base, epoch, 0, [b"x" * 40] * count)
+
+
+@pytest.mark.covers("D-03")
+def test_a_flush_of_an_older_generation_says_nothing() -> None:
+    log = LogTail(LogStart())
+    log.append(0, 1, [batch(0)])
+    log.append(1, 2, [batch(1)])
+    flush = log.flush()
+    assert flush is not None
+    assert (flush.generation, flush.end_offset) == (0, 2)
+    assert log.flush() is None, "one flush runs at a time"
+    assert log.truncate(1).generation == 1
+    log.append(1, 2, [batch(1, epoch=2)])
+    assert not log.on_flushed(0, 2)
+    assert log.flushed_offset == 0, "the record at 1 is another one now"
+    again = log.flush()
+    assert again is not None
+    assert log.on_flushed(again.generation, again.end_offset)
+    assert log.is_flushed
+
+
+@pytest.mark.covers("D-03")
+def test_a_flush_cannot_have_covered_more_than_there_is() -> None:
+    log = LogTail(LogStart())
+    with pytest.raises(InvariantError):
+        log.on_flushed(0, 5)
+
+
+@pytest.mark.covers("D-15", "FREQ-05", "LOG-05")
+def test_the_tail_serves_whole_batches_and_sheds_the_oldest() -> None:
+    log = LogTail(LogStart(), bytes_max=1_000)
+    for base in range(0, 40, 2):
+        log.append(base, base + 2, [batch(base, 2)])
+    assert log.read(0, 1 << 20) is None
+    assert log.tail_offset > 0
+    last = batch(38, 2)
+    assert log.read(39, 1 << 20) == [last], "from the batch that holds the offset"
+    assert log.read(40, 1 << 20) == []
+    assert log.read(36, 1) == [batch(36, 2)], "the first one comes whole"
+    assert log.read(36, 1 << 20, limit=38) == [batch(36, 2)]
+    assert log.boundary_at_most(39) == 38
+    assert log.boundary_at_most(1) is None
+
+
+@pytest.mark.covers("FREQ-13", "FREQ-17")
+def test_a_position_lies_on_the_log_or_the_log_says_where_they_part() -> None:
+    log = LogTail(LogStart(end_offset=9, epochs=(EpochEntry(1, 0), EpochEntry(3, 3), EpochEntry(5, 6))))
+    assert log.diverges_at(OffsetAndEpoch(0, 7)) is None
+    assert log.diverges_at(OffsetAndEpoch(6, 3)) is None
+    assert log.diverges_at(OffsetAndEpoch(7, 3)) == OffsetAndEpoch(6, 3)
+    assert log.diverges_at(OffsetAndEpoch(6, 2)) == OffsetAndEpoch(3, 1)
+    assert log.diverges_at(OffsetAndEpoch(10, 5)) == OffsetAndEpoch(9, 5)
+
+
+# --- requests -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("REQ-01", "REQ-02", "REQ-03", "VOTE-31")
+def test_an_answer_counts_once_and_only_under_its_own_id() -> None:
+    requests = Requests(timeout_ms=100, backoff_ms=20)
+    first = requests.send(2, Kind.VOTE, 1, 0)
+    assert not requests.is_ready(2, Kind.VOTE, 0)
+    assert requests.is_ready(2, Kind.FETCH, 0)
+    assert requests.take(3, first) is None
+    assert requests.take(2, first) is not None
+    assert requests.take(2, first) is None
+    requests.rest(2, Kind.VOTE, 0)
+    assert not requests.is_ready(2, Kind.VOTE, 19)
+    assert requests.next_ready_ms([2], Kind.VOTE) == 20
+    second = requests.send(2, Kind.VOTE, 1, 20)
+    assert [sent.correlation_id for sent in requests.expire(120)] == [second]
+    assert requests.is_ready(2, Kind.VOTE, 120), "a request that timed out is repeated at once"
+    third = requests.send(2, Kind.VOTE, 1, 120)
+    requests.reset()
+    assert requests.take(2, third) is None
+    assert requests.next_timeout_ms() == NEVER_MS
+
+
+# --- accumulator and waiters --------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("ACC-07", "ACC-24")
+def test_the_records_of_one_append_share_one_batch() -> None:
+    accumulator = Accumulator(linger_ms=0)
+    half = (b"x" * (BATCH_BYTES_MAX // 2 + 1),)
+    accumulator.add(Waiting(1, (b"a", b"b"), size_of((b"a", b"b")), 9), 0)
+    accumulator.add(Waiting(2, half, size_of(half), 9), 0)
+    accumulator.add(Waiting(3, half, size_of(half), 9), 0)
+    groups = [[append.token for append in group.appends] for group in accumulator.drain()]
+    assert groups == [[1, 2], [3]]
+    assert accumulator.size_bytes == 0
+    assert list(accumulator.drain()) == []
+
+
+@pytest.mark.covers("ACC-09", "ACC-10")
+def test_linger_begins_with_the_first_append() -> None:
+    accumulator = Accumulator(linger_ms=25)
+    assert accumulator.drain_at_ms == NEVER_MS
+    accumulator.add(Waiting(1, (b"a",), 1, 99), 100)
+    accumulator.add(Waiting(2, (b"a",), 1, 99), 110)
+    assert accumulator.drain_at_ms == 125
+
+
+@pytest.mark.covers("ACC-04")
+def test_what_never_fits_is_told_apart() -> None:
+    assert is_too_large((b"x",) * 10_001, 10)
+    large = (b"x" * BATCH_BYTES_MAX,)
+    assert is_too_large(large, size_of(large))
+    assert not is_too_large((b"x",) * 10_000, size_of((b"x",) * 10_000))
+
+
+@pytest.mark.covers("D-13")
+def test_waiters_leave_by_offset_or_by_deadline() -> None:
+    waiters = Waiters()
+    waiters.add([Waiter(1, 11, 50), Waiter(2, 12, 10), Waiter(3, 13, 90)])
+    assert [waiter.token for waiter in waiters.committed(1)] == [11]
+    assert waiters.expired(9) == []
+    assert [waiter.token for waiter in waiters.expired(10)] == [12]
+    assert waiters.check_at_ms == 90
+    assert [waiter.token for waiter in waiters.drop()] == [13]
+    assert waiters.check_at_ms == NEVER_MS
+
+
+# --- progress -----------------------------------------------------------------------------------------------
+
+
+def at(ms: int) -> Now:
+    return Now(ms, 1_000_000 + ms)
+
+
+@pytest.mark.covers("D-11", "FREQ-27")
+def test_asking_again_for_what_was_given_is_no_progress() -> None:
+    progress = Progress(ReplicaKey(2))
+    assert progress.on_fetch(5, 10, at(0))
+    assert not progress.on_fetch(5, 10, at(1)), "KAFKA-15911: it fetches, but never gets on"
+    assert progress.on_fetch(6, 10, at(2))
+    assert progress.on_fetch(10, 12, at(3)), "it reached what the leader had at its previous fetch"
+    assert progress.on_fetch(12, 12, at(4))
+    assert progress.on_fetch(12, 12, at(5)), "an idle quorum is alive"
+    assert not progress.on_fetch(3, 12, at(6)), "a regression is none"
+    assert progress.fetch_offset == 3
+    assert progress.on_fetch(4, 12, at(7)), "and starts the comparison anew"
+
+
+@pytest.mark.covers("DQ-04")
+def test_caught_up_means_level_now_or_level_with_the_previous_look() -> None:
+    progress = Progress(ReplicaKey(2))
+    progress.on_fetch(5, 10, at(0))
+    assert progress.caught_up_ms == -1
+    progress.on_fetch(10, 20, at(7))
+    assert progress.caught_up_ms == 1_000_000, "the time of the previous fetch"
+    progress.on_fetch(20, 20, at(9))
+    assert progress.caught_up_ms == 1_000_009
+
+
+@pytest.mark.covers("CQ-02", "CQ-05")
+def test_check_quorum_starts_again_for_all_once_enough_were_heard() -> None:
+    quorum = CheckQuorum(needed=2, span_ms=100, now_ms=0)
+    quorum.hear(2, 50)
+    quorum.hear(2, 60)
+    assert quorum.deadline_ms == 100
+    quorum.hear(3, 70)
+    assert quorum.deadline_ms == 170
+    assert not quorum.is_over(169)
+    assert quorum.is_over(170)
+    assert not CheckQuorum(needed=0, span_ms=100, now_ms=0).is_over(1_000)
+
+
+# --- parked fetches -----------------------------------------------------------------------------------------
+
+
+def fetch(handle: int, replica: int = 2, offset: int = 5, known: int = 5, deadline: int = 9) -> Fetch:
+    return Fetch(handle, replica, offset, known, 1, 18, deadline)
+
+
+@pytest.mark.covers("D-10", "FREQ-07")
+def test_a_parked_fetch_leaves_for_a_high_watermark_it_does_not_know() -> None:
+    parked = ParkedFetches()
+    parked.park(fetch(1, replica=2, offset=5, known=3))
+    parked.park(fetch(2, replica=3, offset=5, known=1 << 63))
+    parked.park(fetch(3, replica=-1, offset=4))
+    assert [f.handle for f in parked.take_uninformed(3)] == []
+    assert [f.handle for f in parked.take_uninformed(5)] == [1, 3]
+    assert [f.handle for f in parked.take_expired(9)] == [2]
+    assert parked.next_deadline_ms == NEVER_MS
+
+
+def test_one_parked_fetch_a_replica() -> None:
+    parked = ParkedFetches()
+    parked.park(fetch(1))
+    replaced = parked.replaced_by(fetch(2))
+    assert replaced is not None
+    assert replaced.handle == 1
+    parked.park(fetch(3, replica=-1))
+    assert parked.replaced_by(fetch(4, replica=-1)) is None
