@@ -63,7 +63,7 @@ BrokerOption: TypeAlias = Annotated[
         "--broker",
         min=0,
         metavar="ID",
-        help="Of this broker.  [default: the cluster's default]",
+        help="Of this broker. (default: the cluster default)",
         show_default=False,
     ),
 ]

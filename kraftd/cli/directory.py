@@ -91,7 +91,7 @@ def info(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A node's log.dirs or metadata.log.dir.")],
     output: OutputOption = None,
 ) -> None:
-    """Show what a node's directory holds, and what is wrong with it; exit 1 if anything is."""
+    """Show what a node's directory holds and what is wrong with it."""
     from kraftd.storage.filesystem import OsFileSystem
     from kraftd.storage.inspection import inspect_directory
 

@@ -1,7 +1,8 @@
 """`kraftctl health`: can this quorum be relied on? A verdict for scripts and containers, with its reasons.
 
 The nodes named must be whole, without alarms, and follow one leader; that leader must answer a linearizable
-read, which a majority has to confirm. An open port proves nothing.
+read, which a majority has to confirm; and nodes that have applied the same records must hold the same image.
+An open port proves nothing.
 
 Schema: healthy (bool), leader_id (-1 none), leader_epoch, read_ms (-1 if it failed), problems (texts),
     nodes (list of node_id, endpoint, healthy, problems).
@@ -20,7 +21,7 @@ from kraftd.cli.output import columns, emit, id_text
 from kraftd.cli.survey import ANSWER_TIMEOUT_MS, NodeView, Survey, ask_leader, survey
 from kraftd.metadata.configs import ResourceType
 from kraftd.protocol.messages import ListConfigsRequest, ListConfigsResponse
-from kraftd.types import NO_NODE, Endpoint, NodeId
+from kraftd.types import NO_NODE, Endpoint, NodeId, Offset
 
 app = typer.Typer()
 
@@ -34,7 +35,7 @@ def health(
     output: OutputOption = None,
     bootstrap: BootstrapOption = None,
 ) -> None:
-    """Check that the nodes named are sound members of a quorum that answers reads; exit 0 or 5.
+    """Check that the nodes named serve in a quorum that answers; exit 0 or 5.
 
     With one node named it is that node's health (as a container asks), with all of them the cluster's.
     """
@@ -47,9 +48,7 @@ def health(
 
 
 def health_data(found: Survey, named: Sequence[Endpoint], timeout_ms: int) -> Json:
-    """The schema of `health`: every named node must be sound, and the leader must serve a linearizable
-    read.
-    """
+    """The schema of `health`."""
     ids = {view.node_id for view in found.views if view.endpoint in named and view.node_id != NO_NODE}
     asked = [view for view in found.views if view.endpoint in named or view.node_id in ids]
     nodes: list[Json] = []
@@ -64,11 +63,11 @@ def health_data(found: Survey, named: Sequence[Endpoint], timeout_ms: int) -> Js
             }
         )
     read_ms, problem = _timed_read(named, timeout_ms)
-    problems = ([problem] if problem else []) + [
-        f"node {id_text(node['node_id'], node['endpoint'])}: {text}"
-        for node in nodes
-        for text in node["problems"]
-    ]
+    problems = [problem] if problem else []
+    problems += _image_problems(found)
+    for node in nodes:
+        name = id_text(node["node_id"], node["endpoint"])
+        problems += [f"node {name}: {text}" for text in node["problems"]]
     leader = found.leader
     return {
         "healthy": not problems,
@@ -93,6 +92,19 @@ def _node_problems(view: NodeView, found: Survey) -> list[str]:
     elif leader not in (NO_NODE, answer.leader_id):
         problems.append(f"follows node {answer.leader_id}, but node {leader} leads")
     return problems
+
+
+def _image_problems(found: Survey) -> list[str]:
+    """Nodes that have applied the same records must hold the same image."""
+    images: dict[Offset, dict[str, NodeId]] = {}
+    for view in found.answered:
+        if view.answer:
+            images.setdefault(view.answer.applied_offset, {}).setdefault(view.answer.image_hash, view.node_id)
+    return [
+        f"nodes {' and '.join(map(str, sorted(holders.values())))} hold different images at offset {offset}"
+        for offset, holders in images.items()
+        if len(holders) > 1
+    ]
 
 
 def _timed_read(named: Sequence[Endpoint], timeout_ms: int) -> tuple[float, str]:

@@ -56,8 +56,11 @@ class LazyGroup(TyperGroup):
         """Import one command."""
         if cmd_name not in COMMANDS:
             return None
-        command = typer.main.get_group(importlib.import_module(COMMANDS[cmd_name]).app)
-        return command.commands.get(cmd_name, command)
+        group = typer.main.get_group(importlib.import_module(COMMANDS[cmd_name]).app)
+        if cmd_name in group.commands:
+            return group.commands[cmd_name]
+        group.name = cmd_name
+        return group
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """As the parser does, with a suggestion drawn from all commands."""

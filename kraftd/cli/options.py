@@ -17,14 +17,14 @@ BOOTSTRAP_VARIABLE = "KRAFTD_BOOTSTRAP"
 
 OutputOption: TypeAlias = Annotated[
     Format | None,
-    typer.Option("--output", "-o", help="How the answer is written.  [default: table]", show_default=False),
+    typer.Option("--output", "-o", help="How the answer is written. (default: table)", show_default=False),
 ]
 BootstrapOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--bootstrap-controller",
         metavar="HOST:PORT,…",
-        help=f"Nodes to ask first; any one is enough.  [env: {BOOTSTRAP_VARIABLE}]",
+        help=f"Nodes to ask first; any one is enough. (env: {BOOTSTRAP_VARIABLE})",
         show_default=False,
     ),
 ]

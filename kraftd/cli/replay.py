@@ -35,14 +35,12 @@ def replay(
     at: Annotated[
         str | None,
         typer.Option(
-            "--at", metavar="OFFSET|TIME", help="Fold up to here.  [default: all]", show_default=False
+            "--at", metavar="OFFSET|TIME", help="Fold up to here. (default: all)", show_default=False
         ),
     ] = None,
     output: OutputOption = None,
 ) -> None:
-    """Replay metadata logs with Spark: tables of records, epochs and configs, and what is wrong with the
-    logs.
-    """
+    """Replay metadata logs with Spark into tables, and judge them."""
     try:
         from rich.console import Console
 

@@ -47,7 +47,7 @@ def resign(
             "--to",
             min=-1,
             metavar="N",
-            help="The voter that should lead.  [default: the best]",
+            help="The voter that should lead. (default: the best)",
             show_default=False,
         ),
     ] = NO_NODE,

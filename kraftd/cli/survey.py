@@ -11,7 +11,7 @@ elections and lost connections. A question must therefore be one that may be ask
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -134,7 +134,7 @@ def survey(bootstrap: Sequence[Endpoint], timeout_ms: int = ANSWER_TIMEOUT_MS) -
     seen = {view.endpoint for view in views}
     silent = (endpoint for endpoint in asked if endpoint not in seen)
     views += [NodeView(endpoint, error=f"no answer within {2 * timeout_ms} ms") for endpoint in silent]
-    return Survey(_one_row_a_node(views, asked))
+    return Survey(_one_row_a_node(views, asked, bootstrap))
 
 
 def ask_leader(
@@ -199,10 +199,14 @@ def _ask_node(endpoint: Endpoint, node_id: NodeId, timeout_ms: int) -> NodeView:
     return NodeView(endpoint, connection.peer.node_id, answer=answer, connection=connection)
 
 
-def _one_row_a_node(views: Sequence[NodeView], ids: dict[Endpoint, NodeId]) -> tuple[NodeView, ...]:
-    """Nodes asked under several names, or named by others, become one row each; an answer beats a failure."""
+def _one_row_a_node(
+    views: Sequence[NodeView], ids: Mapping[Endpoint, NodeId], bootstrap: Sequence[Endpoint]
+) -> tuple[NodeView, ...]:
+    """Nodes asked under several names become one row each: an answer beats a failure, and the name that the
+    user gave beats the one that other nodes know.
+    """
     rows: dict[object, NodeView] = {}
-    for view in sorted(views, key=lambda view: view.answer is None):
+    for view in sorted(views, key=lambda view: (view.answer is None, view.endpoint not in bootstrap)):
         node_id = view.node_id if view.node_id != NO_NODE else ids.get(view.endpoint, NO_NODE)
         key: object = node_id if node_id != NO_NODE else view.endpoint
         kept = rows.setdefault(key, msgspec.structs.replace(view, node_id=node_id))

@@ -212,10 +212,33 @@ def test_a_named_node_that_is_not_sound_is_5(
     assert problem in outcome.out
 
 
+def test_different_images_of_the_same_records_are_5(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    quorum.change(1, image_hash="aa", applied_offset=50)
+    quorum.change(2, image_hash="bb")
+    quorum.change(3, image_hash="bb")
+    assert kraftctl("health", "--bootstrap-controller", quorum.bootstrap).code == 0
+    quorum.change(3, image_hash="cc")
+    outcome = kraftctl("health", "--bootstrap-controller", quorum.bootstrap)
+    assert outcome.code == 5
+    assert "nodes 2 and 3 hold different images at offset 101" in outcome.out
+
+
 def test_health_is_of_the_nodes_named(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
     quorum.nodes[3].close()
     assert kraftctl("health", "--bootstrap-controller", quorum.nodes[1].address).code == 0
     assert kraftctl("health", "--bootstrap-controller", quorum.bootstrap).code == 5
+
+
+def test_a_node_may_be_named_otherwise_than_its_peers_know_it(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
+    """As in a container, that asks itself at localhost."""
+    named = f"localhost:{quorum.nodes[1].port}"
+    assert kraftctl("health", "--bootstrap-controller", named).code == 0
+    quorum.change(1, whole=False)
+    outcome = kraftctl("health", "--bootstrap-controller", named, "-o", "json")
+    assert outcome.code == 5
+    assert [(node["node_id"], node["endpoint"]) for node in outcome.data["nodes"]] == [(1, named)]
 
 
 def test_a_quorum_that_answers_no_read_is_5(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
