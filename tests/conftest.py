@@ -3,6 +3,8 @@
 `--rewrite` (by `make rewrite`) lets a story write its golden trace instead of comparing with it. With `CI`
 set, a test that is skipped because a tool or a fixture is missing fails: a skip that nobody reads is a test
 that nobody has.
+
+Hypothesis does not watch the clock here: on a machine with other work on it, that is a coin to toss.
 """
 
 import os
@@ -10,6 +12,10 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("kraftd", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("kraftd")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

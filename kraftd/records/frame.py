@@ -4,6 +4,7 @@ A kind or version that this program does not know becomes a `RawRecord` and enco
 newer Kafka's log can be read, copied and counted without being understood.
 """
 
+from functools import cache
 from typing import TypeAlias
 
 import msgspec
@@ -86,16 +87,20 @@ def decode_record(value: bytes) -> AnyRecord:
     Raises:
         MalformedError: The frame is none, or a known kind's body does not follow its schema.
     """
-    key, version, at = read_frame(value)
-    reader = RECORD_READERS.get((key, version))
-    if reader is None:
-        return RawRecord(key, version, value[at:])
+    reader = _READERS_BY_OPENING.get(value[:_OPENING_BYTES])
+    if reader is not None:
+        at = _OPENING_BYTES
+    else:
+        key, version, at = read_frame(value)
+        reader = RECORD_READERS.get((key, version))
+        if reader is None:
+            return RawRecord(key, version, value[at:])
     try:
         record, end = reader(value, at)
     except READ_ERRORS as error:
-        raise MalformedError(f"{record_name(key)} version {version}: {error}") from None
+        raise MalformedError(f"{_described(value)}: {error}") from None
     if end != len(value):
-        raise MalformedError(f"{record_name(key)} version {version}: {len(value) - end} bytes are left over")
+        raise MalformedError(f"{_described(value)}: {len(value) - end} bytes are left over")
     decoded: Record = record
     return decoded
 
@@ -106,8 +111,6 @@ def read_frame(value: bytes) -> tuple[int, int, int]:
     Raises:
         MalformedError: The frame is none.
     """
-    if len(value) >= 3 and value[0] == _FRAME_VERSION and value[1] < 0x80 and value[2] < 0x80:
-        return value[1], value[2], 3
     frame_version, at = read_uvarint(value, 0)
     if frame_version != _FRAME_VERSION:
         raise MalformedError(f"byte 0: frame version {frame_version} is not {_FRAME_VERSION}")
@@ -133,6 +136,7 @@ def to_json(record: AnyRecord, version: int | None = None) -> dict[str, object]:
     return {"type": _dump_name(key), "version": version, "data": RECORD_VIEWS[key, version](record)}
 
 
+@cache
 def _dump_name(api_key: int) -> str:
     out = ""
     for before, letter in zip(" " + record_name(api_key), record_name(api_key), strict=False):
@@ -144,4 +148,12 @@ def _frame(key: int, version: int) -> bytes:
     return b"\x01" + encode_uvarint(key) + encode_uvarint(version)
 
 
+def _described(value: bytes) -> str:
+    key, version, _ = read_frame(value)
+    return f"{record_name(key)} version {version}"
+
+
 _OPENINGS = {kind: _frame(*kind) for kind in RECORD_WRITERS}
+_OPENING_BYTES = 3
+"""How long a frame is before the body, if kind and version are below 128, as all known ones are."""
+_READERS_BY_OPENING = {_frame(*kind): reader for kind, reader in RECORD_READERS.items()}

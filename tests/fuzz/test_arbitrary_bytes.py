@@ -31,7 +31,7 @@ from kraftd.records import (
 from kraftd.records import messages as record_messages
 from kraftd.records.batch import HEADER_BYTES, BatchView, encode_batch, scan
 
-many = settings(max_examples=400, deadline=None)
+many = settings(max_examples=400)
 refuse = (MalformedError, codec.UnsupportedVersion)
 
 
@@ -70,7 +70,7 @@ def test_response_frames(data: bytes, expected: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize(("message", "version"), EVERY_RPC, ids=name_of)
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_damaged_frames(message: Message, version: int, data: st.DataObject) -> None:
     value = data.draw(values_of(message.root, version, rpc_messages, packed=True))
     cuts = data.draw(damage)
@@ -108,7 +108,7 @@ def test_record_frames(data: bytes) -> None:
 
 @pytest.mark.parametrize(("message", "version"), EVERY_RECORD, ids=name_of)
 @given(data=st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_records_cut_short(message: Message, version: int, data: st.DataObject) -> None:
     """Every proper prefix of a record is refused: nothing short passes for whole."""
     value = data.draw(values_of(message.root, version, record_messages, packed=False))
@@ -167,7 +167,7 @@ def test_small_files(data: bytes) -> None:
     "name", ["quorum-state", "leader-epoch-checkpoint", "meta.properties", "partition.metadata"]
 )
 @given(cuts=damage)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_damaged_small_files(name: str, cuts: list[tuple[int, int]]) -> None:
     decoders: dict[str, Callable[[bytes], Any]] = {
         "quorum-state": quorum_state.decode,

@@ -29,7 +29,7 @@ from kraftd.protocol import messages as rpc_messages
 from kraftd.records import control, frame
 from kraftd.records import messages as record_messages
 
-some = settings(max_examples=40, deadline=None)
+some = settings(max_examples=40)
 
 
 @pytest.mark.parametrize(("message", "version"), EVERY_RPC, ids=name_of)
@@ -110,7 +110,7 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]
 
 @pytest.mark.parametrize(("message", "version"), EVERY_RPC, ids=name_of)
 @given(data=st.data())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_every_rpc_in_kafkas_encoding(
     other: SimpleNamespace, message: Message, version: int, data: st.DataObject
 ) -> None:
@@ -125,7 +125,7 @@ def test_every_rpc_in_kafkas_encoding(
 
 @pytest.mark.parametrize(("message", "version"), EVERY_RECORD + EVERY_CONTROL, ids=name_of)
 @given(data=st.data())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_every_record_in_msgpack(
     other: SimpleNamespace, message: Message, version: int, data: st.DataObject
 ) -> None:
