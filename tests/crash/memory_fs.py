@@ -198,6 +198,8 @@ class MemoryFileSystem:
 
     def unlink(self, path: Path) -> None:
         parent = self._directory(path.parent)
+        if path.name not in parent.live:
+            raise FileNotFoundError(errno.ENOENT, "no such file", str(path))
         self._before("unlink", path)
         parent.change(lambda names: names.pop(path.name))
 
