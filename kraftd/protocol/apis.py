@@ -8,8 +8,6 @@ import msgspec
 from kraftd.protocol import messages
 from kraftd.protocol.bodies import REQUEST_LOOKS
 
-API_VERSIONS = messages.ApiVersionsRequest.API_KEY
-HANDSHAKE = messages.HandshakeRequest.API_KEY
 OWN_KEYS_FROM = 20_000
 """API keys from here on are kraftd's; below, they are Kafka's."""
 

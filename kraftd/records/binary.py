@@ -9,6 +9,8 @@ The generated codecs read short strings and runs of numbers in place, which is m
 so may raise any of `READ_ERRORS` and `WRITE_ERRORS`. A string that is cut short there is found out by
 the byte that must follow: in a flexible version every struct ends with its tags.
 
+Every type of Kafka's schemas is here, whether a schema of `proto/` uses it yet or not.
+
 "Compact" values carry their length plus one as a varint, 0 being null; they belong to flexible
 versions. Differs from Kafka: invalid UTF-8, tags out of order and a tagged field that leaves bytes over
 are refused.

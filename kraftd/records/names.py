@@ -25,7 +25,6 @@ LOCK = ".lock"
 SIDECAR = "kraftd.state"
 LOG_DIRECTORY = "__cluster_metadata-0"
 DELETED = ".deleted"
-TEMPORARY = ".tmp"
 
 
 class SegmentFile(msgspec.Struct, frozen=True):
