@@ -1,7 +1,8 @@
 """Batches to rows: one row a record, as Arrow columns, with the envelope and the decoded body.
 
-Plain Python decodes a record; numpy repeats what belongs to its batch. The same few values make up most of a
-metadata log (nine records in ten are the same NoOp), so what was made of a short value is remembered.
+numpy finds the records and repeats what belongs to their batch; Python decodes a record's body. The same few
+values make up most of a metadata log (nine records in ten are the same NoOp), so what was made of a short
+value is remembered.
 
 A batch that fails its check is one row with `crc_ok` false, its bytes unparsed, and a `problem`: its records
 cannot be trusted. A record whose body cannot be decoded keeps its raw bytes and says why in `problem`; one of
@@ -10,10 +11,11 @@ a kind that this program does not know has a name and a version, but no body.
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from kraftd.errors import CorruptBatchError, MalformedError
@@ -21,11 +23,16 @@ from kraftd.records.batch import BatchView, RecordView
 from kraftd.records.control import RawControl, control_name, control_to_json, decode_control
 from kraftd.records.frame import RawRecord, decode_record, read_frame, record_name, to_json
 from kraftd.replay.commit import Bounds, Status
-from kraftd.replay.headers import mapped
+from kraftd.replay.headers import CONTROL_BIT, TRANSACTIONAL_BIT, mapped, read_headers
+from kraftd.replay.lockstep import PADDING, Longs, find_values
+from kraftd.replay.model import Headers
 from kraftd.types import NodeId, Offset
 
 ROWS_PER_BATCH = 16_384
 """A few MB of rows: large enough for Arrow, small enough for a worker's memory."""
+
+LOCKSTEP_RECORDS_MAX = 16
+"""Batches of more records are read one by one: reading in step pays while hundreds of batches take part."""
 
 REMEMBERED_VALUES = 4096
 REMEMBERED_BYTES = 64
@@ -99,35 +106,23 @@ class Content(NamedTuple):
     problem: str | None
 
 
-BatchRow: TypeAlias = tuple[Offset, Offset, int, int, int, int, int, bool, bool, bool]
-"""Base and last offset, position, size, timestamps, epoch, checksum good, control, transactional."""
-
-
 def rows(slices: Sequence[Slice]) -> Iterator[pa.RecordBatch]:
     """Decode slices into Arrow record batches of bounded size."""
     for piece in slices:
         with mapped(piece.path) as data:
-            part = bytes(data[piece.start : piece.end])
-        rows_of_slice = _Rows(piece)
-        for batch in _batches(piece, part):
-            rows_of_slice.add(batch)
-            if rows_of_slice.count >= ROWS_PER_BATCH:
-                yield rows_of_slice.take()
-        if rows_of_slice.count:
-            yield rows_of_slice.take()
+            part = bytes(data[piece.start : piece.end]) + PADDING
+        headers, _ = read_headers(
+            part, end=piece.end - piece.start
+        )  # where the chain ends, the survey reports the rest
+        for group in _groups(headers):
+            yield _record_batch(piece, part, group)
 
 
-def _batches(piece: Slice, data: bytes) -> Iterator[BatchView]:
-    """The batches of a slice up to the first whose length cannot be right; the survey reports the rest."""
-    position = 0
-    view = memoryview(data)
-    while position < len(data):
-        try:
-            batch = BatchView(view, position, path=piece.file)
-        except CorruptBatchError:
-            return
-        yield batch
-        position += batch.size_bytes
+def _groups(headers: Headers) -> Iterator[Headers]:
+    """Neighbouring batches, together of about `ROWS_PER_BATCH` records."""
+    counts = np.where(headers["whole"], headers["record_count"], 1).astype(np.int64)
+    numbers = np.cumsum(counts) // ROWS_PER_BATCH
+    yield from np.split(headers, np.flatnonzero(np.diff(numbers)) + 1) if len(headers) else ()
 
 
 @lru_cache(maxsize=REMEMBERED_VALUES)
@@ -170,149 +165,145 @@ def _json(dump: dict[str, object]) -> str:
 def _content(batch: BatchView, record: RecordView) -> Content:
     if batch.is_control:
         return _control_content(record)
-    if record.value is None:
+    return _value_content(record.value)
+
+
+def _value_content(value: bytes | None) -> Content:
+    if value is None:
         return Content(None, None, None, None, "a metadata record without a value")
-    if len(record.value) <= REMEMBERED_BYTES:
-        return _short_content(record.value)
-    return _data_content(record.value)
+    return _short_content(value) if len(value) <= REMEMBERED_BYTES else _data_content(value)
 
 
-class _Rows:
-    """Columns that grow; `take` turns them into a record batch and starts anew."""
+class _Records(NamedTuple):
+    """The records of a group of batches, one entry a row but `counts`, which is one a batch."""
 
-    def __init__(self, piece: Slice) -> None:
-        self._piece = piece
-        self._clear()
-
-    def _clear(self) -> None:
-        self.count = 0
-        self._batches: list[BatchRow] = []
-        self._counts: list[int] = []
-        self._offsets: list[int] = []
-        self._timestamps: list[int] = []
-        self._contents: list[Content] = []
-        self._keys: list[bytes | None] = []
-        self._values: list[bytes | None] = []
-
-    def add(self, batch: BatchView) -> None:
-        """Add a row for each record of a batch, or one for a batch that cannot be trusted."""
-        try:
-            batch.check()
-            if not batch.is_control and self._add_values(batch):
-                return
-            records = batch.records()
-        except CorruptBatchError as error:
-            self._add_batch(batch, 1, crc_ok=False)
-            content = Content(None, None, None, None, f"byte {self._position(batch)}: {error.reason}")
-            self._add_record(batch.base_offset, batch.base_timestamp, content, None, None)
-            return
-        self._add_batch(batch, len(records), crc_ok=True)
-        for record in records:
-            self._add_record(
-                batch.base_offset + record.offset_delta,
-                batch.base_timestamp + record.timestamp_delta,
-                _content(batch, record),
-                record.key,
-                record.value,
-            )
-
-    def _add_values(self, batch: BatchView) -> bool:
-        """Add the rows of a batch as controllers write them: no keys, no headers, one timestamp."""
-        try:
-            values = batch.values()
-        except CorruptBatchError:
-            return False
-        count = len(values)
-        self._add_batch(batch, count, crc_ok=True)
-        self.count += count
-        self._offsets += range(batch.base_offset, batch.end_offset)
-        self._timestamps += [batch.base_timestamp] * count
-        self._contents += [
-            _short_content(value) if len(value) <= REMEMBERED_BYTES else _data_content(value)
-            for value in values
-        ]
-        self._keys += [None] * count
-        self._values += values
-        return True
-
-    def _position(self, batch: BatchView) -> int:
-        return self._piece.start + batch.position
-
-    def _add_batch(self, batch: BatchView, count: int, *, crc_ok: bool) -> None:
-        self._counts.append(count)
-        self._batches.append(
-            (
-                batch.base_offset,
-                batch.last_offset,
-                self._position(batch),
-                batch.size_bytes,
-                batch.base_timestamp,
-                batch.max_timestamp,
-                batch.epoch,
-                crc_ok,
-                batch.is_control,
-                batch.is_transactional,
-            )
-        )
-
-    def _add_record(
-        self, offset: Offset, timestamp_ms: int, content: Content, key: bytes | None, value: bytes | None
-    ) -> None:
-        self.count += 1
-        self._offsets.append(offset)
-        self._timestamps.append(timestamp_ms)
-        self._contents.append(content)
-        self._keys.append(key)
-        self._values.append(value)
-
-    def take(self) -> pa.RecordBatch:
-        """Hand over what has grown."""
-        piece, count = self._piece, self.count
-        repeats = np.array(self._counts)
-        base, last, position, size, time, max_time, epoch, crc_ok, control, transactional = (
-            np.repeat(np.array(column), repeats) for column in zip(*self._batches, strict=True)
-        )
-        offsets = np.array(self._offsets, dtype=np.int64)
-        types, api_keys, versions, bodies, problems = zip(*self._contents, strict=True)
-        columns = [
-            pa.repeat(piece.cluster_id, count),
-            pa.repeat(pa.scalar(piece.node_id, pa.int32()), count),
-            pa.repeat(piece.directory, count),
-            pa.repeat(piece.file, count),
-            pa.repeat(pa.scalar(piece.is_snapshot), count),
-            pa.repeat(pa.scalar(piece.segment_base_offset, pa.int64()), count),
-            pa.array(base, pa.int64()),
-            pa.array(last, pa.int64()),
-            pa.array(position, pa.int64()),
-            pa.array(size, pa.int64()),
-            _times(time),
-            _times(max_time),
-            pa.array(epoch, pa.int32()),
-            pa.array(crc_ok),
-            pa.array(control),
-            pa.array(transactional),
-            pa.array(offsets),
-            _times(np.array(self._timestamps, dtype=np.int64)),
-            pa.array(types, pa.string()),
-            pa.array(api_keys, pa.int32()),
-            pa.array(versions, pa.int32()),
-            pa.array(bodies, pa.string()),
-            pa.array(self._keys, pa.binary()),
-            pa.array(self._values, pa.binary()),
-            pa.array(_statuses(offsets, piece.bounds), pa.string()),
-            pa.array(problems, pa.string()),
-        ]
-        self._clear()
-        return pa.record_batch(columns, schema=SCHEMA)
+    counts: Longs
+    offsets: Longs
+    timestamps_ms: Longs
+    contents: list[Content]
+    keys: list[bytes | None]
+    values: list[bytes | None]
 
 
-def _times(milliseconds: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> pa.Array:
+def _records(piece: Slice, data: bytes, batches: Headers) -> _Records:
+    """Read the records of batches: small regular ones all at once, then each of the others by itself."""
+    small = batches["whole"] & (batches["attributes"] & CONTROL_BIT == 0)
+    small &= batches["record_count"] <= LOCKSTEP_RECORDS_MAX
+    found = find_values(data, batches[small])
+    at_once = np.zeros(len(batches), dtype=np.bool_)
+    at_once[np.flatnonzero(small)[found.regular]] = True
+    counts = np.where(at_once, batches["record_count"], 1).astype(np.int64)
+    others = {}
+    for index in np.flatnonzero(~at_once).tolist():
+        others[index] = _alone(piece, data, int(batches["position"][index]))
+        counts[index] = len(others[index].values)
+    starts = np.cumsum(counts) - counts
+    offsets = np.repeat(batches["base_offset"] - starts, counts) + np.arange(int(counts.sum()))
+    timestamps = np.repeat(batches["base_timestamp_ms"], counts)
+    values: list[bytes | None] = [
+        data[start:end] for start, end in zip(found.starts.tolist(), found.ends.tolist(), strict=True)
+    ]
+    contents = [_value_content(value) for value in values]
+    keys: list[bytes | None] = [None] * len(values)
+    for index, batch in others.items():
+        at = int(starts[index])
+        rows_of_batch = slice(at, at + len(batch.values))
+        offsets[rows_of_batch] += batch.offsets_moved
+        timestamps[rows_of_batch] += batch.timestamp_deltas
+        contents[at:at] = batch.contents
+        keys[at:at] = batch.keys
+        values[at:at] = batch.values
+    return _Records(counts, offsets, timestamps, contents, keys, values)
+
+
+class _Alone(NamedTuple):
+    """The records of a batch that was read by itself.
+
+    `offsets_moved` is how far each offset is from its place: zero, unless something foreign wrote the batch.
+    """
+
+    contents: list[Content]
+    keys: list[bytes | None]
+    values: list[bytes | None]
+    offsets_moved: list[int] | int = 0
+    timestamp_deltas: list[int] | int = 0
+
+
+def _alone(piece: Slice, data: bytes, position: int) -> _Alone:
+    """The records of a batch, or the one row that says why there are none."""
+    batch = BatchView(data, position)
+    try:
+        batch.check()
+        if not batch.is_control and (values := _plain_values(batch)):
+            return _Alone([_value_content(value) for value in values], [None] * len(values), values)
+        records = batch.records()
+    except CorruptBatchError as error:
+        content = Content(None, None, None, None, f"byte {piece.start + position}: {error.reason}")
+        return _Alone([content], [None], [None])
+    return _Alone(
+        contents=[_content(batch, record) for record in records],
+        keys=[record.key for record in records],
+        values=[record.value for record in records],
+        offsets_moved=[record.offset_delta - index for index, record in enumerate(records)],
+        timestamp_deltas=[record.timestamp_delta for record in records],
+    )
+
+
+def _plain_values(batch: BatchView) -> list[bytes | None]:
+    """The values of a batch as controllers write them; none if it is anything else."""
+    try:
+        return [*batch.values()]
+    except CorruptBatchError:
+        return []
+
+
+def _record_batch(piece: Slice, data: bytes, batches: Headers) -> pa.RecordBatch:
+    """Decode whole batches into one Arrow record batch."""
+    records = _records(piece, data, batches)
+    count = len(records.values)
+    types, api_keys, versions, bodies, problems = zip(*records.contents, strict=True)
+
+    def of_batch(column: npt.NDArray[Any], kind: pa.DataType | None = None) -> pa.Array:
+        return pa.array(np.repeat(column, records.counts), kind)
+
+    columns = [
+        pa.repeat(piece.cluster_id, count),
+        pa.repeat(pa.scalar(piece.node_id, pa.int32()), count),
+        pa.repeat(piece.directory, count),
+        pa.repeat(piece.file, count),
+        pa.repeat(pa.scalar(piece.is_snapshot), count),
+        pa.repeat(pa.scalar(piece.segment_base_offset, pa.int64()), count),
+        of_batch(batches["base_offset"]),
+        of_batch(batches["end_offset"] - 1),
+        of_batch(batches["position"] + piece.start),
+        of_batch(batches["size_bytes"]),
+        _times(np.repeat(batches["base_timestamp_ms"], records.counts)),
+        _times(np.repeat(batches["max_timestamp_ms"], records.counts)),
+        of_batch(batches["epoch"], pa.int32()),
+        of_batch(batches["whole"]),
+        of_batch(batches["attributes"] & CONTROL_BIT != 0),
+        of_batch(batches["attributes"] & TRANSACTIONAL_BIT != 0),
+        pa.array(records.offsets),
+        _times(records.timestamps_ms),
+        pa.array(types, pa.string()),
+        pa.array(api_keys, pa.int32()),
+        pa.array(versions, pa.int32()),
+        pa.array(bodies, pa.string()),
+        pa.array(records.keys, pa.binary()),
+        pa.array(records.values, pa.binary()),
+        _statuses(records.offsets, piece.bounds),
+        pa.array(problems, pa.string()),
+    ]
+    return pa.record_batch(columns, schema=SCHEMA)
+
+
+def _times(milliseconds: Longs) -> pa.Array:
     """Milliseconds as timestamps; what is no time is null."""
     unusable = (milliseconds < 0) | (milliseconds > MAX_TIMESTAMP_MS)
     return pa.array(np.where(unusable, 0, milliseconds) * 1000, mask=unusable).cast(_TIME)
 
 
-def _statuses(offsets: "np.ndarray[tuple[int], np.dtype[np.int64]]", bounds: Bounds) -> list[str]:
-    names = np.array([Status.COMMITTED.value, Status.UNKNOWN.value, Status.UNCOMMITTED.value], dtype=object)
+def _statuses(offsets: Longs, bounds: Bounds) -> pa.Array:
+    names = pa.array([Status.COMMITTED.value, Status.UNKNOWN.value, Status.UNCOMMITTED.value])
     at = (offsets >= bounds.committed_end).astype(np.int8) + (offsets >= bounds.uncommitted_from)
-    return names[at].tolist()  # type: ignore[no-any-return]
+    return names.take(pa.array(at))

@@ -65,6 +65,7 @@ BODY_AT = 12
 CRC_FROM = 21
 FOREIGN_BITS = 0x0F
 """Compression and log-append time, which a metadata log does not have."""
+TRANSACTIONAL_BIT = 0x10
 CONTROL_BIT = 0x20
 
 
@@ -91,14 +92,18 @@ def scan_file(file: LogFile, directory: str, *, index: int = 0) -> tuple[Headers
         The headers, and what is wrong with the file, in order of position.
     """
     with mapped(file.path) as data:
-        positions, end = walk(data)
-        wire = _gather(data, positions)
-        sums = _sums_match(data, positions, wire)
-        headers = _headers(wire, positions, sums, index)
+        headers, end = read_headers(data, index=index)
         problems = _batch_problems(file, directory, data, headers)
         if end < len(data):
             problems.append(_rest(file, directory, data, end, headers))
     return headers, problems
+
+
+def read_headers(data: Bytes, *, end: int | None = None, index: int = 0) -> tuple[Headers, int]:
+    """The headers of all whole batches up to `end`, each checked, and where the chain of batches ends."""
+    positions, reached = walk(data, end=end)
+    wire = _gather(data, positions)
+    return _headers(wire, positions, _sums_match(data, positions, wire), index), reached
 
 
 def walk(data: Bytes, position: int = 0, end: int | None = None) -> tuple[npt.NDArray[np.int64], int]:
