@@ -2,7 +2,10 @@
 
 Lengths, counts and tags are plain ("unsigned"); the fields of a record inside a batch are zig-zag, so that
 small negative numbers stay short. A reader takes a buffer and a position and gives the value and the position
-after it; it refuses what Kafka never writes: more bytes or bits than the type has.
+after it.
+
+Differs from Kafka: it refuses what Kafka never writes, which is more bits than the type has, or more bytes
+than the value needs. So every number has one encoding, and what was read is written the same again.
 """
 
 from functools import lru_cache
@@ -44,7 +47,7 @@ def read_uvarint(data: Buffer, position: int) -> tuple[int, int]:
         if value < 0x80:
             return value, position + 1
         second = data[position + 1]
-        if second < 0x80:
+        if 0 < second < 0x80:
             return value & 0x7F | second << 7, position + 2
         return _read_rest(data, position, value, _UINT32_MAX)
     except IndexError:
@@ -86,6 +89,8 @@ def _read_rest(data: Buffer, position: int, first: int, limit: int) -> tuple[int
         shift += 7
         if value > limit or shift > 70:
             raise MalformedError(f"byte {start}: a varint of more than {limit.bit_length()} bits")
+    if not byte and position > start:
+        raise MalformedError(f"byte {start}: a varint longer than its value needs")
     return value, position + 1
 
 

@@ -59,3 +59,11 @@ def test_more_than_32_bits(raw: bytes) -> None:
 def test_more_than_64_bits(raw: bytes) -> None:
     with pytest.raises(MalformedError, match="more than 64 bits"):
         read_zigzag_long(raw, 0)
+
+
+@pytest.mark.parametrize("raw", [b"\x80\x00", b"\xff\x80\x00", b"\x80\x80\x80\x00"])
+def test_one_number_has_one_encoding(raw: bytes) -> None:
+    """So that what was read encodes to the same bytes."""
+    for read in (read_uvarint, read_zigzag, read_zigzag_long):
+        with pytest.raises(MalformedError, match="longer than its value needs"):
+            read(raw, 0)
