@@ -13,7 +13,7 @@ import-linter and `tests/test_project_rules.py` hold that.
     runtime     the daemon: configuration, poll loop, the interpreter that orders effects, flush thread, HTTP
     net         asyncio protocols, the handshake           storage    segments, election file, recovery
     ---------------------------- from here on: no clock, no dice, no I/O, no await ---------------------------
-    audit       invariants and traces of the quorum (still empty)
+    audit       invariants of a whole quorum, and the one-line trace of every event and effect
     raft        the quorum: events in, effects out         broker     replica manager (still empty)
     controller  commands to records, records to replies; Kafka's QuorumController
     metadata    the image: `apply`, `diff`, `to_records`, a hash that every reader can compute

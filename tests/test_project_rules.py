@@ -158,6 +158,17 @@ def test_the_changelog_knows_the_version() -> None:
     assert re.search(rf"^## {re.escape(version)}\b", text(Path("CHANGELOG.md")), re.MULTILINE)
 
 
+def test_every_rule_is_proved_and_told() -> None:
+    """The rules of the tour each have a test that names them, and no test names a rule that is not told."""
+    told = set(re.findall(r"^    (D-\d\d)  ", text(Path("kraftd/__init__.py")), re.MULTILINE))
+    marks = re.compile(r"\bcovers\(([^)]*)\)")
+    proved = set()
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        for mark in marks.findall(path.read_text(encoding="utf-8")):
+            proved |= set(re.findall(r"\"(D-\d\d)\"", mark))
+    assert proved == told
+
+
 def test_locks_carry_hashes() -> None:
     for lock in sorted((ROOT / "requirements").glob("*.lock")):
         pins = re.split(r"\n(?=\S)", lock.read_text(encoding="utf-8").strip())

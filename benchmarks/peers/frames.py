@@ -18,28 +18,14 @@ from peers.cluster import Load, Node
 LOAD = Path(__file__).parents[1] / "load.py"
 
 CONFIG_NAMES = [
-    f"listener.name.internal.{name}"
-    for name in (
-        *("sasl.kerberos.service.name", "sasl.enabled.mechanisms", "sasl.jaas.config"),
-        *("sasl.kerberos.kinit.cmd", "sasl.kerberos.principal.to.local.rules", "ssl.cipher.suites"),
-        *("ssl.enabled.protocols", "ssl.endpoint.identification.algorithm", "ssl.engine.factory.class"),
-        *(
-            "ssl.key.password",
-            "ssl.keymanager.algorithm",
-            "ssl.keystore.certificate.chain",
-            "ssl.keystore.key",
-        ),
-        *(
-            "ssl.keystore.location",
-            "ssl.keystore.password",
-            "ssl.keystore.type",
-            "ssl.protocol",
-            "ssl.provider",
-        ),
-        *("ssl.secure.random.implementation", "ssl.trustmanager.algorithm", "ssl.truststore.certificates"),
-        *("ssl.truststore.location", "ssl.truststore.password", "ssl.truststore.type"),
-        "sasl.mechanism.inter.broker.protocol",
-    )
+    *("sasl.kerberos.service.name", "sasl.enabled.mechanisms", "sasl.jaas.config", "sasl.kerberos.kinit.cmd"),
+    *("sasl.kerberos.principal.to.local.rules", "sasl.mechanism.inter.broker.protocol", "ssl.cipher.suites"),
+    *("ssl.enabled.protocols", "ssl.endpoint.identification.algorithm", "ssl.engine.factory.class"),
+    *("ssl.keymanager.algorithm", "ssl.protocol", "ssl.provider", "ssl.secure.random.implementation"),
+    *("ssl.trustmanager.algorithm", "config.providers", "listener.security.protocol.map", "listeners"),
+    *("max.connections.per.ip.overrides", "metric.reporters", "principal.builder.class"),
+    *("listener.name.internal.ssl.keystore.location", "listener.name.internal.ssl.keystore.password"),
+    *("listener.name.internal.ssl.truststore.location", "listener.name.internal.ssl.truststore.password"),
 ]
 """Kafka's broker configs that take any text: 25 for each of four resources make 100 keys."""
 
