@@ -349,7 +349,8 @@ class TestDiskIsBelieved:
         log.append((batch(4),), 4, 5)
         log.flush()
         for disk in fs.crash_states():
-            assert self.open(disk, 5).log.end_offset == 5
+            again, report = self.open(disk, 5)
+            assert (again.end_offset, report.damage) == (5, ())
 
     @pytest.mark.covers("D-03")
     def test_a_truncation_that_is_interrupted_leaves_a_chain(self) -> None:
