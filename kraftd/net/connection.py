@@ -44,6 +44,24 @@ class Outbox:
             connection.flush()
 
 
+class CallbackError(RuntimeError):
+    """An `OSError` left a Protocol callback. uvloop would take it for trouble of this connection only."""
+
+
+class _NotSwallowed:
+    """Lets no `OSError` of ours pass for one of the socket (D-17)."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError):
+            raise CallbackError(f"{type(error).__name__}: {error}") from error
+
+
+_guard = _NotSwallowed()
+
+
 class FrameConnection(asyncio.Protocol):
     """One TCP connection that carries frames. Subclasses say what a frame means."""
 
@@ -154,7 +172,8 @@ class FrameConnection(asyncio.Protocol):
             self.reject(str(error))
             return
         if frames:
-            self.frames_received(frames)
+            with _guard:
+                self.frames_received(frames)
 
     def pause_writing(self) -> None:
         """Implements `asyncio.Protocol`: the other end does not read as fast as we write."""
@@ -177,7 +196,8 @@ class FrameConnection(asyncio.Protocol):
             self._slow.cancel()
             self._slow = None
         self.end_reason = self.end_reason or ("closed by the other end" if error is None else str(error))
-        self.ended()
+        with _guard:
+            self.ended()
 
     def _watch_slowness(self) -> None:
         if self._slow is None:

@@ -11,13 +11,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from kraftd.controller.controller import APPLY
 from kraftd.raft.effects import LeaderChanged
 from kraftd.raft.events import Applied
 from kraftd.raft.machine import StateMachine
 from kraftd.records.batch import scan
 from kraftd.records.committed import CommittedBatch
 from kraftd.runtime.driver import NEVER_MS, Driver
-from kraftd.types import Epoch, NodeId, Now, Offset
+from kraftd.types import NodeId, Now, Offset
 
 _SLICE_BYTES = 256 << 10
 _SLICE_MS = 10
@@ -36,17 +37,23 @@ class CommittedLog(Protocol):
 class Applier:
     """Feeds one state machine, in order, each committed batch once."""
 
-    def __init__(self, me: NodeId, machine: StateMachine, log: CommittedLog, driver: Driver) -> None:
+    def __init__(
+        self,
+        me: NodeId,
+        machine: StateMachine,
+        log: CommittedLog,
+        driver: Driver,
+        observe: Callable[[str, int, int], None],
+    ) -> None:
         self.applied_offset: Offset = 0
         self.applied_timestamp_ms = -1
-        self.active_epoch: Epoch = 0
-        """The epoch in which the machine was made active last."""
         self.stuck_because = ""
         """Why nothing more can be applied; empty if all is well."""
         self._me = me
         self._machine = machine
         self._log = log
         self._driver = driver
+        self._observe = observe
         self._target: Offset = 0
         self._is_reading = False
         self._cold: list[CommittedBatch] = []
@@ -62,8 +69,6 @@ class Applier:
 
     def leader_changed(self, change: LeaderChanged) -> None:
         """Implements `Machine`."""
-        if change.leader_id == self._me:
-            self.active_epoch = change.epoch
         self._machine.leader_changed(change.epoch, change.leader_id, is_self=change.leader_id == self._me)
 
     def run(self, now: Now) -> None:  # noqa: ARG002 - a chore's signature
@@ -71,12 +76,13 @@ class Applier:
         if self.applied_offset >= self._target or self._is_reading or self.stuck_because:
             return
         before = self.applied_offset
-        deadline_ns = time.monotonic_ns() + _SLICE_MS * 1_000_000
+        started_ns = time.monotonic_ns()
         while self._apply_slice():
-            if time.monotonic_ns() >= deadline_ns:
+            if time.monotonic_ns() - started_ns >= _SLICE_MS * 1_000_000:
                 self._driver.wake()
                 break
         if self.applied_offset > before:
+            self._observe(APPLY, 0, (time.monotonic_ns() - started_ns) // 1_000)
             self._driver.deliver(Applied(self.applied_offset))
 
     def wake_at_ms(self) -> int:

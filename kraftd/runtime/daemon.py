@@ -47,7 +47,7 @@ from kraftd.runtime.requests import Desk
 from kraftd.runtime.status import SOFTWARE, NodeStatus
 from kraftd.runtime.store import DirectoryStore
 from kraftd.storage.node_directory import NodeDirectory
-from kraftd.types import Endpoint, Epoch, NodeId, Offset, ReplicaKey, uuid_text
+from kraftd.types import Endpoint, Offset, ReplicaKey, uuid_text
 
 TAIL_BYTES = 8 << 20
 """How much of the newest log is kept at hand in memory (D-15)."""
@@ -114,12 +114,14 @@ class Node:
             read_worker=self._workers[1],
         )
         controller = _controller_of(config, directory, self._advertised)
-        self._applier = Applier(config.node_id, controller, self._store, self._driver)
+        self._applier = Applier(
+            config.node_id, controller, self._store, self._driver, controller.events.observe
+        )
         self._exports = Exports(directory, self._member, tasks)
         self._desk = Desk(
             self._driver,
             controller,
-            _Leadership(self._member, self._applier),
+            self._member,
             request_timeout_ms=config.request_timeout_ms,
             on_shutdown_ready=self._shutdown_ready,
             on_connection_ended=self._exports.forget,
@@ -264,21 +266,6 @@ class Node:
         while True:
             await asyncio.sleep(self._config.metrics_interval_ms / 1_000)
             self._log.info("metrics", **self._status.readings(self._driver.now()))
-
-
-class _Leadership:
-    """Who leads, as the desk wants to know it."""
-
-    def __init__(self, member: Member, applier: Applier) -> None:
-        self._member, self._applier = member, applier
-
-    @property
-    def active_epoch(self) -> Epoch:
-        return self._applier.active_epoch
-
-    @property
-    def leader_id(self) -> NodeId:
-        return self._member.leader_id
 
 
 def _identity_of(config: Config, directory: NodeDirectory) -> Identity:

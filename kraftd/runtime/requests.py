@@ -30,17 +30,13 @@ from kraftd.protocol.messages import (
 from kraftd.raft.effects import AppendDone, ReadDone, ResignDone, ShutdownReady
 from kraftd.raft.events import AppendRequested, ReadRequested, ResignRequested, Token
 from kraftd.runtime.driver import Driver
-from kraftd.types import Epoch, NodeId, Now
+from kraftd.types import NodeId, Now
 
 Service: TypeAlias = Callable[[InboundConnection, Request], None]
 
 
 class Leadership(Protocol):
     """What a caller may want to know about who leads."""
-
-    @property
-    def active_epoch(self) -> Epoch:
-        """The epoch in which our controller was made active last."""
 
     @property
     def leader_id(self) -> NodeId:
@@ -116,9 +112,13 @@ class Desk:
 
     def run(self, now: Now) -> None:
         """Implements `Chore`: append what the controller wants to write by itself."""
+        if now.mono_ms < self._controller.wake_at_ms:
+            return
+        started_ns = time.monotonic_ns()
         write = self._controller.poll(now)
         if write is not None:
             self._append(write, None, now)
+            self._observe(write.kind, started_ns, now)
 
     def wake_at_ms(self) -> int:
         """Implements `Chore`."""
@@ -150,21 +150,19 @@ class Desk:
             token = self._next_token()
             self._reads[token] = (decision, _caller(connection, request))
             self._driver.deliver(ReadRequested(token, now.mono_ms + self._timeout_ms))
-        ended_ns = time.monotonic_ns()
-        self._controller.events.observe(
-            request.message.NAME,
-            max(started_ns // 1_000 - now.mono_ms * 1_000, 0),
-            (ended_ns - started_ns) // 1_000,
-        )
+        self._observe(request.message.NAME, started_ns, now)
 
     def _append(self, write: Write, caller: _Caller | None, now: Now) -> None:
         token = self._next_token()
         self._appends[token] = (write, caller)
         self._driver.deliver(
-            AppendRequested(
-                token, self._leadership.active_epoch, write.records, now.mono_ms + self._timeout_ms
-            )
+            AppendRequested(token, write.epoch, write.records, now.mono_ms + self._timeout_ms)
         )
+
+    def _observe(self, kind: str, started_ns: int, now: Now) -> None:
+        """Count an event: since this turn's clock was read it waited, since `started_ns` it was handled."""
+        took_us = (time.monotonic_ns() - started_ns) // 1_000
+        self._controller.events.observe(kind, max(started_ns // 1_000 - now.mono_ms * 1_000, 0), took_us)
 
     # The operator's side.
 

@@ -45,8 +45,8 @@ WAIT_S = 30.0
 BROKER = 4
 """Kafka's number of the broker resource type; an empty name is the cluster-wide default."""
 
-DEFAULT_CONFIG = 5
-"""Kafka's number of the source of a config that nobody set."""
+DYNAMIC_BROKER, DYNAMIC_DEFAULT_BROKER = 2, 3
+"""Kafka's numbers of where a dynamic config was set: on one broker, or for the cluster."""
 
 Event = Mapping[str, Any]
 
@@ -75,7 +75,11 @@ class Client:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._last_id = 0
         self._buffer = b""
-        self.node = self.ask(Identity(None, "cluster helper").greeting())
+        try:
+            self.node = self.ask(Identity(None, "cluster helper").greeting())
+        except BaseException:
+            self.socket.close()
+            raise
 
     def __enter__(self) -> "Client":
         return self
@@ -119,16 +123,17 @@ class Client:
         answer = self.ask(
             DescribeConfigsRequest(
                 resources=(
-                    DescribeConfigsRequestDescribeConfigsResource(resource_type=BROKER, resource_name=broker),
+                    DescribeConfigsRequestDescribeConfigsResource(
+                        resource_type=BROKER, resource_name=broker, configuration_keys=None
+                    ),
                 )
             )
         )
         result = answer.results[0]
         if result.error_code:
             raise OSError(f"error {result.error_code}: {result.error_message}")
-        return {
-            config.name: config.value for config in result.configs if config.config_source != DEFAULT_CONFIG
-        }
+        source = DYNAMIC_BROKER if broker else DYNAMIC_DEFAULT_BROKER
+        return {config.name: config.value for config in result.configs if config.config_source == source}
 
     def list_configs(self) -> Any:
         """Every dynamic config."""
@@ -277,6 +282,16 @@ class Node:
         with self._heard:
             return sum(line.get("event") == event for line in self.events)
 
+    def is_active_in(self, epoch: int) -> bool:
+        """Whether its controller was told that it leads in this epoch."""
+        with self._heard:
+            return any(
+                line.get("event") == "leader_changed"
+                and line["epoch"] == epoch
+                and line["leader"] == self.node_id
+                for line in self.events
+            )
+
     def last_lines(self, count: int = 15) -> str:
         """The newest lines, as written."""
         return "".join(self._raw[-count:])
@@ -402,7 +417,10 @@ class Cluster:
             with contextlib.suppress(OSError):
                 views.append((node, node.describe(timeout_s=1.0)))
         leaders = [(view.epoch, node) for node, view in views if view.role == "leader"]
-        return max(leaders, key=lambda item: item[0])[1] if leaders else None
+        if not leaders:
+            return None
+        epoch, node = max(leaders, key=lambda item: item[0])
+        return node if node.is_active_in(epoch) else None
 
     def wait_leader(self, *, but: Node | None = None, timeout_s: float = WAIT_S) -> Node:
         """Wait until a node leads, other than `but`."""
@@ -430,16 +448,23 @@ class Cluster:
         raise TimeoutWaitingError(f"nothing was committed within {timeout_s} s; the last answer was {last}")
 
     def wait_caught_up(self, *nodes: Node, timeout_s: float = WAIT_S) -> None:
-        """Wait until these nodes (all that run, if none are named) have applied what is committed now."""
+        """Wait until these nodes (all that run, if none are named) have applied what the leader commits.
+
+        "Now" is when the leader was asked; a NoOp that follows at once does not matter.
+        """
         deadline = time.monotonic() + timeout_s
-        wanted = max(node.describe().high_watermark for node in self.running())
-        for node in nodes or self.running():
-            while node.describe().applied_offset < wanted:
-                if time.monotonic() > deadline:
-                    raise TimeoutWaitingError(
-                        f"node {node.node_id} did not apply {wanted}\n{node.last_lines()}"
-                    )
-                time.sleep(0.01)
+        wanted = -1
+        waiting = list(nodes or self.running())
+        while waiting:
+            for node in self.running():
+                with contextlib.suppress(OSError):
+                    view = node.describe(timeout_s=5.0)
+                    wanted = max(wanted, view.high_watermark) if view.role == "leader" else wanted
+                    if node in waiting and 0 <= wanted <= view.applied_offset:
+                        waiting.remove(node)
+            if time.monotonic() > deadline:
+                raise TimeoutWaitingError(f"node {waiting[0].node_id} lags\n{waiting[0].last_lines()}")
+            time.sleep(0.01)
 
     def close(self) -> None:
         """Kill whatever still runs."""

@@ -124,14 +124,16 @@ async def running(*nodes: Node) -> AsyncIterator[None]:
             node.links = PeerLinks(
                 node.identity, node, node.outbox, node.numbers, tasks, node.repeats, log=node.log
             )
-        yield
-        for client in Client.open:
-            client.writer.transport.abort()
-        for node in nodes:
-            node.links.stop()
-        for node in nodes:
-            await node.server.stop()
-        await asyncio.sleep(0)
+        try:
+            yield
+        finally:
+            for client in Client.open:
+                client.writer.transport.abort()
+            for node in nodes:
+                node.links.stop()
+            for node in nodes:
+                await node.server.stop()
+            await asyncio.sleep(0)
 
 
 class Client:
@@ -234,7 +236,7 @@ async def test_the_core_may_refuse_a_member_with_one_clear_line_at_both_ends() -
         assert one.failures[0][2] == f"refused: {two.refuse}"
         assert one.lost == []
         assert two.ended == [], "it never was a connection of the quorum"
-        await one.until(lambda: len(two.identified) >= 3)
+        await two.until(lambda: len(two.identified) >= 3)
         assert two.log.events().count("peer_refused") == 1, "repeats are not logged"
         assert one.log.events().count("peer_unreachable") == 1
 

@@ -1,0 +1,248 @@
+"""`kraftctl` as its own process against real daemons: led, leaderless, with nodes killed and paused."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from cluster import Cluster, Node
+
+Start = Callable[..., Cluster]
+
+ENVIRONMENT = {
+    name: value
+    for name, value in os.environ.items()
+    if name not in ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "KRAFTD_BOOTSTRAP")
+}
+
+
+class Outcome(NamedTuple):
+    code: int
+    out: str
+    err: str
+    seconds: float
+
+    @property
+    def data(self) -> Any:
+        return json.loads(self.out)
+
+
+def kraftctl(bootstrap: str, *arguments: object) -> Outcome:
+    command = [sys.executable, "-m", "kraftd.cli.main", *map(str, arguments)]
+    began = time.monotonic()
+    done = subprocess.run(
+        command,
+        env=ENVIRONMENT | {"KRAFTD_BOOTSTRAP": bootstrap},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    seconds = time.monotonic() - began
+    assert "Traceback" not in done.stderr
+    return Outcome(done.returncode, done.stdout, done.stderr, seconds)
+
+
+def settled(start: Start) -> Cluster:
+    """Three nodes that all follow one leader and have caught up with it."""
+    cluster = start()
+    for node in cluster:
+        node.wait_for("started")
+    cluster.wait_leader()
+    for node in cluster:
+        node.wait_for("leader_changed", where=lambda line: line["leader"] > 0)
+    cluster.wait_caught_up()
+    return cluster
+
+
+def rows(outcome: Outcome) -> dict[int, dict[str, Any]]:
+    return {node["node_id"]: node for node in outcome.data["nodes"]}
+
+
+def test_status_is_what_the_nodes_are(start: Start) -> None:
+    cluster = settled(start)
+    leader = cluster.wait_leader()
+    outcome = kraftctl(f"127.0.0.1:{cluster[1].port}", "status", "-o", "json")
+    assert outcome.code == 0
+    assert outcome.data["cluster_id"] == cluster.cluster_id
+    assert outcome.data["leader_id"] == leader.node_id
+    assert [voter["id"] for voter in outcome.data["current_voters"]] == [1, 2, 3]
+    assert {node["role"] for node in rows(outcome).values()} == {"leader", "follower"}
+    assert {node["leader_id"] for node in rows(outcome).values()} == {leader.node_id}
+
+
+def test_status_as_a_whole_process_takes_a_third_of_a_second(start: Start) -> None:
+    cluster = settled(start)
+    cluster.wait_leader()
+    fastest = min(kraftctl(cluster.bootstrap, "status").seconds for _ in range(5))
+    assert fastest < 0.35
+
+
+def test_without_a_majority_the_survivor_says_why(start: Start) -> None:
+    cluster = settled(start)
+    cluster[1].kill()
+    cluster[2].kill()
+    marks = cluster[3].mark()
+    cluster[3].wait_for(
+        "transition", since=max(0, marks - 5), where=lambda line: line["target"] != "follower"
+    )
+    outcome = kraftctl(cluster.bootstrap, "status", "-o", "json")
+    assert outcome.code == 0
+    assert outcome.data["leader_id"] == -1
+    assert outcome.data["no_leader_reason"] == "no majority: 1 of 3 voters answer, 2 are needed"
+    assert [node["reachable"] for node in rows(outcome).values()] == [False, False, True]
+    assert kraftctl(cluster.bootstrap, "health", "--timeout-ms", 500).code == 5
+    assert kraftctl(cluster.bootstrap, "replication", "--timeout-ms", 500).code == 5
+    refused = kraftctl(cluster.bootstrap, "configs", "set", "log.retention.ms=1", "--timeout-ms", 500)
+    assert refused.code == 5
+    assert refused.err.startswith("kraftctl: no leader: no majority: ")
+
+
+def test_a_paused_node_is_a_row_and_the_rest_is_still_told(start: Start) -> None:
+    cluster = settled(start)
+    leader = cluster.wait_leader()
+    paused = next(node for node in cluster if node is not leader)
+    paused.pause()
+    try:
+        outcome = kraftctl(cluster.bootstrap, "status", "-o", "json")
+    finally:
+        paused.resume()
+    assert outcome.data["leader_id"] == leader.node_id
+    assert rows(outcome)[paused.node_id]["error"] == "no answer within 1000 ms"
+    assert outcome.seconds < 2.5
+
+
+def test_resign_hands_over_to_whom_it_is_told(start: Start) -> None:
+    cluster = settled(start)
+    old = cluster.wait_leader()
+    target = next(node for node in cluster if node is not old)
+    outcome = kraftctl(cluster.bootstrap, "resign", "--to", target.node_id, "--wait", "-o", "json")
+    assert outcome.code == 0, outcome.err
+    assert outcome.data["old_leader_id"] == old.node_id
+    assert outcome.data["new_leader_id"] == target.node_id
+    assert outcome.data["epoch"] > outcome.data["old_epoch"]
+    assert 0 <= outcome.data["leaderless_ms"] < 1_000
+    assert cluster.wait_leader() is target
+
+
+def test_resigning_to_a_node_that_is_down_is_refused(start: Start) -> None:
+    cluster = settled(start)
+    leader = cluster.wait_leader()
+    target = next(node for node in cluster if node is not leader)
+    target.kill()
+    outcome = kraftctl(cluster.bootstrap, "resign", "--to", target.node_id, "--timeout-ms", 1_000)
+    assert outcome.code == 4
+    assert "leads on: " in outcome.err
+    assert cluster.wait_leader() is leader
+
+
+def test_configs_are_set_listed_got_and_deleted(start: Start) -> None:
+    cluster = settled(start)
+    cluster.wait_leader()
+    assert kraftctl(cluster.bootstrap, "configs", "set", "log.retention.ms=1000").code == 0
+    assert kraftctl(cluster.bootstrap, "configs", "set", "--broker", 7, "background.threads=4").code == 0
+    listed = kraftctl(cluster.bootstrap, "configs", "list", "-o", "json").data
+    assert [(row["entity"], row["name"], row["value"]) for row in listed] == [
+        ("cluster", "log.retention.ms", "1000"),
+        ("cluster", "min.insync.replicas", "1"),
+        ("broker 7", "background.threads", "4"),
+    ]
+    assert kraftctl(cluster.bootstrap, "configs", "delete", "--broker", 7, "background.threads").code == 0
+    [got] = kraftctl(
+        cluster.bootstrap, "configs", "get", "--broker", 7, "log.retention.ms", "-o", "json"
+    ).data
+    assert (got["value"], got["source"]) == ("1000", "DYNAMIC_DEFAULT_BROKER_CONFIG")
+    refused = kraftctl(cluster.bootstrap, "configs", "set", "log.retention.ms=soon")
+    assert refused.code == 4
+    assert "log.retention.ms must be a whole number" in refused.err
+
+
+def test_a_change_waits_for_the_next_leader(start: Start) -> None:
+    cluster = settled(start)
+    cluster.wait_leader().kill()
+    outcome = kraftctl(cluster.bootstrap, "configs", "set", "log.retention.ms=1")
+    assert outcome.code == 0, outcome.err
+
+
+def test_health_follows_the_quorum(start: Start) -> None:
+    cluster = settled(start)
+    leader = cluster.wait_leader()
+    assert kraftctl(cluster.bootstrap, "health").code == 0
+    follower = next(node for node in cluster if node is not leader)
+    follower.kill()
+    assert kraftctl(cluster.bootstrap, "health").code == 5
+    assert kraftctl(f"127.0.0.1:{leader.port}", "health").code == 0
+
+
+def test_an_export_of_a_busy_node_is_a_whole_log(start: Start, tmp_path: Path) -> None:
+    cluster = settled(start)
+    leader = cluster.wait_leader()
+    stop = threading.Event()
+    writer = threading.Thread(target=write_until, args=(leader, stop))
+    writer.start()
+    try:
+        outcomes = [
+            kraftctl(cluster.bootstrap, "export", source, tmp_path / f"out-{at}", "-o", "json")
+            for at, source in enumerate([1, 2, 3, f"127.0.0.1:{leader.port}", leader.directory])
+        ]
+    finally:
+        stop.set()
+        writer.join()
+    for at, outcome in enumerate(outcomes):
+        assert outcome.code == 0, outcome.err
+        out = tmp_path / f"out-{at}"
+        found = kraftctl("", "info", out, "-o", "json").data
+        assert found["problems"] == []
+        assert found["log"]["end_offset"] == outcome.data["log_end_offset"] > 10
+        assert kraftctl("", "log", "dump", out, "--type", "LeaderChange").code == 0
+
+
+def write_until(leader: Node, stop: threading.Event) -> None:
+    with leader.client() as client:
+        number = 0
+        while not stop.is_set():
+            client.set_config("log.retention.ms", str(number), broker=str(number % 50))
+            number += 1
+
+
+def test_the_log_of_a_running_node_can_be_followed(start: Start) -> None:
+    cluster = settled(start)
+    leader = cluster.wait_leader()
+    command = [sys.executable, "-m", "kraftd.cli.main", "log", "dump", "-f", "-o", "json", "--type", "Config"]
+    with subprocess.Popen(
+        [*command, str(leader.directory)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT
+    ) as follower:
+        cluster.commit("ssl.cipher.suites", "seen", broker="3")
+        for text in follower.stdout:
+            line = json.loads(text)
+            if line["kind"] == "record" and line["data"]["value"] == "seen":
+                break
+        follower.kill()
+    assert (line["type"], line["data"]["resourceName"]) == ("CONFIG_RECORD", "3")
+
+
+@pytest.mark.parametrize("command", ["status", "replication", "health", "resign"])
+def test_a_port_that_is_no_node_of_ours_ends_in_one_line(command: str) -> None:
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=answer_http, args=(server,), daemon=True).start()
+        outcome = kraftctl(f"127.0.0.1:{server.getsockname()[1]}", command)
+    assert outcome.code == (5 if command == "health" else 2)
+    assert "it does not speak kraftd's protocol" in outcome.out + outcome.err
+
+
+def answer_http(server: Any) -> None:
+    while True:
+        try:
+            connection, _ = server.accept()
+        except OSError:
+            return
+        connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        connection.close()
