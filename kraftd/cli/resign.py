@@ -17,10 +17,10 @@ from typing import Annotated, Any
 import typer
 
 from kraftd.cli.client import Connection, raise_for
-from kraftd.cli.failures import CommandError, UnhealthyError
+from kraftd.cli.failures import CommandError, RefusedError, UnhealthyError
 from kraftd.cli.options import BootstrapOption, OutputOption, TimeoutOption, bootstrap_of, output_of
 from kraftd.cli.output import emit, labels, note
-from kraftd.cli.survey import NodeView, leader_of, survey
+from kraftd.cli.survey import NodeView, Survey, leader_of, survey
 from kraftd.protocol.messages import (
     DescribeNodeRequest,
     DescribeNodeResponse,
@@ -77,6 +77,7 @@ def hand_over(bootstrap: Sequence[Endpoint], to: NodeId, timeout_ms: int, watch_
         old, old_epoch = leader.peer.node_id, found.epoch
         if to == old:
             return _outcome(old, old, to, old_epoch, old_epoch, 0)
+        _check_connected(found, to)
         request = ResignLeaderRequest(to=to, timeout_ms=timeout_ms)
         answer = leader.call(request, ResignLeaderResponse, timeout_ms + ANSWER_MS)
         raise_for(answer.error_code, answer.error_message, f"node {old} leads on")
@@ -88,6 +89,19 @@ def hand_over(bootstrap: Sequence[Endpoint], to: NodeId, timeout_ms: int, watch_
     node_id, epoch, seen_at = winner
     leaderless_ms = max(0, round((seen_at - resigned_at) * 1_000))
     return _outcome(old, node_id, answer.successor, old_epoch, epoch, leaderless_ms)
+
+
+def _check_connected(found: Survey, to: NodeId) -> None:
+    """Refuse a successor that the leader has no connection to: the quorum would wait for it in vain.
+
+    Raises:
+        RefusedError: The leader is not connected to it.
+    """
+    view = found.leader
+    for peer in view.answer.peers if view and view.answer else ():
+        if peer.node_id == to and not peer.connected:
+            why = f" ({peer.note})" if peer.note else ""
+            raise RefusedError(f"the leader leads on: it is not connected to node {to}{why}")
 
 
 def resign_table(data: Mapping[str, Any]) -> str:

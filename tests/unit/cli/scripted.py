@@ -141,7 +141,9 @@ class ScriptedQuorum:
                 applied_offset=101,
                 no_leader_reason=None if leader_id != NO_NODE else "nobody campaigns",
                 peers=tuple(
-                    DescribeNodeResponsePeer(node_id=other.node_id, host="127.0.0.1", port=other.port)
+                    DescribeNodeResponsePeer(
+                        node_id=other.node_id, host="127.0.0.1", port=other.port, connected=True
+                    )
                     for other in self.nodes.values()
                     if other.node_id != node_id
                 ),

@@ -2,6 +2,8 @@
 
 import threading
 
+import msgspec
+
 from kraftd.errors import ErrorCode
 from kraftd.protocol.messages import ResignLeaderRequest, ResignLeaderResponse
 from kraftd.types import NO_NODE
@@ -68,6 +70,18 @@ def test_a_target_that_does_not_catch_up_is_4_and_the_leader_leads_on(
     outcome = resign(kraftctl, quorum, "--to", 3)
     assert outcome.code == 4
     assert outcome.err == "kraftctl: node 2 leads on: node 3 is 500 records behind\n"
+
+
+def test_a_successor_the_leader_is_not_connected_to_is_4(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    peers = quorum.views[2].peers
+    gone = tuple(msgspec.structs.replace(peer, connected=False, note="connection refused") for peer in peers)
+    quorum.change(2, peers=gone)
+    outcome = resign(kraftctl, quorum, "--to", 3)
+    assert outcome.code == 4
+    assert (
+        outcome.err == "kraftctl: the leader leads on: it is not connected to node 3 (connection refused)\n"
+    )
+    assert not any(isinstance(seen, ResignLeaderRequest) for seen in quorum.nodes[2].seen)
 
 
 def test_asking_for_the_leader_itself_changes_nothing(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
