@@ -14,7 +14,7 @@ RUN tools/bin/pip wheel --no-deps --no-build-isolation --wheel-dir wheels . \
 FROM python:3.11-slim-bookworm
 RUN useradd --system --uid 10001 --create-home --home-dir /var/lib/kraftd kraftd
 COPY --from=build /opt/kraftd /opt/kraftd
-COPY config/*.properties /etc/kraftd/
+COPY config/compose-*.properties /etc/kraftd/
 COPY scripts/container-entrypoint /usr/local/bin/
 ENV PATH=/opt/kraftd/bin:$PATH
 USER 10001
@@ -24,4 +24,3 @@ EXPOSE 9093 8080
 HEALTHCHECK --interval=10s --timeout=5s --start-period=20s --retries=3 \
   CMD ["kraftctl", "--bootstrap-controller", "127.0.0.1:9093", "health"]
 ENTRYPOINT ["container-entrypoint"]
-CMD ["/etc/kraftd/standalone.properties"]
