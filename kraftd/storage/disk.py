@@ -17,6 +17,7 @@ from kraftd.storage.filesystem import Access, FileSystem
 
 _T = TypeVar("_T")
 
+_PAGE_BYTES = 4_096
 _BUFFERS_MAX = 1_024
 """IOV_MAX on Linux."""
 
@@ -122,6 +123,22 @@ class Disk:
                 break
             data += more
         return data
+
+    def read_around(self, handle: int, size_bytes: int, position: int, path: Path) -> bytes:
+        """Read as `read` does, with zeros in the place of pages that the disk cannot give.
+
+        A bad sector is damage like any other: the batches on it fail their checksum, the others stay.
+        """
+        try:
+            return self.read(handle, size_bytes, position, path)
+        except StorageError:
+            if size_bytes <= _PAGE_BYTES:
+                return bytes(size_bytes)
+        half = (size_bytes // 2 + _PAGE_BYTES - 1) // _PAGE_BYTES * _PAGE_BYTES
+        first = min(half - position % _PAGE_BYTES, size_bytes - 1)
+        return self.read_around(handle, first, position, path) + self.read_around(
+            handle, size_bytes - first, position + first, path
+        )
 
     def read_file(self, path: Path) -> bytes | None:
         """The whole of a small file; None if there is none."""

@@ -62,7 +62,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from kraftd.errors import InvariantError
+from kraftd.errors import InvariantError, StorageError
 from kraftd.records import names
 from kraftd.records.index import INDEX_BYTES_MAX
 from kraftd.storage.disk import Disk
@@ -158,6 +158,8 @@ class Log:
             StorageFailure: The disk refused a change.
             StorageError: The directory holds something that is no log.
         """
+        if not disk.fs.is_directory(directory):
+            raise StorageError(f"{directory}: is not a directory: name the one that holds the .log files")
         if keeper is not None:
             hint = keeper.flushed
         if not read_only:

@@ -316,16 +316,22 @@ def _open_sidecar(disk: Disk, path: Path) -> tuple[ElectionFinding, str, Sidecar
     file = path / names.LOG_DIRECTORY / names.QUORUM_STATE
     reading = settle_sidecar(disk, path / names.SIDECAR)
     promises = reading.state.promises if reading.state is not None else None
-    finding = examine(file, disk.read_file(file), promises)
+    warnings = []
+    try:
+        data = disk.read_file(file)
+    except StorageError as error:
+        # A bad sector forgets a vote like an empty file does.
+        data = b""
+        warnings.append(str(error))
+    finding = examine(file, data, promises)
     sidecar = Sidecar(disk, path / names.SIDECAR, reading)
-    if promises is None or not finding.foreign:
-        return finding, reading.problem, sidecar, []
-    sidecar.lower_flushed(None)
-    warning = (
-        f"{file}: another program wrote epoch {finding.election.epoch}; its election is taken over, "
-        "and what had been flushed is not known any more"
-    )
-    return finding, reading.problem, sidecar, [warning]
+    if promises is not None and finding.foreign:
+        sidecar.lower_flushed(None)
+        warnings.append(
+            f"{file}: another program wrote epoch {finding.election.epoch}; its election is taken over, "
+            "and what had been flushed is not known any more"
+        )
+    return finding, reading.problem, sidecar, warnings
 
 
 def _headless(log_path: Path, start_offset: int) -> str:

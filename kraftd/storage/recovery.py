@@ -113,7 +113,7 @@ def sound_batches(disk: Disk, handle: int, path: Path, position: int, end: int) 
     """
     window_bytes = _WINDOW_BYTES
     while position < end:
-        window = disk.read(handle, min(window_bytes, end - position), position, path)
+        window = disk.read_around(handle, min(window_bytes, end - position), position, path)
         walked = 0
         try:
             for view in scan(window, path=str(path)):
@@ -332,7 +332,7 @@ class _Survey:
         """
         bad = segment.size_bytes
         while position + HEADER_BYTES <= end:
-            window = self._disk.read(
+            window = self._disk.read_around(
                 segment.handle, min(_WINDOW_BYTES, end - position), position, segment.path
             )
             at = window.find(_MAGIC, _MAGIC_POSITION)

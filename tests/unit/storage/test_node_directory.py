@@ -198,6 +198,21 @@ class TestAmnesia:
         assert node.amnesia == ()
         node.close()
 
+    @pytest.mark.covers("D-05", "D-06")
+    def test_an_election_file_on_a_bad_sector(self, tmp_path: Path) -> None:
+        used(tmp_path)
+
+        class BadSector(OsFileSystem):
+            def pread(self, handle: int, size_bytes: int, position: int) -> bytes:  # type: ignore[override]
+                if Path(f"/proc/self/fd/{handle}").readlink().name == "quorum-state":
+                    raise OSError(5, "Input/output error")
+                return os.pread(handle, size_bytes, position)
+
+        node = NodeDirectory.open(BadSector(), tmp_path, node_id=1, random_uuid=random_uuid)
+        assert node.amnesia
+        assert "quorum-state: read failed: Input/output error" in node.warnings[0]
+        node.close()
+
     @pytest.mark.covers("D-05", "QS-09")
     def test_an_epoch_below_the_logs_last_one(self, tmp_path: Path) -> None:
         used(tmp_path)

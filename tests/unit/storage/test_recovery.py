@@ -1,5 +1,6 @@
 """Opening a log: what is torn is cut, what is damaged never is, and only the disk itself is believed."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -411,7 +412,46 @@ class TestDiskIsBelieved:
             self.open(fs, 1)
 
 
+class BadSector(OsFileSystem):
+    """Real files, with a page that the disk cannot read any more."""
+
+    def __init__(self, path: Path, page: int) -> None:
+        self._path = str(path)
+        self._bad = range(page * 4_096, (page + 1) * 4_096)
+
+    def pread(self, handle: int, size_bytes: int, position: int) -> bytes:  # type: ignore[override]
+        asked = range(max(position, self._bad.start), min(position + size_bytes, self._bad.stop))
+        if asked and str(Path(f"/proc/self/fd/{handle}").readlink()) == self._path:
+            raise OSError(5, "Input/output error")
+        return os.pread(handle, size_bytes, position)
+
+
+class TestBadSector:
+    @pytest.mark.covers("D-05", "D-06")
+    @pytest.mark.parametrize("page", [0, 1, 3, 9])
+    def test_it_is_damage_of_the_batches_on_it(self, tmp_path: Path, page: int) -> None:
+        batches = run_of(0, 60, size_bytes=700)
+        size = len(batches[0])
+        log = Log.open(Disk(OsFileSystem()), tmp_path).log
+        log.append(batches, 0, 60)
+        log.close()
+        lost = [n for n in range(60) if n * size < (page + 1) * 4_096 and (n + 1) * size > page * 4_096]
+        fs = BadSector(segment(tmp_path, 0), page)
+        log, report = Log.open(Disk(fs), tmp_path, hint=OffsetAndEpoch(60, 1))
+        assert [(d.offset, d.end_offset) for d in report.damage] == [(lost[0], lost[-1] + 1)]
+        assert log.end_offset == 60
+        assert log.read(lost[-1] + 1, 1) == batches[lost[-1] + 1]
+        with pytest.raises(StorageError):
+            log.read(lost[0], 1)
+        log.append(run_of(60, 61), 60, 61)
+        log.close()
+
+
 class TestReadOnly:
+    def test_a_directory_that_is_not_there_is_no_empty_log(self, tmp_path: Path) -> None:
+        with pytest.raises(StorageError, match="is not a directory"):
+            open_at(tmp_path / "missing", None, read_only=True)
+
     @pytest.mark.covers("D-05")
     def test_nothing_is_changed_whatever_is_found(self, tmp_path: Path) -> None:
         write(tmp_path)
