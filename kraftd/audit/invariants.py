@@ -124,6 +124,10 @@ class OneVoteAnEpoch(Invariant):
         if before != voted.id:
             self.fail(f"{node.node_id} voted for {before} and {voted.id} in epoch {epoch}")
 
+    def forget(self, node_id: NodeId) -> None:
+        """The member lost its disk."""
+        self._votes = {key: voted for key, voted in self._votes.items() if key[0] != node_id}
+
 
 class EpochsNeverGoBack(Invariant):
     """A member's epoch rises only, in memory and on disk, and memory never runs ahead of the disk."""
@@ -281,11 +285,12 @@ class Auditor:
     """All invariants at once."""
 
     def __init__(self) -> None:
-        self.epochs = EpochsNeverGoBack()
+        self._votes = OneVoteAnEpoch()
+        self._epochs = EpochsNeverGoBack()
         self.invariants: tuple[Invariant, ...] = (
             OneLeaderAnEpoch(),
-            OneVoteAnEpoch(),
-            self.epochs,
+            self._votes,
+            self._epochs,
             OnePromiseAnEvent(),
             HighWatermarkNeverGoesBack(),
             LogsMatch(),
@@ -293,6 +298,11 @@ class Auditor:
             AcknowledgedIsDurable(),
             OnlyVotersCampaign(),
         )
+
+    def forget(self, node_id: NodeId) -> None:
+        """A member lost its disk: what it promised there cannot bind it, only keep it from being counted."""
+        self._votes.forget(node_id)
+        self._epochs.forget(node_id)
 
     def on_state(self, nodes: Mapping[NodeId, NodeView]) -> None:
         """An event was handled and its effects were carried out."""

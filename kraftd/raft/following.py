@@ -124,7 +124,7 @@ class Following:
         ask = FetchAsk(
             ReplicaKey(replica_id, core.me.directory_id),
             core.epoch,
-            core.log.position,
+            core.claimed_position,
             core.high_watermark,
             max_wait_ms,
         )

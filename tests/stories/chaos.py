@@ -1,6 +1,6 @@
 """Random schedules over a `Cluster`: what goes wrong is drawn from a seed, and so is everything else.
 
-Run a seed by hand, with its trace: `python -m tests.stories.chaos 17`.
+Run a seed by hand, with its trace: `python -m tests.stories.chaos 17 [--wipes]`.
 """
 
 import sys
@@ -21,7 +21,8 @@ class Chaos:
 
     def __init__(self, seed: int, *, wipes: bool = False) -> None:
         self.random = Random(seed)
-        voters = self.random.choice([(1,), (1, 2), (1, 2, 3), (1, 2, 3), (1, 2, 3), (1, 2, 3, 4, 5)])
+        sizes = [(1, 2, 3), (1, 2, 3), (1, 2, 3, 4, 5)] + ([] if wipes else [(1,), (1, 2), (1, 2, 3)])
+        voters = self.random.choice(sizes)
         observers = self.random.choice([(), (), (9,)])
         slow = self.random.choice([2, 5, 40])
         flush = self.random.choice([1, 3, 60])
@@ -53,6 +54,8 @@ class Chaos:
             self.step()
         cluster.now_ms = CHAOS_MS
         self.make_peace()
+        if self.wipes:
+            self.mend()
         cluster.run_until(cluster.has_converged, PEACE_MS)
         cluster.run(6_000)  # what was on its way to a frozen process, and deadlines
         cluster.run_until(cluster.has_converged, PEACE_MS)
@@ -112,6 +115,9 @@ class Chaos:
         match random.randrange(10):
             case 0 | 1 | 2 if node.is_up:
                 cluster.crash(node.id, silently=random.random() < 0.3)
+            case 0 if not node.is_up and self.wipes and self.may_wipe(node.id):
+                cluster.wipe(node.id)
+                cluster.start(node.id)
             case 0 | 1 | 2 | 3 if not node.is_up:
                 cluster.start(node.id)
             case 4:
@@ -132,6 +138,25 @@ class Chaos:
                     node.frozen_until_ms = cluster.now_ms + random.randrange(5_000)
                 elif cluster.member(node.id).is_leader:
                     cluster.resign(node.id, random.choice([-1, *self.voters]))
+
+    def may_wipe(self, node_id: NodeId) -> bool:
+        """One voter at a time may forget, and only once the quorum has committed something with it."""
+        forgetful = [n for n in self.voters if self.cluster.nodes[n].disk.wholeness != "whole"]
+        return node_id in self.voters and not forgetful and self.acknowledged_end > 0
+
+    def mend(self) -> None:
+        """A member that forgot counts again after a leader was elected without it."""
+        cluster = self.cluster
+        for _ in range(40):
+            forgetful = [n for n in self.voters if not cluster.member(n).is_whole]
+            if not forgetful:
+                return
+            leader = cluster.elect()
+            cluster.run(1_500)
+            if cluster.leader == leader:
+                cluster.resign(leader)
+            cluster.run(1_000)
+        raise AssertionError(f"not whole: {forgetful}")
 
     def make_peace(self) -> None:
         cluster = self.cluster
@@ -161,7 +186,7 @@ class Chaos:
 
 
 if __name__ == "__main__":
-    chaos = Chaos(int(sys.argv[1]))
+    chaos = Chaos(int(sys.argv[1]), wipes="--wipes" in sys.argv)
     chaos.cluster.recording = True
     try:
         chaos.run()

@@ -27,6 +27,8 @@ from kraftd.types import Election, Endpoint, EpochEntry, NodeId, Now, Offset, Re
 
 WALL_MS = 1_700_000_000_000
 CLUSTER_ID = "story"
+KEEPALIVE_MS = 5_000
+"""After this long the transport notices that the other end is gone without a word."""
 
 HIDDEN = {"LearnEndpoint", "PeerIdentified", "RememberPeer", "AssignEpoch", "LogFlushed", "Applied"}
 
@@ -244,7 +246,7 @@ class Cluster:
         node.disk.directory_id = bytes(directory)
         del counter
         node.remark()
-        self.auditor.epochs.forget(node_id)
+        self.auditor.forget(node_id)
         self.look(node)
 
     def now(self, node: Node) -> Now:
@@ -438,16 +440,17 @@ class Cluster:
 
     def close(self, pair: tuple[NodeId, NodeId], *, by: NodeId, silently: bool = False) -> None:
         entry = self.connections.pop(pair, None)
-        if entry is None or silently:
+        if entry is None:
             return
         a, b = pair
         out, into, _ = entry
         other, connection, outbound = (b, into, False) if by == a else (a, out, True)
-        if self.is_cut(by, other):
-            return
         closed = ev.ConnectionClosed(connection, by, outbound)
         incarnation = self.nodes[other].incarnation
-        self.later(pair, lambda: self.feed(other, closed, incarnation))
+        if silently or self.is_cut(by, other):
+            self.at(KEEPALIVE_MS, lambda: self.feed(other, closed, incarnation))
+        else:
+            self.later(pair, lambda: self.feed(other, closed, incarnation))
 
     def later(self, pair: tuple[NodeId, NodeId], action: Callable[[], None]) -> None:
         """Deliver in order on each connection."""

@@ -1,4 +1,4 @@
-"""The table of transitions: once by hand, once by enumeration, and the guard on what an epoch has promised."""
+"""The table of transitions: by hand, by enumeration, and the guard on what an epoch has promised."""
 
 from itertools import product
 from textwrap import dedent

@@ -1,0 +1,337 @@
+"""What a member answers to requests: the error tables of section 1.5, in check order."""
+
+from collections.abc import Callable
+
+import pytest
+
+from kraftd.errors import ErrorCode
+from kraftd.protocol import messages as m
+from kraftd.raft import wire
+from kraftd.raft.events import PeerIdentity, RequestReceived, ResponseReceived
+from kraftd.raft.states import Follower, Leader, Unattached
+from kraftd.raft.wire import FetchAsk, VoteAsk
+from kraftd.types import Endpoint, OffsetAndEpoch, ReplicaKey
+from tests.stories.cluster import CLUSTER_ID, Cluster
+
+EMPTY = OffsetAndEpoch(0, 0)
+TO_ME = ReplicaKey(1)
+
+
+class Bench:
+    """One member of three, and hand-made requests to it."""
+
+    def __init__(self, *, leads: bool = False) -> None:
+        self.cluster = Cluster()
+        self.handles = iter(range(10**8, 10**9))
+        if leads:
+            assert self.cluster.elect() == 1
+            self.cluster.run(100)
+            self.cluster.isolate(1)
+        else:
+            self.cluster.crash(2)
+            self.cluster.crash(3)
+        self.member = self.cluster.member(1)
+
+    def ask(
+        self, request: m.QuorumRequest, sender: int | None = 2, version: int | None = None
+    ) -> m.QuorumResponse:
+        handle = next(self.handles)
+        peer = None if sender is None else self.identity(sender)
+        version = type(request).MAX_VERSION if version is None else version
+        self.cluster.feed(1, RequestReceived(handle, request, version, peer))
+        return self.cluster.nodes[1].outcomes[handle].response
+
+    def identity(self, node_id: int) -> PeerIdentity:
+        if node_id in self.cluster.nodes:
+            return self.cluster.identity(node_id)
+        return PeerIdentity(node_id, node_id.to_bytes(16, "big"), 1, bytes(16))
+
+    def vote(
+        self,
+        epoch: int,
+        *,
+        candidate: int = 2,
+        position: OffsetAndEpoch = EMPTY,
+        receiver: ReplicaKey = TO_ME,
+        pre: bool = False,
+        sender: int | None = 2,
+    ) -> tuple[int, bool, int]:
+        key = ReplicaKey(candidate, candidate.to_bytes(16, "big", signed=True))
+        request = wire.vote_request(CLUSTER_ID, VoteAsk(epoch, key, position, receiver, pre))
+        response = self.ask(request, sender)
+        data = response.topics[0].partitions[0]
+        return data.error_code, data.vote_granted, data.leader_epoch
+
+    def fetch(
+        self, epoch: int, offset: int, last: int, *, replica: int = 2, wait: int = 0, sender: int | None = 2
+    ) -> m.FetchResponsePartitionData:
+        key = ReplicaKey(replica, bytes(16) if replica < 0 else replica.to_bytes(16, "big"))
+        ask = FetchAsk(key, epoch, OffsetAndEpoch(offset, last), 1 << 63, wait)
+        response = self.ask(wire.fetch_request(CLUSTER_ID, ask, 1 << 20), sender)
+        assert response.error_code == 0
+        return response.responses[0].partitions[0]
+
+
+@pytest.mark.covers("VOTE-19", "VOTE-18", "D-07")
+def test_votes_are_checked_before_the_epoch_moves() -> None:
+    bench = Bench()
+    for position in (
+        OffsetAndEpoch(-1, 0),
+        OffsetAndEpoch(0, -1),
+        OffsetAndEpoch(0, 5),
+        OffsetAndEpoch(0, 6),
+    ):
+        assert bench.vote(5, position=position)[0] == ErrorCode.INVALID_REQUEST
+        assert bench.member.epoch == 0
+    assert bench.vote(5, position=OffsetAndEpoch(3, 5), pre=True)[0] == ErrorCode.NONE, "a pre-vote may tie"
+    assert bench.vote(5, position=OffsetAndEpoch(3, 6), pre=True)[0] == ErrorCode.INVALID_REQUEST
+    assert bench.vote(5) == (ErrorCode.NONE, True, 5)
+    assert bench.vote(4) == (ErrorCode.FENCED_LEADER_EPOCH, False, 5)
+    assert bench.vote(6, candidate=-1, sender=2)[0] == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.covers("VOTE-14", "VOTE-17", "D-02")
+def test_a_vote_in_a_higher_epoch_is_one_write_and_never_given_twice() -> None:
+    bench = Bench()
+    bench.cluster.take_trace()
+    assert bench.vote(5) == (ErrorCode.NONE, True, 5)
+    lines = bench.cluster.take_trace().splitlines()
+    assert sum("PersistElection" in line for line in lines) == 1
+    wrote = next(i for i, line in enumerate(lines) if "PersistElection" in line)
+    said = next(i for i, line in enumerate(lines) if "> Reply" in line)
+    assert wrote < said, "the promise is durable before it is told"
+    assert bench.vote(5, candidate=3, sender=3) == (ErrorCode.NONE, False, 5)
+    assert bench.vote(5) == (ErrorCode.NONE, True, 5), "again for the same one"
+
+
+@pytest.mark.covers("VOTE-20", "VOTE-21")
+def test_a_vote_meant_for_another_voter_is_not_given_but_its_epoch_counts() -> None:
+    bench = Bench()
+    assert bench.vote(5, receiver=ReplicaKey(3)) == (ErrorCode.INVALID_VOTER_KEY, False, 5)
+    assert bench.member.epoch == 5
+    wrong = ReplicaKey(1, b"another director")
+    assert bench.vote(5, receiver=wrong)[0] == ErrorCode.INVALID_VOTER_KEY
+    assert bench.vote(5, receiver=ReplicaKey(-1)) == (ErrorCode.NONE, True, 5)
+
+
+@pytest.mark.covers("VOTE-13", "VOTE-12")
+def test_a_log_that_is_behind_gets_no_vote_and_costs_none() -> None:
+    bench = Bench(leads=True)
+    assert bench.vote(7) == (ErrorCode.NONE, False, 7)
+    assert isinstance(bench.member.state, Unattached)
+    assert bench.member.voted is None
+    assert bench.vote(7, candidate=3, sender=3, position=OffsetAndEpoch(1, 1)) == (ErrorCode.NONE, True, 7)
+
+
+@pytest.mark.covers("VOTE-15", "VOTE-16", "D-07")
+def test_a_leader_refuses_its_own_epoch_and_pre_votes_but_steps_down_for_a_higher_one() -> None:
+    bench = Bench(leads=True)
+    epoch = bench.member.epoch
+    assert bench.vote(epoch, position=OffsetAndEpoch(9, 0)) == (ErrorCode.NONE, False, epoch)
+    assert bench.vote(epoch, position=OffsetAndEpoch(9, epoch), pre=True) == (ErrorCode.NONE, False, epoch)
+    assert bench.vote(epoch + 3, position=OffsetAndEpoch(9, epoch), pre=True)[:2] == (ErrorCode.NONE, False)
+    assert isinstance(bench.member.state, Leader)
+    bench.vote(epoch + 1)
+    assert not bench.member.is_leader
+
+
+@pytest.mark.covers("D-08")
+def test_a_follower_in_touch_refuses_pre_votes_until_it_loses_its_leader() -> None:
+    cluster = Cluster()
+    cluster.elect()
+    cluster.run(100)
+    member = cluster.member(3)
+    assert isinstance(member.state, Follower)
+    ask = VoteAsk(
+        1, ReplicaKey(2, cluster.nodes[2].disk.directory_id), OffsetAndEpoch(9, 1), ReplicaKey(3), True
+    )
+    request = wire.vote_request(CLUSTER_ID, ask)
+    cluster.feed(3, RequestReceived(10**8, request, 2, cluster.identity(2)))
+    assert not cluster.nodes[3].outcomes[10**8].response.topics[0].partitions[0].vote_granted
+    cluster.crash(1)
+    cluster.run(2)
+    cluster.feed(3, RequestReceived(10**8 + 1, request, 2, cluster.identity(2)))
+    assert cluster.nodes[3].outcomes[10**8 + 1].response.topics[0].partitions[0].vote_granted
+
+
+@pytest.mark.covers("VOTE-22", "BQE-13", "EQE-12", "FREQ-03", "FREQ-04")
+@pytest.mark.parametrize("cluster_id", ["", "another"])
+def test_another_clusters_requests_are_refused_whole(cluster_id: str) -> None:
+    bench = Bench()
+    key, position = ReplicaKey(2), EMPTY
+    requests = [
+        wire.vote_request(cluster_id, VoteAsk(1, key, position, ReplicaKey(1), False)),
+        wire.begin_request(cluster_id, ReplicaKey(1), 1, 2, Endpoint("h", 1)),
+        wire.end_request(cluster_id, 1, 2, ()),
+        wire.fetch_request(cluster_id, FetchAsk(key, 1, position, 0, 0), 1),
+    ]
+    for request in requests:
+        assert bench.ask(request).error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
+    assert bench.member.epoch == 0
+
+
+@pytest.mark.parametrize(
+    "request_", [m.VoteRequest(), m.BeginQuorumEpochRequest(), m.EndQuorumEpochRequest(), m.FetchRequest()]
+)
+def test_requests_without_exactly_one_partition_are_invalid(request_: m.QuorumRequest) -> None:
+    assert Bench().ask(request_).error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_only_members_elect() -> None:
+    bench = Bench()
+    for request in (m.VoteRequest(), m.BeginQuorumEpochRequest(), m.EndQuorumEpochRequest()):
+        assert bench.ask(request, sender=None).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+@pytest.mark.covers("BQE-03", "BQE-05", "BQE-06", "BQE-08", "D-14")
+def test_announcements_of_leaders() -> None:
+    bench = Bench()
+
+    def begin(epoch: int, leader: int, receiver: ReplicaKey = TO_ME, sender: int | None = None) -> int:
+        request = wire.begin_request(CLUSTER_ID, receiver, epoch, leader, Endpoint("h", 1))
+        return bench.ask(request, sender or leader).topics[0].partitions[0].error_code
+
+    assert begin(5, 2) == ErrorCode.NONE
+    assert (bench.member.epoch, bench.member.leader_id) == (5, 2)
+    assert begin(5, 3) == ErrorCode.INVALID_REQUEST, "another leader of the same epoch is a lie, not a crash"
+    assert begin(5, 1, sender=2) == ErrorCode.INVALID_REQUEST
+    assert begin(4, 3) == ErrorCode.FENCED_LEADER_EPOCH
+    assert begin(6, 3, ReplicaKey(2)) == ErrorCode.INVALID_VOTER_KEY
+    assert (bench.member.epoch, bench.member.leader_id) == (6, 3), "followed all the same"
+    assert begin(7, 99) == ErrorCode.NONE, "voter sets may lag"
+    assert bench.member.leader_id == 99
+
+
+@pytest.mark.covers("EQE-03", "EQE-05", "EQE-06")
+def test_farewells_of_leaders() -> None:
+    bench = Bench()
+
+    def end(epoch: int, leader: int, *successors: int) -> int:
+        request = wire.end_request(CLUSTER_ID, epoch, leader, tuple(map(ReplicaKey, successors)))
+        return bench.ask(request, leader).topics[0].partitions[0].error_code
+
+    assert end(5, 2, 3) == ErrorCode.NONE
+    state = bench.member.state
+    assert isinstance(state, Follower)
+    assert state.epoch_ended
+    assert state.campaign_at_ms - bench.cluster.now_ms >= 1_000, "not named: the longest wait"
+    assert end(4, 2, 1) == ErrorCode.FENCED_LEADER_EPOCH
+    assert end(6, 3, 1) == ErrorCode.NONE
+    assert bench.member.epoch == 7, "the first successor campaigns at once"
+
+
+@pytest.mark.covers("FREQ-01", "FREQ-02", "FREQ-25")
+def test_fetches_are_checked_in_order() -> None:
+    bench = Bench(leads=True)
+    epoch = bench.member.epoch
+    invalid = ErrorCode.INVALID_REQUEST
+    assert bench.fetch(epoch, -1, 0).error_code == invalid
+    assert bench.fetch(epoch, 0, -1).error_code == invalid
+    assert bench.fetch(epoch, 0, epoch + 1).error_code == invalid
+    assert bench.fetch(epoch, 0, 0, wait=-1).error_code == invalid
+    assert bench.fetch(epoch - 1, 0, 0).error_code == ErrorCode.FENCED_LEADER_EPOCH
+    assert bench.fetch(epoch + 1, 0, 0).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert bench.fetch(epoch, 0, 0, replica=1, sender=1).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    bench.cluster.run(5_000)
+    assert bench.fetch(bench.member.epoch, 0, 0).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.covers("FREQ-22", "FREQ-24", "D-06")
+def test_only_a_valid_fetch_of_the_member_itself_counts() -> None:
+    bench = Bench(leads=True)
+    bench.cluster.hold_flushes(1)
+    token = bench.cluster.append(1)
+    end, epoch = bench.member.log.end_offset, bench.member.epoch
+    bench.fetch(epoch, end, epoch, replica=-1, sender=None)
+    bench.fetch(epoch, end + 5, epoch)
+    assert bench.fetch(epoch, end, epoch, replica=3, sender=2).error_code == ErrorCode.INVALID_VOTER_KEY
+    assert bench.fetch(epoch, end, epoch, replica=3, sender=None).error_code == ErrorCode.INVALID_VOTER_KEY
+    assert bench.fetch(epoch, end, epoch, replica=9, sender=9).error_code == ErrorCode.NONE
+    assert bench.cluster.outcome(1, token) is None, "a tool, a diverging one, impostors, and an observer"
+    bench.cluster.auditor.invariants = ()  # it would see that the next two lie about their disks
+    bench.fetch(epoch, end, epoch, replica=2)
+    bench.fetch(epoch, end, epoch, replica=3, sender=3)
+    assert bench.cluster.outcome(1, token) == 0
+
+
+@pytest.mark.covers("FREQ-24")
+def test_a_tool_sees_only_what_is_committed() -> None:
+    bench = Bench(leads=True)
+    end, epoch = bench.member.log.end_offset, bench.member.epoch
+    bench.cluster.append(1)
+    handle = 10**8 - 1
+    ask = FetchAsk(ReplicaKey(-1), epoch, OffsetAndEpoch(end, epoch), 1 << 63, 0)
+    request = wire.fetch_request(CLUSTER_ID, ask, 1 << 20)
+    bench.cluster.feed(1, RequestReceived(handle, request, 18, None))
+    reply = bench.cluster.nodes[1].outcomes[handle]
+    assert b"".join(reply.records) == b""
+
+
+@pytest.mark.covers("FREQ-06", "FREQ-07", "D-10")
+def test_a_fetch_at_the_end_waits_for_records_or_its_time() -> None:
+    bench = Bench(leads=True)
+    end, epoch = bench.member.log.end_offset, bench.member.epoch
+    outcomes = bench.cluster.nodes[1].outcomes
+
+    def park(handle: int, known: int) -> None:
+        ask = FetchAsk(
+            ReplicaKey(2, bench.identity(2).directory_id), epoch, OffsetAndEpoch(end, epoch), known, 400
+        )
+        request = wire.fetch_request(CLUSTER_ID, ask, 1 << 20)
+        bench.cluster.feed(1, RequestReceived(handle, request, 18, bench.identity(2)))
+
+    park(1, known=end - 1)
+    assert 1 in outcomes, "it does not know the high watermark: told at once"
+    park(2, known=1 << 63)
+    assert 2 not in outcomes
+    bench.cluster.run(401)
+    assert outcomes[2].records == ()
+    park(3, known=end)
+    bench.cluster.append(1)
+    assert outcomes[3].records
+
+
+@pytest.mark.covers("DQ-01", "DQ-02")
+def test_the_leader_describes_the_quorum() -> None:
+    bench = Bench(leads=True)
+    topic = m.DescribeQuorumRequestTopicData("__cluster_metadata", (m.DescribeQuorumRequestPartitionData(0),))
+    response = bench.ask(m.DescribeQuorumRequest(topics=(topic,)), sender=None)
+    data = response.topics[0].partitions[0]
+    assert (data.error_code, data.leader_id, data.high_watermark) == (0, 1, bench.member.high_watermark)
+    assert [state.replica_id for state in data.current_voters] == [1, 2, 3]
+    assert {state.log_end_offset for state in data.current_voters} == {1}
+    assert all(state.last_caught_up_timestamp > 1_700_000_000_000 for state in data.current_voters)
+    assert [node.node_id for node in response.nodes] == [1, 2, 3]
+    bench.cluster.run(5_000)
+    lost = bench.ask(m.DescribeQuorumRequest(topics=(topic,)), sender=None).topics[0].partitions[0]
+    assert lost.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    wrong = m.DescribeQuorumRequestTopicData("other", (m.DescribeQuorumRequestPartitionData(4),))
+    data = bench.ask(m.DescribeQuorumRequest(topics=(wrong,)), sender=None).topics[0].partitions[0]
+    assert (data.partition_index, data.error_code) == (4, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+RESPONSES: list[tuple[str, Callable[[int], m.QuorumResponse]]] = [
+    ("top-level error", lambda _: m.FetchResponse(error_code=31)),
+    ("no topics", lambda _: m.FetchResponse()),
+    ("wrong kind", lambda _: m.VoteResponse()),
+    ("older epoch", lambda e: wire.fetch_response(ErrorCode.NONE, wire.Standing(e - 1, 1))),
+    ("unknown epoch", lambda e: wire.fetch_response(ErrorCode.UNKNOWN_LEADER_EPOCH, wire.Standing(e, 1))),
+    ("invalid request", lambda e: wire.fetch_response(ErrorCode.INVALID_REQUEST, wire.Standing(e, 1))),
+    ("server error", lambda e: wire.fetch_response(ErrorCode.UNKNOWN_SERVER_ERROR, wire.Standing(e, 1))),
+    ("another leader", lambda e: wire.fetch_response(ErrorCode.NONE, wire.Standing(e, 3))),
+    ("ourselves", lambda e: wire.fetch_response(ErrorCode.NONE, wire.Standing(e + 1, 2))),
+]
+
+
+@pytest.mark.covers("D-14", "Q-04", "REQ-02")
+@pytest.mark.parametrize(("what", "make"), RESPONSES, ids=[what for what, _ in RESPONSES])
+def test_no_response_of_a_peer_is_fatal(what: str, make: Callable[[int], m.QuorumResponse]) -> None:
+    cluster = Cluster()
+    cluster.elect()
+    cluster.run(100)
+    sent = cluster.nodes[2].last_send
+    assert sent is not None
+    response = ResponseReceived(1, sent.correlation_id, make(1))
+    cluster.feed(2, response)
+    cluster.feed(2, response)
+    cluster.run_until(cluster.has_converged)
