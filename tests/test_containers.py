@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+
 from kraftd.runtime.config import Config, load_config
 from kraftd.types import parse_uuid
 
