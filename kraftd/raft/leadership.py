@@ -5,6 +5,7 @@ on it is answered here, so that nobody is left hanging (D-13, Q-08).
 """
 
 from collections import deque
+from collections.abc import Callable
 
 import msgspec
 
@@ -125,19 +126,26 @@ class Leadership:
             own_flushed_offset if voter == me else self.followers[voter].fetch_offset for voter in voters.ids
         )
 
-    def best_followers(self) -> tuple[Progress, ...]:
-        """The other voters, the furthest first, those never heard last (EQE-10)."""
+    def best_followers(self, is_connected: Callable[[NodeId], bool]) -> tuple[Progress, ...]:
+        """The other voters: those within reach first, the furthest first, those never heard last (EQE-10)."""
         return tuple(
             sorted(
                 self.followers.values(),
-                key=lambda p: (-p.fetch_offset, p.key.id, p.key.directory_id),
+                key=lambda p: (
+                    not is_connected(p.key.id),
+                    -p.fetch_offset,
+                    p.key.id,
+                    p.key.directory_id,
+                ),
             )
         )
 
-    def caught_up(self, to: NodeId, offset: Offset) -> Progress | None:
-        """A follower that has reached `offset`: that one, or the best one if `to` is NO_NODE."""
-        chosen = self.best_followers() if to == NO_NODE else (self.followers[to],)
-        return next((progress for progress in chosen if progress.fetch_offset >= offset), None)
+    def caught_up(
+        self, to: NodeId, offset: Offset, is_connected: Callable[[NodeId], bool]
+    ) -> Progress | None:
+        """A follower within reach that has got to `offset`: that one, or the best one if `to` is NO_NODE."""
+        chosen = self.best_followers(is_connected) if to == NO_NODE else (self.followers[to],)
+        return next((p for p in chosen if p.fetch_offset >= offset and is_connected(p.key.id)), None)
 
     def next_deadline_ms(self) -> int:
         """When the leader must act next, retries of requests aside."""

@@ -101,7 +101,7 @@ class Leading:
             return
         now_ms = now.mono_ms
         if led.check_quorum.is_over(now_ms):
-            successors = tuple(progress.key for progress in led.best_followers())
+            successors = tuple(progress.key for progress in led.best_followers(core.peers.is_connected))
             self.roles.become_resigned(now, "a majority of the voters stopped fetching", successors)
             return
         if not led.is_opened or led.accumulator.drain_at_ms <= now_ms:

@@ -78,7 +78,9 @@ class Resigning:
         if handover is None:
             return False
         log = core.log
-        successor = led.caught_up(handover.to, log.end_offset) if led.is_opened and log.is_flushed else None
+        is_near = core.peers.is_connected
+        can_leave = led.is_opened and log.is_flushed
+        successor = led.caught_up(handover.to, log.end_offset, is_near) if can_leave else None
         if successor is None:
             if now.mono_ms < handover.deadline_ms:
                 return False
@@ -90,7 +92,7 @@ class Resigning:
                 )
                 led.handover = None
                 return False
-        rest = tuple(p.key for p in led.best_followers() if p is not successor)
+        rest = tuple(p.key for p in led.best_followers(is_near) if p is not successor)
         successors = rest if successor is None else (successor.key, *rest)
         chosen = NO_NODE if successor is None else successor.key.id
         self._was_handed_over = successor is not None

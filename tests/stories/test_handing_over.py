@@ -84,6 +84,17 @@ def test_a_stopping_leader_hands_over_and_votes_before_it_goes(golden: Callable[
     golden(cluster.take_trace())
 
 
+@pytest.mark.covers("D-09", "EQE-10")
+def test_a_follower_that_just_went_away_is_not_chosen() -> None:
+    """Two members are stopped one after the other: the second must not hand over to the first."""
+    cluster = settled((1, 2, 3, 4))
+    cluster.crash(2)
+    cluster.run(5)
+    cluster.feed(1, ShutdownRequested(cluster.now_ms + 5_000))
+    took_ms = cluster.run_until(lambda: cluster.leader in (3, 4) and cluster.has_leader())
+    assert took_ms < 50
+
+
 @pytest.mark.covers("RSG-09")
 def test_a_stopping_leader_without_successor_goes_at_its_deadline() -> None:
     cluster = settled()
