@@ -15,11 +15,13 @@ disk itself then gives counts.
 Entered by `recover`. Not here: creating the first segment, index files, the epoch file (`log`).
 """
 
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+from crc32c import crc32c
 
 from kraftd.errors import CorruptBatchError, MalformedError, StorageError
 from kraftd.records import names
@@ -35,6 +37,7 @@ _WINDOW_BYTES = 1 << 20
 _MAGIC_POSITION = 16
 _MAGIC = b"\x02"
 _ROUNDS_MAX = 3
+_FINGERPRINT = struct.Struct(">qiI")
 
 
 class Damage(msgspec.Struct, frozen=True):
@@ -105,8 +108,8 @@ def _open_segments(disk: Disk, directory: Path, *, read_only: bool) -> list[Segm
     return sorted(segments, key=lambda segment: segment.base_offset)
 
 
-def sound_batches(disk: Disk, handle: int, path: Path, position: int, end: int) -> Iterator[Head]:
-    """The batches from `position` on, each whole and with a good checksum.
+def sound_batches(disk: Disk, handle: int, path: Path, position: int, end: int) -> Iterator[tuple[Head, int]]:
+    """The batches from `position` on, each whole and with a good checksum, which comes with it.
 
     Raises:
         CorruptBatchError: The bytes at its position are no sound batch; all before were yielded.
@@ -118,9 +121,10 @@ def sound_batches(disk: Disk, handle: int, path: Path, position: int, end: int) 
         try:
             for view in scan(window, path=str(path)):
                 walked += view.size_bytes
-                yield Head(
+                head = Head(
                     view.base_offset, view.last_offset, view.size_bytes, view.epoch, view.max_timestamp
                 )
+                yield head, view.crc
         except CorruptBatchError as error:
             whole = len(window) == end - position
             if walked == 0 and (whole or _claimed_bytes(window) <= len(window)):
@@ -165,6 +169,8 @@ class _Survey:
         """The segment whose end is torn off."""
         self.suspect: tuple[int, int] | None = None if hint is not None else (0, 0)
         """Number and position of the first bytes that no flush is known to have covered."""
+        self.fingerprint = 0
+        """What the batches from there on were."""
 
     def run(self) -> None:
         """Look at every batch."""
@@ -190,9 +196,11 @@ class _Survey:
         while segment.size_bytes < end:
             self._mark_suspect(number, segment)
             try:
-                for head in sound_batches(self._disk, segment.handle, segment.path, segment.size_bytes, end):
+                for head, checksum in sound_batches(
+                    self._disk, segment.handle, segment.path, segment.size_bytes, end
+                ):
                     self._check_order(head, segment)
-                    self._take(number, segment, head)
+                    self._take(number, segment, head, checksum)
             except CorruptBatchError as error:
                 if not self._judge(number, segment, end, error.reason):
                     return False
@@ -208,7 +216,9 @@ class _Survey:
         if wrong is not None:
             raise CorruptBatchError(wrong, position_bytes=segment.size_bytes, path=str(segment.path))
 
-    def _take(self, number: int, segment: Segment, head: Head) -> None:
+    def _take(self, number: int, segment: Segment, head: Head, checksum: int) -> None:
+        if self.suspect is not None:
+            self.fingerprint = fingerprint(head, checksum, self.fingerprint)
         if head.epoch != self._epoch or not self._epochs:
             self._epochs = with_entry(self._epochs, head.epoch, head.base_offset)
             self._epoch = head.epoch
@@ -391,25 +401,34 @@ def _disk_agrees(disk: Disk, directory: Path, survey: _Survey) -> bool:
     for segment in suspects:
         disk.sync(segment.handle, segment.path)
     disk.sync_directory(directory)
+    found = 0
     for segment in suspects:
         disk.drop_cache(segment.handle, position, segment.path)
-        if not _reads_again(disk, segment, position):
+        again = _read_again(disk, segment, position, found)
+        if again is None:
             return False
+        found = again
         position = 0
-    return True
+    return found == survey.fingerprint
 
 
-def _reads_again(disk: Disk, segment: Segment, position: int) -> bool:
+def _read_again(disk: Disk, segment: Segment, position: int, before: int) -> int | None:
+    """The fingerprint after the batches from `position` on; None if not all of them are sound."""
     bounds = [(hole.position, hole.end_position) for hole in segment.holes]
     bounds.append((segment.size_bytes, segment.size_bytes))
     if disk.size(segment.handle, segment.path) != segment.size_bytes:
-        return False
+        return None
     for hole_start, hole_end in bounds:
         if position < hole_start:
             try:
-                for _ in sound_batches(disk, segment.handle, segment.path, position, hole_start):
-                    pass
+                for head, checksum in sound_batches(disk, segment.handle, segment.path, position, hole_start):
+                    before = fingerprint(head, checksum, before)
             except CorruptBatchError:
-                return False
+                return None
         position = max(position, hole_end)
-    return True
+    return before
+
+
+def fingerprint(head: Head, checksum: int, before: int) -> int:
+    """A checksum over batches and their order: also over the epochs, which their own do not cover."""
+    return crc32c(_FINGERPRINT.pack(head.base_offset, head.epoch, checksum), before)

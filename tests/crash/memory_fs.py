@@ -246,6 +246,12 @@ class MemoryFileSystem:
         assert not node.changes
         node.live = node.durable = written(node.live, position, data)
 
+    def replace_durable(self, path: Path, data: bytes) -> None:
+        """Let the disk hold something else than the page cache shows."""
+        node = self._node(path)
+        assert isinstance(node, File)
+        node.durable = data
+
     def _before(self, operation: str, path: Path) -> int | None:
         assert operation in CHANGES
         taken = self.fail(operation, path.name, len(self.calls)) if self.fail is not None else None

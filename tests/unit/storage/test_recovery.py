@@ -396,6 +396,19 @@ class TestDiskIsBelieved:
         assert report.damage == ()
 
     @pytest.mark.covers("D-04")
+    def test_other_batches_on_the_disk_than_in_the_cache_are_the_ones_that_count(self) -> None:
+        fs = self.fresh()
+        log = self.open(fs, None).log
+        log.append(run_of(0, 2), 0, 2)
+        log.flush()
+        path = self.HOME / "00000000000000000000.log"
+        fs.replace_durable(path, batch(0) + batch(1, epoch=2))
+        assert fs.content(path) == batch(0) + batch(1)
+        log, report = self.open(fs, 1)
+        assert (log.end_offset, log.last_epoch, report.damage) == (2, 2, ())
+        assert log.read(1, 1) == batch(1, epoch=2)
+
+    @pytest.mark.covers("D-04")
     def test_a_disk_that_answers_differently_each_time_is_not_used(self) -> None:
         fs = self.fresh()
         log = self.open(fs, None).log
