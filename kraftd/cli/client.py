@@ -1,5 +1,4 @@
-"""The command line's way to one node: a blocking socket, one question and one answer at a time, every wait
-bounded.
+"""The command line's way to one node: a blocking socket, a question and an answer at a time, bounded waits.
 
 `Connection` connects and shakes hands; `call` asks. `raise_for` turns an error code of an answer into the
 right ending of a command. Nothing is retried here; who to ask, and whether to ask again, is decided in

@@ -1,5 +1,4 @@
-"""`kraftctl configs set|get|list|delete`: dynamic configs in the metadata log, of the cluster or of one
-broker.
+"""`kraftctl configs set|get|list|delete`: dynamic configs in the metadata log, of the cluster or one broker.
 
 Writes go to the leader and are confirmed only when committed; reads are linearizable. All of them follow
 the leader through an election until `--timeout-ms` is over. Setting or deleting twice is the same as once,

@@ -1,18 +1,15 @@
-"""`kraftctl random-uuid`, `format`, `info DIR`: a node's directory before it runs, or whatever a node left
-behind.
+"""`kraftctl random-uuid`, `format`, `info DIR`: a directory before a node runs there, or what one left behind.
 
 No node is asked. `format` writes the files of a first start, `info` looks without changing a byte and says
 what would keep the node from counting; it works on copies and on directories that Apache Kafka wrote.
 
 Schema of `random-uuid`: uuid.
 Schema of `format`: directory, cluster_id, node_id, directory_id, metadata_version, features (object), files
-(written, or would be),
-    already_formatted, dry_run.
+    (written, or would be), already_formatted, dry_run.
 Schema of `info`: directory, formatted, metadata (null, or version, cluster_id, node_id, directory_id),
-election (null, or epoch,
-    leader_id, voted_id; -1 none), log (null, or start_offset, end_offset, end_epoch, epochs, segments
-    (file, base_offset, size_bytes), snapshots (end_offset, epoch)), flushed_offset (-1 unknown),
-    start_counter (-1 unknown), notes, problems.
+    election (null, or epoch, leader_id, voted_id; -1 none), log (null, or start_offset, end_offset,
+    end_epoch, epochs, segments (file, base_offset, size_bytes), snapshots (end_offset, epoch)),
+    flushed_offset (-1 unknown), start_counter (-1 unknown), notes, problems.
 
 Follows: the labels of Kafka's `kafka-storage`; `info` ends with 1 if there are problems.
 Differs: Kafka's looks at `meta.properties` only.

@@ -1,19 +1,17 @@
-"""`kraftctl export NODE|DIR OUT`: a consistent copy of a node's metadata log, for replay, support or safe
-keeping.
+"""`kraftctl export NODE|DIR OUT`: a consistent copy of a node's log, for replay, support or safe keeping.
 
 NODE is a node id or host:port of a running node, DIR a directory, live or not. OUT appears complete or not
 at all; its `manifest.json` says what it stands for and how to check it. The copy is consistent although the
-node runs
-on: the epoch file is taken first and the election last, so neither knows less than the log needs; a batch
-that was still being written is left out; and at the end the last batch is read once more, since if it is
-still there, nothing before it was replaced.
+node runs on: the epoch file is taken first and the election last, so neither knows less than the log needs; a
+batch that was still being written is left out; and at the end the last batch is read once more, since if it
+is still there, nothing before it was replaced.
 
 Schema: out, source, cluster_id, node_id, epoch, leader_id, high_watermark (-1 unknown: a directory does not
-tell), log_start_offset, log_end_offset, files (count), size_bytes, problems (texts). `manifest.json`:
-format (1), cluster_id, node_id, directory_id, epoch, leader_id, high_watermark, log_start_offset,
-log_end_offset, exported_at_ms, files (name, size_bytes, crc32c in hex).
+    tell), log_start_offset, log_end_offset, files (count), size_bytes, problems (texts).
+`manifest.json`: format (1), cluster_id, node_id, directory_id, epoch, leader_id, high_watermark,
+    log_start_offset, log_end_offset, exported_at_ms, files (name, size_bytes, crc32c in hex).
 
-Differs: a damaged directory is copied as it is; its problems are told, and the exit code is 1.
+A damaged directory is copied as it is; its problems are told, and the exit code is 1.
 """
 
 import os

@@ -1,18 +1,15 @@
-"""`kraftctl log dump FILE|DIR…`: what is in segments and snapshots, as Kafka's own dump prints it or as
-JSON lines.
+"""`kraftctl log dump FILE|DIR…`: what is in segments and snapshots, as Kafka's dump prints it or as JSON.
 
 Reads a live directory, a copy, or one that Apache Kafka wrote; a DIR stands for its segments, snapshots are
 named as files. Ends with 1 if anything was damaged, torn or undecodable, and says at which byte and offset.
 
 Schema of `-o json` (one object a line) and `-o yaml`, told apart by `kind`:
-    file: file, type (segment, snapshot, bootstrap), offset (start of a segment, end of a snapshot; -1
-    none), epoch (-1 none)
+    file: file, type (segment, snapshot, bootstrap), offset (where a segment starts or a snapshot ends; -1
+        unknown), epoch (of a snapshot; -1 otherwise)
     batch: file, position, base_offset, last_offset, count, epoch, is_control, is_transactional, timestamp
-    (newest, ms),
-        size_bytes, magic, compression, crc, is_valid, fault (text or null)
+        (the newest, in ms), size_bytes, magic, compression, crc, is_valid, fault (text or null)
     record: file, position (of its batch), offset, timestamp, epoch, is_control, type, version, data (object
-    or null), key_size,
-        value_size, is_valid, fault (text or null)
+        or null), key_size, value_size, is_valid, fault (text or null)
     fault: file, position, size_bytes, offset (where the log should go on), reason, is_torn
 Kinds that this program does not know yet have their body in hexadecimal as `data.raw`.
 

@@ -1,5 +1,4 @@
-"""The console script `kraftctl`: finds the command, runs it, and turns every ending into a line and an exit
-code.
+"""The console script `kraftctl`: finds the command, runs it, and makes every ending a line and an exit code.
 
 Commands are loaded when they are called, so that `kraftctl status` does not pay for what only `export`
 needs. What each ending means to a script stands in `kraftd.cli.failures`; the option parser's own code for

@@ -1,13 +1,12 @@
-"""`kraftctl metrics FILE…`: what nodes last said of themselves in their JSON logs, once or live on a
-terminal.
+"""`kraftctl metrics FILE…`: what nodes last said of themselves in their JSON logs, once or live.
 
 A node writes a line `"event": "metrics"` every ten seconds, with the names of Kafka's `raft-metrics`. The
-files are only
-read: from their ends backwards at first, then whatever is appended, across rotation and truncation.
+files are only read: from their ends backwards at first, then whatever is appended, across rotation and
+truncation.
 
-Schema: a list, one entry a file: file, node (null before its first line), timestamp (of the metrics line,
-text or null), event and event_timestamp (the last line that was none of the periodic ones), metrics (an
-object, empty if there is no such line).
+Schema: a list, one entry a file: file, node (null before its first line), timestamp (of the metrics line;
+    text or null), event and event_timestamp (the last line that was none of the periodic ones), metrics (an
+    object, empty if there is no such line).
 """
 
 import sys

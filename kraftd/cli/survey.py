@@ -76,6 +76,20 @@ class Survey(msgspec.Struct, frozen=True):
         """The highest epoch that any node knows; -1 if none answered."""
         return max((view.answer.epoch for view in self.answered if view.answer), default=-1)
 
+    @property
+    def is_led(self) -> bool:
+        """Whether a majority of the voters agree on a leader that answers: nobody else need be asked then."""
+        leader = self.leader
+        if leader is None or leader.answer is None:
+            return False
+        followers = {
+            view.node_id
+            for view in self.answered
+            if view.answer and view.answer.is_voter and view.answer.leader_id == leader.node_id
+        }
+        members = len(leader.answer.peers) + 1
+        return len(followers) > members // 2
+
     def no_leader_reason(self) -> str:
         """Why no leader can be named, for an operator."""
         if not self.answered:
@@ -85,56 +99,92 @@ class Survey(msgspec.Struct, frozen=True):
         needed = len(voters) // 2 + 1
         if len(alive) < needed:
             return f"no majority: {len(alive)} of {len(voters)} voters answer, {needed} are needed"
-        newest = [view for view in self.answered if view.answer and view.answer.epoch == self.epoch]
-        for view in newest:
-            if view.answer and view.answer.leader_id != NO_NODE:
-                absent = next(
-                    (v.error for v in self.views if v.node_id == view.answer.leader_id and v.error), ""
-                )
-                return f"node {view.node_id} follows node {view.answer.leader_id}" + (
-                    f", which cannot be asked: {absent}" if absent else ", which does not say that it leads"
-                )
-        reasons = [
-            view.answer.no_leader_reason for view in newest if view.answer and view.answer.no_leader_reason
-        ]
+        newest = [view.answer for view in self.answered if view.answer and view.answer.epoch == self.epoch]
+        for answer in newest:
+            if answer.leader_id != NO_NODE:
+                silence = self._why_silent(answer.leader_id)
+                return f"node {answer.node_id} follows node {answer.leader_id}, {silence}"
+        reasons = [answer.no_leader_reason for answer in newest if answer.no_leader_reason]
         return reasons[0] if reasons else f"an election is under way in epoch {self.epoch}"
 
+    def _why_silent(self, leader_id: NodeId) -> str:
+        for view in self.views:
+            if view.node_id == leader_id and view.error:
+                return f"which cannot be asked: {view.error}"
+        return "which does not say that it leads"
 
-def survey(bootstrap: Sequence[Endpoint], timeout_ms: int = ANSWER_TIMEOUT_MS) -> Survey:
+
+class _Inquiry:
+    """The questions that are out, and the answers that have come in; late ones are hung up on."""
+
+    def __init__(self, timeout_ms: int) -> None:
+        self.asked: dict[Endpoint, NodeId] = {}
+        self.views: list[NodeView] = []
+        self._timeout_ms = timeout_ms
+        self._answers: queue.SimpleQueue[NodeView] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._over = False
+
+    def ask(self, endpoint: Endpoint, node_id: NodeId) -> None:
+        """Ask a node, unless it has been asked under this name; note its id if it is known."""
+        if endpoint not in self.asked:
+            threading.Thread(target=self._run, args=(endpoint, node_id), daemon=True).start()
+        self.asked[endpoint] = node_id
+
+    def wait(self, deadline: float) -> NodeView | None:
+        """The next answer; None if all are in or time is up."""
+        if len(self.views) == len(self.asked):
+            return None
+        try:
+            view = self._answers.get(timeout=max(0.0, deadline - time.monotonic()))
+        except queue.Empty:
+            return None  # a name that takes long to resolve: nothing else hangs as long as this
+        self.views.append(view)
+        return view
+
+    def end(self) -> list[NodeView]:
+        """Stop waiting; every node asked has a view, if only that it did not answer."""
+        with self._lock:
+            self._over = True
+        while not self._answers.empty():
+            self.views.append(self._answers.get())
+        seen = {view.endpoint for view in self.views}
+        late = [NodeView(at, error="did not answer in time") for at in self.asked if at not in seen]
+        return [*self.views, *late]
+
+    def _run(self, endpoint: Endpoint, node_id: NodeId) -> None:
+        view = _ask_node(endpoint, node_id, self._timeout_ms)
+        with self._lock:
+            if not self._over:
+                self._answers.put(view)
+                return
+        if view.connection:
+            view.connection.close()
+
+
+def survey(
+    bootstrap: Sequence[Endpoint], timeout_ms: int = ANSWER_TIMEOUT_MS, *, until_led: bool = False
+) -> Survey:
     """Ask the bootstrap nodes, and at the same time every peer they name, for their view.
+
+    Args:
+        bootstrap: Where to begin; one that answers is enough.
+        timeout_ms: How long to wait for one node.
+        until_led: Do not wait for the rest once a majority agrees on a leader that answers.
 
     Cost: one thread and one connection a node; as long as the slowest node, at most twice `timeout_ms`.
     """
-    answers: queue.SimpleQueue[NodeView] = queue.SimpleQueue()
-    asked: dict[Endpoint, NodeId] = {}
-    views: list[NodeView] = []
-
-    def ask(endpoint: Endpoint, node_id: NodeId) -> None:
-        asked[endpoint] = node_id
-        threading.Thread(
-            target=lambda: answers.put(_ask_node(endpoint, node_id, timeout_ms)), daemon=True
-        ).start()
-
+    inquiry = _Inquiry(timeout_ms)
     for endpoint in bootstrap:
-        ask(endpoint, NO_NODE)
+        inquiry.ask(endpoint, NO_NODE)
     deadline = time.monotonic() + 2 * timeout_ms / 1_000 + _GRACE_S
-    while len(views) < len(asked):
-        try:
-            view = answers.get(timeout=max(0.0, deadline - time.monotonic()))
-        except queue.Empty:
-            break  # a name that does not resolve, or not in time: nothing else can hang this long
-        views.append(view)
+    while view := inquiry.wait(deadline):
         for peer in view.answer.peers if view.answer else ():
-            if not peer.port:
-                continue  # a member whose address that node does not know either
-            endpoint = Endpoint(peer.host, peer.port)
-            if endpoint not in asked:
-                ask(endpoint, peer.node_id)
-            asked[endpoint] = peer.node_id
-    seen = {view.endpoint for view in views}
-    silent = (endpoint for endpoint in asked if endpoint not in seen)
-    views += [NodeView(endpoint, error=f"no answer within {2 * timeout_ms} ms") for endpoint in silent]
-    return Survey(_one_row_a_node(views, asked, bootstrap))
+            if peer.port:  # 0: that node does not know the address either
+                inquiry.ask(Endpoint(peer.host, peer.port), peer.node_id)
+        if until_led and Survey(tuple(inquiry.views)).is_led:
+            break
+    return Survey(_one_row_a_node(inquiry.end(), inquiry.asked, bootstrap))
 
 
 def ask_leader(
@@ -145,9 +195,7 @@ def ask_leader(
     Args:
         bootstrap: Nodes to find the leader from.
         question: Asks it; raises `UnhealthyError` when the node cannot answer now, for example because it
-        does not lead
-            any more. It may be asked again after a lost connection, so its effect must be the same once or
-            twice.
+            leads no more. It may be asked again after a lost connection: once or twice must be the same.
         timeout_ms: How long to look for a leader that answers.
 
     Raises:
@@ -157,7 +205,7 @@ def ask_leader(
     deadline = time.monotonic() + timeout_ms / 1_000
     while True:
         try:
-            with survey(bootstrap) as found:
+            with survey(bootstrap, until_led=True) as found:
                 return question(leader_of(found))
         except (LostError, UnhealthyError):
             if time.monotonic() + RETRY_PAUSE_MS / 1_000 >= deadline:

@@ -1,5 +1,7 @@
 """`configs`: written at the leader, through elections, and read as of now."""
 
+import time
+
 import pytest
 
 from kraftd.errors import ErrorCode
@@ -92,6 +94,14 @@ def test_a_change_follows_the_leader_through_an_election(
     quorum.nodes[3].answers[IncrementalAlterConfigsRequest] = lambda _: altered()
     assert configs(kraftctl, quorum, "set", "log.retention.ms=1").code == 0
     assert changes(quorum, 3) == [("", "log.retention.ms", 0, "1")]
+
+
+def test_a_paused_follower_does_not_delay_a_change(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    quorum.nodes[3].silent = True
+    quorum.nodes[2].answers[IncrementalAlterConfigsRequest] = lambda _: altered()
+    began = time.monotonic()
+    assert configs(kraftctl, quorum, "set", "log.retention.ms=1").code == 0
+    assert time.monotonic() - began < 0.9
 
 
 def test_an_unknown_outcome_is_said_to_be_unknown(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
