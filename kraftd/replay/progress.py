@@ -82,6 +82,7 @@ class Steps:
             ended.set()
             if watcher.is_alive():
                 watcher.join()
+        self._progress.update(task, note="")
         self._finish(task)
 
     def _follow(self, task: TaskID, spark: "SparkSession", ended: threading.Event) -> None:

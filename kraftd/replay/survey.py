@@ -80,6 +80,11 @@ class NodeSurvey(msgspec.Struct, frozen=True):
         return int(self.sound["end_offset"][-1]) if self.sound_count else self.start_offset
 
     @property
+    def readable_end(self) -> Offset:
+        """The end of the last batch found, sound or not."""
+        return int(self.headers["end_offset"].max(initial=self.start_offset))
+
+    @property
     def record_count(self) -> int:
         """The records in all batches found, sound or not."""
         return int(self.headers["record_count"].clip(min=0).sum())
@@ -152,7 +157,7 @@ def survey_node(node: NodeDirectory, *, on_file: Callable[[int], None] | None = 
         epochs=tuple(_epochs(log[:sound_count])),
         leaderships=leaderships,
         voter_sets=voter_sets,
-        problems=(),
+        problems=tuple(problems),
     )
     problems += _missing_end(survey)
     return msgspec.structs.replace(survey, problems=tuple(problems))
@@ -253,19 +258,20 @@ def _voters_in(raw: bytes, offset: Offset | None) -> list[VotersAt]:
 
 def _missing_end(survey: NodeSurvey) -> Iterator[Problem]:
     """Compare the checkpoint and the manifest with where the log really ends."""
-    node, end = survey.node, survey.end_offset
+    node, end = survey.node, survey.readable_end
+    damaged = any(problem.position_bytes >= 0 for problem in survey.problems)
+    ends = f"the log can be read to {end:,} only" if damaged else f"the log ends at {end:,}"
     beyond = [entry for entry in node.epochs or () if entry.start_offset >= end]
     if beyond and len(survey.headers):
         listed = ", ".join(f"{entry.epoch} at {entry.start_offset:,}" for entry in beyond)
-        text = (
-            f"lists epoch{'s' if len(beyond) > 1 else ''} {listed}, but the log ends at {end:,}: "
-            "an incomplete copy (or a crash while truncating)"
-        )
+        text = f"lists epoch{'s' if len(beyond) > 1 else ''} {listed}, but {ends}"
+        if not damaged:
+            text += ": an incomplete copy (or a crash while truncating)"
         yield Problem(
             ProblemKind.INCOMPLETE, node.directory, text, file="leader-epoch-checkpoint", offset=end
         )
     if node.manifest is not None and node.manifest.log_end_offset > end:
-        text = f"says the log ends at {node.manifest.log_end_offset:,}, but it ends at {end:,}"
+        text = f"says that {node.manifest.log_end_offset:,} ends the log, but {ends}"
         yield Problem(ProblemKind.INCOMPLETE, node.directory, text, file="manifest.json", offset=end)
     starts = {span.epoch: span.start_offset for span in survey.epochs}
     for entry in node.epochs or ():

@@ -84,7 +84,7 @@ def test_an_export_that_lost_or_changed_files_is_reported(tmp_path: Path) -> Non
     assert any("in the manifest, but not there" in text for text in texts(node))
     assert any("bytes, but" in text and "were exported" in text for text in texts(node))
     problems = [p.text for p in survey_cluster("c", [node]).problems]
-    assert "says the log ends at 10, but it ends at 3" in problems
+    assert "says that 10 ends the log, but the log ends at 3" in problems
 
 
 def test_an_export_whose_bytes_changed_is_damaged(tmp_path: Path) -> None:
