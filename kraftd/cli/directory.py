@@ -1,4 +1,4 @@
-"""`kraftctl random-uuid`, `format`, `info DIR`: a directory before a node runs there, or what one left behind.
+"""`kraftctl random-uuid`, `format`, `info DIR`: a directory before a node runs in it, or after.
 
 No node is asked. `format` writes the files of a first start, `info` looks without changing a byte and says
 what would keep the node from counting; it works on copies and on directories that Apache Kafka wrote.

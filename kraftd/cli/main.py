@@ -109,10 +109,15 @@ def kraftctl(
 
 def main() -> None:
     """Run `kraftctl` with this process's arguments and end the process."""
-    code = run(sys.argv[1:])
-    if code == ExitCode.BROKEN_PIPE:
-        # Nobody reads on: keep the interpreter's last flush from complaining about it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with Path(os.devnull).open("w") as nowhere:
+        sys.stdout = sys.stdout or nowhere  # closed by whoever started us
+        sys.stderr = sys.stderr or nowhere
+        code = run(sys.argv[1:])
+        try:
+            sys.stdout.flush()
+        except OSError:
+            # It was told, or nobody reads on: keep the interpreter's last flush from complaining about it.
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
     sys.exit(code)
 
 
@@ -151,6 +156,8 @@ def _fail(text: str, code: ExitCode) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         return ExitCode.BROKEN_PIPE
+    except OSError as error:
+        text = f"standard output: {error.strerror}"
     sys.stderr.write(f"kraftctl: {' '.join(text.split())}\n")
     return code
 

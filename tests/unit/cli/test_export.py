@@ -113,6 +113,13 @@ def test_an_existing_copy_is_never_touched(kraftctl: Kraftctl, node: Path, tmp_p
     assert [path.name for path in out.iterdir()] == ["mine"]
 
 
+def test_directories_above_the_copy_are_not_made(kraftctl: Kraftctl, node: Path, tmp_path: Path) -> None:
+    outcome = kraftctl("export", node, tmp_path / "mistyped" / "out")
+    assert outcome.code == 1
+    assert outcome.err == f"kraftctl: {tmp_path / 'mistyped'} does not exist; make it, or name another OUT\n"
+    assert not (tmp_path / "mistyped").exists()
+
+
 def test_a_batch_being_written_is_left_out(kraftctl: Kraftctl, node: Path, tmp_path: Path) -> None:
     last = segment(node, 2)
     whole = last.read_bytes()

@@ -42,7 +42,7 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYT
         ["log", "dump", "--type", "NoSuch", "/"],
         ["log", "dump", "--from-time", "yesterday", "/"],
         ["log", "dump", "--follow", "/a", "/b"],
-        ["export", "neither", "/nowhere/out"],
+        ["export", "neither", "/nowhere"],
         ["metrics"],
         ["replay", "--out", "/x"],
     ],
@@ -126,6 +126,30 @@ def test_a_reader_that_goes_away_ends_it_silently(tmp_path: Path) -> None:
         process.stdout.close()
         assert process.wait(30) == 141
         assert process.stderr.read() == b""
+
+
+def test_a_full_disk_under_standard_output_is_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*KRAFTCTL, "random-uuid"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=ENVIRONMENT,
+            timeout=30,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == b"kraftctl: standard output: No space left on device\n"
+
+
+def test_closed_streams_do_no_harm() -> None:
+    for closing in (">&-", "2>&-", ">&- 2>&-"):
+        script = f'exec "$@" {closing}'
+        done = subprocess.run(
+            ["sh", "-c", script, "sh", *KRAFTCTL, "random-uuid"], capture_output=True, timeout=30, check=False
+        )
+        assert done.returncode == 0
+        assert done.stderr == b""
 
 
 def test_an_interrupt_ends_it_silently(tmp_path: Path) -> None:
