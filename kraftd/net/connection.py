@@ -45,21 +45,7 @@ class Outbox:
 
 
 class CallbackError(RuntimeError):
-    """An `OSError` left a Protocol callback. uvloop would take it for trouble of this connection only."""
-
-
-class _NotSwallowed:
-    """Lets no `OSError` of ours pass for one of the socket (D-17)."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, OSError):
-            raise CallbackError(f"{type(error).__name__}: {error}") from error
-
-
-_guard = _NotSwallowed()
+    """An `OSError` left a Protocol callback (D-17): uvloop would take it for trouble of this connection."""
 
 
 class FrameConnection(asyncio.Protocol):
@@ -172,8 +158,10 @@ class FrameConnection(asyncio.Protocol):
             self.reject(str(error))
             return
         if frames:
-            with _guard:
+            try:
                 self.frames_received(frames)
+            except OSError as error:
+                raise CallbackError(f"{type(error).__name__}: {error}") from error
 
     def pause_writing(self) -> None:
         """Implements `asyncio.Protocol`: the other end does not read as fast as we write."""
@@ -196,8 +184,10 @@ class FrameConnection(asyncio.Protocol):
             self._slow.cancel()
             self._slow = None
         self.end_reason = self.end_reason or ("closed by the other end" if error is None else str(error))
-        with _guard:
+        try:
             self.ended()
+        except OSError as trouble:
+            raise CallbackError(f"{type(trouble).__name__}: {trouble}") from trouble
 
     def _watch_slowness(self) -> None:
         if self._slow is None:

@@ -16,11 +16,14 @@ from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
+import msgspec
+
 from kraftd.errors import ErrorCode, InvariantError, MalformedError
 from kraftd.net.connection import FrameConnection, Outbox
 from kraftd.net.handshake import Identity, Refusal, refusal_of, supported
 from kraftd.net.repeats import Repeats
 from kraftd.protocol import limits
+from kraftd.protocol.apis import APIS, is_supported
 from kraftd.protocol.codec import Request, RequestDecoder, UnsupportedVersion, encode_response
 from kraftd.protocol.framing import Buffer
 from kraftd.protocol.messages import (
@@ -32,6 +35,7 @@ from kraftd.protocol.messages import (
 from kraftd.types import NO_NODE, Endpoint
 
 _BACKLOG = 1024
+_decode_head = msgspec.msgpack.Decoder(tuple[int, int, int, msgspec.Raw, msgspec.Raw]).decode
 
 
 class ServerHandler(Protocol):
@@ -125,7 +129,8 @@ class Server:
         """Keep a client's frames for the end of the turn."""
         if not self._clients:
             self.handler.clients_wait()
-        self._clients.extend([(connection, frame) for frame in frames])
+        for frame in frames:
+            self._clients.append((connection, frame))
 
     def admit(self, connection: "InboundConnection") -> str | None:
         """Count a new connection in; or say why it must go."""
@@ -280,8 +285,22 @@ class InboundConnection(FrameConnection):
             why = str(unsupported)
         except MalformedError as error:
             why = str(error)
+            self._answer_malformed(frame)
         self.reject(why)
         return None
+
+    def _answer_malformed(self, frame: Buffer) -> None:
+        """Say INVALID_REQUEST under the request's correlation id, if there is one, and a place for it."""
+        try:
+            key, version, correlation_id, _, _ = _decode_head(frame)
+        except msgspec.MsgspecError:
+            return
+        if self.greeting is None or not is_supported(key, version):
+            return
+        response = APIS[key].response
+        if "error_code" in response.__struct_fields__:
+            refusal = response(error_code=ErrorCode.INVALID_REQUEST)
+            self.write(encode_response(version, correlation_id, refusal))
 
     def _answer_api_versions(self, version: int, correlation_id: int, error: ErrorCode) -> None:
         keys = tuple(

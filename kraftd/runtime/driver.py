@@ -115,9 +115,11 @@ class Driver:
             return
         now = self._now or self._begin()
         self._is_busy = True
-        interpreter.run(self.member.handle(event, now))
-        if self._events:
-            self._run_events(interpreter, now)
+        effects = self.member.handle(event, now)
+        if effects:
+            interpreter.run(effects)
+            if self._events:
+                self._run_events(interpreter, now)
         self._is_busy = False
         if not self._turn_is_due:
             self.wake()
@@ -154,11 +156,9 @@ class Driver:
         while True:
             if self._events:
                 self._run_events(interpreter, now)
-            interpreter.run(self.member.poll(now))
-            if self.member.wake_at_ms <= now.mono_ms:
-                raise InvariantError(
-                    f"after poll at {now.mono_ms} the member wants to be woken at {self.member.wake_at_ms}"
-                )
+            effects = self.member.poll(now)
+            if effects:
+                interpreter.run(effects)
             for chore in self._after:
                 chore.run(now)
             if not self._events:
@@ -176,6 +176,8 @@ class Driver:
     def _arm(self, now: Now) -> None:
         """Have a turn when the first deadline passes. A timer that is early enough is left alone."""
         wake_at_ms = self.member.wake_at_ms
+        if wake_at_ms <= now.mono_ms:
+            raise InvariantError(f"after poll at {now.mono_ms} the member wants to be woken at {wake_at_ms}")
         for chores in (self._before, self._after):
             for chore in chores:
                 wake_at_ms = min(wake_at_ms, chore.wake_at_ms())

@@ -105,7 +105,7 @@ class DirectoryStore:
         if self._flushing_since_ms >= 0:
             self._flush_wanted = True
         else:
-            self._begin_flush(report=True)
+            self._begin_flush(self._driver.now().mono_ms, report=True)
 
     def start_read(self, read: ColdRead) -> None:
         """Implements `Store`."""
@@ -133,7 +133,7 @@ class DirectoryStore:
     def run(self, now: Now) -> None:
         """Implements `Chore`: make the flushed offset durable where it is kept, once nothing is flushed."""
         if now.mono_ms >= self.wake_at_ms():
-            self._begin_flush(report=False)
+            self._begin_flush(now.mono_ms, report=False)
 
     def wake_at_ms(self) -> int:
         """Implements `Chore`."""
@@ -145,8 +145,7 @@ class DirectoryStore:
         """For how long the current flush has been running; 0 if none is."""
         return now.mono_ms - self._flushing_since_ms if self._flushing_since_ms >= 0 else 0
 
-    def _begin_flush(self, *, report: bool) -> None:
-        now_ms = self._driver.now().mono_ms
+    def _begin_flush(self, now_ms: int, *, report: bool) -> None:
         sync_hint = now_ms - self._hint_synced_at_ms >= HINT_INTERVAL_MS
         if sync_hint:
             self._hint_synced_at_ms = now_ms
@@ -162,7 +161,7 @@ class DirectoryStore:
         self._hint_is_dirty = self._hint_is_dirty or report
         if self._flush_wanted:
             self._flush_wanted = False
-            self._begin_flush(report=True)
+            self._begin_flush(self._driver.now().mono_ms, report=True)
         if report:
             self._driver.deliver(LogFlushed(generation, end_offset))
         else:

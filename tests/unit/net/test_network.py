@@ -314,6 +314,22 @@ async def test_garbage_ends_its_connection_and_nothing_else(garbage: bytes) -> N
         assert (await second.greet()).error_code == ErrorCode.NONE
 
 
+async def test_a_request_that_does_not_follow_its_schema_is_answered_and_its_connection_closed() -> None:
+    node = Node(1)
+    async with running(node):
+        client = await Client.connect(node.port)
+        await client.greet()
+        good = encode_request(0, 77, "test", ListConfigsRequest(resource_type=4))[0]
+        bad = bytearray(good[4:])
+        assert bad[-2:] == b"\x04\x80"
+        bad[-2:] = b"\xa1\x34\x80"  # a string where the number was
+        client.writer.write(struct.pack(">I", len(bad)) + bad)
+        answer: ListConfigsResponse = await client.take(ListConfigsRequest.API_KEY)
+        assert answer.error_code == ErrorCode.INVALID_REQUEST
+        assert await client.end() == b""
+        assert node.requests == []
+
+
 @pytest.mark.covers("D-16")
 async def test_members_are_heard_before_clients_in_each_turn() -> None:
     node = Node(1)

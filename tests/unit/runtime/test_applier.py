@@ -1,0 +1,133 @@
+"""Committed batches reach the state machine once, in order, in slices, from memory or from the store."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kraftd.raft.effects import LeaderChanged
+from kraftd.raft.events import Applied
+from kraftd.records.batch import encode_batch, encode_control_batch
+from kraftd.records.committed import CommittedBatch
+from kraftd.runtime.applier import Applier
+from kraftd.types import Now
+
+NOW = Now(1, 1)
+
+
+class Machine:
+    def __init__(self) -> None:
+        self.applied: list[CommittedBatch] = []
+        self.leaders: list[tuple[int, int, bool]] = []
+
+    def apply(self, batch: CommittedBatch) -> None:
+        self.applied.append(batch)
+
+    def leader_changed(self, epoch: int, leader_id: int, *, is_self: bool) -> None:
+        self.leaders.append((epoch, leader_id, is_self))
+
+    def snapshot(self) -> Any:
+        raise NotImplementedError
+
+    restore = snapshot
+
+
+class World:
+    """Log and driver in one: memory holds the batches from `memory_from` on."""
+
+    def __init__(self, count: int, *, memory_from: int = 0) -> None:
+        self.batches = [encode_batch(offset, 1, 1_000 + offset, [b"v%d" % offset]) for offset in range(count)]
+        self.memory_from = memory_from
+        self.events: list[Any] = []
+        self.wakes = 0
+        self.waiting: list[Callable[[], None]] = []
+
+    def committed_batches(self, from_offset: int, max_bytes: int) -> list[bytes] | None:
+        return self.batches[from_offset : from_offset + 2] if from_offset >= self.memory_from else None
+
+    def read_cold(self, offset: int, max_bytes: int, done: Callable[[bytes], None]) -> None:
+        self.waiting.append(lambda: done(b"".join(self.batches[offset : offset + 3])))
+
+    def deliver(self, event: Any) -> None:
+        self.events.append(event)
+
+    def wake(self) -> None:
+        self.wakes += 1
+
+
+def applier(world: World, machine: Machine) -> Applier:
+    return Applier(1, machine, world, world, lambda *_: None)
+
+
+@pytest.mark.covers("D-18", "LSN-07")
+def test_batches_are_applied_up_to_the_high_watermark_and_no_further() -> None:
+    world, machine = World(9), Machine()
+    feeder = applier(world, machine)
+    feeder.commit(5)
+    feeder.run(NOW)
+    assert [batch.base_offset for batch in machine.applied] == [0, 1, 2, 3, 4]
+    assert machine.applied[3] == CommittedBatch(3, 4, 1, 1_003, [b"v3"])
+    assert world.events == [Applied(5)]
+    feeder.commit(3)
+    feeder.run(NOW)
+    assert len(machine.applied) == 5, "the high watermark never goes back"
+
+
+@pytest.mark.covers("D-18")
+def test_a_control_batch_is_a_batch_without_records() -> None:
+    world, machine = World(0), Machine()
+    world.batches = [encode_control_batch(0, 1, 5, [(2, b"\x00\x00")])]
+    feeder = applier(world, machine)
+    feeder.commit(1)
+    feeder.run(NOW)
+    assert machine.applied[0].records == ()
+
+
+@pytest.mark.covers("D-15")
+def test_what_is_no_longer_in_memory_is_read_from_the_store_one_slice_at_a_time() -> None:
+    world, machine = World(8, memory_from=6), Machine()
+    feeder = applier(world, machine)
+    feeder.commit(8)
+    feeder.run(NOW)
+    assert machine.applied == []
+    feeder.run(NOW)
+    assert len(world.waiting) == 1, "one read at a time"
+    for _ in range(4):
+        if world.waiting:
+            world.waiting.pop()()
+        feeder.run(NOW)
+    assert [batch.base_offset for batch in machine.applied] == list(range(8))
+    assert world.events[-1] == Applied(8)
+
+
+def test_a_committed_offset_that_cannot_be_read_stops_the_image_and_says_so() -> None:
+    world, machine = World(8, memory_from=6), Machine()
+    feeder = applier(world, machine)
+    feeder.commit(8)
+    feeder.run(NOW)
+    world.batches = []
+    world.waiting.pop()()
+    feeder.run(NOW)
+    assert "offset 0" in feeder.stuck_because
+    assert world.waiting == []
+
+
+@pytest.mark.covers("D-18")
+def test_an_exception_of_the_machine_is_not_caught() -> None:
+    class Broken(Machine):
+        def apply(self, batch: CommittedBatch) -> None:
+            raise ValueError("this record makes no sense")
+
+    feeder = applier(World(1), Broken())
+    feeder.commit(1)
+    with pytest.raises(ValueError, match="no sense"):
+        feeder.run(NOW)
+
+
+@pytest.mark.covers("LSN-11")
+def test_the_machine_hears_whether_it_is_the_leader() -> None:
+    machine = Machine()
+    feeder = applier(World(0), machine)
+    feeder.leader_changed(LeaderChanged(4, 2))
+    feeder.leader_changed(LeaderChanged(5, 1))
+    assert machine.leaders == [(4, 2, False), (5, 1, True)]

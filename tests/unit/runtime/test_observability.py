@@ -1,0 +1,71 @@
+"""Log lines: JSON with the promised keys, one for each thing that happened, and repeats counted."""
+
+import io
+import json
+from typing import Any
+
+from kraftd.net.repeats import Repeats
+from kraftd.raft.effects import AlarmCleared, Alarmed, ElectionEnded, Moved, VoteCast, Warned
+from kraftd.runtime.observability import log_news, open_log
+
+
+def lines(*news: Any) -> list[dict[str, Any]]:
+    stream = io.StringIO()
+    log = open_log(7, stream=stream)
+    for each in news:
+        log_news(log, each)
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def test_a_line_is_one_json_object_with_its_keys_in_front() -> None:
+    (line,) = lines(Moved("follower", "prospective", 5, "leader lost"))
+    assert list(line)[:4] == ["timestamp", "level", "event", "node"]
+    assert len(line["timestamp"]) == len("2026-01-31T12:34:56.789Z")
+    assert line["timestamp"].endswith("Z")
+    assert {key: line[key] for key in line if key != "timestamp"} == {
+        "level": "info",
+        "event": "transition",
+        "node": 7,
+        "source": "follower",
+        "target": "prospective",
+        "epoch": 5,
+        "why": "leader lost",
+    }
+
+
+def test_an_election_says_who_asked_who_granted_and_who_refused_and_why() -> None:
+    election, vote = lines(
+        ElectionEnded(6, True, False, [1], [(2, "its log is longer")], [3], 40),
+        VoteCast(2, 6, True, False, "it is behind us"),
+    )
+    assert election["event"] == "election"
+    assert election["refused"] == [{"node_id": 2, "why": "its log is longer"}]
+    assert (election["granted"], election["silent"], election["took_ms"]) == ([1], [3], 40)
+    assert (vote["event"], vote["candidate"], vote["granted"], vote["why"]) == (
+        "vote",
+        2,
+        False,
+        "it is behind us",
+    )
+
+
+def test_warnings_and_alarms_have_levels() -> None:
+    warned, alarmed, cleared = lines(
+        Warned("stall", "late"), Alarmed("not_whole", "gone"), AlarmCleared("not_whole")
+    )
+    assert (warned["level"], warned["event"]) == ("warning", "stall")
+    assert (alarmed["level"], alarmed["event"], alarmed["alarm"]) == ("error", "alarm", "not_whole")
+    assert (cleared["event"], cleared["alarm"]) == ("alarm_cleared", "not_whole")
+
+
+def test_repeats_are_counted_not_written() -> None:
+    stream = io.StringIO()
+    now_s = [0.0]
+    repeats = Repeats(open_log(1, stream=stream), lambda: now_s[0])
+    for _ in range(5):
+        repeats.warning("bad_frame", key="10.0.0.1", reason="noise")
+    repeats.warning("bad_frame", key="10.0.0.2", reason="noise")
+    now_s[0] = 61.0
+    repeats.warning("bad_frame", key="10.0.0.1", reason="noise")
+    written = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [line.get("repeated") for line in written] == [None, None, 4]

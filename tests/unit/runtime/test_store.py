@@ -1,0 +1,166 @@
+"""The store behind the effects: group commit, generations, truncation behind a flush. A real disk."""
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kraftd.raft.effects import Append, ColdRead, Flush
+from kraftd.raft.events import BatchesRead, LogFlushed
+from kraftd.records.batch import encode_batch
+from kraftd.runtime.driver import read_clocks
+from kraftd.runtime.flusher import Worker
+from kraftd.runtime.metrics import RaftMeters
+from kraftd.runtime.store import DirectoryStore
+from kraftd.storage import NodeDirectory, OsFileSystem, format_directory
+from kraftd.types import Now, uuid_text
+
+
+class SlowDisk(OsFileSystem):
+    """A real disk whose syncs wait until the test lets them go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_sync = threading.Event()
+        self.may_sync.set()
+        self.syncs = 0
+
+    def fdatasync(self, handle: int) -> None:
+        self.may_sync.wait(10)
+        self.syncs += 1
+        super().fdatasync(handle)
+
+
+class World:
+    """Driver and member in one."""
+
+    is_leader = True
+
+    def __init__(self, folder: Path) -> None:
+        loop = asyncio.get_running_loop()
+        self.events: list[Any] = []
+        self.happened = asyncio.Event()
+        self.disk = SlowDisk()
+        format_directory(
+            self.disk,
+            folder,
+            cluster_id=uuid_text(os.urandom(16)),
+            node_id=1,
+            directory_id=os.urandom(16),
+            now_ms=1,
+        )
+        self.directory = NodeDirectory.open(self.disk, folder, node_id=1, random_uuid=lambda: os.urandom(16))
+        self.workers = Worker(loop, "flush"), Worker(loop, "read")
+        self.store = DirectoryStore(
+            self.directory,
+            self,
+            self,
+            RaftMeters(0),
+            flush_worker=self.workers[0],
+            read_worker=self.workers[1],
+        )
+
+    def now(self) -> Now:
+        return read_clocks()
+
+    def deliver(self, event: Any) -> None:
+        self.events.append(event)
+        self.happened.set()
+
+    def wake(self) -> None:
+        self.happened.set()
+
+    def committed_batches(self, from_offset: int, max_bytes: int) -> list[bytes] | None:
+        return None
+
+    def append(self, base: int) -> None:
+        self.store.append(Append(base, base + 1, [encode_batch(base, 1, 1, [b"value"])]))
+
+    async def until(self, count: int) -> None:
+        async with asyncio.timeout(10):
+            while len(self.events) < count:
+                self.happened.clear()
+                await self.happened.wait()
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    world = World(tmp_path / "node")
+    yield world
+    world.disk.may_sync.set()
+    for worker in world.workers:
+        worker.settle()
+        worker.stop()
+    world.directory.close()
+
+
+@pytest.mark.covers("D-03")
+async def test_whatever_is_appended_while_a_flush_runs_goes_with_the_next_one(world: World) -> None:
+    world.disk.may_sync.clear()
+    world.append(0)
+    world.store.start_flush(Flush(0, 1))
+    for base in (1, 2, 3):
+        world.append(base)
+        world.store.start_flush(Flush(0, base + 1))
+    assert world.events == []
+    world.disk.may_sync.set()
+    await world.until(2)
+    assert world.events == [LogFlushed(0, 1), LogFlushed(0, 4)], "three appends, one flush"
+
+
+@pytest.mark.covers("D-03")
+async def test_a_truncation_waits_for_the_running_flush_and_voids_it(world: World) -> None:
+    for base in range(3):
+        world.append(base)
+    world.disk.may_sync.clear()
+    world.store.start_flush(Flush(0, 3))
+    threading.Timer(0.05, world.disk.may_sync.set).start()
+    world.store.truncate(1, 1)
+    assert world.directory.log.end_offset == 1
+    assert world.directory.log.flushed_offset == 1
+    assert world.events == [LogFlushed(0, 3)], "its generation tells the core that it is void"
+    world.store.start_flush(Flush(1, 1))
+    await world.until(2)
+    assert world.events[1] == LogFlushed(1, 1)
+
+
+@pytest.mark.covers("D-15")
+async def test_a_cold_read_comes_back_with_its_generation(world: World) -> None:
+    for base in range(4):
+        world.append(base)
+    world.store.start_read(ColdRead(7, 0, 2, 1 << 20))
+    await world.until(1)
+    read = world.events[0]
+    assert isinstance(read, BatchesRead)
+    assert (read.token, read.generation) == (7, 0)
+    assert read.records == encode_batch(2, 1, 1, [b"value"]) + encode_batch(3, 1, 1, [b"value"])
+
+
+@pytest.mark.covers("D-14", "D-15")
+async def test_a_cold_read_that_raced_with_a_truncation_is_empty_not_fatal(world: World) -> None:
+    world.append(0)
+    world.store.start_read(ColdRead(7, 0, 5, 1 << 20))
+    await world.until(1)
+    assert world.events == [BatchesRead(7, 0, b"")]
+
+
+@pytest.mark.covers("D-05")
+async def test_at_idle_the_flushed_offset_is_made_durable_where_it_is_kept(world: World) -> None:
+    world.append(0)
+    world.store.start_flush(Flush(0, 1))
+    await world.until(1)
+    world.append(1)
+    world.store.start_flush(Flush(0, 2))
+    await world.until(2)
+    due_ms = world.store.wake_at_ms()
+    assert due_ms < 1 << 62
+    world.happened.clear()
+    syncs = world.disk.syncs
+    world.store.run(Now(due_ms, due_ms))
+    await world.happened.wait()
+    assert world.disk.syncs > syncs
+    assert world.store.wake_at_ms() == 1 << 62, "once, and then it is quiet"
