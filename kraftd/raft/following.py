@@ -30,7 +30,7 @@ from kraftd.raft.wire import FetchAsk
 from kraftd.records.batch import BatchView, scan
 from kraftd.types import NO_NODE, Epoch, NodeId, Now, Offset, OffsetAndEpoch, ReplicaKey
 
-_PROBE_REST_MS = 500
+_PROBE_REST_MS = 1_000
 
 
 class Following:
@@ -69,14 +69,21 @@ class Following:
         if not self.core.counts:
             self.fetch(now)
 
-    def poll_mending(self, now: Now) -> None:
-        """Ask the voters that have not told their epoch yet (D-06)."""
+    def poll_probes(self, now: Now) -> None:
+        """Ask the voters that have not answered yet whether they know us, and for their epoch (D-06)."""
         core = self.core
-        if core.mending.is_whole:
-            return
-        for voter in sorted(core.mending.silent):
+        for voter in self._unheard():
             if core.requests.is_ready(voter, Kind.PROBE, now.mono_ms):
                 self._send_fetch(voter, Kind.PROBE, now, max_wait_ms=0)
+
+    def _unheard(self) -> list[NodeId]:
+        """Whom to probe: a member in good standing asks once it follows, and not its leader."""
+        core = self.core
+        if not core.mending.silent or not core.is_voter:
+            return []
+        if not core.mending.is_whole:
+            return sorted(core.mending.silent)
+        return sorted(core.mending.silent - {core.leader_id}) if isinstance(core.state, Follower) else []
 
     def on_flushed(self, now: Now) -> None:
         """Everything appended is durable: the next fetch may say so."""
@@ -142,9 +149,7 @@ class Following:
                 wake_at_ms = min(wake_at_ms, core.requests.next_ready_ms((core.leader_id,), Kind.FETCH))
             if not core.counts and isinstance(core.state, Follower | Unattached):
                 wake_at_ms = min(wake_at_ms, core.requests.next_ready_ms(self._sources(), Kind.FETCH))
-        if core.mending.silent:
-            wake_at_ms = min(wake_at_ms, core.requests.next_ready_ms(core.mending.silent, Kind.PROBE))
-        return wake_at_ms
+        return min(wake_at_ms, core.requests.next_ready_ms(self._unheard(), Kind.PROBE))
 
     # --- losing the leader ------------------------------------------------------------------------------
 

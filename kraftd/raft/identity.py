@@ -48,47 +48,45 @@ class Wholeness(msgspec.Struct, frozen=True):
 
 
 class Mending:
-    """Our own way to being counted again. Mutable; the core is its only owner.
+    """Whether we are counted, and our own way back if not. Mutable; the core is its only owner.
 
     Whole again once (a) every other voter has told its epoch since we knew, and the highest of them is
     persisted here; (b) we have flushed up to the high watermark of a leader of a later epoch, which was
     therefore elected without us; and (c) the log has no holes.
+
+    Every voter is heard once after each start, too: only the others can tell a wiped or restored disk.
     """
 
-    __slots__ = ("_asked", "_floor", "_heard", "wholeness")
+    __slots__ = ("_floor", "_highest", "_others", "silent", "wholeness")
 
     def __init__(self, wholeness: Wholeness, others: frozenset[NodeId]) -> None:
         self.wholeness = wholeness
-        self._asked = others
-        self._heard: dict[NodeId, Epoch] = {}
+        self._others = others
+        self._highest: Epoch = 0
         self._floor: Epoch | None = None
+        self.silent = others
+        """Voters that have not answered us yet, under the identity and wholeness that we have now."""
 
     @property
     def is_whole(self) -> bool:
         """Whether this member may be counted."""
         return self.wholeness.is_whole
 
-    @property
-    def silent(self) -> frozenset[NodeId]:
-        """Voters whose epoch is still to be heard."""
-        return frozenset() if self.is_whole else self._asked - self._heard.keys()
-
     def lose(self, reason: str) -> bool:
         """Find out that promises were forgotten; returns whether that is news."""
         if self.wholeness.amnesia:
             return False
         self.wholeness = msgspec.structs.replace(self.wholeness, amnesia=(reason,), blank=False)
-        self._heard.clear()
-        self._floor = None
+        self.silent = self._others
+        self._floor, self._highest = None, 0
         return True
 
-    def hear(self, voter: NodeId, their_epoch: Epoch, my_epoch: Epoch) -> None:
-        """A voter told its epoch; ours is persisted and at least as high by now, or will be raised."""
-        if self.is_whole or voter not in self._asked:
-            return
-        self._heard[voter] = max(their_epoch, self._heard.get(voter, 0))
-        if self._floor is None and not self._asked - self._heard.keys():
-            self._floor = max(my_epoch, *self._heard.values())
+    def hear(self, voter: NodeId, epoch: Epoch) -> None:
+        """A voter answered; `epoch` is the higher of its own and ours, which is persisted here by now."""
+        self._highest = max(self._highest, epoch)
+        self.silent -= {voter}
+        if not self.silent and self._floor is None:
+            self._floor = self._highest
 
     def mends(self, leader_epoch: Epoch, high_watermark: Offset, flushed_offset: Offset) -> bool:
         """Whether following this leader this far makes us whole; if so, we are from now on."""
@@ -97,6 +95,7 @@ class Mending:
         if leader_epoch <= self._floor or not 0 <= high_watermark <= flushed_offset:
             return False
         self.wholeness = Wholeness()
+        self.silent = self._others
         return True
 
     def settle(self) -> bool:

@@ -209,7 +209,7 @@ class Member:
                 break
         else:
             raise InvariantError(f"{state_name(core.state)} of epoch {core.epoch} finds no rest")
-        self._following.poll_mending(now)
+        self._following.poll_probes(now)
         self._resigning.poll_stopping(now)
         self._not_before_ms = now.mono_ms + 1 if graced else 0
         self._is_settled = False
@@ -307,8 +307,12 @@ class Member:
         if answer.top_error:
             self._reject(sent, f"error {answer.top_error}", now)
             return
-        if not core.mending.is_whole and core.peers.is_trusted(core.peers.answers(event.sender)):
-            core.mending.hear(event.sender, answer.standing.epoch, max(core.epoch, answer.standing.epoch))
+        if (
+            event.sender in core.mending.silent
+            and answer.error != ErrorCode.INVALID_VOTER_KEY
+            and core.peers.is_trusted(core.peers.answers(event.sender))
+        ):
+            core.mending.hear(event.sender, max(core.epoch, answer.standing.epoch))
         is_old = answer.standing.epoch < core.epoch and sent.kind is not Kind.PRE_VOTE
         if is_old or answer.error == ErrorCode.UNKNOWN_LEADER_EPOCH:
             core.requests.rest(sent.to, sent.kind, now.mono_ms)

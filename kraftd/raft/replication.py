@@ -22,7 +22,7 @@ from kraftd.raft.leadership import Leadership
 from kraftd.raft.parked import Fetch
 from kraftd.raft.tail import FETCH_BYTES_MAX
 from kraftd.raft.wire import FetchAsk
-from kraftd.types import Now, ReplicaKey
+from kraftd.types import NO_NODE, Now, ReplicaKey
 
 _ENDPOINT_SINCE = 17
 
@@ -42,13 +42,11 @@ class Replication:
         led = core.leadership
         if ask.replica.id < 0 and event.peer is not None:
             core.peers.note_awareness(event.peer)
-        if error := self._check(ask, led):
-            self._refuse(event, error)
-            return
-        if led is None:
-            return
-        if ask.replica.id >= 0 and not self._is_vouched(event, ask):
-            self._refuse(event, ErrorCode.INVALID_VOTER_KEY)
+        error = self._check(ask, led)
+        if error is not ErrorCode.INVALID_REQUEST and not self._is_vouched(event, ask):
+            error = ErrorCode.INVALID_VOTER_KEY
+        if error is not None or led is None:
+            self._refuse(event, error or ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return
         if ask.position.offset < core.log.start_offset:
             self._refuse(event, ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -95,8 +93,13 @@ class Replication:
         return None
 
     def _is_vouched(self, event: RequestReceived, ask: FetchAsk) -> bool:
-        """Whether the fetch comes from the member that it names, and may be counted for it (D-06)."""
+        """Whether the fetch comes from the member that it names, and may be counted for it (D-06).
+
+        Not only a leader says no: a member whose disk was replaced must hear of it from whoever knows.
+        """
         core = self.core
+        if ask.replica.id in (NO_NODE, core.me.id):
+            return True
         if event.peer is None or event.peer.node_id != ask.replica.id:
             return False
         if ask.replica.id not in core.voters:

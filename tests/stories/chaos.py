@@ -140,9 +140,16 @@ class Chaos:
                     cluster.resign(node.id, random.choice([-1, *self.voters]))
 
     def may_wipe(self, node_id: NodeId) -> bool:
-        """One voter at a time may forget, and only once the quorum has committed something with it."""
-        forgetful = [n for n in self.voters if self.cluster.nodes[n].disk.wholeness != "whole"]
-        return node_id in self.voters and not forgetful and self.acknowledged_end > 0
+        """One voter at a time may forget, and the next only once every other one knows it again."""
+        disks = {n: self.cluster.nodes[n].disk for n in self.voters}
+        known = all(
+            other in disk.peers and disk.peers[other].directory_id == disks[other].directory_id
+            for n, disk in disks.items()
+            for other in self.voters
+            if other != n
+        )
+        whole = all(disk.wholeness == "whole" for disk in disks.values())
+        return node_id in self.voters and known and whole
 
     def mend(self) -> None:
         """A member that forgot counts again after a leader was elected without it."""

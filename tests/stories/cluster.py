@@ -84,7 +84,7 @@ class Node:
         self.disk = Disk(node_id)
         self.member: Member | None = None
         self.incarnation = 0
-        self.handles: dict[int, tuple[NodeId, int, int]] = {}
+        self.handles: dict[int, tuple[NodeId, NodeId, int, int]] = {}
         self.held_flushes: list[Callable[[], None]] = []
         self.marks: list[Mark] = []
         self.outcomes: dict[int, object] = {}
@@ -486,7 +486,7 @@ class Cluster:
                     self.at(1, lambda: self.feed(sender, failed, incarnation))
                     return
             handle = next(self.tokens)
-            target.handles[handle] = (effect.to, sender, effect.correlation_id)
+            target.handles[handle] = (effect.to, sender, effect.correlation_id, incarnation)
             version = effect.request.MAX_VERSION
             self.feed(to, ev.RequestReceived(handle, effect.request, version, identity))
 
@@ -496,8 +496,8 @@ class Cluster:
         if effect.handle not in node.handles:
             node.outcomes[effect.handle] = effect
             return
-        asked_as, asker, correlation_id = node.handles.pop(effect.handle)
-        incarnation, mine = self.nodes[asker].incarnation, node.incarnation
+        asked_as, asker, correlation_id, incarnation = node.handles.pop(effect.handle)
+        mine = node.incarnation
         response = ev.ResponseReceived(asked_as, correlation_id, effect.response, b"".join(effect.records))
 
         def arrive() -> None:
