@@ -28,7 +28,7 @@ import typer
 
 from kraftd.cli import dump
 from kraftd.cli.dump import Batch, Entry, Fault, FileStart, Item, Selection
-from kraftd.cli.failures import CommandError, ExitCode, UsageError
+from kraftd.cli.failures import ExitCode, UsageError
 from kraftd.cli.options import OutputOption, output_of
 from kraftd.cli.output import Format, to_json_line, to_yaml
 from kraftd.records.control import CONTROL_NAMES
@@ -178,18 +178,17 @@ def read_all(paths: Iterable[Path], selection: Selection) -> Iterator[Item]:
 def write_items(items: Iterable[Item], output: Format, *, flush_each: bool) -> bool:
     """Write each item as it comes; true if any of them was bad."""
     bad = False
-    try:
-        for item in items:
-            bad = (
-                bad or isinstance(item, Fault) or (isinstance(item, Batch | Entry) and item.fault is not None)
-            )
-            sys.stdout.write(_render(item, output))
-            if flush_each:
-                sys.stdout.flush()
-    except CommandError:
-        sys.stdout.flush()
-        raise
+    for item in items:
+        bad = bad or is_bad(item)
+        sys.stdout.write(_render(item, output))
+        if flush_each:
+            sys.stdout.flush()
     return bad
+
+
+def is_bad(item: Item) -> bool:
+    """Whether something is wrong with it."""
+    return isinstance(item, Fault) or (isinstance(item, Batch | Entry) and item.fault is not None)
 
 
 def _render(item: Item, output: Format) -> str:

@@ -28,7 +28,7 @@ from kraftd.cli.client import Connection, raise_for
 from kraftd.cli.failures import CommandError, ExitCode
 from kraftd.cli.options import BootstrapOption, OutputOption, TimeoutOption, bootstrap_of, output_of
 from kraftd.cli.output import columns, emit, id_text, labels, note
-from kraftd.cli.survey import NodeView, Survey, ask_leader, survey, unreachable_text
+from kraftd.cli.survey import ANSWER_TIMEOUT_MS, NodeView, Survey, ask_leader, survey, unreachable_text
 from kraftd.protocol.messages import (
     DescribeQuorumRequest,
     DescribeQuorumRequestPartitionData,
@@ -42,9 +42,6 @@ from kraftd.types import METADATA_TOPIC, NO_NODE, ZERO_UUID, uuid_text
 app = typer.Typer()
 
 Json: TypeAlias = dict[str, Any]
-
-ANSWER_MS = 1_000
-BROKER_RESOURCE = 4
 
 REPLICATION_COLUMNS = (
     "NodeId",
@@ -97,7 +94,7 @@ def describe_quorum(leader: Connection) -> DescribeQuorumResponse:
     """
     partitions = (DescribeQuorumRequestPartitionData(partition_index=0),)
     topics = (DescribeQuorumRequestTopicData(topic_name=METADATA_TOPIC, partitions=partitions),)
-    answer = leader.call(DescribeQuorumRequest(topics=topics), DescribeQuorumResponse, ANSWER_MS)
+    answer = leader.call(DescribeQuorumRequest(topics=topics), DescribeQuorumResponse, ANSWER_TIMEOUT_MS)
     partition = partition_of(answer)
     raise_for(answer.error_code, answer.error_message, str(leader.endpoint))
     raise_for(partition.error_code, partition.error_message, str(leader.endpoint))
