@@ -7,6 +7,8 @@ import pytest
 from kraftd.raft.events import PeerIdentified, PeerIdentity
 from kraftd.raft.identity import Wholeness
 from kraftd.raft.states import Candidate, Follower, Prospective
+from kraftd.records.batch import encode_batch
+from kraftd.types import Election
 from tests.stories.cluster import Cluster
 
 
@@ -97,6 +99,18 @@ def test_a_wiped_voter_cannot_elect_a_stale_one() -> None:
     cluster.run_until(cluster.has_leader)
     cluster.run(1_000)
     assert cluster.values(cluster.leader or 0) == [b"on 1 and 2 only"]
+
+
+@pytest.mark.covers("D-06")
+def test_a_blank_voter_judges_no_log_with_records() -> None:
+    """Even where nobody remembers that it was another: it may have acknowledged what the candidate lacks."""
+    cluster = Cluster(start=False)
+    stale = cluster.nodes[3].disk
+    stale.batches, stale.durable_count, stale.election = [encode_batch(0, 1, 0, [b"old"])], 1, Election(1)
+    cluster.start(2)
+    cluster.start(3)
+    cluster.run(20_000)
+    assert cluster.leader is None
 
 
 @pytest.mark.covers("D-06")
