@@ -84,7 +84,7 @@ def _node_problems(view: NodeView, found: Survey) -> list[str]:
     if answer is None:
         return [view.error]
     problems = list(answer.alarms)
-    if not answer.whole:
+    if not answer.whole and not problems:
         problems.append("its log or election file is not whole; it neither votes nor counts")
     leader: NodeId = found.leader.node_id if found.leader else NO_NODE
     if answer.leader_id == NO_NODE:

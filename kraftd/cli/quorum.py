@@ -277,9 +277,9 @@ def _status_row(node: Mapping[str, Any]) -> tuple[object, ...]:
     if not node["reachable"]:
         return (name, node["endpoint"], "unreachable", "-", "-", "-", "-", "-", "-", node["error"])
     notes = [*node["alarms"]]
-    if not node["whole"]:
-        notes.insert(0, "not whole: neither votes nor counts")
-    if node["no_leader_reason"]:
+    if not node["whole"] and not notes:
+        notes.append("not whole: neither votes nor counts")
+    if node["no_leader_reason"] and node["leader_id"] == NO_NODE:
         notes.append(node["no_leader_reason"])
     role = node["role"] if node["voter"] or node["role"] == "observer" else f"{node['role']} (observer)"
     return (

@@ -134,10 +134,19 @@ def test_a_deposed_leader_that_has_not_heard_is_no_leader(kraftctl: Kraftctl, qu
     assert (data["leader_id"], data["leader_epoch"], data["no_leader_reason"]) == (NO_NODE, 8, "an election")
 
 
-def test_a_node_that_is_not_whole_says_so(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
-    quorum.change(3, whole=False, alarms=("damage: segment 0 at byte 61",))
+@pytest.mark.parametrize(
+    ("alarms", "note"),
+    [
+        ((), "not whole: neither votes nor counts"),
+        (("damage: segment 0 at byte 61",), "damage: segment 0 at byte 61"),
+    ],
+)
+def test_a_node_that_is_not_whole_says_so(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum, alarms: tuple[str, ...], note: str
+) -> None:
+    quorum.change(3, whole=False, alarms=alarms, no_leader_reason="it is not counted")
     [row] = [line for line in status(kraftctl, quorum).out.splitlines() if line.startswith("3 ")]
-    assert row.endswith("not whole: neither votes nor counts; damage: segment 0 at byte 61")
+    assert row.endswith(f"  {note}")
 
 
 def test_nobody_answering_is_a_table_and_2(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
