@@ -53,14 +53,14 @@ class Elections:
         if core.counts and not core.is_stopping and not graced and now.mono_ms >= state.deadline_ms:
             self.roles.become_prospective(now, "election timeout")
 
-    def poll_prospective(self, state: Prospective, now: Now) -> None:
+    def poll_prospective(self, state: Prospective, now: Now, *, graced: bool = False) -> None:
         """Ask for pre-votes, a few times, then let things be."""
         core = self.core
         outcome = state.ballot.outcome
         if outcome is Outcome.WON:
             self.roles.end_election(now, won=True)
             self.roles.become_candidate(now, "a majority would elect it")
-        elif now.mono_ms >= state.deadline_ms:
+        elif now.mono_ms >= state.deadline_ms and not graced:
             self._give_up(state, now, "pre-vote timed out")
         elif outcome is Outcome.OPEN:
             self._ask(state.ballot, Kind.PRE_VOTE, now, round_=state.round)
@@ -86,7 +86,7 @@ class Elections:
         else:
             self.roles.become_unattached(state.epoch, now, why)
 
-    def poll_candidate(self, state: Candidate, now: Now) -> None:
+    def poll_candidate(self, state: Candidate, now: Now, *, graced: bool = False) -> None:
         """Ask for votes; after a loss, wait for a random while and see whether another try makes sense."""
         core = self.core
         if state.retry_at_ms != NEVER_MS:
@@ -97,7 +97,7 @@ class Elections:
         if outcome is Outcome.WON:
             self.roles.end_election(now, won=True)
             self.roles.become_leader(state, now)
-        elif outcome is Outcome.LOST or now.mono_ms >= state.deadline_ms:
+        elif outcome is Outcome.LOST or (now.mono_ms >= state.deadline_ms and not graced):
             self.roles.end_election(now, won=False)
             core.requests.forget(Kind.VOTE)
             wait_ms = core.timing.backoff_ms(state.attempt, core.dice)

@@ -72,6 +72,11 @@ class Mending:
         """Whether this member may be counted."""
         return self.wholeness.is_whole
 
+    @property
+    def can_confirm(self) -> bool:
+        """Whether this member would know of a later leader that it promised itself to."""
+        return self.is_whole and not self.wholeness.blank
+
     def lose(self, reason: str) -> bool:
         """Find out that promises were forgotten; returns whether that is news."""
         if self.wholeness.amnesia:

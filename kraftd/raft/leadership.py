@@ -14,7 +14,7 @@ from kraftd.raft.events import Token
 from kraftd.raft.parked import Fetch, ParkedFetches
 from kraftd.raft.progress import UNKNOWN, CheckQuorum, Progress
 from kraftd.raft.reads import Reads
-from kraftd.raft.timing import OBSERVER_SESSION_MS, Timing
+from kraftd.raft.timing import OBSERVER_SESSION_MS, OBSERVERS_MAX, Timing
 from kraftd.raft.voters import VoterSet
 from kraftd.raft.waiters import Waiters
 from kraftd.types import NO_NODE, Epoch, NodeId, Offset, ReplicaKey
@@ -117,6 +117,8 @@ class Leadership:
         if progress is None:
             horizon = now_ms - OBSERVER_SESSION_MS
             self.observers = {k: p for k, p in self.observers.items() if p.fetch_at_ms > horizon}
+            if len(self.observers) >= OBSERVERS_MAX:
+                del self.observers[next(iter(self.observers))]
             progress = self.observers[key] = Progress(key)
         return progress
 

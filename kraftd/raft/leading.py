@@ -69,9 +69,7 @@ class Leading:
         led = core.leadership
         if led is None or sent.kind is not Kind.CONFIRM or error != ErrorCode.NONE or sent.epoch != led.epoch:
             return
-        barriers = core.peers.vouch(core.peers.answers(sent.to))
-        if barriers is not None:
-            core.out.extend(barriers)
+        if core.peers.is_trusted(core.peers.answers(sent.to)):
             led.reads.acknowledge(sent.to, sent.round)
             self.answer_reads(led)
 

@@ -10,8 +10,8 @@ accumulator, sends what is due, and moves on from state to state where timers de
 `wake_at_ms` lies in the future, always (D-01).
 
 Time that went missing: a turn that comes more than 200 ms after `wake_at_ms` finds out by itself that the
-process stood still. The sockets may hold what was missed meanwhile, so the timers of fetch and election wait
-for one more turn; check-quorum does not, because the others did not stand still (D-01).
+process stood still. The sockets may hold what was missed meanwhile, so the timers of fetch, election and
+requests wait for one more turn; check-quorum does not, because the others did not stand still (D-01).
 
 The parts: `elections`, `leading`, `replication`, `following`, `resigning` act; `core` is the desk they share;
 `roles` are the moves; `states` and `transitions` say what is true and what may follow.
@@ -200,7 +200,7 @@ class Member:
 
     def _turn(self, now: Now, *, graced: bool) -> None:
         core = self._core
-        for sent in core.requests.expire(now.mono_ms):
+        for sent in () if graced else core.requests.expire(now.mono_ms):
             self._elections.on_vote_failed(sent, "no answer in time", now)
         for _ in range(_MOVES_A_TURN):
             state = core.state
@@ -227,9 +227,9 @@ class Member:
             case Follower():
                 self._following.poll_follower(state, now, graced=graced)
             case Prospective():
-                self._elections.poll_prospective(state, now)
+                self._elections.poll_prospective(state, now, graced=graced)
             case Candidate():
-                self._elections.poll_candidate(state, now)
+                self._elections.poll_candidate(state, now, graced=graced)
             case Unattached():
                 self._elections.poll_unattached(state, now, graced=graced)
                 self._following.poll_unattached(now)

@@ -146,7 +146,9 @@ class Resigning:
     # --- what leaders announce --------------------------------------------------------------------------
 
     def on_begin_request(self, event: RequestReceived, ask: BeginAsk, now: Now) -> None:
-        """A leader announces itself."""
+        """A leader announces itself. It is followed in any case, but one that may have forgotten a promise to
+        a later leader must not confirm that this one still leads (D-06, D-12).
+        """
         core = self.core
         error = self._check_announcement(event, ask.epoch, ask.leader_id)
         if error is ErrorCode.NONE:
@@ -154,7 +156,7 @@ class Resigning:
             self.roles.adopt(standing, now, f"{ask.leader_id} leads", from_leader=True)
             if (core.epoch, core.leader_id) != (ask.epoch, ask.leader_id):
                 error = ErrorCode.INVALID_REQUEST
-            elif not self._is_me(ask.receiver):
+            elif not self._is_me(ask.receiver) or not core.mending.can_confirm:
                 error = ErrorCode.INVALID_VOTER_KEY
         core.reply(event.handle, wire.begin_response(error, core.standing(event.version)))
 

@@ -28,6 +28,9 @@ ASKS = 3
 OBSERVER_SESSION_MS = 300_000
 """How long a silent observer stays in the leader's description (OBS-09)."""
 
+OBSERVERS_MAX = 1_000
+"""How many observers a leader describes; more replace the ones heard first."""
+
 _BACKOFF_STEP_MS = 100
 _BACKOFF_DOUBLINGS_MAX = 21
 

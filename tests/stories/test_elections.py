@@ -56,8 +56,11 @@ def test_a_failed_connect_or_an_idle_connection_is_no_loss() -> None:
     cluster.elect()
     cluster.run(100)
     pair = (1, 2)  # the leader's own connection to 2: 2 fetches on the other one
+    cluster.take_trace()
     cluster.close(pair, by=1)
     cluster.run(300)
+    assert "ConnectionClosed" in (trace := cluster.take_trace())
+    assert "prospective" not in trace
     assert cluster.leader == 1
     assert cluster.member(2).epoch == 1
     assert isinstance(cluster.member(2).state, Follower)

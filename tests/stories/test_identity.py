@@ -193,6 +193,22 @@ def test_what_a_disk_acknowledged_does_not_count_after_it_was_replaced() -> None
     assert cluster.outcome(1, token) is None, "3 does not hold it any more"
 
 
+@pytest.mark.covers("D-06", "D-12")
+def test_a_member_that_may_have_forgotten_confirms_no_leader() -> None:
+    """It may have promised itself to a later one, so its word would make a stale read look current."""
+    cluster = written()
+    cluster.crash(3)
+    cluster.run(50)
+    cluster.start(3, wholeness=Wholeness(amnesia=("the election file fails its checksum",)))
+    cluster.run(2_000)
+    assert cluster.member(3).leader_id == 1
+    cluster.crash(2)
+    cluster.run(10)
+    token = cluster.read(1, deadline_ms=900)
+    cluster.run(901)
+    assert cluster.outcome(1, token) == 7, "1 and the amnesiac are no majority"
+
+
 @pytest.mark.covers("QS-09", "D-05")
 def test_an_election_file_behind_the_log_is_amnesia() -> None:
     cluster = written()

@@ -191,6 +191,7 @@ def test_announcements_of_leaders() -> None:
         request = wire.begin_request(CLUSTER_ID, receiver, epoch, leader, Endpoint("h", 1))
         return bench.ask(request, sender or leader).topics[0].partitions[0].error_code
 
+    assert bench.vote(5) == (ErrorCode.NONE, True, 5)
     assert begin(5, 2) == ErrorCode.NONE
     assert (bench.member.epoch, bench.member.leader_id) == (5, 2)
     assert begin(5, 3) == ErrorCode.INVALID_REQUEST, "another leader of the same epoch is a lie, not a crash"
