@@ -10,6 +10,7 @@ directory that holds anything but an earlier replay is never written over.
 """
 
 import json
+import re
 import shutil
 import time
 from collections.abc import Iterator, Sequence
@@ -53,6 +54,8 @@ SUMMARY_FILE = "summary.json"
 CONFIG_DDL = "resource_type string, resource_name string, name string, value string"
 FOLD_DDL = "section string, json string"
 
+ERROR_LINE = re.compile(r"(Caused by: )?[\w.]+(Error|Exception): ")
+"""How Python and Java begin the line that names an error."""
 BEFORE_THE_LOG = -(2**62)
 """Added to a base snapshot's own offsets, so that they sort before the log's."""
 PROBLEMS_MAX = 1000
@@ -87,7 +90,7 @@ def run(
             groups = by_cluster(nodes).items()
             surveys = [survey_cluster(cluster_id, group, on_file=done) for cluster_id, group in groups]
         plans = [plan_fold(survey, point) for survey in surveys]
-        with _spark_errors(), ExitStack() as opened:
+        with spark_errors(), ExitStack() as opened:
             with steps.waiting("starting Spark"):
                 spark = opened.enter_context(session())
             reports = _Replay(spark, target, steps).run(surveys, plans)
@@ -105,7 +108,7 @@ def run(
 
 
 @contextmanager
-def _spark_errors() -> Iterator[None]:
+def spark_errors() -> Iterator[None]:
     """Turn what Spark raises into one line; its own stack traces say nothing to an operator."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -113,11 +116,14 @@ def _spark_errors() -> Iterator[None]:
     try:
         yield
     except (Py4JError, PySparkException) as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        cause = next(
-            (line for line in reversed(lines) if line.startswith("Caused by")), lines[0] if lines else ""
-        )
-        raise ReplayError(f"Spark failed: {cause or type(error).__name__}") from error
+        raise ReplayError(f"Spark failed: {_cause(str(error)) or type(error).__name__}") from error
+
+
+def _cause(text: str) -> str:
+    """The line of an error of Spark that says what happened: a task's own error, else the first line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    named = [line for line in lines if ERROR_LINE.match(line)]
+    return (named or lines or [""])[-1 if named else 0]
 
 
 def _prepared(out: Path) -> Path:

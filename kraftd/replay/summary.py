@@ -173,7 +173,7 @@ def _epochs(epochs: Sequence[LeaderEpoch]) -> Table:
             "?" if epoch.leader_id is None else str(epoch.leader_id),
             f"{epoch.start_offset:,}",
             f"{epoch.end_offset - epoch.start_offset:,}",
-            _time(epoch.started_at),
+            _time(epoch.started_at_ms),
             " ".join(map(str, epoch.granted_by)),
             " ".join(map(str, epoch.held_by)),
             f"[{STATUS_STYLE[Status(epoch.commit_status)]}]{epoch.commit_status}[/]",

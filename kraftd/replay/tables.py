@@ -57,8 +57,8 @@ class LeaderEpoch(msgspec.Struct, frozen=True):
     voters: tuple[NodeId, ...]
     granted_by: tuple[NodeId, ...]
     held_by: tuple[NodeId, ...]
-    started_at: int
-    last_record_at: int
+    started_at_ms: int
+    last_record_at_ms: int
     commit_status: str
 
 
@@ -90,8 +90,8 @@ def _leader_epoch(cluster: ClusterSurvey, index: int, node: NodeSurvey, span: Ep
         voters=() if leadership is None else leadership.voters,
         granted_by=() if leadership is None else leadership.granted_by,
         held_by=tuple(holders),
-        started_at=span.started_at_ms,
-        last_record_at=span.last_record_at_ms,
+        started_at_ms=span.started_at_ms,
+        last_record_at_ms=span.last_record_at_ms,
         commit_status=cluster.verdict.bounds[index].status_of(span.start_offset).value,
     )
 
@@ -102,7 +102,15 @@ def _leadership(node: NodeSurvey, span: EpochSpan) -> Leadership | None:
 
 def leader_epochs_table(clusters: Sequence[ClusterSurvey]) -> pa.Table:
     """All clusters' epochs as an Arrow table."""
-    rows = [msgspec.to_builtins(row) for cluster in clusters for row in leader_epochs(cluster)]
+    rows = [
+        {
+            **msgspec.to_builtins(row),
+            "started_at": row.started_at_ms,
+            "last_record_at": row.last_record_at_ms,
+        }
+        for cluster in clusters
+        for row in leader_epochs(cluster)
+    ]
     return pa.Table.from_pylist(rows, schema=LEADER_EPOCHS)
 
 

@@ -55,6 +55,7 @@ def cluster_of(report: Report, name: str):
     return next(c for c in report.clusters if c.nodes[0].directory.startswith(home + "/"))
 
 
+@pytest.mark.covers("D-18")
 def test_every_cluster_is_folded_to_the_hash_of_a_plain_fold(everything: Report) -> None:
     assert len(everything.clusters) == sum(1 for path in klogs().iterdir() if path.is_dir())
     for cluster in everything.clusters:
@@ -104,13 +105,14 @@ def test_63_topics_and_375_configs(everything: Report) -> None:
 
 
 def test_the_incomplete_export_is_not_hidden(everything: Report) -> None:
-    assert everything.exit_code == 1
     cluster = cluster_of(everything, "kafka-3.8-three-nodes-incomplete-export")
+    assert everything.exit_code == 1
     assert [problem.kind.value for problem in cluster.problems] == ["incomplete"] * 3
     assert "an incomplete copy" in text_of(everything)
 
 
 def test_the_summary_reads_like_a_page(everything: Report) -> None:
+    cluster_of(everything, "kafka-3.5-three-nodes-59-leaders")
     text = text_of(everything)
     assert "uncommitted   30,637 on node 1   1 of 3 voters hold them, and no majority can" in text
     assert "59 leaders in epochs 3 to 190: node 1 25x, node 3 18x, node 2 16x" in text

@@ -8,6 +8,8 @@ import pytest
 
 from kraftd.records.batch import scan
 from kraftd.replay.decode import SCHEMA
+from kraftd.replay.errors import ReplayError
+from kraftd.replay.job import spark_errors
 from tests.fixtures import klog
 from tests.replay.logs import leader_change, noops, write_node
 
@@ -57,3 +59,20 @@ def test_several_directories_at_once_and_their_commit_status(spark) -> None:
         (1, 30637, "LeaderChange", "uncommitted")
     ]
     assert frame.where("type = 'LeaderChange' and node_id = 1").count() == 59
+
+
+def test_a_failing_task_is_one_line(spark, tmp_path: Path) -> None:
+    segment = write_node(tmp_path, noops(0, 1, 3), voters=(1,))
+    frame = spark.read.format("kraft").load(str(tmp_path))
+    assert frame.count() == 3
+    segment.unlink()
+    with (
+        pytest.raises(ReplayError, match=r"^Spark failed: .*FileNotFoundError.*00000.log'?$"),
+        spark_errors(),
+    ):
+        frame.collect()
+
+
+def test_a_wrong_path_is_named(spark) -> None:
+    with pytest.raises(ReplayError, match=r"^Spark failed: .*/nowhere: no such directory$"), spark_errors():
+        spark.read.format("kraft").load("/nowhere").count()

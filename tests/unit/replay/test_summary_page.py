@@ -1,0 +1,95 @@
+"""The page fits a terminal of 80 columns, whatever is on it."""
+
+import io
+from pathlib import Path
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from kraftd.replay.commit import Status
+from kraftd.replay.discover import clusters, discover
+from kraftd.replay.fold import FoldSummary
+from kraftd.replay.points import plan_fold
+from kraftd.replay.report import KindCount, Report, cluster_report, fold_report
+from kraftd.replay.summary import render
+from kraftd.replay.survey import survey_cluster
+from tests.fixtures import klog
+
+IMAGE = FoldSummary(
+    end_offset=1688,
+    image_hash="0123456789abcdef" * 2,
+    record_count=10,
+    is_partial=True,
+    unknown_kinds={"TopicRecord": 3, "PartitionRecord": 1234},
+    features={"metadata.version": 25},
+    config_count=7,
+    controller_ids=(1, 2, 3),
+    open_transaction_at=1600,
+    stopped="the record at offset 1688 is impossible: a transaction ends that never began",
+)
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> Report:
+    ((key, nodes),) = clusters(discover([klog("generated-kafka-4.3-dynamic-voters")])).items()
+    survey = survey_cluster(key, nodes)
+    kinds = [
+        KindCount("PartitionChangeRecord", 2, False, 900, 40_000),
+        KindCount("LeaderChange", 0, True, 5, 170),
+    ]
+    fold = fold_report(plan_fold(survey, None), IMAGE)
+    return Report(
+        out=str(tmp_path),
+        at=None,
+        clusters=(cluster_report(survey, kinds, 8860, survey.problems, fold),),
+        tables={"records": 13929},
+        elapsed_ms=1234,
+        spark_version="4.3.0",
+    )
+
+
+def page(report: Report, width: int) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    console.print(render(report))
+    return console.file.getvalue()
+
+
+def test_no_column_is_cut_at_80(report: Report) -> None:
+    assert "…" not in page(report, 80)
+    assert max(len(line) for line in page(report, 80).splitlines()) <= 80
+
+
+def test_it_says_what_is_committed_unknown_and_uncommitted(report: Report) -> None:
+    text = page(report, 160)
+    assert "committed     0 to 1,687   every voter holds them" in text
+    assert "unknown       1,688 to 1,689 on node 3" in text
+    assert "uncommitted   1,690 on node 3" in text
+    assert "log matching  agree" in text
+
+
+def test_a_partial_image_an_open_transaction_and_an_early_end_are_said(report: Report) -> None:
+    text = page(report, 160)
+    assert "these kinds are not folded yet: PartitionRecord 1,234, TopicRecord 3" in text
+    assert "open since offset 1,600: the image is the one before it" in text
+    assert "a transaction ends that never began" in text
+
+
+def test_problems_are_counted_when_they_are_many(report: Report) -> None:
+    problems = report.clusters[0].problems or survey_problems(40)
+    cluster = msgspec.structs.replace(report.clusters[0], problems=problems)
+    text = page(msgspec.structs.replace(report, clusters=(cluster,)), 100)
+    assert text.count("checksum") == 12
+    assert "… 28 more damaged: see the table of problems" in text
+
+
+def survey_problems(count: int) -> tuple:
+    from kraftd.replay.model import Problem, ProblemKind
+
+    return tuple(Problem(ProblemKind.DAMAGED, "/n", f"checksum {n}", "a.log", n, n) for n in range(count))
+
+
+def test_the_report_survives_json(report: Report) -> None:
+    assert msgspec.json.decode(msgspec.json.encode(report), type=Report) == report
+    assert report.to_builtins()["clusters"][0]["fold"]["commit_status"] == Status.COMMITTED.value
+    assert report.exit_code == 1, "the fold was stopped"
