@@ -44,10 +44,10 @@ from kraftd.runtime.metrics import RaftMeters
 from kraftd.runtime.network import QuorumNetwork
 from kraftd.runtime.observability import Log, log_news
 from kraftd.runtime.requests import Desk
-from kraftd.runtime.status import SOFTWARE, NodeStatus
+from kraftd.runtime.status import SOFTWARE, Facts, NodeStatus
 from kraftd.runtime.store import DirectoryStore
 from kraftd.storage.node_directory import NodeDirectory
-from kraftd.types import Endpoint, Offset, ReplicaKey, uuid_text
+from kraftd.types import Endpoint, Now, Offset, ReplicaKey, uuid_text
 
 TAIL_BYTES = 8 << 20
 """How much of the newest log is kept at hand in memory (D-15)."""
@@ -93,7 +93,7 @@ class Node:
         identity = _identity_of(config, directory)
 
         network = self._network = QuorumNetwork()
-        outbox = Outbox(network.wake)
+        outbox = self._outbox = Outbox(network.wake)
         numbers = connection_numbers()
         repeats = Repeats(log, loop.time)
         self._server = Server(identity, network, outbox, numbers, repeats)
@@ -102,7 +102,7 @@ class Node:
         self._links = PeerLinks(identity, network, outbox, numbers, tasks, repeats, log=log)
 
         self._member = _member_of(config, directory, self._advertised)
-        self._driver = Driver(loop, self._member, flush_writes=outbox.flush)
+        self._driver = Driver(loop, self._member, end_turn=self._end_turn)
         self._meters = RaftMeters(started_at.mono_ms)
         self._workers = Worker(loop, "kraftd-flush"), Worker(loop, "kraftd-read")
         self._store = DirectoryStore(
@@ -113,34 +113,12 @@ class Node:
             flush_worker=self._workers[0],
             read_worker=self._workers[1],
         )
-        controller = _controller_of(config, directory, self._advertised)
+        self._controller = controller = _controller_of(config, directory, self._advertised)
         self._applier = Applier(
             config.node_id, controller, self._store, self._driver, controller.events.observe
         )
-        self._exports = Exports(directory, self._member, tasks)
-        self._desk = Desk(
-            self._driver,
-            controller,
-            self._member,
-            request_timeout_ms=config.request_timeout_ms,
-            on_shutdown_ready=self._shutdown_ready,
-            on_connection_ended=self._exports.forget,
-        )
-        self._desk.offer(
-            {
-                DescribeNodeRequest: self._serve_describe,
-                ExportManifestRequest: self._exports.serve_manifest,
-                ExportChunkRequest: self._exports.serve_chunk,
-            }
-        )
-        network.attach(self._driver, self._desk, self._server, self._links)
         self._status = NodeStatus(
-            node_id=config.node_id,
-            cluster_id=directory.cluster_id,
-            directory_id=directory.directory_id,
-            voters=len(config.voters),
-            fetch_timeout_ms=config.timing.fetch_timeout_ms,
-            started_at=started_at,
+            _facts_of(config, directory, started_at),
             member=self._member,
             controller=controller,
             applier=self._applier,
@@ -148,6 +126,28 @@ class Node:
             links=self._links,
             meters=self._meters,
         )
+        self._desk = self._make_desk()
+        network.attach(self._driver, self._desk, self._server, self._links)
+
+    def _make_desk(self) -> Desk:
+        """Whoever answers what is not for the core, and where each kind of request goes."""
+        exports = Exports(self._directory, self._member, self._tasks)
+        desk = Desk(
+            self._driver,
+            self._controller,
+            self._member,
+            request_timeout_ms=self._config.request_timeout_ms,
+            on_shutdown_ready=self._shutdown_ready,
+            on_connection_ended=exports.forget,
+        )
+        desk.offer(
+            {
+                DescribeNodeRequest: self._serve_describe,
+                ExportManifestRequest: exports.serve_manifest,
+                ExportChunkRequest: exports.serve_chunk,
+            }
+        )
+        return desk
 
     async def start(self) -> None:
         """Start the member and everything that feeds it, then let the others in."""
@@ -181,11 +181,17 @@ class Node:
         await self._server.stop()
         if self._pages is not None:
             await self._pages[0].stop()
+        self._store.hand_over()
         for worker in self._workers:
             worker.settle()
             worker.stop()
         self._directory.close()
         self._log.info("stopped")
+
+    def _end_turn(self) -> None:
+        """What was written leaves first: the flush thread wakes when the loop goes to sleep."""
+        self._outbox.flush()
+        self._store.hand_over()
 
     # The interpreter's ports that only pass news on.
 
@@ -266,6 +272,17 @@ class Node:
         while True:
             await asyncio.sleep(self._config.metrics_interval_ms / 1_000)
             self._log.info("metrics", **self._status.readings(self._driver.now()))
+
+
+def _facts_of(config: Config, directory: NodeDirectory, started_at: Now) -> Facts:
+    return Facts(
+        node_id=config.node_id,
+        cluster_id=directory.cluster_id,
+        directory_id=directory.directory_id,
+        voters=len(config.voters),
+        fetch_timeout_ms=config.timing.fetch_timeout_ms,
+        started_at=started_at,
+    )
 
 
 def _identity_of(config: Config, directory: NodeDirectory) -> Identity:

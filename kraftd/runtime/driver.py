@@ -70,13 +70,13 @@ class Driver:
         loop: AbstractEventLoop,
         member: Member,
         *,
-        flush_writes: Callable[[], None],
+        end_turn: Callable[[], None],
         clock: Callable[[], Now] = read_clocks,
     ) -> None:
         self.member = member
         self.turns = 0
         self._loop = loop
-        self._flush_writes = flush_writes
+        self._end_turn = end_turn
         self._clock = clock
         self._interpreter: Interpreter | None = None
         self._before: list[Chore] = []
@@ -147,7 +147,7 @@ class Driver:
         self._is_busy = True
         self._settle(interpreter, now)
         self._is_busy = False
-        self._flush_writes()
+        self._end_turn()
         self._now = None
         self._arm(now)
 

@@ -45,6 +45,17 @@ class Describer(Protocol):
         """Its own view of the quorum."""
 
 
+class Facts(msgspec.Struct, frozen=True):
+    """What does not change while a node runs."""
+
+    node_id: NodeId
+    cluster_id: str
+    directory_id: Uuid
+    voters: int
+    fetch_timeout_ms: int
+    started_at: Now
+
+
 class Sample(msgspec.Struct, frozen=True):
     """One number of the Prometheus page."""
 
@@ -60,13 +71,8 @@ class NodeStatus:
 
     def __init__(
         self,
+        facts: Facts,
         *,
-        node_id: NodeId,
-        cluster_id: str,
-        directory_id: Uuid,
-        voters: int,
-        fetch_timeout_ms: int,
-        started_at: Now,
         member: Describer,
         controller: QuorumController,
         applier: Applier,
@@ -74,12 +80,7 @@ class NodeStatus:
         links: PeerLinks,
         meters: RaftMeters,
     ) -> None:
-        self._node_id = node_id
-        self._cluster_id = cluster_id
-        self._directory_id = directory_id
-        self._voters = voters
-        self._fetch_timeout_ms = fetch_timeout_ms
-        self._started_at = started_at
+        self._facts = facts
         self._member = member
         self._controller = controller
         self._applier = applier
@@ -94,9 +95,9 @@ class NodeStatus:
         level = self._controller.image.feature_level(METADATA_VERSION)
         return DescribeNodeResponse(
             error_code=ErrorCode.NONE,
-            cluster_id=self._cluster_id,
-            node_id=self._node_id,
-            directory_id=self._directory_id,
+            cluster_id=self._facts.cluster_id,
+            node_id=self._facts.node_id,
+            directory_id=self._facts.directory_id,
             software=SOFTWARE,
             role=view.role,
             is_voter=view.is_voter,
@@ -116,8 +117,8 @@ class NodeStatus:
             election_attempts=view.election_attempts,
             last_contact_ms=view.last_contact_ms_ago,
             peers=tuple(self._peers(view)),
-            started_at_ms=self._started_at.wall_ms,
-            uptime_ms=now.mono_ms - self._started_at.mono_ms,
+            started_at_ms=self._facts.started_at.wall_ms,
+            uptime_ms=now.mono_ms - self._facts.started_at.mono_ms,
             metadata_version=metadata_version_name(level) if level else "",
         )
 
@@ -132,7 +133,7 @@ class NodeStatus:
             high_watermark=view.high_watermark,
             applied_offset=self._applier.applied_offset,
             last_contact_ms=view.last_contact_ms_ago,
-            fetch_timeout_ms=self._fetch_timeout_ms,
+            fetch_timeout_ms=self._facts.fetch_timeout_ms,
             flush_running_ms=self._store.flush_running_ms(now),
             is_whole=view.is_whole,
             alarms=self._alarms(view),
@@ -153,7 +154,7 @@ class NodeStatus:
             "log-end-offset": view.log_end_offset,
             "log-end-epoch": view.log_end_epoch,
             "number-unknown-voter-connections": 0,
-            "number-of-voters": self._voters,
+            "number-of-voters": self._facts.voters,
             "number-of-observers": sum(not peer.is_voter for peer in view.peers),
             "uncommitted-voter-change": 0,
             **self._meters.readings(now.mono_ms),

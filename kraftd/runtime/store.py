@@ -16,7 +16,7 @@ from kraftd.errors import StorageError
 from kraftd.raft.effects import Append, ColdRead, Flush, RememberWholeness
 from kraftd.raft.events import BatchesRead, LogFlushed, PeerIdentity
 from kraftd.runtime.driver import NEVER_MS, Driver
-from kraftd.runtime.flusher import Worker
+from kraftd.runtime.flusher import Done, Job, Worker
 from kraftd.runtime.metrics import RaftMeters
 from kraftd.storage import StorageFailure
 from kraftd.storage.flush import FlushJob
@@ -60,6 +60,7 @@ class DirectoryStore:
         self._flush_worker = flush_worker
         self._read_worker = read_worker
         self._flushing_since_ms = -1
+        self._handed_over: tuple[Job, Done] | None = None
         self._flush_wanted = False
         self._hint_synced_at_ms = 0
         self._hint_is_dirty = False
@@ -81,6 +82,7 @@ class DirectoryStore:
     def truncate(self, end_offset: Offset, generation: int) -> None:
         """Implements `Store`: first the running flush must end (D-03)."""
         self._flush_wanted = False
+        self.hand_over()
         self._flush_worker.settle()
         self._log.truncate(end_offset, generation)
 
@@ -141,6 +143,16 @@ class DirectoryStore:
             return NEVER_MS
         return self._hint_synced_at_ms + HINT_INTERVAL_MS
 
+    def hand_over(self) -> None:
+        """Give the flush that was begun to its thread: at the end of a turn, when the loop goes to sleep.
+
+        Earlier, the thread would wake only to wait for the interpreter that the loop still holds.
+        """
+        if self._handed_over is not None:
+            job, done = self._handed_over
+            self._handed_over = None
+            self._flush_worker.submit(job, done)
+
     def flush_running_ms(self, now: Now) -> int:
         """For how long the current flush has been running; 0 if none is."""
         return now.mono_ms - self._flushing_since_ms if self._flushing_since_ms >= 0 else 0
@@ -152,7 +164,7 @@ class DirectoryStore:
             self._hint_is_dirty = False
         job = self._log.begin_flush(sync_hint=sync_hint)
         self._flushing_since_ms = now_ms
-        self._flush_worker.submit(job.run, lambda _: self._flushed(job, report=report))
+        self._handed_over = job.run, lambda _: self._flushed(job, report=report)
 
     def _flushed(self, job: FlushJob, *, report: bool) -> None:
         self._meters.flushed(self._driver.now().mono_ms - self._flushing_since_ms)
