@@ -239,7 +239,19 @@ class CommittedStays(Invariant):
 
 
 class AcknowledgedIsDurable(Invariant):
-    """Nothing is acknowledged that a majority of the voters has not made durable; nor is a position."""
+    """Nothing is acknowledged that a majority of the voters has not made durable; nor is a position.
+
+    What a voter had made durable before its disk was lost counts: a leader cannot know yet, and losing one
+    disk is what the others are there for.
+    """
+
+    def __init__(self) -> None:
+        self._lost: dict[NodeId, tuple[Offset, frozenset[tuple[Offset, int]]]] = {}
+
+    def forget(self, node: NodeView) -> None:
+        """The member is about to lose its disk."""
+        marks = frozenset((mark.end_offset, mark.digest) for mark in node.log)
+        self._lost[node.node_id] = (node.durable_end_offset, marks)
 
     def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
         """Watch acknowledgements, commits of leaders, and fetches leave."""
@@ -264,10 +276,15 @@ class AcknowledgedIsDurable(Invariant):
         holders = [
             node.node_id
             for node in voters
-            if node.durable_end_offset >= offset and node.digest_at(offset) == digest
+            if (node.durable_end_offset >= offset and node.digest_at(offset) == digest)
+            or self._held_once(node.node_id, offset, digest)
         ]
         if len(holders) <= len(voters) // 2:
             self.fail(f"{leader.node_id} calls {offset} committed, only {holders} hold it durably")
+
+    def _held_once(self, node_id: NodeId, offset: Offset, digest: int | None) -> bool:
+        durable_end_offset, marks = self._lost.get(node_id, (-1, frozenset()))
+        return durable_end_offset >= offset and (offset, digest) in marks
 
 
 class OnlyVotersCampaign(Invariant):
@@ -287,6 +304,7 @@ class Auditor:
     def __init__(self) -> None:
         self._votes = OneVoteAnEpoch()
         self._epochs = EpochsNeverGoBack()
+        self._durable = AcknowledgedIsDurable()
         self.invariants: tuple[Invariant, ...] = (
             OneLeaderAnEpoch(),
             self._votes,
@@ -295,14 +313,17 @@ class Auditor:
             HighWatermarkNeverGoesBack(),
             LogsMatch(),
             CommittedStays(),
-            AcknowledgedIsDurable(),
+            self._durable,
             OnlyVotersCampaign(),
         )
 
-    def forget(self, node_id: NodeId) -> None:
-        """A member lost its disk: what it promised there cannot bind it, only keep it from being counted."""
-        self._votes.forget(node_id)
-        self._epochs.forget(node_id)
+    def forget(self, node: NodeView) -> None:
+        """A member is about to lose its disk. What it promised there cannot bind it any more; it only keeps
+        it from being counted.
+        """
+        self._votes.forget(node.node_id)
+        self._epochs.forget(node.node_id)
+        self._durable.forget(node)
 
     def on_state(self, nodes: Mapping[NodeId, NodeView]) -> None:
         """An event was handled and its effects were carried out."""

@@ -239,14 +239,12 @@ class Cluster:
         """Replace the disk of a member that is down by an empty, newly formatted one."""
         node = self.nodes[node_id]
         assert not node.is_up
-        counter = node.disk.start_counter
+        self.auditor.forget(self.view(node))
         directory = bytearray(node.disk.directory_id)
-        node.disk = Disk(node_id)
         directory[0] += 1
+        node.disk = Disk(node_id)
         node.disk.directory_id = bytes(directory)
-        del counter
         node.remark()
-        self.auditor.forget(node_id)
         self.look(node)
 
     def now(self, node: Node) -> Now:

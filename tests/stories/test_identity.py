@@ -214,7 +214,7 @@ def test_an_election_file_behind_the_log_is_amnesia() -> None:
     cluster = written()
     cluster.crash(3)
     cluster.nodes[3].disk.election = None
-    cluster.auditor.forget(3)
+    cluster.auditor.forget(cluster.view(cluster.nodes[3]))
     cluster.start(3, wholeness=Wholeness())
     assert not cluster.member(3).is_whole
     assert cluster.member(3).epoch == 1
