@@ -35,7 +35,10 @@ def replay(
     at: Annotated[
         str | None,
         typer.Option(
-            "--at", metavar="OFFSET|TIME", help="Fold up to here. (default: all)", show_default=False
+            "--at",
+            metavar="OFFSET|TIME",
+            help="Fold up to here. (default: the committed end)",
+            show_default=False,
         ),
     ] = None,
     output: OutputOption = None,
