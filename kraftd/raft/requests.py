@@ -9,7 +9,7 @@ not answer in time is asked again at once.
 """
 
 from collections.abc import Iterable
-from enum import Enum
+from enum import StrEnum
 from itertools import count
 
 import msgspec
@@ -18,7 +18,7 @@ from kraftd.raft.timing import NEVER_MS
 from kraftd.types import Epoch, NodeId
 
 
-class Kind(Enum):
+class Kind(StrEnum):
     """What a request is for."""
 
     FETCH = "fetch"
@@ -68,7 +68,7 @@ class Requests:
 
     def any_waiting(self, kind: Kind) -> bool:
         """Whether an answer of this kind is expected from anyone."""
-        return any(slot[1] is kind for slot in self._slots)
+        return kind in [slot[1] for slot in self._slots]
 
     def send(self, peer: NodeId, kind: Kind, epoch: Epoch, now_ms: int, *, round_: int = 0) -> int:
         """Note a request and return its correlation id, never used before."""
@@ -112,7 +112,7 @@ class Requests:
 
     def next_timeout_ms(self) -> int:
         """When the first request on its way is given up."""
-        return min((sent.deadline_ms for sent in self._in_flight.values()), default=NEVER_MS)
+        return min([sent.deadline_ms for sent in self._in_flight.values()], default=NEVER_MS)
 
     def next_ready_ms(self, peers: Iterable[NodeId], kind: Kind) -> int:
         """When the first of these peers that is not being asked has rested."""

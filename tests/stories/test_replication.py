@@ -8,7 +8,7 @@ from kraftd.audit.invariants import Violation
 from kraftd.errors import ErrorCode
 from kraftd.raft import effects as fx
 from kraftd.raft import wire
-from kraftd.raft.events import AppendRequested, LogFlushed, RequestReceived, ResponseReceived
+from kraftd.raft.events import Applied, AppendRequested, LogFlushed, RequestReceived, ResponseReceived
 from kraftd.raft.states import Follower, Leader
 from kraftd.raft.wire import FetchAsk, Standing
 from kraftd.records.batch import encode_batch
@@ -372,6 +372,25 @@ def test_the_state_machine_leads_only_after_it_applied_its_own_leader_change() -
     cluster.resign(1)
     cluster.run(1)
     assert len(cluster.nodes[1].announced) == told, "Resigned notifies nobody (KAFKA-17333)"
+
+
+@pytest.mark.covers("D-18", "LSN-12")
+def test_having_applied_everything_before_the_epoch_is_not_enough_to_lead() -> None:
+    """KAFKA-15345: the machine would decide on a state that may still miss records."""
+    cluster = Cluster()
+    cluster.elect()
+    cluster.run(100)
+    cluster.hold_flushes(1, 2, 3)
+    cluster.resign(1, to=2)
+    cluster.run_until(lambda: cluster.leader == 2)
+    state = cluster.member(2).state
+    assert isinstance(state, Leader)
+    cluster.feed(2, Applied(state.epoch_start_offset))
+    assert (state.epoch, 2) not in cluster.nodes[2].announced
+    for n in (1, 2, 3):
+        cluster.release_flushes(n)
+    cluster.run(50)
+    assert cluster.nodes[2].announced[-1] == (state.epoch, 2)
 
 
 def test_the_auditor_would_have_seen_it() -> None:
