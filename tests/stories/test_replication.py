@@ -8,7 +8,7 @@ from kraftd.audit.invariants import Violation
 from kraftd.errors import ErrorCode
 from kraftd.raft import effects as fx
 from kraftd.raft import wire
-from kraftd.raft.events import Applied, AppendRequested, LogFlushed, RequestReceived, ResponseReceived
+from kraftd.raft.events import AppendRequested, Applied, LogFlushed, RequestReceived, ResponseReceived
 from kraftd.raft.states import Follower, Leader
 from kraftd.raft.wire import FetchAsk, Standing
 from kraftd.records.batch import encode_batch
