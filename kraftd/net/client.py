@@ -140,7 +140,8 @@ class PeerLink:
                     await loop.create_connection(lambda: connection, endpoint.host, endpoint.port)  # noqa: B023
             except TimeoutError:
                 self._say(f"{endpoint} did not answer within {_CONNECT_MS} ms")
-            except OSError as error:
+            except (OSError, ValueError, OverflowError) as error:
+                # The last two: a host or port that is none. A peer may have told us so; that is not fatal.
                 self._say(f"cannot connect to {endpoint}: {_cause(error)}")
             else:
                 self._connection = connection
@@ -309,8 +310,10 @@ class OutboundConnection(FrameConnection):
         self.abort(f"no answer to the handshake within {limits.HANDSHAKE_TIMEOUT_MS} ms")
 
 
-def _cause(error: OSError) -> str:
+def _cause(error: Exception) -> str:
     """The system's words for it: asyncio puts its own in their place."""
+    if not isinstance(error, OSError):
+        return f"no such address: {error}"
     if isinstance(error, socket.gaierror) or error.errno is None:
         return error.strerror or str(error) or type(error).__name__
     return os.strerror(error.errno)

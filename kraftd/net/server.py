@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from kraftd.errors import ErrorCode, InvariantError, MalformedError
+from kraftd.errors import ErrorCode, InvariantError, MalformedError, UnencodableError
 from kraftd.net.connection import FrameConnection, Outbox
 from kraftd.net.handshake import Identity, Refusal, refusal_of, supported
 from kraftd.net.repeats import Repeats
@@ -71,6 +71,8 @@ class Server:
         self.repeats = repeats
         self.decoder = RequestDecoder()
         self.connections: dict[int, InboundConnection] = {}
+        self.connections_max = limits.CONNECTIONS_MAX
+        """Connections in all, beside those reserved for members; less where the system allows fewer files."""
         self._numbers = numbers
         self._per_address: Counter[str] = Counter()
         self._clients: deque[tuple[InboundConnection, Buffer]] = deque()
@@ -138,9 +140,9 @@ class Server:
         if self._per_address[host] >= limits.CONNECTIONS_PER_ADDRESS_MAX:
             return f"{limits.CONNECTIONS_PER_ADDRESS_MAX} connections from {host} are the most"
         total = len(self.connections)
-        if total >= limits.CONNECTIONS_MAX + limits.PEER_CONNECTIONS_RESERVED:
+        if total >= self.connections_max + limits.PEER_CONNECTIONS_RESERVED:
             return f"{total} connections are the most"
-        connection.members_only = total >= limits.CONNECTIONS_MAX
+        connection.members_only = total >= self.connections_max
         self._per_address[host] += 1
         self.connections[connection.number] = connection
         return None
@@ -221,8 +223,16 @@ class InboundConnection(FrameConnection):
         if self._is_held and self._in_flight <= limits.REQUESTS_IN_FLIGHT_MAX // 2:
             self._is_held = False
             self.release_reading()
-        if self.is_open:
+        if not self.is_open:
+            return
+        try:
             self.write(encode_response(api_version, correlation_id, message, records))
+        except UnencodableError as error:
+            # The version that a stranger asked in has no place for our answer: its connection ends, not we.
+            self.repeats.warning(
+                "unencodable_reply", key=message.NAME, address=self.address, reason=str(error)
+            )
+            self.close(f"no answer in version {api_version}")
 
     def refuse(self, error: ErrorCode, reason: str) -> None:
         """Answer the greeting with one clear line, and close."""

@@ -272,7 +272,7 @@ def _build(reader: _Reader, unknown: Sequence[str]) -> Config:
     voters: dict[NodeId, Endpoint] = reader.parse("controller.quorum.voters", parse_voters, {})
     servers: list[Endpoint] = reader.parse("controller.quorum.bootstrap.servers", _parse_servers, [])
     _check_quorum(reader, node_id, voters, servers)
-    bind, advertised, names = _read_listeners(reader)
+    bind, advertised, names = _read_listeners(reader, voters.get(node_id))
     log_dirs, metadata_dir = _read_directories(reader)
     return Config(
         node_id=node_id,
@@ -339,7 +339,11 @@ def _check_quorum(
         )
 
 
-def _read_listeners(reader: _Reader) -> tuple[Endpoint, Endpoint, list[str]]:
+def _read_listeners(reader: _Reader, as_voter: Endpoint | None) -> tuple[Endpoint, Endpoint, list[str]]:
+    """Where to listen, where the others find us, and the listener names.
+
+    Without `advertised.listeners` that is where we listen; if that is every address, as the voters have it.
+    """
     names = [name.upper() for name in _split(reader.text("controller.listener.names"))]
     if not names:
         reader.mistakes.append("controller.listener.names: missing; name the listener of the quorum")
@@ -354,7 +358,9 @@ def _read_listeners(reader: _Reader) -> tuple[Endpoint, Endpoint, list[str]]:
             reader.mistakes.append(f"listeners: {names[0]} of controller.listener.names is not among them")
         bind = nowhere
     advertised_by_name: dict[str, Endpoint] = reader.parse("advertised.listeners", parse_listeners, {})
-    advertised = advertised_by_name.get(names[0], bind)
+    everywhere = not bind.host or bind.host in _UNSPECIFIED_HOSTS
+    default = as_voter if everywhere and as_voter is not None else bind
+    advertised = advertised_by_name.get(names[0], Endpoint(default.host, default.port, names[0]))
     if names[0] in advertised_by_name:
         try:
             _dialable(advertised)

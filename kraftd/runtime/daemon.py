@@ -12,7 +12,9 @@ import asyncio
 import gc
 import os
 import random
+import resource
 import signal
+import socket
 import sys
 from typing import Any
 
@@ -24,6 +26,7 @@ from kraftd.net.connection import Outbox
 from kraftd.net.handshake import Identity
 from kraftd.net.repeats import Repeats
 from kraftd.net.server import InboundConnection, Server, connection_numbers
+from kraftd.protocol import limits
 from kraftd.protocol.codec import Request
 from kraftd.protocol.messages import DescribeNodeRequest, ExportChunkRequest, ExportManifestRequest
 from kraftd.raft.effects import LeaderChanged, Moved, ShutdownReady
@@ -51,6 +54,10 @@ from kraftd.types import Endpoint, Now, Offset, ReplicaKey, uuid_text
 
 TAIL_BYTES = 8 << 20
 """How much of the newest log is kept at hand in memory (D-15)."""
+
+
+FILES_RESERVED = 128
+"""Open files that are no client connections: segments, sockets of ours, the rest."""
 
 
 async def serve(config: Config, directory: NodeDirectory, log: Log) -> None:
@@ -97,6 +104,7 @@ class Node:
         numbers = connection_numbers()
         repeats = Repeats(log, loop.time)
         self._server = Server(identity, network, outbox, numbers, repeats)
+        self._server.connections_max = _connections_allowed()
         self._port = self._server.bind(config.bind)
         self._advertised = _with_port(config.advertised, self._port)
         self._links = PeerLinks(identity, network, outbox, numbers, tasks, repeats, log=log)
@@ -274,6 +282,14 @@ class Node:
             self._log.info("metrics", **self._status.readings(self._driver.now()))
 
 
+def _connections_allowed() -> int:
+    """How many clients there may be: what the table says, or what the limit on open files leaves."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return limits.CONNECTIONS_MAX
+    return max(1, min(limits.CONNECTIONS_MAX, soft - limits.PEER_CONNECTIONS_RESERVED - FILES_RESERVED))
+
+
 def _facts_of(config: Config, directory: NodeDirectory, started_at: Now) -> Facts:
     return Facts(
         node_id=config.node_id,
@@ -339,5 +355,5 @@ def _controller_of(config: Config, directory: NodeDirectory, advertised: Endpoin
 
 
 def _with_port(advertised: Endpoint, port: int) -> Endpoint:
-    """The advertised address, with the port that the kernel chose if none was given."""
-    return advertised if advertised.port else Endpoint(advertised.host, port, advertised.listener)
+    """The advertised address, with the name of this machine and the port that the kernel chose if need be."""
+    return Endpoint(advertised.host or socket.gethostname(), advertised.port or port, advertised.listener)

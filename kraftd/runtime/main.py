@@ -13,6 +13,7 @@ acknowledged is durable.
 import argparse
 import asyncio
 import os
+import resource
 import sys
 import threading
 import traceback
@@ -52,6 +53,7 @@ def start(config: Config, log: Log) -> int:
     fuse = Fuse(log)
     threading.excepthook = fuse.on_thread
     try:
+        _allow_files()
         directory = _open_directory(config)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.get_loop().set_exception_handler(fuse.on_loop)
@@ -98,6 +100,12 @@ class Fuse:
             sys.stderr.flush()
         finally:
             os._exit(EXIT_FAILED)
+
+
+def _allow_files() -> None:
+    """Open as many files and sockets as the system lets us; the usual default would be too few."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _open_directory(config: Config) -> NodeDirectory:

@@ -14,8 +14,14 @@ import pytest
 from cluster import Client, Cluster, Node, free_ports
 
 from kraftd.net.handshake import Identity
+from kraftd.protocol.apis import APIS
 from kraftd.protocol.codec import encode_request
-from kraftd.protocol.messages import ListConfigsRequest
+from kraftd.protocol.messages import (
+    DescribeConfigsRequest,
+    DescribeConfigsRequestDescribeConfigsResource,
+    ListConfigsRequest,
+    VoteRequest,
+)
 from kraftd.types import uuid_text
 
 NAME = "ssl.cipher.suites"
@@ -247,11 +253,30 @@ def get(node: Node, path: str) -> tuple[int, str]:
 
 
 def test_a_client_may_not_vote(start: Start) -> None:
-    from kraftd.protocol.messages import VoteRequest
-
     node = start(1).wait_leader()
     with Client(node.port) as client:
         assert client.node.error_code == 0
         answer = client.ask(VoteRequest(cluster_id=Identity(None, "x").cluster_id))
         assert answer.error_code == 31
     assert node.describe().role == "leader"
+
+
+def test_every_version_of_every_api_is_answered_or_its_connection_closed(start: Start) -> None:
+    cluster = start(1)
+    node = cluster.wait_leader()
+    cluster.commit(NAME, "x", broker="1")
+    for api in APIS.values():
+        if api.name in ("Handshake", "ResignLeader"):
+            continue
+        for version in range(api.min_version, api.max_version + 1):
+            request = api.request()
+            if api.name == "DescribeConfigs":
+                resource = DescribeConfigsRequestDescribeConfigsResource(
+                    resource_type=4, resource_name="1", configuration_keys=None
+                )
+                request = DescribeConfigsRequest(resources=(resource,))
+            with node.client() as client:
+                answer = client.ask(request, version)
+            assert type(answer).__name__ == f"{api.name}Response"
+    assert node.count("unencodable_reply") == 0
+    cluster.commit(NAME, "still here", broker="1")

@@ -217,6 +217,17 @@ async def test_the_end_of_an_identified_connection_is_told_to_both_ends_and_fail
         assert one.failures[0][:2] == (2, 5)
 
 
+@pytest.mark.covers("D-14")
+@pytest.mark.parametrize("host", ["x" * 70, "a..b", "no such host.invalid"])
+async def test_an_address_that_is_none_is_trouble_of_that_link_only(host: str) -> None:
+    one = Node(1)
+    async with running(one):
+        one.links.learn(2, Endpoint(host, 1))
+        one.ask(2, 7, DescribeNodeRequest())
+        await one.until(lambda: one.failures)
+        assert one.failures[0][2].startswith("cannot connect to")
+
+
 async def test_a_request_to_an_unknown_peer_fails_at_once() -> None:
     one = Node(1)
     async with running(one):
@@ -379,9 +390,9 @@ async def test_a_client_that_does_not_read_is_closed(monkeypatch: pytest.MonkeyP
 
 
 async def test_the_last_slots_are_for_members(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "CONNECTIONS_MAX", 1)
     monkeypatch.setattr(limits, "PEER_CONNECTIONS_RESERVED", 2)
     node = Node(1)
+    node.server.connections_max = 1
     async with running(node):
         first = await Client.connect(node.port)
         assert (await first.greet()).error_code == ErrorCode.NONE

@@ -63,9 +63,7 @@ class Chores:
 
 
 def drive(member: Script, **clock: Any) -> tuple[Driver, Ports]:
-    driver = Driver(
-        asyncio.get_running_loop(), member, flush_writes=lambda: member.seen.append("write"), **clock
-    )
+    driver = Driver(asyncio.get_running_loop(), member, end_turn=lambda: member.seen.append("write"), **clock)
     ports = Ports()
     interpreter = Interpreter(store=ports, network=ports, machine=ports, callers=ports, journal=ports)
     driver.start(interpreter, before=[Chores(member.seen, "clients")], after=[Chores(member.seen, "apply")])
