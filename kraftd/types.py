@@ -87,8 +87,7 @@ class ReplicaKey(msgspec.Struct, frozen=True):
     def matches(self, other: "ReplicaKey") -> bool:
         """Whether both may be the same member: an absent directory id matches any."""
         return self.id == other.id and (
-            ZERO_UUID in (self.directory_id, other.directory_id)
-            or self.directory_id == other.directory_id
+            ZERO_UUID in (self.directory_id, other.directory_id) or self.directory_id == other.directory_id
         )
 
 
