@@ -6,7 +6,8 @@ stops does the same, but leaves even without a successor at half of its time, so
 once. The old leader stays to vote until it sees the new epoch or its time is up.
 
 Follows: EQE-*, RSG-*, D-09.
-Differs: on the farewell of its own leader the first successor becomes a candidate in the same turn.
+Differs: on the farewell of its own leader the first successor becomes a candidate in the same turn. A
+farewell that names nobody, after a restart, makes nobody wait for another (EQE-03).
 """
 
 from msgspec.structs import replace
@@ -182,7 +183,8 @@ class Resigning:
             self.roles.become_candidate(now, f"{ask.leader_id} named it successor")
             return
         if position is None:
-            delay_ms = core.timing.election_backoff_max_ms + loss_delay_ms(core.dice)
+            patience_ms = core.timing.election_backoff_max_ms if ask.successors else 0
+            delay_ms = patience_ms + loss_delay_ms(core.dice)
         else:
             delay_ms = core.timing.successor_delay_ms(position, len(ask.successors))
         campaign_at_ms = now.mono_ms + max(1, delay_ms)

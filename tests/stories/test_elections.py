@@ -175,6 +175,19 @@ def test_a_leader_that_restarts_does_not_resume_its_epoch() -> None:
     assert cluster.member(cluster.leader or 0).epoch > 1
 
 
+@pytest.mark.covers("EQE-03", "QS-07")
+def test_after_a_power_cut_the_old_leaders_farewell_starts_the_next_election() -> None:
+    """It names no successor, so there is nobody to wait for."""
+    cluster = Cluster()
+    cluster.elect()
+    cluster.run(100)
+    for n in (1, 2, 3):
+        cluster.crash(n)
+    for n in (1, 2, 3):
+        cluster.start(n)
+    assert cluster.run_until(cluster.has_leader) < 200
+
+
 @pytest.mark.covers("VOTE-06", "VOTE-04")
 def test_without_a_majority_nobody_leads_and_no_epoch_is_spent() -> None:
     cluster = Cluster(start=False)
