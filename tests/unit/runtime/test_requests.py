@@ -1,0 +1,185 @@
+"""The desk: each request gets exactly one reply, and what is asked of the core for it carries a deadline."""
+
+from typing import Any
+
+import pytest
+
+from kraftd.controller.activation import registration_of
+from kraftd.controller.controller import QuorumController
+from kraftd.errors import ErrorCode
+from kraftd.metadata.features import bootstrap_records
+from kraftd.protocol.codec import Request
+from kraftd.protocol.messages import (
+    DescribeNodeRequest,
+    HandshakeRequest,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+    ListConfigsRequest,
+    ListConfigsResponse,
+    ResignLeaderRequest,
+)
+from kraftd.raft.effects import AppendDone, ReadDone, ResignDone
+from kraftd.raft.events import AppendRequested, ReadRequested, ResignRequested
+from kraftd.records.committed import CommittedBatch
+from kraftd.runtime.requests import Desk
+from kraftd.types import Endpoint, Now
+
+NOW = Now(10_000, 1)
+TIMEOUT_MS = 700
+
+
+class Connection:
+    """Whoever asked."""
+
+    def __init__(self) -> None:
+        self.replies: list[tuple[int, int, Any]] = []
+        self.rejected: list[str] = []
+
+    def reply(self, version: int, correlation_id: int, message: Any, records: Any = ()) -> None:
+        self.replies.append((version, correlation_id, message))
+
+    def reject(self, reason: str) -> None:
+        self.rejected.append(reason)
+
+
+class Core:
+    """Driver and leadership in one: what was delivered, and who leads."""
+
+    leader_id = 1
+
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+
+    def deliver(self, event: Any) -> None:
+        self.events.append(event)
+
+    def now(self) -> Now:
+        return NOW
+
+
+def desk(*, active: bool = True) -> tuple[Desk, Core, Connection]:
+    controller = QuorumController(
+        me=registration_of(1, bytes(15) + b"\x01", [Endpoint("h", 1)]), bootstrap=bootstrap_records()
+    )
+    core = Core()
+    made = Desk(
+        core,
+        controller,
+        core,
+        request_timeout_ms=TIMEOUT_MS,
+        on_shutdown_ready=lambda _: None,
+        on_connection_ended=lambda _: None,
+    )
+    if active:
+        controller.leader_changed(3, 1, is_self=True)
+        made.run(NOW)
+        first = core.events.pop()
+        controller.apply(CommittedBatch(0, len(first.records), 3, 1, first.records))
+        made.append_done(AppendDone(first.token, ErrorCode.NONE, len(first.records)))
+    return made, core, Connection()
+
+
+def alter(value: str) -> IncrementalAlterConfigsRequest:
+    config = IncrementalAlterConfigsRequestAlterableConfig(
+        name="ssl.cipher.suites", config_operation=0, value=value
+    )
+    resource = IncrementalAlterConfigsRequestAlterConfigsResource(
+        resource_type=4, resource_name="1", configs=(config,)
+    )
+    return IncrementalAlterConfigsRequest(resources=(resource,))
+
+
+def request(message: Any, correlation_id: int = 5) -> Request:
+    return Request(message.API_KEY, 0, correlation_id, "test", message)
+
+
+@pytest.mark.covers("D-13")
+def test_a_write_is_appended_with_a_deadline_and_answered_once_it_is_committed() -> None:
+    made, core, connection = desk()
+    made.request_received(connection, request(alter("x"), 77))
+    (append,) = core.events
+    assert isinstance(append, AppendRequested)
+    assert (append.epoch, append.deadline_ms) == (3, NOW.mono_ms + TIMEOUT_MS)
+    assert connection.replies == []
+    made.append_done(AppendDone(append.token, ErrorCode.NONE, 99))
+    ((version, correlation_id, answer),) = connection.replies
+    assert (version, correlation_id) == (0, 77)
+    assert answer.responses[0].error_code == ErrorCode.NONE
+
+
+@pytest.mark.covers("D-13")
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ErrorCode.NOT_CONTROLLER, "Not appended"),
+        (ErrorCode.REQUEST_TIMED_OUT, "outcome unknown"),
+        (ErrorCode.THROTTLING_QUOTA_EXCEEDED, "Not appended"),
+        (ErrorCode.POLICY_VIOLATION, "Not appended"),
+    ],
+)
+def test_a_write_that_failed_is_answered_with_what_that_means(error: ErrorCode, text: str) -> None:
+    made, core, connection = desk()
+    made.request_received(connection, request(alter("x")))
+    made.append_done(AppendDone(core.events[0].token, error))
+    (result,) = connection.replies[0][2].responses
+    assert result.error_code == error
+    assert text in result.error_message
+
+
+def test_a_node_that_does_not_lead_answers_at_once() -> None:
+    made, core, connection = desk(active=False)
+    made.request_received(connection, request(alter("x"), 1))
+    made.request_received(connection, request(ListConfigsRequest(), 2))
+    assert core.events == []
+    assert [correlation_id for _, correlation_id, _ in connection.replies] == [1, 2]
+    assert connection.replies[1][2].error_code == ErrorCode.NOT_CONTROLLER
+
+
+@pytest.mark.covers("D-12")
+def test_a_read_waits_for_a_confirmed_leader() -> None:
+    made, core, connection = desk()
+    made.request_received(connection, request(ListConfigsRequest()))
+    (read,) = core.events
+    assert read == ReadRequested(read.token, NOW.mono_ms + TIMEOUT_MS)
+    assert connection.replies == []
+    made.read_done(ReadDone(read.token, ErrorCode.NONE))
+    answer = connection.replies[0][2]
+    assert isinstance(answer, ListConfigsResponse)
+    assert answer.error_code == ErrorCode.NONE
+    assert answer.applied_offset > 0
+
+
+def test_a_resignation_is_answered_with_where_leadership_went() -> None:
+    made, core, connection = desk()
+    made.request_received(connection, request(ResignLeaderRequest(to=3, timeout_ms=50)))
+    (resign,) = core.events
+    assert resign == ResignRequested(resign.token, 3, NOW.mono_ms + 50)
+    made.resign_done(ResignDone(resign.token, ErrorCode.NONE, 3, 3))
+    answer = connection.replies[0][2]
+    assert (answer.error_code, answer.epoch, answer.successor) == (0, 3, 3)
+
+
+def test_a_refused_resignation_says_why() -> None:
+    made, core, connection = desk()
+    made.request_received(connection, request(ResignLeaderRequest(to=9)))
+    made.resign_done(ResignDone(core.events[0].token, ErrorCode.INVALID_REQUEST, 3, -1, "9 is no voter"))
+    answer = connection.replies[0][2]
+    assert (answer.error_code, answer.error_message) == (ErrorCode.INVALID_REQUEST, "9 is no voter")
+
+
+def test_a_second_greeting_is_no_request() -> None:
+    made, _, connection = desk()
+    made.request_received(connection, request(HandshakeRequest()))
+    assert connection.rejected == ["HandshakeRequest after the handshake"]
+
+
+def test_services_can_be_added_and_whoever_waits_is_counted() -> None:
+    made, _, connection = desk()
+    seen: list[Any] = []
+    made.offer({DescribeNodeRequest: lambda _, asked: seen.append(asked.message)})
+    made.request_received(connection, request(DescribeNodeRequest()))
+    assert seen == [DescribeNodeRequest()]
+    made.request_received(connection, request(alter("x")))
+    made.request_received(connection, request(ListConfigsRequest()))
+    assert made.statistics() == {"appends": 1, "reads": 1, "resignations": 0}
