@@ -190,7 +190,7 @@ class Following:
             core.requests.rest(sent.to, sent.kind, now.mono_ms)
             return
         if error != ErrorCode.NONE or sent.kind is not Kind.FETCH:
-            core.requests.rest(sent.to, sent.kind, now.mono_ms, _PROBE_REST_MS if error == 0 else 0)
+            core.requests.rest(sent.to, sent.kind, now.mono_ms, self.failure_rest_ms(sent))
             return
         state = core.state
         if not isinstance(state, Follower) or state.leader_id != sent.to:
@@ -269,7 +269,7 @@ class Following:
         return batches
 
     def failure_rest_ms(self, sent: Sent) -> int:
-        """How long to leave a peer alone that could not be asked; probes are in no hurry."""
+        """How long to leave a peer alone that gave no good answer; probes are in no hurry."""
         return _PROBE_REST_MS if sent.kind is Kind.PROBE else 0
 
     # --- truncation -------------------------------------------------------------------------------------

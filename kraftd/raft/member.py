@@ -315,7 +315,7 @@ class Member:
             core.mending.hear(event.sender, max(core.epoch, answer.standing.epoch))
         is_old = answer.standing.epoch < core.epoch and sent.kind is not Kind.PRE_VOTE
         if is_old or answer.error == ErrorCode.UNKNOWN_LEADER_EPOCH:
-            core.requests.rest(sent.to, sent.kind, now.mono_ms)
+            core.requests.rest(sent.to, sent.kind, now.mono_ms, self._following.failure_rest_ms(sent))
             return
         epoch = core.epoch
         self._roles.adopt(answer.standing, now, f"told by {event.sender}")

@@ -63,6 +63,22 @@ def test_a_wiped_voter_is_uncounted_until_a_leader_was_elected_without_it(
 
 
 @pytest.mark.covers("D-06")
+def test_a_member_in_doubt_is_not_asked_over_and_over() -> None:
+    cluster = written()
+    cluster.crash(3)
+    cluster.wipe(3)
+    cluster.restart(2)
+    cluster.run(50)
+    cluster.start(3)
+    cluster.run(3_000)
+    assert not cluster.member(3).is_whole
+    cluster.take_trace()
+    cluster.run(5_000)
+    probes = [line for line in cluster.take_trace().splitlines() if " 2 > Send to=3" in line]
+    assert len(probes) <= 6
+
+
+@pytest.mark.covers("D-06")
 def test_amnesia_survives_a_restart() -> None:
     """Following has given it an election file by then, which must not make it look whole."""
     cluster = written()
