@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from cluster import Cluster
+from cluster import Cluster, Node, free_ports
 
 NAME = "ssl.cipher.suites"
 Start = Callable[..., Cluster]
@@ -192,3 +192,25 @@ def test_one_controller_by_itself(start: Start) -> None:
     with leader.client() as client:
         assert client.get_configs(broker="1") == {NAME: "alone"}
     assert leader.stop() == 0
+
+
+@pytest.mark.covers("OBS-01")
+def test_an_observer_finds_the_quorum_by_its_bootstrap_servers_and_follows(start: Start) -> None:
+    cluster = start()
+    leader = cluster.wait_leader()
+    cluster.commit(NAME, "seen by all", broker="1")
+    observer = Node(cluster, 9, free_ports(1)[0], 0)
+    cluster.configure(observer, controller_quorum_voters="")
+    text = observer.config_path.read_text()
+    observer.config_path.write_text(f"{text}controller.quorum.bootstrap.servers={cluster.bootstrap}\n")
+    cluster.format(observer)
+    cluster.nodes[9] = observer
+    observer.start()
+    observer.wait_for("transition", where=lambda line: line["target"] == "follower")
+    cluster.wait_caught_up(observer)
+    view = observer.describe()
+    assert (view.role, view.is_voter, view.leader_id) == ("observer", False, leader.node_id)
+    assert view.image_hash == leader.describe().image_hash
+    leader.kill()
+    cluster.commit(NAME, "after", broker="1")
+    cluster.wait_caught_up(observer)
