@@ -189,7 +189,7 @@ class Node:
         await self._server.stop()
         if self._pages is not None:
             await self._pages[0].stop()
-        self._store.hand_over()
+        self._store.settle()
         for worker in self._workers:
             worker.settle()
             worker.stop()

@@ -81,9 +81,7 @@ class DirectoryStore:
 
     def truncate(self, end_offset: Offset, generation: int) -> None:
         """Implements `Store`: first the running flush must end (D-03)."""
-        self._flush_wanted = False
-        self.hand_over()
-        self._flush_worker.settle()
+        self.settle()
         self._log.truncate(end_offset, generation)
 
     # The log.
@@ -152,6 +150,12 @@ class DirectoryStore:
             job, done = self._handed_over
             self._handed_over = None
             self._flush_worker.submit(job, done)
+
+    def settle(self) -> None:
+        """Wait until no flush runs and none will begin by itself: before a truncation, and at the end."""
+        self._flush_wanted = False
+        self.hand_over()
+        self._flush_worker.settle()
 
     def flush_running_ms(self, now: Now) -> int:
         """For how long the current flush has been running; 0 if none is."""

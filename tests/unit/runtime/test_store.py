@@ -168,3 +168,14 @@ async def test_at_idle_the_flushed_offset_is_made_durable_where_it_is_kept(world
     await world.happened.wait()
     assert world.disk.syncs > syncs
     assert world.store.wake_at_ms() == 1 << 62, "once, and then it is quiet"
+
+
+@pytest.mark.covers("D-03")
+async def test_at_the_end_no_flush_is_left_begun(world: World) -> None:
+    world.append(0)
+    world.store.start_flush(Flush(0, 1))
+    world.append(1)
+    world.store.start_flush(Flush(0, 2))
+    world.store.settle()
+    world.directory.log.flush()
+    assert world.directory.log.flushed_offset == 2
