@@ -109,9 +109,7 @@ class Following:
         """Whom to fetch from; NO_NODE if nobody is ready."""
         core = self.core
         leader_id = core.leader_id if isinstance(core.state, Follower) else NO_NODE
-        if leader_id != NO_NODE:
-            if (core.epoch, leader_id) == self.shunned:
-                return NO_NODE
+        if leader_id != NO_NODE and not self._is_shunning:
             ready = core.requests.is_ready(leader_id, Kind.FETCH, now.mono_ms)
             if ready and not core.pursuit.is_probing:
                 return leader_id
@@ -120,10 +118,16 @@ class Following:
         candidates = [n for n in self._sources() if core.requests.is_ready(n, Kind.FETCH, now.mono_ms)]
         return candidates[core.dice.draw(len(candidates))] if candidates else NO_NODE
 
+    @property
+    def _is_shunning(self) -> bool:
+        """Whether the leader of this epoch is one that is not followed any more (D-14)."""
+        return (self.core.epoch, self.core.leader_id) == self.shunned
+
     def _sources(self) -> tuple[NodeId, ...]:
-        """Everyone who may know the leader: the other voters and the bootstrap servers."""
+        """Everyone who may know the leader: the other voters and the bootstrap servers; no shunned leader."""
         core = self.core
-        return (*core.others, *(node for node in core.endpoints if node < NO_NODE))
+        others = (n for n in core.others if n != core.leader_id) if self._is_shunning else core.others
+        return (*others, *(node for node in core.endpoints if node < NO_NODE))
 
     def _send_fetch(self, to: NodeId, kind: Kind, now: Now, *, max_wait_ms: int) -> None:
         core = self.core
@@ -144,7 +148,7 @@ class Following:
         if isinstance(core.state, Follower):
             wake_at_ms = core.state.deadline_ms
         if core.log.is_flushed and core.pursuit.cutting is None and not core.requests.any_waiting(Kind.FETCH):
-            follows = isinstance(core.state, Follower) and (core.epoch, core.leader_id) != self.shunned
+            follows = isinstance(core.state, Follower) and not self._is_shunning
             if follows and not core.pursuit.is_probing:
                 wake_at_ms = min(wake_at_ms, core.requests.next_ready_ms((core.leader_id,), Kind.FETCH))
             if not core.counts and isinstance(core.state, Follower | Unattached):
@@ -193,7 +197,8 @@ class Following:
             core.requests.rest(sent.to, sent.kind, now.mono_ms, self.failure_rest_ms(sent))
             return
         state = core.state
-        if not isinstance(state, Follower) or state.leader_id != sent.to:
+        if not isinstance(state, Follower) or state.leader_id != sent.to or self._is_shunning:
+            core.requests.rest(sent.to, sent.kind, now.mono_ms, _PROBE_REST_MS)
             return
         core.pursuit.is_probing = False
         data = response.responses[0].partitions[0]
@@ -270,7 +275,7 @@ class Following:
 
     def failure_rest_ms(self, sent: Sent) -> int:
         """How long to leave a peer alone that gave no good answer; probes are in no hurry."""
-        return _PROBE_REST_MS if sent.kind is Kind.PROBE else 0
+        return _PROBE_REST_MS if sent.kind is Kind.PROBE or self._is_shunning else 0
 
     # --- truncation -------------------------------------------------------------------------------------
 

@@ -403,3 +403,31 @@ def test_the_auditor_would_have_seen_it() -> None:
         cluster.append(1)
         log.flushed_offset = log.end_offset
         cluster.run(100)
+
+
+@pytest.mark.covers("D-14", "OBS-01")
+def test_an_observer_that_gave_up_on_its_leader_lives_and_finds_the_next_one() -> None:
+    """Nobody announces an epoch to an observer: it asks the others, now and then, until there is a new one."""
+    cluster = Cluster(observers=(9,), bootstrap_observers=True)
+    cluster.elect()
+    cluster.append(1)
+    cluster.run(2_000)
+    observer = cluster.member(9)
+    lie = wire.fetch_response(
+        ErrorCode.NONE, Standing(observer.epoch, 1), high_watermark=2, diverging=OffsetAndEpoch(1, 1)
+    )
+    asked = cluster.nodes[9].last_send
+    cluster.feed(9, ResponseReceived(1, asked.correlation_id, lie))
+    assert "diverged_below_high_watermark" in cluster.nodes[9].alarms
+    cluster.take_trace()
+    cluster.run(10_000)
+    sends = [line for line in cluster.take_trace().splitlines() if " 9 > Send" in line]
+    assert 0 < len(sends) < 100
+    assert not [line for line in sends if "to=1 " in line]
+    cluster.resign(1, to=2)
+    cluster.run(5_000)
+    assert observer.leader_id == 2
+    token = cluster.append(2, b"from the next leader")
+    cluster.run(100)
+    assert cluster.outcome(2, token) == 0
+    assert cluster.values(9)[-1] == b"from the next leader"
