@@ -192,7 +192,7 @@ class Member:
         late_ms = now.mono_ms - self._due_ms
         if self._is_settled and late_ms < 0:
             return []
-        graced = late_ms > STALL_MS
+        graced = late_ms > STALL_MS and not self._not_before_ms  # one more turn, not one after another
         if graced:
             core.warn("stall", f"this turn came {late_ms} ms late")
         self._turn(now, graced=graced)
@@ -260,7 +260,7 @@ class Member:
             return
         self._replication.on_fetch(event, fetch, now)
         led = core.leadership
-        if led is None or led.handover is not None:
+        if led is None or led.handover is not None or led.has_news:
             self._is_settled = False
         else:
             self._due_ms = min(self._due_ms, led.parked.next_deadline_ms)

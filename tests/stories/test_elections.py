@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
+from kraftd.raft.effects import Moved
 from kraftd.raft.states import Candidate, Follower, Leader, Prospective, Unattached
-from kraftd.types import Election, ReplicaKey
+from kraftd.types import Election, Now, ReplicaKey
 from tests.stories.cluster import Cluster
 
 
@@ -233,6 +234,16 @@ def test_a_follower_that_stood_still_looks_at_its_mail_before_it_campaigns() -> 
     assert "event=stall" in trace
     assert "prospective" not in trace
     assert cluster.member(1).is_leader
+
+
+@pytest.mark.covers("D-01")
+def test_a_process_that_stutters_without_end_campaigns_all_the_same() -> None:
+    """The mail gets one more turn, not one after another: else a busy machine never elects anybody."""
+    cluster = Cluster(start=False)
+    cluster.start(1)
+    member = cluster.member(1)
+    effects = [effect for turn in range(1, 20) for effect in member.poll(Now(turn * 450, turn * 450))]
+    assert "prospective" in {effect.target for effect in effects if isinstance(effect, Moved)}
 
 
 @pytest.mark.covers("OBS-01", "OBS-04", "OBS-06", "OBS-07", "QS-28")
