@@ -39,6 +39,12 @@ from kraftd.raft.voters import VoterSet
 from kraftd.raft.wire import Standing
 from kraftd.types import NO_NODE, Election, Endpoint, Epoch, NodeId, Offset, OffsetAndEpoch, ReplicaKey
 
+_EPOCH_BELIEVED = 1 << 30
+"""Half of what fits: an election a second for 34 years."""
+
+_EPOCH_STEP = 1 << 16
+"""How far others may be ahead even then."""
+
 
 class Core:
     """What the parts of one member share. Mutable, single-threaded, without a clock of its own."""
@@ -160,6 +166,12 @@ class Core:
         if flushed == self.log.end_offset:
             return self.log.position
         return OffsetAndEpoch(flushed, self.log.epochs.epoch_before(flushed))
+
+    def believes(self, epoch: Epoch) -> bool:
+        """Whether a quorum can have come to this epoch. One wrong number must not bring everybody to where
+        no later epoch fits into its field: nobody could be elected any more, not even after a restart (D-14).
+        """
+        return epoch <= max(_EPOCH_BELIEVED, self.epoch + _EPOCH_STEP)
 
     def standing(self, version: int = 1) -> Standing:
         """Who leads the current epoch, for an answer; version 0 cannot carry endpoints."""

@@ -223,6 +223,8 @@ class Elections:
         highest = ask.epoch if ask.pre_vote else ask.epoch - 1
         if ask.position.offset < 0 or not 0 <= ask.position.epoch <= highest:
             return ErrorCode.INVALID_REQUEST, False, "impossible position"
+        if not core.believes(ask.epoch):
+            return ErrorCode.INVALID_REQUEST, False, "impossible epoch"
         if ask.epoch < core.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH, False, "older epoch"
         if ask.candidate.id < 0 or event.peer is None or event.peer.node_id != ask.candidate.id:

@@ -307,6 +307,9 @@ class Member:
         if answer.top_error:
             self._reject(sent, f"error {answer.top_error}", now)
             return
+        if not core.believes(answer.standing.epoch):
+            self._reject(sent, f"it speaks of epoch {answer.standing.epoch}", now)
+            return
         if (
             event.sender in core.mending.silent
             and answer.error != ErrorCode.INVALID_VOTER_KEY

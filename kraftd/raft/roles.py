@@ -139,6 +139,9 @@ class Roles:
         epoch, leader_id = standing.epoch, standing.leader_id
         if epoch < core.epoch:
             return
+        if not core.believes(epoch):
+            core.warn("impossible_epoch", f"told of epoch {epoch}, from epoch {core.epoch}: not believed")
+            return
         if leader_id == core.me.id:
             if epoch > core.epoch:
                 core.warn("inconsistent_leader", f"told to lead epoch {epoch}, which this member never led")

@@ -407,7 +407,7 @@ def test_the_auditor_would_have_seen_it() -> None:
 
 @pytest.mark.covers("D-14", "OBS-01")
 def test_an_observer_that_gave_up_on_its_leader_lives_and_finds_the_next_one() -> None:
-    """Nobody announces an epoch to an observer: it asks the others, now and then, until there is a new one."""
+    """Nobody announces an epoch to an observer: it asks the others now and then, until there is one."""
     cluster = Cluster(observers=(9,), bootstrap_observers=True)
     cluster.elect()
     cluster.append(1)

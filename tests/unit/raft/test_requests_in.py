@@ -7,9 +7,10 @@ import pytest
 from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
 from kraftd.raft import wire
-from kraftd.raft.events import PeerIdentity, RequestReceived, ResponseReceived
+from kraftd.raft.effects import Reply
+from kraftd.raft.events import AppendRequested, PeerIdentity, RequestReceived, ResponseReceived
 from kraftd.raft.states import Follower, Leader, Unattached
-from kraftd.raft.wire import FetchAsk, VoteAsk
+from kraftd.raft.wire import FetchAsk, Standing, VoteAsk
 from kraftd.types import Endpoint, OffsetAndEpoch, ReplicaKey
 from tests.stories.cluster import CLUSTER_ID, Cluster
 
@@ -183,6 +184,40 @@ def test_only_members_elect() -> None:
         assert bench.ask(request, sender=None).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
+@pytest.mark.covers("D-14")
+def test_an_epoch_after_which_no_other_fits_is_not_believed() -> None:
+    """Once persisted, it would spread to every member, and no election could ever be held again."""
+    bench = Bench()
+    last = 2**31 - 1
+    for epoch in (last, last - 1):
+        assert bench.vote(epoch) == (ErrorCode.INVALID_REQUEST, False, 0)
+        assert not bench.vote(epoch, pre=True)[1]
+        for request in (
+            wire.begin_request(CLUSTER_ID, TO_ME, epoch, 2, Endpoint("h", 1)),
+            wire.end_request(CLUSTER_ID, epoch, 2, ()),
+        ):
+            assert bench.ask(request).topics[0].partitions[0].error_code == ErrorCode.INVALID_REQUEST
+    assert bench.member.epoch == 0
+    assert bench.vote(1 << 30) == (ErrorCode.NONE, True, 1 << 30)
+    assert bench.vote((1 << 30) + 9) == (ErrorCode.NONE, True, (1 << 30) + 9), "elections go on from there"
+
+
+@pytest.mark.covers("D-14")
+def test_an_answer_that_speaks_of_an_impossible_epoch_is_not_believed() -> None:
+    cluster = Cluster()
+    cluster.elect()
+    cluster.run(100)
+    member = cluster.member(3)
+    epoch = member.epoch
+    lie = wire.fetch_response(ErrorCode.FENCED_LEADER_EPOCH, Standing(2**31 - 1, 2))
+    cluster.feed(3, ResponseReceived(1, cluster.nodes[3].last_send.correlation_id, lie))
+    assert (member.epoch, member.leader_id) == (epoch, 1)
+    token = cluster.append(1)
+    cluster.run(2_000)
+    assert cluster.outcome(1, token) == ErrorCode.NONE
+    assert member.log.end_offset == cluster.member(1).log.end_offset
+
+
 @pytest.mark.covers("BQE-03", "BQE-05", "BQE-06", "BQE-08", "D-14")
 def test_announcements_of_leaders() -> None:
     bench = Bench()
@@ -290,6 +325,23 @@ def test_a_fetch_at_the_end_waits_for_records_or_its_time() -> None:
     park(3, known=end)
     bench.cluster.append(1)
     assert outcomes[3].records
+
+
+@pytest.mark.covers("D-10", "D-16")
+def test_news_of_the_high_watermark_and_the_records_of_one_turn_are_one_answer() -> None:
+    bench = Bench(leads=True)
+    now, end, epoch = bench.cluster.now, bench.member.log.end_offset, bench.member.epoch
+    ask = FetchAsk(
+        ReplicaKey(2, bench.identity(2).directory_id), epoch, OffsetAndEpoch(end, epoch), end - 1, 400
+    )
+    request = wire.fetch_request(CLUSTER_ID, ask, 1 << 20)
+    early = bench.member.handle(RequestReceived(1, request, 18, bench.identity(2)), now)
+    assert bench.member.wake_at_ms <= now.mono_ms, "it must be told this turn"
+    early += bench.member.handle(AppendRequested(1, epoch, (b"record",), now.mono_ms + 1_000), now)
+    assert not [effect for effect in early if isinstance(effect, Reply)]
+    (reply,) = [effect for effect in bench.member.poll(now) if isinstance(effect, Reply)]
+    assert reply.records
+    assert reply.response.responses[0].partitions[0].high_watermark == end
 
 
 @pytest.mark.covers("DQ-01", "DQ-02")
