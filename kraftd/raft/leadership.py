@@ -42,6 +42,7 @@ class Leadership:
         "epoch_start_offset",
         "followers",
         "handover",
+        "has_news",
         "high_watermark",
         "is_announced",
         "is_opened",
@@ -87,6 +88,8 @@ class Leadership:
         """Whether the LeaderChange record is in the log."""
         self.is_announced = False
         """Whether the state machine was told to lead."""
+        self.has_news = False
+        """Whether a fetch is parked that should hear of the high watermark this turn."""
         self._uncommitted: deque[tuple[Offset, int]] = deque()
         self.uncommitted_bytes = 0
 

@@ -146,8 +146,7 @@ class Replication:
         out = core.out
         for waiter in led.waiters.committed(offset):
             out.append(AppendDone(waiter.token, ErrorCode.NONE, waiter.end_offset))
-        for fetch in led.parked.take_uninformed(offset):
-            self._serve(led, fetch, 0)
+        led.has_news = True
 
     # --- answers ----------------------------------------------------------------------------------------
 
@@ -155,6 +154,15 @@ class Replication:
         """The log grew: answer those who waited for records."""
         for fetch in led.parked.take_all():
             self._serve(led, fetch, fetch.deadline_ms - now.mono_ms)
+
+    def tell_news(self, led: Leadership) -> None:
+        """Answer those who do not know the high watermark (D-10), at the end of the turn in which it moved.
+
+        Not earlier, because what this turn appends goes with it: else each group would cost two answers.
+        """
+        led.has_news = False
+        for fetch in led.parked.take_uninformed(led.high_watermark):
+            self._serve(led, fetch, 0)
 
     def expire_parked(self, led: Leadership, now_ms: int) -> None:
         """Answer those who waited long enough, with what there is: nothing (FREQ-07)."""
@@ -184,7 +192,7 @@ class Replication:
             led.cold[token] = fetch
             core.out.append(ColdRead(token, core.log.generation, fetch.offset, fetch.max_bytes))
             return
-        may_wait = wait_ms > 0 and not batches and not fetch.wants_high_watermark(led.high_watermark)
+        may_wait = wait_ms > 0 and not batches
         if not may_wait or (fetch.replica_id < 0 and led.parked.is_full):
             self._reply(led, fetch, batches)
             return
@@ -192,6 +200,8 @@ class Replication:
         if replaced is not None:
             self._reply(led, replaced, ())
         led.parked.park(fetch)
+        if fetch.wants_high_watermark(led.high_watermark):
+            led.has_news = True
 
     def _reply(self, led: Leadership, fetch: Fetch, batches: Sequence[bytes]) -> None:
         response = self._good_response(led, with_endpoint=fetch.version >= _ENDPOINT_SINCE)

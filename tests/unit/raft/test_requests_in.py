@@ -330,7 +330,8 @@ def test_a_fetch_at_the_end_waits_for_records_or_its_time() -> None:
 @pytest.mark.covers("D-10", "D-16")
 def test_news_of_the_high_watermark_and_the_records_of_one_turn_are_one_answer() -> None:
     bench = Bench(leads=True)
-    now, end, epoch = bench.cluster.now, bench.member.log.end_offset, bench.member.epoch
+    now = bench.cluster.now(bench.cluster.nodes[1])
+    end, epoch = bench.member.log.end_offset, bench.member.epoch
     ask = FetchAsk(
         ReplicaKey(2, bench.identity(2).directory_id), epoch, OffsetAndEpoch(end, epoch), end - 1, 400
     )
