@@ -21,7 +21,7 @@ from kraftd.net.connection import FrameConnection, Outbox
 from kraftd.net.handshake import Identity, common_versions, refusal_of_answer
 from kraftd.net.repeats import Repeats
 from kraftd.protocol import limits
-from kraftd.protocol.codec import decode_response, encode_request, peek_correlation_id
+from kraftd.protocol.codec import SealedResponse, encode_request
 from kraftd.protocol.framing import Buffer
 from kraftd.protocol.messages import HandshakeRequest, HandshakeResponse
 from kraftd.types import Endpoint, NodeId
@@ -276,16 +276,16 @@ class OutboundConnection(FrameConnection):
             handler.request_failed(self.peer, correlation_id, self.end_reason)
 
     def _take(self, frame: Buffer) -> None:
-        correlation_id = peek_correlation_id(frame)
+        sealed = SealedResponse(frame)
+        correlation_id = sealed.correlation_id
         if not self.was_ready:
-            answer, _ = decode_response(frame, (HandshakeRequest.API_KEY, 0))
-            self._take_answer(answer)
+            self._take_answer(sealed.open((HandshakeRequest.API_KEY, 0)))
             return
         expected = self._in_flight.pop(correlation_id, None)
         if expected is None:
             return
-        response, records = decode_response(frame, expected)
-        self.link.links.handler.response_received(self.peer, correlation_id, response, records)
+        response = sealed.open(expected)
+        self.link.links.handler.response_received(self.peer, correlation_id, response, sealed.records)
 
     def _take_answer(self, answer: HandshakeResponse) -> None:
         links = self.link.links

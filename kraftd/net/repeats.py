@@ -1,7 +1,7 @@
 """Has this been said just now? A log that a stranger's garbage cannot flood.
 
-Entered through `Repeats.warning`: the first of its kind is logged, repeats within a minute are only
-counted, and the next line that is logged says how many were not.
+Entered through `Repeats.warning` and `Repeats.info`: the first of its kind is logged, repeats within a
+minute are only counted, and the next line that is logged says how many were not.
 """
 
 from collections.abc import Callable, Hashable
@@ -19,18 +19,26 @@ class _Kind(msgspec.Struct):
 
 
 class Repeats:
-    """Logs each kind of warning once a minute."""
+    """Logs each kind of line once in a while: once a minute, unless told otherwise."""
 
-    def __init__(self, log: Any, clock_s: Callable[[], float]) -> None:
+    def __init__(self, log: Any, clock_s: Callable[[], float], *, interval_s: float = _INTERVAL_S) -> None:
         self._log = log
         self._clock_s = clock_s
+        self._interval_s = interval_s
         self._kinds: dict[Hashable, _Kind] = {}
 
     def warning(self, event: str, *, key: Hashable, **fields: object) -> None:
         """Log a warning, unless one of the same event and key was logged a moment ago."""
+        self._say(self._log.warning, event, key, fields)
+
+    def info(self, event: str, *, key: Hashable, **fields: object) -> None:
+        """The same for what is no warning."""
+        self._say(self._log.info, event, key, fields)
+
+    def _say(self, say: Callable[..., object], event: str, key: Hashable, fields: dict[str, object]) -> None:
         now_s = self._clock_s()
         kind = self._kinds.get((event, key))
-        if kind is not None and now_s - kind.said_at_s < _INTERVAL_S:
+        if kind is not None and now_s - kind.said_at_s < self._interval_s:
             kind.suppressed += 1
             return
         if kind is not None and kind.suppressed:
@@ -38,4 +46,4 @@ class Repeats:
         if len(self._kinds) >= _KINDS_MAX:
             self._kinds.clear()
         self._kinds[(event, key)] = _Kind(now_s)
-        self._log.warning(event, **fields)
+        say(event, **fields)

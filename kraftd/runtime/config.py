@@ -89,7 +89,9 @@ def load_config(path: Path, env: Mapping[str, str]) -> Config:
     try:
         text = path.read_text(encoding="utf-8")
         properties = javaproperties.loads(text)
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise ConfigError(f"cannot read the configuration {path}: {error.strerror or error}") from error
+    except ValueError as error:
         raise ConfigError(f"cannot read the configuration {path}: {error}") from error
     return parse_config(properties, env, source=str(path))
 

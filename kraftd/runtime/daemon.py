@@ -45,7 +45,7 @@ from kraftd.runtime.health import livez, readyz
 from kraftd.runtime.interpreter import Interpreter, News
 from kraftd.runtime.metrics import RaftMeters
 from kraftd.runtime.network import QuorumNetwork
-from kraftd.runtime.observability import Log, log_news
+from kraftd.runtime.observability import Chronicle, Log
 from kraftd.runtime.requests import Desk
 from kraftd.runtime.status import SOFTWARE, Facts, NodeStatus
 from kraftd.runtime.store import DirectoryStore
@@ -103,6 +103,7 @@ class Node:
         outbox = self._outbox = Outbox(network.wake)
         numbers = connection_numbers()
         repeats = Repeats(log, loop.time)
+        self._chronicle = Chronicle(log, loop.time)
         self._server = Server(identity, network, outbox, numbers, repeats)
         self._server.connections_max = _connections_allowed()
         self._port = self._server.bind(config.bind)
@@ -217,7 +218,7 @@ class Node:
         """Implements `Journal`."""
         if type(news) is Moved:
             self._meters.moved(news, self._driver.now().mono_ms)
-        log_news(self._log, news)
+        self._chronicle.note(news)
 
     def _serve_describe(self, connection: InboundConnection, request: Request) -> None:
         response = self._status.describe(self._driver.now())

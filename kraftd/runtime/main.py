@@ -95,7 +95,7 @@ class Fuse:
             self._log.critical(
                 "fatal",
                 reason=what if error is None else f"{error}" if expected else f"{what}: {error!r}",
-                **({"trace": "".join(trace)} if trace else {}),
+                **({"exception": "".join(trace)} if trace else {}),
             )
             sys.stderr.flush()
         finally:

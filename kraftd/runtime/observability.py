@@ -8,13 +8,15 @@ Not here: what the numbers of the `metrics` line mean (`metrics`) and the HTTP p
 logged per request: a line costs more than a whole commit.
 """
 
+import os
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from typing import Any, TextIO, TypeAlias
 
 import msgspec
 import structlog
 
+from kraftd.net.repeats import Repeats
 from kraftd.raft.effects import AlarmCleared, Alarmed, ElectionEnded, Moved, VoteCast, Warned
 from kraftd.runtime.interpreter import News
 from kraftd.types import NodeId
@@ -22,13 +24,16 @@ from kraftd.types import NodeId
 Log: TypeAlias = Any
 """A bound structlog logger: `info(event, **fields)`, `warning`, `error`. Its own types are `Any`, too."""
 
+_EVENT_WIDTH = 16
+"""Room for the names of all common events, on a terminal."""
+
 _encoder = msgspec.json.Encoder(enc_hook=str)
 
 
 def open_log(node_id: NodeId, *, stream: TextIO | None = None) -> Log:
     """Make the logger of this node, on stderr unless told otherwise."""
     target = sys.stderr if stream is None else stream
-    renderer: Any = structlog.dev.ConsoleRenderer() if target.isatty() else _render_json
+    renderer: Any = _for_eyes() if target.isatty() else _render_json
     return structlog.wrap_logger(
         structlog.WriteLogger(target),
         processors=[
@@ -41,37 +46,55 @@ def open_log(node_id: NodeId, *, stream: TextIO | None = None) -> Log:
     ).bind(node=node_id)
 
 
-def log_news(log: Log, news: News) -> None:
-    """Write one line for one of the core's notes."""
-    match news:
-        case Moved():
-            log.info("transition", source=news.source, target=news.target, epoch=news.epoch, why=news.why)
-        case ElectionEnded():
-            log.info(
-                "election",
-                epoch=news.epoch,
-                pre_vote=news.pre_vote,
-                won=news.won,
-                granted=list(news.granted),
-                refused=[{"node_id": node_id, "why": why} for node_id, why in news.refused],
-                silent=list(news.silent),
-                took_ms=news.took_ms,
-            )
-        case VoteCast():
-            log.info(
-                "vote",
-                candidate=news.candidate,
-                epoch=news.epoch,
-                pre_vote=news.pre_vote,
-                granted=news.granted,
-                why=news.why,
-            )
-        case Warned():
-            log.warning(news.event, text=news.text)
-        case Alarmed():
-            log.error("alarm", alarm=news.event, text=news.text)
-        case AlarmCleared():
-            log.info("alarm_cleared", alarm=news.event)
+class Chronicle:
+    """Writes one line for each of the core's notes.
+
+    A member without a quorum asks again and again, with the same outcome; the same move, vote or election
+    in the same epoch is one line in ten seconds, with the number of those that were not written.
+    """
+
+    def __init__(self, log: Log, clock_s: Callable[[], float]) -> None:
+        self._log = log
+        self._repeats = Repeats(log, clock_s, interval_s=10.0)
+
+    def note(self, news: News) -> None:
+        """Implements `Journal`."""
+        say = self._repeats.info
+        match news:
+            case Moved(source, target, epoch, why):
+                key = (source, target, epoch, why)
+                say("transition", key=key, source=source, target=target, epoch=epoch, why=why)
+            case ElectionEnded():
+                granted, silent = tuple(news.granted), tuple(news.silent)
+                say(
+                    "election",
+                    key=(news.epoch, news.pre_vote, news.won, granted, tuple(news.refused), silent),
+                    epoch=news.epoch,
+                    pre_vote=news.pre_vote,
+                    won=news.won,
+                    granted=granted,
+                    refused=[{"node_id": node_id, "reason": why} for node_id, why in news.refused],
+                    silent=silent,
+                    took_ms=news.took_ms,
+                )
+            case VoteCast():
+                say("vote", key=news, **msgspec.structs.asdict(news))
+            case Warned():
+                self._repeats.warning(news.event, key=news.text, text=news.text)
+            case Alarmed():
+                self._log.error("alarm", alarm=news.event, text=news.text)
+            case AlarmCleared():
+                self._log.info("alarm_cleared", alarm=news.event)
+
+
+def _for_eyes() -> Any:
+    """Lines for a terminal: fields in the order in which they were told, a trace as it is."""
+    return structlog.dev.ConsoleRenderer(
+        colors=not os.environ.get("NO_COLOR"),
+        sort_keys=False,
+        pad_event_to=_EVENT_WIDTH,
+        exception_formatter=structlog.dev.plain_traceback,
+    )
 
 
 def _milliseconds(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

@@ -38,6 +38,7 @@ def test_a_killed_leader_is_replaced_without_waiting_for_the_fetch_timeout(start
     cluster = start(settings={"controller.quorum.fetch.timeout.ms": "20000"})
     leader = cluster.wait_leader()
     cluster.commit(NAME, "before", broker="1")
+    cluster.wait_caught_up()
     survivors = [node for node in cluster if node is not leader]
     marks = {node.node_id: node.mark() for node in survivors}
     leader.kill()
@@ -54,10 +55,11 @@ def test_a_killed_leader_comes_back_as_a_follower_and_catches_up(start: Start) -
     cluster = start()
     leader = cluster.wait_leader()
     cluster.commit(NAME, "one", broker="1")
+    cluster.wait_caught_up()
     leader.kill()
     cluster.commit(NAME, "two", broker="1")
     leader.start()
-    leader.wait_for("transition", where=lambda line: line["target"] == "follower", since=leader.mark())
+    leader.wait_for("transition", where=lambda line: line["to"] == "follower", since=leader.mark())
     cluster.wait_caught_up()
     view = leader.describe()
     assert view.role == "follower"
@@ -83,13 +85,14 @@ def test_all_killed_and_started_again_keep_what_was_committed(start: Start) -> N
 def test_a_paused_leader_is_replaced_and_steps_back_when_it_wakes(start: Start) -> None:
     cluster = start()
     leader = cluster.wait_leader()
+    cluster.wait_caught_up()
     mark = leader.mark()
     leader.pause()
     others = [node for node in cluster if node is not leader]
     for node in others:
         node.wait_for("leader_changed", where=lambda line: line["leader"] not in (-1, leader.node_id))
     leader.resume()
-    leader.wait_for("transition", since=mark, where=lambda line: line["source"] == "leader")
+    leader.wait_for("transition", since=mark, where=lambda line: line["from"] == "leader")
     cluster.commit(NAME, "after", broker="1")
     cluster.wait_caught_up()
     assert leader.describe().role == "follower"
@@ -162,7 +165,7 @@ def test_without_a_majority_every_request_is_answered_and_status_says_why(start:
             node.kill()
     with leader.client() as client:
         assert client.set_config(NAME, "during", broker="1") in (7, 41), "an answer, never silence"
-    leader.wait_for("transition", where=lambda line: line["source"] == "leader")
+    leader.wait_for("transition", where=lambda line: line["from"] == "leader")
     view = leader.describe()
     assert view.leader_id == -1
     assert view.no_leader_reason
@@ -199,6 +202,7 @@ def test_an_observer_finds_the_quorum_by_its_bootstrap_servers_and_follows(start
     cluster = start()
     leader = cluster.wait_leader()
     cluster.commit(NAME, "seen by all", broker="1")
+    cluster.wait_caught_up()
     observer = Node(cluster, 9, free_ports(1)[0], 0)
     cluster.configure(observer, controller_quorum_voters="")
     text = observer.config_path.read_text()
@@ -206,7 +210,7 @@ def test_an_observer_finds_the_quorum_by_its_bootstrap_servers_and_follows(start
     cluster.format(observer)
     cluster.nodes[9] = observer
     observer.start()
-    observer.wait_for("transition", where=lambda line: line["target"] == "follower")
+    observer.wait_for("transition", where=lambda line: line["to"] == "follower")
     cluster.wait_caught_up(observer)
     view = observer.describe()
     assert (view.role, view.is_voter, view.leader_id) == ("observer", False, leader.node_id)

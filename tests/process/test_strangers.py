@@ -235,7 +235,7 @@ def test_health_and_metrics_pages(start: Start) -> None:
     for node in cluster:
         if node is not leader:
             node.kill()
-    leader.wait_for("transition", where=lambda line: line["source"] == "leader")
+    leader.wait_for("transition", where=lambda line: line["from"] == "leader")
     assert get(leader, "/livez")[0] == 200, "a restart would not help"
     status, body = get(leader, "/readyz")
     assert status == 503

@@ -6,14 +6,14 @@ from typing import Any
 
 from kraftd.net.repeats import Repeats
 from kraftd.raft.effects import AlarmCleared, Alarmed, ElectionEnded, Moved, VoteCast, Warned
-from kraftd.runtime.observability import log_news, open_log
+from kraftd.runtime.observability import Chronicle, open_log
 
 
 def lines(*news: Any) -> list[dict[str, Any]]:
     stream = io.StringIO()
-    log = open_log(7, stream=stream)
+    chronicle = Chronicle(open_log(7, stream=stream), lambda: 0.0)
     for each in news:
-        log_news(log, each)
+        chronicle.note(each)
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
@@ -26,10 +26,10 @@ def test_a_line_is_one_json_object_with_its_keys_in_front() -> None:
         "level": "info",
         "event": "transition",
         "node": 7,
-        "source": "follower",
-        "target": "prospective",
+        "from": "follower",
+        "to": "prospective",
         "epoch": 5,
-        "why": "leader lost",
+        "reason": "leader lost",
     }
 
 
@@ -39,9 +39,9 @@ def test_an_election_says_who_asked_who_granted_and_who_refused_and_why() -> Non
         VoteCast(2, 6, True, False, "it is behind us"),
     )
     assert election["event"] == "election"
-    assert election["refused"] == [{"node_id": 2, "why": "its log is longer"}]
+    assert election["refused"] == [{"node_id": 2, "reason": "its log is longer"}]
     assert (election["granted"], election["silent"], election["took_ms"]) == ([1], [3], 40)
-    assert (vote["event"], vote["candidate"], vote["granted"], vote["why"]) == (
+    assert (vote["event"], vote["candidate"], vote["granted"], vote["reason"]) == (
         "vote",
         2,
         False,
@@ -69,3 +69,21 @@ def test_repeats_are_counted_not_written() -> None:
     repeats.warning("bad_frame", key="10.0.0.1", reason="noise")
     written = [json.loads(line) for line in stream.getvalue().splitlines()]
     assert [line.get("repeated") for line in written] == [None, None, 4]
+
+
+def test_a_member_without_a_quorum_does_not_fill_the_log() -> None:
+    stream = io.StringIO()
+    now_s = [0.0]
+    chronicle = Chronicle(open_log(1, stream=stream), lambda: now_s[0])
+    for attempt in range(100):
+        now_s[0] = attempt / 10
+        chronicle.note(Moved("unattached", "prospective", 5, "election timeout"))
+        chronicle.note(ElectionEnded(5, True, False, [1], [], [2, 3], attempt))
+        chronicle.note(Moved("prospective", "unattached", 5, "pre-vote refused"))
+    assert len(stream.getvalue().splitlines()) == 3
+    now_s[0] = 11.0
+    chronicle.note(Moved("unattached", "prospective", 5, "election timeout"))
+    chronicle.note(Moved("unattached", "prospective", 6, "election timeout"))
+    *_, repeated, new = (json.loads(line) for line in stream.getvalue().splitlines())
+    assert repeated["repeated"] == 99
+    assert "repeated" not in new, "another epoch is news"
