@@ -137,19 +137,45 @@ class RequestDecoder:
         return Request(key, version, head.correlation_id, head.client_id, message, records)
 
 
+class SealedResponse:
+    """A response of which only the head was read: it tells which request it answers, and so what it is.
+
+    Raises:
+        MalformedError: It is no response, or it is too large.
+    """
+
+    __slots__ = ("_body", "correlation_id", "records")
+
+    def __init__(self, frame: Buffer) -> None:
+        try:
+            head = _decode_response_head(frame)
+        except _BAD_BYTES as error:
+            raise MalformedError(f"not a response: {error}") from None
+        self.correlation_id = head.correlation_id
+        self.records = _checked_records(frame, head.records, HEAD_BYTES_MAX)
+        self._body = head.body
+
+    def open(self, expected: tuple[int, int]) -> Any:
+        """Read the message, which answers a request of the API and version expected.
+
+        Raises:
+            MalformedError: The body does not follow its schema.
+        """
+        decode, build = _response_body(*expected)
+        try:
+            return build(decode(self._body))
+        except _BAD_BYTES as error:
+            raise MalformedError(f"response to {expected[0]} version {expected[1]}: {error}") from None
+
+
 def decode_response(frame: Buffer, expected: tuple[int, int]) -> tuple[Any, Buffer]:
     """Read the response to a request of the API and version expected: the message and its records.
 
     Raises:
         MalformedError: It is no response, its body does not follow its schema, or it is too large.
     """
-    try:
-        head = _decode_response_head(frame)
-        records = _checked_records(frame, head.records, HEAD_BYTES_MAX)
-        decode, build = _response_body(*expected)
-        return build(decode(head.body)), records
-    except _BAD_BYTES as error:
-        raise MalformedError(f"response to {expected[0]} version {expected[1]}: {error}") from None
+    sealed = SealedResponse(frame)
+    return sealed.open(expected), sealed.records
 
 
 def peek_correlation_id(frame: Buffer) -> int:
@@ -158,10 +184,7 @@ def peek_correlation_id(frame: Buffer) -> int:
     Raises:
         MalformedError: It is no response.
     """
-    try:
-        return _decode_response_head(frame).correlation_id
-    except _BAD_BYTES as error:
-        raise MalformedError(f"not a response: {error}") from None
+    return SealedResponse(frame).correlation_id
 
 
 @cache

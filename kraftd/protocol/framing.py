@@ -34,6 +34,15 @@ class FrameReader:
         Raises:
             MalformedError: A frame is empty, over the limit, or not msgpack.
         """
+        size = len(data)
+        if (
+            not self._partial
+            and size > _LENGTH_BYTES
+            and int.from_bytes(data[:_LENGTH_BYTES], "big") == size - _LENGTH_BYTES <= self.limit_bytes
+            and data[_LENGTH_BYTES] & 0xF0 == 0x90
+        ):
+            # One whole frame, which is what nearly every read of a socket gives.
+            return [bytes(data[_LENGTH_BYTES:])]
         frames: list[Buffer] = []
         view = memoryview(data)
         at = 0

@@ -8,14 +8,14 @@ Any exception of the state machine is fatal (D-18): it could not have applied th
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from kraftd.controller.controller import APPLY
 from kraftd.raft.effects import LeaderChanged
 from kraftd.raft.events import Applied
 from kraftd.raft.machine import StateMachine
-from kraftd.records.batch import scan
+from kraftd.records.batch import BatchView, scan
 from kraftd.records.committed import CommittedBatch
 from kraftd.runtime.driver import NEVER_MS, Driver
 from kraftd.types import NodeId, Now, Offset
@@ -99,7 +99,7 @@ class Applier:
                 self._is_reading = True
                 self._log.read_cold(before, _SLICE_BYTES, self._take_cold)
                 return False
-            batches = committed(buffers)
+            batches = committed(map(BatchView, buffers))
         for batch in batches:
             if batch.end_offset > self._target:
                 break
@@ -111,14 +111,14 @@ class Applier:
 
     def _take_cold(self, data: bytes) -> None:
         self._is_reading = False
-        self._cold = committed([data])
+        self._cold = committed(scan(data))
         if not self._cold:
             self.stuck_because = f"the log cannot be read at offset {self.applied_offset}, which is committed"
         self._driver.wake()
 
 
-def committed(buffers: Sequence[bytes]) -> list[CommittedBatch]:
-    """The batches in `buffers` as the state machine gets them. The log has checked them already."""
+def committed(batches: Iterable[BatchView]) -> list[CommittedBatch]:
+    """The batches as the state machine gets them. Those in memory are proved already, those read are not."""
     return [
         CommittedBatch(
             base_offset=view.base_offset,
@@ -127,6 +127,5 @@ def committed(buffers: Sequence[bytes]) -> list[CommittedBatch]:
             timestamp_ms=view.max_timestamp,
             records=() if view.is_control else view.values(),
         )
-        for buffer in buffers
-        for view in scan(buffer)
+        for view in batches
     ]
