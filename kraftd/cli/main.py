@@ -18,7 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from kraftd.cli.failures import CommandError, ExitCode
 from kraftd.cli.options import BOOTSTRAP_VARIABLE, OutputOption, Settings
-from kraftd.cli.output import Format
+from kraftd.cli.output import Format, write
 from kraftd.errors import KraftdError
 
 COMMANDS = MappingProxyType(
@@ -76,6 +76,14 @@ class LazyGroup(TyperGroup):
         return result
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        write(f"kraftctl {version('kraftd')}")
+        raise typer.Exit
+
+
 app = typer.Typer(
     cls=LazyGroup,
     invoke_without_command=True,
@@ -99,6 +107,9 @@ def kraftctl(
             show_default=False,
         ),
     ] = None,
+    version: Annotated[  # noqa: ARG001 - its callback answers
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
 ) -> None:
     """Look after a kraftd quorum: its nodes, its log, and the files it leaves on disk."""
     context.obj = Settings(output or Format.TABLE, bootstrap or "")
@@ -158,7 +169,8 @@ def _fail(text: str, code: ExitCode) -> int:
         return ExitCode.BROKEN_PIPE
     except OSError as error:
         text = f"standard output: {error.strerror}"
-    sys.stderr.write(f"kraftctl: {' '.join(text.split())}\n")
+    line = text.replace(":\n  - ", ": ").replace("\n  - ", "; ")  # a list of mistakes
+    sys.stderr.write(f"kraftctl: {' '.join(line.split())}\n")
     return code
 
 

@@ -17,7 +17,7 @@ import javaproperties
 import msgspec
 
 from kraftd.errors import ConfigError
-from kraftd.types import Endpoint, NodeId
+from kraftd.types import NO_NODE, Endpoint, NodeId
 
 ENVIRONMENT_PREFIX = "KRAFTD_"
 _OTHER_VARIABLES = frozenset({"KRAFTD_BOOTSTRAP", "KRAFTD_KLOGS"})
@@ -318,7 +318,7 @@ def _read_node_id(reader: _Reader) -> NodeId:
             f"process.roles: must be 'controller', not {reader.text('process.roles')!r}: "
             "this daemon is a controller of the quorum"
         )
-    node_id: NodeId = reader.parse("node.id", parser, 0)
+    node_id: NodeId = reader.parse("node.id", parser, NO_NODE)
     return node_id
 
 
@@ -334,7 +334,7 @@ def _check_quorum(
         reader.mistakes.append(
             "controller.quorum.bootstrap.servers: does not go with controller.quorum.voters; keep one of them"
         )
-    if voters and reader.text("node.id") and node_id not in voters:
+    if voters and node_id != NO_NODE and node_id not in voters:
         named = ", ".join(str(voter) for voter in sorted(voters))
         reader.mistakes.append(
             f"node.id: {node_id} is not among the voters ({named}) of controller.quorum.voters"

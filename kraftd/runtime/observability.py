@@ -63,7 +63,8 @@ class Chronicle:
         match news:
             case Moved(source, target, epoch, why):
                 key = (source, target, epoch, why)
-                say("transition", key=key, source=source, target=target, epoch=epoch, why=why)
+                moved = {"from": source, "to": target}  # `from` cannot be a keyword argument
+                say("transition", key=key, **moved, epoch=epoch, reason=why)
             case ElectionEnded():
                 granted, silent = tuple(news.granted), tuple(news.silent)
                 say(
@@ -78,7 +79,9 @@ class Chronicle:
                     took_ms=news.took_ms,
                 )
             case VoteCast():
-                say("vote", key=news, **msgspec.structs.asdict(news))
+                facts = msgspec.structs.asdict(news)
+                facts["reason"] = facts.pop("why")
+                say("vote", key=news, **facts)
             case Warned():
                 self._repeats.warning(news.event, key=news.text, text=news.text)
             case Alarmed():

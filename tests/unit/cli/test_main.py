@@ -1,6 +1,7 @@
 """Every ending of `kraftctl` is a line and an exit code."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -62,6 +63,12 @@ def test_without_a_command_there_is_help(kraftctl: Kraftctl) -> None:
     outcome = kraftctl()
     assert outcome.code == 64
     assert "Usage: kraftctl" in outcome.out
+
+
+def test_it_tells_its_version(kraftctl: Kraftctl) -> None:
+    outcome = kraftctl("--version")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert re.fullmatch(r"kraftctl \d+\.\d+\.\d+\n", outcome.out)
 
 
 def test_a_misspelt_command_is_suggested(kraftctl: Kraftctl) -> None:

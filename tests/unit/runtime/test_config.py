@@ -109,8 +109,17 @@ def test_what_cannot_work_is_refused(key: str, value: str, complaint: str) -> No
 
 
 def test_a_file_that_is_not_there_is_one_clear_line(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"cannot read the configuration .*none\.properties"):
+    with pytest.raises(
+        ConfigError, match=r"cannot read the configuration .*none\.properties: No such file"
+    ) as told:
         load_config(tmp_path / "none.properties", {})
+    assert str(told.value).count("none.properties") == 1
+
+
+def test_an_id_that_is_none_is_one_mistake() -> None:
+    with pytest.raises(ConfigError) as told:
+        parse_config(MINIMAL | {"node.id": "x"}, {})
+    assert str(told.value).count("node.id") == 1
 
 
 def test_endpoints_print_as_they_are_read() -> None:

@@ -4,6 +4,8 @@ import io
 import json
 from typing import Any
 
+import pytest
+
 from kraftd.net.repeats import Repeats
 from kraftd.raft.effects import AlarmCleared, Alarmed, ElectionEnded, Moved, VoteCast, Warned
 from kraftd.runtime.observability import Chronicle, open_log
@@ -47,6 +49,27 @@ def test_an_election_says_who_asked_who_granted_and_who_refused_and_why() -> Non
         False,
         "it is behind us",
     )
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_on_a_terminal_fields_stand_in_the_order_in_which_they_were_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    stream = Terminal()
+    Chronicle(open_log(7, stream=stream), lambda: 0.0).note(Moved("follower", "prospective", 5, "lost"))
+    (line,) = stream.getvalue().splitlines()
+    assert line.endswith("node=7 from=follower to=prospective epoch=5 reason=lost")
+
+
+def test_on_a_terminal_a_trace_keeps_its_lines() -> None:
+    stream = Terminal()
+    open_log(7, stream=stream).critical("fatal", reason="a bug", exception="Traceback\n  here")
+    assert "Traceback\n  here" in stream.getvalue()
 
 
 def test_warnings_and_alarms_have_levels() -> None:
