@@ -13,6 +13,8 @@ Not here yet: topics; there are none, and the answer says so. A broker needs not
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
+from typing import TypeAlias
 
 from kraftd.errors import ErrorCode
 from kraftd.metadata.configs import (
@@ -126,21 +128,20 @@ def _changes(
     names = set()
     for change in resource.configs:
         name = change.name
+        key, special, is_too_long = _rules_of(name)
         if not name or name in names:
             raise _RefusedError(
                 ErrorCode.INVALID_REQUEST,
                 f"Config {name!r} appears more than once." if name else "A config has no name.",
             )
-        if _is_too_long(name):
+        if is_too_long:
             raise _RefusedError(
                 ErrorCode.INVALID_REQUEST, f"The name {name[:40]}… is longer than {TEXT_BYTES_MAX} bytes."
             )
         names.add(name)
-        key = broker_key(name)
         value = _new_value(image, resource_name, change, key)
         if value is not None:
             _check_value(resource_name, name, value, key)
-        special = _SPECIAL_RULES.get(name)
         if special is not None:
             special(image, resource_name, value)
         records.append(ConfigRecord(kind, resource_name, name, value))
@@ -246,7 +247,26 @@ def _check_cordoned_log_dirs(image: MetadataImage, resource_name: str, value: st
         )
 
 
-_SPECIAL_RULES: dict[str, Callable[[MetadataImage, str, str | None], None]] = {
+_SpecialRule: TypeAlias = Callable[[MetadataImage, str, str | None], None]
+
+_Rules: TypeAlias = tuple[ConfigKey | None, _SpecialRule | None, bool]
+"""What Kafka knows of a config, its special rule, and whether its name is too long."""
+
+_USUAL_NAME_LENGTH = 128
+
+_SPECIAL_RULES: dict[str, _SpecialRule] = {
     MIN_IN_SYNC_REPLICAS: _check_min_in_sync_replicas,
     CORDONED_LOG_DIRS: _check_cordoned_log_dirs,
 }
+
+
+def _rules_of(name: str) -> _Rules:
+    """The rules of a config, found once for each name of a usual length: clients choose the names."""
+    return _usual_rules(name) if len(name) <= _USUAL_NAME_LENGTH else _find_rules(name)
+
+
+def _find_rules(name: str) -> _Rules:
+    return broker_key(name), _SPECIAL_RULES.get(name), _is_too_long(name)
+
+
+_usual_rules = lru_cache(maxsize=1024)(_find_rules)
