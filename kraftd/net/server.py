@@ -137,12 +137,12 @@ class Server:
     def admit(self, connection: "InboundConnection") -> str | None:
         """Count a new connection in; or say why it must go."""
         host = connection.host
-        if self._per_address[host] >= limits.CONNECTIONS_PER_ADDRESS_MAX:
-            return f"{limits.CONNECTIONS_PER_ADDRESS_MAX} connections from {host} are the most"
-        total = len(self.connections)
+        here, total = self._per_address[host], len(self.connections)
+        if here >= limits.CONNECTIONS_PER_ADDRESS_MAX + limits.PEER_CONNECTIONS_RESERVED:
+            return f"{here} connections from {host} are the most"
         if total >= self.connections_max + limits.PEER_CONNECTIONS_RESERVED:
             return f"{total} connections are the most"
-        connection.members_only = total >= self.connections_max
+        connection.members_only = total >= self.connections_max or here >= limits.CONNECTIONS_PER_ADDRESS_MAX
         self._per_address[host] += 1
         self.connections[connection.number] = connection
         return None

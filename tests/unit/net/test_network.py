@@ -405,6 +405,7 @@ async def test_the_last_slots_are_for_members(monkeypatch: pytest.MonkeyPatch) -
 
 async def test_one_address_cannot_take_every_slot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "CONNECTIONS_PER_ADDRESS_MAX", 2)
+    monkeypatch.setattr(limits, "PEER_CONNECTIONS_RESERVED", 0)
     node = Node(1)
     async with running(node):
         for _ in range(2):
@@ -412,6 +413,26 @@ async def test_one_address_cannot_take_every_slot(monkeypatch: pytest.MonkeyPatc
         third = await Client.connect(node.port)
         assert await third.end() == b""
         assert node.log.events() == ["connection_refused"]
+
+
+async def test_clients_of_an_address_do_not_keep_the_member_out_that_lives_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On one machine, or behind one gateway, a crowd of clients must not cost the quorum a voter."""
+    monkeypatch.setattr(limits, "CONNECTIONS_PER_ADDRESS_MAX", 1)
+    monkeypatch.setattr(limits, "PEER_CONNECTIONS_RESERVED", 1)
+    node = Node(1)
+    async with running(node):
+        first = await Client.connect(node.port)
+        assert (await first.greet()).error_code == ErrorCode.NONE
+        second = await Client.connect(node.port)
+        assert (await second.greet()).error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        assert await second.end() == b""
+        member = await Client.connect(node.port)
+        assert (await member.greet(cluster_id=CLUSTER, node_id=2)).error_code == ErrorCode.NONE
+        fourth = await Client.connect(node.port)
+        assert await fourth.end() == b""
+        assert "connection_refused" in node.log.events()
 
 
 async def test_a_silent_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
