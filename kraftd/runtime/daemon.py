@@ -60,6 +60,10 @@ FILES_RESERVED = 128
 """Open files that are no client connections: segments, sockets of ours, the rest."""
 
 
+_GC_THRESHOLDS = (20_000, 20, 20)
+"""Requests in flight are a young generation of thousands that is not garbage: look for cycles less often."""
+
+
 async def serve(config: Config, directory: NodeDirectory, log: Log) -> None:
     """Run one node until a signal stops it, and close its directory.
 
@@ -71,6 +75,7 @@ async def serve(config: Config, directory: NodeDirectory, log: Log) -> None:
         await node.start()
         gc.collect()
         gc.freeze()
+        gc.set_threshold(*_GC_THRESHOLDS)
         await node.run()
         await node.stop()
 

@@ -89,9 +89,7 @@ def test_without_a_majority_the_survivor_says_why(start: Start) -> None:
     cluster[1].kill()
     cluster[2].kill()
     marks = cluster[3].mark()
-    cluster[3].wait_for(
-        "transition", since=max(0, marks - 5), where=lambda line: line["to"] != "follower"
-    )
+    cluster[3].wait_for("transition", since=max(0, marks - 5), where=lambda line: line["to"] != "follower")
     outcome = kraftctl(cluster.bootstrap, "status", "-o", "json")
     assert outcome.code == 0
     assert outcome.data["leader_id"] == -1
