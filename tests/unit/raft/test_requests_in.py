@@ -9,9 +9,9 @@ from kraftd.protocol import messages as m
 from kraftd.raft import wire
 from kraftd.raft.effects import Reply
 from kraftd.raft.events import AppendRequested, PeerIdentity, RequestReceived, ResponseReceived
-from kraftd.raft.states import Follower, Leader, Unattached
+from kraftd.raft.states import Follower, Leader, Prospective, Unattached
 from kraftd.raft.wire import FetchAsk, Standing, VoteAsk
-from kraftd.types import Endpoint, OffsetAndEpoch, ReplicaKey
+from kraftd.types import NO_NODE, Election, Endpoint, OffsetAndEpoch, ReplicaKey
 from tests.stories.cluster import CLUSTER_ID, Cluster
 
 EMPTY = OffsetAndEpoch(0, 0)
@@ -103,6 +103,41 @@ def test_a_vote_in_a_higher_epoch_is_one_write_and_never_given_twice() -> None:
     assert wrote < said, "the promise is durable before it is told"
     assert bench.vote(5, candidate=3, sender=3) == (ErrorCode.NONE, False, 5)
     assert bench.vote(5) == (ErrorCode.NONE, True, 5), "again for the same one"
+
+
+@pytest.mark.covers("D-07")
+def test_a_candidate_that_restarts_has_voted_for_itself() -> None:
+    """Its own vote may have elected it, or another: either way it has none left in that epoch."""
+    cluster = Cluster(start=False)
+    disk = cluster.nodes[1].disk
+    disk.election = Election(5, NO_NODE, ReplicaKey(1, disk.directory_id))
+    cluster.start(1)
+    member = cluster.member(1)
+    ask = VoteAsk(5, ReplicaKey(2, cluster.nodes[2].disk.directory_id), EMPTY, ReplicaKey(1), False)
+    for handle in range(10**8, 10**8 + 3):
+        request = wire.vote_request(CLUSTER_ID, ask)
+        cluster.feed(1, RequestReceived(handle, request, 2, cluster.identity(2)))
+        data = cluster.nodes[1].outcomes[handle].response.topics[0].partitions[0]
+        assert (data.vote_granted, data.leader_epoch) == (False, 5)
+        assert member.voted is not None and member.voted.id == 1
+        cluster.restart(1)
+        member = cluster.member(1)
+
+
+@pytest.mark.covers("QS-04", "D-07")
+def test_nobody_gets_a_vote_in_an_epoch_that_has_a_leader() -> None:
+    """Also not once that leader is lost and nobody is followed any more."""
+    bench = Bench()
+    announcement = wire.begin_request(CLUSTER_ID, TO_ME, 5, 2, Endpoint("h", 1))
+    bench.ask(announcement)
+    assert (bench.member.epoch, bench.member.leader_id, bench.member.voted) == (5, 2, None)
+    seen = set()
+    for _ in range(100):
+        seen.add(type(bench.member.state))
+        assert bench.vote(5, candidate=3, sender=3) == (ErrorCode.NONE, False, 5)
+        bench.cluster.run(97)
+    assert {Follower, Prospective, Unattached} <= seen
+    assert bench.member.voted is None
 
 
 @pytest.mark.covers("VOTE-20", "VOTE-21")
