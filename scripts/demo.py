@@ -101,7 +101,7 @@ class Quorum:
             check=False,
         )
         if shown:
-            console.print(Text(done.stdout.rstrip()), style="bright_black")
+            console.print(Text(done.stdout.rstrip()), style="bright_black", soft_wrap=True)
         if done.returncode != expect:
             raise DemoError(f"kraftctl {words[0]} ended with {done.returncode}, not {expect}")
         return done.stdout
@@ -136,7 +136,7 @@ class Quorum:
     def _show_logs(self) -> None:
         for log in sorted(self.directory.glob("node-*.log")):
             console.print(f"\nthe end of {log.name}:")
-            console.print(Text("\n".join(log.read_text(errors="replace").splitlines()[-8:])))
+            console.print(Text("\n".join(log.read_text(errors="replace").splitlines()[-8:])), soft_wrap=True)
 
 
 def main() -> int:

@@ -147,8 +147,8 @@ def _grid(entries: Sequence[Line]) -> tuple[list[str], list[list[str]]]:
     headers = ["metric", *(_name(entry) for entry in entries)]
     rows = [
         ["timestamp", *(_cell(entry["timestamp"]) for entry in entries)],
+        ["last event", *(_event(entry) for entry in entries)],  # so far up, a terminal of 24 lines shows it
         *([name, *(_cell(entry["metrics"].get(name)) for entry in entries)] for name in names),
-        ["last event", *(_event(entry) for entry in entries)],
     ]
     return headers, rows
 

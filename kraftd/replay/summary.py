@@ -254,7 +254,8 @@ def _footer(report: Report) -> RenderableType:
     took = f"{report.elapsed_ms / 1000:.1f} s with Spark {report.spark_version}"
     return Group(
         Rule(style="dim"),
-        Text.assemble(("tables  ", "bold"), f"{report.out}: {counts}   ", (took, "dim")),
+        Text.assemble(("tables  ", "bold"), report.out),
+        Text.assemble(f"        {counts}   ", (took, "dim")),
     )
 
 

@@ -26,7 +26,7 @@ def test_one_column_a_node_and_one_row_a_metric(kraftctl: Kraftctl, tmp_path: Pa
         line(
             "metrics", 1, 11, **{"current-state": "leader", "high-watermark": 7, "commit-latency-avg": 1.25}
         ),
-        line("transition", 1, 12, target="leader"),
+        line("transition", 1, 12, to="leader"),
     )
     second = log(
         tmp_path / "2", 2, line("metrics", 2, 9, **{"current-state": "follower", "high-watermark": 6})
@@ -36,10 +36,10 @@ def test_one_column_a_node_and_one_row_a_metric(kraftctl: Kraftctl, tmp_path: Pa
     assert [row.split() for row in outcome.out.splitlines()] == [
         ["metric", "node", "1", "node", "2"],
         ["timestamp", "2026-01-01T00:00:11.000Z", "2026-01-01T00:00:09.000Z"],
+        ["last", "event", "transition", "2026-01-01T00:00:12.000Z", "started", "2026-01-01T00:00:00.000Z"],
         ["current-state", "leader", "follower"],
         ["high-watermark", "7", "6"],
         ["commit-latency-avg", "1.25", "-"],
-        ["last", "event", "transition", "2026-01-01T00:00:12.000Z", "started", "2026-01-01T00:00:00.000Z"],
     ]
 
 
