@@ -22,7 +22,8 @@ from kraftd.raft.leadership import Leadership
 from kraftd.raft.parked import Fetch
 from kraftd.raft.tail import FETCH_BYTES_MAX
 from kraftd.raft.wire import FetchAsk
-from kraftd.types import NO_NODE, Now, ReplicaKey
+from kraftd.records.batch import BatchView
+from kraftd.types import NO_NODE, Now, Offset, ReplicaKey
 
 _ENDPOINT_SINCE = 17
 
@@ -176,7 +177,9 @@ class Replication:
         if led is None or fetch is None:
             return False
         if event.records and event.generation == self.core.log.generation:
-            self._reply(led, fetch, (event.records,))
+            may_have_all = fetch.replica_id >= 0 or led.high_watermark >= self.core.log.end_offset
+            records = event.records if may_have_all else _committed(event.records, led.high_watermark)
+            self._reply(led, fetch, (records,) if records else ())
         else:
             standing = self.core.standing(fetch.version >= _ENDPOINT_SINCE)
             response = wire.fetch_response(ErrorCode.UNKNOWN_SERVER_ERROR, standing)
@@ -219,3 +222,14 @@ class Replication:
             )
             self._prepared = (key, response)
         return self._prepared[1]
+
+
+def _committed(records: bytes, high_watermark: Offset) -> bytes:
+    """The batches of a cold read that end at or before the high watermark: it went to the log's end."""
+    at = 0
+    while at < len(records):
+        batch = BatchView(records, at)
+        if batch.end_offset > high_watermark:
+            break
+        at += batch.size_bytes
+    return records[:at]

@@ -11,7 +11,7 @@ from kraftd.raft import wire
 from kraftd.raft.events import AppendRequested, Applied, LogFlushed, RequestReceived, ResponseReceived
 from kraftd.raft.states import Follower, Leader
 from kraftd.raft.wire import FetchAsk, Standing
-from kraftd.records.batch import encode_batch
+from kraftd.records.batch import encode_batch, scan
 from kraftd.types import Election, OffsetAndEpoch, ReplicaKey
 from tests.stories.cluster import Cluster
 
@@ -431,3 +431,29 @@ def test_an_observer_that_gave_up_on_its_leader_lives_and_finds_the_next_one() -
     cluster.run(100)
     assert cluster.outcome(2, token) == 0
     assert cluster.values(9)[-1] == b"from the next leader"
+
+
+@pytest.mark.covers("D-15")
+def test_a_client_is_given_nothing_uncommitted_from_the_disk_either() -> None:
+    """What is read in a thread goes to the end of the log; who has no replica id gets the committed part."""
+    cluster = Cluster(tail_bytes=300)
+    leader = cluster.elect()
+    for n in range(20):
+        cluster.append(leader, b"committed %d" % n)
+        cluster.run(50)
+    for other in (2, 3):
+        cluster.hold_flushes(other)
+    cluster.append(leader, b"not committed")
+    cluster.run(50)
+    member = cluster.member(leader)
+    assert member.high_watermark < member.log.end_offset
+    handle = 10**8
+    for offset in (0, member.high_watermark):
+        position = OffsetAndEpoch(offset, 0 if offset == 0 else member.epoch)
+        ask = FetchAsk(ReplicaKey(-1), member.epoch, position, 1 << 62, 0)
+        handle += 1
+        cluster.feed(leader, RequestReceived(handle, wire.fetch_request("story", ask, 1 << 20), 18, None))
+        cluster.run(20)
+        reply = cluster.nodes[leader].outcomes[handle]
+        given = [value for batch in scan(b"".join(reply.records)) for value in batch.values()]
+        assert given == ([b"committed %d" % n for n in range(20)] if offset == 0 else [])
