@@ -80,6 +80,22 @@ def test_a_restarted_connection_costs_no_leader() -> None:
     assert all(isinstance(cluster.member(n).state, Follower) for n in (2, 3))
 
 
+@pytest.mark.covers("D-08")
+def test_a_connection_that_flaps_is_a_loss_once_an_epoch() -> None:
+    cluster = Cluster()
+    cluster.elect()
+    cluster.run(100)
+    losses = []
+    for _ in range(3):
+        cluster.take_trace()
+        cluster.close((2, 1), by=1)
+        cluster.run(1_500)
+        losses.append(cluster.take_trace().count('why="leader lost"'))
+        assert isinstance(cluster.member(2).state, Follower)
+    assert cluster.member(2).epoch == 1
+    assert losses == [1, 0, 0]
+
+
 @pytest.mark.covers("D-07", "VOTE-23")
 def test_a_member_that_was_cut_off_does_not_depose_the_leader_when_it_returns() -> None:
     """KIP-996: it asks first, and the others are in touch with their leader (Q-15)."""
