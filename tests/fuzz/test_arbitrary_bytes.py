@@ -217,10 +217,10 @@ def test_hostile_frames_cost_nothing(attack: str) -> None:
     decoder = codec.RequestDecoder(head_bytes_max=2 << 20)
     seconds = []
     for _ in range(3):
-        begin = time.perf_counter()
+        begin = time.thread_time()
         with pytest.raises(MalformedError):
             decoder.decode(data)
-        seconds.append(time.perf_counter() - begin)
+        seconds.append(time.thread_time() - begin)
     tracemalloc.start()
     try:
         with pytest.raises(MalformedError):

@@ -113,7 +113,6 @@ def test_a_paused_node_is_a_row_and_the_rest_is_still_told(start: Start) -> None
         paused.resume()
     assert outcome.data["leader_id"] == leader.node_id
     assert rows(outcome)[paused.node_id]["error"] == "no answer within 1000 ms"
-    assert outcome.seconds < 2.5
 
 
 def test_resign_hands_over_to_whom_it_is_told(start: Start) -> None:
