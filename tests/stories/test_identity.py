@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from kraftd.raft.events import PeerIdentified, PeerIdentity
-from kraftd.raft.identity import Wholeness
+from kraftd.raft.identity import Mending, Wholeness
 from kraftd.raft.states import Candidate, Follower, Prospective
 from kraftd.records.batch import encode_batch
 from kraftd.types import Election
@@ -234,3 +234,17 @@ def test_an_election_file_behind_the_log_is_amnesia() -> None:
     cluster.start(3, wholeness=Wholeness())
     assert not cluster.member(3).is_whole
     assert cluster.member(3).epoch == 1
+
+
+@pytest.mark.covers("D-06")
+def test_a_member_that_forgot_waits_for_every_voters_epoch_and_for_a_leader_after_the_highest() -> None:
+    """The last one to answer may know of the epoch in which the forgotten vote was given."""
+    mending = Mending(Wholeness(amnesia=("lost",)), frozenset({2, 3}))
+    mending.hear(2, 5)
+    assert not mending.mends(6, 0, 0), "3 was not heard"
+    mending.hear(3, 9)
+    assert not mending.mends(6, 0, 0)
+    assert not mending.mends(9, 0, 0), "it may have voted in epoch 9"
+    assert not mending.mends(10, 7, 6), "not all that is committed is here"
+    assert mending.mends(10, 7, 7)
+    assert mending.is_whole

@@ -457,3 +457,43 @@ def test_a_client_is_given_nothing_uncommitted_from_the_disk_either() -> None:
         reply = cluster.nodes[leader].outcomes[handle]
         given = [value for batch in scan(b"".join(reply.records)) for value in batch.values()]
         assert given == ([b"committed %d" % n for n in range(20)] if offset == 0 else [])
+
+
+@pytest.mark.covers("FREQ-12", "LOG-10")
+def test_a_follower_whose_last_epoch_the_leader_never_had_cuts_it_although_its_offset_fits() -> None:
+    """Both logs hold offset 1, but not the same record: only its epoch tells."""
+    cluster = with_logs({1: [1, 1, 3], 2: [1, 2], 3: [1, 1, 3]}, epoch=3)
+    for n in (1, 2, 3):
+        cluster.start(n)
+    cluster.elect()
+    cluster.run_until(cluster.has_converged)
+    held = [[batch.raw.tobytes() for batch in scan(b"".join(n.disk.batches))] for n in cluster.nodes.values()]
+    assert held[0] == held[1] == held[2]
+    assert b"1 of epoch 1" in cluster.values(2)
+
+
+@pytest.mark.covers("HWM-13", "D-02")
+def test_a_follower_commits_no_further_than_its_log_goes() -> None:
+    """A leader far ahead tells its high watermark with a first part of its log."""
+    cluster = Cluster()
+    cluster.elect()
+    cluster.run(100)
+    member = cluster.member(3)
+    end_offset, asked = member.log.end_offset, cluster.nodes[3].last_send
+    some = encode_batch(end_offset, member.epoch, 0, [b"first part"])
+    ahead = wire.fetch_response(ErrorCode.NONE, Standing(member.epoch, 1), high_watermark=end_offset + 500)
+    cluster.isolate(3)
+    cluster.feed(3, ResponseReceived(1, asked.correlation_id, ahead, some))
+    assert member.log.end_offset == end_offset + 1
+    assert member.high_watermark == end_offset + 1
+
+
+@pytest.mark.covers("OBS-01", "D-06")
+def test_only_voters_are_remembered() -> None:
+    """There is room for a few of them, and observers come and go."""
+    cluster = Cluster(observers=(9,))
+    leader = cluster.elect()
+    cluster.run(2_000)
+    assert cluster.member(9).log.end_offset == cluster.member(leader).log.end_offset
+    assert 9 not in cluster.nodes[leader].disk.peers
+    assert set(cluster.nodes[9].disk.peers) <= {1, 2, 3}
