@@ -248,3 +248,17 @@ def test_a_member_that_forgot_waits_for_every_voters_epoch_and_for_a_leader_afte
     assert not mending.mends(10, 7, 6), "not all that is committed is here"
     assert mending.mends(10, 7, 7)
     assert mending.is_whole
+
+
+@pytest.mark.covers("D-06", "D-12")
+def test_an_old_copy_of_a_directory_confirms_no_leader() -> None:
+    """It does not know what it has forgotten; the leader, who saw the later start, does."""
+    cluster = written()
+    cluster.crash(3)
+    cluster.crash(2)
+    cluster.nodes[2].disk.start_counter -= 1
+    cluster.start(2)
+    assert cluster.member(2).is_whole, "nobody has told it yet"
+    token = cluster.read(1, deadline_ms=900)
+    cluster.run(901)
+    assert cluster.outcome(1, token) == 7

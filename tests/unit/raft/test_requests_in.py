@@ -9,7 +9,7 @@ from kraftd.protocol import messages as m
 from kraftd.raft import wire
 from kraftd.raft.effects import Reply
 from kraftd.raft.events import AppendRequested, PeerIdentity, RequestReceived, ResponseReceived
-from kraftd.raft.states import Follower, Leader, Prospective, Unattached
+from kraftd.raft.states import Follower, Leader, Prospective, Resigned, Unattached
 from kraftd.raft.wire import FetchAsk, Standing, VoteAsk
 from kraftd.types import NO_NODE, Election, Endpoint, OffsetAndEpoch, ReplicaKey
 from tests.stories.cluster import CLUSTER_ID, Cluster
@@ -425,3 +425,29 @@ def test_no_response_of_a_peer_is_fatal(what: str, make: Callable[[int], m.Quoru
     cluster.feed(2, response)
     cluster.feed(2, response)
     cluster.run_until(cluster.has_converged)
+
+
+@pytest.mark.covers("QS-07", "D-07")
+def test_who_led_an_epoch_gives_no_vote_in_it_also_after_losing_its_first_record() -> None:
+    """It has voted for itself there: a second vote could make a second leader (KAFKA-10661)."""
+    cluster = Cluster(start=False)
+    disk = cluster.nodes[1].disk
+    disk.election = Election(5, 1, ReplicaKey(1, disk.directory_id))
+    cluster.start(1)
+    assert isinstance(cluster.member(1).state, Resigned)
+    key = ReplicaKey(2, cluster.nodes[2].disk.directory_id)
+    request = wire.vote_request(CLUSTER_ID, VoteAsk(5, key, EMPTY, ReplicaKey(1), False))
+    cluster.feed(1, RequestReceived(10**8, request, 2, cluster.identity(2)))
+    data = cluster.nodes[1].outcomes[10**8].response.topics[0].partitions[0]
+    assert (data.vote_granted, data.leader_epoch) == (False, 5)
+
+
+@pytest.mark.covers("ACC-02", "D-13")
+def test_what_was_decided_in_an_older_epoch_is_not_appended_in_this_one() -> None:
+    """The decision rests on what the older leadership saw; between the two another one may have written."""
+    bench = Bench(leads=True)
+    before = bench.member.log.end_offset
+    for token, epoch in ((1, bench.member.epoch - 1), (2, bench.member.epoch + 1)):
+        bench.cluster.feed(1, AppendRequested(token, epoch, (b"stale",), bench.cluster.now_ms + 1_000))
+        assert bench.cluster.outcome(1, token) == ErrorCode.NOT_CONTROLLER
+    assert bench.member.log.end_offset == before
