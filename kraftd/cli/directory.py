@@ -85,7 +85,9 @@ def format_storage(
 @app.command("info")
 def info(
     context: typer.Context,
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A node's log.dirs or metadata.log.dir.")],
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", readable=False, help="A node's log.dirs or metadata.log.dir.")
+    ],
     output: OutputOption = None,
 ) -> None:
     """Show what a node's directory holds and what is wrong with it."""

@@ -61,7 +61,8 @@ def log() -> None:
 def dump_files(
     context: typer.Context,
     paths: Annotated[
-        list[Path], typer.Argument(metavar="FILE|DIR…", help="Segments, snapshots, or node directories.")
+        list[Path],
+        typer.Argument(metavar="FILE|DIR…", readable=False, help="Segments, snapshots, or node directories."),
     ],
     types: TypesOption = [],  # noqa: B006 - the parser makes a new list for each call
     without_types: Annotated[

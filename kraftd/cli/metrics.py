@@ -37,7 +37,7 @@ _OWN_KEYS = frozenset({"timestamp", "level", "event", "node"})
 @app.command("metrics")
 def metrics(
     context: typer.Context,
-    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="JSON logs of nodes.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", readable=False, help="JSON logs of nodes.")],
     once: Annotated[bool, typer.Option("--once", help="Show the latest metrics and end.")] = False,
     output: OutputOption = None,
 ) -> None:

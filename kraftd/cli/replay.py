@@ -27,7 +27,8 @@ EXTRA_MODULES = frozenset({"pyspark", "pyarrow", "numpy", "pandas", "py4j"})
 def replay(
     context: typer.Context,
     directories: Annotated[
-        list[Path], typer.Argument(metavar="DIR…", help="Exports or node directories of one cluster.")
+        list[Path],
+        typer.Argument(metavar="DIR…", readable=False, help="Exports or node directories of one cluster."),
     ],
     out: Annotated[
         Path, typer.Option("--out", metavar="OUT", help="Where the Parquet tables go.", show_default=False)

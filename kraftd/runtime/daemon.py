@@ -9,6 +9,7 @@ Nothing here decides anything about the quorum. What goes wrong here ends the pr
 """
 
 import asyncio
+import contextlib
 import gc
 import os
 import random
@@ -16,10 +17,12 @@ import resource
 import signal
 import socket
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from kraftd.controller.activation import registration_of
 from kraftd.controller.controller import QuorumController
+from kraftd.errors import ConfigError
 from kraftd.metadata.features import bootstrap_records
 from kraftd.net.client import PeerLinks
 from kraftd.net.connection import Outbox
@@ -68,7 +71,7 @@ async def serve(config: Config, directory: NodeDirectory, log: Log) -> None:
     """Run one node until a signal stops it, and close its directory.
 
     Raises:
-        OSError: An address cannot be bound.
+        ConfigError: An address cannot be bound.
     """
     async with asyncio.TaskGroup() as tasks:
         node = Node(config, directory, log, tasks)
@@ -78,6 +81,17 @@ async def serve(config: Config, directory: NodeDirectory, log: Log) -> None:
         gc.set_threshold(*_GC_THRESHOLDS)
         await node.run()
         await node.stop()
+
+
+@contextlib.contextmanager
+def _listening(address: Endpoint, key: str) -> Iterator[None]:
+    """Make an address that cannot be had one line that names it, and where it was written."""
+    try:
+        yield
+    except OSError as error:
+        number = error.errno or 0  # those of name resolution are negative
+        reason = os.strerror(number) if number > 0 else error.strerror or str(error)
+        raise ConfigError(f"cannot listen on {address}: {reason}; see {key}") from error
 
 
 class SystemDice:
@@ -111,7 +125,8 @@ class Node:
         self._chronicle = Chronicle(log, loop.time)
         self._server = Server(identity, network, outbox, numbers, repeats)
         self._server.connections_max = _connections_allowed()
-        self._port = self._server.bind(config.bind)
+        with _listening(config.bind, "listeners"):
+            self._port = self._server.bind(config.bind)
         self._advertised = _with_port(config.advertised, self._port)
         self._links = PeerLinks(identity, network, outbox, numbers, tasks, repeats, log=log)
 
@@ -259,7 +274,8 @@ class Node:
             readyz=lambda: readyz(self._status.vitals(self._driver.now())),
             samples=lambda: self._status.samples(self._driver.now()),
         )
-        self._pages = pages, await pages.start(self._config.http)
+        with _listening(self._config.http, "kraftd.http.listener"):
+            self._pages = pages, await pages.start(self._config.http)
 
     def _say_started(self) -> None:
         config, directory = self._config, self._directory

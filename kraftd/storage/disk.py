@@ -191,6 +191,8 @@ class Disk:
         return self._fail_with(f"{path}: only {written} of {wanted} bytes were written (disk full?)")
 
     def _fail_with(self, text: str) -> StorageFailure:
-        failure = StorageFailure(f"{text}; nothing was retried: see to the disk, then start the node again")
+        failure = StorageFailure(
+            f"{text}; nothing was retried: see to the disk and the rights on it, then start again"
+        )
         self.failure = failure
         return failure

@@ -308,7 +308,7 @@ class _Survey:
 
     def _cut_in(self, number: int, segment: Segment, position: int, reason: str) -> None:
         self._torn.append(
-            f"{segment.path}: cut at byte {position} (offset {self._next}), with all that follows: {reason}"
+            f"{segment.path}: torn, dropped from byte {position} (offset {self._next}) on: {reason}"
         )
         self.kept = number + 1
         segment.size_bytes = position

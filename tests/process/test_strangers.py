@@ -197,7 +197,8 @@ def test_a_port_that_is_taken_is_one_clear_line(start: Start) -> None:
     with socket.create_server(("127.0.0.1", cluster[1].port)):
         cluster[1].start()
         assert cluster[1].wait_exit() == 1
-    assert "in use" in cluster[1].wait_for("fatal")["reason"]
+    reason = f"cannot listen on 127.0.0.1:{cluster[1].port}: Address already in use; see listeners"
+    assert cluster[1].wait_for("fatal")["reason"] == reason
 
 
 def test_a_bad_configuration_names_every_mistake(tmp_path: Path, start: Start) -> None:

@@ -1,10 +1,13 @@
 """Every ending of `kraftctl` is a line and an exit code."""
 
+import contextlib
 import os
 import re
 import signal
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -94,6 +97,30 @@ def test_a_missing_file_is_an_error_with_its_name(kraftctl: Kraftctl) -> None:
         outcome = kraftctl(*arguments, "/no/such/file")
         assert outcome.code == 1
         assert outcome.err.startswith("kraftctl: /no/such/file does not exist; ")
+
+
+@pytest.mark.parametrize("command", [["info"], ["log", "dump"], ["metrics"]], ids=" ".join)
+def test_what_may_not_be_read_is_an_error_and_no_wrong_usage(
+    kraftctl: Kraftctl, command: list[str], tmp_path: Path
+) -> None:
+    kraftctl(*command, tmp_path / "absent")  # whatever is imported late is imported now
+    with tempfile.TemporaryDirectory() as folder:
+        locked = Path(folder) / "locked"
+        locked.mkdir(mode=0)
+        with not_as_root():
+            outcome = kraftctl(*command, locked)
+    assert outcome.code == 1
+    assert "Permission denied" in outcome.out + outcome.err
+
+
+@contextlib.contextmanager
+def not_as_root() -> Iterator[None]:
+    """Root may read everything: be somebody else meanwhile."""
+    user, effective, saved = os.getresuid()
+    if effective == 0:
+        os.setresuid(65534, 65534, 0)
+    yield
+    os.setresuid(user, effective, saved)
 
 
 def test_nobody_listening_is_2(kraftctl: Kraftctl) -> None:

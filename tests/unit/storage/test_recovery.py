@@ -54,7 +54,7 @@ class TestTorn:
         assert log.end_offset == kept
         assert report.damage == ()
         assert len(report.torn) == 1
-        assert "00000000000000000004.log: cut at byte" in report.torn[0]
+        assert "00000000000000000004.log: torn, dropped from byte" in report.torn[0]
         assert f"(offset {kept})" in report.torn[0]
         assert not segment(tmp_path, 8).exists()
         log.append((batch(kept, epoch=2),), kept, kept + 1)
