@@ -9,6 +9,7 @@ import pytest
 from kraftd.errors import InvariantError
 from kraftd.records import index
 from kraftd.storage import Disk, Log, LogConfig, OffsetOutOfRangeError, OsFileSystem, StorageFailure
+from kraftd.storage.sidecar import Sidecar, read_sidecar
 from kraftd.types import EpochEntry, OffsetAndEpoch
 from tests.unit.storage.batches import batch, run_of
 
@@ -201,6 +202,28 @@ class TestFlush:
         assert log.flushed_offset == 3
         assert log.end_offset == 5
         log.close()
+
+    @pytest.mark.covers("D-05")
+    def test_the_hint_is_what_the_job_covered_and_a_roll_makes_it_durable(self, tmp_path: Path) -> None:
+        """A hint too high turns what a power cut tears into damage, on every member at once."""
+        disk, path = Disk(OsFileSystem()), tmp_path / "kraftd.state"
+        sidecar = Sidecar(disk, path, read_sidecar(disk, path))
+        (tmp_path / "log").mkdir()
+        config = LogConfig(segment_bytes=6 * len(batch(0)))
+        log = Log.open(disk, tmp_path / "log", config=config, keeper=sidecar).log
+        fill(log, run_of(0, 3))
+        job = log.begin_flush()
+        fill(log, run_of(3, 5), at=3)
+        job.run()
+        log.flush_done(job)
+        assert sidecar.flushed is not None
+        assert sidecar.flushed.offset == 3
+        assert sidecar.mark, "written, not synced"
+        fill(log, run_of(5, 7), at=5)
+        assert not sidecar.mark, "a segment was begun"
+        assert sidecar.flushed.offset == 3
+        log.close()
+        sidecar.close()
 
     @pytest.mark.covers("D-03")
     def test_a_flush_from_before_a_truncation_counts_for_nothing(self, tmp_path: Path) -> None:
