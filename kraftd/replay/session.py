@@ -4,13 +4,16 @@ Entered by `session`, which first says in one line what is missing (the replay e
 `spark-submit` the session that it made is used, with the master and memory that it was given.
 """
 
+import logging
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.resources import files
 from importlib.util import find_spec
@@ -41,12 +44,17 @@ def session() -> "Iterator[SparkSession]":
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
         running = SparkSession.getActiveSession()
-        spark = _start() if running is None else running
-        try:
-            _register(spark)
-            yield spark
-        finally:
-            if running is None:
+        if running is not None:
+            _register(running)
+            yield running
+            return
+        with _plain_interrupts() as restore:
+            spark = _start()
+            restore()
+            try:
+                _register(spark)
+                yield spark
+            finally:
                 spark.stop()
 
 
@@ -98,6 +106,25 @@ def _start() -> "SparkSession":
         builder = builder.config(key, value)
     with _standard_error_elsewhere():
         return builder.getOrCreate()
+
+
+@contextmanager
+def _plain_interrupts() -> "Iterator[Callable[[], None]]":
+    """Let Ctrl-C end a replay as it ends any program; call what is yielded once Spark has started.
+
+    Spark puts in a handler that calls Java from within a call to Java: tracebacks, on the root logger.
+    """
+    handler, root, silence = signal.getsignal(signal.SIGINT), logging.getLogger(), logging.NullHandler()
+
+    def restore() -> None:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, handler)
+
+    root.addHandler(silence)
+    try:
+        yield restore
+    finally:
+        root.removeHandler(silence)
 
 
 @contextmanager
