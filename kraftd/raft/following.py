@@ -249,7 +249,7 @@ class Following:
         return True
 
     def _check(self, records: bytes) -> list[BatchView]:
-        """The whole batches of a response, their checksums proved. A cut end is left out: it comes again
+        """The whole batches of a response, proved down to their records. A cut end is left out: it comes again
         (FRSP-18).
 
         Raises:
@@ -266,6 +266,8 @@ class Following:
                 if not last_epoch <= batch.epoch <= core.epoch:
                     reason = f"epoch {batch.epoch} is not within {last_epoch} and {core.epoch}"
                     raise CorruptBatchError(reason, position_bytes=batch.position)
+                # A checksum proves what was sent, not that it is records: applying it would end every member.
+                batch.records() if batch.is_control else batch.values()
                 batches.append(batch)
                 end_offset, last_epoch = batch.end_offset, batch.epoch
         except CorruptBatchError as error:

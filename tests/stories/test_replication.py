@@ -1,7 +1,9 @@
 """Stories of replication: what is acknowledged, what is committed, and what may be cut."""
 
+import struct
 from collections.abc import Callable
 
+import crc32c
 import pytest
 
 from kraftd.audit.invariants import Violation
@@ -11,7 +13,7 @@ from kraftd.raft import wire
 from kraftd.raft.events import AppendRequested, Applied, LogFlushed, RequestReceived, ResponseReceived
 from kraftd.raft.states import Follower, Leader
 from kraftd.raft.wire import FetchAsk, Standing
-from kraftd.records.batch import encode_batch, scan
+from kraftd.records.batch import HEADER_BYTES, encode_batch, scan
 from kraftd.types import Election, OffsetAndEpoch, ReplicaKey
 from tests.stories.cluster import Cluster
 
@@ -25,6 +27,13 @@ def with_logs(logs: dict[int, list[int]], *, epoch: int, **options: object) -> C
         disk.durable_count = len(epochs)
         disk.election = Election(epoch)
     return cluster
+
+
+def with_good_checksum(batch: bytes) -> bytes:
+    """The batch with its length and its checksum as they would be if it had been written on purpose."""
+    body = batch[21:]
+    size, crc = struct.pack(">i", len(batch) - 12), struct.pack(">I", crc32c.crc32c(body))
+    return batch[:8] + size + batch[12:17] + crc + body
 
 
 @pytest.mark.covers("HWM-02", "D-10")
@@ -316,7 +325,9 @@ def test_an_append_that_no_batch_can_hold_is_refused_alone() -> None:
 
 
 @pytest.mark.covers("D-14", "Q-07", "FRSP-17")
-@pytest.mark.parametrize("damage", ["gap", "overlap", "old epoch", "future epoch", "flipped bit"])
+@pytest.mark.parametrize(
+    "damage", ["gap", "overlap", "old epoch", "future epoch", "flipped bit", "no records"]
+)
 def test_records_that_do_not_continue_the_log_are_refused_whole(damage: str) -> None:
     cluster = with_logs({1: [2, 2], 2: [2, 2]}, epoch=2)
     cluster.start(1)
@@ -331,6 +342,7 @@ def test_records_that_do_not_continue_the_log_are_refused_whole(damage: str) -> 
         "old epoch": encode_batch(end, epoch - 1, 0, [b"x"]),
         "future epoch": encode_batch(end, epoch + 1, 0, [b"x"]),
         "flipped bit": encode_batch(end, epoch, 0, [b"x"])[:-2] + b"\xff\x00",
+        "no records": with_good_checksum(encode_batch(end, epoch, 0, [b"x"])[:HEADER_BYTES] + b"\xff" * 9),
     }[damage]
     sent = cluster.nodes[2].last_send
     response = wire.fetch_response(ErrorCode.NONE, Standing(member.epoch, 1), high_watermark=end)
