@@ -249,8 +249,8 @@ class Following:
         return True
 
     def _check(self, records: bytes) -> list[BatchView]:
-        """The whole batches of a response, proved down to their records. A cut end is left out: it comes again
-        (FRSP-18).
+        """The whole batches of a response, proved down to their records. A cut end is left out: it comes
+        again (FRSP-18).
 
         Raises:
             CorruptBatchError: A batch is damaged, leaves a gap or an overlap, or has an impossible epoch.
