@@ -13,6 +13,8 @@ Differs: once the leader has ended its epoch no late answer of it stops the succ
 that wait for an election do not look for a leader: its heartbeat or the first pre-vote finds it.
 """
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from kraftd.errors import CorruptBatchError, ErrorCode
@@ -242,21 +244,22 @@ class Following:
             return False
         if batches:
             base_offset = core.log.end_offset
-            for batch in batches:
+            for batch, values in batches:
                 core.log.epochs.assign(batch.epoch, batch.base_offset)
-            raw = [bytes(batch.raw) for batch in batches]
-            core.out.append(core.log.append(base_offset, batches[-1].end_offset, raw))
+                core.log.keep_values(batch.base_offset, values)
+            raw = [bytes(batch.raw) for batch, _ in batches]
+            core.out.append(core.log.append(base_offset, batches[-1][0].end_offset, raw))
         return True
 
-    def _check(self, records: bytes) -> list[BatchView]:
-        """The whole batches of a response, proved down to their records. A cut end is left out: it comes
-        again (FRSP-18).
+    def _check(self, records: bytes) -> list[tuple[BatchView, Sequence[bytes]]]:
+        """The whole batches of a response with their values, proved down to the records. A cut end is left
+        out: it comes again (FRSP-18).
 
         Raises:
             CorruptBatchError: A batch is damaged, leaves a gap or an overlap, or has an impossible epoch.
         """
         core = self.core
-        batches: list[BatchView] = []
+        batches: list[tuple[BatchView, Sequence[bytes]]] = []
         end_offset, last_epoch = core.log.end_offset, core.log.last_epoch
         try:
             for batch in scan(records):
@@ -267,8 +270,9 @@ class Following:
                     reason = f"epoch {batch.epoch} is not within {last_epoch} and {core.epoch}"
                     raise CorruptBatchError(reason, position_bytes=batch.position)
                 # A checksum proves what was sent, not that it is records: applying it would end every member.
-                batch.records() if batch.is_control else batch.values()
-                batches.append(batch)
+                if batch.is_control:
+                    batch.records()
+                batches.append((batch, batch.values()))
                 end_offset, last_epoch = batch.end_offset, batch.epoch
         except CorruptBatchError as error:
             if not (batches and getattr(error, "torn", False)):

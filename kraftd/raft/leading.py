@@ -128,6 +128,7 @@ class Leading:
             appends = group.appends
             values = [*chain.from_iterable([append.records for append in appends])]
             batches.append(encode_batch(end_offset, led.epoch, now.wall_ms, values))
+            core.log.keep_values(end_offset, values)
             waiters = []
             for append in appends:
                 end_offset += len(append.records)

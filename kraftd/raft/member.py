@@ -421,3 +421,7 @@ class Member:
     def committed_batches(self, from_offset: Offset, max_bytes: int) -> list[bytes] | None:
         """Whole committed batches from the one that holds `from_offset`; None if the disk must be read."""
         return self._core.log.read(from_offset, max_bytes, max(0, self._core.high_watermark))
+
+    def take_values(self, base_offset: Offset) -> Sequence[bytes] | None:
+        """The record values of a batch of this log, as far as they are at hand, and only once."""
+        return self._core.log.take_values(base_offset)

@@ -49,6 +49,7 @@ class LogTail:
         "_bytes",
         "_bytes_max",
         "_flushing",
+        "_values",
         "end_offset",
         "epochs",
         "flushed_offset",
@@ -67,6 +68,7 @@ class LogTail:
         self._batches: list[bytes] = list(start.tail)
         self._bytes = sum(map(len, self._batches))
         self._flushing = False
+        self._values: dict[Offset, Sequence[bytes]] = {}
         if start.tail and BatchView(start.tail[-1]).end_offset != start.end_offset:
             raise InvariantError("the tail handed over is not the log's end")
 
@@ -114,7 +116,17 @@ class LogTail:
         while self._bytes > self._bytes_max // 2 and dropped < len(self._batches) - 1:
             self._bytes -= len(self._batches[dropped])
             dropped += 1
+        for base_offset in self._bases[:dropped]:
+            self._values.pop(base_offset, None)
         del self._bases[:dropped], self._batches[:dropped]
+
+    def keep_values(self, base_offset: Offset, values: Sequence[bytes]) -> None:
+        """Keep what the batch at `base_offset` was made of, or was proved to hold, for whoever applies it."""
+        self._values[base_offset] = values
+
+    def take_values(self, base_offset: Offset) -> Sequence[bytes] | None:
+        """The record values of a batch, once; None if they must be read out of it."""
+        return self._values.pop(base_offset, None)
 
     def flush(self) -> Flush | None:
         """Begin a flush of everything appended, unless one is running or nothing needs it."""
@@ -147,6 +159,8 @@ class LogTail:
         self.generation += 1
         self._flushing = False
         index = bisect_left(self._bases, end_offset)
+        for base_offset in self._bases[index:]:
+            self._values.pop(base_offset, None)
         self._bytes -= sum(map(len, self._batches[index:]))
         del self._bases[index:], self._batches[index:]
         self.end_offset = end_offset

@@ -279,14 +279,20 @@ def _data_values(data: bytes, count: int) -> Iterator[bytes]:
     """The values of data records, which have no key, no headers, and the timestamp of their batch."""
     at = HEADER_BYTES
     for delta in range(count):
+        # Varints of one byte and of two are read in place: hardly any record is longer.
         length, start = data[at], at + 1
         if length >= 0x80:
-            length, start = read_uvarint(data, at)
+            if 0 < (high := data[start]) < 0x80:
+                length, start = length & 0x7F | high << 7, start + 1
+            else:
+                length, start = read_uvarint(data, at)
         opening = _opening(delta)
         value_at = start + len(opening)
         size = data[value_at]
         if size < 0x80:
             value_at += 1
+        elif 0 < (high := data[value_at + 1]) < 0x80:
+            size, value_at = size & 0x7F | high << 7, value_at + 2
         else:
             size, value_at = read_uvarint(data, value_at)
         stop = value_at + (size >> 1)

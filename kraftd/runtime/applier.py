@@ -8,7 +8,7 @@ Any exception of the state machine is fatal (D-18): it could not have applied th
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from kraftd.controller.controller import APPLY
@@ -29,6 +29,9 @@ class CommittedLog(Protocol):
 
     def committed_batches(self, from_offset: Offset, max_bytes: int) -> list[bytes] | None:
         """From memory, or None if they are no longer there."""
+
+    def take_values(self, base_offset: Offset) -> Sequence[bytes] | None:
+        """What the batch there holds, if nobody has to read it out of the batch; once."""
 
     def read_cold(self, offset: Offset, max_bytes: int, done: Callable[[bytes], None]) -> None:
         """From the store, in a thread; `done` is called on the loop."""
@@ -99,7 +102,7 @@ class Applier:
                 self._is_reading = True
                 self._log.read_cold(before, _SLICE_BYTES, self._take_cold)
                 return False
-            batches = committed(map(BatchView, buffers))
+            batches = committed(map(BatchView, buffers), self._log.take_values)
         for batch in batches:
             if batch.end_offset > self._target:
                 break
@@ -111,13 +114,15 @@ class Applier:
 
     def _take_cold(self, data: bytes) -> None:
         self._is_reading = False
-        self._cold = committed(scan(data))
+        self._cold = committed(scan(data), self._log.take_values)
         if not self._cold:
             self.stuck_because = f"the log cannot be read at offset {self.applied_offset}, which is committed"
         self._driver.wake()
 
 
-def committed(batches: Iterable[BatchView]) -> list[CommittedBatch]:
+def committed(
+    batches: Iterable[BatchView], take_values: Callable[[Offset], Sequence[bytes] | None]
+) -> list[CommittedBatch]:
     """The batches as the state machine gets them. Those in memory are proved already, those read are not."""
     return [
         CommittedBatch(
@@ -125,7 +130,7 @@ def committed(batches: Iterable[BatchView]) -> list[CommittedBatch]:
             end_offset=view.end_offset,
             epoch=view.epoch,
             timestamp_ms=view.max_timestamp,
-            records=() if view.is_control else view.values(),
+            records=() if view.is_control else take_values(view.base_offset) or view.values(),
         )
         for view in batches
     ]

@@ -9,7 +9,7 @@ retried (D-03).
 Not here: files (`kraftd.storage`) and the order of effects (`interpreter`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from kraftd.errors import StorageError
@@ -37,6 +37,9 @@ class Roles(Protocol):
 
     def committed_batches(self, from_offset: Offset, max_bytes: int) -> list[bytes] | None:
         """Committed batches that are still in memory; None if they are not."""
+
+    def take_values(self, base_offset: Offset) -> Sequence[bytes] | None:
+        """What such a batch holds, if that is at hand."""
 
 
 class DirectoryStore:
@@ -122,6 +125,10 @@ class DirectoryStore:
     def committed_batches(self, from_offset: Offset, max_bytes: int) -> list[bytes] | None:
         """Implements `CommittedLog`."""
         return self._member.committed_batches(from_offset, max_bytes)
+
+    def take_values(self, base_offset: Offset) -> Sequence[bytes] | None:
+        """Implements `CommittedLog`."""
+        return self._member.take_values(base_offset)
 
     def read_cold(self, offset: Offset, max_bytes: int, done: Callable[[bytes], None]) -> None:
         """Implements `CommittedLog`."""

@@ -297,3 +297,16 @@ def test_one_parked_fetch_a_replica() -> None:
     assert replaced.handle == 1
     parked.park(fetch(3, replica=-1))
     assert parked.replaced_by(fetch(4, replica=-1)) is None
+
+
+def test_values_kept_for_the_state_machine_go_with_their_batch() -> None:
+    """What was appended twice under one offset, with a cut between, is never mixed up."""
+    tail = LogTail(LogStart())
+    tail.append(0, 1, [encode_batch(0, 1, 0, [b"a"])])
+    tail.keep_values(0, [b"a"])
+    assert tail.take_values(0) == [b"a"]
+    assert tail.take_values(0) is None
+    tail.keep_values(0, [b"a"])
+    tail.truncate(0)
+    tail.append(0, 1, [encode_batch(0, 2, 0, [b"b"])])
+    assert tail.take_values(0) is None

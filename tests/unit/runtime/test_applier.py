@@ -42,6 +42,9 @@ class World:
         self.wakes = 0
         self.waiting: list[Callable[[], None]] = []
 
+    def take_values(self, base_offset: int) -> None:
+        """Nothing is at hand: every batch is read."""
+
     def committed_batches(self, from_offset: int, max_bytes: int) -> list[bytes] | None:
         return self.batches[from_offset : from_offset + 2] if from_offset >= self.memory_from else None
 

@@ -74,6 +74,9 @@ class World:
     def wake(self) -> None:
         self.happened.set()
 
+    def take_values(self, base_offset: int) -> None:
+        return None
+
     def committed_batches(self, from_offset: int, max_bytes: int) -> list[bytes] | None:
         return None
 
