@@ -14,7 +14,7 @@ from kraftd.raft.events import Token
 from kraftd.raft.parked import Fetch, ParkedFetches
 from kraftd.raft.progress import UNKNOWN, CheckQuorum, Progress
 from kraftd.raft.reads import Reads
-from kraftd.raft.timing import OBSERVER_SESSION_MS, OBSERVERS_MAX, Timing
+from kraftd.raft.timing import NEVER_MS, OBSERVER_SESSION_MS, OBSERVERS_MAX, Timing
 from kraftd.raft.voters import VoterSet
 from kraftd.raft.waiters import Waiters
 from kraftd.types import NO_NODE, Epoch, NodeId, Offset, ReplicaKey
@@ -42,10 +42,10 @@ class Leadership:
         "epoch_start_offset",
         "followers",
         "handover",
-        "has_news",
         "high_watermark",
         "is_announced",
         "is_opened",
+        "news_at_ms",
         "observers",
         "parked",
         "reads",
@@ -88,8 +88,8 @@ class Leadership:
         """Whether the LeaderChange record is in the log."""
         self.is_announced = False
         """Whether the state machine was told to lead."""
-        self.has_news = False
-        """Whether a fetch is parked that should hear of the high watermark this turn."""
+        self.news_at_ms = NEVER_MS
+        """When parked fetches are told of the high watermark, unless records take it along before."""
         self._uncommitted: deque[tuple[Offset, int]] = deque()
         self.uncommitted_bytes = 0
 
@@ -161,6 +161,7 @@ class Leadership:
             self.waiters.check_at_ms,
             self.reads.next_deadline_ms,
             self.reads.retry_at_ms,
+            self.news_at_ms,
         )
         earliest = min(deadlines)
         if self.followers:

@@ -104,7 +104,7 @@ class Leading:
             return
         if not led.is_opened or led.accumulator.drain_at_ms <= now_ms:
             self._drain(led, now)
-        if led.has_news:
+        if led.news_at_ms <= now_ms:
             self.replication.tell_news(led)
         self._expire(led, now_ms)
         if led.begin_at_ms <= now_ms:
@@ -172,4 +172,4 @@ class Leading:
 
     def wake_at_ms(self, led: Leadership) -> int:
         """When the leader must act next."""
-        return led.next_deadline_ms() if led.is_opened and not led.has_news else 0
+        return led.next_deadline_ms() if led.is_opened else 0

@@ -260,10 +260,10 @@ class Member:
             return
         self._replication.on_fetch(event, fetch, now)
         led = core.leadership
-        if led is None or led.handover is not None or led.has_news:
+        if led is None or led.handover is not None:
             self._is_settled = False
         else:
-            self._due_ms = min(self._due_ms, led.parked.next_deadline_ms)
+            self._due_ms = min(self._due_ms, led.parked.next_deadline_ms, led.news_at_ms)
 
     def _on_other_request(self, event: e.RequestReceived, now: Now) -> None:
         """Everything but fetches. Only members elect (section 1.4)."""
@@ -357,7 +357,7 @@ class Member:
             return
         core.flush()
         if core.leadership is not None:
-            self._replication.advance(core.leadership)
+            self._replication.advance(core.leadership, now)
         else:
             self._following.on_flushed(now)
 

@@ -3,11 +3,13 @@
 A fetch position is an acknowledgement: its sender holds everything before it durably. So only a position that
 lies on this log counts, and only from the member known under that id (D-06). The high watermark moves when a
 majority has acknowledged a record of the leader's own epoch, never before (the case S1..S5: a record of an
-older epoch on a majority can still be overwritten), and followers that wait here are told at once (D-10).
+older epoch on a majority can still be overwritten), and followers that wait here are told within a
+millisecond, with the next records if there are any (D-10).
 
 Follows: FREQ-*, HWM-*, D-10, D-11, D-15.
 Differs: only members are given what is not committed yet. While handing over the leader goes on serving
-fetches (FREQ-26), because that is what it waits for (D-09).
+fetches (FREQ-26), because that is what it waits for (D-09). News of the high watermark waits a millisecond for
+records that may take it along (D-10 says at once): that saves a quarter of the work for a lone writer.
 """
 
 from collections.abc import Sequence
@@ -21,11 +23,13 @@ from kraftd.raft.events import BatchesRead, RequestReceived
 from kraftd.raft.leadership import Leadership
 from kraftd.raft.parked import Fetch
 from kraftd.raft.tail import FETCH_BYTES_MAX
+from kraftd.raft.timing import NEVER_MS
 from kraftd.raft.wire import FetchAsk
 from kraftd.records.batch import BatchView
 from kraftd.types import NO_NODE, Now, Offset, ReplicaKey
 
 _ENDPOINT_SINCE = 17
+_NEWS_DELAY_MS = 1
 
 
 class Replication:
@@ -128,11 +132,11 @@ class Replication:
             follower.key = ask.replica
         if follower.on_fetch(offset, core.log.end_offset, now):
             led.check_quorum.hear(ask.replica.id, now.mono_ms)
-        self.advance(led)
+        self.advance(led, now)
 
     # --- the high watermark -----------------------------------------------------------------------------
 
-    def advance(self, led: Leadership) -> None:
+    def advance(self, led: Leadership, now: Now) -> None:
         """Move the high watermark to what a majority holds durably, if that is past the epoch's start."""
         core = self.core
         offset = led.majority_offset(core.me.id, core.log.flushed_offset, core.voters)
@@ -147,21 +151,23 @@ class Replication:
         out = core.out
         for waiter in led.waiters.committed(offset):
             out.append(AppendDone(waiter.token, ErrorCode.NONE, waiter.end_offset))
-        led.has_news = True
+        led.news_at_ms = min(led.news_at_ms, now.mono_ms + _NEWS_DELAY_MS)
 
     # --- answers ----------------------------------------------------------------------------------------
 
     def serve_parked(self, led: Leadership, now: Now) -> None:
         """The log grew: answer those who waited for records."""
+        led.news_at_ms = NEVER_MS
         for fetch in led.parked.take_all():
             self._serve(led, fetch, fetch.deadline_ms - now.mono_ms)
 
     def tell_news(self, led: Leadership) -> None:
-        """Answer those who do not know the high watermark (D-10), at the end of the turn in which it moved.
+        """Answer those who do not know the high watermark (D-10), if no records took it along meanwhile.
 
-        Not earlier, because what this turn appends goes with it: else each group would cost two answers.
+        A writer that has its answer sends its next change well within that millisecond. Without it each
+        group would cost two answers and two fetches of every follower instead of one.
         """
-        led.has_news = False
+        led.news_at_ms = NEVER_MS
         for fetch in led.parked.take_uninformed(led.high_watermark):
             self._serve(led, fetch, 0)
 
@@ -204,7 +210,8 @@ class Replication:
             self._reply(led, replaced, ())
         led.parked.park(fetch)
         if fetch.wants_high_watermark(led.high_watermark):
-            led.has_news = True
+            now_ms = fetch.deadline_ms - wait_ms
+            led.news_at_ms = min(led.news_at_ms, now_ms + _NEWS_DELAY_MS)
 
     def _reply(self, led: Leadership, fetch: Fetch, batches: Sequence[bytes]) -> None:
         response = self._good_response(led, with_endpoint=fetch.version >= _ENDPOINT_SINCE)

@@ -352,7 +352,8 @@ def test_a_fetch_at_the_end_waits_for_records_or_its_time() -> None:
         bench.cluster.feed(1, RequestReceived(handle, request, 18, bench.identity(2)))
 
     park(1, known=end - 1)
-    assert 1 in outcomes, "it does not know the high watermark: told at once"
+    bench.cluster.run(1)
+    assert 1 in outcomes, "it does not know the high watermark: told within a millisecond"
     park(2, known=1 << 63)
     assert 2 not in outcomes
     bench.cluster.run(401)
@@ -363,7 +364,7 @@ def test_a_fetch_at_the_end_waits_for_records_or_its_time() -> None:
 
 
 @pytest.mark.covers("D-10", "D-16")
-def test_news_of_the_high_watermark_and_the_records_of_one_turn_are_one_answer() -> None:
+def test_news_of_the_high_watermark_and_records_that_come_at_once_are_one_answer() -> None:
     bench = Bench(leads=True)
     now = bench.cluster.now(bench.cluster.nodes[1])
     end, epoch = bench.member.log.end_offset, bench.member.epoch
@@ -372,7 +373,7 @@ def test_news_of_the_high_watermark_and_the_records_of_one_turn_are_one_answer()
     )
     request = wire.fetch_request(CLUSTER_ID, ask, 1 << 20)
     early = bench.member.handle(RequestReceived(1, request, 18, bench.identity(2)), now)
-    assert bench.member.wake_at_ms <= now.mono_ms, "it must be told this turn"
+    assert bench.member.wake_at_ms <= now.mono_ms + 1, "it must be told within a millisecond"
     early += bench.member.handle(AppendRequested(1, epoch, (b"record",), now.mono_ms + 1_000), now)
     assert not [effect for effect in early if isinstance(effect, Reply) and effect.handle == 1]
     replies = [effect for effect in bench.member.poll(now) if isinstance(effect, Reply)]
