@@ -8,8 +8,8 @@ millisecond, with the next records if there are any (D-10).
 
 Follows: FREQ-*, HWM-*, D-10, D-11, D-15.
 Differs: only members are given what is not committed yet. While handing over the leader goes on serving
-fetches (FREQ-26), because that is what it waits for (D-09). News of the high watermark waits a millisecond for
-records that may take it along (D-10 says at once): that saves a quarter of the work for a lone writer.
+fetches (FREQ-26), because that is what it waits for (D-09). News of the high watermark wait a millisecond
+for records to take them along (D-10 says at once): that saves a sixth of the work for a lone writer.
 """
 
 from collections.abc import Sequence
