@@ -33,7 +33,7 @@ from kraftd.raft.pursuit import Pursuit
 from kraftd.raft.requests import Kind, Requests
 from kraftd.raft.states import EpochState, Unattached, state_name
 from kraftd.raft.tail import LogTail
-from kraftd.raft.timing import Dice, Timing
+from kraftd.raft.timing import BEHIND_RECORDS, Dice, Timing
 from kraftd.raft.transitions import check_move
 from kraftd.raft.voters import VoterSet
 from kraftd.raft.wire import Standing
@@ -154,6 +154,14 @@ class Core:
     def counts(self) -> bool:
         """Whether this member may vote, campaign and acknowledge: a voter whose promises hold (D-06)."""
         return self.is_voter and self.mending.is_whole
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the state machine has so much left to apply that others should lead first (D-18).
+
+        Such a member could win at once, but could not lead before it has applied it all.
+        """
+        return self.applied_offset + BEHIND_RECORDS < self.high_watermark
 
     @property
     def claimed_position(self) -> OffsetAndEpoch:

@@ -27,7 +27,7 @@ from kraftd.raft.requests import Kind, Sent
 from kraftd.raft.roles import Roles
 from kraftd.raft.states import Follower, Unattached
 from kraftd.raft.tail import FETCH_BYTES_MAX
-from kraftd.raft.timing import NEVER_MS, loss_delay_ms
+from kraftd.raft.timing import BEHIND_DELAY_MS, NEVER_MS, loss_delay_ms
 from kraftd.raft.wire import FetchAsk
 from kraftd.records.batch import BatchView, scan
 from kraftd.types import NO_NODE, Epoch, NodeId, Now, Offset, OffsetAndEpoch, ReplicaKey
@@ -182,6 +182,8 @@ class Following:
         """Wait for a random moment, granting pre-votes from now on, then ask for them."""
         core = self.core
         campaign_at_ms = now.mono_ms + max(1, loss_delay_ms(core.dice))
+        if core.is_behind:
+            campaign_at_ms += BEHIND_DELAY_MS
         core.revise(replace(state, in_touch=False, campaign_at_ms=campaign_at_ms))
 
     # --- responses --------------------------------------------------------------------------------------

@@ -179,10 +179,10 @@ class Resigning:
         if not core.counts or core.is_stopping or state.epoch_ended:
             return
         position = self._position(ask.successors)
-        if position == 0:
+        if position == 0 and not core.is_behind:
             self.roles.become_candidate(now, f"{ask.leader_id} named it successor")
             return
-        if position is None:
+        if not position:  # not named, or named although it has much left to apply
             patience_ms = core.timing.election_backoff_max_ms if ask.successors else 0
             delay_ms = patience_ms + loss_delay_ms(core.dice)
         else:

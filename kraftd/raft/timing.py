@@ -89,6 +89,13 @@ class Timing(msgspec.Struct, frozen=True):
         return min(longest, (longest >> (count - 1)) << (position - 1))
 
 
+BEHIND_RECORDS = 10_000
+"""From so many committed records on that are not applied, a member lets the others campaign first."""
+
+BEHIND_DELAY_MS = 300
+"""How long it lets them: enough for their pre-vote and their vote, and less than an election timeout."""
+
+
 def loss_delay_ms(dice: Dice) -> int:
     """The wait between losing the leader and asking for pre-votes: it keeps followers apart (D-08)."""
     return dice.draw(LOSS_JITTER_MS + 1)

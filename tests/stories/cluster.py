@@ -96,6 +96,8 @@ class Node:
         self.ready_to_stop = False
         self.wall_skew_ms = 0
         self.frozen_until_ms = 0
+        self.applies = True
+        """False: the state machine never gets on."""
         self.poll_scheduled_at = -1
 
     @property
@@ -364,7 +366,8 @@ class Cluster:
                         self.close(pair, by=node.id)
             case fx.Commit(high_watermark=high_watermark):
                 node.commits.append(high_watermark)
-                self.at(0, lambda: self.feed(node.id, ev.Applied(high_watermark), incarnation))
+                if node.applies:
+                    self.at(0, lambda: self.feed(node.id, ev.Applied(high_watermark), incarnation))
             case fx.LeaderChanged(epoch=epoch, leader_id=leader_id):
                 node.announced.append((epoch, leader_id))
             case fx.AppendDone() | fx.ReadDone() | fx.ResignDone():

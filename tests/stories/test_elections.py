@@ -37,6 +37,26 @@ def test_a_killed_leader_is_replaced_before_any_timeout(golden: Callable[[str], 
     golden(cluster.take_trace())
 
 
+@pytest.mark.covers("D-08", "D-18")
+def test_a_member_with_much_left_to_apply_lets_the_others_lead() -> None:
+    """It would win at once, and lead only when it has applied all of it."""
+    cluster = Cluster()
+    cluster.elect()
+    cluster.nodes[2].applies = False
+    cluster.append(1, *[b"x"] * 9_999)
+    cluster.append(1, *[b"x"] * 9_999)
+    cluster.run(500)
+    cluster.crash(1)
+    assert cluster.run_until(cluster.has_leader) < 150
+    assert cluster.leader == 3
+
+    # Alone with a majority that needs it, it campaigns all the same.
+    cluster.crash(3)
+    cluster.nodes[1].applies = cluster.nodes[3].applies = True
+    cluster.start(1)
+    cluster.run_until(cluster.has_leader)
+
+
 @pytest.mark.covers("D-08", "VOTE-28")
 def test_a_leader_that_hangs_is_replaced_after_the_fetch_timeout() -> None:
     cluster = Cluster()
