@@ -8,11 +8,17 @@ Hypothesis does not watch the clock here: on a machine with other work on it, th
 """
 
 import os
+import signal
 from collections.abc import Generator
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Started in the background: what ignores an interrupt hands that down to every program it starts, and
+    # here some of those are interrupted on purpose.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("kraftd", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("kraftd")
