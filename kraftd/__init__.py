@@ -42,7 +42,7 @@ The rules. Tests cite them by number (`@pytest.mark.covers("D-05")`), comments t
     D-08  A closed connection to the leader starts a pre-vote at once; failover waits for no timeout.
     D-09  A hand-over waits for the successor's log, then names it first; the old leader stays to vote.
     D-10  The high watermark moves only past a record of the leader's own epoch, and is pushed to waiting
-          followers.
+          followers, within a millisecond.
     D-11  Check-quorum counts progress, not mere presence.
     D-12  A linearizable read is confirmed by a round that was sent after the read arrived.
     D-13  A waiter lives and dies with its epoch; "not appended" and "outcome unknown" are different

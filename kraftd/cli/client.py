@@ -106,7 +106,7 @@ class Connection:
         """
         self._deadline = time.monotonic() + timeout_ms / 1_000
         self._timeout_ms = timeout_ms
-        api_key: int = request.API_KEY  # type: ignore[attr-defined]
+        api_key: int = request.API_KEY  # type: ignore[attr-defined]  # every request class has one
         version = self._versions.get(api_key)
         if version is None:
             name = type(request).__name__.removesuffix("Request")
@@ -137,7 +137,7 @@ class Connection:
         self, request: msgspec.Struct, version: int, expect: type[Response]
     ) -> tuple[Response, bytes]:
         correlation_id = next(self._correlation_ids)
-        api_key: int = request.API_KEY  # type: ignore[attr-defined]
+        api_key: int = request.API_KEY  # type: ignore[attr-defined]  # every request class has one
         try:
             self._socket.settimeout(self._remaining_s())
             self._socket.sendall(b"".join(encode_request(version, correlation_id, CLIENT_ID, request)))

@@ -137,7 +137,7 @@ class PeerLink:
             endpoint = self.endpoint
             try:
                 async with asyncio.timeout(_CONNECT_MS / 1_000):
-                    await loop.create_connection(lambda: connection, endpoint.host, endpoint.port)  # noqa: B023
+                    await loop.create_connection(lambda: connection, endpoint.host, endpoint.port)  # noqa: B023 - called at once
             except TimeoutError:
                 self._say(f"{endpoint} did not answer within {_CONNECT_MS} ms")
             except (OSError, ValueError, OverflowError) as error:

@@ -7,7 +7,8 @@ once. The old leader stays to vote until it sees the new epoch or its time is up
 
 Follows: EQE-*, RSG-*, D-09.
 Differs: on the farewell of its own leader the first successor becomes a candidate in the same turn. A
-farewell that names nobody, after a restart, makes nobody wait for another (EQE-03).
+farewell that names nobody, after a restart, makes nobody wait for another (EQE-03). A first successor that
+has much left to apply waits too: another one can lead sooner (D-18).
 """
 
 from msgspec.structs import replace

@@ -302,7 +302,7 @@ def write_float64(out: Chunks, value: float) -> None:
     _write_fixed(out, _FLOAT64, value)
 
 
-def write_bool(out: Chunks, value: bool) -> None:  # noqa: FBT001
+def write_bool(out: Chunks, value: bool) -> None:  # noqa: FBT001 - a value
     """Append 0 or 1."""
     out.append(b"\1" if value else ZERO)
 
