@@ -13,8 +13,8 @@ PYTEST := $(BIN)/python -m pytest
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check check-format check-lint check-types check-imports check-proto slices readme proto \
-        rewrite format bench lock clean
+.PHONY: help setup demo test conformance check check-format check-lint check-types check-imports check-proto slices \
+        readme proto rewrite format bench lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -43,6 +43,9 @@ test: setup ## All tests that are quick (under 15 minutes on 2 cores)
 
 slices: setup ## A slice of every slow suite
 	$(PYTEST) -m slow $(ARGS)
+
+conformance: setup ## Each behaviour of Kafka's quorum and each rule of ours, with the tests that cover it
+	$(BIN)/python -m tests.conformance
 
 check: check-format check-lint check-types check-imports check-proto ## Format, lint, types, import law, generated code
 

@@ -1,4 +1,5 @@
-"""What holds for every test: golden files can be accepted, and nothing is skipped silently in CI.
+"""What holds for every test: golden files can be accepted, behaviours are cited by ids that exist, and
+nothing is skipped silently in CI.
 
 `--rewrite` (by `make rewrite`) lets a story write its golden trace instead of comparing with it. With `CI`
 set, a test that is skipped because a tool or a fixture is missing fails: a skip that nobody reads is a test
@@ -14,6 +15,8 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.conformance.catalogue import unknown_among
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Started in the background: what ignores an interrupt hands that down to every program it starts, and
@@ -32,6 +35,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def rewrite(request: pytest.FixtureRequest) -> bool:
     """Whether golden files are to be written, not compared."""
     return bool(request.config.getoption("--rewrite"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for marker in item.iter_markers("covers"):
+            if unknown := unknown_among(marker.args):
+                raise pytest.UsageError(f"{item.nodeid} covers what is no behaviour: {', '.join(unknown)}")
 
 
 @pytest.hookimpl(wrapper=True)
