@@ -11,6 +11,7 @@ what was seen.
 import argparse
 import asyncio
 import shutil
+import signal
 import statistics
 import sys
 import tempfile
@@ -201,6 +202,7 @@ def main() -> None:
         "--quick", action="store_true", help="a minute instead of half an hour: does it run at all?"
     )
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # or the nodes would outlive us
     results = asyncio.run(run(arguments.peer, QUICK if arguments.quick else FULL))
     if arguments.json:
         arguments.json.write_bytes(msgspec.json.format(msgspec.json.encode(results)) + b"\n")

@@ -67,7 +67,7 @@ class Elections:
         elif not state.ask_at_ms:
             self.roles.end_election(now, won=False)
             if state.round >= ASKS:
-                self._give_up(state, now, "pre-vote refused")
+                self._give_up(state, now, "no majority would elect it")
             else:
                 core.revise(replace(state, ask_at_ms=now.mono_ms + ask_again_ms(core.dice)))
         elif now.mono_ms >= state.ask_at_ms:

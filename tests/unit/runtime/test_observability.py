@@ -102,7 +102,7 @@ def test_a_member_without_a_quorum_does_not_fill_the_log() -> None:
         now_s[0] = attempt / 10
         chronicle.note(Moved("unattached", "prospective", 5, "election timeout"))
         chronicle.note(ElectionEnded(5, True, False, [1], [], [2, 3], attempt))
-        chronicle.note(Moved("prospective", "unattached", 5, "pre-vote refused"))
+        chronicle.note(Moved("prospective", "unattached", 5, "no majority would elect it"))
     assert len(stream.getvalue().splitlines()) == 3
     now_s[0] = 11.0
     chronicle.note(Moved("unattached", "prospective", 5, "election timeout"))
