@@ -13,7 +13,7 @@ import asyncio
 import os
 import random
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from kraftd.errors import MalformedError
@@ -61,6 +61,7 @@ class PeerLinks:
         repeats: Repeats,
         *,
         log: Any,
+        spread: Callable[[float, float], float] = random.uniform,
     ) -> None:
         self.identity = identity
         self.handler = handler
@@ -68,6 +69,7 @@ class PeerLinks:
         self.numbers = numbers
         self.repeats = repeats
         self.log = log
+        self.spread = spread
         self._tasks = tasks
         self._links: dict[NodeId, PeerLink] = {}
 
@@ -184,7 +186,7 @@ class PeerLink:
 
     async def _wait_backoff(self) -> None:
         self._nudge.clear()
-        delay_ms = self._backoff_ms * random.uniform(0.8, 1.2)  # noqa: S311 - spreads load, guards nothing
+        delay_ms = self._backoff_ms * self.links.spread(0.8, 1.2)
         self._backoff_ms = min(2 * self._backoff_ms, _BACKOFF_MAX_MS)
         try:
             async with asyncio.timeout(delay_ms / 1_000):

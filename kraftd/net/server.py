@@ -100,8 +100,12 @@ class Server:
         if self._socket is None:
             raise InvariantError("a server is bound before it starts")
         self._server = await asyncio.get_running_loop().create_server(
-            lambda: InboundConnection(self, next(self._numbers)), sock=self._socket, backlog=_BACKLOG
+            self.accept, sock=self._socket, backlog=_BACKLOG
         )
+
+    def accept(self) -> "InboundConnection":
+        """The protocol of a connection that somebody opens to us."""
+        return InboundConnection(self, next(self._numbers))
 
     async def stop(self) -> None:
         """Stop listening and close everybody, after what they are owed was written."""

@@ -47,6 +47,8 @@ class Applier:
         log: CommittedLog,
         driver: Driver,
         observe: Callable[[str, int, int], None],
+        *,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self.applied_offset: Offset = 0
         self.applied_timestamp_ms = -1
@@ -57,6 +59,7 @@ class Applier:
         self._log = log
         self._driver = driver
         self._observe = observe
+        self._clock_ns = clock_ns
         self._target: Offset = 0
         self._is_reading = False
         self._cold: list[CommittedBatch] = []
@@ -79,13 +82,13 @@ class Applier:
         if self.applied_offset >= self._target or self._is_reading or self.stuck_because:
             return
         before = self.applied_offset
-        started_ns = time.monotonic_ns()
+        started_ns = self._clock_ns()
         while self._apply_slice():
-            if time.monotonic_ns() - started_ns >= _SLICE_MS * 1_000_000:
+            if self._clock_ns() - started_ns >= _SLICE_MS * 1_000_000:
                 self._driver.wake()
                 break
         if self.applied_offset > before:
-            self._observe(APPLY, 0, (time.monotonic_ns() - started_ns) // 1_000)
+            self._observe(APPLY, 0, (self._clock_ns() - started_ns) // 1_000)
             self._driver.deliver(Applied(self.applied_offset))
 
     def wake_at_ms(self) -> int:

@@ -43,7 +43,7 @@ def arm(node: daemon.Node, place: str) -> None:
         case "soon":
             loop.call_soon(explode)
         case "thread":
-            internals._workers[0].submit(explode, lambda _: None)
+            internals._parts.workers[0].submit(explode, lambda _: None)
         case "plain-thread":
             threading.Thread(target=explode).start()
         case "task":
