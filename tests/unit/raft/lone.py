@@ -1,0 +1,348 @@
+"""One real member and nobody else: what it hears is made by hand, and what it does is kept.
+
+For tests that need it in one exact state. Flushes and the state machine keep up by themselves unless told not
+to; nothing else answers. Whole quorums are `tests.stories.cluster`.
+"""
+
+from collections.abc import Sequence
+from itertools import count
+from typing import TypeVar
+
+from kraftd.errors import ErrorCode
+from kraftd.protocol import messages as m
+from kraftd.raft import effects as fx
+from kraftd.raft import events as ev
+from kraftd.raft import wire
+from kraftd.raft.identity import StartIdentity, Wholeness
+from kraftd.raft.member import LogStart, Member
+from kraftd.raft.timing import NEVER_MS, Timing
+from kraftd.raft.voters import Voter, VoterSet
+from kraftd.raft.wire import FetchAsk, Standing, VoteAsk
+from kraftd.records.batch import encode_batch
+from kraftd.types import (
+    NO_NODE,
+    Election,
+    Endpoint,
+    EpochEntry,
+    NodeId,
+    Now,
+    Offset,
+    OffsetAndEpoch,
+    ReplicaKey,
+)
+from tests.stories.cluster import FixedDice, SeededDice
+
+CLUSTER_ID = "lone"
+ME = 1
+WALL_MS = 1_700_000_000_000
+
+Kind = TypeVar("Kind", bound=fx.Effect)
+
+
+def key_of(node_id: NodeId) -> ReplicaKey:
+    return ReplicaKey(node_id, node_id.to_bytes(16, "big", signed=True))
+
+
+def identity_of(node_id: NodeId) -> ev.PeerIdentity:
+    return ev.PeerIdentity(node_id, key_of(node_id).directory_id, 1, b"start of node %2d" % node_id)
+
+
+class Lone:
+    """Member 1 of a quorum whose others exist only in what the test says."""
+
+    def __init__(
+        self,
+        *,
+        voters: Sequence[NodeId] = (1, 2, 3),
+        election: Election | None = None,
+        epochs: Sequence[int] = (),
+        timing: Timing | None = None,
+        dice: FixedDice | SeededDice | None = None,
+        wholeness: Wholeness | None = None,
+        bootstrap: Sequence[Endpoint] = (),
+        connected: Sequence[NodeId] = (2, 3),
+        flushes: bool = True,
+        applies: bool = True,
+        now_ms: int = 1_000,
+    ) -> None:
+        """A member that has one record of each of these epochs, and starts with this election file."""
+        self.now_ms = now_ms
+        self.flushes, self.applies = flushes, applies
+        self.effects: list[fx.Effect] = []
+        self.stored = election
+        self._handles = count(10**8)
+        self._tokens = count(10**6)
+        starts: dict[int, int] = {}
+        for offset, epoch in enumerate(epochs):
+            starts.setdefault(epoch, offset)
+        blank = election is None and not epochs
+        self.member = Member(
+            me=key_of(ME),
+            cluster_id=CLUSTER_ID,
+            voters=VoterSet(Voter(n, Endpoint(f"host{n}", 9_000 + n)) for n in voters),
+            log=LogStart(
+                end_offset=len(epochs),
+                epochs=tuple(EpochEntry(epoch, start) for epoch, start in starts.items()),
+                tail=tuple(encode_batch(n, epoch, 0, [b"old"]) for n, epoch in enumerate(epochs)),
+            ),
+            election=election or Election(),
+            timing=timing or Timing(),
+            dice=dice or FixedDice(0.5),
+            wholeness=wholeness or Wholeness(blank=blank),
+            start=StartIdentity(1, bytes(16)),
+            known_peers=(),
+            advertised=Endpoint("host1", 9_001),
+            bootstrap=bootstrap,
+        )
+        self.started = self._keep(self.member.start(self.now))
+        for node_id in connected:
+            self.connect(node_id)
+
+    @property
+    def now(self) -> Now:
+        return Now(self.now_ms, WALL_MS + self.now_ms)
+
+    @property
+    def epoch(self) -> int:
+        return self.member.epoch
+
+    # --- driving ----------------------------------------------------------------------------------------
+
+    def feed(self, event: ev.Event) -> list[fx.Effect]:
+        """Tell it of one event, and let its turn end; returns all that came of it."""
+        return self._keep(self.member.handle(event, self.now)) + self.poll()
+
+    def poll(self) -> list[fx.Effect]:
+        effects = self._keep(self.member.poll(self.now))
+        assert self.member.wake_at_ms > self.now_ms
+        return effects
+
+    def run(self, duration_ms: int) -> list[fx.Effect]:
+        """Let time pass, waking it whenever it wants to be woken."""
+        until, effects = self.now_ms + duration_ms, []
+        while self.member.wake_at_ms <= until:
+            self.now_ms = self.member.wake_at_ms
+            effects += self.poll()
+        self.now_ms = until
+        return effects
+
+    def run_to_deadline(self) -> list[fx.Effect]:
+        """Let the time pass that its state gives itself, while nobody answers anything."""
+        return self.run(self.member.state.deadline_ms - self.now_ms)  # type: ignore[union-attr]
+
+    def _keep(self, effects: list[fx.Effect]) -> list[fx.Effect]:
+        self.effects += effects
+        done = list(effects)
+        for effect in effects:
+            match effect:
+                case fx.PersistElection(election=election):
+                    self.stored = election
+                case fx.Flush(generation=generation, end_offset=end_offset) if self.flushes:
+                    done += self._keep(self.member.handle(ev.LogFlushed(generation, end_offset), self.now))
+                case fx.Commit(high_watermark=offset) if self.applies:
+                    done += self._keep(self.member.handle(ev.Applied(offset), self.now))
+                case _:
+                    pass
+        return done
+
+    def connect(self, node_id: NodeId) -> list[fx.Effect]:
+        """The handshakes with that member are done, on one connection of each direction."""
+        effects = self._keep(
+            self.member.handle(
+                ev.PeerIdentified(100 + node_id, identity_of(node_id), outbound=True), self.now
+            )
+        )
+        inbound = ev.PeerIdentified(200 + node_id, identity_of(node_id), outbound=False)
+        return effects + self._keep(self.member.handle(inbound, self.now))
+
+    def close(self, node_id: NodeId) -> list[fx.Effect]:
+        """The connection on which requests to that member go ends."""
+        return self.feed(ev.ConnectionClosed(100 + node_id, node_id, outbound=True))
+
+    # --- what it sent and what comes back ---------------------------------------------------------------
+
+    def open_requests(self) -> list[fx.Send]:
+        """What it asked and still waits for, the oldest first."""
+        in_flight = self.member._core.requests._in_flight
+        sent = {e.correlation_id: e for e in self.effects if isinstance(e, fx.Send)}
+        return [sent[correlation_id] for correlation_id in in_flight]
+
+    def asked(self, to: NodeId, kind: type[m.QuorumRequest]) -> fx.Send | None:
+        """Its open request of that kind to that member."""
+        found = [s for s in self.open_requests() if s.to == to and isinstance(s.request, kind)]
+        return found[-1] if found else None
+
+    def answer(self, send: fx.Send, response: m.QuorumResponse, records: bytes = b"") -> list[fx.Effect]:
+        return self.feed(ev.ResponseReceived(send.to, send.correlation_id, response, records))
+
+    def vote_answer(
+        self,
+        voter: NodeId,
+        *,
+        granted: bool,
+        standing: Standing | None = None,
+        error: ErrorCode = ErrorCode.NONE,
+    ) -> list[fx.Effect]:
+        """A voter answers the open request for its vote or pre-vote."""
+        send = self.asked(voter, m.VoteRequest)
+        assert send is not None
+        standing = standing or Standing(send.request.topics[0].partitions[0].replica_epoch, NO_NODE)  # type: ignore[union-attr]
+        return self.answer(send, wire.vote_response(error, standing, granted=granted))
+
+    def fetch_answer(
+        self,
+        records: bytes = b"",
+        *,
+        of: NodeId = 2,
+        high_watermark: Offset = -1,
+        diverging: OffsetAndEpoch | None = None,
+        standing: Standing | None = None,
+        error: ErrorCode = ErrorCode.NONE,
+    ) -> list[fx.Effect]:
+        """Who was asked answers the open fetch."""
+        send = self.asked(of, m.FetchRequest)
+        assert send is not None, f"no fetch from {of} is open"
+        standing = standing or Standing(self.epoch, of)
+        response = wire.fetch_response(error, standing, high_watermark=high_watermark, diverging=diverging)
+        return self.answer(send, response, records)
+
+    # --- requests of others -----------------------------------------------------------------------------
+
+    def ask(
+        self, request: m.QuorumRequest, sender: NodeId | None = 2, version: int | None = None
+    ) -> m.QuorumResponse | None:
+        """A request comes in; returns the answer, unless it is held back."""
+        handle = next(self._handles)
+        peer = None if sender is None else identity_of(sender)
+        version = type(request).MAX_VERSION if version is None else version
+        effects = self.feed(ev.RequestReceived(handle, request, version, peer))
+        return self.reply_to(handle, effects)
+
+    def reply_to(self, handle: int, effects: Sequence[fx.Effect]) -> m.QuorumResponse | None:
+        return next((e.response for e in effects if isinstance(e, fx.Reply) and e.handle == handle), None)
+
+    def ask_vote(
+        self,
+        epoch: int,
+        *,
+        candidate: NodeId = 2,
+        position: OffsetAndEpoch | None = None,
+        receiver: ReplicaKey | None = None,
+        directory_id: bytes | None = None,
+        pre: bool = False,
+    ) -> m.VoteResponsePartitionData:
+        """A member asks for the vote, by default with a log as good as ours."""
+        key = key_of(candidate) if directory_id is None else ReplicaKey(candidate, directory_id)
+        position = self.member.log.position if position is None else position
+        ask = VoteAsk(epoch, key, position, receiver or ReplicaKey(ME), pre)
+        response = self.ask(wire.vote_request(CLUSTER_ID, ask), candidate)
+        assert isinstance(response, m.VoteResponse)
+        return response.topics[0].partitions[0]
+
+    def ask_begin(
+        self,
+        epoch: int,
+        leader: NodeId = 2,
+        *,
+        endpoint: Endpoint | None = None,
+        receiver: ReplicaKey | None = None,
+        sender: NodeId | None = None,
+    ) -> m.BeginQuorumEpochResponsePartitionData:
+        """A leader announces itself."""
+        endpoint = endpoint or Endpoint(f"host{leader}", 9_000 + max(0, leader))
+        request = wire.begin_request(CLUSTER_ID, receiver or ReplicaKey(ME), epoch, leader, endpoint)
+        response = self.ask(request, leader if sender is None else sender)
+        assert isinstance(response, m.BeginQuorumEpochResponse)
+        return response.topics[0].partitions[0]
+
+    def ask_end(
+        self,
+        epoch: int,
+        leader: NodeId = 2,
+        successors: Sequence[ReplicaKey] = (),
+        *,
+        sender: NodeId | None = None,
+    ) -> m.EndQuorumEpochResponsePartitionData:
+        """A leader says goodbye."""
+        request = wire.end_request(CLUSTER_ID, epoch, leader, tuple(successors))
+        response = self.ask(request, leader if sender is None else sender)
+        assert isinstance(response, m.EndQuorumEpochResponse)
+        return response.topics[0].partitions[0]
+
+    def ask_fetch(
+        self,
+        offset: Offset,
+        last_epoch: int,
+        *,
+        epoch: int | None = None,
+        replica: NodeId = 2,
+        sender: NodeId | None = None,
+        wait_ms: int = 0,
+        known: Offset = 1 << 62,
+    ) -> m.FetchResponsePartitionData | None:
+        """A replica fetches; None while the fetch is parked."""
+        key = key_of(replica) if replica >= 0 else ReplicaKey(replica)
+        at = OffsetAndEpoch(offset, last_epoch)
+        ask = FetchAsk(key, self.epoch if epoch is None else epoch, at, known, wait_ms)
+        request = wire.fetch_request(CLUSTER_ID, ask, 1 << 20)
+        response = self.ask(request, replica if sender is None else sender)
+        assert response is None or isinstance(response, m.FetchResponse)
+        return None if response is None else response.responses[0].partitions[0]
+
+    # --- our own callers --------------------------------------------------------------------------------
+
+    def append(self, *values: bytes, epoch: int | None = None, deadline_ms: int = 60_000) -> int:
+        token = next(self._tokens)
+        epoch = self.epoch if epoch is None else epoch
+        self.feed(ev.AppendRequested(token, epoch, values or (b"value",), self.now_ms + deadline_ms))
+        return token
+
+    def read(self, deadline_ms: int = 60_000) -> int:
+        token = next(self._tokens)
+        self.feed(ev.ReadRequested(token, self.now_ms + deadline_ms))
+        return token
+
+    def resign(self, to: NodeId = NO_NODE, deadline_ms: int = 1_000) -> int:
+        token = next(self._tokens)
+        self.feed(ev.ResignRequested(token, to, self.now_ms + deadline_ms))
+        return token
+
+    def shut_down(self, deadline_ms: int = 5_000) -> list[fx.Effect]:
+        return self.feed(ev.ShutdownRequested(self.now_ms + deadline_ms))
+
+    def outcome(self, token: int) -> ErrorCode | None:
+        done = (fx.AppendDone, fx.ReadDone, fx.ResignDone)
+        return next((e.error for e in self.effects if isinstance(e, done) and e.token == token), None)
+
+    # --- ready-made states ------------------------------------------------------------------------------
+
+    def become_candidate(self) -> "Lone":
+        """From waiting, by its election timer and a majority of pre-votes."""
+        self.run_to_deadline()
+        self.vote_answer(2, granted=True)
+        return self
+
+    def become_leader(self) -> "Lone":
+        """Elected by 2; nothing of its own epoch is committed yet."""
+        self.become_candidate()
+        self.vote_answer(2, granted=True)
+        return self
+
+    def establish(self) -> "Lone":
+        """2 holds everything: the leader's first record is committed."""
+        position = self.member.log.position
+        self.ask_fetch(position.offset, position.epoch)
+        return self
+
+
+def every(effects: Sequence[fx.Effect], kind: type[Kind]) -> list[Kind]:
+    """The effects of that kind."""
+    return [effect for effect in effects if isinstance(effect, kind)]
+
+
+def requests_to(effects: Sequence[fx.Effect], kind: type[m.QuorumRequest]) -> list[NodeId]:
+    """Who is sent a request of that kind, in order."""
+    return [effect.to for effect in every(effects, fx.Send) if isinstance(effect.request, kind)]
+
+
+__all__ = ["NEVER_MS", "Lone", "every", "identity_of", "key_of", "requests_to"]
