@@ -275,7 +275,8 @@ class Cluster:
             self.at(node.frozen_until_ms - self.now_ms, lambda: self.poll(node))
             return
         self.carry_out(node, node.member.poll(self.now(node)))
-        assert node.member is None or node.member.wake_at_ms > self.now_ms
+        if node.member is not None:
+            self.auditor.on_polled(self.view(node), self.now_ms, node.member.wake_at_ms)
         self.schedule_poll(node)
 
     def schedule_poll(self, node: Node) -> None:
@@ -551,7 +552,7 @@ class Cluster:
 
     def look(self, node: Node) -> None:
         self.view(node)
-        self.auditor.on_state(self.views)
+        self.auditor.on_state(self.views, self.views[node.id])
 
     def member(self, node_id: NodeId) -> Member:
         member = self.nodes[node_id].member

@@ -1,12 +1,13 @@
 """The trace reads back what it wrote, and every invariant sees its own violation."""
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kraftd.audit.invariants import Auditor, Mark, NodeView, Violation
+from kraftd.audit.invariants import PROMISES, Auditor, Mark, NodeView, Violation
 from kraftd.audit.trace import Line, parse
 from kraftd.errors import ErrorCode, MalformedError
 from kraftd.raft import effects as fx
@@ -71,6 +72,10 @@ def state(**changes: object) -> Step:
     return step
 
 
+def cast(candidate: int, *, pre_vote: bool = False) -> fx.VoteCast:
+    return fx.VoteCast(candidate, 3, pre_vote, True, "")
+
+
 def vote_reply() -> fx.Reply:
     return fx.Reply(1, wire.vote_response(ErrorCode.NONE, Standing(3, -1), granted=True))
 
@@ -83,6 +88,18 @@ def fetch(offset: int) -> fx.Send:
 def vote(epoch: int) -> fx.Send:
     ask = VoteAsk(epoch, ME, OffsetAndEpoch(5, 1), ReplicaKey(2), False)
     return fx.Send(2, 1, wire.vote_request("c", ask))
+
+
+def fetch_of_epoch(epoch: int) -> fx.Send:
+    return fx.Send(2, 1, wire.fetch_request("c", FetchAsk(ME, epoch, OffsetAndEpoch(5, 1), 0, 0), 1))
+
+
+def lead(**changes: object) -> Step:
+    return state(state=LEADER, durable_election=LEADER.election, **changes)
+
+
+def applied(sender: int, offset: int, digest: int) -> Step:
+    return lambda auditor, nodes: auditor.on_applied(nodes[sender], offset, digest)
 
 
 CASES: dict[str, tuple[str, list[Step]]] = {
@@ -98,12 +115,40 @@ CASES: dict[str, tuple[str, list[Step]]] = {
         "OneVoteAnEpoch",
         [
             state(durable_election=Election(3, -1, ReplicaKey(2))),
+            effect(1, cast(2)),
             effect(1, vote_reply()),
             state(durable_election=Election(3, -1, ReplicaKey(3))),
+            effect(1, cast(3)),
+            effect(1, vote_reply()),
+        ],
+    ),
+    "a vote that is told before it is durable": (
+        "OneVoteAnEpoch",
+        [state(durable_election=Election(3)), effect(1, cast(2)), effect(1, vote_reply())],
+    ),
+    "a vote in an epoch that is not durable": (
+        "OneVoteAnEpoch",
+        [
+            state(durable_election=Election(2), state=Unattached(2, 0)),
+            effect(1, cast(2)),
             effect(1, vote_reply()),
         ],
     ),
     "a campaign that is not durable": ("OneVoteAnEpoch", [effect(1, vote(4))]),
+    "a vote that is dropped": (
+        "ElectionStays",
+        [state(durable_election=Election(3, -1, ReplicaKey(2))), state(durable_election=Election(3))],
+    ),
+    "a leader that is forgotten": (
+        "ElectionStays",
+        [state(durable_election=Election(3, 2)), state(durable_election=Election(3))],
+    ),
+    "a message of an epoch that is not durable": ("EpochIsDurableBeforeUse", [effect(1, fetch_of_epoch(4))]),
+    "an answer of an epoch that is not durable": (
+        "EpochIsDurableBeforeUse",
+        [effect(1, fx.Reply(1, wire.end_response(ErrorCode.NONE, Standing(4, -1))))],
+    ),
+    "an epoch in memory behind the disk": ("EpochsNeverGoBack", [state(durable_election=Election(4))]),
     "an epoch that goes back": ("EpochsNeverGoBack", [state(), state(durable_election=Election(2))]),
     "an epoch that is not durable": ("EpochsNeverGoBack", [state(state=Unattached(4, 0))]),
     "two promises in an event": (
@@ -112,6 +157,65 @@ CASES: dict[str, tuple[str, list[Step]]] = {
     ),
     "a high watermark that goes back": ("HighWatermarkNeverGoesBack", [state(), state(high_watermark=4)]),
     "two logs of one epoch": ("LogsMatch", [state(), state(log=[Mark(5, 1, 78)])]),
+    "epochs that fall along a log": (
+        "LogsMatch",
+        [state(log=[Mark(3, 2, 70), Mark(5, 1, 71)])],
+    ),
+    "a batch of an epoch to come": ("LogsMatch", [state(log=[Mark(5, 1, 77), Mark(6, 4, 78)])]),
+    "a cut below what others know to be committed": (
+        "CommittedStays",
+        [
+            lead(),
+            effect(1, fx.Commit(5)),
+            lambda auditor, nodes: setattr(nodes[2], "high_watermark", -1),
+            effect(2, fx.Truncate(4, 1)),
+        ],
+    ),
+    "a leader that cuts": ("LeadersOnlyAppend", [lead(), effect(1, fx.Truncate(5, 1))]),
+    "a commit that no leader made": ("LeadersCommitTheirOwn", [effect(1, fx.Commit(5))]),
+    "a commit without a record of the own epoch": (
+        "LeadersCommitTheirOwn",
+        [
+            state(state=Leader(3, ME, 5, frozenset({1, 2}), 0), durable_election=Election(3, 1, ME)),
+            effect(1, fx.Commit(5)),
+        ],
+    ),
+    "a leader that commits less than one before": (
+        "LeadersCommitTheirOwn",
+        [
+            lead(log=[Mark(4, 1, 76), Mark(5, 1, 77)]),
+            effect(1, fx.Commit(5)),
+            state(state=Leader(4, ME, 0, frozenset({1, 2}), 0), durable_election=Election(4, 1, ME)),
+            effect(1, fx.Commit(4)),
+        ],
+    ),
+    "durable bytes that a crash takes": ("DurableStays", [state(), state(durable_end_offset=4)]),
+    "machines that differ": ("MachinesAgree", [applied(1, 5, 1), applied(2, 5, 2)]),
+    "a machine that applies what is not committed": ("MachinesAgree", [applied(1, 6, 1)]),
+    "an outcome that is told twice": (
+        "AnsweredOnce",
+        [lead(), effect(1, fx.ReadDone(7, ErrorCode.NONE)), effect(1, fx.ReadDone(7, ErrorCode.NONE))],
+    ),
+    "a poll that wants another at once": (
+        "NoBusyLoop",
+        [lambda auditor, nodes: auditor.on_polled(nodes[1], 10, 10)],
+    ),
+    "a vote of a member that is not whole": (
+        "OnlyWholeMembersCount",
+        [state(is_whole=False), effect(1, vote_reply())],
+    ),
+    "a fetch that claims to be whole": (
+        "OnlyWholeMembersCount",
+        [state(is_whole=False), effect(1, fetch(5))],
+    ),
+    "a candidate that claims more than is durable": (
+        "AcknowledgedIsDurable",
+        [
+            state(durable_election=Election(3, -1, ME)),
+            lambda auditor, nodes: setattr(nodes[1], "durable_end_offset", 4),
+            effect(1, vote(3)),
+        ],
+    ),
     "a cut below the high watermark": ("CommittedStays", [effect(1, fx.Truncate(4, 1))]),
     "a commit within a batch": ("CommittedStays", [effect(1, fx.Commit(4))]),
     "two committed logs": (
@@ -142,10 +246,8 @@ def test_every_invariant_sees_its_violation(case: str) -> None:
     name, steps = CASES[case]
     auditor, nodes = Auditor(), {n: node(n) for n in (1, 2, 3)}
     for step in steps[:-1]:
-        try:
+        with suppress(Violation):  # another promise may be broken on the way
             step(auditor, nodes)
-        except Violation as early:
-            assert name != "LogsMatch", early
     with pytest.raises(Violation, match=name):
         steps[-1](auditor, nodes)
 
@@ -153,6 +255,35 @@ def test_every_invariant_sees_its_violation(case: str) -> None:
 def test_a_sound_quorum_is_left_alone() -> None:
     auditor, nodes = Auditor(), {n: node(n) for n in (1, 2, 3)}
     auditor.on_state(nodes)
+    lead()(auditor, nodes)
     auditor.on_effect(nodes[1], fx.Commit(5), nodes)
-    auditor.on_effect(nodes[1], fetch(5), nodes)
-    auditor.on_state(nodes)
+    auditor.on_effect(nodes[1], fx.AppendDone(1, ErrorCode.NONE, 5), nodes)
+    auditor.on_effect(nodes[2], fx.Commit(5), nodes)
+    auditor.on_effect(nodes[2], fetch(5), nodes)
+    auditor.on_effect(nodes[2], cast(1, pre_vote=True), nodes)
+    auditor.on_effect(nodes[2], vote_reply(), nodes)
+    for view in nodes.values():
+        auditor.on_applied(view, 5, 1)
+        auditor.on_polled(view, 10, 11)
+        auditor.on_state(nodes, view)
+
+
+def test_what_a_disk_lost_binds_nobody_any_more() -> None:
+    auditor, nodes = Auditor(), {n: node(n) for n in (1, 2, 3)}
+    state(durable_election=Election(3, 2, ReplicaKey(2)))(auditor, nodes)
+    effect(1, cast(2))(auditor, nodes)
+    effect(1, vote_reply())(auditor, nodes)
+    auditor.forget(nodes[1])
+    state(durable_election=Election(), log=[], durable_end_offset=0, state=None)(auditor, nodes)
+    state(durable_election=Election(3, -1, ReplicaKey(3)), state=Unattached(3, 0))(auditor, nodes)
+    effect(1, cast(3))(auditor, nodes)
+    effect(1, vote_reply())(auditor, nodes)
+    leader = nodes[2]
+    leader.state = Leader(3, ReplicaKey(2), 0, frozenset({1, 2}), 0)
+    auditor.on_state(nodes, leader)
+    nodes[3].durable_end_offset = 0
+    auditor.on_effect(leader, fx.AppendDone(1, ErrorCode.NONE, 5), nodes)
+
+
+def test_every_promise_has_its_violation() -> None:
+    assert {promise.__name__ for promise in PROMISES} == {name for name, _ in CASES.values()}

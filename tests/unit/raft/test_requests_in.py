@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from kraftd.audit.invariants import Auditor
 from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
 from kraftd.raft import wire
@@ -319,7 +320,7 @@ def test_only_a_valid_fetch_of_the_member_itself_counts() -> None:
     assert bench.fetch(epoch, end, epoch, replica=3, sender=None).error_code == ErrorCode.INVALID_VOTER_KEY
     assert bench.fetch(epoch, end, epoch, replica=9, sender=9).error_code == ErrorCode.NONE
     assert bench.cluster.outcome(1, token) is None, "a tool, a diverging one, impostors, and an observer"
-    bench.cluster.auditor.invariants = ()  # it would see that the next two lie about their disks
+    bench.cluster.auditor = Auditor(())  # it would see that the next two lie about their disks
     bench.fetch(epoch, end, epoch, replica=2)
     bench.fetch(epoch, end, epoch, replica=3, sender=3)
     assert bench.cluster.outcome(1, token) == 0

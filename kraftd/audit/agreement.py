@@ -1,0 +1,264 @@
+"""What must hold of logs, commits and acknowledgements, whatever fails.
+
+Each class is one promise (see `watching` for when it is asked). Not here: who may lead (`elections`), and
+what clients saw of it (`linearizability`).
+
+Follows: Raft figure 3, SIMX-08, SIMX-10, SIMX-14; D-02, D-05, D-06, D-10, D-14, D-18. SIMX-12 and SIMX-13 are
+about snapshots, which do not exist yet.
+"""
+
+from collections.abc import Hashable, Mapping
+
+from kraftd.audit.watching import Invariant, NodeView
+from kraftd.errors import ErrorCode
+from kraftd.protocol import messages as m
+from kraftd.raft.effects import AppendDone, Commit, Effect, Send, Truncate
+from kraftd.raft.states import Leader
+from kraftd.types import Epoch, NodeId, Offset
+
+
+class HighWatermarkNeverGoesBack(Invariant):
+    """What a member knows to be committed stays committed, as long as its process lives."""
+
+    def __init__(self) -> None:
+        self._known: dict[NodeId, Offset] = {}
+
+    def on_node(self, node: NodeView) -> None:
+        """Compare with the last look."""
+        if node.state is None:
+            self._known.pop(node.node_id, None)
+            return
+        known = self._known.get(node.node_id, -1)
+        if node.high_watermark < known:
+            self.fail(f"{node.node_id} went back from {known} to {node.high_watermark}")
+        self._known[node.node_id] = node.high_watermark
+
+
+class LogsMatch(Invariant):
+    """If two logs hold a batch of one epoch at one offset, they are the same up to there.
+
+    Epochs rise along a log, and none is above the member's own.
+    """
+
+    def __init__(self) -> None:
+        self._digests: dict[tuple[Offset, Epoch], int] = {}
+
+    def on_node(self, node: NodeView) -> None:
+        """Look at the batches that came since the last look."""
+        if not node.log:
+            return
+        epoch = node.state.epoch if node.state is not None else node.log[-1].epoch
+        for mark in reversed(node.log):
+            place = (mark.end_offset, mark.epoch)
+            known = self._digests.get(place)
+            if mark.epoch > epoch:
+                self.fail(f"{node.node_id} holds a batch of epoch {mark.epoch} in or before epoch {epoch}")
+            if known == mark.digest:
+                break  # the digest covers everything before it
+            if known is not None:
+                self.fail(f"{node.node_id} holds another log up to {mark.end_offset} of {mark.epoch}")
+            self._digests[place] = mark.digest
+            epoch = mark.epoch
+
+
+class CommittedStays(Invariant):
+    """State machine safety and leader completeness.
+
+    What one member learned to be committed, every other learns to be the same; every later leader has it; and
+    no member that holds it ever cuts it off, whether it knows it to be committed or not.
+    """
+
+    watches = (Truncate, Commit)
+
+    def __init__(self) -> None:
+        self._committed: dict[Offset, int] = {0: 0}
+        self._newest: tuple[Offset, Epoch] = (0, 0)
+        self._leaders: set[tuple[NodeId, Epoch]] = set()
+
+    def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
+        """Watch commits and truncations."""
+        del nodes
+        if isinstance(effect, Truncate):
+            self._on_truncate(node, effect.end_offset)
+        elif isinstance(effect, Commit):
+            self._on_commit(node, effect.high_watermark)
+
+    def _on_truncate(self, node: NodeView, end_offset: Offset) -> None:
+        if end_offset < node.high_watermark:
+            self.fail(f"{node.node_id} cuts at {end_offset} below {node.high_watermark}")
+        for mark in reversed(node.log):
+            if mark.end_offset <= end_offset:
+                break
+            if self._committed.get(mark.end_offset) == mark.digest:
+                self.fail(f"{node.node_id} cuts at {end_offset}, and held what is committed below {mark}")
+
+    def _on_commit(self, node: NodeView, offset: Offset) -> None:
+        digest = node.digest_at(offset)
+        if digest is None:
+            self.fail(f"{node.node_id} commits up to {offset}, where its log has no boundary")
+            return
+        if self._committed.setdefault(offset, digest) != digest:
+            self.fail(f"{node.node_id} commits another log up to {offset}")
+        if offset > self._newest[0] and node.state is not None:
+            self._newest = (offset, node.state.epoch)
+
+    def on_node(self, node: NodeView) -> None:
+        """Look at every new leader once."""
+        state = node.state
+        if not isinstance(state, Leader) or (node.node_id, state.epoch) in self._leaders:
+            return
+        offset, epoch = self._newest
+        if state.epoch < epoch:
+            return
+        self._leaders.add((node.node_id, state.epoch))
+        if node.digest_at(offset) != self._committed[offset]:
+            self.fail(f"leader {node.node_id} of epoch {state.epoch} lacks what is committed at {offset}")
+
+
+class LeadersCommitTheirOwn(Invariant):
+    """A leader commits only with a record of its own epoch, and never less than a leader before it (D-10).
+
+    Everybody else commits only what some leader committed.
+    """
+
+    watches = (Commit,)
+
+    def __init__(self) -> None:
+        self._committed: tuple[Epoch, Offset] = (-1, -1)
+
+    def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
+        """Watch commits."""
+        del nodes
+        if not isinstance(effect, Commit):
+            return
+        offset, state = effect.high_watermark, node.state
+        epoch, highest = self._committed
+        if not isinstance(state, Leader):
+            if offset > highest:
+                self.fail(f"{node.node_id} commits up to {offset}, leaders only up to {highest}")
+            return
+        if offset <= state.epoch_start_offset:
+            start = f"its epoch {state.epoch} starts at {state.epoch_start_offset}"
+            self.fail(f"{node.node_id} commits up to {offset}, but {start}")
+        if state.epoch > epoch and offset < highest:
+            self.fail(f"{node.node_id} commits up to {offset}, the leader of {epoch} up to {highest}")
+        self._committed = (max(epoch, state.epoch), max(highest, offset))
+
+
+class LeadersOnlyAppend(Invariant):
+    """A leader never cuts its own log."""
+
+    watches = (Truncate,)
+
+    def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
+        """Watch truncations."""
+        del nodes
+        if isinstance(node.state, Leader):
+            self.fail(f"leader {node.node_id} asks for {effect}")
+
+
+class DurableStays(Invariant):
+    """What was durable once is there after any crash, unless the member cut it itself or its disk lost it."""
+
+    watches = (Truncate,)
+
+    def __init__(self) -> None:
+        self._ends: dict[NodeId, Offset] = {}
+
+    def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
+        """Watch truncations."""
+        del nodes
+        if isinstance(effect, Truncate):
+            self._ends[node.node_id] = min(self._ends.get(node.node_id, 0), effect.end_offset)
+
+    def on_node(self, node: NodeView) -> None:
+        """Compare with the last look."""
+        before = self._ends.get(node.node_id, 0)
+        if node.durable_end_offset < before:
+            self.fail(f"{node.node_id} had {before} offsets durable, and has {node.durable_end_offset}")
+        self._ends[node.node_id] = node.durable_end_offset
+
+    def forget(self, node: NodeView) -> None:
+        """The disk lost it."""
+        self._ends.pop(node.node_id, None)
+
+
+class AcknowledgedIsDurable(Invariant):
+    """Nothing is acknowledged that a majority of the voters has not made durable; nor is a position.
+
+    What a voter had made durable before its disk was lost counts: a leader cannot know yet, and losing one
+    disk is what the others are there for.
+    """
+
+    watches = (AppendDone, Commit, Send)
+
+    def __init__(self) -> None:
+        self._lost: dict[NodeId, set[tuple[Offset, int]]] = {}
+        self._proved: tuple[NodeId, Epoch, Offset] = (-1, -1, -1)
+        """Up to where the newest leader's log is known to stand on a majority."""
+
+    def forget(self, node: NodeView) -> None:
+        """The member is about to lose its disk."""
+        marks = self._lost.setdefault(node.node_id, set())
+        marks |= {(m.end_offset, m.digest) for m in node.log if m.end_offset <= node.durable_end_offset}
+
+    def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
+        """Watch acknowledgements, commits of leaders, fetches and candidacies leave."""
+        match effect:
+            case AppendDone(error=ErrorCode.NONE, end_offset=end_offset):
+                self._need_majority(node, self._boundary(node, end_offset), nodes)
+            case Commit(high_watermark=high_watermark) if isinstance(node.state, Leader):
+                self._need_majority(node, high_watermark, nodes)
+            case Send(request=m.FetchRequest() as request):
+                self._need_own(node, "fetches at", request.topics[0].partitions[0].fetch_offset)
+            case Send(request=m.VoteRequest() as request):
+                self._need_own(node, "campaigns with", request.topics[0].partitions[0].last_offset)
+            case _:
+                pass
+
+    def _need_own(self, node: NodeView, deed: str, offset: Offset) -> None:
+        if offset > node.durable_end_offset:
+            self.fail(f"{node.node_id} {deed} {offset}, durable is {node.durable_end_offset}")
+
+    def _boundary(self, node: NodeView, offset: Offset) -> Offset:
+        mark = node.mark_from(offset)
+        if mark is None:
+            self.fail(f"{node.node_id} acknowledges {offset}, which its log does not reach")
+            return offset
+        return mark.end_offset
+
+    def _need_majority(self, leader: NodeView, offset: Offset, nodes: Mapping[NodeId, NodeView]) -> None:
+        epoch = leader.state.epoch if leader.state is not None else -1
+        who, when, proved = self._proved
+        if (who, when) == (leader.node_id, epoch) and offset <= proved:
+            return
+        digest = leader.digest_at(offset)
+        voters = holders = 0
+        for node in nodes.values():
+            if node.is_voter:
+                voters += 1
+                holders += self._holds(node, offset, digest)
+        if holders <= voters // 2:
+            self.fail(
+                f"{leader.node_id} calls {offset} committed, only {holders} of {voters} hold it durably"
+            )
+        self._proved = (leader.node_id, epoch, offset)
+
+    def _holds(self, node: NodeView, offset: Offset, digest: int | None) -> bool:
+        if node.durable_end_offset >= offset and node.digest_at(offset) == digest:
+            return True
+        return (offset, digest) in self._lost.get(node.node_id, ())
+
+
+class MachinesAgree(Invariant):
+    """State machines that applied the same offsets hold the same, and none applies what is not committed."""
+
+    def __init__(self) -> None:
+        self._digests: dict[Offset, Hashable] = {}
+
+    def on_applied(self, node: NodeView, offset: Offset, digest: Hashable) -> None:
+        """Compare with whoever was here first."""
+        if offset > node.high_watermark:
+            self.fail(f"{node.node_id} applies up to {offset}, {node.high_watermark} is committed")
+        if self._digests.setdefault(offset, digest) != digest:
+            self.fail(f"{node.node_id} holds another state than others at offset {offset}")

@@ -1,0 +1,252 @@
+"""What must hold of epochs, votes and leaders, whatever fails.
+
+Each class is one promise (see `watching` for when it is asked). Not here: what the logs hold (`agreement`).
+
+Follows: Raft figure 3, SIMX-09, SIMX-11; D-01, D-02, D-06, D-07, D-13.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from kraftd.audit.watching import Invariant, NodeView
+from kraftd.protocol import messages as m
+from kraftd.raft.effects import (
+    AppendDone,
+    Effect,
+    PersistElection,
+    ReadDone,
+    Reply,
+    ResignDone,
+    Send,
+    VoteCast,
+)
+from kraftd.raft.events import Token
+from kraftd.raft.states import Candidate, Leader, Prospective
+from kraftd.types import NO_NODE, Election, Epoch, NodeId, ReplicaKey
+
+
+class OneLeaderAnEpoch(Invariant):
+    """Election safety: no two members lead, or are durably known to lead, the same epoch."""
+
+    def __init__(self) -> None:
+        self._leaders: dict[Epoch, NodeId] = {}
+
+    def on_node(self, node: NodeView) -> None:
+        """Compare who leads with who led."""
+        self._note(node.durable_election)
+        if node.state is not None:
+            self._note(node.state.election)
+
+    def _note(self, election: Election) -> None:
+        if election.leader_id == NO_NODE:
+            return
+        leader_id = self._leaders.setdefault(election.epoch, election.leader_id)
+        if leader_id != election.leader_id:
+            self.fail(f"epoch {election.epoch} is led by {leader_id} and {election.leader_id}")
+
+
+class OneVoteAnEpoch(Invariant):
+    """A voter's vote in an epoch is durable before it is told, and never changes."""
+
+    watches = (VoteCast, Reply, Send)
+
+    def __init__(self) -> None:
+        self._votes: dict[tuple[NodeId, Epoch], NodeId] = {}
+        self._cast: dict[NodeId, VoteCast] = {}
+        """What was decided about the vote that is answered next; the answer does not say if it is a pre-vote."""
+
+    def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
+        """Watch granted votes and candidacies leave."""
+        del nodes
+        match effect:
+            case VoteCast():
+                self._cast[node.node_id] = effect
+            case Reply(response=m.VoteResponse() as response) if response.topics:
+                data = response.topics[0].partitions[0]
+                durable = node.durable_election
+                cast = self._cast.pop(node.node_id, None)
+                if cast is not None and not cast.pre_vote and data.leader_epoch > durable.epoch:
+                    self.fail(f"{node.node_id} answers in epoch {data.leader_epoch}, durable is {durable}")
+                if data.vote_granted and cast is not None and not cast.pre_vote:
+                    if durable.voted is None or durable.voted.id != cast.candidate:
+                        self.fail(f"{node.node_id} votes for {cast.candidate}, durable is {durable}")
+                    self._note(node, data.leader_epoch, durable.voted)
+            case Send(request=m.VoteRequest() as request):
+                asked = request.topics[0].partitions[0]
+                if not asked.pre_vote:
+                    durable = node.durable_election
+                    if durable.epoch != asked.replica_epoch or durable.voted is None:
+                        self.fail(f"{node.node_id} campaigns in {asked.replica_epoch}, durable is {durable}")
+                    self._note(node, asked.replica_epoch, durable.voted)
+            case _:
+                pass
+
+    def _note(self, node: NodeView, epoch: Epoch, voted: ReplicaKey | None) -> None:
+        if voted is None:
+            return
+        before = self._votes.setdefault((node.node_id, epoch), voted.id)
+        if before != voted.id:
+            self.fail(f"{node.node_id} voted for {before} and {voted.id} in epoch {epoch}")
+
+    def forget(self, node: NodeView) -> None:
+        """What was promised there cannot bind any more; it only keeps the member from being counted."""
+        self._votes = {key: voted for key, voted in self._votes.items() if key[0] != node.node_id}
+
+
+class ElectionStays(Invariant):
+    """Within an epoch, what a member durably knows of leader and vote is never changed or dropped (D-07)."""
+
+    def __init__(self) -> None:
+        self._known: dict[NodeId, Election] = {}
+
+    def on_node(self, node: NodeView) -> None:
+        """Compare with the last look."""
+        election = node.durable_election
+        known = self._known.get(node.node_id)
+        if known is election:
+            return
+        if known is not None and known.epoch == election.epoch:
+            voted_for = known.voted.id if known.voted else None
+            votes_for = election.voted.id if election.voted else None
+            if voted_for not in (None, votes_for):
+                self.fail(f"{node.node_id} changed its vote of {known} to {election}")
+            if known.leader_id not in (NO_NODE, election.leader_id):
+                self.fail(f"{node.node_id} changed the leader of {known} to {election}")
+        self._known[node.node_id] = election
+
+    def forget(self, node: NodeView) -> None:
+        """The disk lost it."""
+        self._known.pop(node.node_id, None)
+
+
+class EpochsNeverGoBack(Invariant):
+    """A member's epoch rises only, in memory and on disk, and the two are the same after each event."""
+
+    def __init__(self) -> None:
+        self._epochs: dict[NodeId, Epoch] = {}
+
+    def on_node(self, node: NodeView) -> None:
+        """Compare with the last look."""
+        durable = node.durable_election.epoch
+        if durable < self._epochs.get(node.node_id, 0):
+            self.fail(f"{node.node_id} went back from {self._epochs[node.node_id]} to {durable}")
+        self._epochs[node.node_id] = durable
+        if node.state is not None and node.state.epoch != durable:
+            self.fail(f"{node.node_id} acts in epoch {node.state.epoch}, but {durable} is durable")
+
+    def forget(self, node: NodeView) -> None:
+        """The disk lost it."""
+        self._epochs.pop(node.node_id, None)
+
+
+class EpochIsDurableBeforeUse(Invariant):
+    """No message speaks of an epoch in the member's own name before that epoch is durable (D-02)."""
+
+    watches = (Reply, Send)
+
+    def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
+        """Watch messages leave."""
+        del nodes
+        message = effect.request if isinstance(effect, Send) else getattr(effect, "response", None)
+        epoch = spoken_epoch(message)
+        if epoch > node.durable_election.epoch:
+            durable = node.durable_election
+            self.fail(
+                f"{node.node_id} speaks of epoch {epoch} in {type(message).__name__}, but has {durable}"
+            )
+
+
+def spoken_epoch(message: object) -> Epoch:
+    """The epoch that a message's sender claims to be in; -1 if it claims none.
+
+    An answer to a pre-vote speaks of the asker's epoch; answers to votes are `OneVoteAnEpoch`'s.
+    """
+    match message:
+        case m.FetchRequest(topics=[topic]):
+            return topic.partitions[0].current_leader_epoch
+        case m.FetchResponse(responses=[response]):
+            return response.partitions[0].current_leader.leader_epoch
+        case m.VoteRequest(topics=[vote]):
+            return vote.partitions[0].replica_epoch
+        case m.BeginQuorumEpochRequest(topics=[begin]):
+            return begin.partitions[0].leader_epoch
+        case m.EndQuorumEpochRequest(topics=[end]):
+            return end.partitions[0].leader_epoch
+        case m.BeginQuorumEpochResponse(topics=[begun]):
+            return begun.partitions[0].leader_epoch
+        case m.EndQuorumEpochResponse(topics=[ended]):
+            return ended.partitions[0].leader_epoch
+        case _:
+            return -1
+
+
+class OnePromiseAnEvent(Invariant):
+    """At most one election is persisted an event (D-02)."""
+
+    def on_effects(self, node: NodeView, effects: Sequence[Effect]) -> None:
+        """Count."""
+        if len(effects) > 1 and sum(isinstance(effect, PersistElection) for effect in effects) > 1:
+            self.fail(f"{node.node_id} persists its election twice in one event")
+
+
+class OnlyVotersCampaign(Invariant):
+    """Observers, and voters whose promises are in doubt, neither campaign nor lead (D-06)."""
+
+    def on_node(self, node: NodeView) -> None:
+        """Look at the role."""
+        if node.is_voter and node.is_whole:
+            return
+        if isinstance(node.state, Prospective | Candidate | Leader):
+            self.fail(f"{node.node_id} is {node.state}")
+
+
+class OnlyWholeMembersCount(Invariant):
+    """A voter whose promises are in doubt neither votes nor acknowledges: it fetches without id (D-06)."""
+
+    watches = (Reply, Send)
+
+    def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
+        """Watch votes and fetches leave."""
+        del nodes
+        if node.is_whole or not node.is_voter:
+            return
+        match effect:
+            case Reply(response=m.VoteResponse() as response) if response.topics:
+                if response.topics[0].partitions[0].vote_granted:
+                    self.fail(f"{node.node_id} is not whole, and votes")
+            case Send(request=m.FetchRequest() as request) if request.replica_state.replica_id >= 0:
+                self.fail(f"{node.node_id} is not whole, and fetches as {request.replica_state.replica_id}")
+            case _:
+                pass
+
+
+class AnsweredOnce(Invariant):
+    """Nobody who waits for an outcome is given two (D-13)."""
+
+    watches = (AppendDone, ReadDone, ResignDone)
+
+    def __init__(self) -> None:
+        self._answered: dict[NodeId, set[tuple[type[Effect], Token]]] = {}
+
+    def on_node(self, node: NodeView) -> None:
+        """A new process draws new tokens."""
+        if node.state is None:
+            self._answered.pop(node.node_id, None)
+
+    def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
+        """Watch outcomes."""
+        del nodes
+        if isinstance(effect, AppendDone | ReadDone | ResignDone):
+            answered = self._answered.setdefault(node.node_id, set())
+            key = (type(effect), effect.token)
+            if key in answered:
+                self.fail(f"{node.node_id} answers twice: {effect}")
+            answered.add(key)
+
+
+class NoBusyLoop(Invariant):
+    """After a poll there is time until the next one (D-01)."""
+
+    def on_polled(self, node: NodeView, now_ms: int, wake_at_ms: int) -> None:
+        """Compare."""
+        if wake_at_ms <= now_ms:
+            self.fail(f"{node.node_id} wants to be polled at {wake_at_ms}, and it is {now_ms}")
