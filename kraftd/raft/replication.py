@@ -116,8 +116,9 @@ class Replication:
         return True
 
     def _refuse(self, event: RequestReceived, error: ErrorCode) -> None:
-        standing = self.core.standing(event.version >= _ENDPOINT_SINCE)
-        self.core.reply(event.handle, wire.fetch_response(error, standing))
+        core = self.core
+        standing = core.standing(event.version >= _ENDPOINT_SINCE)
+        core.reply(event.handle, wire.fetch_response(error, standing, log_start_offset=core.log.start_offset))
 
     def _acknowledge(self, led: Leadership, ask: FetchAsk, now: Now) -> None:
         """Note how far a replica has come, and what follows from it."""
@@ -188,7 +189,10 @@ class Replication:
             self._reply(led, fetch, (records,) if records else ())
         else:
             standing = self.core.standing(fetch.version >= _ENDPOINT_SINCE)
-            response = wire.fetch_response(ErrorCode.UNKNOWN_SERVER_ERROR, standing)
+            start_offset = self.core.log.start_offset
+            response = wire.fetch_response(
+                ErrorCode.UNKNOWN_SERVER_ERROR, standing, log_start_offset=start_offset
+            )
             self.core.reply(fetch.handle, response)
         return True
 

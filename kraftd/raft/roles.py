@@ -194,8 +194,9 @@ class Roles:
         for token in led.reads.take_all():
             core.out.append(ReadDone(token, ErrorCode.NOT_CONTROLLER))
         for fetch in (*led.parked.take_all(), *led.cold.values()):
-            standing = core.standing(fetch.version >= 17)
-            core.reply(fetch.handle, wire.fetch_response(ErrorCode.NOT_LEADER_OR_FOLLOWER, standing))
+            error, standing = ErrorCode.NOT_LEADER_OR_FOLLOWER, core.standing(fetch.version >= 17)
+            start_offset = core.log.start_offset
+            core.reply(fetch.handle, wire.fetch_response(error, standing, log_start_offset=start_offset))
         handover = led.handover
         if handover is not None and handover.token is not None:
             reason = f"lost the leadership while handing over: {state_name(core.state)} in epoch {core.epoch}"
