@@ -52,7 +52,7 @@ class OneVoteAnEpoch(Invariant):
     def __init__(self) -> None:
         self._votes: dict[tuple[NodeId, Epoch], NodeId] = {}
         self._cast: dict[NodeId, VoteCast] = {}
-        """What was decided about the vote that is answered next; the answer does not say if it is a pre-vote."""
+        """What was decided about the vote answered next; the answer does not say if it is a pre-vote."""
 
     def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
         """Watch granted votes and candidacies leave."""
