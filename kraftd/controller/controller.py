@@ -40,6 +40,7 @@ from kraftd.metadata.image import (
     ControllerRegistration,
     Fold,
     MetadataImage,
+    is_folded,
     to_records,
 )
 from kraftd.protocol.messages import (
@@ -141,7 +142,7 @@ class QuorumController:
         """Fold one committed batch.
 
         Raises:
-            UnknownRecordError: It holds a record of a kind, version or feature level that is unknown here.
+            UnknownRecordError: It holds a record whose kind, version or feature level has no part here.
             ImpossibleRecordError: It holds a record that cannot follow what came before.
         """
         if self._applied_offset is not None and batch.base_offset != self._applied_offset:
@@ -296,7 +297,9 @@ def _fold(image: MetadataImage, values: Sequence[bytes], base_offset: Offset) ->
 
 def _check_known(record: AnyRecord, which: str) -> None:
     if isinstance(record, RawRecord):
-        what = f"a {record_name(record.api_key)} of version {record.version}"
+        what = f"of kind {record_name(record.api_key)}, version {record.version}"
+    elif not is_folded(record):
+        what = f"of kind {record.NAME}"
     elif isinstance(record, FeatureLevelRecord) and not is_supported(record.name, record.feature_level):
         what = f"level {record.feature_level} of feature {record.name}"
     else:

@@ -5,9 +5,9 @@
 change. Two images share all that they have in common.
 
 Between BeginTransaction and EndTransaction the image shows what it showed before Begin; the pending side is
-part of the state, not of the hash. A record of a kind that this program does not know makes the image
-partial: it is counted, and everything else stays true. A record that cannot follow what came before it is
-an `ImpossibleRecordError`, and leaves nothing half applied.
+part of the state, not of the hash. A record of a kind or version that has no part here makes the image
+partial: it is counted, and everything else stays true (`is_folded` tells). A record that cannot follow what
+came before it is an `ImpossibleRecordError`, and leaves nothing half applied.
 
 The hash is the sum, modulo 2^128, of a mark of each entity (D-18): it does not depend on the order in which
 entities came to be, and every fold keeps it up to date. Equal hashes on two nodes, or on a node and the Spark
@@ -22,7 +22,7 @@ Differs: the content of an unfinished transaction is kept aside as an image, not
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, get_args
 
 import msgspec
 from immutables import Map
@@ -40,6 +40,7 @@ from kraftd.records.messages import (
     EndTransactionRecord,
     FeatureLevelRecord,
     NoOpRecord,
+    Record,
     RegisterControllerRecord,
 )
 from kraftd.types import NodeId, Offset
@@ -54,6 +55,7 @@ __all__ = [
     "OpenTransaction",
     "apply",
     "apply_all",
+    "is_folded",
     "to_records",
 ]
 
@@ -143,7 +145,7 @@ class MetadataImage(msgspec.Struct, frozen=True):
 
     @property
     def is_partial(self) -> bool:
-        """Whether records were folded past that this program does not know."""
+        """Whether records were folded past that have no part in the image."""
         return bool(self._unknown)
 
     def unknown_kinds(self) -> Iterator[tuple[int, int]]:
@@ -177,6 +179,11 @@ def apply_all(image: MetadataImage, records: Iterable[AnyRecord], base_offset: O
     for offset, record in enumerate(records, base_offset):
         fold.add(record, offset)
     return fold.image()
+
+
+def is_folded(record: AnyRecord) -> bool:
+    """Whether a record has its part in an image; any other makes the image partial."""
+    return type(record) is ConfigRecord or _HANDLERS[type(record)] is not Fold._past
 
 
 def to_records(image: MetadataImage) -> Iterator[AnyRecord]:
@@ -273,17 +280,18 @@ class Fold:
         self._outside = None
         self._load(before)
 
-    def _unknown_kind(self, record: RawRecord, _offset: Offset) -> None:
-        kind = record.api_key
+    def _past(self, record: AnyRecord, _offset: Offset) -> None:
+        kind = record.api_key if isinstance(record, RawRecord) else record.API_KEY
         self._unknown = self._unknown.set(kind, self._unknown.get(kind, 0) + 1)
 
 
-_HANDLERS: Final[dict[type, Callable[..., None]]] = {
+_HANDLERS: Final[dict[type, Callable[..., None]]] = dict.fromkeys(get_args(Record), Fold._past) | {
     NoOpRecord: Fold._no_op,
     FeatureLevelRecord: Fold._feature_level,
     RegisterControllerRecord: Fold._register_controller,
     BeginTransactionRecord: Fold._begin_transaction,
     EndTransactionRecord: Fold._end_transaction,
     AbortTransactionRecord: Fold._abort_transaction,
-    RawRecord: Fold._unknown_kind,
+    RawRecord: Fold._past,
 }
+"""What folds a record of each class but ConfigRecord, which `add` folds itself."""

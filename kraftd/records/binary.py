@@ -17,6 +17,7 @@ are refused.
 """
 
 import binascii
+import math
 import struct
 from collections.abc import Callable, Sequence
 from typing import TypeAlias, TypeVar
@@ -380,6 +381,13 @@ def write_tags(out: Chunks, known: Sequence[tuple[int, bytes]], unknown: Sequenc
 def base64_text(value: bytes) -> str:
     """Bytes as Kafka's JSON shows them."""
     return binascii.b2a_base64(value, newline=False).decode("ascii")
+
+
+def float_or_text(value: float) -> float | str:
+    """A double as Kafka's JSON shows it, which has no numbers for what is not finite."""
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def lacking(message: str, field: str, version: int) -> UnencodableError:

@@ -8,51 +8,98 @@ from kraftd.records.binary import (
     SHORT_LENGTHS,
     ZERO,
     Chunks,
+    base64_text,
     end_of_tag,
+    float_or_text,
     lacking,
     read_compact_array,
+    read_compact_bytes,
+    read_compact_nullable_array,
+    read_compact_nullable_numbers,
     read_compact_nullable_string,
+    read_compact_numbers,
     read_compact_string,
+    read_int8,
+    read_int32,
     read_tags,
+    read_uuid,
     unread,
+    write_compact_bytes,
     write_compact_count,
     write_compact_string,
+    write_int8,
+    write_int32,
     write_tags,
     write_uuid,
 )
 from kraftd.records.messages import (
     AbortTransactionRecord,
+    AccessControlEntryRecord,
     BeginTransactionRecord,
+    BrokerRegistrationChangeRecord,
+    ClearElrRecord,
+    ClientQuotaRecord,
+    ClientQuotaRecordEntityData,
     ConfigRecord,
+    DelegationTokenRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
+    FenceBrokerRecord,
     KRaftVersionRecord,
     LeaderChangeMessage,
     LeaderChangeMessageVoter,
     NoOpRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    RegisterBrokerRecordBrokerEndpoint,
+    RegisterBrokerRecordBrokerFeature,
     RegisterControllerRecord,
     RegisterControllerRecordControllerEndpoint,
     RegisterControllerRecordControllerFeature,
+    RemoveAccessControlEntryRecord,
+    RemoveDelegationTokenRecord,
+    RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
     SnapshotFooterRecord,
     SnapshotHeaderRecord,
+    TopicRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
+    UserScramCredentialRecord,
     VotersRecord,
     VotersRecordEndpoint,
     VotersRecordKRaftVersionFeature,
     VotersRecordVoter,
+    ZkMigrationStateRecord,
 )
-from kraftd.types import ZERO_UUID, uuid_text
+from kraftd.types import ZERO_UUID, Uuid, uuid_text
 
 _BOOL = Struct(">?")
+_BOOL_BOOL = Struct(">??")
+_FLOAT64_BOOL = Struct(">d?")
 _INT16 = Struct(">h")
 _INT16_INT16 = Struct(">hh")
 _INT16_INT32 = Struct(">hi")
 _INT16_INT64 = Struct(">hq")
 _INT32 = Struct(">i")
+_INT32_BOOL = Struct(">i?")
+_INT32_BOOL_UUID_INT64 = Struct(">i?16sq")
+_INT32_INT32_INT32 = Struct(">iii")
+_INT32_INT64 = Struct(">iq")
+_INT32_INT64_INT64 = Struct(">iqq")
 _INT32_UUID = Struct(">i16s")
 _INT32_UUID_BOOL = Struct(">i16s?")
+_INT32_UUID_INT64 = Struct(">i16sq")
+_INT64 = Struct(">q")
+_INT64_INT64_INT64 = Struct(">qqq")
 _INT8 = Struct(">b")
+_INT8_INT8 = Struct(">bb")
 _UINT16 = Struct(">H")
 _UINT16_INT16 = Struct(">Hh")
+_UUID = Struct(">16s")
+_UUID_INT8 = Struct(">16sb")
 
 
 def _read_leader_change_message_voter_v0(data: bytes, at: int) -> tuple[LeaderChangeMessageVoter, int]:
@@ -381,6 +428,849 @@ def _json_voters_record_v0(value: VotersRecord) -> dict[str, object]:
     }
 
 
+def _read_register_broker_record_broker_endpoint_v0(
+    data: bytes, at: int
+) -> tuple[RegisterBrokerRecordBrokerEndpoint, int]:
+    claim = data[at]
+    if 0 < claim < 0x80:
+        name = data[at + 1 : at + claim].decode()
+        at += claim
+    else:
+        name, at = read_compact_string(data, at)
+    claim = data[at]
+    if 0 < claim < 0x80:
+        host = data[at + 1 : at + claim].decode()
+        at += claim
+    else:
+        host, at = read_compact_string(data, at)
+    port, security_protocol = _UINT16_INT16.unpack_from(data, at)
+    at += 4
+    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    return RegisterBrokerRecordBrokerEndpoint(
+        name=name,
+        host=host,
+        port=port,
+        security_protocol=security_protocol,
+        unknown_tags=unread(data, tags) if tags else (),
+    ), at
+
+
+def _write_register_broker_record_broker_endpoint_v0(
+    out: Chunks, value: RegisterBrokerRecordBrokerEndpoint
+) -> None:
+    raw = value.name.encode()
+    if len(raw) < 0x7F:
+        out.append(SHORT_LENGTHS[len(raw)])
+        out.append(raw)
+    else:
+        write_compact_string(out, value.name)
+    raw = value.host.encode()
+    if len(raw) < 0x7F:
+        out.append(SHORT_LENGTHS[len(raw)])
+        out.append(raw)
+    else:
+        write_compact_string(out, value.host)
+    out.append(_UINT16_INT16.pack(value.port, value.security_protocol))
+    if value.unknown_tags:
+        write_tags(out, (), value.unknown_tags)
+    else:
+        out.append(ZERO)
+
+
+def _json_register_broker_record_broker_endpoint_v0(
+    value: RegisterBrokerRecordBrokerEndpoint,
+) -> dict[str, object]:
+    return {
+        "name": value.name,
+        "host": value.host,
+        "port": value.port,
+        "securityProtocol": value.security_protocol,
+    }
+
+
+def _read_register_broker_record_broker_feature_v0(
+    data: bytes, at: int
+) -> tuple[RegisterBrokerRecordBrokerFeature, int]:
+    claim = data[at]
+    if 0 < claim < 0x80:
+        name = data[at + 1 : at + claim].decode()
+        at += claim
+    else:
+        name, at = read_compact_string(data, at)
+    min_supported_version, max_supported_version = _INT16_INT16.unpack_from(data, at)
+    at += 4
+    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    return RegisterBrokerRecordBrokerFeature(
+        name=name,
+        min_supported_version=min_supported_version,
+        max_supported_version=max_supported_version,
+        unknown_tags=unread(data, tags) if tags else (),
+    ), at
+
+
+def _write_register_broker_record_broker_feature_v0(
+    out: Chunks, value: RegisterBrokerRecordBrokerFeature
+) -> None:
+    raw = value.name.encode()
+    if len(raw) < 0x7F:
+        out.append(SHORT_LENGTHS[len(raw)])
+        out.append(raw)
+    else:
+        write_compact_string(out, value.name)
+    out.append(_INT16_INT16.pack(value.min_supported_version, value.max_supported_version))
+    if value.unknown_tags:
+        write_tags(out, (), value.unknown_tags)
+    else:
+        out.append(ZERO)
+
+
+def _json_register_broker_record_broker_feature_v0(
+    value: RegisterBrokerRecordBrokerFeature,
+) -> dict[str, object]:
+    return {
+        "name": value.name,
+        "minSupportedVersion": value.min_supported_version,
+        "maxSupportedVersion": value.max_supported_version,
+    }
+
+
+def _read_register_broker_record_v0(data: bytes, at: int) -> tuple[RegisterBrokerRecord, int]:
+    broker_id, incarnation_id, broker_epoch = _INT32_UUID_INT64.unpack_from(data, at)
+    at += 28
+    end_points, at = read_compact_array(data, at, _read_register_broker_record_broker_endpoint_v0, 7)
+    features, at = read_compact_array(data, at, _read_register_broker_record_broker_feature_v0, 6)
+    claim = data[at]
+    if 0 < claim < 0x80:
+        rack: str | None = data[at + 1 : at + claim].decode()
+        at += claim
+    else:
+        rack, at = read_compact_nullable_string(data, at)
+    (fenced,) = _BOOL.unpack_from(data, at)
+    at += 1
+    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    return RegisterBrokerRecord(
+        broker_id=broker_id,
+        incarnation_id=incarnation_id,
+        broker_epoch=broker_epoch,
+        end_points=end_points,
+        features=features,
+        rack=rack,
+        fenced=fenced,
+        unknown_tags=unread(data, tags) if tags else (),
+    ), at
+
+
+def _write_register_broker_record_v0(out: Chunks, value: RegisterBrokerRecord) -> None:
+    if value.is_migrating_zk_broker:
+        raise lacking("RegisterBrokerRecord", "is_migrating_zk_broker", 0)
+    if value.in_controlled_shutdown:
+        raise lacking("RegisterBrokerRecord", "in_controlled_shutdown", 0)
+    if value.log_dirs != ():
+        raise lacking("RegisterBrokerRecord", "log_dirs", 0)
+    if value.cordoned_log_dirs is not None:
+        raise lacking("RegisterBrokerRecord", "cordoned_log_dirs", 0)
+    out.append(_INT32.pack(value.broker_id))
+    write_uuid(out, value.incarnation_id)
+    out.append(_INT64.pack(value.broker_epoch))
+    write_compact_count(out, value.end_points)
+    for end_points_element in value.end_points:
+        _write_register_broker_record_broker_endpoint_v0(out, end_points_element)
+    write_compact_count(out, value.features)
+    for features_element in value.features:
+        _write_register_broker_record_broker_feature_v0(out, features_element)
+    if value.rack is None:
+        out.append(ZERO)
+    else:
+        raw = value.rack.encode()
+        if len(raw) < 0x7F:
+            out.append(SHORT_LENGTHS[len(raw)])
+            out.append(raw)
+        else:
+            write_compact_string(out, value.rack)
+    out.append(_BOOL.pack(value.fenced))
+    if value.unknown_tags:
+        write_tags(out, (), value.unknown_tags)
+    else:
+        out.append(ZERO)
+
+
+def _json_register_broker_record_v0(value: RegisterBrokerRecord) -> dict[str, object]:
+    return {
+        "brokerId": value.broker_id,
+        "incarnationId": uuid_text(value.incarnation_id),
+        "brokerEpoch": value.broker_epoch,
+        "endPoints": [
+            _json_register_broker_record_broker_endpoint_v0(element) for element in value.end_points
+        ],
+        "features": [_json_register_broker_record_broker_feature_v0(element) for element in value.features],
+        "rack": value.rack,
+        "fenced": value.fenced,
+    }
+
+
+def _read_register_broker_record_v1(data: bytes, at: int) -> tuple[RegisterBrokerRecord, int]:
+    broker_id, incarnation_id, broker_epoch = _INT32_UUID_INT64.unpack_from(data, at)
+    at += 28
+    end_points, at = read_compact_array(data, at, _read_register_broker_record_broker_endpoint_v0, 7)
+    features, at = read_compact_array(data, at, _read_register_broker_record_broker_feature_v0, 6)
+    claim = data[at]
+    if 0 < claim < 0x80:
+        rack: str | None = data[at + 1 : at + claim].decode()
+        at += claim
+    else:
+        rack, at = read_compact_nullable_string(data, at)
+    fenced, in_controlled_shutdown = _BOOL_BOOL.unpack_from(data, at)
+    at += 2
+    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    return RegisterBrokerRecord(
+        broker_id=broker_id,
+        incarnation_id=incarnation_id,
+        broker_epoch=broker_epoch,
+        end_points=end_points,
+        features=features,
+        rack=rack,
+        fenced=fenced,
+        in_controlled_shutdown=in_controlled_shutdown,
+        unknown_tags=unread(data, tags) if tags else (),
+    ), at
+
+
+def _write_register_broker_record_v1(out: Chunks, value: RegisterBrokerRecord) -> None:
+    if value.is_migrating_zk_broker:
+        raise lacking("RegisterBrokerRecord", "is_migrating_zk_broker", 1)
+    if value.log_dirs != ():
+        raise lacking("RegisterBrokerRecord", "log_dirs", 1)
+    if value.cordoned_log_dirs is not None:
+        raise lacking("RegisterBrokerRecord", "cordoned_log_dirs", 1)
+    out.append(_INT32.pack(value.broker_id))
+    write_uuid(out, value.incarnation_id)
+    out.append(_INT64.pack(value.broker_epoch))
+    write_compact_count(out, value.end_points)
+    for end_points_element in value.end_points:
+        _write_register_broker_record_broker_endpoint_v0(out, end_points_element)
+    write_compact_count(out, value.features)
+    for features_element in value.features:
+        _write_register_broker_record_broker_feature_v0(out, features_element)
+    if value.rack is None:
+        out.append(ZERO)
+    else:
+        raw = value.rack.encode()
+        if len(raw) < 0x7F:
+            out.append(SHORT_LENGTHS[len(raw)])
+            out.append(raw)
+        else:
+            write_compact_string(out, value.rack)
+    out.append(_BOOL_BOOL.pack(value.fenced, value.in_controlled_shutdown))
+    if value.unknown_tags:
+        write_tags(out, (), value.unknown_tags)
+    else:
+        out.append(ZERO)
+
+
+def _json_register_broker_record_v1(value: RegisterBrokerRecord) -> dict[str, object]:
+    return {
+        "brokerId": value.broker_id,
+        "incarnationId": uuid_text(value.incarnation_id),
+        "brokerEpoch": value.broker_epoch,
+        "endPoints": [
+            _json_register_broker_record_broker_endpoint_v0(element) for element in value.end_points
+        ],
+        "features": [_json_register_broker_record_broker_feature_v0(element) for element in value.features],
+        "rack": value.rack,
+        "fenced": value.fenced,
+        "inControlledShutdown": value.in_controlled_shutdown,
+    }
+
+
+def _read_register_broker_record_v2(data: bytes, at: int) -> tuple[RegisterBrokerRecord, int]:
+    broker_id, is_migrating_zk_broker, incarnation_id, broker_epoch = _INT32_BOOL_UUID_INT64.unpack_from(
+        data, at
+    )
+    at += 29
+    end_points, at = read_compact_array(data, at, _read_register_broker_record_broker_endpoint_v0, 7)
+    features, at = read_compact_array(data, at, _read_register_broker_record_broker_feature_v0, 6)
+    claim = data[at]
+    if 0 < claim < 0x80:
+        rack: str | None = data[at + 1 : at + claim].decode()
+        at += claim
+    else:
+        rack, at = read_compact_nullable_string(data, at)
+    fenced, in_controlled_shutdown = _BOOL_BOOL.unpack_from(data, at)
+    at += 2
+    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    return RegisterBrokerRecord(
+        broker_id=broker_id,
+        is_migrating_zk_broker=is_migrating_zk_broker,
+        incarnation_id=incarnation_id,
+        broker_epoch=broker_epoch,
+        end_points=end_points,
+        features=features,
+        rack=rack,
+        fenced=fenced,
+        in_controlled_shutdown=in_controlled_shutdown,
+        unknown_tags=unread(data, tags) if tags else (),
+    ), at
+
+
+def _write_register_broker_record_v2(out: Chunks, value: RegisterBrokerRecord) -> None:
+    if value.log_dirs != ():
+        raise lacking("RegisterBrokerRecord", "log_dirs", 2)
+    if value.cordoned_log_dirs is not None:
+        raise lacking("RegisterBrokerRecord", "cordoned_log_dirs", 2)
+    out.append(_INT32_BOOL.pack(value.broker_id, value.is_migrating_zk_broker))
+    write_uuid(out, value.incarnation_id)
+    out.append(_INT64.pack(value.broker_epoch))
+    write_compact_count(out, value.end_points)
+    for end_points_element in value.end_points:
+        _write_register_broker_record_broker_endpoint_v0(out, end_points_element)
+    write_compact_count(out, value.features)
+    for features_element in value.features:
+        _write_register_broker_record_broker_feature_v0(out, features_element)
+    if value.rack is None:
+        out.append(ZERO)
+    else:
+        raw = value.rack.encode()
+        if len(raw) < 0x7F:
+            out.append(SHORT_LENGTHS[len(raw)])
+            out.append(raw)
+        else:
+            write_compact_string(out, value.rack)
+    out.append(_BOOL_BOOL.pack(value.fenced, value.in_controlled_shutdown))
+    if value.unknown_tags:
+        write_tags(out, (), value.unknown_tags)
+    else:
+        out.append(ZERO)
+
+
+def _json_register_broker_record_v2(value: RegisterBrokerRecord) -> dict[str, object]:
+    return {
+        "brokerId": value.broker_id,
+        "isMigratingZkBroker": value.is_migrating_zk_broker,
+        "incarnationId": uuid_text(value.incarnation_id),
+        "brokerEpoch": value.broker_epoch,
+        "endPoints": [
+            _json_register_broker_record_broker_endpoint_v0(element) for element in value.end_points
+        ],
+        "features": [_json_register_broker_record_broker_feature_v0(element) for element in value.features],
+        "rack": value.rack,
+        "fenced": value.fenced,
+        "inControlledShutdown": value.in_controlled_shutdown,
+    }
+
+
+def _read_register_broker_record_v3(data: bytes, at: int) -> tuple[RegisterBrokerRecord, int]:
+    broker_id, is_migrating_zk_broker, incarnation_id, broker_epoch = _INT32_BOOL_UUID_INT64.unpack_from(
+        data, at
+    )
+    at += 29
+    end_points, at = read_compact_array(data, at, _read_register_broker_record_broker_endpoint_v0, 7)
+    features, at = read_compact_array(data, at, _read_register_broker_record_broker_feature_v0, 6)
+    claim = data[at]
+    if 0 < claim < 0x80:
+        rack: str | None = data[at + 1 : at + claim].decode()
+        at += claim
+    else:
+        rack, at = read_compact_nullable_string(data, at)
+    fenced, in_controlled_shutdown = _BOOL_BOOL.unpack_from(data, at)
+    at += 2
+    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    log_dirs: tuple[Uuid, ...] = ()
+    unknown: list[tuple[int, bytes]] = []
+    for tag, start, end in tags:
+        if tag == 0:
+            log_dirs, stop = read_compact_array(data, start, read_uuid, 16)
+            end_of_tag(tag, stop, end)
+        else:
+            unknown.append((tag, data[start:end]))
+    return RegisterBrokerRecord(
+        broker_id=broker_id,
+        is_migrating_zk_broker=is_migrating_zk_broker,
+        incarnation_id=incarnation_id,
+        broker_epoch=broker_epoch,
+        end_points=end_points,
+        features=features,
+        rack=rack,
+        fenced=fenced,
+        in_controlled_shutdown=in_controlled_shutdown,
+        log_dirs=log_dirs,
+        unknown_tags=tuple(unknown),
+    ), at
+
+
+def _write_register_broker_record_v3(out: Chunks, value: RegisterBrokerRecord) -> None:
+    if value.cordoned_log_dirs is not None:
+        raise lacking("RegisterBrokerRecord", "cordoned_log_dirs", 3)
+    out.append(_INT32_BOOL.pack(value.broker_id, value.is_migrating_zk_broker))
+    write_uuid(out, value.incarnation_id)
+    out.append(_INT64.pack(value.broker_epoch))
+    write_compact_count(out, value.end_points)
+    for end_points_element in value.end_points:
+        _write_register_broker_record_broker_endpoint_v0(out, end_points_element)
+    write_compact_count(out, value.features)
+    for features_element in value.features:
+        _write_register_broker_record_broker_feature_v0(out, features_element)
+    if value.rack is None:
+        out.append(ZERO)
+    else:
+        raw = value.rack.encode()
+        if len(raw) < 0x7F:
+            out.append(SHORT_LENGTHS[len(raw)])
+            out.append(raw)
+        else:
+            write_compact_string(out, value.rack)
+    out.append(_BOOL_BOOL.pack(value.fenced, value.in_controlled_shutdown))
+    tags: list[tuple[int, bytes]] = []
+    if value.log_dirs != ():
+        tag: Chunks = []
+        write_compact_count(tag, value.log_dirs)
+        for log_dirs_element in value.log_dirs:
+            write_uuid(tag, log_dirs_element)
+        tags.append((0, b"".join(tag)))
+    write_tags(out, tags, value.unknown_tags)
+
+
+def _json_register_broker_record_v3(value: RegisterBrokerRecord) -> dict[str, object]:
+    out: dict[str, object] = {
+        "brokerId": value.broker_id,
+        "isMigratingZkBroker": value.is_migrating_zk_broker,
+        "incarnationId": uuid_text(value.incarnation_id),
+        "brokerEpoch": value.broker_epoch,
+        "endPoints": [
+            _json_register_broker_record_broker_endpoint_v0(element) for element in value.end_points
+        ],
+        "features": [_json_register_broker_record_broker_feature_v0(element) for element in value.features],
+        "rack": value.rack,
+        "fenced": value.fenced,
+        "inControlledShutdown": value.in_controlled_shutdown,
+    }
+    if value.log_dirs != ():
+        out["logDirs"] = [uuid_text(element) for element in value.log_dirs]
+    return out
+
+
+def _read_register_broker_record_v4(data: bytes, at: int) -> tuple[RegisterBrokerRecord, int]:
+    broker_id, is_migrating_zk_broker, incarnation_id, broker_epoch = _INT32_BOOL_UUID_INT64.unpack_from(
+        data, at
+    )
+    at += 29
+    end_points, at = read_compact_array(data, at, _read_register_broker_record_broker_endpoint_v0, 7)
+    features, at = read_compact_array(data, at, _read_register_broker_record_broker_feature_v0, 6)
+    claim = data[at]
+    if 0 < claim < 0x80:
+        rack: str | None = data[at + 1 : at + claim].decode()
+        at += claim
+    else:
+        rack, at = read_compact_nullable_string(data, at)
+    fenced, in_controlled_shutdown = _BOOL_BOOL.unpack_from(data, at)
+    at += 2
+    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    log_dirs: tuple[Uuid, ...] = ()
+    cordoned_log_dirs: tuple[Uuid, ...] | None = None
+    unknown: list[tuple[int, bytes]] = []
+    for tag, start, end in tags:
+        if tag == 0:
+            log_dirs, stop = read_compact_array(data, start, read_uuid, 16)
+            end_of_tag(tag, stop, end)
+        elif tag == 1:
+            cordoned_log_dirs, stop = read_compact_nullable_array(data, start, read_uuid, 16)
+            end_of_tag(tag, stop, end)
+        else:
+            unknown.append((tag, data[start:end]))
+    return RegisterBrokerRecord(
+        broker_id=broker_id,
+        is_migrating_zk_broker=is_migrating_zk_broker,
+        incarnation_id=incarnation_id,
+        broker_epoch=broker_epoch,
+        end_points=end_points,
+        features=features,
+        rack=rack,
+        fenced=fenced,
+        in_controlled_shutdown=in_controlled_shutdown,
+        log_dirs=log_dirs,
+        cordoned_log_dirs=cordoned_log_dirs,
+        unknown_tags=tuple(unknown),
+    ), at
+
+
+def _write_register_broker_record_v4(out: Chunks, value: RegisterBrokerRecord) -> None:
+    out.append(_INT32_BOOL.pack(value.broker_id, value.is_migrating_zk_broker))
+    write_uuid(out, value.incarnation_id)
+    out.append(_INT64.pack(value.broker_epoch))
+    write_compact_count(out, value.end_points)
+    for end_points_element in value.end_points:
+        _write_register_broker_record_broker_endpoint_v0(out, end_points_element)
+    write_compact_count(out, value.features)
+    for features_element in value.features:
+        _write_register_broker_record_broker_feature_v0(out, features_element)
+    if value.rack is None:
+        out.append(ZERO)
+    else:
+        raw = value.rack.encode()
+        if len(raw) < 0x7F:
+            out.append(SHORT_LENGTHS[len(raw)])
+            out.append(raw)
+        else:
+            write_compact_string(out, value.rack)
+    out.append(_BOOL_BOOL.pack(value.fenced, value.in_controlled_shutdown))
+    tags: list[tuple[int, bytes]] = []
+    if value.log_dirs != ():
+        tag: Chunks = []
+        write_compact_count(tag, value.log_dirs)
+        for log_dirs_element in value.log_dirs:
+            write_uuid(tag, log_dirs_element)
+        tags.append((0, b"".join(tag)))
+    if value.cordoned_log_dirs is not None:
+        tag = []
+        write_compact_count(tag, value.cordoned_log_dirs)
+        for cordoned_log_dirs_element in value.cordoned_log_dirs or ():
+            write_uuid(tag, cordoned_log_dirs_element)
+        tags.append((1, b"".join(tag)))
+    write_tags(out, tags, value.unknown_tags)
+
+
+def _json_register_broker_record_v4(value: RegisterBrokerRecord) -> dict[str, object]:
+    out: dict[str, object] = {
+        "brokerId": value.broker_id,
+        "isMigratingZkBroker": value.is_migrating_zk_broker,
+        "incarnationId": uuid_text(value.incarnation_id),
+        "brokerEpoch": value.broker_epoch,
+        "endPoints": [
+            _json_register_broker_record_broker_endpoint_v0(element) for element in value.end_points
+        ],
+        "features": [_json_register_broker_record_broker_feature_v0(element) for element in value.features],
+        "rack": value.rack,
+        "fenced": value.fenced,
+        "inControlledShutdown": value.in_controlled_shutdown,
+    }
+    if value.log_dirs != ():
+        out["logDirs"] = [uuid_text(element) for element in value.log_dirs]
+    if value.cordoned_log_dirs is not None:
+        out["cordonedLogDirs"] = [uuid_text(element) for element in value.cordoned_log_dirs]
+    return out
+
+
+def _read_unregister_broker_record_v0(data: bytes, at: int) -> tuple[UnregisterBrokerRecord, int]:
+    broker_id, broker_epoch = _INT32_INT64.unpack_from(data, at)
+    at += 12
+    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    return UnregisterBrokerRecord(
+        broker_id=broker_id, broker_epoch=broker_epoch, unknown_tags=unread(data, tags) if tags else ()
+    ), at
+
+
+def _write_unregister_broker_record_v0(out: Chunks, value: UnregisterBrokerRecord) -> None:
+    out.append(_INT32_INT64.pack(value.broker_id, value.broker_epoch))
+    if value.unknown_tags:
+        write_tags(out, (), value.unknown_tags)
+    else:
+        out.append(ZERO)
+
+
+def _json_unregister_broker_record_v0(value: UnregisterBrokerRecord) -> dict[str, object]:
+    return {"brokerId": value.broker_id, "brokerEpoch": value.broker_epoch}
+
+
+def _read_topic_record_v0(data: bytes, at: int) -> tuple[TopicRecord, int]:
+    claim = data[at]
+    if 0 < claim < 0x80:
+        name = data[at + 1 : at + claim].decode()
+        at += claim
+    else:
+        name, at = read_compact_string(data, at)
+    (topic_id,) = _UUID.unpack_from(data, at)
+    at += 16
+    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    return TopicRecord(name=name, topic_id=topic_id, unknown_tags=unread(data, tags) if tags else ()), at
+
+
+def _write_topic_record_v0(out: Chunks, value: TopicRecord) -> None:
+    raw = value.name.encode()
+    if len(raw) < 0x7F:
+        out.append(SHORT_LENGTHS[len(raw)])
+        out.append(raw)
+    else:
+        write_compact_string(out, value.name)
+    write_uuid(out, value.topic_id)
+    if value.unknown_tags:
+        write_tags(out, (), value.unknown_tags)
+    else:
+        out.append(ZERO)
+
+
+def _json_topic_record_v0(value: TopicRecord) -> dict[str, object]:
+    return {"name": value.name, "topicId": uuid_text(value.topic_id)}
+
+
+def _read_partition_record_v0(data: bytes, at: int) -> tuple[PartitionRecord, int]:
+    partition_id, topic_id = _INT32_UUID.unpack_from(data, at)
+    at += 20
+    replicas, at = read_compact_numbers(data, at, "i", 4)
+    isr, at = read_compact_numbers(data, at, "i", 4)
+    removing_replicas, at = read_compact_numbers(data, at, "i", 4)
+    adding_replicas, at = read_compact_numbers(data, at, "i", 4)
+    leader, leader_epoch, partition_epoch = _INT32_INT32_INT32.unpack_from(data, at)
+    at += 12
+    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    leader_recovery_state: int = 0
+    unknown: list[tuple[int, bytes]] = []
+    for tag, start, end in tags:
+        if tag == 0:
+            leader_recovery_state, stop = read_int8(data, start)
+            end_of_tag(tag, stop, end)
+        else:
+            unknown.append((tag, data[start:end]))
+    return PartitionRecord(
+        partition_id=partition_id,
+        topic_id=topic_id,
+        replicas=replicas,
+        isr=isr,
+        removing_replicas=removing_replicas,
+        adding_replicas=adding_replicas,
+        leader=leader,
+        leader_epoch=leader_epoch,
+        partition_epoch=partition_epoch,
+        leader_recovery_state=leader_recovery_state,
+        unknown_tags=tuple(unknown),
+    ), at
+
+
+def _write_partition_record_v0(out: Chunks, value: PartitionRecord) -> None:
+    if value.directories != ():
+        raise lacking("PartitionRecord", "directories", 0)
+    if value.eligible_leader_replicas is not None:
+        raise lacking("PartitionRecord", "eligible_leader_replicas", 0)
+    if value.last_known_elr is not None:
+        raise lacking("PartitionRecord", "last_known_elr", 0)
+    out.append(_INT32.pack(value.partition_id))
+    write_uuid(out, value.topic_id)
+    write_compact_count(out, value.replicas)
+    for replicas_element in value.replicas:
+        write_int32(out, replicas_element)
+    write_compact_count(out, value.isr)
+    for isr_element in value.isr:
+        write_int32(out, isr_element)
+    write_compact_count(out, value.removing_replicas)
+    for removing_replicas_element in value.removing_replicas:
+        write_int32(out, removing_replicas_element)
+    write_compact_count(out, value.adding_replicas)
+    for adding_replicas_element in value.adding_replicas:
+        write_int32(out, adding_replicas_element)
+    out.append(_INT32_INT32_INT32.pack(value.leader, value.leader_epoch, value.partition_epoch))
+    tags: list[tuple[int, bytes]] = []
+    if value.leader_recovery_state != 0:
+        tag: Chunks = []
+        write_int8(tag, value.leader_recovery_state)
+        tags.append((0, b"".join(tag)))
+    write_tags(out, tags, value.unknown_tags)
+
+
+def _json_partition_record_v0(value: PartitionRecord) -> dict[str, object]:
+    out: dict[str, object] = {
+        "partitionId": value.partition_id,
+        "topicId": uuid_text(value.topic_id),
+        "replicas": list(value.replicas),
+        "isr": list(value.isr),
+        "removingReplicas": list(value.removing_replicas),
+        "addingReplicas": list(value.adding_replicas),
+        "leader": value.leader,
+        "leaderEpoch": value.leader_epoch,
+        "partitionEpoch": value.partition_epoch,
+    }
+    if value.leader_recovery_state != 0:
+        out["leaderRecoveryState"] = value.leader_recovery_state
+    return out
+
+
+def _read_partition_record_v1(data: bytes, at: int) -> tuple[PartitionRecord, int]:
+    partition_id, topic_id = _INT32_UUID.unpack_from(data, at)
+    at += 20
+    replicas, at = read_compact_numbers(data, at, "i", 4)
+    isr, at = read_compact_numbers(data, at, "i", 4)
+    removing_replicas, at = read_compact_numbers(data, at, "i", 4)
+    adding_replicas, at = read_compact_numbers(data, at, "i", 4)
+    leader, leader_epoch, partition_epoch = _INT32_INT32_INT32.unpack_from(data, at)
+    at += 12
+    directories, at = read_compact_array(data, at, read_uuid, 16)
+    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    leader_recovery_state: int = 0
+    unknown: list[tuple[int, bytes]] = []
+    for tag, start, end in tags:
+        if tag == 0:
+            leader_recovery_state, stop = read_int8(data, start)
+            end_of_tag(tag, stop, end)
+        else:
+            unknown.append((tag, data[start:end]))
+    return PartitionRecord(
+        partition_id=partition_id,
+        topic_id=topic_id,
+        replicas=replicas,
+        isr=isr,
+        removing_replicas=removing_replicas,
+        adding_replicas=adding_replicas,
+        leader=leader,
+        leader_epoch=leader_epoch,
+        partition_epoch=partition_epoch,
+        directories=directories,
+        leader_recovery_state=leader_recovery_state,
+        unknown_tags=tuple(unknown),
+    ), at
+
+
+def _write_partition_record_v1(out: Chunks, value: PartitionRecord) -> None:
+    if value.eligible_leader_replicas is not None:
+        raise lacking("PartitionRecord", "eligible_leader_replicas", 1)
+    if value.last_known_elr is not None:
+        raise lacking("PartitionRecord", "last_known_elr", 1)
+    out.append(_INT32.pack(value.partition_id))
+    write_uuid(out, value.topic_id)
+    write_compact_count(out, value.replicas)
+    for replicas_element in value.replicas:
+        write_int32(out, replicas_element)
+    write_compact_count(out, value.isr)
+    for isr_element in value.isr:
+        write_int32(out, isr_element)
+    write_compact_count(out, value.removing_replicas)
+    for removing_replicas_element in value.removing_replicas:
+        write_int32(out, removing_replicas_element)
+    write_compact_count(out, value.adding_replicas)
+    for adding_replicas_element in value.adding_replicas:
+        write_int32(out, adding_replicas_element)
+    out.append(_INT32_INT32_INT32.pack(value.leader, value.leader_epoch, value.partition_epoch))
+    write_compact_count(out, value.directories)
+    for directories_element in value.directories:
+        write_uuid(out, directories_element)
+    tags: list[tuple[int, bytes]] = []
+    if value.leader_recovery_state != 0:
+        tag: Chunks = []
+        write_int8(tag, value.leader_recovery_state)
+        tags.append((0, b"".join(tag)))
+    write_tags(out, tags, value.unknown_tags)
+
+
+def _json_partition_record_v1(value: PartitionRecord) -> dict[str, object]:
+    out: dict[str, object] = {
+        "partitionId": value.partition_id,
+        "topicId": uuid_text(value.topic_id),
+        "replicas": list(value.replicas),
+        "isr": list(value.isr),
+        "removingReplicas": list(value.removing_replicas),
+        "addingReplicas": list(value.adding_replicas),
+        "leader": value.leader,
+        "leaderEpoch": value.leader_epoch,
+        "partitionEpoch": value.partition_epoch,
+        "directories": [uuid_text(element) for element in value.directories],
+    }
+    if value.leader_recovery_state != 0:
+        out["leaderRecoveryState"] = value.leader_recovery_state
+    return out
+
+
+def _read_partition_record_v2(data: bytes, at: int) -> tuple[PartitionRecord, int]:
+    partition_id, topic_id = _INT32_UUID.unpack_from(data, at)
+    at += 20
+    replicas, at = read_compact_numbers(data, at, "i", 4)
+    isr, at = read_compact_numbers(data, at, "i", 4)
+    removing_replicas, at = read_compact_numbers(data, at, "i", 4)
+    adding_replicas, at = read_compact_numbers(data, at, "i", 4)
+    leader, leader_epoch, partition_epoch = _INT32_INT32_INT32.unpack_from(data, at)
+    at += 12
+    directories, at = read_compact_array(data, at, read_uuid, 16)
+    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    leader_recovery_state: int = 0
+    eligible_leader_replicas: tuple[int, ...] | None = None
+    last_known_elr: tuple[int, ...] | None = None
+    unknown: list[tuple[int, bytes]] = []
+    for tag, start, end in tags:
+        if tag == 0:
+            leader_recovery_state, stop = read_int8(data, start)
+            end_of_tag(tag, stop, end)
+        elif tag == 1:
+            eligible_leader_replicas, stop = read_compact_nullable_numbers(data, start, "i", 4)
+            end_of_tag(tag, stop, end)
+        elif tag == 2:
+            last_known_elr, stop = read_compact_nullable_numbers(data, start, "i", 4)
+            end_of_tag(tag, stop, end)
+        else:
+            unknown.append((tag, data[start:end]))
+    return PartitionRecord(
+        partition_id=partition_id,
+        topic_id=topic_id,
+        replicas=replicas,
+        isr=isr,
+        removing_replicas=removing_replicas,
+        adding_replicas=adding_replicas,
+        leader=leader,
+        leader_epoch=leader_epoch,
+        partition_epoch=partition_epoch,
+        directories=directories,
+        leader_recovery_state=leader_recovery_state,
+        eligible_leader_replicas=eligible_leader_replicas,
+        last_known_elr=last_known_elr,
+        unknown_tags=tuple(unknown),
+    ), at
+
+
+def _write_partition_record_v2(out: Chunks, value: PartitionRecord) -> None:
+    out.append(_INT32.pack(value.partition_id))
+    write_uuid(out, value.topic_id)
+    write_compact_count(out, value.replicas)
+    for replicas_element in value.replicas:
+        write_int32(out, replicas_element)
+    write_compact_count(out, value.isr)
+    for isr_element in value.isr:
+        write_int32(out, isr_element)
+    write_compact_count(out, value.removing_replicas)
+    for removing_replicas_element in value.removing_replicas:
+        write_int32(out, removing_replicas_element)
+    write_compact_count(out, value.adding_replicas)
+    for adding_replicas_element in value.adding_replicas:
+        write_int32(out, adding_replicas_element)
+    out.append(_INT32_INT32_INT32.pack(value.leader, value.leader_epoch, value.partition_epoch))
+    write_compact_count(out, value.directories)
+    for directories_element in value.directories:
+        write_uuid(out, directories_element)
+    tags: list[tuple[int, bytes]] = []
+    if value.leader_recovery_state != 0:
+        tag: Chunks = []
+        write_int8(tag, value.leader_recovery_state)
+        tags.append((0, b"".join(tag)))
+    if value.eligible_leader_replicas is not None:
+        tag = []
+        write_compact_count(tag, value.eligible_leader_replicas)
+        for eligible_leader_replicas_element in value.eligible_leader_replicas or ():
+            write_int32(tag, eligible_leader_replicas_element)
+        tags.append((1, b"".join(tag)))
+    if value.last_known_elr is not None:
+        tag = []
+        write_compact_count(tag, value.last_known_elr)
+        for last_known_elr_element in value.last_known_elr or ():
+            write_int32(tag, last_known_elr_element)
+        tags.append((2, b"".join(tag)))
+    write_tags(out, tags, value.unknown_tags)
+
+
+def _json_partition_record_v2(value: PartitionRecord) -> dict[str, object]:
+    out: dict[str, object] = {
+        "partitionId": value.partition_id,
+        "topicId": uuid_text(value.topic_id),
+        "replicas": list(value.replicas),
+        "isr": list(value.isr),
+        "removingReplicas": list(value.removing_replicas),
+        "addingReplicas": list(value.adding_replicas),
+        "leader": value.leader,
+        "leaderEpoch": value.leader_epoch,
+        "partitionEpoch": value.partition_epoch,
+        "directories": [uuid_text(element) for element in value.directories],
+    }
+    if value.leader_recovery_state != 0:
+        out["leaderRecoveryState"] = value.leader_recovery_state
+    if value.eligible_leader_replicas is not None:
+        out["eligibleLeaderReplicas"] = list(value.eligible_leader_replicas)
+    if value.last_known_elr is not None:
+        out["lastKnownElr"] = list(value.last_known_elr)
+    return out
+
+
 def _read_config_record_v0(data: bytes, at: int) -> tuple[ConfigRecord, int]:
     (resource_type,) = _INT8.unpack_from(data, at)
     at += 1
@@ -450,6 +1340,561 @@ def _json_config_record_v0(value: ConfigRecord) -> dict[str, object]:
     }
 
 
+def _read_partition_change_record_v0(data: bytes, at: int) -> tuple[PartitionChangeRecord, int]:
+    partition_id, topic_id = _INT32_UUID.unpack_from(data, at)
+    at += 20
+    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    isr: tuple[int, ...] | None = None
+    leader: int = -2
+    replicas: tuple[int, ...] | None = None
+    removing_replicas: tuple[int, ...] | None = None
+    adding_replicas: tuple[int, ...] | None = None
+    leader_recovery_state: int = -1
+    unknown: list[tuple[int, bytes]] = []
+    for tag, start, end in tags:
+        if tag == 0:
+            isr, stop = read_compact_nullable_numbers(data, start, "i", 4)
+            end_of_tag(tag, stop, end)
+        elif tag == 1:
+            leader, stop = read_int32(data, start)
+            end_of_tag(tag, stop, end)
+        elif tag == 2:
+            replicas, stop = read_compact_nullable_numbers(data, start, "i", 4)
+            end_of_tag(tag, stop, end)
+        elif tag == 3:
+            removing_replicas, stop = read_compact_nullable_numbers(data, start, "i", 4)
+            end_of_tag(tag, stop, end)
+        elif tag == 4:
+            adding_replicas, stop = read_compact_nullable_numbers(data, start, "i", 4)
+            end_of_tag(tag, stop, end)
+        elif tag == 5:
+            leader_recovery_state, stop = read_int8(data, start)
+            end_of_tag(tag, stop, end)
+        else:
+            unknown.append((tag, data[start:end]))
+    return PartitionChangeRecord(
+        partition_id=partition_id,
+        topic_id=topic_id,
+        isr=isr,
+        leader=leader,
+        replicas=replicas,
+        removing_replicas=removing_replicas,
+        adding_replicas=adding_replicas,
+        leader_recovery_state=leader_recovery_state,
+        unknown_tags=tuple(unknown),
+    ), at
+
+
+def _write_partition_change_record_v0(out: Chunks, value: PartitionChangeRecord) -> None:
+    if value.directories is not None:
+        raise lacking("PartitionChangeRecord", "directories", 0)
+    if value.eligible_leader_replicas is not None:
+        raise lacking("PartitionChangeRecord", "eligible_leader_replicas", 0)
+    if value.last_known_elr is not None:
+        raise lacking("PartitionChangeRecord", "last_known_elr", 0)
+    out.append(_INT32.pack(value.partition_id))
+    write_uuid(out, value.topic_id)
+    tags: list[tuple[int, bytes]] = []
+    if value.isr is not None:
+        tag: Chunks = []
+        write_compact_count(tag, value.isr)
+        for isr_element in value.isr or ():
+            write_int32(tag, isr_element)
+        tags.append((0, b"".join(tag)))
+    if value.leader != -2:
+        tag = []
+        write_int32(tag, value.leader)
+        tags.append((1, b"".join(tag)))
+    if value.replicas is not None:
+        tag = []
+        write_compact_count(tag, value.replicas)
+        for replicas_element in value.replicas or ():
+            write_int32(tag, replicas_element)
+        tags.append((2, b"".join(tag)))
+    if value.removing_replicas is not None:
+        tag = []
+        write_compact_count(tag, value.removing_replicas)
+        for removing_replicas_element in value.removing_replicas or ():
+            write_int32(tag, removing_replicas_element)
+        tags.append((3, b"".join(tag)))
+    if value.adding_replicas is not None:
+        tag = []
+        write_compact_count(tag, value.adding_replicas)
+        for adding_replicas_element in value.adding_replicas or ():
+            write_int32(tag, adding_replicas_element)
+        tags.append((4, b"".join(tag)))
+    if value.leader_recovery_state != -1:
+        tag = []
+        write_int8(tag, value.leader_recovery_state)
+        tags.append((5, b"".join(tag)))
+    write_tags(out, tags, value.unknown_tags)
+
+
+def _json_partition_change_record_v0(value: PartitionChangeRecord) -> dict[str, object]:
+    out: dict[str, object] = {"partitionId": value.partition_id, "topicId": uuid_text(value.topic_id)}
+    if value.isr is not None:
+        out["isr"] = list(value.isr)
+    if value.leader != -2:
+        out["leader"] = value.leader
+    if value.replicas is not None:
+        out["replicas"] = list(value.replicas)
+    if value.removing_replicas is not None:
+        out["removingReplicas"] = list(value.removing_replicas)
+    if value.adding_replicas is not None:
+        out["addingReplicas"] = list(value.adding_replicas)
+    if value.leader_recovery_state != -1:
+        out["leaderRecoveryState"] = value.leader_recovery_state
+    return out
+
+
+def _read_partition_change_record_v1(data: bytes, at: int) -> tuple[PartitionChangeRecord, int]:
+    partition_id, topic_id = _INT32_UUID.unpack_from(data, at)
+    at += 20
+    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    isr: tuple[int, ...] | None = None
+    leader: int = -2
+    replicas: tuple[int, ...] | None = None
+    removing_replicas: tuple[int, ...] | None = None
+    adding_replicas: tuple[int, ...] | None = None
+    leader_recovery_state: int = -1
+    directories: tuple[Uuid, ...] | None = None
+    unknown: list[tuple[int, bytes]] = []
+    for tag, start, end in tags:
+        if tag == 0:
+            isr, stop = read_compact_nullable_numbers(data, start, "i", 4)
+            end_of_tag(tag, stop, end)
+        elif tag == 1:
+            leader, stop = read_int32(data, start)
+            end_of_tag(tag, stop, end)
+        elif tag == 2:
+            replicas, stop = read_compact_nullable_numbers(data, start, "i", 4)
+            end_of_tag(tag, stop, end)
+        elif tag == 3:
+            removing_replicas, stop = read_compact_nullable_numbers(data, start, "i", 4)
+            end_of_tag(tag, stop, end)
+        elif tag == 4:
+            adding_replicas, stop = read_compact_nullable_numbers(data, start, "i", 4)
+            end_of_tag(tag, stop, end)
+        elif tag == 5:
+            leader_recovery_state, stop = read_int8(data, start)
+            end_of_tag(tag, stop, end)
+        elif tag == 8:
+            directories, stop = read_compact_nullable_array(data, start, read_uuid, 16)
+            end_of_tag(tag, stop, end)
+        else:
+            unknown.append((tag, data[start:end]))
+    return PartitionChangeRecord(
+        partition_id=partition_id,
+        topic_id=topic_id,
+        isr=isr,
+        leader=leader,
+        replicas=replicas,
+        removing_replicas=removing_replicas,
+        adding_replicas=adding_replicas,
+        leader_recovery_state=leader_recovery_state,
+        directories=directories,
+        unknown_tags=tuple(unknown),
+    ), at
+
+
+def _write_partition_change_record_v1(out: Chunks, value: PartitionChangeRecord) -> None:
+    if value.eligible_leader_replicas is not None:
+        raise lacking("PartitionChangeRecord", "eligible_leader_replicas", 1)
+    if value.last_known_elr is not None:
+        raise lacking("PartitionChangeRecord", "last_known_elr", 1)
+    out.append(_INT32.pack(value.partition_id))
+    write_uuid(out, value.topic_id)
+    tags: list[tuple[int, bytes]] = []
+    if value.isr is not None:
+        tag: Chunks = []
+        write_compact_count(tag, value.isr)
+        for isr_element in value.isr or ():
+            write_int32(tag, isr_element)
+        tags.append((0, b"".join(tag)))
+    if value.leader != -2:
+        tag = []
+        write_int32(tag, value.leader)
+        tags.append((1, b"".join(tag)))
+    if value.replicas is not None:
+        tag = []
+        write_compact_count(tag, value.replicas)
+        for replicas_element in value.replicas or ():
+            write_int32(tag, replicas_element)
+        tags.append((2, b"".join(tag)))
+    if value.removing_replicas is not None:
+        tag = []
+        write_compact_count(tag, value.removing_replicas)
+        for removing_replicas_element in value.removing_replicas or ():
+            write_int32(tag, removing_replicas_element)
+        tags.append((3, b"".join(tag)))
+    if value.adding_replicas is not None:
+        tag = []
+        write_compact_count(tag, value.adding_replicas)
+        for adding_replicas_element in value.adding_replicas or ():
+            write_int32(tag, adding_replicas_element)
+        tags.append((4, b"".join(tag)))
+    if value.leader_recovery_state != -1:
+        tag = []
+        write_int8(tag, value.leader_recovery_state)
+        tags.append((5, b"".join(tag)))
+    if value.directories is not None:
+        tag = []
+        write_compact_count(tag, value.directories)
+        for directories_element in value.directories or ():
+            write_uuid(tag, directories_element)
+        tags.append((8, b"".join(tag)))
+    write_tags(out, tags, value.unknown_tags)
+
+
+def _json_partition_change_record_v1(value: PartitionChangeRecord) -> dict[str, object]:
+    out: dict[str, object] = {"partitionId": value.partition_id, "topicId": uuid_text(value.topic_id)}
+    if value.isr is not None:
+        out["isr"] = list(value.isr)
+    if value.leader != -2:
+        out["leader"] = value.leader
+    if value.replicas is not None:
+        out["replicas"] = list(value.replicas)
+    if value.removing_replicas is not None:
+        out["removingReplicas"] = list(value.removing_replicas)
+    if value.adding_replicas is not None:
+        out["addingReplicas"] = list(value.adding_replicas)
+    if value.leader_recovery_state != -1:
+        out["leaderRecoveryState"] = value.leader_recovery_state
+    if value.directories is not None:
+        out["directories"] = [uuid_text(element) for element in value.directories]
+    return out
+
+
+def _read_partition_change_record_v2(data: bytes, at: int) -> tuple[PartitionChangeRecord, int]:
+    partition_id, topic_id = _INT32_UUID.unpack_from(data, at)
+    at += 20
+    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    isr: tuple[int, ...] | None = None
+    leader: int = -2
+    replicas: tuple[int, ...] | None = None
+    removing_replicas: tuple[int, ...] | None = None
+    adding_replicas: tuple[int, ...] | None = None
+    leader_recovery_state: int = -1
+    eligible_leader_replicas: tuple[int, ...] | None = None
+    last_known_elr: tuple[int, ...] | None = None
+    directories: tuple[Uuid, ...] | None = None
+    unknown: list[tuple[int, bytes]] = []
+    for tag, start, end in tags:
+        if tag == 0:
+            isr, stop = read_compact_nullable_numbers(data, start, "i", 4)
+            end_of_tag(tag, stop, end)
+        elif tag == 1:
+            leader, stop = read_int32(data, start)
+            end_of_tag(tag, stop, end)
+        elif tag == 2:
+            replicas, stop = read_compact_nullable_numbers(data, start, "i", 4)
+            end_of_tag(tag, stop, end)
+        elif tag == 3:
+            removing_replicas, stop = read_compact_nullable_numbers(data, start, "i", 4)
+            end_of_tag(tag, stop, end)
+        elif tag == 4:
+            adding_replicas, stop = read_compact_nullable_numbers(data, start, "i", 4)
+            end_of_tag(tag, stop, end)
+        elif tag == 5:
+            leader_recovery_state, stop = read_int8(data, start)
+            end_of_tag(tag, stop, end)
+        elif tag == 6:
+            eligible_leader_replicas, stop = read_compact_nullable_numbers(data, start, "i", 4)
+            end_of_tag(tag, stop, end)
+        elif tag == 7:
+            last_known_elr, stop = read_compact_nullable_numbers(data, start, "i", 4)
+            end_of_tag(tag, stop, end)
+        elif tag == 8:
+            directories, stop = read_compact_nullable_array(data, start, read_uuid, 16)
+            end_of_tag(tag, stop, end)
+        else:
+            unknown.append((tag, data[start:end]))
+    return PartitionChangeRecord(
+        partition_id=partition_id,
+        topic_id=topic_id,
+        isr=isr,
+        leader=leader,
+        replicas=replicas,
+        removing_replicas=removing_replicas,
+        adding_replicas=adding_replicas,
+        leader_recovery_state=leader_recovery_state,
+        eligible_leader_replicas=eligible_leader_replicas,
+        last_known_elr=last_known_elr,
+        directories=directories,
+        unknown_tags=tuple(unknown),
+    ), at
+
+
+def _write_partition_change_record_v2(out: Chunks, value: PartitionChangeRecord) -> None:
+    out.append(_INT32.pack(value.partition_id))
+    write_uuid(out, value.topic_id)
+    tags: list[tuple[int, bytes]] = []
+    if value.isr is not None:
+        tag: Chunks = []
+        write_compact_count(tag, value.isr)
+        for isr_element in value.isr or ():
+            write_int32(tag, isr_element)
+        tags.append((0, b"".join(tag)))
+    if value.leader != -2:
+        tag = []
+        write_int32(tag, value.leader)
+        tags.append((1, b"".join(tag)))
+    if value.replicas is not None:
+        tag = []
+        write_compact_count(tag, value.replicas)
+        for replicas_element in value.replicas or ():
+            write_int32(tag, replicas_element)
+        tags.append((2, b"".join(tag)))
+    if value.removing_replicas is not None:
+        tag = []
+        write_compact_count(tag, value.removing_replicas)
+        for removing_replicas_element in value.removing_replicas or ():
+            write_int32(tag, removing_replicas_element)
+        tags.append((3, b"".join(tag)))
+    if value.adding_replicas is not None:
+        tag = []
+        write_compact_count(tag, value.adding_replicas)
+        for adding_replicas_element in value.adding_replicas or ():
+            write_int32(tag, adding_replicas_element)
+        tags.append((4, b"".join(tag)))
+    if value.leader_recovery_state != -1:
+        tag = []
+        write_int8(tag, value.leader_recovery_state)
+        tags.append((5, b"".join(tag)))
+    if value.eligible_leader_replicas is not None:
+        tag = []
+        write_compact_count(tag, value.eligible_leader_replicas)
+        for eligible_leader_replicas_element in value.eligible_leader_replicas or ():
+            write_int32(tag, eligible_leader_replicas_element)
+        tags.append((6, b"".join(tag)))
+    if value.last_known_elr is not None:
+        tag = []
+        write_compact_count(tag, value.last_known_elr)
+        for last_known_elr_element in value.last_known_elr or ():
+            write_int32(tag, last_known_elr_element)
+        tags.append((7, b"".join(tag)))
+    if value.directories is not None:
+        tag = []
+        write_compact_count(tag, value.directories)
+        for directories_element in value.directories or ():
+            write_uuid(tag, directories_element)
+        tags.append((8, b"".join(tag)))
+    write_tags(out, tags, value.unknown_tags)
+
+
+def _json_partition_change_record_v2(value: PartitionChangeRecord) -> dict[str, object]:
+    out: dict[str, object] = {"partitionId": value.partition_id, "topicId": uuid_text(value.topic_id)}
+    if value.isr is not None:
+        out["isr"] = list(value.isr)
+    if value.leader != -2:
+        out["leader"] = value.leader
+    if value.replicas is not None:
+        out["replicas"] = list(value.replicas)
+    if value.removing_replicas is not None:
+        out["removingReplicas"] = list(value.removing_replicas)
+    if value.adding_replicas is not None:
+        out["addingReplicas"] = list(value.adding_replicas)
+    if value.leader_recovery_state != -1:
+        out["leaderRecoveryState"] = value.leader_recovery_state
+    if value.eligible_leader_replicas is not None:
+        out["eligibleLeaderReplicas"] = list(value.eligible_leader_replicas)
+    if value.last_known_elr is not None:
+        out["lastKnownElr"] = list(value.last_known_elr)
+    if value.directories is not None:
+        out["directories"] = [uuid_text(element) for element in value.directories]
+    return out
+
+
+def _read_fence_broker_record_v0(data: bytes, at: int) -> tuple[FenceBrokerRecord, int]:
+    id, epoch = _INT32_INT64.unpack_from(data, at)
+    at += 12
+    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    return FenceBrokerRecord(id=id, epoch=epoch, unknown_tags=unread(data, tags) if tags else ()), at
+
+
+def _write_fence_broker_record_v0(out: Chunks, value: FenceBrokerRecord) -> None:
+    out.append(_INT32_INT64.pack(value.id, value.epoch))
+    if value.unknown_tags:
+        write_tags(out, (), value.unknown_tags)
+    else:
+        out.append(ZERO)
+
+
+def _json_fence_broker_record_v0(value: FenceBrokerRecord) -> dict[str, object]:
+    return {"id": value.id, "epoch": value.epoch}
+
+
+def _read_unfence_broker_record_v0(data: bytes, at: int) -> tuple[UnfenceBrokerRecord, int]:
+    id, epoch = _INT32_INT64.unpack_from(data, at)
+    at += 12
+    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    return UnfenceBrokerRecord(id=id, epoch=epoch, unknown_tags=unread(data, tags) if tags else ()), at
+
+
+def _write_unfence_broker_record_v0(out: Chunks, value: UnfenceBrokerRecord) -> None:
+    out.append(_INT32_INT64.pack(value.id, value.epoch))
+    if value.unknown_tags:
+        write_tags(out, (), value.unknown_tags)
+    else:
+        out.append(ZERO)
+
+
+def _json_unfence_broker_record_v0(value: UnfenceBrokerRecord) -> dict[str, object]:
+    return {"id": value.id, "epoch": value.epoch}
+
+
+def _read_remove_topic_record_v0(data: bytes, at: int) -> tuple[RemoveTopicRecord, int]:
+    (topic_id,) = _UUID.unpack_from(data, at)
+    at += 16
+    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    return RemoveTopicRecord(topic_id=topic_id, unknown_tags=unread(data, tags) if tags else ()), at
+
+
+def _write_remove_topic_record_v0(out: Chunks, value: RemoveTopicRecord) -> None:
+    write_uuid(out, value.topic_id)
+    if value.unknown_tags:
+        write_tags(out, (), value.unknown_tags)
+    else:
+        out.append(ZERO)
+
+
+def _json_remove_topic_record_v0(value: RemoveTopicRecord) -> dict[str, object]:
+    return {"topicId": uuid_text(value.topic_id)}
+
+
+def _read_delegation_token_record_v0(data: bytes, at: int) -> tuple[DelegationTokenRecord, int]:
+    claim = data[at]
+    if 0 < claim < 0x80:
+        owner = data[at + 1 : at + claim].decode()
+        at += claim
+    else:
+        owner, at = read_compact_string(data, at)
+    claim = data[at]
+    if 0 < claim < 0x80:
+        requester = data[at + 1 : at + claim].decode()
+        at += claim
+    else:
+        requester, at = read_compact_string(data, at)
+    renewers, at = read_compact_array(data, at, read_compact_string, 1)
+    issue_timestamp, max_timestamp, expiration_timestamp = _INT64_INT64_INT64.unpack_from(data, at)
+    at += 24
+    claim = data[at]
+    if 0 < claim < 0x80:
+        token_id = data[at + 1 : at + claim].decode()
+        at += claim
+    else:
+        token_id, at = read_compact_string(data, at)
+    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    return DelegationTokenRecord(
+        owner=owner,
+        requester=requester,
+        renewers=renewers,
+        issue_timestamp=issue_timestamp,
+        max_timestamp=max_timestamp,
+        expiration_timestamp=expiration_timestamp,
+        token_id=token_id,
+        unknown_tags=unread(data, tags) if tags else (),
+    ), at
+
+
+def _write_delegation_token_record_v0(out: Chunks, value: DelegationTokenRecord) -> None:
+    raw = value.owner.encode()
+    if len(raw) < 0x7F:
+        out.append(SHORT_LENGTHS[len(raw)])
+        out.append(raw)
+    else:
+        write_compact_string(out, value.owner)
+    raw = value.requester.encode()
+    if len(raw) < 0x7F:
+        out.append(SHORT_LENGTHS[len(raw)])
+        out.append(raw)
+    else:
+        write_compact_string(out, value.requester)
+    write_compact_count(out, value.renewers)
+    for renewers_element in value.renewers:
+        write_compact_string(out, renewers_element)
+    out.append(
+        _INT64_INT64_INT64.pack(value.issue_timestamp, value.max_timestamp, value.expiration_timestamp)
+    )
+    raw = value.token_id.encode()
+    if len(raw) < 0x7F:
+        out.append(SHORT_LENGTHS[len(raw)])
+        out.append(raw)
+    else:
+        write_compact_string(out, value.token_id)
+    if value.unknown_tags:
+        write_tags(out, (), value.unknown_tags)
+    else:
+        out.append(ZERO)
+
+
+def _json_delegation_token_record_v0(value: DelegationTokenRecord) -> dict[str, object]:
+    return {
+        "owner": value.owner,
+        "requester": value.requester,
+        "renewers": list(value.renewers),
+        "issueTimestamp": value.issue_timestamp,
+        "maxTimestamp": value.max_timestamp,
+        "expirationTimestamp": value.expiration_timestamp,
+        "tokenId": value.token_id,
+    }
+
+
+def _read_user_scram_credential_record_v0(data: bytes, at: int) -> tuple[UserScramCredentialRecord, int]:
+    claim = data[at]
+    if 0 < claim < 0x80:
+        name = data[at + 1 : at + claim].decode()
+        at += claim
+    else:
+        name, at = read_compact_string(data, at)
+    (mechanism,) = _INT8.unpack_from(data, at)
+    at += 1
+    salt, at = read_compact_bytes(data, at)
+    stored_key, at = read_compact_bytes(data, at)
+    server_key, at = read_compact_bytes(data, at)
+    (iterations,) = _INT32.unpack_from(data, at)
+    at += 4
+    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    return UserScramCredentialRecord(
+        name=name,
+        mechanism=mechanism,
+        salt=salt,
+        stored_key=stored_key,
+        server_key=server_key,
+        iterations=iterations,
+        unknown_tags=unread(data, tags) if tags else (),
+    ), at
+
+
+def _write_user_scram_credential_record_v0(out: Chunks, value: UserScramCredentialRecord) -> None:
+    raw = value.name.encode()
+    if len(raw) < 0x7F:
+        out.append(SHORT_LENGTHS[len(raw)])
+        out.append(raw)
+    else:
+        write_compact_string(out, value.name)
+    out.append(_INT8.pack(value.mechanism))
+    write_compact_bytes(out, value.salt)
+    write_compact_bytes(out, value.stored_key)
+    write_compact_bytes(out, value.server_key)
+    out.append(_INT32.pack(value.iterations))
+    if value.unknown_tags:
+        write_tags(out, (), value.unknown_tags)
+    else:
+        out.append(ZERO)
+
+
+def _json_user_scram_credential_record_v0(value: UserScramCredentialRecord) -> dict[str, object]:
+    return {
+        "name": value.name,
+        "mechanism": value.mechanism,
+        "salt": base64_text(value.salt),
+        "storedKey": base64_text(value.stored_key),
+        "serverKey": base64_text(value.server_key),
+        "iterations": value.iterations,
+    }
+
+
 def _read_feature_level_record_v0(data: bytes, at: int) -> tuple[FeatureLevelRecord, int]:
     claim = data[at]
     if 0 < claim < 0x80:
@@ -483,6 +1928,460 @@ def _json_feature_level_record_v0(value: FeatureLevelRecord) -> dict[str, object
     return {"name": value.name, "featureLevel": value.feature_level}
 
 
+def _read_client_quota_record_entity_data_v0(data: bytes, at: int) -> tuple[ClientQuotaRecordEntityData, int]:
+    claim = data[at]
+    if 0 < claim < 0x80:
+        entity_type = data[at + 1 : at + claim].decode()
+        at += claim
+    else:
+        entity_type, at = read_compact_string(data, at)
+    claim = data[at]
+    if 0 < claim < 0x80:
+        entity_name: str | None = data[at + 1 : at + claim].decode()
+        at += claim
+    else:
+        entity_name, at = read_compact_nullable_string(data, at)
+    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    return ClientQuotaRecordEntityData(
+        entity_type=entity_type, entity_name=entity_name, unknown_tags=unread(data, tags) if tags else ()
+    ), at
+
+
+def _write_client_quota_record_entity_data_v0(out: Chunks, value: ClientQuotaRecordEntityData) -> None:
+    raw = value.entity_type.encode()
+    if len(raw) < 0x7F:
+        out.append(SHORT_LENGTHS[len(raw)])
+        out.append(raw)
+    else:
+        write_compact_string(out, value.entity_type)
+    if value.entity_name is None:
+        out.append(ZERO)
+    else:
+        raw = value.entity_name.encode()
+        if len(raw) < 0x7F:
+            out.append(SHORT_LENGTHS[len(raw)])
+            out.append(raw)
+        else:
+            write_compact_string(out, value.entity_name)
+    if value.unknown_tags:
+        write_tags(out, (), value.unknown_tags)
+    else:
+        out.append(ZERO)
+
+
+def _json_client_quota_record_entity_data_v0(value: ClientQuotaRecordEntityData) -> dict[str, object]:
+    return {"entityType": value.entity_type, "entityName": value.entity_name}
+
+
+def _read_client_quota_record_v0(data: bytes, at: int) -> tuple[ClientQuotaRecord, int]:
+    entity, at = read_compact_array(data, at, _read_client_quota_record_entity_data_v0, 3)
+    claim = data[at]
+    if 0 < claim < 0x80:
+        key = data[at + 1 : at + claim].decode()
+        at += claim
+    else:
+        key, at = read_compact_string(data, at)
+    value, remove = _FLOAT64_BOOL.unpack_from(data, at)
+    at += 9
+    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    return ClientQuotaRecord(
+        entity=entity, key=key, value=value, remove=remove, unknown_tags=unread(data, tags) if tags else ()
+    ), at
+
+
+def _write_client_quota_record_v0(out: Chunks, value: ClientQuotaRecord) -> None:
+    write_compact_count(out, value.entity)
+    for entity_element in value.entity:
+        _write_client_quota_record_entity_data_v0(out, entity_element)
+    raw = value.key.encode()
+    if len(raw) < 0x7F:
+        out.append(SHORT_LENGTHS[len(raw)])
+        out.append(raw)
+    else:
+        write_compact_string(out, value.key)
+    out.append(_FLOAT64_BOOL.pack(value.value, value.remove))
+    if value.unknown_tags:
+        write_tags(out, (), value.unknown_tags)
+    else:
+        out.append(ZERO)
+
+
+def _json_client_quota_record_v0(value: ClientQuotaRecord) -> dict[str, object]:
+    return {
+        "entity": [_json_client_quota_record_entity_data_v0(element) for element in value.entity],
+        "key": value.key,
+        "value": float_or_text(value.value),
+        "remove": value.remove,
+    }
+
+
+def _read_producer_ids_record_v0(data: bytes, at: int) -> tuple[ProducerIdsRecord, int]:
+    broker_id, broker_epoch, next_producer_id = _INT32_INT64_INT64.unpack_from(data, at)
+    at += 20
+    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    return ProducerIdsRecord(
+        broker_id=broker_id,
+        broker_epoch=broker_epoch,
+        next_producer_id=next_producer_id,
+        unknown_tags=unread(data, tags) if tags else (),
+    ), at
+
+
+def _write_producer_ids_record_v0(out: Chunks, value: ProducerIdsRecord) -> None:
+    out.append(_INT32_INT64_INT64.pack(value.broker_id, value.broker_epoch, value.next_producer_id))
+    if value.unknown_tags:
+        write_tags(out, (), value.unknown_tags)
+    else:
+        out.append(ZERO)
+
+
+def _json_producer_ids_record_v0(value: ProducerIdsRecord) -> dict[str, object]:
+    return {
+        "brokerId": value.broker_id,
+        "brokerEpoch": value.broker_epoch,
+        "nextProducerId": value.next_producer_id,
+    }
+
+
+def _read_broker_registration_change_record_v0(
+    data: bytes, at: int
+) -> tuple[BrokerRegistrationChangeRecord, int]:
+    broker_id, broker_epoch = _INT32_INT64.unpack_from(data, at)
+    at += 12
+    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    fenced: int = 0
+    unknown: list[tuple[int, bytes]] = []
+    for tag, start, end in tags:
+        if tag == 0:
+            fenced, stop = read_int8(data, start)
+            end_of_tag(tag, stop, end)
+        else:
+            unknown.append((tag, data[start:end]))
+    return BrokerRegistrationChangeRecord(
+        broker_id=broker_id, broker_epoch=broker_epoch, fenced=fenced, unknown_tags=tuple(unknown)
+    ), at
+
+
+def _write_broker_registration_change_record_v0(out: Chunks, value: BrokerRegistrationChangeRecord) -> None:
+    if value.in_controlled_shutdown != 0:
+        raise lacking("BrokerRegistrationChangeRecord", "in_controlled_shutdown", 0)
+    if value.log_dirs != ():
+        raise lacking("BrokerRegistrationChangeRecord", "log_dirs", 0)
+    if value.cordoned_log_dirs is not None:
+        raise lacking("BrokerRegistrationChangeRecord", "cordoned_log_dirs", 0)
+    out.append(_INT32_INT64.pack(value.broker_id, value.broker_epoch))
+    tags: list[tuple[int, bytes]] = []
+    if value.fenced != 0:
+        tag: Chunks = []
+        write_int8(tag, value.fenced)
+        tags.append((0, b"".join(tag)))
+    write_tags(out, tags, value.unknown_tags)
+
+
+def _json_broker_registration_change_record_v0(value: BrokerRegistrationChangeRecord) -> dict[str, object]:
+    out: dict[str, object] = {"brokerId": value.broker_id, "brokerEpoch": value.broker_epoch}
+    if value.fenced != 0:
+        out["fenced"] = value.fenced
+    return out
+
+
+def _read_broker_registration_change_record_v1(
+    data: bytes, at: int
+) -> tuple[BrokerRegistrationChangeRecord, int]:
+    broker_id, broker_epoch = _INT32_INT64.unpack_from(data, at)
+    at += 12
+    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    fenced: int = 0
+    in_controlled_shutdown: int = 0
+    unknown: list[tuple[int, bytes]] = []
+    for tag, start, end in tags:
+        if tag == 0:
+            fenced, stop = read_int8(data, start)
+            end_of_tag(tag, stop, end)
+        elif tag == 1:
+            in_controlled_shutdown, stop = read_int8(data, start)
+            end_of_tag(tag, stop, end)
+        else:
+            unknown.append((tag, data[start:end]))
+    return BrokerRegistrationChangeRecord(
+        broker_id=broker_id,
+        broker_epoch=broker_epoch,
+        fenced=fenced,
+        in_controlled_shutdown=in_controlled_shutdown,
+        unknown_tags=tuple(unknown),
+    ), at
+
+
+def _write_broker_registration_change_record_v1(out: Chunks, value: BrokerRegistrationChangeRecord) -> None:
+    if value.log_dirs != ():
+        raise lacking("BrokerRegistrationChangeRecord", "log_dirs", 1)
+    if value.cordoned_log_dirs is not None:
+        raise lacking("BrokerRegistrationChangeRecord", "cordoned_log_dirs", 1)
+    out.append(_INT32_INT64.pack(value.broker_id, value.broker_epoch))
+    tags: list[tuple[int, bytes]] = []
+    if value.fenced != 0:
+        tag: Chunks = []
+        write_int8(tag, value.fenced)
+        tags.append((0, b"".join(tag)))
+    if value.in_controlled_shutdown != 0:
+        tag = []
+        write_int8(tag, value.in_controlled_shutdown)
+        tags.append((1, b"".join(tag)))
+    write_tags(out, tags, value.unknown_tags)
+
+
+def _json_broker_registration_change_record_v1(value: BrokerRegistrationChangeRecord) -> dict[str, object]:
+    out: dict[str, object] = {"brokerId": value.broker_id, "brokerEpoch": value.broker_epoch}
+    if value.fenced != 0:
+        out["fenced"] = value.fenced
+    if value.in_controlled_shutdown != 0:
+        out["inControlledShutdown"] = value.in_controlled_shutdown
+    return out
+
+
+def _read_broker_registration_change_record_v2(
+    data: bytes, at: int
+) -> tuple[BrokerRegistrationChangeRecord, int]:
+    broker_id, broker_epoch = _INT32_INT64.unpack_from(data, at)
+    at += 12
+    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    fenced: int = 0
+    in_controlled_shutdown: int = 0
+    log_dirs: tuple[Uuid, ...] = ()
+    unknown: list[tuple[int, bytes]] = []
+    for tag, start, end in tags:
+        if tag == 0:
+            fenced, stop = read_int8(data, start)
+            end_of_tag(tag, stop, end)
+        elif tag == 1:
+            in_controlled_shutdown, stop = read_int8(data, start)
+            end_of_tag(tag, stop, end)
+        elif tag == 2:
+            log_dirs, stop = read_compact_array(data, start, read_uuid, 16)
+            end_of_tag(tag, stop, end)
+        else:
+            unknown.append((tag, data[start:end]))
+    return BrokerRegistrationChangeRecord(
+        broker_id=broker_id,
+        broker_epoch=broker_epoch,
+        fenced=fenced,
+        in_controlled_shutdown=in_controlled_shutdown,
+        log_dirs=log_dirs,
+        unknown_tags=tuple(unknown),
+    ), at
+
+
+def _write_broker_registration_change_record_v2(out: Chunks, value: BrokerRegistrationChangeRecord) -> None:
+    if value.cordoned_log_dirs is not None:
+        raise lacking("BrokerRegistrationChangeRecord", "cordoned_log_dirs", 2)
+    out.append(_INT32_INT64.pack(value.broker_id, value.broker_epoch))
+    tags: list[tuple[int, bytes]] = []
+    if value.fenced != 0:
+        tag: Chunks = []
+        write_int8(tag, value.fenced)
+        tags.append((0, b"".join(tag)))
+    if value.in_controlled_shutdown != 0:
+        tag = []
+        write_int8(tag, value.in_controlled_shutdown)
+        tags.append((1, b"".join(tag)))
+    if value.log_dirs != ():
+        tag = []
+        write_compact_count(tag, value.log_dirs)
+        for log_dirs_element in value.log_dirs:
+            write_uuid(tag, log_dirs_element)
+        tags.append((2, b"".join(tag)))
+    write_tags(out, tags, value.unknown_tags)
+
+
+def _json_broker_registration_change_record_v2(value: BrokerRegistrationChangeRecord) -> dict[str, object]:
+    out: dict[str, object] = {"brokerId": value.broker_id, "brokerEpoch": value.broker_epoch}
+    if value.fenced != 0:
+        out["fenced"] = value.fenced
+    if value.in_controlled_shutdown != 0:
+        out["inControlledShutdown"] = value.in_controlled_shutdown
+    if value.log_dirs != ():
+        out["logDirs"] = [uuid_text(element) for element in value.log_dirs]
+    return out
+
+
+def _read_broker_registration_change_record_v3(
+    data: bytes, at: int
+) -> tuple[BrokerRegistrationChangeRecord, int]:
+    broker_id, broker_epoch = _INT32_INT64.unpack_from(data, at)
+    at += 12
+    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    fenced: int = 0
+    in_controlled_shutdown: int = 0
+    log_dirs: tuple[Uuid, ...] = ()
+    cordoned_log_dirs: tuple[Uuid, ...] | None = None
+    unknown: list[tuple[int, bytes]] = []
+    for tag, start, end in tags:
+        if tag == 0:
+            fenced, stop = read_int8(data, start)
+            end_of_tag(tag, stop, end)
+        elif tag == 1:
+            in_controlled_shutdown, stop = read_int8(data, start)
+            end_of_tag(tag, stop, end)
+        elif tag == 2:
+            log_dirs, stop = read_compact_array(data, start, read_uuid, 16)
+            end_of_tag(tag, stop, end)
+        elif tag == 3:
+            cordoned_log_dirs, stop = read_compact_nullable_array(data, start, read_uuid, 16)
+            end_of_tag(tag, stop, end)
+        else:
+            unknown.append((tag, data[start:end]))
+    return BrokerRegistrationChangeRecord(
+        broker_id=broker_id,
+        broker_epoch=broker_epoch,
+        fenced=fenced,
+        in_controlled_shutdown=in_controlled_shutdown,
+        log_dirs=log_dirs,
+        cordoned_log_dirs=cordoned_log_dirs,
+        unknown_tags=tuple(unknown),
+    ), at
+
+
+def _write_broker_registration_change_record_v3(out: Chunks, value: BrokerRegistrationChangeRecord) -> None:
+    out.append(_INT32_INT64.pack(value.broker_id, value.broker_epoch))
+    tags: list[tuple[int, bytes]] = []
+    if value.fenced != 0:
+        tag: Chunks = []
+        write_int8(tag, value.fenced)
+        tags.append((0, b"".join(tag)))
+    if value.in_controlled_shutdown != 0:
+        tag = []
+        write_int8(tag, value.in_controlled_shutdown)
+        tags.append((1, b"".join(tag)))
+    if value.log_dirs != ():
+        tag = []
+        write_compact_count(tag, value.log_dirs)
+        for log_dirs_element in value.log_dirs:
+            write_uuid(tag, log_dirs_element)
+        tags.append((2, b"".join(tag)))
+    if value.cordoned_log_dirs is not None:
+        tag = []
+        write_compact_count(tag, value.cordoned_log_dirs)
+        for cordoned_log_dirs_element in value.cordoned_log_dirs or ():
+            write_uuid(tag, cordoned_log_dirs_element)
+        tags.append((3, b"".join(tag)))
+    write_tags(out, tags, value.unknown_tags)
+
+
+def _json_broker_registration_change_record_v3(value: BrokerRegistrationChangeRecord) -> dict[str, object]:
+    out: dict[str, object] = {"brokerId": value.broker_id, "brokerEpoch": value.broker_epoch}
+    if value.fenced != 0:
+        out["fenced"] = value.fenced
+    if value.in_controlled_shutdown != 0:
+        out["inControlledShutdown"] = value.in_controlled_shutdown
+    if value.log_dirs != ():
+        out["logDirs"] = [uuid_text(element) for element in value.log_dirs]
+    if value.cordoned_log_dirs is not None:
+        out["cordonedLogDirs"] = [uuid_text(element) for element in value.cordoned_log_dirs]
+    return out
+
+
+def _read_access_control_entry_record_v0(data: bytes, at: int) -> tuple[AccessControlEntryRecord, int]:
+    id, resource_type = _UUID_INT8.unpack_from(data, at)
+    at += 17
+    claim = data[at]
+    if 0 < claim < 0x80:
+        resource_name = data[at + 1 : at + claim].decode()
+        at += claim
+    else:
+        resource_name, at = read_compact_string(data, at)
+    (pattern_type,) = _INT8.unpack_from(data, at)
+    at += 1
+    claim = data[at]
+    if 0 < claim < 0x80:
+        principal = data[at + 1 : at + claim].decode()
+        at += claim
+    else:
+        principal, at = read_compact_string(data, at)
+    claim = data[at]
+    if 0 < claim < 0x80:
+        host = data[at + 1 : at + claim].decode()
+        at += claim
+    else:
+        host, at = read_compact_string(data, at)
+    operation, permission_type = _INT8_INT8.unpack_from(data, at)
+    at += 2
+    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    return AccessControlEntryRecord(
+        id=id,
+        resource_type=resource_type,
+        resource_name=resource_name,
+        pattern_type=pattern_type,
+        principal=principal,
+        host=host,
+        operation=operation,
+        permission_type=permission_type,
+        unknown_tags=unread(data, tags) if tags else (),
+    ), at
+
+
+def _write_access_control_entry_record_v0(out: Chunks, value: AccessControlEntryRecord) -> None:
+    write_uuid(out, value.id)
+    out.append(_INT8.pack(value.resource_type))
+    raw = value.resource_name.encode()
+    if len(raw) < 0x7F:
+        out.append(SHORT_LENGTHS[len(raw)])
+        out.append(raw)
+    else:
+        write_compact_string(out, value.resource_name)
+    out.append(_INT8.pack(value.pattern_type))
+    raw = value.principal.encode()
+    if len(raw) < 0x7F:
+        out.append(SHORT_LENGTHS[len(raw)])
+        out.append(raw)
+    else:
+        write_compact_string(out, value.principal)
+    raw = value.host.encode()
+    if len(raw) < 0x7F:
+        out.append(SHORT_LENGTHS[len(raw)])
+        out.append(raw)
+    else:
+        write_compact_string(out, value.host)
+    out.append(_INT8_INT8.pack(value.operation, value.permission_type))
+    if value.unknown_tags:
+        write_tags(out, (), value.unknown_tags)
+    else:
+        out.append(ZERO)
+
+
+def _json_access_control_entry_record_v0(value: AccessControlEntryRecord) -> dict[str, object]:
+    return {
+        "id": uuid_text(value.id),
+        "resourceType": value.resource_type,
+        "resourceName": value.resource_name,
+        "patternType": value.pattern_type,
+        "principal": value.principal,
+        "host": value.host,
+        "operation": value.operation,
+        "permissionType": value.permission_type,
+    }
+
+
+def _read_remove_access_control_entry_record_v0(
+    data: bytes, at: int
+) -> tuple[RemoveAccessControlEntryRecord, int]:
+    (id,) = _UUID.unpack_from(data, at)
+    at += 16
+    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    return RemoveAccessControlEntryRecord(id=id, unknown_tags=unread(data, tags) if tags else ()), at
+
+
+def _write_remove_access_control_entry_record_v0(out: Chunks, value: RemoveAccessControlEntryRecord) -> None:
+    write_uuid(out, value.id)
+    if value.unknown_tags:
+        write_tags(out, (), value.unknown_tags)
+    else:
+        out.append(ZERO)
+
+
+def _json_remove_access_control_entry_record_v0(value: RemoveAccessControlEntryRecord) -> dict[str, object]:
+    return {"id": uuid_text(value.id)}
+
+
 def _read_no_op_record_v0(data: bytes, at: int) -> tuple[NoOpRecord, int]:
     tags, at = read_tags(data, at) if data[at] else ((), at + 1)
     return NoOpRecord(unknown_tags=unread(data, tags) if tags else ()), at
@@ -497,6 +2396,64 @@ def _write_no_op_record_v0(out: Chunks, value: NoOpRecord) -> None:
 
 def _json_no_op_record_v0(_value: NoOpRecord) -> dict[str, object]:
     return {}
+
+
+def _read_zk_migration_state_record_v0(data: bytes, at: int) -> tuple[ZkMigrationStateRecord, int]:
+    (zk_migration_state,) = _INT8.unpack_from(data, at)
+    at += 1
+    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    return ZkMigrationStateRecord(
+        zk_migration_state=zk_migration_state, unknown_tags=unread(data, tags) if tags else ()
+    ), at
+
+
+def _write_zk_migration_state_record_v0(out: Chunks, value: ZkMigrationStateRecord) -> None:
+    out.append(_INT8.pack(value.zk_migration_state))
+    if value.unknown_tags:
+        write_tags(out, (), value.unknown_tags)
+    else:
+        out.append(ZERO)
+
+
+def _json_zk_migration_state_record_v0(value: ZkMigrationStateRecord) -> dict[str, object]:
+    return {"zkMigrationState": value.zk_migration_state}
+
+
+def _read_remove_user_scram_credential_record_v0(
+    data: bytes, at: int
+) -> tuple[RemoveUserScramCredentialRecord, int]:
+    claim = data[at]
+    if 0 < claim < 0x80:
+        name = data[at + 1 : at + claim].decode()
+        at += claim
+    else:
+        name, at = read_compact_string(data, at)
+    (mechanism,) = _INT8.unpack_from(data, at)
+    at += 1
+    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    return RemoveUserScramCredentialRecord(
+        name=name, mechanism=mechanism, unknown_tags=unread(data, tags) if tags else ()
+    ), at
+
+
+def _write_remove_user_scram_credential_record_v0(
+    out: Chunks, value: RemoveUserScramCredentialRecord
+) -> None:
+    raw = value.name.encode()
+    if len(raw) < 0x7F:
+        out.append(SHORT_LENGTHS[len(raw)])
+        out.append(raw)
+    else:
+        write_compact_string(out, value.name)
+    out.append(_INT8.pack(value.mechanism))
+    if value.unknown_tags:
+        write_tags(out, (), value.unknown_tags)
+    else:
+        out.append(ZERO)
+
+
+def _json_remove_user_scram_credential_record_v0(value: RemoveUserScramCredentialRecord) -> dict[str, object]:
+    return {"name": value.name, "mechanism": value.mechanism}
 
 
 def _read_begin_transaction_record_v0(data: bytes, at: int) -> tuple[BeginTransactionRecord, int]:
@@ -571,6 +2528,34 @@ def _json_abort_transaction_record_v0(value: AbortTransactionRecord) -> dict[str
     if value.reason is not None:
         out["reason"] = value.reason
     return out
+
+
+def _read_remove_delegation_token_record_v0(data: bytes, at: int) -> tuple[RemoveDelegationTokenRecord, int]:
+    claim = data[at]
+    if 0 < claim < 0x80:
+        token_id = data[at + 1 : at + claim].decode()
+        at += claim
+    else:
+        token_id, at = read_compact_string(data, at)
+    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    return RemoveDelegationTokenRecord(token_id=token_id, unknown_tags=unread(data, tags) if tags else ()), at
+
+
+def _write_remove_delegation_token_record_v0(out: Chunks, value: RemoveDelegationTokenRecord) -> None:
+    raw = value.token_id.encode()
+    if len(raw) < 0x7F:
+        out.append(SHORT_LENGTHS[len(raw)])
+        out.append(raw)
+    else:
+        write_compact_string(out, value.token_id)
+    if value.unknown_tags:
+        write_tags(out, (), value.unknown_tags)
+    else:
+        out.append(ZERO)
+
+
+def _json_remove_delegation_token_record_v0(value: RemoveDelegationTokenRecord) -> dict[str, object]:
+    return {"tokenId": value.token_id}
 
 
 def _read_register_controller_record_controller_endpoint_v0(
@@ -725,6 +2710,34 @@ def _json_register_controller_record_v0(value: RegisterControllerRecord) -> dict
     }
 
 
+def _read_clear_elr_record_v0(data: bytes, at: int) -> tuple[ClearElrRecord, int]:
+    claim = data[at]
+    if 0 < claim < 0x80:
+        topic_name = data[at + 1 : at + claim].decode()
+        at += claim
+    else:
+        topic_name, at = read_compact_string(data, at)
+    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    return ClearElrRecord(topic_name=topic_name, unknown_tags=unread(data, tags) if tags else ()), at
+
+
+def _write_clear_elr_record_v0(out: Chunks, value: ClearElrRecord) -> None:
+    raw = value.topic_name.encode()
+    if len(raw) < 0x7F:
+        out.append(SHORT_LENGTHS[len(raw)])
+        out.append(raw)
+    else:
+        write_compact_string(out, value.topic_name)
+    if value.unknown_tags:
+        write_tags(out, (), value.unknown_tags)
+    else:
+        out.append(ZERO)
+
+
+def _json_clear_elr_record_v0(value: ClearElrRecord) -> dict[str, object]:
+    return {"topicName": value.topic_name}
+
+
 CONTROL_READERS: Final[Mapping[tuple[int, int], Callable[[bytes, int], tuple[Any, int]]]] = {
     (2, 0): _read_leader_change_message_v0,
     (2, 1): _read_leader_change_message_v1,
@@ -753,31 +2766,121 @@ CONTROL_VIEWS: Final[Mapping[tuple[int, int], Callable[[Any], dict[str, object]]
 }
 
 RECORD_READERS: Final[Mapping[tuple[int, int], Callable[[bytes, int], tuple[Any, int]]]] = {
+    (0, 0): _read_register_broker_record_v0,
+    (0, 1): _read_register_broker_record_v1,
+    (0, 2): _read_register_broker_record_v2,
+    (0, 3): _read_register_broker_record_v3,
+    (0, 4): _read_register_broker_record_v4,
+    (1, 0): _read_unregister_broker_record_v0,
+    (2, 0): _read_topic_record_v0,
+    (3, 0): _read_partition_record_v0,
+    (3, 1): _read_partition_record_v1,
+    (3, 2): _read_partition_record_v2,
     (4, 0): _read_config_record_v0,
+    (5, 0): _read_partition_change_record_v0,
+    (5, 1): _read_partition_change_record_v1,
+    (5, 2): _read_partition_change_record_v2,
+    (7, 0): _read_fence_broker_record_v0,
+    (8, 0): _read_unfence_broker_record_v0,
+    (9, 0): _read_remove_topic_record_v0,
+    (10, 0): _read_delegation_token_record_v0,
+    (11, 0): _read_user_scram_credential_record_v0,
     (12, 0): _read_feature_level_record_v0,
+    (14, 0): _read_client_quota_record_v0,
+    (15, 0): _read_producer_ids_record_v0,
+    (17, 0): _read_broker_registration_change_record_v0,
+    (17, 1): _read_broker_registration_change_record_v1,
+    (17, 2): _read_broker_registration_change_record_v2,
+    (17, 3): _read_broker_registration_change_record_v3,
+    (18, 0): _read_access_control_entry_record_v0,
+    (19, 0): _read_remove_access_control_entry_record_v0,
     (20, 0): _read_no_op_record_v0,
+    (21, 0): _read_zk_migration_state_record_v0,
+    (22, 0): _read_remove_user_scram_credential_record_v0,
     (23, 0): _read_begin_transaction_record_v0,
     (24, 0): _read_end_transaction_record_v0,
     (25, 0): _read_abort_transaction_record_v0,
+    (26, 0): _read_remove_delegation_token_record_v0,
     (27, 0): _read_register_controller_record_v0,
+    (28, 0): _read_clear_elr_record_v0,
 }
 
 RECORD_WRITERS: Final[Mapping[tuple[int, int], Callable[[Chunks, Any], None]]] = {
+    (0, 0): _write_register_broker_record_v0,
+    (0, 1): _write_register_broker_record_v1,
+    (0, 2): _write_register_broker_record_v2,
+    (0, 3): _write_register_broker_record_v3,
+    (0, 4): _write_register_broker_record_v4,
+    (1, 0): _write_unregister_broker_record_v0,
+    (2, 0): _write_topic_record_v0,
+    (3, 0): _write_partition_record_v0,
+    (3, 1): _write_partition_record_v1,
+    (3, 2): _write_partition_record_v2,
     (4, 0): _write_config_record_v0,
+    (5, 0): _write_partition_change_record_v0,
+    (5, 1): _write_partition_change_record_v1,
+    (5, 2): _write_partition_change_record_v2,
+    (7, 0): _write_fence_broker_record_v0,
+    (8, 0): _write_unfence_broker_record_v0,
+    (9, 0): _write_remove_topic_record_v0,
+    (10, 0): _write_delegation_token_record_v0,
+    (11, 0): _write_user_scram_credential_record_v0,
     (12, 0): _write_feature_level_record_v0,
+    (14, 0): _write_client_quota_record_v0,
+    (15, 0): _write_producer_ids_record_v0,
+    (17, 0): _write_broker_registration_change_record_v0,
+    (17, 1): _write_broker_registration_change_record_v1,
+    (17, 2): _write_broker_registration_change_record_v2,
+    (17, 3): _write_broker_registration_change_record_v3,
+    (18, 0): _write_access_control_entry_record_v0,
+    (19, 0): _write_remove_access_control_entry_record_v0,
     (20, 0): _write_no_op_record_v0,
+    (21, 0): _write_zk_migration_state_record_v0,
+    (22, 0): _write_remove_user_scram_credential_record_v0,
     (23, 0): _write_begin_transaction_record_v0,
     (24, 0): _write_end_transaction_record_v0,
     (25, 0): _write_abort_transaction_record_v0,
+    (26, 0): _write_remove_delegation_token_record_v0,
     (27, 0): _write_register_controller_record_v0,
+    (28, 0): _write_clear_elr_record_v0,
 }
 
 RECORD_VIEWS: Final[Mapping[tuple[int, int], Callable[[Any], dict[str, object]]]] = {
+    (0, 0): _json_register_broker_record_v0,
+    (0, 1): _json_register_broker_record_v1,
+    (0, 2): _json_register_broker_record_v2,
+    (0, 3): _json_register_broker_record_v3,
+    (0, 4): _json_register_broker_record_v4,
+    (1, 0): _json_unregister_broker_record_v0,
+    (2, 0): _json_topic_record_v0,
+    (3, 0): _json_partition_record_v0,
+    (3, 1): _json_partition_record_v1,
+    (3, 2): _json_partition_record_v2,
     (4, 0): _json_config_record_v0,
+    (5, 0): _json_partition_change_record_v0,
+    (5, 1): _json_partition_change_record_v1,
+    (5, 2): _json_partition_change_record_v2,
+    (7, 0): _json_fence_broker_record_v0,
+    (8, 0): _json_unfence_broker_record_v0,
+    (9, 0): _json_remove_topic_record_v0,
+    (10, 0): _json_delegation_token_record_v0,
+    (11, 0): _json_user_scram_credential_record_v0,
     (12, 0): _json_feature_level_record_v0,
+    (14, 0): _json_client_quota_record_v0,
+    (15, 0): _json_producer_ids_record_v0,
+    (17, 0): _json_broker_registration_change_record_v0,
+    (17, 1): _json_broker_registration_change_record_v1,
+    (17, 2): _json_broker_registration_change_record_v2,
+    (17, 3): _json_broker_registration_change_record_v3,
+    (18, 0): _json_access_control_entry_record_v0,
+    (19, 0): _json_remove_access_control_entry_record_v0,
     (20, 0): _json_no_op_record_v0,
+    (21, 0): _json_zk_migration_state_record_v0,
+    (22, 0): _json_remove_user_scram_credential_record_v0,
     (23, 0): _json_begin_transaction_record_v0,
     (24, 0): _json_end_transaction_record_v0,
     (25, 0): _json_abort_transaction_record_v0,
+    (26, 0): _json_remove_delegation_token_record_v0,
     (27, 0): _json_register_controller_record_v0,
+    (28, 0): _json_clear_elr_record_v0,
 }

@@ -292,7 +292,10 @@ class BinaryWriter:
 
     def _json_value(self, field: Field, version: int, value: str) -> str:
         text = self._json_of(field.type, version, value)
-        return f"None if {value} is None else {text}" if version in field.nullable and text != value else text
+        is_left_out_when_null = field.tag is not None and field.default is None
+        if version not in field.nullable or is_left_out_when_null or text == value:
+            return text
+        return f"None if {value} is None else {text}"
 
     def _json_of(self, field_type: FieldType, version: int, value: str) -> str:
         match field_type:
@@ -300,6 +303,8 @@ class BinaryWriter:
                 return f"uuid_text({value})"
             case Primitive("bytes" | "records"):
                 return f"base64_text({value})"
+            case Primitive("float64"):
+                return f"float_or_text({value})"
             case Primitive():
                 return value
             case StructType(definition):

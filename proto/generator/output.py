@@ -150,7 +150,7 @@ def binary_bodies(schemas: list[Schema], *, package: str) -> str:
 
 
 _HELPER = re.compile(
-    r"(?<!\w)(?:read_|write_)\w+|lacking|end_of_tag|Chunks|ZERO(?!_)|SHORT_LENGTHS|unread|base64_text"
+    r"(?<!\w)(?:read_|write_)\w+|lacking|end_of_tag|Chunks|ZERO(?!_)|SHORT_LENGTHS|unread|base64_text|float_or_text"
 )
 
 _TABLES = (

@@ -33,6 +33,7 @@ from kraftd.records.messages import (
     FeatureLevelRecord,
     NoOpRecord,
     RegisterControllerRecord,
+    TopicRecord,
 )
 from kraftd.types import Endpoint, Now
 
@@ -324,12 +325,20 @@ def test_batches_come_without_gaps():
         world.controller.apply(CommittedBatch(5, 6, 1, 0, ()))
 
 
-def test_an_unknown_record_stops_the_daemon_before_it():
+@pytest.mark.parametrize(
+    ("record", "what"),
+    [
+        (RawRecord(99, 0, b"x"), "of kind UnknownRecord99, version 0"),
+        (RawRecord(4, 9, b"x"), "of kind ConfigRecord, version 9"),
+        (TopicRecord(name="t", topic_id=bytes(16)), "of kind TopicRecord"),
+    ],
+)
+def test_an_unknown_record_stops_the_daemon_before_it(record, what):
     world = World(log=[*bootstrap_records()])
     before = world.controller.image
     known = encode_record(ConfigRecord(4, "", "k", "1"))
-    with pytest.raises(UnknownRecordError, match=r"offset 7 is a TopicRecord of version 0"):
-        world.commit([known, encode_record(RawRecord(2, 0, b"x"))])
+    with pytest.raises(UnknownRecordError, match=f"offset 7 is {what}, which this version"):
+        world.commit([known, encode_record(record)])
     assert world.controller.image == before
     assert world.controller.applied_offset == 6
 

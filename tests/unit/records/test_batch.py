@@ -129,9 +129,11 @@ def test_every_batch_of_a_real_kafka_decodes_and_encodes_to_the_same_bytes(path:
         else:
             values = batch.values()
             assert values == [record.value for record in records]
+            decoded = [frame.decode_record(value) for value in values]
+            assert not any(isinstance(record, frame.RawRecord) for record in decoded)
             again = [
-                frame.encode_record(frame.decode_record(value), frame.read_frame(value)[1])
-                for value in values
+                frame.encode_record(record, frame.read_frame(value)[1])
+                for record, value in zip(decoded, values, strict=True)
             ]
             raw = encode_batch(batch.base_offset, batch.epoch, batch.base_timestamp, again)
         out.append(raw)

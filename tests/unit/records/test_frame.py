@@ -52,7 +52,8 @@ def test_bytes_by_hand(text: str) -> None:
         b"\x01\x63\x00whatever",
         b"\x01\x04\x07a later version",
         b"\x01\xff\xff\x01\xff\xff\x01",
-        b"\x01\x15\x00\x00\x00",
+        b"\x01\x03\x03a partition of a later version",
+        b"\x01\x06\x00\x00\x00",
     ],
 )
 def test_unknown_kinds_and_versions_survive(value: bytes) -> None:
@@ -147,8 +148,9 @@ def test_json_is_what_kafkas_dump_prints() -> None:
         "name": "k",
         "value": None,
     }
-    assert to_json(RawRecord(21, 0, b"\x01\x00")) == {
+    assert to_json(RawRecord(21, 1, b"\x01\x00")) == {
         "type": "ZK_MIGRATION_STATE_RECORD",
-        "version": 0,
+        "version": 1,
         "data": {"raw": "0100"},
     }
+    assert to_json(RawRecord(99, 0, b""))["type"] == "UNKNOWN_RECORD99"

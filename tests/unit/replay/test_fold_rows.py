@@ -61,10 +61,11 @@ def test_an_open_transaction_shows_the_image_before_it() -> None:
 
 
 def test_kinds_from_the_future_make_the_image_partial() -> None:
-    raw = encode_record(RawRecord(api_key=2, version=0, raw=b"\x00"))
-    summary = summarize(fold_rows(rows([*VALUES, raw, raw]), 56))
+    raw = encode_record(RawRecord(api_key=99, version=0, raw=b"\x00"))
+    later = encode_record(RawRecord(api_key=2, version=1, raw=b"\x00"))
+    summary = summarize(fold_rows(rows([*VALUES, raw, raw, later]), 57))
     assert summary.is_partial
-    assert summary.unknown_kinds == {"TopicRecord": 2}
+    assert summary.unknown_kinds == {"UnknownRecord99": 2, "TopicRecord": 1}
     assert summary.image_hash == plain(VALUES).hash()
 
 
