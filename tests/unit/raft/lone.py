@@ -172,6 +172,11 @@ class Lone:
         found = [s for s in self.open_requests() if s.to == to and isinstance(s.request, kind)]
         return found[-1] if found else None
 
+    def fetching(self) -> list[NodeId]:
+        """Whom it is fetching from: not those who are only asked for their epoch, which do not wait."""
+        fetches = [s for s in self.open_requests() if isinstance(s.request, m.FetchRequest)]
+        return [send.to for send in fetches if send.request.max_wait_ms > 0]  # type: ignore[union-attr]
+
     def answer(self, send: fx.Send, response: m.QuorumResponse, records: bytes = b"") -> list[fx.Effect]:
         return self.feed(ev.ResponseReceived(send.to, send.correlation_id, response, records))
 
