@@ -16,7 +16,7 @@ import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from kraftd.errors import MalformedError
+from kraftd.errors import MalformedError, UnencodableError
 from kraftd.net.connection import FrameConnection, Outbox
 from kraftd.net.handshake import Identity, common_versions, refusal_of_answer
 from kraftd.net.repeats import Repeats
@@ -230,17 +230,23 @@ class OutboundConnection(FrameConnection):
         """Send a request in the highest version that both ends speak."""
         api_key = message.API_KEY
         version = self._versions.get(api_key)
+        handler = self.link.links.handler
         if version is None:
-            handler = self.link.links.handler
             handler.request_failed(
                 self.peer, correlation_id, f"node {self.peer} does not know {message.NAME}"
             )
+            return
+        try:
+            frame = encode_request(version, correlation_id, self._client_id, message)
+        except UnencodableError as error:
+            # A peer may say that it knows only versions without room for what we ask: that is not fatal.
+            handler.request_failed(self.peer, correlation_id, str(error))
             return
         self._in_flight[correlation_id] = (api_key, version)
         if len(self._in_flight) > limits.REQUESTS_IN_FLIGHT_MAX:
             # The core gave up on the oldest long ago; its answer, should it come, is nobody's.
             del self._in_flight[next(iter(self._in_flight))]
-        self.write(encode_request(version, correlation_id, self._client_id, message))
+        self.write(frame)
 
     def refuse(self, reason: str) -> None:
         """Close it: we do not want to talk to who is there."""

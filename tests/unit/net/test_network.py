@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 from kraftd.errors import ErrorCode
+from kraftd.net import handshake
 from kraftd.net.client import OutboundConnection, PeerLinks
 from kraftd.net.connection import Outbox
 from kraftd.net.handshake import Identity
@@ -22,12 +23,15 @@ from kraftd.protocol.messages import (
     ApiVersionsResponse,
     DescribeNodeRequest,
     DescribeNodeResponse,
+    FetchRequest,
+    FetchRequestReplicaState,
     HandshakeRequest,
     HandshakeResponse,
     ListConfigsRequest,
     ListConfigsResponse,
 )
 from kraftd.types import Endpoint
+from tests.conformance import covers
 
 LOCAL = Endpoint("127.0.0.1", 0)
 CLUSTER = "cluster-one"
@@ -226,6 +230,24 @@ async def test_an_address_that_is_none_is_trouble_of_that_link_only(host: str) -
         one.ask(2, 7, DescribeNodeRequest())
         await one.until(lambda: one.failures)
         assert one.failures[0][2].startswith("cannot connect to")
+
+
+@covers("REQ-09", "D-14")
+async def test_a_peer_that_has_no_version_with_room_for_our_request_does_not_end_us(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Fetch has our replica id in its newer field only from version 15 on; a peer may say that it knows 14."""
+    monkeypatch.setattr(handshake, "supported", lambda: [(FetchRequest.API_KEY, 13, 14)])
+    one, two = Node(1), Node(2)
+    async with running(one, two):
+        one.links.learn(2, Endpoint("127.0.0.1", two.port))
+        one.ask(2, 5, FetchRequest(replica_state=FetchRequestReplicaState(replica_id=1)))
+        await one.until(lambda: one.failures)
+        assert one.failures == [(2, 5, "FetchRequest version 13 has no replica_state")]
+        one.ask(2, 6, FetchRequest(replica_id=1))
+        await two.until(lambda: two.requests)
+        assert two.requests[0][1].api_version == 14
+        assert one.lost == []
 
 
 async def test_a_request_to_an_unknown_peer_fails_at_once() -> None:
