@@ -236,7 +236,7 @@ async def test_an_address_that_is_none_is_trouble_of_that_link_only(host: str) -
 async def test_a_peer_that_has_no_version_with_room_for_our_request_does_not_end_us(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Fetch has our replica id in its newer field only from version 15 on; a peer may say that it knows 14."""
+    """Fetch has room for the newer form of our replica id from version 15 on; a peer may know 14 only."""
     monkeypatch.setattr(handshake, "supported", lambda: [(FetchRequest.API_KEY, 13, 14)])
     one, two = Node(1), Node(2)
     async with running(one, two):
