@@ -160,9 +160,9 @@ class Disk:
             return []
         return self._read("list", directory, lambda: self.fs.names(directory))
 
-    def drop_cache(self, handle: int, position: int, path: Path) -> None:
+    def drop_cache(self, handle: int, path: Path) -> None:
         """Make the next read of a synced file ask the disk, not the page cache (D-04)."""
-        self._read("posix_fadvise", path, lambda: self.fs.drop_cache(handle, position))
+        self._read("posix_fadvise", path, lambda: self.fs.drop_cache(handle))
 
     def close(self, handle: int) -> None:
         """Close a handle; says nothing about what was written through it."""

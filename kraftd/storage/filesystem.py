@@ -61,8 +61,8 @@ class FileSystem(Protocol):
     def ftruncate(self, handle: int, size_bytes: int, /) -> None:
         """Cut the file, or lengthen it with zeros."""
 
-    def drop_cache(self, handle: int, position: int, /) -> None:
-        """Let clean cached pages from `position` on go, so that the next read asks the disk (D-04)."""
+    def drop_cache(self, handle: int, /) -> None:
+        """Let the clean cached pages of a file go, so that the next read asks the disk (D-04)."""
 
     def lock(self, handle: int, /) -> bool:
         """Take the exclusive lock of the file; False if someone else holds it. Closing frees it."""
@@ -111,9 +111,12 @@ class OsFileSystem:
         """Ask the file itself."""
         return os.fstat(handle).st_size
 
-    def drop_cache(self, handle: int, position: int) -> None:
-        """`POSIX_FADV_DONTNEED`: pages that are dirty stay."""
-        os.posix_fadvise(handle, position, 0, os.POSIX_FADV_DONTNEED)
+    def drop_cache(self, handle: int) -> None:
+        """`POSIX_FADV_DONTNEED`: pages that are dirty stay.
+
+        For the whole file: the kernel keeps every page, or group of pages, that is named only in part.
+        """
+        os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def lock(self, handle: int) -> bool:
         """`F_OFD_SETLK` over the whole file."""

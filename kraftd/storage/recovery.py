@@ -403,7 +403,7 @@ def _disk_agrees(disk: Disk, directory: Path, survey: _Survey) -> bool:
     disk.sync_directory(directory)
     found = 0
     for segment in suspects:
-        disk.drop_cache(segment.handle, position, segment.path)
+        disk.drop_cache(segment.handle, segment.path)
         again = _read_again(disk, segment, position, found)
         if again is None:
             return False

@@ -137,7 +137,7 @@ def settle_sidecar(disk: Disk, path: Path) -> SidecarReading:
         handle = disk.open(path, Access.WRITE)
         try:
             disk.sync(handle, path)
-            disk.drop_cache(handle, 0, path)
+            disk.drop_cache(handle, path)
         finally:
             disk.close(handle)
     return read_sidecar(disk, path)

@@ -14,7 +14,8 @@ from kraftd.records.batch import scan
 from kraftd.storage import LogConfig, NodeDirectory, format_directory
 from kraftd.storage.disk import StorageFailure
 from kraftd.types import Election, ReplicaKey
-from tests.crash.memory_fs import MemoryFileSystem, PowerCutError
+from tests.crash.hooks import Changes, PowerCutError, calm, cut_power_before
+from tests.sim.filesystem import SimFileSystem
 from tests.unit.storage.batches import batch, run_of
 
 HOME = Path("/data")
@@ -32,31 +33,31 @@ class Uuids:
 uuids = Uuids()
 
 
-def open_home(fs: MemoryFileSystem) -> NodeDirectory:
+def open_home(fs: SimFileSystem) -> NodeDirectory:
     return NodeDirectory.open(fs, HOME, node_id=1, random_uuid=uuids, voter_ids=(1, 2, 3), config=SMALL)
 
 
-def formatted() -> MemoryFileSystem:
-    fs = MemoryFileSystem()
+def formatted() -> SimFileSystem:
+    fs = SimFileSystem()
     format_directory(fs, HOME, cluster_id="cluster", node_id=1, directory_id=uuids(), now_ms=5)
     return fs
 
 
 def after_every_cut(
-    start: MemoryFileSystem, scenario: Callable[[MemoryFileSystem, list], None]
-) -> Iterator[tuple[list, MemoryFileSystem]]:
+    start: SimFileSystem, scenario: Callable[[SimFileSystem, list], None]
+) -> Iterator[tuple[list, SimFileSystem]]:
     """What the scenario had noted when the power failed, with each disk that may be left."""
     for number in count():
         fs = next(start.crash_states())
         noted: list = []
-        fs.cut_power_before(number)
+        cut_power_before(fs, number)
         try:
             scenario(fs, noted)
         except PowerCutError:
             for disk in fs.crash_states():
                 yield noted, disk
             continue
-        fs.fail = None
+        calm(fs)
         for disk in fs.crash_states():
             yield noted, disk
         return
@@ -86,7 +87,7 @@ def test_what_was_flushed_survives_appends_and_rolls() -> None:
     node.log.assign_epoch(1, 0)
     node.close()
 
-    def scenario(fs: MemoryFileSystem, noted: list) -> None:
+    def scenario(fs: SimFileSystem, noted: list) -> None:
         node = open_home(fs)
         for offset, data in enumerate(batches):
             node.log.append((data,), offset, offset + 1)
@@ -124,7 +125,7 @@ def test_a_truncation_never_mixes_two_histories(cut_at: int) -> None:
         node.log.append((data,), offset, offset + 1)
     node.close()
 
-    def scenario(fs: MemoryFileSystem, noted: list) -> None:
+    def scenario(fs: SimFileSystem, noted: list) -> None:
         node = open_home(fs)
         node.log.truncate(cut_at, 1)
         noted.append("cut")
@@ -161,7 +162,7 @@ def test_an_election_is_the_old_one_or_the_new_one_and_always_believed() -> None
     first.write_election(Election())
     first.close()
 
-    def scenario(fs: MemoryFileSystem, noted: list) -> None:
+    def scenario(fs: SimFileSystem, noted: list) -> None:
         node = open_home(fs)
         for number, election in enumerate(elections):
             node.write_election(election)
@@ -180,7 +181,7 @@ def test_an_election_is_the_old_one_or_the_new_one_and_always_believed() -> None
 
 @pytest.mark.covers("D-05", "D-06")
 def test_no_two_starts_share_a_counter() -> None:
-    def scenario(fs: MemoryFileSystem, noted: list) -> None:
+    def scenario(fs: SimFileSystem, noted: list) -> None:
         for _ in range(3):
             node = open_home(fs)
             noted.append(node.start_counter)
@@ -195,11 +196,11 @@ def test_no_two_starts_share_a_counter() -> None:
 
 
 def test_a_directory_is_formatted_wholly_or_not_at_all() -> None:
-    def scenario(fs: MemoryFileSystem, noted: list) -> None:
+    def scenario(fs: SimFileSystem, noted: list) -> None:
         format_directory(fs, HOME / "a", cluster_id="c", node_id=1, directory_id=uuids(), now_ms=5)
         noted.append("formatted")
 
-    for noted, disk in after_every_cut(MemoryFileSystem(), scenario):
+    for noted, disk in after_every_cut(SimFileSystem(), scenario):
         again = format_directory(
             disk, HOME / "a", cluster_id="c", node_id=1, directory_id=uuids(), now_ms=5, ignore_formatted=True
         )
@@ -212,7 +213,7 @@ def test_a_directory_is_formatted_wholly_or_not_at_all() -> None:
 OPERATIONS = ("pwrite", "pwritev", "fsync", "fdatasync", "ftruncate", "rename", "unlink", "sync_directory")
 
 
-def busy(fs: MemoryFileSystem) -> None:
+def busy(fs: SimFileSystem) -> None:
     """Every kind of change to a disk, at least once."""
     node = open_home(fs)
     node.write_election(Election(1, 1))
@@ -228,35 +229,34 @@ def busy(fs: MemoryFileSystem) -> None:
 def test_the_first_failure_is_final_wherever_it_happens(operation: str) -> None:
     """After it nothing reaches the disk any more, not even if the caller tries again."""
     dry = formatted()
-    before = len(dry.calls)
+    changes = Changes(dry)
     busy(dry)
-    places = [number for number, call in enumerate(dry.calls[before:]) if call[0] == operation]
+    places = [number for number, call in enumerate(changes.calls) if call[0] == operation]
     assert places
     for place in places:
         fs = formatted()
-        until = len(fs.calls) + place
 
-        def fault(_operation: str, _name: str, number: int, until: int = until) -> None:
-            if number == until:
+        def fault(_operation: str, _name: str, number: int, place: int = place) -> None:
+            if number == place:
                 raise OSError(5, "Input/output error")
 
-        fs.fail = fault
+        changes = Changes(fs, fault)
         with pytest.raises(StorageFailure, match="Input/output error"):
             busy(fs)
-        assert len(fs.calls) == until
+        assert len(changes.calls) == place
 
 
 @pytest.mark.covers("D-03")
 def test_a_short_write_is_a_failure() -> None:
     fs = formatted()
     node = open_home(fs)
-    fs.fail = lambda operation, name, _: (
-        10 if operation.startswith("pwrite") and name.endswith(".log") else None
+    Changes(
+        fs,
+        lambda operation, name, _: 10 if operation.startswith("pwrite") and name.endswith(".log") else None,
     )
     with pytest.raises(StorageFailure, match="only 10 of"):
         node.log.append((batch(0),), 0, 1)
-    fs.fail = None
-    changes = len(fs.calls)
+    changes = Changes(fs)
     for attempt in (
         lambda: node.log.append((batch(0),), 0, 1),
         node.log.flush,
@@ -265,6 +265,6 @@ def test_a_short_write_is_a_failure() -> None:
         with pytest.raises(StorageFailure, match="only 10 of"):
             attempt()
     node.close()
-    assert len(fs.calls) == changes
-    survivors: Sequence[MemoryFileSystem] = list(fs.crash_states())
+    assert changes.calls == []
+    survivors: Sequence[SimFileSystem] = list(fs.crash_states())
     assert all(open_home(disk).log.end_offset == 0 for disk in survivors)

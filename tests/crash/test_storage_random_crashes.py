@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from kraftd.records.batch import scan
 from kraftd.storage import LogConfig, NodeDirectory, format_directory
 from kraftd.types import Election, ReplicaKey
-from tests.crash.memory_fs import MemoryFileSystem, PowerCutError
+from tests.crash.hooks import PowerCutError, calm, cut_power_before
+from tests.sim.filesystem import SimFileSystem
 from tests.unit.storage.batches import batch
 
 HOME = Path("/data")
@@ -32,7 +33,7 @@ STEPS = st.one_of(
 class World:
     """A member that keeps account of what it may rely on."""
 
-    def __init__(self, fs: MemoryFileSystem) -> None:
+    def __init__(self, fs: SimFileSystem) -> None:
         self.fs = fs
         self.epoch = 0
         self.elections = [Election()]
@@ -82,7 +83,7 @@ class World:
         self.node.log.assign_epoch(self.epoch, len(self.history))
 
     def kill(self, _: int) -> None:
-        self.fs.kill_program()
+        self.fs.crash_process()
         self.node = self.open()
         assert self.node.log.end_offset == len(self.history)
 
@@ -94,16 +95,16 @@ class World:
 @settings(max_examples=150, deadline=None)
 @given(steps=st.lists(STEPS, min_size=1, max_size=14), data=st.data())
 def test_no_power_cut_takes_what_was_promised(steps: list[tuple[str, int]], data: st.DataObject) -> None:
-    fs = MemoryFileSystem()
+    fs = SimFileSystem()
     format_directory(fs, HOME, cluster_id="c", node_id=1, directory_id=b"d" * 16, now_ms=1)
     world = World(fs)
-    fs.cut_power_before(data.draw(st.integers(0, 200), label="cut before change"))
+    cut_power_before(fs, data.draw(st.integers(0, 200), label="cut before change"))
     try:
         for name, argument in steps:
             getattr(world, name)(argument)
     except PowerCutError:
-        fs.fail = None
-    fs.fail = None
+        pass
+    calm(fs)
     states = list(fs.crash_states())
     picked = data.draw(st.sets(st.integers(0, len(states) - 1), min_size=1, max_size=12), label="states")
     for number in picked:

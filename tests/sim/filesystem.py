@@ -11,7 +11,7 @@ bytes it names: a write adds to a list, a sync applies what is on it, a long run
 *A sync* covers what was changed before it began: `mark` says when that was, `as_of(mark)` runs what ends
 later (a flush job in its thread), and everything between stays unsynced. A failed sync leaves the pages
 looking clean: programs still read what they wrote, nothing will write it again, and `drop_cache` shows what
-the disk really holds. As Linux does, `drop_cache` lets only whole clean pages go.
+the disk really holds.
 
 *A crash of the process* (`crash_process`) takes handles and locks; the page cache stays, and a later power
 cut may take it. *A power cut* (`cut_power`) keeps of each file's unsynced changes none, all, some, or some
@@ -45,10 +45,10 @@ Faults = Callable[[str, Path, int], int | None]
 or says how many of the bytes are taken; None lets the call be."""
 
 CHANGES = frozenset(
-    ["open", "pwrite", "pwritev", "fsync", "fdatasync", "ftruncate", "make_directory", "rename", "unlink"]
+    ["create", "pwrite", "pwritev", "fsync", "fdatasync", "ftruncate", "make_directory", "rename", "unlink"]
     + ["sync_directory"]
 )
-"""The calls that may change a disk. `open` is one only where it creates or empties a file."""
+"""The calls that change a disk. `create` is an open that makes a file or empties one; others are `open`."""
 
 DAMAGES = ("bit_flip", "zeroed_sector", "misdirected", "truncation", "unreadable", "lost_write")
 """What `damage` knows to do."""
@@ -187,18 +187,17 @@ class File:
                 sizes.append(Change(change.number, change.size_bytes, None, change.size_bytes, resizes=True))
         self.changes = sizes + rest
 
-    def drop_cache(self, position: int) -> None:
-        """Let whole clean pages from `position` on go; the kernel keeps the first if only a part is named."""
+    def drop_cache(self) -> None:
+        """Let the clean pages go; the dirty ones stay."""
         if not self.stale_pages:
             return
-        first = (position + PAGE_BYTES - 1) // PAGE_BYTES
         dirty = set()
         for change in self.changes:
             if change.data:
                 last = change.position + len(change.data) - 1
                 dirty.update(range(change.position // PAGE_BYTES, last // PAGE_BYTES + 1))
         live, durable = self.live, self.durable
-        for page in [p for p in self.stale_pages if p >= first and p not in dirty]:
+        for page in self.stale_pages - dirty:
             start = page * PAGE_BYTES
             room = min(PAGE_BYTES, live.size_bytes - start)
             if room > 0:
@@ -421,12 +420,13 @@ class SimFileSystem:
             raise _error(errno.ENOENT, path)
         if isinstance(node, Directory) and access is not Access.READ:
             raise _error(errno.EISDIR, path)
-        self._ask("open", path)
+        emptied = access is Access.CREATE_EMPTY and isinstance(node, File) and node.live.size_bytes > 0
+        self._ask("create" if node is None or emptied else "open", path)
         if node is None:
             node = File()
             self.mark += 1
             parent.change(self.mark, {path.name: node})
-        elif access is Access.CREATE_EMPTY and isinstance(node, File) and node.live.size_bytes:
+        elif emptied and isinstance(node, File):
             self.mark += 1
             node.resize(self.mark, 0)
         self._next_handle += 1
@@ -479,11 +479,11 @@ class SimFileSystem:
             self.mark += 1
             node.resize(self.mark, size_bytes)
 
-    def drop_cache(self, handle: int, position: int, /) -> None:
+    def drop_cache(self, handle: int, /) -> None:
         node, path, _ = self._opened(handle)
         if isinstance(node, File):
             self._ask("drop_cache", path)
-            node.drop_cache(position)
+            node.drop_cache()
 
     def lock(self, handle: int, /) -> bool:
         node, path, writable = self._opened(handle)
@@ -774,7 +774,8 @@ class SimFileSystem:
         pages = range(start // PAGE_BYTES, (end - 1) // PAGE_BYTES + 1)
         file.stale_pages.update(pages)
         if not cached:
-            file.drop_cache(0)
+            file.live.resize(max(file.live.size_bytes, min(end, file.durable.size_bytes)))
+            file.drop_cache()
 
     def _settle(
         self, content: Callable[[File], Image], names: Callable[[Directory], dict[str, Node]]

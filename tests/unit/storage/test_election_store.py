@@ -10,7 +10,8 @@ from kraftd.storage import Disk, StorageFailure
 from kraftd.storage.election_store import ElectionStore, examine
 from kraftd.storage.sidecar import ABSENT, Promises, Sidecar, read_sidecar
 from kraftd.types import Election, ReplicaKey
-from tests.crash.memory_fs import MemoryFileSystem
+from tests.crash.hooks import Changes, refuse
+from tests.sim.filesystem import SimFileSystem
 
 HOME = Path("/log")
 FILE = HOME / "quorum-state"
@@ -67,18 +68,18 @@ class TestExamine:
 
 @pytest.mark.covers("D-05", "QS-15", "QS-19")
 def test_a_write_is_the_protocol_step_by_step() -> None:
-    fs = MemoryFileSystem()
+    fs = SimFileSystem()
     fs.make_directory(HOME)
     disk = Disk(fs)
     sidecar = Sidecar(disk, HOME / "kraftd.state", read_sidecar(disk, HOME / "kraftd.state"))
     store = ElectionStore(disk, HOME, sidecar, ABSENT, voter_ids=(1, 2, 3))
-    fs.calls.clear()
+    changes = Changes(fs)
     store.write(Election(5, -1, ReplicaKey(3)))
     assert fs.content(FILE) == NEW
-    assert fs.calls == [
+    assert changes.calls == [
         ("pwrite", "kraftd.state"),
         ("fdatasync", "kraftd.state"),
-        ("open", "quorum-state.tmp"),
+        ("create", "quorum-state.tmp"),
         ("pwrite", "quorum-state.tmp"),
         ("fsync", "quorum-state.tmp"),
         ("rename", "quorum-state"),
@@ -86,12 +87,7 @@ def test_a_write_is_the_protocol_step_by_step() -> None:
         ("pwrite", "kraftd.state"),
     ]
     assert (sidecar.promises.old_election, sidecar.promises.new_election) == (crc32c(NEW), crc32c(NEW))
-
-    def refuse(operation: str, _name: str, _count: int) -> None:
-        if operation == "rename":
-            raise OSError(5, "Input/output error")
-
-    fs.fail = refuse
+    refuse(fs, "rename")
     with pytest.raises(StorageFailure):
         store.write(Election(6, 3))
     assert sidecar.promises.old_election == crc32c(NEW)
@@ -100,7 +96,7 @@ def test_a_write_is_the_protocol_step_by_step() -> None:
 
 @pytest.mark.covers("D-07")
 def test_leader_and_vote_of_an_epoch_are_both_written() -> None:
-    fs = MemoryFileSystem()
+    fs = SimFileSystem()
     fs.make_directory(HOME)
     disk = Disk(fs)
     sidecar = Sidecar(disk, HOME / "kraftd.state", read_sidecar(disk, HOME / "kraftd.state"))
@@ -112,7 +108,7 @@ def test_leader_and_vote_of_an_epoch_are_both_written() -> None:
 @pytest.mark.covers("QS-17")
 @pytest.mark.parametrize("version", [0, 1])
 def test_the_version_follows_the_kind_of_voters(version: int) -> None:
-    fs = MemoryFileSystem()
+    fs = SimFileSystem()
     fs.make_directory(HOME)
     disk = Disk(fs)
     sidecar = Sidecar(disk, HOME / "kraftd.state", read_sidecar(disk, HOME / "kraftd.state"))

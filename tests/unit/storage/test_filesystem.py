@@ -1,18 +1,21 @@
 """One contract, two disks: the operating system's, and the one that the crash tests believe in."""
 
+import ctypes
+import mmap
+import os
 from pathlib import Path
 
 import pytest
 
 from kraftd.storage import Access, Disk, FileSystem, OsFileSystem, StorageFailure
-from tests.crash.memory_fs import MemoryFileSystem
+from tests.sim.filesystem import SimFileSystem
 
 
 @pytest.fixture(params=["system", "memory"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[FileSystem, Path]:
     if request.param == "system":
         return OsFileSystem(), tmp_path
-    fs = MemoryFileSystem()
+    fs = SimFileSystem()
     fs.make_directory(Path("/home"))
     return fs, Path("/home")
 
@@ -34,7 +37,7 @@ def test_reads_and_writes_name_their_position(place: Place) -> None:
     assert fs.pread(handle, 100, 0) == b"ABCh\0\0"
     fs.fsync(handle)
     fs.fdatasync(handle)
-    fs.drop_cache(handle, 0)
+    fs.drop_cache(handle)
     assert fs.pread(handle, 100, 0) == b"ABCh\0\0"
     fs.close(handle)
 
@@ -74,6 +77,34 @@ def test_names_come_and_go(place: Place) -> None:
     for wrong in (lambda: fs.unlink(home / "d" / "b"), lambda: fs.names(home / "e")):
         with pytest.raises(OSError, match=r".*"):
             wrong()
+
+
+def resident_pages(path: Path) -> int:
+    """How many pages of a file are in the page cache."""
+    pages = -(-path.stat().st_size // mmap.PAGESIZE)
+    found = (ctypes.c_ubyte * pages)()
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as mapped:
+        address = ctypes.c_char.from_buffer(mapped)
+        ctypes.CDLL(None).mincore(ctypes.byref(address), ctypes.c_size_t(len(mapped)), found)
+        del address
+    return sum(flags & 1 for flags in found)
+
+
+@pytest.mark.covers("D-04")
+def test_no_page_of_a_file_is_kept_in_the_cache(tmp_path: Path) -> None:
+    """Asked to let go from a byte on, the kernel keeps the page of that byte, or a whole group of pages."""
+    path = tmp_path / "a"
+    path.write_bytes(bytes(20 * mmap.PAGESIZE))
+    handle = os.open(path, os.O_RDWR)
+    os.fsync(handle)
+    os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+    if resident_pages(path) > 0:
+        pytest.skip("this file system lives in the page cache")
+    os.pread(handle, 20 * mmap.PAGESIZE, 0)
+    assert resident_pages(path) > 0
+    OsFileSystem().drop_cache(handle)
+    assert resident_pages(path) == 0
+    os.close(handle)
 
 
 @pytest.mark.covers("LOG-19")

@@ -8,7 +8,8 @@ import pytest
 from kraftd.errors import StorageError
 from kraftd.storage import DamagedReadError, Disk, Log, LogConfig, Opened, OsFileSystem, StorageFailure
 from kraftd.types import EpochEntry, OffsetAndEpoch
-from tests.crash.memory_fs import MemoryFileSystem, PowerCutError
+from tests.crash.hooks import Changes, PowerCutError, calm, cut_power_before, refuse
+from tests.sim.filesystem import SimFileSystem
 from tests.unit.storage.batches import batch, run_of
 
 SIZE = len(batch(0))
@@ -308,12 +309,12 @@ class TestWithoutHint:
 class TestDiskIsBelieved:
     HOME = Path("/log")
 
-    def open(self, fs: MemoryFileSystem, hint: int | None) -> Opened:
+    def open(self, fs: SimFileSystem, hint: int | None) -> Opened:
         known = None if hint is None else OffsetAndEpoch(hint, 1)
         return Log.open(Disk(fs), self.HOME, hint=known, config=SMALL)
 
-    def fresh(self) -> MemoryFileSystem:
-        fs = MemoryFileSystem()
+    def fresh(self) -> SimFileSystem:
+        fs = SimFileSystem()
         fs.make_directory(self.HOME)
         fs.sync_directory(Path("/"))
         return fs
@@ -342,10 +343,10 @@ class TestDiskIsBelieved:
             if operation == "sync_directory":
                 raise PowerCutError
 
-        fs.fail = kill
+        Changes(fs, kill)
         with pytest.raises(PowerCutError):
             log.append((batch(4),), 4, 5)
-        fs.fail = None
+        calm(fs)
         log = self.open(fs, 4).log
         log.append((batch(4),), 4, 5)
         log.flush()
@@ -362,7 +363,7 @@ class TestDiskIsBelieved:
             log.append(run_of(0, 14), 0, 14)
             log.close()
             log = self.open(fs, None).log
-            fs.cut_power_before(number)
+            cut_power_before(fs, number)
             try:
                 log.truncate(2, 1)
             except PowerCutError:
@@ -381,15 +382,10 @@ class TestDiskIsBelieved:
         log.append(run_of(0, 2), 0, 2)
         log.flush()
         log.append((batch(2),), 2, 3)
-
-        def refuse(operation: str, _name: str, _count: int) -> None:
-            if operation == "fdatasync":
-                raise OSError(5, "Input/output error")
-
-        fs.fail = refuse
+        refuse(fs, "fdatasync")
         with pytest.raises(StorageFailure):
             log.flush()
-        fs.fail = None
+        calm(fs)
         assert batch(2) in fs.content(self.HOME / "00000000000000000000.log")
         log, report = self.open(fs, hint)
         assert log.end_offset == 2
@@ -402,7 +398,7 @@ class TestDiskIsBelieved:
         log.append(run_of(0, 2), 0, 2)
         log.flush()
         path = self.HOME / "00000000000000000000.log"
-        fs.replace_durable(path, batch(0) + batch(1, epoch=2))
+        fs.overwrite(path, 0, batch(0) + batch(1, epoch=2), cached=True)
         assert fs.content(path) == batch(0) + batch(1)
         log, report = self.open(fs, 1)
         assert (log.end_offset, log.last_epoch, report.damage) == (2, 2, ())
@@ -417,8 +413,8 @@ class TestDiskIsBelieved:
         path = self.HOME / "00000000000000000000.log"
         good = fs.content(path)
 
-        def lie(_handle: int, _position: int) -> None:
-            fs.damage(path, SIZE, good[SIZE:] if fs.content(path) != good else bytes(SIZE))
+        def lie(_handle: int) -> None:
+            fs.overwrite(path, SIZE, good[SIZE:] if fs.content(path) != good else bytes(SIZE))
 
         fs.drop_cache = lie  # type: ignore[method-assign]
         with pytest.raises(StorageError, match="replace the disk"):

@@ -16,20 +16,21 @@ from kraftd.storage.sidecar import (
     settle_sidecar,
 )
 from kraftd.types import OffsetAndEpoch
-from tests.crash.memory_fs import MemoryFileSystem
+from tests.crash.hooks import calm, refuse
+from tests.sim.filesystem import SimFileSystem
 
 HOME = Path("/data")
 FILE = HOME / "kraftd.state"
 
 
-def fresh() -> MemoryFileSystem:
-    fs = MemoryFileSystem()
+def fresh() -> SimFileSystem:
+    fs = SimFileSystem()
     fs.make_directory(HOME)
     fs.sync_directory(Path("/"))
     return fs
 
 
-def open_sidecar(fs: MemoryFileSystem) -> Sidecar:
+def open_sidecar(fs: SimFileSystem) -> Sidecar:
     disk = Disk(fs)
     return Sidecar(disk, FILE, settle_sidecar(disk, FILE))
 
@@ -135,15 +136,10 @@ def test_a_state_whose_sync_failed_is_not_believed_afterwards() -> None:
     fs = fresh()
     sidecar = open_sidecar(fs)
     sidecar.promise(promises_of(1))
-
-    def refuse(operation: str, _name: str, _count: int) -> None:
-        if operation == "fdatasync":
-            raise OSError(5, "Input/output error")
-
-    fs.fail = refuse
+    refuse(fs, "fdatasync")
     with pytest.raises(StorageFailure):
         sidecar.promise(promises_of(2))
-    fs.fail = None
+    calm(fs)
     assert open_sidecar(fs).promises == promises_of(1)
 
 
