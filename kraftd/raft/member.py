@@ -332,7 +332,7 @@ class Member:
             case m.BeginQuorumEpochResponse():
                 self._leading.on_begin_response(sent, answer.error)
             case m.EndQuorumEpochResponse():
-                self._resigning.on_end_response(sent, answer.error)
+                self._resigning.on_end_response(sent, answer.error, now)
             case m.DescribeQuorumResponse():
                 pass
 

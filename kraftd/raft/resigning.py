@@ -139,10 +139,12 @@ class Resigning:
             wake_at_ms = min(wake_at_ms, core.requests.next_ready_ms(untold, Kind.END))
         return wake_at_ms
 
-    def on_end_response(self, sent: Sent, error: int) -> None:
-        """A voter knows that we lead no longer (EQE-08)."""
+    def on_end_response(self, sent: Sent, error: int, now: Now) -> None:
+        """A voter knows that we lead no longer (EQE-08), or is left alone for a moment."""
         state = self.core.state
-        if isinstance(state, Resigned) and error == ErrorCode.NONE and sent.epoch == state.epoch:
+        if error != ErrorCode.NONE:
+            self.core.requests.rest(sent.to, sent.kind, now.mono_ms)
+        elif isinstance(state, Resigned) and sent.epoch == state.epoch:
             self.core.revise(replace(state, acknowledged=state.acknowledged | {sent.to}))
 
     # --- what leaders announce --------------------------------------------------------------------------
