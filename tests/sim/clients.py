@@ -1,0 +1,315 @@
+"""Who uses the cluster? Clients that write, read linearizably and ask leaders to resign, over the network.
+
+A client is a process on a machine of its own that speaks the daemon's protocol to one node at a time: it
+greets, asks, waits, looks for the leader when it is told to, and gives up on an answer after a while. What it
+was told becomes the history that `kraftd.audit.linearizability` judges: NOT_CONTROLLER means that nothing
+happened, everything else that is no success means that nobody knows (D-13).
+
+A write sets one of a few configs to a value that nobody else writes; a client that does not know what became
+of its write may write the same value again. All chance is the client's own.
+"""
+
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from kraftd.audit.linearizability import Operation
+from kraftd.errors import ErrorCode, MalformedError
+from kraftd.net.handshake import Identity
+from kraftd.protocol import limits
+from kraftd.protocol.codec import SealedResponse, encode_request
+from kraftd.protocol.framing import FrameReader
+from kraftd.protocol.messages import (
+    DescribeConfigsRequest,
+    DescribeConfigsRequestDescribeConfigsResource,
+    HandshakeRequest,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+    ResignLeaderRequest,
+)
+from kraftd.types import NodeId
+from tests.sim.network import End, host_of
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+BROKER = 4
+WRITE, READ, RESIGN = "write", "read", "resign"
+
+NOT_APPENDED = frozenset(
+    {ErrorCode.NOT_CONTROLLER, ErrorCode.THROTTLING_QUOTA_EXCEEDED, ErrorCode.POLICY_VIOLATION}
+)
+"""Refusals that promise that nothing was appended."""
+
+_CLIENT_ID = "simulated"
+_GREETING = b"".join(encode_request(0, 0, _CLIENT_ID, Identity(None, _CLIENT_ID).greeting()))
+
+
+class Call(msgspec.Struct):
+    """An operation that is under way."""
+
+    number: int
+    kind: str
+    key: str
+    value: object
+    called_us: int
+    timeout: Any = None
+
+
+class Client:
+    """One client, one operation at a time."""
+
+    def __init__(self, number: int, world: "World", random: Random) -> None:
+        self.number = number
+        self.machine = 1_000 + number
+        self.acknowledged = 0
+        self._world = world
+        self._random = random
+        self._loop = world.outside
+        self._leader: NodeId = 0
+        self._wire: _Wire | None = None
+        self._call: Call | None = None
+        self._last_number = 0
+        self._written = 0
+        self._repeat: tuple[str, object] | None = None
+        world.network.add_host(self.machine)
+
+    def start(self) -> None:
+        """Begin to work."""
+        self._rest(self._think_us())
+
+    # -- the life of a client
+
+    def _rest(self, duration_us: int) -> None:
+        self._world.at(duration_us, self._next)
+
+    def _think_us(self) -> int:
+        shape, part = self._world.shape, self._random.random()
+        quiet = shape.quiet_every_us and self._world.now_us // shape.quiet_every_us % 2
+        return int(part * 2 * (shape.think_us * 8 if quiet else shape.think_us))
+
+    def _next(self) -> None:
+        """Take up the next operation."""
+        world, shape = self._world, self._world.shape
+        if world.is_over:
+            return
+        draw = self._random.random()
+        key = f"key.{int(self._random.random() * shape.keys)}"
+        kind, value = READ, None
+        if self._repeat is not None:
+            (key, value), kind = self._repeat, WRITE
+            self._repeat = None
+        elif draw < shape.resign_part:
+            kind = RESIGN
+        elif draw < shape.resign_part + shape.write_part:
+            self._written += 1
+            kind, value = (
+                WRITE,
+                f"{self.number}.{self._written}" + "x" * int(self._random.random() * shape.value_bytes),
+            )
+        self._last_number += 1
+        self._call = call = Call(self._last_number, kind, key, value, world.now_us)
+        world.count("call", self.machine)
+        if world.sink is not None:
+            world.tell(self.machine, "calls", kind=kind, key=key, value=value or "-")
+        patience_us = shape.patience_us // 2 + int(self._random.random() * shape.patience_us)
+        call.timeout = self._loop.call_later(patience_us / 1_000_000, self._give_up, call)
+        self._ask(call)
+
+    def _ask(self, call: Call) -> None:
+        if not self._leader:
+            self._leader = self._any_node()
+        wire = self._wire
+        if wire is None or wire.node != self._leader or wire.is_over:
+            if wire is not None:
+                wire.hang_up()
+            self._wire = wire = _Wire(self, self._leader)
+        wire.ask(_frames(call))
+
+    def _any_node(self) -> NodeId:
+        nodes = self._world.node_ids
+        return nodes[int(self._random.random() * len(nodes))]
+
+    def _give_up(self, call: Call) -> None:
+        """No answer in time."""
+        if call is self._call:
+            self._ended(call, "unknown", None)
+            self._try_another()
+
+    def lost(self, wire: "_Wire", *, was_asked: bool) -> None:
+        """The connection could not be made, or is gone; what was asked on it may have been heard."""
+        if wire is not self._wire:
+            return
+        self._wire = None
+        call = self._call
+        self._try_another()
+        if call is not None:
+            self._ended(call, "unknown" if was_asked else "failed", None)
+
+    def answered(self, wire: "_Wire", sealed: SealedResponse) -> None:
+        """Something came back."""
+        call = self._call
+        if wire is not self._wire or call is None or sealed.correlation_id != call.number:
+            return
+        if call.kind == RESIGN:
+            answer = sealed.open((ResignLeaderRequest.API_KEY, 0))
+            if answer.error_code == ErrorCode.NONE and answer.successor >= 0:
+                self._leader = answer.successor
+            elif answer.error_code:
+                self._follow(answer.leader_id)
+            self._ended(call, "ok" if not answer.error_code else "failed", None)
+            return
+        request = IncrementalAlterConfigsRequest if call.kind == WRITE else DescribeConfigsRequest
+        answer = sealed.open((request.API_KEY, 1))
+        result = answer.responses[0] if call.kind == WRITE else answer.results[0]
+        if result.error_code == ErrorCode.NONE:
+            value = call.value
+            if call.kind == READ:
+                value = next((c.value for c in result.configs if c.name == call.key), None)
+            self._ended(call, "ok", value)
+            return
+        if result.error_code == ErrorCode.NOT_CONTROLLER:
+            self._follow(_leader_in(result.error_message or ""))
+        safe = call.kind == READ or result.error_code in NOT_APPENDED
+        self._ended(call, "failed" if safe else "unknown", None)
+
+    def _follow(self, leader: NodeId) -> None:
+        if leader >= 0 and leader != self._leader and leader in self._world.node_ids:
+            self._leader = leader
+        else:
+            self._try_another()
+
+    def _try_another(self) -> None:
+        self._leader = self._any_node()
+
+    def _ended(self, call: Call, outcome: str, value: object) -> None:
+        world = self._world
+        self._call = None
+        call.timeout.cancel()
+        if call.kind == WRITE or (call.kind == READ and outcome == "ok"):
+            written = call.value if call.kind == WRITE else value
+            # Where the outcome is unknown nobody returned: it may take effect at any time from now on.
+            returned = world.now_us if outcome != "unknown" else None
+            world.history.append(
+                Operation(self.number, call.key, call.kind, written, call.called_us, returned, outcome)  # type: ignore[arg-type]
+            )
+        world.statistics[f"{call.kind} {outcome}"] += 1
+        if call.kind == WRITE and outcome == "ok":
+            self.acknowledged += 1
+            world.acknowledged += 1
+        if call.kind == WRITE and outcome == "unknown" and self._random.random() < world.shape.repeat_part:
+            self._repeat = call.key, call.value
+        if world.sink is not None:
+            world.tell(
+                self.machine, "ended", kind=call.kind, key=call.key, value=value or "-", outcome=outcome
+            )
+        # Whoever was sent away asks again soon; whoever was served thinks first.
+        self._rest(self._think_us() if outcome == "ok" else 20_000 + int(self._random.random() * 80_000))
+
+
+class _Wire:
+    """A connection of a client; asyncio's protocol for its end."""
+
+    def __init__(self, client: Client, node: NodeId) -> None:
+        self.node = node
+        self.is_over = False
+        self._client = client
+        self._end: End | None = None
+        self._reader = FrameReader(limits.FRAME_BYTES_MAX)
+        self._waiting: list[bytes] = []
+        self._is_greeted = False
+        self._was_asked = False
+        world = client._world
+        world.network.open(
+            world.outside,
+            client.machine,
+            self,
+            host_of(node),
+            on_end=lambda _: None,
+            on_error=self._failed,
+            wanted=lambda: not self.is_over,
+        )
+
+    def ask(self, frame: bytes) -> None:
+        """Send it as soon as the greeting is answered."""
+        if self._is_greeted and self._end is not None:
+            self._was_asked = True
+            self._end.write(frame)
+        else:
+            self._waiting.append(frame)
+
+    def hang_up(self) -> None:
+        """Nobody listens here any more."""
+        self.is_over = True
+        if self._end is not None:
+            self._end.close()
+
+    def _failed(self, _: OSError) -> None:
+        if not self.is_over:
+            self.is_over = True
+            self._client.lost(self, was_asked=False)
+
+    # asyncio's callbacks.
+
+    def connection_made(self, end: End) -> None:
+        self._end = end
+        end.write(_GREETING)
+
+    def data_received(self, data: bytes) -> None:
+        if self.is_over:
+            return
+        try:
+            for frame in self._reader.feed(data):
+                self._take(SealedResponse(frame))
+        except MalformedError:
+            self.hang_up()
+            self._client.lost(self, was_asked=self._was_asked)
+
+    def _take(self, sealed: SealedResponse) -> None:
+        if self._is_greeted:
+            self._client.answered(self, sealed)
+            return
+        answer = sealed.open((HandshakeRequest.API_KEY, 0))
+        if answer.error_code:
+            raise MalformedError(answer.error_message or "refused")
+        self._is_greeted = True
+        waiting, self._waiting = self._waiting, []
+        for frame in waiting:
+            self.ask(frame)
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, _: Exception | None) -> None:
+        if not self.is_over:
+            self.is_over = True
+            self._client.lost(self, was_asked=self._was_asked)
+
+    def pause_writing(self) -> None:
+        """A client's requests are small."""
+
+    def resume_writing(self) -> None:
+        """As above."""
+
+
+def _frames(call: Call) -> bytes:
+    if call.kind == RESIGN:
+        return b"".join(encode_request(0, call.number, _CLIENT_ID, ResignLeaderRequest(-1, 1_000)))
+    request: Any
+    if call.kind == WRITE:
+        change = IncrementalAlterConfigsRequestAlterableConfig(call.key, 0, str(call.value))
+        resource = IncrementalAlterConfigsRequestAlterConfigsResource(BROKER, "", (change,))
+        request = IncrementalAlterConfigsRequest((resource,))
+    else:
+        asked = DescribeConfigsRequestDescribeConfigsResource(BROKER, "", (call.key,))
+        request = DescribeConfigsRequest((asked,))
+    return b"".join(encode_request(1, call.number, _CLIENT_ID, request))
+
+
+def _leader_in(text: str) -> NodeId:
+    """The leader that a refusal names, -1 if it names none."""
+    _, found, rest = text.partition("is node ")
+    digits = rest.rstrip(".")
+    return int(digits) if found and digits.isdigit() else -1

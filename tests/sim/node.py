@@ -1,0 +1,564 @@
+"""One node: the daemon's own parts on a simulated machine.
+
+`SimNode` owns a machine (its disk, its clocks, whether it is on) and the process on it, which is a
+`kraftd.runtime.assembly.Assembly` over a `SimLoop`, `SimWorker`s and the simulated network. What happens to
+it from outside: `start`, `stop` (SIGTERM), `crash` (SIGKILL), `cut_power`, `pause`, `resume`.
+
+Everything that the member takes in and asks for passes `Watch`, which shows it to the auditor, to the trace
+and to the table of what was covered. It only looks: the effects are carried out by the daemon's interpreter.
+
+Not here: what the others see of it (`network`), and when it is harmed (`faults`).
+"""
+
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from kraftd.audit.invariants import Mark, NodeView, Violation
+from kraftd.audit.trace import IN, OUT, trace
+from kraftd.errors import KraftdError
+from kraftd.raft.effects import (
+    Append,
+    Effect,
+    PersistElection,
+    ShutdownReady,
+    Truncate,
+)
+from kraftd.raft.events import Event, ShutdownRequested
+from kraftd.raft.member import Member
+from kraftd.records.batch import BatchView, scan
+from kraftd.runtime.assembly import Assembly, Surroundings
+from kraftd.runtime.config import Config, LogLimits
+from kraftd.runtime.interpreter import Interpreter
+from kraftd.storage import LogConfig, NodeDirectory, StorageFailure, format_directory
+from kraftd.types import Election, NodeId, Now, Uuid
+from tests.sim.filesystem import Faults, SimFileSystem
+from tests.sim.loop import Clock, SimLoop, SimWorker
+from tests.sim.network import endpoint_of
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+DATA_PATH = Path("/data")
+CLUSTER_ID = "c2ltdWxhdGVkY2x1c3Rlcg"
+FORMATTED_AT_MS = 1_700_000_000_000
+SHUTDOWN_MS = 5_000
+
+SYNCS = frozenset({"fsync", "fdatasync", "sync_directory"})
+"""Calls to the disk that take time."""
+
+
+class CrashedHere(BaseException):
+    """Raised in the middle of a node's code: from here on nothing of it happens."""
+
+    def __init__(self, *, power: bool) -> None:
+        super().__init__("the power is cut" if power else "the process is killed")
+        self.power = power
+
+
+class NodeDice:
+    """The chance of one node."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random.random
+
+    def draw(self, below: int) -> int:
+        return int(self._random() * below)
+
+
+class SimLog:
+    """The journal of one node: lines of the trace if somebody reads it, else nothing."""
+
+    def __init__(self, node: "SimNode") -> None:
+        self._node = node
+
+    def info(self, event: str, **fields: object) -> None:
+        world = self._node.world
+        if world.sink is not None:
+            world.tell(self._node.id, f"log {event}", **fields)
+
+    warning = error = critical = info
+
+
+class SimNode:
+    """A machine and the process on it."""
+
+    def __init__(self, node_id: NodeId, world: "World", fs: SimFileSystem) -> None:
+        self.id = node_id
+        self.world = world
+        self.use(fs)
+        self.disk_fault: Faults | None = None
+        """Asked before each call to the disk: raises an error, or says how much a write takes."""
+        self._in_thread = False
+        self.random = world.derive(f"node {node_id}")
+        self.clock = Clock(
+            world,
+            mono_us=int(self.random.random() * 1_000_000_000),
+            wall_ms=FORMATTED_AT_MS + int(self.random.random() * 2_000) - 1_000,
+        )
+        self.is_up = False
+        """Whether a process runs, or is about to."""
+        self.is_paused = False
+        self.is_on = True
+        self.is_voter = node_id in world.voters
+        self.incarnation = 0
+        self.cluster_id = CLUSTER_ID
+        self.timing = world.shape.timing
+        self.parts: Assembly | None = None
+        self.directory: NodeDirectory | None = None
+        self.loop: SimLoop | None = None
+        self.died_of = ""
+        """Why the process ended by itself the last time."""
+        self.slow_disk = 1.0
+        self.slow_turns = 1.0
+        self.marks: list[Mark] = []
+        self._view = NodeView(node_id, self.is_voter, True, Election(), self.marks, 0)
+        self._applied_offset = 0
+        self._disk_us = 0
+        self._settled: tuple[object, ...] = ()
+
+    # -- what others may look at
+
+    @property
+    def member(self) -> Member | None:
+        """The core, while a process runs."""
+        return self.parts.member if self.parts is not None else None
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether it leads, as far as it knows."""
+        return self.parts is not None and self.parts.member.is_leader
+
+    def view(self) -> NodeView:
+        """As the auditor sees it."""
+        return self._view
+
+    # -- from outside
+
+    def use(self, fs: SimFileSystem) -> None:
+        """Put in a disk."""
+        self.fs = fs
+        fs.faults = self.disk_call
+
+    def format(self, directory_id: Uuid | None = None) -> None:
+        """Make the disk fit for a first start, as the operator does."""
+        format_directory(
+            self.fs,
+            DATA_PATH,
+            cluster_id=self.cluster_id,
+            node_id=self.id,
+            directory_id=directory_id or self.random.randbytes(16),
+            now_ms=FORMATTED_AT_MS,
+        )
+
+    def start(self) -> None:
+        """Power on if need be, and start the process."""
+        if self.is_up:
+            return
+        self.incarnation += 1
+        if not self.is_on:
+            self.is_on = True
+            self.world.network.power_on(self.id)
+        self.is_up = True
+        self.is_paused = False
+        self.died_of = ""
+        shape = self.world.shape
+        self.loop = loop = SimLoop(
+            self.world,
+            self.clock,
+            on_error=self._ended_by,
+            connect=lambda loop, *args: self.world.network.connect(loop, self.id, *args),
+            turn_us=self._turn_us if shape.turn_us else lambda: 0,
+        )
+        loop.arrive(self._boot, None)
+        self.world.tell(self.id, "started", incarnation=self.incarnation)
+
+    def crash(self, *, down_us: int | None = None) -> None:
+        """SIGKILL. What it wrote stays in the page cache; the kernel closes its connections."""
+        if not self.is_up:
+            return
+        self.world.tell(self.id, "crashed")
+        self._end_process()
+        self.fs.crash_process()
+        self.world.network.process_died(self.id)
+        self._restart_after(down_us)
+
+    def cut_power(self, *, down_us: int | None = None) -> None:
+        """The machine is off, process or not; the disk keeps what it had made durable, and perhaps more."""
+        if not self.is_on:
+            return
+        self.world.tell(self.id, "power_cut")
+        if self.is_up:
+            self._end_process()
+        self.is_on = False
+        self.fs.cut_power(self.world.random)
+        self.world.network.power_off(self.id)
+        self._restart_after(down_us)
+
+    def stop(self, *, down_us: int | None = None) -> None:
+        """SIGTERM: hand over, close everything, end."""
+        parts, loop = self.parts, self.loop
+        if not self.is_up or parts is None or loop is None:
+            return
+        self.world.tell(self.id, "stopping")
+        self._down_us = down_us
+        deadline_ms = parts.driver.now().mono_ms + SHUTDOWN_MS
+        loop.arrive(parts.driver.deliver, ShutdownRequested(deadline_ms))
+
+    def pause(self) -> None:
+        """SIGSTOP."""
+        if self.is_up and not self.is_paused and self.loop is not None:
+            self.is_paused = True
+            self.world.tell(self.id, "paused")
+            self.loop.pause()
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        if self.is_up and self.is_paused and self.loop is not None:
+            self.is_paused = False
+            self.world.tell(self.id, "resumed")
+            self.loop.resume()
+
+    def wipe(self) -> None:
+        """An operator replaces the disk of a machine whose process is down, and formats it."""
+        assert not self.is_up
+        self.world.auditor.forget(self._view)
+        self.use(self.world.new_disk())
+        self.format()
+        self.look_at_disk([])
+
+    # -- the process
+
+    def _boot(self, _: object) -> None:
+        """What the daemon's `main` and `serve` do."""
+        world, shape, random, loop = self.world, self.world.shape, self.random, self.loop
+        assert loop is not None
+        try:
+            self.directory = directory = NodeDirectory.open(
+                self.fs,
+                DATA_PATH,
+                node_id=self.id,
+                random_uuid=lambda: random.randbytes(16),
+                voter_ids=tuple(sorted(world.voters)),
+                config=LogConfig(segment_bytes=shape.segment_bytes, index_bytes=4_096),
+            )
+        finally:
+            self._charge_disk()
+        self.look_at_disk(_marks_of(directory))
+        workers = iter((self._begin_flush, self._begin_read))
+        surroundings = Surroundings(
+            loop=loop,  # type: ignore[arg-type]
+            tasks=loop,  # type: ignore[arg-type]
+            clock=self._now,
+            clock_ns=lambda: loop.clock.mono_us() * 1_000,
+            dice=NodeDice(random),
+            spread=random.uniform,
+            worker=lambda name: SimWorker(world, loop, next(workers), self._job_done),  # type: ignore[arg-type, return-value]
+        )
+
+        def listen(server: Any) -> Any:
+            world.network.listen(self.id, loop, server.accept)
+            return endpoint_of(self.id)
+
+        self.parts = parts = WatchedAssembly(
+            self,
+            self._config(),
+            directory,
+            SimLog(self),
+            surroundings,
+            listen=listen,
+            on_shutdown_ready=self._shutdown_ready,
+        )
+        self._applied_offset = 0
+        self._watch_member(parts.member)
+        parts.start()
+
+    def _config(self) -> Config:
+        world = self.world
+        observers_ask = not self.is_voter and world.shape.bootstrap
+        voters = {n: endpoint_of(n) for n in sorted(world.voters)}
+        return Config(
+            node_id=self.id,
+            voters=voters,
+            bootstrap_servers=tuple(voters.values()) if observers_ask else (),
+            bind=endpoint_of(self.id),
+            advertised=endpoint_of(self.id),
+            listener_names=("CONTROLLER",),
+            log_dirs=(DATA_PATH,),
+            metadata_dir=DATA_PATH,
+            timing=self.timing,
+            log=LogLimits(world.shape.segment_bytes, 604_800_000, -1, -1, 1 << 30, 1 << 30),
+            idle_interval_ms=world.shape.idle_interval_ms,
+            request_timeout_ms=world.shape.controller_timeout_ms,
+            http=None,
+            shutdown_timeout_ms=SHUTDOWN_MS,
+            metrics_interval_ms=0,
+            accumulator_bytes=world.shape.accumulator_bytes,
+            unknown_keys=(),
+        )
+
+    def _now(self) -> Now:
+        return Now(self.clock.mono_us() // 1_000, self.clock.wall_ms())
+
+    def _turn_us(self) -> int:
+        return int(self.random.random() * self.world.shape.turn_us * self.slow_turns)
+
+    def _shutdown_ready(self, ready: ShutdownReady) -> None:
+        assert self.loop is not None
+        self.loop.create_task(self._stop_parts(), name="stop")
+
+    async def _stop_parts(self) -> None:
+        """What the daemon's `Node.stop` does."""
+        parts, directory = self.parts, self.directory
+        assert parts is not None
+        assert directory is not None
+        parts.driver.stop()
+        parts.links.stop()
+        await parts.server.stop()
+        parts.settle()
+        directory.close()
+        self._charge_disk()
+        self.world.at(0, self._stopped)
+
+    def _stopped(self) -> None:
+        if self.is_up:
+            self.world.tell(self.id, "stopped")
+            self._end_process()
+            self.fs.crash_process()
+            self.world.network.process_died(self.id)
+            self._restart_after(self._down_us)
+
+    _down_us: int | None = None
+
+    def _end_process(self) -> None:
+        self.is_up = self.is_paused = False
+        self._view.state = None
+        self._settled = ()
+        if self.directory is not None:
+            self._view.durable_end_offset = self.directory.log.flushed_offset
+        self.parts = self.directory = None
+        assert self.loop is not None
+        self.loop.close()
+        self.world.auditor.on_state(self.world.views, self._view)
+
+    def _restart_after(self, down_us: int | None) -> None:
+        if down_us is not None:
+            incarnation = self.incarnation
+            self.world.at(down_us, lambda: self.incarnation == incarnation and self.start())
+
+    def _ended_by(self, error: BaseException) -> None:
+        """An exception left the process: it is gone."""
+        world = self.world
+        if isinstance(error, CrashedHere):
+            (self.cut_power if error.power else self.crash)(down_us=world.draw_us(100_000, 5_000_000))
+            return
+        expected = isinstance(error, KraftdError)
+        if isinstance(error, Violation) or not expected:
+            world.fail(self.id, error)
+            return
+        self.died_of = str(error)
+        world.statistics["died: storage" if isinstance(error, StorageFailure) else "died: start refused"] += 1
+        world.tell(self.id, "died", reason=self.died_of)
+        self.crash(down_us=world.draw_us(100_000, 5_000_000))
+
+    # -- the disk and the threads
+
+    def _charge_disk(self) -> int:
+        """Whoever called the disk waited for it."""
+        spent_us, self._disk_us = self._disk_us, 0
+        if spent_us and self.loop is not None:
+            self.loop.block_us(spent_us)
+        return spent_us
+
+    def disk_call(self, operation: str, path: Path, size_bytes: int) -> int | None:
+        """Every call to the disk passes here: whoever waits for a sync waits, and faults may happen."""
+        if operation in SYNCS and not self._in_thread:
+            self._disk_us += self._fsync_us()
+        return self.disk_fault(operation, path, size_bytes) if self.disk_fault is not None else None
+
+    def _begin_flush(self, job: Callable[[], Any]) -> tuple[Callable[[], Any], int]:
+        """A flush covers what was written before it began, and ends later (D-03)."""
+        fs, mark = self.fs, self.fs.mark
+
+        def end() -> Any:
+            self._in_thread = True
+            try:
+                with fs.as_of(mark):
+                    return job()
+            finally:
+                self._in_thread = False
+
+        return end, self._fsync_us()
+
+    def _begin_read(self, job: Callable[[], Any]) -> tuple[Callable[[], Any], int]:
+        return job, self._fsync_us() // 4
+
+    def _fsync_us(self) -> int:
+        part = self.random.random()
+        fsync_us = self.world.shape.fsync_us * (0.5 + part) * self.slow_disk
+        return int(fsync_us * 10 if part > 0.99 else fsync_us)
+
+    def _job_done(self) -> None:
+        self.world.count("completion", self.id)
+
+    # -- watching
+
+    def look_at_disk(self, marks: list[Mark]) -> None:
+        """The log was opened, or replaced: it holds this."""
+        self.marks[:] = marks
+        view = self._view
+        view.durable_end_offset = marks[-1].end_offset if marks else 0
+        if self.directory is not None:
+            view.durable_election = self.directory.election
+            view.is_whole = not (self.directory.damage or self.directory.amnesia)
+
+    def _watch_member(self, member: Member) -> None:
+        """See every event before the member does."""
+        world, node_id, view = self.world, self.id, self._view
+        handle, poll = member.handle, member.poll
+        covered, on_polled = world.covered, world.auditor.on_polled
+
+        def watched_handle(event: Event, now: Now) -> list[Effect]:
+            seen = (type(member.state), type(event))
+            covered[seen] = covered.get(seen, 0) + 1
+            if world.sink is not None:
+                world.sink(str(trace(world.now_ms, node_id, IN, event)))
+            return handle(event, now)
+
+        def watched_poll(now: Now) -> list[Effect]:
+            effects = poll(now)
+            on_polled(view, now.mono_ms, member.wake_at_ms)
+            if effects and self.loop is not None and self.loop.woken_by_timer:
+                self.loop.woken_by_timer = False
+                world.count("timer", node_id)
+            return effects
+
+        member.handle, member.poll = watched_handle, watched_poll  # type: ignore[method-assign]
+        view.state = member.state
+        view.high_watermark = member.high_watermark
+
+    def before_effects(self, effects: Sequence[Effect]) -> None:
+        """A member hands over the effects of one event."""
+        member, directory, view = self.parts.member, self.directory, self._view  # type: ignore[union-attr]
+        assert directory is not None
+        view.state = member.state
+        view.high_watermark = member.high_watermark
+        view.is_whole = member.is_whole
+        view.durable_end_offset = directory.log.flushed_offset
+        self.world.auditor.on_effects(view, effects)
+        sink = self.world.sink
+        if sink is not None:
+            for effect in effects:
+                sink(str(trace(self.world.now_ms, self.id, OUT, effect)))
+
+    def after_effects(self) -> None:
+        """They were carried out."""
+        view, world = self._view, self.world
+        parts = self.parts
+        self._charge_disk()
+        settled = (view.state, view.high_watermark, len(self.marks), view.durable_election, view.is_whole)
+        if settled != self._settled:
+            self._settled = settled
+            world.auditor.on_state(world.views, view)
+        if parts is not None and parts.applier.applied_offset != self._applied_offset:
+            self._applied_offset = offset = parts.applier.applied_offset
+            world.auditor.on_applied(view, offset, parts.controller.image.hash())
+
+    def audit(self, effect: Effect) -> None:
+        """An effect is about to be carried out."""
+        self.world.auditor.on_effect(self._view, effect, self.world.views)
+
+    def appended(self, append: Append) -> None:
+        """Batches are in the log now."""
+        marks = self.marks
+        digest = marks[-1].digest if marks else 0
+        for batch in append.batches:
+            mark = _mark_of(batch, digest)
+            marks.append(mark)
+            digest = mark.digest
+
+    def truncated(self, truncate: Truncate) -> None:
+        """The log was cut."""
+        marks = self.marks
+        assert self.directory is not None
+        end_offset = self.directory.log.end_offset
+        while marks and marks[-1].end_offset > end_offset:
+            marks.pop()
+        self._view.durable_end_offset = min(self._view.durable_end_offset, end_offset)
+
+    def persisted(self, effect: PersistElection) -> None:
+        """The election file was written."""
+        self._view.durable_election = effect.election
+
+
+class WatchedAssembly(Assembly):
+    """The daemon's assembly with an interpreter that is looked at."""
+
+    def __init__(self, node: SimNode, *args: Any, **ports: Any) -> None:
+        self._node = node
+        super().__init__(*args, **ports)
+
+    def make_interpreter(self) -> Interpreter:
+        return WatchedInterpreter(
+            self._node, store=self.store, network=self.network, machine=self, callers=self.desk, journal=self
+        )
+
+
+class WatchedInterpreter(Interpreter):
+    """The daemon's interpreter, with somebody who looks at what it does."""
+
+    def __init__(self, node: SimNode, **ports: Any) -> None:
+        super().__init__(**ports)
+        self._node = node
+        deeds = self._deeds
+        for kind in {kind for promise in node.world.auditor.invariants for kind in promise.watches}:
+            deeds[kind] = _looked_at(node.audit, deeds[kind])
+        deeds[Append] = _then(deeds[Append], node.appended)
+        deeds[Truncate] = _then(deeds[Truncate], node.truncated)
+        deeds[PersistElection] = _then(deeds[PersistElection], node.persisted)
+
+    def run(self, effects: Sequence[Effect]) -> None:
+        if effects:
+            self._node.before_effects(effects)
+            super().run(effects)
+            self._node.after_effects()
+
+
+def _looked_at(look: Callable[[Any], None], deed: Callable[[Any], None]) -> Callable[[Any], None]:
+    def both(effect: Any) -> None:
+        look(effect)
+        deed(effect)
+
+    return both
+
+
+def _then(deed: Callable[[Any], None], note: Callable[[Any], None]) -> Callable[[Any], None]:
+    def both(effect: Any) -> None:
+        deed(effect)
+        note(effect)
+
+    return both
+
+
+def _mark_of(batch: bytes, before: int) -> Mark:
+    head = BatchView(batch)
+    return Mark(head.end_offset, head.epoch, zlib.crc32(batch[8:], before) or 1)
+
+
+def _marks_of(directory: NodeDirectory) -> list[Mark]:
+    """What the opened log holds, read from the disk."""
+    marks: list[Mark] = []
+    log = directory.log
+    if directory.damage:
+        return marks
+    digest = 0
+    offset = log.start_offset
+    while offset < log.end_offset:
+        for view in scan(log.read(offset, 1 << 20)):
+            mark = Mark(view.end_offset, view.epoch, zlib.crc32(view.raw[8:], digest) or 1)
+            marks.append(mark)
+            digest = mark.digest
+            offset = view.end_offset
+    return marks

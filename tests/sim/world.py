@@ -1,0 +1,275 @@
+"""A whole cluster from one seed: everything that happens in it, in one order that a seed repeats.
+
+`World(seed, options).run()` draws a shape (how many nodes, how fast, how broken), starts the nodes, lets
+clients work and faults happen, and judges: the auditor after every event of a node, the clients' history and
+whether the cluster comes back at the end. It returns, or raises `Violation`.
+
+Time is in microseconds (`now_us`), and only `Scheduler` moves it. Chance comes from `derive(name)`, one
+source for each part, so that what one part draws does not change what another does; while a fault is applied,
+`random` is that fault's own. The trace hash is fed with everything that happened and when; two runs with
+equal hashes did the same.
+
+Not here: the parts themselves (`node`, `network`, `clients`), faults (`faults`) and the last judgement
+(`verdict`).
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from hashlib import blake2b
+from random import Random
+from struct import Struct
+from traceback import format_exception
+from typing import Any
+
+import msgspec
+
+from kraftd.audit.invariants import Auditor, NodeView, Violation
+from kraftd.audit.linearizability import Operation
+from kraftd.runtime.config import QuorumTiming
+from kraftd.types import NodeId
+from tests.sim.clients import Client
+from tests.sim.filesystem import SimFileSystem
+from tests.sim.loop import Clock, Scheduler, SimLoop
+from tests.sim.network import End, Network
+from tests.sim.node import SimNode
+
+_HAPPENED = Struct(">qHI")
+_WHAT = {"message": 1, "completion": 2, "call": 3, "timer": 4, "fault": 5}
+"""What counts as an event."""
+
+
+class Shape(msgspec.Struct):
+    """What a seed draws before anything happens."""
+
+    voters: int
+    observers: int
+    clients: int
+    bootstrap: bool
+    """Whether observers know bootstrap servers only."""
+    timing: QuorumTiming
+    latency_us: tuple[int, int]
+    jitter_us: int
+    tail_part: float
+    cut_part: float
+    turn_us: int
+    fsync_us: int
+    segment_bytes: int
+    idle_interval_ms: int
+    controller_timeout_ms: int
+    accumulator_bytes: int
+    think_us: int
+    quiet_every_us: int
+    patience_us: int
+    write_part: float
+    resign_part: float
+    repeat_part: float
+    keys: int
+    value_bytes: int
+
+
+class Options(msgspec.Struct, frozen=True):
+    """What a run is asked for, beside its seed."""
+
+    events: int = 10_000
+    """How many events the troubled part has."""
+    faults: bool = True
+    keep: frozenset[int] | None = None
+    """Which entries of the fault schedule are carried out; None for all."""
+    changes: tuple[tuple[str, Any], ...] = ()
+    """Fields of the shape that are set, not drawn."""
+
+
+class World(Scheduler):
+    """One cluster, its clients and its troubles."""
+
+    def __init__(
+        self,
+        seed: int,
+        options: Options | None = None,
+        *,
+        sink: Callable[[str], None] | None = None,
+    ) -> None:
+        super().__init__()
+        self.seed = seed
+        self.options = options or Options()
+        self.sink = sink
+        self.random = self.derive("world")
+        self.shape = shape = draw_shape(self.derive("shape"))
+        for field, value in self.options.changes:
+            setattr(shape, field, value)
+        self.events = 0
+        self.acknowledged = 0
+        self.is_over = False
+        """Whether clients begin nothing new."""
+        self.statistics: Counter[str] = Counter()
+        self.covered: dict[tuple[type, type], int] = {}
+        self.history: list[Operation] = []
+        self.violation: Violation | None = None
+        self.auditor = Auditor()
+        self.leaders: list[tuple[int, NodeId]] = []
+        """Who led, in the order of epochs."""
+        self._hash = blake2b(digest_size=16)
+        self.network = Network(self, self.derive("network"), self._on_message)
+        self.network.base_us = shape.latency_us
+        self.network.jitter_us = shape.jitter_us
+        self.network.tail_part = shape.tail_part
+        self.network.cut_part = shape.cut_part
+        self.node_ids = list(range(1, shape.voters + shape.observers + 1))
+        self.voters = frozenset(self.node_ids[: shape.voters])
+        self.nodes: dict[NodeId, SimNode] = {}
+        self.views: dict[NodeId, NodeView] = {}
+        for node_id in self.node_ids:
+            self.network.add_host(node_id)
+            node = self.nodes[node_id] = SimNode(node_id, self, self.new_disk())
+            self.views[node_id] = node.view()
+            node.format()
+        self.outside = SimLoop(self, Clock(self, mono_us=0, wall_ms=0), on_error=self._outside_failed)
+        self.clients = [
+            Client(number, self, self.derive(f"client {number}")) for number in range(1, shape.clients + 1)
+        ]
+
+    # -- running
+
+    def run(self) -> None:
+        """Start, trouble and judge the cluster.
+
+        Raises:
+            Violation: A promise was broken; the text says which.
+        """
+        for node in self.nodes.values():
+            self.at(self.draw_us(0, 200_000), node.start)
+        for client in self.clients:
+            client.start()
+        limit = self.options.events
+        while self.events < limit:
+            self.step()
+            if self.violation is not None:
+                raise self.violation
+
+    def run_for(self, duration_us: int) -> None:
+        """Let so much time pass."""
+        until_us = self.now_us + duration_us
+        while self.next_us <= until_us:
+            self.step()
+            if self.violation is not None:
+                raise self.violation
+        self.now_us = until_us
+
+    def run_until(self, condition: Callable[[], bool], limit_us: int) -> bool:
+        """Let time pass until something holds; whether it did within the limit."""
+        until_us = self.now_us + limit_us
+        while not condition():
+            if self.next_us > until_us:
+                return False
+            self.step()
+            if self.violation is not None:
+                raise self.violation
+        return True
+
+    def at(self, delay_us: int, action: Callable[[], object]) -> None:
+        """Do something after so many microseconds."""
+        self.at_us(self.now_us + delay_us, _call, action)
+
+    @property
+    def now_ms(self) -> int:
+        """True time, which no node can see."""
+        return self.now_us // 1_000
+
+    def derive(self, name: str) -> Random:
+        """A source of chance of its own for each part."""
+        return Random(f"{self.seed}/{name}")
+
+    def draw_us(self, low_us: int, high_us: int) -> int:
+        """A moment from the current source of chance."""
+        return low_us + int(self.random.random() * (high_us - low_us))
+
+    def new_disk(self) -> SimFileSystem:
+        """An empty disk."""
+        return SimFileSystem(self.derive("disk"))
+
+    # -- what happened
+
+    @property
+    def trace_hash(self) -> str:
+        """Of everything that happened so far, and when."""
+        return self._hash.hexdigest()
+
+    def count(self, what: str, where: int, data: bytes = b"") -> None:
+        """An event: a message delivered, a completion, a call, a timer that did something, a fault."""
+        self.events += 1
+        self.statistics[what] += 1
+        self._hash.update(_HAPPENED.pack(self.now_us, _WHAT[what], where))
+        if data:
+            self._hash.update(data)
+
+    def tell(self, where: int, what: str, **fields: object) -> None:
+        """Something from outside, for the trace."""
+        if self.sink is not None:
+            shown = "".join(f" {key}={value}" for key, value in fields.items())
+            self.sink(f"{self.now_ms:>6} {where:>2} ! {what}{shown}")
+
+    def fail(self, node_id: NodeId, error: BaseException) -> None:
+        """A promise was broken, or a node died of a bug of its own: this run ends."""
+        if self.violation is None:
+            text = str(error)
+            if not isinstance(error, Violation):
+                lines = "".join(format_exception(error)[-6:])
+                text = f"NodesOnlyDieOfTheirDisks: node {node_id} died of {error!r}\n{lines}"
+            self.violation = Violation(text)
+            self.violation.__cause__ = error
+            self.tell(node_id, "violation", text=text.splitlines()[0])
+
+    @property
+    def leader_changes(self) -> int:
+        """How often somebody else, or the same in a later epoch, came to lead."""
+        return max(0, self.statistics["leader elected"] - 1)
+
+    def _on_message(self, end: End, data: bytes) -> None:
+        self.count("message", end.machine, data)
+
+    def _outside_failed(self, error: BaseException) -> None:
+        self.fail(0, error)
+
+
+def draw_shape(random: Random) -> Shape:
+    """A cluster like many, and now and then one like few."""
+    voters = random.choice((1, 2, 3, 3, 3, 3, 3, 3, 4, 5, 5, 5, 6, 7))
+    election_ms = random.choice((300, 500, 1_000, 1_000, 2_000))
+    fetch_ms = random.choice((500, 1_000, 2_000, 2_000, 4_000))
+    slow = random.random() < 0.2
+    return Shape(
+        voters=voters,
+        observers=random.choice((0, 0, 0, 0, 1, 1, 2, 3)),
+        clients=random.choice((1, 2, 3, 4)),
+        bootstrap=random.random() < 0.3,
+        timing=QuorumTiming(
+            election_timeout_ms=election_ms,
+            fetch_timeout_ms=fetch_ms,
+            election_backoff_max_ms=random.choice((300, 1_000, 1_000)),
+            append_linger_ms=random.choice((0, 0, 0, 5, 25)),
+            request_timeout_ms=random.choice((500, 1_000, 2_000, 2_000)),
+            retry_backoff_ms=20,
+        ),
+        latency_us=(100, random.choice((300, 2_000, 20_000, 80_000 if slow else 5_000))),
+        jitter_us=random.choice((50, 500, 3_000)),
+        tail_part=random.choice((0.0, 0.0, 0.01, 0.05)),
+        cut_part=random.choice((0.0, 0.02, 0.1)),
+        turn_us=random.choice((0, 100, 400)),
+        fsync_us=random.choice((200, 1_000, 4_000, 15_000)),
+        segment_bytes=random.choice((1 << 30, 1 << 30, 64_000, 8_000, 2_000)),
+        idle_interval_ms=random.choice((500, 1_000, 2_000, 5_000)),
+        controller_timeout_ms=random.choice((1_000, 3_000, 10_000)),
+        accumulator_bytes=random.choice((32 << 20, 32 << 20, 2_000)),
+        think_us=random.choice((200_000, 500_000, 1_000_000)),
+        quiet_every_us=random.choice((0, 5_000_000, 20_000_000)),
+        patience_us=random.choice((500_000, 2_000_000, 8_000_000)),
+        write_part=random.choice((0.5, 0.7, 0.9)),
+        resign_part=random.choice((0.0, 0.005, 0.02)),
+        repeat_part=random.choice((0.0, 0.5)),
+        keys=random.choice((1, 3, 8)),
+        value_bytes=random.choice((1, 20, 400)),
+    )
+
+
+def _call(action: Callable[[], object]) -> None:
+    action()
