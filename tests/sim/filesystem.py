@@ -444,9 +444,9 @@ class SimFileSystem:
         return node.live.size_bytes if isinstance(node, File) else PAGE_BYTES
 
     def pread(self, handle: int, size_bytes: int, position: int, /) -> bytes:
-        node, path, _ = self._opened(handle)
         if size_bytes < 0 or position < 0:
-            raise _error(errno.EINVAL, path)
+            raise _error(errno.EINVAL)
+        node, path, _ = self._opened(handle)
         if isinstance(node, Directory):
             raise _error(errno.EISDIR, path)
         if self.faults is not None:
@@ -471,8 +471,10 @@ class SimFileSystem:
         self._sync("fdatasync", handle)
 
     def ftruncate(self, handle: int, size_bytes: int, /) -> None:
+        if size_bytes < 0:
+            raise _error(errno.EINVAL)
         node, path, writable = self._opened(handle)
-        if not writable or size_bytes < 0 or isinstance(node, Directory):
+        if not writable or isinstance(node, Directory):
             raise _error(errno.EINVAL, path)
         self._ask("ftruncate", path)
         if size_bytes != node.live.size_bytes:
@@ -518,18 +520,20 @@ class SimFileSystem:
 
     def rename(self, source: Path, target: Path, /) -> None:
         source_parent, node = self._look(source)
+        target_parent, old = self._look(target)
         if node is None:
             raise _error(errno.ENOENT, source)
-        target_parent, old = self._look(target)
+        if source in target.parents:
+            raise _error(errno.EINVAL, source)
+        if target in source.parents:
+            raise _error(errno.ENOTEMPTY, target)
         if isinstance(node, Directory):
-            if source in target.parents:
-                raise _error(errno.EINVAL, source)
             if isinstance(old, File):
                 raise _error(errno.ENOTDIR, target)
             if isinstance(old, Directory) and old is not node and old.live:
                 raise _error(errno.ENOTEMPTY, target)
         elif isinstance(old, Directory):
-            raise _error(errno.ENOTEMPTY if target in source.parents else errno.EISDIR, target)
+            raise _error(errno.EISDIR, target)
         self._ask("rename", target)
         if old is node:
             return
@@ -702,9 +706,9 @@ class SimFileSystem:
             self.faults(operation, path, 0)
 
     def _write(self, operation: str, handle: int, data: bytes, position: int) -> int:
-        node, path, writable = self._handles.get(handle) or self._opened(handle)
         if position < 0:
-            raise _error(errno.EINVAL, path)
+            raise _error(errno.EINVAL)
+        node, path, writable = self._handles.get(handle) or self._opened(handle)
         if not writable or isinstance(node, Directory):
             raise _error(errno.EBADF, path)
         if self.faults is not None:
