@@ -153,6 +153,8 @@ def no_leader_reason(core: Core, roles: Roles, following: Following, now: Now) -
 
 def _peers(core: Core, roles: Roles, now: Now) -> list[PeerView]:
     led = core.leadership
+    if led is not None:
+        led.forget_silent_observers(now.mono_ms)
     views = []
     for voter in core.others:
         progress = led.followers[voter] if led else None
@@ -200,6 +202,7 @@ def describe_quorum(core: Core, request: m.DescribeQuorumRequest, now: Now) -> m
             error_code=error, error_message=text, leader_id=leader, leader_epoch=core.epoch, high_watermark=-1
         )
         return _description((partition,), ())
+    led.forget_silent_observers(now.mono_ms)
     partition = m.DescribeQuorumResponsePartitionData(
         error_message=None,
         leader_id=core.me.id,
