@@ -14,7 +14,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test conformance check check-format check-lint check-types check-imports check-proto slices \
-        readme proto rewrite format bench lock clean
+        chaos readme proto rewrite format bench lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -43,6 +43,10 @@ test: setup ## All tests that are quick (under 15 minutes on 2 cores)
 
 slices: setup ## A slice of every slow suite
 	$(PYTEST) -m slow $(ARGS)
+
+MINUTES ?= 1
+chaos: setup ## Real daemons, hurt every few seconds, for MINUTES=1; SEED=n for a run that is alike
+	$(BIN)/python -m tests.chaos.run --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 conformance: setup ## Each behaviour of Kafka's quorum and each rule of ours, with the tests that cover it
 	$(BIN)/python -m tests.conformance

@@ -237,7 +237,7 @@ class Node:
         assert self.process is not None
         self.process.send_signal(number)
 
-    def wait_exit(self, timeout_s: float = WAIT_S) -> int:
+    def wait_exit(self, timeout_s: float | None = WAIT_S) -> int:
         """Wait until the process and its last words are through; its exit code."""
         assert self.process is not None
         code = self.process.wait(timeout_s)
@@ -326,7 +326,10 @@ class Node:
 
 
 class Cluster:
-    """Controllers 1..N below one folder. Ends every process it started when it is left."""
+    """Controllers 1..N below one folder. Ends every process it started when it is left.
+
+    `directories` are those nodes' directories that are elsewhere.
+    """
 
     def __init__(
         self,
@@ -337,6 +340,7 @@ class Cluster:
         command: Sequence[str] = (sys.executable, "-m", "kraftd"),
         http: bool = False,
         cluster_id: str | None = None,
+        directories: Mapping[int, Path] | None = None,
         start: bool = True,
     ) -> None:
         self.folder = folder
@@ -350,6 +354,7 @@ class Cluster:
             for node_id in range(1, size + 1)
         }
         for node in self.nodes.values():
+            node.directory = (directories or {}).get(node.node_id, node.directory)
             self.configure(node)
             self.format(node)
         if start:

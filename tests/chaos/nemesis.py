@@ -1,0 +1,277 @@
+"""What happens to a quorum that does not deserve it: deeds, one after the other and two at a time.
+
+Entered by `Nemesis.run`. A deed is a function that does its harm, says so in one line, and undoes it. The
+kinds are dealt like cards: all of them, in random order, before any comes again; so a short run has seen
+each. Which nodes, how long and how much is the seed's choice; what a node was just doing is not, so a seed
+makes runs alike, not equal.
+"""
+
+import asyncio
+import contextlib
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from kraftd.protocol.messages import ResignLeaderRequest
+from kraftd.types import NodeId
+from tests.chaos.clients import ask_once
+from tests.chaos.links import Pair, Pipe
+from tests.chaos.quorum import NODES, Quorum
+from tests.chaos.strangers import pester
+
+AT_ONCE = 2
+"""How many deeds may be under way together."""
+
+SAME = 0.7
+"""How often a second deed hits the node that suffers already: two hurt nodes of three are no quorum."""
+
+LEADER = 0.5
+"""How often else it hits the leader."""
+
+GAP_S = (0.6, 1.8)
+"""Pause after the beginning of a deed, before the next."""
+
+FREE_PAGES = (0, 3)
+"""What a full disk has left: the write that fails may be any."""
+
+
+class Scene:
+    """What a deed has at hand. `hurt` counts, over all deeds under way, what each node suffers."""
+
+    def __init__(
+        self, quorum: Quorum, dice: random.Random, say: Callable[[str], None], hurt: Counter[NodeId]
+    ) -> None:
+        self.quorum = quorum
+        self.dice = dice
+        self.say = say
+        self._hurt = hurt
+        self._victims: list[NodeId] = []
+
+    def victim(self) -> NodeId:
+        """Who it is: mostly who suffers already; else the leader, half of the time; else anybody."""
+        leader, suffering = self.quorum.leader, sorted(self._hurt.elements())
+        if suffering and self.dice.random() < SAME:
+            chosen = self.dice.choice(suffering)
+        elif leader is not None and self.dice.random() < LEADER:
+            chosen = leader
+        else:
+            chosen = self.dice.choice(NODES)
+        self._victims.append(chosen)
+        self._hurt[chosen] += 1
+        return chosen
+
+    def relieve(self) -> None:
+        """The deed is undone."""
+        self._hurt.subtract(self._victims)
+        self._victims.clear()
+
+    def called(self, node_id: NodeId) -> str:
+        """How a node is named in a line."""
+        return f"node {node_id}" + (" (leader)" if node_id == self.quorum.leader else "")
+
+
+Deed: TypeAlias = Callable[[Scene], Awaitable[None]]
+
+
+async def kill(scene: Scene) -> None:
+    """SIGKILL, and a start after a while."""
+    await _end(scene, signal.SIGKILL)
+
+
+async def stop(scene: Scene) -> None:
+    """SIGTERM: a leader hands over first."""
+    await _end(scene, signal.SIGTERM)
+
+
+async def pause(scene: Scene) -> None:
+    """SIGSTOP for longer or shorter than the others are patient, then SIGCONT."""
+    quorum, node_id, length_s = scene.quorum, scene.victim(), scene.dice.uniform(0.2, 2)
+    async with quorum.held[node_id], quorum.paused(node_id):
+        scene.say(f"SIGSTOP {scene.called(node_id)} for {length_s:.1f} s")
+        await asyncio.sleep(length_s)
+
+
+async def restart_all(scene: Scene) -> None:
+    """All nodes end, and start in their own time."""
+    quorum, dice = scene.quorum, scene.dice
+    number = dice.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGTERM))
+    async with contextlib.AsyncExitStack() as stack:
+        for node_id in NODES:
+            await stack.enter_async_context(quorum.held[node_id])
+        scene.say(f"{number.name} all nodes")
+        async with asyncio.TaskGroup() as tasks:
+            for node_id in NODES:
+                tasks.create_task(quorum.end(node_id, number))
+        for node_id in dice.sample(NODES, len(NODES)):
+            quorum.let_run(node_id)
+            await asyncio.sleep(dice.uniform(0, 0.2))
+
+
+async def partition(scene: Scene) -> None:
+    """Two groups hear nothing of each other, or two nodes do not."""
+    group, others, what = _two_sides(scene)
+    between = scene.quorum.network.between
+    await _cut(scene, [*between(group, others), *between(others, group)], f"partition {what}")
+
+
+async def one_way_partition(scene: Scene) -> None:
+    """One side is heard, and hears nothing."""
+    group, others, what = _two_sides(scene)
+    if scene.dice.random() < 0.5:
+        group, others = others, group
+    heard, deaf = ("+".join(map(str, side)) for side in (others, group))
+    pairs = list(scene.quorum.network.between(group, others))
+    await _cut(scene, pairs, f"one-way partition {what}: {deaf} hears {heard}, not the other way round")
+
+
+async def delay(scene: Scene) -> None:
+    """Everything that one node sends and gets, or all nodes do, takes longer."""
+    quorum, dice = scene.quorum, scene.dice
+    low_s, length_s = dice.uniform(0.005, 0.15), dice.uniform(0.5, 2)
+    high_s = low_s * dice.uniform(1, 3)
+    node_id = scene.victim()
+    everywhere = dice.random() < 0.3
+    ways = [way for pair, way in quorum.network.ways.items() if everywhere or node_id in pair]
+    where = "between all nodes" if everywhere else f"around {scene.called(node_id)}"
+    scene.say(f"delay {where} of {low_s * 1e3:.0f} to {high_s * 1e3:.0f} ms for {length_s:.1f} s")
+    slownesses = [way.slow(low_s, high_s) for way in ways]
+    await asyncio.sleep(length_s)
+    for way, slowness in zip(ways, slownesses, strict=True):
+        way.hasten(slowness)
+
+
+async def reset(scene: Scene) -> None:
+    """The connections of one node end, with FIN or RST."""
+    network, gently = scene.quorum.network, scene.dice.random() < 0.5
+    pipes: list[Pipe] = []
+    while not pipes:
+        node_id = scene.victim()
+        await network.used.wait()
+        pipes = [pipe for pipe in network.pipes if node_id in (pipe.source, pipe.target)]
+    scene.say(f"{'close' if gently else 'reset'} {len(pipes)} connections of {scene.called(node_id)}")
+    for pipe in pipes:
+        pipe.reset(gently=gently)
+
+
+async def full_disk(scene: Scene) -> None:
+    """No room for a while: the node ends, and cannot start until there is."""
+    quorum, dice, node_id = scene.quorum, scene.dice, scene.victim()
+    length_s, pages = dice.uniform(0.5, 2), dice.randint(*FREE_PAGES)
+    async with quorum.held[node_id]:
+        scene.say(f"full disk of {scene.called(node_id)}, {pages} pages left, for {length_s:.1f} s")
+        quorum.disks[node_id].fill(pages)
+        try:
+            await asyncio.sleep(length_s)
+        finally:
+            quorum.disks[node_id].free()
+
+
+async def garbage(scene: Scene) -> None:
+    """Strangers at one node: noise, broken frames, wrong greetings, silence."""
+    node_id, length_s = scene.victim(), scene.dice.uniform(0.5, 2)
+    scene.say(f"garbage for {scene.called(node_id)} for {length_s:.1f} s")
+    await pester(scene.quorum.ports[node_id], scene.dice, length_s)
+
+
+async def resign(scene: Scene) -> None:
+    """The operator asks the leader to hand over, to somebody or to whom it likes."""
+    quorum, to = scene.quorum, scene.dice.choice((-1, *NODES))
+    leader = quorum.leader or NODES[0]
+    scene.say(f"resign {scene.called(leader)}, to {'anybody' if to < 0 else f'node {to}'}")
+    with contextlib.suppress(OSError, EOFError, TimeoutError):
+        await ask_once(quorum.ports[leader], ResignLeaderRequest(to=to, timeout_ms=2_000))
+
+
+DEEDS: Mapping[str, Deed] = {
+    "kill": kill,
+    "stop": stop,
+    "pause": pause,
+    "restart of all": restart_all,
+    "partition": partition,
+    "one-way partition": one_way_partition,
+    "delay": delay,
+    "reset": reset,
+    "full disk": full_disk,
+    "garbage": garbage,
+    "resign": resign,
+}
+NEEDS_DISKS = "full disk"
+
+
+class Nemesis:
+    """Deals the deeds out, and counts them."""
+
+    def __init__(self, quorum: Quorum, dice: random.Random, say: Callable[[str], None]) -> None:
+        self.counts: Counter[str] = Counter()
+        self._quorum, self._dice, self._say = quorum, dice, say
+        self._hurt: Counter[NodeId] = Counter()
+        self._kinds = [kind for kind in DEEDS if quorum.disks or kind != NEEDS_DISKS]
+
+    @property
+    def kinds(self) -> Sequence[str]:
+        """The kinds that can be done on this machine."""
+        return self._kinds
+
+    async def run(self, seconds: float) -> None:
+        """Do deeds for so long; returns when the last of them is undone."""
+        until_s = time.monotonic() + seconds
+        free = asyncio.Semaphore(AT_ONCE)
+        deck: list[str] = []
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                await free.acquire()
+                if time.monotonic() > until_s:
+                    return
+                deck = deck or self._dice.sample(self._kinds, len(self._kinds))
+                tasks.create_task(self._do(deck.pop(), free))
+                await asyncio.sleep(self._dice.uniform(*GAP_S))
+
+    async def _do(self, kind: str, free: asyncio.Semaphore) -> None:
+        scene = Scene(self._quorum, self._dice, self._say, self._hurt)
+        try:
+            await DEEDS[kind](scene)
+            self.counts[kind] += 1
+        finally:
+            scene.relieve()
+            free.release()
+
+
+async def _end(scene: Scene, number: signal.Signals) -> None:
+    quorum, node_id, down_s = scene.quorum, scene.victim(), scene.dice.uniform(0, 1.5)
+    async with quorum.held[node_id]:
+        scene.say(f"{number.name} {scene.called(node_id)}, started again after {down_s:.1f} s")
+        await quorum.end(node_id, number)
+        try:
+            await asyncio.sleep(down_s)
+        finally:
+            quorum.let_run(node_id)
+
+
+def _two_sides(scene: Scene) -> tuple[list[NodeId], list[NodeId], str]:
+    """One node and the rest, or one node and one other."""
+    node_id = scene.victim()
+    others = [other for other in NODES if other != node_id]
+    if scene.dice.random() < 0.3:
+        other = scene.dice.choice(others)
+        return [node_id], [other], f"between {scene.called(node_id)} and {scene.called(other)}"
+    return [node_id], others, f"around {scene.called(node_id)}"
+
+
+async def _cut(scene: Scene, pairs: Sequence[Pair], what: str) -> None:
+    """Cut some ways for a while; then what waited arrives, or the connections are reset first."""
+    network, length_s = scene.quorum.network, scene.dice.uniform(0.3, 2)
+    with_reset = scene.dice.random() < 0.5
+    scene.say(f"{what}, for {length_s:.1f} s, then {'resets' if with_reset else 'all arrives late'}")
+    for pair in pairs:
+        network.ways[pair].cut()
+    try:
+        await asyncio.sleep(length_s)
+    finally:
+        if with_reset:
+            for pipe in network.connections(pairs):
+                pipe.reset()
+        for pair in pairs:
+            network.ways[pair].mend()

@@ -1,0 +1,281 @@
+"""Minutes of chaos: `python -m tests.chaos.run --minutes 10`, or `make chaos MINUTES=10`.
+
+Three daemons, clients that never stop, a nemesis that does not either; one line for each deed, and a report.
+Exit code 0 if every promise was kept, 1 with what is wrong and where everything was kept, 130 if it was
+interrupted. However it ends, no process and no mount is left behind.
+
+The seed decides what the nemesis and the clients do, not how long the machine takes for it: the same seed
+makes a run alike, not equal.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import uvloop
+
+from kraftd.protocol.messages import DescribeNodeResponse
+from kraftd.types import NodeId, Offset
+from tests.chaos.clients import Crowd, History
+from tests.chaos.disks import Disk, small_disks
+from tests.chaos.nemesis import Nemesis
+from tests.chaos.quorum import NODES, Quorum
+from tests.chaos.verdict import complaints, readable
+
+RATE = 900.0
+"""Operations a second that the clients would do if nothing were in their way."""
+
+RATE_MIN = 300.0
+"""Operations a second that must have been answered: a quorum that stands still breaks no promise."""
+
+DISK_MEBIBYTES = 32
+DISK_MEBIBYTES_A_MINUTE = 16
+"""A log grows by 4 MiB a minute; nothing is removed from it."""
+
+BEGIN_S = 30.0
+MEND_S = 30.0
+"""Longest time until the quorum commits: at the beginning, and when every deed is undone."""
+
+INTERRUPTED = 130
+
+
+class Report(msgspec.Struct):
+    """What a run did and found."""
+
+    seed: int
+    seconds: float
+    operations: int
+    answered: int
+    unknown: int
+    refused: int
+    deeds: Mapping[str, int]
+    leader_changes: int
+    longest_silence_s: float
+    committed: Offset
+    problems: Sequence[str]
+
+    @property
+    def rate(self) -> float:
+        """Answered operations a second."""
+        return self.answered / self.seconds
+
+    def __str__(self) -> str:
+        """For a person."""
+        deeds = ", ".join(f"{kind} {count}" for kind, count in sorted(self.deeds.items()))
+        lines = [
+            f"seed                {self.seed}",
+            f"time                {self.seconds:.0f} s",
+            f"operations          {self.operations:,}, {self.operations / self.seconds:.0f} a second",
+            f"  answered          {self.answered:,}, {self.rate:.0f} a second",
+            f"  refused           {self.refused:,}",
+            f"  outcome unknown   {self.unknown:,}",
+            f"deeds               {sum(self.deeds.values())}: {deeds}",
+            f"leader changes      {self.leader_changes}",
+            f"longest without a committed write  {self.longest_silence_s:.1f} s",
+            f"committed           {self.committed:,} records",
+        ]
+        if self.problems:
+            return "\n".join([*lines, "verdict             WRONG:", *(f"  - {p}" for p in self.problems)])
+        good = "linearizable; nothing acknowledged is lost, nothing refused is there; all logs agree"
+        return "\n".join([*lines, f"verdict             {good}"])
+
+
+class Run:
+    """One run in one folder."""
+
+    def __init__(self, folder: Path, seconds: float, seed: int, command: Sequence[str]) -> None:
+        self.seconds = seconds
+        self.seed = seed
+        self.history: History
+        self.is_kept = True
+        """Until a good verdict says otherwise."""
+        self._folder = folder
+        self._command = command
+        self._began_s = time.monotonic()
+        self._dice = random.Random(seed)
+
+    def say(self, text: str) -> None:
+        """One line, with the time."""
+        print(f"{time.monotonic() - self._began_s:7.1f} s  {text}", flush=True)
+
+    async def go(self) -> Report:
+        """All of it: returns a report even of a run that went wrong."""
+        self.say(f"in {self._folder}")
+        mebibytes = DISK_MEBIBYTES + int(DISK_MEBIBYTES_A_MINUTE * self.seconds / 60)
+        with small_disks(self._folder, NODES, mebibytes, lambda: self.is_kept) as (disks, why):
+            if why:
+                self.say(f"no disk will be full, since none can be mounted: {why}")
+            try:
+                report = await self._go(disks)
+            except asyncio.CancelledError:
+                self.is_kept = False
+                raise
+            self.is_kept = bool(report.problems)
+            if self.is_kept:
+                self._write_history()
+            return report
+
+    async def _go(self, disks: Mapping[NodeId, Disk]) -> Report:
+        self.history = history = History()
+        quorum = Quorum(self._folder, disks, random.Random(self._dice.random()), command=self._command)
+        nemesis = Nemesis(quorum, random.Random(self._dice.random()), self.say)
+        crowd = Crowd(quorum.ports, history, RATE, random.Random(self._dice.random()))
+        async with quorum.run(), asyncio.TaskGroup() as tasks:
+            await self._agreed(quorum, "at the beginning")
+            clients = tasks.create_task(crowd.run())
+            await self._commits(quorum, 1, BEGIN_S, "at the beginning")
+            self.say("all nodes agree, and the first write is committed")
+            began_s, before = time.monotonic(), len(history.operations)
+            history.longest_silence_s = 0.0
+            await nemesis.run(self.seconds)
+            seconds = time.monotonic() - began_s
+            during = history.operations[before:]
+            self.say("every deed is undone")
+            await self._commits(quorum, 100, MEND_S, "after every deed was undone")
+            crowd.stop()
+            await clients
+            committed = await self._agreed(quorum, "at the end")
+            await self._end_all(quorum)
+        self.say("all nodes are ended; judging")
+        leaders = quorum.leaders
+        problems = [*quorum.problems, *(f"{text}, {n} times" for text, n in history.surprises.items())]
+        logs, unreadable = readable({node.node_id: node.directory for node in quorum.cluster})
+        problems += unreadable or complaints(history.operations, logs, committed)
+        answered = sum(operation.outcome == "ok" for operation in during)
+        if answered / seconds < RATE_MIN:
+            problems.append(
+                f"only {answered / seconds:.0f} operations a second were answered, {RATE_MIN:.0f} must be"
+            )
+        return Report(
+            seed=self.seed,
+            seconds=seconds,
+            operations=len(during),
+            answered=answered,
+            unknown=sum(operation.outcome == "unknown" for operation in during),
+            refused=sum(operation.outcome == "failed" for operation in during),
+            deeds=dict(nemesis.counts),
+            leader_changes=len(leaders),
+            longest_silence_s=history.longest_silence_s,
+            committed=committed,
+            problems=problems,
+        )
+
+    async def _commits(self, quorum: Quorum, count: int, limit_s: float, when: str) -> None:
+        """Wait until so many more writes are committed, which must not take forever."""
+        history = self.history
+        wanted = history.commits + count
+        try:
+            async with asyncio.timeout(limit_s):
+                while history.commits < wanted:
+                    history.committed.clear()
+                    await history.committed.wait()
+        except TimeoutError:
+            quorum.problems.append(
+                f"{history.commits - wanted + count} writes were committed within {limit_s:.0f} s {when}"
+            )
+
+    async def _agreed(self, quorum: Quorum, when: str) -> Offset:
+        """Wait until all nodes are whole and have applied the same log; how far it goes."""
+        deadline_s = time.monotonic() + MEND_S
+        seen: list[DescribeNodeResponse] = []
+        while time.monotonic() < deadline_s:
+            with contextlib.suppress(OSError, EOFError, TimeoutError):
+                seen = await asyncio.gather(*(quorum.describe(node_id) for node_id in NODES))
+                states = {(v.applied_offset, v.high_watermark, v.log_end_offset, v.image_hash) for v in seen}
+                if len(states) == 1 and all(view.whole and not view.alarms for view in seen):
+                    return seen[0].high_watermark
+            await asyncio.sleep(0.05)
+        views = "; ".join(
+            f"node {v.node_id}: {v.role} in {v.epoch}, log end {v.log_end_offset}, "
+            f"high watermark {v.high_watermark}, applied {v.applied_offset}, hash {v.image_hash}, "
+            f"{'whole' if v.whole else 'not whole'}, alarms {list(v.alarms)}"
+            for v in seen
+        )
+        quorum.problems.append(f"the nodes did not come to agree within {MEND_S:.0f} s {when}: {views}")
+        return min((view.high_watermark for view in seen), default=0)
+
+    async def _end_all(self, quorum: Quorum) -> None:
+        """SIGTERM to all: a good end is a promise too."""
+        async with asyncio.TaskGroup() as tasks:
+            for node_id in NODES:
+                tasks.create_task(quorum.end(node_id, signal.SIGTERM))
+
+    def _write_history(self) -> None:
+        with (self._folder / "history.jsonl").open("wb") as file:
+            for operation in self.history.operations:
+                file.write(msgspec.json.encode(operation) + b"\n")
+
+
+async def until_interrupted(work: Callable[[], Any]) -> Any:
+    """Do some work; SIGINT and SIGTERM cancel it, once, and leave it the time to clean up."""
+    loop = asyncio.get_running_loop()
+    task = asyncio.current_task()
+    assert task is not None
+    asked = False
+
+    def interrupt() -> None:
+        nonlocal asked
+        if not asked:
+            asked = True
+            task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, interrupt)
+    return await work()
+
+
+def chaos(
+    seconds: float,
+    seed: int,
+    *,
+    command: Sequence[str] = (sys.executable, "-m", "kraftd"),
+) -> tuple[Report, Path | None]:
+    """Run it; the report, and the folder if it was kept.
+
+    Raises:
+        KeyboardInterrupt: SIGINT or SIGTERM came; everything was ended, nothing is kept.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="kraftd-chaos-"))
+    run = Run(folder, seconds, seed, command)
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            report: Report = runner.run(until_interrupted(run.go))
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+    finally:
+        if not run.is_kept:
+            shutil.rmtree(folder)
+    return report, folder if folder.exists() else None
+
+
+def main() -> int:
+    """The command line; the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--minutes", type=float, default=1.0, help="how long the nemesis is at work")
+    parser.add_argument("--seed", type=int, help="for a run that is alike")
+    options = parser.parse_args()
+    seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
+    print(f"chaos: {options.minutes:g} minutes on {len(NODES)} nodes, SEED={seed}", flush=True)
+    try:
+        report, folder = chaos(60 * options.minutes, seed)
+    except KeyboardInterrupt:
+        print("interrupted: every process is ended", flush=True)
+        return INTERRUPTED
+    print(report)
+    if folder is not None:
+        print(f"directories, logs and history are kept in {folder}")
+    return 1 if report.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
