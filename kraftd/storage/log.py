@@ -443,11 +443,11 @@ class Log:
         if self._epochs.entries != noted:
             self._epochs.save()
         for segment in self._segments[:-1]:
-            write_sealed(self._disk, segment.path, segment.index)
+            write_sealed(self._disk, segment.path, segment.closed_index())
         last = self._segments[-1] if self._segments else None
         if last is None or last.end_offset != self.end_offset or last.ends_in_damage:
             if last is not None:
-                write_sealed(self._disk, last.path, last.index)
+                write_sealed(self._disk, last.path, last.closed_index())
             self._add_segment(self.end_offset)
         else:
             last.activate(self._disk, self._limits.index_bytes)

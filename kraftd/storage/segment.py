@@ -182,10 +182,14 @@ class Segment:
     def seal(self) -> None:
         """Add the closing time entry and cut the index files to size (LOG-03)."""
         if self.files is not None:
-            if self.max_timestamp_ms != NO_TIMESTAMP:
-                self.index.add_time(self.max_timestamp_ms, self.max_timestamp_offset - self.base_offset)
-            self.files.seal(self.index)
+            self.files.seal(self.closed_index())
             self.files = None
+
+    def closed_index(self) -> SegmentIndex:
+        """The index as it is once nothing follows in this segment: with the closing time entry."""
+        if self.max_timestamp_ms != NO_TIMESTAMP:
+            self.index.add_time(self.max_timestamp_ms, self.max_timestamp_offset - self.base_offset)
+        return self.index
 
     def _add_entry(self, head: Head, position: int) -> None:
         self.index.add(head.base_offset - self.base_offset, head.last_offset - self.base_offset, position)
