@@ -43,13 +43,14 @@ from kraftd.metadata.image import (
     is_folded,
     to_records,
 )
+from kraftd.metadata.record_versions import encode_allowed
 from kraftd.protocol.messages import (
     DescribeConfigsRequest,
     IncrementalAlterConfigsRequest,
     ListConfigsRequest,
 )
 from kraftd.records.committed import CommittedBatch
-from kraftd.records.frame import AnyRecord, RawRecord, decode_record, encode_record, record_name
+from kraftd.records.frame import AnyRecord, RawRecord, decode_record, record_name
 from kraftd.records.messages import ConfigRecord, FeatureLevelRecord, NoOpRecord
 from kraftd.types import Epoch, NodeId, Now, Offset
 
@@ -243,7 +244,8 @@ class QuorumController:
         records, response = config_control.decide(speculation.image, request)
         if not records or request.validate_only:
             return Answer(response)
-        values = tuple([encode_record(record) for record in records])
+        level = speculation.image.feature_level(METADATA_VERSION)
+        values = tuple([encode_allowed(record, level) for record in records])
         if len(values) > 1 and _is_too_large(values):
             error = ErrorCode.POLICY_VIOLATION
             return Answer(refuse_write(request, error, write_refusal(error, self._leader)))
@@ -262,8 +264,10 @@ class QuorumController:
         fold = Fold(speculation.image)
         for record in records:
             fold.add(record, -1)
-        write = Write(kind, self._leader.epoch, tuple([encode_record(record) for record in records]))
-        speculation.add(write, fold.image())
+        image = fold.image()
+        level = image.feature_level(METADATA_VERSION)  # what these records themselves may set
+        write = Write(kind, self._leader.epoch, tuple([encode_allowed(record, level) for record in records]))
+        speculation.add(write, image)
         return write
 
     def _note_activity(self, now: Now) -> None:
@@ -311,9 +315,10 @@ def _check_known(record: AnyRecord, which: str) -> None:
 
 
 def _slices(image: MetadataImage) -> Iterator[Sequence[bytes]]:
+    level = image.feature_level(METADATA_VERSION)
     values: list[bytes] = []
     for record in to_records(image):
-        values.append(encode_record(record))
+        values.append(encode_allowed(record, level))
         if len(values) == SNAPSHOT_SLICE_RECORDS:
             yield values
             values = []

@@ -32,11 +32,23 @@ SUPPORTED = (
     SupportedFeature("transaction.version", 0, 2),
 )
 
+SCRAM_SINCE = 11
+"""The first `metadata.version` with records of SCRAM credentials."""
+
 TRANSACTIONS_SINCE = 13
 """The first `metadata.version` with Begin, End and AbortTransaction records."""
 
+DELEGATION_TOKENS_SINCE = 14
+"""The first `metadata.version` with records of delegation tokens."""
+
 REGISTER_CONTROLLER_SINCE = 15
 """The first `metadata.version` with RegisterController records."""
+
+DIRECTORIES_SINCE = 17
+"""The first `metadata.version` in which replicas and brokers name their log directories."""
+
+ELIGIBLE_LEADER_REPLICAS_SINCE = 23
+"""The first `metadata.version` with eligible leader replicas."""
 
 CORDONED_LOG_DIRS_SINCE = 30
 """The first `metadata.version` in which a broker's log directories can be cordoned."""
