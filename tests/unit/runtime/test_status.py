@@ -1,0 +1,148 @@
+"""What a node says of itself in numbers: Kafka's raft metrics, by their names, in every role."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kraftd.raft.effects import Moved
+from kraftd.raft.states import Candidate, Follower, Leader, Prospective, Resigned, Unattached
+from kraftd.runtime.metrics import RaftMeters
+from kraftd.runtime.status import Facts, NodeStatus
+from kraftd.types import Election, Now, uuid_text
+from tests.conformance import covers
+from tests.unit.raft.lone import Lone, key_of
+
+KAFKAS = {
+    "current-state",
+    "current-leader",
+    "current-vote",
+    "current-vote-directory-id",
+    "current-epoch",
+    "high-watermark",
+    "log-end-offset",
+    "log-end-epoch",
+    "number-unknown-voter-connections",
+    "poll-idle-ratio-avg",
+    "commit-latency-avg",
+    "commit-latency-max",
+    "election-latency-avg",
+    "election-latency-max",
+    "fetch-records-rate",
+    "append-records-rate",
+}
+
+
+def status_of(lone: Lone) -> tuple[NodeStatus, RaftMeters]:
+    """The status of that member in a node where nothing else goes on."""
+    parts: Any = SimpleNamespace(
+        applied_offset=0,
+        applied_timestamp_ms=-1,
+        stuck_because="",
+        is_active=False,
+        statistics=dict,
+        events=SimpleNamespace(statistics=list),
+    )
+    meters = RaftMeters(lone.now_ms)
+    facts = Facts(1, "lone", key_of(1).directory_id, 3, 2_000, Now(0, 0))
+    status = NodeStatus(
+        facts, member=lone.member, controller=parts, applier=parts, store=parts, links=parts, meters=meters
+    )
+    return status, meters
+
+
+def _voted(lone: Lone) -> None:
+    lone.ask_vote(5)
+
+
+def _follower(lone: Lone) -> None:
+    lone.ask_begin(5, 2)
+
+
+def _prospective(lone: Lone) -> None:
+    lone.run_to_deadline()
+
+
+def _candidate(lone: Lone) -> None:
+    lone.become_candidate()
+
+
+def _leader(lone: Lone) -> None:
+    lone.become_leader()
+
+
+def _resigned(lone: Lone) -> None:
+    lone.become_leader().run(3_000)
+
+
+@covers("MET-01")
+@pytest.mark.parametrize(
+    ("become", "state", "role", "leader", "vote"),
+    [
+        (lambda _: None, Unattached, "unattached", -1, -1),
+        (_voted, Unattached, "voted", -1, 2),
+        (_follower, Follower, "follower", 2, -1),
+        (_prospective, Prospective, "prospective", -1, -1),
+        (_candidate, Candidate, "candidate", -1, 1),
+        (_leader, Leader, "leader", 1, 1),
+        (_resigned, Resigned, "unattached", -1, 1),
+    ],
+)
+def test_roles_have_kafkas_names(
+    become: Callable[[Lone], None], state: type, role: str, leader: int, vote: int
+) -> None:
+    lone = Lone(epochs=(3, 3), election=Election(3))
+    become(lone)
+    assert type(lone.member.state) is state
+    status, _ = status_of(lone)
+    readings = status.readings(lone.now)
+    assert readings["current-state"] == role
+    assert (readings["current-leader"], readings["current-vote"]) == (leader, vote)
+    voted = key_of(vote).directory_id if vote >= 0 else bytes(16)
+    assert readings["current-vote-directory-id"] == uuid_text(voted)
+    assert readings["current-epoch"] == lone.epoch
+    assert readings["log-end-offset"] == lone.member.log.end_offset >= 2
+    shown = {
+        sample.labels["current_state"]: sample.value
+        for sample in status.samples(lone.now)
+        if sample.name == "kafka_server_raftmetrics_current_state"
+    }
+    assert [name for name, value in shown.items() if value] == [role]
+
+
+@covers("MET-01")
+def test_an_observer_that_follows_is_called_one() -> None:
+    lone = Lone(voters=(2, 3), election=Election(5, 2))
+    assert isinstance(lone.member.state, Follower)
+    status, _ = status_of(lone)
+    assert status.readings(lone.now)["current-state"] == "observer"
+
+
+@covers("MET-01")
+def test_every_raft_metric_of_kafka_is_there_and_the_measured_ones_are_measured() -> None:
+    lone = Lone().become_leader()
+    status, meters = status_of(lone)
+    before = status.readings(lone.now)
+    assert set(before) >= KAFKAS
+    assert (before["high-watermark"], before["log-end-epoch"]) == (-1, 1)
+    assert before["number-unknown-voter-connections"] == 0
+    lone.establish()
+    now_ms = lone.now_ms
+    for source, target, at_ms in (("unattached", "prospective", 0), ("candidate", "leader", 40)):
+        meters.moved(Moved(source, target, 1, "test"), now_ms + at_ms)
+    meters.appended(0, 6, now_ms + 40, as_leader=True)
+    meters.appended(6, 9, now_ms + 41, as_leader=False)
+    meters.committed(6, now_ms + 60)
+    lone.now_ms += 1_000
+    after = status.readings(lone.now)
+    assert after["high-watermark"] == 1
+    assert (after["commit-latency-avg"], after["commit-latency-max"]) == (20, 20)
+    assert (after["election-latency-avg"], after["election-latency-max"]) == (40, 40)
+    assert (after["append-records-rate"], after["fetch-records-rate"]) == (6, 3)
+    ratio = after["poll-idle-ratio-avg"]
+    assert isinstance(ratio, float)
+    assert 0 <= ratio <= 1
+    names = {sample.name for sample in status.samples(lone.now)}
+    for name in KAFKAS - {"current-vote-directory-id"}:
+        assert f"kafka_server_raftmetrics_{name.replace('-', '_')}" in names, "a directory id is no number"
