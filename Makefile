@@ -14,7 +14,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test conformance check check-format check-lint check-types check-imports check-proto slices \
-        chaos readme proto rewrite format bench lock clean
+        chaos sim readme proto rewrite format bench lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -50,6 +50,10 @@ chaos: setup ## Real daemons, hurt every few seconds, for MINUTES=1; SEED=n for 
 
 conformance: setup ## Each behaviour of Kafka's quorum and each rule of ours, with the tests that cover it
 	$(BIN)/python -m tests.conformance
+
+sim: setup ## Simulated clusters: SEED=n replays one, SEEDS=n runs many, HOURS=h for so long
+	$(BIN)/python -m tests.sim.run $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) \
+	  $(if $(HOURS),--hours $(HOURS)) $(ARGS)
 
 check: check-format check-lint check-types check-imports check-proto ## Format, lint, types, import law, generated code
 

@@ -138,6 +138,11 @@ class Client:
             self._ended(call, "unknown", None)
             self._try_another()
 
+    def give_up(self) -> None:
+        """Wait for nothing any more."""
+        if self._call is not None:
+            self._ended(self._call, "unknown", None)
+
     def lost(self, wire: "_Wire", *, was_asked: bool) -> None:
         """The connection could not be made, or is gone; what was asked on it may have been heard."""
         if wire is not self._wire:

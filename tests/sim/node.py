@@ -28,6 +28,7 @@ from kraftd.raft.effects import (
 )
 from kraftd.raft.events import Event, ShutdownRequested
 from kraftd.raft.member import Member
+from kraftd.raft.states import Leader
 from kraftd.records.batch import BatchView, scan
 from kraftd.runtime.assembly import Assembly, Surroundings
 from kraftd.runtime.config import Config, LogLimits
@@ -35,7 +36,7 @@ from kraftd.runtime.interpreter import Interpreter
 from kraftd.storage import LogConfig, NodeDirectory, StorageFailure, format_directory
 from kraftd.types import Election, NodeId, Now, Uuid
 from tests.sim.filesystem import Faults, SimFileSystem
-from tests.sim.loop import Clock, SimLoop, SimWorker
+from tests.sim.loop import PPM, Clock, SimLoop, SimWorker
 from tests.sim.network import endpoint_of
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ class SimNode:
         self._view = NodeView(node_id, self.is_voter, True, Election(), self.marks, 0)
         self._applied_offset = 0
         self._disk_us = 0
-        self._settled: tuple[object, ...] = ()
+        self._settled: tuple[object, ...] = (None,)
 
     # -- what others may look at
 
@@ -220,6 +221,17 @@ class SimNode:
             self.is_paused = False
             self.world.tell(self.id, "resumed")
             self.loop.resume()
+
+    def calm(self) -> None:
+        """Whatever was wrong with this machine ends, and its process runs."""
+        self.disk_fault = None
+        self.slow_disk = self.slow_turns = 1.0
+        self.clock.set_rate(PPM)
+        self.clock.freeze_wall(frozen=False)
+        self.resume()
+        if self.loop is not None and not self.loop.is_closed:
+            self.loop.reschedule()
+        self.start()
 
     def wipe(self) -> None:
         """An operator replaces the disk of a machine whose process is down, and formats it."""
@@ -335,7 +347,7 @@ class SimNode:
     def _end_process(self) -> None:
         self.is_up = self.is_paused = False
         self._view.state = None
-        self._settled = ()
+        self._settled = (None,)
         if self.directory is not None:
             self._view.durable_end_offset = self.directory.log.flushed_offset
         self.parts = self.directory = None
@@ -460,6 +472,8 @@ class SimNode:
         self._charge_disk()
         settled = (view.state, view.high_watermark, len(self.marks), view.durable_election, view.is_whole)
         if settled != self._settled:
+            if isinstance(view.state, Leader) and settled[0] is not self._settled[0]:
+                world.leads(self.id, view.state.epoch)
             self._settled = settled
             world.auditor.on_state(world.views, view)
         if parts is not None and parts.applier.applied_offset != self._applied_offset:

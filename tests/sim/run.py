@@ -1,26 +1,239 @@
-"""Run seeds: `python -m tests.sim.run SEED`."""
+"""How are seeds run? One that is replayed, or many on all cores, with a table of what they did.
 
+    python -m tests.sim.run --seed 17              replay; prints the trace if it fails
+    python -m tests.sim.run --seeds 500            that many, from --first on
+    python -m tests.sim.run --hours 2              for so long, from a seed that the clock gives
+
+A failure prints the promise that was broken, the smallest fault schedule that could be found, and the trace
+of a run with it, ends with the seed on the last line, and exits with 1. `run_seed` is the same for programs.
+"""
+
+import argparse
+import gc
+import multiprocessing
+import os
 import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+
+import msgspec
 
 from kraftd.audit.invariants import Violation
+from tests.sim.shrink import shrink
 from tests.sim.world import Options, World
 
+LINES = 400
+"""How much of a trace is printed; the end is what matters."""
 
-def main() -> int:
-    seed = int(sys.argv[1])
-    lines: list[str] = []
-    world = World(seed, Options(), sink=lines.append if "-v" in sys.argv else None)
+
+class Result(msgspec.Struct, frozen=True):
+    """How a seed went."""
+
+    seed: int
+    violation: str | None
+    events: int
+    acknowledged: int
+    leader_changes: int
+    simulated_us: int
+    took_s: float
+    statistics: dict[str, int]
+    covered: dict[tuple[str, str], int]
+    trace_hash: str
+    state_hash: str
+    counts: bool
+    """Whether enough happened for it to mean something."""
+
+    @property
+    def halted(self) -> bool:
+        """Whether too much was lost for the cluster to go on, as the atlas said."""
+        return bool(self.statistics.get("halt expected"))
+
+
+def run_seed(seed: int, *, options: Options | None = None) -> Result:
+    """Run one seed from start to judgement."""
+    _, result = _run(World(seed, options))
+    return result
+
+
+def _run(world: World) -> tuple[World, Result]:
+    started_s = time.process_time()
+    text = None
+    was_enabled = gc.isenabled()
+    gc.disable()  # a world is one big cycle, and is thrown away as a whole
     try:
         world.run()
     except Violation as violation:
-        print("\n".join(lines[-300:]))
-        print(violation)
-        print(f"seed {seed}")
-        return 1
-    if lines:
-        print("\n".join(lines[:3000]))
-    print(world.events, world.now_ms, world.acknowledged, world.trace_hash, dict(world.statistics))
-    return 0
+        text = str(violation)
+        world.violation = violation
+    finally:
+        if was_enabled:
+            gc.enable()
+    return world, Result(
+        seed=world.seed,
+        violation=text,
+        events=world.events,
+        acknowledged=world.acknowledged,
+        leader_changes=world.leader_changes,
+        simulated_us=world.now_us,
+        took_s=time.process_time() - started_s,
+        statistics=dict(world.statistics),
+        covered={(state.__name__, event.__name__): times for (state, event), times in world.covered.items()},
+        trace_hash=world.trace_hash,
+        state_hash=world.state_hash(),
+        counts=world.counts,
+    )
+
+
+def _worker(seed: int, options: Options) -> Result:
+    result = run_seed(seed, options=options)
+    gc.collect()
+    return result
+
+
+def run_many(seeds: Iterator[int], options: Options, jobs: int, *, hours: float = 0) -> "Table":
+    """Run seeds in as many processes as there are cores, until one fails or time is up."""
+    table = Table()
+    until_s = time.monotonic() + hours * 3_600 if hours else float("inf")
+    gc.collect()
+    gc.freeze()
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("fork")) as pool:
+        running: set[Future[Result]] = set()
+        while table.failed is None:
+            while len(running) < 2 * jobs and time.monotonic() < until_s:
+                seed = next(seeds, None)
+                if seed is None:
+                    break
+                running.add(pool.submit(_worker, seed, options))
+            if not running:
+                break
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                table.add(future.result())
+        for future in running:
+            future.cancel()
+    return table
+
+
+class Table:
+    """What many seeds did."""
+
+    def __init__(self) -> None:
+        self.started_s = time.monotonic()
+        self.seeds = self.counting = self.halted = self.events = self.simulated_us = 0
+        self.cpu_s = 0.0
+        self.statistics: Counter[str] = Counter()
+        self.covered: Counter[tuple[str, str]] = Counter()
+        self.failed: Result | None = None
+
+    def add(self, result: Result) -> None:
+        """Take one in."""
+        self.seeds += 1
+        self.counting += result.counts
+        self.halted += result.halted
+        self.events += result.events
+        self.simulated_us += result.simulated_us
+        self.cpu_s += result.took_s
+        self.statistics.update(result.statistics)
+        self.covered.update(result.covered)
+        if result.violation is not None and self.failed is None:
+            self.failed = result
+
+    def __str__(self) -> str:
+        wall_s = time.monotonic() - self.started_s
+        seeds, events, cpu_s = max(1, self.seeds), max(1, self.events), max(1e-9, self.cpu_s)
+        simulated_s = self.simulated_us / 1e6
+        per_day = 86_400 * self.seeds / wall_s
+        lines = [
+            f"seeds              {self.seeds:>12}",
+            f"  that count       {self.counting:>12}  {100 * self.counting / seeds:.1f} %",
+            f"  halt expected    {self.halted:>12}  {100 * self.halted / seeds:.1f} %",
+            f"events             {self.events:>12}  {self.events / seeds:.0f} a seed",
+            f"simulated seconds  {simulated_s:>12.0f}  {simulated_s / cpu_s:.0f} a CPU second",
+            f"microseconds       {1e6 * cpu_s / events:>12.1f}  of CPU an event",
+            f"wall seconds       {wall_s:>12.1f}  {self.events / wall_s:.0f} events a second, {per_day:.0f} seeds a day",
+            f"states x events    {len(self.covered):>12}",
+        ]
+        lines += _block("events by kind", self.statistics, _is_event)
+        lines += _block("faults fired", self.statistics, lambda name: name.startswith("fault: "))
+        lines += _block("other", self.statistics, lambda name: not _is_event(name) and name[:7] != "fault: ")
+        return "\n".join(lines)
+
+
+def _is_event(name: str) -> bool:
+    return name in ("message", "completion", "call", "timer", "fault")
+
+
+def _block(title: str, statistics: Counter[str], wanted: object) -> list[str]:
+    rows = sorted((name, times) for name, times in statistics.items() if wanted(name))  # type: ignore[operator]
+    return [f"{title}: {len(rows)} kinds", *(f"  {name:<32} {times:>10}" for name, times in rows)]
+
+
+def explain(seed: int, options: Options, *, budget_s: float) -> str:
+    """Why a seed fails: the promise, the smallest schedule of faults, the trace."""
+    world, first = _run(World(seed, options))
+    if first.violation is None:
+        return "it does not fail here: something outside the seed decides"
+    smaller = shrink(seed, options, world, budget_s=budget_s)
+    lines: list[str] = []
+    world, result = _run(World(seed, smaller, sink=lines.append))
+    if result.violation is None:  # cannot be, unless a run is not decided by its seed
+        world, result = _run(World(seed, options, sink=lines.append))
+    fired = [entry for entry in world.schedule if entry.fired]
+    return "\n".join(
+        [
+            *(["", f"… {len(lines) - LINES} lines before"] if len(lines) > LINES else []),
+            *lines[-LINES:],
+            "",
+            f"broken with all faults:  {first.violation}",
+            f"broken with these {len(fired)}:     {result.violation}",
+            *(f"  {entry}" for entry in fired),
+            f"{world.shape}",
+            f"{result.events} events, {result.simulated_us / 1e6:.3f} s",
+        ]
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="make sim", description="Simulated clusters from seeds.")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--seed", type=int, help="replay this one")
+    what.add_argument("--seeds", type=int, help="run so many")
+    what.add_argument("--hours", type=float, help="run for so long")
+    parser.add_argument("--first", type=int, help="the first of many; default 1, with --hours the time")
+    parser.add_argument("--events", type=int, default=Options().events, help="events a seed")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    parser.add_argument("--trace", action="store_true", help="with --seed: print the trace in any case")
+    parser.add_argument("--shrink", type=float, default=90.0, metavar="SECONDS", help="how long to shrink")
+    asked = parser.parse_args(arguments)
+    options = Options(events=asked.events)
+    if asked.seed is not None:
+        return _replay(asked.seed, options, trace=asked.trace, budget_s=asked.shrink)
+    first = asked.first if asked.first is not None else int(time.time()) if asked.hours else 1
+    last = first + asked.seeds if asked.seeds else 1 << 62
+    print(f"seeds from {first}, {asked.jobs} processes", flush=True)
+    table = run_many(iter(range(first, last)), options, asked.jobs, hours=asked.hours or 0)
+    print(table, flush=True)
+    if table.failed is None:
+        return 0
+    return _fail(table.failed.seed, options, asked.shrink)
+
+
+def _replay(seed: int, options: Options, *, trace: bool, budget_s: float) -> int:
+    _, result = _run(World(seed, options, sink=print if trace else None))
+    table = Table()
+    table.add(result)
+    print(table)
+    print(f"trace {result.trace_hash}, state {result.state_hash}")
+    return 0 if result.violation is None else _fail(seed, options, budget_s)
+
+
+def _fail(seed: int, options: Options, budget_s: float) -> int:
+    print(explain(seed, options, budget_s=budget_s))
+    print(f"seed {seed}")
+    return 1
 
 
 if __name__ == "__main__":

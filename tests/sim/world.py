@@ -24,18 +24,22 @@ from typing import Any
 import msgspec
 
 from kraftd.audit.invariants import Auditor, NodeView, Violation
-from kraftd.audit.linearizability import Operation
+from kraftd.audit.linearizability import Operation, check
 from kraftd.runtime.config import QuorumTiming
-from kraftd.types import NodeId
+from kraftd.types import Epoch, NodeId
 from tests.sim.clients import Client
 from tests.sim.filesystem import SimFileSystem
 from tests.sim.loop import Clock, Scheduler, SimLoop
 from tests.sim.network import End, Network
 from tests.sim.node import SimNode
+from tests.sim.troubles import Entry, Troubles
 
 _HAPPENED = Struct(">qHI")
 _WHAT = {"message": 1, "completion": 2, "call": 3, "timer": 4, "fault": 5}
 """What counts as an event."""
+
+ENOUGH_WRITES = 100
+"""A seed with fewer acknowledged writes does not count, nor one without a leader change."""
 
 
 class Shape(msgspec.Struct):
@@ -73,7 +77,7 @@ class Options(msgspec.Struct, frozen=True):
     events: int = 10_000
     """How many events the troubled part has."""
     faults: bool = True
-    keep: frozenset[int] | None = None
+    keep: frozenset[str] | None = None
     """Which entries of the fault schedule are carried out; None for all."""
     changes: tuple[tuple[str, Any], ...] = ()
     """Fields of the shape that are set, not drawn."""
@@ -101,12 +105,16 @@ class World(Scheduler):
         self.acknowledged = 0
         self.is_over = False
         """Whether clients begin nothing new."""
+        self.is_calm = False
+        """Whether faults happen no more."""
         self.statistics: Counter[str] = Counter()
         self.covered: dict[tuple[type, type], int] = {}
         self.history: list[Operation] = []
+        self.schedule: list[Entry] = []
+        """The faults so far."""
         self.violation: Violation | None = None
         self.auditor = Auditor()
-        self.leaders: list[tuple[int, NodeId]] = []
+        self.leaders: list[tuple[Epoch, NodeId]] = []
         """Who led, in the order of epochs."""
         self._hash = blake2b(digest_size=16)
         self.network = Network(self, self.derive("network"), self._on_message)
@@ -140,11 +148,26 @@ class World(Scheduler):
             self.at(self.draw_us(0, 200_000), node.start)
         for client in self.clients:
             client.start()
+        if self.options.faults:
+            Troubles(self).start()
         limit = self.options.events
         while self.events < limit:
             self.step()
             if self.violation is not None:
                 raise self.violation
+        judge(self)
+
+    def calm(self) -> None:
+        """Nothing new goes wrong: networks, clocks and disks are as they should be, and every node runs."""
+        self.is_calm = True
+        self.network.heal()
+        for node in self.nodes.values():
+            node.calm()
+
+    def close_history(self) -> None:
+        """Calls that nobody heard the end of may have happened."""
+        for client in self.clients:
+            client.give_up()
 
     def run_for(self, duration_us: int) -> None:
         """Let so much time pass."""
@@ -194,6 +217,15 @@ class World(Scheduler):
         """Of everything that happened so far, and when."""
         return self._hash.hexdigest()
 
+    def state_hash(self) -> str:
+        """Of what every node holds: logs, elections, images."""
+        state = [
+            (node.id, node.is_up, node.view().durable_election, [mark.digest for mark in node.marks])
+            + ((node.parts.controller.image.hash(), node.parts.applier.applied_offset) if node.parts else ())
+            for node in self.nodes.values()
+        ]
+        return blake2b(repr(state).encode(), digest_size=16).hexdigest()
+
     def count(self, what: str, where: int, data: bytes = b"") -> None:
         """An event: a message delivered, a completion, a call, a timer that did something, a fault."""
         self.events += 1
@@ -219,10 +251,20 @@ class World(Scheduler):
             self.violation.__cause__ = error
             self.tell(node_id, "violation", text=text.splitlines()[0])
 
+    def leads(self, node_id: NodeId, epoch: Epoch) -> None:
+        """A node came to lead an epoch."""
+        if (epoch, node_id) not in self.leaders:
+            self.leaders.append((epoch, node_id))
+
     @property
     def leader_changes(self) -> int:
-        """How often somebody else, or the same in a later epoch, came to lead."""
-        return max(0, self.statistics["leader elected"] - 1)
+        """How often leadership went on to a later epoch."""
+        return max(0, len(self.leaders) - 1)
+
+    @property
+    def counts(self) -> bool:
+        """Whether enough happened for this seed to mean something."""
+        return self.acknowledged >= ENOUGH_WRITES and self.leader_changes >= 1
 
     def _on_message(self, end: End, data: bytes) -> None:
         self.count("message", end.machine, data)
@@ -269,6 +311,20 @@ def draw_shape(random: Random) -> Shape:
         keys=random.choice((1, 3, 8)),
         value_bytes=random.choice((1, 20, 400)),
     )
+
+
+def judge(world: World) -> None:
+    """Once nothing goes wrong any more the cluster works, and what clients saw fits together."""
+    world.calm()
+    before = world.acknowledged
+    if not world.run_until(lambda: world.acknowledged > before + 2, 120_000_000):
+        raise Violation("Liveness: no write was acknowledged within 120 s after everything was healed")
+    world.is_over = True
+    world.run_for(10_000_000)
+    world.close_history()
+    complaint = check(world.history)
+    if complaint is not None:
+        raise Violation(f"Linearizability: {complaint}")
 
 
 def _call(action: Callable[[], object]) -> None:
