@@ -1,0 +1,8 @@
+"""All mutants, by theme."""
+
+from tests.sabotage.corpus.elections import ELECTIONS
+from tests.sabotage.corpus.promises import PROMISES
+from tests.sabotage.corpus.replication import REPLICATION
+from tests.sabotage.corpus.storage import STORAGE
+
+MUTANTS = (*ELECTIONS, *REPLICATION, *PROMISES, *STORAGE)

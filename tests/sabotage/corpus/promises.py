@@ -1,0 +1,359 @@
+"""Bugs of promises: waiters, linearizable reads, generations, and who is counted at all."""
+
+from tests.sabotage.mutant import mutant
+
+PROMISES = (
+    # --- waiters ---
+    mutant(
+        "ack-after-truncate",
+        "Redpanda c230235",
+        "An append succeeds when its offset is committed, although another leader wrote what stands there now.",
+        "chaos",
+        (
+            "kraftd.raft.roles:Roles._leave",
+            "for waiter in led.waiters.drop():\n        core.out.append(AppendDone(waiter.token, ErrorCode.REQUEST_TIMED_OUT))",
+            "core.orphans = led.waiters.drop()",
+        ),
+        (
+            "kraftd.raft.core:Core.commit",
+            "self.out.append(Commit(high_watermark))",
+            "self.out.append(Commit(high_watermark))\n"
+            "        from kraftd.raft.effects import AppendDone\n"
+            '        done = [w for w in getattr(self, "orphans", ()) if w.end_offset <= high_watermark]\n'
+            "        self.out += [AppendDone(w.token, 0, w.end_offset) for w in done]\n"
+            '        self.orphans = [w for w in getattr(self, "orphans", ()) if w not in done]',
+        ),
+    ),
+    mutant(
+        "unknown-is-called-refused",
+        "D-13",
+        "An append that stands in the log when leadership ends is answered as not appended, so a client repeats it.",
+        "chaos",
+        (
+            "kraftd.raft.roles:Roles._leave",
+            "core.out.append(AppendDone(waiter.token, ErrorCode.REQUEST_TIMED_OUT))",
+            "core.out.append(AppendDone(waiter.token, ErrorCode.NOT_CONTROLLER))",
+        ),
+    ),
+    mutant(
+        "waiters-left-behind",
+        "D-13",
+        "When leadership ends, whoever waits for a commit is never answered.",
+        "chaos",
+        (
+            "kraftd.raft.roles:Roles._leave",
+            "core.out.append(AppendDone(waiter.token, ErrorCode.REQUEST_TIMED_OUT))",
+            "pass",
+        ),
+    ),
+    mutant(
+        "resign-parked-fetch",
+        "KAFKA-10677",
+        "A leader that resigns leaves the fetches parked, and the followers learn of it late.",
+        "tests",
+        (
+            "kraftd.raft.roles:Roles._leave",
+            "for fetch in (*led.parked.take_all(), *led.cold.values()):",
+            "for fetch in ():",
+        ),
+        where=("tests/stories/test_replication.py",),
+    ),
+    mutant(
+        "no-deadline",
+        "KAFKA-12778",
+        "The deadline of an append is not looked at, and its caller waits for ever.",
+        "tests",
+        ("kraftd.raft.waiters:Waiters.expired", "if now_ms < self.check_at_ms:", "if True:"),
+        ("kraftd.raft.waiters:Waiters.add", "self.check_at_ms = earliest", "pass"),
+        where=("tests/stories/test_replication.py",),
+    ),
+    mutant(
+        "decided-in-another-epoch",
+        "D-13",
+        "What was decided in an older epoch is appended by the leader of a newer one.",
+        "tests",
+        (
+            "kraftd.raft.leading:Leading.on_append",
+            "event.epoch != led.epoch",
+            "event.epoch > led.epoch",
+        ),
+        where=("tests/stories/test_replication.py", "tests/unit/raft/test_requests_in.py"),
+    ),
+    # --- linearizable reads ---
+    mutant(
+        "readindex-ctx-reuse",
+        "etcd-io/etcd 20418",
+        "An answer to an older round of confirmation confirms a read that came after it was sent.",
+        "chaos",
+        (
+            "kraftd.raft.reads:Reads.acknowledge",
+            "if round_ != self.round or not self._on_round:",
+            "if not self._on_round:",
+        ),
+        ("kraftd.raft.leading:Leading.poll", "core.requests.forget(Kind.CONFIRM)", "pass"),
+    ),
+    mutant(
+        "readindex-new-leader",
+        "etcd-io/etcd 7331",
+        "A new leader answers reads before a record of its own epoch is committed.",
+        "chaos",
+        (
+            "kraftd.raft.leading:Leading.on_read",
+            "established = led.high_watermark if led.high_watermark >= 0 else None",
+            "established = max(0, self.core.high_watermark)",
+        ),
+    ),
+    mutant(
+        "readindex-flush",
+        "Redpanda 20330df",
+        "A read is answered without asking anybody whether this member still leads.",
+        "chaos",
+        (
+            "kraftd.raft.reads:Reads.add",
+            "read.confirmed = self._others_needed == 0",
+            "read.confirmed = True",
+        ),
+    ),
+    mutant(
+        "read-by-old-fetches",
+        "D-12",
+        "A fetch that arrives confirms the leader, however old it is.",
+        "chaos",
+        (
+            "kraftd.raft.replication:Replication._acknowledge",
+            "if follower.on_fetch(offset, core.log.end_offset, now):",
+            "led.reads.acknowledge(ask.replica.id, led.reads.round)\n"
+            "    if follower.on_fetch(offset, core.log.end_offset, now):",
+        ),
+    ),
+    mutant(
+        "read-before-applied",
+        "D-12",
+        "A read is answered as soon as the leader is confirmed, from a state that has not got that far.",
+        "tests",
+        (
+            "kraftd.raft.reads:Reads.take_answerable",
+            "and read.required_offset <= applied_offset",
+            "",
+        ),
+        where=("tests/stories/test_handing_over.py",),
+    ),
+    mutant(
+        "old-copy-confirms",
+        "D-06",
+        "A member that may have promised itself to a later leader confirms an earlier one.",
+        "tests",
+        (
+            "kraftd.raft.resigning:Resigning.on_begin_request",
+            "or not core.mending.can_confirm",
+            "",
+        ),
+        where=("tests/stories/test_identity.py",),
+    ),
+    # --- generations ---
+    mutant(
+        "truncate-during-flush",
+        "Redpanda 2327254",
+        "A flush that began before a truncation counts for what was appended after it.",
+        "chaos",
+        ("kraftd.raft.tail:LogTail.on_flushed", "if generation != self.generation:", "if False:"),
+        (
+            "kraftd.raft.tail:LogTail.on_flushed",
+            "if end_offset > self.end_offset:",
+            "if False:",
+        ),
+    ),
+    mutant(
+        "generation-in-the-log",
+        "D-03",
+        "A flush job from before a truncation raises the flushed offset of the log on disk.",
+        "tests",
+        (
+            "kraftd.storage.log:Log.flush_done",
+            "if job.generation == self.generation and",
+            "if",
+        ),
+        where=("tests/unit/storage/test_log.py",),
+    ),
+    # --- who is counted ---
+    mutant(
+        "forgetful-voter-votes",
+        "D-06",
+        "A voter whose promises are forgotten gives votes and campaigns like any other.",
+        "wipes",
+        ("kraftd.raft.elections:Elections._refuse_log", "if not core.mending.is_whole:", "if False:"),
+    ),
+    mutant(
+        "forgetful-voter-is-counted",
+        "D-06",
+        "What a voter with another disk fetches is counted for the one that was known under its id.",
+        "wipes",
+        (
+            "kraftd.raft.identity:Peers.doubt",
+            "if known is None or known == peer:",
+            "if True:",
+        ),
+    ),
+    mutant(
+        "disowned-too-late",
+        "D-06",
+        "What a voter acknowledged on a disk that is gone still counts.",
+        "tests",
+        (
+            "kraftd.raft.leadership:Leadership.disown",
+            "if node_id in self.followers:",
+            "if False:",
+        ),
+        where=("tests/stories/test_identity.py",),
+    ),
+    mutant(
+        "mends-in-the-same-epoch",
+        "D-06",
+        "A voter that forgot counts again under a leader that its forgotten vote may have elected.",
+        "wipes",
+        (
+            "kraftd.raft.identity:Mending.mends",
+            "if leader_epoch <= self._floor or",
+            "if",
+        ),
+    ),
+    mutant(
+        "mends-before-all-are-heard",
+        "D-06",
+        "A voter that forgot does not wait for the epochs of all the others.",
+        "wipes",
+        (
+            "kraftd.raft.identity:Mending.hear",
+            "if not self.silent and self._floor is None:",
+            "if self._floor is None:",
+        ),
+    ),
+    mutant(
+        "blank-elects-a-stale-one",
+        "D-06",
+        "A voter with neither records nor promises votes for anybody with records.",
+        "wipes",
+        (
+            "kraftd.raft.elections:Elections._refuse_log",
+            "if core.mending.wholeness.blank and ask.position.offset > 0:",
+            "if False:",
+        ),
+    ),
+    mutant(
+        "backup-is-not-noticed",
+        "D-06",
+        "A directory that was restored from a backup is taken for the one that it was copied from.",
+        "tests",
+        (
+            "kraftd.raft.identity:Peers.doubt",
+            "if peer.start_counter > known.start_counter:",
+            "if True:",
+        ),
+        where=("tests/stories/test_identity.py",),
+    ),
+    mutant(
+        "amnesia-is-forgotten",
+        "D-06",
+        "A member that forgot and restarts believes that it is whole.",
+        "tests",
+        (
+            "kraftd.raft.following:Following._lose_promises",
+            'core.out.append(RememberWholeness("amnesia", core.mending.wholeness.amnesia))',
+            "pass",
+        ),
+        where=("tests/stories/test_identity.py",),
+    ),
+    # --- the state machine ---
+    mutant(
+        "lead-before-caught-up",
+        "KAFKA-15345",
+        "The controller is told to lead when it has applied what came before its epoch, not the epoch's own first record.",
+        "tests",
+        (
+            "kraftd.raft.leading:Leading.on_applied",
+            "core.applied_offset > led.epoch_start_offset",
+            "core.applied_offset >= led.epoch_start_offset",
+        ),
+        where=("tests/stories/test_replication.py",),
+    ),
+    mutant(
+        "apply-pagination",
+        "etcd-io/raft 8ecce32",
+        "What is committed is applied in slices, and the rest of a slice is forgotten.",
+        "tests",
+        (
+            "kraftd.runtime.applier:Applier._apply_slice",
+            "self.applied_offset = batch.end_offset",
+            "self.applied_offset = self._target",
+        ),
+        where=("tests/unit/runtime/test_applier.py",),
+    ),
+    mutant(
+        "apply-uncommitted",
+        "KAFKA-14857",
+        "The state machine is given batches above the high watermark.",
+        "tests",
+        (
+            "kraftd.runtime.applier:Applier._apply_slice",
+            "if batch.end_offset > self._target:",
+            "if False:",
+        ),
+        where=("tests/unit/runtime/test_applier.py",),
+    ),
+    mutant(
+        "replay-fault-fatal",
+        "KAFKA-14275",
+        "A standby swallows what its state machine could not apply, and leads later with a hole.",
+        "tests",
+        (
+            "kraftd.runtime.applier:Applier._apply_slice",
+            "self._machine.apply(batch)",
+            "try:\n                self._machine.apply(batch)\n            except Exception:\n                pass",
+        ),
+        where=("tests/unit/runtime/test_applier.py",),
+    ),
+    mutant(
+        "controller-renounce-orphans-leader",
+        "KAFKA-12631",
+        "A controller whose state machine failed goes on as if nothing had happened.",
+        "tests",
+        (
+            "kraftd.controller.controller:QuorumController.apply",
+            "raise InvariantError(",
+            "print(",
+        ),
+        where=("tests/unit/controller/test_controller.py",),
+    ),
+    mutant(
+        "offset-prediction",
+        "KAFKA-15213",
+        "A controller takes the next committed batch for what it wrote itself without comparing.",
+        "tests",
+        (
+            "kraftd.controller.speculation:Speculation.commit",
+            "if values[position:end] != write.records:",
+            "if False:",
+        ),
+        where=("tests/unit/controller/test_controller.py", "tests/unit/controller/test_speculation_model.py"),
+    ),
+    mutant(
+        "read-of-the-uncommitted",
+        "KAFKA-14457",
+        "A controller answers reads from what it has decided, not from what is committed.",
+        "tests",
+        (
+            "kraftd.controller.controller:QuorumController._read",
+            "return describe_configs(self._image, request)",
+            "return describe_configs(self._speculation.image if self._speculation else self._image, request)",
+        ),
+        where=("tests/unit/controller/test_controller.py",),
+    ),
+    mutant(
+        "withdrawn-stays",
+        "D-18",
+        "What the log refused stays in the image that the controller decides on.",
+        "tests",
+        ("kraftd.controller.speculation:Speculation.withdraw", "self._refused.add(write)", "pass"),
+        where=("tests/unit/controller/test_controller.py", "tests/unit/controller/test_speculation_model.py"),
+    ),
+)

@@ -1,0 +1,433 @@
+"""Bugs of replication: what is fetched, cut, counted and called committed."""
+
+from tests.sabotage.mutant import mutant
+
+REPLICATION = (
+    mutant(
+        "hw-before-own-epoch",
+        "KAFKA-12619",
+        "A leader commits up to where its epoch begins, before a record of its own epoch stands on a majority.",
+        "chaos",
+        (
+            "kraftd.raft.replication:Replication.advance",
+            "if offset <= led.epoch_start_offset or",
+            "if offset < led.epoch_start_offset or",
+        ),
+    ),
+    mutant(
+        "old-epoch-by-count",
+        "PySyncObj 169",
+        "A leader commits whatever stands on a majority, whoever wrote it.",
+        "chaos",
+        (
+            "kraftd.raft.replication:Replication.advance",
+            "if offset <= led.epoch_start_offset or offset",
+            "if offset",
+        ),
+    ),
+    mutant(
+        "flush-before-ack",
+        "KAFKA-10533",
+        "The leader counts its own records towards the majority before it has flushed them.",
+        "chaos",
+        (
+            "kraftd.raft.replication:Replication.advance",
+            "core.log.flushed_offset",
+            "core.log.end_offset",
+        ),
+    ),
+    mutant(
+        "fetch-before-flush",
+        "KAFKA-10533",
+        "A follower fetches on, and so acknowledges, before it has flushed what it was given.",
+        "chaos",
+        (
+            "kraftd.raft.following:Following.fetch",
+            "if not core.log.is_flushed or core.pursuit.cutting is not None:",
+            "if core.pursuit.cutting is not None:",
+        ),
+        ("kraftd.raft.core:Core.claimed_position", "if flushed == self.log.end_offset:", "if True:"),
+    ),
+    mutant(
+        "single-node-ack",
+        "etcd-io/etcd 14370",
+        "The only voter answers while its flush is still running.",
+        "chaos",
+        (
+            "kraftd.raft.leadership:Leadership.majority_offset",
+            "own_flushed_offset if voter == me",
+            "(own_flushed_offset if self.followers else (1 << 40)) if voter == me",
+        ),
+        (
+            "kraftd.raft.replication:Replication.advance",
+            "offset = led.majority_offset(core.me.id, core.log.flushed_offset, core.voters)",
+            "offset = min(core.log.end_offset, led.majority_offset(core.me.id, core.log.flushed_offset, core.voters))",
+        ),
+        (
+            "kraftd.raft.leading:Leading._drain",
+            "self.replication.serve_parked(led, now)",
+            "self.replication.advance(led, now)\n        self.replication.serve_parked(led, now)",
+        ),
+    ),
+    mutant(
+        "flushed-means-end",
+        "D-02",
+        "Whoever becomes leader takes its whole log for flushed.",
+        "chaos",
+        (
+            "kraftd.raft.roles:Roles.become_leader",
+            "core.attempts = 0",
+            "core.attempts, core.log.flushed_offset = 0, core.log.end_offset",
+        ),
+    ),
+    mutant(
+        "minority-commits",
+        "D-10",
+        "One voter less than a majority is enough to commit.",
+        "chaos",
+        (
+            "kraftd.raft.voters:VoterSet.majority_reached",
+            "[self.majority - 1]",
+            "[max(0, self.majority - 2)]",
+        ),
+    ),
+    mutant(
+        "even-quorum",
+        "hashicorp/raft 163a55f",
+        "Half of an even number of voters counts as a majority.",
+        "chaos",
+        (
+            "kraftd.raft.voters:VoterSet.majority_reached",
+            "[self.majority - 1]",
+            "[(len(self.ids) + 1) // 2 - 1]",
+        ),
+    ),
+    mutant(
+        "observers-count",
+        "D-10",
+        "What an observer has fetched moves the high watermark as if it were a voter's.",
+        "chaos",
+        (
+            "kraftd.raft.leadership:Leadership.majority_offset",
+            "own_flushed_offset if voter == me else self.followers[voter].fetch_offset for voter in voters.ids",
+            "own_flushed_offset if voter == me else max(p.fetch_offset for p in "
+            "(self.followers[voter], *self.observers.values())) for voter in voters.ids",
+        ),
+    ),
+    mutant(
+        "commit-monotone",
+        "PySyncObj 166",
+        "A follower takes over the leader's high watermark even when it is lower than the one it knew.",
+        "chaos",
+        (
+            "kraftd.raft.core:Core.commit",
+            "if high_watermark > self.high_watermark:",
+            "if high_watermark >= 0:",
+        ),
+    ),
+    mutant(
+        "reorder",
+        "RaftOS 25",
+        "A follower's position goes back, and the leader's high watermark goes back with it.",
+        "chaos",
+        (
+            "kraftd.raft.replication:Replication.advance",
+            "or offset <= led.high_watermark:",
+            "or offset == led.high_watermark:",
+        ),
+        (
+            "kraftd.raft.core:Core.commit",
+            "if high_watermark > self.high_watermark:",
+            "if high_watermark >= 0:",
+        ),
+    ),
+    mutant(
+        "hw-ahead-of-log",
+        "D-02",
+        "A follower calls committed what the leader has and it has not.",
+        "chaos",
+        (
+            "kraftd.raft.following:Following.on_fetch_response",
+            "core.commit(min(core.log.end_offset, data.high_watermark))",
+            "core.commit(data.high_watermark)",
+        ),
+    ),
+    mutant(
+        "truncate-below-hw",
+        "KAFKA-12460",
+        "A follower cuts its log below what it knows to be committed, because a leader says so.",
+        "tests",
+        (
+            "kraftd.raft.following:Following._on_diverging",
+            "if target < core.high_watermark:",
+            "if False:",
+        ),
+        ("kraftd.raft.following:Following._cut", "if end_offset < core.high_watermark:", "if False:"),
+        where=("tests/stories/test_replication.py",),
+    ),
+    mutant(
+        "hw-then-truncate",
+        "KAFKA-14704",
+        "A follower raises its high watermark before it has cut what diverges.",
+        "chaos",
+        (
+            "kraftd.raft.following:Following.on_fetch_response",
+            "if data.diverging_epoch.epoch >= 0 and data.diverging_epoch.end_offset >= 0:",
+            "if data.diverging_epoch.epoch >= 0 and data.diverging_epoch.end_offset >= 0:\n"
+            "        core.commit(min(core.log.end_offset, data.high_watermark))",
+        ),
+    ),
+    mutant(
+        "fast-failover-chain",
+        "KAFKA-6361",
+        "Logs are compared by their length only, so after quick failovers two of them differ in the middle.",
+        "chaos",
+        (
+            "kraftd.raft.tail:LogTail.diverges_at",
+            "if end.epoch != position.epoch or position.offset > end.offset:",
+            "if position.offset > self.end_offset:",
+        ),
+    ),
+    mutant(
+        "stale-divergence",
+        "KAFKA-18991",
+        "A late answer from an older epoch says where the logs part, and what the newer leader gave is cut.",
+        "chaos",
+        ("kraftd.raft.core:Core.become", "self.requests.reset()", "pass"),
+        (
+            "kraftd.raft.member:Member._on_response",
+            "is_old = answer.standing.epoch < core.epoch and sent.kind is not Kind.PRE_VOTE",
+            "is_old = False",
+        ),
+    ),
+    mutant(
+        "diverging-ack",
+        "KAFKA-13141",
+        "The leader counts the position of a fetch although the follower's log leaves its own there.",
+        "chaos",
+        (
+            "kraftd.raft.replication:Replication.on_fetch",
+            "diverging = core.log.diverges_at(ask.position)",
+            "diverging = core.log.diverges_at(ask.position)\n"
+            "    if ask.replica.id >= 0:\n"
+            "        self._acknowledge(led, ask, now)",
+        ),
+    ),
+    mutant(
+        "diskloss-fetch-regress",
+        "KAFKA-12181",
+        "A follower that lost its disk fetches from a lower offset, and that ends the leader.",
+        "wipes",
+        (
+            "kraftd.raft.progress:Progress.on_fetch",
+            "reached = self._leader_end_seen",
+            "if offset < self.fetch_offset:\n"
+            '        raise ValueError(f"{self.key} went back from {self.fetch_offset} to {offset}")\n'
+            "    reached = self._leader_end_seen",
+        ),
+    ),
+    mutant(
+        "control-batch-offset",
+        "KAFKA-12331",
+        "The record that opens an epoch says offset 0, wherever it stands.",
+        "chaos",
+        (
+            "kraftd.raft.leading:Leading._drain",
+            "batches.append(self._leader_change(end_offset, now))",
+            "batches.append(self._leader_change(0, now))",
+        ),
+    ),
+    mutant(
+        "atomic-decision",
+        "KAFKA-12376",
+        "The records of one decision go into several batches, and a failover keeps only the first.",
+        "chaos",
+        (
+            "kraftd.raft.leading:Leading._drain",
+            "batches.append(encode_batch(end_offset, led.epoch, now.wall_ms, values))",
+            "batches += [encode_batch(end_offset + n, led.epoch, now.wall_ms, [v]) for n, v in enumerate(values)]",
+        ),
+        ("kraftd.raft.leading:Leading._drain", "core.log.keep_values(end_offset, values)", "pass"),
+    ),
+    mutant(
+        "poison-request",
+        "KAFKA-14204",
+        "An append that fits no batch is taken, and no follower can ever be given it.",
+        "tests",
+        (
+            "kraftd.raft.accumulator:is_too_large",
+            "return size_bytes + _BATCH_OVERHEAD_BYTES > BATCH_BYTES_MAX or len(records) > APPEND_RECORDS_MAX",
+            "return False",
+        ),
+        where=("tests/stories/test_replication.py",),
+    ),
+    mutant(
+        "hw-one-behind",
+        "KAFKA-13959",
+        "A parked fetch is not answered when the high watermark moves, so followers hear of it half a second late.",
+        "tests",
+        (
+            "kraftd.raft.replication:Replication.advance",
+            "led.news_at_ms = min(led.news_at_ms, now.mono_ms + _NEWS_DELAY_MS)",
+            "pass",
+        ),
+        where=("tests/stories/test_replication.py",),
+    ),
+    mutant(
+        "fetch-expiry-race",
+        "KAFKA-15100",
+        "An answer that says where the logs part is held back like an empty one until the wait is over.",
+        "tests",
+        (
+            "kraftd.raft.replication:Replication.on_fetch",
+            "if diverging is not None:",
+            "if diverging is not None and ask.max_wait_ms == 0:",
+        ),
+        where=("tests/stories/test_replication.py",),
+    ),
+    mutant(
+        "linger-wakeup",
+        "KAFKA-10826",
+        "The first append starts no timer, and stays where it is until another one comes.",
+        "chaos",
+        (
+            "kraftd.raft.accumulator:Accumulator.add",
+            "self._drain_at_ms = now_ms + self._linger_ms",
+            "self._drain_at_ms = self._drain_at_ms if self._linger_ms else now_ms",
+        ),
+    ),
+    mutant(
+        "read-truncate-race",
+        "KAFKA-18723",
+        "A batch with a gap before it, a bad checksum or an epoch from the future is appended as it came.",
+        "tests",
+        ("kraftd.raft.following:Following._check", "if batch.base_offset != end_offset:", "if False:"),
+        (
+            "kraftd.raft.following:Following._check",
+            "if not last_epoch <= batch.epoch <= core.epoch:",
+            "if False:",
+        ),
+        where=("tests/stories/test_replication.py",),
+    ),
+    mutant(
+        "bitflip-batch",
+        "KAFKA-14104",
+        "The checksum of a batch is not looked at.",
+        "tests",
+        ("kraftd.records.batch:BatchView.check", "if found == self.crc:", "if True:"),
+        where=("tests/stories/test_replication.py", "tests/unit/records/test_batch.py"),
+    ),
+    mutant(
+        "hw-checkpoint-missing",
+        "KAFKA-16452",
+        "A member takes all that it finds in its log for committed when it starts.",
+        "chaos",
+        (
+            "kraftd.raft.member:Member.start",
+            "core.revise(initial_state(core, core.state.election, now))",
+            "core.revise(initial_state(core, core.state.election, now))\n    core.commit(core.log.end_offset)",
+        ),
+    ),
+    mutant(
+        "non-replica-fetch",
+        "KAFKA-9672",
+        "A member that does not lead answers a fetch as if there were nothing new.",
+        "tests",
+        (
+            "kraftd.raft.replication:Replication._refuse",
+            "wire.fetch_response(error,",
+            "wire.fetch_response(ErrorCode.NONE,",
+        ),
+        where=("tests/unit/raft/test_requests_in.py",),
+    ),
+    mutant(
+        "uncommitted-from-disk",
+        "D-15",
+        "Whoever is no member is given what is not committed, if it comes from the disk.",
+        "tests",
+        (
+            "kraftd.raft.replication:Replication.on_batches_read",
+            "may_have_all = fetch.replica_id >= 0 or led.high_watermark >= self.core.log.end_offset",
+            "may_have_all = True",
+        ),
+        where=("tests/stories/test_replication.py",),
+    ),
+    mutant(
+        "busy-loop",
+        "KAFKA-17751",
+        "A timer that has nothing to do is not set anew, and the leader is polled without end.",
+        "chaos",
+        (
+            "kraftd.raft.leading:Leading.poll",
+            "led.begin_at_ms = now_ms + core.timing.begin_quorum_ms",
+            "pass",
+        ),
+    ),
+    mutant(
+        "busy-loop-observer",
+        "KAFKA-19605",
+        "An observer that nobody answers asks for another turn at once, for ever.",
+        "chaos",
+        (
+            "kraftd.raft.requests:Requests.next_ready_ms",
+            "idle = (self._rests.get((peer, kind), 0) for peer in peers if (peer, kind) not in self._slots)",
+            "idle = (0 for peer in peers if (peer, kind) not in self._slots)",
+        ),
+    ),
+    mutant(
+        "one-flush-each",
+        "D-16",
+        "Every append begins a flush of its own, although one is running.",
+        "tests",
+        (
+            "kraftd.raft.tail:LogTail.flush",
+            "if self._flushing or self.is_flushed:",
+            "if self.is_flushed:",
+        ),
+        where=("tests/stories/test_replication.py", "tests/unit/raft/test_pieces.py"),
+    ),
+    mutant(
+        "divergence-is-fatal",
+        "D-14",
+        "A leader whose log parts from ours below the high watermark ends our process.",
+        "tests",
+        (
+            "kraftd.raft.following:Following._shun",
+            "self.shunned_because = why",
+            "raise ValueError(why)",
+        ),
+        where=("tests/stories/test_replication.py",),
+    ),
+    mutant(
+        "authz-error-not-fatal",
+        "KAFKA-20109",
+        "One peer that refuses us with an error we did not expect ends our process.",
+        "tests",
+        (
+            "kraftd.raft.member:Member._on_response",
+            "if answer.top_error:",
+            "if answer.top_error:\n        raise ValueError(answer.top_error)",
+        ),
+        where=("tests/unit/raft/test_requests_in.py", "tests/stories/test_replication.py"),
+    ),
+    mutant(
+        "malformed-rpc",
+        "hashicorp/raft e59f65d",
+        "A fetch whose numbers make no sense is taken at its word.",
+        "tests",
+        ("kraftd.raft.replication:Replication._check", "if not wire.is_sane(ask):", "if False:"),
+        where=("tests/unit/raft/test_requests_in.py",),
+    ),
+    mutant(
+        "foreign-cluster",
+        "KAFKA-12440",
+        "Requests of another cluster are served.",
+        "tests",
+        (
+            "kraftd.raft.wire:_cluster_error",
+            "return ErrorCode.INCONSISTENT_CLUSTER_ID if theirs is not None and theirs != ours else None",
+            "return None",
+        ),
+        where=("tests/unit/raft/test_requests_in.py",),
+    ),
+)

@@ -1,0 +1,91 @@
+"""Who notices a bug, and how hard does it have to look?
+
+A judge tries a mutant again and again, each time with another number, until a try fails or there are no
+more tries. `JUDGES` is the table of them. A try is a seed of a simulation, or one of the tests that a mutant
+names; it fails by an exception, and what that says is by whom the mutant was caught.
+
+Not here: processes, time limits and the summary (`run`).
+"""
+
+import contextlib
+import io
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.sabotage.mutant import Mutant
+from tests.stories.chaos import Chaos
+
+
+class NotSoundError(Exception):
+    """A try could not be made at all: a test that is named does not exist."""
+
+
+class Judge(NamedTuple):
+    """One way to look."""
+
+    text: str
+    tries: Callable[[Mutant], int]
+    """How many tries a mutant gets at most."""
+    look: Callable[[Mutant, int], None]
+    """Make one try; raises if something is wrong."""
+    unit: str
+    """What a try is."""
+
+
+def _chaos(_: Mutant, number: int) -> None:
+    Chaos(number).run()
+
+
+def _wipes(_: Mutant, number: int) -> None:
+    Chaos(number, wipes=True).run()
+
+
+class _Failures:
+    """Remembers which tests failed and how."""
+
+    def __init__(self) -> None:
+        self.first = ""
+        self.passed = 0
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed and not self.first:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            self.first = f"{report.nodeid.rpartition('::')[2]}: {crash.message if crash else report.longrepr}"
+        self.passed += report.passed and report.when == "call"
+
+
+def _tests(mutant: Mutant, number: int) -> None:
+    """Run the number-th of the tests that the mutant names, in this process."""
+    failures = _Failures()
+    quiet = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly"]
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        pytest.main([*quiet, mutant.where[number - 1]], plugins=[failures])
+    if failures.first:
+        raise AssertionError(failures.first)
+    if not failures.passed:
+        raise NotSoundError(f"{mutant.where[number - 1]}: no such test")
+
+
+def _named(mutant: Mutant) -> int:
+    return len(mutant.where)
+
+
+JUDGES: dict[str, Judge] = {
+    "chaos": Judge("seeds of the core alone", lambda _: 3_000, _chaos, "seed"),
+    "wipes": Judge("seeds of the core alone, with voters that forget", lambda _: 2_000, _wipes, "seed"),
+    "crash": Judge("crash points of the file protocols", _named, _tests, "test"),
+    "tests": Judge("tests of one behaviour", _named, _tests, "test"),
+}
+
+
+def verdict(error: BaseException) -> str:
+    """By what a mutant was caught, in a few words: the invariant, the test, or what broke."""
+    text = str(error).partition("\n")[0]
+    invariant = re.match(r"([A-Z]\w+): ", text)
+    if invariant:
+        return invariant[1]
+    name = type(error).__name__
+    return f"{name}: {text}" if text else name
