@@ -24,6 +24,7 @@ from typing import Any, NoReturn
 import uvloop
 
 from kraftd.errors import ConfigError, KraftdError
+from kraftd.runtime.admission import refuse_old_log
 from kraftd.runtime.config import Config, load_config
 from kraftd.runtime.daemon import serve
 from kraftd.runtime.observability import Log, open_log
@@ -109,7 +110,7 @@ def _allow_files() -> None:
 
 
 def _open_directory(config: Config) -> NodeDirectory:
-    return NodeDirectory.open(
+    directory = NodeDirectory.open(
         OsFileSystem(),
         config.metadata_dir,
         node_id=config.node_id,
@@ -118,6 +119,8 @@ def _open_directory(config: Config) -> NodeDirectory:
         config=LogConfig(segment_bytes=config.log.segment_bytes, segment_ms=config.log.segment_ms),
         other_log_dirs=tuple(config.log_dirs),
     )
+    refuse_old_log(directory)
+    return directory
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

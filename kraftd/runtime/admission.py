@@ -1,0 +1,70 @@
+"""May a daemon run on this log at all?
+
+Entered once, between opening the directory and the first message. A log of a Kafka older than 3.3 has no
+`metadata.version`: nothing in it says which records its members may write, so it is for tools only. The
+first batch of any newer log sets it; a log that holds nothing yet is a new cluster's.
+
+Not here: what the log holds beyond that. A record that cannot be applied stops the daemon before it, when it
+comes (`kraftd.controller`).
+"""
+
+from collections.abc import Iterator
+
+from kraftd.errors import MalformedError, StorageError
+from kraftd.metadata.features import METADATA_VERSION
+from kraftd.records.batch import scan
+from kraftd.records.frame import RawRecord, decode_record
+from kraftd.records.messages import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+    NoOpRecord,
+)
+from kraftd.storage.node_directory import NodeDirectory
+from kraftd.storage.reading import DamagedReadError, ReaderView
+
+_READ_BYTES = 1 << 20
+_WITHOUT_STATE = (
+    NoOpRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+    AbortTransactionRecord,
+    RawRecord,
+)
+"""What proves nothing about the release that wrote a log."""
+
+
+def refuse_old_log(directory: NodeDirectory) -> None:
+    """Refuse a log that has records but no `metadata.version`.
+
+    Raises:
+        StorageError: It is such a log.
+    """
+    if not _is_old(directory.log.reader_view()):
+        return
+    raise StorageError(
+        f"{directory.path}: its log has no metadata.version, as those of Kafka before 3.3, and only kraftctl "
+        "reads it: set one with `kafka-features upgrade` of Kafka 3.3 to 3.9 first"
+    )
+
+
+def _is_old(log: ReaderView) -> bool:
+    has_state = False
+    try:
+        for value in _values(log):
+            record = decode_record(value)
+            if isinstance(record, FeatureLevelRecord) and record.name == METADATA_VERSION:
+                return False
+            has_state = has_state or not isinstance(record, _WITHOUT_STATE)
+    except (DamagedReadError, MalformedError):
+        return False  # what is damaged is told elsewhere, and may have held it
+    return has_state
+
+
+def _values(log: ReaderView) -> Iterator[bytes]:
+    offset = log.start_offset
+    while offset < log.end_offset:
+        for batch in scan(log.read(offset, _READ_BYTES)):
+            yield from batch.values()
+            offset = batch.end_offset

@@ -1,0 +1,109 @@
+"""A log without metadata.version is for tools only: `start` refuses it in one line and leaves it as it is."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kraftd.errors import StorageError
+from kraftd.records.batch import encode_batch, encode_control_batch
+from kraftd.records.control import encode_control
+from kraftd.records.frame import RawRecord, encode_record
+from kraftd.records.messages import (
+    BeginTransactionRecord,
+    ConfigRecord,
+    FeatureLevelRecord,
+    LeaderChangeMessage,
+    NoOpRecord,
+    RegisterBrokerRecord,
+)
+from kraftd.runtime.admission import refuse_old_log
+from kraftd.storage.filesystem import OsFileSystem
+from kraftd.storage.formatting import format_directory
+from kraftd.storage.node_directory import NodeDirectory
+from tests.fixtures import klog
+
+LEADER = [encode_control(LeaderChangeMessage(leader_id=1))]
+LEVEL = FeatureLevelRecord("metadata.version", 7)
+OTHER_FEATURE = FeatureLevelRecord("group.version", 1)
+CONFIG = ConfigRecord(4, "", "k", "v")
+
+
+def opened(path: Path, *appends: list) -> NodeDirectory:
+    """A formatted directory with a log of one batch an append, after a LeaderChange."""
+    format_directory(OsFileSystem(), path, cluster_id="c", node_id=1, directory_id=b"d" * 16, now_ms=0)
+    directory = NodeDirectory.open(OsFileSystem(), path, node_id=1, random_uuid=lambda: os.urandom(16))
+    directory.log.append([encode_control_batch(0, 1, 0, LEADER)], 0, 1)
+    for records in appends:
+        base = directory.log.end_offset
+        batch = encode_batch(base, 1, 0, [encode_record(record) for record in records])
+        directory.log.append([batch], base, base + len(records))
+    directory.log.flush()
+    return directory
+
+
+@pytest.mark.parametrize(
+    "appends",
+    [
+        [],
+        [[LEVEL]],
+        [[BeginTransactionRecord(), LEVEL]],
+        [[BeginTransactionRecord()], [OTHER_FEATURE, LEVEL]],
+        [[CONFIG], [NoOpRecord()] * 30_000, [LEVEL]],
+        [[BeginTransactionRecord()], [NoOpRecord()]],
+        [[RawRecord(99, 0, b"x")]],
+    ],
+    ids=["empty", "first", "in-transaction", "second-batch", "late", "no-state-yet", "unknown"],
+)
+def test_a_log_that_may_be_new_enough_is_let_in(tmp_path, appends):
+    directory = opened(tmp_path, *appends)
+    refuse_old_log(directory)
+    directory.close()
+
+
+@pytest.mark.parametrize(
+    "appends",
+    [[[RegisterBrokerRecord()]], [[OTHER_FEATURE]], [[NoOpRecord()] * 30_000, [CONFIG]]],
+    ids=["broker", "another-feature", "late"],
+)
+def test_a_log_with_state_and_no_metadata_version_is_refused(tmp_path, appends):
+    directory = opened(tmp_path, *appends)
+    with pytest.raises(StorageError, match=r"no metadata\.version"):
+        refuse_old_log(directory)
+    directory.close()
+
+
+def test_a_damaged_log_is_not_called_old(tmp_path):
+    directory = opened(tmp_path, [CONFIG], [LEVEL])
+    directory.close()
+    segment = tmp_path / "__cluster_metadata-0" / f"{0:020}.log"
+    data = bytearray(segment.read_bytes())
+    data[-3] ^= 1
+    segment.write_bytes(data)
+    directory = NodeDirectory.open(OsFileSystem(), tmp_path, node_id=1, random_uuid=lambda: os.urandom(16))
+    assert directory.damage
+    refuse_old_log(directory)
+    directory.close()
+
+
+def test_start_refuses_the_log_of_a_kafka_before_3_3_in_one_line(tmp_path):
+    node = tmp_path / "node-1"
+    shutil.copytree(klog("kafka-before-3.3-three-nodes") / "node-1", node, copy_function=shutil.copyfile)
+    segment = node / "__cluster_metadata-0" / f"{0:020}.log"
+    before = segment.read_bytes()
+    config = tmp_path / "node.properties"
+    config.write_text(
+        f"process.roles=controller\nnode.id=1\nlog.dirs={node}\n"
+        "controller.quorum.voters=1@127.0.0.1:1,2@127.0.0.1:2,3@127.0.0.1:3\n"
+        "listeners=CONTROLLER://127.0.0.1:0\ncontroller.listener.names=CONTROLLER\n"
+    )
+    command = [sys.executable, "-m", "kraftd", "start", config]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    (line,) = (done.stdout + done.stderr).splitlines()
+    assert json.loads(line)["reason"].startswith(f"{node}: its log has no metadata.version")
+    assert segment.read_bytes() == before
