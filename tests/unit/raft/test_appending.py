@@ -178,7 +178,7 @@ def test_the_leaders_first_batch_goes_out_at_once_and_takes_what_waits_along() -
     assert (data.is_control, data.base_offset, data.values()) == (False, 3, [b"data"])
 
 
-@covers("ACC-15", "REQ-13")
+@covers("ACC-15")
 def test_what_came_in_is_written_in_its_turn_whatever_comes_next() -> None:
     """One thread takes appends and writes them, so that neither can hold up the other."""
     lone = leader()

@@ -213,7 +213,7 @@ def test_what_never_fits_is_told_apart() -> None:
     assert not is_too_large((b"x",) * 10_000, size_of((b"x",) * 10_000))
 
 
-@pytest.mark.covers("D-13")
+@pytest.mark.covers("D-13", "REQ-12")
 def test_waiters_leave_by_offset_or_by_deadline() -> None:
     waiters = Waiters()
     waiters.add([Waiter(1, 11, 50), Waiter(2, 12, 10), Waiter(3, 13, 90)])

@@ -191,7 +191,7 @@ def test_a_follower_in_touch_refuses_pre_votes_until_it_loses_its_leader() -> No
     assert cluster.nodes[3].outcomes[10**8 + 1].response.topics[0].partitions[0].vote_granted
 
 
-@pytest.mark.covers("VOTE-22", "BQE-13", "EQE-12", "FREQ-03", "FREQ-04")
+@pytest.mark.covers("VOTE-22", "BQE-13", "EQE-12", "FREQ-03")
 @pytest.mark.parametrize("cluster_id", ["", "another"])
 def test_another_clusters_requests_are_refused_whole(cluster_id: str) -> None:
     bench = Bench()

@@ -95,7 +95,7 @@ GOLDEN: dict[str, tuple[str, int, int, list[Any]]] = {
 
 
 @pytest.mark.parametrize("name", GOLDEN)
-@pytest.mark.covers("REC-05", "REC-06")
+@pytest.mark.covers("REC-05", "REC-06", "ACC-23")
 def test_golden_vectors(name: str) -> None:
     text, base_offset, epoch, records = GOLDEN[name]
     raw = bytes.fromhex(text)

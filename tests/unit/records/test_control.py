@@ -40,6 +40,7 @@ def test_another_key_version_is_read_as_the_first() -> None:
     assert decode_control(b"\0\3\0\5", body) == KRaftVersionRecord(kraft_version=1)
 
 
+@pytest.mark.covers("REC-04")
 @pytest.mark.parametrize(
     ("key", "value"),
     [

@@ -75,7 +75,7 @@ async def turns(count: int = 3) -> None:
         await asyncio.sleep(0)
 
 
-@pytest.mark.covers("D-16")
+@pytest.mark.covers("D-16", "REQ-10")
 async def test_events_are_handled_at_once_and_the_accumulator_drains_once_a_turn() -> None:
     member = Script()
     driver, _ = drive(member)
@@ -110,7 +110,7 @@ async def test_an_event_that_arises_while_effects_are_carried_out_waits_for_the_
     assert member.seen == ["handle 1", "note 1", "note 2", "handle 11", "handle 12"]
 
 
-@pytest.mark.covers("D-01")
+@pytest.mark.covers("D-01", "REQ-10")
 async def test_the_timer_wakes_the_core_when_it_asked_for_it() -> None:
     member = Script()
     now = Now(0, 0)
@@ -139,6 +139,25 @@ async def test_a_core_that_wants_to_be_polled_without_end_is_a_broken_promise() 
     member.wake_at_ms = 5
     drive(member, clock=lambda: Now(5, 5))
     assert isinstance(await caught, InvariantError)
+
+
+@pytest.mark.covers("REQ-11")
+async def test_events_are_handled_in_their_order_and_a_wake_up_is_none() -> None:
+    member = Script()
+    driver, _ = drive(member)
+    await turns()
+    member.seen.clear()
+    driver.wake()
+    driver.wake()
+    await turns()
+    assert member.seen == ["clients", "poll", "apply", "write"], "one turn, and no event"
+    member.seen.clear()
+    for offset in (3, 1, 2):
+        driver.deliver(Applied(offset))
+        driver.wake()
+    await turns()
+    assert [what for what in member.seen if what.startswith("handle")] == ["handle 3", "handle 1", "handle 2"]
+    assert member.seen.count("poll") == 1
 
 
 async def test_after_a_stop_nothing_reaches_the_core() -> None:

@@ -8,6 +8,7 @@ import pytest
 from kraftd.runtime.flusher import Worker
 
 
+@pytest.mark.covers("D-17", "REQ-13")
 async def test_jobs_run_in_order_in_another_thread_and_complete_on_the_loop() -> None:
     worker = Worker(asyncio.get_running_loop(), "flush")
     ran_in: list[str] = []

@@ -86,6 +86,21 @@ def test_a_read_ends_with_its_segment_and_the_next_one_begins_in_the_next(tmp_pa
     log.close()
 
 
+@covers("REC-01")
+def test_batches_of_any_size_are_found_in_the_file_as_they_were_written(tmp_path: Path) -> None:
+    """A file is read through a window of 1 MiB; a batch may begin at its end, or be longer than it."""
+    config = LogConfig()
+    sizes = [40, 1 << 20, 40, 3 << 20, (1 << 20) - 300, 200, 40, 7 << 20, 40]
+    batches = [batch(offset, size_bytes=size) for offset, size in enumerate(sizes)]
+    written(tmp_path, batches, config)
+    log, report = opened(tmp_path, OffsetAndEpoch(len(sizes), 1), config)
+    assert (log.end_offset, report.damage, report.torn) == (len(sizes), (), ())
+    for offset, data in enumerate(batches):
+        assert log.read(offset, 1) == data
+    assert log.tail(64 << 20) == batches
+    log.close()
+
+
 # --- what a start finds -------------------------------------------------------------------------------------
 
 
