@@ -14,7 +14,7 @@ NAME = "ssl.cipher.suites"
 Start = Callable[..., Cluster]
 
 
-@pytest.mark.covers("D-17")
+@pytest.mark.covers("D-17", "RSG-14")
 @pytest.mark.parametrize("place", ["callback", "oserror", "timer", "soon", "thread", "plain-thread", "task"])
 def test_an_unexpected_exception_ends_the_process(start: Start, place: str) -> None:
     cluster = start(1, command=(sys.executable, str(BOMB), place))

@@ -116,7 +116,7 @@ def test_a_connection_that_flaps_is_a_loss_once_an_epoch() -> None:
     assert losses == [1, 0, 0]
 
 
-@pytest.mark.covers("D-07", "VOTE-23")
+@pytest.mark.covers("D-07", "Q-15")
 def test_a_member_that_was_cut_off_does_not_depose_the_leader_when_it_returns() -> None:
     """KIP-996: it asks first, and the others are in touch with their leader (Q-15)."""
     cluster = Cluster()
@@ -160,7 +160,7 @@ def test_a_pre_vote_writes_nothing_and_resets_no_timer() -> None:
         cluster.step()
 
 
-@pytest.mark.covers("D-07", "QS-05", "QS-06", "VOTE-14")
+@pytest.mark.covers("D-07", "QS-05")
 def test_a_vote_survives_a_restart_and_the_epoch_of_its_winner() -> None:
     """A real Kafka 4.3 holds leader and vote at once; dropping the vote would allow a second one."""
     cluster = Cluster()
@@ -225,7 +225,7 @@ def test_after_a_power_cut_the_old_leaders_farewell_starts_the_next_election() -
     assert cluster.run_until(cluster.has_leader) < 200
 
 
-@pytest.mark.covers("VOTE-06", "VOTE-04")
+@pytest.mark.covers("D-07", "Q-15")
 def test_without_a_majority_nobody_leads_and_no_epoch_is_spent() -> None:
     cluster = Cluster(start=False)
     cluster.start(1)

@@ -19,7 +19,7 @@ def settled(voters: tuple[int, ...] = (1, 2, 3)) -> Cluster:
     return cluster
 
 
-@pytest.mark.covers("D-09", "EQE-01", "EQE-08", "EQE-10")
+@pytest.mark.covers("D-09", "EQE-01", "EQE-08", "EQE-10", "RSG-01", "Q-28")
 def test_leadership_goes_to_whom_the_operator_names(golden: Callable[[str], None]) -> None:
     cluster = settled()
     token = cluster.resign(1, to=3)
@@ -133,7 +133,7 @@ def test_the_other_followers_wait_for_the_successor_and_ignore_the_closing_conne
     cluster.run_until(cluster.has_leader, 3_000)
 
 
-@pytest.mark.covers("QS-07", "RSG-05", "RSG-06")
+@pytest.mark.covers("QS-07", "RSG-05")
 def test_a_resigned_leader_that_nobody_replaces_waits_like_everybody_else() -> None:
     cluster = settled()
     for n in (1, 2, 3):

@@ -95,7 +95,7 @@ def test_amnesia_survives_a_restart() -> None:
     assert not isinstance(cluster.member(3).state, Prospective | Candidate)
 
 
-@pytest.mark.covers("D-06")
+@pytest.mark.covers("D-06", "Q-31")
 def test_a_wiped_voter_cannot_elect_a_stale_one() -> None:
     cluster = Cluster()
     cluster.elect()

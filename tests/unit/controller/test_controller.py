@@ -281,7 +281,7 @@ def test_the_leader_ends_with_the_image_of_a_follower():
     assert leader.controller.image.hash() == follower.controller.image.hash()
 
 
-@pytest.mark.covers("D-18")
+@pytest.mark.covers("D-18", "LSN-15")
 def test_losing_leadership_drops_the_speculation():
     world = World()
     world.activate(2)

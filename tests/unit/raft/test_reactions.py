@@ -131,7 +131,7 @@ def test_who_has_voted_for_itself_grants_nobody_a_vote_in_that_epoch(state: str)
     assert [answers for answers in kinds.values() if answers] == [{"no"}]
 
 
-@covers("QS-21", "D-07", "D-14", "SIMX-09")
+@covers("QS-21", "D-07", "D-14", "SIMX-09", "LSN-11")
 @settings(max_examples=150)
 @given(st.sampled_from(sorted(STATES)), st.lists(st.sampled_from(list(rows())), max_size=8))
 def test_no_sequence_of_events_breaks_the_rules(state: str, events: list[tuple[str, Happening, int]]) -> None:
@@ -146,3 +146,6 @@ def test_no_sequence_of_events_breaks_the_rules(state: str, events: list[tuple[s
         if after.epoch == before.epoch:
             assert before.leader_id in (-1, after.leader_id)
             assert before.voted in (None, after.voted)
+    heard = [(change.epoch, change.leader_id) for change in every(lone.effects, fx.LeaderChanged)]
+    for (epoch, leader_id), (later, _) in pairwise(heard):
+        assert later > epoch or (later == epoch and leader_id == -1), "each epoch without, then with a leader"

@@ -193,6 +193,7 @@ class TestMetaProperties:
         raw = b"#\n#Sat Nov 21 07:00:00 UTC 2026\nnode.id = 3\nversion=1\ncluster.id=abc\n"
         assert meta_properties.decode(raw) == MetaProperties("abc", 3)
 
+    @pytest.mark.covers("QS-13")
     @pytest.mark.parametrize(
         ("raw", "reason"),
         [
@@ -243,6 +244,7 @@ class TestNames:
         assert names.segment_name(7, "timeindex") == "00000000000000000007.timeindex"
         assert names.parse_segment_name("00000000000000001234.index") == names.SegmentFile(1234, "index")
 
+    @pytest.mark.covers("SNAP-18")
     def test_snapshots(self) -> None:
         assert names.snapshot_name(OffsetAndEpoch(4321, 7)) == "00000000000000004321-0000000007.checkpoint"
         for tail in ("", ".deleted"):
@@ -250,6 +252,7 @@ class TestNames:
             assert names.parse_snapshot_name(name) == OffsetAndEpoch(4321, 7)
         assert names.is_unfinished_snapshot("00000000000000004321-0000000007-8912.checkpoint.part")
 
+    @pytest.mark.covers("SNAP-18")
     @pytest.mark.parametrize(
         "name",
         [

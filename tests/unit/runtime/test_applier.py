@@ -76,7 +76,7 @@ def test_batches_are_applied_up_to_the_high_watermark_and_no_further() -> None:
     assert len(machine.applied) == 5, "the high watermark never goes back"
 
 
-@pytest.mark.covers("D-18")
+@pytest.mark.covers("D-18", "LSN-07")
 def test_a_control_batch_is_a_batch_without_records() -> None:
     world, machine = World(0), Machine()
     world.batches = [encode_control_batch(0, 1, 5, [(2, b"\x00\x00")])]
@@ -86,7 +86,7 @@ def test_a_control_batch_is_a_batch_without_records() -> None:
     assert machine.applied[0].records == ()
 
 
-@pytest.mark.covers("D-15")
+@pytest.mark.covers("D-15", "LSN-08")
 def test_what_is_no_longer_in_memory_is_read_from_the_store_one_slice_at_a_time() -> None:
     world, machine = World(8, memory_from=6), Machine()
     feeder = applier(world, machine)

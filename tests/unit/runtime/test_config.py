@@ -38,6 +38,33 @@ def test_the_smallest_static_controller_of_kafka_gets_kafkas_defaults() -> None:
     assert config.unknown_keys == []
 
 
+@pytest.mark.covers("QS-10", "QS-11", "OBS-08")
+def test_a_node_has_an_id() -> None:
+    with pytest.raises(ConfigError, match=r"node\.id: missing"):
+        parse_config({key: value for key, value in MINIMAL.items() if key != "node.id"}, {})
+
+
+@pytest.mark.covers("QS-14")
+def test_a_node_must_know_where_to_find_the_others() -> None:
+    alone = {key: value for key, value in MINIMAL.items() if key != "controller.quorum.voters"}
+    with pytest.raises(ConfigError, match=r"controller\.quorum\.bootstrap\.servers: one of them must be set"):
+        parse_config(alone, {})
+    assert not parse_config(alone | {"controller.quorum.bootstrap.servers": "a:1"}, {}).is_voter
+
+
+@pytest.mark.covers("DV-38", "DV-10")
+def test_names_of_listeners_are_upper_case_and_hosts_stay_names() -> None:
+    lower = {"controller.listener.names": "controller", "listeners": "controller://no.such.host.example:9093"}
+    config = parse_config(MINIMAL | lower, {})
+    assert config.bind == Endpoint("no.such.host.example", 9093, "CONTROLLER")
+    assert config.voters[1] == Endpoint("alpha", 9093)
+
+
+@pytest.mark.covers("RSG-14")
+def test_a_stop_takes_five_seconds_unless_told_otherwise() -> None:
+    assert parse_config(MINIMAL, {}).shutdown_timeout_ms == 5_000
+
+
 def test_bind_and_advertised_addresses_are_two_things() -> None:
     config = parse_config(MINIMAL | {"advertised.listeners": "CONTROLLER://beta.example:19093"}, {})
     assert config.bind == Endpoint("", 9093)
@@ -59,6 +86,7 @@ def test_unknown_keys_are_kept_for_a_warning_and_our_tools_variables_are_not_key
     assert config.unknown_keys == ["KRAFTD_NODE_IDD", "num.network.threads"]
 
 
+@pytest.mark.covers("CLN-10")
 def test_all_mistakes_come_in_one_error() -> None:
     with pytest.raises(ConfigError) as caught:
         parse_config(

@@ -37,7 +37,7 @@ class TestExamine:
         finding = examine(FILE, HIGHER, KNOWN)
         assert (finding.election.epoch, finding.amnesia, finding.foreign) == (9, "", True)
 
-    @pytest.mark.covers("D-05", "D-06")
+    @pytest.mark.covers("D-05", "D-06", "Q-20")
     @pytest.mark.parametrize(
         "data",
         [None, b"", b"{}", SAME, OLD.replace(b"4", b"3"), NEW[:-3], b"\0" * len(NEW)],

@@ -78,6 +78,7 @@ def test_a_file_is_no_directory(tmp_path: Path) -> None:
         make(tmp_path / "file")
 
 
+@pytest.mark.covers("Q-21")
 def test_a_bootstrap_file_without_its_footer_is_refused(tmp_path: Path) -> None:
     data = encode_bootstrap({"metadata.version": 30}, 1)
     *_, footer = scan(data)

@@ -101,6 +101,7 @@ def test_what_is_wrong_is_said_with_what_to_do(tmp_path: Path) -> None:
     assert "bootstrap.checkpoint: ends without a footer" in problems
 
 
+@pytest.mark.covers("SNAP-25")
 def test_a_log_without_its_beginning_needs_a_snapshot(tmp_path: Path) -> None:
     format_directory(FS, tmp_path, cluster_id="c", node_id=1, directory_id=b"d" * 16, now_ms=1)
     path = tmp_path / "__cluster_metadata-0"

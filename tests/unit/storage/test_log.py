@@ -189,6 +189,15 @@ class TestFlush:
         assert fs.synced == [f"{tmp_path.name}/"]
         log.close()
 
+    @pytest.mark.covers("RSG-13")
+    def test_closing_flushes_the_active_segment_too(self, tmp_path: Path) -> None:
+        fs = SyncRecorder()
+        log = Log.open(Disk(fs), tmp_path, config=LogConfig(segment_bytes=2 * len(batch(0)))).log
+        fill(log, run_of(0, 3))
+        fs.synced.clear()
+        log.close()
+        assert {f"{base:020d}.log" for base in (0, 2)} <= set(fs.synced)
+
     @pytest.mark.covers("D-03")
     def test_one_job_covers_what_came_before_it_and_no_more(self, tmp_path: Path) -> None:
         log = open_log(tmp_path)
@@ -373,7 +382,7 @@ class TestEpochs:
 
 
 class TestRead:
-    @pytest.mark.covers("LOG-05", "LOG-06")
+    @pytest.mark.covers("LOG-05")
     def test_reading_begins_with_the_batch_that_holds_the_offset(self, tmp_path: Path) -> None:
         log = open_log(tmp_path)
         batches = [batch(n * 10, count=10, size_bytes=100) for n in range(50)]

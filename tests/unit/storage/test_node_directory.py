@@ -106,6 +106,7 @@ class TestFirstStart:
 
 
 class TestRefused:
+    @pytest.mark.covers("LOG-20")
     def test_what_is_not_a_directory_of_ours(self, tmp_path: Path) -> None:
         with pytest.raises(StorageError, match="no such directory: run `kraftctl format`"):
             open_at(tmp_path / "missing")
@@ -132,14 +133,16 @@ class TestRefused:
         with pytest.raises(StorageError, match="a second metadata log"):
             open_at(tmp_path / "n", other_log_dirs=(tmp_path / "n", tmp_path / "other"))
 
-    @pytest.mark.covers("LOG-17")
+    @pytest.mark.covers("LOG-17", "SNAP-25")
     def test_a_log_whose_beginning_is_gone(self, tmp_path: Path) -> None:
         """What came before can only be in a snapshot; state with a hole in it must not be served."""
         used(tmp_path)
         for file in log_path(tmp_path).glob("00000000000000000000.*"):
             file.unlink()
+        left = {file: file.read_bytes() for file in log_path(tmp_path).iterdir()}
         with pytest.raises(StorageError, match="begins at offset 4, and the state before it cannot"):
             open_at(tmp_path)
+        assert {file: file.read_bytes() for file in log_path(tmp_path).iterdir()} == left
 
     @pytest.mark.covers("LOG-19")
     def test_a_directory_that_is_in_use(self, tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ class TestTorn:
 
 
 class TestDamaged:
-    @pytest.mark.covers("D-05", "D-06")
+    @pytest.mark.covers("D-05", "D-06", "Q-16")
     @pytest.mark.parametrize("bad_at", [0, SIZE + 8, 2 * SIZE + 70, 4 * SIZE - 1])
     def test_bad_bytes_below_the_hint_are_never_cut(self, tmp_path: Path, bad_at: int) -> None:
         write(tmp_path)
