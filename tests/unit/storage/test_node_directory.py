@@ -139,10 +139,13 @@ class TestRefused:
         used(tmp_path)
         for file in log_path(tmp_path).glob("00000000000000000000.*"):
             file.unlink()
-        left = {file: file.read_bytes() for file in log_path(tmp_path).iterdir()}
+        (log_path(tmp_path) / "00000000000000000004-0000000003.checkpoint.deleted").write_bytes(b"")
+        left = {file.name for file in log_path(tmp_path).iterdir()}
+        records = {file: file.read_bytes() for file in log_path(tmp_path).glob("*.log")}
         with pytest.raises(StorageError, match="begins at offset 4, and the state before it cannot"):
             open_at(tmp_path)
-        assert {file: file.read_bytes() for file in log_path(tmp_path).iterdir()} == left
+        assert {file.name for file in log_path(tmp_path).iterdir()} == left, "nothing is deleted"
+        assert {file: file.read_bytes() for file in log_path(tmp_path).glob("*.log")} == records
 
     @pytest.mark.covers("LOG-19")
     def test_a_directory_that_is_in_use(self, tmp_path: Path) -> None:
