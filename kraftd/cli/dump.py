@@ -21,6 +21,7 @@ import msgspec
 
 from kraftd.cli.failures import CommandError
 from kraftd.errors import CorruptBatchError, MalformedError
+from kraftd.metadata.secrets import shown
 from kraftd.records import names
 from kraftd.records.batch import HEADER_BYTES, BatchView, RecordView
 from kraftd.records.control import control_to_json, decode_control
@@ -90,8 +91,8 @@ Item: TypeAlias = FileStart | Batch | Entry | Fault
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """Which records are wanted. Offsets and times are from-inclusive, to-exclusive; types as `type_key`
-    gives them.
+    """Which records are wanted, and whether their secrets are. Offsets and times are from-inclusive,
+    to-exclusive; types as `type_key` gives them.
     """
 
     types: frozenset[str] = frozenset()
@@ -100,6 +101,7 @@ class Selection(msgspec.Struct, frozen=True):
     to_offset: Offset = _NO_LIMIT
     from_ms: int = -1
     to_ms: int = _NO_LIMIT
+    show_secrets: bool = False
 
     def may_hold(self, batch: BatchView) -> bool:
         """Whether a batch may hold something wanted, by its header alone."""
@@ -274,7 +276,9 @@ def _select(batch: Batch, selection: Selection) -> Iterator[Item]:
     if batch.fault is None and not selection.may_hold(batch.view):
         return
     try:
-        entries = [_entry(batch, record) for record in batch.view.records()]
+        entries = [
+            _entry(batch, record, show_secrets=selection.show_secrets) for record in batch.view.records()
+        ]
     except CorruptBatchError as error:
         reason = batch.fault or error.reason
         yield msgspec.structs.replace(batch, fault=reason)
@@ -285,20 +289,20 @@ def _select(batch: Batch, selection: Selection) -> Iterator[Item]:
         yield from wanted
 
 
-def _entry(batch: Batch, record: RecordView) -> Entry:
+def _entry(batch: Batch, record: RecordView, *, show_secrets: bool) -> Entry:
     try:
-        shown = _shown(record, is_control=batch.view.is_control)
+        told = _told(record, is_control=batch.view.is_control, show_secrets=show_secrets)
     except MalformedError as error:
         return Entry(batch, record, "UNREADABLE", -1, None, str(error))
-    return Entry(batch, record, shown["type"], shown["version"], shown["data"])
+    return Entry(batch, record, told["type"], told["version"], told["data"])
 
 
-def _shown(record: RecordView, *, is_control: bool) -> dict[str, Any]:
+def _told(record: RecordView, *, is_control: bool, show_secrets: bool) -> dict[str, Any]:
     if is_control:
         return control_to_json(decode_control(record.key, record.value))
     value = record.value or b""
     _, version, _ = read_frame(value)
-    return to_json(decode_record(value), version)
+    return (to_json if show_secrets else shown)(decode_record(value), version)
 
 
 def _fault_of(view: BatchView) -> str | None:

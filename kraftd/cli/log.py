@@ -100,10 +100,19 @@ def dump_files(
         bool,
         typer.Option("--follow", "-f", help="Go on with what a running node appends, until interrupted."),
     ] = False,
+    show_secrets: Annotated[
+        bool,
+        typer.Option(
+            "--show-secrets", help="Tell keys of SCRAM credentials and values that may be passwords, too."
+        ),
+    ] = False,
     output: OutputOption = None,
 ) -> None:
     """Dump batches and decoded records of segments and snapshots."""
-    selection = make_selection(types, without_types, from_offset, to_offset, from_time, to_time)
+    selection = msgspec.structs.replace(
+        make_selection(types, without_types, from_offset, to_offset, from_time, to_time),
+        show_secrets=show_secrets,
+    )
     if follow and len(paths) > 1:
         raise UsageError("--follow takes one FILE or DIR; open a second terminal for another")
     items = dump.follow(paths[0], selection) if follow else read_all(paths, selection)

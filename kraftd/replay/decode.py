@@ -19,9 +19,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kraftd.errors import CorruptBatchError, MalformedError
+from kraftd.metadata.secrets import shown
 from kraftd.records.batch import BatchView, RecordView
 from kraftd.records.control import RawControl, control_name, control_to_json, decode_control
-from kraftd.records.frame import RawRecord, decode_record, read_frame, record_name, to_json
+from kraftd.records.frame import RawRecord, decode_record, read_frame, record_name
 from kraftd.replay.commit import Bounds, Status
 from kraftd.replay.headers import CONTROL_BIT, TRANSACTIONAL_BIT, mapped, read_headers
 from kraftd.replay.lockstep import PADDING, Longs, find_values
@@ -75,9 +76,10 @@ SCHEMA = pa.schema(
 """The columns of a record.
 
 `segment_base_offset` is a snapshot's end offset; offsets inside a snapshot are its own running count.
-`api_key` of a control record is its control type. `body` is JSON with Kafka's field names, null for kinds
-that are not known. `key` and `value` are the raw bytes, the value with its frame. `node_id` is -1 where the
-directory does not say. `commit_status` is one of `kraftd.replay.commit.Status`.
+`api_key` of a control record is its control type. `body` is JSON with Kafka's field names, without secrets,
+null for kinds that are not known. `key` and `value` are the raw bytes, secrets included, the value with its
+frame. `node_id` is -1 where the directory does not say. `commit_status` is one of
+`kraftd.replay.commit.Status`.
 """
 
 
@@ -143,7 +145,7 @@ def _data_content(value: bytes) -> Content:
         return Content(name, api_key, version, None, str(error))
     if isinstance(record, RawRecord):
         return Content(name, api_key, version, None, None)
-    return Content(name, api_key, version, _json(to_json(record, version)), None)
+    return Content(name, api_key, version, _json(shown(record, version)), None)
 
 
 def _control_content(record: RecordView) -> Content:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from kraftd.errors import InvariantError, MalformedError
 from kraftd.metadata.configs import ResourceType
 from kraftd.metadata.image import EMPTY, ConfigEntry, Fold, ImpossibleRecordError, MetadataImage
+from kraftd.metadata.secrets import shown_config
 from kraftd.records.frame import decode_record, record_name
 from kraftd.types import Offset
 
@@ -107,12 +108,13 @@ def summarize(folded: Folded) -> FoldSummary:
 
 
 def config_row(entry: ConfigEntry) -> ConfigRow:
-    """A config with the name of its resource's type; a type that has none keeps its number."""
+    """A config as it may be shown; a type of resource that has no name keeps its number."""
     try:
         kind = ResourceType(entry.resource_type).name.lower()
     except ValueError:
         kind = str(entry.resource_type)
-    return ConfigRow(kind, entry.resource_name, entry.name, entry.value)
+    value = shown_config(entry.resource_type, entry.name, entry.value)
+    return ConfigRow(kind, entry.resource_name, entry.name, value)
 
 
 def arrow_fold(batches: Iterable[pa.RecordBatch], end_offset: Offset) -> Iterator[pa.RecordBatch]:

@@ -189,7 +189,11 @@ def test_nodes_that_differ_are_named_with_offset_and_epochs(spark, tmp_path: Pat
 
 
 def test_an_export_is_folded_to_its_high_watermark(spark, tmp_path: Path) -> None:
-    batches = [[config("a", "1")], [config("a", "2")], [config("a", "3")]]
+    batches = [
+        [config("log.retention.ms", "1")],
+        [config("log.retention.ms", "2")],
+        [config("log.retention.ms", "3")],
+    ]
     log = b"".join(encode_batch(o, 1, START_MS, values) for o, values in enumerate(batches))
     write_node(tmp_path / "export", log)
     write_manifest(tmp_path / "export", high_watermark=2, end_offset=3)
@@ -197,19 +201,22 @@ def test_an_export_is_folded_to_its_high_watermark(spark, tmp_path: Path) -> Non
     assert report.exit_code == 0
     assert report.clusters[0].fold.end_offset == 2
     rows = pq.read_table(tmp_path / "out" / "configs").to_pylist()
-    assert [(row["name"], row["value"]) for row in rows] == [("a", "2")]
+    assert [(row["name"], row["value"]) for row in rows] == [("log.retention.ms", "2")]
     assert "high watermark 2" in text_of(report)
 
 
 def test_a_log_without_its_beginning_is_folded_from_a_snapshot(spark, tmp_path: Path) -> None:
-    log = b"".join(encode_batch(o, 1, START_MS, [config("a", str(o))]) for o in range(5, 8))
+    log = b"".join(encode_batch(o, 1, START_MS, [config("log.retention.ms", str(o))]) for o in range(5, 8))
     write_node(tmp_path / "node", log, base_offset=5, epochs=((1, 5),), voters=(1,))
     snapshot = tmp_path / "node" / "__cluster_metadata-0" / "00000000000000000006-0000000001.checkpoint"
-    values = [config("kept", "yes"), config("a", "5")]
+    values = [config("log.retention.bytes", "9"), config("log.retention.ms", "5")]
     snapshot.write_bytes(b"".join(encode_batch(o, 1, START_MS, [v]) for o, v in enumerate(values)))
     report = run([tmp_path / "node"], tmp_path / "out")
     rows = pq.read_table(tmp_path / "out" / "configs").to_pylist()
-    assert {row["name"]: row["value"] for row in rows} == {"a": "7", "kept": "yes"}
+    assert {row["name"]: row["value"] for row in rows} == {
+        "log.retention.ms": "7",
+        "log.retention.bytes": "9",
+    }
     assert report.clusters[0].fold.from_snapshot == snapshot.name
 
 

@@ -10,10 +10,16 @@ import yaml
 
 from kraftd.cli import dump
 from kraftd.cli.dump import Batch, Entry, FileStart, Selection
-from kraftd.records.batch import encode_batch, encode_control_batch
+from kraftd.records.batch import encode_batch, encode_control_batch, scan
+from kraftd.records.binary import base64_text
 from kraftd.records.control import encode_control
-from kraftd.records.frame import RawRecord, encode_record
-from kraftd.records.messages import ConfigRecord, LeaderChangeMessage, NoOpRecord
+from kraftd.records.frame import RawRecord, decode_record, encode_record
+from kraftd.records.messages import (
+    ConfigRecord,
+    LeaderChangeMessage,
+    NoOpRecord,
+    UserScramCredentialRecord,
+)
 from tests.fixtures import klog, klog_files
 from tests.unit.cli.kraftctl import Kraftctl, Outcome
 
@@ -134,9 +140,33 @@ def test_json_and_yaml_tell_the_same(kraftctl: Kraftctl, segment: Path) -> None:
     }
 
 
-def test_a_kind_from_the_future_is_shown_as_bytes(kraftctl: Kraftctl, segment: Path) -> None:
+def test_a_kind_from_the_future_is_shown_as_bytes_if_secrets_may_be(
+    kraftctl: Kraftctl, segment: Path
+) -> None:
     last = lines(kraftctl("log", "dump", segment, "-o", "json"))[-1]
+    assert (last["version"], last["data"], last["is_valid"]) == (7, {"raw": "[redacted]"}, True)
+    last = lines(kraftctl("log", "dump", segment, "-o", "json", "--show-secrets"))[-1]
     assert (last["version"], last["data"], last["is_valid"]) == (7, {"raw": "0102"}, True)
+
+
+@pytest.mark.parametrize("output", ["table", "json", "yaml"])
+def test_keys_and_passwords_are_told_only_on_demand(kraftctl: Kraftctl, output: str) -> None:
+    """Whatever the form: no salt and no key of a real log leaves without being asked for."""
+    node = klog("generated-kafka-4.3-dynamic-voters") / "node-1"
+    secrets = {
+        base64_text(part)
+        for path in node.rglob("*.log")
+        for batch in scan(path.read_bytes())
+        for record in map(decode_record, batch.values())
+        if isinstance(record, UserScramCredentialRecord)
+        for part in (record.salt, record.stored_key, record.server_key)
+    }
+    assert len(secrets) > 10
+    asked = ("log", "dump", node, "--type", "UserScramCredential", "-o", output)
+    hidden, told = kraftctl(*asked).out, kraftctl(*asked, "--show-secrets").out
+    assert hidden.count("[redacted]") == 3 * hidden.count("storedKey") > 10
+    assert [secret for secret in secrets if secret in hidden] == []
+    assert [secret for secret in secrets if secret not in told] == []
 
 
 def test_a_bad_checksum_is_told_with_byte_and_offset_and_the_dump_goes_on(

@@ -7,9 +7,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from kraftd.metadata.secrets import shown
 from kraftd.records.batch import encode_batch, scan
 from kraftd.records.control import control_to_json, decode_control
-from kraftd.records.frame import RawRecord, decode_record, read_frame, record_name, to_json
+from kraftd.records.frame import RawRecord, decode_record, read_frame, record_name
 from kraftd.replay.commit import Bounds
 from kraftd.replay.decode import SCHEMA, rows
 from kraftd.replay.discover import discover
@@ -40,7 +41,7 @@ def plain(node: NodeDirectory) -> list[tuple]:
                     kind, version, _ = read_frame(record.value)
                     decoded = decode_record(record.value)
                     name = record_name(kind)
-                    body = None if isinstance(decoded, RawRecord) else to_json(decoded, version)["data"]
+                    body = None if isinstance(decoded, RawRecord) else shown(decoded, version)["data"]
                 out.append(
                     (
                         file.name,
