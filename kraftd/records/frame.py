@@ -4,8 +4,9 @@ A kind or version that this program does not know becomes a `RawRecord` and enco
 newer Kafka's log can be read, copied and counted without being understood.
 """
 
+from collections.abc import Mapping
 from functools import cache
-from typing import TypeAlias
+from typing import Final, TypeAlias, get_args
 
 import msgspec
 
@@ -18,35 +19,8 @@ from kraftd.records.varint import encode_uvarint, read_uvarint
 _FRAME_VERSION = 1
 _INT16_MAX = 0x7FFF
 
-RECORD_NAMES = {
-    0: "RegisterBrokerRecord",
-    1: "UnregisterBrokerRecord",
-    2: "TopicRecord",
-    3: "PartitionRecord",
-    4: "ConfigRecord",
-    5: "PartitionChangeRecord",
-    7: "FenceBrokerRecord",
-    8: "UnfenceBrokerRecord",
-    9: "RemoveTopicRecord",
-    10: "DelegationTokenRecord",
-    11: "UserScramCredentialRecord",
-    12: "FeatureLevelRecord",
-    14: "ClientQuotaRecord",
-    15: "ProducerIdsRecord",
-    17: "BrokerRegistrationChangeRecord",
-    18: "AccessControlEntryRecord",
-    19: "RemoveAccessControlEntryRecord",
-    20: "NoOpRecord",
-    21: "ZkMigrationStateRecord",
-    22: "RemoveUserScramCredentialRecord",
-    23: "BeginTransactionRecord",
-    24: "EndTransactionRecord",
-    25: "AbortTransactionRecord",
-    26: "RemoveDelegationTokenRecord",
-    27: "RegisterControllerRecord",
-    28: "ClearElrRecord",
-}
-"""Every kind of metadata record in Kafka 4.3, whether this program reads its body or not."""
+RECORD_NAMES: Final[Mapping[int, str]] = {kind.API_KEY: kind.NAME for kind in get_args(Record)}
+"""Every kind of metadata record in Kafka 4.3."""
 
 
 class RawRecord(msgspec.Struct, frozen=True, gc=False):
