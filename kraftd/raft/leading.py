@@ -61,7 +61,8 @@ class Leading:
             self.core.out.append(ReadDone(event.token, ErrorCode.NOT_CONTROLLER))
             return
         established = led.high_watermark if led.high_watermark >= 0 else None
-        led.reads.add(event.token, event.deadline_ms, established)
+        if led.reads.add(event.token, event.deadline_ms, established):
+            self.answer_reads(led)
 
     def on_begin_response(self, sent: Sent, error: int) -> None:
         """A voter knows that this member leads; in a read round that is the proof."""

@@ -58,11 +58,15 @@ class Reads:
         """When the first read has waited too long."""
         return min([read.deadline_ms for read in self._reads]) if self._reads else NEVER_MS
 
-    def add(self, token: Token, deadline_ms: int, high_watermark: Offset | None) -> None:
-        """Take a read; `high_watermark` is None until a record of this epoch is committed."""
+    def add(self, token: Token, deadline_ms: int, high_watermark: Offset | None) -> bool:
+        """Take a read; `high_watermark` is None until a record of this epoch is committed.
+
+        Returns whether it is proved already: a lone voter has nobody to ask.
+        """
         read = _Read(token, deadline_ms, high_watermark)
         read.confirmed = self._others_needed == 0
         self._reads.append(read)
+        return read.confirmed
 
     def wants_round(self, now_ms: int) -> bool:
         """Whether a round should begin: for reads that are on none, or again for those whose round failed."""

@@ -402,6 +402,17 @@ def test_a_lone_voter_commits_its_own_log_once_that_is_on_disk() -> None:
     assert lone.member.high_watermark == 2
 
 
+@covers("D-12")
+def test_a_lone_voter_answers_a_read_at_once_and_one_that_has_to_wait_when_that_is_applied() -> None:
+    lone = Lone(voters=(1,), connected=(), applies=False)
+    early = lone.read()
+    assert lone.outcome(early) is None
+    lone.feed(ev.Applied(lone.member.high_watermark))
+    assert lone.outcome(early) is ErrorCode.NONE
+    idle = lone.read()
+    assert lone.outcome(idle) is ErrorCode.NONE, "nothing will be applied that it could wait for"
+
+
 @covers("HWM-08")
 def test_a_leaders_own_end_counts_up_and_never_down() -> None:
     lone = leader(flushes=False)
