@@ -16,7 +16,10 @@ import asyncio
 import heapq
 from collections import deque
 from collections.abc import Callable, Coroutine
+from random import Random
 from typing import Any
+
+from kraftd.types import Now
 
 NEVER_US = 1 << 62
 US_PER_S = 1_000_000
@@ -28,13 +31,17 @@ class Scheduler:
 
     def __init__(self) -> None:
         self.now_us = 0
+        self.is_inside = False
+        """Whether some process runs at this moment: another one has to wait for its turn."""
         self._queue: list[tuple[int, int, Callable[[Any], None], Any]] = []
         self._age = 0
 
     def at_us(self, moment_us: int, action: Callable[[Any], None], argument: Any = None) -> None:
         """Call `action(argument)` at a moment; never before now."""
         self._age = age = self._age + 1
-        heapq.heappush(self._queue, (max(moment_us, self.now_us), age, action, argument))
+        if moment_us < self.now_us:
+            moment_us = self.now_us
+        heapq.heappush(self._queue, (moment_us, age, action, argument))
 
     def step(self) -> None:
         """Let the next thing happen."""
@@ -60,15 +67,15 @@ class Clock:
         self._base_true_us = scheduler.now_us
         self._base_us = mono_us
         self._rate_ppm = PPM
+        self._offset_us = mono_us - scheduler.now_us
         self._wall_ms = wall_ms
         self._wall_frozen_ms: int | None = None
 
     def mono_us(self) -> int:
         """The monotonic clock."""
-        passed_us = self._scheduler.now_us - self._base_true_us
-        if self._rate_ppm != PPM:
-            passed_us = passed_us * self._rate_ppm // PPM
-        return self._base_us + passed_us
+        if self._rate_ppm == PPM:
+            return self._scheduler.now_us + self._offset_us
+        return self._base_us + (self._scheduler.now_us - self._base_true_us) * self._rate_ppm // PPM
 
     def wall_ms(self) -> int:
         """The wall clock; it goes with the monotonic one until somebody sets it."""
@@ -76,23 +83,32 @@ class Clock:
             return self._wall_frozen_ms
         return self._wall_ms + self.mono_us() // 1_000
 
+    def now(self) -> Now:
+        """Both."""
+        mono_ms = self.mono_us() // 1_000
+        frozen_ms = self._wall_frozen_ms
+        return Now(mono_ms, self._wall_ms + mono_ms if frozen_ms is None else frozen_ms)
+
     def true_us(self, mono_us: int) -> int:
         """When the monotonic clock will show this; rounded up, so that a timer is never early."""
-        ahead_us = mono_us - self._base_us
+        if self._rate_ppm == PPM:
+            return mono_us - self._offset_us
         if self._rate_ppm == 0:
             return NEVER_US
-        if self._rate_ppm != PPM:
-            ahead_us = -(-ahead_us * PPM // self._rate_ppm)
-        return self._base_true_us + ahead_us
+        return self._base_true_us - (self._base_us - mono_us) * PPM // self._rate_ppm
 
     def set_rate(self, rate_ppm: int) -> None:
         """Let the monotonic clock run faster or slower; 0 freezes it."""
-        self._base_us, self._base_true_us = self.mono_us(), self._scheduler.now_us
+        self._set_mono(self.mono_us())
         self._rate_ppm = rate_ppm
 
     def jump_mono(self, ahead_us: int) -> None:
         """Let the monotonic clock leap forward."""
-        self._base_us += max(0, ahead_us)
+        self._set_mono(self.mono_us() + max(0, ahead_us))
+
+    def _set_mono(self, mono_us: int) -> None:
+        self._base_us, self._base_true_us = mono_us, self._scheduler.now_us
+        self._offset_us = mono_us - self._base_true_us
 
     def jump_wall(self, by_ms: int) -> None:
         """Set the wall clock, forward or back."""
@@ -143,19 +159,22 @@ class SimLoop:
         *,
         on_error: Callable[[BaseException], None],
         connect: Callable[..., Any] | None = None,
-        turn_us: Callable[[], int] = lambda: 0,
+        random: Random | None = None,
+        turn_us: int = 0,
     ) -> None:
         self.clock = clock
         self.busy_until_us = 0
         """What leaves this process now leaves it then."""
         self.is_paused = False
         self.is_closed = False
+        self.turn_us = turn_us
+        """The longest that an iteration may take."""
         self.woken_by_timer = False
         """Whether the current iteration began with a timer and nothing else."""
         self._scheduler = scheduler
         self._on_error = on_error
         self._connect = connect
-        self._turn_us = turn_us
+        self._random = random.random if random is not None else None
         self._ready: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
         self._arrived: list[tuple[Callable[[Any], None], Any]] = []
         self._timers: list[tuple[int, int, Timer]] = []
@@ -226,8 +245,13 @@ class SimLoop:
     def arrive(self, take: Callable[[Any], None], what: Any) -> None:
         """A socket or a thread has something for this process: `take(what)` in the next iteration."""
         self._arrived.append((take, what))
-        if not self._is_running:
-            self._schedule(self._scheduler.now_us)
+        scheduler = self._scheduler
+        now_us = scheduler.now_us
+        if scheduler.is_inside or self.is_paused or self.is_closed or now_us < self.busy_until_us:
+            if not self._is_running:
+                self._schedule(now_us)
+        else:
+            self._run(now_us)
 
     def block_us(self, duration_us: int) -> None:
         """The process waits or works for so long; what it does next it does after that."""
@@ -245,7 +269,8 @@ class SimLoop:
     def reschedule(self) -> None:
         """The clock was changed: find out anew when the next timer is due."""
         self._wake_us = NEVER_US
-        self._schedule_next()
+        if not self._is_running:
+            self._schedule_next()
 
     def close(self) -> None:
         """The process is gone; nothing of it runs again."""
@@ -268,7 +293,8 @@ class SimLoop:
 
     def _schedule(self, at_us: int) -> None:
         """Run at this moment, or when the process is no longer busy."""
-        at_us = max(at_us, self.busy_until_us)
+        if at_us < self.busy_until_us:
+            at_us = self.busy_until_us
         if at_us < self._wake_us and not self.is_closed:
             self._wake_us = at_us
             self._scheduler.at_us(at_us, self._wake, at_us)
@@ -284,38 +310,48 @@ class SimLoop:
             self._schedule(self.clock.true_us(timers[0][0]))
 
     def _wake(self, at_us: int) -> None:
-        if at_us != self._wake_us or self.is_paused or self.is_closed:
-            return
+        if at_us != self._wake_us:
+            return  # it was put off, or is earlier now
         self._wake_us = NEVER_US
-        if self._scheduler.now_us < self.busy_until_us:
-            self._schedule(self.busy_until_us)
+        if self.is_paused or self.is_closed:
             return
-        self._is_running = True
+        now_us = self._scheduler.now_us
+        timers = self._timers
+        is_due = timers and timers[0][0] <= self.clock.mono_us() and not timers[0][2].is_cancelled
+        if now_us < self.busy_until_us or not (is_due or self._arrived or self._ready):
+            self._schedule_next()
+        else:
+            self._run(now_us)
+
+    def _run(self, now_us: int) -> None:
+        """Iterate until nothing is ready. No time passes before the end."""
+        scheduler = self._scheduler
+        self._is_running = scheduler.is_inside = True
         asyncio._set_running_loop(self)  # type: ignore[arg-type]
         try:
-            self._run()
+            self._iterate()
         except BaseException as error:
             self._on_error(error)
         finally:
             asyncio._set_running_loop(None)
-            self._is_running = False
-        if not self.is_closed:
-            turn_us = self._turn_us()
-            if turn_us:
-                self.block_us(turn_us)
-            self._schedule_next()
+            self._is_running = scheduler.is_inside = False
+        if self.is_closed:
+            return
+        if self.turn_us and self._random is not None:
+            if self.busy_until_us < now_us:
+                self.busy_until_us = now_us
+            self.busy_until_us += int(self._random() * self.turn_us)
+        self._schedule_next()
 
-    def _run(self) -> None:
-        """Iterate until nothing is ready; no time passes."""
+    def _iterate(self) -> None:
         ready, timers = self._ready, self._timers
         self.woken_by_timer = not ready and not self._arrived
         while True:
             arrived = self._arrived
             if arrived:
                 self._arrived = []
-            due = None
+            due = []
             if timers and timers[0][0] <= (now_us := self.clock.mono_us()):
-                due = []
                 while timers and timers[0][0] <= now_us:
                     due.append(heapq.heappop(timers)[2])
             for _ in range(len(ready)):
@@ -323,8 +359,8 @@ class SimLoop:
                 callback(*args)
             for take, what in arrived:
                 take(what)
-            if due:
-                for timer in due:
+            for timer in due:
+                if not timer.is_cancelled:
                     timer.run()
             if not ready and not self._arrived:
                 return

@@ -21,6 +21,7 @@ from kraftd.audit.trace import IN, OUT, trace
 from kraftd.errors import KraftdError
 from kraftd.raft.effects import (
     Append,
+    Commit,
     Effect,
     PersistElection,
     ShutdownReady,
@@ -46,6 +47,9 @@ DATA_PATH = Path("/data")
 CLUSTER_ID = "c2ltdWxhdGVkY2x1c3Rlcg"
 FORMATTED_AT_MS = 1_700_000_000_000
 SHUTDOWN_MS = 5_000
+
+TURN_US = 100
+"""What an iteration takes at least on a machine that is slow."""
 
 SYNCS = frozenset({"fsync", "fdatasync", "sync_directory"})
 """Calls to the disk that take time."""
@@ -113,7 +117,7 @@ class SimNode:
         self.died_of = ""
         """Why the process ended by itself the last time."""
         self.slow_disk = 1.0
-        self.slow_turns = 1.0
+        self._slow_turns = 1.0
         self.marks: list[Mark] = []
         self._view = NodeView(node_id, self.is_voter, True, Election(), self.marks, 0)
         self._applied_offset = 0
@@ -131,6 +135,18 @@ class SimNode:
     def is_leader(self) -> bool:
         """Whether it leads, as far as it knows."""
         return self.parts is not None and self.parts.member.is_leader
+
+    @property
+    def slow_turns(self) -> float:
+        """How much slower than usual the process is."""
+        return self._slow_turns
+
+    @slow_turns.setter
+    def slow_turns(self, factor: float) -> None:
+        self._slow_turns = factor
+        turn_us = self.world.shape.turn_us
+        if self.loop is not None:
+            self.loop.turn_us = turn_us if factor == 1 else int(max(turn_us, TURN_US) * factor)
 
     def view(self) -> NodeView:
         """As the auditor sees it."""
@@ -158,6 +174,9 @@ class SimNode:
         """Power on if need be, and start the process."""
         if self.is_up:
             return
+        if not self.world.atlas.may_start_again(self):
+            self.world.tell(self.id, "stays_down")
+            return
         self.incarnation += 1
         if not self.is_on:
             self.is_on = True
@@ -165,14 +184,14 @@ class SimNode:
         self.is_up = True
         self.is_paused = False
         self.died_of = ""
-        shape = self.world.shape
         self.loop = loop = SimLoop(
             self.world,
             self.clock,
             on_error=self._ended_by,
             connect=lambda loop, *args: self.world.network.connect(loop, self.id, *args),
-            turn_us=self._turn_us if shape.turn_us else lambda: 0,
+            random=self.random,
         )
+        self.slow_turns = self._slow_turns
         loop.arrive(self._boot, None)
         self.world.tell(self.id, "started", incarnation=self.incarnation)
 
@@ -247,6 +266,7 @@ class SimNode:
         """What the daemon's `main` and `serve` do."""
         world, shape, random, loop = self.world, self.world.shape, self.random, self.loop
         assert loop is not None
+        world.atlas.before_boot(self)
         try:
             self.directory = directory = NodeDirectory.open(
                 self.fs,
@@ -258,12 +278,13 @@ class SimNode:
             )
         finally:
             self._charge_disk()
+        self._has_holes = bool(directory.damage)
         self.look_at_disk(_marks_of(directory))
         workers = iter((self._begin_flush, self._begin_read))
         surroundings = Surroundings(
             loop=loop,  # type: ignore[arg-type]
             tasks=loop,  # type: ignore[arg-type]
-            clock=self._now,
+            clock=self.clock.now,
             clock_ns=lambda: loop.clock.mono_us() * 1_000,
             dice=NodeDice(random),
             spread=random.uniform,
@@ -311,12 +332,6 @@ class SimNode:
             unknown_keys=(),
         )
 
-    def _now(self) -> Now:
-        return Now(self.clock.mono_us() // 1_000, self.clock.wall_ms())
-
-    def _turn_us(self) -> int:
-        return int(self.random.random() * self.world.shape.turn_us * self.slow_turns)
-
     def _shutdown_ready(self, ready: ShutdownReady) -> None:
         assert self.loop is not None
         self.loop.create_task(self._stop_parts(), name="stop")
@@ -343,6 +358,7 @@ class SimNode:
             self._restart_after(self._down_us)
 
     _down_us: int | None = None
+    _has_holes = False
 
     def _end_process(self) -> None:
         self.is_up = self.is_paused = False
@@ -428,7 +444,8 @@ class SimNode:
 
     def _watch_member(self, member: Member) -> None:
         """See every event before the member does."""
-        world, node_id, view = self.world, self.id, self._view
+        world, node_id, view, loop = self.world, self.id, self._view, self.loop
+        assert loop is not None
         handle, poll = member.handle, member.poll
         covered, on_polled = world.covered, world.auditor.on_polled
 
@@ -442,8 +459,8 @@ class SimNode:
         def watched_poll(now: Now) -> list[Effect]:
             effects = poll(now)
             on_polled(view, now.mono_ms, member.wake_at_ms)
-            if effects and self.loop is not None and self.loop.woken_by_timer:
-                self.loop.woken_by_timer = False
+            if effects and loop.woken_by_timer:
+                loop.woken_by_timer = False
                 world.count("timer", node_id)
             return effects
 
@@ -476,17 +493,23 @@ class SimNode:
                 world.leads(self.id, view.state.epoch)
             self._settled = settled
             world.auditor.on_state(world.views, view)
+            world.atlas.look(self)
         if parts is not None and parts.applier.applied_offset != self._applied_offset:
             self._applied_offset = offset = parts.applier.applied_offset
             world.auditor.on_applied(view, offset, parts.controller.image.hash())
 
     def audit(self, effect: Effect) -> None:
         """An effect is about to be carried out."""
+        # What a log with holes holds cannot be compared; what its state machine holds still is.
+        if self._has_holes and isinstance(effect, Commit | Truncate):
+            return
         self.world.auditor.on_effect(self._view, effect, self.world.views)
 
     def appended(self, append: Append) -> None:
         """Batches are in the log now."""
         marks = self.marks
+        if self._has_holes:
+            return
         digest = marks[-1].digest if marks else 0
         for batch in append.batches:
             mark = _mark_of(batch, digest)

@@ -27,7 +27,9 @@ from kraftd.audit.invariants import Auditor, NodeView, Violation
 from kraftd.audit.linearizability import Operation, check
 from kraftd.runtime.config import QuorumTiming
 from kraftd.types import Epoch, NodeId
+from tests.sim.atlas import Atlas
 from tests.sim.clients import Client
+from tests.sim.fault_strangers import Recorder
 from tests.sim.filesystem import SimFileSystem
 from tests.sim.loop import Clock, Scheduler, SimLoop
 from tests.sim.network import End, Network
@@ -114,6 +116,10 @@ class World(Scheduler):
         """The faults so far."""
         self.violation: Violation | None = None
         self.auditor = Auditor()
+        self.atlas = Atlas(self)
+        self.recorder = Recorder(self)
+        self.backups: dict[NodeId, list[SimFileSystem]] = {}
+        """Copies of directories that somebody made."""
         self.leaders: list[tuple[Epoch, NodeId]] = []
         """Who led, in the order of epochs."""
         self._hash = blake2b(digest_size=16)
@@ -268,6 +274,7 @@ class World(Scheduler):
 
     def _on_message(self, end: End, data: bytes) -> None:
         self.count("message", end.machine, data)
+        self.recorder.note(end, data)
 
     def _outside_failed(self, error: BaseException) -> None:
         self.fail(0, error)

@@ -1,0 +1,262 @@
+"""What may be broken now, and what must the cluster still keep? The atlas knows what every disk remembers.
+
+Before a fault takes something from a disk it asks `judge`, with the `Harm` it would do. The answer:
+
+- `SURVIVES`: a whole copy of every committed batch and a majority of remembered votes are left. Nothing may
+  be lost, and the cluster must go on once its other voters are healed.
+- `HALTS`: what is left is no majority, but every voter that forgot something will know that it did. The
+  cluster may stop; it must serve nothing wrong. The seed reports that a halt was expected.
+- `NEVER`: no program could tell, and promises that others rely on would be forgotten. Such a fault is not
+  carried out.
+
+A harm is *noticed* if the disk itself shows it (D-05), *told* if only the other voters can tell (D-06: a
+wiped disk, an old copy, a lost sidecar), and *silent* if nobody can. What is silent must not matter: a
+majority of the others holds the records, and nobody could use the vote.
+
+`note` remembers the wound until the voter is whole again; `check` complains of a member that doubts a disk
+which nothing happened to. Not here: how a disk is harmed (`faults`), and what is asked of the cluster at the
+end (`verdict`).
+"""
+
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from kraftd.audit.invariants import NodeView, Violation
+from kraftd.errors import MalformedError
+from kraftd.records import meta_properties, names
+from kraftd.storage.sidecar import SLOT_BYTES, PeerRecord, SidecarState, decode_slot
+from kraftd.types import NO_NODE, NodeId, Offset, Uuid
+
+if TYPE_CHECKING:
+    from tests.sim.node import SimNode
+    from tests.sim.world import World
+
+DATA_PATH = Path("/data")
+STARTS = 3
+"""How many starts an old copy may have before the others have met it."""
+HALTING_PART = 0.1
+"""How many seeds may lose so much that the cluster stops."""
+WIPED = -1
+"""Stands for the start counter of another directory."""
+
+
+class Judgement(Enum):
+    """What a fault may cost."""
+
+    SURVIVES = "survives"
+    HALTS = "halts"
+    NEVER = "never"
+
+
+class Harm(msgspec.Struct, frozen=True):
+    """What a disk would forget."""
+
+    records_from: Offset | None = None
+    """Durable records from here on, silently."""
+    votes: bool = False
+    """Leader and vote of its epoch, silently."""
+    identity: bool = False
+    """Which start of which directory this is; the other voters can tell."""
+    start_counter: int = 0
+    """With `identity`: the start counter that is left; WIPED on a new directory."""
+    peers: bool = False
+    """Who the other voters are."""
+    noticed: bool = False
+    """Something that the disk itself shows."""
+
+
+class Wound(msgspec.Struct):
+    """What happened to a disk, until the voter is whole again."""
+
+    harm: Harm
+    incarnation: int
+    certain: bool
+    """Whether the next start must notice it: no process ran that could write over it."""
+    was_doubted: bool = False
+    """Whether the member has said since that it is not whole."""
+
+
+class Atlas:
+    """The ledger of one run."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self.wounds: dict[NodeId, Wound] = {}
+        self.halt_expected = False
+        self.halts_are_allowed = world.derive("atlas").random() < HALTING_PART
+        self._before: Wound | None = None
+
+    # -- before a fault
+
+    def judge(self, node: "SimNode", harm: Harm) -> Judgement:
+        """What this harm to this disk may cost, now."""
+        if not node.is_voter:
+            return Judgement.SURVIVES
+        others = self._others(node)
+        is_wiped = harm.identity and harm.start_counter == WIPED
+        if node.id in self.wounds and not (harm.noticed or is_wiped):
+            return Judgement.NEVER  # it could forget that it had forgotten
+        if harm.records_from is not None and not self._is_held(node.view(), others):
+            return Judgement.NEVER
+        if harm.votes and not self._is_settled(node.view(), others):
+            return Judgement.NEVER
+        if (harm.identity or harm.peers) and any(
+            wound.harm.identity for node_id, wound in self.wounds.items() if node_id != node.id
+        ):
+            return Judgement.NEVER  # the one would not be told by the other
+        least = 0 if is_wiped else harm.start_counter + STARTS
+        if harm.identity and not self._is_remembered(node, others, least, same_directory=not is_wiped):
+            return Judgement.NEVER
+        if not (harm.noticed or harm.identity):
+            return Judgement.SURVIVES
+        sound = sum(other.id not in self.wounds for other in others)
+        return Judgement.SURVIVES if sound > len(self._world.voters) // 2 else Judgement.HALTS
+
+    def note(self, node: "SimNode", harm: Harm) -> None:
+        """The harm is being done."""
+        world = self._world
+        world.auditor.forget(node.view())
+        if not node.is_voter:
+            return
+        if self.judge(node, harm) is Judgement.HALTS:
+            self.halt_expected = True
+        self._before = before = self.wounds.get(node.id)
+        if before is not None and harm.start_counter != WIPED:
+            harm = msgspec.structs.replace(harm, identity=harm.identity or before.harm.identity)
+        self.wounds[node.id] = Wound(harm, node.incarnation, harm.noticed and not node.is_up)
+
+    def forgive(self, node: "SimNode") -> None:
+        """The harm that was just noted changed nothing after all."""
+        if self._before is None:
+            self.wounds.pop(node.id, None)
+        else:
+            self.wounds[node.id] = self._before
+
+    def is_known_to_all(self, node: "SimNode") -> bool:
+        """Whether every other voter durably remembers the directory that this one has."""
+        return self._is_remembered(node, self._others(node), 0, same_directory=True)
+
+    def before_boot(self, node: "SimNode") -> None:
+        """A process is about to read what is left on a disk: what is gone binds nobody."""
+        if node.id in self.wounds:
+            self._world.auditor.forget(node.view())
+
+    def may_start_again(self, node: "SimNode") -> bool:
+        """Whether another start would make an old copy look new to those who have not met it yet."""
+        wound = self.wounds.get(node.id)
+        if wound is None or not wound.harm.identity or wound.was_doubted:
+            return True
+        if wound.harm.start_counter == WIPED:
+            return True
+        next_counter = wound.harm.start_counter + node.incarnation - wound.incarnation + 1
+        return self._is_remembered(node, self._others(node), next_counter, same_directory=True)
+
+    # -- after an event
+
+    def look(self, node: "SimNode") -> None:
+        """Find out whether a member is whole again.
+
+        Raises:
+            Violation: A member doubts a disk that nothing happened to.
+        """
+        view = node.view()
+        if view.state is None or not node.is_voter:
+            return
+        wound = self.wounds.get(node.id)
+        if wound is None:
+            if not view.is_whole:
+                raise Violation(f"SoundDisksAreBelieved: {node.id} is not whole, and nothing happened to it")
+        elif node.incarnation > wound.incarnation and self._is_healed(node, wound, view):
+            del self.wounds[node.id]
+
+    def _is_healed(self, node: "SimNode", wound: Wound, view: NodeView) -> bool:
+        wound.was_doubted = wound.was_doubted or not view.is_whole
+        if not view.is_whole:
+            return False
+        harm = wound.harm
+        if wound.certain and not wound.was_doubted:
+            raise Violation(f"DamageIsNoticed: {node.id} counts itself as whole after {harm}")
+        if harm.identity:
+            return wound.was_doubted and self._is_remembered(node, self._others(node), 0, same_directory=True)
+        return True  # it was never needed, was written over, or is mended
+
+    # -- what the disks remember
+
+    def _is_held(self, view: NodeView, others: "list[SimNode]") -> bool:
+        """Whether a majority of the voters, without this one, holds everything that it may have promised."""
+        end_offset = view.durable_end_offset
+        digest = view.digest_at(end_offset)
+        holders = [
+            other
+            for other in others
+            if other.id not in self.wounds
+            and other.view().durable_end_offset >= end_offset
+            and other.view().digest_at(end_offset) == digest
+        ]
+        return len(holders) > len(self._world.voters) // 2
+
+    def _is_settled(self, view: NodeView, others: "list[SimNode]") -> bool:
+        """Whether nobody could be elected, or lead, with a promise of this voter that it forgot."""
+        epoch = view.durable_election.epoch
+        for other in others:
+            election = other.view().durable_election
+            if election.epoch < epoch or (election.epoch == epoch and election.leader_id == NO_NODE):
+                return False
+        return True
+
+    def _is_remembered(
+        self, node: "SimNode", others: "list[SimNode]", least: int, *, same_directory: bool
+    ) -> bool:
+        """Whether every other voter durably knows a start of this voter with such a counter, or more."""
+        directory_id = directory_of(node)
+        for other in others:
+            known = peer_in(sidecar_of(other), node.id)
+            if known is None or known.start_counter < least:
+                return False
+            if same_directory and known.directory_id != directory_id:
+                return False
+        return True
+
+    def _others(self, node: "SimNode") -> "list[SimNode]":
+        """The other voters."""
+        return [n for n in self._world.nodes.values() if n.is_voter and n is not node]
+
+
+def slots_of(node: "SimNode") -> dict[int, tuple[int, SidecarState]]:
+    """The good slots of the sidecar as the disk holds it: sequence and state of each."""
+    try:
+        data = node.fs.durable_content(DATA_PATH / names.SIDECAR)
+    except OSError:
+        return {}
+    found = {}
+    for slot in (0, 1):
+        try:
+            found[slot] = decode_slot(data[slot * SLOT_BYTES : (slot + 1) * SLOT_BYTES])
+        except MalformedError:
+            continue
+    return found
+
+
+def sidecar_of(node: "SimNode") -> SidecarState | None:
+    """What the sidecar on a disk says, durably."""
+    newest = max(slots_of(node).values(), key=lambda slot: slot[0], default=None)
+    return newest[1] if newest is not None else None
+
+
+def peer_in(state: SidecarState | None, node_id: NodeId) -> PeerRecord | None:
+    """What a sidecar remembers of a voter."""
+    if state is None:
+        return None
+    return next((peer for peer in state.promises.peers if peer.node_id == node_id), None)
+
+
+def directory_of(node: "SimNode") -> Uuid | None:
+    """Which directory a disk is."""
+    try:
+        data = node.fs.content(DATA_PATH / names.META_PROPERTIES)
+        return meta_properties.decode(data).directory_id
+    except (OSError, MalformedError):
+        return None

@@ -1,0 +1,291 @@
+"""What goes wrong between machines: slow, cut, torn, half-open, and back.
+
+Not here: what strangers send (`fault_strangers`), and machines that are gone (`fault_machines`).
+"""
+
+from typing import TYPE_CHECKING
+
+from tests.sim.fault_base import MS, Fault, S, any_of, pair_of, some_of
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+
+class Stall(Fault):
+    """The connections between two machines carry nothing for a while, then everything."""
+
+    name = "stall"
+    mean_s = 6
+
+    def apply(self, world: "World") -> bool:
+        pair = pair_of(world)
+        return (
+            pair is not None
+            and world.network.stall(pair[0].id, pair[1].id, world.draw_us(10 * MS, 5 * S)) > 0
+        )
+
+
+class Delay(Fault):
+    """Everything to and from one machine takes longer for a while."""
+
+    name = "delay"
+
+    def apply(self, world: "World") -> bool:
+        node = any_of(world)
+        assert node is not None
+        extra_us = world.draw_us(1 * MS, 300 * MS)
+        for other in world.node_ids:
+            if other != node.id:
+                world.network.clog(node.id, other, extra_us)
+        world.at(world.draw_us(100 * MS, 10 * S), lambda: _unclog(world, node.id))
+        return True
+
+
+def _unclog(world: "World", node_id: int) -> None:
+    for other in world.node_ids:
+        if other != node_id:
+            world.network.clog(node_id, other, 0)
+
+
+class Reset(Fault):
+    """The connections between two machines are torn: both ends hear RST."""
+
+    name = "reset"
+    mean_s = 6
+
+    def apply(self, world: "World") -> bool:
+        pair = pair_of(world)
+        return pair is not None and world.network.reset(pair[0].id, pair[1].id) > 0
+
+
+class HalfOpen(Fault):
+    """Only one end hears that its connections are gone."""
+
+    name = "half-open"
+
+    def apply(self, world: "World") -> bool:
+        pair = pair_of(world)
+        return pair is not None and world.network.reset(pair[0].id, pair[1].id, half=True) > 0
+
+
+class OneWayCut(Fault):
+    """Nothing gets from one machine to another, but everything back."""
+
+    name = "one-way cut"
+
+    def apply(self, world: "World") -> bool:
+        pair = pair_of(world)
+        if pair is None:
+            return False
+        one, other = pair[0].id, pair[1].id
+        world.network.cut(one, other, one_way=True)
+        world.at(world.draw_us(100 * MS, 15 * S), lambda: world.network.heal(one, other))
+        return True
+
+
+class Cut(Fault):
+    """Two machines do not hear each other."""
+
+    name = "cut"
+
+    def apply(self, world: "World") -> bool:
+        pair = pair_of(world)
+        if pair is None:
+            return False
+        one, other = pair[0].id, pair[1].id
+        world.network.cut(one, other)
+        world.at(world.draw_us(100 * MS, 15 * S), lambda: world.network.heal(one, other))
+        return True
+
+
+class Isolation(Fault):
+    """One machine hears nobody and nobody hears it; its clients are cut off too, or not."""
+
+    name = "isolation"
+
+    def apply(self, world: "World") -> bool:
+        node = any_of(world)
+        assert node is not None
+        others = [n for n in world.node_ids if n != node.id]
+        if world.random.random() < 0.5:
+            others += [client.machine for client in world.clients]
+        for other in others:
+            world.network.cut(node.id, other)
+        world.at(world.draw_us(200 * MS, 20 * S), lambda: world.network.heal(node.id))
+        return bool(others)
+
+
+class Deafness(Fault):
+    """One machine is heard by all and hears nobody, or the other way round."""
+
+    name = "deafness"
+
+    def apply(self, world: "World") -> bool:
+        node = any_of(world)
+        assert node is not None
+        hears = world.random.random() < 0.5
+        others = [n for n in world.node_ids if n != node.id]
+        for other in others:
+            world.network.cut(*((node.id, other) if hears else (other, node.id)), one_way=True)
+        world.at(world.draw_us(200 * MS, 20 * S), lambda: world.network.heal(node.id))
+        return bool(others)
+
+
+class Partition(Fault):
+    """The machines fall into two parts that do not hear each other."""
+
+    name = "partition"
+
+    def apply(self, world: "World") -> bool:
+        return _split(world, one_way=False)
+
+
+class OneWayPartition(Fault):
+    """The machines fall into two parts, and only one of them hears the other."""
+
+    name = "one-way partition"
+
+    def apply(self, world: "World") -> bool:
+        return _split(world, one_way=True)
+
+
+def _split(world: "World", *, one_way: bool) -> bool:
+    part = {node.id for node in some_of(world)}
+    rest = [n for n in world.node_ids if n not in part]
+    for one in sorted(part):
+        for other in rest:
+            world.network.cut(one, other, one_way=one_way)
+    if part and rest:
+        world.at(world.draw_us(200 * MS, 20 * S), world.network.heal)
+    return bool(part and rest)
+
+
+class Bridge(Fault):
+    """Only one machine hears everybody; the others hear it and nobody else."""
+
+    name = "bridge"
+    mean_s = 20
+
+    def apply(self, world: "World") -> bool:
+        node = any_of(world)
+        assert node is not None
+        others = [n for n in world.node_ids if n != node.id]
+        for one in others:
+            for other in others:
+                if one < other:
+                    world.network.cut(one, other)
+        world.at(world.draw_us(200 * MS, 15 * S), world.network.heal)
+        return len(others) > 1
+
+
+class Clog(Fault):
+    """A link becomes very slow, and stays so until it is unclogged."""
+
+    name = "clog"
+
+    def apply(self, world: "World") -> bool:
+        pair = pair_of(world)
+        if pair is None:
+            return False
+        world.network.clog(pair[0].id, pair[1].id, world.draw_us(50 * MS, 3 * S))
+        return True
+
+
+class Unclog(Fault):
+    """All is well between machines again, for now."""
+
+    name = "unclog"
+    mean_s = 15
+
+    def apply(self, world: "World") -> bool:
+        world.network.heal()
+        return True
+
+
+class SwizzleClog(Fault):
+    """A random part of the machines is clogged one by one, and unclogged in another order."""
+
+    name = "swizzle clog"
+    mean_s = 20
+
+    def apply(self, world: "World") -> bool:
+        chosen = [node.id for node in some_of(world)]
+        for step, node_id in enumerate(chosen):
+            world.at(step * 200 * MS, lambda node_id=node_id: _clog_all(world, node_id))
+        world.random.shuffle(chosen)
+        begin_us = len(chosen) * 200 * MS + world.draw_us(0, 3 * S)
+        for step, node_id in enumerate(chosen):
+            world.at(begin_us + step * 300 * MS, lambda node_id=node_id: world.network.heal(node_id))
+        return bool(chosen)
+
+
+def _clog_all(world: "World", node_id: int) -> None:
+    for other in world.node_ids:
+        if other != node_id:
+            world.network.cut(node_id, other)
+
+
+class ClientCut(Fault):
+    """A client's machine is cut off from a node, or from all."""
+
+    name = "client cut"
+
+    def apply(self, world: "World") -> bool:
+        client = world.clients[int(world.random.random() * len(world.clients))]
+        node = any_of(world)
+        assert node is not None
+        nodes = world.node_ids if world.random.random() < 0.3 else [node.id]
+        for node_id in nodes:
+            world.network.cut(client.machine, node_id, one_way=world.random.random() < 0.4)
+        world.at(world.draw_us(100 * MS, 10 * S), lambda: world.network.heal(client.machine))
+        return True
+
+
+class ClientReset(Fault):
+    """A client loses its connection while it waits for an answer, and may ask again."""
+
+    name = "client retry"
+    mean_s = 4
+
+    def apply(self, world: "World") -> bool:
+        client = world.clients[int(world.random.random() * len(world.clients))]
+        half = world.random.random() < 0.3
+        return sum(world.network.reset(client.machine, n, half=half) for n in world.node_ids) > 0
+
+
+class Fragments(Fault):
+    """For a while, most writes arrive in pieces."""
+
+    name = "fragments"
+    mean_s = 20
+
+    def apply(self, world: "World") -> bool:
+        before = world.shape.cut_part
+        world.network.cut_part = 0.7
+
+        def end() -> None:
+            world.network.cut_part = before
+
+        world.at(world.draw_us(200 * MS, 5 * S), end)
+        return True
+
+
+NETWORK_FAULTS: tuple[type[Fault], ...] = (
+    Stall,
+    Delay,
+    Reset,
+    HalfOpen,
+    OneWayCut,
+    Cut,
+    Isolation,
+    Deafness,
+    Partition,
+    OneWayPartition,
+    Bridge,
+    Clog,
+    Unclog,
+    SwizzleClog,
+    ClientCut,
+    ClientReset,
+    Fragments,
+)

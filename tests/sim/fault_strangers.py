@@ -1,0 +1,325 @@
+"""What arrives that nobody of this cluster meant to send now: garbage, strangers, and what is long over.
+
+A `Caller` is a machine of its own that opens a connection to a node, says what it is given, and listens to
+nothing. Old requests come back with the greeting of the very process that sent them, as from a connection
+that was slow; old answers come back on the connection that they came on, where nobody waits for them.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from kraftd.net.handshake import Identity
+from kraftd.protocol.codec import encode_request
+from kraftd.raft import wire
+from kraftd.raft.wire import FetchAsk, VoteAsk
+from kraftd.types import Endpoint, NodeId, OffsetAndEpoch, ReplicaKey
+from tests.sim.fault_base import MS, Fault, S, any_up
+from tests.sim.network import End, host_of
+from tests.sim.node import CLUSTER_ID
+
+if TYPE_CHECKING:
+    from tests.sim.node import SimNode
+    from tests.sim.world import World
+
+FIRST_MACHINE = 5_000
+KEPT = 200
+"""How many messages are remembered, to come back."""
+
+
+class Caller:
+    """A connection from nowhere; asyncio's protocol for its end."""
+
+    def __init__(self, world: "World", to: NodeId, frames: Sequence[bytes], *, hang_up_us: int) -> None:
+        self._world, self._frames, self._hang_up_us = world, frames, hang_up_us
+        self._end: End | None = None
+        machine = FIRST_MACHINE + len(world.network.hosts)
+        world.network.add_host(machine)
+        world.network.open(
+            world.outside, machine, self, host_of(to), lambda _: None, lambda _: None, wanted=lambda: True
+        )
+
+    # asyncio's callbacks.
+
+    def connection_made(self, end: End) -> None:
+        self._end = end
+        for frame in self._frames:
+            end.write(frame)
+        self._world.at(self._hang_up_us, end.close)
+
+    def data_received(self, data: bytes) -> None:
+        """Nobody listens here."""
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """As above."""
+
+    def pause_writing(self) -> None:
+        """There is little to write."""
+
+    def resume_writing(self) -> None:
+        """As above."""
+
+
+def call(world: "World", to: "SimNode", frames: Sequence[bytes]) -> bool:
+    """Let somebody connect and say this."""
+    span_us = world.draw_us(0, 3 * S) if world.random.random() < 0.5 else world.draw_us(0, 20 * MS)
+    Caller(world, to.id, frames, hang_up_us=span_us)
+    return True
+
+
+def frame(version: int, number: int, message: Any) -> bytes:
+    """One request as bytes."""
+    return b"".join(encode_request(version, number, "stranger", message))
+
+
+def greeting(identity: Identity) -> bytes:
+    """What a member says first."""
+    return frame(0, 0, identity.greeting())
+
+
+def demands(world: "World", identity: Identity, epoch: int) -> list[bytes]:
+    """A vote, a pre-vote, a fetch, a heartbeat and a farewell, in the name of somebody."""
+    me = ReplicaKey(identity.node_id, identity.directory_id)
+    far = OffsetAndEpoch(int(world.random.random() * 1_000), max(0, epoch - 1))
+    endpoint = Endpoint("m1", 1)
+    nothing, nobody = OffsetAndEpoch(0, 0), wire.NOBODY
+    return [
+        frame(2, 1, wire.vote_request(CLUSTER_ID, VoteAsk(epoch, me, nothing, nobody, True))),
+        frame(2, 2, wire.vote_request(CLUSTER_ID, VoteAsk(epoch, me, nothing, nobody, False))),
+        frame(18, 3, wire.fetch_request(CLUSTER_ID, FetchAsk(me, epoch, far, 0, 0), 1 << 20)),
+        frame(1, 4, wire.begin_request(CLUSTER_ID, nobody, epoch, me.id, endpoint)),
+        frame(1, 5, wire.end_request(CLUSTER_ID, epoch, me.id, ())),
+    ]
+
+
+class Garbage(Fault):
+    """Random bytes."""
+
+    name = "garbage"
+    mean_s = 12
+
+    def apply(self, world: "World") -> bool:
+        node = any_up(world)
+        return node is not None and call(
+            world, node, [world.random.randbytes(1 + int(world.random.random() * 300))]
+        )
+
+
+class GarbageInAFrame(Fault):
+    """A whole frame whose content is random, or nearly right."""
+
+    name = "garbage in a frame"
+    mean_s = 12
+
+    def apply(self, world: "World") -> bool:
+        node = any_up(world)
+        if node is None:
+            return False
+        stranger = Identity(CLUSTER_ID, "stranger")
+        good = bytearray(frame(2, 1, wire.vote_request(CLUSTER_ID, _some_vote(world))))
+        for _ in range(1 + int(world.random.random() * 4)):
+            at = 4 + int(world.random.random() * (len(good) - 4))
+            good[at] = int(world.random.random() * 256)
+        body = world.random.randbytes(int(world.random.random() * 64))
+        first = greeting(stranger) if world.random.random() < 0.5 else b""
+        return call(world, node, [first, bytes(good), len(body).to_bytes(4, "big") + body])
+
+
+def _some_vote(world: "World") -> VoteAsk:
+    epoch = int(world.random.random() * 100)
+    return VoteAsk(epoch, ReplicaKey(1), OffsetAndEpoch(0, 0), ReplicaKey(2), False)
+
+
+class TruncatedFrame(Fault):
+    """The beginning of a frame, and then nothing."""
+
+    name = "truncated frame"
+    mean_s = 15
+
+    def apply(self, world: "World") -> bool:
+        node = any_up(world)
+        if node is None:
+            return False
+        whole = greeting(Identity(CLUSTER_ID, "stranger"))
+        return call(world, node, [whole[: 1 + int(world.random.random() * (len(whole) - 1))]])
+
+
+class HugeFrame(Fault):
+    """A frame that says it is longer than anything."""
+
+    name = "huge frame"
+    mean_s = 20
+
+    def apply(self, world: "World") -> bool:
+        node = any_up(world)
+        size = int(2 ** (world.random.random() * 32))
+        return node is not None and call(world, node, [size.to_bytes(5, "big")[-4:] + bytes(100)])
+
+
+class WrongCluster(Fault):
+    """A member of another cluster connects, and asks for everything."""
+
+    name = "wrong cluster id"
+    mean_s = 15
+
+    def apply(self, world: "World") -> bool:
+        node = any_up(world)
+        if node is None or node.member is None:
+            return False
+        node_id = world.node_ids[int(world.random.random() * len(world.node_ids))]
+        other = Identity("b3RoZXJjbHVzdGVy", "stranger", node_id, world.random.randbytes(16), 1, b"x" * 16)
+        return call(world, node, [greeting(other), *demands(world, other, node.member.epoch + 5)])
+
+
+class Stranger(Fault):
+    """A node that is no voter asks for votes. That it led would be a lie that nobody can tell from truth."""
+
+    name = "stranger campaigns"
+    mean_s = 20
+
+    def apply(self, world: "World") -> bool:
+        node = any_up(world)
+        if node is None or node.member is None:
+            return False
+        other = Identity(
+            CLUSTER_ID, "stranger", 77, world.random.randbytes(16), 1, world.random.randbytes(16)
+        )
+        epoch = node.member.epoch + int(world.random.random() * 3)
+        wanted = [ask for ask in demands(world, other, epoch)[:3] if world.random.random() < 0.5]
+        return call(world, node, [greeting(other), *wanted])
+
+
+class TwoNodesOneId(Fault):
+    """A second node with a voter's id, and a directory of its own, asks for everything."""
+
+    name = "two nodes with one id"
+    mean_s = 20
+
+    def apply(self, world: "World") -> bool:
+        node = any_up(world)
+        if node is None or node.member is None:
+            return False
+        victims = [n for n in world.nodes.values() if n.is_voter and world.atlas.is_known_to_all(n)]
+        if not victims:
+            return False
+        victim = victims[int(world.random.random() * len(victims))]
+        twin = Identity(
+            CLUSTER_ID, "twin", victim.id, world.random.randbytes(16), 1, world.random.randbytes(16)
+        )
+        epoch = node.member.epoch + int(world.random.random() * 3)
+        wanted = [ask for ask in demands(world, twin, epoch)[:3] if world.random.random() < 0.7]
+        return call(world, node, [greeting(twin), *wanted])
+
+
+class Tool(Fault):
+    """A client, not a member, sends what only members may."""
+
+    name = "tool that campaigns"
+    mean_s = 20
+
+    def apply(self, world: "World") -> bool:
+        node = any_up(world)
+        if node is None or node.member is None:
+            return False
+        tool = Identity(None, "tool")
+        voter = sorted(world.voters)[int(world.random.random() * len(world.voters))]
+        name = Identity(CLUSTER_ID, "tool", voter, b"y" * 16, 1, b"z" * 16)
+        return call(world, node, [greeting(tool), *demands(world, name, node.member.epoch + 1)])
+
+
+class Recorder:
+    """The newest messages between members, and by which process of whom they were written."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self.requests: deque[tuple[NodeId, int, NodeId, bytes]] = deque(maxlen=KEPT)
+        self.answers: deque[tuple[End, bytes]] = deque(maxlen=KEPT)
+
+    def note(self, end: End, data: bytes) -> None:
+        """These bytes are arriving at this end."""
+        nodes = self._world.nodes
+        to, sender = end.machine, end.other.machine
+        if to not in nodes or sender not in nodes or len(data) < 5 or len(data) > 4_096:
+            return
+        if int.from_bytes(data[:4], "big") + 4 > len(data):
+            return
+        if data[4] & 0xF >= 5:
+            self.requests.append((sender, nodes[sender].incarnation, to, data))
+        elif data[4] & 0xF <= 3:
+            self.answers.append((end, data))
+
+
+class StaleRequests(Fault):
+    """What a process asked some time ago arrives once more, on another connection of it."""
+
+    name = "stale requests"
+    mean_s = 8
+
+    def apply(self, world: "World") -> bool:
+        old = [
+            (sender, to, data)
+            for sender, incarnation, to, data in world.recorder.requests
+            if world.nodes[sender].incarnation == incarnation and world.nodes[sender].parts is not None
+        ]
+        if not old:
+            return False
+        sender, to, _ = old[int(world.random.random() * len(old))]
+        parts = world.nodes[sender].parts
+        assert parts is not None
+        datas = [data for s, t, data in old if (s, t) == (sender, to)]
+        begin = int(world.random.random() * len(datas))
+        some = datas[begin : begin + 1 + int(world.random.random() * 5)]
+        if world.random.random() < 0.3:
+            world.random.shuffle(some)
+        return call(world, world.nodes[to], [greeting(parts.server.identity), *some])
+
+
+class StaleAnswers(Fault):
+    """Answers that came arrive once more, on the connection that they came on."""
+
+    name = "stale responses"
+    mean_s = 8
+
+    def apply(self, world: "World") -> bool:
+        old = [
+            (end, data) for end, data in world.recorder.answers if not end.is_dead and not end.other.is_dead
+        ]
+        if not old:
+            return False
+        begin = int(world.random.random() * len(old))
+        for end, data in old[begin : begin + 1 + int(world.random.random() * 5)]:
+            world.network.inject(end.other, data)
+        return True
+
+
+class Flood(Fault):
+    """Many connections that say nothing."""
+
+    name = "silent connections"
+    mean_s = 25
+
+    def apply(self, world: "World") -> bool:
+        node = any_up(world)
+        if node is None:
+            return False
+        for _ in range(5 + int(world.random.random() * 40)):
+            Caller(world, node.id, [], hang_up_us=world.draw_us(100 * MS, 8 * S))
+        return True
+
+
+STRANGER_FAULTS: tuple[type[Fault], ...] = (
+    Garbage,
+    GarbageInAFrame,
+    TruncatedFrame,
+    HugeFrame,
+    WrongCluster,
+    Stranger,
+    TwoNodesOneId,
+    Tool,
+    StaleRequests,
+    StaleAnswers,
+    Flood,
+)
