@@ -71,9 +71,12 @@ def format_directory(
                 f"{path}: is already formatted: use --ignore-formatted to leave it so, or choose another"
             )
         try:
-            return Formatted(str(path), meta_properties.decode(data), chosen, (), already=True)
+            properties = meta_properties.decode(data)
         except MalformedError as error:
             raise StorageError(f"{file}: {error}: remove the file to format anew") from error
+        if not dry_run:
+            _settle_names(disk, path)
+        return Formatted(str(path), properties, chosen, (), already=True)
     properties = MetaProperties(cluster_id, node_id, directory_id)
     contents = (
         (path / names.BOOTSTRAP_CHECKPOINT, encode_bootstrap(features, now_ms)),
@@ -90,9 +93,17 @@ def format_directory(
 
 def _make_directories(disk: Disk, path: Path) -> None:
     """Create a directory and its missing parents, outermost first, each durably."""
-    missing = [path]
-    while not disk.fs.is_directory(missing[-1].parent) and missing[-1].parent != missing[-1]:
-        missing.append(missing[-1].parent)
+    missing = []
+    existing = path
+    while not disk.fs.is_directory(existing) and existing.parent != existing:
+        missing.append(existing)
+        existing = existing.parent
+    _settle_names(disk, existing)
     for directory in reversed(missing):
-        if not disk.fs.is_directory(directory):
-            disk.make_directory(directory)
+        disk.make_directory(directory)
+
+
+def _settle_names(disk: Disk, directory: Path) -> None:
+    """Make durable what a format that was killed may have left: names in a directory, and its own."""
+    disk.sync_directory(directory)
+    disk.sync_directory(directory.parent)

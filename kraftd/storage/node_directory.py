@@ -114,6 +114,8 @@ class NodeDirectory:
         with ExitStack() as undo:
             lock = take_lock(disk, path)
             undo.callback(disk.close, lock)
+            # Names that a killed process left are seen but not durable: the sidecar's, the log directory's.
+            disk.sync_directory(path)
             properties = _identify(disk, path, node_id, cluster_id, random_uuid)
             log_path = path / names.LOG_DIRECTORY
             _prepare_log_directory(disk, log_path)

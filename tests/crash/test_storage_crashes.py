@@ -210,6 +210,48 @@ def test_a_directory_is_formatted_wholly_or_not_at_all() -> None:
         node.abandon()
 
 
+def killed_before(
+    start: SimFileSystem, scenario: Callable[[SimFileSystem], object]
+) -> Iterator[SimFileSystem]:
+    """Disk and page cache as a process leaves them that is killed before its n-th change, for every n."""
+    for number in count():
+        fs = start.copy()
+        cut_power_before(fs, number)
+        try:
+            scenario(fs)
+        except PowerCutError:
+            fs.crash_process()
+            calm(fs)
+            yield fs
+            continue
+        return
+
+
+@pytest.mark.covers("D-04", "D-05", "D-06")
+def test_names_that_a_killed_start_left_are_durable_once_opened() -> None:
+    """Else a power cut takes the sidecar, or the whole log, with all that was promised since."""
+    for fs in killed_before(formatted(), open_home):
+        node = open_home(fs)
+        node.write_election(Election(1, 1, ReplicaKey(1)))
+        fs.forget_unsynced()
+        again = open_home(fs)
+        assert_sound(again)
+        assert again.start_counter > node.start_counter
+        assert again.election == Election(1, 1, ReplicaKey(1))
+
+
+def test_names_that_a_killed_format_left_are_durable_once_it_says_so() -> None:
+    def scenario(fs: SimFileSystem) -> bool:
+        return format_directory(
+            fs, HOME / "a", cluster_id="c", node_id=1, directory_id=uuids(), now_ms=5, ignore_formatted=True
+        ).already
+
+    for fs in killed_before(SimFileSystem(), scenario):
+        scenario(fs)
+        fs.forget_unsynced()
+        assert scenario(fs)
+
+
 OPERATIONS = ("pwrite", "pwritev", "fsync", "fdatasync", "ftruncate", "rename", "unlink", "sync_directory")
 
 
