@@ -1,12 +1,13 @@
 """A file system in memory that knows what a power cut may take, and what a disk may do worse.
 
-One model for the simulator and for the crash points: it stands in the place of `kraftd.storage.OsFileSystem`,
-below the same storage code that the daemon runs. The same calls give the same bytes and errno as Linux does
-(`tests/crash/test_parity.py`).
+One model for the simulator and for the crash points: it stands in the place of
+`kraftd.storage.OsFileSystem`, below the same storage code that the daemon runs. The same calls give the
+same bytes and errno as Linux does (`tests/crash/test_parity.py`).
 
-Each file has what programs see (live: the page cache), what the disk holds (durable), and the changes between
-the two, numbered in the order in which they were made. Each directory likewise. Nothing costs more than the
-bytes it names: a write adds to a list, a sync applies what is on it, a long run of zeros has no bytes.
+Each file has what programs see (live: the page cache), what the disk holds (durable), and the changes
+between the two, numbered in the order in which they were made. Each directory likewise. Nothing costs more
+than the bytes it names: a write adds to a list, a sync applies what is on it, a long run of zeros has no
+bytes.
 
 *A sync* covers what was changed before it began: `mark` says when that was, `as_of(mark)` runs what ends
 later (a flush job in its thread), and everything between stays unsynced. A failed sync leaves the pages
@@ -16,9 +17,9 @@ the disk really holds.
 *A crash of the process* (`crash_process`) takes handles and locks; the page cache stays, and a later power
 cut may take it. *A power cut* (`cut_power`) keeps of each file's unsynced changes none, all, some, or some
 sectors of some, in any order. The size goes by itself, in order, since file systems keep a journal. Each
-directory keeps a prefix of its changes, or any set that keeps the order for each name. A directory entry says
-nothing about the file's content, and a sync of the file nothing about its entry. `crash_states` enumerates
-such outcomes instead of drawing one.
+directory keeps a prefix of its changes, or any set that keeps the order for each name. A directory entry
+says nothing about the file's content, and a sync of the file nothing about its entry. `crash_states`
+enumerates such outcomes instead of drawing one.
 
 *A bad disk* (`damage`) changes what is durable behind everybody's back. *A failing call* is the business of
 `faults`, which is asked before each one.
@@ -30,7 +31,9 @@ import errno
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from hashlib import blake2b
 from itertools import product
+from math import prod
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -262,7 +265,7 @@ class File:
         picked = [[piece for piece in sectors_of(c) if random.random() < share] for c in changes]
         return self.after(picked, sizes)
 
-    def outcomes(self, subsets_max: int = 3) -> list[Image]:
+    def outcomes(self, subsets_max: int = 3, tears: Sequence[float] = (0.5,)) -> list[Image]:
         """What power cuts may leave: none, all, sizes alone, bytes alone, torn, and some of the changes."""
         changes = self.changes
         if not changes:
@@ -278,7 +281,10 @@ class File:
             rest = [None] * (len(changes) - number - 1)
             found.append(self.after([*everything[: number + 1], *rest], before))
             if change.data:
-                found.append(self.after([*everything[:number], prefix_of(change, 0.5), *rest], before))
+                found += [
+                    self.after([*everything[:number], prefix_of(change, share), *rest], before)
+                    for share in tears
+                ]
                 found.append(self.after([*everything[:number], None, *everything[number + 1 :]], resizes))
                 found.append(self.after([*nothing[:number], whole_of(change), *rest], before))
         return _distinct(found)
@@ -601,30 +607,54 @@ class SimFileSystem:
                     node.sync(None)
 
     def crash_states(
-        self, *, subsets_max: int = 3, states_max: int | None = None
+        self,
+        *,
+        subsets_max: int = 3,
+        tears: Sequence[float] = (0.5,),
+        product_max: int = 0,
+        states_max: int | None = None,
+        aside: Sequence[str] = (),
     ) -> Iterator["SimFileSystem"]:
         """Disks that a power cut at this moment may leave, each a new file system, all different.
 
+        Directories choose independently. Files choose independently while that makes no more than
+        `product_max` combinations; beyond, all files alike and each file unlike the others.
+
         Args:
             subsets_max: For how many of a file's newest changes to try that they are torn, missing, or alone.
+            tears: What shares of a torn write to try.
+            product_max: See above.
             states_max: Stop after so many.
+            aside: Endings of names whose files take turns with what is left of them, and multiply nothing.
         """
         directories = [directory for directory in self._directories() if directory.changes]
         files = [file for file in self._files() if file.changes]
-        outcomes = [file.outcomes(subsets_max) for file in files]
+        beside = {id(file) for file in self._named(aside)} if aside else set()
+        outcomes = [file.outcomes(subsets_max, tears) for file in files if id(file) not in beside]
+        turns = [file.outcomes(subsets_max, tears) for file in files if id(file) in beside]
+        order = [file for file in files if id(file) not in beside]
+        order += [file for file in files if id(file) in beside]
         seen = set()
+        turn = 0
         for kept in product(*(directory.outcomes() for directory in directories)):
             names = {id(d): found for d, found in zip(directories, kept, strict=True)}
-            for images in _choices(outcomes):
-                contents = {id(file): image for file, image in zip(files, images, strict=True)}
+            for images in _choices(outcomes, product_max):
+                turn += 1
+                chosen = (*images, *(found[turn % len(found)] for found in turns))
+                contents = {id(file): image for file, image in zip(order, chosen, strict=True)}
                 other = SimFileSystem(self.random)
                 other.root = _surviving(self.root, names, contents)
-                print_ = other.fingerprint()
+                print_ = other.fingerprint(aside)
                 if print_ not in seen:
                     seen.add(print_)
                     yield other
                     if len(seen) == states_max:
                         return
+
+    def forget_unsynced(self) -> None:
+        """The power is cut, and nothing survives but what was synced."""
+        self.crash_process()
+        self._settle(lambda file: file.durable, lambda directory: directory.durable)
 
     def copy(self) -> "SimFileSystem":
         """Another disk like this one, unsynced changes and all; nobody holds a file open on it."""
@@ -695,9 +725,15 @@ class SimFileSystem:
         """All files that programs see."""
         return sorted(_paths(self.root, Path("/")))
 
-    def fingerprint(self) -> int:
-        """Equal for disks that hold the same names and bytes (what programs see), within one process."""
-        return hash(_frozen(self.root))
+    def fingerprint(self, aside: Sequence[str] = ()) -> bytes:
+        """Equal for disks that hold the same names and bytes (what programs see).
+
+        Args:
+            aside: Endings of names whose files' bytes do not matter.
+        """
+        digest = blake2b(digest_size=12)
+        _digest(self.root, tuple(aside), digest.update)
+        return digest.digest()
 
     # -- inside --------------------------------------------------------------------------------
 
@@ -801,6 +837,14 @@ class SimFileSystem:
             yield directory
             waiting += [node for node in _nodes(directory) if isinstance(node, Directory)]
 
+    def _named(self, endings: Sequence[str]) -> Iterator[File]:
+        """Files that have, had or may get a name with such an ending."""
+        for directory in self._directories():
+            for names in (directory.live, directory.durable, *(change for _, change in directory.changes)):
+                for name, node in names.items():
+                    if isinstance(node, File) and name.endswith(tuple(endings)):
+                        yield node
+
     def _files(self) -> list[File]:
         found = {id(node): node for d in self._directories() for node in _nodes(d) if isinstance(node, File)}
         return list(found.values())
@@ -860,19 +904,26 @@ def _paths(top: Directory, path: Path) -> Iterator[Path]:
             yield path / name
 
 
-def _frozen(top: Directory) -> tuple[object, ...]:
-    return tuple(
-        (
-            name,
-            _frozen(node) if isinstance(node, Directory) else (bytes(node.live.data), node.live.size_bytes),
-        )
-        for name, node in sorted(top.live.items())
-    )
+def _digest(top: Directory, aside: tuple[str, ...], update: Callable[[bytes], object]) -> None:
+    for name, node in sorted(top.live.items()):
+        update(f"{name}\0".encode())
+        if isinstance(node, Directory):
+            update(b"(")
+            _digest(node, aside, update)
+            update(b")")
+        elif not name.endswith(aside or "\0"):
+            image = node.live
+            update(image.size_bytes.to_bytes(8, "big"))
+            update(bytes(image.data).rstrip(b"\0"))
+            update(b";")
 
 
-def _choices(outcomes: list[list[Image]]) -> Iterator[tuple[Image, ...]]:
-    """What the files hold: all alike, or one unlike the others."""
+def _choices(outcomes: list[list[Image]], product_max: int) -> Iterator[tuple[Image, ...]]:
+    """What the files hold: every combination, or all alike and one unlike the others."""
     lengths = [len(found) for found in outcomes]
+    if prod(lengths) <= product_max:
+        yield from product(*outcomes)
+        return
     alike = [tuple(min(mode, n - 1) for n in lengths) for mode in range(max(lengths, default=1))]
     picks = list(alike)
     for base in alike[:2]:

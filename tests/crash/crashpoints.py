@@ -1,0 +1,295 @@
+"""Every state a crash can leave, for every file protocol: does the recovery keep what was promised?
+
+    python -m tests.crash.crashpoints                     all of it, on all cores
+    python -m tests.crash.crashpoints --protocol roll     one protocol
+    python -m tests.crash.crashpoints --state 'roll/3/17/power/5'    one state again, with all it says
+
+A run goes through a script (`protocols`) once, and stops the time before each call that changes the disk,
+and after the last one. At each stop it judges (`promises`) the disk as a killed process leaves it, with its
+page cache, and as power cuts may leave it. Bounds: `BOUNDS` for what a power cut keeps of the unsynced
+changes. Some of the disks are judged while the power is cut *again* in their recovery, before each of its
+calls. In further runs each sync in turn is refused, which ends the process, and what is left is judged:
+pages that look clean and are not.
+
+A state is a disk that recovery can tell apart (index files, which are never read, do not count) with what
+had been promised; it is judged once. Its name is the protocol, the variant, the call before which the crash
+comes, its manner and number: names are stable, and the state can be had again by it.
+"""
+
+import argparse
+import errno
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from kraftd.errors import KraftdError
+from tests.crash.promises import Ids, Promised, judge, open_home
+from tests.crash.protocols import PROTOCOLS, Member, Variant
+from tests.sim.filesystem import CHANGES, SimFileSystem
+
+INDEXES = (".index", ".timeindex")
+SYNCS = ("fsync", "fdatasync", "sync_directory")
+
+
+class Bounds(NamedTuple):
+    """How many outcomes of a power cut are tried at one call."""
+
+    subsets_max: int
+    tears: tuple[float, ...]
+    product_max: int
+    states_max: int | None
+
+
+BOUNDS = Bounds(subsets_max=3, tears=(0.1, 0.5, 0.98), product_max=64, states_max=None)
+AGAIN = Bounds(subsets_max=2, tears=(0.5,), product_max=0, states_max=6)
+"""While recovering: of each call fewer, since there are so many of them."""
+AGAIN_EVERY = 40
+"""Of so many states, the recovery of one is interrupted."""
+
+
+class Task(NamedTuple):
+    """One run through a script."""
+
+    protocol: str
+    number: int
+    refused: int | None = None
+    """Which sync the disk refuses; None for a run in which it refuses none."""
+
+    @property
+    def variant(self) -> Variant:
+        return PROTOCOLS[self.protocol][self.number]
+
+    def __str__(self) -> str:
+        refused = "" if self.refused is None else f"/refused-{self.refused}"
+        return f"{self.protocol}/{self.number}{refused}"
+
+
+class Hole(NamedTuple):
+    """A promise that recovery does not keep."""
+
+    state: str
+    text: str
+
+
+class Counted(NamedTuple):
+    """What a run found."""
+
+    task: Task
+    disks: set[bytes]
+    """Different disks, by fingerprint."""
+    states: int
+    """Disks with what had been promised, all different: so many were judged."""
+    again: int
+    """Of them: so many after a crash in a recovery."""
+    crashes: int
+    """Calls before which the crash came."""
+    holes: list[Hole]
+
+
+class Enumerator:
+    """Judges every state that a run through a script can be stopped in."""
+
+    def __init__(self, task: Task, only: str = "") -> None:
+        """Judge all states, or the one that has a name (and those on the way to it)."""
+        self.task = task
+        self.disks: set[bytes] = set()
+        self.holes: list[Hole] = []
+        self.again = 0
+        self.crashes = 0
+        self._judged: set[tuple[bytes, Promised]] = set()
+        self._only = only
+        self._config = task.variant.config
+
+    def run(self) -> Counted:
+        """Go through the script once."""
+        fs = SimFileSystem()
+        member = Member(fs, self.task.variant)
+        member.do(self.task.variant.prepared)
+        fs.sync_everything()
+        if self.task.refused is None:
+            before = _Stops(lambda number: self._stop(fs, member.promised, f"{self.task}/{number}"))
+            fs.faults = before
+            member.do(self.task.variant.script)
+            fs.faults = None
+            self._stop(fs, member.promised, f"{self.task}/{before.number}")
+        else:
+            fs.faults = _Refusal(self.task.refused)
+            member.do(self.task.variant.script)
+            fs.faults = None
+            self._stop(fs, member.promised, f"{self.task}/end")
+        return Counted(self.task, self.disks, len(self._judged), self.again, self.crashes, self.holes)
+
+    def _stop(self, fs: SimFileSystem, promised: Promised, name: str) -> None:
+        self.crashes += 1
+        if self._only and not self._only.startswith(f"{name}/"):
+            return
+        killed = fs.copy()
+        self._judge(killed, promised, f"{name}/killed", b"killed")
+        for number, disk in enumerate(_states(fs, BOUNDS)):
+            self._judge(disk, promised, f"{name}/power/{number}")
+
+    def _judge(self, disk: SimFileSystem, promised: Promised, name: str, mark: bytes = b"") -> None:
+        """Judge a state unless it was judged before; also while its recovery is interrupted."""
+        print_ = mark + disk.fingerprint(INDEXES)
+        if (print_, promised) in self._judged:
+            return
+        self._judged.add((print_, promised))
+        self.disks.add(print_)
+        interrupted = disk.copy() if len(self._judged) % AGAIN_EVERY == 1 or "/again/" in self._only else None
+        if not self._only or self._only == name:
+            self._note(name, judge(disk, promised, self._config))
+        if interrupted is not None and (not self._only or self._only.startswith(f"{name}/again/")):
+            self._interrupt(interrupted, promised, f"{name}/again")
+
+    def _interrupt(self, disk: SimFileSystem, promised: Promised, name: str) -> None:
+        """Cut the power before each call of a recovery."""
+
+        def stop(call: int) -> None:
+            for number, again in enumerate(_states(disk, AGAIN)):
+                state = f"{name}/{call}/{number}"
+                print_ = again.fingerprint(INDEXES)
+                if (print_, promised) in self._judged or self._only not in {"", state}:
+                    continue
+                self._judged.add((print_, promised))
+                self.disks.add(print_)
+                self.again += 1
+                self._note(state, judge(again, promised, self._config))
+
+        disk.faults = _Stops(stop)
+        try:
+            open_home(disk, self._config, Ids(6))
+        except KraftdError:
+            return
+
+    def _note(self, name: str, hole: str | None) -> None:
+        if hole is not None:
+            self.holes.append(Hole(name, hole))
+
+
+class _Stops:
+    """Stands before each change of the disk."""
+
+    def __init__(self, stop: Callable[[int], None]) -> None:
+        self.number = 0
+        self._stop = stop
+
+    def __call__(self, operation: str, _path: Path, _size_bytes: int) -> None:
+        if operation in CHANGES:
+            self._stop(self.number)
+            self.number += 1
+
+
+class _Refusal:
+    """Refuses one sync."""
+
+    def __init__(self, refused: int) -> None:
+        self._left = refused
+
+    def __call__(self, operation: str, _path: Path, _size_bytes: int) -> None:
+        if operation in SYNCS:
+            self._left -= 1
+            if self._left == -1:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def _states(fs: SimFileSystem, bounds: Bounds) -> Iterator[SimFileSystem]:
+    return fs.crash_states(
+        subsets_max=bounds.subsets_max,
+        tears=bounds.tears,
+        product_max=bounds.product_max,
+        states_max=bounds.states_max,
+        aside=INDEXES,
+    )
+
+
+def syncs_of(variant: Variant) -> int:
+    """How many syncs the script makes."""
+    fs = SimFileSystem()
+    member = Member(fs, variant)
+    member.do(variant.prepared)
+    count = 0
+
+    def note(operation: str, _path: Path, _size_bytes: int) -> None:
+        nonlocal count
+        count += operation in SYNCS
+
+    fs.faults = note
+    member.do(variant.script)
+    return count
+
+
+def tasks(protocols: Sequence[str]) -> list[Task]:
+    """All runs: each script once, and once for each of its syncs."""
+    found = []
+    for protocol in protocols:
+        for number, variant in enumerate(PROTOCOLS[protocol]):
+            found.append(Task(protocol, number))
+            found += [Task(protocol, number, refused) for refused in range(syncs_of(variant))]
+    return found
+
+
+def run_task(task: Task) -> Counted:
+    """One run, in whatever process."""
+    return Enumerator(task).run()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what is asked for; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="crashpoints", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--protocol", choices=list(PROTOCOLS), help="only this one")
+    parser.add_argument("--state", default="", help="only the state of this name")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at once")
+    options = parser.parse_args(arguments)
+    if options.state:
+        return _one(options.state)
+    begin = time.monotonic()
+    chosen = [options.protocol] if options.protocol else list(PROTOCOLS)
+    with ProcessPoolExecutor(options.jobs) as pool:
+        counted = list(pool.map(run_task, tasks(chosen), chunksize=4))
+    _print_table(chosen, counted, time.monotonic() - begin)
+    holes = [hole for found in counted for hole in found.holes]
+    for hole in holes[:20]:
+        print(f"HOLE {hole.state}: {hole.text}")
+    if holes:
+        print(f"{len(holes)} holes; one again: make crashpoints ARGS=\"--state '{holes[0].state}'\"")
+    return 1 if holes else 0
+
+
+def _one(state: str) -> int:
+    protocol, number, *rest = state.split("/")
+    refused = int(rest[0].removeprefix("refused-")) if rest and rest[0].startswith("refused-") else None
+    found = Enumerator(Task(protocol, int(number), refused), state).run()
+    for hole in found.holes:
+        print(f"HOLE {hole.state}: {hole.text}")
+    if not found.holes:
+        print(f"{state}: no hole")
+    return 1 if found.holes else 0
+
+
+def _print_table(protocols: Sequence[str], counted: Sequence[Counted], seconds: float) -> None:
+    row = "{:<28}{:>9}{:>9}{:>10}{:>10}{:>12}{:>7}"
+    print(row.format("PROTOCOL", "SCRIPTS", "CRASHES", "STATES", "DISKS", "IN RECOVERY", "HOLES"))
+    everything: set[bytes] = set()
+    for protocol in protocols:
+        mine = [found for found in counted if found.task.protocol == protocol]
+        disks = set().union(*(found.disks for found in mine))
+        everything |= disks
+        print(_row(row, protocol, len(PROTOCOLS[protocol]), mine, len(disks)))
+    print(_row(row, "all", sum(len(PROTOCOLS[name]) for name in protocols), counted, len(everything)))
+    print(f"{seconds:.0f} s")
+
+
+def _row(row: str, name: str, scripts: int, counted: Sequence[Counted], disks: int) -> str:
+    crashes, states, again, holes = (
+        sum(figures)
+        for figures in zip(*((c.crashes, c.states, c.again, len(c.holes)) for c in counted), strict=True)
+    )
+    return row.format(name, scripts, crashes, states, disks, again, holes)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

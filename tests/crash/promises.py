@@ -1,0 +1,191 @@
+"""What a member was promised by its disk, and whether a disk still keeps it.
+
+`Promised` is what may have left the process by some moment: fetch positions and acknowledgements (batches
+that are durable), votes and epochs (elections), what it told others about itself (start counter, wholeness)
+and about them (peers). `judge` opens a disk as the daemon does, and looks for each of them. A *hole* is a
+promise that is not kept, as one line of text.
+
+Judged on every disk, besides the promises themselves: what the opening reports is durable, so that it is
+still there when nothing unsynced survives (D-04), the epochs are those of the batches, tools can read what
+is there before and after, and the member goes on: what it appends and promises next is kept too.
+"""
+
+from collections.abc import Callable
+from itertools import groupby
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+from kraftd.errors import KraftdError
+from kraftd.records import epoch_checkpoint, names
+from kraftd.records.batch import scan
+from kraftd.storage import LogConfig, NodeDirectory, PeerRecord, format_directory, inspect_directory
+from kraftd.storage.disk import StorageFailure
+from kraftd.types import Election, EpochEntry, ReplicaKey
+from tests.sim.filesystem import SimFileSystem
+from tests.unit.storage.batches import batch
+
+HOME = Path("/srv/kraft/data")
+VOTERS = (1, 2, 3)
+
+
+class Promised(NamedTuple):
+    """What must be found. Where a call is under way, both what was and what will be are allowed."""
+
+    formatted: bool = False
+    start_counter: int = 0
+    """The highest that was told to anybody."""
+    log: tuple[bytes, ...] = ()
+    """Batches in order, as far as the page cache knows."""
+    durable: int = 0
+    """How many of them are."""
+    elections: tuple[Election, ...] = (Election(),)
+    peers: tuple[tuple[PeerRecord, ...], ...] = ((),)
+    wholeness: tuple[str, ...] = ("blank", "whole")
+
+
+class Ids:
+    """Draws ids that are the same in each run."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = Random(seed)
+
+    def __call__(self) -> bytes:
+        return self._random.randbytes(16)
+
+
+def open_home(fs: SimFileSystem, config: LogConfig, ids: Callable[[], bytes]) -> NodeDirectory:
+    """Open as the daemon does."""
+    return NodeDirectory.open(fs, HOME, node_id=1, random_uuid=ids, voter_ids=VOTERS, config=config)
+
+
+def format_home(fs: SimFileSystem, ids: Callable[[], bytes]) -> bool:
+    """Format as the operator does, who may do it again; says whether it had been done before."""
+    return format_directory(
+        fs, HOME, cluster_id="cluster", node_id=1, directory_id=ids(), now_ms=5, ignore_formatted=True
+    ).already
+
+
+def batches_in(node: NodeDirectory) -> tuple[bytes, ...]:
+    """Every batch that the log would give to others."""
+    found: list[bytes] = []
+    offset = node.log.start_offset
+    while offset < node.log.end_offset:
+        for view in scan(node.log.read(offset, 1 << 20)):
+            found.append(bytes(view.raw))
+            offset = view.end_offset
+    return tuple(found)
+
+
+class Seen(NamedTuple):
+    """What an opening reports."""
+
+    log: tuple[bytes, ...]
+    election: Election
+    peers: tuple[PeerRecord, ...]
+    start_counter: int
+    blank: bool
+
+    @classmethod
+    def of(cls, node: NodeDirectory) -> "Seen":
+        return cls(batches_in(node), node.election, node.peers, node.start_counter, node.blank)
+
+
+def judge(disk: SimFileSystem, promised: Promised, config: LogConfig) -> str | None:
+    """Open this disk, and say which promise is not kept; None if all are. The disk is used up."""
+    ids = Ids(7)
+    try:
+        inspect_directory(disk, HOME)
+        already = format_home(disk, ids)
+        if promised.formatted and not already:
+            return "was formatted, and is not any more"
+        node = open_home(disk, config, ids)
+        return (
+            _broken(node, promised, disk)
+            or _forgotten(node, disk, config)
+            or _stuck(node, disk, config, Seen.of(node))
+        )
+    except StorageFailure:
+        raise
+    except (
+        KraftdError,
+        AssertionError,
+        OSError,
+        ArithmeticError,
+        LookupError,
+        TypeError,
+        ValueError,
+    ) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def _broken(node: NodeDirectory, promised: Promised, disk: SimFileSystem) -> str | None:
+    """Which promise the opening does not keep."""
+    if node.damage or node.amnesia:
+        return f"believes to have lost something: {(*node.damage, *node.amnesia)}"
+    seen = Seen.of(node)
+    if len(seen.log) < promised.durable:
+        return f"{promised.durable} batches were durable, {len(seen.log)} are left"
+    if seen.log != promised.log[: len(seen.log)]:
+        return f"the log is not what was written: {len(seen.log)} batches of {len(promised.log)}"
+    if seen.election not in promised.elections:
+        return f"the election is {seen.election}, not one of {promised.elections}"
+    if seen.peers not in promised.peers:
+        return f"the peers are {seen.peers}, not one of {promised.peers}"
+    if seen.start_counter <= promised.start_counter:
+        return f"start counter {seen.start_counter} comes again, after {promised.start_counter}"
+    if ("blank" if seen.blank else "whole") not in promised.wholeness:
+        return f"is {'blank' if seen.blank else 'whole'}, not one of {promised.wholeness}"
+    wanted = epochs_of(seen.log)
+    file = HOME / names.LOG_DIRECTORY / names.EPOCH_CHECKPOINT
+    noted = epoch_checkpoint.decode(disk.content(file)) if disk.exists(file) else ()
+    if wanted != node.log.epochs or wanted != noted:
+        return f"the epochs are {node.log.epochs}, on disk {noted}, and in the batches {wanted}"
+    if inspect_directory(disk, HOME).problems:
+        return f"tools see problems: {inspect_directory(disk, HOME).problems}"
+    return None
+
+
+def _forgotten(node: NodeDirectory, disk: SimFileSystem, config: LogConfig) -> str | None:
+    """Whether what was reported is gone when nothing unsynced survives (D-04, D-05)."""
+    reported = Seen.of(node)
+    later = disk.copy()
+    later.forget_unsynced()
+    again = open_home(later, config, Ids(8))
+    found = Seen.of(again)
+    if again.damage or again.amnesia:
+        return f"after its opening a power cut leaves {(*again.damage, *again.amnesia)}"
+    if found != reported._replace(start_counter=found.start_counter):
+        return "what the opening reported was not durable"
+    if found.start_counter <= reported.start_counter:
+        return f"start counter {found.start_counter} comes again, after {reported.start_counter}"
+    return None
+
+
+def _stuck(node: NodeDirectory, disk: SimFileSystem, config: LogConfig, seen: Seen) -> str | None:
+    """Whether the member can go on, and keep what it promises next."""
+    end = node.log.end_offset
+    epoch = max(node.election.epoch, node.log.last_epoch) + 1
+    election = Election(epoch, -1, ReplicaKey(2))
+    node.write_election(election)
+    more = batch(end, epoch)
+    node.log.append((more,), end, end + 1)
+    job = node.log.begin_flush(sync_hint=True)
+    job.run()
+    node.log.flush_done(job)
+    later = disk.copy()
+    later.forget_unsynced()
+    again = open_home(later, config, Ids(9))
+    if again.damage or again.amnesia or again.election != election:
+        return f"went on, and lost {(*again.damage, *again.amnesia, again.election)}"
+    if batches_in(again) != (*seen.log, more):
+        return "went on, and what it appended and flushed is not there"
+    return None
+
+
+def epochs_of(log: tuple[bytes, ...]) -> tuple[EpochEntry, ...]:
+    """Which epoch begins where, from the batches."""
+    heads = [(view.epoch, view.base_offset) for data in log for view in scan(data)]
+    return tuple(
+        EpochEntry(epoch, next(group)[1]) for epoch, group in groupby(heads, key=lambda head: head[0])
+    )

@@ -1,0 +1,327 @@
+"""The file protocols of a member as scripts: what it does to its disk, and what it is promised meanwhile.
+
+A script is a list of steps; a step is the name of a method of `Member` with an argument. `PROTOCOLS` is the
+table of them: for each protocol its variants, as (script, size of segments, size of records). A member
+keeps `promised` true before, during and after each call, so that a crash at any call has something to be
+judged by.
+
+Not here: where the crashes are (`crashpoints`).
+"""
+
+from collections.abc import Iterator
+from random import Random
+from typing import NamedTuple
+
+from kraftd.storage import LogConfig, NodeDirectory, PeerRecord
+from kraftd.storage.disk import StorageFailure
+from kraftd.types import Election, ReplicaKey
+from tests.crash.promises import Ids, Promised, format_home, open_home
+from tests.sim.filesystem import SimFileSystem
+from tests.unit.storage.batches import batch
+
+Step = tuple[str, int]
+
+
+class Variant(NamedTuple):
+    """One way to go through a protocol."""
+
+    script: tuple[Step, ...]
+    segment_bytes: int = 1 << 20
+    record_bytes: int = 40
+    prepared: tuple[Step, ...] = (("format", 0), ("open", 0), ("elect", 1), ("whole", 0), ("close", 0))
+    """What happened before; everything of it is durable, and no crash is tried in it."""
+
+    @property
+    def config(self) -> LogConfig:
+        """How the log rolls."""
+        return LogConfig(segment_bytes=self.segment_bytes, index_bytes=96)
+
+
+class Member:
+    """Does the steps, and keeps account."""
+
+    def __init__(self, fs: SimFileSystem, variant: Variant) -> None:
+        self.fs = fs
+        self.promised = Promised()
+        self._variant = variant
+        self._ids = Ids(1)
+        self._node: NodeDirectory | None = None
+        self._generation = 0
+
+    def do(self, script: tuple[Step, ...]) -> None:
+        """Run a script to its end, or to the failure of the disk that ends the process."""
+        try:
+            for name, argument in script:
+                getattr(self, name)(argument)
+        except StorageFailure:
+            self.fs.crash_process()
+
+    @property
+    def node(self) -> NodeDirectory:
+        """The open directory."""
+        assert self._node is not None
+        return self._node
+
+    def note(self, **changes: object) -> None:
+        """Change what is promised."""
+        self.promised = self.promised._replace(**changes)
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the newest election."""
+        return self.promised.elections[-1].epoch
+
+    # -- lifetimes -----------------------------------------------------------------------------
+
+    def format(self, _: int) -> None:
+        format_home(self.fs, self._ids)
+        self.note(formatted=True)
+
+    def open(self, _: int) -> None:
+        node = self._node = open_home(self.fs, self._variant.config, self._ids)
+        assert node.damage == node.amnesia == ()
+        self._generation = 0
+        end = node.log.end_offset
+        self.note(
+            start_counter=node.start_counter,
+            log=self.promised.log[:end],
+            durable=end,
+            elections=(node.election,),
+            peers=(node.peers,),
+            wholeness=("blank" if node.blank else "whole",),
+        )
+
+    def close(self, _: int) -> None:
+        self.node.close()
+        self.note(durable=len(self.promised.log))
+
+    def kill(self, _: int) -> None:
+        """The process ends, the page cache lives on, and another one opens the directory."""
+        self.fs.crash_process()
+        self.open(0)
+
+    def lose(self, _: int) -> None:
+        """The power fails, and nothing survives but what was synced."""
+        self.fs.forget_unsynced()
+        self.open(0)
+
+    # -- the log -------------------------------------------------------------------------------
+
+    def append(self, count: int) -> None:
+        """Append batches in one group."""
+        base = len(self.promised.log)
+        size = self._variant.record_bytes
+        new = tuple(batch(base + n, self.epoch, size_bytes=size) for n in range(count))
+        self.note(log=self.promised.log + new)
+        self.node.log.append(new, base, base + count)
+
+    def flush(self, sync_hint: int) -> None:
+        """Make the log durable."""
+        job = self.node.log.begin_flush(sync_hint=bool(sync_hint))
+        job.run()
+        self.note(durable=self.node.log.flush_done(job)[1])
+
+    def flush_during(self, appended: int) -> None:
+        """Begin a flush, append and roll meanwhile, and end it: it covers what was written before."""
+        job = self.node.log.begin_flush(sync_hint=True)
+        mark = self.fs.mark
+        for _ in range(appended):
+            self.append(1)
+        with self.fs.as_of(mark):
+            job.run()
+        self.note(durable=max(self.promised.durable, self.node.log.flush_done(job)[1]))
+
+    def truncate(self, percent: int) -> None:
+        """Cut the log at a part of its length."""
+        to = len(self.promised.log) * percent // 100
+        self._generation += 1
+        self.note(durable=min(self.promised.durable, to))
+        assert self.node.log.truncate(to, self._generation) == to
+        self.note(log=self.promised.log[:to])
+
+    def assign(self, _: int) -> None:
+        """Note that the epoch begins at the end of the log."""
+        self.node.log.assign_epoch(self.epoch, len(self.promised.log))
+
+    # -- promises ------------------------------------------------------------------------------
+
+    def elect(self, by: int) -> None:
+        """Vote in a later epoch, or learn the leader of this one."""
+        if by:
+            self._write_election(Election(self.epoch + by, -1, ReplicaKey(2)))
+        else:
+            self._write_election(Election(self.epoch, 2, ReplicaKey(2)))
+
+    def peer(self, number: int) -> None:
+        """Remember who a voter is."""
+        new = PeerRecord(2 + number % 2, bytes([number]) * 16, number, bytes([number + 1]) * 16)
+        others = [peer for peer in self.promised.peers[-1] if peer.node_id != new.node_id]
+        peers = tuple(sorted([*others, new], key=lambda peer: peer.node_id))
+        self.note(peers=(self.promised.peers[-1], peers))
+        self.node.remember_peer(new.node_id, new.directory_id, new.start_counter, new.start_id)
+        self.note(peers=(peers,))
+
+    def whole(self, _: int) -> None:
+        """Become a member that counts."""
+        self.note(wholeness=(*self.promised.wholeness, "whole"))
+        self.node.remember_wholeness("whole")
+        self.note(wholeness=("whole",))
+
+    def sync_hint(self, _: int) -> None:
+        """Go idle."""
+        self.node.sync_hint()
+
+    def _write_election(self, election: Election) -> None:
+        self.note(elections=(self.promised.elections[-1], election))
+        self.node.write_election(election)
+        self.note(elections=(election,))
+
+
+def steps(text: str) -> tuple[Step, ...]:
+    """Read a script: words, each a step, with its argument after a colon (0 without)."""
+    words = [word.partition(":") for word in text.split()]
+    return tuple((name, int(argument or 0)) for name, _, argument in words)
+
+
+NEW = steps("format open elect:1 whole close")
+FILLED = NEW + steps("open assign append:3 append:2 flush:1 append:4 append:3 close")
+TWO_EPOCHS = NEW + steps("open append:4 flush:1 elect:1 assign append:4 elect:2 append:3 close")
+SMALL, PAGES = 500, 9_000
+"""Sizes of segments: a few small batches, or a few that are larger than a page."""
+
+
+def _formats() -> Iterator[Variant]:
+    yield Variant(steps("format"), prepared=())
+    yield Variant(steps("format open close open close"), prepared=())
+    yield Variant(steps("open elect:1 append:1 flush:1 close"), prepared=steps("format"))
+    yield Variant(steps("open kill kill"), prepared=steps("format"))
+
+
+def _appends() -> Iterator[Variant]:
+    for record_bytes in (40, 600, 5_000):
+        yield Variant(
+            steps("open append:1 flush append:2 flush:1 append:1 append:1 append:3"), 1 << 20, record_bytes
+        )
+        yield Variant(
+            steps("open append:2 flush_during:2 append:1 flush_during:1 flush:1 close"), 1 << 20, record_bytes
+        )
+        yield Variant(
+            steps("open append:3 flush append:2 kill append:2 flush kill append:1"), 1 << 20, record_bytes
+        )
+
+
+def _rolls() -> Iterator[Variant]:
+    for segment_bytes, record_bytes in ((SMALL, 40), (SMALL, 120), (PAGES, 3_000), (PAGES, 700)):
+        for script in (
+            "open append:3 append:3 append:3 flush append:3 append:2 flush:1 append:5",
+            "open append:2 flush_during:6 append:1 flush_during:5 append:4 flush",
+            "open append:9 flush:1 append:9 kill append:4 flush append:3",
+        ):
+            yield Variant(steps(script), segment_bytes, record_bytes)
+
+
+def _truncations() -> Iterator[Variant]:
+    for segment_bytes, record_bytes in ((SMALL, 40), (PAGES, 3_000), (1 << 20, 400)):
+        for percent in (0, 30, 60, 90, 100):
+            script = (
+                f"open append:4 flush append:3 elect:1 truncate:{percent} append:2 append:3 flush append:1"
+            )
+            yield Variant(steps(script), segment_bytes, record_bytes, FILLED)
+        script = (
+            "open elect:1 truncate:70 truncate:50 append:1 kill truncate:20 append:2 flush_during:3 close"
+        )
+        yield Variant(steps(script), segment_bytes, record_bytes, FILLED)
+
+
+def _elections() -> Iterator[Variant]:
+    yield Variant(steps("open elect:1 elect elect:1 elect elect:3 elect close open elect:1"))
+    yield Variant(steps("open elect:1 peer:1 elect append:1 elect:1 peer:2 flush:1 elect peer:3 sync_hint"))
+    yield Variant(steps("open elect:1 kill elect elect:1 kill elect:1 lose elect elect:1"))
+    yield Variant(steps("open elect:2 append:2 flush elect append:1 flush elect:1 append:1 flush elect"))
+    yield Variant(
+        steps("open elect:1 elect:1 append:2 flush_during:1 elect peer:1"), prepared=steps("format")
+    )
+
+
+def _epochs() -> Iterator[Variant]:
+    for segment_bytes in (SMALL, 1 << 20):
+        yield Variant(
+            steps("open assign append:1 elect:1 assign append:2 elect:1 append:1 flush:1"), segment_bytes
+        )
+        yield Variant(
+            steps("open elect:1 assign truncate:60 elect:1 assign append:1 flush"),
+            segment_bytes,
+            40,
+            TWO_EPOCHS,
+        )
+        yield Variant(
+            steps("open elect:1 assign kill elect:1 truncate:30 append:3 kill close"),
+            segment_bytes,
+            40,
+            TWO_EPOCHS,
+        )
+        yield Variant(
+            steps("open truncate:0 elect:1 assign append:2 lose append:1 flush"),
+            segment_bytes,
+            40,
+            TWO_EPOCHS,
+        )
+
+
+def _sidecars() -> Iterator[Variant]:
+    yield Variant(steps("open peer:1 peer:2 peer:3 whole peer:4 kill peer:5"))
+    yield Variant(
+        steps("open elect:1 whole peer:1 append:1 flush peer:2 append:1 flush sync_hint peer:3"),
+        prepared=steps("format"),
+    )
+    yield Variant(
+        steps(
+            "open append:1 flush append:1 flush sync_hint append:1 flush sync_hint append:1 flush:1 flush:1"
+        )
+    )
+    yield Variant(
+        steps("open append:2 flush peer:1 append:2 flush elect:1 append:1 flush_during:1 sync_hint lose")
+    )
+
+
+def _restarts() -> Iterator[Variant]:
+    for segment_bytes in (SMALL, 1 << 20):
+        yield Variant(
+            steps("open append:2 kill append:2 kill kill append:3 flush kill close"),
+            segment_bytes,
+            40,
+            FILLED,
+        )
+        yield Variant(
+            steps("open append:4 close open append:2 close open lose append:1 flush close"), segment_bytes
+        )
+
+
+def _mixed() -> Iterator[Variant]:
+    """Drawn scripts: what nobody thought of."""
+    table = steps(
+        "append:1 append:2 append:5 append:1 append:3 flush flush flush:1 flush_during:1 flush_during:3 "
+        "truncate:50 truncate:80 truncate:20 assign elect:1 elect peer:1 peer:2 sync_hint kill lose"
+    )
+    for seed in range(40):
+        random = Random(seed)
+        drawn = tuple(random.choice(table) for _ in range(10))
+        yield Variant(
+            (("open", 0), *drawn),
+            random.choice([SMALL, PAGES, 1 << 20]),
+            random.choice([40, 40, 700, 3_000]),
+            random.choice([NEW, FILLED, TWO_EPOCHS]),
+        )
+
+
+PROTOCOLS: dict[str, tuple[Variant, ...]] = {
+    "format and first start": tuple(_formats()),
+    "append": tuple(_appends()),
+    "roll": tuple(_rolls()),
+    "truncate": tuple(_truncations()),
+    "election file and sidecar": tuple(_elections()),
+    "leader-epoch-checkpoint": tuple(_epochs()),
+    "peers, wholeness and hint": tuple(_sidecars()),
+    "restart": tuple(_restarts()),
+    "mixed": tuple(_mixed()),
+}
