@@ -112,8 +112,12 @@ class Atlas:
             return Judgement.NEVER
         if not (harm.noticed or harm.identity):
             return Judgement.SURVIVES
-        sound = sum(other.id not in self.wounds for other in others)
+        sound = sum(other.id not in self.wounds and _remembers(other) for other in others)
         return Judgement.SURVIVES if sound > len(self._world.voters) // 2 else Judgement.HALTS
+
+    def majority_remembers(self) -> bool:
+        """Whether a majority of the voters has forgotten nothing."""
+        return len(self._world.voters) - len(self.wounds) > len(self._world.voters) // 2
 
     def note(self, node: "SimNode", harm: Harm) -> None:
         """The harm is being done."""
@@ -244,6 +248,12 @@ def sidecar_of(node: "SimNode") -> SidecarState | None:
     """What the sidecar on a disk says, durably."""
     newest = max(slots_of(node).values(), key=lambda slot: slot[0], default=None)
     return newest[1] if newest is not None else None
+
+
+def _remembers(node: "SimNode") -> bool:
+    """Whether a disk has a past: a new voter, or a wiped one, votes only for the like of it (D-06)."""
+    state = sidecar_of(node)
+    return state is not None and state.promises.wholeness == "whole"
 
 
 def peer_in(state: SidecarState | None, node_id: NodeId) -> PeerRecord | None:

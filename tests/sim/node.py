@@ -502,6 +502,7 @@ class SimNode:
         """An effect is about to be carried out."""
         # What a log with holes holds cannot be compared; what its state machine holds still is.
         if self._has_holes and isinstance(effect, Commit | Truncate):
+            self.world.auditor.forget(self._view)
             return
         self.world.auditor.on_effect(self._view, effect, self.world.views)
 

@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 
 from kraftd.audit.invariants import Auditor, NodeView, Violation
-from kraftd.audit.linearizability import Operation, check
+from kraftd.audit.linearizability import Operation
 from kraftd.runtime.config import QuorumTiming
 from kraftd.types import Epoch, NodeId
 from tests.sim.atlas import Atlas
@@ -35,6 +35,7 @@ from tests.sim.loop import Clock, Scheduler, SimLoop
 from tests.sim.network import End, Network
 from tests.sim.node import SimNode
 from tests.sim.troubles import Entry, Troubles
+from tests.sim.verdict import judge
 
 _HAPPENED = Struct(">qHI")
 _WHAT = {"message": 1, "completion": 2, "call": 3, "timer": 4, "fault": 5}
@@ -318,20 +319,6 @@ def draw_shape(random: Random) -> Shape:
         keys=random.choice((1, 3, 8)),
         value_bytes=random.choice((1, 20, 400)),
     )
-
-
-def judge(world: World) -> None:
-    """Once nothing goes wrong any more the cluster works, and what clients saw fits together."""
-    world.calm()
-    before = world.acknowledged
-    if not world.run_until(lambda: world.acknowledged > before + 2, 120_000_000):
-        raise Violation("Liveness: no write was acknowledged within 120 s after everything was healed")
-    world.is_over = True
-    world.run_for(10_000_000)
-    world.close_history()
-    complaint = check(world.history)
-    if complaint is not None:
-        raise Violation(f"Linearizability: {complaint}")
 
 
 def _call(action: Callable[[], object]) -> None:

@@ -1,0 +1,192 @@
+"""Once nothing goes wrong any more: does the cluster work, is everything there, and does it all fit together?
+
+Entered by `judge`, at the end of a seed's troubled part. In order:
+
+1. *Liveness.* Networks, clocks and disks are healed and every node runs. If the atlas says that a majority of
+   the voters remembers everything, writes must be acknowledged again in bounded time. If not, the cluster may
+   stand still, and the seed reports that a halt was expected.
+2. *Mending.* What needs an operator is done as `docs/operations.md` says: a node that cannot start, or whose
+   log has holes, is wiped; leaders are asked to go, so that a later one is elected without the member that
+   forgot. Then every voter must be whole.
+3. *Convergence.* The clients are silent; all logs become equal.
+4. *The history.* It is linearizable; nothing acknowledged is missing from the log; nothing is there that was
+   refused.
+
+Not here: what holds after every event (`kraftd.audit`), and what a disk may lose (`atlas`).
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kraftd.audit.invariants import Violation
+from kraftd.audit.linearizability import check
+from kraftd.records.batch import scan
+from kraftd.records.frame import decode_record
+from kraftd.records.messages import ConfigRecord
+from tests.sim.atlas import WIPED, Harm, Judgement
+
+if TYPE_CHECKING:
+    from tests.sim.node import SimNode
+    from tests.sim.world import World
+
+S = 1_000_000
+WRITES = 3
+"""How many acknowledged writes are progress."""
+ROUNDS = 40
+"""How often an operator tries to make the voters whole."""
+
+
+def judge(world: "World") -> None:
+    """Judge a world whose troubles are over.
+
+    Raises:
+        Violation: A promise was broken.
+    """
+    world.calm()
+    works = _progresses(world)
+    if works:
+        _mend(world)
+    world.is_over = True
+    world.run_for(world.shape.patience_us * 2 + world.shape.controller_timeout_ms * 1_000)
+    if works:
+        _converge(world)
+    world.close_history()
+    complaint = check(world.history)
+    if complaint is not None:
+        raise Violation(f"Linearizability: {complaint}")
+    if works:
+        _compare_with_log(world)
+
+
+def patience_us(world: "World") -> int:
+    """How long a healed cluster may take to elect: some rounds of its timeouts, and then some."""
+    timing = world.shape.timing
+    round_ms = timing.fetch_timeout_ms + 2 * timing.election_timeout_ms + timing.election_backoff_max_ms
+    return 20 * S + 10 * round_ms * 1_000
+
+
+def _progresses(world: "World") -> bool:
+    """Whether the cluster works again; False only where that was to be expected."""
+    before = world.acknowledged
+    limit_us = patience_us(world) + 100 * world.shape.think_us
+    if world.run_until(lambda: world.acknowledged >= before + WRITES, limit_us):
+        return True
+    if world.atlas.majority_remembers():
+        wounds = {n: wound.harm for n, wound in world.atlas.wounds.items()}
+        raise Violation(
+            f"Liveness: no {WRITES} writes were acknowledged within {limit_us // S} s after everything was "
+            f"healed; forgetful: {wounds or 'nobody'}"
+        )
+    world.statistics["halt expected"] = 1
+    return False
+
+
+# --- the operator -------------------------------------------------------------------------------------------
+
+
+def _mend(world: "World") -> None:
+    """Do what an operator does until every voter counts again."""
+    voters = [world.nodes[n] for n in sorted(world.voters)]
+    if all(_counts(node) for node in voters):
+        return
+    for number in range(ROUNDS):
+        if world.run_until(lambda: all(_counts(node) for node in voters), patience_us(world) // 4):
+            world.statistics["mended"] += 1
+            return
+        hopeless = [node for node in voters if _needs_wiping(node)]
+        wiped = False
+        for node in hopeless:
+            harm = Harm(identity=True, peers=True, start_counter=WIPED)
+            if world.atlas.judge(node, harm) is Judgement.SURVIVES:
+                node.crash()
+                world.atlas.note(node, harm)
+                node.wipe()
+                node.start()
+                wiped = True
+                break
+        if hopeless and not wiped and number > ROUNDS // 2:
+            # An operator who is told not to wipe has nothing left to do.
+            world.statistics["left unmended"] += 1
+            return
+        for node in voters:
+            if node.is_leader and not wiped:
+                node.stop(down_us=S // 10)
+        for node in voters:
+            node.start()
+    doubts = {node.id: _why(node) for node in voters if not _counts(node)}
+    raise Violation(f"Mending: every voter runs and hears the others, and yet not whole: {doubts}")
+
+
+def _counts(node: "SimNode") -> bool:
+    return node.member is not None and node.member.is_whole
+
+
+def _needs_wiping(node: "SimNode") -> bool:
+    """It cannot start, or its log has holes that nothing fills."""
+    if node.directory is not None:
+        return bool(node.directory.damage)
+    return bool(node.died_of) or not node.world.atlas.may_start_again(node)
+
+
+def _why(node: "SimNode") -> str:
+    if node.directory is None:
+        return node.died_of or "down"
+    return "; ".join((*node.directory.damage, *node.directory.amnesia)) or "told by others"
+
+
+# --- agreement ----------------------------------------------------------------------------------------------
+
+
+def _converge(world: "World") -> None:
+    """All logs become equal, and everybody knows that they are committed."""
+    nodes = [node for node in world.nodes.values() if not _needs_wiping(node)]
+
+    def agree() -> bool:
+        ends = set()
+        for node in nodes:
+            if node.parts is None or not node.marks:
+                return False
+            view = node.view()
+            ends.add((node.marks[-1], view.durable_end_offset, view.high_watermark))
+            if node.parts.applier.applied_offset != view.high_watermark:
+                return False
+        end = next(iter(ends))
+        return len(ends) == 1 and end[0].end_offset == end[1] == end[2]
+
+    if not world.run_until(agree, patience_us(world)):
+        seen = {
+            node.id: (node.marks[-1] if node.marks else None, node.view().high_watermark, node.died_of)
+            for node in nodes
+        }
+        raise Violation(f"Convergence: the logs are not equal after {patience_us(world) // S} s: {seen}")
+
+
+def _compare_with_log(world: "World") -> None:
+    """What was acknowledged is in the log, what was refused is not."""
+    node = next(n for n in world.nodes.values() if n.directory is not None and not n.directory.damage)
+    held = set(_values(node))
+    writes = [operation for operation in world.history if operation.kind == "write"]
+    refused = {(o.key, o.value) for o in writes if o.outcome == "failed"}
+    refused -= {(o.key, o.value) for o in writes if o.outcome != "failed"}
+    for operation in writes:
+        place = (operation.key, operation.value)
+        if operation.outcome == "ok" and place not in held:
+            raise Violation(f"NothingAcknowledgedIsLost: {operation} is not in the log of node {node.id}")
+        if place in refused and place in held:
+            raise Violation(f"WhatWasRefusedIsNotThere: {operation} is in the log of node {node.id}")
+
+
+def _values(node: "SimNode") -> Iterator[tuple[str, str | None]]:
+    """Every value that a config had in the log of a node."""
+    assert node.directory is not None
+    log = node.directory.log
+    offset = log.start_offset
+    while offset < log.end_offset:
+        for batch in scan(log.read(offset, 1 << 20)):
+            offset = batch.end_offset
+            if batch.is_control:
+                continue
+            for value in batch.values():
+                record = decode_record(value)
+                if isinstance(record, ConfigRecord):
+                    yield record.name, record.value
