@@ -81,6 +81,7 @@ class Driver:
         self._interpreter: Interpreter | None = None
         self._before: list[Chore] = []
         self._after: list[Chore] = []
+        self._chores: tuple[Chore, ...] = ()
         self._events: deque[Event] = deque()
         self._now: Now | None = None
         self._is_busy = False
@@ -92,6 +93,7 @@ class Driver:
         """Start the member. `before` and `after` are done in each turn around `poll`."""
         self._interpreter = interpreter
         self._before, self._after = before, after
+        self._chores = (*before, *after)
         now = self._begin()
         self._is_busy = True
         interpreter.run(self.member.start(now))
@@ -178,9 +180,10 @@ class Driver:
         wake_at_ms = self.member.wake_at_ms
         if wake_at_ms <= now.mono_ms:
             raise InvariantError(f"after poll at {now.mono_ms} the member wants to be woken at {wake_at_ms}")
-        for chores in (self._before, self._after):
-            for chore in chores:
-                wake_at_ms = min(wake_at_ms, chore.wake_at_ms())
+        for chore in self._chores:
+            chore_ms = chore.wake_at_ms()
+            if chore_ms < wake_at_ms:
+                wake_at_ms = chore_ms
         if self._turn_is_due:
             return
         if wake_at_ms <= now.mono_ms:
