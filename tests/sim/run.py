@@ -152,7 +152,8 @@ class Table:
             f"events             {self.events:>12}  {self.events / seeds:.0f} a seed",
             f"simulated seconds  {simulated_s:>12.0f}  {simulated_s / cpu_s:.0f} a CPU second",
             f"microseconds       {1e6 * cpu_s / events:>12.1f}  of CPU an event",
-            f"wall seconds       {wall_s:>12.1f}  {self.events / wall_s:.0f} events a second, {per_day:.0f} seeds a day",
+            f"wall seconds       {wall_s:>12.1f}  {self.events / wall_s:.0f} events a second",
+            f"seeds a day        {per_day:>12.0f}  at this rate",
             f"states x events    {len(self.covered):>12}",
         ]
         lines += _block("events by kind", self.statistics, _is_event)
