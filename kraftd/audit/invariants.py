@@ -5,7 +5,8 @@ out. It raises `Violation` at the first event after which its promise does not h
 (stories, property tests, the simulator) feeds an `Auditor`, which holds them all and asks each only about
 what it watches: a handful of dictionary look-ups an event.
 
-The promises themselves: `elections`, `agreement`. What clients saw is judged at the end: `linearizability`.
+The promises themselves: `elections`, `conduct`, `agreement`. What clients saw is judged at the end:
+`linearizability`.
 
 Follows: Raft figure 3 and SIMX-08 to SIMX-14; D-01, D-02, D-06, D-07, D-10, D-13, D-18.
 """
@@ -22,6 +23,7 @@ from kraftd.audit.agreement import (
     LogsMatch,
     MachinesAgree,
 )
+from kraftd.audit.conduct import LeadersAreElected, OnlyLeadersAreTold, TheOnlyVoterLeads
 from kraftd.audit.elections import (
     AnsweredOnce,
     ElectionStays,
@@ -51,6 +53,9 @@ PROMISES: tuple[type[Invariant], ...] = (
     OnlyWholeMembersCount,
     AnsweredOnce,
     NoBusyLoop,
+    LeadersAreElected,
+    OnlyLeadersAreTold,
+    TheOnlyVoterLeads,
     HighWatermarkNeverGoesBack,
     LogsMatch,
     CommittedStays,

@@ -10,12 +10,14 @@ Not here: processes, time limits and the summary (`run`).
 import contextlib
 import io
 import re
+import tempfile
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
 
 from tests.sabotage.mutant import Mutant
+from tests.sim.run import run_seed
 from tests.stories.chaos import Chaos
 
 
@@ -33,6 +35,16 @@ class Judge(NamedTuple):
     """Make one try; raises if something is wrong."""
     unit: str
     """What a try is."""
+
+
+class CaughtError(AssertionError):
+    """A seed of the simulator that failed; the text is the promise that was broken."""
+
+
+def _sim(_: Mutant, number: int) -> None:
+    result = run_seed(number)
+    if result.violation is not None:
+        raise CaughtError(result.violation)
 
 
 def _chaos(_: Mutant, number: int) -> None:
@@ -60,9 +72,10 @@ class _Failures:
 def _tests(mutant: Mutant, number: int) -> None:
     """Run the number-th of the tests that the mutant names, in this process."""
     failures = _Failures()
-    quiet = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly"]
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        pytest.main([*quiet, mutant.where[number - 1]], plugins=[failures])
+    with tempfile.TemporaryDirectory() as folder:
+        words = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "--basetemp", f"{folder}/tests"]
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            pytest.main([*words, mutant.where[number - 1]], plugins=[failures])
     if failures.first:
         raise AssertionError(failures.first)
     if not failures.passed:
@@ -74,6 +87,7 @@ def _named(mutant: Mutant) -> int:
 
 
 JUDGES: dict[str, Judge] = {
+    "sim": Judge("seeds of the simulator", lambda _: 2_000, _sim, "seed"),
     "chaos": Judge("seeds of the core alone", lambda _: 3_000, _chaos, "seed"),
     "wipes": Judge("seeds of the core alone, with voters that forget", lambda _: 2_000, _wipes, "seed"),
     "crash": Judge("crash points of the file protocols", _named, _tests, "test"),
@@ -83,7 +97,7 @@ JUDGES: dict[str, Judge] = {
 
 def verdict(error: BaseException) -> str:
     """By what a mutant was caught, in a few words: the invariant, the test, or what broke."""
-    text = str(error).partition("\n")[0]
+    text = str(error).partition("\n")[0][:200]
     invariant = re.match(r"([A-Z]\w+): ", text)
     if invariant:
         return invariant[1]

@@ -151,6 +151,29 @@ CASES: dict[str, tuple[str, list[Step]]] = {
     "an epoch in memory behind the disk": ("EpochsNeverGoBack", [state(durable_election=Election(4))]),
     "an epoch that goes back": ("EpochsNeverGoBack", [state(), state(durable_election=Election(2))]),
     "an epoch that is not durable": ("EpochsNeverGoBack", [state(state=Unattached(4, 0))]),
+    "a leader by fewer votes than a majority": (
+        "LeadersAreElected",
+        [effect(2, fx.VoteCast(1, 2, False, True, "")), effect(1, fx.Moved("candidate", "leader", 3, ""))],
+    ),
+    "a candidate that nobody would elect": (
+        "LeadersAreElected",
+        [effect(1, fx.Moved("prospective", "candidate", 4, ""))],
+    ),
+    "a state machine that leads without its member": (
+        "OnlyLeadersAreTold",
+        [effect(1, fx.LeaderChanged(3, 1))],
+    ),
+    "a state machine that leads before its epoch has a record": (
+        "OnlyLeadersAreTold",
+        [lead(high_watermark=0), effect(1, fx.LeaderChanged(3, 1))],
+    ),
+    "the only voter that resigns": (
+        "TheOnlyVoterLeads",
+        [
+            lambda _, nodes: [setattr(nodes[n], "is_voter", False) for n in (2, 3)],
+            effect(1, fx.Moved("leader", "resigned", 3, "")),
+        ],
+    ),
     "two promises in an event": (
         "OnePromiseAnEvent",
         [lambda auditor, nodes: auditor.on_effects(nodes[1], [fx.PersistElection(Election(1))] * 2)],
