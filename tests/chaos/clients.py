@@ -2,8 +2,8 @@
 
 Entered by `Crowd.run`, which keeps its clients at work until `Crowd.stop`. A key is one dynamic config of one
 broker, a value is written once and never again, reads are linearizable. Each client has one request in
-flight, on a connection of its own to the node that last answered somebody; every so often it asks any node,
-a deposed leader perhaps, which must not answer.
+flight, and stays with a node until it is refused, then asks the one that last answered anybody; now and then
+it asks any node, a deposed leader perhaps, which must not answer.
 
 How a request ended is written down as the protocol tells it (D-13): `failed` is surely not in the log,
 `unknown` may be, now or later. A client that hears nothing gives up, drops the connection and does not know.
@@ -33,12 +33,17 @@ CONFIG = "ssl.cipher.suites"
 KEYS = tuple(str(broker) for broker in range(1, 9))
 """The brokers whose config is written: few, so that clients meet."""
 
-CLIENTS = 24
-WRITES = 0.5
+CLIENTS = 32
+WRITES = (0.5, 0.5, 0.0, 1.0)
+"""The share of writes, for each fourth client: who only reads stays with a deposed leader that answers."""
+
 ANYBODY = 0.05
 """The share of requests that go to any node."""
 
-PATIENCE_S = 1.5
+PATIENCE_S = 0.5, 3.0
+"""How long a client waits for an answer: every other one gives up soon and asks elsewhere, the others may
+hear what a paused or deposed leader says in the end."""
+
 PAUSE_S = 0.02, 0.1
 """After a refusal: who leads next is not known at once, and asking costs the nodes that have to find out."""
 
@@ -104,11 +109,12 @@ class Crowd:
         """Let each client finish what it does, so that no request is left that nobody wrote down."""
         self.is_over = True
 
-    def refused_by(self, node_id: NodeId) -> None:
-        """That node does not lead; if nobody knows better, ask the next."""
+    def other_than(self, node_id: NodeId) -> NodeId:
+        """Whom to ask instead: who answered last, or if that was this node, the next."""
         if self.leader == node_id:
             others = sorted(self.ports)
             self.leader = others[(others.index(node_id) + 1) % len(others)]
+        return self.leader
 
 
 class Answer(NamedTuple):
@@ -125,6 +131,9 @@ class Client:
     def __init__(self, crowd: Crowd, number: int, dice: random.Random) -> None:
         self.number = number
         self._crowd = crowd
+        self._leader = crowd.leader
+        self._patience_s = PATIENCE_S[number % len(PATIENCE_S)]
+        self._writes = WRITES[number // len(PATIENCE_S) % len(WRITES)]
         self._dice = dice
         self._wires: dict[NodeId, Wire] = {}
         self._written = 0
@@ -147,7 +156,7 @@ class Client:
     async def _operate(self) -> bool:
         """Write or read some key; whether it was answered."""
         key = self._dice.choice(KEYS)
-        if self._dice.random() < WRITES:
+        if self._dice.random() < self._writes:
             self._written += 1
             return await self._write(key, f"{self.number}-{self._written}")
         return await self._read(key)
@@ -175,16 +184,16 @@ class Client:
     async def _ask(self, request: Any, judge: Callable[[Any], tuple[int, str | None]]) -> "Answer":
         """Ask the leader, or somebody."""
         crowd = self._crowd
-        node_id = self._dice.choice(sorted(crowd.ports)) if self._dice.random() < ANYBODY else crowd.leader
+        node_id = self._dice.choice(sorted(crowd.ports)) if self._dice.random() < ANYBODY else self._leader
         called, sent = time.monotonic_ns(), False
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(self._patience_s):
                 wire = await self._wire(node_id)
                 called, sent = time.monotonic_ns(), True
                 code, value = judge(await wire.ask(request))
         except (OSError, EOFError, TimeoutError):
             self._drop(node_id)
-            crowd.refused_by(node_id)
+            self._leader = crowd.other_than(node_id)
             return Answer(called, "unknown" if sent else "failed")
         except BaseException:
             self._drop(node_id)
@@ -194,9 +203,9 @@ class Client:
             crowd.history.surprises[f"error {code} for {request.NAME}"] += 1
             return Answer(called, "unknown")
         if outcome == "ok":
-            crowd.leader = node_id
+            self._leader = crowd.leader = node_id
         else:
-            crowd.refused_by(node_id)
+            self._leader = crowd.other_than(node_id)
         return Answer(called, outcome, value)
 
     async def _wire(self, node_id: NodeId) -> "Wire":
@@ -249,7 +258,7 @@ class Wire:
         self._writer.transport.abort()
 
 
-async def ask_once(port: int, message: Any, patience_s: float = PATIENCE_S) -> Any:
+async def ask_once(port: int, message: Any, patience_s: float = PATIENCE_S[1]) -> Any:
     """Ask one node one thing, over a connection of its own.
 
     Raises:

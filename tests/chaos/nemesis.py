@@ -25,11 +25,17 @@ from tests.chaos.strangers import pester
 AT_ONCE = 2
 """How many deeds may be under way together."""
 
-SAME = 0.7
+SAME = 0.5
 """How often a second deed hits the node that suffers already: two hurt nodes of three are no quorum."""
 
-LEADER = 0.5
+LEADER = 0.7
 """How often else it hits the leader."""
+
+SHORT_S, LONG_S = (0.1, 0.7), (1.0, 2.5)
+"""Less than the others are patient, or so much more that a new leader is there when it is over."""
+
+LONG = 0.6
+"""How often it is long."""
 
 GAP_S = (0.6, 1.8)
 """Pause after the beginning of a deed, before the next."""
@@ -68,6 +74,10 @@ class Scene:
         self._hurt.subtract(self._victims)
         self._victims.clear()
 
+    def length_s(self) -> float:
+        """How long nothing is heard of the victim."""
+        return self.dice.uniform(*(LONG_S if self.dice.random() < LONG else SHORT_S))
+
     def called(self, node_id: NodeId) -> str:
         """How a node is named in a line."""
         return f"node {node_id}" + (" (leader)" if node_id == self.quorum.leader else "")
@@ -88,7 +98,7 @@ async def stop(scene: Scene) -> None:
 
 async def pause(scene: Scene) -> None:
     """SIGSTOP for longer or shorter than the others are patient, then SIGCONT."""
-    quorum, node_id, length_s = scene.quorum, scene.victim(), scene.dice.uniform(0.2, 2)
+    quorum, node_id, length_s = scene.quorum, scene.victim(), scene.length_s()
     async with quorum.held[node_id], quorum.paused(node_id):
         scene.say(f"SIGSTOP {scene.called(node_id)} for {length_s:.1f} s")
         await asyncio.sleep(length_s)
@@ -122,9 +132,9 @@ async def one_way_partition(scene: Scene) -> None:
     group, others, what = _two_sides(scene)
     if scene.dice.random() < 0.5:
         group, others = others, group
-    heard, deaf = ("+".join(map(str, side)) for side in (others, group))
+    unheard, deaf = ("+".join(map(str, side)) for side in (group, others))
     pairs = list(scene.quorum.network.between(group, others))
-    await _cut(scene, pairs, f"one-way partition {what}: {deaf} hears {heard}, not the other way round")
+    await _cut(scene, pairs, f"one-way partition {what}: {deaf} cannot hear {unheard}")
 
 
 async def delay(scene: Scene) -> None:
@@ -204,16 +214,13 @@ NEEDS_DISKS = "full disk"
 class Nemesis:
     """Deals the deeds out, and counts them."""
 
-    def __init__(self, quorum: Quorum, dice: random.Random, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, quorum: Quorum, dice: random.Random, say: Callable[[str], None], kinds: Sequence[str]
+    ) -> None:
         self.counts: Counter[str] = Counter()
         self._quorum, self._dice, self._say = quorum, dice, say
         self._hurt: Counter[NodeId] = Counter()
-        self._kinds = [kind for kind in DEEDS if quorum.disks or kind != NEEDS_DISKS]
-
-    @property
-    def kinds(self) -> Sequence[str]:
-        """The kinds that can be done on this machine."""
-        return self._kinds
+        self._kinds = [kind for kind in kinds if quorum.disks or kind != NEEDS_DISKS]
 
     async def run(self, seconds: float) -> None:
         """Do deeds for so long; returns when the last of them is undone."""
@@ -262,7 +269,7 @@ def _two_sides(scene: Scene) -> tuple[list[NodeId], list[NodeId], str]:
 
 async def _cut(scene: Scene, pairs: Sequence[Pair], what: str) -> None:
     """Cut some ways for a while; then what waited arrives, or the connections are reset first."""
-    network, length_s = scene.quorum.network, scene.dice.uniform(0.3, 2)
+    network, length_s = scene.quorum.network, scene.length_s()
     with_reset = scene.dice.random() < 0.5
     scene.say(f"{what}, for {length_s:.1f} s, then {'resets' if with_reset else 'all arrives late'}")
     for pair in pairs:

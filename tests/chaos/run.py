@@ -28,7 +28,7 @@ from kraftd.protocol.messages import DescribeNodeResponse
 from kraftd.types import NodeId, Offset
 from tests.chaos.clients import Crowd, History
 from tests.chaos.disks import Disk, small_disks
-from tests.chaos.nemesis import Nemesis
+from tests.chaos.nemesis import DEEDS, Nemesis
 from tests.chaos.quorum import NODES, Quorum
 from tests.chaos.verdict import complaints, readable
 
@@ -93,7 +93,9 @@ class Report(msgspec.Struct):
 class Run:
     """One run in one folder."""
 
-    def __init__(self, folder: Path, seconds: float, seed: int, command: Sequence[str]) -> None:
+    def __init__(
+        self, folder: Path, seconds: float, seed: int, command: Sequence[str], kinds: Sequence[str]
+    ) -> None:
         self.seconds = seconds
         self.seed = seed
         self.history: History
@@ -101,6 +103,7 @@ class Run:
         """Until a good verdict says otherwise."""
         self._folder = folder
         self._command = command
+        self._kinds = kinds
         self._began_s = time.monotonic()
         self._dice = random.Random(seed)
 
@@ -128,7 +131,7 @@ class Run:
     async def _go(self, disks: Mapping[NodeId, Disk]) -> Report:
         self.history = history = History()
         quorum = Quorum(self._folder, disks, random.Random(self._dice.random()), command=self._command)
-        nemesis = Nemesis(quorum, random.Random(self._dice.random()), self.say)
+        nemesis = Nemesis(quorum, random.Random(self._dice.random()), self.say, self._kinds)
         crowd = Crowd(quorum.ports, history, RATE, random.Random(self._dice.random()))
         async with quorum.run(), asyncio.TaskGroup() as tasks:
             await self._agreed(quorum, "at the beginning")
@@ -239,14 +242,15 @@ def chaos(
     seed: int,
     *,
     command: Sequence[str] = (sys.executable, "-m", "kraftd"),
+    kinds: Sequence[str] = tuple(DEEDS),
 ) -> tuple[Report, Path | None]:
-    """Run it; the report, and the folder if it was kept.
+    """Run it with deeds of these kinds; the report, and the folder if it was kept.
 
     Raises:
         KeyboardInterrupt: SIGINT or SIGTERM came; everything was ended, nothing is kept.
     """
     folder = Path(tempfile.mkdtemp(prefix="kraftd-chaos-"))
-    run = Run(folder, seconds, seed, command)
+    run = Run(folder, seconds, seed, command, kinds)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             report: Report = runner.run(until_interrupted(run.go))
@@ -263,11 +267,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=1.0, help="how long the nemesis is at work")
     parser.add_argument("--seed", type=int, help="for a run that is alike")
+    parser.add_argument("--only", action="append", choices=tuple(DEEDS), help="only deeds of this kind")
     options = parser.parse_args()
     seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
     print(f"chaos: {options.minutes:g} minutes on {len(NODES)} nodes, SEED={seed}", flush=True)
     try:
-        report, folder = chaos(60 * options.minutes, seed)
+        report, folder = chaos(60 * options.minutes, seed, kinds=options.only or tuple(DEEDS))
     except KeyboardInterrupt:
         print("interrupted: every process is ended", flush=True)
         return INTERRUPTED

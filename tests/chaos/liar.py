@@ -1,0 +1,59 @@
+"""The real `kraftd`, with one promise that it no longer keeps: a judge that does not find it out is none.
+
+`python liar.py LIE start CONFIG`. LIE is `stale reads` (a leader asks nobody before it answers),
+`acknowledged at once` (a write is confirmed when it is appended) or `refused but written` (a write that was
+appended, and then left behind by its leader, is told as not appended).
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kraftd.controller import controller
+from kraftd.errors import ErrorCode
+from kraftd.raft.reads import Reads
+from kraftd.runtime.main import main
+from kraftd.runtime.requests import Desk
+
+
+def stale_reads() -> None:
+    add = Reads.add
+
+    def add_as_confirmed(reads: Any, *arguments: Any) -> bool:
+        add(reads, *arguments)
+        reads._reads[-1].confirmed = True
+        return True
+
+    Reads.add = add_as_confirmed  # type: ignore[method-assign]
+
+
+def acknowledged_at_once() -> None:
+    append = Desk._append
+
+    def append_and_reply(desk: Any, write: Any, caller: Any, now: Any) -> None:
+        append(desk, write, None, now)
+        if caller is not None:
+            caller.reply(write.response_when_committed)
+
+    Desk._append = append_and_reply  # type: ignore[method-assign]
+
+
+def refused_but_written() -> None:
+    refuse = controller.refuse_write
+
+    def refuse_as_not_appended(request: Any, error: ErrorCode, text: str) -> Any:
+        told = ErrorCode.NOT_CONTROLLER if error is ErrorCode.REQUEST_TIMED_OUT else error
+        return refuse(request, told, text)
+
+    controller.refuse_write = refuse_as_not_appended
+
+
+LIES: Mapping[str, Callable[[], None]] = {
+    "stale reads": stale_reads,
+    "acknowledged at once": acknowledged_at_once,
+    "refused but written": refused_but_written,
+}
+
+if __name__ == "__main__":
+    LIES[sys.argv[1]]()
+    main(sys.argv[2:])

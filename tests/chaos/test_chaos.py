@@ -1,0 +1,99 @@
+"""A minute with real daemons, a run that is interrupted, and daemons that lie and must be found out."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.nemesis import DEEDS, NEEDS_DISKS
+from tests.chaos.run import INTERRUPTED, RATE_MIN, chaos
+
+ROOT = Path(__file__).parents[2]
+SEVERAL = 3
+TRIES = 4
+KINDS_FOR_LIARS = ("partition", "one-way partition", "pause")
+"""Deeds after which a node still thinks that it leads."""
+
+
+@pytest.mark.slow
+@pytest.mark.process
+@pytest.mark.covers("D-08", "D-12", "D-13")
+def test_a_minute_of_chaos(capsys: pytest.CaptureFixture[str]) -> None:
+    report, folder = chaos(60, seed=1)
+    with capsys.disabled():
+        print(f"\n{report}\n{folder or ''}")
+    assert report.problems == []
+    assert folder is None
+    assert report.rate >= RATE_MIN
+    told = capsys.readouterr().out
+    kinds = set(DEEDS) - ({NEEDS_DISKS} if "no disk will be full" in told else set())
+    assert {kind: count for kind, count in report.deeds.items() if count < SEVERAL} == {}
+    assert set(report.deeds) == kinds
+    assert report.leader_changes > SEVERAL
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_leaves_nothing_behind(number: signal.Signals, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.chaos.run", "--minutes", "1"]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            for line in process.stdout:
+                if re.search(r"SIG|partition|delay|reset|close|full disk|garbage|resign", line):
+                    break
+            assert processes_that_name(tmp_path) != []
+            process.send_signal(number)
+            assert "every process is ended" in process.stdout.read()
+            assert process.wait() == INTERRUPTED
+        finally:
+            process.terminate()  # never SIGKILL: nobody would unmount its disks
+    assert processes_that_name(tmp_path) == []
+    assert str(tmp_path) not in Path("/proc/self/mounts").read_text()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("lie", "found"),
+    [
+        ("stale reads", "not linearizable"),
+        ("acknowledged at once", "acknowledged and lost"),
+        ("refused but written", "refused as not appended, and in the log"),
+    ],
+)
+def test_daemons_that_lie_are_found_out(lie: str, found: str) -> None:
+    command = (sys.executable, str(Path(__file__).with_name("liar.py")), lie)
+    for seed in range(1, TRIES + 1):  # what is found depends on what was under way, too
+        report, folder = chaos(15, seed, command=command, kinds=KINDS_FOR_LIARS)
+        if any(problem.startswith(found) for problem in report.problems):
+            break
+        if folder is not None:
+            shutil.rmtree(folder)
+    else:
+        pytest.fail(f"{TRIES} runs did not find out {lie}; the last: {report}")
+    assert folder is not None
+    kept = {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
+    assert kept >= {"history.jsonl", "node-1.log", "node-1.properties"}
+    assert any(name.endswith("__cluster_metadata-0/00000000000000000000.log") for name in kept)
+    shutil.rmtree(folder)
+
+
+def processes_that_name(path: Path) -> list[str]:
+    """The command lines that name a folder."""
+    lines = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = file.read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue  # it ended while we looked
+        if str(path) in line:
+            lines.append(line)
+    return lines
