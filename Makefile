@@ -14,7 +14,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test conformance check check-format check-lint check-types check-imports check-proto slices \
-        chaos sim readme proto rewrite format bench lock clean
+        chaos crashpoints sim interop readme proto rewrite format bench lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -48,8 +48,14 @@ MINUTES ?= 1
 chaos: setup ## Real daemons, hurt every few seconds, for MINUTES=1; SEED=n for a run that is alike
 	$(BIN)/python -m tests.chaos.run --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
+interop: setup ## Our records and rules against a real Kafka's (Java 17 and Maven)
+	$(PYTEST) tests/interop $(ARGS)
+
 conformance: setup ## Each behaviour of Kafka's quorum and each rule of ours, with the tests that cover it
 	$(BIN)/python -m tests.conformance
+
+crashpoints: setup ## Every state a power cut can leave, and every single fault: ARGS="--state NAME" for one
+	$(BIN)/python -m tests.crash.crashpoints $(ARGS)
 
 sim: setup ## Simulated clusters: SEED=n replays one, SEEDS=n runs many, HOURS=h for so long
 	$(BIN)/python -m tests.sim.run $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) \

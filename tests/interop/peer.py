@@ -1,0 +1,89 @@
+"""A real Kafka to compare with: its jars by Maven, its classes by Java.
+
+Entered through the fixture `kafka` (see `conftest`), which skips its tests, with one line, where Java or
+Maven is missing or no jars can be had. The jars of a release are fetched once and kept in
+`build/kafka-RELEASE`.
+
+A harness is one Java file beside the tests, run from its source: it may use whatever Kafka's jars hold.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from fixtures import ROOT
+
+HERE = Path(__file__).parent
+RELEASE = "4.3.1"
+"""The release whose bytes we write."""
+
+_MINUTES = 60
+_UTF_8 = ("-Dfile.encoding=UTF-8", "-Dsun.stdout.encoding=UTF-8", "-Dsun.stderr.encoding=UTF-8")
+_WAY_OUT = "interop needs Java 17 with its compiler, Maven, and Maven Central"
+
+
+class Kafka(NamedTuple):
+    """One release of Kafka, ready to run."""
+
+    release: str
+    jars: Path
+
+    def jar(self, name: str) -> Path:
+        """One of its jars, such as `kafka-raft`."""
+        return self.jars / f"{name}-{self.release}.jar"
+
+    def run(self, *arguments: str | Path, memory_mb: int = 400) -> str:
+        """Run a class or a Java file with arguments; what it printed.
+
+        Raises:
+            AssertionError: It ended with an error, or ran for too long.
+        """
+        java = ["java", f"-Xmx{memory_mb}m", "-XX:+UseSerialGC", *_UTF_8, "-cp", f"{self.jars}/*"]
+        done = subprocess.run(
+            [*java, *arguments], capture_output=True, encoding="utf-8", check=False, timeout=5 * _MINUTES
+        )
+        assert done.returncode == 0, f"{arguments[0]}: {done.stderr[-2000:]}"
+        return done.stdout
+
+    def dump(self, files: Sequence[Path]) -> str:
+        """What Kafka's own tool prints of segments and snapshots."""
+        return self.run(
+            "org.apache.kafka.tools.DumpLogSegments",
+            "--cluster-metadata-decoder",
+            "--files",
+            ",".join(map(str, files)),
+        )
+
+
+def kafka_of(release: str) -> Kafka:
+    """A release, its jars fetched if they are not here yet; skips the test where that cannot be."""
+    for tool in ("java", "javac", "mvn"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is missing: {_WAY_OUT}")
+    jars = ROOT / "build" / f"kafka-{release}"
+    if not jars.is_dir():
+        _fetch(release, jars)
+    return Kafka(release, jars)
+
+
+def _fetch(release: str, jars: Path) -> None:
+    unfinished = jars.with_name(f"{jars.name}.{os.getpid()}")
+    done = subprocess.run(
+        [
+            *("mvn", "--quiet", "--batch-mode", "--strict-checksums", "--file", HERE / "pom.xml"),
+            *("dependency:copy-dependencies", f"-Dkafka={release}", f"-DoutputDirectory={unfinished}"),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=10 * _MINUTES,
+    )
+    if done.returncode != 0:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        reason = next((line for line in done.stdout.splitlines() if "ERROR" in line), done.stderr[-300:])
+        pytest.skip(f"Maven cannot get Kafka {release}: {reason}; {_WAY_OUT}")
+    unfinished.rename(jars)
