@@ -45,6 +45,8 @@ class Bounds(NamedTuple):
 
 
 BOUNDS = Bounds(subsets_max=3, tears=(0.1, 0.5, 0.98), product_max=64, states_max=None)
+QUICK = Bounds(subsets_max=1, tears=(0.5,), product_max=0, states_max=8)
+"""For a slice."""
 AGAIN = Bounds(subsets_max=2, tears=(0.5,), product_max=0, states_max=6)
 """While recovering: of each call fewer, since there are so many of them."""
 AGAIN_EVERY = 40
@@ -93,8 +95,8 @@ class Counted(NamedTuple):
 class Enumerator:
     """Judges every state that a run through a script can be stopped in."""
 
-    def __init__(self, task: Task, only: str = "") -> None:
-        """Judge all states, or the one that has a name (and those on the way to it)."""
+    def __init__(self, task: Task, only: str = "", bounds: Bounds = BOUNDS) -> None:
+        """Judge all states, or only the one of this name."""
         self.task = task
         self.disks: set[bytes] = set()
         self.holes: list[Hole] = []
@@ -102,6 +104,7 @@ class Enumerator:
         self.crashes = 0
         self._judged: set[tuple[bytes, Promised]] = set()
         self._only = only
+        self._bounds = bounds
         self._config = task.variant.config
 
     def run(self) -> Counted:
@@ -129,7 +132,7 @@ class Enumerator:
             return
         killed = fs.copy()
         self._judge(killed, promised, f"{name}/killed", b"killed")
-        for number, disk in enumerate(_states(fs, BOUNDS)):
+        for number, disk in enumerate(_states(fs, self._bounds)):
             self._judge(disk, promised, f"{name}/power/{number}")
 
     def _judge(self, disk: SimFileSystem, promised: Promised, name: str, mark: bytes = b"") -> None:
