@@ -108,19 +108,24 @@ def test_the_first_record_of_an_epoch_names_leader_voters_and_who_granted_and_is
 
 @covers("VOTE-04", "VOTE-07", "VOTE-06")
 def test_a_lost_election_ends_at_once_and_keeps_the_vote_until_the_next() -> None:
-    lone = waiting().become_candidate()
-    lone.vote_answer(2, granted=False)
-    assert lone.asked(3, m.VoteRequest) is not None
+    lone = waiting(voters=(1, 2, 3, 4, 5), connected=(2, 3, 4, 5))
+    lone.run_to_deadline()
+    for voter in (2, 3):
+        lone.vote_answer(voter, granted=True)
+    for voter in (2, 3):
+        lone.vote_answer(voter, granted=False)
+    assert lone.asked(5, m.VoteRequest) is not None
     before = lone.now_ms
-    lone.vote_answer(3, granted=False)
+    lone.vote_answer(4, granted=False)
     state = lone.member.state
     assert isinstance(state, Candidate)
     assert before <= state.retry_at_ms <= before + 100, "long before the election timeout"
     quiet = lone.run(state.retry_at_ms - lone.now_ms - 1)
-    assert requests_to(quiet, m.VoteRequest) == []
+    assert requests_to(quiet, m.VoteRequest) == [], "not even to 5, who has not answered"
     assert lone.stored == Election(6, NO_NODE, key_of(ME))
     lone.run(1)
-    lone.vote_answer(2, granted=True)
+    for voter in (2, 3):
+        lone.vote_answer(voter, granted=True)
     again = lone.member.state
     assert isinstance(again, Candidate)
     assert (again.epoch, again.attempt) == (7, 2)
@@ -181,8 +186,9 @@ def test_when_nobody_has_answered_in_time_the_election_is_over() -> None:
 @covers("VOTE-09", "VOTE-10")
 def test_an_answer_from_somebody_who_was_not_asked_is_never_counted() -> None:
     lone = waiting(voters=(1, 2, 3, 4, 5), connected=(2, 3, 4, 5, 8)).become_candidate()
-    lone.vote_answer(3, granted=True)
-    assert isinstance(lone.member.state, Candidate)
+    for voter in (3, 2):
+        lone.vote_answer(voter, granted=True)
+    assert isinstance(lone.member.state, Candidate), "one more is needed"
     send = lone.asked(4, m.VoteRequest)
     assert send is not None
     yes = wire.vote_response(ErrorCode.NONE, Standing(6, NO_NODE), granted=True)

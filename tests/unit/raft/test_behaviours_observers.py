@@ -107,7 +107,7 @@ def test_after_the_fetch_timeout_it_still_follows_and_asks_around() -> None:
     assert asked >= {3, 4}
 
 
-@covers("OBS-07", "QS-27")
+@covers("OBS-07", "QS-27", "VOTE-23")
 def test_an_observer_that_voted_waits_for_ever() -> None:
     lone = observing()
     assert lone.ask_vote(6).vote_granted

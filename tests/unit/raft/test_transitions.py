@@ -48,6 +48,7 @@ def test_the_table_is_the_one_we_meant() -> None:
         Resigned       higher       -            -            higher       -            -""")
 
 
+@pytest.mark.covers("QS-21", "QS-22", "QS-25", "D-07")
 @pytest.mark.parametrize("epoch", [3, 4, 5, 6], ids=["lower", "same", "next", "higher"])
 @pytest.mark.parametrize(("source", "target"), list(product(ROLES, ROLES)))
 def test_moves_follow_the_table(source: Role, target: Role, epoch: int) -> None:
