@@ -209,6 +209,7 @@ def test_a_candidate_that_is_stopping_may_still_win_but_starts_no_other_election
     for voter in (2, 3):
         lone.vote_answer(voter, granted=False)
     lone.run(30_000)
+    lone.feed(ev.Applied(0))  # whatever wakes it
     assert isinstance(lone.member.state, Candidate)
     assert lone.epoch == 5
 
@@ -224,6 +225,7 @@ def test_who_waits_or_follows_begins_nothing_while_it_stops(stored: Election) ->
     lone = Lone(election=stored, epochs=(1, 4))
     lone.shut_down(60_000)
     lone.run(30_000)
+    lone.feed(ev.Applied(0))
     assert isinstance(lone.member.state, Unattached | Follower)
     assert not isinstance(lone.member.state, Prospective)
     assert lone.epoch == 5

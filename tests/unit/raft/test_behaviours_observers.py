@@ -88,6 +88,7 @@ def test_a_leader_that_fails_sends_the_observer_around_with_one_fetch_at_a_time(
     (send,) = lone.open_requests()
     assert send.to == 2
     lone.feed(ev.RequestFailed(2, send.correlation_id, "connection reset"))
+    lone.feed(ev.Applied(0))  # another turn, and still one fetch
     (other,) = lone.open_requests()
     assert other.to in (3, 4)
     lone.answer(other, wire.fetch_response(ErrorCode.FENCED_LEADER_EPOCH, Standing(6, 3)))
