@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 from kraftd.records import names
 from kraftd.records.batch import HEADER_BYTES
 from kraftd.storage.segment import head_at
+from kraftd.storage.sidecar import SLOT_BYTES
 from kraftd.types import Offset
 from tests.sim.atlas import DATA_PATH, WIPED, Harm, sidecar_of, slots_of
 from tests.sim.fault_base import MS, Fault, S, any_of, any_up, down_us, is_allowed, may_go_down, some_of
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 LOG_PATH = DATA_PATH / names.LOG_DIRECTORY
 ELECTION = LOG_PATH / names.QUORUM_STATE
 SIDECAR = DATA_PATH / names.SIDECAR
+HEAD_BYTES = 30
+"""So many bytes of a slot are never padding."""
 
 
 # --- slow and full ------------------------------------------------------------------------------------------
@@ -371,8 +374,7 @@ class EpochFileDamage(Fault):
         if size_bytes and world.random.random() < 0.7:
             node.fs.damage(path, "bit_flip", int(world.random.random() * size_bytes), world.random)
         elif not node.is_up:
-            node.fs.unlink(path)
-            node.fs.sync_everything()
+            _remove(node, path)
         else:
             return False
         return True
@@ -392,7 +394,9 @@ class SidecarDamage(Fault):
         _power_off(world, node)
         world.atlas.note(node, harm)
         for slot in (0, 1):
-            node.fs.damage(SIDECAR, "bit_flip", slot * 4_096 + int(world.random.random() * 100), world.random)
+            node.fs.damage(
+                SIDECAR, "bit_flip", slot * SLOT_BYTES + int(world.random.random() * HEAD_BYTES), world.random
+            )
         return True
 
 
@@ -425,7 +429,9 @@ class SidecarSlotDamage(Fault):
         if not is_allowed(world, node, harm):
             return False
         world.atlas.note(node, harm)
-        node.fs.damage(SIDECAR, "bit_flip", new * 4_096 + int(world.random.random() * 40), world.random)
+        node.fs.damage(
+            SIDECAR, "bit_flip", new * SLOT_BYTES + int(world.random.random() * HEAD_BYTES), world.random
+        )
         return True
 
 
@@ -434,6 +440,14 @@ class SidecarSlotDamage(Fault):
 
 def _may_lose_its_past(world: "World", node: "SimNode", harm: Harm) -> bool:
     return is_allowed(world, node, harm) and may_go_down(world, node)
+
+
+def _remove(node: "SimNode", path: Path) -> None:
+    """A file is gone, durably; nothing goes wrong with that."""
+    fault, node.disk_fault = node.disk_fault, None
+    node.fs.unlink(path)
+    node.fs.sync_everything()
+    node.disk_fault = fault
 
 
 def _power_off(world: "World", node: "SimNode") -> None:
@@ -457,8 +471,7 @@ class LostElection(Fault):
         if not node.fs.exists(ELECTION):
             return False
         world.atlas.note(node, harm)
-        node.fs.unlink(ELECTION)
-        node.fs.sync_everything()
+        _remove(node, ELECTION)
         return True
 
 
@@ -477,8 +490,7 @@ class LostSidecar(Fault):
         if not node.fs.exists(SIDECAR):
             return False
         world.atlas.note(node, harm)
-        node.fs.unlink(SIDECAR)
-        node.fs.sync_everything()
+        _remove(node, SIDECAR)
         return True
 
 
@@ -495,6 +507,7 @@ class LostDisk(Fault):
             return False
         _power_off(world, node)
         world.atlas.note(node, harm)
+        node.disk_fault = None
         node.wipe()
         return True
 

@@ -430,7 +430,7 @@ class SimWorker:
         self._running = None
         try:
             self._finished.append((done, end()))
-        except Exception as error:
+        except BaseException as error:  # a crash in the middle of the job too: the loop hears of it
             self._finished.append(error)
         if self._jobs:
             self._start()
