@@ -132,6 +132,21 @@ def test_a_member_that_was_cut_off_does_not_depose_the_leader_when_it_returns() 
     assert isinstance(cluster.member(3).state, Follower)
 
 
+@pytest.mark.covers("D-07", "D-08", "Q-15")
+def test_a_member_that_reaches_only_the_other_follower_does_not_depose_the_leader_either() -> None:
+    """The other one is in touch with the leader, and says so by refusing."""
+    cluster = Cluster()
+    cluster.elect()
+    cluster.run(100)
+    cluster.cut |= {(1, 3), (3, 1)}
+    cluster.run(20_000)
+    assert cluster.leader == 1
+    assert {cluster.member(n).epoch for n in (1, 2, 3)} == {1}
+    token = cluster.append(1)
+    cluster.run(100)
+    assert cluster.outcome(1, token) == 0
+
+
 @pytest.mark.covers("D-08")
 def test_two_followers_of_a_dead_leader_do_not_hold_each_other_back() -> None:
     """KAFKA-17642: each would refuse the other, because it still "knows" the leader."""

@@ -172,7 +172,7 @@ def test_a_leader_refuses_its_own_epoch_and_pre_votes_but_steps_down_for_a_highe
     assert not bench.member.is_leader
 
 
-@pytest.mark.covers("D-08")
+@pytest.mark.covers("D-08", "Q-15")
 def test_a_follower_in_touch_refuses_pre_votes_until_it_loses_its_leader() -> None:
     cluster = Cluster()
     cluster.elect()
