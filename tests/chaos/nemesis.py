@@ -37,7 +37,7 @@ SHORT_S, LONG_S = (0.1, 0.7), (1.0, 2.5)
 LONG = 0.6
 """How often it is long."""
 
-GAP_S = (0.6, 1.8)
+GAP_S = (0.4, 1.6)
 """Pause after the beginning of a deed, before the next."""
 
 FREE_PAGES = (0, 3)
@@ -118,6 +118,8 @@ async def restart_all(scene: Scene) -> None:
         for node_id in dice.sample(NODES, len(NODES)):
             quorum.let_run(node_id)
             await asyncio.sleep(dice.uniform(0, 0.2))
+        for node_id in NODES:
+            await quorum.started[node_id].wait()
 
 
 async def partition(scene: Scene) -> None:
@@ -177,6 +179,7 @@ async def full_disk(scene: Scene) -> None:
             await asyncio.sleep(length_s)
         finally:
             quorum.disks[node_id].free()
+        await quorum.started[node_id].wait()
 
 
 async def garbage(scene: Scene) -> None:
@@ -222,16 +225,18 @@ class Nemesis:
         self._hurt: Counter[NodeId] = Counter()
         self._kinds = [kind for kind in kinds if quorum.disks or kind != NEEDS_DISKS]
 
-    async def run(self, seconds: float) -> None:
-        """Do deeds for so long; returns when the last of them is undone."""
+    async def run(self, seconds: float, rounds: int) -> None:
+        """Do deeds for so long, and until each kind came so often; returns when the last of them is undone."""
         until_s = time.monotonic() + seconds
+        left = rounds * len(self._kinds)
         free = asyncio.Semaphore(AT_ONCE)
         deck: list[str] = []
         async with asyncio.TaskGroup() as tasks:
             while True:
                 await free.acquire()
-                if time.monotonic() > until_s:
+                if time.monotonic() > until_s and left <= 0:
                     return
+                left -= 1
                 deck = deck or self._dice.sample(self._kinds, len(self._kinds))
                 tasks.create_task(self._do(deck.pop(), free))
                 await asyncio.sleep(self._dice.uniform(*GAP_S))
@@ -255,6 +260,7 @@ async def _end(scene: Scene, number: signal.Signals) -> None:
             await asyncio.sleep(down_s)
         finally:
             quorum.let_run(node_id)
+        await quorum.started[node_id].wait()
 
 
 def _two_sides(scene: Scene) -> tuple[list[NodeId], list[NodeId], str]:

@@ -7,6 +7,7 @@ promised. `Quorum.leader` and `leaders` are what the nodes themselves logged.
 
 import asyncio
 import contextlib
+import math
 import random
 import signal
 import sys
@@ -20,7 +21,7 @@ from kraftd.types import NodeId
 from tests.chaos.clients import ask_once
 from tests.chaos.disks import Disk
 from tests.chaos.links import Network
-from tests.process.cluster import Cluster, Node
+from tests.process.cluster import Cluster, Node, TimeoutWaitingError
 
 SETTINGS = {
     "controller.quorum.election.timeout.ms": "300",
@@ -73,6 +74,8 @@ class Quorum:
             self.cluster.configure(node, controller_quorum_voters=voters, **own)
         self.held = {node_id: asyncio.Lock() for node_id in NODES}
         """Whoever does something to a node's process has its lock."""
+        self.started = {node_id: asyncio.Event() for node_id in NODES}
+        """Set while a node is running and has said that it has started."""
         self._up = {node_id: asyncio.Event() for node_id in NODES}
         self._down = {node_id: asyncio.Event() for node_id in NODES}
         self._may_run = {node_id: asyncio.Event() for node_id in NODES}
@@ -189,15 +192,23 @@ class Quorum:
             node.start()
             self._down[node_id].clear()
             self._up[node_id].set()
-            code = await loop.run_in_executor(self._threads, node.wait_exit, None)
+            code = await loop.run_in_executor(self._threads, self._accompany, node, mark, loop)
             asked = self._asked.pop(node_id, None)
             self._up[node_id].clear()
+            self.started[node_id].clear()
             self._down[node_id].set()
             complaint = self._judge(node, mark, code, asked)
             if complaint is not None:
                 self.problems.append(complaint)
             if asked is None:
                 await asyncio.sleep(BACKOFF_S)
+
+    def _accompany(self, node: Node, mark: int, loop: asyncio.AbstractEventLoop) -> int:
+        """In a thread: see a process start, and end; its exit code."""
+        with contextlib.suppress(TimeoutWaitingError):  # it may end first
+            node.wait_for("started", since=mark, timeout_s=math.inf)
+            loop.call_soon_threadsafe(self.started[node.node_id].set)
+        return node.wait_exit(None)
 
     def _judge(self, node: Node, mark: int, code: int, asked: signal.Signals | None) -> str | None:
         """What is wrong with an end, if anything is."""

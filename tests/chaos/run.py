@@ -36,11 +36,21 @@ RATE = 900.0
 """Operations a second that the clients would do if nothing were in their way."""
 
 RATE_MIN = 300.0
+"""Operations a second, however they ended, that a run must have: fewer prove little."""
+
+ANSWERED_MIN = 100.0
 """Operations a second that must have been answered: a quorum that stands still breaks no promise."""
+
+SILENCE_MAX_S = 30.0
+"""Longest time without a committed write: every deed is undone after a few seconds."""
 
 DISK_MEBIBYTES = 32
 DISK_MEBIBYTES_A_MINUTE = 16
 """A log grows by 4 MiB a minute; nothing is removed from it."""
+
+MINUTE_S = 60.0
+ROUNDS = 3
+"""A run of a minute or more has each kind of deed so often, though the machine be slow and it takes longer."""
 
 BEGIN_S = 30.0
 MEND_S = 30.0
@@ -114,7 +124,7 @@ class Run:
     async def go(self) -> Report:
         """All of it: returns a report even of a run that went wrong."""
         self.say(f"in {self._folder}")
-        mebibytes = DISK_MEBIBYTES + int(DISK_MEBIBYTES_A_MINUTE * self.seconds / 60)
+        mebibytes = DISK_MEBIBYTES + int(DISK_MEBIBYTES_A_MINUTE * self.seconds / MINUTE_S)
         with small_disks(self._folder, NODES, mebibytes, lambda: self.is_kept) as (disks, why):
             if why:
                 self.say(f"no disk will be full, since none can be mounted: {why}")
@@ -140,7 +150,7 @@ class Run:
             self.say("all nodes agree, and the first write is committed")
             began_s, before = time.monotonic(), len(history.operations)
             history.longest_silence_s = 0.0
-            await nemesis.run(self.seconds)
+            await nemesis.run(self.seconds, rounds=int(self.seconds / MINUTE_S) and ROUNDS)
             seconds = time.monotonic() - began_s
             during = history.operations[before:]
             self.say("every deed is undone")
@@ -155,10 +165,13 @@ class Run:
         logs, unreadable = readable({node.node_id: node.directory for node in quorum.cluster})
         problems += unreadable or complaints(history.operations, logs, committed)
         answered = sum(operation.outcome == "ok" for operation in during)
-        if answered / seconds < RATE_MIN:
-            problems.append(
-                f"only {answered / seconds:.0f} operations a second were answered, {RATE_MIN:.0f} must be"
-            )
+        for what, rate, least in (("done", len(during), RATE_MIN), ("answered", answered, ANSWERED_MIN)):
+            if rate / seconds < least:
+                problems.append(
+                    f"{rate / seconds:.0f} operations a second were {what}, fewer than {least:.0f}"
+                )
+        if history.longest_silence_s > SILENCE_MAX_S:
+            problems.append(f"nothing was committed for {history.longest_silence_s:.1f} s")
         return Report(
             seed=self.seed,
             seconds=seconds,
@@ -272,7 +285,7 @@ def main() -> int:
     seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
     print(f"chaos: {options.minutes:g} minutes on {len(NODES)} nodes, SEED={seed}", flush=True)
     try:
-        report, folder = chaos(60 * options.minutes, seed, kinds=options.only or tuple(DEEDS))
+        report, folder = chaos(MINUTE_S * options.minutes, seed, kinds=options.only or tuple(DEEDS))
     except KeyboardInterrupt:
         print("interrupted: every process is ended", flush=True)
         return INTERRUPTED
