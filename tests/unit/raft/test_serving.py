@@ -352,16 +352,17 @@ def test_a_leader_that_is_stopping_serves_on_so_that_its_successor_catches_up() 
 @covers("FREQ-27", "HWM-04")
 def test_a_follower_that_went_back_is_served_from_there_and_nothing_is_uncommitted() -> None:
     lone = leader()
-    lone.append(b"value")
+    lone.append(b"one")
+    lone.append(b"two")
     end = lone.member.log.end_offset
     lone.ask_fetch(end, lone.epoch)
     assert lone.member.high_watermark == end
     del lone.effects[:]
-    reply = reply_to(lone, fetch_of(lone, 0, 0))
-    assert values_in(reply.records) == [b"value"]
+    reply = reply_to(lone, fetch_of(lone, 1, lone.epoch))
+    assert values_in(reply.records) == [b"one", b"two"]
     assert told(reply).high_watermark == end
     assert not every(lone.effects, fx.Commit)
-    assert [peer.fetch_offset for peer in lone.member.describe(lone.now).peers if peer.node_id == 2] == [0]
+    assert [peer.fetch_offset for peer in lone.member.describe(lone.now).peers if peer.node_id == 2] == [1]
 
 
 # --- the high watermark -------------------------------------------------------------------------------------
