@@ -84,7 +84,7 @@ def test_a_leader_that_is_known_is_fetched_from() -> None:
 
 @covers("OBS-05")
 def test_a_leader_that_fails_sends_the_observer_around_with_one_fetch_at_a_time() -> None:
-    lone = followed()
+    lone = Lone(voters=(2, 3, 4), connected=(2, 3, 4), election=Election(5, 2), epochs=(1, 4))
     (send,) = lone.open_requests()
     assert send.to == 2
     lone.feed(ev.RequestFailed(2, send.correlation_id, "connection reset"))
