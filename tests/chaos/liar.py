@@ -24,7 +24,7 @@ def stale_reads() -> None:
         reads._reads[-1].confirmed = True
         return True
 
-    Reads.add = add_as_confirmed  # type: ignore[method-assign]
+    Reads.add = add_as_confirmed  # type: ignore[assignment,method-assign]
 
 
 def acknowledged_at_once() -> None:
@@ -35,17 +35,18 @@ def acknowledged_at_once() -> None:
         if caller is not None:
             caller.reply(write.response_when_committed)
 
-    Desk._append = append_and_reply  # type: ignore[method-assign]
+    Desk._append = append_and_reply  # type: ignore[assignment,method-assign]
 
 
 def refused_but_written() -> None:
-    refuse = controller.refuse_write
+    module: Any = controller
+    refuse = module.refuse_write
 
     def refuse_as_not_appended(request: Any, error: ErrorCode, text: str) -> Any:
         told = ErrorCode.NOT_CONTROLLER if error is ErrorCode.REQUEST_TIMED_OUT else error
         return refuse(request, told, text)
 
-    controller.refuse_write = refuse_as_not_appended
+    module.refuse_write = refuse_as_not_appended
 
 
 LIES: Mapping[str, Callable[[], None]] = {

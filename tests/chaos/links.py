@@ -16,6 +16,7 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import cast
 
 from kraftd.types import NodeId
@@ -210,10 +211,11 @@ class Network:
         self.tasks = tasks
         loop = asyncio.get_running_loop()
         for (source, target), sock in self._listening.items():
-            server = await loop.create_server(
-                lambda source=source, target=target: Pipe(self, source, target).accept(), sock=sock
-            )
+            server = await loop.create_server(partial(self._accept, source, target), sock=sock)
             self._servers.append(server)
+
+    def _accept(self, source: NodeId, target: NodeId) -> End:
+        return Pipe(self, source, target).accept()
 
     def close(self) -> None:
         """Close everything."""

@@ -226,7 +226,7 @@ class Nemesis:
         self._kinds = [kind for kind in kinds if quorum.disks or kind != NEEDS_DISKS]
 
     async def run(self, seconds: float, rounds: int) -> None:
-        """Do deeds for so long, and until each kind came so often; returns when the last of them is undone."""
+        """Do deeds for so long, and until each kind came so often; at the end every deed is undone."""
         until_s = time.monotonic() + seconds
         left = rounds * len(self._kinds)
         free = asyncio.Semaphore(AT_ONCE)

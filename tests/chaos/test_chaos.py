@@ -21,7 +21,7 @@ KINDS_FOR_LIARS = ("partition", "one-way partition", "pause")
 
 @pytest.mark.slow
 @pytest.mark.process
-@pytest.mark.covers("D-08", "D-12", "D-13")
+@pytest.mark.covers("D-12", "D-13")
 def test_a_minute_of_chaos(capsys: pytest.CaptureFixture[str]) -> None:
     report, folder = chaos(60, seed=1)
     with capsys.disabled():
@@ -71,7 +71,7 @@ def test_an_interrupted_run_leaves_nothing_behind(number: signal.Signals, tmp_pa
 def test_daemons_that_lie_are_found_out(lie: str, found: str) -> None:
     command = (sys.executable, str(Path(__file__).with_name("liar.py")), lie)
     for seed in range(1, TRIES + 1):  # what is found depends on what was under way, too
-        report, folder = chaos(15, seed, command=command, kinds=KINDS_FOR_LIARS)
+        report, folder = chaos(12, seed, command=command, kinds=KINDS_FOR_LIARS)
         if any(problem.startswith(found) for problem in report.problems):
             break
         if folder is not None:
