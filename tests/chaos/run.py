@@ -50,7 +50,7 @@ DISK_MEBIBYTES_A_MINUTE = 16
 
 MINUTE_S = 60.0
 ROUNDS = 3
-"""A run of a minute or more has each kind of deed so often, even if the machine is slow and it takes longer."""
+"""A run of a minute or more has each kind of deed so often, even if a slow machine takes longer for it."""
 
 BEGIN_S = 30.0
 MEND_S = 30.0
