@@ -87,7 +87,8 @@ def test_one_who_looks_for_the_leader_asks_one_at_a_time_and_chance_says_whom(
 ) -> None:
     lone = Lone(voters=(2, 3), bootstrap=SERVERS, dice=FixedDice(part), timing=TIMING, election=Election(4))
     assert requests_to(lone.started, m.FetchRequest) == [first]
-    assert requests_to(lone.run(299), m.FetchRequest) == [], "somebody is being asked"
+    idle = lone.feed(ev.Applied(0)) + lone.run(299)
+    assert requests_to(idle, m.FetchRequest) == [], "somebody is being asked"
     send = lone.open_requests()[0]
     failed = lone.feed(ev.RequestFailed(first, send.correlation_id, "gone"))
     (second,) = requests_to(failed, m.FetchRequest)
