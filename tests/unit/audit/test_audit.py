@@ -264,6 +264,7 @@ CASES: dict[str, tuple[str, list[Step]]] = {
 }
 
 
+@pytest.mark.covers("SIMX-08", "SIMX-09", "SIMX-10", "SIMX-11", "SIMX-14")
 @pytest.mark.parametrize("case", CASES)
 def test_every_invariant_sees_its_violation(case: str) -> None:
     name, steps = CASES[case]
