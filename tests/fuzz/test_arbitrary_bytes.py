@@ -110,7 +110,7 @@ def test_record_frames(data: bytes) -> None:
 
 @pytest.mark.parametrize(("message", "version"), EVERY_RECORD, ids=name_of)
 @given(data=st.data())
-@settings(max_examples=100)
+@settings(max_examples=40)
 def test_records_cut_short(message: Message, version: int, data: st.DataObject) -> None:
     """Every proper prefix of a record is refused: nothing short passes for whole."""
     value = data.draw(values_of(message.root, version, record_messages, packed=False))
