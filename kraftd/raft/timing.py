@@ -65,8 +65,10 @@ class Timing(msgspec.Struct, frozen=True):
 
     @property
     def park_ms(self) -> int:
-        """The longest wait of a parked fetch: well within the fetch timeout of whoever waits."""
-        return max(1, min(self.fetch_max_wait_ms, self.fetch_timeout_ms // 2))
+        """The longest wait of a parked fetch: well within the time after which whoever waits gives up on the
+        answer, or on the leader.
+        """
+        return max(1, min(self.fetch_max_wait_ms, self.fetch_timeout_ms // 2, self.request_timeout_ms // 2))
 
     def election_ms(self, dice: Dice) -> int:
         """A random election timeout in [T, 2T), never nothing."""

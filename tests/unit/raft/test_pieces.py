@@ -43,6 +43,7 @@ def test_successors_wait_twice_as_long_from_one_to_the_next() -> None:
 def test_spans_derive_from_the_fetch_timeout() -> None:
     assert (Timing().check_quorum_ms, Timing().begin_quorum_ms, Timing().park_ms) == (3_000, 1_000, 500)
     assert Timing(fetch_timeout_ms=400).park_ms == 200
+    assert Timing(request_timeout_ms=500).park_ms == 250
     assert 1_000 <= Timing().election_ms(FixedDice(0.999)) < 2_000
     assert Timing(election_timeout_ms=0).election_ms(FixedDice(0.5)) == 1
 
