@@ -85,10 +85,11 @@ def _spans(operations: Sequence[Operation], initial: Hashable) -> list[_Span]:
         end = _end(operation)
         if operation.outcome == "failed" or (operation.kind == "read" and operation.outcome == "unknown"):
             continue
-        if operation.outcome == "unknown" and written[operation.value] == 1:
+        if operation.outcome == "unknown":
             if operation.value not in first_seen:
-                continue
-            end = max(operation.called, first_seen[operation.value])
+                continue  # as if it had never been, however often it was tried
+            if written[operation.value] == 1:
+                end = max(operation.called, first_seen[operation.value])
         is_read = operation.kind == "read"
         spans.append(_Span(operation, is_read, operation.value, operation.called, end))
     spans.sort(key=lambda span: (span.called, span.returned))

@@ -36,6 +36,13 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 BROKER = 4
+QUIET = 4
+"""How much longer clients think in quiet times."""
+
+AGAIN_US = 50_000
+AGAIN_DOUBLINGS_MAX = 4
+"""How soon a client asks again, and how much later when it is sent away again and again."""
+
 WRITE, READ, RESIGN = "write", "read", "resign"
 
 NOT_APPENDED = frozenset(
@@ -72,6 +79,7 @@ class Client:
         self._wire: _Wire | None = None
         self._call: Call | None = None
         self._last_number = 0
+        self._refusals = 0
         self._written = 0
         self._repeat: tuple[str, object] | None = None
         world.network.add_host(self.machine)
@@ -88,7 +96,7 @@ class Client:
     def _think_us(self) -> int:
         shape, part = self._world.shape, self._random.random()
         quiet = shape.quiet_every_us and self._world.now_us // shape.quiet_every_us % 2
-        return int(part * 2 * (shape.think_us * 8 if quiet else shape.think_us))
+        return int(part * 2 * (shape.think_us * QUIET if quiet else shape.think_us))
 
     def _next(self) -> None:
         """Take up the next operation."""
@@ -211,7 +219,13 @@ class Client:
                 self.machine, "ended", kind=call.kind, key=call.key, value=value or "-", outcome=outcome
             )
         # Whoever was sent away asks again soon; whoever was served thinks first.
-        self._rest(self._think_us() if outcome == "ok" else 20_000 + int(self._random.random() * 80_000))
+        if outcome == "ok":
+            self._refusals = 0
+            self._rest(self._think_us())
+        else:
+            longest_us = AGAIN_US << min(self._refusals, AGAIN_DOUBLINGS_MAX)
+            self._refusals += 1
+            self._rest(longest_us // 2 + int(self._random.random() * longest_us))
 
 
 class _Wire:

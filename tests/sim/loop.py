@@ -280,7 +280,8 @@ class SimLoop:
         self._arrived.clear()
         self._timers.clear()
         for task in tasks.values():
-            task.get_coro().close()  # type: ignore[union-attr]
+            if not task.done():
+                task.get_coro().close()  # type: ignore[union-attr]
         self._ready.clear()
 
     def _add_timer(self, when_us: int, callback: Callable[..., object], args: tuple[Any, ...]) -> Timer:

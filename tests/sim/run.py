@@ -17,6 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from traceback import format_exception
 
 import msgspec
 
@@ -67,10 +68,14 @@ def _run(world: World) -> tuple[World, Result]:
     except Violation as violation:
         text = str(violation)
         world.violation = violation
+    except Exception as error:
+        # A simulator that breaks has found something, too, if only in itself.
+        text = f"Simulator: {error!r}\n{''.join(format_exception(error)[-8:])}"
+        world.violation = Violation(text)
     finally:
         if was_enabled:
             gc.enable()
-    return world, Result(
+    result = Result(
         seed=world.seed,
         violation=text,
         events=world.events,
@@ -84,6 +89,8 @@ def _run(world: World) -> tuple[World, Result]:
         state_hash=world.state_hash(),
         counts=world.counts,
     )
+    world.close()
+    return world, result
 
 
 def _worker(seed: int, options: Options) -> Result:

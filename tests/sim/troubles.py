@@ -17,10 +17,10 @@ import msgspec
 if TYPE_CHECKING:
     from tests.sim.world import World
 
-ON_PART = 0.3
+ON_PART = 0.12
 """How many classes of fault a seed has."""
 
-PACE = (0.5, 1.0, 2.0, 4.0)
+PACE = (1.0, 2.0, 4.0, 8.0)
 """By what the mean time between two faults of a class is multiplied, on a seed."""
 
 FIRST_US = 1_000_000

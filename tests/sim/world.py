@@ -171,6 +171,13 @@ class World(Scheduler):
         for node in self.nodes.values():
             node.calm()
 
+    def close(self) -> None:
+        """Every process ends, without a word."""
+        for node in self.nodes.values():
+            if node.loop is not None:
+                node.loop.close()
+        self.outside.close()
+
     def close_history(self) -> None:
         """Calls that nobody heard the end of may have happened."""
         for client in self.clients:
@@ -283,14 +290,15 @@ class World(Scheduler):
 
 def draw_shape(random: Random) -> Shape:
     """A cluster like many, and now and then one like few."""
-    voters = random.choice((1, 2, 3, 3, 3, 3, 3, 3, 4, 5, 5, 5, 6, 7))
+    voters = random.choice((1, 2, 3, 3, 3, 3, 3, 3, 3, 3, 3, 4, 5, 5, 5, 6, 7))
     election_ms = random.choice((300, 500, 1_000, 1_000, 2_000))
-    fetch_ms = random.choice((500, 1_000, 2_000, 2_000, 4_000))
+    fetch_ms = random.choice((500 if voters < 4 else 1_500, 1_000, 2_000, 2_000, 4_000))
     slow = random.random() < 0.2
+    clients = random.choice((2, 3, 4, 5))
     return Shape(
         voters=voters,
         observers=random.choice((0, 0, 0, 0, 1, 1, 2, 3)),
-        clients=random.choice((1, 2, 3, 4)),
+        clients=clients,
         bootstrap=random.random() < 0.3,
         timing=QuorumTiming(
             election_timeout_ms=election_ms,
@@ -307,15 +315,15 @@ def draw_shape(random: Random) -> Shape:
         turn_us=random.choice((0, 100, 400)),
         fsync_us=random.choice((200, 1_000, 4_000, 15_000)),
         segment_bytes=random.choice((1 << 30, 1 << 30, 64_000, 8_000, 2_000)),
-        idle_interval_ms=random.choice((500, 1_000, 2_000, 5_000)),
+        idle_interval_ms=random.choice((500, 2_000, 5_000, 5_000)),
         controller_timeout_ms=random.choice((1_000, 3_000, 10_000)),
         accumulator_bytes=random.choice((32 << 20, 32 << 20, 2_000)),
-        think_us=random.choice((200_000, 500_000, 1_000_000)),
+        think_us=int(clients * 1_000_000 / random.choice((2.0, 3.0, 4.5))),
         quiet_every_us=random.choice((0, 5_000_000, 20_000_000)),
-        patience_us=random.choice((500_000, 2_000_000, 8_000_000)),
-        write_part=random.choice((0.5, 0.7, 0.9)),
-        resign_part=random.choice((0.0, 0.005, 0.02)),
-        repeat_part=random.choice((0.0, 0.5)),
+        patience_us=random.choice((500_000, 1_000_000, 2_000_000, 5_000_000)),
+        write_part=random.choice((0.6, 0.75, 0.9)),
+        resign_part=random.choice((0.01, 0.02, 0.04)),
+        repeat_part=random.choice((0.0, 0.2)),
         keys=random.choice((1, 3, 8)),
         value_bytes=random.choice((1, 20, 400)),
     )
