@@ -2,7 +2,9 @@
 them.
 """
 
+from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +17,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent == HERE:
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Tests that are skipped for one reason are one line of the summary, with their number."""
+    report = yield
+    if item.path.parent == HERE and report.outcome == "skipped" and isinstance(report.longrepr, tuple):
+        report.longrepr = (str(HERE / "peer.py"), None, report.longrepr[2])
+    return report
 
 
 @pytest.fixture(scope="session")
