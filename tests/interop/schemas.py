@@ -30,6 +30,7 @@ class FieldFacts(NamedTuple):
     default: Any
     tag: int | None
     tagged: frozenset[int]
+    ignorable: bool
 
 
 class MessageFacts(NamedTuple):
@@ -104,6 +105,7 @@ def _our_fields(struct: StructDef, path: str, within: frozenset[int]) -> Iterato
                 default=_our_default(field),
                 tag=field.tag,
                 tagged=versions if tagged else frozenset(),
+                ignorable=field.ignorable,
             ),
         )
         inner = field.type.element if isinstance(field.type, ArrayType) else field.type
@@ -154,6 +156,7 @@ class _KafkaReader:
                     default=_kafka_default(kind, field.get("default", "")),
                     tag=field.get("tag"),
                     tagged=_range(field.get("taggedVersions", "none"), versions),
+                    ignorable=field.get("ignorable", False),
                 ),
             )
             if inside is not None:

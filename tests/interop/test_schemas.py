@@ -102,6 +102,7 @@ def facts(change: dict[str, Any]) -> MessageFacts:
         {"default": ""},
         {"tag": 4},
         {"taggedVersions": "1+"},
+        {"ignorable": True},
     ],
     ids=str,
 )
