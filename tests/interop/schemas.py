@@ -2,7 +2,7 @@
 
 Kafka's are JSON files inside its jars, with comments on lines of their own. A field is told by its path,
 such as `RegisterBrokerRecord.EndPoints.Port`, and what makes its bytes: type, versions, nullable versions,
-default, tag.
+default, tag, and whether a version that lacks it may drop it.
 
 Not here: names of entities and keys of maps, which say how Kafka's own classes use a field.
 """
