@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 DATA_PATH = Path("/data")
-STARTS = 3
+STARTS = 1
 """How many starts an old copy may have before the others have met it."""
 HALTING_PART = 0.1
 """How many seeds may lose so much that the cluster stops."""

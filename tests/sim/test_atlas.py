@@ -1,0 +1,202 @@
+"""The atlas tells what may be broken from what may not, and the verdict and the atlas see what is wrong."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from kraftd.audit.invariants import Violation
+from kraftd.audit.linearizability import Operation
+from tests.sim.atlas import WIPED, Harm, Judgement
+from tests.sim.faults import FAULTS
+from tests.sim.node import SimNode
+from tests.sim.verdict import judge
+from tests.sim.world import Options, World
+
+S = 1_000_000
+NOTICED = Harm(noticed=True)
+WIPE = Harm(identity=True, peers=True, start_counter=WIPED)
+QUIET = (("voters", 3), ("observers", 0), ("clients", 2), ("resign_part", 0.0), ("latency_us", (100, 2_000)))
+
+
+BEGUN: list[World] = []
+
+
+@pytest.fixture(autouse=True)
+def _end() -> Iterator[None]:
+    yield
+    while BEGUN:
+        BEGUN.pop().close()
+
+
+def begin(world: World) -> World:
+    BEGUN.append(world)
+    for node in world.nodes.values():
+        node.start()
+    for client in world.clients:
+        client.start()
+    return world
+
+
+def world_at_work(seconds: int = 5) -> World:
+    """Three voters who know each other and have something to lose."""
+    world = begin(World(7, Options(faults=False, changes=QUIET)))
+    assert world.run_until(lambda: world.acknowledged >= 3, 30 * S)
+    world.run_for(seconds * S)
+    return world
+
+
+def voter(world: World, *, leads: bool) -> SimNode:
+    return next(node for node in world.nodes.values() if node.is_leader is leads)
+
+
+def test_a_disk_that_all_others_know_may_be_wiped() -> None:
+    world = world_at_work()
+    assert world.atlas.judge(voter(world, leads=False), WIPE) is Judgement.SURVIVES
+
+
+def test_two_at_a_time_may_not() -> None:
+    world = world_at_work()
+    one, other = [node for node in world.nodes.values() if not node.is_leader]
+    world.atlas.note(one, WIPE)
+    assert world.atlas.judge(other, WIPE) is Judgement.NEVER
+
+
+def test_what_the_disks_show_may_halt_a_cluster_but_not_deceive_it() -> None:
+    world = world_at_work()
+    one, other = [node for node in world.nodes.values() if not node.is_leader]
+    assert world.atlas.judge(one, NOTICED) is Judgement.SURVIVES
+    world.atlas.note(one, NOTICED)
+    assert world.atlas.judge(other, NOTICED) is Judgement.HALTS
+    assert world.atlas.majority_remembers()
+    world.atlas.note(other, NOTICED)
+    assert not world.atlas.majority_remembers()
+
+
+def test_an_old_copy_must_be_older_than_what_the_others_have_seen() -> None:
+    world = world_at_work()
+    node = voter(world, leads=False)
+    assert node.directory is not None
+    now = node.directory.start_counter
+    assert world.atlas.judge(node, Harm(identity=True, start_counter=now)) is Judgement.NEVER
+    assert world.atlas.judge(node, Harm(identity=True, start_counter=now - 1)) is Judgement.SURVIVES
+
+
+def test_records_may_go_silently_only_where_a_majority_of_the_others_has_them() -> None:
+    world = world_at_work()
+    node = voter(world, leads=False)
+    silent = Harm(records_from=0)
+    world.is_over = True
+    world.run_for(5 * S)
+    assert world.run_until(
+        lambda: len({n.view().durable_end_offset for n in world.nodes.values()}) == 1, 10 * S
+    )
+    assert world.atlas.judge(node, silent) is Judgement.SURVIVES
+    other = next(n for n in world.nodes.values() if n is not node and not n.is_leader)
+    other.view().durable_end_offset -= 1
+    assert world.atlas.judge(node, silent) is Judgement.NEVER
+
+
+def test_a_vote_may_be_forgotten_silently_only_when_nobody_can_use_it() -> None:
+    world = world_at_work()
+    node = voter(world, leads=False)
+    silent = Harm(votes=True)
+    assert world.atlas.judge(node, silent) is Judgement.SURVIVES
+    view = voter(world, leads=True).view()
+    view.durable_election = type(view.durable_election)(view.durable_election.epoch - 1)
+    assert world.atlas.judge(node, silent) is Judgement.NEVER
+
+
+def test_a_member_that_doubts_a_sound_disk_is_found_out() -> None:
+    world = world_at_work()
+    node = voter(world, leads=False)
+    node.view().is_whole = False
+    with pytest.raises(Violation, match="SoundDisksAreBelieved"):
+        world.atlas.look(node)
+
+
+def test_a_member_that_believes_a_damaged_disk_is_found_out() -> None:
+    world = world_at_work()
+    node = voter(world, leads=False)
+    node.crash()
+    world.atlas.note(node, NOTICED)  # and then nothing is done to it
+    node.start()
+    with pytest.raises(Violation, match="DamageIsNoticed"):
+        world.run_for(3 * S)
+
+
+def test_an_old_copy_that_nobody_met_is_not_started_too_often() -> None:
+    world = world_at_work()
+    node = voter(world, leads=False)
+    for _ in range(3):
+        node.crash()
+        node.start()
+        world.run_for(3 * S)
+    assert node.directory is not None
+    harm = Harm(identity=True, start_counter=node.directory.start_counter - 2)
+    node.crash()
+    world.atlas.note(node, harm)
+    assert world.atlas.may_start_again(node)
+    node.incarnation += 2
+    assert not world.atlas.may_start_again(node)
+    node.start()
+    assert not node.is_up
+
+
+def stay_cut_off(world: World) -> None:
+    world.calm = lambda: [world.network.cut(1, n) for n in (2, 3)] and world.network.cut(2, 3)  # type: ignore[method-assign]
+
+
+def lose_a_write(world: World) -> None:
+    world.history.append(Operation(9, "key.0", "write", "never written", 1, 2, "ok"))
+
+
+def refuse_what_is_there(world: World) -> None:
+    old = next(o for o in world.history if o.kind == "write" and o.outcome == "ok")
+    world.history[world.history.index(old)] = Operation(9, old.key, "write", old.value, 1, 2, "failed")
+
+
+def answer_from_the_past(world: World) -> None:
+    now = world.now_us
+    world.history.append(Operation(9, "key.0", "read", None, now, now + 1, "ok"))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "broken"),
+    [
+        (stay_cut_off, "Liveness"),
+        (lose_a_write, "NothingAcknowledgedIsLost"),
+        (refuse_what_is_there, "WhatWasRefusedIsNotThere|Linearizability"),
+        (answer_from_the_past, "Linearizability"),
+    ],
+)
+def test_the_verdict_sees_what_is_wrong(wrong: Callable[[World], None], broken: str) -> None:
+    world = world_at_work(20)
+    wrong(world)
+    with pytest.raises(Violation, match=broken):
+        judge(world)
+
+
+def test_a_sound_world_is_acquitted() -> None:
+    judge(world_at_work())
+
+
+def test_there_are_enough_kinds_of_fault_and_each_has_its_name() -> None:
+    assert len({fault.name for fault in FAULTS}) == len(FAULTS) >= 40
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_every_fault_can_fire_and_is_survived(fault: type) -> None:
+    world = begin(World(11, Options(faults=False)))
+    fired = False
+    for number in range(60):
+        world.run_for(2 * S)
+        world.random = world.derive(f"{fault.name} {number}")
+        if fault.name == "restored backup" and number < 10:
+            continue
+        fired = fault().apply(world) or fired
+        if fired and number > 3:
+            break
+    assert fired
+    world.run_for(5 * S)
+    judge(world)
