@@ -44,8 +44,7 @@ class EpochCache:
 
     def epoch_of(self, offset: Offset) -> Epoch:
         """The epoch of the record at this offset; 0 before the first entry."""
-        slot = bisect_right(self.entries, offset, key=lambda entry: entry.start_offset) - 1
-        return self.entries[slot].epoch if slot >= 0 else 0
+        return epoch_at(self.entries, offset)
 
     def save(self) -> None:
         """Write the file: tmp, fsync, rename, fsync of the directory."""
@@ -54,6 +53,12 @@ class EpochCache:
     def _become(self, entries: tuple[EpochEntry, ...]) -> None:
         self.entries = entries
         self.last_epoch = entries[-1].epoch if entries else 0
+
+
+def epoch_at(entries: tuple[EpochEntry, ...], offset: Offset) -> Epoch:
+    """The epoch of the record at this offset; 0 before the first entry."""
+    slot = bisect_right(entries, offset, key=lambda entry: entry.start_offset) - 1
+    return entries[slot].epoch if slot >= 0 else 0
 
 
 def with_entry(entries: tuple[EpochEntry, ...], epoch: Epoch, start_offset: Offset) -> tuple[EpochEntry, ...]:

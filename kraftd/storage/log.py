@@ -164,8 +164,8 @@ class Log:
             hint = keeper.flushed
         if not read_only:
             _tidy(disk, directory)
-        recovered = recover(disk, directory, hint, read_only=read_only)
         noted, notes = load_epochs(disk, directory / names.EPOCH_CHECKPOINT)
+        recovered = recover(disk, directory, hint, noted, read_only=read_only)
         lost = [(damage.offset, damage.end_offset) for damage in recovered.damage]
         end = None
         if hint is not None and recovered.damage and recovered.end_offset == hint.offset:
@@ -179,7 +179,7 @@ class Log:
             damage=recovered.damage,
             torn=recovered.torn,
             incomplete=epochs_beyond(noted, recovered.end_offset, directory / names.EPOCH_CHECKPOINT),
-            notes=notes,
+            notes=(*notes, *recovered.notes),
         )
         return Opened(log, report)
 

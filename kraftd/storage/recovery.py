@@ -12,32 +12,32 @@ Bytes that a `kill -9` left in the page cache look durable and are not, and page
 clean. So what lies above the hint is synced, dropped from the page cache and read again; only what the
 disk itself then gives counts.
 
+A batch's checksum does not cover its epoch, and a wrong one would make this log look newer than it is. So
+the epochs are compared with `leader-epoch-checkpoint`, which had each of them before its first batch was
+written. One batch that disagrees is a bad one; if several do, the checkpoint is wrong, and is made anew.
+
 Entered by `recover`. Not here: creating the first segment, index files, the epoch file (`log`).
 """
 
-import struct
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
-from crc32c import crc32c
 
 from kraftd.errors import CorruptBatchError, MalformedError, StorageError
 from kraftd.records import names
-from kraftd.records.batch import HEADER_BYTES, scan
+from kraftd.records.batch import HEADER_BYTES
 from kraftd.storage.disk import Disk
-from kraftd.storage.epochs import with_entry
+from kraftd.storage.epochs import epoch_at, with_entry
 from kraftd.storage.filesystem import Access
-from kraftd.storage.segment import Head, Segment, head_at
+from kraftd.storage.segment import NO_END, Head, Segment, head_at
 from kraftd.storage.segment_index import index_paths
+from kraftd.storage.walking import WINDOW_BYTES, fingerprint, sound_batches
 from kraftd.types import Epoch, EpochEntry, Offset, OffsetAndEpoch
 
-_WINDOW_BYTES = 1 << 20
 _MAGIC_POSITION = 16
 _MAGIC = b"\x02"
 _ROUNDS_MAX = 3
-_FINGERPRINT = struct.Struct(">qiI")
 
 
 class Damage(msgspec.Struct, frozen=True):
@@ -66,10 +66,26 @@ class Recovered(NamedTuple):
     damage: tuple[Damage, ...]
     torn: tuple[str, ...]
     """What was cut, or would have been by an opening that may write: one line each."""
+    notes: tuple[str, ...] = ()
+    """What was mended and is no loss: one line each."""
 
 
-def recover(disk: Disk, directory: Path, hint: OffsetAndEpoch | None, *, read_only: bool) -> Recovered:
+def recover(
+    disk: Disk,
+    directory: Path,
+    hint: OffsetAndEpoch | None,
+    noted: tuple[EpochEntry, ...] = (),
+    *,
+    read_only: bool,
+) -> Recovered:
     """Open and check every segment, cut what is torn, and make the rest durable.
+
+    Args:
+        disk: Where it is.
+        directory: `__cluster_metadata-0`.
+        hint: The flushed offset and its epoch; None if nobody knows.
+        noted: What `leader-epoch-checkpoint` says; believed only together with a hint, which is ours as well.
+        read_only: Change nothing.
 
     Raises:
         StorageFailure: The disk refused a cut or a sync.
@@ -77,8 +93,7 @@ def recover(disk: Disk, directory: Path, hint: OffsetAndEpoch | None, *, read_on
     """
     for _ in range(_ROUNDS_MAX):
         segments = _open_segments(disk, directory, read_only=read_only)
-        survey = _Survey(disk, directory, segments, hint)
-        survey.run()
+        survey = _survey(disk, directory, segments, hint, noted)
         if read_only:
             return survey.result()
         _apply_cut(disk, directory, survey)
@@ -89,6 +104,32 @@ def recover(disk: Disk, directory: Path, hint: OffsetAndEpoch | None, *, read_on
     raise StorageError(
         f"{directory}: reading the same bytes again gave other bytes, {_ROUNDS_MAX} times: replace the disk"
     )
+
+
+def _survey(
+    disk: Disk,
+    directory: Path,
+    segments: list[Segment],
+    hint: OffsetAndEpoch | None,
+    noted: tuple[EpochEntry, ...],
+) -> "_Survey":
+    """Look at every batch; once more if its epochs are not those of the epoch file.
+
+    A fault of the disk changes the epoch of one batch. That of several is wrong only if the epoch file is.
+    """
+    first = _Survey(disk, directory, segments, hint, noted if hint is not None else ())
+    first.run()
+    if not first.disagreeing:
+        return first
+    fresh = [Segment(segment.base_offset, segment.path, segment.handle) for segment in segments]
+    if len(first.disagreeing) == 1:
+        second = _Survey(disk, directory, fresh, hint, noted, bad=first.disagreeing[0])
+    else:
+        second = _Survey(disk, directory, fresh, hint, ())
+        path = directory / names.EPOCH_CHECKPOINT
+        second.notes = (f"{path}: disagrees with the epochs of the batches and is made anew from them",)
+    second.run()
+    return second
 
 
 def _open_segments(disk: Disk, directory: Path, *, read_only: bool) -> list[Segment]:
@@ -108,51 +149,26 @@ def _open_segments(disk: Disk, directory: Path, *, read_only: bool) -> list[Segm
     return sorted(segments, key=lambda segment: segment.base_offset)
 
 
-def sound_batches(disk: Disk, handle: int, path: Path, position: int, end: int) -> Iterator[tuple[Head, int]]:
-    """The batches from `position` on, each whole and with a good checksum, which comes with it.
-
-    Raises:
-        CorruptBatchError: The bytes at its position are no sound batch; all before were yielded.
-    """
-    window_bytes = _WINDOW_BYTES
-    while position < end:
-        window = disk.read_around(handle, min(window_bytes, end - position), position, path)
-        walked = 0
-        try:
-            for view in scan(window, path=str(path)):
-                walked += view.size_bytes
-                head = Head(
-                    view.base_offset, view.last_offset, view.size_bytes, view.epoch, view.max_timestamp
-                )
-                yield head, view.crc
-        except CorruptBatchError as error:
-            whole = len(window) == end - position
-            if walked == 0 and (whole or _claimed_bytes(window) <= len(window)):
-                raise CorruptBatchError(error.reason, position_bytes=position, path=str(path)) from error
-            # The window ended inside a batch, or this batch is bad: look at it from its own beginning.
-            window_bytes = min(_claimed_bytes(window), end - position) if walked == 0 else _WINDOW_BYTES
-        else:
-            window_bytes = _WINDOW_BYTES
-        if not window:
-            raise CorruptBatchError("the file ends too early", position_bytes=position, path=str(path))
-        position += walked
-
-
-def _claimed_bytes(window: bytes) -> int:
-    """How long the first batch says it is; 0 if it cannot say or lies."""
-    if len(window) < HEADER_BYTES:
-        return HEADER_BYTES
-    size_bytes = head_at(window, 0).size_bytes
-    return size_bytes if size_bytes >= HEADER_BYTES else 0
-
-
 class _Survey:
     """One pass over all segments, oldest first, with the offset that must come next."""
 
     def __init__(
-        self, disk: Disk, directory: Path, segments: list[Segment], hint: OffsetAndEpoch | None
+        self,
+        disk: Disk,
+        directory: Path,
+        segments: list[Segment],
+        hint: OffsetAndEpoch | None,
+        noted: tuple[EpochEntry, ...],
+        bad: Offset = -1,
     ) -> None:
         self._disk = disk
+        self._noted = noted
+        self._noted_now = (0, 0)
+        self._bad = bad
+        """Of this batch the epoch is known to be wrong."""
+        self.disagreeing: list[Offset] = []
+        """Batches whose epoch is not the one that the epoch file says."""
+        self.notes: tuple[str, ...] = ()
         self._directory = directory
         self._hint = hint
         self.segments = segments
@@ -185,7 +201,12 @@ class _Survey:
     def result(self) -> Recovered:
         """What was found."""
         return Recovered(
-            self.segments[: self.kept], self._next, self._epochs, tuple(self._damage), tuple(self._torn)
+            self.segments[: self.kept],
+            self._next,
+            self._epochs,
+            tuple(self._damage),
+            tuple(self._torn),
+            self.notes,
         )
 
     # -- one segment ---------------------------------------------------------------------------
@@ -211,15 +232,28 @@ class _Survey:
         wrong = None
         if head.base_offset != self._next:
             wrong = f"the batch says offset {head.base_offset} where {self._next} must come"
+        elif self._noted and self._noted_epoch(head.base_offset) not in {0, head.epoch}:
+            if head.base_offset == self._bad:
+                known = self._noted_epoch(head.base_offset)
+                wrong = f"the batch says epoch {head.epoch} where {names.EPOCH_CHECKPOINT} says {known}"
+            self.disagreeing.append(head.base_offset)
         elif head.epoch < self._epoch:
             wrong = f"the batch says epoch {head.epoch} after epoch {self._epoch}"
         if wrong is not None:
             raise CorruptBatchError(wrong, position_bytes=segment.size_bytes, path=str(segment.path))
 
+    def _noted_epoch(self, offset: Offset) -> Epoch:
+        """What the epoch file says of this offset, which rises from call to call; 0 if nothing."""
+        epoch, end_offset = self._noted_now
+        if offset >= end_offset:
+            later = (entry.start_offset for entry in self._noted if entry.start_offset > offset)
+            self._noted_now = epoch, _ = epoch_at(self._noted, offset), next(later, NO_END)
+        return epoch
+
     def _take(self, number: int, segment: Segment, head: Head, checksum: int) -> None:
         if self.suspect is not None:
             self.fingerprint = fingerprint(head, checksum, self.fingerprint)
-        if head.epoch != self._epoch or not self._epochs:
+        if head.epoch > self._epoch or not self._epochs:
             self._epochs = with_entry(self._epochs, head.epoch, head.base_offset)
             self._epoch = head.epoch
         segment.note(head)
@@ -343,7 +377,7 @@ class _Survey:
         bad = segment.size_bytes
         while position + HEADER_BYTES <= end:
             window = self._disk.read_around(
-                segment.handle, min(_WINDOW_BYTES, end - position), position, segment.path
+                segment.handle, min(WINDOW_BYTES, end - position), position, segment.path
             )
             at = window.find(_MAGIC, _MAGIC_POSITION)
             while 0 <= at <= len(window) - (HEADER_BYTES - _MAGIC_POSITION):
@@ -427,8 +461,3 @@ def _read_again(disk: Disk, segment: Segment, position: int, before: int) -> int
                 return None
         position = max(position, hole_end)
     return before
-
-
-def fingerprint(head: Head, checksum: int, before: int) -> int:
-    """A checksum over batches and their order: also over the epochs, which their own do not cover."""
-    return crc32c(_FINGERPRINT.pack(head.base_offset, head.epoch, checksum), before)

@@ -398,11 +398,11 @@ class TestDiskIsBelieved:
         log.append(run_of(0, 2), 0, 2)
         log.flush()
         path = self.HOME / "00000000000000000000.log"
-        fs.overwrite(path, 0, batch(0) + batch(1, epoch=2), cached=True)
+        fs.overwrite(path, 0, batch(0) + batch(1, timestamp_ms=2_000), cached=True)
         assert fs.content(path) == batch(0) + batch(1)
         log, report = self.open(fs, 1)
-        assert (log.end_offset, log.last_epoch, report.damage) == (2, 2, ())
-        assert log.read(1, 1) == batch(1, epoch=2)
+        assert (log.end_offset, report.damage) == (2, ())
+        assert log.read(1, 1) == batch(1, timestamp_ms=2_000)
 
     @pytest.mark.covers("D-04")
     def test_a_disk_that_answers_differently_each_time_is_not_used(self) -> None:
@@ -453,6 +453,66 @@ class TestBadSector:
         with pytest.raises(StorageError):
             log.read(lost[0], 1)
         log.append(run_of(60, 61), 60, 61)
+        log.close()
+
+
+class TestEpochs:
+    """The checksum of a batch does not cover its epoch; the epoch file says what it must be."""
+
+    EPOCH_AT = 12
+
+    @pytest.fixture
+    def home(self, tmp_path: Path) -> Path:
+        """Epoch 1 at offset 0, epoch 2 at 5, epoch 4 at 9; segments of four batches."""
+        log = open_at(tmp_path, None).log
+        for epoch, start, end in ((1, 0, 5), (2, 5, 9), (4, 9, 11)):
+            log.append(run_of(start, end, epoch), start, end)
+        log.close()
+        return tmp_path
+
+    def turn(self, home: Path, offset: int, epoch: int) -> None:
+        path = segment(home, offset // 4 * 4)
+        spoil(path, offset % 4 * SIZE + self.EPOCH_AT, epoch.to_bytes(4, "big"))
+
+    @pytest.mark.covers("D-05", "D-06")
+    @pytest.mark.parametrize(
+        ("offset", "epoch"), [(0, 0), (2, 2), (4, 2), (5, 1), (6, 4), (7, 1 << 20), (10, 5)]
+    )
+    def test_a_wrong_epoch_below_the_hint_is_damage_of_that_batch(
+        self, home: Path, offset: int, epoch: int
+    ) -> None:
+        self.turn(home, offset, epoch)
+        for _ in range(2):
+            log, report = open_at(home, 11, epoch=4)
+            assert [(d.offset, d.end_offset) for d in report.damage] == [(offset, offset + 1)]
+            assert f"says epoch {epoch} where leader-epoch-checkpoint says" in report.damage[0].text
+            assert [entry.epoch for entry in log.epochs] == [1, 2, 4]
+            assert log.end_offset == 11
+            log.close()
+
+    @pytest.mark.covers("D-05")
+    def test_above_the_hint_it_is_torn(self, home: Path) -> None:
+        self.turn(home, 10, 7)
+        log, report = open_at(home, 10, epoch=4)
+        assert (log.end_offset, log.last_epoch, report.damage, len(report.torn)) == (10, 4, (), 1)
+        log.close()
+
+    @pytest.mark.covers("D-05")
+    def test_an_epoch_file_that_disagrees_with_several_batches_is_the_wrong_one(self, home: Path) -> None:
+        file = home / "leader-epoch-checkpoint"
+        good = file.read_bytes()
+        file.write_bytes(good.replace(b"2 5", b"3 5"))
+        log, report = open_at(home, 11, epoch=4)
+        assert (report.damage, report.torn, log.end_offset) == ((), (), 11)
+        assert "disagrees with the epochs of the batches" in report.notes[0]
+        assert file.read_bytes() == good
+        log.close()
+
+    @pytest.mark.covers("D-05")
+    def test_of_a_directory_without_a_hint_the_epoch_file_proves_nothing(self, home: Path) -> None:
+        (home / "leader-epoch-checkpoint").write_bytes(b"0\n1\n1 0\n")
+        log, report = open_at(home, None)
+        assert (report.damage, report.torn, log.end_offset, log.last_epoch) == ((), (), 11, 4)
         log.close()
 
 

@@ -1,0 +1,61 @@
+"""Batches of a segment file, one after the other: each looked at whole before it is believed.
+
+Not here: what to do about one that is not sound (`recovery`).
+"""
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+from crc32c import crc32c
+
+from kraftd.errors import CorruptBatchError
+from kraftd.records.batch import HEADER_BYTES, scan
+from kraftd.storage.disk import Disk
+from kraftd.storage.segment import Head, head_at
+
+WINDOW_BYTES = 1 << 20
+_FINGERPRINT = struct.Struct(">qiI")
+
+
+def sound_batches(disk: Disk, handle: int, path: Path, position: int, end: int) -> Iterator[tuple[Head, int]]:
+    """The batches from `position` on, each whole and with a good checksum, which comes with it.
+
+    Raises:
+        CorruptBatchError: The bytes at its position are no sound batch; all before were yielded.
+    """
+    window_bytes = WINDOW_BYTES
+    while position < end:
+        window = disk.read_around(handle, min(window_bytes, end - position), position, path)
+        walked = 0
+        try:
+            for view in scan(window, path=str(path)):
+                walked += view.size_bytes
+                head = Head(
+                    view.base_offset, view.last_offset, view.size_bytes, view.epoch, view.max_timestamp
+                )
+                yield head, view.crc
+        except CorruptBatchError as error:
+            whole = len(window) == end - position
+            if walked == 0 and (whole or _claimed_bytes(window) <= len(window)):
+                raise CorruptBatchError(error.reason, position_bytes=position, path=str(path)) from error
+            # The window ended inside a batch, or this batch is bad: look at it from its own beginning.
+            window_bytes = min(_claimed_bytes(window), end - position) if walked == 0 else WINDOW_BYTES
+        else:
+            window_bytes = WINDOW_BYTES
+        if not window:
+            raise CorruptBatchError("the file ends too early", position_bytes=position, path=str(path))
+        position += walked
+
+
+def _claimed_bytes(window: bytes) -> int:
+    """How long the first batch says it is; 0 if it cannot say or lies."""
+    if len(window) < HEADER_BYTES:
+        return HEADER_BYTES
+    size_bytes = head_at(window, 0).size_bytes
+    return size_bytes if size_bytes >= HEADER_BYTES else 0
+
+
+def fingerprint(head: Head, checksum: int, before: int) -> int:
+    """A checksum over batches and their order: also over the epochs, which their own do not cover."""
+    return crc32c(_FINGERPRINT.pack(head.base_offset, head.epoch, checksum), before)
