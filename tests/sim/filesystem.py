@@ -725,6 +725,10 @@ class SimFileSystem:
         """All files that programs see."""
         return sorted(_paths(self.root, Path("/")))
 
+    def bad_sectors(self) -> list[tuple[Path, int]]:
+        """What cannot be read, in the files that programs see."""
+        return [(path, sector) for path in self.paths() for sector in sorted(self._file(path).bad_sectors)]
+
     def fingerprint(self, aside: Sequence[str] = ()) -> bytes:
         """Equal for disks that hold the same names and bytes (what programs see).
 

@@ -1,0 +1,352 @@
+"""One fault of the disk, in each structure of each file: what becomes of a member that is started on it?
+
+    python -m tests.crash.matrix                     the whole matrix
+    python -m tests.crash.matrix --cell 'stopped/quorum-state/value of votedId/bit flip, first'
+
+A cell is a base (how the member ended), a file, a structure in it (`structures`), and a fault (`FAULTS`).
+The disk of the base is hurt in that one way, and opened as the daemon opens it. What may come of it
+(`OUTCOMES`): nothing is lost, what no flush had covered is cut, the member knows that it is not whole and
+says where, or it refuses to start and says why. A *hole* is anything else: a committed log that is shorter
+without a word, bytes that were never written and would be given to others, a promise forgotten unnoticed,
+damage that the next start does not know of any more, a traceback.
+"""
+
+import argparse
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+from kraftd.errors import KraftdError, StorageError
+from kraftd.records.batch import scan
+from kraftd.storage import LogConfig, NodeDirectory, StorageFailure, inspect_directory
+from kraftd.types import Election, ReplicaKey
+from tests.crash.promises import HOME, Ids, format_home, open_home
+from tests.crash.structures import Structure, structures
+from tests.sim.filesystem import SECTOR_BYTES, SimFileSystem
+from tests.unit.storage.batches import batch
+
+CONFIG = LogConfig(segment_bytes=9_000, index_bytes=96)
+
+UNTOUCHED = "nothing lost"
+NOTED = "nothing lost, with a line"
+TORN = "cut above the hint"
+FOREIGN = "taken for another program's"
+NOT_WHOLE = "not whole"
+REFUSED = "refuses to start"
+OUTCOMES = (UNTOUCHED, NOTED, TORN, FOREIGN, NOT_WHOLE, REFUSED)
+
+
+class Base(NamedTuple):
+    """A disk in order, and what is on it."""
+
+    name: str
+    fs: SimFileSystem
+    older: SimFileSystem
+    """The same disk some time before: what a write that never reached it leaves."""
+    log: tuple[bytes, ...]
+    flushed: int
+    """So many batches were acknowledged."""
+    election: Election
+    peers: tuple[object, ...]
+    start_counter: int
+
+
+class Cell(NamedTuple):
+    """One fault in one place."""
+
+    base: str
+    structure: Structure
+    fault: str
+
+    def __str__(self) -> str:
+        return f"{self.base}/{self.structure.path.name}/{self.structure.name}/{self.fault}"
+
+
+class Verdict(NamedTuple):
+    """What came of a cell."""
+
+    outcome: str
+    hole: str = ""
+
+
+Hurt = Callable[[SimFileSystem, Base, Structure], object]
+
+
+def _flip(position_of: Callable[[Structure], int], bit: int) -> Hurt:
+    def hurt(fs: SimFileSystem, _: Base, where: Structure) -> None:
+        position = position_of(where)
+        fs.overwrite(where.path, position, bytes([fs.content(where.path)[position] ^ 1 << bit]))
+
+    return hurt
+
+
+def _fill(byte: int) -> Hurt:
+    def hurt(fs: SimFileSystem, _: Base, where: Structure) -> None:
+        start, room = _sector(fs, where)
+        fs.overwrite(where.path, start, bytes([byte]) * room)
+
+    return hurt
+
+
+def _misdirect(sectors: int) -> Hurt:
+    """The sector holds what belongs so many sectors further (around the end)."""
+
+    def hurt(fs: SimFileSystem, _: Base, where: Structure) -> None:
+        start, room = _sector(fs, where)
+        data = fs.content(where.path)
+        source = (start + sectors * SECTOR_BYTES) % max(len(data) // SECTOR_BYTES * SECTOR_BYTES, 1)
+        fs.overwrite(where.path, start, data[source : source + room].ljust(room, b"\0"))
+
+    return hurt
+
+
+def _strange(fs: SimFileSystem, base: Base, where: Structure) -> None:
+    """The sector holds what belongs into another file."""
+    start, room = _sector(fs, where)
+    log = next(path for path in fs.paths() if path.suffix == ".log")
+    other = log if where.path != log else HOME / "kraftd.state"
+    fs.overwrite(where.path, start, fs.content(other)[:room].ljust(room, b"\0"))
+
+
+def _lose(fs: SimFileSystem, base: Base, where: Structure) -> None:
+    """The sector holds what it held before its last write."""
+    start, room = _sector(fs, where)
+    before = base.older.content(where.path) if base.older.exists(where.path) else b""
+    fs.overwrite(where.path, start, before[start : start + room].ljust(room, b"\0"))
+
+
+def _sector(fs: SimFileSystem, where: Structure) -> tuple[int, int]:
+    start = where.position - where.position % SECTOR_BYTES
+    return start, min(SECTOR_BYTES, len(fs.content(where.path)) - start)
+
+
+FAULTS: dict[str, Hurt] = {
+    "bit flip, first": _flip(lambda where: where.position, 0),
+    "bit flip, high": _flip(lambda where: where.position, 7),
+    "bit flip, last": _flip(lambda where: where.position + where.size_bytes - 1, 0),
+    "bit flip, next": _flip(lambda where: where.position + where.size_bytes - 1, 1),
+    "zeroed sector": _fill(0),
+    "sector of ones": _fill(0xFF),
+    "misdirected, near": _misdirect(1),
+    "misdirected, far": _misdirect(5),
+    "misdirected, strange": _strange,
+    "lost write": _lose,
+    "truncated": lambda fs, _, where: fs.damage(where.path, "truncation", where.position, Random(0)),
+    "unreadable": lambda fs, _, where: fs.damage(where.path, "unreadable", where.position, Random(0)),
+    "gone": lambda fs, _, where: fs.unlink(where.path),
+}
+WHOLE_FILE = ("gone",)
+"""Faults of a file; the others are of a structure."""
+
+
+# -- bases -------------------------------------------------------------------------------------------
+
+
+def bases() -> list[Base]:
+    """A member that was stopped, and one that was killed with batches that no flush had covered."""
+    return [_base("stopped"), _base("killed")]
+
+
+def _base(name: str) -> Base:
+    fs = SimFileSystem()
+    ids = Ids(3)
+    format_home(fs, ids)
+    node = open_home(fs, CONFIG, ids)
+    node.remember_wholeness("whole")
+    node.remember_peer(2, b"2" * 16, 5, b"s" * 16)
+    log: list[bytes] = []
+    older = fs
+    for epoch, count in ((1, 14), (2, 1), (3, 9), (5, 12)):
+        node.write_election(Election(epoch, -1, ReplicaKey(2)))
+        node.write_election(Election(epoch, 2, ReplicaKey(2)))
+        if epoch == 5:
+            older = fs.copy()
+            older.sync_everything()
+            node.write_election(Election(6, 2, ReplicaKey(2)))
+            node.remember_peer(3, b"3" * 16, 7, b"t" * 16)
+        _append(node, log, epoch, count)
+        node.log.flush()
+    node.sync_hint()
+    flushed = len(log)
+    if name == "killed":
+        _append(node, log, 5, 5)
+        fs.crash_process()
+    else:
+        node.close()
+    fs.sync_everything()
+    return Base(name, fs, older, tuple(log), flushed, node.election, node.peers, node.start_counter)
+
+
+def _append(node: NodeDirectory, log: list[bytes], epoch: int, count: int) -> None:
+    for _ in range(count):
+        data = batch(len(log), epoch, size_bytes=500 + 40 * (len(log) % 7))
+        node.log.append((data,), len(log), len(log) + 1)
+        log.append(data)
+
+
+def cells(base: Base) -> Iterator[Cell]:
+    """Every cell of a base whose fault changes something."""
+    seen = set()
+    for where in structures(base.fs):
+        for fault in FAULTS:
+            if (where.name == "file") != (fault in WHOLE_FILE):
+                continue
+            cell = Cell(base.name, where, fault)
+            print_ = _print(hurt(base, cell))
+            if print_ not in seen and print_ != _print(base.fs):
+                seen.add(print_)
+                yield cell
+
+
+def _print(fs: SimFileSystem) -> tuple[bytes, tuple[tuple[Path, int], ...]]:
+    return fs.fingerprint(), tuple(fs.bad_sectors())
+
+
+def hurt(base: Base, cell: Cell) -> SimFileSystem:
+    """The disk of the base with this one fault."""
+    fs = base.fs.copy()
+    FAULTS[cell.fault](fs, base, cell.structure)
+    fs.sync_everything()
+    return fs
+
+
+# -- verdicts ----------------------------------------------------------------------------------------
+
+
+def judge(base: Base, cell: Cell) -> Verdict:
+    """Start a member on the hurt disk, and say what came of it."""
+    fs = hurt(base, cell)
+    try:
+        inspect_directory(fs, HOME)
+        try:
+            node = open_home(fs, CONFIG, Ids(4))
+            node.bootstrap_records()
+        except (KraftdError, StorageFailure) as error:
+            return _of_refusal(error)
+        verdict = _of_start(base, node)
+        return verdict if verdict.hole else _of_later(base, fs, node, verdict)
+    except Exception as error:
+        return Verdict("", f"{type(error).__name__}: {error}")
+
+
+def _of_refusal(error: KraftdError) -> Verdict:
+    text = str(error)
+    if "\n" in text or str(HOME) not in text:
+        return Verdict("", f"refuses without one clear line that names the file: {text!r}")
+    return Verdict(REFUSED)
+
+
+def _of_start(base: Base, node: NodeDirectory) -> Verdict:
+    served = served_by(node)
+    wrong = [n for n, data in served.items() if n >= len(base.log) or base.log[n] != data]
+    if wrong:
+        return Verdict("", f"gives others wrong bytes for the batches at {wrong}")
+    lines = (*node.damage, *node.amnesia)
+    if lines:
+        if not all(str(HOME) in line for line in lines):
+            return Verdict("", f"does not say which file: {lines}")
+        told = [(damage.offset, damage.end_offset) for damage in node.report.damage]
+        missing = [n for n in range(base.flushed) if n not in served]
+        untold = [n for n in missing if not any(start <= n < end for start, end in told)]
+        return Verdict(NOT_WHOLE, f"does not tell of lost batches {untold}" if untold else "")
+    if node.log.end_offset < base.flushed:
+        return Verdict("", f"has {node.log.end_offset} batches of {base.flushed} acknowledged, and counts")
+    if len(served) < node.log.end_offset:
+        return Verdict("", f"cannot read all of its log, and counts: {sorted(served)}")
+    return _of_promises(base, node)
+
+
+def _of_promises(base: Base, node: NodeDirectory) -> Verdict:
+    if node.blank:
+        return Verdict("", "believes to be new")
+    if node.start_counter <= base.start_counter:
+        return Verdict("", f"start counter {node.start_counter} comes again, after {base.start_counter}")
+    if node.peers != base.peers:
+        return Verdict("", f"forgot whom it knew: {node.peers} of {base.peers}")
+    if node.election != base.election:
+        if node.election.epoch > base.election.epoch and node.warnings:
+            return Verdict(FOREIGN)
+        return Verdict("", f"believes in {node.election}, after {base.election}")
+    if node.log.end_offset < len(base.log):
+        return Verdict(TORN)
+    return Verdict(NOTED if node.warnings else UNTOUCHED)
+
+
+def _of_later(base: Base, fs: SimFileSystem, node: NodeDirectory, verdict: Verdict) -> Verdict:
+    """Go on for a while, and start again: what is not whole stays so, what is whole too."""
+    end, epoch = node.log.end_offset, max(node.election.epoch, node.log.last_epoch) + 1
+    node.write_election(Election(epoch, 2))
+    more = batch(end, epoch)
+    node.log.append((more,), end, end + 1)
+    node.close()
+    again = open_home(fs, CONFIG, Ids(5))
+    whole = not again.damage and not again.amnesia
+    if verdict.outcome == NOT_WHOLE:
+        return verdict._replace(hole="the next start believes to be whole" if whole else "")
+    if not whole:
+        return verdict._replace(hole=f"the next start finds {(*again.damage, *again.amnesia)}")
+    if served_by(again) != {**{n: base.log[n] for n in range(end)}, end: more}:
+        return verdict._replace(hole="the next start does not have the same log")
+    return verdict
+
+
+def served_by(node: NodeDirectory) -> dict[int, bytes]:
+    """The batches that the log would give to others, by offset."""
+    found: dict[int, bytes] = {}
+    offset = node.log.start_offset
+    while offset < node.log.end_offset:
+        try:
+            data = node.log.read(offset, 1)
+        except StorageError:
+            offset += 1
+            continue
+        for view in scan(data):
+            found[offset] = bytes(view.raw)
+            offset = max(view.end_offset, offset + 1)
+    return found
+
+
+# -- the table ---------------------------------------------------------------------------------------
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Walk through the matrix; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="matrix", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--cell", default="", help="only the cells whose name begins so")
+    options = parser.parse_args(arguments)
+    begin = time.monotonic()
+    verdicts = [
+        (cell, judge(base, cell))
+        for base in bases()
+        for cell in cells(base)
+        if str(cell).startswith(options.cell)
+    ]
+    _print_table(verdicts, time.monotonic() - begin)
+    holes = [(cell, verdict.hole) for cell, verdict in verdicts if verdict.hole]
+    for cell, hole in holes[: None if options.cell else 40]:
+        print(f"HOLE {cell}: {hole}")
+    if holes:
+        print(f"{len(holes)} holes; one again: python -m tests.crash.matrix --cell '{holes[0][0]}'")
+    return 1 if holes else 0
+
+
+def _print_table(verdicts: Sequence[tuple[Cell, Verdict]], seconds: float) -> None:
+    print(f"{'FILE':<28}{'CELLS':>7}" + "".join(f"{name:>28}" for name in OUTCOMES) + f"{'HOLES':>7}")
+    for kind in [*sorted({_kind(cell.structure.path) for cell, _ in verdicts}), "all"]:
+        mine = [verdict for cell, verdict in verdicts if kind in {_kind(cell.structure.path), "all"}]
+        counts = Counter(verdict.outcome for verdict in mine if not verdict.hole)
+        figures = "".join(f"{counts[name]:>28}" for name in OUTCOMES)
+        print(f"{kind:<28}{len(mine):>7}{figures}{sum(bool(verdict.hole) for verdict in mine):>7}")
+    print(f"{seconds:.0f} s")
+
+
+def _kind(path: Path) -> str:
+    return path.name if path.suffix not in {".log", ".index", ".timeindex"} else f"*{path.suffix}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
