@@ -234,7 +234,7 @@ def test_followers_that_fetch_but_never_get_on_do_not_keep_a_leader() -> None:
     assert cluster.now_ms - began <= 3_200
 
 
-@pytest.mark.covers("D-13", "ACC-18", "BQE-04")
+@pytest.mark.covers("D-13", "BQE-04")
 def test_when_leadership_ends_every_waiter_and_parked_fetch_is_answered() -> None:
     cluster = Cluster()
     cluster.elect()
@@ -484,7 +484,7 @@ def test_a_follower_whose_last_epoch_the_leader_never_had_cuts_it_although_its_o
     assert b"1 of epoch 1" in cluster.values(2)
 
 
-@pytest.mark.covers("HWM-13", "D-02")
+@pytest.mark.covers("HWM-12", "D-02")
 def test_a_follower_commits_no_further_than_its_log_goes() -> None:
     """A leader far ahead tells its high watermark with a first part of its log."""
     cluster = Cluster()

@@ -142,7 +142,7 @@ def test_after_a_start_nothing_is_known_to_be_committed() -> None:
 # --- divergence ---------------------------------------------------------------------------------------------
 
 
-@covers("FRSP-05", "LOG-07")
+@covers("FRSP-05")
 @pytest.mark.parametrize(
     ("said", "cut_at", "next_fetch"),
     [

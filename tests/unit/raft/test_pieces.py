@@ -84,7 +84,7 @@ def test_where_an_epoch_ends() -> None:
     assert cache.end_of(0, 9) == OffsetAndEpoch(0, 0)
 
 
-@pytest.mark.covers("LOG-09", "LOG-07", "LOG-11")
+@pytest.mark.covers("LOG-09", "LOG-07")
 def test_the_cache_forgets_what_contradicts_a_new_epoch() -> None:
     cache = EpochCache([EpochEntry(1, 0), EpochEntry(3, 3)])
     cache.assign(3, 4)

@@ -415,7 +415,7 @@ RESPONSES: list[tuple[str, Callable[[int], m.QuorumResponse]]] = [
 ]
 
 
-@pytest.mark.covers("D-14", "Q-04", "REQ-02")
+@pytest.mark.covers("D-14", "Q-04")
 @pytest.mark.parametrize(("what", "make"), RESPONSES, ids=[what for what, _ in RESPONSES])
 def test_no_response_of_a_peer_is_fatal(what: str, make: Callable[[int], m.QuorumResponse]) -> None:
     cluster = Cluster()
@@ -444,7 +444,7 @@ def test_who_led_an_epoch_gives_no_vote_in_it_also_after_losing_its_first_record
     assert (data.vote_granted, data.leader_epoch) == (False, 5)
 
 
-@pytest.mark.covers("ACC-02", "D-13")
+@pytest.mark.covers("ACC-03", "D-13")
 def test_what_was_decided_in_an_older_epoch_is_not_appended_in_this_one() -> None:
     """The decision rests on what the older leadership saw; between the two another one may have written."""
     bench = Bench(leads=True)

@@ -219,7 +219,7 @@ ODD: dict[str, tuple[Callable[[bytes], bytes], str]] = {
 }
 
 
-@pytest.mark.covers("REC-02", "LOG-14")
+@pytest.mark.covers("REC-02")
 @pytest.mark.parametrize("name", ODD)
 def test_what_is_no_batch_of_a_metadata_log_is_refused(name: str) -> None:
     damage, reason = ODD[name]

@@ -71,7 +71,7 @@ class TestAppend:
 
 
 class TestRoll:
-    @pytest.mark.covers("LOG-02", "LOG-03")
+    @pytest.mark.covers("LOG-02")
     def test_a_segment_is_never_larger_than_its_limit(self, tmp_path: Path) -> None:
         size = len(batch(0))
         log = open_log(tmp_path, LogConfig(segment_bytes=3 * size))

@@ -185,7 +185,7 @@ def test_a_log_begins_where_its_first_segment_does(tmp_path: Path) -> None:
     log.close()
 
 
-@covers("LOG-18", "HWM-14")
+@covers("LOG-18")
 def test_a_power_cut_takes_what_was_not_flushed_and_the_last_record_left_tells_the_epoch() -> None:
     fs = SimFileSystem()
     fs.make_directory(HOME)
