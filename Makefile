@@ -14,7 +14,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test conformance check check-format check-lint check-types check-imports check-proto slices \
-        chaos crashpoints sim interop readme proto rewrite format bench lock clean
+        chaos crashpoints sabotage sim interop readme proto rewrite format bench lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -56,6 +56,9 @@ conformance: setup ## Each behaviour of Kafka's quorum and each rule of ours, wi
 
 crashpoints: setup ## Every state a power cut can leave, and every single fault: ARGS="--state NAME" for one
 	$(BIN)/python -m tests.crash.crashpoints $(ARGS)
+
+sabotage: setup ## Old bugs put back one by one: each must be caught; ARGS="NAME ..." for some of them
+	$(BIN)/python -m tests.sabotage.run $(ARGS)
 
 sim: setup ## Simulated clusters: SEED=n replays one, SEEDS=n runs many, HOURS=h for so long
 	$(BIN)/python -m tests.sim.run $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) \

@@ -9,16 +9,23 @@ Not here: processes, time limits and the summary (`run`).
 
 import contextlib
 import io
+import os
 import re
 import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from tests.sabotage.mutant import Mutant
+from tests.sim.run import main as run_sim
 from tests.sim.run import run_seed
 from tests.stories.chaos import Chaos
+
+HERE = Path(__file__).parent
+REPORTED_SEEDS = 12
+"""How many seeds the judge of the simulator's own report asks for."""
 
 
 class NotSoundError(Exception):
@@ -35,6 +42,8 @@ class Judge(NamedTuple):
     """Make one try; raises if something is wrong."""
     unit: str
     """What a try is."""
+    plants_itself: bool = False
+    """Whether the mutant is not for this process, but for those that the judge starts."""
 
 
 class CaughtError(AssertionError):
@@ -82,6 +91,27 @@ def _tests(mutant: Mutant, number: int) -> None:
         raise NotSoundError(f"{mutant.where[number - 1]}: no such test")
 
 
+def _process(mutant: Mutant, number: int) -> None:
+    """Run a test whose daemons have the mutant in them; the test itself has not."""
+    if mutant.edits:
+        os.environ["KRAFTD_SABOTAGE"] = mutant.name
+        os.environ["PYTHONPATH"] = os.pathsep.join((str(HERE / "inject"), str(HERE.parents[1])))
+    _tests(mutant, number)
+
+
+def _report(mutant: Mutant, number: int) -> None:
+    """Run seeds as `make sim` does; caught is only what its exit code and its last line tell."""
+    del mutant
+    words = ["--seeds", str(REPORTED_SEEDS), "--first", str(number), "--jobs", "1", "--shrink", "0"]
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        code = run_sim(words)
+    last = said.getvalue().rstrip().rpartition("\n")[2]
+    if code:
+        if not re.fullmatch(r"seed \d+", last):
+            raise NotSoundError(f"a failing run ends with {last!r}")
+        raise CaughtError(f"make sim ends with code {code} and {last!r}")
+
+
 def _named(mutant: Mutant) -> int:
     return len(mutant.where)
 
@@ -91,6 +121,8 @@ JUDGES: dict[str, Judge] = {
     "chaos": Judge("seeds of the core alone", lambda _: 3_000, _chaos, "seed"),
     "wipes": Judge("seeds of the core alone, with voters that forget", lambda _: 2_000, _wipes, "seed"),
     "crash": Judge("crash points of the file protocols", _named, _tests, "test"),
+    "process": Judge("tests of real processes", _named, _process, "test", plants_itself=True),
+    "report": Judge("what the simulator's command line tells", lambda _: 1, _report, "run"),
     "tests": Judge("tests of one behaviour", _named, _tests, "test"),
 }
 

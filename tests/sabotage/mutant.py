@@ -19,7 +19,7 @@ import builtins
 import importlib
 import inspect
 import textwrap
-from collections.abc import Sequence
+from collections.abc import MutableSequence, Sequence
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
@@ -63,17 +63,19 @@ def mutant(
     return Mutant(name, source, text, judge, tuple(Edit(*edit) for edit in edits), where)
 
 
-def plant(edits: Sequence[Edit]) -> set[int]:
-    """Make the changes in this process. Returns the set of those that were run, which fills as they are.
+def plant(edits: Sequence[Edit], ran: MutableSequence[int]) -> None:
+    """Make the changes in this process. `ran` has a place for each, which becomes 1 when it is run.
 
     Raises:
         MisfitError: A target is gone, or does not hold the old text exactly once.
     """
-    ran: set[int] = set()
-    setattr(builtins, RAN, ran.add)
+
+    def note(number: int) -> None:
+        ran[number] = 1
+
+    setattr(builtins, RAN, note)
     for function, code in changed(edits):
         function.__code__ = code
-    return ran
 
 
 def changed(edits: Sequence[Edit]) -> list[tuple[FunctionType, CodeType]]:

@@ -13,11 +13,13 @@ Not here: what a mutant changes (`mutant`), how a try is made (`judges`), which 
 
 import argparse
 import json
+import mmap
 import os
 import select
 import signal
 import statistics
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -25,11 +27,11 @@ from typing import Any, NamedTuple
 
 from tests.sabotage.corpus import MUTANTS
 from tests.sabotage.judges import JUDGES, verdict
-from tests.sabotage.mutant import Edit, MisfitError, Mutant, plant
+from tests.sabotage.mutant import MisfitError, Mutant, plant
 
 MUTANT_S = 600.0
-"""How long a judge may look for one mutant."""
-TRY_S = 120.0
+"""How much CPU time a judge may spend on one mutant."""
+TRY_S = 300.0
 """How long one try may take; one that takes longer is caught too: something does not end."""
 
 
@@ -61,15 +63,23 @@ def _alarm(*_: object) -> None:
     raise NoEndError(f"no end within {TRY_S:.0f} s")
 
 
-def attempt(mutant: Mutant, edits: Sequence[Edit], numbers: Iterator[int], limit_s: float) -> dict[str, Any]:
+def attempt(mutant: Mutant, numbers: Iterator[int], limit_s: float) -> dict[str, Any]:
     """Try until something is wrong; what it was, and at which try."""
-    judge = JUDGES[mutant.judge]
+    with tempfile.NamedTemporaryFile() as file:
+        file.truncate(max(1, len(mutant.edits)))
+        os.environ["KRAFTD_SABOTAGE_RAN"] = file.name
+        return _attempt(mutant, numbers, limit_s, mmap.mmap(file.fileno(), 0))
+
+
+def _attempt(mutant: Mutant, numbers: Iterator[int], limit_s: float, ran: mmap.mmap) -> dict[str, Any]:
+    """As `attempt`. Whatever a try starts can note in `ran` that a changed line ran."""
+    judge, edits = JUDGES[mutant.judge], mutant.edits
     try:
-        ran = plant(edits)
+        plant(() if judge.plants_itself else edits, ran)
     except MisfitError as error:
         return {"caught": False, "by": f"does not fit: {error}", "tries": 0}
     signal.signal(signal.SIGALRM, _alarm)
-    until = time.monotonic() + limit_s
+    until = time.process_time() + limit_s
     tries = 0
     for number in numbers:
         tries += 1
@@ -77,16 +87,16 @@ def attempt(mutant: Mutant, edits: Sequence[Edit], numbers: Iterator[int], limit
         try:
             judge.look(mutant, number)
         except Exception as error:
-            idle = [edit.target for n, edit in enumerate(edits) if n not in ran]
+            idle = [edit.target for n, edit in enumerate(edits) if not ran[n]]
             if idle:
                 return {"caught": False, "by": f"{verdict(error)}, but {idle[0]} never ran", "tries": tries}
             trace = "".join(traceback.format_exception(error))
             return {"caught": True, "by": verdict(error), "tries": tries, "number": number, "trace": trace}
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
-        if time.monotonic() > until:
+        if time.process_time() > until:
             break
-    idle = [edit.target for n, edit in enumerate(edits) if n not in ran]
+    idle = [edit.target for n, edit in enumerate(edits) if not ran[n]]
     return {"caught": False, "by": f"{idle[0]} never ran" if idle else "nobody noticed", "tries": tries}
 
 
@@ -135,7 +145,7 @@ class Trial:
         self.mutant = mutant
         self.began = time.monotonic()
         numbers = range(first, first + JUDGES[mutant.judge].tries(mutant))
-        self.child = Child(lambda: attempt(mutant, mutant.edits, iter(numbers), limit_s))
+        self.child = Child(lambda: attempt(mutant, iter(numbers), limit_s))
         self.caught: dict[str, Any] | None = None
 
     def advance(self) -> Finding | None:
@@ -153,7 +163,8 @@ class Trial:
             return Finding(self.mutant, False, told["by"], told["tries"], took_s)
         self.caught = told
         number = told["number"]
-        self.child = Child(lambda: attempt(self.mutant, (), iter([number]), TRY_S))
+        sound = self.mutant._replace(edits=())
+        self.child = Child(lambda: attempt(sound, iter([number]), TRY_S))
         return None
 
 
@@ -195,7 +206,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", help="mutants, by name or judge; all if none is given")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="how many at a time")
     parser.add_argument("--first", type=int, default=1, help="the first seed")
-    parser.add_argument("--limit", type=float, default=MUTANT_S, help="seconds a mutant")
+    parser.add_argument("--limit", type=float, default=MUTANT_S, help="CPU seconds a mutant")
     options = parser.parse_args(arguments)
     chosen = [m for m in MUTANTS if not options.names or {m.name, m.judge} & set(options.names)]
     if missing := set(options.names) - {word for m in chosen for word in (m.name, m.judge)}:

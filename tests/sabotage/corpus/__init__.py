@@ -1,8 +1,9 @@
 """All mutants, by theme."""
 
 from tests.sabotage.corpus.elections import ELECTIONS
+from tests.sabotage.corpus.processes import PROCESSES
 from tests.sabotage.corpus.promises import PROMISES
 from tests.sabotage.corpus.replication import REPLICATION
 from tests.sabotage.corpus.storage import STORAGE
 
-MUTANTS = (*ELECTIONS, *REPLICATION, *PROMISES, *STORAGE)
+MUTANTS = (*ELECTIONS, *REPLICATION, *PROMISES, *STORAGE, *PROCESSES)

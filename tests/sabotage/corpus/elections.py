@@ -40,13 +40,14 @@ ELECTIONS = (
         "isolated-leader-steps-down",
         "KAFKA-15489",
         "A leader that is cut off from the majority leads on for ever.",
-        "chaos",
+        "tests",
         ("kraftd.raft.leading:Leading.poll", "if led.check_quorum.is_over(now_ms):", "if False and now_ms:"),
         (
             "kraftd.raft.leadership:Leadership.next_deadline_ms",
             "if self.followers:",
             "if False:",
         ),
+        where=("tests/stories/test_replication.py",),
     ),
     mutant(
         "single-voter-check-quorum",
@@ -64,8 +65,9 @@ ELECTIONS = (
         "fetch-no-progress",
         "KAFKA-15911",
         "Followers that fetch the same offset for ever count as alive, so the leader neither commits nor goes.",
-        "chaos",
+        "tests",
         ("kraftd.raft.progress:Progress.on_fetch", "return progressed", "return True"),
+        where=("tests/stories/test_replication.py",),
     ),
     mutant(
         "epoch-inflation-rejoin",
@@ -82,7 +84,7 @@ ELECTIONS = (
         "prevote-pingpong",
         "KAFKA-17642",
         "Two followers tell each other for ever that the dead leader leads, and neither gets the other's pre-vote.",
-        "chaos",
+        "tests",
         (
             "kraftd.raft.elections:Elections._refuse_pre_vote",
             "case Follower(in_touch=True, leader_id=leader_id):",
@@ -98,6 +100,7 @@ ELECTIONS = (
             "deadline_ms = fetch_deadline_ms or now.mono_ms + core.timing.fetch_timeout_ms",
             "deadline_ms = now.mono_ms + core.timing.fetch_timeout_ms",
         ),
+        where=("tests/stories/test_elections.py",),
     ),
     mutant(
         "backoff-sync-livelock",
@@ -179,6 +182,7 @@ ELECTIONS = (
             "return sent.kind is Kind.VOTE and sent.epoch == state.epoch and state.retry_at_ms == NEVER_MS",
             "return sent.kind is Kind.VOTE",
         ),
+        ("kraftd.raft.elections:Elections.poll_candidate", "core.requests.forget(Kind.VOTE)", "pass"),
         ("kraftd.raft.core:Core.become", "self.requests.reset()", "pass"),
         (
             "kraftd.raft.member:Member._on_response",
@@ -196,6 +200,7 @@ ELECTIONS = (
             "return sent.kind is Kind.PRE_VOTE and (sent.epoch, sent.round) == (state.epoch, state.round)",
             "return True",
         ),
+        ("kraftd.raft.elections:Elections.poll_prospective", "core.requests.forget(Kind.PRE_VOTE)", "pass"),
         ("kraftd.raft.core:Core.become", "self.requests.reset()", "pass"),
     ),
     mutant(
@@ -379,7 +384,7 @@ ELECTIONS = (
         "late-listener",
         "KAFKA-16286",
         "A state machine that starts after the election is never told who leads.",
-        "chaos",
+        "sim",
         (
             "kraftd.raft.core:Core.announce",
             "self.out.append(LeaderChanged(self.epoch, leader_id))",

@@ -122,14 +122,14 @@ REPLICATION = (
         (
             "kraftd.raft.core:Core.commit",
             "if high_watermark > self.high_watermark:",
-            "if high_watermark >= 0:",
+            "if high_watermark != self.high_watermark:",
         ),
     ),
     mutant(
         "reorder",
         "RaftOS 25",
         "A follower's position goes back, and the leader's high watermark goes back with it.",
-        "chaos",
+        "wipes",
         (
             "kraftd.raft.replication:Replication.advance",
             "or offset <= led.high_watermark:",
@@ -138,19 +138,20 @@ REPLICATION = (
         (
             "kraftd.raft.core:Core.commit",
             "if high_watermark > self.high_watermark:",
-            "if high_watermark >= 0:",
+            "if high_watermark != self.high_watermark:",
         ),
     ),
     mutant(
         "hw-ahead-of-log",
         "D-02",
         "A follower calls committed what the leader has and it has not.",
-        "chaos",
+        "tests",
         (
             "kraftd.raft.following:Following.on_fetch_response",
             "core.commit(min(core.log.end_offset, data.high_watermark))",
             "core.commit(data.high_watermark)",
         ),
+        where=("tests/stories/test_replication.py",),
     ),
     mutant(
         "truncate-below-hw",

@@ -144,14 +144,14 @@ STORAGE = (
         where=RANDOM,
     ),
     mutant(
-        "start-counter-in-memory",
+        "start-counter-stays",
         "D-05",
-        "The counter of starts is raised, but not synced before the first message.",
+        "A start takes the counter of the one before it, and a restored copy cannot be told from the original.",
         "crash",
         (
             "kraftd.storage.node_directory:NodeDirectory._judge",
-            "self._sidecar.promise(",
-            "self._sidecar.note_promises(",
+            "start_counter=remembered.start_counter + 1",
+            "start_counter=max(1, remembered.start_counter)",
         ),
         where=RANDOM,
     ),

@@ -1,0 +1,43 @@
+"""Bugs that only a whole process has: how it ends, and whom it lets in. And a canary."""
+
+from tests.sabotage.mutant import mutant
+
+PROCESSES = (
+    mutant(
+        "an-exception-is-only-told",
+        "D-17",
+        "An exception in a timer is a line in the log, and the process goes on with half of its effects carried out.",
+        "process",
+        (
+            "kraftd.runtime.main:Fuse.on_loop",
+            'self.blow(str(context.get("message")), error)',
+            'self._log.warning("loop", text=str(context.get("message")))',
+        ),
+        where=("tests/process/test_endings.py::test_an_unexpected_exception_ends_the_process[timer]",),
+    ),
+    mutant(
+        "foreign-node",
+        "KAFKA-10817",
+        "A node of another cluster is let in by the handshake.",
+        "process",
+        (
+            "kraftd.net.handshake:refusal_of",
+            "if theirs.cluster_id is not None and theirs.cluster_id != ours.cluster_id:",
+            "if False:",
+        ),
+        where=(
+            "tests/process/test_strangers.py::test_a_node_of_another_cluster_is_refused_with_one_clear_line",
+        ),
+    ),
+    mutant(
+        "canary",
+        "nobody",
+        "In some epochs a leader dies, for no reason.",
+        "report",
+        (
+            "kraftd.raft.roles:Roles.become_leader",
+            "core.attempts = 0",
+            'core.attempts = 0\n    if start_offset % 5 == 3:\n        raise ValueError("tweet")',
+        ),
+    ),
+)

@@ -1,0 +1,179 @@
+"""Which bug of KRaft, and of other quorums, is played by whom here?
+
+One row a bug that somebody had: its scenario's name, where it was reported, whether it must have a mutant
+(`starred`: what it broke is what a quorum is for), and who plays it: mutants of the corpus, tests, or nobody
+yet because kraftd does not have the part that it was in (`waits`), or cannot have the bug (`never`). A row
+without any of them is an error, and so is a name that does not exist.
+
+Elections and the log of KRaft are complete; of the other parts, and of other quorums, the starred rows are
+here.
+"""
+
+from typing import NamedTuple
+
+STORIES = "tests/stories/test_"
+SNAPSHOTS = "snapshots"
+VOTERS = "voters that change at run time"
+TOPICS = "topics and brokers"
+
+
+class Row(NamedTuple):
+    """One bug."""
+
+    tag: str
+    source: str
+    starred: bool = False
+    mutants: tuple[str, ...] = ()
+    tests: tuple[str, ...] = ()
+    """`path::name`."""
+    waits: str = ""
+    """What kraftd must have before it can have this bug."""
+    never: str = ""
+    """Why kraftd cannot have it."""
+
+
+def row(tag: str, source: str, *mutants: str, **known: object) -> Row:
+    """A row that must not wait for a mutant."""
+    return Row(tag, source, False, mutants, **known)  # type: ignore[arg-type]
+
+
+def star(tag: str, source: str, *mutants: str, **known: object) -> Row:
+    """A row that must have a mutant."""
+    return Row(tag, source, True, mutants, **known)  # type: ignore[arg-type]
+
+
+ELECTIONS = (
+    star("restart-leader-same-epoch", "KAFKA-10527", "restart-leader-same-epoch"),
+    star("exleader-double-vote", "KAFKA-10661", "exleader-double-vote"),
+    row("resign-parked-fetch", "KAFKA-10677", "resign-parked-fetch"),
+    star("hw-before-own-epoch", "KAFKA-12619", "hw-before-own-epoch"),
+    row(
+        "controller-renounce-orphans-leader",
+        "KAFKA-12631",
+        "controller-renounce-orphans-leader",
+        "replay-fault-fatal",
+    ),
+    row("leader-loads-snapshot", "KAFKA-12958", waits=SNAPSHOTS),
+    star("isolated-leader-steps-down", "KAFKA-15489", "isolated-leader-steps-down"),
+    star("single-voter-check-quorum", "KAFKA-16144", "single-voter-check-quorum"),
+    star("self-removed-leader-quorum", "KAFKA-16531", waits=VOTERS),
+    star("fetch-no-progress", "KAFKA-15911", "fetch-no-progress"),
+    row("lead-before-caught-up", "KAFKA-15345", "lead-before-caught-up"),
+    row("late-listener", "KAFKA-16286", "late-listener"),
+    star("resigned-notifies", "KAFKA-17333", "resigned-notifies"),
+    row("observer-campaigns", "KAFKA-17067", "observer-campaigns"),
+    star("epoch-inflation-rejoin", "KAFKA-17641", "epoch-inflation-rejoin"),
+    star("prevote-pingpong", "KAFKA-17642", "prevote-pingpong"),
+    star("backoff-sync-livelock", "KAFKA-18345", "backoff-sync-livelock"),
+    row("restart-no-endpoint", "KAFKA-16536", "restart-no-endpoint"),
+    row("leader-endpoint-growth", "KAFKA-16927", "leader-endpoint-growth"),
+    row("ghost-voter-stuck", "KAFKA-17030", waits=VOTERS),
+    row("observer-bootstrap-sticky", "KAFKA-19354", "observer-bootstrap-sticky"),
+    row("config-bounds", "KAFKA-18837", "config-bounds"),
+    row("resign-as-observer", "KAFKA-17332", waits=VOTERS),
+    row("vote-matrix", "KAFKA-12607", "vote-matrix"),
+    row("authz-error-not-fatal", "KAFKA-20109", "authz-error-not-fatal"),
+)
+
+LOG = (
+    star("flush-before-ack", "KAFKA-10533", "flush-before-ack", "fetch-before-flush"),
+    star("promoted-without-flush", "KAFKA-13884", waits=VOTERS),
+    row("diskloss-fetch-regress", "KAFKA-12181", "diskloss-fetch-regress"),
+    star("truncate-below-hw", "KAFKA-12460", "truncate-below-hw"),
+    row("control-batch-offset", "KAFKA-12331", "control-batch-offset"),
+    star("atomic-decision", "KAFKA-12376", "atomic-decision"),
+    star("hw-reconfig", "KAFKA-16530", waits=VOTERS),
+    row("hw-one-behind", "KAFKA-13959", "hw-one-behind"),
+    star("read-truncate-race", "KAFKA-18723", "read-truncate-race"),
+    star("bitflip-batch", "KAFKA-14104", "bitflip-batch"),
+    row("fetch-expiry-race", "KAFKA-15100", "fetch-expiry-race"),
+    star("dirsync-new-segment", "KAFKA-3968", "dirsync-new-segment"),
+    star("rename-before-fsync", "KAFKA-15312", "rename-before-fsync"),
+    row(
+        "rename-open-handle",
+        "KAFKA-14273",
+        tests=("tests/unit/storage/test_election_store.py::test_a_write_is_the_protocol_step_by_step",),
+    ),
+    row("qs-unknown-version", "KAFKA-15412", "qs-unknown-version"),
+    star("vote-directory-forgotten", "KAFKA-16526", waits=VOTERS),
+    row("double-open", "KAFKA-14557", "double-open"),
+    star("retention-hole", "KAFKA-14238", waits=SNAPSHOTS),
+    star("start-without-snapshot", "KAFKA-14240", "start-without-snapshot"),
+    row("offset-prediction", "KAFKA-15213", "offset-prediction"),
+    star("io-task-death", "KAFKA-14644", "io-task-death"),
+    row("linger-wakeup", "KAFKA-10826", "linger-wakeup"),
+    row("truncate-order", "KAFKA-12153", "truncate-order"),
+    row("hw-checkpoint-missing", "KAFKA-16452", "hw-checkpoint-missing"),
+    row("downgrade-state-file", "KAFKA-14371", "downgrade-state-file"),
+    star("midlog-bitrot-vote", "Kafka's LogLoader", "midlog-bitrot-vote"),
+    star("vote-file-lost", "Kafka's FileQuorumStateStore", "vote-file-lost", "vote-file-bitflip"),
+)
+
+KRAFT_ELSEWHERE = (
+    star("snapshot-off-by-one", "KAFKA-14618", waits=SNAPSHOTS),
+    star("snapshot-batch-align", "KAFKA-14619", waits=SNAPSHOTS),
+    star("snapshot-starvation", "KAFKA-14300", waits=SNAPSHOTS),
+    star("snapshot-over-image", "KAFKA-14894", waits=SNAPSHOTS),
+    star("remove-active", "KAFKA-17608", waits=VOTERS),
+    star("voter-history-jump", "KAFKA-17973", waits=VOTERS),
+    star("mixed-format", "KAFKA-19489", waits=VOTERS),
+    star("autojoin-vs-remove", "KAFKA-19850", waits=VOTERS),
+    star("unreachable-endpoint", "KAFKA-20661", waits=VOTERS),
+    star("two-leader-reconfig", "the single-server bug of Raft's thesis", waits=VOTERS),
+    star("busy-loop", "KAFKA-17751", "busy-loop"),
+    star("busy-loop-observer", "KAFKA-19605", "busy-loop-observer"),
+    star("foreign-cluster", "KAFKA-12440", "foreign-cluster"),
+    row("deadline", "KAFKA-12778", "no-deadline"),
+    row("replay-fault-fatal", "KAFKA-14275", "replay-fault-fatal"),
+    star("poison-request", "KAFKA-14204", "poison-request"),
+    row("read-uncommitted", "KAFKA-14857", "apply-uncommitted", "read-of-the-uncommitted"),
+    star("mass-expiry", "KAFKA-13173", waits=TOPICS),
+    star("die-during-failover", "KAFKA-18138", waits=TOPICS),
+    star("fenced-in-isr", "KAFKA-13916", waits=TOPICS),
+    star("reboot-isr-race", "KAFKA-14617", waits=TOPICS),
+    star("last-replica-standing", "KAFKA-15583", waits=TOPICS),
+    star("elect-fenced-lkl", "KAFKA-19522", waits=TOPICS),
+    star("stale-divergence", "KAFKA-18991", "stale-divergence"),
+    star("hw-then-truncate", "KAFKA-14704", "hw-then-truncate"),
+    star("fast-failover-chain", "KAFKA-6361", "fast-failover-chain"),
+    row("diverging-ack", "KAFKA-13141", "diverging-ack"),
+    star("stray-delete-inverted", "KAFKA-13127", waits=TOPICS),
+    row("non-replica-fetch", "KAFKA-9672", "non-replica-fetch"),
+)
+
+OTHER_QUORUMS = (
+    star("readindex-ctx-reuse", "etcd-io/etcd 20418", "readindex-ctx-reuse"),
+    star("readindex-new-leader", "etcd-io/etcd 7331", "readindex-new-leader"),
+    star("single-node-ack", "etcd-io/etcd 14370", "single-node-ack"),
+    star("applied-index-atomic", "etcd-io/etcd 13766", waits=SNAPSHOTS),
+    star("lazyfs-kill", "etcd-io/etcd 14143", "lazyfs-kill"),
+    star("apply-pagination", "etcd-io/raft 8ecce32", "apply-pagination"),
+    star("prevote-term-echo", "etcd-io/raft d4471b2", "prevote-term-echo"),
+    star("observer-campaigns", "etcd-io/raft db54973", "observer-campaigns"),
+    star("membership-single-source", "etcd-io/etcd 13196", waits=VOTERS),
+    star("vote-two-writes", "hashicorp/raft 661", "vote-two-writes"),
+    star(
+        "heartbeat-race",
+        "hashicorp/raft 695",
+        never="one loop owns the epoch: nothing runs between a message and its effects",
+    ),
+    star("rename-before-fsync", "hashicorp/raft 854cbcb", "rename-before-fsync"),
+    row("even-quorum", "hashicorp/raft 163a55f", "even-quorum", "minority-elects"),
+    star("malformed-rpc", "hashicorp/raft e59f65d", "malformed-rpc"),
+    star("commit-monotone", "PySyncObj 166", "commit-monotone"),
+    star("old-epoch-by-count", "PySyncObj 169", "old-epoch-by-count"),
+    star("restart-double-vote", "PySyncObj 0.3.14", "restart-double-vote"),
+    star("reorder", "RaftOS 25", "reorder"),
+    star("snapshot-term", "willemt/raft 118", waits=SNAPSHOTS),
+    star("stale-vote-response", "Xraft 33", "stale-vote-response"),
+    star("vote-erased", "Redpanda 9ff1818", "vote-erased"),
+    star("truncate-during-flush", "Redpanda 2327254", "truncate-during-flush"),
+    star("ack-after-truncate", "Redpanda c230235", "ack-after-truncate"),
+    star("readindex-flush", "Redpanda 20330df", "readindex-flush"),
+    star("state-replace-window", "ClickHouse 111454", "state-replace-window"),
+)
+
+COMPLETE = (ELECTIONS, LOG)
+"""The parts of KRaft's history of which every row is here."""
+
+ROWS = (*ELECTIONS, *LOG, *KRAFT_ELSEWHERE, *OTHER_QUORUMS)
