@@ -62,6 +62,8 @@ class Applier:
         self._clock_ns = clock_ns
         self._target: Offset = 0
         self._is_reading = False
+        self._spent_turn = -1
+        """The turn whose time is used up: the core's reaction to `Applied` leads here again within it."""
         self._cold: list[CommittedBatch] = []
 
     @property
@@ -81,10 +83,13 @@ class Applier:
         """Implements `Chore`: apply a slice, and ask for another turn if there is more."""
         if self.applied_offset >= self._target or self._is_reading or self.stuck_because:
             return
+        if self._spent_turn == self._driver.turns:
+            return
         before = self.applied_offset
         started_ns = self._clock_ns()
         while self._apply_slice():
             if self._clock_ns() - started_ns >= _SLICE_MS * 1_000_000:
+                self._spent_turn = self._driver.turns
                 self._driver.wake()
                 break
         if self.applied_offset > before:

@@ -1,6 +1,7 @@
 """Committed batches reach the state machine once, in order, in slices, from memory or from the store."""
 
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import pytest
@@ -35,11 +36,12 @@ class Machine:
 class World:
     """Log and driver in one: memory holds the batches from `memory_from` on."""
 
-    def __init__(self, count: int, *, memory_from: int = 0) -> None:
-        self.batches = [encode_batch(offset, 1, 1_000 + offset, [b"v%d" % offset]) for offset in range(count)]
+    def __init__(self, size: int, *, memory_from: int = 0) -> None:
+        self.batches = [encode_batch(offset, 1, 1_000 + offset, [b"v%d" % offset]) for offset in range(size)]
         self.memory_from = memory_from
         self.events: list[Any] = []
         self.wakes = 0
+        self.turns = 0
         self.waiting: list[Callable[[], None]] = []
 
     def take_values(self, base_offset: int) -> None:
@@ -84,6 +86,26 @@ def test_a_control_batch_is_a_batch_without_records() -> None:
     feeder.commit(1)
     feeder.run(NOW)
     assert machine.applied[0].records == ()
+
+
+@pytest.mark.covers("D-16")
+def test_a_long_log_is_applied_over_many_turns_also_if_a_turn_comes_back_to_it() -> None:
+    """The core reacts to `Applied` within the turn, and the turn then asks each chore again."""
+    world, machine = World(7), Machine()
+    ticks_ns = count(0, 20_000_000)
+    feeder = Applier(1, machine, world, world, lambda *_: None, clock_ns=lambda: next(ticks_ns))
+    feeder.commit(7)
+    for applied in (2, 4, 6):
+        world.turns += 1
+        for _ in range(3):
+            feeder.run(NOW)
+        assert world.events[-1] == Applied(applied)
+        assert len(machine.applied) == applied
+        assert world.wakes == applied // 2, "one more turn, after the sockets were read"
+    world.turns += 1
+    feeder.run(NOW)
+    assert world.events[-1] == Applied(7)
+    assert world.wakes == 3
 
 
 @pytest.mark.covers("D-15", "LSN-08")
