@@ -1,4 +1,4 @@
-"""The config names that Kafka 4.3 defines for brokers and for topics, as facts: a table, nothing else.
+"""The config names that Kafka 4.3 defines, as facts: a table for each type of resource, nothing else.
 
 One line a name: `name|type|default|update|values`. A default of `~` is none. `update` says where a value can
 be changed while a broker runs: `cluster` (the cluster default or one broker), `broker` (one broker only),
@@ -408,4 +408,30 @@ segment.index.bytes|int|10485760|cluster|4..
 segment.jitter.ms|long|0|cluster|0..
 segment.ms|long|604800000|cluster|1..
 unclean.leader.election.enable|boolean|false|cluster
+"""
+
+GROUP = """\
+consumer.assignment.interval.ms|int|1000|cluster|0..
+consumer.heartbeat.interval.ms|int|5000|cluster|1..
+consumer.session.timeout.ms|int|45000|cluster|1..
+share.assignment.interval.ms|int|1000|cluster|0..
+share.auto.offset.reset|string|latest|cluster
+share.delivery.count.limit|int|5|cluster|2..
+share.heartbeat.interval.ms|int|5000|cluster|1..
+share.isolation.level|string|read_uncommitted|cluster|read_committed,read_uncommitted
+share.partition.max.record.locks|int|2000|cluster|100..
+share.record.lock.duration.ms|int|30000|cluster|1000..
+share.renew.acknowledge.enable|boolean|true|cluster
+share.session.timeout.ms|int|45000|cluster|1..
+streams.assignment.interval.ms|int|1000|cluster|0..
+streams.heartbeat.interval.ms|int|5000|cluster|1..
+streams.initial.rebalance.delay.ms|int|3000|cluster|0..
+streams.num.standby.replicas|int|0|cluster|0..
+streams.session.timeout.ms|int|45000|cluster|1..
+"""
+
+CLIENT_METRICS = """\
+interval.ms|int|300000|cluster
+match|list||cluster
+metrics|list||cluster
 """

@@ -146,6 +146,16 @@ def topic_key(name: str) -> ConfigKey | None:
     return _topic_keys().get(name)
 
 
+def group_key(name: str) -> ConfigKey | None:
+    """What Kafka knows of a group's config, or None for a name it does not define."""
+    return _group_keys().get(name)
+
+
+def client_metrics_key(name: str) -> ConfigKey | None:
+    """What Kafka knows of a client metrics subscription's config, or None for a name it does not define."""
+    return _client_metrics_keys().get(name)
+
+
 def broker_names() -> Iterator[str]:
     """Every name of a broker's config, sorted."""
     return iter(sorted(_broker_keys()))
@@ -203,6 +213,16 @@ def _broker_keys() -> Mapping[str, ConfigKey]:
 @cache
 def _topic_keys() -> Mapping[str, ConfigKey]:
     return _read_table(config_table.TOPIC)
+
+
+@cache
+def _group_keys() -> Mapping[str, ConfigKey]:
+    return _read_table(config_table.GROUP)
+
+
+@cache
+def _client_metrics_keys() -> Mapping[str, ConfigKey]:
+    return _read_table(config_table.CLIENT_METRICS)
 
 
 def _read_table(table: str) -> dict[str, ConfigKey]:

@@ -8,9 +8,17 @@ Follows: Kafka's metadata shell, which leaves out the same.
 Differs: Kafka's dump of a log leaves nothing out.
 """
 
+from collections.abc import Callable, Mapping
 from typing import Final
 
-from kraftd.metadata.configs import ConfigKey, ResourceType, broker_key, topic_key
+from kraftd.metadata.configs import (
+    ConfigKey,
+    ResourceType,
+    broker_key,
+    client_metrics_key,
+    group_key,
+    topic_key,
+)
 from kraftd.records.frame import AnyRecord, RawRecord, to_json
 from kraftd.records.messages import ConfigRecord, UserScramCredentialRecord
 
@@ -27,7 +35,7 @@ def shown(record: AnyRecord, version: int | None = None) -> dict[str, object]:
 
 def is_secret_config(resource_type: int, name: str) -> bool:
     """Whether the value of a config must not be shown."""
-    key = _key(resource_type, name)
+    key = _KEYS.get(resource_type, _no_key)(name)
     return key is None or key.is_sensitive
 
 
@@ -54,7 +62,14 @@ def _data(dump: dict[str, object]) -> dict[str, object]:
     return data if isinstance(data, dict) else {}
 
 
-def _key(resource_type: int, name: str) -> ConfigKey | None:
-    if resource_type == ResourceType.BROKER:
-        return broker_key(name)
-    return topic_key(name) if resource_type == ResourceType.TOPIC else None
+def _no_key(_name: str) -> ConfigKey | None:
+    return None
+
+
+_KEYS: Final[Mapping[int, Callable[[str], ConfigKey | None]]] = {
+    ResourceType.TOPIC: topic_key,
+    ResourceType.BROKER: broker_key,
+    ResourceType.CLIENT_METRICS: client_metrics_key,
+    ResourceType.GROUP: group_key,
+}
+"""What Kafka knows of a name, by the type of resource."""

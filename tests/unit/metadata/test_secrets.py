@@ -6,7 +6,7 @@ from kraftd.metadata.secrets import REDACTED, shown, shown_config
 from kraftd.records.frame import RawRecord, to_json
 from kraftd.records.messages import ConfigRecord, NoOpRecord, PartitionRecord, UserScramCredentialRecord
 
-BROKER, TOPIC, GROUP = 4, 2, 32
+BROKER, TOPIC, CLIENT_METRICS, GROUP = 4, 2, 16, 32
 
 
 @pytest.mark.parametrize(
@@ -41,6 +41,8 @@ def test_values_that_are_passwords_or_may_be_are_not_shown(kind, name):
         ConfigRecord(BROKER, "", "log.retention.ms", "5"),
         ConfigRecord(BROKER, "1", "listener.name.external.ssl.keystore.location", "/x"),
         ConfigRecord(TOPIC, "t", "retention.ms", "5"),
+        ConfigRecord(GROUP, "g", "share.isolation.level", "read_committed"),
+        ConfigRecord(CLIENT_METRICS, "m", "interval.ms", "5"),
         NoOpRecord(),
     ],
 )
