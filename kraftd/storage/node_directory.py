@@ -158,7 +158,7 @@ class NodeDirectory:
         empty = finding.checksum < 0 and self.log.end_offset == 0 and not self.report.damage
         self.blank = not reasons and (empty or remembered.wholeness == BLANK)
         state = AMNESIA if self.amnesia else BLANK if self.blank else WHOLE
-        self._sidecar.promise(
+        self._sidecar.promise_twice(
             msgspec.structs.replace(
                 remembered,
                 old_election=finding.checksum,
@@ -211,14 +211,16 @@ class NodeDirectory:
     def remember_peer(self, node_id: NodeId, directory_id: Uuid, start_counter: int, start_id: Uuid) -> None:
         """Note durably who a voter id belongs to: `RememberPeer`."""
         peer = PeerRecord(node_id, directory_id, start_counter, start_id)
-        self._sidecar.promise(remember_peer(self._sidecar.promises, peer))
+        self._sidecar.promise_twice(remember_peer(self._sidecar.promises, peer))
 
     def remember_wholeness(self, state: str, reasons: Sequence[str] = ()) -> None:
         """Note durably whether our promises can be relied on: `RememberWholeness`."""
         if state not in _STATES:
             raise ValueError(f"{state!r} is not one of {', '.join(_STATES)}")
         promises = self._sidecar.promises
-        self._sidecar.promise(msgspec.structs.replace(promises, wholeness=state, reasons=_bounded(reasons)))
+        self._sidecar.promise_twice(
+            msgspec.structs.replace(promises, wholeness=state, reasons=_bounded(reasons))
+        )
 
     def sync_hint(self) -> None:
         """Make the flushed offset durable where it is kept: at idle. Blocks for one sync at most."""
@@ -327,6 +329,11 @@ def _open_sidecar(disk: Disk, path: Path) -> tuple[ElectionFinding, str, Sidecar
         warnings.append(str(error))
     finding = examine(file, data, promises)
     sidecar = Sidecar(disk, path / names.SIDECAR, reading)
+    if promises is None and finding.foreign and not reading.problem:
+        warnings.append(
+            f"{path / names.SIDECAR}: is not there: written by another program, or the file is lost; "
+            "its election is taken over, and what had been flushed is not known"
+        )
     if promises is not None and finding.foreign:
         sidecar.lower_flushed(None)
         warnings.append(

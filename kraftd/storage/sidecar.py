@@ -2,8 +2,9 @@
 
 The file is two slots of 4 KiB. Each holds a whole state with a sequence number and a checksum; the valid
 slot with the higher number counts. One slot is always *durable*: it was synced, and is not written again
-until the other one has been. So a write that a power cut tears, or that it never lets reach the disk,
-costs at most what was noted since the last sync.
+until the other one has been. So a write that a power cut tears, or that it never lets reach the disk, costs
+at most what was noted since the last sync. An election is guarded by `quorum-state` as well; other promises
+are made durable in both slots, so that a slot that goes bad later takes none of them.
 
 Half-finished states a crash can leave: no file, if it was being created (it is made whole, then
 renamed); one slot torn, if it was being written (the other one holds the durable state); the newest note
@@ -214,6 +215,17 @@ class Sidecar:
     def promise(self, promises: Promises) -> None:
         """Replace the promises; durable on return."""
         self.note_promises(promises)
+        self.sync()
+
+    def promise_twice(self, promises: Promises) -> None:
+        """Replace promises that nothing else would miss; durable in both slots on return.
+
+        A bad sector cannot be told from a torn write, so what was promised last must not be in one slot only.
+        """
+        if promises == self._promises and not self._unsynced:
+            return
+        self.promise(promises)
+        self._write()
         self.sync()
 
     def note_promises(self, promises: Promises) -> None:

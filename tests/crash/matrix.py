@@ -35,6 +35,7 @@ UNTOUCHED = "nothing lost"
 NOTED = "nothing lost, with a line"
 TORN = "cut above the hint"
 FOREIGN = "taken for another program's"
+"""With a line. Without its sidecar its start counter begins again: the others do not count it (D-06)."""
 NOT_WHOLE = "not whole"
 REFUSED = "refuses to start"
 OUTCOMES = (UNTOUCHED, NOTED, TORN, FOREIGN, NOT_WHOLE, REFUSED)
@@ -53,6 +54,7 @@ class Base(NamedTuple):
     election: Election
     peers: tuple[object, ...]
     start_counter: int
+    whole: bool
 
 
 class Cell(NamedTuple):
@@ -147,8 +149,8 @@ WHOLE_FILE = ("gone",)
 
 
 def bases() -> list[Base]:
-    """A member that was stopped, and one that was killed with batches that no flush had covered."""
-    return [_base("stopped"), _base("killed")]
+    """Members that were stopped, killed with unflushed batches, or killed after a promise."""
+    return [_base("stopped"), _base("killed"), _base("promised"), _base("amnesiac")]
 
 
 def _base(name: str) -> Base:
@@ -174,11 +176,26 @@ def _base(name: str) -> Base:
     flushed = len(log)
     if name == "killed":
         _append(node, log, 5, 5)
+    elif name == "promised":
+        node.remember_peer(2, b"4" * 16, 9, b"u" * 16)
+    elif name == "amnesiac":
+        node.remember_wholeness("amnesia", [f"{HOME}: a vote may be forgotten"])
+    if name != "stopped":
         fs.crash_process()
     else:
         node.close()
     fs.sync_everything()
-    return Base(name, fs, older, tuple(log), flushed, node.election, node.peers, node.start_counter)
+    return Base(
+        name,
+        fs,
+        older,
+        tuple(log),
+        flushed,
+        node.election,
+        node.peers,
+        node.start_counter,
+        name != "amnesiac",
+    )
 
 
 def _append(node: NodeDirectory, log: list[bytes], epoch: int, count: int) -> None:
@@ -253,6 +270,10 @@ def _of_start(base: Base, node: NodeDirectory) -> Verdict:
         missing = [n for n in range(base.flushed) if n not in served]
         untold = [n for n in missing if not any(start <= n < end for start, end in told)]
         return Verdict(NOT_WHOLE, f"does not tell of lost batches {untold}" if untold else "")
+    if node.start_counter <= base.start_counter and any("kraftd.state" in line for line in node.warnings):
+        return Verdict(FOREIGN)
+    if not base.whole:
+        return Verdict("", "was not whole, and counts")
     if node.log.end_offset < base.flushed:
         return Verdict("", f"has {node.log.end_offset} batches of {base.flushed} acknowledged, and counts")
     if len(served) < node.log.end_offset:

@@ -98,6 +98,18 @@ def test_unsynced_hints_never_endanger_what_was_promised() -> None:
             assert durable <= offset <= step
 
 
+@pytest.mark.covers("D-05", "D-06")
+@pytest.mark.parametrize("bad_slot", [0, 1])
+def test_one_bad_slot_takes_no_promise_that_was_made_twice(bad_slot: int) -> None:
+    fs = fresh()
+    sidecar = open_sidecar(fs)
+    sidecar.promise_twice(promises_of(1))
+    sidecar.promise_twice(promises_of(2))
+    fs.forget_unsynced()
+    fs.overwrite(FILE, bad_slot * SLOT_BYTES + 40, b"\xff")
+    assert open_sidecar(fs).promises == promises_of(2)
+
+
 @pytest.mark.covers("D-05")
 def test_a_lowered_hint_is_durable_at_once() -> None:
     fs = fresh()
