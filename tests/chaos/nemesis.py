@@ -119,7 +119,7 @@ async def restart_all(scene: Scene) -> None:
             quorum.let_run(node_id)
             await asyncio.sleep(dice.uniform(0, 0.2))
         for node_id in NODES:
-            await quorum.started[node_id].wait()
+            await quorum.started(node_id)
 
 
 async def partition(scene: Scene) -> None:
@@ -179,7 +179,7 @@ async def full_disk(scene: Scene) -> None:
             await asyncio.sleep(length_s)
         finally:
             quorum.disks[node_id].free()
-        await quorum.started[node_id].wait()
+        await quorum.started(node_id)
 
 
 async def garbage(scene: Scene) -> None:
@@ -226,7 +226,10 @@ class Nemesis:
         self._kinds = [kind for kind in kinds if quorum.disks or kind != NEEDS_DISKS]
 
     async def run(self, seconds: float, rounds: int) -> None:
-        """Do deeds for so long, and until each kind came so often; at the end every deed is undone."""
+        """Do deeds for so long, and until each kind came so often; at the end every deed is undone.
+
+        Once something is wrong there are no more deeds: what is left is as near to it as can be.
+        """
         until_s = time.monotonic() + seconds
         left = rounds * len(self._kinds)
         free = asyncio.Semaphore(AT_ONCE)
@@ -234,7 +237,7 @@ class Nemesis:
         async with asyncio.TaskGroup() as tasks:
             while True:
                 await free.acquire()
-                if time.monotonic() > until_s and left <= 0:
+                if (time.monotonic() > until_s and left <= 0) or self._quorum.problems:
                     return
                 left -= 1
                 deck = deck or self._dice.sample(self._kinds, len(self._kinds))
@@ -260,7 +263,7 @@ async def _end(scene: Scene, number: signal.Signals) -> None:
             await asyncio.sleep(down_s)
         finally:
             quorum.let_run(node_id)
-        await quorum.started[node_id].wait()
+        await quorum.started(node_id)
 
 
 def _two_sides(scene: Scene) -> tuple[list[NodeId], list[NodeId], str]:

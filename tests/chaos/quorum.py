@@ -42,6 +42,9 @@ NODES = (1, 2, 3)
 BACKOFF_S = 0.3
 """Before a node that ended by itself is started again."""
 
+START_S = 60.0
+"""Longest time that a start may take; the machine may be busy."""
+
 STOP_S = 20.0
 """Longest time that SIGTERM may take: the hand-over has two seconds, the machine may be busy."""
 
@@ -74,8 +77,7 @@ class Quorum:
             self.cluster.configure(node, controller_quorum_voters=voters, **own)
         self.held = {node_id: asyncio.Lock() for node_id in NODES}
         """Whoever does something to a node's process has its lock."""
-        self.started = {node_id: asyncio.Event() for node_id in NODES}
-        """Set while a node is running and has said that it has started."""
+        self._started = {node_id: asyncio.Event() for node_id in NODES}
         self._up = {node_id: asyncio.Event() for node_id in NODES}
         self._down = {node_id: asyncio.Event() for node_id in NODES}
         self._may_run = {node_id: asyncio.Event() for node_id in NODES}
@@ -129,6 +131,15 @@ class Quorum:
     def let_run(self, node_id: NodeId) -> None:
         """The supervisor may start it again."""
         self._may_run[node_id].set()
+
+    async def started(self, node_id: NodeId) -> None:
+        """Wait until a node that may run has said that it has started."""
+        try:
+            async with asyncio.timeout(START_S):
+                await self._started[node_id].wait()
+        except TimeoutError:
+            last = self.cluster[node_id].last_lines(1).strip()
+            self.problems.append(f"node {node_id} did not start within {START_S:.0f} s: {last}")
 
     @contextlib.asynccontextmanager
     async def paused(self, node_id: NodeId) -> AsyncIterator[None]:
@@ -195,7 +206,7 @@ class Quorum:
             code = await loop.run_in_executor(self._threads, self._accompany, node, mark, loop)
             asked = self._asked.pop(node_id, None)
             self._up[node_id].clear()
-            self.started[node_id].clear()
+            self._started[node_id].clear()
             self._down[node_id].set()
             complaint = self._judge(node, mark, code, asked)
             if complaint is not None:
@@ -207,7 +218,7 @@ class Quorum:
         """In a thread: see a process start, and end; its exit code."""
         with contextlib.suppress(TimeoutWaitingError):  # it may end first
             node.wait_for("started", since=mark, timeout_s=math.inf)
-            loop.call_soon_threadsafe(self.started[node.node_id].set)
+            loop.call_soon_threadsafe(self._started[node.node_id].set)
         return node.wait_exit(None)
 
     def _judge(self, node: Node, mark: int, code: int, asked: signal.Signals | None) -> str | None:
