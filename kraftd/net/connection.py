@@ -5,10 +5,12 @@ handed on synchronously (D-16). What is to be written is collected, and leaves i
 and turn of the loop: the owner of the loop calls `Outbox.flush` at the end of each turn.
 
 A reader that does not keep up is not read any more either, and closed after five seconds, so that neither
-memory nor a slot can be held for free.
+memory nor a slot can be held for free. A machine that is gone without a word is noticed within eight seconds,
+even if nobody writes to it.
 """
 
 import asyncio
+import socket
 from collections.abc import Callable, Sequence
 from typing import cast
 
@@ -16,6 +18,14 @@ from kraftd.errors import MalformedError
 from kraftd.net.repeats import Repeats
 from kraftd.protocol import limits
 from kraftd.protocol.framing import Buffer, FrameReader
+
+_KEEPALIVE = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 5),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
+)
+"""Else a half-open connection counts as open for ever, and keeps out whoever comes in its place (D-06)."""
 
 _JOIN_BELOW_BYTES = 256 * 1024
 """Buffers are joined up to here: a copy is cheaper than a vectored write of many small ones."""
@@ -146,6 +156,10 @@ class FrameConnection(asyncio.Protocol):
         if peer:
             self.host, self.address = peer[0], f"{peer[0]}:{peer[1]}"
         self._transport.set_write_buffer_limits(high=limits.WRITE_BUFFER_BYTES_HIGH)
+        channel = transport.get_extra_info("socket")
+        if channel is not None:
+            for level, option, value in _KEEPALIVE:
+                channel.setsockopt(level, option, value)
         self.opened()
 
     def data_received(self, data: bytes) -> None:

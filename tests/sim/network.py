@@ -7,13 +7,15 @@ reordered within a connection. How a connection ends is told apart (D-08):
 
 - *EOF*: the other process closed it or is gone; its kernel says so.
 - *RST*: bytes reached somebody who does not know the connection, or it was torn by force.
-- *half-open*: the other machine is gone without a word; nothing is heard until it is back and answers RST.
+- *half-open*: the other machine is gone without a word; nothing is heard until it is back and answers RST, or
+  keep-alive probes, if a process asked for them, are not answered.
 
 Not here: who speaks on a connection (`node`, `clients`), and when something is broken (`faults`).
 """
 
 import errno
 import os
+import socket
 from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
@@ -72,9 +74,9 @@ class End:
     """One end of a connection: the transport of whoever is there."""
 
     __slots__ = (
-        "_closing", "_high", "_last_us", "_network", "_writing_paused", "host", "is_dead", "kept_bytes",
-        "link", "loop", "machine", "number", "other", "protocol", "reading_paused", "stalled_until_us",
-        "unread", "unsent",
+        "_closing", "_high", "_last_us", "_network", "_writing_paused", "host", "is_dead", "keepalive",
+        "kept_bytes", "link", "loop", "machine", "number", "other", "protocol", "reading_paused",
+        "stalled_until_us", "unread", "unsent",
     )  # fmt: skip
 
     def __init__(self, network: "Network", number: int, machine: Machine, loop: SimLoop) -> None:
@@ -86,6 +88,7 @@ class End:
         self.other: End = self
         self.link: Link
         self.protocol: Any = None
+        self.keepalive: dict[tuple[int, int], int] = {}
         self.is_dead = False
         """The process at this end does not have it any more; its kernel answers RST."""
         self.unread: list[tuple[int, Any]] = []
@@ -131,6 +134,8 @@ class End:
         return self._closing
 
     def get_extra_info(self, name: str, default: object = None) -> object:
+        if name == "socket":
+            return self
         return (host_of(self.other.machine), PORT) if name == "peername" else default
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
@@ -143,6 +148,10 @@ class End:
         self.reading_paused = False
         if self.unread:
             self.loop.arrive(self._read_again, None)
+
+    def setsockopt(self, level: int, option: int, value: int) -> None:
+        """What a socket can be told: here, to find out whether the other end is there still."""
+        self._network.set_keepalive(self, (level, option), value)
 
     # From the network.
 
@@ -174,8 +183,13 @@ class End:
 
     def next_us(self, now_us: int, latency_us: int) -> int:
         """When what is written now arrives: never before what was written earlier."""
-        self._last_us = max(self._last_us + 1, now_us + latency_us, self.stalled_until_us)
-        return self._last_us
+        at_us = now_us + latency_us
+        if at_us <= self._last_us:
+            at_us = self._last_us + 1
+        if at_us < self.stalled_until_us:
+            at_us = self.stalled_until_us
+        self._last_us = at_us
+        return at_us
 
     def _read_again(self, _: object) -> None:
         unread, self.unread = self.unread, []
@@ -351,7 +365,9 @@ class Network:
     def send(self, end: End, kind: int, data: Any) -> None:
         """Put something on the way to the other end."""
         scheduler, link = self._scheduler, end.link
-        now_us = max(scheduler.now_us, end.loop.busy_until_us)
+        now_us = scheduler.now_us
+        if now_us < end.loop.busy_until_us:
+            now_us = end.loop.busy_until_us
         at_us = end.next_us(now_us, self._latency_us(link))
         other = end.other
         if kind == DATA:
@@ -366,6 +382,35 @@ class Network:
     def inject(self, end: End, data: bytes) -> None:
         """Let bytes arrive at the other end that nobody at this end wrote."""
         self.send(end, DATA, data)
+
+    def set_keepalive(self, end: End, option: tuple[int, int], value: int) -> None:
+        """Take a socket option; probes begin with `SO_KEEPALIVE`, by what the options say then."""
+        end.keepalive[option] = value
+        if option == (socket.SOL_SOCKET, socket.SO_KEEPALIVE) and value:
+            self._scheduler.at_us(self._scheduler.now_us, self._probe_later, (end, 0))
+
+    def _probe_later(self, probe: "tuple[End, int]") -> None:
+        end, unanswered = probe
+        option = socket.TCP_KEEPINTVL if unanswered else socket.TCP_KEEPIDLE
+        wait_us = end.keepalive.get((socket.IPPROTO_TCP, option), 75 if unanswered else 7_200) * 1_000_000
+        self._scheduler.at_us(self._scheduler.now_us + wait_us, self._probe, probe)
+
+    def _probe(self, probe: "tuple[End, int]") -> None:
+        end, unanswered = probe
+        if end.is_dead:
+            return
+        other = end.other
+        if end.link.is_cut or other.link.is_cut or not other.host.is_on:
+            unanswered += 1
+            if unanswered >= end.keepalive.get((socket.IPPROTO_TCP, socket.TCP_KEEPCNT), 9):
+                end.loop.arrive(end.take, (RST, None))
+                return
+        elif other.is_dead:
+            end.loop.arrive(end.take, (RST, None))
+            return
+        else:
+            unanswered = 0
+        self._probe_later((end, unanswered))
 
     # -- faults
 

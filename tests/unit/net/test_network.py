@@ -192,6 +192,23 @@ async def test_members_meet_and_answers_may_come_in_any_order() -> None:
         assert one.links.statistics()[2][1]
 
 
+@pytest.mark.covers("D-06")
+async def test_a_machine_that_is_gone_without_a_word_is_noticed_at_both_ends() -> None:
+    """Its old connection would keep out whoever comes back in its place."""
+    one, two = Node(1), Node(2)
+    async with running(one, two):
+        one.links.learn(2, Endpoint("127.0.0.1", two.port))
+        one.ask(2, 5, DescribeNodeRequest())
+        await two.until(lambda: two.requests)
+        (outbound,) = [link._connection for link in one.links._links.values() if link._connection]
+        for connection in (outbound, two.requests[0][0]):
+            channel = connection._transport.get_extra_info("socket")
+            assert channel.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            options = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+            idle_s, interval_s, count = (channel.getsockopt(socket.IPPROTO_TCP, each) for each in options)
+            assert idle_s + interval_s * count <= 8
+
+
 @pytest.mark.covers("D-08")
 async def test_a_failed_connect_fails_the_request_and_is_no_closed_connection() -> None:
     one = Node(1)
