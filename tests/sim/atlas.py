@@ -66,6 +66,8 @@ class Harm(msgspec.Struct, frozen=True):
     """Who the other voters are."""
     noticed: bool = False
     """Something that the disk itself shows."""
+    perhaps: bool = False
+    """Something that the disk shows or that never mattered."""
 
 
 class Wound(msgspec.Struct):
@@ -110,7 +112,7 @@ class Atlas:
         least = 0 if is_wiped else harm.start_counter + STARTS
         if harm.identity and not self._is_remembered(node, others, least, same_directory=not is_wiped):
             return Judgement.NEVER
-        if not (harm.noticed or harm.identity):
+        if not (harm.noticed or harm.perhaps or harm.identity):
             return Judgement.SURVIVES
         sound = sum(other.id not in self.wounds and _remembers(other) for other in others)
         return Judgement.SURVIVES if sound > len(self._world.voters) // 2 else Judgement.HALTS
@@ -184,7 +186,7 @@ class Atlas:
         if wound.certain and not wound.was_doubted:
             raise Violation(f"DamageIsNoticed: {node.id} counts itself as whole after {harm}")
         if harm.identity:
-            return wound.was_doubted and self._is_remembered(node, self._others(node), 0, same_directory=True)
+            return wound.was_doubted and self._is_believed(node)
         return True  # it was never needed, was written over, or is mended
 
     # -- what the disks remember
@@ -221,6 +223,20 @@ class Atlas:
             if known is None or known.start_counter < least:
                 return False
             if same_directory and known.directory_id != directory_id:
+                return False
+        return True
+
+    def _is_believed(self, node: "SimNode") -> bool:
+        """Whether no other voter would doubt the start that runs now."""
+        if node.directory is None:
+            return False
+        for other in self._others(node):
+            known = peer_in(sidecar_of(other), node.id)
+            if known is None or known.directory_id != node.directory.directory_id:
+                return False
+            theirs = known.start_counter, known.start_id
+            ours = node.directory.start_counter, node.directory.start_id
+            if theirs[0] > ours[0] or (theirs[0] == ours[0] and theirs != ours):
                 return False
         return True
 

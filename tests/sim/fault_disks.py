@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 from kraftd.records import names
 from kraftd.records.batch import HEADER_BYTES
 from kraftd.storage.segment import head_at
-from kraftd.storage.sidecar import SLOT_BYTES
+from kraftd.storage.sidecar import SLOT_BYTES, SidecarState
 from kraftd.types import Offset
 from tests.sim.atlas import DATA_PATH, WIPED, Harm, sidecar_of, slots_of
 from tests.sim.fault_base import MS, Fault, S, any_of, any_up, down_us, is_allowed, may_go_down, some_of
@@ -413,19 +413,14 @@ class SidecarSlotDamage(Fault):
         slots = slots_of(node)
         if len(slots) < 2:
             return False
-        old, new = sorted(slots, key=lambda slot: slots[slot][0])
-        counter = slots[old][1].promises.start_counter
-        harm = Harm(identity=True, peers=True, start_counter=counter)
-        if not _may_lose_its_past(world, node, harm):
+        if not _may_lose_its_past(world, node, _without_newest(slots)[1]):
             return False
         _power_off(world, node)
         # The power cut may have taken what was not synced: only the slot that counts now is damaged.
         slots = slots_of(node)
         if len(slots) < 2:
             return False
-        old, new = sorted(slots, key=lambda slot: slots[slot][0])
-        counter = slots[old][1].promises.start_counter
-        harm = Harm(identity=True, peers=True, start_counter=counter)
+        new, harm = _without_newest(slots)
         if not is_allowed(world, node, harm):
             return False
         world.atlas.note(node, harm)
@@ -433,6 +428,15 @@ class SidecarSlotDamage(Fault):
             SIDECAR, "bit_flip", new * SLOT_BYTES + int(world.random.random() * HEAD_BYTES), world.random
         )
         return True
+
+
+def _without_newest(slots: dict[int, tuple[int, SidecarState]]) -> tuple[int, Harm]:
+    """Which slot is the newest, and what the disk forgets without it: the start, or what it noted since."""
+    old, new = sorted(slots, key=lambda slot: slots[slot][0])
+    counter = slots[old][1].promises.start_counter
+    if counter < slots[new][1].promises.start_counter:
+        return new, Harm(identity=True, peers=True, start_counter=counter)
+    return new, Harm(perhaps=True, peers=True)
 
 
 # --- what is lost -------------------------------------------------------------------------------------------

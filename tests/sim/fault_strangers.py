@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kraftd.net.handshake import Identity
 from kraftd.protocol.codec import encode_request
+from kraftd.protocol.messages import ResignLeaderRequest
 from kraftd.raft import wire
 from kraftd.raft.wire import FetchAsk, VoteAsk
 from kraftd.types import Endpoint, NodeId, OffsetAndEpoch, ReplicaKey
@@ -93,6 +94,12 @@ def demands(world: "World", identity: Identity, epoch: int) -> list[bytes]:
         frame(1, 4, wire.begin_request(CLUSTER_ID, nobody, epoch, me.id, endpoint)),
         frame(1, 5, wire.end_request(CLUSTER_ID, epoch, me.id, ())),
     ]
+
+
+def resign(world: "World", leader: "SimNode") -> None:
+    """An operator asks a leader to go."""
+    tool = greeting(Identity(None, "operator"))
+    Caller(world, leader.id, [tool, frame(0, 1, ResignLeaderRequest(-1, 1_000))], hang_up_us=2 * S)
 
 
 class Garbage(Fault):

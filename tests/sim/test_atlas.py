@@ -7,7 +7,9 @@ import pytest
 from kraftd.audit.invariants import Violation
 from kraftd.audit.linearizability import Operation
 from tests.sim.atlas import WIPED, Harm, Judgement
-from tests.sim.faults import FAULTS
+from tests.sim.fault_disks import Backup, RestoredBackup
+from tests.sim.fault_machines import Kill, Pause, Resume
+from tests.sim.faults import FAULTS, Fault
 from tests.sim.node import SimNode
 from tests.sim.verdict import judge
 from tests.sim.world import Options, World
@@ -43,6 +45,10 @@ def world_at_work(seconds: int = 5) -> World:
     assert world.run_until(lambda: world.acknowledged >= 3, 30 * S)
     world.run_for(seconds * S)
     return world
+
+
+NEEDED: dict[type, tuple[type[Fault], ...]] = {Resume: (Pause,), RestoredBackup: (Backup, Kill)}
+"""What must have happened before some faults make sense."""
 
 
 def voter(world: World, *, leads: bool) -> SimNode:
@@ -192,7 +198,8 @@ def test_every_fault_can_fire_and_is_survived(fault: type) -> None:
     for number in range(60):
         world.run_for(2 * S)
         world.random = world.derive(f"{fault.name} {number}")
-        if fault.name == "restored backup" and number < 10:
+        if fault in NEEDED and (number < 10 or number % 5 == 0):
+            NEEDED[fault][number % len(NEEDED[fault])]().apply(world)
             continue
         fired = fault().apply(world) or fired
         if fired and number > 3:

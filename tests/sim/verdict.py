@@ -24,6 +24,7 @@ from kraftd.records.batch import scan
 from kraftd.records.frame import decode_record
 from kraftd.records.messages import ConfigRecord
 from tests.sim.atlas import WIPED, Harm, Judgement
+from tests.sim.fault_strangers import resign
 
 if TYPE_CHECKING:
     from tests.sim.node import SimNode
@@ -110,7 +111,7 @@ def _mend(world: "World") -> None:
             return
         for node in voters:
             if node.is_leader and not wiped:
-                node.stop(down_us=S // 10)
+                resign(world, node)
         for node in voters:
             node.start()
     doubts = {node.id: _why(node) for node in voters if not _counts(node)}
