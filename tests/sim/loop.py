@@ -237,7 +237,7 @@ class SimLoop:
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         error = context.get("exception")
-        if error is not None:
+        if error is not None and not self.is_closed:  # what a dead process left behind is collected later
             self._on_error(error)
 
     # What the world does with it.
@@ -345,26 +345,29 @@ class SimLoop:
         self._schedule_next()
 
     def _iterate(self) -> None:
+        """As asyncio does: what was ready before, then sockets and completions, then timers."""
         ready, timers = self._ready, self._timers
-        self.woken_by_timer = not ready and not self._arrived
+        arrived = self._arrived
+        self.woken_by_timer = not (ready or arrived)
         while True:
-            arrived = self._arrived
-            if arrived:
-                self._arrived = []
-            due = []
-            if timers and timers[0][0] <= (now_us := self.clock.mono_us()):
-                while timers and timers[0][0] <= now_us:
-                    due.append(heapq.heappop(timers)[2])
+            self._arrived = []
+            due = self._take_due() if timers and timers[0][0] <= self.clock.mono_us() else ()
             for _ in range(len(ready)):
                 callback, args = ready.popleft()
                 callback(*args)
             for take, what in arrived:
                 take(what)
             for timer in due:
-                if not timer.is_cancelled:
-                    timer.run()
-            if not ready and not self._arrived:
+                timer.run()
+            arrived = self._arrived
+            if not (ready or arrived):
                 return
+
+    def _take_due(self) -> list[Timer]:
+        timers, now_us, due = self._timers, self.clock.mono_us(), []
+        while timers and timers[0][0] <= now_us:
+            due.append(heapq.heappop(timers)[2])
+        return due
 
 
 class SimWorker:

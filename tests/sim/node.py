@@ -51,6 +51,8 @@ SHUTDOWN_MS = 5_000
 TURN_US = 100
 """What an iteration takes at least on a machine that is slow."""
 
+_NOTHING = (None, None, -2, None, None)
+
 SYNCS = frozenset({"fsync", "fdatasync", "sync_directory"})
 """Calls to the disk that take time."""
 
@@ -122,7 +124,7 @@ class SimNode:
         self._view = NodeView(node_id, self.is_voter, True, Election(), self.marks, 0)
         self._applied_offset = 0
         self._disk_us = 0
-        self._settled: tuple[object, ...] = (None,)
+        self._settled: tuple[object, ...] = _NOTHING
 
     # -- what others may look at
 
@@ -363,7 +365,7 @@ class SimNode:
     def _end_process(self) -> None:
         self.is_up = self.is_paused = False
         self._view.state = None
-        self._settled = (None,)
+        self._settled = _NOTHING
         if self.directory is not None:
             self._view.durable_end_offset = self.directory.log.flushed_offset
         self.parts = self.directory = None
@@ -458,10 +460,11 @@ class SimNode:
 
         def watched_poll(now: Now) -> list[Effect]:
             effects = poll(now)
-            on_polled(view, now.mono_ms, member.wake_at_ms)
-            if effects and loop.woken_by_timer:
-                loop.woken_by_timer = False
-                world.count("timer", node_id)
+            if effects or loop.woken_by_timer:
+                on_polled(view, now.mono_ms, member.wake_at_ms)
+                if effects and loop.woken_by_timer:
+                    loop.woken_by_timer = False
+                    world.count("timer", node_id)
             return effects
 
         member.handle, member.poll = watched_handle, watched_poll  # type: ignore[method-assign]
@@ -486,12 +489,20 @@ class SimNode:
         """They were carried out."""
         view, world = self._view, self.world
         parts = self.parts
-        self._charge_disk()
-        settled = (view.state, view.high_watermark, len(self.marks), view.durable_election, view.is_whole)
-        if settled != self._settled:
-            if isinstance(view.state, Leader) and settled[0] is not self._settled[0]:
-                world.leads(self.id, view.state.epoch)
-            self._settled = settled
+        if self._disk_us:
+            self._charge_disk()
+        state, marks, seen = view.state, self.marks, self._settled
+        newest = marks[-1] if marks else None
+        if (
+            state is not seen[0]
+            or newest is not seen[1]
+            or view.high_watermark != seen[2]
+            or view.durable_election is not seen[3]
+            or view.is_whole is not seen[4]
+        ):
+            if isinstance(state, Leader) and state is not seen[0]:
+                world.leads(self.id, state.epoch)
+            self._settled = (state, newest, view.high_watermark, view.durable_election, view.is_whole)
             world.auditor.on_state(world.views, view)
             world.atlas.look(self)
         if parts is not None and parts.applier.applied_offset != self._applied_offset:

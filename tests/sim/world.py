@@ -41,6 +41,8 @@ _HAPPENED = Struct(">qHI")
 _WHAT = {"message": 1, "completion": 2, "call": 3, "timer": 4, "fault": 5}
 """What counts as an event."""
 
+_HASHED_TOGETHER = 200
+
 ENOUGH_WRITES = 100
 """A seed with fewer acknowledged writes does not count, nor one without a leader change."""
 
@@ -124,6 +126,7 @@ class World(Scheduler):
         self.leaders: list[tuple[Epoch, NodeId]] = []
         """Who led, in the order of epochs."""
         self._hash = blake2b(digest_size=16)
+        self._unhashed: list[bytes] = []
         self.network = Network(self, self.derive("network"), self._on_message)
         self.network.base_us = shape.latency_us
         self.network.jitter_us = shape.jitter_us
@@ -229,6 +232,7 @@ class World(Scheduler):
     @property
     def trace_hash(self) -> str:
         """Of everything that happened so far, and when."""
+        self._hash_now()
         return self._hash.hexdigest()
 
     def state_hash(self) -> str:
@@ -244,9 +248,11 @@ class World(Scheduler):
         """An event: a message delivered, a completion, a call, a timer that did something, a fault."""
         self.events += 1
         self.statistics[what] += 1
-        self._hash.update(_HAPPENED.pack(self.now_us, _WHAT[what], where))
-        if data:
-            self._hash.update(data)
+        unhashed = self._unhashed
+        unhashed.append(_HAPPENED.pack(self.now_us, _WHAT[what], where))
+        unhashed.append(data)
+        if len(unhashed) > _HASHED_TOGETHER:
+            self._hash_now()
 
     def tell(self, where: int, what: str, **fields: object) -> None:
         """Something from outside, for the trace."""
@@ -264,6 +270,10 @@ class World(Scheduler):
             self.violation = Violation(text)
             self.violation.__cause__ = error
             self.tell(node_id, "violation", text=text.splitlines()[0])
+
+    def _hash_now(self) -> None:
+        self._hash.update(b"".join(self._unhashed))
+        self._unhashed.clear()
 
     def leads(self, node_id: NodeId, epoch: Epoch) -> None:
         """A node came to lead an epoch."""
