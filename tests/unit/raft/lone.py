@@ -63,9 +63,13 @@ class Lone:
         connected: Sequence[NodeId] = (2, 3),
         flushes: bool = True,
         applies: bool = True,
+        in_memory: bool = True,
         now_ms: int = 1_000,
     ) -> None:
-        """A member that has one record of each of these epochs, and starts with this election file."""
+        """A member that has one record of each of these epochs, and starts with this election file.
+
+        Without `in_memory` it must ask the disk for them.
+        """
         self.now_ms = now_ms
         self.flushes, self.applies = flushes, applies
         self.effects: list[fx.Effect] = []
@@ -83,7 +87,9 @@ class Lone:
             log=LogStart(
                 end_offset=len(epochs),
                 epochs=tuple(EpochEntry(epoch, start) for epoch, start in starts.items()),
-                tail=tuple(encode_batch(n, epoch, 0, [b"old"]) for n, epoch in enumerate(epochs)),
+                tail=tuple(
+                    encode_batch(n, epoch, 0, [b"old"]) for n, epoch in enumerate(epochs) if in_memory
+                ),
             ),
             election=election or Election(),
             timing=timing or Timing(),

@@ -78,6 +78,19 @@ def test_batches_are_applied_up_to_the_high_watermark_and_no_further() -> None:
     assert len(machine.applied) == 5, "the high watermark never goes back"
 
 
+@pytest.mark.covers("D-18", "LSN-07", "HWM-15")
+def test_a_batch_that_is_not_committed_to_its_end_waits() -> None:
+    world, machine = World(0), Machine()
+    world.batches = [encode_batch(0, 1, 5, [b"a", b"b", b"c"])]
+    feeder = applier(world, machine)
+    feeder.commit(2)
+    feeder.run(NOW)
+    assert machine.applied == []
+    feeder.commit(3)
+    feeder.run(NOW)
+    assert [batch.end_offset for batch in machine.applied] == [3]
+
+
 @pytest.mark.covers("D-18", "LSN-07")
 def test_a_control_batch_is_a_batch_without_records() -> None:
     world, machine = World(0), Machine()
