@@ -1,4 +1,5 @@
 """Nothing is written that the metadata.version does not allow. `make interop` compares the table."""
+
 from typing import get_args
 
 import pytest

@@ -1,5 +1,6 @@
 """A log without metadata.version is for tools only: `start` refuses it in one line and leaves it as it is."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kraftd.errors import StorageError
+from kraftd.records import meta_properties
 from kraftd.records.batch import encode_batch, encode_control_batch
 from kraftd.records.control import encode_control
 from kraftd.records.frame import RawRecord, encode_record
@@ -25,7 +27,7 @@ from kraftd.runtime.admission import refuse_old_log
 from kraftd.storage.filesystem import OsFileSystem
 from kraftd.storage.formatting import format_directory
 from kraftd.storage.node_directory import NodeDirectory
-from tests.fixtures import klog
+from tests.fixtures import clusters, klog
 
 LEADER = [encode_control(LeaderChangeMessage(leader_id=1))]
 LEVEL = FeatureLevelRecord("metadata.version", 7)
@@ -87,6 +89,21 @@ def test_a_damaged_log_is_not_called_old(tmp_path):
     directory = NodeDirectory.open(OsFileSystem(), tmp_path, node_id=1, random_uuid=lambda: os.urandom(16))
     assert directory.damage
     refuse_old_log(directory)
+    directory.close()
+
+
+@pytest.mark.parametrize("cluster", clusters(), ids=lambda path: path.name)
+def test_only_the_oldest_of_the_real_logs_is_refused(cluster, tmp_path):
+    source = next(path.parent for path in sorted(cluster.rglob("meta.properties")))
+    node = tmp_path / "node"
+    shutil.copytree(source, node, copy_function=shutil.copyfile)
+    properties = meta_properties.decode((node / "meta.properties").read_bytes())
+    directory = NodeDirectory.open(
+        OsFileSystem(), node, node_id=properties.node_id, random_uuid=lambda: os.urandom(16)
+    )
+    is_old = cluster.name == "kafka-before-3.3-three-nodes"
+    with pytest.raises(StorageError) if is_old else contextlib.nullcontext():
+        refuse_old_log(directory)
     directory.close()
 
 
