@@ -76,7 +76,9 @@ class Client:
         self._random = random
         self._loop = world.outside
         self._leader: NodeId = 0
-        self._wire: _Wire | None = None
+        self._wires: dict[NodeId, _Wire] = {}
+        self._asked: _Wire | None = None
+        """Where the answer to the current call would come from."""
         self._call: Call | None = None
         self._last_number = 0
         self._refusals = 0
@@ -129,11 +131,10 @@ class Client:
     def _ask(self, call: Call) -> None:
         if not self._leader:
             self._leader = self._any_node()
-        wire = self._wire
-        if wire is None or wire.node != self._leader or wire.is_over:
-            if wire is not None:
-                wire.hang_up()
-            self._wire = wire = _Wire(self, self._leader)
+        wire = self._wires.get(self._leader)
+        if wire is None or wire.is_over:
+            wire = self._wires[self._leader] = _Wire(self, self._leader)
+        self._asked = wire
         wire.ask(_frames(call))
 
     def _any_node(self) -> NodeId:
@@ -141,10 +142,15 @@ class Client:
         return nodes[int(self._random.random() * len(nodes))]
 
     def _give_up(self, call: Call) -> None:
-        """No answer in time."""
-        if call is self._call:
-            self._ended(call, "unknown", None)
-            self._try_another()
+        """No answer in time: the connection may be dead, and nobody would say so."""
+        if call is not self._call:
+            return
+        wire, self._asked = self._asked, None
+        if wire is not None:
+            self._wires.pop(wire.node, None)
+            wire.hang_up()
+        self._ended(call, "unknown", None)
+        self._try_another()
 
     def give_up(self) -> None:
         """Wait for nothing any more."""
@@ -153,9 +159,11 @@ class Client:
 
     def lost(self, wire: "_Wire", *, was_asked: bool) -> None:
         """The connection could not be made, or is gone; what was asked on it may have been heard."""
-        if wire is not self._wire:
+        if self._wires.get(wire.node) is wire:
+            del self._wires[wire.node]
+        if wire is not self._asked:
             return
-        self._wire = None
+        self._asked = None
         call = self._call
         self._try_another()
         if call is not None:
@@ -164,7 +172,7 @@ class Client:
     def answered(self, wire: "_Wire", sealed: SealedResponse) -> None:
         """Something came back."""
         call = self._call
-        if wire is not self._wire or call is None or sealed.correlation_id != call.number:
+        if wire is not self._asked or call is None or sealed.correlation_id != call.number:
             return
         if call.kind == RESIGN:
             answer = sealed.open((ResignLeaderRequest.API_KEY, 0))

@@ -348,13 +348,15 @@ class SimLoop:
         """As asyncio does: what was ready before, then sockets and completions, then timers."""
         ready, timers = self._ready, self._timers
         arrived = self._arrived
+        now_us = self.clock.mono_us()
         self.woken_by_timer = not (ready or arrived)
         while True:
             self._arrived = []
-            due = self._take_due() if timers and timers[0][0] <= self.clock.mono_us() else ()
-            for _ in range(len(ready)):
-                callback, args = ready.popleft()
-                callback(*args)
+            due = self._take_due(now_us) if timers and timers[0][0] <= now_us else ()
+            if ready:
+                for _ in range(len(ready)):
+                    callback, args = ready.popleft()
+                    callback(*args)
             for take, what in arrived:
                 take(what)
             for timer in due:
@@ -363,8 +365,8 @@ class SimLoop:
             if not (ready or arrived):
                 return
 
-    def _take_due(self) -> list[Timer]:
-        timers, now_us, due = self._timers, self.clock.mono_us(), []
+    def _take_due(self, now_us: int) -> list[Timer]:
+        timers, due = self._timers, []
         while timers and timers[0][0] <= now_us:
             due.append(heapq.heappop(timers)[2])
         return due

@@ -486,8 +486,7 @@ class Network:
         if end.is_dead:
             self._arrive_at_nobody(end, kind)
             return
-        if kind == DATA:
-            self._on_message(end, data)
+        self._on_message(end, data or b"")
         end.loop.arrive(end.take, (kind, data))
 
     def _arrive_at_nobody(self, end: End, kind: int) -> None:

@@ -17,11 +17,9 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from traceback import format_exception
 
 import msgspec
 
-from kraftd.audit.invariants import Violation
 from tests.sim.shrink import shrink
 from tests.sim.world import Options, World
 
@@ -60,24 +58,10 @@ def run_seed(seed: int, *, options: Options | None = None) -> Result:
 
 def _run(world: World) -> tuple[World, Result]:
     started_s = time.process_time()
-    text = None
-    was_enabled = gc.isenabled()
-    gc.disable()  # a world is one big cycle, and is thrown away as a whole
-    try:
-        world.run()
-    except Violation as violation:
-        text = str(violation)
-        world.violation = violation
-    except Exception as error:
-        # A simulator that breaks has found something, too, if only in itself.
-        text = f"Simulator: {error!r}\n{''.join(format_exception(error)[-8:])}"
-        world.violation = Violation(text)
-    finally:
-        if was_enabled:
-            gc.enable()
+    violation = world.attempt()
     result = Result(
         seed=world.seed,
-        violation=text,
+        violation=None if violation is None else str(violation),
         events=world.events,
         acknowledged=world.acknowledged,
         leader_changes=world.leader_changes,

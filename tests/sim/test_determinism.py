@@ -2,8 +2,10 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -67,7 +69,7 @@ def test_strings_may_hash_as_they_like() -> None:
 
 @pytest.mark.slow
 def test_the_five_hundredth_seed_of_a_process_is_what_it_is_alone() -> None:
-    tiny = Options(events=60)
+    tiny = Options(events=40, judged=False)
     for seed in range(1_000, 1_499):
         run_seed(seed, options=tiny)
     assert hashes(run_seed(SEEDS[1], options=SHORT)) == in_a_process(sys.executable, SEEDS[1])
@@ -86,6 +88,9 @@ def test_another_python_does_the_same(tmp_path: Path) -> None:
         [python, "-m", "pip", "install", "--quiet", *locked], check=False, capture_output=True, text=True
     )
     assert installed.returncode == 0, installed.stderr
+    (site,) = (tmp_path / "venv").glob("lib/python3.*/site-packages")
+    (known,) = Path(sysconfig.get_path("purelib")).glob("kraftd-*.dist-info")
+    shutil.copytree(known, site / known.name)  # the code comes from the tree; this says which version it is
     for seed in SEEDS:
         assert in_a_process(python, seed) == hashes(run_seed(seed, options=SHORT))
 

@@ -13,6 +13,7 @@ Not here: the parts themselves (`node`, `network`, `clients`), faults (`faults`)
 (`verdict`).
 """
 
+import gc
 from collections import Counter
 from collections.abc import Callable
 from hashlib import blake2b
@@ -81,7 +82,11 @@ class Options(msgspec.Struct, frozen=True):
 
     events: int = 10_000
     """How many events the troubled part has."""
+    until_us: int | None = None
+    """When the troubled part ends, however many events it has by then."""
     faults: bool = True
+    judged: bool = True
+    """Whether the cluster is healed and judged at the end."""
     keep: frozenset[str] | None = None
     """Which entries of the fault schedule are carried out; None for all."""
     changes: tuple[tuple[str, Any], ...] = ()
@@ -108,6 +113,8 @@ class World(Scheduler):
             setattr(shape, field, value)
         self.events = 0
         self.acknowledged = 0
+        self.troubled_us: int | None = None
+        """When the troubled part was over."""
         self.is_over = False
         """Whether clients begin nothing new."""
         self.is_calm = False
@@ -160,12 +167,31 @@ class World(Scheduler):
             client.start()
         if self.options.faults:
             Troubles(self).start()
-        limit = self.options.events
-        while self.events < limit:
+        limit, until_us = self.options.events, self.options.until_us
+        while self.events < limit if until_us is None else self.next_us <= until_us:
             self.step()
             if self.violation is not None:
                 raise self.violation
-        judge(self)
+        self.troubled_us = self.now_us
+        if self.options.judged:
+            judge(self)
+
+    def attempt(self) -> Violation | None:
+        """Run; what was broken, if something was."""
+        was_enabled = gc.isenabled()
+        gc.disable()  # a world is one big cycle, and is thrown away as a whole
+        try:
+            self.run()
+        except Violation as violation:
+            self.violation = violation
+        except Exception as error:
+            # A simulator that breaks has found something, too, if only in itself.
+            text = "".join(format_exception(error)[-8:])
+            self.violation = Violation(f"Simulator: {error!r}\n{text}")
+        finally:
+            if was_enabled:
+                gc.enable()
+        return self.violation
 
     def calm(self) -> None:
         """Nothing new goes wrong: networks, clocks and disks are as they should be, and every node runs."""
