@@ -209,7 +209,7 @@ class Quorum:
             self._started[node_id].clear()
             self._down[node_id].set()
             complaint = self._judge(node, mark, code, asked)
-            if complaint is not None:
+            if complaint is not None and complaint not in self.problems:
                 self.problems.append(complaint)
             if asked is None:
                 await asyncio.sleep(BACKOFF_S)

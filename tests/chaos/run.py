@@ -71,7 +71,8 @@ class Report(msgspec.Struct):
     deeds: Mapping[str, int]
     leader_changes: int
     longest_silence_s: float
-    committed: Offset
+    committed: Offset | None
+    """How far all logs agree; None if they did not come to."""
     problems: Sequence[str]
 
     @property
@@ -92,7 +93,7 @@ class Report(msgspec.Struct):
             f"deeds               {sum(self.deeds.values())}: {deeds}",
             f"leader changes      {self.leader_changes}",
             f"longest without a committed write  {self.longest_silence_s:.1f} s",
-            f"committed           {self.committed:,} records",
+            f"committed           {'?' if self.committed is None else f'{self.committed:,}'} records",
         ]
         if self.problems:
             return "\n".join([*lines, "verdict             WRONG:", *(f"  - {p}" for p in self.problems)])
@@ -200,8 +201,8 @@ class Run:
                 f"{history.commits - wanted + count} writes were committed within {limit_s:.0f} s {when}"
             )
 
-    async def _agreed(self, quorum: Quorum, when: str) -> Offset:
-        """Wait until all nodes are whole and have applied the same log; how far it goes."""
+    async def _agreed(self, quorum: Quorum, when: str) -> Offset | None:
+        """Wait until all nodes are whole and have applied the same log; how far it goes, None if not."""
         deadline_s = time.monotonic() + MEND_S
         seen: list[DescribeNodeResponse] = []
         while time.monotonic() < deadline_s:
@@ -218,7 +219,7 @@ class Run:
             for v in seen
         )
         quorum.problems.append(f"the nodes did not come to agree within {MEND_S:.0f} s {when}: {views}")
-        return min((view.high_watermark for view in seen), default=0)
+        return None
 
     async def _end_all(self, quorum: Quorum) -> None:
         """SIGTERM to all: a good end is a promise too."""

@@ -103,3 +103,9 @@ def test_one_byte_is_a_difference() -> None:
     history = [operation("a", 1, 2)]
     (complaint,) = judge(history, log_of("a"), log_of("a", epoch=2), log_of("a"))
     assert complaint == "the logs of nodes 1 and 2 differ: <data batch 0-0 epoch 1>, <data batch 0-0 epoch 2>"
+
+
+def test_logs_prove_nothing_where_nobody_knows_what_is_committed() -> None:
+    history = [operation("a", 1, 2), operation("b", 3, 4, kind="read")]
+    (complaint,) = complaints(history, {1: log_of()}, None)
+    assert complaint.startswith("not linearizable: key 1: read of 'b'")
