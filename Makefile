@@ -56,6 +56,7 @@ conformance: setup ## Each behaviour of Kafka's quorum and each rule of ours, wi
 
 crashpoints: setup ## Every state a power cut can leave, and every single fault: ARGS="--state NAME" for one
 	$(BIN)/python -m tests.crash.crashpoints $(ARGS)
+	$(if $(ARGS),,$(BIN)/python -m tests.crash.matrix)
 
 sabotage: setup ## Old bugs put back one by one: each must be caught; ARGS="NAME ..." for some of them
 	$(BIN)/python -m tests.sabotage.run $(ARGS)

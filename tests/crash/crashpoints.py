@@ -23,6 +23,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,6 +32,7 @@ from tests.crash.promises import Ids, Promised, judge, open_home
 from tests.crash.protocols import PROTOCOLS, Member, Variant
 from tests.sim.filesystem import CHANGES, SimFileSystem
 
+ROW = "{:<28}{:>9}{:>9}{:>10}{:>10}{:>12}{:>7}"
 INDEXES = (".index", ".timeindex")
 SYNCS = ("fsync", "fdatasync", "sync_directory")
 
@@ -44,30 +46,29 @@ class Bounds(NamedTuple):
     states_max: int | None
 
 
-BOUNDS = Bounds(subsets_max=3, tears=(0.1, 0.5, 0.98), product_max=64, states_max=None)
+BOUNDS = Bounds(subsets_max=3, tears=(0.1, 0.5, 0.98), product_max=64, states_max=100)
 QUICK = Bounds(subsets_max=1, tears=(0.5,), product_max=0, states_max=8)
 """For a slice."""
-AGAIN = Bounds(subsets_max=2, tears=(0.5,), product_max=0, states_max=6)
+AGAIN = Bounds(subsets_max=2, tears=(0.5,), product_max=0, states_max=8)
 """While recovering: of each call fewer, since there are so many of them."""
-AGAIN_EVERY = 40
+THOROUGH_EVERY = 4
+"""Of so many states, one is looked at by tools and goes on after its recovery."""
+AGAIN_EVERY = 25
 """Of so many states, the recovery of one is interrupted."""
 
 
 class Task(NamedTuple):
-    """One run through a script."""
+    """One script of a protocol."""
 
     protocol: str
     number: int
-    refused: int | None = None
-    """Which sync the disk refuses; None for a run in which it refuses none."""
 
     @property
     def variant(self) -> Variant:
         return PROTOCOLS[self.protocol][self.number]
 
     def __str__(self) -> str:
-        refused = "" if self.refused is None else f"/refused-{self.refused}"
-        return f"{self.protocol}/{self.number}{refused}"
+        return f"{self.protocol}/{self.number}"
 
 
 class Hole(NamedTuple):
@@ -107,24 +108,32 @@ class Enumerator:
         self._bounds = bounds
         self._config = task.variant.config
 
-    def run(self) -> Counted:
-        """Go through the script once."""
+    def run(self, refusals: Sequence[int] | None = None) -> Counted:
+        """Go through the script once, and once more for each sync that is refused: by default for all."""
+        fs, member = self._prepared()
+        stops = _Stops(lambda number: self._stop(fs, member.promised, f"{self.task}/{number}"))
+        fs.faults = stops
+        member.do(self.task.variant.script)
+        fs.faults = None
+        self._stop(fs, member.promised, f"{self.task}/{stops.number}")
+        for refused in range(stops.syncs) if refusals is None else refusals:
+            self._refuse(refused)
+        return Counted(self.task, self.disks, len(self._judged), self.again, self.crashes, self.holes)
+
+    def _refuse(self, refused: int) -> None:
+        """Go through the script until the disk refuses a sync, and judge what is left."""
+        fs, member = self._prepared()
+        fs.faults = _Refusal(refused)
+        member.do(self.task.variant.script)
+        fs.faults = None
+        self._stop(fs, member.promised, f"{self.task}/refused-{refused}")
+
+    def _prepared(self) -> tuple[SimFileSystem, Member]:
         fs = SimFileSystem()
         member = Member(fs, self.task.variant)
         member.do(self.task.variant.prepared)
         fs.sync_everything()
-        if self.task.refused is None:
-            before = _Stops(lambda number: self._stop(fs, member.promised, f"{self.task}/{number}"))
-            fs.faults = before
-            member.do(self.task.variant.script)
-            fs.faults = None
-            self._stop(fs, member.promised, f"{self.task}/{before.number}")
-        else:
-            fs.faults = _Refusal(self.task.refused)
-            member.do(self.task.variant.script)
-            fs.faults = None
-            self._stop(fs, member.promised, f"{self.task}/end")
-        return Counted(self.task, self.disks, len(self._judged), self.again, self.crashes, self.holes)
+        return fs, member
 
     def _stop(self, fs: SimFileSystem, promised: Promised, name: str) -> None:
         self.crashes += 1
@@ -144,7 +153,7 @@ class Enumerator:
         self.disks.add(print_)
         interrupted = disk.copy() if len(self._judged) % AGAIN_EVERY == 1 or "/again/" in self._only else None
         if not self._only or self._only == name:
-            self._note(name, judge(disk, promised, self._config))
+            self._note(name, judge(disk, promised, self._config, thorough=self._thorough))
         if interrupted is not None and (not self._only or self._only.startswith(f"{name}/again/")):
             self._interrupt(interrupted, promised, f"{name}/again")
 
@@ -160,13 +169,18 @@ class Enumerator:
                 self._judged.add((print_, promised))
                 self.disks.add(print_)
                 self.again += 1
-                self._note(state, judge(again, promised, self._config))
+                self._note(state, judge(again, promised, self._config, thorough=self._thorough))
 
         disk.faults = _Stops(stop)
         try:
             open_home(disk, self._config, Ids(6))
         except KraftdError:
             return
+
+    @property
+    def _thorough(self) -> bool:
+        """Whether this state is judged with all that could follow."""
+        return bool(self._only) or len(self._judged) % THOROUGH_EVERY == 0
 
     def _note(self, name: str, hole: str | None) -> None:
         if hole is not None:
@@ -178,12 +192,14 @@ class _Stops:
 
     def __init__(self, stop: Callable[[int], None]) -> None:
         self.number = 0
+        self.syncs = 0
         self._stop = stop
 
     def __call__(self, operation: str, _path: Path, _size_bytes: int) -> None:
         if operation in CHANGES:
             self._stop(self.number)
             self.number += 1
+            self.syncs += operation in SYNCS
 
 
 class _Refusal:
@@ -209,34 +225,13 @@ def _states(fs: SimFileSystem, bounds: Bounds) -> Iterator[SimFileSystem]:
     )
 
 
-def syncs_of(variant: Variant) -> int:
-    """How many syncs the script makes."""
-    fs = SimFileSystem()
-    member = Member(fs, variant)
-    member.do(variant.prepared)
-    count = 0
-
-    def note(operation: str, _path: Path, _size_bytes: int) -> None:
-        nonlocal count
-        count += operation in SYNCS
-
-    fs.faults = note
-    member.do(variant.script)
-    return count
-
-
 def tasks(protocols: Sequence[str]) -> list[Task]:
-    """All runs: each script once, and once for each of its syncs."""
-    found = []
-    for protocol in protocols:
-        for number, variant in enumerate(PROTOCOLS[protocol]):
-            found.append(Task(protocol, number))
-            found += [Task(protocol, number, refused) for refused in range(syncs_of(variant))]
-    return found
+    """All scripts."""
+    return [Task(protocol, number) for protocol in protocols for number in range(len(PROTOCOLS[protocol]))]
 
 
 def run_task(task: Task) -> Counted:
-    """One run, in whatever process."""
+    """One script, in whatever process."""
     return Enumerator(task).run()
 
 
@@ -251,9 +246,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _one(options.state)
     begin = time.monotonic()
     chosen = [options.protocol] if options.protocol else list(PROTOCOLS)
+    counted: list[Counted] = []
+    print(ROW.format("PROTOCOL", "SCRIPTS", "CRASHES", "STATES", "DISKS", "IN RECOVERY", "HOLES"))
     with ProcessPoolExecutor(options.jobs) as pool:
-        counted = list(pool.map(run_task, tasks(chosen), chunksize=4))
-    _print_table(chosen, counted, time.monotonic() - begin)
+        for protocol, found in groupby(
+            pool.map(run_task, tasks(chosen)), key=lambda found: found.task.protocol
+        ):
+            mine = list(found)
+            counted += mine
+            _print_row(protocol, mine)
+    _print_row("all", counted)
+    print(f"{time.monotonic() - begin:.0f} s")
     holes = [hole for found in counted for hole in found.holes]
     for hole in holes[:20]:
         print(f"HOLE {hole.state}: {hole.text}")
@@ -263,9 +266,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _one(state: str) -> int:
-    protocol, number, *rest = state.split("/")
-    refused = int(rest[0].removeprefix("refused-")) if rest and rest[0].startswith("refused-") else None
-    found = Enumerator(Task(protocol, int(number), refused), state).run()
+    protocol, number, *_ = state.split("/")
+    found = Enumerator(Task(protocol, int(number)), state).run()
     for hole in found.holes:
         print(f"HOLE {hole.state}: {hole.text}")
     if not found.holes:
@@ -273,25 +275,13 @@ def _one(state: str) -> int:
     return 1 if found.holes else 0
 
 
-def _print_table(protocols: Sequence[str], counted: Sequence[Counted], seconds: float) -> None:
-    row = "{:<28}{:>9}{:>9}{:>10}{:>10}{:>12}{:>7}"
-    print(row.format("PROTOCOL", "SCRIPTS", "CRASHES", "STATES", "DISKS", "IN RECOVERY", "HOLES"))
-    everything: set[bytes] = set()
-    for protocol in protocols:
-        mine = [found for found in counted if found.task.protocol == protocol]
-        disks = set().union(*(found.disks for found in mine))
-        everything |= disks
-        print(_row(row, protocol, len(PROTOCOLS[protocol]), mine, len(disks)))
-    print(_row(row, "all", sum(len(PROTOCOLS[name]) for name in protocols), counted, len(everything)))
-    print(f"{seconds:.0f} s")
-
-
-def _row(row: str, name: str, scripts: int, counted: Sequence[Counted], disks: int) -> str:
+def _print_row(name: str, counted: Sequence[Counted]) -> None:
+    disks = set().union(*(found.disks for found in counted))
     crashes, states, again, holes = (
         sum(figures)
         for figures in zip(*((c.crashes, c.states, c.again, len(c.holes)) for c in counted), strict=True)
     )
-    return row.format(name, scripts, crashes, states, disks, again, holes)
+    print(ROW.format(name, len(counted), crashes, states, len(disks), again, holes), flush=True)
 
 
 if __name__ == "__main__":

@@ -12,10 +12,12 @@ damage that the next start does not know of any more, a traceback.
 """
 
 import argparse
+import os
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -148,12 +150,12 @@ WHOLE_FILE = ("gone",)
 # -- bases -------------------------------------------------------------------------------------------
 
 
-def bases() -> list[Base]:
-    """Members that were stopped, killed with unflushed batches, or killed after a promise."""
-    return [_base("stopped"), _base("killed"), _base("promised"), _base("amnesiac")]
+BASES = ("stopped", "killed", "promised", "amnesiac")
+"""How the member ended: in order, with batches that no flush had covered, right after a promise."""
 
 
-def _base(name: str) -> Base:
+def base_of(name: str) -> Base:
+    """Make a base; the same each time."""
     fs = SimFileSystem()
     ids = Ids(3)
     format_home(fs, ids)
@@ -315,6 +317,13 @@ def _of_later(base: Base, fs: SimFileSystem, node: NodeDirectory, verdict: Verdi
     return verdict
 
 
+def verdicts_of(name: str, beginning: str = "", every: int = 1) -> list[tuple[Cell, Verdict]]:
+    """The cells of a base, or those whose name begins so, or every so manyeth; in whatever process."""
+    base = base_of(name)
+    wanted = [cell for cell in cells(base) if str(cell).startswith(beginning)]
+    return [(cell, judge(base, cell)) for cell in wanted[::every]]
+
+
 def served_by(node: NodeDirectory) -> dict[int, bytes]:
     """The batches that the log would give to others, by offset."""
     found: dict[int, bytes] = {}
@@ -338,14 +347,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Walk through the matrix; returns the exit code."""
     parser = argparse.ArgumentParser(prog="matrix", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--cell", default="", help="only the cells whose name begins so")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at once")
     options = parser.parse_args(arguments)
     begin = time.monotonic()
-    verdicts = [
-        (cell, judge(base, cell))
-        for base in bases()
-        for cell in cells(base)
-        if str(cell).startswith(options.cell)
-    ]
+    with ProcessPoolExecutor(options.jobs) as pool:
+        found = pool.map(verdicts_of, BASES, [options.cell] * len(BASES))
+        verdicts = [verdict for verdicts in found for verdict in verdicts]
     _print_table(verdicts, time.monotonic() - begin)
     holes = [(cell, verdict.hole) for cell, verdict in verdicts if verdict.hole]
     for cell, hole in holes[: None if options.cell else 40]:

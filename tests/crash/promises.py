@@ -91,20 +91,26 @@ class Seen(NamedTuple):
         return cls(batches_in(node), node.election, node.peers, node.start_counter, node.blank)
 
 
-def judge(disk: SimFileSystem, promised: Promised, config: LogConfig) -> str | None:
-    """Open this disk, and say which promise is not kept; None if all are. The disk is used up."""
+def judge(disk: SimFileSystem, promised: Promised, config: LogConfig, *, thorough: bool = True) -> str | None:
+    """Open this disk, and say which promise is not kept; None if all are. The disk is used up.
+
+    Args:
+        disk: What a crash left.
+        promised: What must be found.
+        config: How the log rolls.
+        thorough: Let tools look too, and let the member go on.
+    """
     ids = Ids(7)
     try:
-        inspect_directory(disk, HOME)
+        if thorough:
+            inspect_directory(disk, HOME)
         already = format_home(disk, ids)
         if promised.formatted and not already:
             return "was formatted, and is not any more"
         node = open_home(disk, config, ids)
-        return (
-            _broken(node, promised, disk)
-            or _forgotten(node, disk, config)
-            or _stuck(node, disk, config, Seen.of(node))
-        )
+        seen = Seen.of(node)
+        hole = _broken(node, seen, promised, disk) or _forgotten(seen, disk, config)
+        return hole or (_stuck(node, disk, config, seen) if thorough else None)
     except StorageFailure:
         raise
     except (
@@ -119,11 +125,10 @@ def judge(disk: SimFileSystem, promised: Promised, config: LogConfig) -> str | N
         return f"{type(error).__name__}: {error}"
 
 
-def _broken(node: NodeDirectory, promised: Promised, disk: SimFileSystem) -> str | None:
+def _broken(node: NodeDirectory, seen: Seen, promised: Promised, disk: SimFileSystem) -> str | None:
     """Which promise the opening does not keep."""
     if node.damage or node.amnesia:
         return f"believes to have lost something: {(*node.damage, *node.amnesia)}"
-    seen = Seen.of(node)
     if len(seen.log) < promised.durable:
         return f"{promised.durable} batches were durable, {len(seen.log)} are left"
     if seen.log != promised.log[: len(seen.log)]:
@@ -141,14 +146,11 @@ def _broken(node: NodeDirectory, promised: Promised, disk: SimFileSystem) -> str
     noted = epoch_checkpoint.decode(disk.content(file)) if disk.exists(file) else ()
     if wanted != node.log.epochs or wanted != noted:
         return f"the epochs are {node.log.epochs}, on disk {noted}, and in the batches {wanted}"
-    if inspect_directory(disk, HOME).problems:
-        return f"tools see problems: {inspect_directory(disk, HOME).problems}"
     return None
 
 
-def _forgotten(node: NodeDirectory, disk: SimFileSystem, config: LogConfig) -> str | None:
+def _forgotten(reported: Seen, disk: SimFileSystem, config: LogConfig) -> str | None:
     """Whether what was reported is gone when nothing unsynced survives (D-04, D-05)."""
-    reported = Seen.of(node)
     later = disk.copy()
     later.forget_unsynced()
     again = open_home(later, config, Ids(8))
@@ -170,6 +172,9 @@ def _stuck(node: NodeDirectory, disk: SimFileSystem, config: LogConfig, seen: Se
     node.write_election(election)
     more = batch(end, epoch)
     node.log.append((more,), end, end + 1)
+    problems = inspect_directory(disk, HOME).problems
+    if problems:
+        return f"tools see problems: {problems}"
     job = node.log.begin_flush(sync_hint=True)
     job.run()
     node.log.flush_done(job)

@@ -303,9 +303,9 @@ def _mixed() -> Iterator[Variant]:
         "append:1 append:2 append:5 append:1 append:3 flush flush flush:1 flush_during:1 flush_during:3 "
         "truncate:50 truncate:80 truncate:20 assign elect:1 elect peer:1 peer:2 sync_hint kill lose"
     )
-    for seed in range(40):
+    for seed in range(60):
         random = Random(seed)
-        drawn = tuple(random.choice(table) for _ in range(10))
+        drawn = tuple(random.choice(table) for _ in range(12))
         yield Variant(
             (("open", 0), *drawn),
             random.choice([SMALL, PAGES, 1 << 20]),

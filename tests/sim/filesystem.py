@@ -624,7 +624,7 @@ class SimFileSystem:
             subsets_max: For how many of a file's newest changes to try that they are torn, missing, or alone.
             tears: What shares of a torn write to try.
             product_max: See above.
-            states_max: Stop after so many.
+            states_max: Try no more than so many, from all over.
             aside: Endings of names whose files take turns with what is left of them, and multiply nothing.
         """
         directories = [directory for directory in self._directories() if directory.changes]
@@ -634,22 +634,22 @@ class SimFileSystem:
         turns = [file.outcomes(subsets_max, tears) for file in files if id(file) in beside]
         order = [file for file in files if id(file) not in beside]
         order += [file for file in files if id(file) in beside]
+        kept = list(product(*(directory.outcomes() for directory in directories)))
+        choices = list(_choices(outcomes, product_max))
+        total = len(kept) * len(choices)
+        tried = total if states_max is None else min(total, states_max)
         seen = set()
-        turn = 0
-        for kept in product(*(directory.outcomes() for directory in directories)):
-            names = {id(d): found for d, found in zip(directories, kept, strict=True)}
-            for images in _choices(outcomes, product_max):
-                turn += 1
-                chosen = (*images, *(found[turn % len(found)] for found in turns))
-                contents = {id(file): image for file, image in zip(order, chosen, strict=True)}
-                other = SimFileSystem(self.random)
-                other.root = _surviving(self.root, names, contents)
-                print_ = other.fingerprint(aside)
-                if print_ not in seen:
-                    seen.add(print_)
-                    yield other
-                    if len(seen) == states_max:
-                        return
+        for turn in range(tried):
+            first, second = divmod(turn * total // tried, len(choices))
+            names = {id(d): found for d, found in zip(directories, kept[first], strict=True)}
+            chosen = (*choices[second], *(found[turn % len(found)] for found in turns))
+            contents = {id(file): image for file, image in zip(order, chosen, strict=True)}
+            other = SimFileSystem(self.random)
+            other.root = _surviving(self.root, names, contents)
+            print_ = other.fingerprint(aside)
+            if print_ not in seen:
+                seen.add(print_)
+                yield other
 
     def forget_unsynced(self) -> None:
         """The power is cut, and nothing survives but what was synced."""
@@ -810,8 +810,13 @@ class SimFileSystem:
         return node
 
     def _look(self, path: Path) -> tuple[Directory, Node | None]:
-        parent = self._directory(path.parent)
-        return parent, parent.live.get(path.name)
+        parts = path.parts
+        node: Node | None = self.root
+        for part in parts[1:-1]:
+            node = node.live.get(part) if isinstance(node, Directory) else None
+        if not isinstance(node, Directory):
+            node = self._directory(path.parent)
+        return node, node.live.get(parts[-1])
 
     def _show(self, file: File, start: int, end: int, *, cached: bool) -> None:
         """Pages of which the disk holds something else now."""

@@ -1,0 +1,32 @@
+"""A slice of the matrix of faults, and whether it sees what it should."""
+
+import pytest
+
+from kraftd.storage.recovery import _Survey
+from tests.crash.matrix import BASES, Verdict, verdicts_of
+
+
+def holes_of(verdicts: list[tuple[object, Verdict]]) -> list[str]:
+    return [f"{cell}: {verdict.hole}" for cell, verdict in verdicts if verdict.hole]
+
+
+@pytest.mark.covers("D-05", "D-06")
+@pytest.mark.parametrize("base", BASES)
+def test_one_fault_loses_nothing_silently(base: str) -> None:
+    verdicts = verdicts_of(base, every=41)
+    assert len(verdicts) > 50
+    assert holes_of(verdicts) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("base", BASES)
+def test_nor_do_many_more(base: str) -> None:
+    verdicts = verdicts_of(base, every=5)
+    assert len(verdicts) > 400
+    assert holes_of(verdicts) == []
+
+
+def test_a_hole_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Survey, "_noted_epoch", lambda *_: 0)
+    verdicts = verdicts_of("stopped", "stopped/00000000000000000013.log/last batch, leader epoch")
+    assert any("wrong bytes" in verdict.hole for _, verdict in verdicts)
