@@ -1,7 +1,8 @@
 """The dynamic configs: the part of the image that ConfigRecords make, and the busiest one.
 
-Entries keep their mark next to their value, so that replacing one costs one hash, not two. `ConfigsFold`
-writes many changes into one new image; consecutive changes of one resource share its lookup.
+Entries keep their mark next to their value, so that replacing one costs one hash, not two, and the tags of
+their record that nothing here knows, for those who will. `ConfigsFold` writes many changes into one new
+image; consecutive changes of one resource share its lookup.
 """
 
 from collections.abc import Iterator
@@ -11,8 +12,8 @@ from typing import Final, NamedTuple, TypeAlias
 import msgspec
 from immutables import Map, MapMutation
 
-from kraftd.metadata.mark import MARK_MASK, Mark
-from kraftd.records.messages import ConfigRecord
+from kraftd.metadata.mark import MARK_MASK, Mark, tagged
+from kraftd.records.messages import ConfigRecord, UnknownTags
 
 
 class ConfigEntry(NamedTuple):
@@ -27,7 +28,7 @@ class ConfigEntry(NamedTuple):
 Resource: TypeAlias = tuple[int, str]
 """Type and name of what a config belongs to."""
 
-_Entry: TypeAlias = tuple[str, Mark]
+_Entry: TypeAlias = tuple[str, Mark, UnknownTags]
 _Entries: TypeAlias = Map[str, _Entry]
 _Resources: TypeAlias = Map[Resource, _Entries]
 
@@ -66,7 +67,10 @@ class ConfigsImage(msgspec.Struct, frozen=True):
 
     def to_records(self) -> Iterator[ConfigRecord]:
         """The records that make these configs."""
-        return (ConfigRecord(*entry) for entry in self.entries())
+        for resource in self.resources():
+            entries = self._resources.get(resource, _NO_ENTRIES)
+            for name, (value, _, tags) in sorted(entries.items()):
+                yield ConfigRecord(*resource, name, value, tags)
 
     def shares(self, other: "ConfigsImage", resource: Resource) -> bool:
         """Whether both hold the very same configs of one resource, which is cheap to see."""
@@ -81,7 +85,14 @@ class ConfigsFold:
     def __init__(self, base: ConfigsImage) -> None:
         self._load(base)
 
-    def put(self, resource_type: int, resource_name: str, name: str, value: str | None) -> None:
+    def put(
+        self,
+        resource_type: int,
+        resource_name: str,
+        name: str,
+        value: str | None,
+        tags: UnknownTags = (),
+    ) -> None:
         """Set a config, or with None remove it."""
         resource = (resource_type, resource_name)
         if resource != self._resource:
@@ -95,8 +106,10 @@ class ConfigsFold:
             return
         # `mark_of`, written out: this runs for every change on every node.
         text = f"config {resource_type} {len(resource_name)} {len(name)} {resource_name}{name}{value}"
+        if tags:
+            text = tagged(text, tags)
         mark = int.from_bytes(blake2b(text.encode(), digest_size=16).digest(), "big")
-        entries[name] = (value, mark)
+        entries[name] = (value, mark, tags)
         self._sum += mark if old is None else mark - old[1]
 
     def image(self) -> ConfigsImage:

@@ -7,6 +7,7 @@ import msgspec
 from immutables import Map
 
 from kraftd.metadata.mark import Mark, mark_of
+from kraftd.records.frame import encode_record
 from kraftd.records.messages import (
     RegisterControllerRecord,
     RegisterControllerRecordControllerEndpoint,
@@ -61,6 +62,7 @@ class ControllerRegistration(msgspec.Struct, frozen=True):
 
 
 _Registrations: TypeAlias = Map[NodeId, ControllerRegistration]
+_Tagged: TypeAlias = Map[NodeId, RegisterControllerRecord]
 
 
 class ControllersImage(msgspec.Struct, frozen=True):
@@ -68,6 +70,8 @@ class ControllersImage(msgspec.Struct, frozen=True):
 
     _registrations: _Registrations = Map()
     sum: Mark = 0
+    _tagged: _Tagged = Map()
+    """The records with tags in them that nothing here knows: these are written again as they came."""
 
     def __bool__(self) -> bool:
         return bool(self._registrations)
@@ -82,13 +86,28 @@ class ControllersImage(msgspec.Struct, frozen=True):
 
     def to_records(self) -> Iterator[RegisterControllerRecord]:
         """The records that make these registrations."""
-        return (registration.to_record() for registration in self.values())
+        return (self._tagged.get(one.id) or one.to_record() for one in self.values())
 
-    def put(self, registration: ControllerRegistration) -> "ControllersImage":
+    def put(self, record: RegisterControllerRecord) -> "ControllersImage":
         """Register a controller, in the place of what it said before."""
-        old = self._registrations.get(registration.id)
-        change = _mark(registration) - (0 if old is None else _mark(old))
-        return ControllersImage(self._registrations.set(registration.id, registration), self.sum + change)
+        node_id, registration, kept = record.controller_id, ControllerRegistration.of(record), self._tagged
+        marks = self.sum + (_tagged_mark(record) if _has_tags(record) else _mark(registration))
+        if (old := self._registrations.get(node_id)) is not None:
+            tagged = kept.get(node_id)
+            marks -= _mark(old) if tagged is None else _tagged_mark(tagged)
+            kept = kept if tagged is None else kept.delete(node_id)
+        if _has_tags(record):
+            kept = kept.set(node_id, record)
+        return ControllersImage(self._registrations.set(node_id, registration), marks, kept)
+
+
+def _has_tags(record: RegisterControllerRecord) -> bool:
+    inside = any(end.unknown_tags for end in record.end_points)
+    return bool(record.unknown_tags) or inside or any(f.unknown_tags for f in record.features)
+
+
+def _tagged_mark(record: RegisterControllerRecord) -> Mark:
+    return mark_of(f"tagged controller {encode_record(record).hex()}")
 
 
 def _mark(registration: ControllerRegistration) -> Mark:

@@ -1,7 +1,8 @@
 """What differs between two images, entity by entity.
 
-`diff` skips whatever the two share, so the cost follows the size of the change where one image came from the
-other. Used by whoever reacts to changes: observers of the log, the command line, the replay's history.
+`diff` skips whatever the two share, so the cost follows the size of the change where one image came from
+the other. Tags that nothing here knows are no difference: nobody could say of what. Used by whoever reacts
+to changes: observers of the log, the command line, the replay's history.
 """
 
 from collections.abc import Iterator

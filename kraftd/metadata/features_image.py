@@ -1,16 +1,20 @@
 """The finalized features: the part of the image that FeatureLevelRecords make."""
 
 from collections.abc import Iterator
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 from immutables import Map
 
 from kraftd.metadata.features import METADATA_VERSION
-from kraftd.metadata.mark import Mark, mark_of
-from kraftd.records.messages import FeatureLevelRecord
+from kraftd.metadata.mark import Mark, mark_of, tagged
+from kraftd.records.messages import FeatureLevelRecord, UnknownTags
 
-_Levels: TypeAlias = Map[str, int]
+_Level: TypeAlias = tuple[int, UnknownTags]
+"""The level, and the tags of the record that set it and that nothing here knows."""
+
+_Levels: TypeAlias = Map[str, _Level]
+_OFF: Final[_Level] = (0, ())
 
 
 class FeaturesImage(msgspec.Struct, frozen=True):
@@ -24,18 +28,18 @@ class FeaturesImage(msgspec.Struct, frozen=True):
 
     def level(self, name: str) -> int:
         """The level of a feature; 0 when it is off."""
-        return self._levels.get(name, 0)
+        return self._levels.get(name, _OFF)[0]
 
     def items(self) -> Iterator[tuple[str, int]]:
         """Every feature that is on: `metadata.version` first, then by name."""
-        return iter(sorted(self._levels.items(), key=lambda item: (item[0] != METADATA_VERSION, item)))
+        return ((name, level) for name, (level, _) in self._sorted())
 
     def to_records(self) -> Iterator[FeatureLevelRecord]:
         """The records that make these features."""
-        for name, level in self.items():
-            yield FeatureLevelRecord(name=name, feature_level=level)
+        for name, (level, tags) in self._sorted():
+            yield FeatureLevelRecord(name=name, feature_level=level, unknown_tags=tags)
 
-    def put(self, name: str, level: int) -> "FeaturesImage":
+    def put(self, name: str, level: int, tags: UnknownTags = ()) -> "FeaturesImage":
         """Put a feature at a level; 0 removes it."""
         levels, marks = self._levels, self.sum
         old = levels.get(name)
@@ -43,10 +47,13 @@ class FeaturesImage(msgspec.Struct, frozen=True):
             marks -= _mark(name, old)
             levels = levels.delete(name)
         if level:
-            marks += _mark(name, level)
-            levels = levels.set(name, level)
+            marks += _mark(name, (level, tags))
+            levels = levels.set(name, (level, tags))
         return FeaturesImage(levels, marks)
 
+    def _sorted(self) -> Iterator[tuple[str, _Level]]:
+        return iter(sorted(self._levels.items(), key=lambda item: (item[0] != METADATA_VERSION, item)))
 
-def _mark(name: str, level: int) -> Mark:
-    return mark_of(f"feature {level} {name}")
+
+def _mark(name: str, level: _Level) -> Mark:
+    return mark_of(tagged(f"feature {level[0]} {name}", level[1]))

@@ -9,6 +9,8 @@ part of the state, not of the hash. A record of a kind or version that has no pa
 partial: it is counted, and everything else stays true (`is_folded` tells). A record that cannot follow what
 came before it is an `ImpossibleRecordError`, and leaves nothing half applied.
 
+Tags that nothing here knows stay with what their record made, are in its mark, and are written again.
+
 The hash is the sum, modulo 2^128, of a mark of each entity (D-18): it does not depend on the order in which
 entities came to be, and every fold keeps it up to date. Equal hashes on two nodes, or on a node and the Spark
 job, mean equal features, configs and controllers.
@@ -204,8 +206,8 @@ class Fold:
 
     __slots__ = ("_begin", "_configs", "_controllers", "_features", "_outside", "_unknown", "put_config")
 
-    put_config: Callable[[int, str, str, str | None], None]
-    """Fold a ConfigRecord given by its fields: type and name of the resource, name, value or None."""
+    put_config: Callable[..., None]
+    """Fold a ConfigRecord given by its fields: resource's type and name, name, value or None, tags if any."""
 
     def __init__(self, image: MetadataImage) -> None:
         self._outside: MetadataImage | None = None
@@ -225,7 +227,9 @@ class Fold:
             ImpossibleRecordError: It cannot follow what is here. Drop this fold then.
         """
         if type(record) is ConfigRecord:
-            self.put_config(record.resource_type, record.resource_name, record.name, record.value)
+            self.put_config(
+                record.resource_type, record.resource_name, record.name, record.value, record.unknown_tags
+            )
         else:
             _HANDLERS[type(record)](self, record, offset)
 
@@ -255,10 +259,10 @@ class Fold:
         if record.feature_level < 0:
             reason = f"feature {record.name} cannot be at level {record.feature_level}"
             raise ImpossibleRecordError(offset, reason)
-        self._features = self._features.put(record.name, record.feature_level)
+        self._features = self._features.put(record.name, record.feature_level, record.unknown_tags)
 
     def _register_controller(self, record: RegisterControllerRecord, _offset: Offset) -> None:
-        self._controllers = self._controllers.put(ControllerRegistration.of(record))
+        self._controllers = self._controllers.put(record)
 
     def _begin_transaction(self, record: BeginTransactionRecord, offset: Offset) -> None:
         if self._outside is not None:

@@ -8,6 +8,8 @@ keep apart strings that the concatenation would not.
 from hashlib import blake2b
 from typing import Final, TypeAlias
 
+from kraftd.records.messages import UnknownTags
+
 Mark: TypeAlias = int
 
 MARK_MASK: Final = (1 << 128) - 1
@@ -17,3 +19,10 @@ MARK_MASK: Final = (1 << 128) - 1
 def mark_of(text: str) -> Mark:
     """The mark of an entity with this canonical text."""
     return int.from_bytes(blake2b(text.encode(), digest_size=16).digest(), "big")
+
+
+def tagged(text: str, tags: UnknownTags) -> str:
+    """The canonical text of an entity whose record carried tags that nothing here knows."""
+    if not tags:
+        return text
+    return f"tagged {','.join(f'{tag}:{value.hex()}' for tag, value in tags)} {text}"
