@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.crash.crashpoints import BOUNDS, QUICK, Enumerator, tasks
+from tests.crash.protocols import PROTOCOLS
 from tests.sabotage.mutant import Mutant
 from tests.sim.run import main as run_sim
 from tests.sim.run import run_seed
@@ -62,6 +64,15 @@ def _chaos(_: Mutant, number: int) -> None:
 
 def _wipes(_: Mutant, number: int) -> None:
     Chaos(number, wipes=True).run()
+
+
+def _crash(_: Mutant, number: int) -> None:
+    """One script of a file protocol: first all of them with few outcomes of each crash, then with all."""
+    scripts = tasks(list(PROTOCOLS))
+    again, script = divmod(number - 1, len(scripts))
+    holes = Enumerator(scripts[script], bounds=BOUNDS if again else QUICK).run().holes
+    if holes:
+        raise CaughtError(f"{holes[0].state}: {holes[0].text}")
 
 
 class _Failures:
@@ -120,7 +131,9 @@ JUDGES: dict[str, Judge] = {
     "sim": Judge("seeds of the simulator", lambda _: 2_000, _sim, "seed"),
     "chaos": Judge("seeds of the core alone", lambda _: 3_000, _chaos, "seed"),
     "wipes": Judge("seeds of the core alone, with voters that forget", lambda _: 2_000, _wipes, "seed"),
-    "crash": Judge("crash points of the file protocols", _named, _tests, "test"),
+    "crash": Judge(
+        "crash points of the file protocols", lambda _: 2 * len(tasks(list(PROTOCOLS))), _crash, "script"
+    ),
     "process": Judge("tests of real processes", _named, _process, "test", plants_itself=True),
     "report": Judge("what the simulator's command line tells", lambda _: 1, _report, "run"),
     "tests": Judge("tests of one behaviour", _named, _tests, "test"),

@@ -5,8 +5,7 @@ judge until it is caught. The try that caught it is made once more without the m
 judge cries wolf. Prints a line a mutant and a summary; exits with 1 unless every mutant was caught.
 
 A mutant that is not caught is a hole in the judge: widen its faults or invariants, never drop the mutant. One
-whose changed lines did not all run before it was caught is an error too, and so is one that does not fit the
-code any more.
+that was caught without having run is an error too, and so is one that does not fit the code any more.
 
 Not here: what a mutant changes (`mutant`), how a try is made (`judges`), which there are (`corpus`).
 """
@@ -87,9 +86,8 @@ def _attempt(mutant: Mutant, numbers: Iterator[int], limit_s: float, ran: mmap.m
         try:
             judge.look(mutant, number)
         except Exception as error:
-            idle = [edit.target for n, edit in enumerate(edits) if not ran[n]]
-            if idle:
-                return {"caught": False, "by": f"{verdict(error)}, but {idle[0]} never ran", "tries": tries}
+            if edits and not any(ran):
+                return {"caught": False, "by": f"{verdict(error)}, but it never ran", "tries": tries}
             trace = "".join(traceback.format_exception(error))
             return {"caught": True, "by": verdict(error), "tries": tries, "number": number, "trace": trace}
         finally:

@@ -7,7 +7,7 @@ ELECTIONS = (
         "restart-leader-same-epoch",
         "KAFKA-10527",
         "A leader that restarts leads on in its old epoch, although the unflushed end of its log is gone.",
-        "chaos",
+        "sim",
         (
             "kraftd.raft.starting:initial_state",
             "return Resigned(stored.epoch, core.me, election_ms, voted)",
@@ -18,7 +18,7 @@ ELECTIONS = (
         "exleader-double-vote",
         "KAFKA-10661",
         "A leader that restarts knows neither that it led nor that it voted, and votes for another candidate of its epoch.",
-        "chaos",
+        "sim",
         (
             "kraftd.raft.starting:initial_state",
             "return Resigned(stored.epoch, core.me, election_ms, voted)",
@@ -29,7 +29,7 @@ ELECTIONS = (
         "resigned-notifies",
         "KAFKA-17333",
         "A leader that restarts tells its controller at once that it is active.",
-        "chaos",
+        "sim",
         (
             "kraftd.raft.member:Member.start",
             "if isinstance(core.state, Follower | Unattached):\n        core.announce(view.known_leader(core))",
@@ -53,7 +53,7 @@ ELECTIONS = (
         "single-voter-check-quorum",
         "KAFKA-16144",
         "The only voter waits for fetches of others, hears none, and resigns again and again.",
-        "chaos",
+        "sim",
         (
             "kraftd.raft.progress:CheckQuorum.is_over",
             "return self._needed > 0 and now_ms >= self.deadline_ms",
@@ -73,7 +73,7 @@ ELECTIONS = (
         "epoch-inflation-rejoin",
         "KIP-996",
         "A voter that was cut off raises its epoch by itself, and deposes a healthy leader when it returns.",
-        "chaos",
+        "sim",
         (
             "kraftd.raft.roles:Roles.become_prospective",
             "ballot=Ballot(core.voters.ids, frozenset({core.me.id}), silent=lost - {core.me.id})",
@@ -118,7 +118,7 @@ ELECTIONS = (
         "observer-campaigns",
         "KAFKA-17067",
         "A member that is no voter becomes a candidate and raises everybody's epoch.",
-        "chaos",
+        "sim",
         ("kraftd.raft.core:Core.counts", "return self.is_voter and self.mending.is_whole", "return True"),
     ),
     mutant(
@@ -137,7 +137,7 @@ ELECTIONS = (
         "restart-double-vote",
         "PySyncObj 0.3.14",
         "A vote is kept in memory only, and after a restart it is given again.",
-        "chaos",
+        "sim",
         (
             "kraftd.raft.core:Core.finish",
             "if election != self._persisted or self._must_persist:",
@@ -148,7 +148,7 @@ ELECTIONS = (
         "vote-two-writes",
         "hashicorp/raft 661",
         "The epoch is written first and the vote after the answer, so a crash between the two forgets the vote.",
-        "chaos",
+        "sim",
         (
             "kraftd.raft.core:Core.finish",
             "effects.insert(self._persist_at, PersistElection(election))",
@@ -160,7 +160,7 @@ ELECTIONS = (
         "vote-erased",
         "Redpanda 9ff1818",
         "Whoever stops campaigning forgets the vote that it gave in this epoch.",
-        "chaos",
+        "sim",
         (
             "kraftd.raft.roles:Roles.become_unattached",
             "leader_id, voted = state.election.leader_id, voted or state.election.voted",
@@ -176,7 +176,7 @@ ELECTIONS = (
         "stale-vote-response",
         "Xraft 33",
         "A vote that was given in an older epoch counts in the newer one.",
-        "chaos",
+        "sim",
         (
             "kraftd.raft.elections:Elections._is_current",
             "return sent.kind is Kind.VOTE and sent.epoch == state.epoch and state.retry_at_ms == NEVER_MS",
@@ -194,7 +194,7 @@ ELECTIONS = (
         "stale-pre-vote-response",
         "D-07",
         "A pre-vote that was granted in one round, or an older epoch, counts in another.",
-        "chaos",
+        "sim",
         (
             "kraftd.raft.elections:Elections._is_current",
             "return sent.kind is Kind.PRE_VOTE and (sent.epoch, sent.round) == (state.epoch, state.round)",
@@ -207,7 +207,7 @@ ELECTIONS = (
         "vote-for-shorter-log",
         "D-07",
         "A voter gives its vote without comparing the logs.",
-        "chaos",
+        "sim",
         (
             "kraftd.raft.elections:Elections._refuse_log",
             "if ask.position.log_order < core.log.position.log_order:",
@@ -218,14 +218,14 @@ ELECTIONS = (
         "candidate-claims-unflushed",
         "D-02",
         "A candidate claims the unflushed end of its log, loses it in a crash, and is elected without it.",
-        "chaos",
+        "sim",
         ("kraftd.raft.core:Core.claimed_position", "if flushed == self.log.end_offset:", "if True:"),
     ),
     mutant(
         "vote-before-it-is-durable",
         "D-02",
         "The answer to a vote request leaves before the vote is on disk.",
-        "chaos",
+        "sim",
         (
             "kraftd.raft.core:Core.finish",
             "effects.insert(self._persist_at, PersistElection(election))",
@@ -236,7 +236,7 @@ ELECTIONS = (
         "minority-elects",
         "D-07",
         "Half of the voters are a majority, so each half of four elects a leader of its own.",
-        "chaos",
+        "sim",
         (
             "kraftd.raft.states:Ballot.outcome",
             "majority = len(self.voters) // 2 + 1",
@@ -339,7 +339,7 @@ ELECTIONS = (
             "if ask.pre_vote and ask.epoch > core.epoch:",
             "if False:",
         ),
-        where=("tests/unit/raft/test_requests_in.py", "tests/stories/test_elections.py"),
+        where=("tests/unit/raft/test_behaviours_elections.py", "tests/unit/raft/test_reactions.py"),
     ),
     mutant(
         "restart-no-endpoint",
@@ -361,7 +361,7 @@ ELECTIONS = (
         "leader-endpoint-growth",
         "KAFKA-16927",
         "A follower that hears of its leader again takes it for a new one, which the table forbids.",
-        "chaos",
+        "sim",
         (
             "kraftd.raft.roles:Roles.adopt",
             "known == NO_NODE or (from_leader and not isinstance(core.state, Follower))",
@@ -378,7 +378,7 @@ ELECTIONS = (
             "core.pursuit.is_probing = False",
             "pass",
         ),
-        where=("tests/stories/test_elections.py",),
+        where=("tests/unit/raft/test_behaviours_observers.py", "tests/unit/raft/test_reactions.py"),
     ),
     mutant(
         "late-listener",

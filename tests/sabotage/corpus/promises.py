@@ -8,7 +8,7 @@ PROMISES = (
         "ack-after-truncate",
         "Redpanda c230235",
         "An append succeeds when its offset is committed, although another leader wrote what stands there now.",
-        "chaos",
+        "sim",
         (
             "kraftd.raft.roles:Roles._leave",
             "for waiter in led.waiters.drop():\n        core.out.append(AppendDone(waiter.token, ErrorCode.REQUEST_TIMED_OUT))",
@@ -28,7 +28,7 @@ PROMISES = (
         "unknown-is-called-refused",
         "D-13",
         "An append that stands in the log when leadership ends is answered as not appended, so a client repeats it.",
-        "chaos",
+        "sim",
         (
             "kraftd.raft.roles:Roles._leave",
             "core.out.append(AppendDone(waiter.token, ErrorCode.REQUEST_TIMED_OUT))",
@@ -39,7 +39,7 @@ PROMISES = (
         "waiters-left-behind",
         "D-13",
         "When leadership ends, whoever waits for a commit is never answered.",
-        "chaos",
+        "sim",
         (
             "kraftd.raft.roles:Roles._leave",
             "core.out.append(AppendDone(waiter.token, ErrorCode.REQUEST_TIMED_OUT))",
@@ -56,7 +56,11 @@ PROMISES = (
             "for fetch in (*led.parked.take_all(), *led.cold.values()):",
             "for fetch in ():",
         ),
-        where=("tests/stories/test_replication.py",),
+        where=(
+            "tests/unit/raft/test_serving.py",
+            "tests/unit/raft/test_behaviours_leaving.py",
+            "tests/unit/raft/test_reactions.py",
+        ),
     ),
     mutant(
         "no-deadline",
@@ -84,7 +88,7 @@ PROMISES = (
         "readindex-ctx-reuse",
         "etcd-io/etcd 20418",
         "An answer to an older round of confirmation confirms a read that came after it was sent.",
-        "chaos",
+        "sim",
         (
             "kraftd.raft.reads:Reads.acknowledge",
             "if round_ != self.round or not self._on_round:",
@@ -96,7 +100,7 @@ PROMISES = (
         "readindex-new-leader",
         "etcd-io/etcd 7331",
         "A new leader answers reads before a record of its own epoch is committed.",
-        "chaos",
+        "sim",
         (
             "kraftd.raft.leading:Leading.on_read",
             "established = led.high_watermark if led.high_watermark >= 0 else None",
@@ -107,7 +111,7 @@ PROMISES = (
         "readindex-flush",
         "Redpanda 20330df",
         "A read is answered without asking anybody whether this member still leads.",
-        "chaos",
+        "sim",
         (
             "kraftd.raft.reads:Reads.add",
             "read.confirmed = self._others_needed == 0",
@@ -118,7 +122,7 @@ PROMISES = (
         "read-by-old-fetches",
         "D-12",
         "A fetch that arrives confirms the leader, however old it is.",
-        "chaos",
+        "sim",
         (
             "kraftd.raft.replication:Replication._acknowledge",
             "if follower.on_fetch(offset, core.log.end_offset, now):",
@@ -155,7 +159,7 @@ PROMISES = (
         "truncate-during-flush",
         "Redpanda 2327254",
         "A flush that began before a truncation counts for what was appended after it.",
-        "chaos",
+        "sim",
         ("kraftd.raft.tail:LogTail.on_flushed", "if generation != self.generation:", "if False:"),
         (
             "kraftd.raft.tail:LogTail.on_flushed",
@@ -180,14 +184,14 @@ PROMISES = (
         "forgetful-voter-votes",
         "D-06",
         "A voter whose promises are forgotten gives votes and campaigns like any other.",
-        "wipes",
+        "sim",
         ("kraftd.raft.elections:Elections._refuse_log", "if not core.mending.is_whole:", "if False:"),
     ),
     mutant(
         "forgetful-voter-is-counted",
         "D-06",
         "What a voter with another disk fetches is counted for the one that was known under its id.",
-        "wipes",
+        "sim",
         (
             "kraftd.raft.identity:Peers.doubt",
             "if known is None or known == peer:",
@@ -210,7 +214,7 @@ PROMISES = (
         "mends-in-the-same-epoch",
         "D-06",
         "A voter that forgot counts again under a leader that its forgotten vote may have elected.",
-        "wipes",
+        "sim",
         (
             "kraftd.raft.identity:Mending.mends",
             "if leader_epoch <= self._floor or",
@@ -221,7 +225,7 @@ PROMISES = (
         "mends-before-all-are-heard",
         "D-06",
         "A voter that forgot does not wait for the epochs of all the others.",
-        "wipes",
+        "sim",
         (
             "kraftd.raft.identity:Mending.hear",
             "if not self.silent and self._floor is None:",
@@ -232,7 +236,7 @@ PROMISES = (
         "blank-elects-a-stale-one",
         "D-06",
         "A voter with neither records nor promises votes for anybody with records.",
-        "wipes",
+        "sim",
         (
             "kraftd.raft.elections:Elections._refuse_log",
             "if core.mending.wholeness.blank and ask.position.offset > 0:",

@@ -7,7 +7,7 @@ REPLICATION = (
         "hw-before-own-epoch",
         "KAFKA-12619",
         "A leader commits up to where its epoch begins, before a record of its own epoch stands on a majority.",
-        "chaos",
+        "sim",
         (
             "kraftd.raft.replication:Replication.advance",
             "if offset <= led.epoch_start_offset or",
@@ -18,7 +18,7 @@ REPLICATION = (
         "old-epoch-by-count",
         "PySyncObj 169",
         "A leader commits whatever stands on a majority, whoever wrote it.",
-        "chaos",
+        "sim",
         (
             "kraftd.raft.replication:Replication.advance",
             "if offset <= led.epoch_start_offset or offset",
@@ -29,7 +29,7 @@ REPLICATION = (
         "flush-before-ack",
         "KAFKA-10533",
         "The leader counts its own records towards the majority before it has flushed them.",
-        "chaos",
+        "sim",
         (
             "kraftd.raft.replication:Replication.advance",
             "core.log.flushed_offset",
@@ -40,7 +40,7 @@ REPLICATION = (
         "fetch-before-flush",
         "KAFKA-10533",
         "A follower fetches on, and so acknowledges, before it has flushed what it was given.",
-        "chaos",
+        "sim",
         (
             "kraftd.raft.following:Following.fetch",
             "if not core.log.is_flushed or core.pursuit.cutting is not None:",
@@ -52,7 +52,7 @@ REPLICATION = (
         "single-node-ack",
         "etcd-io/etcd 14370",
         "The only voter answers while its flush is still running.",
-        "chaos",
+        "sim",
         (
             "kraftd.raft.leadership:Leadership.majority_offset",
             "own_flushed_offset if voter == me",
@@ -73,7 +73,7 @@ REPLICATION = (
         "flushed-means-end",
         "D-02",
         "Whoever becomes leader takes its whole log for flushed.",
-        "chaos",
+        "sim",
         (
             "kraftd.raft.roles:Roles.become_leader",
             "core.attempts = 0",
@@ -84,7 +84,7 @@ REPLICATION = (
         "minority-commits",
         "D-10",
         "One voter less than a majority is enough to commit.",
-        "chaos",
+        "sim",
         (
             "kraftd.raft.voters:VoterSet.majority_reached",
             "[self.majority - 1]",
@@ -95,7 +95,7 @@ REPLICATION = (
         "even-quorum",
         "hashicorp/raft 163a55f",
         "Half of an even number of voters counts as a majority.",
-        "chaos",
+        "sim",
         (
             "kraftd.raft.voters:VoterSet.majority_reached",
             "[self.majority - 1]",
@@ -106,7 +106,7 @@ REPLICATION = (
         "observers-count",
         "D-10",
         "What an observer has fetched moves the high watermark as if it were a voter's.",
-        "chaos",
+        "sim",
         (
             "kraftd.raft.leadership:Leadership.majority_offset",
             "own_flushed_offset if voter == me else self.followers[voter].fetch_offset for voter in voters.ids",
@@ -118,7 +118,7 @@ REPLICATION = (
         "commit-monotone",
         "PySyncObj 166",
         "A follower takes over the leader's high watermark even when it is lower than the one it knew.",
-        "chaos",
+        "sim",
         (
             "kraftd.raft.core:Core.commit",
             "if high_watermark > self.high_watermark:",
@@ -129,7 +129,7 @@ REPLICATION = (
         "reorder",
         "RaftOS 25",
         "A follower's position goes back, and the leader's high watermark goes back with it.",
-        "wipes",
+        "sim",
         (
             "kraftd.raft.replication:Replication.advance",
             "or offset <= led.high_watermark:",
@@ -170,7 +170,7 @@ REPLICATION = (
         "hw-then-truncate",
         "KAFKA-14704",
         "A follower raises its high watermark before it has cut what diverges.",
-        "chaos",
+        "sim",
         (
             "kraftd.raft.following:Following.on_fetch_response",
             "if data.diverging_epoch.epoch >= 0 and data.diverging_epoch.end_offset >= 0:",
@@ -182,7 +182,7 @@ REPLICATION = (
         "fast-failover-chain",
         "KAFKA-6361",
         "Logs are compared by their length only, so after quick failovers two of them differ in the middle.",
-        "chaos",
+        "sim",
         (
             "kraftd.raft.tail:LogTail.diverges_at",
             "if end.epoch != position.epoch or position.offset > end.offset:",
@@ -193,7 +193,7 @@ REPLICATION = (
         "stale-divergence",
         "KAFKA-18991",
         "A late answer from an older epoch says where the logs part, and what the newer leader gave is cut.",
-        "chaos",
+        "sim",
         ("kraftd.raft.core:Core.become", "self.requests.reset()", "pass"),
         (
             "kraftd.raft.member:Member._on_response",
@@ -205,7 +205,7 @@ REPLICATION = (
         "diverging-ack",
         "KAFKA-13141",
         "The leader counts the position of a fetch although the follower's log leaves its own there.",
-        "chaos",
+        "sim",
         (
             "kraftd.raft.replication:Replication.on_fetch",
             "diverging = core.log.diverges_at(ask.position)",
@@ -218,7 +218,7 @@ REPLICATION = (
         "diskloss-fetch-regress",
         "KAFKA-12181",
         "A follower that lost its disk fetches from a lower offset, and that ends the leader.",
-        "wipes",
+        "sim",
         (
             "kraftd.raft.progress:Progress.on_fetch",
             "reached = self._leader_end_seen",
@@ -231,7 +231,7 @@ REPLICATION = (
         "control-batch-offset",
         "KAFKA-12331",
         "The record that opens an epoch says offset 0, wherever it stands.",
-        "chaos",
+        "sim",
         (
             "kraftd.raft.leading:Leading._drain",
             "batches.append(self._leader_change(end_offset, now))",
@@ -242,7 +242,7 @@ REPLICATION = (
         "atomic-decision",
         "KAFKA-12376",
         "The records of one decision go into several batches, and a failover keeps only the first.",
-        "chaos",
+        "sim",
         (
             "kraftd.raft.leading:Leading._drain",
             "batches.append(encode_batch(end_offset, led.epoch, now.wall_ms, values))",
@@ -268,9 +268,9 @@ REPLICATION = (
         "A parked fetch is not answered when the high watermark moves, so followers hear of it half a second late.",
         "tests",
         (
-            "kraftd.raft.replication:Replication.advance",
-            "led.news_at_ms = min(led.news_at_ms, now.mono_ms + _NEWS_DELAY_MS)",
-            "pass",
+            "kraftd.raft.parked:Fetch.wants_high_watermark",
+            "return self.high_watermark < min(high_watermark, self.offset)",
+            "return False",
         ),
         where=("tests/stories/test_replication.py",),
     ),
@@ -290,7 +290,7 @@ REPLICATION = (
         "linger-wakeup",
         "KAFKA-10826",
         "The first append starts no timer, and stays where it is until another one comes.",
-        "chaos",
+        "sim",
         (
             "kraftd.raft.accumulator:Accumulator.add",
             "self._drain_at_ms = now_ms + self._linger_ms",
@@ -322,7 +322,7 @@ REPLICATION = (
         "hw-checkpoint-missing",
         "KAFKA-16452",
         "A member takes all that it finds in its log for committed when it starts.",
-        "chaos",
+        "sim",
         (
             "kraftd.raft.member:Member.start",
             "core.revise(initial_state(core, core.state.election, now))",
@@ -357,7 +357,7 @@ REPLICATION = (
         "busy-loop",
         "KAFKA-17751",
         "A timer that has nothing to do is not set anew, and the leader is polled without end.",
-        "chaos",
+        "sim",
         (
             "kraftd.raft.leading:Leading.poll",
             "led.begin_at_ms = now_ms + core.timing.begin_quorum_ms",
@@ -368,7 +368,7 @@ REPLICATION = (
         "busy-loop-observer",
         "KAFKA-19605",
         "An observer that nobody answers asks for another turn at once, for ever.",
-        "chaos",
+        "sim",
         (
             "kraftd.raft.requests:Requests.next_ready_ms",
             "idle = (self._rests.get((peer, kind), 0) for peer in peers if (peer, kind) not in self._slots)",

@@ -3,7 +3,6 @@
 from tests.sabotage.mutant import mutant
 
 CRASHES = ("tests/crash/test_storage_crashes.py",)
-RANDOM = ("tests/crash/test_storage_crashes.py", "tests/crash/test_storage_random_crashes.py")
 
 STORAGE = (
     mutant(
@@ -17,7 +16,6 @@ STORAGE = (
             "pass",
         ),
         ("kraftd.storage.log:Log._add_segment", "self._names_dirty = True", "pass"),
-        where=RANDOM,
     ),
     mutant(
         "rename-before-fsync",
@@ -25,7 +23,6 @@ STORAGE = (
         "A small file is renamed before it is synced, and a power cut leaves it empty.",
         "crash",
         ("kraftd.storage.disk:Disk.replace", "self.sync(handle, scratch)", "pass"),
-        where=RANDOM,
     ),
     mutant(
         "state-replace-window",
@@ -39,7 +36,6 @@ STORAGE = (
             "    self.sync_directory(path.parent)\n"
             '    self._change("rename", scratch, lambda: self.fs.rename(scratch, path))',
         ),
-        where=RANDOM,
     ),
     mutant(
         "rename-is-not-synced",
@@ -47,7 +43,6 @@ STORAGE = (
         "The election file has its new name only in memory when the vote is answered.",
         "crash",
         ("kraftd.storage.disk:Disk.replace", "self.sync_directory(path.parent)", "pass"),
-        where=RANDOM,
     ),
     mutant(
         "lazyfs-kill",
@@ -59,7 +54,6 @@ STORAGE = (
             "disk.sync(segment.handle, segment.path)",
             "pass",
         ),
-        where=(*RANDOM, "tests/unit/storage/test_recovery.py"),
     ),
     mutant(
         "clean-looking-pages",
@@ -71,7 +65,6 @@ STORAGE = (
             "disk.drop_cache(segment.handle, segment.path)",
             "pass",
         ),
-        where=(*RANDOM, "tests/unit/storage/test_recovery.py"),
     ),
     mutant(
         "cut-is-not-synced",
@@ -83,7 +76,6 @@ STORAGE = (
             "self._disk.sync(segment.handle, segment.path)",
             "pass",
         ),
-        where=RANDOM,
     ),
     mutant(
         "truncate-order",
@@ -102,7 +94,6 @@ STORAGE = (
             "    if self._keeper is not None:\n"
             "        self._keeper.lower_flushed(OffsetAndEpoch(flushed, self._epochs.epoch_of(flushed - 1)))",
         ),
-        where=RANDOM,
     ),
     mutant(
         "hint-before-sync",
@@ -117,7 +108,6 @@ STORAGE = (
             "        self._keeper.note_flushed(OffsetAndEpoch(end_offset, last.epoch))\n"
             "        self._keeper.sync()",
         ),
-        where=RANDOM,
     ),
     mutant(
         "flush-the-last-segment-only",
@@ -129,7 +119,6 @@ STORAGE = (
             "for segment in self._segments",
             "for segment in self._segments[-1:]",
         ),
-        where=RANDOM,
     ),
     mutant(
         "one-slot",
@@ -141,7 +130,6 @@ STORAGE = (
             "slot = 1 - self._durable_slot",
             "slot = self._durable_slot",
         ),
-        where=RANDOM,
     ),
     mutant(
         "start-counter-stays",
@@ -153,24 +141,23 @@ STORAGE = (
             "start_counter=remembered.start_counter + 1",
             "start_counter=max(1, remembered.start_counter)",
         ),
-        where=RANDOM,
     ),
     mutant(
         "short-write",
         "D-03",
         "A write that took only a part is taken for whole.",
-        "crash",
+        "tests",
         ("kraftd.storage.disk:Disk.write_all", "if written != size_bytes:", "if False:"),
         ("kraftd.storage.disk:Disk.write", "if written != len(data):", "if False:"),
-        where=RANDOM,
+        where=CRASHES,
     ),
     mutant(
         "failure-is-retried",
         "D-03",
         "After a failed sync the disk is asked again, and answers that all is well.",
-        "crash",
+        "tests",
         ("kraftd.storage.disk:Disk._fail_with", "self.failure = failure", "pass"),
-        where=RANDOM,
+        where=CRASHES,
     ),
     mutant(
         "midlog-bitrot-vote",
