@@ -18,6 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -207,22 +208,32 @@ def _append(node: NodeDirectory, log: list[bytes], epoch: int, count: int) -> No
         log.append(data)
 
 
-def cells(base: Base) -> Iterator[Cell]:
-    """Every cell of a base whose fault changes something."""
-    seen = set()
-    for where in structures(base.fs):
-        for fault in FAULTS:
-            if (where.name == "file") != (fault in WHOLE_FILE):
-                continue
-            cell = Cell(base.name, where, fault)
-            print_ = _print(hurt(base, cell))
-            if print_ not in seen and print_ != _print(base.fs):
-                seen.add(print_)
-                yield cell
+def cells(base: Base, beginning: str = "", every: int = 1) -> Iterator[Cell]:
+    """The cells of a base whose faults change something, each in its own way.
+
+    Args:
+        base: The disk in order.
+        beginning: Only those whose names begin so.
+        every: Only every so manyeth.
+    """
+    seen: set[object] = set()
+    places = (
+        Cell(base.name, where, fault)
+        for where in structures(base.fs)
+        for fault in FAULTS
+        if (where.name == "file") == (fault in WHOLE_FILE)
+    )
+    for cell in islice((cell for cell in places if str(cell).startswith(beginning)), 0, None, every):
+        path = cell.structure.path
+        print_ = _print(hurt(base, cell), path)
+        if print_ not in seen and print_ != _print(base.fs, path):
+            seen.add(print_)
+            yield cell
 
 
-def _print(fs: SimFileSystem) -> tuple[bytes, tuple[tuple[Path, int], ...]]:
-    return fs.fingerprint(), tuple(fs.bad_sectors())
+def _print(fs: SimFileSystem, path: Path) -> object:
+    """What tells two states of a file apart."""
+    return path, fs.content(path) if fs.exists(path) else None, tuple(fs.bad_sectors())
 
 
 def hurt(base: Base, cell: Cell) -> SimFileSystem:
@@ -320,8 +331,7 @@ def _of_later(base: Base, fs: SimFileSystem, node: NodeDirectory, verdict: Verdi
 def verdicts_of(name: str, beginning: str = "", every: int = 1) -> list[tuple[Cell, Verdict]]:
     """The cells of a base, or those whose name begins so, or every so manyeth; in whatever process."""
     base = base_of(name)
-    wanted = [cell for cell in cells(base) if str(cell).startswith(beginning)]
-    return [(cell, judge(base, cell)) for cell in wanted[::every]]
+    return [(cell, judge(base, cell)) for cell in cells(base, beginning, every)]
 
 
 def served_by(node: NodeDirectory) -> dict[int, bytes]:
