@@ -142,7 +142,9 @@ class Trial:
     def __init__(self, mutant: Mutant, first: int, limit_s: float) -> None:
         self.mutant = mutant
         self.began = time.monotonic()
-        numbers = range(first, first + JUDGES[mutant.judge].tries(mutant))
+        judge = JUDGES[mutant.judge]
+        start = first if judge.unit == "seed" else 1
+        numbers = range(start, start + judge.tries(mutant))
         self.child = Child(lambda: attempt(mutant, iter(numbers), limit_s))
         self.caught: dict[str, Any] | None = None
 

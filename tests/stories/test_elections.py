@@ -327,3 +327,23 @@ def test_an_observer_whose_leader_is_cut_off_asks_around() -> None:
     cluster.run_until(lambda: cluster.leader not in (None, leader) and cluster.has_leader())
     cluster.run(5_000)
     assert cluster.member(9).leader_id == cluster.leader
+
+
+@pytest.mark.covers("OBS-05")
+def test_an_observer_that_asked_around_comes_back_to_its_leader() -> None:
+    cluster = Cluster(observers=(9,))
+    leader = cluster.elect()
+    cluster.run(100)
+    cluster.take_trace()
+    cluster.cut |= {(leader, 9), (9, leader)}
+    cluster.run(5_000)
+    assert asked_by_9(cluster.take_trace()) == {1, 2, 3}
+    cluster.heal()
+    cluster.run(4_000)
+    cluster.take_trace()
+    cluster.run(4_000)
+    assert asked_by_9(cluster.take_trace()) == {leader}
+
+
+def asked_by_9(trace: str) -> set[int]:
+    return {int(line.split("to=")[1].split()[0]) for line in trace.splitlines() if " 9 > Send" in line}

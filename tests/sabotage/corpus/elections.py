@@ -339,7 +339,7 @@ ELECTIONS = (
             "if ask.pre_vote and ask.epoch > core.epoch:",
             "if False:",
         ),
-        where=("tests/unit/raft/test_behaviours_elections.py", "tests/unit/raft/test_reactions.py"),
+        where=("tests/unit/raft/test_requests_in.py",),
     ),
     mutant(
         "restart-no-endpoint",
@@ -378,7 +378,7 @@ ELECTIONS = (
             "core.pursuit.is_probing = False",
             "pass",
         ),
-        where=("tests/unit/raft/test_behaviours_observers.py", "tests/unit/raft/test_reactions.py"),
+        where=("tests/stories/test_elections.py",),
     ),
     mutant(
         "late-listener",

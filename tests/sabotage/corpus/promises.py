@@ -18,9 +18,9 @@ PROMISES = (
             "kraftd.raft.core:Core.commit",
             "self.out.append(Commit(high_watermark))",
             "self.out.append(Commit(high_watermark))\n"
-            "        from kraftd.raft.effects import AppendDone\n"
+            "        from kraftd.raft.effects import AppendDone, ErrorCode\n"
             '        done = [w for w in getattr(self, "orphans", ()) if w.end_offset <= high_watermark]\n'
-            "        self.out += [AppendDone(w.token, 0, w.end_offset) for w in done]\n"
+            "        self.out += [AppendDone(w.token, ErrorCode.NONE, w.end_offset) for w in done]\n"
             '        self.orphans = [w for w in getattr(self, "orphans", ()) if w not in done]',
         ),
     ),
@@ -39,7 +39,7 @@ PROMISES = (
         "waiters-left-behind",
         "D-13",
         "When leadership ends, whoever waits for a commit is never answered.",
-        "sim",
+        "chaos",
         (
             "kraftd.raft.roles:Roles._leave",
             "core.out.append(AppendDone(waiter.token, ErrorCode.REQUEST_TIMED_OUT))",

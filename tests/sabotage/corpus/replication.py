@@ -72,12 +72,13 @@ REPLICATION = (
     mutant(
         "flushed-means-end",
         "D-02",
-        "Whoever becomes leader takes its whole log for flushed.",
+        "A leader takes what it has just written for flushed.",
         "sim",
         (
-            "kraftd.raft.roles:Roles.become_leader",
-            "core.attempts = 0",
-            "core.attempts, core.log.flushed_offset = 0, core.log.end_offset",
+            "kraftd.raft.leading:Leading._drain",
+            "core.out.append(core.log.append(base_offset, end_offset, batches))",
+            "core.out.append(core.log.append(base_offset, end_offset, batches))\n"
+            "        core.log.flushed_offset = core.log.end_offset",
         ),
     ),
     mutant(

@@ -172,6 +172,15 @@ def test_a_leader_refuses_its_own_epoch_and_pre_votes_but_steps_down_for_a_highe
     assert not bench.member.is_leader
 
 
+@pytest.mark.covers("D-07")
+def test_the_answer_to_a_pre_vote_speaks_of_the_epoch_that_was_asked_about() -> None:
+    """One that spoke of an older epoch would look like a late answer: a voter behind could elect nobody."""
+    bench = Bench()
+    behind = bench.member.epoch
+    assert bench.vote(behind + 3, pre=True) == (ErrorCode.NONE, True, behind + 3)
+    assert bench.member.epoch == behind, "a pre-vote moves no epoch"
+
+
 @pytest.mark.covers("D-08", "Q-15")
 def test_a_follower_in_touch_refuses_pre_votes_until_it_loses_its_leader() -> None:
     cluster = Cluster()
