@@ -132,6 +132,11 @@ class Driver:
             self._turn_is_due = True
             self._loop.call_soon(self._turn)
 
+    def wake_to_write(self) -> None:
+        """Have a turn at whose end is written: another one only if none is under way or due anyway."""
+        if not self._is_busy:
+            self.wake()
+
     def now(self) -> Now:
         """The clocks as of this turn."""
         return self._now or self._clock()

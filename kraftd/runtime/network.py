@@ -71,7 +71,7 @@ class QuorumNetwork:
 
     def wake(self) -> None:
         """There is something to write: have a turn."""
-        self._driver.wake()
+        self._driver.wake_to_write()
 
     def run(self, now: Now) -> None:  # noqa: ARG002 - a chore's signature
         """Implements `Chore`: let the clients of this turn in."""

@@ -160,6 +160,26 @@ async def test_events_are_handled_in_their_order_and_a_wake_up_is_none() -> None
     assert member.seen.count("poll") == 1
 
 
+async def test_what_a_turn_has_to_write_leaves_at_its_own_end() -> None:
+    member = Script()
+    driver, ports = drive(member)
+    await turns()
+    ports.on_note = driver.wake_to_write
+    for by in ("poll", "handle 1"):
+        member.seen.clear()
+        member.answers[by] = [Moved("follower", "follower", 1, "why")]
+        if by == "poll":
+            driver.wake()
+        else:
+            driver.deliver(Applied(1))
+        await turns()
+        assert member.seen.count("write") == 1
+    member.seen.clear()
+    driver.wake_to_write()
+    await turns()
+    assert member.seen.count("write") == 1
+
+
 async def test_after_a_stop_nothing_reaches_the_core() -> None:
     member = Script()
     driver, _ = drive(member)
