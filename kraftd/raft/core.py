@@ -80,7 +80,7 @@ class Core:
         self.state: EpochState = initial
         self.requests = Requests(timeout_ms=timing.request_timeout_ms, backoff_ms=timing.retry_backoff_ms)
         self.mending = Mending(wholeness, frozenset(self.others))
-        self.peers = Peers(me, voters, tuple(known_peers))
+        self.peers = Peers(me, voters, tuple(known_peers), self.mending)
         self.leadership: Leadership | None = None
         self.pursuit = Pursuit()
         self.high_watermark: Offset = -1

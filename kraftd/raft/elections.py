@@ -231,6 +231,8 @@ class Elections:
             return ErrorCode.INVALID_REQUEST, False, "not the candidate itself"
         if ask.candidate.id in core.voters:
             barriers = core.peers.vouch(event.peer)
+            if barriers is None and core.mending.wholeness.amnesia:
+                return ErrorCode.NONE, False, "this member is not whole"
             if barriers is None:
                 return ErrorCode.INVALID_VOTER_KEY, False, core.peers.doubt(event.peer)
             core.out.extend(barriers)

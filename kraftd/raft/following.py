@@ -350,6 +350,7 @@ class Following:
         )
         if core.is_voter and core.mending.lose(reason):
             core.out.append(RememberWholeness("amnesia", core.mending.wholeness.amnesia))
+            core.out.extend(core.peers.relearn())
             core.alarm("not_whole", core.mending.text)
 
     def _mend(self) -> None:

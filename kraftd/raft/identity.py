@@ -10,6 +10,9 @@ How a voter whose disk was replaced behind its back comes to know it: the others
 an amnesiac, fetches without replica id, and mends. A peer that has been seen to fetch like that is *aware*:
 when it uses its id again, it claims to be whole, and is believed.
 
+What an amnesiac remembers of the others may be as old as the rest: it makes nobody doubt itself, and takes
+whoever answers at a voter's address for that voter.
+
 Follows: D-05, D-06; closes Q-31.
 """
 
@@ -119,10 +122,13 @@ class Mending:
 class Peers:
     """Who each voter id belongs to, and who is connected. Mutable; the core is its only owner."""
 
-    __slots__ = ("_aware", "_connections", "_me", "_outbound", "_remembered", "_voters")
+    __slots__ = ("_aware", "_connections", "_me", "_mending", "_outbound", "_remembered", "_voters")
 
-    def __init__(self, me: ReplicaKey, voters: VoterSet, known: tuple[PeerIdentity, ...]) -> None:
+    def __init__(
+        self, me: ReplicaKey, voters: VoterSet, known: tuple[PeerIdentity, ...], mending: Mending
+    ) -> None:
         self._me = me
+        self._mending = mending
         self._voters = voters
         self._remembered = {peer.node_id: peer for peer in known}
         self._connections: dict[int, PeerIdentity] = {}
@@ -136,6 +142,8 @@ class Peers:
         effects: list[Effect] = []
         if peer.node_id in self._voters:
             doubt = self.doubt(peer)
+            if outbound and self._mending.wholeness.amnesia:
+                doubt = ""  # our memory may be as old as what was forgotten: who answers there is that voter
             rival = self._remembered.get(peer.node_id)
             if doubt and rival is not None and rival in self._connections.values():
                 return [RefusePeer(connection, f"{doubt}, and the member known under that id is connected")]
@@ -145,6 +153,11 @@ class Peers:
         if outbound:
             self._outbound[peer.node_id] = (connection, peer)
         return effects
+
+    def relearn(self) -> list[Effect]:
+        """We found out that we forgot: take those who answer us for the voters that they say they are."""
+        voters = [peer for _, peer in self._outbound.values() if peer.node_id in self._voters]
+        return [effect for peer in voters for effect in self._remember(peer)]
 
     def close(self, connection: int) -> PeerIdentity | None:
         """A connection ended; returns who was on it."""

@@ -48,7 +48,8 @@ class Replication:
         if ask.replica.id < 0 and event.peer is not None:
             core.peers.note_awareness(event.peer)
         error = self._check(ask, led)
-        if error is not ErrorCode.INVALID_REQUEST and not self._is_vouched(event, ask):
+        is_judge = not core.mending.wholeness.amnesia
+        if error is not ErrorCode.INVALID_REQUEST and is_judge and not self._is_vouched(event, ask):
             error = ErrorCode.INVALID_VOTER_KEY
         if error is not None or led is None:
             self._refuse(event, error or ErrorCode.NOT_LEADER_OR_FOLLOWER)

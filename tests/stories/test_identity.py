@@ -155,6 +155,34 @@ def test_a_member_restored_from_a_backup_is_an_amnesiac() -> None:
 
 
 @pytest.mark.covers("D-06")
+def test_an_old_copy_of_a_directory_makes_nobody_else_doubt_itself() -> None:
+    """It remembers who the others were when it was made; one of them has another disk since, and is whole."""
+    cluster = written()
+    old = cluster.nodes[3].disk
+    before = dict(old.peers), old.start_counter
+    cluster.restart(3)
+    cluster.run(2_500)
+    cluster.crash(2)
+    cluster.wipe(2)
+    cluster.start(2)
+    cluster.run(3_000)
+    cluster.resign(1, to=3)
+    cluster.run_until(lambda: cluster.member(2).is_whole, 20_000)
+    cluster.run(3_000)
+    assert old.peers[2].directory_id == cluster.nodes[2].disk.directory_id
+    cluster.crash(3)
+    old.peers, old.start_counter = before[0], before[1] - 1
+    cluster.run(50)
+    cluster.start(3)
+    cluster.run(5_000)
+    assert not cluster.member(3).is_whole
+    assert cluster.member(2).is_whole
+    cluster.resign(cluster.leader or 0)
+    cluster.run_until(lambda: cluster.member(3).is_whole, 20_000)
+    assert all(cluster.member(n).is_whole for n in (1, 2, 3))
+
+
+@pytest.mark.covers("D-06")
 def test_a_second_process_under_one_id_is_refused_while_the_first_is_connected() -> None:
     cluster = written()
     twin = PeerIdentity(3, b"another director", 1, b"another startid!")
