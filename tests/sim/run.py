@@ -23,6 +23,8 @@ import msgspec
 from tests.sim.shrink import shrink
 from tests.sim.world import Options, World
 
+REPORT_S = 60.0
+
 LINES = 400
 """How much of a trace is printed; the end is what matters."""
 
@@ -102,6 +104,7 @@ def run_many(seeds: Iterator[int], options: Options, jobs: int, *, hours: float 
             done, running = wait(running, return_when=FIRST_COMPLETED)
             for future in done:
                 table.add(future.result())
+            table.report()
         for future in running:
             future.cancel()
     return table
@@ -111,7 +114,7 @@ class Table:
     """What many seeds did."""
 
     def __init__(self) -> None:
-        self.started_s = time.monotonic()
+        self.started_s = self._reported_s = time.monotonic()
         self.seeds = self.counting = self.halted = self.events = self.simulated_us = 0
         self.cpu_s = 0.0
         self.statistics: Counter[str] = Counter()
@@ -130,6 +133,15 @@ class Table:
         self.covered.update(result.covered)
         if result.violation is not None and self.failed is None:
             self.failed = result
+
+    def report(self) -> None:
+        """Say now and then, to whoever waits, how far it is."""
+        now_s = time.monotonic()
+        if now_s - self._reported_s >= REPORT_S:
+            self._reported_s = now_s
+            print(
+                f"{self.seeds} seeds, {self.events} events, {now_s - self.started_s:.0f} s", file=sys.stderr
+            )
 
     def __str__(self) -> str:
         wall_s = time.monotonic() - self.started_s
