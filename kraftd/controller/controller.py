@@ -306,7 +306,7 @@ def _check_known(record: AnyRecord, which: str) -> None:
     if isinstance(record, RawRecord):
         what = f"of kind {record_name(record.api_key)}, version {record.version}"
     elif not is_folded(record):
-        what = f"of kind {record.NAME}"
+        what = f"of kind {record.NAME}" + (" with tags of a newer version" if record.unknown_tags else "")
     elif isinstance(record, FeatureLevelRecord) and not is_supported(record.name, record.feature_level):
         what = f"level {record.feature_level} of feature {record.name}"
     else:

@@ -9,14 +9,16 @@ part of the state, not of the hash. A record of a kind or version that has no pa
 partial: it is counted, and everything else stays true (`is_folded` tells). A record that cannot follow what
 came before it is an `ImpossibleRecordError`, and leaves nothing half applied.
 
-Tags that nothing here knows stay with what their record made, are in its mark, and are written again.
+Tags that nothing here knows stay with what their record made, are in its mark, and are written again. Those
+of a record that only changes an entity have no place to stay: what it says is folded, and the image partial.
 
 The hash is the sum, modulo 2^128, of a mark of each entity (D-18): it does not depend on the order in which
 entities came to be, and every fold keeps it up to date. Equal hashes on two nodes, or on a node and the Spark
-job, mean equal features, configs and controllers.
+job, mean equal images.
 
-Each part of the state has a module (`features_image`, `configs_image`, `controllers_image`); a new kind of
-record adds a part, its lookups here and a row to the table of handlers.
+An entity is shown as the record that would make it as it is now. Each part of the state has a module
+(`features_image`, `brokers`, `controllers_image`, `configs_image`); a new kind of record adds a part, its
+lookups here and a row to the table of handlers.
 
 Not here: what a request may change (`kraftd.controller`), and what differs between two images (`delta`).
 Follows: the replay rules of Kafka's image, and the order of sections in its snapshots.
@@ -29,21 +31,29 @@ from typing import Final, TypeAlias, get_args
 import msgspec
 from immutables import Map
 
-from kraftd.errors import ErrorCode, KraftdError
+from kraftd.metadata import brokers
+from kraftd.metadata.brokers import Brokers
 from kraftd.metadata.configs_image import ConfigEntry, ConfigsFold, ConfigsImage, Resource
 from kraftd.metadata.controllers_image import ControllerRegistration, ControllersImage
+from kraftd.metadata.entities import Entities
 from kraftd.metadata.features_image import FeaturesImage
+from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.metadata.mark import MARK_MASK
 from kraftd.records.frame import AnyRecord, RawRecord
 from kraftd.records.messages import (
     AbortTransactionRecord,
     BeginTransactionRecord,
+    BrokerRegistrationChangeRecord,
     ConfigRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
+    FenceBrokerRecord,
     NoOpRecord,
     Record,
+    RegisterBrokerRecord,
     RegisterControllerRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
 )
 from kraftd.types import NodeId, Offset
 
@@ -62,17 +72,6 @@ __all__ = [
 ]
 
 
-class ImpossibleRecordError(KraftdError):
-    """A record that cannot follow what came before it: the log, or the fold of it, is wrong."""
-
-    code = ErrorCode.CORRUPT_MESSAGE
-
-    def __init__(self, offset: Offset, reason: str) -> None:
-        super().__init__(f"the record at offset {offset} is impossible: {reason}")
-        self.offset = offset
-        self.reason = reason
-
-
 _Unknown: TypeAlias = Map[int, int]
 
 
@@ -84,20 +83,27 @@ class OpenTransaction(msgspec.Struct, frozen=True):
     pending: "MetadataImage"
 
 
-class MetadataImage(msgspec.Struct, frozen=True):
-    """The features, configs and controllers at one point of the log. Make one with `EMPTY` and `apply`."""
+class _Parts(msgspec.Struct, frozen=True):
+    """All but the configs, in one value: the many changes of configs do not have to look inside."""
 
-    _features: FeaturesImage = FeaturesImage()
-    _controllers: ControllersImage = ControllersImage()
+    features: FeaturesImage = FeaturesImage()
+    brokers: Brokers = Entities()
+    controllers: ControllersImage = ControllersImage()
+    unknown: _Unknown = Map()
+
+
+class MetadataImage(msgspec.Struct, frozen=True):
+    """The state of a cluster at one point of the log. Make one with `EMPTY` and `apply`."""
+
     _configs: ConfigsImage = ConfigsImage()
-    _unknown: _Unknown = Map()
+    _parts: _Parts = _Parts()
     _transaction: OpenTransaction | None = None
 
     # -- lookups
 
     def feature_level(self, name: str) -> int:
         """The finalized level of a feature; 0 when it is off."""
-        return self._features.level(name)
+        return self._parts.features.level(name)
 
     def config(self, resource_type: int, resource_name: str, name: str) -> str | None:
         """The dynamic value of one config, None if there is none."""
@@ -105,13 +111,17 @@ class MetadataImage(msgspec.Struct, frozen=True):
 
     def controller(self, node_id: NodeId) -> ControllerRegistration | None:
         """What a controller said of itself, None if it never registered."""
-        return self._controllers.get(node_id)
+        return self._parts.controllers.get(node_id)
+
+    def broker(self, node_id: NodeId) -> RegisterBrokerRecord | None:
+        """The record that would register a broker as it is now, None if it is not registered."""
+        return self._parts.brokers.get(node_id)
 
     # -- iterators, in an order that does not depend on history
 
     def features(self) -> Iterator[tuple[str, int]]:
         """Every feature that is on, with its level: `metadata.version` first, then by name."""
-        return self._features.items()
+        return self._parts.features.items()
 
     def config_resources(self, resource_type: int | None = None) -> Iterator[Resource]:
         """Every resource (type, name) that has configs, sorted; of one type only, if given."""
@@ -127,13 +137,20 @@ class MetadataImage(msgspec.Struct, frozen=True):
 
     def controllers(self) -> Iterator[ControllerRegistration]:
         """Every registered controller, by id."""
-        return self._controllers.values()
+        return self._parts.controllers.values()
+
+    def brokers(self) -> Iterator[RegisterBrokerRecord]:
+        """Every registered broker, by id."""
+        return self._parts.brokers.values()
 
     # -- about the image itself
 
     def hash(self) -> str:
         """The canonical hash (D-18), 32 hexadecimal digits. What is unknown or pending is not in it."""
-        total = self._features.sum + self._controllers.sum + self._configs.sum
+        parts = self._parts
+        total = self._configs.sum + sum(
+            part.sum for part in (parts.features, parts.brokers, parts.controllers)
+        )
         return f"{total & MARK_MASK:032x}"
 
     def shares_configs(self, other: "MetadataImage", resource_type: int, resource_name: str) -> bool:
@@ -143,16 +160,16 @@ class MetadataImage(msgspec.Struct, frozen=True):
     @property
     def is_empty(self) -> bool:
         """Whether nothing has ever been folded that left a trace."""
-        return not (self._features or self._controllers or self._configs or self._unknown)
+        return not self._configs and self._parts == _Parts()
 
     @property
     def is_partial(self) -> bool:
         """Whether records were folded past that have no part in the image."""
-        return bool(self._unknown)
+        return bool(self._parts.unknown)
 
     def unknown_kinds(self) -> Iterator[tuple[int, int]]:
         """The kinds (record type numbers) folded past, each with how many records, by number."""
-        return iter(sorted(self._unknown.items()))
+        return iter(sorted(self._parts.unknown.items()))
 
     @property
     def transaction(self) -> OpenTransaction | None:
@@ -185,6 +202,8 @@ def apply_all(image: MetadataImage, records: Iterable[AnyRecord], base_offset: O
 
 def is_folded(record: AnyRecord) -> bool:
     """Whether a record has its part in an image; any other makes the image partial."""
+    if isinstance(record, _CHANGES):
+        return not record.unknown_tags
     return type(record) is ConfigRecord or _HANDLERS[type(record)] is not Fold._past
 
 
@@ -193,8 +212,10 @@ def to_records(image: MetadataImage) -> Iterator[AnyRecord]:
 
     An open transaction is not among them: a snapshot stands for what is visible.
     """
-    yield from image._features.to_records()
-    yield from image._controllers.to_records()
+    parts = image._parts
+    yield from parts.features.to_records()
+    yield from parts.brokers.values()
+    yield from parts.controllers.to_records()
     yield from image._configs.to_records()
 
 
@@ -204,7 +225,7 @@ class Fold:
     It belongs to whoever made it. When `add` raises, it must be dropped; the image it came from is untouched.
     """
 
-    __slots__ = ("_begin", "_configs", "_controllers", "_features", "_outside", "_unknown", "put_config")
+    __slots__ = ("_begin", "_configs", "_outside", "_parts", "put_config")
 
     put_config: Callable[..., None]
     """Fold a ConfigRecord given by its fields: resource's type and name, name, value or None, tags if any."""
@@ -241,14 +262,15 @@ class Fold:
         return msgspec.structs.replace(self._outside, _transaction=OpenTransaction(*self._begin, inside))
 
     def _load(self, image: MetadataImage) -> None:
-        self._features = image._features
-        self._controllers = image._controllers
+        self._parts = image._parts
         self._configs = ConfigsFold(image._configs)
-        self._unknown = image._unknown
         self.put_config = self._configs.put
 
     def _freeze(self) -> MetadataImage:
-        return MetadataImage(self._features, self._controllers, self._configs.image(), self._unknown)
+        return MetadataImage(self._configs.image(), self._parts)
+
+    def _set(self, **parts: object) -> None:
+        self._parts = msgspec.structs.replace(self._parts, **parts)
 
     # -- one handler a kind of record; the rest of the program finds them in _HANDLERS
 
@@ -259,10 +281,31 @@ class Fold:
         if record.feature_level < 0:
             reason = f"feature {record.name} cannot be at level {record.feature_level}"
             raise ImpossibleRecordError(offset, reason)
-        self._features = self._features.put(record.name, record.feature_level, record.unknown_tags)
+        features = self._parts.features.put(record.name, record.feature_level, record.unknown_tags)
+        self._set(features=features)
 
     def _register_controller(self, record: RegisterControllerRecord, _offset: Offset) -> None:
-        self._controllers = self._controllers.put(record)
+        self._set(controllers=self._parts.controllers.put(record))
+
+    def _register_broker(self, record: RegisterBrokerRecord, _offset: Offset) -> None:
+        self._put_broker(brokers.registered(record))
+
+    def _unregister_broker(self, record: UnregisterBrokerRecord, offset: Offset) -> None:
+        registered = self._parts.brokers
+        brokers.in_epoch(registered, record.broker_id, record.broker_epoch, offset)
+        self._set(brokers=registered.remove(record.broker_id))
+
+    def _fence_broker(self, record: FenceBrokerRecord | UnfenceBrokerRecord, offset: Offset) -> None:
+        broker = brokers.in_epoch(self._parts.brokers, record.id, record.epoch, offset)
+        self._put_broker(brokers.fenced(broker, now=isinstance(record, FenceBrokerRecord)))
+
+    def _change_broker(self, record: BrokerRegistrationChangeRecord, offset: Offset) -> None:
+        broker = brokers.in_epoch(self._parts.brokers, record.broker_id, record.broker_epoch, offset)
+        self._put_broker(brokers.changed(broker, record, offset))
+        self._note_lost_tags(record, offset)
+
+    def _put_broker(self, broker: RegisterBrokerRecord) -> None:
+        self._set(brokers=self._parts.brokers.put(broker.broker_id, broker))
 
     def _begin_transaction(self, record: BeginTransactionRecord, offset: Offset) -> None:
         if self._outside is not None:
@@ -284,15 +327,28 @@ class Fold:
         self._outside = None
         self._load(before)
 
+    def _note_lost_tags(self, record: AnyRecord, offset: Offset) -> None:
+        if not is_folded(record):
+            self._past(record, offset)
+
     def _past(self, record: AnyRecord, _offset: Offset) -> None:
         kind = record.api_key if isinstance(record, RawRecord) else record.API_KEY
-        self._unknown = self._unknown.set(kind, self._unknown.get(kind, 0) + 1)
+        unknown = self._parts.unknown
+        self._set(unknown=unknown.set(kind, unknown.get(kind, 0) + 1))
 
+
+_CHANGES: Final = (BrokerRegistrationChangeRecord,)
+"""Kinds that change an entity and are not kept: a tag of theirs that nothing here knows would be lost."""
 
 _HANDLERS: Final[dict[type, Callable[..., None]]] = dict.fromkeys(get_args(Record), Fold._past) | {
     NoOpRecord: Fold._no_op,
     FeatureLevelRecord: Fold._feature_level,
     RegisterControllerRecord: Fold._register_controller,
+    RegisterBrokerRecord: Fold._register_broker,
+    UnregisterBrokerRecord: Fold._unregister_broker,
+    FenceBrokerRecord: Fold._fence_broker,
+    UnfenceBrokerRecord: Fold._fence_broker,
+    BrokerRegistrationChangeRecord: Fold._change_broker,
     BeginTransactionRecord: Fold._begin_transaction,
     EndTransactionRecord: Fold._end_transaction,
     AbortTransactionRecord: Fold._abort_transaction,

@@ -26,3 +26,8 @@ def tagged(text: str, tags: UnknownTags) -> str:
     if not tags:
         return text
     return f"tagged {','.join(f'{tag}:{value.hex()}' for tag, value in tags)} {text}"
+
+
+def mark_of_bytes(value: bytes) -> Mark:
+    """The mark of an entity that the record with this canonical value makes."""
+    return int.from_bytes(blake2b(b"record " + value, digest_size=16).digest(), "big")

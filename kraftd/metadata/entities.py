@@ -1,0 +1,75 @@
+"""A part of the image whose entities are few and change seldom: each is kept as the record that makes it.
+
+The record is canonical: whoever puts it here has chosen one among those that mean the same, so that equal
+states are equal records and have equal marks. Tags that nothing here knows are in the record, so in its mark
+and among what is written again.
+
+A mark is taken of the record's bytes in a version that never changes, whatever newer ones come: the hash is a
+promise across releases.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+import msgspec
+from immutables import Map
+
+from kraftd.metadata.mark import Mark, mark_of_bytes
+from kraftd.records.frame import encode_record
+from kraftd.records.messages import PartitionRecord, Record, RegisterBrokerRecord
+
+
+class _Ordered(Protocol):
+    def __lt__(self, other: Any, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+
+K = TypeVar("K", bound=_Ordered)
+R = TypeVar("R", bound=Record)
+
+MARK_VERSIONS: Final[dict[type[Record], int]] = {RegisterBrokerRecord: 4, PartitionRecord: 2}
+"""The version that a mark is taken of; 0 for the kinds that are not listed."""
+
+
+class Entities(msgspec.Struct, Generic[K, R], frozen=True):
+    """Canonical records by key. `sum` is the sum of their marks."""
+
+    _records: Map[K, R] = Map()
+    sum: Mark = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._records)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def get(self, key: K) -> R | None:
+        """The entity with this key, None if there is none."""
+        return self._records.get(key)
+
+    def items(self) -> Iterator[tuple[K, R]]:
+        """Every entity with its key, in no order."""
+        return iter(self._records.items())
+
+    def values(self) -> Iterator[R]:
+        """Every entity, by key."""
+        return (self._records[key] for key in sorted(self._records))
+
+    def put(self, key: K, record: R) -> "Entities[K, R]":
+        """Set an entity, in the place of what it was before."""
+        marks = self.sum + mark_of_record(record)
+        if (old := self._records.get(key)) is not None:
+            marks -= mark_of_record(old)
+        return Entities(self._records.set(key, record), marks)
+
+    def remove(self, key: K) -> "Entities[K, R]":
+        """Remove an entity if it is there."""
+        old = self._records.get(key)
+        if old is None:
+            return self
+        return Entities(self._records.delete(key), self.sum - mark_of_record(old))
+
+
+def mark_of_record(record: Record) -> Mark:
+    """The mark of an entity that this canonical record makes."""
+    return mark_of_bytes(encode_record(record, MARK_VERSIONS.get(type(record), 0)))

@@ -1,0 +1,15 @@
+"""The error of a record that cannot follow what came before it; raised by every part of the fold."""
+
+from kraftd.errors import ErrorCode, KraftdError
+from kraftd.types import Offset
+
+
+class ImpossibleRecordError(KraftdError):
+    """A record that cannot follow what came before it: the log, or the fold of it, is wrong."""
+
+    code = ErrorCode.CORRUPT_MESSAGE
+
+    def __init__(self, offset: Offset, reason: str) -> None:
+        super().__init__(f"the record at offset {offset} is impossible: {reason}")
+        self.offset = offset
+        self.reason = reason
