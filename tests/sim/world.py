@@ -44,6 +44,9 @@ _WHAT = {"message": 1, "completion": 2, "call": 3, "timer": 4, "fault": 5}
 
 _HASHED_TOGETHER = 200
 
+PACE = (1.0, 1.0, 1.0, 1.4, 2.0, 2.7, 3.6, 4.5)
+"""Writes a second that clients try, by the number of nodes: the more there are, the less time a seed has."""
+
 ENOUGH_WRITES = 100
 """A seed with fewer acknowledged writes does not count, nor one without a leader change."""
 
@@ -330,10 +333,16 @@ def draw_shape(random: Random) -> Shape:
     election_ms = random.choice((300, 500, 1_000, 1_000, 2_000))
     fetch_ms = random.choice((500 if voters < 4 else 1_500, 1_000, 2_000, 2_000, 4_000))
     slow = random.random() < 0.2
+    observers = random.choice((0, 0, 0, 0, 0, 1, 1, 2, 3))
     clients = random.choice((2, 3, 4, 5))
+    write_part = random.choice((0.6, 0.75, 0.9))
+    quiet_every_us = random.choice((0, 5_000_000, 20_000_000))
+    writes_a_second = PACE[min(voters + observers, len(PACE)) - 1] * random.choice((1.0, 1.3, 2.0))
+    if quiet_every_us:
+        writes_a_second *= 1.6
     return Shape(
         voters=voters,
-        observers=random.choice((0, 0, 0, 0, 1, 1, 2, 3)),
+        observers=observers,
         clients=clients,
         bootstrap=random.random() < 0.3,
         timing=QuorumTiming(
@@ -351,13 +360,13 @@ def draw_shape(random: Random) -> Shape:
         turn_us=random.choice((0, 100, 400)),
         fsync_us=random.choice((200, 1_000, 4_000, 15_000)),
         segment_bytes=random.choice((1 << 30, 1 << 30, 64_000, 8_000, 2_000)),
-        idle_interval_ms=random.choice((500, 2_000, 5_000, 5_000)),
+        idle_interval_ms=random.choice((500, 2_000, 5_000, 5_000, 5_000)),
         controller_timeout_ms=random.choice((1_000, 3_000, 10_000)),
         accumulator_bytes=random.choice((32 << 20, 32 << 20, 2_000)),
-        think_us=int(clients * 1_000_000 / random.choice((2.0, 3.0, 4.5))),
-        quiet_every_us=random.choice((0, 5_000_000, 20_000_000)),
+        think_us=int(clients * write_part * 1_000_000 / writes_a_second),
+        quiet_every_us=quiet_every_us,
         patience_us=random.choice((500_000, 1_000_000, 2_000_000, 5_000_000)),
-        write_part=random.choice((0.6, 0.75, 0.9)),
+        write_part=write_part,
         resign_part=random.choice((0.01, 0.02, 0.04)),
         repeat_part=random.choice((0.0, 0.2)),
         keys=random.choice((1, 3, 8)),
