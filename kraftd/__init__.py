@@ -22,7 +22,8 @@ import-linter and `tests/test_project_rules.py` hold that.
 
 Good first reads: `raft/machine.py` (what may stand behind the log), `raft/events.py` and
 `raft/effects.py` (the seam between judgement and deeds), `raft/member.py` (the way in),
-`runtime/interpreter.py` (the way out), and `storage/recovery.py` (what a crash can leave behind).
+`runtime/interpreter.py` (the way out), `runtime/assembly.py` (what a node is made of; a simulator builds
+the same), and `storage/recovery.py` (what a crash can leave behind).
 Messages and records are generated from `proto/` by `make proto`.
 
 The rules. Tests cite them by number (`@pytest.mark.covers("D-05")`), comments too.
