@@ -82,6 +82,9 @@ class ConfigsFold:
 
     __slots__ = ("_base", "_entries", "_resource", "_sum", "_touched")
 
+    _resource: Resource | None
+    """Whose entries `_entries` are."""
+
     def __init__(self, base: ConfigsImage) -> None:
         self._load(base)
 
@@ -112,6 +115,14 @@ class ConfigsFold:
         entries[name] = (value, mark, tags)
         self._sum += mark if old is None else mark - old[1]
 
+    def remove(self, resource: Resource) -> None:
+        """Remove all configs of a resource."""
+        touched = self._touched.get(resource)
+        entries = self._base._resources.get(resource, _NO_ENTRIES) if touched is None else touched.finish()
+        self._sum -= sum(mark for _, mark, _ in entries.values())
+        self._touched[resource] = _NO_ENTRIES.mutate()
+        self._resource = None
+
     def image(self) -> ConfigsImage:
         """What has been written so far, as an image."""
         if not self._touched:
@@ -131,7 +142,7 @@ class ConfigsFold:
         self._base = base
         self._sum = base.sum
         self._touched: dict[Resource, MapMutation[str, _Entry]] = {}
-        self._resource: Resource | None = None
+        self._resource = None
 
     def _turn_to(self, resource: Resource) -> None:
         entries = self._touched.get(resource)

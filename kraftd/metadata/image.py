@@ -17,8 +17,8 @@ entities came to be, and every fold keeps it up to date. Equal hashes on two nod
 job, mean equal images.
 
 An entity is shown as the record that would make it as it is now. Each part of the state has a module
-(`features_image`, `brokers`, `controllers_image`, `configs_image`); a new kind of record adds a part, its
-lookups here and a row to the table of handlers.
+(`features_image`, `brokers`, `controllers_image`, `topics_image`, `configs_image`); a new kind of record adds
+a part, its lookups here and a row to the table of handlers.
 
 Not here: what a request may change (`kraftd.controller`), and what differs between two images (`delta`).
 Follows: the replay rules of Kafka's image, and the order of sections in its snapshots.
@@ -33,29 +33,37 @@ from immutables import Map
 
 from kraftd.metadata import brokers
 from kraftd.metadata.brokers import Brokers
+from kraftd.metadata.configs import ResourceType
 from kraftd.metadata.configs_image import ConfigEntry, ConfigsFold, ConfigsImage, Resource
 from kraftd.metadata.controllers_image import ControllerRegistration, ControllersImage
 from kraftd.metadata.entities import Entities
+from kraftd.metadata.features import DIRECTORIES_SINCE, ELIGIBLE_LEADER_REPLICAS, METADATA_VERSION
 from kraftd.metadata.features_image import FeaturesImage
 from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.metadata.mark import MARK_MASK
+from kraftd.metadata.topics_image import TopicsFold, TopicsImage
 from kraftd.records.frame import AnyRecord, RawRecord
 from kraftd.records.messages import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     BrokerRegistrationChangeRecord,
+    ClearElrRecord,
     ConfigRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
     FenceBrokerRecord,
     NoOpRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
     Record,
     RegisterBrokerRecord,
     RegisterControllerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
 )
-from kraftd.types import NodeId, Offset
+from kraftd.types import NodeId, Offset, Uuid
 
 __all__ = [
     "EMPTY",
@@ -74,6 +82,8 @@ __all__ = [
 
 _Unknown: TypeAlias = Map[int, int]
 
+_TOPIC_CONFIGS: Final = int(ResourceType.TOPIC)
+
 
 class OpenTransaction(msgspec.Struct, frozen=True):
     """A BeginTransaction without its end. `pending` is what the image becomes if it ends well."""
@@ -89,6 +99,7 @@ class _Parts(msgspec.Struct, frozen=True):
     features: FeaturesImage = FeaturesImage()
     brokers: Brokers = Entities()
     controllers: ControllersImage = ControllersImage()
+    topics: TopicsImage = TopicsImage()
     unknown: _Unknown = Map()
 
 
@@ -117,6 +128,18 @@ class MetadataImage(msgspec.Struct, frozen=True):
         """The record that would register a broker as it is now, None if it is not registered."""
         return self._parts.brokers.get(node_id)
 
+    def topic(self, topic_id: Uuid) -> TopicRecord | None:
+        """A topic, None if there is none with this id."""
+        return self._parts.topics.get(topic_id)
+
+    def topic_id(self, name: str) -> Uuid | None:
+        """The id of the topic of this name, None if there is none."""
+        return self._parts.topics.id_of(name)
+
+    def partition(self, topic_id: Uuid, partition_id: int) -> PartitionRecord | None:
+        """The record that would make a partition as it is now, None if there is none."""
+        return self._parts.topics.partition(topic_id, partition_id)
+
     # -- iterators, in an order that does not depend on history
 
     def features(self) -> Iterator[tuple[str, int]]:
@@ -143,19 +166,31 @@ class MetadataImage(msgspec.Struct, frozen=True):
         """Every registered broker, by id."""
         return self._parts.brokers.values()
 
+    def topics(self) -> Iterator[TopicRecord]:
+        """Every topic, by name."""
+        return self._parts.topics.topics()
+
+    def partitions(self, topic_id: Uuid) -> Iterator[PartitionRecord]:
+        """The partitions of a topic, by id."""
+        return self._parts.topics.partitions(topic_id)
+
     # -- about the image itself
 
     def hash(self) -> str:
         """The canonical hash (D-18), 32 hexadecimal digits. What is unknown or pending is not in it."""
         parts = self._parts
         total = self._configs.sum + sum(
-            part.sum for part in (parts.features, parts.brokers, parts.controllers)
+            part.sum for part in (parts.features, parts.brokers, parts.controllers, parts.topics)
         )
         return f"{total & MARK_MASK:032x}"
 
     def shares_configs(self, other: "MetadataImage", resource_type: int, resource_name: str) -> bool:
         """Whether two images hold the very same configs of one resource, which is cheap to see."""
         return self._configs.shares(other._configs, (resource_type, resource_name))
+
+    def shares_topic(self, other: "MetadataImage", topic_id: Uuid) -> bool:
+        """Whether two images hold the very same topic with its partitions, which is cheap to see."""
+        return self._parts.topics.shares(other._parts.topics, topic_id)
 
     @property
     def is_empty(self) -> bool:
@@ -216,6 +251,8 @@ def to_records(image: MetadataImage) -> Iterator[AnyRecord]:
     yield from parts.features.to_records()
     yield from parts.brokers.values()
     yield from parts.controllers.to_records()
+    has_directories = image.feature_level(METADATA_VERSION) >= DIRECTORIES_SINCE
+    yield from parts.topics.to_records(has_directories=has_directories)
     yield from image._configs.to_records()
 
 
@@ -225,7 +262,7 @@ class Fold:
     It belongs to whoever made it. When `add` raises, it must be dropped; the image it came from is untouched.
     """
 
-    __slots__ = ("_begin", "_configs", "_outside", "_parts", "put_config")
+    __slots__ = ("_begin", "_configs", "_outside", "_parts", "_topics", "put_config")
 
     put_config: Callable[..., None]
     """Fold a ConfigRecord given by its fields: resource's type and name, name, value or None, tags if any."""
@@ -263,10 +300,14 @@ class Fold:
 
     def _load(self, image: MetadataImage) -> None:
         self._parts = image._parts
+        self._topics: TopicsFold | None = None
         self._configs = ConfigsFold(image._configs)
         self.put_config = self._configs.put
 
     def _freeze(self) -> MetadataImage:
+        if self._topics is not None:
+            self._set(topics=self._topics.image())
+            self._topics = None
         return MetadataImage(self._configs.image(), self._parts)
 
     def _set(self, **parts: object) -> None:
@@ -283,6 +324,8 @@ class Fold:
             raise ImpossibleRecordError(offset, reason)
         features = self._parts.features.put(record.name, record.feature_level, record.unknown_tags)
         self._set(features=features)
+        if record.name == ELIGIBLE_LEADER_REPLICAS and record.feature_level == 0:
+            self._topics_fold().drop_elr()
 
     def _register_controller(self, record: RegisterControllerRecord, _offset: Offset) -> None:
         self._set(controllers=self._parts.controllers.put(record))
@@ -306,6 +349,28 @@ class Fold:
 
     def _put_broker(self, broker: RegisterBrokerRecord) -> None:
         self._set(brokers=self._parts.brokers.put(broker.broker_id, broker))
+
+    def _add_topic(self, record: TopicRecord, offset: Offset) -> None:
+        self._topics_fold().add_topic(record, offset)
+
+    def _put_partition(self, record: PartitionRecord, offset: Offset) -> None:
+        self._topics_fold().put_partition(record, offset)
+
+    def _change_partition(self, record: PartitionChangeRecord, offset: Offset) -> None:
+        self._topics_fold().change_partition(record, offset)
+        self._note_lost_tags(record, offset)
+
+    def _remove_topic(self, record: RemoveTopicRecord, offset: Offset) -> None:
+        name = self._topics_fold().remove_topic(record.topic_id, offset)
+        self._configs.remove((_TOPIC_CONFIGS, name))
+
+    def _clear_elr(self, record: ClearElrRecord, offset: Offset) -> None:
+        self._topics_fold().clear_elr(record.topic_name, offset)
+
+    def _topics_fold(self) -> TopicsFold:
+        if self._topics is None:
+            self._topics = TopicsFold(self._parts.topics)
+        return self._topics
 
     def _begin_transaction(self, record: BeginTransactionRecord, offset: Offset) -> None:
         if self._outside is not None:
@@ -337,7 +402,7 @@ class Fold:
         self._set(unknown=unknown.set(kind, unknown.get(kind, 0) + 1))
 
 
-_CHANGES: Final = (BrokerRegistrationChangeRecord,)
+_CHANGES: Final = (BrokerRegistrationChangeRecord, PartitionChangeRecord)
 """Kinds that change an entity and are not kept: a tag of theirs that nothing here knows would be lost."""
 
 _HANDLERS: Final[dict[type, Callable[..., None]]] = dict.fromkeys(get_args(Record), Fold._past) | {
@@ -349,6 +414,11 @@ _HANDLERS: Final[dict[type, Callable[..., None]]] = dict.fromkeys(get_args(Recor
     FenceBrokerRecord: Fold._fence_broker,
     UnfenceBrokerRecord: Fold._fence_broker,
     BrokerRegistrationChangeRecord: Fold._change_broker,
+    TopicRecord: Fold._add_topic,
+    PartitionRecord: Fold._put_partition,
+    PartitionChangeRecord: Fold._change_partition,
+    RemoveTopicRecord: Fold._remove_topic,
+    ClearElrRecord: Fold._clear_elr,
     BeginTransactionRecord: Fold._begin_transaction,
     EndTransactionRecord: Fold._end_transaction,
     AbortTransactionRecord: Fold._abort_transaction,

@@ -32,8 +32,8 @@ from kraftd.records.messages import (
     EndTransactionRecord,
     FeatureLevelRecord,
     NoOpRecord,
+    PartitionChangeRecord,
     RegisterControllerRecord,
-    TopicRecord,
 )
 from kraftd.types import Endpoint, Now
 
@@ -330,7 +330,10 @@ def test_batches_come_without_gaps():
     [
         (RawRecord(99, 0, b"x"), "of kind UnknownRecord99, version 0"),
         (RawRecord(4, 9, b"x"), "of kind ConfigRecord, version 9"),
-        (TopicRecord(name="t", topic_id=bytes(16)), "of kind TopicRecord"),
+        (
+            PartitionChangeRecord(unknown_tags=((99, b"later"),)),
+            "of kind PartitionChangeRecord with tags of a newer version",
+        ),
     ],
 )
 def test_an_unknown_record_stops_the_daemon_before_it(record, what):

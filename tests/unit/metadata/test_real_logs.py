@@ -83,9 +83,9 @@ def test_nodes_of_one_cluster_fold_to_one_hash():
         assert len(hashes) == 1, cluster.name
 
 
-def test_a_log_with_kinds_unknown_here_is_folded_and_called_partial():
+def test_a_log_with_the_newest_kinds_is_folded_whole():
     cluster = klog("kafka-4.1-newest-records")
     directory = next(cluster.rglob("__cluster_metadata-0"))
     image = fold_to(directory, [1 << 62])[1 << 62]
-    assert image.is_partial
+    assert not image.is_partial
     assert image.feature_level("metadata.version") == 27

@@ -1,0 +1,194 @@
+"""How records make, change and remove topics and partitions in the image."""
+
+import pytest
+from msgspec.structs import replace
+
+from kraftd.metadata.image import EMPTY, ImpossibleRecordError, apply, apply_all, is_folded, to_records
+from kraftd.metadata.partitions import MIGRATING, UNASSIGNED
+from kraftd.records.messages import (
+    ClearElrRecord,
+    ConfigRecord,
+    FeatureLevelRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+
+A, B, DIR1, DIR2, DIR3 = (bytes([n]) * 16 for n in range(1, 6))
+ELR = "eligible.leader.replicas.version"
+DIRECTORIES = FeatureLevelRecord("metadata.version", 17)
+TOPIC = TopicRecord("orders", A)
+PARTITION = PartitionRecord(
+    partition_id=0,
+    topic_id=A,
+    replicas=(2, 1, 3),
+    isr=(2, 1),
+    removing_replicas=(3,),
+    adding_replicas=(1,),
+    leader=2,
+    leader_epoch=4,
+    partition_epoch=9,
+    directories=(DIR1, DIR2, DIR3),
+    eligible_leader_replicas=(3,),
+    last_known_elr=(1,),
+)
+OTHER = replace(PARTITION, partition_id=1, eligible_leader_replicas=None, last_known_elr=None)
+IMAGE = apply_all(EMPTY, [TOPIC, PARTITION, OTHER], 0)
+
+
+def change(**what):
+    return PartitionChangeRecord(partition_id=0, topic_id=A, **what)
+
+
+def after(*records, image=IMAGE):
+    return apply_all(image, records, 10)
+
+
+def test_topics_and_partitions_are_found_by_id_and_by_name():
+    image = after(TopicRecord("accounts", B), PartitionRecord(0, B))
+    assert (image.topic_id("orders"), image.topic(A)) == (A, TOPIC)
+    assert (image.topic_id("nothing"), image.topic(bytes(16))) == (None, None)
+    assert [topic.name for topic in image.topics()] == ["accounts", "orders"]
+    assert image.partition(A, 0) == PARTITION
+    assert image.partition(A, 2) is image.partition(bytes(16), 0) is None
+    assert list(image.partitions(A)) == [PARTITION, OTHER]
+    assert list(image.partitions(bytes(16))) == []
+
+
+def test_every_topic_is_written_before_its_partitions():
+    image = after(TopicRecord("accounts", B), PartitionRecord(0, B))
+    assert list(to_records(image)) == [
+        TopicRecord("accounts", B),
+        PartitionRecord(0, B),
+        TOPIC,
+        PARTITION,
+        OTHER,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("record", "what"),
+    [
+        (change(), {}),
+        (change(isr=(2,)), {"isr": (2,)}),
+        (change(leader=1), {"leader": 1, "leader_epoch": 5}),
+        (change(leader=2), {"leader": 2, "leader_epoch": 5}),
+        (change(leader=-1), {"leader": -1, "leader_epoch": 5}),
+        (change(removing_replicas=(), adding_replicas=()), {"removing_replicas": (), "adding_replicas": ()}),
+        (change(leader_recovery_state=1), {"leader_recovery_state": 1}),
+        (change(directories=(DIR3, DIR2, DIR1)), {"directories": (DIR3, DIR2, DIR1)}),
+        (change(directories=()), {}),
+        (change(replicas=(1, 2)), {"replicas": (1, 2), "directories": (DIR2, DIR1)}),
+        (change(replicas=(1, 7)), {"replicas": (1, 7), "directories": (DIR2, UNASSIGNED)}),
+        (change(replicas=(8,), directories=(DIR3,)), {"replicas": (8,), "directories": (DIR3,)}),
+        (change(eligible_leader_replicas=(1, 3)), {"eligible_leader_replicas": (1, 3)}),
+        (change(eligible_leader_replicas=()), {"eligible_leader_replicas": None}),
+        (change(last_known_elr=()), {"last_known_elr": None}),
+    ],
+)
+def test_a_change_changes_what_it_names_and_raises_the_epoch(record, what):
+    image = after(record)
+    expected = replace(PARTITION, partition_epoch=10, **what)
+    assert image.partition(A, 0) == expected
+    assert image.partition(A, 1) == OTHER
+    assert image.hash() == apply_all(EMPTY, [TOPIC, OTHER, expected], 0).hash()
+
+
+def test_the_recovery_ends():
+    image = after(change(leader_recovery_state=1), change(leader_recovery_state=0))
+    assert image.partition(A, 0).leader_recovery_state == 0
+
+
+def test_a_partition_may_be_made_anew():
+    assert after(replace(PARTITION, leader=3)).partition(A, 0).leader == 3
+    assert after(replace(PARTITION, leader=3)).hash() != IMAGE.hash()
+    assert after(PARTITION) == IMAGE
+
+
+def test_without_directories_a_replica_is_migrating_and_written_so_where_directories_have_names():
+    bare = replace(OTHER, directories=())
+    image = apply_all(EMPTY, [TOPIC, bare], 0)
+    full = replace(OTHER, directories=(MIGRATING,) * 3)
+    assert image.partition(A, 1) == full
+    assert list(to_records(image)) == [TOPIC, bare]
+    assert list(to_records(after(DIRECTORIES, image=image))) == [DIRECTORIES, TOPIC, full]
+    assert after(full, image=image) == image
+
+
+def test_a_removed_topic_takes_its_partitions_and_configs_along():
+    configs = [ConfigRecord(2, "orders", "a", "1"), ConfigRecord(2, "orders", "b", "1")]
+    kept = [ConfigRecord(2, "other", "a", "1"), ConfigRecord(4, "orders", "a", "1")]
+    image = after(*configs, *kept)
+    gone = apply(image, RemoveTopicRecord(A), 30)
+    assert gone == apply_all(EMPTY, kept, 0)
+    assert gone.hash() == apply_all(EMPTY, kept, 0).hash()
+    again = apply_all(gone, [replace(TOPIC, topic_id=B), configs[0]], 40)
+    assert again.topic_id("orders") == B
+    assert list(again.configs_of(2, "orders")) == [("a", "1")]
+    in_one_go = after(*configs, *kept, RemoveTopicRecord(A), replace(TOPIC, topic_id=B), configs[0])
+    assert in_one_go == again
+    assert in_one_go.hash() == again.hash()
+
+
+@pytest.mark.parametrize("name", ["orders", ""])
+def test_clearing_the_elr_is_a_change_of_each_partition_that_had_one(name):
+    cleared = replace(PARTITION, eligible_leader_replicas=None, last_known_elr=None, partition_epoch=10)
+    image = after(ClearElrRecord(name))
+    assert list(image.partitions(A)) == [cleared, OTHER]
+    assert image.hash() == apply_all(EMPTY, [TOPIC, OTHER, cleared], 0).hash()
+
+
+def test_clearing_the_elr_of_one_topic_leaves_the_others():
+    other = replace(PARTITION, topic_id=B)
+    image = after(TopicRecord("t", B), other, ClearElrRecord("orders"))
+    assert image.partition(B, 0) == other
+
+
+def test_elr_is_forgotten_when_the_feature_goes_off():
+    image = after(FeatureLevelRecord(ELR, 1), FeatureLevelRecord("group.version", 0))
+    assert image.partition(A, 0) == PARTITION
+    forgotten = replace(PARTITION, eligible_leader_replicas=None, last_known_elr=None)
+    assert apply(image, FeatureLevelRecord(ELR, 0), 9) == apply_all(EMPTY, [TOPIC, forgotten, OTHER], 0)
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [
+        (TopicRecord("orders", B), "there is a topic orders already"),
+        (TopicRecord("other", A), f"there is a topic with the id {A.hex()} already"),
+        (PartitionRecord(0, B), f"there is no topic with the id {B.hex()}"),
+        (PartitionChangeRecord(0, B), f"there is no topic with the id {B.hex()}"),
+        (PartitionChangeRecord(7, A), f"there is no partition 7 of topic {A.hex()}"),
+        (RemoveTopicRecord(B), f"there is no topic with the id {B.hex()}"),
+        (ClearElrRecord("other"), "there is no topic other"),
+        (replace(PARTITION, directories=(DIR1,)), "has 3 replicas in 1 directories"),
+        (change(directories=(DIR1,)), "has 3 replicas in 1 directories"),
+        (change(replicas=(1,), directories=(DIR1, DIR2)), "has 1 replicas in 2 directories"),
+        (replace(PARTITION, leader_recovery_state=-1), "cannot be in recovery state -1"),
+        (change(leader_recovery_state=2), "cannot be in recovery state 2"),
+    ],
+)
+def test_a_record_that_cannot_follow_is_one_error_and_changes_nothing(record, reason):
+    before = list(to_records(IMAGE))
+    with pytest.raises(ImpossibleRecordError, match=f"offset 11 is impossible: .*{reason}"):
+        after(change(isr=(1,)), record)
+    assert list(to_records(IMAGE)) == before
+
+
+def test_tags_of_a_partition_stay_and_those_of_a_change_make_the_image_partial():
+    tags = ((99, b"later"),)
+    tagged = after(replace(PARTITION, unknown_tags=tags))
+    assert not tagged.is_partial
+    assert apply(tagged, change(isr=(2,)), 1).partition(A, 0).unknown_tags == tags
+    later = change(isr=(2,), unknown_tags=tags)
+    assert not is_folded(later)
+    assert after(later).is_partial
+    assert after(later).partition(A, 0).isr == (2,)
+
+
+def test_images_share_the_topics_that_did_not_change():
+    image = after(TopicRecord("t", B), PartitionRecord(0, B))
+    later = apply(image, change(isr=(1,)), 20)
+    assert later.shares_topic(image, B)
+    assert not later.shares_topic(image, A)
