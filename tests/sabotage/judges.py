@@ -147,4 +147,4 @@ def verdict(error: BaseException) -> str:
     if invariant:
         return invariant[1]
     name = type(error).__name__
-    return f"{name}: {text}" if text else name
+    return text if isinstance(error, CaughtError) else f"{name}: {text}" if text else name
