@@ -17,7 +17,7 @@ ARGS ?=
         chaos crashpoints sabotage sim interop readme proto rewrite format bench lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 setup: $(STAMP) ## Make .venv from the lock files; does nothing when nothing changed
 
@@ -61,9 +61,9 @@ crashpoints: setup ## Every state a power cut can leave, and every single fault:
 sabotage: setup ## Old bugs put back one by one: each must be caught; ARGS="NAME ..." for some of them
 	$(BIN)/python -m tests.sabotage.run $(ARGS)
 
+SIM = $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(HOURS),--hours $(HOURS))
 sim: setup ## Simulated clusters: SEED=n replays one, SEEDS=n runs many, HOURS=h for so long
-	$(BIN)/python -m tests.sim.run $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) \
-	  $(if $(HOURS),--hours $(HOURS)) $(ARGS)
+	$(BIN)/python -m tests.sim.run $(strip $(SIM) $(ARGS))
 
 check: check-format check-lint check-types check-imports check-proto ## Format, lint, types, import law, generated code
 

@@ -8,7 +8,6 @@ The seed decides what the nemesis and the clients do, not how long the machine t
 makes a run alike, not equal.
 """
 
-import argparse
 import asyncio
 import contextlib
 import random
@@ -26,6 +25,7 @@ import uvloop
 
 from kraftd.protocol.messages import DescribeNodeResponse
 from kraftd.types import NodeId, Offset
+from tests import commands
 from tests.chaos.clients import Crowd, History
 from tests.chaos.disks import Disk, small_disks
 from tests.chaos.nemesis import DEEDS, Nemesis
@@ -278,8 +278,10 @@ def chaos(
 
 def main() -> int:
     """The command line; the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--minutes", type=float, default=1.0, help="how long the nemesis is at work")
+    parser = commands.Parser(prog="make chaos", description=__doc__.partition("\n")[0])
+    parser.add_argument(
+        "--minutes", type=commands.duration, default=1.0, help="how long the nemesis is at work"
+    )
     parser.add_argument("--seed", type=int, help="for a run that is alike")
     parser.add_argument("--only", action="append", choices=tuple(DEEDS), help="only deeds of this kind")
     options = parser.parse_args()

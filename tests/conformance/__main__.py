@@ -1,7 +1,6 @@
 """`make conformance`: print the table, and what is wrong with it; exit 1 when something is."""
 
-import sys
-
+from tests import commands
 from tests.conformance.table import collect, faults, render
 
 
@@ -15,4 +14,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    commands.run(main)

@@ -4,6 +4,8 @@ Entered by `collect` (asks pytest for all tests, runs none), then `render` and `
 here; whether its test would really fail without the behaviour is for review and for the sabotage suite.
 """
 
+import contextlib
+import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,9 +46,13 @@ def collect() -> Mapping[str, Sequence[str]]:
     """
     collector = Collector()
     quiet = ["--collect-only", "-qqq", "-p", "no:cacheprovider"]
-    outcome = pytest.main([*quiet, f"--rootdir={TESTS.parent}", str(TESTS)], plugins=[collector])
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        outcome = pytest.main([*quiet, f"--rootdir={TESTS.parent}", str(TESTS)], plugins=[collector])
+    if outcome is pytest.ExitCode.INTERRUPTED and "KeyboardInterrupt" in said.getvalue():
+        raise KeyboardInterrupt
     if outcome is not pytest.ExitCode.OK:
-        raise RuntimeError(f"pytest could not collect the tests: {outcome!r}")
+        raise RuntimeError(f"pytest could not collect the tests: {outcome!r}\n{said.getvalue()}")
     return collector.tests
 
 

@@ -16,10 +16,8 @@ had been promised; it is judged once. Its name is the protocol, the variant, the
 comes, its manner and number: names are stable, and the state can be had again by it.
 """
 
-import argparse
 import errno
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -28,6 +26,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kraftd.errors import KraftdError
+from tests import commands
 from tests.crash.promises import Ids, Promised, judge, open_home
 from tests.crash.protocols import PROTOCOLS, Member, Variant
 from tests.sim.filesystem import CHANGES, SimFileSystem
@@ -237,18 +236,19 @@ def run_task(task: Task) -> Counted:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is asked for; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="crashpoints", description=(__doc__ or "").partition("\n")[0])
+    parser = commands.Parser(prog="make crashpoints", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--protocol", choices=list(PROTOCOLS), help="only this one")
     parser.add_argument("--state", default="", help="only the state of this name")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at once")
+    parser.add_argument("--jobs", type=commands.count, default=os.cpu_count() or 1, help="processes at once")
     options = parser.parse_args(arguments)
     if options.state:
-        return _one(options.state)
+        task = _task_of(options.state)
+        return _one(task, options.state) if task else parser.error(f"no such state: {options.state}")
     begin = time.monotonic()
     chosen = [options.protocol] if options.protocol else list(PROTOCOLS)
     counted: list[Counted] = []
     print(ROW.format("PROTOCOL", "SCRIPTS", "CRASHES", "STATES", "DISKS", "IN RECOVERY", "HOLES"))
-    with ProcessPoolExecutor(options.jobs) as pool:
+    with ProcessPoolExecutor(options.jobs, initializer=commands.end_when_interrupted) as pool:
         for protocol, found in groupby(
             pool.map(run_task, tasks(chosen)), key=lambda found: found.task.protocol
         ):
@@ -265,14 +265,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if holes else 0
 
 
-def _one(state: str) -> int:
-    protocol, number, *_ = state.split("/")
-    found = Enumerator(Task(protocol, int(number)), state).run()
+def _task_of(state: str) -> Task | None:
+    protocol, _, rest = state.partition("/")
+    number = rest.partition("/")[0]
+    variants = len(PROTOCOLS.get(protocol, ()))
+    return Task(protocol, int(number)) if number.isdecimal() and int(number) < variants else None
+
+
+def _one(task: Task, state: str) -> int:
+    found = Enumerator(task, state).run()
     for hole in found.holes:
         print(f"HOLE {hole.state}: {hole.text}")
-    if not found.holes:
+    if not found.states:
+        print(f"{state}: there is no such state")
+    elif not found.holes:
         print(f"{state}: no hole")
-    return 1 if found.holes else 0
+    return 0 if found.states and not found.holes else 1
 
 
 def _print_row(name: str, counted: Sequence[Counted]) -> None:
@@ -285,4 +293,4 @@ def _print_row(name: str, counted: Sequence[Counted]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    commands.run(main)

@@ -11,9 +11,7 @@ without a word, bytes that were never written and would be given to others, a pr
 damage that the next start does not know of any more, a traceback.
 """
 
-import argparse
 import os
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +25,7 @@ from kraftd.errors import KraftdError, StorageError
 from kraftd.records.batch import scan
 from kraftd.storage import LogConfig, NodeDirectory, StorageFailure, inspect_directory
 from kraftd.types import Election, ReplicaKey
+from tests import commands
 from tests.crash.promises import HOME, Ids, format_home, open_home
 from tests.crash.structures import Structure, structures
 from tests.sim.filesystem import SECTOR_BYTES, SimFileSystem
@@ -355,14 +354,18 @@ def served_by(node: NodeDirectory) -> dict[int, bytes]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Walk through the matrix; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="matrix", description=(__doc__ or "").partition("\n")[0])
+    parser = commands.Parser(
+        prog="python -m tests.crash.matrix", description=(__doc__ or "").partition("\n")[0]
+    )
     parser.add_argument("--cell", default="", help="only the cells whose name begins so")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at once")
+    parser.add_argument("--jobs", type=commands.count, default=os.cpu_count() or 1, help="processes at once")
     options = parser.parse_args(arguments)
     begin = time.monotonic()
-    with ProcessPoolExecutor(options.jobs) as pool:
+    with ProcessPoolExecutor(options.jobs, initializer=commands.end_when_interrupted) as pool:
         found = pool.map(verdicts_of, BASES, [options.cell] * len(BASES))
         verdicts = [verdict for verdicts in found for verdict in verdicts]
+    if not verdicts:
+        parser.error(f"no such cell: {options.cell}")
     _print_table(verdicts, time.monotonic() - begin)
     holes = [(cell, verdict.hole) for cell, verdict in verdicts if verdict.hole]
     for cell, hole in holes[: None if options.cell else 40]:
@@ -387,4 +390,4 @@ def _kind(path: Path) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    commands.run(main)

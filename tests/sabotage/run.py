@@ -10,7 +10,6 @@ that was caught without having run is an error too, and so is one that does not 
 Not here: what a mutant changes (`mutant`), how a try is made (`judges`), which there are (`corpus`).
 """
 
-import argparse
 import json
 import mmap
 import os
@@ -24,6 +23,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from tests import commands
 from tests.sabotage.corpus import MUTANTS
 from tests.sabotage.judges import JUDGES, verdict
 from tests.sabotage.mutant import MisfitError, Mutant, plant
@@ -113,6 +113,8 @@ class Child:
                 with os.fdopen(out, "wb") as told:
                     told.write(json.dumps(deed()).encode())
                 code = 0
+            except KeyboardInterrupt:
+                code = commands.INTERRUPTED
             except BaseException:
                 traceback.print_exc()
             finally:
@@ -202,11 +204,11 @@ def summary(found: Sequence[Finding]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the corpus, or the mutants that are named; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m tests.sabotage.run", description="Put old bugs back.")
+    parser = commands.Parser(prog="make sabotage", description="Put old bugs back.")
     parser.add_argument("names", nargs="*", help="mutants, by name or judge; all if none is given")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="how many at a time")
+    parser.add_argument("--jobs", type=commands.count, default=os.cpu_count() or 1, help="how many at a time")
     parser.add_argument("--first", type=int, default=1, help="the first seed")
-    parser.add_argument("--limit", type=float, default=MUTANT_S, help="CPU seconds a mutant")
+    parser.add_argument("--limit", type=commands.duration, default=MUTANT_S, help="CPU seconds a mutant")
     options = parser.parse_args(arguments)
     chosen = [m for m in MUTANTS if not options.names or {m.name, m.judge} & set(options.names)]
     if missing := set(options.names) - {word for m in chosen for word in (m.name, m.judge)}:
@@ -220,4 +222,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    commands.run(main)

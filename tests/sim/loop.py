@@ -331,6 +331,8 @@ class SimLoop:
         asyncio._set_running_loop(self)  # type: ignore[arg-type]
         try:
             self._iterate()
+        except KeyboardInterrupt:  # meant for us, not for the simulated process
+            raise
         except BaseException as error:
             self._on_error(error)
         finally:
@@ -436,6 +438,8 @@ class SimWorker:
         self._running = None
         try:
             self._finished.append((done, end()))
+        except KeyboardInterrupt:
+            raise
         except BaseException as error:  # a crash in the middle of the job too: the loop hears of it
             self._finished.append(error)
         if self._jobs:

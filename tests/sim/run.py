@@ -8,7 +8,6 @@ A failure prints the promise that was broken, the smallest fault schedule that c
 of a run with it, ends with the seed on the last line, and exits with 1. `run_seed` is the same for programs.
 """
 
-import argparse
 import gc
 import multiprocessing
 import os
@@ -20,6 +19,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 
 import msgspec
 
+from tests import commands
 from tests.sim.shrink import shrink
 from tests.sim.world import Options, World
 
@@ -91,7 +91,9 @@ def run_many(seeds: Iterator[int], options: Options, jobs: int, *, hours: float 
     until_s = time.monotonic() + hours * 3_600 if hours else float("inf")
     gc.collect()
     gc.freeze()
-    with ProcessPoolExecutor(jobs, multiprocessing.get_context("fork")) as pool:
+    with ProcessPoolExecutor(
+        jobs, multiprocessing.get_context("fork"), initializer=commands.end_when_interrupted
+    ) as pool:
         running: set[Future[Result]] = set()
         while table.failed is None:
             while len(running) < 2 * jobs and time.monotonic() < until_s:
@@ -201,14 +203,14 @@ def explain(seed: int, options: Options, *, budget_s: float) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="make sim", description="Simulated clusters from seeds.")
+    parser = commands.Parser(prog="make sim", description="Simulated clusters from seeds.")
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--seed", type=int, help="replay this one")
-    what.add_argument("--seeds", type=int, help="run so many")
-    what.add_argument("--hours", type=float, help="run for so long")
+    what.add_argument("--seeds", type=commands.count, help="run so many")
+    what.add_argument("--hours", type=commands.duration, help="run for so long")
     parser.add_argument("--first", type=int, help="the first of many; default 1, with --hours the time")
-    parser.add_argument("--events", type=int, default=Options().events, help="events a seed")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    parser.add_argument("--events", type=commands.count, default=Options().events, help="events a seed")
+    parser.add_argument("--jobs", type=commands.count, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--trace", action="store_true", help="with --seed: print the trace in any case")
     parser.add_argument("--shrink", type=float, default=90.0, metavar="SECONDS", help="how long to shrink")
     asked = parser.parse_args(arguments)
@@ -226,8 +228,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _replay(seed: int, options: Options, *, trace: bool, budget_s: float) -> int:
-    _, result = _run(World(seed, options, sink=print if trace else None))
     table = Table()
+    _, result = _run(World(seed, options, sink=print if trace else None))
     table.add(result)
     print(table)
     print(f"trace {result.trace_hash}, state {result.state_hash}")
@@ -236,9 +238,11 @@ def _replay(seed: int, options: Options, *, trace: bool, budget_s: float) -> int
 
 def _fail(seed: int, options: Options, budget_s: float) -> int:
     print(explain(seed, options, budget_s=budget_s))
+    more = "" if options == Options() else f' ARGS="--events {options.events}"'
+    print(f"again: make sim SEED={seed}{more}")
     print(f"seed {seed}")
     return 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    commands.run(main)

@@ -1,0 +1,58 @@
+"""What do the tools among the tests have in common on their command lines?
+
+A word that makes no sense is one line and exit code 2, an interruption is one line and exit code 130:
+`Parser`, the types of its arguments, and `run`. Not here: what any of them does.
+"""
+
+import argparse
+import math
+import signal
+import sys
+from collections.abc import Callable
+from typing import NoReturn
+
+INTERRUPTED = 130
+
+
+class Parser(argparse.ArgumentParser):
+    """One that complains in one line; `--help` has the rest."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}\n")
+
+
+def count(text: str) -> int:
+    """A whole number above 0."""
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return number
+
+
+def duration(text: str) -> float:
+    """How long something takes: a number above 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return number
+
+
+def run(main: Callable[[], int]) -> NoReturn:
+    """Exit with what it returns."""
+    try:
+        code = main()
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        code = INTERRUPTED
+    sys.exit(code)
+
+
+def end_when_interrupted() -> None:
+    """For the processes of a pool: the one that started them says what there is to say."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
