@@ -60,7 +60,8 @@ NEVER_MS = 1 << 62
 OPERATION_RECORDS_MAX = 10_000
 OPERATION_BYTES_MAX = 8 * 1024 * 1024
 
-SNAPSHOT_SLICE_RECORDS = 1000
+SNAPSHOT_SLICE_RECORDS = 1024
+"""As many as Kafka puts into one batch of a snapshot."""
 
 RETRY_MS = 50
 """After how long the records of an activation that the log refused are tried again."""

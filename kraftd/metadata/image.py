@@ -17,21 +17,22 @@ entities came to be, and every fold keeps it up to date. Equal hashes on two nod
 job, mean equal images.
 
 An entity is shown as the record that would make it as it is now. Each part of the state has a module
-(`features_image`, `brokers`, `controllers_image`, `topics_image`, `configs_image`); a new kind of record adds
-a part, its lookups here and a row to the table of handlers.
+(`features_image`, `brokers`, `controllers_image`, `topics_image`, `configs_image`, `clients`); a new kind of
+record adds a part, its lookups here and a row to the table of handlers.
 
 Not here: what a request may change (`kraftd.controller`), and what differs between two images (`delta`).
 Follows: the replay rules of Kafka's image, and the order of sections in its snapshots.
-Differs: the content of an unfinished transaction is kept aside as an image, not as a list of deltas.
+Differs: the content of an unfinished transaction is kept aside as an image, not as a list of deltas. What old
+logs say of the migration from ZooKeeper is kept and written again, as Kafka did before 4.0.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, TypeAlias, get_args
+from typing import Final, TypeAlias
 
 import msgspec
 from immutables import Map
 
-from kraftd.metadata import brokers
+from kraftd.metadata import brokers, clients
 from kraftd.metadata.brokers import Brokers
 from kraftd.metadata.configs import ResourceType
 from kraftd.metadata.configs_image import ConfigEntry, ConfigsFold, ConfigsImage, Resource
@@ -45,23 +46,31 @@ from kraftd.metadata.topics_image import TopicsFold, TopicsImage
 from kraftd.records.frame import AnyRecord, RawRecord
 from kraftd.records.messages import (
     AbortTransactionRecord,
+    AccessControlEntryRecord,
     BeginTransactionRecord,
     BrokerRegistrationChangeRecord,
     ClearElrRecord,
+    ClientQuotaRecord,
     ConfigRecord,
+    DelegationTokenRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
     FenceBrokerRecord,
     NoOpRecord,
     PartitionChangeRecord,
     PartitionRecord,
-    Record,
+    ProducerIdsRecord,
     RegisterBrokerRecord,
     RegisterControllerRecord,
+    RemoveAccessControlEntryRecord,
+    RemoveDelegationTokenRecord,
     RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
     TopicRecord,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
+    UserScramCredentialRecord,
+    ZkMigrationStateRecord,
 )
 from kraftd.types import NodeId, Offset, Uuid
 
@@ -100,6 +109,12 @@ class _Parts(msgspec.Struct, frozen=True):
     brokers: Brokers = Entities()
     controllers: ControllersImage = ControllersImage()
     topics: TopicsImage = TopicsImage()
+    quotas: clients.Quotas = Entities()
+    producer_ids: clients.ProducerIds = Entities()
+    acls: clients.Acls = Entities()
+    scram: clients.Scram = Entities()
+    tokens: clients.Tokens = Entities()
+    zk_migration: Entities[int, ZkMigrationStateRecord] = Entities()
     unknown: _Unknown = Map()
 
 
@@ -140,6 +155,23 @@ class MetadataImage(msgspec.Struct, frozen=True):
         """The record that would make a partition as it is now, None if there is none."""
         return self._parts.topics.partition(topic_id, partition_id)
 
+    def next_producer_id(self) -> int | None:
+        """The first producer id that no broker has been given, None if none ever was."""
+        record = self._parts.producer_ids.get(clients.THE_ONLY)
+        return None if record is None else record.next_producer_id
+
+    def acl(self, acl_id: Uuid) -> AccessControlEntryRecord | None:
+        """An access control entry, None if there is none with this id."""
+        return self._parts.acls.get(acl_id)
+
+    def scram_credential(self, mechanism: int, user: str) -> UserScramCredentialRecord | None:
+        """What a user logs in with by one mechanism, None if nothing."""
+        return self._parts.scram.get((mechanism, user))
+
+    def delegation_token(self, token_id: str) -> DelegationTokenRecord | None:
+        """A delegation token, None if there is none with this id."""
+        return self._parts.tokens.get(token_id)
+
     # -- iterators, in an order that does not depend on history
 
     def features(self) -> Iterator[tuple[str, int]]:
@@ -174,14 +206,41 @@ class MetadataImage(msgspec.Struct, frozen=True):
         """The partitions of a topic, by id."""
         return self._parts.topics.partitions(topic_id)
 
+    def client_quotas(self) -> Iterator[ClientQuotaRecord]:
+        """Every quota, by entity and name of the quota."""
+        return self._parts.quotas.values()
+
+    def acls(self) -> Iterator[AccessControlEntryRecord]:
+        """Every access control entry, by id."""
+        return self._parts.acls.values()
+
+    def scram_credentials(self) -> Iterator[UserScramCredentialRecord]:
+        """Every SCRAM credential, by mechanism and user."""
+        return self._parts.scram.values()
+
+    def delegation_tokens(self) -> Iterator[DelegationTokenRecord]:
+        """Every delegation token, by id."""
+        return self._parts.tokens.values()
+
     # -- about the image itself
 
     def hash(self) -> str:
         """The canonical hash (D-18), 32 hexadecimal digits. What is unknown or pending is not in it."""
         parts = self._parts
-        total = self._configs.sum + sum(
-            part.sum for part in (parts.features, parts.brokers, parts.controllers, parts.topics)
+        summed = (
+            self._configs,
+            parts.features,
+            parts.zk_migration,
+            parts.brokers,
+            parts.controllers,
+            parts.topics,
+            parts.quotas,
+            parts.producer_ids,
+            parts.acls,
+            parts.scram,
+            parts.tokens,
         )
+        total = sum(part.sum for part in summed)
         return f"{total & MARK_MASK:032x}"
 
     def shares_configs(self, other: "MetadataImage", resource_type: int, resource_name: str) -> bool:
@@ -249,11 +308,17 @@ def to_records(image: MetadataImage) -> Iterator[AnyRecord]:
     """
     parts = image._parts
     yield from parts.features.to_records()
+    yield from parts.zk_migration.values()
     yield from parts.brokers.values()
     yield from parts.controllers.to_records()
     has_directories = image.feature_level(METADATA_VERSION) >= DIRECTORIES_SINCE
     yield from parts.topics.to_records(has_directories=has_directories)
     yield from image._configs.to_records()
+    yield from parts.quotas.values()
+    yield from parts.producer_ids.values()
+    yield from parts.acls.values()
+    yield from parts.scram.values()
+    yield from parts.tokens.values()
 
 
 class Fold:
@@ -372,6 +437,33 @@ class Fold:
             self._topics = TopicsFold(self._parts.topics)
         return self._topics
 
+    def _client_quota(self, record: ClientQuotaRecord, _offset: Offset) -> None:
+        self._set(quotas=clients.with_quota(self._parts.quotas, record))
+
+    def _producer_ids(self, record: ProducerIdsRecord, _offset: Offset) -> None:
+        self._set(producer_ids=clients.with_producer_ids(self._parts.producer_ids, record))
+
+    def _put_acl(self, record: AccessControlEntryRecord, _offset: Offset) -> None:
+        self._set(acls=self._parts.acls.put(record.id, record))
+
+    def _remove_acl(self, record: RemoveAccessControlEntryRecord, offset: Offset) -> None:
+        self._set(acls=clients.without_acl(self._parts.acls, record, offset))
+
+    def _put_scram(self, record: UserScramCredentialRecord, _offset: Offset) -> None:
+        self._set(scram=clients.with_scram(self._parts.scram, record))
+
+    def _remove_scram(self, record: RemoveUserScramCredentialRecord, offset: Offset) -> None:
+        self._set(scram=clients.without_scram(self._parts.scram, record, offset))
+
+    def _put_token(self, record: DelegationTokenRecord, _offset: Offset) -> None:
+        self._set(tokens=self._parts.tokens.put(record.token_id, record))
+
+    def _remove_token(self, record: RemoveDelegationTokenRecord, _offset: Offset) -> None:
+        self._set(tokens=self._parts.tokens.remove(record.token_id))
+
+    def _zk_migration(self, record: ZkMigrationStateRecord, _offset: Offset) -> None:
+        self._set(zk_migration=self._parts.zk_migration.put(clients.THE_ONLY, record))
+
     def _begin_transaction(self, record: BeginTransactionRecord, offset: Offset) -> None:
         if self._outside is not None:
             raise ImpossibleRecordError(
@@ -405,7 +497,7 @@ class Fold:
 _CHANGES: Final = (BrokerRegistrationChangeRecord, PartitionChangeRecord)
 """Kinds that change an entity and are not kept: a tag of theirs that nothing here knows would be lost."""
 
-_HANDLERS: Final[dict[type, Callable[..., None]]] = dict.fromkeys(get_args(Record), Fold._past) | {
+_HANDLERS: Final[dict[type, Callable[..., None]]] = {
     NoOpRecord: Fold._no_op,
     FeatureLevelRecord: Fold._feature_level,
     RegisterControllerRecord: Fold._register_controller,
@@ -419,6 +511,15 @@ _HANDLERS: Final[dict[type, Callable[..., None]]] = dict.fromkeys(get_args(Recor
     PartitionChangeRecord: Fold._change_partition,
     RemoveTopicRecord: Fold._remove_topic,
     ClearElrRecord: Fold._clear_elr,
+    ClientQuotaRecord: Fold._client_quota,
+    ProducerIdsRecord: Fold._producer_ids,
+    AccessControlEntryRecord: Fold._put_acl,
+    RemoveAccessControlEntryRecord: Fold._remove_acl,
+    UserScramCredentialRecord: Fold._put_scram,
+    RemoveUserScramCredentialRecord: Fold._remove_scram,
+    DelegationTokenRecord: Fold._put_token,
+    RemoveDelegationTokenRecord: Fold._remove_token,
+    ZkMigrationStateRecord: Fold._zk_migration,
     BeginTransactionRecord: Fold._begin_transaction,
     EndTransactionRecord: Fold._end_transaction,
     AbortTransactionRecord: Fold._abort_transaction,

@@ -96,7 +96,7 @@ SINCE: Final[Mapping[type[Record], tuple[int, ...]]] = {
     AccessControlEntryRecord: (_FIRST,),
     RemoveAccessControlEntryRecord: (_FIRST,),
     NoOpRecord: (NO_OP_SINCE,),
-    ZkMigrationStateRecord: _NEVER,
+    ZkMigrationStateRecord: (_ZK_MIGRATION_SINCE,),
     RemoveUserScramCredentialRecord: (SCRAM_SINCE,),
     BeginTransactionRecord: (TRANSACTIONS_SINCE,),
     EndTransactionRecord: (TRANSACTIONS_SINCE,),

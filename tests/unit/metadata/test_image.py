@@ -24,6 +24,7 @@ from kraftd.records import messages
 from kraftd.records.frame import RawRecord, decode_record, encode_record
 from kraftd.records.messages import (
     AbortTransactionRecord,
+    AccessControlEntryRecord,
     BeginTransactionRecord,
     ConfigRecord,
     EndTransactionRecord,
@@ -35,6 +36,7 @@ from kraftd.records.messages import (
     RegisterControllerRecordControllerEndpoint,
     RegisterControllerRecordControllerFeature,
     TopicRecord,
+    UserScramCredentialRecord,
 )
 
 GOLDEN_HASH = "0e30b1badc610e4ab74b1b3d525782a0"
@@ -150,7 +152,14 @@ def test_the_order_of_what_a_controller_lists_means_nothing():
 
 
 def test_every_kind_of_record_that_can_be_read_can_be_folded():
-    makers = [RegisterBrokerRecord(), TopicRecord(), PartitionRecord(), BeginTransactionRecord()]
+    makers = [
+        RegisterBrokerRecord(),
+        TopicRecord(),
+        PartitionRecord(),
+        AccessControlEntryRecord(),
+        UserScramCredentialRecord(),
+        BeginTransactionRecord(),
+    ]
     image = apply_all(EMPTY, makers, 0)
     for kind in messages.Record.__args__:
         base = apply(EMPTY, TopicRecord(), 0) if kind is PartitionRecord else EMPTY

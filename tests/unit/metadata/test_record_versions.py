@@ -56,7 +56,7 @@ def test_the_newest_version_that_the_level_allows_is_written(record, versions):
         (NoOpRecord(), 4, "3.3-IV0"),
         (NoOpRecord(), 0, "0"),
         (FenceBrokerRecord(), 30, "4.3-IV0"),
-        (ZkMigrationStateRecord(), 30, "4.3-IV0"),
+        (ZkMigrationStateRecord(), 7, "3.3-IV3"),
         (RawRecord(99, 0, b""), 30, "4.3-IV0"),
     ],
 )
