@@ -62,6 +62,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     """A factor between two bounds, for waits that need not be exact."""
     worker: Callable[[str], Worker]
     """A thread of that name."""
+    tail_bytes: int = TAIL_BYTES
 
 
 class Assembly:
@@ -91,7 +92,7 @@ class Assembly:
         self.advertised = listen(self.server)
         tasks, spread = surroundings.tasks, surroundings.spread
         self.links = PeerLinks(identity, network, outbox, numbers, tasks, repeats, log=log, spread=spread)
-        self.member = _member_of(config, directory, self.advertised, surroundings.dice)
+        self.member = _member_of(config, directory, self.advertised, surroundings)
         self.driver = Driver(loop, self.member, end_turn=self._end_turn, clock=clock)
         self.meters = RaftMeters(started_at.mono_ms)
         self.workers = surroundings.worker("kraftd-flush"), surroundings.worker("kraftd-read")
@@ -214,7 +215,9 @@ def _identity_of(config: Config, directory: NodeDirectory) -> Identity:
     )
 
 
-def _member_of(config: Config, directory: NodeDirectory, advertised: Endpoint, dice: Dice) -> Member:
+def _member_of(
+    config: Config, directory: NodeDirectory, advertised: Endpoint, surroundings: Surroundings
+) -> Member:
     """The core, from what the directory remembers."""
     log, timing = directory.log, config.timing
     return Member(
@@ -222,7 +225,11 @@ def _member_of(config: Config, directory: NodeDirectory, advertised: Endpoint, d
         cluster_id=directory.cluster_id,
         voters=VoterSet(Voter(node_id, endpoint) for node_id, endpoint in config.voters.items()),
         log=LogStart(
-            log.start_offset, log.end_offset, log.epochs, log.generation, tuple(log.tail(TAIL_BYTES))
+            log.start_offset,
+            log.end_offset,
+            log.epochs,
+            log.generation,
+            tuple(log.tail(surroundings.tail_bytes)),
         ),
         election=directory.election,
         timing=Timing(
@@ -233,7 +240,7 @@ def _member_of(config: Config, directory: NodeDirectory, advertised: Endpoint, d
             request_timeout_ms=timing.request_timeout_ms,
             retry_backoff_ms=timing.retry_backoff_ms,
         ),
-        dice=dice,
+        dice=surroundings.dice,
         wholeness=Wholeness(directory.damage, directory.amnesia, directory.blank),
         start=StartIdentity(directory.start_counter, directory.start_id),
         known_peers=tuple(
@@ -243,6 +250,7 @@ def _member_of(config: Config, directory: NodeDirectory, advertised: Endpoint, d
         advertised=advertised,
         bootstrap=tuple(config.bootstrap_servers),
         accumulator_bytes=config.accumulator_bytes,
+        tail_bytes=2 * surroundings.tail_bytes,
     )
 
 

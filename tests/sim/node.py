@@ -288,6 +288,7 @@ class SimNode:
             tasks=loop,  # type: ignore[arg-type]
             clock=self.clock.now,
             clock_ns=lambda: loop.clock.mono_us() * 1_000,
+            tail_bytes=shape.tail_bytes,
             dice=NodeDice(random),
             spread=random.uniform,
             worker=lambda name: SimWorker(world, loop, next(workers), self._job_done),  # type: ignore[arg-type, return-value]

@@ -42,10 +42,8 @@ class Troubles:
 
     def __init__(self, world: "World", faults: "tuple[type[Any], ...] | None" = None) -> None:
         if faults is None:
-            try:
-                from tests.sim.faults import FAULTS  # the faults know the world, which knows this
-            except ImportError:
-                FAULTS = ()  # noqa: N806
+            from tests.sim.faults import FAULTS  # the faults know the world, which knows this
+
             faults = FAULTS
         self._world = world
         shape = world.derive("troubles")
