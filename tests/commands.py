@@ -8,7 +8,9 @@ import argparse
 import math
 import signal
 import sys
+import threading
 from collections.abc import Callable
+from concurrent.futures import InvalidStateError
 from typing import NoReturn
 
 INTERRUPTED = 130
@@ -45,6 +47,7 @@ def duration(text: str) -> float:
 
 def run(main: Callable[[], int]) -> NoReturn:
     """Exit with what it returns."""
+    threading.excepthook = _thread_ended
     try:
         code = main()
     except KeyboardInterrupt:
@@ -56,3 +59,9 @@ def run(main: Callable[[], int]) -> NoReturn:
 def end_when_interrupted() -> None:
     """For the processes of a pool: the one that started them says what there is to say."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _thread_ended(told: threading.ExceptHookArgs) -> None:
+    """Python's pools (3.11) stumble over what was cancelled when their processes are interrupted."""
+    if told.exc_type is not InvalidStateError:
+        threading.__excepthook__(told)
