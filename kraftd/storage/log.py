@@ -232,9 +232,6 @@ class Log:
         last = heads[-1]
         if last.last_offset + 1 != end_offset:
             raise InvariantError(f"batches end at {last.last_offset + 1}, not at {end_offset}")
-        if last.epoch != self._epochs.last_epoch:
-            for head in heads:
-                self._epochs.assign(head.epoch, head.base_offset)
         size_bytes = len(batches[0]) if len(batches) == 1 else sum(map(len, batches))
         active = self._segments[-1]
         newest_ms = last.max_timestamp_ms if len(heads) == 1 else max(h.max_timestamp_ms for h in heads)
@@ -247,6 +244,10 @@ class Log:
         if size_bytes > self._limits.segment_bytes and len(batches) > 1:
             self._append_one_by_one(batches)
             return
+        # Not before it is clear that the group goes in as a whole: an epoch is noted once, in order.
+        if last.epoch != self._epochs.last_epoch:
+            for head in heads:
+                self._epochs.assign(head.epoch, head.base_offset)
         if len(batches) == 1:
             self._disk.write(active.handle, batches[0], active.size_bytes, active.path)
         else:

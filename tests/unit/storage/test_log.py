@@ -442,3 +442,16 @@ class TestFailure:
         with pytest.raises(StorageFailure, match=r"0\.log: write failed: No space left on device; .*start"):
             log.append((batch(1),), 1, 2)
         log.close()
+
+
+@pytest.mark.covers("LOG-09")
+def test_a_group_over_several_epochs_that_rolls_a_segment_notes_each_epoch_where_it_begins(
+    tmp_path: Path,
+) -> None:
+    config = LogConfig(segment_bytes=4 * len(batch(0)), index_bytes=96)
+    log = open_log(tmp_path, config)
+    fill(log, [*run_of(0, 2, epoch=2), *run_of(2, 3, epoch=3)])
+    log.append([batch(3, epoch=3), batch(4, epoch=5)], 3, 5)
+    assert len(files(tmp_path, ".log")) == 2
+    assert log.epochs == (EpochEntry(2, 0), EpochEntry(3, 2), EpochEntry(5, 4))
+    log.close()
