@@ -194,7 +194,7 @@ ELECTIONS = (
         "stale-pre-vote-response",
         "D-07",
         "A pre-vote that was granted in one round, or an older epoch, counts in another.",
-        "sim",
+        "tests",
         (
             "kraftd.raft.elections:Elections._is_current",
             "return sent.kind is Kind.PRE_VOTE and (sent.epoch, sent.round) == (state.epoch, state.round)",
@@ -202,6 +202,7 @@ ELECTIONS = (
         ),
         ("kraftd.raft.elections:Elections.poll_prospective", "core.requests.forget(Kind.PRE_VOTE)", "pass"),
         ("kraftd.raft.core:Core.become", "self.requests.reset()", "pass"),
+        where=("tests/unit/raft/test_behaviours_elections.py",),
     ),
     mutant(
         "vote-for-shorter-log",
