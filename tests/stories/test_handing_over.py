@@ -5,10 +5,12 @@ from collections.abc import Callable
 import pytest
 
 from kraftd.errors import ErrorCode
+from kraftd.protocol import messages as m
+from kraftd.raft import effects as fx
 from kraftd.raft.events import ShutdownRequested
 from kraftd.raft.reads import Reads
 from kraftd.raft.states import Follower, Leader, Resigned
-from tests.stories.cluster import Cluster
+from tests.stories.cluster import Cluster, Node
 
 
 def settled(voters: tuple[int, ...] = (1, 2, 3)) -> Cluster:
@@ -250,3 +252,25 @@ def test_every_read_has_a_deadline() -> None:
     token = cluster.read(1, deadline_ms=200)
     cluster.run(201)
     assert cluster.outcome(1, token) == ErrorCode.REQUEST_TIMED_OUT
+
+
+@pytest.mark.covers("D-12")
+def test_fetches_that_arrive_prove_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may have been on their way since before another leader was elected."""
+    cluster = Cluster()
+    leader = cluster.elect()
+    cluster.run(100)
+    send = Cluster.send
+
+    def without_announcements(self: Cluster, node: Node, effect: fx.Send) -> None:
+        if not isinstance(effect.request, m.BeginQuorumEpochRequest):
+            send(self, node, effect)
+
+    monkeypatch.setattr(Cluster, "send", without_announcements)
+    reading = cluster.read(leader, deadline_ms=60_000)
+    written = cluster.append(leader)
+    cluster.run(900)
+    assert cluster.outcome(leader, written) == ErrorCode.NONE, "the others fetch"
+    assert cluster.outcome(leader, reading) is None
+    monkeypatch.undo()
+    cluster.run_until(lambda: cluster.outcome(leader, reading) == ErrorCode.NONE)
