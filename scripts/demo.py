@@ -152,6 +152,9 @@ def main() -> int:
     except (DemoError, subprocess.TimeoutExpired) as error:
         console.print(f"\n[bold red]The demo failed:[/] {error}")
         return 1
+    except KeyboardInterrupt:
+        console.print("\nInterrupted: nothing is left running.")
+        return 130
     finally:
         shutil.rmtree(directory, ignore_errors=True)
     title("What was measured")
