@@ -1,15 +1,31 @@
 """What differs between two images, entity by entity.
 
 `diff` skips whatever the two share, so the cost follows the size of the change where one image came from
-the other. Tags that nothing here knows are no difference: nobody could say of what. Used by whoever reacts
-to changes: observers of the log, the command line, the replay's history.
+the other; for that it is the one other module that knows the parts of an image. Tags that nothing here knows
+are no difference of features, configs and controllers: nobody could say of what. Used by whoever reacts to
+changes: observers of the log, the command line, the replay's history.
 """
 
 from collections.abc import Iterator
+from typing import Generic, TypeVar
 
 import msgspec
 
+from kraftd.metadata.entities import Entities, Ordered
 from kraftd.metadata.image import ControllerRegistration, MetadataImage
+from kraftd.metadata.topics_image import TopicsImage
+from kraftd.records.messages import (
+    AccessControlEntryRecord,
+    ClientQuotaRecord,
+    DelegationTokenRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    Record,
+    RegisterBrokerRecord,
+    TopicRecord,
+    UserScramCredentialRecord,
+    ZkMigrationStateRecord,
+)
 from kraftd.types import NodeId
 
 
@@ -39,24 +55,75 @@ class ControllerChange(msgspec.Struct, frozen=True):
     after: ControllerRegistration | None
 
 
+R = TypeVar("R", bound=Record)
+
+
+class Change(msgspec.Struct, Generic[R], frozen=True):
+    """An entity, as the record that makes it, moved; None is "not there". Both say which entity it is."""
+
+    before: R | None
+    after: R | None
+
+
 class ImageDelta(msgspec.Struct, frozen=True):
     """All that differs, each part sorted by what it is about."""
 
     features: tuple[FeatureChange, ...] = ()
     configs: tuple[ConfigChange, ...] = ()
     controllers: tuple[ControllerChange, ...] = ()
+    brokers: tuple[Change[RegisterBrokerRecord], ...] = ()
+    topics: tuple[Change[TopicRecord], ...] = ()
+    """Topics that came or went. A change inside a topic is in `partitions`."""
+    partitions: tuple[Change[PartitionRecord], ...] = ()
+    """By the name of the topic, those of a topic that came or went among them."""
+    client_quotas: tuple[Change[ClientQuotaRecord], ...] = ()
+    producer_ids: tuple[Change[ProducerIdsRecord], ...] = ()
+    acls: tuple[Change[AccessControlEntryRecord], ...] = ()
+    scram_credentials: tuple[Change[UserScramCredentialRecord], ...] = ()
+    delegation_tokens: tuple[Change[DelegationTokenRecord], ...] = ()
+    zk_migration: tuple[Change[ZkMigrationStateRecord], ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.features or self.configs or self.controllers)
+        return any(msgspec.structs.astuple(self))
 
 
 def diff(before: MetadataImage, after: MetadataImage) -> ImageDelta:
     """What has to change in `before` to make it show what `after` shows."""
+    old, new = before._parts, after._parts
     return ImageDelta(
         tuple(_feature_changes(before, after)),
         tuple(_config_changes(before, after)),
         tuple(_controller_changes(before, after)),
+        brokers=_changes(old.brokers, new.brokers),
+        topics=tuple(_topic_changes(old.topics, new.topics)),
+        partitions=tuple(_partition_changes(old.topics, new.topics)),
+        client_quotas=_changes(old.quotas, new.quotas),
+        producer_ids=_changes(old.producer_ids, new.producer_ids),
+        acls=_changes(old.acls, new.acls),
+        scram_credentials=_changes(old.scram, new.scram),
+        delegation_tokens=_changes(old.tokens, new.tokens),
+        zk_migration=_changes(old.zk_migration, new.zk_migration),
     )
+
+
+K = TypeVar("K", bound=Ordered)
+
+
+def _changes(before: Entities[K, R], after: Entities[K, R]) -> tuple[Change[R], ...]:
+    return tuple(Change(old, new) for old, new in before.changes(after))
+
+
+def _topic_changes(before: TopicsImage, after: TopicsImage) -> Iterator[Change[TopicRecord]]:
+    for topic_id in before.changed_topics(after):
+        old, new = before.get(topic_id), after.get(topic_id)
+        if old != new:
+            yield Change(old, new)
+
+
+def _partition_changes(before: TopicsImage, after: TopicsImage) -> Iterator[Change[PartitionRecord]]:
+    for topic_id in before.changed_topics(after):
+        for old, new in before.partition_changes(after, topic_id):
+            yield Change(old, new)
 
 
 def _feature_changes(before: MetadataImage, after: MetadataImage) -> Iterator[FeatureChange]:

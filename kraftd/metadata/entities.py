@@ -19,12 +19,14 @@ from kraftd.records.frame import encode_record
 from kraftd.records.messages import PartitionRecord, Record, RegisterBrokerRecord
 
 
-class _Ordered(Protocol):
+class Ordered(Protocol):
+    """What can be a key: entities are listed by key."""
+
     def __lt__(self, other: Any, /) -> bool: ...
     def __hash__(self) -> int: ...
 
 
-K = TypeVar("K", bound=_Ordered)
+K = TypeVar("K", bound=Ordered)
 R = TypeVar("R", bound=Record)
 
 MARK_VERSIONS: Final[dict[type[Record], int]] = {RegisterBrokerRecord: 4, PartitionRecord: 2}
@@ -54,6 +56,15 @@ class Entities(msgspec.Struct, Generic[K, R], frozen=True):
     def values(self) -> Iterator[R]:
         """Every entity, by key."""
         return (self._records[key] for key in sorted(self._records))
+
+    def changes(self, after: "Entities[K, R]") -> Iterator[tuple[R | None, R | None]]:
+        """What each entity that differs is here and in another image, by key. Cheap if they share all."""
+        if self._records is after._records:
+            return
+        for key in sorted({*self._records, *after._records}):
+            old, new = self._records.get(key), after._records.get(key)
+            if old is not new and old != new:
+                yield old, new
 
     def put(self, key: K, record: R) -> "Entities[K, R]":
         """Set an entity, in the place of what it was before."""

@@ -11,7 +11,7 @@ of what it writes; here they are gone at once, as from its snapshots.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 from immutables import Map, MapMutation
@@ -28,6 +28,8 @@ from kraftd.records.messages import (
 from kraftd.types import Offset, Uuid
 
 _Packed: TypeAlias = Map[int, bytes]
+
+_NO_PARTITIONS: Final[_Packed] = Map()
 
 
 class _Topic(msgspec.Struct, frozen=True):
@@ -67,16 +69,14 @@ class TopicsImage(msgspec.Struct, frozen=True):
 
     def partition(self, topic_id: Uuid, partition_id: int) -> PartitionRecord | None:
         """A partition, None if there is none."""
-        topic = self._topics.get(topic_id)
-        packed = None if topic is None else topic.partitions.get(partition_id)
+        packed = self._packed(topic_id).get(partition_id)
         return None if packed is None else partitions.unpack(packed)
 
     def partitions(self, topic_id: Uuid) -> Iterator[PartitionRecord]:
         """The partitions of a topic, by id."""
-        topic = self._topics.get(topic_id)
-        if topic is not None:
-            for partition_id in sorted(topic.partitions):
-                yield partitions.unpack(topic.partitions[partition_id])
+        packed = self._packed(topic_id)
+        for partition_id in sorted(packed):
+            yield partitions.unpack(packed[partition_id])
 
     def partition_count(self) -> int:
         """How many partitions all topics have together."""
@@ -92,6 +92,33 @@ class TopicsImage(msgspec.Struct, frozen=True):
     def shares(self, other: "TopicsImage", topic_id: Uuid) -> bool:
         """Whether both hold the very same topic, which is cheap to see."""
         return self._topics.get(topic_id) is other._topics.get(topic_id)
+
+    def changed_topics(self, after: "TopicsImage") -> Iterator[Uuid]:
+        """The topics that are not the very same here and in another image, by name."""
+        if self._topics is after._topics:
+            return
+        ids = [topic_id for topic_id in {*self._topics, *after._topics} if not self.shares(after, topic_id)]
+        yield from sorted(
+            ids, key=lambda topic_id: (_name(self.get(topic_id) or after.get(topic_id)), topic_id)
+        )
+
+    def partition_changes(
+        self, after: "TopicsImage", topic_id: Uuid
+    ) -> Iterator[tuple[PartitionRecord | None, PartitionRecord | None]]:
+        """What each partition of a topic that differs is here and in another image, by id."""
+        before = self._packed(topic_id)
+        now = after._packed(topic_id)
+        for partition_id in sorted({*before, *now}):
+            if before.get(partition_id) != now.get(partition_id):
+                yield self.partition(topic_id, partition_id), after.partition(topic_id, partition_id)
+
+    def _packed(self, topic_id: Uuid) -> _Packed:
+        topic = self._topics.get(topic_id)
+        return _NO_PARTITIONS if topic is None else topic.partitions
+
+
+def _name(topic: TopicRecord | None) -> str:
+    return "" if topic is None else topic.name
 
 
 class TopicsFold:
