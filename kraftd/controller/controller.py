@@ -172,7 +172,15 @@ class QuorumController:
         self._idle_deadline_ms = NEVER_MS
 
     def snapshot(self) -> Iterator[Sequence[bytes]]:
-        """Freeze the committed image, in O(1), and yield it in slices of framed values."""
+        """Freeze the committed image, in O(1), and yield it in slices of framed values.
+
+        Not inside a transaction: what is pending would be lost, and its end would follow nothing.
+        """
+        if self._image.transaction is not None:
+            began_at = self._image.transaction.begin_offset
+            raise InvariantError(
+                f"no snapshot can end inside the transaction that began at offset {began_at}"
+            )
         return _slices(self._image)
 
     def restore(self, slices: Iterator[Sequence[bytes]]) -> None:

@@ -28,12 +28,16 @@ from kraftd.records.frame import RawRecord, decode_record, encode_record
 from kraftd.records.messages import (
     AbortTransactionRecord,
     BeginTransactionRecord,
+    ClientQuotaRecord,
     ConfigRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
     NoOpRecord,
     PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
     RegisterControllerRecord,
+    TopicRecord,
 )
 from kraftd.types import Endpoint, Now
 
@@ -357,6 +361,35 @@ def test_a_feature_level_that_kraftd_cannot_run_at_stops_the_daemon_before_it(na
     with pytest.raises(UnknownRecordError, match="bootstrap"):
         World(bootstrap=[record])
     world.commit([encode_record(FeatureLevelRecord(name=name, feature_level=0))])
+
+
+def test_no_snapshot_ends_inside_a_transaction():
+    world = World(log=[*bootstrap_records()])
+    world.commit([encode_record(BeginTransactionRecord()), encode_record(ConfigRecord(4, "", "k", "1"))])
+    with pytest.raises(InvariantError, match="inside the transaction that began at offset 6"):
+        world.controller.snapshot()
+    world.commit([encode_record(EndTransactionRecord())])
+    assert encode_record(ConfigRecord(4, "", "k", "1")) in [v for s in world.controller.snapshot() for v in s]
+
+
+def test_a_cluster_that_ran_brokers_is_folded_and_comes_back_from_its_snapshot():
+    world = World(log=[*bootstrap_records()])
+    topic_id = bytes(range(16))
+    world.commit(
+        [
+            encode_record(record)
+            for record in (
+                RegisterBrokerRecord(1, broker_epoch=6, log_dirs=(topic_id,)),
+                TopicRecord("t", topic_id),
+                PartitionRecord(0, topic_id, (1,), (1,), leader=1, directories=(topic_id,)),
+                ClientQuotaRecord(key="rate", value=1.0),
+            )
+        ]
+    )
+    before = world.controller.image
+    world.controller.restore(iter(list(world.controller.snapshot())))
+    assert world.controller.image == before
+    assert world.controller.image.partition(topic_id, 0).leader == 1
 
 
 def test_an_impossible_record_stops_the_daemon_before_it():
