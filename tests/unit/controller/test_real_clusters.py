@@ -1,0 +1,31 @@
+"""A controller behind the log of a real cluster, brokers and topics and all."""
+
+import pytest
+
+from kraftd.controller.controller import QuorumController
+from kraftd.metadata.image import ControllerRegistration
+from kraftd.records.batch import scan
+from kraftd.records.committed import CommittedBatch
+from tests.fixtures import clusters
+
+FROM_BEFORE_FEATURES = "kafka-before-3.3-three-nodes"
+"""Refused at start: its log has no metadata.version."""
+
+
+@pytest.mark.parametrize("cluster", clusters(), ids=lambda path: path.name)
+def test_the_log_of_a_real_cluster_is_applied_and_comes_back_from_a_snapshot(cluster):
+    directory = next(iter(sorted(cluster.rglob("__cluster_metadata-0"))))
+    if cluster.name == FROM_BEFORE_FEATURES or not (directory / f"{0:020}.log").exists():
+        pytest.skip("not a log that a controller can begin with")
+    controller = QuorumController(me=ControllerRegistration(9, bytes(16), False, (), ()), bootstrap=[])
+    for segment in sorted(directory.glob("*.log")):
+        for batch in scan(segment.read_bytes(), path=segment.name):
+            controller.apply(
+                CommittedBatch(batch.base_offset, batch.end_offset, batch.epoch, 0, batch.values())
+            )
+    before = controller.image
+    assert not before.is_empty
+    assert not before.is_partial
+    controller.restore(iter(list(controller.snapshot())))
+    assert controller.image == before
+    assert controller.image.hash() == before.hash()
