@@ -21,9 +21,6 @@ from kraftd.types import NodeId, Offset, Uuid
 MIGRATING: Final[Uuid] = bytes(16)
 """The directory of a replica from before directories were named."""
 
-UNASSIGNED: Final[Uuid] = bytes(15) + b"\x01"
-"""The directory of a replica that its broker has not placed yet."""
-
 _NO_LEADER_CHANGE: Final = -2
 _NO_RECOVERY_CHANGE: Final = -1
 _RECOVERY_STATES: Final = (0, 1)
@@ -66,7 +63,9 @@ def changed(before: PartitionRecord, change: PartitionChangeRecord, offset: Offs
     recovery = change.leader_recovery_state
     _check_recovery(change, (_NO_RECOVERY_CHANGE, *_RECOVERY_STATES), offset)
     replicas = _new(change.replicas, before.replicas)
-    directories = change.directories or _directories(before, replicas)
+    directories = _directories(
+        before.directories if change.directories is None else change.directories, replicas
+    )
     _check_directories(change, directories, replicas, offset)
     is_same_leader = change.leader == _NO_LEADER_CHANGE
     return PartitionRecord(
@@ -122,12 +121,11 @@ def for_level(partition: PartitionRecord, *, has_directories: bool) -> Partition
     return msgspec.structs.replace(partition, directories=())
 
 
-def _directories(before: PartitionRecord, replicas: tuple[NodeId, ...]) -> tuple[Uuid, ...]:
-    """Where the replicas are, if a change does not say: as before; a new one is not placed yet."""
-    if replicas == before.replicas:
-        return before.directories
-    known = dict(zip(before.replicas, before.directories, strict=True))
-    return tuple(known.get(replica, UNASSIGNED) for replica in replicas)
+def _directories(listed: tuple[Uuid, ...], replicas: tuple[NodeId, ...]) -> tuple[Uuid, ...]:
+    """Where the replicas are: as listed; if nothing is said of any, all are migrating."""
+    if all(directory == MIGRATING for directory in listed):
+        return (MIGRATING,) * len(replicas)
+    return listed
 
 
 def _new(after: tuple[NodeId, ...] | None, before: tuple[NodeId, ...]) -> tuple[NodeId, ...]:

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from kraftd.metadata.image import EMPTY, ImpossibleRecordError, apply, apply_all, is_folded, to_records
-from kraftd.metadata.partitions import MIGRATING, UNASSIGNED
+from kraftd.metadata.partitions import MIGRATING
 from kraftd.records.messages import (
     ClearElrRecord,
     ConfigRecord,
@@ -78,9 +78,9 @@ def test_every_topic_is_written_before_its_partitions():
         (change(removing_replicas=(), adding_replicas=()), {"removing_replicas": (), "adding_replicas": ()}),
         (change(leader_recovery_state=1), {"leader_recovery_state": 1}),
         (change(directories=(DIR3, DIR2, DIR1)), {"directories": (DIR3, DIR2, DIR1)}),
-        (change(directories=()), {}),
-        (change(replicas=(1, 2)), {"replicas": (1, 2), "directories": (DIR2, DIR1)}),
-        (change(replicas=(1, 7)), {"replicas": (1, 7), "directories": (DIR2, UNASSIGNED)}),
+        (change(directories=()), {"directories": (MIGRATING,) * 3}),
+        (change(replicas=(1, 2, 7)), {"replicas": (1, 2, 7)}),
+        (change(replicas=(1,), directories=()), {"replicas": (1,), "directories": (MIGRATING,)}),
         (change(replicas=(8,), directories=(DIR3,)), {"replicas": (8,), "directories": (DIR3,)}),
         (change(eligible_leader_replicas=(1, 3)), {"eligible_leader_replicas": (1, 3)}),
         (change(eligible_leader_replicas=()), {"eligible_leader_replicas": None}),
@@ -114,6 +114,12 @@ def test_without_directories_a_replica_is_migrating_and_written_so_where_directo
     assert list(to_records(image)) == [TOPIC, bare]
     assert list(to_records(after(DIRECTORIES, image=image))) == [DIRECTORIES, TOPIC, full]
     assert after(full, image=image) == image
+
+
+def test_a_reassignment_before_directories_have_names_stays_without_them():
+    image = apply_all(EMPTY, [TOPIC, replace(OTHER, partition_id=0, directories=())], 0)
+    image = apply(image, change(replicas=(1, 2, 3, 4)), 3)
+    assert image.partition(A, 0).directories == (MIGRATING,) * 4
 
 
 def test_a_removed_topic_takes_its_partitions_and_configs_along():
@@ -164,6 +170,7 @@ def test_elr_is_forgotten_when_the_feature_goes_off():
         (ClearElrRecord("other"), "there is no topic other"),
         (replace(PARTITION, directories=(DIR1,)), "has 3 replicas in 1 directories"),
         (change(directories=(DIR1,)), "has 3 replicas in 1 directories"),
+        (change(replicas=(1, 2)), "has 2 replicas in 3 directories"),
         (change(replicas=(1,), directories=(DIR1, DIR2)), "has 1 replicas in 2 directories"),
         (replace(PARTITION, leader_recovery_state=-1), "cannot be in recovery state -1"),
         (change(leader_recovery_state=2), "cannot be in recovery state 2"),
