@@ -157,3 +157,14 @@ def test_a_copy_goes_its_own_way() -> None:
     assert fs.durable_content(FILE) == b"sameunsynced"
     assert fs.fingerprint() != other.fingerprint()
     assert fs.fingerprint() == fs.copy().fingerprint()
+
+
+def test_a_bad_sector_is_given_back_with_what_is_cut_off() -> None:
+    fs, handle = with_file(bytes(3 * SECTOR_BYTES))
+    fs.damage(FILE, "unreadable", SECTOR_BYTES, Random(0))
+    fs.damage(FILE, "unreadable", 2 * SECTOR_BYTES, Random(0))
+    fs.ftruncate(handle, SECTOR_BYTES + 1)
+    fs.pwrite(handle, b"new", 2 * SECTOR_BYTES)
+    assert fs.pread(handle, 3, 2 * SECTOR_BYTES) == b"new"
+    with pytest.raises(OSError, match="Input/output"):
+        fs.pread(handle, 1, SECTOR_BYTES)

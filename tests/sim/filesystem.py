@@ -149,8 +149,9 @@ class File:
         self.changes.append(Change(number, position, data, live.size_bytes, live.size_bytes != before))
 
     def resize(self, number: int, size_bytes: int) -> None:
-        """Cut or lengthen in the page cache."""
+        """Cut or lengthen in the page cache. What is cut off is given back, bad sectors with it."""
         self.live.resize(size_bytes)
+        self.bad_sectors = {sector for sector in self.bad_sectors if sector * SECTOR_BYTES < size_bytes}
         self.changes.append(Change(number, size_bytes, None, size_bytes, resizes=True))
 
     def sync(self, until: int | None) -> None:
