@@ -163,13 +163,14 @@ PROMISES = (
         "truncate-during-flush",
         "Redpanda 2327254",
         "A flush that began before a truncation counts for what was appended after it.",
-        "sim",
+        "tests",
         ("kraftd.raft.tail:LogTail.on_flushed", "if generation != self.generation:", "if False:"),
         (
             "kraftd.raft.tail:LogTail.on_flushed",
             "if end_offset > self.end_offset:",
             "if False:",
         ),
+        where=("tests/stories/test_replication.py",),
     ),
     mutant(
         "generation-in-the-log",
@@ -195,11 +196,14 @@ PROMISES = (
         "forgetful-voter-is-counted",
         "D-06",
         "What a voter with another disk fetches is counted for the one that was known under its id.",
-        "sim",
+        "tests",
         (
             "kraftd.raft.identity:Peers.doubt",
             "if known is None or known == peer:",
             "if True:",
+        ),
+        where=(
+            "tests/stories/test_identity.py::test_a_wiped_voter_is_uncounted_until_a_leader_was_elected_without_it",
         ),
     ),
     mutant(
@@ -218,34 +222,41 @@ PROMISES = (
         "mends-in-the-same-epoch",
         "D-06",
         "A voter that forgot counts again under a leader that its forgotten vote may have elected.",
-        "sim",
+        "tests",
         (
             "kraftd.raft.identity:Mending.mends",
             "if leader_epoch <= self._floor or",
             "if",
+        ),
+        where=(
+            "tests/stories/test_identity.py::test_a_member_that_forgot_waits_for_every_voters_epoch_and_for_a_leader_after_the_highest",
         ),
     ),
     mutant(
         "mends-before-all-are-heard",
         "D-06",
         "A voter that forgot does not wait for the epochs of all the others.",
-        "sim",
+        "tests",
         (
             "kraftd.raft.identity:Mending.hear",
             "if not self.silent and self._floor is None:",
             "if self._floor is None:",
+        ),
+        where=(
+            "tests/stories/test_identity.py::test_a_member_that_forgot_waits_for_every_voters_epoch_and_for_a_leader_after_the_highest",
         ),
     ),
     mutant(
         "blank-elects-a-stale-one",
         "D-06",
         "A voter with neither records nor promises votes for anybody with records.",
-        "sim",
+        "tests",
         (
             "kraftd.raft.elections:Elections._refuse_log",
             "if core.mending.wholeness.blank and ask.position.offset > 0:",
             "if False:",
         ),
+        where=("tests/stories/test_identity.py::test_a_blank_voter_judges_no_log_with_records",),
     ),
     mutant(
         "backup-is-not-noticed",

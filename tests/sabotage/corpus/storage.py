@@ -59,12 +59,13 @@ STORAGE = (
         "clean-looking-pages",
         "D-04",
         "After a failed sync the page cache is believed, which the disk does not agree with.",
-        "crash",
+        "tests",
         (
             "kraftd.storage.recovery:_disk_agrees",
             "disk.drop_cache(segment.handle, segment.path)",
             "pass",
         ),
+        where=("tests/unit/storage/test_recovery.py",),
     ),
     mutant(
         "cut-is-not-synced",
