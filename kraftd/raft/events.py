@@ -93,6 +93,17 @@ class BatchesRead(msgspec.Struct, frozen=True):
     records: bytes
 
 
+class LogDamaged(msgspec.Struct, frozen=True):
+    """Reading the log of that generation found bytes that are not what was written (D-06).
+
+    Comes before the `BatchesRead` that it leaves empty, if the read was for the core.
+    """
+
+    generation: int
+    damage: str
+    """Which file, byte and offset, and what to do."""
+
+
 class AppendRequested(msgspec.Struct, frozen=True):
     """The controller wants these records in the log, all or none, in one batch (ACC-07, ACC-24).
 
@@ -143,6 +154,7 @@ Event: TypeAlias = (
     | ConnectionClosed
     | LogFlushed
     | BatchesRead
+    | LogDamaged
     | AppendRequested
     | ReadRequested
     | ResignRequested

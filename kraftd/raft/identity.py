@@ -1,9 +1,9 @@
 """Whether a member may be counted: ourselves, and each peer that says who it is (D-06).
 
 A voter's promises live on its disk. If the disk lost them, or an older copy of it came back, the voter must
-not be counted until it cannot do harm any more. `Wholeness` is what opening the directory found out about our
-own disk; `Mending` is the way back from there; `Peers` remembers who each voter id belongs to, and finds out
-when somebody else comes back under it.
+not be counted until it cannot do harm any more. `Wholeness` is what opening the directory, and reading from
+it since, found out about our own disk; `Mending` is the way back from there; `Peers` remembers who each voter
+id belongs to, and finds out when somebody else comes back under it.
 
 How a voter whose disk was replaced behind its back comes to know it: the others remember another directory
 (or a later start) under its id. The leader refuses its fetch with INVALID_VOTER_KEY; it then knows that it is
@@ -32,7 +32,7 @@ class StartIdentity(msgspec.Struct, frozen=True):
 
 
 class Wholeness(msgspec.Struct, frozen=True):
-    """What opening the directory found out about our own promises.
+    """What opening the directory, and reading from it since, found out about our own promises.
 
     Each text says which file, byte and offset, and what to do about it.
     """
@@ -87,6 +87,15 @@ class Mending:
         self.wholeness = msgspec.structs.replace(self.wholeness, amnesia=(reason,), blank=False)
         self.silent = self._others
         self._floor, self._highest = None, 0
+        return True
+
+    def damage(self, text: str) -> bool:
+        """Find out that the log lost a part since it was opened; returns whether that is news."""
+        if text in self.wholeness.damage:
+            return False
+        self.wholeness = msgspec.structs.replace(
+            self.wholeness, damage=(*self.wholeness.damage, text), blank=False
+        )
         return True
 
     def hear(self, voter: NodeId, epoch: Epoch) -> None:

@@ -179,6 +179,8 @@ class Member:
             case e.BatchesRead():
                 if not self._replication.on_batches_read(event):
                     self._following.on_batches_read(event, now)
+            case e.LogDamaged():
+                self._resigning.on_damaged(event, now)
             case e.ResignRequested():
                 self._resigning.on_resign(event)
             case e.ShutdownRequested():
@@ -397,6 +399,11 @@ class Member:
     def is_whole(self) -> bool:
         """Whether this member's promises hold, so that it may be counted (D-06)."""
         return self._core.mending.is_whole
+
+    @property
+    def damage(self) -> tuple[str, ...]:
+        """Which parts of the log are gone, as far as it was found out (D-06)."""
+        return self._core.mending.wholeness.damage
 
     @property
     def high_watermark(self) -> Offset:

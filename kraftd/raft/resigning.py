@@ -3,7 +3,8 @@
 A leader that hands over takes no more appends, waits until its successor holds all that is flushed here, and
 only then says goodbye, the successor first; if that takes too long it leads on and says so. A process that
 stops does the same, but leaves even without a successor at half of its time, so that the others begin at
-once. The old leader stays to vote until it sees the new epoch or its time is up.
+once. The old leader stays to vote until it sees the new epoch or its time is up. A leader whose disk turns
+out to have lost a part of the log says goodbye at once.
 
 Follows: EQE-*, RSG-*, D-09.
 Differs: on the farewell of its own leader the first successor becomes a candidate in the same turn. A
@@ -17,11 +18,11 @@ from kraftd.errors import ErrorCode
 from kraftd.raft import wire
 from kraftd.raft.core import Core
 from kraftd.raft.effects import ResignDone, ShutdownReady
-from kraftd.raft.events import RequestReceived, ResignRequested, ShutdownRequested
+from kraftd.raft.events import LogDamaged, RequestReceived, ResignRequested, ShutdownRequested
 from kraftd.raft.leadership import Handover, Leadership
 from kraftd.raft.requests import Kind, Sent
 from kraftd.raft.roles import Roles
-from kraftd.raft.states import Follower, Leader, Resigned
+from kraftd.raft.states import Candidate, Follower, Leader, Prospective, Resigned, Unattached
 from kraftd.raft.timing import NEVER_MS, loss_delay_ms
 from kraftd.raft.wire import BeginAsk, EndAsk, Standing
 from kraftd.types import NO_NODE, ZERO_UUID, NodeId, Now, ReplicaKey
@@ -72,6 +73,24 @@ class Resigning:
                     )
                 )
             led.handover = Handover(NO_NODE, now.mono_ms + patience_ms)
+
+    def on_damaged(self, event: LogDamaged, now: Now) -> None:
+        """The log lost a part while it was in use: from here on it is as if the opening had found it (D-06).
+
+        What is cut meanwhile is no damage (D-15). A leader cannot serve what it has lost: another one can.
+        """
+        core = self.core
+        if event.generation != core.log.generation or not core.mending.damage(event.damage):
+            return
+        core.alarm("not_whole", core.mending.text)
+        why = "its log is damaged"
+        led = core.leadership
+        if led is not None:
+            successors = tuple(progress.key for progress in led.best_followers(core.peers.is_connected))
+            self.roles.become_resigned(now, why, successors)
+        elif core.is_voter and isinstance(core.state, Unattached | Prospective | Candidate):
+            self.roles.end_election(now, won=False)
+            self.roles.become_unattached(core.epoch, now, why)
 
     def poll_handover(self, led: Leadership, now: Now) -> bool:
         """Say goodbye once a successor has caught up, or time is up. Returns whether we resigned."""

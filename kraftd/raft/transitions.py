@@ -60,7 +60,7 @@ TRANSITIONS: Mapping[tuple[Role, Role], Step] = MappingProxyType(
         (Prospective, Unattached): Step.EITHER,  # refused, and no leader known; or vote given
         (Prospective, Candidate): Step.NEXT,  # a majority would elect it
         (Prospective, Follower): Step.EITHER,  # leader found, or found to be still there
-        (Candidate, Unattached): Step.HIGHER,  # higher epoch seen
+        (Candidate, Unattached): Step.EITHER,  # higher epoch seen; or its log is damaged
         (Candidate, Prospective): Step.SAME,  # no majority in time
         (Candidate, Follower): Step.EITHER,  # another candidate won
         (Candidate, Leader): Step.SAME,  # majority granted
@@ -70,7 +70,7 @@ TRANSITIONS: Mapping[tuple[Role, Role], Step] = MappingProxyType(
         (Follower, Follower): Step.HIGHER,  # leader found in a higher epoch
         (Leader, Unattached): Step.HIGHER,  # higher epoch seen
         (Leader, Follower): Step.HIGHER,  # leader found in a higher epoch
-        (Leader, Resigned): Step.SAME,  # handed over, stopping, or the majority stopped fetching
+        (Leader, Resigned): Step.SAME,  # hands over, stops, is damaged, or the majority stopped fetching
         (Resigned, Unattached): Step.HIGHER,  # higher epoch seen, or nobody took over
         (Resigned, Follower): Step.HIGHER,  # successor found
     }

@@ -14,14 +14,14 @@ from typing import Protocol
 
 from kraftd.errors import StorageError
 from kraftd.raft.effects import Append, ColdRead, Flush, RememberWholeness
-from kraftd.raft.events import BatchesRead, LogFlushed, PeerIdentity
+from kraftd.raft.events import BatchesRead, LogDamaged, LogFlushed, PeerIdentity
 from kraftd.runtime.driver import NEVER_MS, Driver
 from kraftd.runtime.flusher import Done, Job, Worker
 from kraftd.runtime.metrics import RaftMeters
 from kraftd.storage import StorageFailure
 from kraftd.storage.flush import FlushJob
 from kraftd.storage.node_directory import NodeDirectory
-from kraftd.storage.reading import ReaderView
+from kraftd.storage.reading import DamagedReadError, ReaderView
 from kraftd.types import Election, Epoch, Now, Offset
 
 HINT_INTERVAL_MS = 1_000
@@ -112,13 +112,12 @@ class DirectoryStore:
 
     def start_read(self, read: ColdRead) -> None:
         """Implements `Store`."""
-        view = self._log.reader_view()
-        generation = view.generation
-
-        def done(records: bytes) -> None:
-            self._driver.deliver(BatchesRead(read.token, generation, records))
-
-        self._read_worker.submit(lambda: _read(view, read.offset, read.max_bytes), done)
+        generation = self._log.generation
+        self.read_cold(
+            read.offset,
+            read.max_bytes,
+            lambda records: self._driver.deliver(BatchesRead(read.token, generation, records)),
+        )
 
     # For the applier.
 
@@ -131,9 +130,16 @@ class DirectoryStore:
         return self._member.take_values(base_offset)
 
     def read_cold(self, offset: Offset, max_bytes: int, done: Callable[[bytes], None]) -> None:
-        """Implements `CommittedLog`."""
+        """Implements `CommittedLog`. Damage is told to the core, whoever met it (D-06)."""
         view = self._log.reader_view()
-        self._read_worker.submit(lambda: _read(view, offset, max_bytes), done)
+
+        def ended(read: tuple[bytes, str]) -> None:
+            records, damage = read
+            if damage:
+                self._driver.deliver(LogDamaged(view.generation, damage))
+            done(records)
+
+        self._read_worker.submit(lambda: _read(view, offset, max_bytes), ended)
 
     # For the driver and for health.
 
@@ -191,11 +197,17 @@ class DirectoryStore:
             self._driver.wake()
 
 
-def _read(view: ReaderView, offset: Offset, max_bytes: int) -> bytes:
-    """Read in the thread; nothing where the log was cut meanwhile or is damaged: not fatal (D-14)."""
+def _read(view: ReaderView, offset: Offset, max_bytes: int) -> tuple[bytes, str]:
+    """Read in the thread; nothing where the log was cut meanwhile or is damaged: not fatal (D-14).
+
+    Returns:
+        What was read, and which damage was found that was not known.
+    """
     try:
-        return view.read(offset, max_bytes)
+        return view.read(offset, max_bytes), ""
     except StorageFailure:
         raise
+    except DamagedReadError as error:
+        return b"", str(error.damage) if error.damage is not None else ""
     except StorageError:
-        return b""
+        return b"", ""

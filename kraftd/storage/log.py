@@ -408,7 +408,9 @@ class Log:
 
     def reader_view(self) -> ReaderView:
         """The log as it is now, for a reader thread (D-15)."""
-        return ReaderView(self._disk, self._segments, self.start_offset, self.end_offset, self.generation)
+        return ReaderView(
+            self._disk, self._segments, self.start_offset, self.end_offset, self.generation, self.epochs
+        )
 
     def read(self, offset: Offset, max_bytes: int) -> bytes:
         """Read whole batches from the one that holds `offset`; see `ReaderView.read`."""

@@ -6,6 +6,10 @@ meanwhile may put other bytes under it, which is why the one who asked compares 
 role again when the answer arrives (D-15); handles of removed segments stay open until the log closes,
 so it never reads another file by mistake.
 
+A disk may lose what it gave at the opening. So whatever leaves here was checked: its checksum, and what no
+checksum covers, its offset and its epoch. What stands before a bad batch is given; a read that begins with
+one raises, with the damage in the same words as an opening (D-06). What the opening found is not told again.
+
 Follows: LOG-05, LOG-06. The first batch is whole even if it is larger than asked.
 """
 
@@ -13,12 +17,17 @@ from bisect import bisect_right
 from pathlib import Path
 from typing import NamedTuple
 
-from kraftd.errors import ErrorCode, StorageError
+from kraftd.errors import CorruptBatchError, ErrorCode, StorageError
+from kraftd.records import names
+from kraftd.records.batch import scan
 from kraftd.records.index import INDEX_INTERVAL_BYTES
 from kraftd.storage.disk import Disk
+from kraftd.storage.epochs import epoch_at
+from kraftd.storage.recovery import RESTORE, Damage
 from kraftd.storage.segment import HEAD_BYTES, Head, Hole, Segment, head_at
 from kraftd.storage.segment_index import SegmentIndex
-from kraftd.types import Offset
+from kraftd.storage.walking import sound_batches
+from kraftd.types import Epoch, EpochEntry, Offset
 
 _WINDOW_BYTES = 2 * INDEX_INTERVAL_BYTES
 """From an index entry, the batch that is looked for is seldom further away."""
@@ -34,6 +43,11 @@ class DamagedReadError(StorageError):
     """The bytes that held this offset are damaged; another member has them."""
 
     code = ErrorCode.CORRUPT_MESSAGE
+
+    def __init__(self, text: str, damage: Damage | None = None) -> None:
+        super().__init__(text)
+        self.damage = damage
+        """What is wrong; None if the opening has told it already."""
 
 
 class _Slice(NamedTuple):
@@ -51,10 +65,16 @@ class _Slice(NamedTuple):
 class ReaderView:
     """A log at one moment, for reading only."""
 
-    __slots__ = ("_bases", "_disk", "_slices", "end_offset", "generation", "start_offset")
+    __slots__ = ("_bases", "_disk", "_epochs", "_slices", "end_offset", "generation", "start_offset")
 
     def __init__(
-        self, disk: Disk, segments: list[Segment], start_offset: Offset, end_offset: Offset, generation: int
+        self,
+        disk: Disk,
+        segments: list[Segment],
+        start_offset: Offset,
+        end_offset: Offset,
+        generation: int,
+        epochs: tuple[EpochEntry, ...],
     ) -> None:
         self._disk = disk
         self._slices = [
@@ -62,12 +82,16 @@ class ReaderView:
             for s in segments
         ]
         self._bases = [part.base_offset for part in self._slices]
+        # Of a log with holes the epochs are partly concluded.
+        self._epochs = () if any(part.holes for part in self._slices) else epochs
         self.start_offset = start_offset
         self.end_offset = end_offset
         self.generation = generation
 
     def read(self, offset: Offset, max_bytes: int) -> bytes:
         """Read whole batches, from the one that holds `offset`, up to `max_bytes` or the segment's end.
+
+        All of them are sound. They may be fewer, if a bad one comes after them.
 
         Raises:
             OffsetOutOfRangeError: The log ends before the offset or begins after it.
@@ -79,9 +103,13 @@ class ReaderView:
             )
         if offset == self.end_offset:
             return b""
-        part, position, first = self._locate(offset)
-        end = self._end_of(part, position, first.size_bytes, max_bytes)
-        return self._disk.read(part.handle, end - position, position, part.path)
+        try:
+            return self._read_sound(offset, max_bytes)
+        except DamagedReadError as error:
+            if error.damage is None:
+                raise
+        # Once more: a disk may fail to give a page that is there. What stays bad is bad.
+        return self._read_sound(offset, max_bytes)
 
     def tail(self, max_bytes: int) -> list[bytes]:
         """The newest batches, oldest first, each by itself: about `max_bytes`, never across damage."""
@@ -108,6 +136,32 @@ class ReaderView:
         """Where in its segment the batch that holds `offset` begins."""
         return self._locate(offset)[1]
 
+    def _read_sound(self, offset: Offset, max_bytes: int) -> bytes:
+        part, position, first = self._locate(offset)
+        end = self._end_of(part, position, first.size_bytes, max_bytes)
+        data = self._disk.read_around(part.handle, end - position, position, part.path)
+        sound, next_offset = 0, first.base_offset
+        try:
+            for batch in scan(data):
+                if self._misfit(batch.base_offset, batch.epoch, next_offset):
+                    break
+                sound += batch.size_bytes
+                next_offset = batch.end_offset
+        except CorruptBatchError:
+            pass  # what was sound before it is given; a read that begins here says what is wrong
+        if not sound:
+            raise self._damaged(part, offset)
+        return data[:sound]
+
+    def _misfit(self, base_offset: Offset, epoch: Epoch, next_offset: Offset) -> str:
+        """Why a batch with a good checksum cannot be the one that was written here; empty if it can."""
+        if base_offset != next_offset:
+            return f"the batch says offset {base_offset} where {next_offset} must come"
+        known = epoch_at(self._epochs, base_offset)
+        if known not in {0, epoch}:
+            return f"the batch says epoch {epoch} where {names.EPOCH_CHECKPOINT} says {known}"
+        return ""
+
     def _locate(self, offset: Offset) -> tuple[_Slice, int, Head]:
         part = self._slices[max(bisect_right(self._bases, offset) - 1, 0)]
         if not part.base_offset <= offset < part.end_offset:
@@ -116,21 +170,25 @@ class ReaderView:
 
     def _find(self, part: _Slice, offset: Offset) -> tuple[int, Head]:
         """Where the batch that holds `offset` begins, and its head."""
-        position = part.entries.position_before(offset - part.base_offset)
+        base, position = part.entries.entry_before(offset - part.base_offset)
+        next_offset = part.base_offset + base
         limit = self._run_end(part, position)
         window, start = b"", position
         while position + HEAD_BYTES <= limit:
             if position - start + HEAD_BYTES > len(window):
                 start = position
-                window = self._disk.read(part.handle, min(_WINDOW_BYTES, limit - start), start, part.path)
+                window = self._disk.read_around(
+                    part.handle, min(_WINDOW_BYTES, limit - start), start, part.path
+                )
                 if len(window) < HEAD_BYTES:
                     break
             head = head_at(window, position - start)
-            if head.size_bytes < HEAD_BYTES or head.base_offset > offset:
+            if head.size_bytes < HEAD_BYTES or head.base_offset != next_offset:
                 break
             if head.last_offset >= offset:
                 return position, head
             position += head.size_bytes
+            next_offset = head.last_offset + 1
         raise self._damaged(part, offset)
 
     def _end_of(self, part: _Slice, position: int, first_bytes: int, max_bytes: int) -> int:
@@ -139,8 +197,8 @@ class ReaderView:
         limit = min(position + max_bytes, run_end)
         if limit == run_end:
             return limit
-        end = max(position + first_bytes, part.entries.boundary_before(limit))
-        window = self._disk.read(part.handle, max(limit - end, 0), end, part.path)
+        end = min(max(position + first_bytes, part.entries.boundary_before(limit)), run_end)
+        window = self._disk.read_around(part.handle, max(limit - end, 0), end, part.path)
         walked = 0
         while walked + HEAD_BYTES <= len(window):
             size_bytes = head_at(window, walked).size_bytes
@@ -154,8 +212,38 @@ class ReaderView:
         return next((h.position for h in part.holes if h.position >= position), part.size_bytes)
 
     def _damaged(self, part: _Slice, offset: Offset) -> DamagedReadError:
+        damage = self._diagnose(part, offset)
+        if damage is not None:
+            return DamagedReadError(str(damage), damage)
         return DamagedReadError(
             f"{part.path}: the batch that held offset {offset} cannot be read; fetch it from another voter"
+        )
+
+    def _diagnose(self, part: _Slice, offset: Offset) -> Damage | None:
+        """The first thing that is wrong on the way to an offset; None if the opening knew of it."""
+        is_here = part.base_offset <= offset < part.end_offset
+        if not is_here or any(hole.offset <= offset < hole.end_offset for hole in part.holes):
+            return None
+        base, position = part.entries.entry_before(offset - part.base_offset)
+        next_offset = part.base_offset + base
+        end = self._run_end(part, position)
+        reason = ""
+        try:
+            for head, _ in sound_batches(self._disk, part.handle, part.path, position, end):
+                reason = self._misfit(head.base_offset, head.epoch, next_offset)
+                if reason or head.last_offset >= offset:
+                    break
+                position += head.size_bytes
+                next_offset = head.last_offset + 1
+        except CorruptBatchError as error:
+            reason = error.reason
+        return Damage(
+            file=str(part.path),
+            position_bytes=position,
+            offset=next_offset,
+            end_offset=next_offset,
+            text=reason or "reading the same bytes again gave other bytes",
+            action=RESTORE,
         )
 
 

@@ -40,6 +40,9 @@ _MAGIC = b"\x02"
 _ROUNDS_MAX = 3
 
 
+RESTORE = "this copy does not count until the part is restored from another voter"
+
+
 class Damage(msgspec.Struct, frozen=True):
     """Bytes that were durable and are not readable any more (D-06): where, what, and what to do."""
 
@@ -358,7 +361,7 @@ class _Survey:
                 offset=self._next,
                 end_offset=end_offset,
                 text=reason,
-                action="this copy does not count until the part is restored from another voter",
+                action=RESTORE,
             )
         )
 

@@ -66,10 +66,10 @@ class SegmentIndex:
             self.timestamps.append(timestamp_ms)
             self.time_lasts.append(last)
 
-    def position_before(self, relative_offset: int) -> int:
-        """The start of the nearest noted batch whose base is not after this offset."""
+    def entry_before(self, relative_offset: int) -> tuple[int, int]:
+        """Base and start of the nearest noted batch whose base is not after this offset."""
         slot = bisect_right(self.bases, relative_offset) - 1
-        return self.positions[slot] if slot >= 0 else 0
+        return (self.bases[slot], self.positions[slot]) if slot >= 0 else (0, 0)
 
     def boundary_before(self, position: int) -> int:
         """The start of the nearest noted batch that is not after this position."""

@@ -26,7 +26,8 @@ def sound_batches(disk: Disk, handle: int, path: Path, position: int, end: int) 
     """
     window_bytes = WINDOW_BYTES
     while position < end:
-        window = disk.read_around(handle, min(window_bytes, end - position), position, path)
+        wanted = min(window_bytes, end - position)
+        window = disk.read_around(handle, wanted, position, path)
         walked = 0
         try:
             for view in scan(window, path=str(path)):
@@ -36,7 +37,7 @@ def sound_batches(disk: Disk, handle: int, path: Path, position: int, end: int) 
                 )
                 yield head, view.crc
         except CorruptBatchError as error:
-            whole = len(window) == end - position
+            whole = len(window) == end - position or len(window) < wanted  # the file may end before
             if walked == 0 and (whole or _claimed_bytes(window) <= len(window)):
                 raise CorruptBatchError(error.reason, position_bytes=position, path=str(path)) from error
             # The window ended inside a batch, or this batch is bad: look at it from its own beginning.

@@ -125,14 +125,20 @@ def _counts(node: "SimNode") -> bool:
 def _needs_wiping(node: "SimNode") -> bool:
     """It cannot start, or its log has holes that nothing fills."""
     if node.directory is not None:
-        return bool(node.directory.damage)
+        return bool(_damage(node))
     return bool(node.died_of) or not node.world.atlas.may_start_again(node)
 
 
 def _why(node: "SimNode") -> str:
     if node.directory is None:
         return node.died_of or "down"
-    return "; ".join((*node.directory.damage, *node.directory.amnesia)) or "told by others"
+    return "; ".join((*_damage(node), *node.directory.amnesia)) or "told by others"
+
+
+def _damage(node: "SimNode") -> tuple[str, ...]:
+    """Holes that the opening found, or a read since."""
+    assert node.directory is not None
+    return node.member.damage if node.member is not None else node.directory.damage
 
 
 # --- agreement ----------------------------------------------------------------------------------------------

@@ -63,6 +63,8 @@ class Disk:
         self.peers: dict[NodeId, ev.PeerIdentity] = {}
         self.wholeness = "whole"
         self.start_counter = 0
+        self.rotten: set[Offset] = set()
+        """Bases of batches that went bad after they were written."""
 
     @property
     def end_offset(self) -> Offset:
@@ -354,9 +356,7 @@ class Cluster:
             case fx.Flush(generation=generation):
                 self.flush(node, generation)
             case fx.ColdRead(token=token, offset=offset):
-                wanted = [b for b in disk.batches if BatchView(b).end_offset > offset]
-                read = ev.BatchesRead(token, disk.generation, b"".join(wanted))
-                self.at(1, lambda: self.feed(node.id, read, incarnation))
+                self.cold_read(node, token, offset)
             case fx.Send():
                 self.send(node, effect)
             case fx.Reply():
@@ -381,6 +381,18 @@ class Cluster:
                 node.alarms.pop(event, None)
             case fx.ShutdownReady():
                 node.ready_to_stop = True
+
+    def cold_read(self, node: Node, token: int, offset: Offset) -> None:
+        """As the store does it: what is bad is told, and nothing of it is given."""
+        disk, incarnation = node.disk, node.incarnation
+        wanted = [b for b in disk.batches if BatchView(b).end_offset > offset]
+        bases = [BatchView(batch).base_offset for batch in wanted]
+        sound = next((n for n, base in enumerate(bases) if base in disk.rotten), len(wanted))
+        if wanted and not sound:
+            damaged = ev.LogDamaged(disk.generation, f"batch {bases[0]} is rotten")
+            self.at(1, lambda: self.feed(node.id, damaged, incarnation))
+        read = ev.BatchesRead(token, disk.generation, b"".join(wanted[:sound]))
+        self.at(1, lambda: self.feed(node.id, read, incarnation))
 
     def flush(self, node: Node, generation: int) -> None:
         count_, end_offset, incarnation = len(node.disk.batches), node.disk.end_offset, node.incarnation

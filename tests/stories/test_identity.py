@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kraftd.raft.events import PeerIdentified, PeerIdentity
+from kraftd.raft.events import LogDamaged, PeerIdentified, PeerIdentity
 from kraftd.raft.identity import Mending, Wholeness
 from kraftd.raft.states import Candidate, Follower, Prospective
 from kraftd.records.batch import encode_batch
@@ -215,6 +215,83 @@ def test_a_damaged_log_is_not_mended_by_time() -> None:
     assert not cluster.member(3).is_whole
     assert "byte 17" in cluster.member(3).describe(cluster.now(cluster.nodes[3])).no_leader_reason
     assert isinstance(cluster.member(3).state, Follower)
+
+
+def with_cold_log() -> Cluster:
+    """1 leads, and has what it wrote on its disk only; 3 was never there."""
+    cluster = Cluster(tail_bytes=300, start=False)
+    cluster.start(1)
+    cluster.start(2)
+    assert cluster.elect() == 1
+    for _ in range(20):
+        cluster.append(1)
+        cluster.run(5)
+    cluster.run(100)
+    cluster.take_trace()
+    return cluster
+
+
+@pytest.mark.covers("D-06", "D-14", "D-15")
+def test_a_leader_whose_log_rots_says_so_and_lets_a_whole_one_lead(golden: Callable[[str], None]) -> None:
+    cluster = with_cold_log()
+    cluster.nodes[1].disk.rotten.add(4)
+    cluster.start(3)
+    cluster.run_until(lambda: cluster.leader == 2, 5_000)
+    golden(cluster.take_trace())
+    cluster.run_until(cluster.has_converged)
+    assert cluster.values(3) == cluster.values(2), "the late one has it all, from a whole disk"
+    assert not cluster.member(1).is_whole
+    assert cluster.member(1).damage == ("batch 4 is rotten",)
+    assert "rotten" in cluster.nodes[1].alarms["not_whole"]
+
+    # It does not count: with one of the two others gone, nothing is committed, and it never leads.
+    cluster.crash(3)
+    token = cluster.append(2, b"held by 2 and the damaged one", deadline_ms=500)
+    cluster.run(501)
+    assert cluster.outcome(2, token) == 7
+    cluster.crash(2)
+    cluster.run(20_000)
+    assert cluster.leader is None
+    assert not isinstance(cluster.member(1).state, Prospective | Candidate)
+
+
+@pytest.mark.covers("D-06", "D-14")
+def test_a_fetch_that_waits_for_rotten_bytes_is_answered() -> None:
+    cluster = with_cold_log()
+    cluster.nodes[1].disk.rotten.add(0)
+    cluster.start(3)
+    cluster.run_until(lambda: not cluster.member(1).is_whole, 5_000)
+    assert not cluster.member(1).is_leader
+    assert not cluster.nodes[1].handles, "nobody is left waiting"
+
+
+@pytest.mark.covers("D-06")
+@pytest.mark.parametrize("others_are_up", [True, False], ids=["following", "campaigning"])
+def test_a_voter_whose_log_rots_neither_votes_nor_campaigns(others_are_up: bool) -> None:
+    cluster = written()
+    if not others_are_up:
+        cluster.crash(1)
+        cluster.crash(2)
+        cluster.run_until(lambda: isinstance(cluster.member(3).state, Prospective), 10_000)
+    cluster.feed(3, LogDamaged(0, "segment 0 at byte 17, offset 1: bad checksum"))
+    assert not cluster.member(3).is_whole
+    cluster.take_trace()
+    cluster.run(20_000)
+    assert not isinstance(cluster.member(3).state, Prospective | Candidate)
+    if others_are_up:
+        fetches = [
+            line for line in cluster.take_trace().splitlines() if " 3 > Send to=1 message=Fetch" in line
+        ]
+        assert fetches[1:]
+        assert all("replica=-1" in line for line in fetches[1:])
+
+
+@pytest.mark.covers("D-06", "D-15")
+def test_what_looked_damaged_because_the_log_was_cut_meanwhile_is_no_damage() -> None:
+    cluster = written()
+    cluster.feed(1, LogDamaged(7, "segment 0 at byte 17, offset 1: bad checksum"))
+    assert cluster.member(1).is_whole
+    assert cluster.member(1).is_leader
 
 
 @pytest.mark.covers("D-06")

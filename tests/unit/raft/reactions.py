@@ -284,6 +284,8 @@ HAPPENINGS = (
     Happening("peer identified", _identified, by_epoch=False),
     Happening("stale flush ended", _fed(ev.LogFlushed(-1, 1)), by_epoch=False),
     Happening("stray read ended", _fed(ev.BatchesRead(10**6, 0, b"")), by_epoch=False),
+    Happening("log damaged", _fed(ev.LogDamaged(0, "bad")), by_epoch=False),
+    Happening("log damaged, but cut meanwhile", _fed(ev.LogDamaged(-1, "bad")), by_epoch=False),
     Happening("applied", _fed(ev.Applied(1)), by_epoch=False),
     Happening("append", _append),
     Happening("read", _read, by_epoch=False),

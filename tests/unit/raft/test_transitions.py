@@ -42,7 +42,7 @@ def test_the_table_is_the_one_we_meant() -> None:
         from \\ to      Unattached   Prospective  Candidate    Follower     Leader       Resigned
         Unattached     either       same         -            either       -            -
         Prospective    either       -            next         either       -            -
-        Candidate      higher       same         -            either       same         -
+        Candidate      either       same         -            either       same         -
         Follower       higher       same         next         higher       -            -
         Leader         higher       -            -            higher       -            same
         Resigned       higher       -            -            higher       -            -""")

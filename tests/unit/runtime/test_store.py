@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kraftd.raft.effects import Append, ColdRead, Flush
-from kraftd.raft.events import BatchesRead, LogFlushed
+from kraftd.raft.events import BatchesRead, LogDamaged, LogFlushed
 from kraftd.records.batch import encode_batch
 from kraftd.runtime.driver import read_clocks
 from kraftd.runtime.flusher import Worker
@@ -152,6 +152,43 @@ async def test_a_cold_read_that_raced_with_a_truncation_is_empty_not_fatal(world
     world.store.start_read(ColdRead(7, 0, 5, 1 << 20))
     await world.until(1)
     assert world.events == [BatchesRead(7, 0, b"")]
+
+
+@pytest.mark.covers("D-06", "D-14")
+async def test_a_cold_read_of_rotten_bytes_gives_none_of_them_and_tells_of_the_damage(world: World) -> None:
+    for base in range(4):
+        world.append(base)
+    path, size = rot(world)
+    world.store.start_read(ColdRead(7, 0, 2, 1 << 20))
+    await world.until(2)
+    damaged, read = world.events
+    assert isinstance(damaged, LogDamaged)
+    assert f"{path} at byte {2 * size} (offset 2): the checksum is" in damaged.damage
+    assert (damaged.generation, read) == (0, BatchesRead(7, 0, b""))
+
+
+@pytest.mark.covers("D-06", "D-18")
+async def test_the_state_machine_meets_damage_in_the_same_way(world: World) -> None:
+    for base in range(4):
+        world.append(base)
+    rot(world)
+    given: list[bytes] = []
+    world.store.read_cold(2, 1 << 20, given.append)
+    await world.until(1)
+    assert isinstance(world.events[0], LogDamaged)
+    assert given == [b""]
+
+
+def rot(world: World) -> tuple[Path, int]:
+    """Flip a bit in the third of the batches; says where they are, and how long each is."""
+    path = world.directory.log.segment_files[0][1]
+    size = len(encode_batch(0, 1, 1, [b"value"]))
+    with path.open("r+b") as file:
+        file.seek(3 * size - 3)
+        byte = file.read(1)
+        file.seek(3 * size - 3)
+        file.write(bytes([byte[0] ^ 1]))
+    return path, size
 
 
 @pytest.mark.covers("D-05")

@@ -1,0 +1,97 @@
+"""Bytes that went bad while the log was open: they are never given, and the damage is told (D-06)."""
+
+from pathlib import Path
+
+import pytest
+
+from kraftd.storage import DamagedReadError, Disk, Log, OsFileSystem
+from tests.unit.storage.batches import batch, run_of
+
+pytestmark = pytest.mark.covers("D-06", "D-14", "D-15")
+
+SIZE = len(batch(0))
+EPOCH_AT, LENGTH_AT = 12, 8
+
+
+def written(directory: Path, count: int = 200) -> Log:
+    log = Log.open(Disk(OsFileSystem()), directory).log
+    for offset, data in enumerate(run_of(0, count)):
+        log.append((data,), offset, offset + 1)
+    return log
+
+
+def flip(log: Log, position: int, bit: int = 0) -> Path:
+    path = log.segment_files[0][1]
+    with path.open("r+b") as file:
+        file.seek(position)
+        byte = file.read(1)
+        file.seek(position)
+        file.write(bytes([byte[0] ^ 1 << bit]))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("byte", "reason"),
+    [
+        (SIZE - 3, "the checksum is"),
+        (EPOCH_AT + 3, "epoch 0 where"),
+        (7, "offset 151 where 150 must come"),
+        (0, "must come"),
+        (LENGTH_AT + 3, ""),
+        (LENGTH_AT, ""),
+    ],
+)
+def test_a_batch_of_which_one_bit_flipped_is_not_given(tmp_path: Path, byte: int, reason: str) -> None:
+    log = written(tmp_path)
+    path = flip(log, 150 * SIZE + byte)
+    with pytest.raises(DamagedReadError) as caught:
+        log.read(150, 1 << 20)
+    damage = caught.value.damage
+    assert damage is not None
+    assert (damage.file, damage.position_bytes, damage.offset) == (str(path), 150 * SIZE, 150)
+    assert reason in damage.text
+    assert "restored from another voter" in str(damage)
+    log.close()
+
+
+def test_what_stands_before_the_damage_is_given(tmp_path: Path) -> None:
+    log = written(tmp_path)
+    flip(log, 150 * SIZE + SIZE - 3)
+    assert log.read(100, 1 << 20) == b"".join(run_of(100, 150))
+    assert log.read(151, 1 << 20) == b"".join(run_of(151, 200))
+    log.close()
+
+
+def test_damage_on_the_way_to_a_batch_is_told_where_it_is(tmp_path: Path) -> None:
+    """A batch is found by the lengths of those before it."""
+    log = written(tmp_path)
+    flip(log, 140 * SIZE + LENGTH_AT + 3)
+    with pytest.raises(DamagedReadError) as caught:
+        log.read(142, 1 << 20)
+    assert caught.value.damage is not None
+    assert caught.value.damage.position_bytes == 140 * SIZE
+    log.close()
+
+
+def test_a_file_that_lost_its_end_is_damaged(tmp_path: Path) -> None:
+    log = written(tmp_path)
+    path = log.segment_files[0][1]
+    with path.open("r+b") as file:
+        file.truncate(150 * SIZE + 7)
+    with pytest.raises(DamagedReadError) as caught:
+        log.read(150, 1 << 20)
+    assert caught.value.damage is not None
+    assert caught.value.damage.position_bytes == 150 * SIZE
+    with pytest.raises(DamagedReadError, match="fewer than a batch"):
+        log.read(151, 1 << 20)
+    assert log.read(149, 1 << 20) == batch(149)
+    log.close()
+
+
+def test_a_file_that_ends_between_two_batches_is_damaged(tmp_path: Path) -> None:
+    log = written(tmp_path)
+    with log.segment_files[0][1].open("r+b") as file:
+        file.truncate(150 * SIZE)
+    with pytest.raises(DamagedReadError, match="the file ends too early"):
+        log.read(150, 1 << 20)
+    log.close()
