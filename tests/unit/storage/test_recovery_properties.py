@@ -42,7 +42,9 @@ class Original:
         return self.batches[-1][1] if self.batches else 0
 
     def open(self, hint: int | None) -> None:
-        known = None if hint is None else OffsetAndEpoch(hint, 1 + len(self.batches) // 7)
+        # The epoch of what lies before the hint, as whoever flushed it knew: a later one would be a lie.
+        before = sum(end <= hint for _, end, _ in self.batches) if hint is not None else 0
+        known = None if hint is None else OffsetAndEpoch(hint, 1 + max(before - 1, 0) // 7)
         self.log, self.report = Log.open(Disk(OsFileSystem()), self.folder, hint=known, config=CONFIG)
 
     @property
