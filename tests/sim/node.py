@@ -261,6 +261,7 @@ class SimNode:
         self.use(self.world.new_disk())
         self.format()
         self.look_at_disk([])
+        self._view.durable_election = Election()
 
     # -- the process
 

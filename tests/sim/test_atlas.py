@@ -6,6 +6,7 @@ import pytest
 
 from kraftd.audit.invariants import Violation
 from kraftd.audit.linearizability import Operation
+from kraftd.types import Election
 from tests.sim.atlas import WIPED, Harm, Judgement
 from tests.sim.fault_disks import Backup, RestoredBackup
 from tests.sim.fault_machines import Kill, Pause, Resume
@@ -58,6 +59,14 @@ def voter(world: World, *, leads: bool) -> SimNode:
 def test_a_disk_that_all_others_know_may_be_wiped() -> None:
     world = world_at_work()
     assert world.atlas.judge(voter(world, leads=False), WIPE) is Judgement.SURVIVES
+
+
+def test_a_wiped_disk_binds_nobody_even_before_its_first_start() -> None:
+    world = world_at_work()
+    node = voter(world, leads=False)
+    node.crash()
+    node.wipe()
+    assert node.view().durable_election == Election()
 
 
 def test_two_at_a_time_may_not() -> None:
