@@ -19,7 +19,8 @@ from kraftd.metadata.features import (
     SUPPORTED,
     TRANSACTIONS_SINCE,
 )
-from kraftd.metadata.image import EMPTY, ControllerRegistration, MetadataImage, apply_all
+from kraftd.metadata.fold import apply_all
+from kraftd.metadata.image import EMPTY, ControllerRegistration, MetadataImage
 from kraftd.records.frame import AnyRecord
 from kraftd.records.messages import (
     AbortTransactionRecord,

@@ -35,14 +35,8 @@ from kraftd.controller.speculation import Speculation
 from kraftd.controller.statistics import EventStatistics
 from kraftd.errors import ErrorCode, InvariantError, KraftdError
 from kraftd.metadata.features import METADATA_VERSION, NO_OP_SINCE, is_supported
-from kraftd.metadata.image import (
-    EMPTY,
-    ControllerRegistration,
-    Fold,
-    MetadataImage,
-    is_folded,
-    to_records,
-)
+from kraftd.metadata.fold import Fold, is_folded
+from kraftd.metadata.image import EMPTY, ControllerRegistration, MetadataImage, to_records
 from kraftd.metadata.record_versions import encode_allowed
 from kraftd.protocol.messages import (
     DescribeConfigsRequest,

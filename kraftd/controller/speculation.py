@@ -14,7 +14,8 @@ from typing import TypeAlias
 
 from kraftd.controller.decisions import Write
 from kraftd.errors import InvariantError
-from kraftd.metadata.image import Fold, MetadataImage
+from kraftd.metadata.fold import Fold
+from kraftd.metadata.image import MetadataImage
 from kraftd.records.committed import CommittedBatch
 from kraftd.records.frame import decode_record
 

@@ -17,7 +17,9 @@ import pyarrow as pa
 
 from kraftd.errors import InvariantError, MalformedError
 from kraftd.metadata.configs import ResourceType
-from kraftd.metadata.image import EMPTY, ConfigEntry, Fold, ImpossibleRecordError, MetadataImage
+from kraftd.metadata.fold import Fold
+from kraftd.metadata.image import EMPTY, ConfigEntry, MetadataImage
+from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.metadata.secrets import shown_config
 from kraftd.records.frame import decode_record, record_name
 from kraftd.types import Offset

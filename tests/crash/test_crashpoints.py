@@ -36,7 +36,7 @@ def test_a_hole_is_seen_and_its_name_leads_back_to_it(
 
 
 def test_a_state_within_a_recovery_has_a_name_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.crash.crashpoints.judge", lambda *_: "judged")
+    monkeypatch.setattr("tests.crash.crashpoints.judge", lambda *_, **__: "judged")
     names = [
         hole.state for hole in Enumerator(Task("append", 0)).run(refusals=()).holes if "/again/" in hole.state
     ]

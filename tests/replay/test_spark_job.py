@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from kraftd.metadata.image import EMPTY, MetadataImage, apply
+from kraftd.metadata.fold import apply
+from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.records.batch import encode_batch, scan
 from kraftd.records.frame import decode_record
 from kraftd.replay.errors import ReplayError

@@ -6,7 +6,8 @@ from kraftd.controller.config_readers import describe_configs, list_configs
 from kraftd.controller.statistics import EventStatistics
 from kraftd.errors import ErrorCode
 from kraftd.metadata.configs import ConfigType
-from kraftd.metadata.image import EMPTY, apply_all
+from kraftd.metadata.fold import apply_all
+from kraftd.metadata.image import EMPTY
 from kraftd.protocol.messages import (
     DescribeConfigsRequest,
     DescribeConfigsRequestDescribeConfigsResource,

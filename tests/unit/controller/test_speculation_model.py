@@ -16,7 +16,8 @@ from kraftd.controller.controller import ACTIVATE, QuorumController
 from kraftd.controller.decisions import Answer, Write
 from kraftd.errors import ErrorCode
 from kraftd.metadata.features import bootstrap_records
-from kraftd.metadata.image import EMPTY, apply_all
+from kraftd.metadata.fold import apply_all
+from kraftd.metadata.image import EMPTY
 from kraftd.protocol.messages import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,

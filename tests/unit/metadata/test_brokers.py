@@ -3,7 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
-from kraftd.metadata.image import EMPTY, ImpossibleRecordError, apply, apply_all, is_folded, to_records
+from kraftd.metadata.fold import apply, apply_all, is_folded
+from kraftd.metadata.image import EMPTY, to_records
+from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.records.messages import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,

@@ -10,16 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kraftd.metadata.delta import ConfigChange, ControllerChange, FeatureChange, diff
-from kraftd.metadata.image import (
-    EMPTY,
-    ConfigEntry,
-    ControllerRegistration,
-    Fold,
-    ImpossibleRecordError,
-    apply,
-    apply_all,
-    to_records,
-)
+from kraftd.metadata.fold import Fold, apply, apply_all
+from kraftd.metadata.image import EMPTY, ConfigEntry, ControllerRegistration, to_records
+from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.records import messages
 from kraftd.records.frame import RawRecord, decode_record, encode_record
 from kraftd.records.messages import (
@@ -251,7 +244,8 @@ def test_the_hash_is_a_promise_across_processes_and_releases():
 
 def test_the_hash_does_not_depend_on_the_hash_seed_of_python():
     program = (
-        "from kraftd.metadata.image import *; from kraftd.records.messages import *;"
+        "from kraftd.metadata.fold import apply_all; from kraftd.metadata.image import EMPTY;"
+        "from kraftd.records.messages import ConfigRecord;"
         "print(apply_all(EMPTY, [ConfigRecord(4, '', k, k) for k in 'abc'], 0).hash())"
     )
     found = {

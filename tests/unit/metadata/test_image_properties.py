@@ -7,7 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kraftd.metadata.delta import diff
-from kraftd.metadata.image import EMPTY, Fold, ImpossibleRecordError, apply, apply_all, to_records
+from kraftd.metadata.fold import Fold, apply, apply_all
+from kraftd.metadata.image import EMPTY, to_records
+from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.records.frame import decode_record, encode_record
 from kraftd.records.messages import (
     AbortTransactionRecord,

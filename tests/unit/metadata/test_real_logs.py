@@ -21,7 +21,8 @@ import msgspec
 import pytest
 
 from kraftd.metadata.features import METADATA_VERSION
-from kraftd.metadata.image import EMPTY, Fold, MetadataImage, apply_all, to_records
+from kraftd.metadata.fold import Fold, apply_all
+from kraftd.metadata.image import EMPTY, MetadataImage, to_records
 from kraftd.metadata.record_versions import encode_allowed
 from kraftd.records.batch import BatchView, scan
 from kraftd.records.control import AnyControl, decode_control

@@ -4,7 +4,8 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from kraftd.metadata.image import EMPTY, ConfigEntry, apply
+from kraftd.metadata.fold import apply
+from kraftd.metadata.image import EMPTY, ConfigEntry
 from kraftd.records.frame import RawRecord, decode_record, encode_record
 from kraftd.records.messages import AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord
 from kraftd.replay import fold
