@@ -3,8 +3,8 @@
 `apply` folds one record, `apply_all` several, all of them or none; a `Fold` takes many and makes one image in
 the end. A record that cannot follow what came before it is an `ImpossibleRecordError`, and leaves nothing
 half applied. `is_folded` tells whether a record has its part in the image; any other makes it partial. So
-does a tag that nothing here knows on a record that only changes an entity, since it has no place to stay: what the
-record says is folded all the same.
+does a tag that nothing here knows on a record that only changes an entity, since it has no place to stay:
+what the record says is folded all the same.
 
 Not here: what an image shows (`image`), and what its parts do with a record (their modules).
 Follows: the replay rules of Kafka's image.

@@ -185,7 +185,11 @@ def test_a_difference_names_exactly_what_moved(before, more):
         "brokers": (lambda r: r.broker_id, list(old.brokers()), list(new.brokers())),
         "topics": (lambda r: r.topic_id, list(old.topics()), list(new.topics())),
         "partitions": (lambda r: (r.topic_id, r.partition_id), all_partitions(old), all_partitions(new)),
-        "client_quotas": (lambda r: (r.entity, r.key), list(old.client_quotas()), list(new.client_quotas())),
+        "client_quotas": (
+            lambda r: (frozenset((part.entity_type, part.entity_name) for part in r.entity), r.key),
+            list(old.client_quotas()),
+            list(new.client_quotas()),
+        ),
         "acls": (lambda r: r.id, list(old.acls()), list(new.acls())),
         "scram_credentials": (
             lambda r: (r.mechanism, r.name),
