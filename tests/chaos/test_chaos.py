@@ -45,7 +45,7 @@ def test_an_interrupted_run_leaves_nothing_behind(number: signal.Signals, tmp_pa
         try:
             assert process.stdout is not None
             for line in process.stdout:
-                if re.search(r"SIG|partition|delay|reset|close|full disk|garbage|resign", line):
+                if re.search(r"partition|delay|garbage", line):  # not where all nodes are down
                     break
             assert processes_that_name(tmp_path) != []
             process.send_signal(number)
