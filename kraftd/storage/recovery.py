@@ -121,7 +121,12 @@ def _survey(
     A fault of the disk changes the epoch of one batch. That of several is wrong only if the epoch file is.
     """
     first = _Survey(disk, directory, segments, hint, noted if hint is not None else ())
-    first.run()
+    try:
+        first.run()
+    except StorageError:
+        if not first.disagreeing:
+            raise
+        # What was believed although its epoch is wrong may have led to this: it is not believed below.
     if not first.disagreeing:
         return first
     fresh = [Segment(segment.base_offset, segment.path, segment.handle) for segment in segments]

@@ -3,7 +3,7 @@
 import tempfile
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kraftd.storage import DamagedReadError, Disk, Log, LogConfig, OsFileSystem
@@ -92,6 +92,7 @@ class Original:
 
 
 @settings(max_examples=50, deadline=None)
+@example(counts=[1, 1], spoils=[(0.5625, "flip", 1)], flushed=1.0, cut=0.5)
 @given(counts=COUNTS, spoils=SPOILS, flushed=st.floats(0, 1), cut=st.floats(0, 1))
 def test_with_a_hint(
     counts: list[int], spoils: list[tuple[float, str, int]], flushed: float, cut: float
