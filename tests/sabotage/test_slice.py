@@ -18,7 +18,6 @@ SLICE = (
     "flush-the-last-segment-only",
     "truncate-below-hw",
     "lead-before-caught-up",
-    "io-task-death",
     "an-exception-is-only-told",
     "canary",
 )
