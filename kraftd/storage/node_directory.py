@@ -27,7 +27,10 @@ from kraftd.storage.election_store import ElectionFinding, ElectionStore, examin
 from kraftd.storage.filesystem import Access, FileSystem
 from kraftd.storage.log import Log, LogConfig, OpenReport
 from kraftd.storage.sidecar import (
+    AMNESIA,
+    BLANK,
     REASON_CHARACTERS_MAX,
+    WHOLE,
     PeerRecord,
     Sidecar,
     remember_peer,
@@ -35,7 +38,6 @@ from kraftd.storage.sidecar import (
 )
 from kraftd.types import METADATA_TOPIC_ID, Election, NodeId, Uuid, uuid_text
 
-WHOLE, BLANK, AMNESIA = "whole", "blank", "amnesia"
 _STATES = (WHOLE, BLANK, AMNESIA)
 
 
@@ -119,7 +121,7 @@ class NodeDirectory:
             properties = _identify(disk, path, node_id, cluster_id, random_uuid)
             log_path = path / names.LOG_DIRECTORY
             _prepare_log_directory(disk, log_path)
-            finding, problem, sidecar, warnings = _open_sidecar(disk, path)
+            finding, sidecar, warnings = _open_sidecar(disk, path)
             undo.callback(sidecar.close, sync=False)
             log, report = Log.open(disk, log_path, keeper=sidecar, config=config)
             undo.callback(log.abandon)
@@ -132,18 +134,16 @@ class NodeDirectory:
             self.report = report
             self.start_id = random_uuid()
             self.warnings = (*warnings, *report.torn, *report.notes)
-            self._judge(finding, problem)
+            self._judge(finding)
             undo.pop_all()
         return self
 
-    def _judge(self, finding: ElectionFinding, sidecar_problem: str) -> None:
+    def _judge(self, finding: ElectionFinding) -> None:
         """Find out what this member may promise, and note it with the new start, in one sync (D-05, D-06)."""
         remembered = self._sidecar.promises
         reasons = list(remembered.reasons) if remembered.wholeness == AMNESIA else []
         election = finding.election
         last_epoch = self.log.last_record_epoch
-        if sidecar_problem:
-            reasons.append(f"{sidecar_problem}: promises of this member may be forgotten")
         if finding.amnesia:
             reasons.append(finding.amnesia)
         elif last_epoch > election.epoch:
@@ -312,7 +312,7 @@ def _prepare_log_directory(disk: Disk, log_path: Path) -> None:
         )
 
 
-def _open_sidecar(disk: Disk, path: Path) -> tuple[ElectionFinding, str, Sidecar, list[str]]:
+def _open_sidecar(disk: Disk, path: Path) -> tuple[ElectionFinding, Sidecar, list[str]]:
     """Judge the election file by the sidecar, and open the sidecar for writing.
 
     What another program wrote since makes the flushed hint void, durably, before the log is opened.
@@ -340,7 +340,7 @@ def _open_sidecar(disk: Disk, path: Path) -> tuple[ElectionFinding, str, Sidecar
             f"{file}: another program wrote epoch {finding.election.epoch}; its election is taken over, "
             "and what had been flushed is not known any more"
         )
-    return finding, reading.problem, sidecar, warnings
+    return finding, sidecar, warnings
 
 
 def _headless(log_path: Path, start_offset: int) -> str:

@@ -32,6 +32,8 @@ SLOT_BYTES = 4_096
 ABSENT = -1
 """Stands for the checksum of an election file that does not exist."""
 REASON_CHARACTERS_MAX = 1_000
+WHOLE, BLANK, AMNESIA = "whole", "blank", "amnesia"
+"""What the core may say of a member's promises (D-06)."""
 
 _MAGIC = b"kraftdst"
 _VERSION = 1
@@ -59,8 +61,8 @@ class Promises(msgspec.Struct, frozen=True, array_like=True):
     """The epoch of the newest election written."""
     start_counter: int = 0
     peers: tuple[PeerRecord, ...] = ()
-    wholeness: str = "whole"
-    """"whole", "blank" or "amnesia", as the core last said (D-06)."""
+    wholeness: str = WHOLE
+    """As the core last said, or as a file without a good slot says."""
     reasons: tuple[str, ...] = ()
 
 
@@ -148,10 +150,13 @@ class Sidecar:
     """The open file. Keeps the flushed hint for the log, and the promises for all others."""
 
     def __init__(self, disk: Disk, path: Path, reading: SidecarReading) -> None:
-        """Take over what `settle_sidecar` read; a file without a good slot is made anew, durably."""
+        """Take over what `settle_sidecar` read; a file without a good slot is made anew, durably.
+
+        That it had none is in the new one from the first: a start that dies now must not hide it.
+        """
         self._disk = disk
         self._path = path
-        state = reading.state or SidecarState()
+        state = reading.state or _made_anew(reading.problem)
         self._flushed = state.flushed
         self._promises = state.promises
         self._rest = msgspec.msgpack.encode(state.promises)
@@ -253,6 +258,13 @@ class Sidecar:
 
     def _encode(self) -> bytes:
         return encode_slot(self._sequence, self._flushed, self._rest)
+
+
+def _made_anew(problem: str) -> SidecarState:
+    if not problem:
+        return SidecarState()
+    reason = f"{problem}: promises of this member may be forgotten"[:REASON_CHARACTERS_MAX]
+    return SidecarState(promises=Promises(wholeness=AMNESIA, reasons=(reason,)))
 
 
 def remember_peer(promises: Promises, peer: PeerRecord) -> Promises:

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from kraftd.records.batch import scan
-from kraftd.storage import LogConfig, NodeDirectory, format_directory
+from kraftd.storage import Access, LogConfig, NodeDirectory, format_directory
 from kraftd.storage.disk import StorageFailure
+from kraftd.storage.sidecar import SLOT_BYTES
 from kraftd.types import Election, ReplicaKey
 from tests.crash.hooks import Changes, PowerCutError, calm, cut_power_before
 from tests.sim.filesystem import SimFileSystem
@@ -310,3 +311,29 @@ def test_a_short_write_is_a_failure() -> None:
     assert changes.calls == []
     survivors: Sequence[SimFileSystem] = list(fs.crash_states())
     assert all(open_home(disk).log.end_offset == 0 for disk in survivors)
+
+
+@pytest.mark.covers("D-05", "D-06")
+def test_a_start_that_dies_does_not_hide_that_promises_were_forgotten() -> None:
+    fs = formatted()
+    node = open_home(fs)
+    node.remember_wholeness("whole")
+    node.write_election(Election(4, -1, ReplicaKey(1)))
+    node.log.append(run_of(0, 3, epoch=4), 0, 3)
+    node.log.flush()
+    node.close()
+    handle = fs.open(HOME / "kraftd.state", Access.WRITE)
+    fs.pwrite(handle, bytes(2 * SLOT_BYTES), 0)
+    fs.fsync(handle)
+    fs.close(handle)
+
+    def start(fs: SimFileSystem, _noted: list) -> None:
+        open_home(fs).close()
+
+    disks = 0
+    for _, disk in after_every_cut(fs, start):
+        node = open_home(disk)
+        assert "neither of its two slots" in str(node.amnesia)
+        node.close()
+        disks += 1
+    assert disks > 10
