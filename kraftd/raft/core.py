@@ -11,7 +11,9 @@ Here is what every part needs; what only one part needs is with that part (`elec
 
 from collections.abc import Sequence
 
+from kraftd.errors import ErrorCode
 from kraftd.protocol.messages import QuorumRequest, QuorumResponse
+from kraftd.raft import wire
 from kraftd.raft.effects import (
     AlarmCleared,
     Alarmed,
@@ -44,6 +46,9 @@ _EPOCH_BELIEVED = 1 << 30
 
 _EPOCH_STEP = 1 << 16
 """How far others may be ahead even then."""
+
+_FETCH_ENDPOINT_SINCE = 17
+"""The first version of Fetch whose answer has room for where the leader listens."""
 
 
 class Core:
@@ -197,6 +202,15 @@ class Core:
     def reply(self, handle: Handle, response: QuorumResponse) -> None:
         """Answer a request."""
         self.out.append(Reply(handle, response))
+
+    def fetch_standing(self, version: int) -> Standing:
+        """Who leads the current epoch, for an answer to a fetch of this version."""
+        return self.standing(version >= _FETCH_ENDPOINT_SINCE)
+
+    def refuse_fetch(self, handle: Handle, version: int, error: ErrorCode) -> None:
+        """Answer a fetch with an error; where the log begins is said all the same (FREQ-23)."""
+        standing, start_offset = self.fetch_standing(version), self.log.start_offset
+        self.reply(handle, wire.fetch_response(error, standing, log_start_offset=start_offset))
 
     def flush(self) -> None:
         """Make the log durable, unless that is under way or needless."""

@@ -231,7 +231,7 @@ class Elections:
             return ErrorCode.INVALID_REQUEST, False, "not the candidate itself"
         if ask.candidate.id in core.voters:
             barriers = core.peers.vouch(event.peer)
-            if barriers is None and core.mending.wholeness.amnesia:
+            if barriers is None and core.mending.has_forgotten:
                 return ErrorCode.NONE, False, "this member is not whole"
             if barriers is None:
                 return ErrorCode.INVALID_VOTER_KEY, False, core.peers.doubt(event.peer)

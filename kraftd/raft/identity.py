@@ -76,13 +76,18 @@ class Mending:
         return self.wholeness.is_whole
 
     @property
+    def has_forgotten(self) -> bool:
+        """Whether promises were lost: such a member doubts nobody, since it may know others as they once were."""
+        return bool(self.wholeness.amnesia)
+
+    @property
     def can_confirm(self) -> bool:
         """Whether this member would know of a later leader that it promised itself to."""
         return self.is_whole and not self.wholeness.blank
 
     def lose(self, reason: str) -> bool:
         """Find out that promises were forgotten; returns whether that is news."""
-        if self.wholeness.amnesia:
+        if self.has_forgotten:
             return False
         self.wholeness = msgspec.structs.replace(self.wholeness, amnesia=(reason,), blank=False)
         self.silent = self._others
@@ -151,7 +156,7 @@ class Peers:
         effects: list[Effect] = []
         if peer.node_id in self._voters:
             doubt = self.doubt(peer)
-            if outbound and self._mending.wholeness.amnesia:
+            if outbound and self._mending.has_forgotten:
                 doubt = ""  # our memory may be as old as what was forgotten: who answers there is that voter
             rival = self._remembered.get(peer.node_id)
             if doubt and rival is not None and rival in self._connections.values():

@@ -118,16 +118,16 @@ class Leadership:
         """The progress of an observer; the silent ones are forgotten (OBS-09)."""
         progress = self.observers.get(key)
         if progress is None:
-            self.forget_silent_observers(now_ms)
+            self.observers = {heard.key: heard for heard in self.heard_observers(now_ms)}
             if len(self.observers) >= OBSERVERS_MAX:
                 del self.observers[next(iter(self.observers))]
             progress = self.observers[key] = Progress(key)
         return progress
 
-    def forget_silent_observers(self, now_ms: int) -> None:
-        """Drop the observers that have not fetched for their session's length (OBS-09)."""
+    def heard_observers(self, now_ms: int) -> list[Progress]:
+        """The observers that have fetched within their session's length (OBS-09)."""
         horizon = now_ms - OBSERVER_SESSION_MS
-        self.observers = {k: p for k, p in self.observers.items() if p.fetch_at_ms > horizon}
+        return [progress for progress in self.observers.values() if progress.fetch_at_ms > horizon]
 
     def majority_offset(self, me: NodeId, own_flushed_offset: Offset, voters: VoterSet) -> Offset:
         """The largest offset that a majority of the voters holds durably, this member included (D-10)."""

@@ -28,7 +28,6 @@ from kraftd.raft.wire import FetchAsk
 from kraftd.records.batch import BatchView
 from kraftd.types import NO_NODE, Now, Offset, ReplicaKey
 
-_ENDPOINT_SINCE = 17
 _NEWS_DELAY_MS = 1
 
 
@@ -37,7 +36,7 @@ class Replication:
 
     def __init__(self, core: Core) -> None:
         self.core = core
-        self._prepared: tuple[tuple[int, int, bool], m.FetchResponse] | None = None
+        self._prepared: tuple[tuple[int, int, int], m.FetchResponse] | None = None
 
     # --- requests ---------------------------------------------------------------------------------------
 
@@ -48,21 +47,19 @@ class Replication:
         if ask.replica.id < 0 and event.peer is not None:
             core.peers.note_awareness(event.peer)
         error = self._check(ask, led)
-        is_judge = not core.mending.wholeness.amnesia
-        if error is not ErrorCode.INVALID_REQUEST and is_judge and not self._is_vouched(event, ask):
+        if error is not ErrorCode.INVALID_REQUEST and not self._is_vouched(event, ask):
             error = ErrorCode.INVALID_VOTER_KEY
         if error is not None or led is None:
-            self._refuse(event, error or ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            core.refuse_fetch(event.handle, event.version, error or ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return
         if ask.position.offset < core.log.start_offset:
-            self._refuse(event, ErrorCode.OFFSET_OUT_OF_RANGE)
+            core.refuse_fetch(event.handle, event.version, ErrorCode.OFFSET_OUT_OF_RANGE)
             return
         diverging = core.log.diverges_at(ask.position)
         if diverging is not None:
-            standing = core.standing(event.version >= _ENDPOINT_SINCE)
             response = wire.fetch_response(
                 ErrorCode.NONE,
-                standing,
+                core.fetch_standing(event.version),
                 high_watermark=led.high_watermark,
                 log_start_offset=core.log.start_offset,
                 diverging=diverging,
@@ -104,7 +101,7 @@ class Replication:
         Not only a leader says no: a member whose disk was replaced must hear of it from whoever knows.
         """
         core = self.core
-        if ask.replica.id in (NO_NODE, core.me.id):
+        if ask.replica.id in (NO_NODE, core.me.id) or core.mending.has_forgotten:
             return True
         if event.peer is None or event.peer.node_id != ask.replica.id:
             return False
@@ -115,11 +112,6 @@ class Replication:
             return False
         core.out.extend(barriers)
         return True
-
-    def _refuse(self, event: RequestReceived, error: ErrorCode) -> None:
-        core = self.core
-        standing = core.standing(event.version >= _ENDPOINT_SINCE)
-        core.reply(event.handle, wire.fetch_response(error, standing, log_start_offset=core.log.start_offset))
 
     def _acknowledge(self, led: Leadership, ask: FetchAsk, now: Now) -> None:
         """Note how far a replica has come, and what follows from it."""
@@ -189,12 +181,7 @@ class Replication:
             records = event.records if may_have_all else _committed(event.records, led.high_watermark)
             self._reply(led, fetch, (records,) if records else ())
         else:
-            standing = self.core.standing(fetch.version >= _ENDPOINT_SINCE)
-            start_offset = self.core.log.start_offset
-            response = wire.fetch_response(
-                ErrorCode.UNKNOWN_SERVER_ERROR, standing, log_start_offset=start_offset
-            )
-            self.core.reply(fetch.handle, response)
+            self.core.refuse_fetch(fetch.handle, fetch.version, ErrorCode.UNKNOWN_SERVER_ERROR)
         return True
 
     def _serve(self, led: Leadership, fetch: Fetch, wait_ms: int) -> None:
@@ -219,16 +206,16 @@ class Replication:
             led.news_at_ms = min(led.news_at_ms, now_ms + _NEWS_DELAY_MS)
 
     def _reply(self, led: Leadership, fetch: Fetch, batches: Sequence[bytes]) -> None:
-        response = self._good_response(led, with_endpoint=fetch.version >= _ENDPOINT_SINCE)
+        response = self._good_response(led, fetch.version)
         self.core.out.append(Reply(fetch.handle, response, batches))
 
-    def _good_response(self, led: Leadership, *, with_endpoint: bool) -> m.FetchResponse:
+    def _good_response(self, led: Leadership, version: int) -> m.FetchResponse:
         """The body of a good answer: the same for all until the high watermark moves."""
-        key = (led.epoch, led.high_watermark, with_endpoint)
+        key = (led.epoch, led.high_watermark, version)
         if self._prepared is None or self._prepared[0] != key:
             response = wire.fetch_response(
                 ErrorCode.NONE,
-                self.core.standing(with_endpoint),
+                self.core.fetch_standing(version),
                 high_watermark=led.high_watermark,
                 log_start_offset=self.core.log.start_offset,
             )

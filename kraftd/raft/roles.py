@@ -7,7 +7,6 @@ Follows: "Timer on entry" of section 1.2, VOTE-29, D-07, D-08, D-13.
 """
 
 from kraftd.errors import ErrorCode
-from kraftd.raft import wire
 from kraftd.raft.core import Core
 from kraftd.raft.effects import AppendDone, AssignEpoch, ElectionEnded, ReadDone, ResignDone
 from kraftd.raft.leadership import Leadership
@@ -194,9 +193,7 @@ class Roles:
         for token in led.reads.take_all():
             core.out.append(ReadDone(token, ErrorCode.NOT_CONTROLLER))
         for fetch in (*led.parked.take_all(), *led.cold.values()):
-            error, standing = ErrorCode.NOT_LEADER_OR_FOLLOWER, core.standing(fetch.version >= 17)
-            start_offset = core.log.start_offset
-            core.reply(fetch.handle, wire.fetch_response(error, standing, log_start_offset=start_offset))
+            core.refuse_fetch(fetch.handle, fetch.version, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         handover = led.handover
         if handover is not None and handover.token is not None:
             reason = f"lost the leadership while handing over: {state_name(core.state)} in epoch {core.epoch}"

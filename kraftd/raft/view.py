@@ -153,15 +153,13 @@ def no_leader_reason(core: Core, roles: Roles, following: Following, now: Now) -
 
 def _peers(core: Core, roles: Roles, now: Now) -> list[PeerView]:
     led = core.leadership
-    if led is not None:
-        led.forget_silent_observers(now.mono_ms)
     views = []
     for voter in core.others:
         progress = led.followers[voter] if led else None
         note = roles.refusals.get(voter, "")
         views.append(_peer(core, voter, progress, now, is_voter=True, note=note))
-    for key, progress in sorted(led.observers.items(), key=lambda item: item[0].id) if led else ():
-        views.append(_peer(core, key.id, progress, now, is_voter=False, note=""))
+    observers = sorted(led.heard_observers(now.mono_ms), key=lambda heard: heard.key.id) if led else ()
+    views += [_peer(core, heard.key.id, heard, now, is_voter=False, note="") for heard in observers]
     return views
 
 
@@ -202,14 +200,13 @@ def describe_quorum(core: Core, request: m.DescribeQuorumRequest, now: Now) -> m
             error_code=error, error_message=text, leader_id=leader, leader_epoch=core.epoch, high_watermark=-1
         )
         return _description((partition,), ())
-    led.forget_silent_observers(now.mono_ms)
     partition = m.DescribeQuorumResponsePartitionData(
         error_message=None,
         leader_id=core.me.id,
         leader_epoch=core.epoch,
         high_watermark=led.high_watermark,
         current_voters=tuple(_voter_states(core, led, now)),
-        observers=tuple(_state(progress) for progress in led.observers.values()),
+        observers=tuple(_state(progress) for progress in led.heard_observers(now.mono_ms)),
     )
     nodes = tuple(
         m.DescribeQuorumResponseNode(voter.id, (_listener(voter.endpoint),)) for voter in core.voters

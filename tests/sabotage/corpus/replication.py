@@ -336,7 +336,7 @@ REPLICATION = (
         "A member that does not lead answers a fetch as if there were nothing new.",
         "tests",
         (
-            "kraftd.raft.replication:Replication._refuse",
+            "kraftd.raft.core:Core.refuse_fetch",
             "wire.fetch_response(error,",
             "wire.fetch_response(ErrorCode.NONE,",
         ),
