@@ -77,7 +77,7 @@ class Mending:
 
     @property
     def has_forgotten(self) -> bool:
-        """Whether promises were lost: such a member doubts nobody, since it may know others as they once were."""
+        """Whether promises were lost. Such a member doubts nobody: it may know others as they once were."""
         return bool(self.wholeness.amnesia)
 
     @property
