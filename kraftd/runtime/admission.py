@@ -2,7 +2,9 @@
 
 Entered once, between opening the directory and the first message. A log of a Kafka older than 3.3 has no
 `metadata.version`: nothing in it says which records its members may write, so it is for tools only. The
-first batch of any newer log sets it; a log that holds nothing yet is a new cluster's.
+first batch of any newer log sets it; a log that holds nothing yet is a new cluster's. A quorum with dynamic
+voters (`kraft.version` 1) has its voters in the log, where nothing here reads them yet: those of the
+configuration could be others, and two majorities would not have to meet.
 
 Not here: what the log holds beyond that. A record that cannot be applied stops the daemon before it, when it
 comes (`kraftd.controller`).
@@ -12,6 +14,7 @@ from collections.abc import Iterator
 
 from kraftd.errors import MalformedError, StorageError
 from kraftd.metadata.features import METADATA_VERSION
+from kraftd.records import names, quorum_state
 from kraftd.records.batch import scan
 from kraftd.records.frame import RawRecord, decode_record
 from kraftd.records.messages import (
@@ -23,6 +26,7 @@ from kraftd.records.messages import (
 )
 from kraftd.storage.node_directory import NodeDirectory
 from kraftd.storage.reading import DamagedReadError, ReaderView
+from kraftd.types import OffsetAndEpoch
 
 _READ_BYTES = 1 << 20
 _WITHOUT_STATE = (
@@ -33,6 +37,8 @@ _WITHOUT_STATE = (
     RawRecord,
 )
 """What proves nothing about the release that wrote a log."""
+_FIRST_VOTERS = names.snapshot_name(OffsetAndEpoch(0, 0))
+"""Where Kafka's formatter puts the first voters of a dynamic quorum."""
 
 
 def refuse_old_log(directory: NodeDirectory) -> None:
@@ -47,6 +53,35 @@ def refuse_old_log(directory: NodeDirectory) -> None:
         f"{directory.path}: its log has no metadata.version, as those of Kafka before 3.3, and only kraftctl "
         "reads it: set one with `kafka-features upgrade` of Kafka 3.3 to 3.9 first"
     )
+
+
+def refuse_dynamic_voters(directory: NodeDirectory) -> None:
+    """Refuse the directory of a quorum that keeps its voters in the log.
+
+    Kafka writes `quorum-state` in version 1 for those, and for no others.
+
+    Raises:
+        StorageError: It is such a directory.
+    """
+    log_path = directory.path / names.LOG_DIRECTORY
+    if _FIRST_VOTERS in directory.disk.names(log_path):
+        file = _FIRST_VOTERS
+    elif _election_version(directory) > 0:
+        file = names.QUORUM_STATE
+    else:
+        return
+    raise StorageError(
+        f"{log_path / file}: belongs to a quorum with dynamic voters (kraft.version 1), and kraftd knows "
+        "only those of controller.quorum.voters yet: leave this directory to Kafka"
+    )
+
+
+def _election_version(directory: NodeDirectory) -> int:
+    data = directory.disk.read_file(directory.path / names.LOG_DIRECTORY / names.QUORUM_STATE)
+    try:
+        return quorum_state.decode(data)[1] if data is not None else 0
+    except MalformedError:
+        return 0  # the directory was judged by it already
 
 
 def _is_old(log: ReaderView) -> bool:

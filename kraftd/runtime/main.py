@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 import uvloop
 
 from kraftd.errors import ConfigError, KraftdError
-from kraftd.runtime.admission import refuse_old_log
+from kraftd.runtime.admission import refuse_dynamic_voters, refuse_old_log
 from kraftd.runtime.config import Config, load_config
 from kraftd.runtime.daemon import serve
 from kraftd.runtime.observability import Log, open_log
@@ -119,6 +119,7 @@ def _open_directory(config: Config) -> NodeDirectory:
         config=LogConfig(segment_bytes=config.log.segment_bytes, segment_ms=config.log.segment_ms),
         other_log_dirs=tuple(config.log_dirs),
     )
+    refuse_dynamic_voters(directory)
     refuse_old_log(directory)
     return directory
 

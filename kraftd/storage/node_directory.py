@@ -346,8 +346,9 @@ def _open_sidecar(disk: Disk, path: Path) -> tuple[ElectionFinding, Sidecar, lis
 def _headless(log_path: Path, start_offset: int) -> str:
     """Why a log that does not begin at offset 0 is of no use: what came before is in no snapshot we read."""
     return (
-        f"{log_path}: begins at offset {start_offset}, and the state before it cannot be loaded: "
-        "format the directory anew, and this member fetches everything from the others"
+        f"{log_path}: begins at offset {start_offset}, and the state before it cannot be loaded, because "
+        "kraftd does not read snapshots yet: if the log of another voter begins at 0, format this directory "
+        "anew, and it fetches everything from there; if none does, the cluster has to stay with Kafka"
     )
 
 

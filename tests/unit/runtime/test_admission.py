@@ -1,4 +1,6 @@
-"""A log without metadata.version is for tools only: `start` refuses it in one line and leaves it as it is."""
+"""A log without metadata.version, and a quorum with dynamic voters, are for tools only: `start` refuses them in one
+line and leaves them as they are.
+"""
 
 import contextlib
 import json
@@ -23,10 +25,11 @@ from kraftd.records.messages import (
     NoOpRecord,
     RegisterBrokerRecord,
 )
-from kraftd.runtime.admission import refuse_old_log
+from kraftd.runtime.admission import refuse_dynamic_voters, refuse_old_log
 from kraftd.storage.filesystem import OsFileSystem
 from kraftd.storage.formatting import format_directory
 from kraftd.storage.node_directory import NodeDirectory
+from kraftd.types import Election
 from tests.fixtures import clusters, klog
 
 LEADER = [encode_control(LeaderChangeMessage(leader_id=1))]
@@ -108,13 +111,35 @@ def test_only_the_oldest_of_the_real_logs_is_refused(cluster, tmp_path):
 
 
 def test_start_refuses_the_log_of_a_kafka_before_3_3_in_one_line(tmp_path):
-    node = tmp_path / "node-1"
-    shutil.copytree(klog("kafka-before-3.3-three-nodes") / "node-1", node, copy_function=shutil.copyfile)
-    segment = node / "__cluster_metadata-0" / f"{0:020}.log"
-    before = segment.read_bytes()
-    config = tmp_path / "node.properties"
+    assert "its log has no metadata.version" in refusal(
+        klog("kafka-before-3.3-three-nodes") / "node-1", tmp_path / "node-1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("node", "file"), [("node-1", f"{0:020}-{0:010}.checkpoint"), ("node-2", "quorum-state")]
+)
+def test_start_refuses_a_quorum_with_dynamic_voters_in_one_line(tmp_path, node, file):
+    """Node 1 was formatted with the first voters; the others show only by their election."""
+    reason = refusal(klog("generated-kafka-4.3-dynamic-voters") / node, tmp_path / node)
+    assert f"__cluster_metadata-0/{file}: belongs to a quorum with dynamic voters (kraft.version 1)" in reason
+
+
+def test_an_election_of_static_voters_is_let_in(tmp_path):
+    directory = opened(tmp_path, [LEVEL])
+    directory.write_election(Election(1, 1))
+    refuse_dynamic_voters(directory)
+    (tmp_path / "__cluster_metadata-0" / "quorum-state").write_bytes(b"{")
+    refuse_dynamic_voters(directory)  # what cannot be read is told elsewhere
+    directory.close()
+
+
+def refusal(source, node):
+    """Why `kraftd start` does not start on a copy of a directory; the records are as before."""
+    shutil.copytree(source, node, copy_function=shutil.copyfile)
+    config = node.with_suffix(".properties")
     config.write_text(
-        f"process.roles=controller\nnode.id=1\nlog.dirs={node}\n"
+        f"process.roles=controller\nnode.id={node.name[-1]}\nlog.dirs={node}\n"
         "controller.quorum.voters=1@127.0.0.1:1,2@127.0.0.1:2,3@127.0.0.1:3\n"
         "listeners=CONTROLLER://127.0.0.1:0\ncontroller.listener.names=CONTROLLER\n"
     )
@@ -122,5 +147,6 @@ def test_start_refuses_the_log_of_a_kafka_before_3_3_in_one_line(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 1
     (line,) = (done.stdout + done.stderr).splitlines()
-    assert json.loads(line)["reason"].startswith(f"{node}: its log has no metadata.version")
-    assert segment.read_bytes() == before
+    for segment in (source / "__cluster_metadata-0").glob("*.log"):
+        assert (node / "__cluster_metadata-0" / segment.name).read_bytes() == segment.read_bytes()
+    return json.loads(line)["reason"]
