@@ -1,39 +1,33 @@
 """What is in segments and snapshots, batch by batch, good or bad: the reading half of `kraftctl log dump`.
 
-Files are only read, with no lock, so a live node's directory can be looked at. Batches are read one at a
-time: a segment of 1 GiB costs no more memory than its largest batch. A fault does not end the dump: it goes
-on at the next byte where a whole batch with a good checksum begins, and says how many bytes it had to leave
-out.
-
 `Selection` says what is wanted, `read_file` yields it, `follow` goes on with whatever a running node appends.
+Batches and faults come from `kraftd.forensics.reading`.
 
 Follows: the names and contents of Kafka's DumpLogSegments with `--cluster-metadata-decoder`.
-Differs: that one trusts every size field, and ends at the first wrong one.
 """
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
 from kraftd.cli.failures import CommandError
 from kraftd.errors import CorruptBatchError, MalformedError
-from kraftd.metadata.secrets import shown
+from kraftd.forensics.reading import Batch as Batch
+from kraftd.forensics.reading import BatchReader, base_offset_of, open_file
+from kraftd.forensics.reading import Fault as Fault
+from kraftd.forensics.reading import read_batches as read_batches
+from kraftd.metadata.secrets import REDACTED, shown
 from kraftd.records import names
-from kraftd.records.batch import HEADER_BYTES, BatchView, RecordView
-from kraftd.records.control import control_to_json, decode_control
+from kraftd.records.batch import BatchView, RecordView
+from kraftd.records.control import RawControl, control_to_json, decode_control
 from kraftd.records.frame import decode_record, read_frame, to_json
 from kraftd.types import Epoch, Offset
 
 FOLLOW_PAUSE_S = 0.2
 
-_OVERHEAD_BYTES = 12
-_MAGIC = b"\x02"
-_MAGIC_AT = 16
-_SEARCH_BYTES = 64 << 20
 _NO_LIMIT = (1 << 63) - 1
 
 
@@ -44,15 +38,6 @@ class FileStart(msgspec.Struct, frozen=True):
     kind: str
     offset: Offset = -1
     epoch: Epoch = -1
-
-
-class Batch(msgspec.Struct, frozen=True):
-    """A batch, whole as far as its own size goes. `fault` is why it is not valid, None if it is."""
-
-    path: str
-    position: int
-    view: BatchView
-    fault: str | None
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -74,17 +59,6 @@ class Entry(msgspec.Struct, frozen=True):
     def timestamp_ms(self) -> int:
         """When it was written."""
         return self.batch.view.base_timestamp + self.record.timestamp_delta
-
-
-class Fault(msgspec.Struct, frozen=True):
-    """Bytes that cannot be trusted or read: where, how many, why. `torn`: the file only ends too early."""
-
-    path: str
-    position: int
-    size_bytes: int
-    offset: Offset
-    reason: str
-    torn: bool
 
 
 Item: TypeAlias = FileStart | Batch | Entry | Fault
@@ -143,7 +117,7 @@ def files_of(path: Path) -> list[Path]:
         return [path]
     inner = path / names.LOG_DIRECTORY
     directory = inner if inner.is_dir() else path
-    segments = sorted(file for file in directory.iterdir() if _base_offset(file) >= 0)
+    segments = sorted(file for file in directory.iterdir() if base_offset_of(file) >= 0)
     if not segments:
         raise CommandError(
             f"{path} holds no segment; name a directory with {names.LOG_DIRECTORY} or .log files"
@@ -155,12 +129,12 @@ def read_file(path: Path, selection: Selection) -> Iterator[Item]:
     """Everything wanted in one file, in order; faults are always told.
 
     Raises:
-        CommandError: The file cannot be opened or read.
+        UnanswerableError: The file cannot be opened or read.
     """
-    with _open(path) as file:
+    with open_file(path) as file:
         yield _file_start(path)
-        reader = _Reader(path, file)
-        yield from reader.read(selection)
+        reader = BatchReader(path, file)
+        yield from _selected(reader, selection)
         if reader.torn:
             yield reader.torn
 
@@ -179,13 +153,13 @@ def follow(path: Path, selection: Selection, *, wait: Callable[[], None] | None 
     pause = wait or (lambda: time.sleep(FOLLOW_PAUSE_S))
     current = _first_segment(path, selection.from_offset)
     while True:
-        with _open(current) as file:
+        with open_file(current) as file:
             yield _file_start(current)
-            reader = _Reader(current, file)
+            reader = BatchReader(current, file)
             successor: Path | None = None
             while successor is None:
                 successor = _successor(current)  # looked up first: nothing is appended here once there is one
-                yield from reader.read(selection)
+                yield from _selected(reader, selection)
                 if successor is None:
                     pause()
                     reader.step_back()
@@ -194,81 +168,12 @@ def follow(path: Path, selection: Selection, *, wait: Callable[[], None] | None 
         current = successor
 
 
-class _Reader:
-    """Reads one file from where it stopped last, up to where the file ends now."""
-
-    def __init__(self, path: Path, file: IO[bytes]) -> None:
-        self._path = str(path)
-        self._file = file
-        self._position = 0
-        self._next_offset = max(_base_offset(path), 0)
-        self.torn: Fault | None = None
-        """The beginning of a batch at the end of the file, if there is one."""
-
-    def read(self, selection: Selection) -> Iterator[Item]:
-        end = self._file.seek(0, 2)
-        self.torn = None
-        while self._position < end:
-            try:
-                view = self._batch_at(self._position, end)
-                fault = _fault_of(view)
-            except CorruptBatchError as error:
-                fault, view = error.reason, None
-                if error.torn and self._next_good(end) is None:
-                    self.torn = self._fault(fault, end, torn=True)
-                    return
-            if view is None or (fault and not self._begins_batch(self._position + view.size_bytes, end)):
-                target = self._next_good(end) or end
-                yield self._fault(fault or "", target, torn=False)
-                self._position = target
-                continue
-            yield from _select(Batch(self._path, self._position, view, fault), selection)
-            self._position += view.size_bytes
-            self._next_offset = view.end_offset
-
-    def step_back(self) -> None:
-        """Follow the file where it was cut: a truncation ends at a batch's end."""
-        self._position = min(self._position, self._file.seek(0, 2))
-
-    def _batch_at(self, position: int, end: int) -> BatchView:
-        self._file.seek(position)
-        head = self._file.read(_OVERHEAD_BYTES)
-        size = int.from_bytes(head[8:12], "big", signed=True) + _OVERHEAD_BYTES
-        if len(head) < _OVERHEAD_BYTES:
-            raise self._corrupt(f"{len(head)} bytes are left, fewer than a batch begins with", torn=True)
-        if size < HEADER_BYTES:
-            raise self._corrupt(f"the batch claims {size} bytes, fewer than its header")
-        if size > end - position:
-            raise self._corrupt(f"the batch claims {size} bytes, {end - position} are left", torn=True)
-        return BatchView(head + self._file.read(size - _OVERHEAD_BYTES), path=self._path)
-
-    def _corrupt(self, reason: str, *, torn: bool = False) -> CorruptBatchError:
-        return CorruptBatchError(reason, position_bytes=self._position, path=self._path, torn=torn)
-
-    def _begins_batch(self, position: int, end: int) -> bool:
-        if position == end:
-            return True
-        try:
-            self._batch_at(position, end).check()
-        except CorruptBatchError:
-            return False
-        return True
-
-    def _fault(self, reason: str, until: int, *, torn: bool) -> Fault:
-        return Fault(self._path, self._position, until - self._position, self._next_offset, reason, torn)
-
-    def _next_good(self, end: int) -> int | None:
-        """Where the next whole batch with a good checksum begins, if there is one."""
-        self._file.seek(self._position)
-        rest = self._file.read(min(_SEARCH_BYTES, end - self._position))
-        at = 0
-        while (at := rest.find(_MAGIC, at + _MAGIC_AT + 1) - _MAGIC_AT) >= 0:
-            try:
-                BatchView(rest, at).check()
-            except CorruptBatchError:
-                continue
-            return self._position + at
-        return None
+def _selected(reader: BatchReader, selection: Selection) -> Iterator[Item]:
+    for item in reader.read():
+        if isinstance(item, Fault):
+            yield item
+        else:
+            yield from _select(item, selection)
 
 
 def _select(batch: Batch, selection: Selection) -> Iterator[Item]:
@@ -299,18 +204,13 @@ def _entry(batch: Batch, record: RecordView, *, show_secrets: bool) -> Entry:
 
 def _told(record: RecordView, *, is_control: bool, show_secrets: bool) -> dict[str, Any]:
     if is_control:
-        return control_to_json(decode_control(record.key, record.value))
+        control = decode_control(record.key, record.value)
+        told = control_to_json(control)
+        hidden = isinstance(control, RawControl) and not show_secrets
+        return told | {"data": {"raw": REDACTED}} if hidden else told
     value = record.value or b""
     _, version, _ = read_frame(value)
     return (to_json if show_secrets else shown)(decode_record(value), version)
-
-
-def _fault_of(view: BatchView) -> str | None:
-    try:
-        view.check()
-    except CorruptBatchError as error:
-        return error.reason
-    return None
 
 
 def _file_start(path: Path) -> FileStart:
@@ -319,34 +219,18 @@ def _file_start(path: Path) -> FileStart:
     snapshot = names.parse_snapshot_name(path.name)
     if snapshot is not None:
         return FileStart(str(path), "snapshot", snapshot.offset, snapshot.epoch)
-    return FileStart(str(path), "segment", _base_offset(path))
-
-
-def _base_offset(path: Path) -> Offset:
-    segment = names.parse_segment_name(path.name)
-    return segment.base_offset if segment and segment.suffix == "log" else -1
+    return FileStart(str(path), "segment", base_offset_of(path))
 
 
 def _first_segment(path: Path, from_offset: Offset) -> Path:
     """Where following begins: the last segment that does not start after the offset wanted."""
     files = files_of(path)
-    before = [file for file in files if _base_offset(file) <= from_offset]
+    before = [file for file in files if base_offset_of(file) <= from_offset]
     return before[-1] if before else files[0]
 
 
 def _successor(path: Path) -> Path | None:
     """The segment after this one, once a node has begun it."""
-    base = _base_offset(path)
-    later = [file for file in path.parent.iterdir() if _base_offset(file) > base]
+    base = base_offset_of(path)
+    later = [file for file in path.parent.iterdir() if base_offset_of(file) > base]
     return min(later) if later and base >= 0 else None
-
-
-@contextmanager
-def _open(path: Path) -> Iterator[IO[bytes]]:
-    try:
-        with path.open("rb") as file:
-            yield file
-    except OSError as error:
-        if isinstance(error, BrokenPipeError):
-            raise
-        raise CommandError(f"{path} cannot be read: {error.strerror}") from error

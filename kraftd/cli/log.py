@@ -27,10 +27,11 @@ import msgspec
 import typer
 
 from kraftd.cli import dump
-from kraftd.cli.dump import Batch, Entry, Fault, FileStart, Item, Selection
+from kraftd.cli.dump import Entry, FileStart, Item, Selection
 from kraftd.cli.failures import ExitCode, UsageError
 from kraftd.cli.options import OutputOption, output_of
 from kraftd.cli.output import Format, to_json_line, to_yaml
+from kraftd.forensics.reading import Batch, Fault
 from kraftd.records.control import CONTROL_NAMES
 from kraftd.records.frame import RECORD_NAMES
 

@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from kraftd.cli import dump
-from kraftd.cli.dump import Batch, Entry, FileStart, Selection
+from kraftd.cli.dump import Entry, FileStart, Selection
+from kraftd.forensics.reading import Batch
 from kraftd.records.batch import encode_batch, encode_control_batch, scan
 from kraftd.records.binary import base64_text
 from kraftd.records.control import encode_control
