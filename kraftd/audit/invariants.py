@@ -5,8 +5,8 @@ out. It raises `Violation` at the first event after which its promise does not h
 (stories, property tests, the simulator) feeds an `Auditor`, which holds them all and asks each only about
 what it watches: a handful of dictionary look-ups an event.
 
-The promises themselves: `elections`, `conduct`, `agreement`. What clients saw is judged at the end:
-`linearizability`.
+The promises themselves: `elections`, `conduct`, `hearing`, `agreement`. What clients saw is judged at the
+end: `linearizability`.
 
 Follows: Raft figure 3 and SIMX-08 to SIMX-14; D-01, D-02, D-06, D-07, D-10, D-13, D-18.
 """
@@ -36,8 +36,10 @@ from kraftd.audit.elections import (
     OnlyVotersCampaign,
     OnlyWholeMembersCount,
 )
+from kraftd.audit.hearing import EveryoneIsAnswered, LeadersAreFollowed, PreVotesAreOfOneRound
 from kraftd.audit.watching import Invariant, Mark, NodeView, Violation
 from kraftd.raft.effects import Effect
+from kraftd.raft.events import Event
 from kraftd.types import NodeId, Offset
 
 __all__ = ["PROMISES", "Auditor", "Invariant", "Mark", "NodeView", "Violation"]
@@ -52,8 +54,11 @@ PROMISES: tuple[type[Invariant], ...] = (
     OnlyVotersCampaign,
     OnlyWholeMembersCount,
     AnsweredOnce,
+    EveryoneIsAnswered,
     NoBusyLoop,
     LeadersAreElected,
+    LeadersAreFollowed,
+    PreVotesAreOfOneRound,
     OnlyLeadersAreTold,
     TheOnlyVoterLeads,
     HighWatermarkNeverGoesBack,
@@ -80,6 +85,16 @@ class Auditor:
         self._on_effect = {
             kind: [i.on_effect for i in self.invariants if kind in i.watches] for kind in kinds
         }
+
+        kinds_heard = {kind for invariant in self.invariants for kind in invariant.listens}
+        self._on_event = {
+            kind: [i.on_event for i in self.invariants if kind in i.listens] for kind in kinds_heard
+        }
+
+    def on_event(self, node: NodeView, event: Event, now_ms: int) -> None:
+        """A member is about to handle an event."""
+        for on_event in self._on_event.get(type(event), ()):
+            on_event(node, event, now_ms)
 
     def forget(self, node: NodeView) -> None:
         """A member is about to lose its disk, or part of what it holds. What it promised there cannot bind

@@ -1,8 +1,8 @@
 """How a quorum is watched: what a watcher is shown of each member, when, and how it complains.
 
 Whoever drives members fills a `NodeView` for each of them and shows it to every `Invariant`: before each
-effect is carried out, after each event, and whenever a state machine got on. The promises themselves are in
-`elections` and `agreement`; `invariants` holds them all.
+effect is carried out, before and after each event, and whenever a state machine got on. The promises
+themselves are in `elections`, `conduct`, `hearing` and `agreement`; `invariants` holds them all.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -11,6 +11,7 @@ from typing import ClassVar
 import msgspec
 
 from kraftd.raft.effects import Effect
+from kraftd.raft.events import Event
 from kraftd.raft.states import EpochState
 from kraftd.types import Election, Epoch, NodeId, Offset
 
@@ -39,6 +40,9 @@ class NodeView(msgspec.Struct):
     state: EpochState | None = None
     """None while the process is down."""
     high_watermark: Offset = -1
+    voters: frozenset[NodeId] = frozenset()
+    check_quorum_ms: int = 0
+    """How long it may lead without a majority that follows; 0 if nobody says."""
 
     def mark_from(self, offset: Offset) -> Mark | None:
         """The first batch that ends at or after an offset; None if the log does not reach there."""
@@ -66,9 +70,14 @@ class Invariant:
 
     watches: ClassVar[tuple[type[Effect], ...]] = ()
     """The effects that `on_effect` wants to see."""
+    listens: ClassVar[tuple[type[Event], ...]] = ()
+    """The events that `on_event` wants to see."""
 
     def on_node(self, node: NodeView) -> None:
         """This member handled an event and its effects were carried out, or its process began or ended."""
+
+    def on_event(self, node: NodeView, event: Event, now_ms: int) -> None:
+        """A member is about to handle an event, at a moment of its monotonic clock."""
 
     def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
         """An effect is about to be carried out; what comes before it has been."""

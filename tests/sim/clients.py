@@ -10,7 +10,7 @@ of its write may write the same value again. All chance is the client's own.
 """
 
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -52,6 +52,14 @@ NOT_APPENDED = frozenset(
 
 _CLIENT_ID = "simulated"
 _GREETING = b"".join(encode_request(0, 0, _CLIENT_ID, Identity(None, _CLIENT_ID).greeting()))
+
+
+class Deed(NamedTuple):
+    """What a client is about to do."""
+
+    kind: str
+    key: str
+    value: object
 
 
 class Call(msgspec.Struct):
@@ -102,40 +110,58 @@ class Client:
 
     def _next(self) -> None:
         """Take up the next operation."""
-        world, shape = self._world, self._world.shape
+        world = self._world
         if world.is_over:
             return
-        draw = self._random.random()
-        key = f"key.{int(self._random.random() * shape.keys)}"
-        kind, value = READ, None
-        if self._repeat is not None:
-            (key, value), kind = self._repeat, WRITE
-            self._repeat = None
-        elif draw < shape.resign_part:
-            kind = RESIGN
-        elif draw < shape.resign_part + shape.write_part:
-            self._written += 1
-            kind, value = (
-                WRITE,
-                f"{self.number}.{self._written}" + "x" * int(self._random.random() * shape.value_bytes),
-            )
+        deed = self._choose()
+        if deed is None:
+            return
         self._last_number += 1
-        self._call = call = Call(self._last_number, kind, key, value, world.now_us)
+        self._call = call = Call(self._last_number, *deed, world.now_us)
         world.count("call", self.machine)
         if world.sink is not None:
-            world.tell(self.machine, "calls", kind=kind, key=key, value=value or "-")
-        patience_us = shape.patience_us // 2 + int(self._random.random() * shape.patience_us)
-        call.timeout = self._loop.call_later(patience_us / 1_000_000, self._give_up, call)
+            world.tell(self.machine, "calls", kind=call.kind, key=call.key, value=call.value or "-")
+        call.timeout = self._loop.call_later(self._patience_us() / 1_000_000, self._give_up, call)
         self._ask(call)
+
+    def _choose(self) -> Deed | None:
+        """What to do next, if there is something to do."""
+        shape = self._world.shape
+        draw = self._random.random()
+        key = self._any_key()
+        if self._repeat is not None:
+            again, self._repeat = self._repeat, None
+            return Deed(WRITE, *again)
+        if draw < shape.resign_part:
+            return Deed(RESIGN, key, None)
+        if draw < shape.resign_part + shape.write_part:
+            return Deed(WRITE, key, self._new_value())
+        return Deed(READ, key, None)
+
+    def _any_key(self) -> str:
+        return f"key.{int(self._random.random() * self._world.shape.keys)}"
+
+    def _new_value(self) -> str:
+        self._written += 1
+        return f"{self.number}.{self._written}" + "x" * int(
+            self._random.random() * self._world.shape.value_bytes
+        )
+
+    def _patience_us(self) -> int:
+        patience_us = self._world.shape.patience_us
+        return patience_us // 2 + int(self._random.random() * patience_us)
 
     def _ask(self, call: Call) -> None:
         if not self._leader:
             self._leader = self._any_node()
-        wire = self._wires.get(self._leader)
-        if wire is None or wire.is_over:
-            wire = self._wires[self._leader] = _Wire(self, self._leader)
-        self._asked = wire
+        self._asked = wire = self._wire_to(self._leader)
         wire.ask(_frames(call))
+
+    def _wire_to(self, node_id: NodeId) -> "_Wire":
+        wire = self._wires.get(node_id)
+        if wire is None or wire.is_over:
+            wire = self._wires[node_id] = _Wire(self, node_id)
+        return wire
 
     def _any_node(self) -> NodeId:
         nodes = self._world.node_ids
@@ -220,6 +246,7 @@ class Client:
         if call.kind == WRITE and outcome == "ok":
             self.acknowledged += 1
             world.acknowledged += 1
+            world.newest_key = call.key
         if call.kind == WRITE and outcome == "unknown" and self._random.random() < world.shape.repeat_part:
             self._repeat = call.key, call.value
         if world.sink is not None:

@@ -17,12 +17,16 @@ if TYPE_CHECKING:
 MS = 1_000
 S = 1_000_000
 
+ON_PART = 0.12
+"""How many seeds have a class of fault, and so how many classes a seed has."""
+
 
 class Fault:
     """One way in which things go wrong."""
 
     name: ClassVar[str]
     mean_s: ClassVar[float] = 10.0
+    on_part: ClassVar[float] = ON_PART
 
     def apply(self, world: "World") -> bool:
         """Let it go wrong now; whether it could."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tests.sim.fault_base import MS, Fault, S, any_of, pair_of, some_of
 
 if TYPE_CHECKING:
+    from tests.sim.node import SimNode
     from tests.sim.world import World
 
 
@@ -113,6 +114,88 @@ class Isolation(Fault):
             world.network.cut(node.id, other)
         world.at(world.draw_us(200 * MS, 20 * S), lambda: world.network.heal(node.id))
         return bool(others)
+
+
+class Overtaken(Fault):
+    """A leader is cut off from the others just until one of them leads; then all that was kept back arrives.
+
+    It hears nobody; they hear it or not. Doubters still reach it: they ask it shortly before it is overtaken,
+    and again when the other leads.
+    """
+
+    name = "overtaken leader"
+    on_part = 0.25
+
+    def apply(self, world: "World") -> bool:
+        leader = _newest_leader(world)
+        if leader is None or not world.doubters or len(world.voters) < 3:
+            return False
+        others = [n for n in world.node_ids if n != leader.id]
+        is_heard = world.random.random() < 0.7
+        for other in others:
+            world.network.cut(other, leader.id, one_way=is_heard)
+        for doubter in world.doubters:
+            doubter.prepare()
+        fetch_us = leader.timing.fetch_timeout_ms * MS
+        early = world.doubters[-1]
+        world.at(fetch_us - world.draw_us(0, fetch_us // 4), lambda: early.read(leader.id))
+        until_us = world.now_us + 2 * fetch_us
+
+        def look() -> None:
+            is_asked = any(doubter.is_reading(leader.id) for doubter in world.doubters[:-1])
+            if (is_asked and _newest_leader(world) is not leader) or world.now_us > until_us:
+                world.network.heal(leader.id)
+            else:
+                world.at(5 * MS, look)
+
+        world.at(5 * MS, look)
+        return True
+
+
+class SecretCommit(Fault):
+    """A leader is cut off at the moment when a write that the others hold is committed: only it knows.
+
+    They do not hear it any more, but it hears them, and so does whoever wrote.
+    """
+
+    name = "secret commit"
+    on_part = 0.25
+
+    def apply(self, world: "World") -> bool:
+        leader = _newest_leader(world)
+        if leader is None or not world.doubters or len(world.voters) < 2:
+            return False
+        others = [n for n in world.node_ids if n != leader.id]
+        for doubter in world.doubters:
+            doubter.prepare()
+        world.doubters[-1].write(leader.id)
+        until_us = world.now_us + 1 * S
+        stays_us = world.draw_us(leader.timing.fetch_timeout_ms * MS, 8 * S)
+
+        def look() -> None:
+            committed = leader.view().high_watermark
+            ahead = [
+                n for n in world.nodes.values() if n.is_voter and n is not leader and _end(n) > committed
+            ]
+            if len(ahead) * 2 >= len(world.voters) - 1:
+                for other in others:
+                    world.network.cut(leader.id, other, one_way=True)
+                world.at(stays_us, lambda: world.network.heal(leader.id))
+            elif world.now_us < until_us:
+                world.at(MS // 4, look)
+
+        world.at(MS // 4, look)
+        return True
+
+
+def _newest_leader(world: "World") -> "SimNode | None":
+    """Whoever leads, and nobody after it."""
+    node = world.nodes[world.leaders[-1][1]] if world.leaders else None
+    return node if node is not None and node.is_leader else None
+
+
+def _end(node: "SimNode") -> int:
+    return node.marks[-1].end_offset if node.marks else 0
 
 
 class Deafness(Fault):
@@ -278,6 +361,8 @@ NETWORK_FAULTS: tuple[type[Fault], ...] = (
     OneWayCut,
     Cut,
     Isolation,
+    Overtaken,
+    SecretCommit,
     Deafness,
     Partition,
     OneWayPartition,

@@ -30,6 +30,7 @@ from kraftd.raft.effects import (
 from kraftd.raft.events import Event, ShutdownRequested
 from kraftd.raft.member import Member
 from kraftd.raft.states import Leader
+from kraftd.raft.timing import Timing
 from kraftd.records.batch import BatchView, scan
 from kraftd.runtime.assembly import Assembly, Surroundings
 from kraftd.runtime.config import Config, LogLimits
@@ -122,6 +123,8 @@ class SimNode:
         self._slow_turns = 1.0
         self.marks: list[Mark] = []
         self._view = NodeView(node_id, self.is_voter, True, Election(), self.marks, 0)
+        self._view.voters = world.voters
+        self._view.check_quorum_ms = Timing(fetch_timeout_ms=self.timing.fetch_timeout_ms).check_quorum_ms
         self._applied_offset = 0
         self._disk_us = 0
         self._settled: tuple[object, ...] = _NOTHING
@@ -451,11 +454,12 @@ class SimNode:
         world, node_id, view, loop = self.world, self.id, self._view, self.loop
         assert loop is not None
         handle, poll = member.handle, member.poll
-        covered, on_polled = world.covered, world.auditor.on_polled
+        covered, on_polled, on_event = world.covered, world.auditor.on_polled, world.auditor.on_event
 
         def watched_handle(event: Event, now: Now) -> list[Effect]:
             seen = (type(member.state), type(event))
             covered[seen] = covered.get(seen, 0) + 1
+            on_event(view, event, now.mono_ms)
             if world.sink is not None:
                 world.sink(str(trace(world.now_ms, node_id, IN, event)))
             return handle(event, now)

@@ -17,9 +17,6 @@ import msgspec
 if TYPE_CHECKING:
     from tests.sim.world import World
 
-ON_PART = 0.12
-"""How many classes of fault a seed has."""
-
 PACE = (1.0, 2.0, 4.0, 8.0)
 """By what the mean time between two faults of a class is multiplied, on a seed."""
 
@@ -51,7 +48,7 @@ class Troubles:
         self._streams = [
             _Stream(kind(), kind.mean_s * pace, world.derive(f"fault {kind.name}"))
             for kind in faults
-            if shape.random() < ON_PART
+            if shape.random() < kind.on_part
         ]
 
     def start(self) -> None:

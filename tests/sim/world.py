@@ -16,6 +16,7 @@ Not here: the parts themselves (`node`, `network`, `clients`), faults (`faults`)
 import gc
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from hashlib import blake2b
 from random import Random
 from struct import Struct
@@ -30,6 +31,7 @@ from kraftd.runtime.config import QuorumTiming
 from kraftd.types import Epoch, NodeId
 from tests.sim.atlas import Atlas
 from tests.sim.clients import Client
+from tests.sim.doubters import Doubter
 from tests.sim.fault_strangers import Recorder
 from tests.sim.filesystem import SimFileSystem
 from tests.sim.loop import Clock, Scheduler, SimLoop
@@ -57,6 +59,8 @@ class Shape(msgspec.Struct):
     voters: int
     observers: int
     clients: int
+    doubters: int
+    """How many clients do nothing but look for old answers."""
     bootstrap: bool
     """Whether observers know bootstrap servers only."""
     timing: QuorumTiming
@@ -118,6 +122,8 @@ class World(Scheduler):
             setattr(shape, field, value)
         self.events = 0
         self.acknowledged = 0
+        self.newest_key = ""
+        """Of the write that was acknowledged last."""
         self.troubled_us: int | None = None
         """When the troubled part was over."""
         self.is_over = False
@@ -157,6 +163,10 @@ class World(Scheduler):
         self.clients = [
             Client(number, self, self.derive(f"client {number}")) for number in range(1, shape.clients + 1)
         ]
+        self.doubters = [
+            Doubter(number, self, self.derive(f"client {number}"))
+            for number in range(shape.clients + 1, shape.clients + 1 + shape.doubters)
+        ]
 
     # -- running
 
@@ -168,7 +178,7 @@ class World(Scheduler):
         """
         for node in self.nodes.values():
             self.at(self.draw_us(0, 200_000), node.start)
-        for client in self.clients:
+        for client in (*self.clients, *self.doubters):
             client.start()
         if self.options.faults:
             Troubles(self).start()
@@ -214,7 +224,7 @@ class World(Scheduler):
 
     def close_history(self) -> None:
         """Calls that nobody heard the end of may have happened."""
-        for client in self.clients:
+        for client in (*self.clients, *self.doubters):
             client.give_up()
 
     def run_for(self, duration_us: int) -> None:
@@ -310,6 +320,8 @@ class World(Scheduler):
         """A node came to lead an epoch."""
         if (epoch, node_id) not in self.leaders:
             self.leaders.append((epoch, node_id))
+            for doubter in self.doubters:
+                self.at(0, partial(doubter.on_leader, node_id))
 
     @property
     def leader_changes(self) -> int:
@@ -346,6 +358,7 @@ def draw_shape(random: Random) -> Shape:
         voters=voters,
         observers=observers,
         clients=clients,
+        doubters=random.choice((0, 2, 2, 2)),
         bootstrap=random.random() < 0.3,
         timing=QuorumTiming(
             election_timeout_ms=election_ms,

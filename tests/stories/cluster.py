@@ -266,9 +266,14 @@ class Cluster:
         if node.frozen_until_ms > self.now_ms:
             self.at(node.frozen_until_ms - self.now_ms, lambda: self.feed(node_id, event, node.incarnation))
             return
-        self.record(trace(self.now_ms, node_id, IN, event))
-        self.carry_out(node, node.member.handle(event, self.now(node)))
+        self.take_in(node, event)
         self.poll(node)
+
+    def take_in(self, node: Node, event: ev.Event) -> None:
+        assert node.member is not None
+        self.record(trace(self.now_ms, node.id, IN, event))
+        self.auditor.on_event(self.view(node), event, self.now(node).mono_ms)
+        self.carry_out(node, node.member.handle(event, self.now(node)))
 
     def poll(self, node: Node) -> None:
         if node.member is None:
@@ -449,8 +454,7 @@ class Cluster:
     def feed_plain(self, node_id: NodeId, event: ev.Event) -> None:
         node = self.nodes[node_id]
         if node.member is not None:
-            self.record(trace(self.now_ms, node_id, IN, event))
-            self.carry_out(node, node.member.handle(event, self.now(node)))
+            self.take_in(node, event)
 
     def close(self, pair: tuple[NodeId, NodeId], *, by: NodeId, silently: bool = False) -> None:
         entry = self.connections.pop(pair, None)

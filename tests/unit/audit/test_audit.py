@@ -11,6 +11,7 @@ from kraftd.audit.invariants import PROMISES, Auditor, Mark, NodeView, Violation
 from kraftd.audit.trace import Line, parse
 from kraftd.errors import ErrorCode, MalformedError
 from kraftd.raft import effects as fx
+from kraftd.raft import events as ev
 from kraftd.raft import wire
 from kraftd.raft.states import Ballot, Leader, Prospective, Unattached
 from kraftd.raft.wire import FetchAsk, Standing, VoteAsk
@@ -102,6 +103,45 @@ def applied(sender: int, offset: int, digest: int) -> Step:
     return lambda auditor, nodes: auditor.on_applied(nodes[sender], offset, digest)
 
 
+def event(receiver: int, value: ev.Event, now_ms: int = 0) -> Step:
+    return lambda auditor, nodes: auditor.on_event(nodes[receiver], value, now_ms)
+
+
+def polled(now_ms: int) -> Step:
+    return lambda auditor, nodes: auditor.on_polled(nodes[1], now_ms, now_ms + 1)
+
+
+def fetched(now_ms: int, *, offset: int) -> Step:
+    ask = FetchAsk(ReplicaKey(2), 3, OffsetAndEpoch(offset, 1), 0, 0)
+    return event(1, ev.RequestReceived(7, wire.fetch_request("c", ask, 1), 18, None), now_ms)
+
+
+def leads_for_long(*fetches: Step) -> list[Step]:
+    """A leader with a span of 100 ms, and what it is asked meanwhile."""
+    return [
+        lead(voters=frozenset({1, 2, 3}), check_quorum_ms=100),
+        polled(0),
+        *fetches,
+        polled(200),
+        polled(201),
+    ]
+
+
+def pre_vote(number: int, round_: int) -> list[Step]:
+    ballot = Ballot(frozenset({1, 2, 3}), frozenset({1}))
+    ask = VoteAsk(3, ME, OffsetAndEpoch(5, 1), ReplicaKey(2), pre_vote=True)
+    return [
+        state(state=Prospective(3, ballot, 0, 0, round=round_)),
+        effect(1, fx.Send(2, number, wire.vote_request("c", ask))),
+    ]
+
+
+def pre_vote_granted(number: int) -> Step:
+    response = wire.vote_response(ErrorCode.NONE, Standing(3, -1), granted=True)
+    return event(1, ev.ResponseReceived(2, number, response))
+
+
+CAMPAIGNS = fx.Moved("prospective", "candidate", 4, "")
 CASES: dict[str, tuple[str, list[Step]]] = {
     "two leaders of an epoch": (
         "OneLeaderAnEpoch",
@@ -219,6 +259,25 @@ CASES: dict[str, tuple[str, list[Step]]] = {
         "AnsweredOnce",
         [lead(), effect(1, fx.ReadDone(7, ErrorCode.NONE)), effect(1, fx.ReadDone(7, ErrorCode.NONE))],
     ),
+    "a leader that nobody follows": ("LeadersAreFollowed", leads_for_long()),
+    "a leader that is asked for the same again and again": (
+        "LeadersAreFollowed",
+        leads_for_long(fetched(0, offset=4), fetched(150, offset=4), fetched(199, offset=4)),
+    ),
+    "a pre-vote of an earlier round that counts": (
+        "PreVotesAreOfOneRound",
+        [
+            effect(2, cast(1, pre_vote=True)),
+            *pre_vote(1, 1),
+            *pre_vote(2, 2),
+            pre_vote_granted(1),
+            effect(1, CAMPAIGNS),
+        ],
+    ),
+    "a caller who is never told": (
+        "EveryoneIsAnswered",
+        [event(1, ev.ReadRequested(7, 100)), polled(100), polled(101)],
+    ),
     "a poll that wants another at once": (
         "NoBusyLoop",
         [lambda auditor, nodes: auditor.on_polled(nodes[1], 10, 10)],
@@ -290,6 +349,23 @@ def test_a_sound_quorum_is_left_alone() -> None:
         auditor.on_applied(view, 5, 1)
         auditor.on_polled(view, 10, 11)
         auditor.on_state(nodes, view)
+
+
+def test_a_leader_that_is_followed_and_a_candidate_that_was_granted_are_left_alone() -> None:
+    auditor, nodes = Auditor(), {n: node(n) for n in (1, 2, 3)}
+    steps = [
+        *leads_for_long(fetched(1, offset=4), fetched(150, offset=5)),
+        event(1, ev.ReadRequested(7, 100)),
+        polled(202),
+        effect(1, fx.ReadDone(7, ErrorCode.REQUEST_TIMED_OUT)),
+        polled(203),
+    ]
+    for step in steps:
+        step(auditor, nodes)
+    auditor, nodes = Auditor(), {n: node(n) for n in (1, 2, 3)}
+    effect(2, cast(1, pre_vote=True))(auditor, nodes)
+    for step in [*pre_vote(1, 1), *pre_vote(2, 2), pre_vote_granted(2), effect(1, CAMPAIGNS)]:
+        step(auditor, nodes)
 
 
 def test_what_a_disk_lost_binds_nobody_any_more() -> None:

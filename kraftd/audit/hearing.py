@@ -1,0 +1,220 @@
+"""What must follow from what a member was told: from questions, fetches and answers that came in.
+
+The other promises look at what members hold and send. These also look at what reached a member, and when
+by its own clock: a leader that nobody follows goes, a candidate counts the answers of one round only, and
+whoever asks is answered in time.
+
+A member may be late, since a process can stand still: what is due at a poll is asked for at the next one.
+
+Follows: CQ-02 to CQ-05, DQ-04, KIP-996; D-07, D-11, D-13; KAFKA-15489, KAFKA-15911.
+"""
+
+from collections.abc import Mapping
+
+from kraftd.audit.watching import Invariant, NodeView
+from kraftd.protocol import messages as m
+from kraftd.raft.effects import AppendDone, Effect, Moved, ReadDone, ResignDone, Send
+from kraftd.raft.events import (
+    AppendRequested,
+    Event,
+    ReadRequested,
+    RequestReceived,
+    ResignRequested,
+    ResponseReceived,
+    Token,
+)
+from kraftd.raft.states import Leader, Prospective
+from kraftd.types import Epoch, NodeId, Offset
+
+SPANS = 2
+"""After how many spans of check-quorum a leader that nobody follows must be gone.
+
+One is the rule. The fetch that began the last span may have been the first of its majority, so that the
+others were heard up to one span earlier.
+"""
+
+
+class LeadersAreFollowed(Invariant):
+    """A leader that a majority does not fetch from, and get on by it, leads no longer.
+
+    A replica that asks again and again for what it was given before does not get on.
+    """
+
+    listens = (RequestReceived,)
+
+    def __init__(self) -> None:
+        self._leads: dict[NodeId, _Following] = {}
+
+    def on_event(self, node: NodeView, event: Event, now_ms: int) -> None:
+        """Note who fetched."""
+        state = node.state
+        if not isinstance(state, Leader) or not isinstance(event, RequestReceived):
+            return
+        request = event.request
+        if not isinstance(request, m.FetchRequest) or not request.topics:
+            return
+        voter, asked = request.replica_state.replica_id, request.topics[0].partitions[0]
+        if voter != node.node_id and asked.current_leader_epoch == state.epoch:
+            end_offset = node.log[-1].end_offset if node.log else 0
+            self._of(node, state.epoch, now_ms).hear(voter, asked.fetch_offset, end_offset, now_ms)
+
+    def on_polled(self, node: NodeView, now_ms: int, wake_at_ms: int) -> None:
+        """Count who was heard lately."""
+        del wake_at_ms
+        state = node.state
+        if not isinstance(state, Leader) or not node.check_quorum_ms:
+            return
+        following = self._of(node, state.epoch, now_ms)
+        since_ms = now_ms - SPANS * node.check_quorum_ms
+        if following.began_ms > since_ms:
+            return
+        heard = sum(at_ms > since_ms for voter, at_ms in following.heard_ms.items() if voter in node.voters)
+        if heard >= len(node.voters) // 2:
+            following.is_due = False
+        elif not following.is_due:
+            following.is_due = True
+        else:
+            self.fail(
+                f"{node.node_id} leads epoch {state.epoch}, and for {now_ms - since_ms} ms "
+                f"only {heard} of {len(node.voters) - 1} other voters got on by it"
+            )
+
+    def _of(self, node: NodeView, epoch: Epoch, now_ms: int) -> "_Following":
+        following = self._leads.get(node.node_id)
+        if following is None or following.epoch != epoch or now_ms < following.began_ms:
+            following = self._leads[node.node_id] = _Following(epoch, now_ms)
+        return following
+
+    def on_node(self, node: NodeView) -> None:
+        """A process that ended leads nothing, and a new one has another clock."""
+        if node.state is None:
+            self._leads.pop(node.node_id, None)
+
+
+class _Following:
+    """Who follows a leader."""
+
+    def __init__(self, epoch: Epoch, now_ms: int) -> None:
+        self.epoch, self.began_ms = epoch, now_ms
+        self.heard_ms: dict[NodeId, int] = {}
+        self.is_due = False
+        self._asked: dict[NodeId, tuple[Offset, Offset]] = {}
+
+    def hear(self, voter: NodeId, offset: Offset, end_offset: Offset, now_ms: int) -> None:
+        """Whoever asks for something else than before, or had all that there was, got on."""
+        before_offset, before_end = self._asked.get(voter, (-1, end_offset + 1))
+        if offset != before_offset or offset >= before_end:
+            self.heard_ms[voter] = now_ms
+        self._asked[voter] = offset, end_offset
+
+
+class PreVotesAreOfOneRound(Invariant):
+    """Whoever campaigns was given a majority of pre-votes in answer to what it asked in this very round."""
+
+    watches = (Send, Moved)
+    listens = (ResponseReceived,)
+
+    def __init__(self) -> None:
+        self._rounds: dict[NodeId, _Round] = {}
+
+    def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
+        """Note which question belongs to which round, and count when the answers are used."""
+        if isinstance(effect, Moved):
+            if (effect.source, effect.target) == ("prospective", "candidate"):
+                self._need(node, nodes)
+            elif effect.target == "prospective":
+                self._rounds[node.node_id] = _Round(0)
+        elif isinstance(effect, Send) and isinstance(effect.request, m.VoteRequest):
+            state = node.state
+            if isinstance(state, Prospective) and effect.request.topics[0].partitions[0].pre_vote:
+                asking = self._rounds.get(node.node_id)
+                if asking is None or asking.number != state.round:
+                    asking = self._rounds[node.node_id] = _Round(state.round)
+                asking.asked.add(effect.correlation_id)
+
+    def on_event(self, node: NodeView, event: Event, now_ms: int) -> None:
+        """Note who granted it."""
+        del now_ms
+        if isinstance(event, ResponseReceived) and isinstance(event.response, m.VoteResponse):
+            asking, topics = self._rounds.get(node.node_id), event.response.topics
+            if asking is None or event.correlation_id not in asking.asked or not topics:
+                return
+            if topics[0].partitions[0].vote_granted:
+                asking.granted.add(event.sender)
+
+    def _need(self, node: NodeView, nodes: Mapping[NodeId, NodeView]) -> None:
+        asking = self._rounds.get(node.node_id)
+        granted = asking.granted if asking is not None else set()
+        voters = sum(other.is_voter for other in nodes.values())
+        if (len(granted) + 1) * 2 <= voters:
+            number = asking.number if asking is not None else 0
+            self.fail(f"{node.node_id} campaigns, and was granted by {sorted(granted)} in round {number}")
+
+    def on_node(self, node: NodeView) -> None:
+        """A new process counts its questions anew."""
+        if node.state is None:
+            self._rounds.pop(node.node_id, None)
+
+
+class _Round:
+    """One round of pre-votes."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.asked: set[int] = set()
+        self.granted: set[NodeId] = set()
+
+
+class EveryoneIsAnswered(Invariant):
+    """Whoever wants an append, a read or another leader is told an outcome by the deadline (D-13)."""
+
+    watches = (AppendDone, ReadDone, ResignDone)
+    listens = (AppendRequested, ReadRequested, ResignRequested)
+
+    def __init__(self) -> None:
+        self._waiting: dict[NodeId, dict[tuple[type[Effect], Token], int]] = {}
+        self._due: dict[NodeId, tuple[type[Effect], Token]] = {}
+
+    def on_event(self, node: NodeView, event: Event, now_ms: int) -> None:
+        """Note who waits, and until when."""
+        del now_ms
+        outcome = _OUTCOMES.get(type(event))
+        if outcome is not None:
+            waiting = self._waiting.setdefault(node.node_id, {})
+            waiting[outcome, event.token] = event.deadline_ms  # type: ignore[union-attr]
+
+    def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
+        """Note who does not wait any more."""
+        del nodes
+        waiting = self._waiting.get(node.node_id)
+        if waiting:
+            waiting.pop((type(effect), effect.token), None)  # type: ignore[union-attr]
+
+    def on_polled(self, node: NodeView, now_ms: int, wake_at_ms: int) -> None:
+        """Look at whoever waits longest."""
+        del wake_at_ms
+        waiting = self._waiting.get(node.node_id)
+        if not waiting:
+            return
+        key, deadline_ms = next(iter(waiting.items()))
+        if now_ms < deadline_ms:
+            return
+        if self._due.get(node.node_id) != key:
+            self._due[node.node_id] = key
+            return
+        self.fail(
+            f"{node.node_id} owes {key[0].__name__} to {key[1]} since {deadline_ms}, and it is {now_ms}"
+        )
+
+    def on_node(self, node: NodeView) -> None:
+        """Nobody waits for a process that ended."""
+        if node.state is None:
+            self._waiting.pop(node.node_id, None)
+            self._due.pop(node.node_id, None)
+
+
+_OUTCOMES: Mapping[type[Event], type[Effect]] = {
+    AppendRequested: AppendDone,
+    ReadRequested: ReadDone,
+    ResignRequested: ResignDone,
+}
