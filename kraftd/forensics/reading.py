@@ -53,8 +53,15 @@ class Fault(msgspec.Struct, frozen=True):
         return f"{self.path} at byte {self.position} (offset {self.offset}): {self.reason}"
 
 
-def read_batches(path: Path, from_offset: Offset = 0) -> Iterator[Batch | Fault]:
-    """Everything in one file; batches that end at or before an offset are passed over unchecked.
+def read_batches(
+    path: Path, from_offset: Offset = 0, *, with_records: bool = True
+) -> Iterator[Batch | Fault]:
+    """Everything in one file.
+
+    Args:
+        path: A segment or a snapshot.
+        from_offset: Batches that end at or before it are passed over, unchecked.
+        with_records: Look whether the records fill their batch; whoever reads them finds out anyway.
 
     Raises:
         UnanswerableError: The file cannot be opened or read.
@@ -62,7 +69,7 @@ def read_batches(path: Path, from_offset: Offset = 0) -> Iterator[Batch | Fault]
     with open_file(path) as file:
         reader = BatchReader(path, file)
         for item in reader.read(from_offset):
-            yield _with_records_checked(item) if isinstance(item, Batch) else item
+            yield _with_records_checked(item) if with_records and isinstance(item, Batch) else item
         if reader.torn:
             yield reader.torn
 

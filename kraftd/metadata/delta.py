@@ -135,6 +135,8 @@ def _feature_changes(before: MetadataImage, after: MetadataImage) -> Iterator[Fe
 
 
 def _config_changes(before: MetadataImage, after: MetadataImage) -> Iterator[ConfigChange]:
+    if before._configs is after._configs:
+        return
     resources = {*before.config_resources(), *after.config_resources()}
     for kind, resource in sorted(resources):
         if before.shares_configs(after, kind, resource):

@@ -1,0 +1,280 @@
+"""What was the state at this offset, or at that time?
+
+`state_at` folds a log with the daemon's own rules, from the nearest snapshot that is whole; `advanced` goes
+on from a state. Whole batches only: an offset inside one steps back to where it begins, and the state says
+so. What cannot be read ends the fold before it: then `damage` tells why, and the state is the one there.
+
+A single log does not tell which of its last records are committed. `known_committed` is what its snapshots,
+or the manifest of an export, vouch for.
+
+Not here: how it is shown (`tree`, and `kraftd.cli`).
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from kraftd.errors import MalformedError
+from kraftd.forensics.errors import UnanswerableError
+from kraftd.forensics.files import LogFiles, SnapshotFile, read_log, times_of
+from kraftd.forensics.quorum import QuorumFacts, controls_of
+from kraftd.forensics.reading import Batch, Fault, read_batches
+from kraftd.metadata.fold import Fold
+from kraftd.metadata.image import EMPTY, MetadataImage
+from kraftd.metadata.impossible import ImpossibleRecordError
+from kraftd.records import epoch_checkpoint, names
+from kraftd.records.control import AnyControl
+from kraftd.records.frame import decode_record, record_name
+from kraftd.records.messages import SnapshotFooterRecord, SnapshotHeaderRecord
+from kraftd.types import Epoch, Offset, OffsetAndEpoch
+
+NEVER: Offset = (1 << 63) - 1
+"""After every offset: as far as the log goes."""
+
+MANIFEST = "manifest.json"
+
+
+class At(msgspec.Struct, frozen=True):
+    """A point that somebody asked for, by offset (exclusive) or by time, and his words for it."""
+
+    text: str
+    offset: Offset | None = None
+    time_ms: int | None = None
+
+
+class State(msgspec.Struct, frozen=True):
+    """The image at one point of a log, and how it came to be."""
+
+    log: LogFiles
+    image: MetadataImage = EMPTY
+    end_offset: Offset = 0
+    epoch: Epoch = 0
+    """Of the last record that is in the state."""
+    timestamp_ms: int = -1
+    """Of the newest record that is in it."""
+    quorum: QuorumFacts = QuorumFacts()
+    snapshot: OffsetAndEpoch | None = None
+    """What the fold began with."""
+    record_count: int = 0
+    """How many were folded after it."""
+    notes: tuple[str, ...] = ()
+    damage: Fault | None = None
+    """Why the fold ended before the point that was asked for."""
+
+    @property
+    def unknown_text(self) -> str:
+        """Which records have no part in the image; empty if it is whole."""
+        kinds = ", ".join(f"{count} {record_name(kind)}" for kind, count in self.image.unknown_kinds())
+        return f"records that this program does not know are left out: {kinds}" if kinds else ""
+
+
+def state_at(log: LogFiles, at: At | None = None) -> State:
+    """The state at a point, by default at the end of the log.
+
+    Raises:
+        UnanswerableError: The files do not reach that point, or no state before it can be had.
+    """
+    end, notes = _end_of(log, at)
+    base = _nearest(log, end)
+    state = advanced(base, end)
+    if at is not None and at.offset is not None and state.damage is None:
+        notes += _explain_end(state, at.offset)
+    transaction = state.image.transaction
+    if transaction is not None:
+        name = f" {transaction.name!r}" if transaction.name else ""
+        notes.append(
+            f"offset {state.end_offset} lies inside the transaction{name} that began at "
+            f"{transaction.begin_offset}: the state is the one before it"
+        )
+    return msgspec.structs.replace(state, quorum=_with_leader(state), notes=(*state.notes, *notes))
+
+
+def advanced(start: State, end: Offset = NEVER) -> State:
+    """The state at a later offset of the same log, or as far as the log can be folded.
+
+    Raises:
+        UnanswerableError: A segment cannot be read.
+    """
+    fold, quorum, count = Fold(start.image), start.quorum, 0
+    offset, epoch, newest = start.end_offset, start.epoch, start.timestamp_ms
+    damage: Fault | None = None
+    for item in _from(start, end):
+        if isinstance(item, Fault):
+            damage = None if item.torn else item
+            break
+        view = item.view
+        try:
+            quorum = quorum.after(controls_of(view), view.epoch)
+            values = view.values()[max(offset - view.base_offset, 0) :]
+            for at, value in enumerate(values, max(offset, view.base_offset)):
+                fold.add(decode_record(value), at)
+        except (ImpossibleRecordError, MalformedError) as error:
+            # Half of the batch is folded in: fold once more, up to its beginning.
+            reason = error.reason if isinstance(error, ImpossibleRecordError) else str(error)
+            where = Fault(item.path, item.position, view.size_bytes, view.base_offset, reason, torn=False)
+            return msgspec.structs.replace(advanced(start, view.base_offset), damage=where)
+        count += len(values)
+        offset, epoch, newest = view.end_offset, view.epoch, max(newest, view.max_timestamp)
+    return msgspec.structs.replace(
+        start,
+        image=fold.image(),
+        end_offset=offset,
+        epoch=epoch,
+        timestamp_ms=newest,
+        quorum=quorum,
+        record_count=start.record_count + count,
+        damage=damage,
+    )
+
+
+def load_snapshot(log: LogFiles, snapshot: SnapshotFile) -> State:
+    """The state that a snapshot holds.
+
+    Raises:
+        UnanswerableError: It is not whole, or its records make no state.
+    """
+    path = snapshot.path
+    fold, quorum, newest = Fold(EMPTY), QuorumFacts(), -1
+    first: AnyControl | None = None
+    last: AnyControl | None = None
+    try:
+        for batch in _sound_batches(snapshot):
+            controls = controls_of(batch.view)
+            quorum = quorum.after(controls, snapshot.id.epoch)
+            for control in controls:
+                first, last = first or control, control
+            for offset, value in enumerate(batch.view.values(), batch.view.base_offset):
+                fold.add(decode_record(value), offset)
+    except (ImpossibleRecordError, MalformedError) as error:
+        raise UnanswerableError(f"{path}: {error}") from error
+    if not isinstance(last, SnapshotFooterRecord):
+        raise UnanswerableError(f"{path} ends without a footer: it was cut short")
+    if isinstance(first, SnapshotHeaderRecord):
+        newest = first.last_contained_log_timestamp
+    return State(
+        log,
+        image=fold.image(),
+        end_offset=snapshot.id.offset,
+        epoch=snapshot.id.epoch,
+        timestamp_ms=newest,
+        quorum=quorum,
+        snapshot=snapshot.id,
+    )
+
+
+def known_committed(log: LogFiles) -> Offset:
+    """Up to where a log vouches by itself that its records are committed; 0 if nowhere."""
+    vouched = [snapshot.id.offset for snapshot in log.snapshots]
+    try:
+        manifest = msgspec.json.decode((log.home / MANIFEST).read_bytes(), type=dict[str, object])
+    except (OSError, msgspec.DecodeError):
+        manifest = {}
+    high_watermark = manifest.get("high_watermark")
+    return max([*vouched, high_watermark if isinstance(high_watermark, int) else 0])
+
+
+def _from(start: State, end: Offset) -> Iterator[Batch | Fault]:
+    """The batches from a state on that end at or before `end`; a fault if the log does not continue it."""
+    expected: Offset | None = start.end_offset
+    for item in read_log(start.log, start.end_offset):
+        if isinstance(item, Batch):
+            view = item.view
+            if view.end_offset > end:
+                return
+            if expected is not None and view.base_offset > expected:
+                reason = f"the offsets up to {view.base_offset} are missing"
+                yield Fault(item.path, item.position, 0, expected, reason, torn=False)
+                return
+            expected = None
+        elif item.offset >= end:
+            return
+        yield item
+
+
+def _nearest(log: LogFiles, end: Offset) -> State:
+    """The newest snapshot that is whole and not after `end`, or the empty state where the log begins at 0."""
+    notes = list[str]()
+    for snapshot in reversed(log.snapshots):
+        if snapshot.id.offset > end:
+            continue
+        if log.segments and snapshot.id.offset < log.start_offset:
+            break
+        try:
+            return msgspec.structs.replace(load_snapshot(log, snapshot), notes=tuple(notes))
+        except UnanswerableError as error:
+            if not log.segments and len(log.snapshots) == 1:
+                raise
+            notes.append(f"{error}; an earlier state was taken")
+    if log.start_offset > 0 or not log.segments:
+        raise UnanswerableError(
+            f"{log.named}: the log begins at offset {log.start_offset}, and no whole snapshot holds the "
+            "state there: what was before cannot be known"
+        )
+    return State(log, notes=tuple(notes))
+
+
+def _end_of(log: LogFiles, at: At | None) -> tuple[Offset, list[str]]:
+    """The offset that a point stands for."""
+    if at is None or at.time_ms is None:
+        return (NEVER if at is None or at.offset is None else at.offset), []
+    end, older, notes = NEVER, 0, list[str]()
+    for batch in times_of(log):
+        if end == NEVER and batch.max_timestamp_ms > at.time_ms:
+            end = batch.base_offset
+        elif end != NEVER and batch.max_timestamp_ms <= at.time_ms:
+            older += 1
+    if older:
+        batches = f"{older} later batches carry times" if older > 1 else "1 later batch carries a time"
+        notes.append(
+            f"{batches} at or before {at.text}: a clock went back; the state is that at offset {end}"
+        )
+    if end == log.start_offset > 0 and not any(snapshot.id.offset == end for snapshot in log.snapshots):
+        raise UnanswerableError(f"{log.named}: the log begins at offset {end}, after {at.text}")
+    if end == 0:
+        notes.append(f"the log begins after {at.text}")
+    return end, notes
+
+
+def _explain_end(state: State, wanted: Offset) -> list[str]:
+    """Why the state is not exactly at the offset that was asked for.
+
+    Raises:
+        UnanswerableError: The log ends before it.
+    """
+    if state.end_offset >= wanted:
+        return []
+    follows = next((item for item in read_log(state.log, state.end_offset) if isinstance(item, Batch)), None)
+    if follows is None:
+        hint = "; a time is written 2026-01-31T12:00:00" if wanted > 1 << 40 else ""
+        raise UnanswerableError(f"{state.log.named}: the log ends at offset {state.end_offset}{hint}")
+    return [f"offset {wanted} lies inside a batch; the state is that at its beginning, {state.end_offset}"]
+
+
+def _with_leader(state: State) -> QuorumFacts:
+    """Who led, also where the fold began after he had said so."""
+    quorum = state.quorum
+    if quorum.leader_epoch == state.epoch or not state.log.segments:
+        return quorum
+    try:
+        entries = epoch_checkpoint.decode((state.log.directory / names.EPOCH_CHECKPOINT).read_bytes())
+    except (OSError, MalformedError):
+        return quorum
+    start = next((entry.start_offset for entry in entries if entry.epoch == state.epoch), NEVER)
+    if not state.log.start_offset <= start < state.end_offset:
+        return quorum
+    for item in read_log(state.log, start):
+        if isinstance(item, Fault) or item.view.base_offset != start:
+            break
+        found = QuorumFacts().after(controls_of(item.view), item.view.epoch)
+        known = msgspec.structs.replace(found, kraft_version=quorum.kraft_version)
+        return known if not quorum.voters else msgspec.structs.replace(known, voters=quorum.voters)
+    return quorum
+
+
+def _sound_batches(snapshot: SnapshotFile) -> Iterator[Batch]:
+    for item in read_batches(snapshot.path, with_records=False):
+        if isinstance(item, Fault):
+            raise UnanswerableError(str(item))
+        if item.fault is not None:
+            raise UnanswerableError(f"{item.path} at byte {item.position}: {item.fault}")
+        yield item
