@@ -10,7 +10,7 @@ Not here: what an image shows (`image`), and what its parts do with a record (th
 Follows: the replay rules of Kafka's image.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -21,8 +21,9 @@ from kraftd.metadata.configs_image import ConfigsFold
 from kraftd.metadata.features import ELIGIBLE_LEADER_REPLICAS
 from kraftd.metadata.image import MetadataImage, OpenTransaction
 from kraftd.metadata.impossible import ImpossibleRecordError
-from kraftd.metadata.topics_image import TopicsFold
-from kraftd.records.frame import AnyRecord, RawRecord
+from kraftd.metadata.plain import PARTITION
+from kraftd.metadata.topics_fold import TopicsFold
+from kraftd.records.frame import AnyRecord, RawRecord, decode_record
 from kraftd.records.messages import (
     AbortTransactionRecord,
     AccessControlEntryRecord,
@@ -116,6 +117,33 @@ class Fold:
             )
         else:
             _HANDLERS[type(record)](self, record, offset)
+
+    def add_values(
+        self,
+        values: Sequence[bytes],
+        base_offset: Offset,
+        check: Callable[[AnyRecord, Offset], None] | None = None,
+    ) -> None:
+        """Fold records of consecutive offsets, given by their framed values. Partitions go in bulk.
+
+        Every record is as valid as if it had been decoded. `check`, if given, sees each before it is folded,
+        but for those that an image always takes: configs and partitions.
+
+        Raises:
+            MalformedError: A value is no record.
+            ImpossibleRecordError: A record cannot follow what is here. Drop this fold then, in both cases.
+        """
+        at, end = 0, len(values)
+        while at < end:
+            if values[at].startswith(PARTITION):
+                at = self._topics_fold().put_plain(values, at)
+                if at == end:
+                    return
+            record = decode_record(values[at])
+            if check is not None and type(record) not in _ALWAYS_TAKEN:
+                check(record, base_offset + at)
+            self.add(record, base_offset + at)
+            at += 1
 
     def image(self) -> MetadataImage:
         """What has been folded so far, as an image."""
@@ -254,6 +282,8 @@ class Fold:
         unknown = self._parts.unknown
         self._set(unknown=unknown.set(kind, unknown.get(kind, 0) + 1))
 
+
+_ALWAYS_TAKEN: Final = (ConfigRecord, PartitionRecord)
 
 _CHANGES: Final = (BrokerRegistrationChangeRecord, PartitionChangeRecord)
 """Kinds that change an entity and are not kept: a tag of theirs that nothing here knows would be lost."""

@@ -37,6 +37,7 @@ from kraftd.metadata.entities import Entities
 from kraftd.metadata.features import DIRECTORIES_SINCE, METADATA_VERSION
 from kraftd.metadata.features_image import FeaturesImage
 from kraftd.metadata.mark import MARK_MASK
+from kraftd.metadata.placement import IN_SYNC, LEADER, REPLICA
 from kraftd.metadata.topics_image import TopicsImage
 from kraftd.records.frame import AnyRecord
 from kraftd.records.messages import (
@@ -191,6 +192,20 @@ class MetadataImage(msgspec.Struct, frozen=True):
     def delegation_tokens(self) -> Iterator[DelegationTokenRecord]:
         """Every delegation token, by id."""
         return self._parts.tokens.values()
+
+    # -- the partitions of a broker (topic id, partition id), in no order, in time proportional to how many
+
+    def partitions_led_by(self, broker_id: NodeId) -> Iterator[tuple[Uuid, int]]:
+        """The partitions that a broker leads."""
+        return self._parts.topics.partitions_of(broker_id, LEADER)
+
+    def partitions_in_sync_on(self, broker_id: NodeId) -> Iterator[tuple[Uuid, int]]:
+        """The partitions whose ISR a broker is in."""
+        return self._parts.topics.partitions_of(broker_id, IN_SYNC)
+
+    def partitions_on(self, broker_id: NodeId) -> Iterator[tuple[Uuid, int]]:
+        """The partitions that a broker holds a replica of."""
+        return self._parts.topics.partitions_of(broker_id, REPLICA)
 
     # -- about the image itself
 

@@ -1,52 +1,57 @@
 """The topics and their partitions: the part of the image that grows.
 
-Each topic keeps its partitions packed (`partitions`), so that an image of a million is small, and the ones
-that two images share are shared. `TopicsFold` writes many changes into one new image; changes of a topic that
-has been touched cost no new map of topics.
+Each topic keeps its partitions packed (`partitions`), a few neighbours together (`spans`), so that an image
+of a million is small, and what two images share is shared. `placement` knows which of them a broker has.
 
-Follows: Kafka's TopicsDelta and TopicDelta.
-Differs: a second topic of a name or id is impossible; Kafka's controller refuses it too, its image does not
-look. Kafka's image keeps the eligible leader replicas when their feature is switched off, and leaves them out
-of what it writes; here they are gone at once, as from its snapshots.
+Not here: how records change it (`topics_fold`).
+Follows: Kafka's TopicsImage.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 import msgspec
-from immutables import Map, MapMutation
+from immutables import Map
 
 from kraftd.metadata import partitions
-from kraftd.metadata.entities import mark_of_record
-from kraftd.metadata.impossible import ImpossibleRecordError
-from kraftd.metadata.mark import MARK_MASK, Mark, mark_of_bytes
-from kraftd.records.messages import (
-    PartitionChangeRecord,
-    PartitionRecord,
-    TopicRecord,
-)
-from kraftd.types import Offset, Uuid
+from kraftd.metadata.mark import Mark
+from kraftd.metadata.placement import Placement
+from kraftd.metadata.spans import SPAN_BITS, SPAN_MASK, row_at, rows_of
+from kraftd.records.messages import PartitionRecord, TopicRecord
+from kraftd.types import NodeId, Uuid
 
-_Packed: TypeAlias = Map[int, bytes]
+Spans: TypeAlias = Map[int, bytes]
 
-_NO_PARTITIONS: Final[_Packed] = Map()
+_NO_PARTITIONS: Final[Spans] = Map()
 
 
-class _Topic(msgspec.Struct, frozen=True):
+class Topic(msgspec.Struct, frozen=True, eq=False):  # noqa: PLW1641 - compared, and never a key
+    """A topic and its spans of partitions. Its number is one of `placement`, and no part of what it is."""
+
     record: TopicRecord
-    partitions: _Packed = Map()
+    number: int
+    spans: Spans = Map()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Topic) and self.record == other.record and self.spans == other.spans
+
+    def rows(self) -> Iterator[tuple[int, bytes]]:
+        """Every partition's id and packed form, by id."""
+        for span in sorted(self.spans):
+            for at, packed in rows_of(self.spans[span]):
+                yield span << SPAN_BITS | at, packed
 
 
-_Topics: TypeAlias = Map[Uuid, _Topic]
-_Ids: TypeAlias = Map[str, Uuid]
-
-
-class TopicsImage(msgspec.Struct, frozen=True):
+class TopicsImage(msgspec.Struct, frozen=True, eq=False):  # noqa: PLW1641 - compared, and never a key
     """Every topic with its partitions. `sum` is the sum of their marks."""
 
-    _topics: _Topics = Map()
-    _ids: _Ids = Map()
+    _topics: Map[Uuid, Topic] = Map()
+    _ids: Map[str, Uuid] = Map()
     sum: Mark = 0
+    placement: Placement = Placement()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TopicsImage) and self.sum == other.sum and self._topics == other._topics
 
     def __bool__(self) -> bool:
         return bool(self._topics)
@@ -69,18 +74,20 @@ class TopicsImage(msgspec.Struct, frozen=True):
 
     def partition(self, topic_id: Uuid, partition_id: int) -> PartitionRecord | None:
         """A partition, None if there is none."""
-        packed = self._packed(topic_id).get(partition_id)
+        span = self._spans(topic_id).get(partition_id >> SPAN_BITS)
+        packed = None if span is None else row_at(span, partition_id & SPAN_MASK)
         return None if packed is None else partitions.unpack(packed)
 
     def partitions(self, topic_id: Uuid) -> Iterator[PartitionRecord]:
         """The partitions of a topic, by id."""
-        packed = self._packed(topic_id)
-        for partition_id in sorted(packed):
-            yield partitions.unpack(packed[partition_id])
+        topic = self._topics.get(topic_id)
+        if topic is not None:
+            for _, packed in topic.rows():
+                yield partitions.unpack(packed)
 
-    def partition_count(self) -> int:
-        """How many partitions all topics have together."""
-        return sum(len(topic.partitions) for topic in self._topics.values())
+    def partitions_of(self, broker: NodeId, role: int) -> Iterator[tuple[Uuid, int]]:
+        """The partitions (topic id, partition id) for which a broker has a role, in no order."""
+        return self.placement.partitions(broker, role)
 
     def to_records(self, *, has_directories: bool) -> Iterator[TopicRecord | PartitionRecord]:
         """The records that make these topics, each before its partitions."""
@@ -106,116 +113,28 @@ class TopicsImage(msgspec.Struct, frozen=True):
         self, after: "TopicsImage", topic_id: Uuid
     ) -> Iterator[tuple[PartitionRecord | None, PartitionRecord | None]]:
         """What each partition of a topic that differs is here and in another image, by id."""
-        before = self._packed(topic_id)
-        now = after._packed(topic_id)
-        for partition_id in sorted({*before, *now}):
-            if before.get(partition_id) != now.get(partition_id):
-                yield self.partition(topic_id, partition_id), after.partition(topic_id, partition_id)
+        before, now = self._spans(topic_id), after._spans(topic_id)
+        for number in sorted({*before, *now}):
+            old, new = before.get(number), now.get(number)
+            if old is new:
+                continue
+            were, are = _rows(old), _rows(new)
+            for at in sorted({*were, *are}):
+                if were.get(at) != are.get(at):
+                    yield _unpacked(were.get(at)), _unpacked(are.get(at))
 
-    def _packed(self, topic_id: Uuid) -> _Packed:
+    def _spans(self, topic_id: Uuid) -> Spans:
         topic = self._topics.get(topic_id)
-        return _NO_PARTITIONS if topic is None else topic.partitions
+        return _NO_PARTITIONS if topic is None else topic.spans
+
+
+def _rows(span: bytes | None) -> dict[int, bytes]:
+    return {} if span is None else dict(rows_of(span))
+
+
+def _unpacked(packed: bytes | None) -> PartitionRecord | None:
+    return None if packed is None else partitions.unpack(packed)
 
 
 def _name(topic: TopicRecord | None) -> str:
     return "" if topic is None else topic.name
-
-
-class TopicsFold:
-    """A scratch copy that changes are written into. One owner, mutable."""
-
-    __slots__ = ("_ids", "_sum", "_topics", "_touched")
-
-    def __init__(self, base: TopicsImage) -> None:
-        self._topics = base._topics
-        self._ids = base._ids
-        self._sum = base.sum
-        self._touched: dict[Uuid, tuple[TopicRecord, MapMutation[int, bytes]]] = {}
-
-    def add_topic(self, record: TopicRecord, offset: Offset) -> None:
-        """Add a topic without partitions."""
-        name, topic_id = record.name, record.topic_id
-        if name in self._ids:
-            raise ImpossibleRecordError(offset, f"there is a topic {name} already, {self._ids[name].hex()}")
-        if topic_id in self._topics:
-            raise ImpossibleRecordError(offset, f"there is a topic with the id {topic_id.hex()} already")
-        self._topics = self._topics.set(topic_id, _Topic(record))
-        self._ids = self._ids.set(name, topic_id)
-        self._sum += mark_of_record(record)
-
-    def put_partition(self, record: PartitionRecord, offset: Offset) -> None:
-        """Make a partition, or make it anew."""
-        entries = self._known(record.topic_id, offset)
-        self._put(entries, partitions.made(record, offset), entries.get(record.partition_id))
-
-    def change_partition(self, change: PartitionChangeRecord, offset: Offset) -> None:
-        """Change a partition that is there."""
-        entries = self._known(change.topic_id, offset)
-        old = entries.get(change.partition_id)
-        if old is None:
-            which = f"{change.partition_id} of topic {change.topic_id.hex()}"
-            raise ImpossibleRecordError(offset, f"there is no partition {which}")
-        self._put(entries, partitions.changed(partitions.unpack(old), change, offset), old)
-
-    def remove_topic(self, topic_id: Uuid, offset: Offset) -> str:
-        """Remove a topic with its partitions; its name."""
-        entries = self._known(topic_id, offset).finish()
-        topic, _ = self._touched.pop(topic_id)
-        self._sum -= mark_of_record(topic) + sum(map(mark_of_bytes, entries.values()))
-        self._topics = self._topics.delete(topic_id)
-        self._ids = self._ids.delete(topic.name)
-        return topic.name
-
-    def clear_elr(self, name: str, offset: Offset) -> None:
-        """Make nobody eligible outside the ISR, in one topic, or in all if the name is empty.
-
-        The epoch of each partition where somebody was rises.
-        """
-        if not name:
-            self._each_with_elr(self._topics, partitions.cleared)
-            return
-        topic_id = self._ids.get(name)
-        if topic_id is None:
-            raise ImpossibleRecordError(offset, f"there is no topic {name}")
-        self._each_with_elr((topic_id,), partitions.cleared)
-
-    def drop_elr(self) -> None:
-        """Forget who is eligible outside the ISR: the feature is off. No epoch rises."""
-        self._each_with_elr(self._topics, partitions.without_elr)
-
-    def image(self) -> TopicsImage:
-        """What has been written so far, as an image."""
-        topics = self._topics
-        for topic_id, (record, mutation) in self._touched.items():
-            topics = topics.set(topic_id, _Topic(record, mutation.finish()))
-        self._topics = topics
-        self._touched = {}
-        return TopicsImage(topics, self._ids, self._sum & MARK_MASK)
-
-    def _known(self, topic_id: Uuid, offset: Offset) -> "MapMutation[int, bytes]":
-        if topic_id not in self._topics:
-            raise ImpossibleRecordError(offset, f"there is no topic with the id {topic_id.hex()}")
-        return self._entries(topic_id)
-
-    def _entries(self, topic_id: Uuid) -> "MapMutation[int, bytes]":
-        touched = self._touched.get(topic_id)
-        if touched is None:
-            topic = self._topics[topic_id]
-            touched = self._touched[topic_id] = (topic.record, topic.partitions.mutate())
-        return touched[1]
-
-    def _put(self, entries: "MapMutation[int, bytes]", new: PartitionRecord, old: bytes | None) -> None:
-        packed = partitions.pack(new)
-        if old is not None:
-            self._sum -= mark_of_bytes(old)
-        self._sum += mark_of_bytes(packed)
-        entries[new.partition_id] = packed
-
-    def _each_with_elr(
-        self, topic_ids: Iterable[Uuid], change: Callable[[PartitionRecord], PartitionRecord]
-    ) -> None:
-        topics = self.image()
-        for topic_id in topic_ids:
-            for partition in filter(partitions.has_elr, topics.partitions(topic_id)):
-                entries = self._entries(topic_id)
-                self._put(entries, change(partition), entries.get(partition.partition_id))

@@ -1,0 +1,87 @@
+"""An immutable sorted set of numbers below 2^64, eight bytes each.
+
+The numbers stand in blocks of several hundred. A change makes new blocks only where numbers come or go, so
+that two sets share the rest, and millions of numbers cost no objects.
+"""
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+_BLOCK: Final = 512
+_FEW: Final = _BLOCK // 4
+"""A block with fewer joins the one before it."""
+_TYPE: Final = "Q"
+
+
+class NumberSet(msgspec.Struct, frozen=True):
+    """A set of numbers. Make one with `NumberSet().changed(...)`."""
+
+    _blocks: tuple[bytes, ...] = ()
+    _firsts: tuple[int, ...] = ()
+    """The first number of each block."""
+
+    def __bool__(self) -> bool:
+        return bool(self._blocks)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._blocks)) // 8
+
+    def __iter__(self) -> Iterator[int]:
+        for block in self._blocks:
+            yield from memoryview(block).cast(_TYPE)
+
+    def changed(self, added: Iterable[int], dropped: Iterable[int] = ()) -> "NumberSet":
+        """The set with numbers that it may have already, and without numbers that it may not have."""
+        blocks = {}
+        new = sorted(added)
+        if new and (not self._blocks or new[0] > self._last()):
+            end = max(len(self._blocks) - 1, 0)
+            blocks[end] = self._block(end)
+            blocks[end].extend(new)
+            new = []
+        for number in new:
+            block = self._opened(blocks, number)
+            at = bisect_left(block, number)
+            if at == len(block) or block[at] != number:
+                block.insert(at, number)
+        for number in dropped:
+            block = self._opened(blocks, number)
+            at = bisect_left(block, number)
+            if at < len(block) and block[at] == number:
+                del block[at]
+        return self._with(blocks)
+
+    def _last(self) -> int:
+        return int(memoryview(self._blocks[-1]).cast(_TYPE)[-1])
+
+    def _opened(self, blocks: "dict[int, array[int]]", number: int) -> "array[int]":
+        """The block that a number belongs to, to be written into."""
+        index = max(bisect_right(self._firsts, number) - 1, 0)
+        block = blocks.get(index)
+        if block is None:
+            block = blocks[index] = self._block(index)
+        return block
+
+    def _block(self, index: int) -> "array[int]":
+        return array(_TYPE, self._blocks[index] if self._blocks else b"")
+
+    def _with(self, changed: "dict[int, array[int]]") -> "NumberSet":
+        blocks, firsts = list(self._blocks), list(self._firsts)
+        for index in sorted(changed, reverse=True):
+            block, start = changed[index], index
+            if index and len(block) < _FEW:
+                start = index - 1
+                if start in changed:
+                    changed[start].extend(block)
+                    del blocks[index], firsts[index]
+                    continue
+                block = self._block(start) + block
+            size = _BLOCK if len(block) > 2 * _BLOCK else 2 * _BLOCK
+            parts = [block[at : at + size] for at in range(0, len(block), size)]
+            blocks[start : index + 1] = [part.tobytes() for part in parts]
+            firsts[start : index + 1] = [part[0] for part in parts]
+        return NumberSet(tuple(blocks), tuple(firsts))
