@@ -9,9 +9,12 @@ is still there, nothing before it was replaced.
 Schema: out, source, cluster_id, node_id, epoch, leader_id, high_watermark (-1 unknown: a directory does not
     tell), log_start_offset, log_end_offset, files (count), size_bytes, problems (texts).
 `manifest.json`: format (1), cluster_id, node_id, directory_id, epoch, leader_id, high_watermark,
-    log_start_offset, log_end_offset, exported_at_ms, files (name, size_bytes, crc32c in hex).
+    log_start_offset, log_end_offset, exported_at_ms, problems, files (name, size_bytes, crc32c in hex).
 
-A damaged directory is copied as it is; its problems are told, and the exit code is 1.
+What was copied is examined (`kraftd.forensics.soundness`). A damaged directory is copied as it is, since the
+rest of it is sound, and the damage is what somebody may want to look at: each problem is told with file, byte
+and offset, stands in the manifest, and the exit code is 1. A file that cannot be read ends the export, and
+leaves nothing.
 """
 
 import os
@@ -27,20 +30,21 @@ import typer
 from crc32c import crc32c
 
 from kraftd.cli.client import Connection, error_name, raise_for
-from kraftd.cli.dump import Batch, Fault, Selection, read_file
 from kraftd.cli.failures import CommandError, ExitCode, NotConnectedError, UsageError
 from kraftd.cli.options import BootstrapOption, OutputOption, bootstrap_of, output_of, parse_endpoint
 from kraftd.cli.output import emit, labels, to_json
 from kraftd.cli.survey import survey, unreachable_text
+from kraftd.errors import ErrorCode, MalformedError
+from kraftd.forensics.soundness import Finding, examine
 from kraftd.protocol.messages import (
     ExportChunkRequest,
     ExportChunkResponse,
     ExportManifestRequest,
     ExportManifestResponse,
 )
-from kraftd.records import meta_properties, names, quorum_state
+from kraftd.records import epoch_checkpoint, names
 from kraftd.records.meta_properties import MetaProperties
-from kraftd.types import Election, Offset, uuid_text
+from kraftd.types import Election, EpochEntry, Offset, uuid_text
 
 app = typer.Typer()
 
@@ -82,20 +86,12 @@ class Source(Protocol):
 
         Raises:
             ChangedError: The file is gone.
+            CommandError: The bytes cannot be read.
         """
 
 
 class ChangedError(CommandError):
     """The source changed under the copy in a way that makes it worthless; a new copy may succeed."""
-
-
-class Copied(msgspec.Struct, frozen=True):
-    """What the copy turned out to hold."""
-
-    start_offset: Offset
-    end_offset: Offset
-    last_batch: tuple[str, int, int] | None
-    problems: tuple[str, ...]
 
 
 @app.command("export")
@@ -198,6 +194,10 @@ class DirectorySource:
                 return file.read(max_bytes)
         except FileNotFoundError as error:
             raise ChangedError(f"{name} vanished during the copy") from error
+        except OSError as error:
+            raise CommandError(
+                _unreadable(self._path / name, position, error.strerror or str(error))
+            ) from error
 
 
 class NodeSource:
@@ -233,8 +233,14 @@ class NodeSource:
         answer, data = self._connection.call_with_records(request, ExportChunkResponse, ANSWER_MS)
         if answer.error_code:
             reason = answer.error_message or error_name(answer.error_code)
+            if answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR:
+                raise CommandError(_unreadable(name, position, reason))
             raise ChangedError(f"{name} at byte {position}: {reason}")
         return data, answer.total_bytes
+
+
+def _unreadable(name: Path | str, position: int, reason: str) -> str:
+    return f"{name} at byte {position}: {reason}; nothing is exported: export another node of the cluster"
 
 
 def _open_source(context: typer.Context, source: str, bootstrap: str | None) -> Source:
@@ -291,8 +297,10 @@ def _attempt(source: Source, source_name: str, partial: Path, out: Path) -> dict
         raise CommandError(f"{source_name} has no log yet; there is nothing to export")
     for file in wanted:
         _copy(source, file, _inside(partial, file.name))
-    copied = _examine(partial)
+    copied = examine(partial)
     _check_unchanged(source, partial, copied)
+    if copied.torn is not None:
+        os.truncate(copied.torn.path, copied.torn.position)
     manifest = _manifest(partial, wanted, copied, source.high_watermark)
     _write_durably(partial / MANIFEST, to_json(manifest).encode() + b"\n")
     _sync_directories(partial)
@@ -347,46 +355,34 @@ def _inside(root: Path, name: str) -> Path:
     return root / name
 
 
-def _examine(partial: Path) -> Copied:
-    """Read all that was copied of the log: where it begins and ends, what is wrong; a torn end is cut off."""
-    start: Offset = -1
-    end: Offset = -1
-    last: tuple[str, int, int] | None = None
-    problems: list[str] = []
-    segments = sorted((partial / names.LOG_DIRECTORY).glob("*.log"))
-    for segment in segments:
-        base = names.parse_segment_name(segment.name)
-        if end >= 0 and base and base.base_offset != end:
-            problems.append(f"{segment.name}: offsets {end} to {base.base_offset - 1} are missing before it")
-        start = base.base_offset if base and start < 0 else start
-        end = base.base_offset if base and end < 0 else end
-        for item in read_file(segment, Selection()):
-            match item:
-                case Fault(torn=True) if segment == segments[-1]:
-                    os.truncate(segment, item.position)
-                case Fault():
-                    problems.append(
-                        f"{segment.name} at byte {item.position}, after offset {end - 1}: {item.reason}"
-                    )
-                case Batch():
-                    if item.fault is not None:
-                        problems.append(f"{segment.name} at byte {item.position}: {item.fault}")
-                    last = (str(segment.relative_to(partial)), item.position, item.view.size_bytes)
-                    end = item.view.end_offset
-    return Copied(start, end, last, tuple(problems))
-
-
-def _check_unchanged(source: Source, partial: Path, copied: Copied) -> None:
-    """Logs that agree in a batch agree in everything before it (Log Matching): look at the last one again."""
+def _check_unchanged(source: Source, partial: Path, copied: Finding) -> None:
+    """Logs that agree in a batch agree in everything before it (Log Matching): look at the last one again.
+    The epochs were copied before the log: unless it was cut, they have only become more.
+    """
+    name = f"{names.LOG_DIRECTORY}/{names.EPOCH_CHECKPOINT}"
+    if (partial / name).exists():
+        before, now = _epochs((partial / name).read_bytes()), _epochs(source.read(name, 0, CHUNK_BYTES))
+        if (
+            before[:-1] != now[: max(len(before) - 1, 0)]
+        ):  # an epoch without records gives way to the next one
+            raise ChangedError("the log was truncated during the copy")
     if copied.last_batch is None:
         return
-    name, position, size = copied.last_batch
-    with (partial / name).open("rb") as file:
+    path, position, size = copied.last_batch
+    name = str(path.relative_to(partial))
+    with path.open("rb") as file:
         file.seek(position)
         ours = file.read(size)
     theirs = b"".join(_read_whole(source, name, position, size))
     if ours != theirs:
         raise ChangedError(f"{name} was truncated during the copy")
+
+
+def _epochs(data: bytes) -> tuple[EpochEntry, ...]:
+    try:
+        return epoch_checkpoint.decode(data)
+    except MalformedError:
+        return ()
 
 
 def _read_whole(source: Source, name: str, position: int, size: int) -> Iterator[bytes]:
@@ -400,9 +396,10 @@ def _read_whole(source: Source, name: str, position: int, size: int) -> Iterator
 
 
 def _manifest(
-    partial: Path, wanted: Sequence[Wanted], copied: Copied, high_watermark: Offset
+    partial: Path, wanted: Sequence[Wanted], copied: Finding, high_watermark: Offset
 ) -> dict[str, Any]:
-    properties, election = _identity(partial)
+    properties = copied.properties or MetaProperties(None, None, None, 0)
+    election = copied.election or Election()
     files = []
     for file in sorted(wanted, key=lambda file: file.name):
         path = partial / file.name
@@ -420,17 +417,9 @@ def _manifest(
         "log_start_offset": copied.start_offset,
         "log_end_offset": copied.end_offset,
         "exported_at_ms": time.time_ns() // 1_000_000,
+        "problems": list(copied.problems),
         "files": files,
     }
-
-
-def _identity(partial: Path) -> tuple[MetaProperties, Election]:
-    meta = partial / names.META_PROPERTIES
-    state = partial / names.LOG_DIRECTORY / names.QUORUM_STATE
-    properties = (
-        meta_properties.decode(meta.read_bytes()) if meta.exists() else MetaProperties(None, None, None, 0)
-    )
-    return properties, quorum_state.decode(state.read_bytes())[0] if state.exists() else Election()
 
 
 def _checksum(path: Path) -> int:

@@ -148,7 +148,7 @@ class Exports:
                 data = await file.read(span[1] - span[0])
         except OSError as error:
             self._refuse(
-                connection, request, ErrorCode.SNAPSHOT_NOT_FOUND, f"cannot read {path.name}: {error}"
+                connection, request, ErrorCode.UNKNOWN_SERVER_ERROR, f"cannot be read: {error.strerror}"
             )
             return
         self._answer(connection, request, size_bytes, data)

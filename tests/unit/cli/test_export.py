@@ -1,6 +1,8 @@
 """`export`: complete or not at all, consistent although the source runs on, and checkable afterwards."""
 
+import errno
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -89,6 +91,7 @@ def test_a_directory_is_copied_with_a_manifest_that_checks(
         "high_watermark": -1,
         "log_start_offset": 0,
         "log_end_offset": 5,
+        "problems": [],
     }
 
 
@@ -135,15 +138,43 @@ def test_damage_is_copied_and_told(kraftctl: Kraftctl, node: Path, tmp_path: Pat
     segment(node, 0).write_bytes(data)
     outcome = kraftctl("export", node, tmp_path / "out")
     assert outcome.code == 1
-    assert f"Problem: {segment(node, 0).name} at byte 0: the checksum is " in outcome.out
+    problem = f"{LOG}/{segment(node, 0).name} at byte 0, offset 0: the checksum is "
+    assert f"Problem: {problem}" in outcome.out
+    assert [text.startswith(problem) for text in manifest(tmp_path / "out")["problems"]] == [True]
     assert segment(tmp_path / "out", 0).read_bytes() == bytes(data)
+
+
+def test_what_no_checksum_covers_is_looked_at_too(kraftctl: Kraftctl, node: Path, tmp_path: Path) -> None:
+    data = bytearray(segment(node, 2).read_bytes())
+    data[15] ^= 2  # the epoch of the first batch
+    segment(node, 2).write_bytes(data)
+    outcome = kraftctl("export", node, tmp_path / "out")
+    assert outcome.code == 1
+    assert f"{segment(node, 2).name} at byte 0, offset 2: epoch 7, but quorum-state knows none" in outcome.out
+
+
+def test_a_file_that_cannot_be_read_ends_the_export(
+    kraftctl: Kraftctl, node: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def bad_sector(*_: object) -> bytes:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(Path, "open", bad_sector)
+    outcome = kraftctl("export", node, tmp_path / "out")
+    monkeypatch.undo()
+    assert outcome.code == 1
+    assert outcome.err == (
+        f"kraftctl: {node}/bootstrap.checkpoint at byte 0: Input/output error; nothing is exported: "
+        "export another node of the cluster\n"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["node"]
 
 
 def test_a_missing_segment_is_told(kraftctl: Kraftctl, node: Path, tmp_path: Path) -> None:
     segment(node, 2).rename(segment(node, 7))
     outcome = kraftctl("export", node, tmp_path / "out")
     assert outcome.code == 1
-    assert "offsets 2 to 6 are missing before it" in outcome.out
+    assert f"{segment(node, 7).name}: offsets 2 to 6 are missing before it" in outcome.out
 
 
 class RestlessSource(DirectorySource):
@@ -170,6 +201,20 @@ def test_a_log_truncated_during_the_copy_is_copied_anew(node: Path, tmp_path: Pa
 
     run(RestlessSource(node, happens), "node", tmp_path / "out")
     assert segment(tmp_path / "out", 2).read_bytes() == replaced
+
+
+def test_epochs_of_before_a_truncation_are_copied_anew(node: Path, tmp_path: Path) -> None:
+    """The log may be whole and the same in its last batch, and the epochs may be of another one."""
+    epochs = node / LOG / "leader-epoch-checkpoint"
+    epochs.write_text("0\n3\n3 0\n4 1\n5 2\n")
+
+    def happens(name: str) -> None:
+        if name.endswith(epochs.name):
+            epochs.write_text("0\n1\n5 0\n")
+
+    report = run(RestlessSource(node, happens), "node", tmp_path / "out")
+    assert report["problems"] == []
+    assert (tmp_path / "out" / LOG / epochs.name).read_text() == "0\n1\n5 0\n"
 
 
 def test_the_copy_never_knows_less_of_the_election_than_its_log_needs(node: Path, tmp_path: Path) -> None:
@@ -236,6 +281,25 @@ def test_the_high_watermark_never_passes_the_end_of_the_copy(
     serve(quorum, node, high_watermark=1_000)
     kraftctl("export", quorum.nodes[3].address, tmp_path / "out")
     assert manifest(tmp_path / "out")["high_watermark"] == 5
+
+
+def test_a_node_that_cannot_read_its_file_is_not_asked_again(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum, node: Path, tmp_path: Path
+) -> None:
+    serve(quorum, node)
+    asked: list[ExportChunkRequest] = []
+
+    def refuse(request: ExportChunkRequest) -> ExportChunkResponse:
+        asked.append(request)
+        return ExportChunkResponse(
+            error_code=ErrorCode.UNKNOWN_SERVER_ERROR, error_message="cannot be read: Input/output error"
+        )
+
+    quorum.nodes[3].answers[ExportChunkRequest] = refuse
+    outcome = kraftctl("export", quorum.nodes[3].address, tmp_path / "out")
+    assert outcome.code == 1
+    assert "bootstrap.checkpoint at byte 0: cannot be read: Input/output error; nothing is" in outcome.err
+    assert len(asked) == 1
 
 
 @pytest.mark.parametrize("name", ["../evil", "/etc/evil", "a/b/c", ""])

@@ -1,0 +1,215 @@
+"""What is wrong with a log that lies on a disk, fault by fault: file, byte, offset, reason.
+
+`examine` reads every batch of every segment and snapshot of a node's directory. It proves what a checksum
+covers, and what none does: that offsets go on without a gap, that epochs never fall, are known to the
+election, and begin where `leader-epoch-checkpoint` says. It goes on behind a fault, so the list is whole.
+
+Nothing is changed, and no judgement of a member is passed: which bytes a flush had covered stands in a file
+that copies do not have (`kraftd.storage.inspection` looks at a member's own directory). A log that only ends
+inside a batch is one that was being written: that is told apart as `torn`.
+
+Not here: what records mean, and whether snapshots are what a replay gives.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from kraftd.errors import MalformedError
+from kraftd.forensics.reading import Batch, Fault, read_batches
+from kraftd.records import epoch_checkpoint, meta_properties, names, partition_metadata, quorum_state
+from kraftd.records.batch import BatchView
+from kraftd.records.control import decode_control
+from kraftd.records.messages import ControlRecord, SnapshotFooterRecord, SnapshotHeaderRecord
+from kraftd.records.meta_properties import MetaProperties
+from kraftd.types import Election, Epoch, EpochEntry, Offset
+
+T = TypeVar("T")
+
+
+class Place(NamedTuple):
+    """A batch, or the beginning of one, in a file."""
+
+    path: Path
+    position: int
+    size_bytes: int
+
+
+class Finding(NamedTuple):
+    """What a directory holds, and what is wrong with it."""
+
+    start_offset: Offset
+    end_offset: Offset
+    """-1, both of them, without a segment."""
+    properties: MetaProperties | None
+    election: Election | None
+    """None where the file is missing or cannot be read."""
+    last_batch: Place | None
+    torn: Place | None
+    """The beginning of a batch at the end of the log."""
+    problems: tuple[str, ...]
+
+
+def examine(directory: Path) -> Finding:
+    """Read all of a node's directory and say what is wrong.
+
+    Raises:
+        UnanswerableError: A file of the log cannot be read.
+    """
+    return _Examination(directory).run()
+
+
+class _Examination:
+    """One reading, file by file."""
+
+    def __init__(self, directory: Path) -> None:
+        self._root = directory
+        self._log = directory / names.LOG_DIRECTORY
+        self._problems: list[str] = []
+        self._election: Election | None = None
+        self._epochs: tuple[EpochEntry, ...] = ()
+        self._start: Offset = -1
+        self._end: Offset = -1
+        self._after_fault = False
+        """How many offsets a fault took shows at the next sound batch."""
+        self._epoch: Epoch = 0
+        self._last: Place | None = None
+        self._torn: Place | None = None
+
+    def run(self) -> Finding:
+        """See `examine`."""
+        properties = self._small(self._root / names.META_PROPERTIES, meta_properties.decode)
+        self._small(self._log / names.PARTITION_METADATA, partition_metadata.decode)
+        self._epochs = self._small(self._log / names.EPOCH_CHECKPOINT, epoch_checkpoint.decode) or ()
+        found = self._small(self._log / names.QUORUM_STATE, quorum_state.decode)
+        self._election = found[0] if found else None
+        self._at_segments()
+        self._at_snapshots()
+        return Finding(
+            self._start,
+            self._end,
+            properties,
+            self._election,
+            self._last,
+            self._torn,
+            tuple(self._problems),
+        )
+
+    def _small(self, path: Path, decode: Callable[[bytes], T]) -> T | None:
+        """What a small file says; None if it is missing, or says nothing that can be understood."""
+        try:
+            return decode(path.read_bytes()) if path.exists() else None
+        except MalformedError as error:
+            self._problems.append(f"{self._name(path)}: {error}")
+            return None
+
+    # -- segments ------------------------------------------------------------------------------
+
+    def _at_segments(self) -> None:
+        segments = sorted(path for path in self._log.glob("*.log") if names.parse_segment_name(path.name))
+        for path in segments:
+            self._at_segment(path, is_last=path == segments[-1])
+        missing = next((entry for entry in self._epochs if entry.start_offset > self._end), None)
+        if segments and missing and not self._after_fault:
+            self._problems.append(
+                f"{self._name(segments[-1])}: ends at offset {self._end}, but {names.EPOCH_CHECKPOINT} knows "
+                f"that epoch {missing.epoch} begins at {missing.start_offset}"
+            )
+
+    def _at_segment(self, path: Path, *, is_last: bool) -> None:
+        named = names.parse_segment_name(path.name)
+        base = named.base_offset if named else 0
+        if self._start < 0:
+            self._start = self._end = base
+        if base != self._end and not (self._after_fault and base > self._end):
+            self._problems.append(f"{self._name(path)}: {_gap(self._end, base)}")
+        self._end = base
+        for item in read_batches(path):
+            match item:
+                case Fault(torn=True) if is_last:
+                    self._torn = Place(path, item.position, item.size_bytes)
+                case Fault():
+                    self._tell(item, self._end, item.reason)
+                    self._after_fault = True
+                case Batch():
+                    self._last = Place(path, item.position, item.view.size_bytes)
+                    self._at_batch(item)
+
+    def _at_batch(self, batch: Batch) -> None:
+        view = batch.view
+        if batch.fault is not None:
+            self._tell(batch, self._end, batch.fault)
+            self._after_fault = True
+            return
+        if view.base_offset != self._end and not (self._after_fault and view.base_offset > self._end):
+            self._tell(batch, view.base_offset, _gap(self._end, view.base_offset))
+        fault = self._fault_of_epoch(view.epoch, view.base_offset)
+        if fault:
+            self._tell(batch, view.base_offset, fault)
+        else:
+            self._epoch = view.epoch
+        self._after_fault = False
+        self._end = view.end_offset
+
+    def _fault_of_epoch(self, epoch: Epoch, offset: Offset) -> str | None:
+        if epoch < self._epoch:
+            return f"epoch {epoch} comes after epoch {self._epoch}"
+        if self._election is not None and epoch > self._election.epoch:
+            return f"epoch {epoch}, but {names.QUORUM_STATE} knows none after {self._election.epoch}"
+        # Where another epoch is known to follow, this one is known for sure; the last one may have been
+        # replaced since the file was written.
+        after = bisect_right(self._epochs, offset, key=lambda entry: entry.start_offset)
+        if 0 < after < len(self._epochs) and self._epochs[after - 1].epoch != epoch:
+            return f"epoch {epoch}, but {names.EPOCH_CHECKPOINT} says {self._epochs[after - 1].epoch}"
+        return None
+
+    # -- snapshots -----------------------------------------------------------------------------
+
+    def _at_snapshots(self) -> None:
+        found = [path for path in self._log.glob("*.checkpoint") if names.parse_snapshot_name(path.name)]
+        bootstrap = self._root / names.BOOTSTRAP_CHECKPOINT
+        for path in [*sorted(found), *([bootstrap] if bootstrap.exists() else [])]:
+            self._at_snapshot(path)
+
+    def _at_snapshot(self, path: Path) -> None:
+        """A header, the records by a running number, and a footer, without which it is cut short."""
+        end: Offset = 0
+        begun = ended = False
+        for number, item in enumerate(read_batches(path)):
+            if isinstance(item, Fault) or item.fault is not None:
+                self._tell(item, end, (item.reason if isinstance(item, Fault) else item.fault) or "")
+                continue
+            view = item.view
+            if view.base_offset != end:
+                self._tell(item, view.base_offset, _gap(end, view.base_offset))
+            begun |= number == 0 and _holds(view, SnapshotHeaderRecord)
+            ended = _holds(view, SnapshotFooterRecord)
+            end = view.end_offset
+        for found, what in ((begun, "begin with a header"), (ended, "end with a footer")):
+            if not found:
+                self._problems.append(f"{self._name(path)}: does not {what}, so it is no whole snapshot")
+
+    def _tell(self, where: Batch | Fault, offset: Offset, reason: str) -> None:
+        self._problems.append(
+            f"{self._name(Path(where.path))} at byte {where.position}, offset {offset}: {reason}"
+        )
+
+    def _name(self, path: Path) -> str:
+        return str(path.relative_to(self._root))
+
+
+def _gap(expected: Offset, found: Offset) -> str:
+    if found > expected:
+        return f"offsets {expected} to {found - 1} are missing before it"
+    return f"begins at offset {found}, though offset {expected} comes next"
+
+
+def _holds(view: BatchView, kind: type[ControlRecord]) -> bool:
+    """Whether a control record of this kind is in a batch."""
+    if not view.is_control:
+        return False
+    try:
+        return any(isinstance(decode_control(record.key, record.value), kind) for record in view.records())
+    except MalformedError:
+        return False
