@@ -194,13 +194,18 @@ REPLICATION = (
         "stale-divergence",
         "KAFKA-18991",
         "A late answer from an older epoch says where the logs part, and what the newer leader gave is cut.",
-        "sim",
-        ("kraftd.raft.core:Core.become", "self.requests.reset()", "pass"),
+        "tests",
+        (
+            "kraftd.raft.core:Core.become",
+            "self.requests.reset()",
+            "self.requests._slots.clear()\n        self.requests._rests.clear()",
+        ),
         (
             "kraftd.raft.member:Member._on_response",
             "is_old = answer.standing.epoch < core.epoch and sent.kind is not Kind.PRE_VOTE",
             "is_old = False",
         ),
+        where=("tests/stories/test_late_answers.py",),
     ),
     mutant(
         "diverging-ack",
