@@ -19,18 +19,18 @@ Differs: filters, JSON, several files and directories, `--follow`, a bad checksu
 
 import sys
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias, assert_never
 
 import msgspec
 import typer
 
-from kraftd.cli import dump
+from kraftd.cli import dump, log_diff, log_history, log_state
 from kraftd.cli.dump import Entry, FileStart, Item, Selection
 from kraftd.cli.failures import ExitCode, UsageError
 from kraftd.cli.options import OutputOption, output_of
 from kraftd.cli.output import Format, to_json_line, to_yaml
+from kraftd.cli.points import parse_time
 from kraftd.forensics.reading import Batch, Fault
 from kraftd.records.control import CONTROL_NAMES
 from kraftd.records.frame import RECORD_NAMES
@@ -122,6 +122,11 @@ def dump_files(
         raise typer.Exit(ExitCode.ERROR)
 
 
+app.command("state")(log_state.state)
+app.command("diff")(log_diff.diff)
+app.command("history")(log_history.history)
+
+
 def make_selection(
     types: list[str],
     without_types: list[str],
@@ -161,22 +166,6 @@ def check_type(name: str) -> str:
     near = get_close_matches(key, list(known), n=1)
     hint = f"did you mean {known[near[0]]}?" if near else f"known are {', '.join(sorted(known.values()))}"
     raise UsageError(f"there is no record type {name}; {hint}")
-
-
-def parse_time(text: str) -> int:
-    """Milliseconds since 1970 of an ISO 8601 time (UTC unless it says otherwise), or of such a number.
-
-    Raises:
-        UsageError: It is neither.
-    """
-    if text.isascii() and text.isdecimal() and len(text) > 8:
-        return int(text)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise UsageError(f"{text!r} is no time; write 2026-01-31T12:00:00 (UTC) or ms since 1970") from None
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return round(aware.timestamp() * 1_000)
 
 
 def read_all(paths: Iterable[Path], selection: Selection) -> Iterator[Item]:

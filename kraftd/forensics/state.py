@@ -74,9 +74,20 @@ def state_at(log: LogFiles, at: At | None = None) -> State:
     Raises:
         UnanswerableError: The files do not reach that point, or no state before it can be had.
     """
-    end, notes = _end_of(log, at)
+    end, _ = _end_of(log, at)
     base = _nearest(log, end)
-    state = advanced(base, end)
+    state = continued(base, at)
+    return msgspec.structs.replace(state, notes=(*base.notes, *state.notes))
+
+
+def continued(start: State, at: At | None = None) -> State:
+    """The state at a later point of the log that a state is of.
+
+    Raises:
+        UnanswerableError: The files do not reach that point.
+    """
+    end, notes = _end_of(start.log, at)
+    state = advanced(start, end)
     if at is not None and at.offset is not None and state.damage is None:
         notes += _explain_end(state, at.offset)
     transaction = state.image.transaction
@@ -86,7 +97,7 @@ def state_at(log: LogFiles, at: At | None = None) -> State:
             f"offset {state.end_offset} lies inside the transaction{name} that began at "
             f"{transaction.begin_offset}: the state is the one before it"
         )
-    return msgspec.structs.replace(state, quorum=_with_leader(state), notes=(*state.notes, *notes))
+    return msgspec.structs.replace(state, quorum=with_leader(state), notes=tuple(notes))
 
 
 def advanced(start: State, end: Offset = NEVER) -> State:
@@ -191,6 +202,23 @@ def _from(start: State, end: Offset) -> Iterator[Batch | Fault]:
         yield item
 
 
+def earliest(log: LogFiles) -> State:
+    """The first state that a log can tell: empty at 0, or that of its oldest whole snapshot.
+
+    Raises:
+        UnanswerableError: There is none.
+    """
+    if log.start_offset == 0 and not any(snapshot.id.offset == 0 for snapshot in log.snapshots):
+        return State(log) if log.segments else _nearest(log, NEVER)
+    for snapshot in log.snapshots:
+        if not log.segments or snapshot.id.offset >= log.start_offset:
+            try:
+                return load_snapshot(log, snapshot)
+            except UnanswerableError:
+                continue
+    return _nearest(log, NEVER)
+
+
 def _nearest(log: LogFiles, end: Offset) -> State:
     """The newest snapshot that is whole and not after `end`, or the empty state where the log begins at 0."""
     notes = list[str]()
@@ -250,7 +278,7 @@ def _explain_end(state: State, wanted: Offset) -> list[str]:
     return [f"offset {wanted} lies inside a batch; the state is that at its beginning, {state.end_offset}"]
 
 
-def _with_leader(state: State) -> QuorumFacts:
+def with_leader(state: State) -> QuorumFacts:
     """Who led, also where the fold began after he had said so."""
     quorum = state.quorum
     if quorum.leader_epoch == state.epoch or not state.log.segments:

@@ -46,31 +46,47 @@ class Fact(msgspec.Struct, frozen=True):
         return f"{self.entity} {self.name} {self.text}" if self.name else f"{self.entity} {self.text}"
 
 
-def changes(before: MetadataImage, after: MetadataImage, *, show_secrets: bool = False) -> Iterator[Fact]:
-    """Every fact that differs, by section and name."""
+def changes(
+    before: MetadataImage,
+    after: MetadataImage,
+    *,
+    show_secrets: bool = False,
+    with_consequences: bool = False,
+) -> Iterator[Fact]:
+    """Every fact that differs, by section and name.
+
+    Args:
+        before: From here.
+        after: To here.
+        show_secrets: Tell values that may be secrets.
+        with_consequences: Tell what only follows from another fact, too.
+    """
     delta = diff(before, after)
     yield from map(_feature, delta.features)
     for broker in delta.brokers:
         yield from _broker(broker)
     for controller in delta.controllers:
         yield _controller(controller)
-    yield from _topics(delta, before, after)
+    yield from _topics(delta, before, after, with_consequences=with_consequences)
     gone = {topic.before.name for topic in delta.topics if topic.before is not None}
     gone -= {topic.after.name for topic in delta.topics if topic.after is not None}
     for config in delta.configs:
-        if not (config.resource_type == ResourceType.TOPIC and config.resource_name in gone):
+        is_gone = config.resource_type == ResourceType.TOPIC and config.resource_name in gone
+        if with_consequences or not is_gone:
             yield _config(config, show_secrets=show_secrets)
     yield from map(_quota, delta.client_quotas)
     yield from _of_clients(delta)
 
 
-def _topics(delta: ImageDelta, before: MetadataImage, after: MetadataImage) -> Iterator[Fact]:
-    known = {topic.topic_id for change in delta.topics if (topic := change.before or change.after)}
+def _topics(
+    delta: ImageDelta, before: MetadataImage, after: MetadataImage, *, with_consequences: bool
+) -> Iterator[Fact]:
+    known = {one.topic_id for change in delta.topics for one in (change.before, change.after) if one}
     for topic in delta.topics:
         yield from _topic(topic, before, after)
     for partition in delta.partitions:
         one = partition.before or partition.after
-        if one is not None and one.topic_id not in known:
+        if one is not None and (with_consequences or one.topic_id not in known):
             yield from _partition(partition, before, after)
 
 
@@ -195,10 +211,11 @@ def _topic(change: Change[TopicRecord], before: MetadataImage, after: MetadataIm
         yield Fact("topic", old.name, "deleted", text, uuid_text(old.topic_id), None)
     if new is not None:
         partitions = list(after.partitions(new.topic_id))
-        text = f"created with {_plural(len(partitions), 'partition')}"
+        text = "created"
         if partitions:
             sizes = sorted({len(partition.replicas) for partition in partitions})
-            text += f", replication factor {'-'.join(map(str, sizes))}"
+            factor = "-".join(map(str, sizes))
+            text += f" with {_plural(len(partitions), 'partition')}, replication factor {factor}"
         yield Fact("topic", new.name, "created", text, None, uuid_text(new.topic_id))
 
 
@@ -212,8 +229,8 @@ def _partition(
     name = f"{topic_name(known.topic_id, after, before)}-{known.partition_id}"
     if old is None or new is None:
         what = "created" if old is None else "deleted"
-        text = f"{what} on {ids_text(known.replicas)}, led by {_leader(known.leader)}"
-        yield Fact("partition", name, what, text)
+        where = f" on {ids_text(known.replicas)}, led by {_leader(known.leader)}" if old is None else ""
+        yield Fact("partition", name, what, what + where)
         return
     facts = list(_partition_facts(name, old, new))
     yield from facts

@@ -1,0 +1,118 @@
+"""`kraftctl log diff DIR A B` and `kraftctl log diff DIR DIR`: what changed, in words an operator uses.
+
+Between two points of one log, offsets or times, in either order; or between two directories, each at its
+end or both at the same `--at`. That something differs is no error: the exit code is 1 only if a log could not
+be read.
+
+Schema: from, to (objects: log, node_id, offset, epoch, timestamp, hash, is_partial, unknown_kinds, notes,
+    problem as in `log state`), changes (list of entity, name, what, text, before, after). `what` is a stable
+    word (created, deleted, leader, isr, fenced, value, …); before and after are null where not told.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+from kraftd.cli.failures import ExitCode, UsageError
+from kraftd.cli.log_state import SecretsOption, remarks, summary
+from kraftd.cli.options import OutputOption, output_of
+from kraftd.cli.output import columns, emit
+from kraftd.cli.points import parse_at, time_text
+from kraftd.forensics.files import find_log
+from kraftd.forensics.state import State, continued, state_at
+from kraftd.forensics.words import Fact, changes, quorum_changes
+
+Json: TypeAlias = dict[str, Any]
+
+SIDE = (
+    "log",
+    "node_id",
+    "offset",
+    "epoch",
+    "timestamp",
+    "hash",
+    "is_partial",
+    "unknown_kinds",
+    "notes",
+    "problem",
+)
+
+
+def diff(
+    context: typer.Context,
+    words: Annotated[
+        list[str],
+        typer.Argument(metavar="DIR A B | DIR DIR", help="One log and two points of it, or two logs."),
+    ],
+    at: Annotated[
+        str | None,
+        typer.Option(
+            "--at",
+            metavar="OFFSET|TIME",
+            help="Compare two directories at this point. (default: each at its end)",
+            show_default=False,
+        ),
+    ] = None,
+    show_secrets: SecretsOption = False,
+    output: OutputOption = None,
+) -> None:
+    """Show what changed between two points of a log, or differs between two logs."""
+    before, after = _sides(words, at)
+    facts = [
+        *quorum_changes(before.quorum, after.quorum),
+        *changes(before.image, after.image, show_secrets=show_secrets),
+    ]
+    wanted = output_of(context, output)
+    emit(diff_data(before, after, facts), wanted, lambda _: _table(before, after, facts))
+    if before.damage is not None or after.damage is not None:
+        raise typer.Exit(ExitCode.ERROR)
+
+
+def diff_data(before: State, after: State, facts: list[Fact]) -> Json:
+    """The schema of `log diff`."""
+    first, second = ({key: summary(side)[key] for key in SIDE} for side in (before, after))
+    return {"from": first, "to": second, "changes": [fact_data(fact) for fact in facts]}
+
+
+def fact_data(fact: Fact) -> Json:
+    """A change as plain data."""
+    return {
+        "entity": fact.entity,
+        "name": fact.name,
+        "what": fact.what,
+        "text": fact.text,
+        "before": fact.before,
+        "after": fact.after,
+    }
+
+
+def _sides(words: list[str], at: str | None) -> tuple[State, State]:
+    if len(words) == 2:
+        point = None if at is None else parse_at(at)
+        logs = [find_log(Path(word)) for word in words]
+        return state_at(logs[0], point), state_at(logs[1], point)
+    if len(words) != 3 or at is not None:
+        raise UsageError(
+            "name one directory and two points of it, or two directories; --at is for the latter"
+        )
+    log, points = find_log(Path(words[0])), [parse_at(word) for word in words[1:]]
+    ends = [state_at(log, point) for point in points]
+    # The later state is folded on from the earlier one, not from a snapshot in between: one history.
+    if ends[0].end_offset <= ends[1].end_offset:
+        return ends[0], continued(ends[0], points[1])
+    return continued(ends[1], points[0]), ends[1]
+
+
+def _table(before: State, after: State, facts: list[Fact]) -> str:
+    lines = []
+    for label, side in (("From", before), ("To", after)):
+        when = time_text(side.timestamp_ms)
+        lines.append(
+            f"{label + ':':<6}{side.log.named} at offset {side.end_offset} (epoch {side.epoch}, {when})"
+        )
+        lines += [f"      {remark}" for remark in remarks(side)]
+    if not facts:
+        return "\n".join([*lines, "", "Nothing differs."])
+    rows = [(fact.entity, fact.name or "-", fact.text) for fact in facts]
+    return "\n".join([*lines, "", columns(("Entity", "Name", "Change"), rows)])

@@ -1,0 +1,95 @@
+"""`kraftctl log history DIR topic|partition|broker|config NAME`: each change, when, and who wrote it.
+
+A topic's history has its partitions and configs in it; a partition is named TOPIC-NUMBER, a config by its
+name alone or with whose it is: `"retention.ms of topic orders"`.
+
+Schema: log, node_id, subject, name, start_offset, end_offset (exclusive), is_partial, unknown_kinds, notes,
+    problem (text or null), changes (list of offset, timestamp (ms), epoch, leader_id (-1 unknown), record
+    (the kind that made the change; null for what the oldest snapshot holds), entity, name, what, text,
+    before, after).
+
+Ends with 1 if the log could not be read to its end, or never speaks of it.
+"""
+
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+from kraftd.cli.failures import ExitCode
+from kraftd.cli.log_diff import fact_data
+from kraftd.cli.log_state import DirectoryArgument, SecretsOption
+from kraftd.cli.options import OutputOption, output_of
+from kraftd.cli.output import columns, emit, id_text, note
+from kraftd.cli.points import time_text
+from kraftd.forensics.files import find_log
+from kraftd.forensics.history import Entry, History, Subject, history_of
+from kraftd.records.frame import record_name
+
+Json: TypeAlias = dict[str, Any]
+
+
+def history(
+    context: typer.Context,
+    directory: DirectoryArgument,
+    subject: Annotated[Subject, typer.Argument(help="What kind of thing.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="orders, orders-3, 2, or retention.ms.")],
+    show_secrets: SecretsOption = False,
+    output: OutputOption = None,
+) -> None:
+    """Show what happened to one topic, partition, broker or config."""
+    found = history_of(find_log(directory), subject, name, show_secrets=show_secrets)
+    emit(
+        history_data(found, subject, name), output_of(context, output), lambda _: _table(found, subject, name)
+    )
+    if found.damage is not None:
+        raise typer.Exit(ExitCode.ERROR)
+
+
+def history_data(found: History, subject: Subject, name: str) -> Json:
+    """The schema of `log history`."""
+    return {
+        "log": found.log.named,
+        "node_id": found.log.node_id,
+        "subject": subject.value,
+        "name": name,
+        "start_offset": found.start_offset,
+        "end_offset": found.end_offset,
+        "is_partial": bool(found.unknown_kinds),
+        "unknown_kinds": {record_name(kind): count for kind, count in found.unknown_kinds},
+        "notes": list(found.notes),
+        "problem": None if found.damage is None else str(found.damage),
+        "changes": [_entry_data(entry) for entry in found.entries],
+    }
+
+
+def _entry_data(entry: Entry) -> Json:
+    return {
+        "offset": entry.offset,
+        "timestamp": entry.timestamp_ms,
+        "epoch": entry.epoch,
+        "leader_id": entry.leader_id,
+        "record": entry.record or None,
+        **fact_data(entry.fact),
+    }
+
+
+def _table(found: History, subject: Subject, name: str) -> str:
+    remarks = list(found.notes)
+    if found.unknown_kinds:
+        kinds = ", ".join(f"{count} {record_name(kind)}" for kind, count in found.unknown_kinds)
+        remarks.append(f"PARTIAL: records that this program does not know are left out: {kinds}")
+    if found.damage is not None:
+        remarks.append(f"the log is damaged, the history ends before: {found.damage}")
+    for remark in remarks:
+        note(remark)
+    rows = [_row(entry, subject, name) for entry in found.entries]
+    return columns(("Offset", "Time", "Epoch", "Leader", "Change"), rows)
+
+
+def _row(entry: Entry, subject: Subject, name: str) -> tuple[object, ...]:
+    fact = entry.fact
+    is_it = fact.entity == subject.value and fact.name == name
+    text = fact.text if is_it else str(fact)
+    if not entry.record:
+        text = f"in the snapshot: {text}"
+    return (entry.offset, time_text(entry.timestamp_ms), entry.epoch, id_text(entry.leader_id), text)

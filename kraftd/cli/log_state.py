@@ -1,0 +1,187 @@
+"""`kraftctl log state DIR [--at OFFSET|TIME] [--path /topics/…]`: the cluster as it was at a point of a log.
+
+The directory may be a running node's, a copy, or Apache Kafka's; no node is asked, nothing is locked. An
+offset is exclusive: `--at 1000` is the state that the records below 1000 make, as in a snapshot's name. A
+time means up to the last batch before the first that is newer.
+
+One log does not tell which of its last records are committed; `known_committed_offset` is what its snapshots
+or the manifest of an export vouch for. `kraftctl replay` judges the logs of all nodes together.
+
+Schema: log (as named), cluster_id (text or null), node_id (-1 unknown), offset, epoch, timestamp (ms, -1
+    unknown), snapshot (null, or offset, epoch: what the fold began with), records (folded after it),
+    known_committed_offset, leader_id, leader_epoch (-1 unknown), hash, is_partial, unknown_kinds (object:
+    kind to number of records left out), transaction (null, or begin_offset, name), notes (list), problem
+    (text or null: why the state is older than asked for), path, image (what is at the path, with the names
+    of Kafka's records).
+
+Ends with 1 if the log could not be read up to the point.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+from kraftd.cli import state_tables
+from kraftd.cli.failures import ExitCode
+from kraftd.cli.options import OutputOption, output_of
+from kraftd.cli.output import Format, emit, id_text, labels, note, to_json, to_yaml, write
+from kraftd.cli.points import parse_at, time_text
+from kraftd.forensics.files import find_log
+from kraftd.forensics.state import State, known_committed, state_at
+from kraftd.forensics.tree import Folder, Place, data_of, match, root_of
+from kraftd.records.frame import record_name
+
+Json: TypeAlias = dict[str, Any]
+
+DirectoryArgument: TypeAlias = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DIR", readable=False, help="A node's directory, or a segment or snapshot of one."
+    ),
+]
+SecretsOption: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--show-secrets", help="Tell keys of SCRAM credentials and values that may be passwords, too."
+    ),
+]
+
+
+def state(
+    context: typer.Context,
+    directory: DirectoryArgument,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            "--at",
+            metavar="OFFSET|TIME",
+            help="The state before this offset, or at this time (ISO 8601, UTC). (default: the end)",
+            show_default=False,
+        ),
+    ] = None,
+    path: Annotated[
+        str,
+        typer.Option("--path", metavar="PATH", help="Only this part, as in kraftctl shell: /topics/orders."),
+    ] = "/",
+    show_secrets: SecretsOption = False,
+    output: OutputOption = None,
+) -> None:
+    """Show the cluster as it was at one point of a log."""
+    log = find_log(directory)
+    found = state_at(log, None if at is None else parse_at(at))
+    root = root_of(found, show_secrets=show_secrets)
+    places = match(root, path)
+    wanted = output_of(context, output)
+    if wanted is Format.TABLE:
+        _write_tables(found, places, show_secrets=show_secrets)
+    else:
+        data = state_data(found, places)
+        emit(data, wanted, to_json if wanted is Format.JSON else to_yaml)
+    if found.damage is not None:
+        raise typer.Exit(ExitCode.ERROR)
+
+
+def state_data(found: State, places: list[Place]) -> Json:
+    """The schema of `log state`."""
+    whole = len(places) == 1 and places[0].path == "/"
+    image = data_of(places[0].node) if len(places) == 1 else {one.path: data_of(one.node) for one in places}
+    if whole and isinstance(image, dict):
+        image = {name: image[name] for name in image if name not in ("local", "topicIds")}
+    return {
+        **summary(found),
+        "path": places[0].path if len(places) == 1 else [place.path for place in places],
+        "image": image,
+    }
+
+
+def summary(found: State) -> Json:
+    """All of the schema but the image."""
+    image, snapshot, transaction = found.image, found.snapshot, found.image.transaction
+    return {
+        "log": found.log.named,
+        "cluster_id": found.log.cluster_id or None,
+        "node_id": found.log.node_id,
+        "offset": found.end_offset,
+        "epoch": found.epoch,
+        "timestamp": found.timestamp_ms,
+        "snapshot": snapshot and {"offset": snapshot.offset, "epoch": snapshot.epoch},
+        "records": found.record_count,
+        "known_committed_offset": known_committed(found.log),
+        "leader_id": found.quorum.leader_id,
+        "leader_epoch": found.quorum.leader_epoch,
+        "hash": image.hash(),
+        "is_partial": image.is_partial,
+        "unknown_kinds": {record_name(kind): count for kind, count in image.unknown_kinds()},
+        "transaction": transaction and {"begin_offset": transaction.begin_offset, "name": transaction.name},
+        "notes": list(found.notes),
+        "problem": None if found.damage is None else str(found.damage),
+    }
+
+
+def remarks(found: State) -> list[str]:
+    """What whoever reads the state must know: lines of their own in every table."""
+    lines = list(found.notes)
+    if found.image.is_partial:
+        lines.append(f"PARTIAL: {found.unknown_text}")
+    if found.damage is not None:
+        lines.append(f"the log is damaged, this is the state before: {found.damage}")
+    return lines
+
+
+def _write_tables(found: State, places: list[Place], *, show_secrets: bool) -> None:
+    if len(places) == 1 and places[0].path == "/":
+        write(_overview(found))
+        return
+    several = len(places) > 1
+    for place in places:
+        table = state_tables.table_of(found.image, place, show_secrets=show_secrets)
+        write(f"{place.path}:\n{table or '(none)'}\n" if several else table)
+    for remark in remarks(found):
+        note(remark)
+
+
+def _overview(found: State) -> str:
+    blocks = [_header(found), *(SECTION(found.image) for SECTION in state_tables.SECTIONS.values())]
+    blocks.append(_counts(found))
+    return "\n\n".join(block for block in blocks if block)
+
+
+def _header(found: State) -> str:
+    data = summary(found)
+    snapshot = data["snapshot"]
+    base = f"snapshot {snapshot['offset']}-{snapshot['epoch']} and " if snapshot else ""
+    records = f"{data['records']} record" + ("" if data["records"] == 1 else "s")
+    pairs: list[tuple[str, object]] = [
+        ("Log", data["log"]),
+        ("ClusterId", data["cluster_id"] or "-"),
+        ("NodeId", id_text(data["node_id"])),
+        ("Offset", data["offset"]),
+        ("Epoch", data["epoch"]),
+        ("Timestamp", time_text(data["timestamp"])),
+        ("LeaderId", id_text(data["leader_id"])),
+        ("Voters", ",".join(str(voter.id) for voter in found.quorum.voters) or "-"),
+        ("MadeFrom", base + records),
+        ("KnownCommitted", data["known_committed_offset"] or "-"),
+        ("Hash", data["hash"]),
+        *(("Note", remark) for remark in remarks(found)),
+    ]
+    return labels(pairs)
+
+
+def _counts(found: State) -> str:
+    """How much there is of what an overview does not list; `--path` shows it."""
+    root, rows = root_of(found), []
+    for path in ("/configs", "/clientQuotas", "/acls", "/scram", "/delegationTokens", "/producerIds"):
+        folder = root.open(path[1:])
+        count = _files(folder) if isinstance(folder, Folder) else 0
+        if count:
+            rows.append((path, count))
+    if not rows:
+        return ""
+    return "Also there, with --path:\n" + "\n".join(f"  {path:<20}{count}" for path, count in rows)
+
+
+def _files(folder: Folder) -> int:
+    children = [folder.open(name) for name in folder.names()]
+    return sum(_files(child) if isinstance(child, Folder) else 1 for child in children)

@@ -1,0 +1,313 @@
+"""What happened to this topic, partition, broker or config: each change, when, and which leader wrote it.
+
+`history_of` folds the whole log once and looks closely only at the records that may concern the subject. The
+changes of a metadata transaction count when it ends; those of one that was aborted, or has no end here, never
+were, and a note says so. Where the log begins after 0, the first entries are what its oldest snapshot holds.
+"""
+
+from collections.abc import Callable, Iterator
+from difflib import get_close_matches
+from enum import StrEnum
+
+import msgspec
+
+from kraftd.errors import MalformedError
+from kraftd.forensics.errors import UnanswerableError
+from kraftd.forensics.files import LogFiles, read_log
+from kraftd.forensics.quorum import controls_of
+from kraftd.forensics.reading import Batch, Fault
+from kraftd.forensics.state import earliest, with_leader
+from kraftd.forensics.words import Fact, changes
+from kraftd.metadata.features import ELIGIBLE_LEADER_REPLICAS
+from kraftd.metadata.fold import Fold
+from kraftd.metadata.image import EMPTY, MetadataImage
+from kraftd.metadata.impossible import ImpossibleRecordError
+from kraftd.records.frame import AnyRecord, RawRecord, decode_record, record_name
+from kraftd.records.messages import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    BrokerRegistrationChangeRecord,
+    ClearElrRecord,
+    ConfigRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+    FenceBrokerRecord,
+    NoOpRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
+)
+from kraftd.types import NO_NODE, Epoch, NodeId, Offset, Uuid
+
+_TRANSACTION_RECORDS = (BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord)
+
+
+class Subject(StrEnum):
+    """What can be asked about."""
+
+    TOPIC = "topic"
+    PARTITION = "partition"
+    BROKER = "broker"
+    CONFIG = "config"
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One change. `record` is the kind that made it; empty for what a snapshot holds."""
+
+    offset: Offset
+    timestamp_ms: int
+    epoch: Epoch
+    leader_id: NodeId
+    record: str
+    fact: Fact
+
+
+class History(msgspec.Struct, frozen=True):
+    """All changes in a log, from `start_offset` to `end_offset`."""
+
+    log: LogFiles
+    start_offset: Offset
+    end_offset: Offset
+    entries: tuple[Entry, ...]
+    unknown_kinds: tuple[tuple[int, int], ...] = ()
+    """Kinds folded past, with how many records: the history may be incomplete for them."""
+    notes: tuple[str, ...] = ()
+    damage: Fault | None = None
+    """Why it ends before the log does."""
+
+
+def history_of(log: LogFiles, subject: Subject, name: str, *, show_secrets: bool = False) -> History:
+    """Everything that happened to one entity.
+
+    Args:
+        log: Where to look.
+        subject: What kind of entity.
+        name: A topic's name, `TOPIC-PARTITION`, a broker's id, or a config's name, which may be followed by
+            ` of ` and whose it is, as `retention.ms of topic orders`.
+        show_secrets: Tell values that may be secrets.
+
+    Raises:
+        UnanswerableError: The log never speaks of it, or cannot be read.
+    """
+    question = _Question(log, subject, name, show_secrets=show_secrets)
+    question.run()
+    return question.answer()
+
+
+class _Question:
+    """One pass over a log."""
+
+    def __init__(self, log: LogFiles, subject: Subject, name: str, *, show_secrets: bool) -> None:
+        self._log, self._subject, self._name = log, subject, name
+        self._show_secrets = show_secrets
+        self._concerns = _concerns(subject, name)
+        self._base = earliest(log)
+        topic = name.rpartition("-")[0] if subject is Subject.PARTITION else name
+        topic_id = self._base.image.topic_id(topic)
+        self._topic_ids = set[Uuid]() if topic_id is None else {topic_id}
+        self._end = self._base.end_offset
+        self._fold = Fold(self._base.image)
+        self._quorum = with_leader(self._base)
+        self._entries: list[Entry] = []
+        self._pending: list[Entry] | None = None
+        self._pending_since: Offset = -1
+        self._notes: list[str] = []
+        self._damage: Fault | None = None
+
+    def run(self) -> None:
+        """Fold the log."""
+        base = self._base
+        first = self._facts(EMPTY, base.image)
+        self._tell(first, base.end_offset, base.timestamp_ms, "")
+        if base.end_offset > 0:
+            self._notes.append(f"the log begins at offset {base.end_offset}; what was before is not here")
+        for item in read_log(self._log, base.end_offset):
+            if isinstance(item, Fault):
+                self._damage = None if item.torn else item
+                break
+            try:
+                self._quorum = self._quorum.after(controls_of(item.view), item.view.epoch)
+                self._take(item)
+            except (ImpossibleRecordError, MalformedError) as error:
+                reason = error.reason if isinstance(error, ImpossibleRecordError) else str(error)
+                at = item.view.base_offset
+                self._damage = Fault(item.path, item.position, item.view.size_bytes, at, reason, torn=False)
+                break
+            self._end = item.view.end_offset
+
+    def answer(self) -> History:
+        """What was found."""
+        if self._pending is not None:
+            self._drop(f"the transaction that began at {self._pending_since} has no end in this log")
+        image = EMPTY if self._damage is not None else self._fold.image()
+        if not self._entries and not self._notes_of_changes():
+            raise UnanswerableError(self._nothing(image))
+        return History(
+            self._log,
+            self._base.end_offset,
+            self._end,
+            tuple(self._entries),
+            tuple(image.unknown_kinds()),
+            tuple(self._notes),
+            self._damage,
+        )
+
+    # -- one batch -----------------------------------------------------------------------------
+
+    def _take(self, item: Batch) -> None:
+        view, fold = item.view, self._fold
+        for offset, value in enumerate(view.values(), view.base_offset):
+            record = decode_record(value)
+            if offset < self._base.end_offset or type(record) is NoOpRecord:
+                continue
+            if isinstance(record, _TRANSACTION_RECORDS):
+                fold.add(record, offset)
+                self._turn(record, offset)
+            elif self._concerns(record, self._topic_ids):
+                before = _inside(fold.image())
+                fold.add(record, offset)
+                kind = record_name(record.api_key if isinstance(record, RawRecord) else record.API_KEY)
+                facts = self._facts(before, _inside(fold.image()))
+                self._tell(facts, offset, view.max_timestamp, kind, view.epoch)
+            else:
+                fold.add(record, offset)
+
+    def _turn(self, record: AnyRecord, offset: Offset) -> None:
+        """A transaction begins, ends or is undone."""
+        match record:
+            case BeginTransactionRecord():
+                self._pending, self._pending_since = [], offset
+            case EndTransactionRecord():
+                self._entries += self._pending or []
+                self._pending = None
+            case _:
+                self._drop(f"the transaction from {self._pending_since} to {offset} was aborted")
+
+    def _drop(self, why: str) -> None:
+        if self._pending:
+            count = len(self._pending)
+            self._notes.append(f"{why}: {count} change{'' if count == 1 else 's'} in it never held")
+        self._pending = None
+
+    def _facts(self, before: MetadataImage, after: MetadataImage) -> Iterator[Fact]:
+        with_consequences = self._subject in (Subject.PARTITION, Subject.CONFIG)
+        for fact in changes(
+            before, after, show_secrets=self._show_secrets, with_consequences=with_consequences
+        ):
+            if _is_about(fact, self._subject, self._name):
+                yield fact
+
+    def _tell(
+        self, facts: Iterator[Fact], offset: Offset, timestamp_ms: int, kind: str, epoch: Epoch = -1
+    ) -> None:
+        entries = self._entries if self._pending is None else self._pending
+        leader = self._quorum.leader_id if self._quorum.leader_epoch == epoch else NO_NODE
+        at = self._base.epoch if epoch < 0 else epoch
+        entries += (Entry(offset, timestamp_ms, at, leader, kind, fact) for fact in facts)
+
+    # -- nothing found -------------------------------------------------------------------------
+
+    def _notes_of_changes(self) -> bool:
+        return any("never held" in note for note in self._notes)
+
+    def _nothing(self, image: MetadataImage) -> str:
+        text = f"{self._log.named}: nothing in this log, from offset {self._base.end_offset} to {self._end}, "
+        text += f"is about {self._subject} {self._name}"
+        near = get_close_matches(self._name, list(_names(image, self._subject)), n=1)
+        text += f"; did you mean {near[0]}?" if near else ""
+        return text if self._damage is None else f"{text}; the log is damaged: {self._damage}"
+
+
+def _inside(image: MetadataImage) -> MetadataImage:
+    """What the next record changes: the pending side of an open transaction, if there is one."""
+    return image if image.transaction is None else image.transaction.pending
+
+
+def _is_about(fact: Fact, subject: Subject, name: str) -> bool:
+    match subject, fact.entity:
+        case Subject.TOPIC, "topic":
+            return fact.name == name
+        case Subject.TOPIC, "partition":
+            return fact.name.rpartition("-")[0] == name
+        case ((Subject.TOPIC | Subject.BROKER), "config"):
+            return fact.name.endswith(f" of {subject} {name}")
+        case (Subject.PARTITION, "partition") | (Subject.BROKER, "broker"):
+            return fact.name == name
+        case Subject.CONFIG, "config":
+            return fact.name == name or fact.name.partition(" of ")[0] == name
+        case _:
+            return False
+
+
+_Concerns = Callable[[AnyRecord, set[Uuid]], bool]
+"""Whether a record may change the subject. The set holds the ids that its topic has had, and is kept."""
+
+
+def _concerns(subject: Subject, name: str) -> _Concerns:
+    match subject:
+        case Subject.TOPIC:
+            return lambda record, ids: _concerns_topic(record, ids, name, -1)
+        case Subject.PARTITION:
+            topic, _, number = name.rpartition("-")
+            partition_id = int(number) if number.isascii() and number.isdecimal() else -2
+            return lambda record, ids: _concerns_topic(record, ids, topic, partition_id)
+        case Subject.BROKER:
+            return lambda record, _: _concerns_broker(record, name)
+        case Subject.CONFIG:
+            config = name.partition(" of ")[0]
+            return lambda record, _: (
+                isinstance(record, RemoveTopicRecord)
+                or (isinstance(record, ConfigRecord) and record.name == config)
+            )
+
+
+def _concerns_topic(record: AnyRecord, ids: set[Uuid], topic: str, partition_id: int) -> bool:
+    match record:
+        case TopicRecord(name=name, topic_id=topic_id):
+            if name == topic:
+                ids.add(topic_id)
+            return name == topic
+        case PartitionRecord() | PartitionChangeRecord():
+            return record.topic_id in ids and partition_id in (-1, record.partition_id)
+        case RemoveTopicRecord(topic_id=topic_id):
+            return topic_id in ids
+        case ConfigRecord(resource_name=name):
+            return partition_id == -1 and name == topic
+        case ClearElrRecord(topic_name=name):
+            return name in ("", topic)
+        case FeatureLevelRecord(name=name):
+            return name == ELIGIBLE_LEADER_REPLICAS
+        case _:
+            return False
+
+
+def _concerns_broker(record: AnyRecord, name: str) -> bool:
+    match record:
+        case RegisterBrokerRecord() | UnregisterBrokerRecord() | BrokerRegistrationChangeRecord():
+            return str(record.broker_id) == name
+        case FenceBrokerRecord() | UnfenceBrokerRecord():
+            return str(record.id) == name
+        case ConfigRecord():
+            return record.resource_name == name
+        case _:
+            return False
+
+
+def _names(image: MetadataImage, subject: Subject) -> Iterator[str]:
+    match subject:
+        case Subject.TOPIC:
+            return (topic.name for topic in image.topics())
+        case Subject.PARTITION:
+            return (
+                f"{topic.name}-{partition.partition_id}"
+                for topic in image.topics()
+                for partition in image.partitions(topic.topic_id)
+            )
+        case Subject.BROKER:
+            return (str(broker.broker_id) for broker in image.brokers())
+        case Subject.CONFIG:
+            return (config.name for config in image.configs())
