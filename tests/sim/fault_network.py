@@ -124,7 +124,8 @@ class Overtaken(Fault):
     """
 
     name = "overtaken leader"
-    on_part = 0.25
+    mean_s = 5
+    on_part = 0.3
 
     def apply(self, world: "World") -> bool:
         leader = _newest_leader(world)
@@ -138,7 +139,7 @@ class Overtaken(Fault):
             doubter.prepare()
         fetch_us = leader.timing.fetch_timeout_ms * MS
         early = world.doubters[-1]
-        world.at(fetch_us - world.draw_us(0, fetch_us // 4), lambda: early.read(leader.id))
+        world.at(world.draw_us(fetch_us // 4, fetch_us), lambda: early.read(leader.id))
         until_us = world.now_us + 2 * fetch_us
 
         def look() -> None:

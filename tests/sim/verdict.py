@@ -8,14 +8,17 @@ Entered by `judge`, at the end of a seed's troubled part. In order:
 2. *Mending.* What needs an operator is done as `docs/operations.md` says: a node that cannot start, or whose
    log has holes, is wiped; leaders are asked to go, so that a later one is elected without the member that
    forgot. Then every voter must be whole.
-3. *Convergence.* The clients are silent; all logs become equal.
-4. *The history.* It is linearizable; nothing acknowledged is missing from the log; nothing is there that was
+3. *Without some.* In a part of the seeds, a few voters that are no majority, or an observer, are dead or cut
+   off and do not come back: the others go on.
+4. *Convergence.* The clients are silent; all logs become equal.
+5. *The history.* It is linearizable; nothing acknowledged is missing from the log; nothing is there that was
    refused.
 
 Not here: what holds after every event (`kraftd.audit`), and what a disk may lose (`atlas`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from random import Random
 from typing import TYPE_CHECKING
 
 from kraftd.audit.invariants import Violation
@@ -33,6 +36,14 @@ if TYPE_CHECKING:
 S = 1_000_000
 WRITES = 3
 """How many acknowledged writes are progress."""
+LEFT_OUT_PART = 0.4
+"""How many seeds go on without some of their nodes for a while."""
+OBSERVERS_PART = 0.2
+"""How often it is an observer that is left out, if there is one."""
+LEADER_PART = 0.7
+"""How often the leader is among the voters that are left out."""
+LEADS_ON = 4
+"""For how many fetch timeouts somebody looks whether a leader that was left out leads on."""
 ROUNDS = 40
 """How often an operator tries to make the voters whole."""
 
@@ -47,6 +58,8 @@ def judge(world: "World") -> None:
     works = _progresses(world)
     if works:
         _mend(world)
+        if world.derive("verdict").random() < LEFT_OUT_PART:
+            _go_on_without(world, world.derive("left out"))
     world.is_over = True
     world.run_for(world.shape.patience_us * 2 + world.shape.controller_timeout_ms * 1_000)
     if works:
@@ -68,9 +81,8 @@ def patience_us(world: "World") -> int:
 
 def _progresses(world: "World") -> bool:
     """Whether the cluster works again; False only where that was to be expected."""
-    before = world.acknowledged
-    limit_us = patience_us(world) + 100 * world.shape.think_us
-    if world.run_until(lambda: world.acknowledged >= before + WRITES, limit_us):
+    limit_us = _writing_us(world)
+    if _are_acknowledged(world, WRITES):
         return True
     if world.atlas.majority_remembers():
         wounds = {n: wound.harm for n, wound in world.atlas.wounds.items()}
@@ -80,6 +92,86 @@ def _progresses(world: "World") -> bool:
         )
     world.statistics["halt expected"] = 1
     return False
+
+
+def _writing_us(world: "World") -> int:
+    """How long a few writes may take."""
+    return patience_us(world) + 100 * world.shape.think_us
+
+
+def _are_acknowledged(world: "World", writes: int) -> bool:
+    """Whether so many more writes succeed in time."""
+    wanted = world.acknowledged + writes
+    return world.run_until(lambda: world.acknowledged >= wanted, _writing_us(world))
+
+
+# --- those who do not come back -----------------------------------------------------------------------------
+
+
+def _go_on_without(world: "World", random: Random) -> None:
+    """Leave a minority out for good, and see the others go on."""
+    voters = [world.nodes[n] for n in sorted(world.voters)]
+    if world.atlas.wounds or not all(_counts(node) for node in voters):
+        return  # an amnesiac needs every other voter (D-06)
+    few = (len(voters) - 1) // 2
+    observers = [node for node in world.nodes.values() if not node.is_voter]
+    if observers and (not few or random.random() < OBSERVERS_PART):
+        out = [random.choice(observers)]
+    elif few:
+        random.shuffle(voters)
+        out = sorted(voters, key=lambda node: not node.is_leader)[: random.randint(1, few)]
+        if random.random() > LEADER_PART:
+            out = voters[: len(out)]
+    else:
+        return
+    way = random.choice(tuple(_WAYS))
+    names = sorted(node.id for node in out)
+    world.statistics[f"left out: {way}"] += 1
+    world.tell(0, "left_out", nodes=names, way=way)
+    world.random = random
+    for node in out:
+        _WAYS[way](world, node)
+    # What is acknowledged first may have been on its way.
+    if not _are_acknowledged(world, WRITES + len(world.clients) + len(world.doubters)):
+        raise Violation(f"Liveness: {names} are {way} for good, and the others do not go on")
+    world.run_for(LEADS_ON * world.shape.timing.fetch_timeout_ms * 1_000)
+    world.calm()
+    if not _are_acknowledged(world, WRITES):
+        raise Violation(f"Liveness: {names} were {way}, and with them back nothing is acknowledged")
+
+
+def _deafen(world: "World", node: "SimNode") -> None:
+    for other in world.node_ids:
+        if other != node.id:
+            world.network.cut(other, node.id, one_way=True)
+
+
+def _silence(world: "World", node: "SimNode") -> None:
+    for other in world.node_ids:
+        if other != node.id:
+            world.network.cut(node.id, other, one_way=True)
+
+
+def _isolate(world: "World", node: "SimNode") -> None:
+    _deafen(world, node)
+    _silence(world, node)
+
+
+def _part_from_one(world: "World", node: "SimNode") -> None:
+    """It hears everybody but one other voter: the leader, if it does not lead itself."""
+    others = [world.nodes[n] for n in sorted(world.voters) if n != node.id]
+    other = max(others, key=lambda other: other.is_leader)
+    world.network.cut(node.id, other.id)
+
+
+_WAYS: "dict[str, Callable[[World, SimNode], None]]" = {
+    "killed": lambda _, node: node.crash(),
+    "without power": lambda _, node: node.cut_power(),
+    "cut off": _isolate,
+    "deaf": _deafen,
+    "mute": _silence,
+    "cut off from one": _part_from_one,
+}
 
 
 # --- the operator -------------------------------------------------------------------------------------------
