@@ -25,7 +25,7 @@ from typing import Annotated, Any, TypeAlias, assert_never
 import msgspec
 import typer
 
-from kraftd.cli import dump, log_diff, log_history, log_state
+from kraftd.cli import dump, log_diff, log_history, log_state, log_verify
 from kraftd.cli.dump import Entry, FileStart, Item, Selection
 from kraftd.cli.failures import ExitCode, UsageError
 from kraftd.cli.options import OutputOption, output_of
@@ -125,6 +125,7 @@ def dump_files(
 app.command("state")(log_state.state)
 app.command("diff")(log_diff.diff)
 app.command("history")(log_history.history)
+app.command("verify")(log_verify.verify)
 
 
 def make_selection(

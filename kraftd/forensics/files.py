@@ -107,8 +107,8 @@ def find_logs(path: Path) -> list[LogFiles]:
             f"{path} holds no metadata log; name a directory with {names.LOG_DIRECTORY}, .log or .checkpoint "
             "files in it"
         )
-    several = len(directories) > 1
-    return [_described(directory, str(directory if several else path)) for directory in directories]
+    logs = [_described(directory, str(path)) for directory in directories]
+    return logs if len(logs) == 1 else [msgspec.structs.replace(log, named=str(log.home)) for log in logs]
 
 
 def read_log(log: LogFiles, from_offset: Offset = 0) -> Iterator[Batch | Fault]:

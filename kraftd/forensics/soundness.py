@@ -51,21 +51,25 @@ class Finding(NamedTuple):
     problems: tuple[str, ...]
 
 
-def examine(directory: Path) -> Finding:
+def examine(directory: Path, log_directory: Path | None = None) -> Finding:
     """Read all of a node's directory and say what is wrong.
+
+    Args:
+        directory: Where `meta.properties` is.
+        log_directory: Where the segments are, if not in its `__cluster_metadata-0`.
 
     Raises:
         UnanswerableError: A file of the log cannot be read.
     """
-    return _Examination(directory).run()
+    return _Examination(directory, log_directory or directory / names.LOG_DIRECTORY).run()
 
 
 class _Examination:
     """One reading, file by file."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, log_directory: Path) -> None:
         self._root = directory
-        self._log = directory / names.LOG_DIRECTORY
+        self._log = log_directory
         self._problems: list[str] = []
         self._election: Election | None = None
         self._epochs: tuple[EpochEntry, ...] = ()

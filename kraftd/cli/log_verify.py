@@ -1,0 +1,154 @@
+"""`kraftctl log verify DIR…`: is each log whole, and do the logs of one cluster agree?
+
+Checked are checksums, offsets and the order of epochs; small files and `leader-epoch-checkpoint` against the
+segments; that each record can be read and can follow those before it; snapshots against the state that the
+log makes at their offset; and, between nodes of one cluster, that they hold the same batches. A DIR stands
+for every log at or below it. Ends with 1 and a list if anything is wrong.
+
+Schema: is_whole, logs (list of log, cluster_id (text or null), node_id, start_offset, end_offset, end_epoch,
+    batches, records, snapshots (how many were compared), hash (of the state at the end; null where it cannot
+    be had), is_partial, unknown_kinds, is_whole, problems, notes), pairs (list of left, right, common_end
+    (up to where both hold the same), parted_at (-1: nowhere), left_epoch, right_epoch, problem, note (text or
+    null)).
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+from kraftd.cli.failures import ExitCode, UsageError
+from kraftd.cli.options import OutputOption, output_of
+from kraftd.cli.output import columns, emit, id_text
+from kraftd.forensics.files import LogFiles, find_logs
+from kraftd.forensics.verify import LogVerdict, PairVerdict, Verdict
+from kraftd.forensics.verify import verify as verify_logs
+from kraftd.records.frame import record_name
+
+Json: TypeAlias = dict[str, Any]
+
+
+def verify(
+    context: typer.Context,
+    directories: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="DIR…", readable=False, help="Nodes' directories, or folders with some in them."
+        ),
+    ],
+    output: OutputOption = None,
+) -> None:
+    """Check logs: bytes, records, snapshots, and that nodes agree; exit 1 if anything is wrong."""
+    verdict = verify_logs(_logs(directories))
+    emit(verdict_data(verdict), output_of(context, output), lambda _: _table(verdict))
+    if not verdict.is_whole:
+        raise typer.Exit(ExitCode.ERROR)
+
+
+def verdict_data(verdict: Verdict) -> Json:
+    """The schema of `log verify`."""
+    return {
+        "is_whole": verdict.is_whole,
+        "logs": [_log_data(log) for log in verdict.logs],
+        "pairs": [_pair_data(pair) for pair in verdict.pairs],
+    }
+
+
+def _logs(directories: Sequence[Path]) -> list[LogFiles]:
+    """Every log once, in the order named."""
+    found: dict[Path, LogFiles] = {}
+    for directory in directories:
+        if directory.is_file():
+            raise UsageError(f"{directory} is a file; name the node's directory that it lies in")
+        for log in find_logs(directory):
+            found.setdefault(log.directory.resolve(), log)
+    return list(found.values())
+
+
+def _log_data(verdict: LogVerdict) -> Json:
+    return {
+        "log": verdict.log.named,
+        "cluster_id": verdict.log.cluster_id or None,
+        "node_id": verdict.log.node_id,
+        "start_offset": verdict.log.start_offset,
+        "end_offset": verdict.end_offset,
+        "end_epoch": verdict.end_epoch,
+        "batches": verdict.batch_count,
+        "records": verdict.record_count,
+        "snapshots": verdict.snapshot_count,
+        "hash": verdict.image_hash,
+        "is_partial": bool(verdict.unknown_kinds),
+        "unknown_kinds": {record_name(kind): count for kind, count in verdict.unknown_kinds},
+        "is_whole": not verdict.problems,
+        "problems": list(verdict.problems),
+        "notes": list(verdict.notes),
+    }
+
+
+def _pair_data(pair: PairVerdict) -> Json:
+    return {
+        "left": pair.left.named,
+        "right": pair.right.named,
+        "common_end": pair.match.common_end,
+        "parted_at": pair.match.parted_at,
+        "left_epoch": pair.match.left_epoch,
+        "right_epoch": pair.match.right_epoch,
+        "problem": pair.problem or None,
+        "note": pair.note or None,
+    }
+
+
+def _table(verdict: Verdict) -> str:
+    headers = ("Node", "Offsets", "Epoch", "Batches", "Snapshots", "Verdict", "Log")
+    blocks = [columns(headers, map(_row, verdict.logs))]
+    for log in verdict.logs:
+        blocks += _block(f"Problems in {log.log.named}", [_within(problem, log) for problem in log.problems])
+    blocks += _block("Problems between logs", [pair.problem for pair in verdict.pairs if pair.problem])
+    notes = [note for log in verdict.logs for note in (*log.notes, *_partial(log))]
+    blocks += _block("Notes", [*notes, *(pair.note for pair in verdict.pairs if pair.note)])
+    agreeing = _agreement(verdict)
+    if agreeing:
+        blocks.append(agreeing)
+    return "\n\n".join(blocks)
+
+
+def _block(title: str, lines: list[str]) -> list[str]:
+    return ["\n".join([f"{title}:", *(f"  {line}" for line in lines)])] if lines else []
+
+
+def _within(problem: str, log: LogVerdict) -> str:
+    """A problem, without the name of the directory that stands above it."""
+    return problem.removeprefix(f"{log.log.home}/")
+
+
+def _row(log: LogVerdict) -> tuple[object, ...]:
+    count = len(log.problems)
+    return (
+        id_text(log.log.node_id),
+        f"{log.log.start_offset}-{log.end_offset}",
+        log.end_epoch,
+        log.batch_count,
+        log.snapshot_count,
+        "whole" if not count else f"{count} problem{'' if count == 1 else 's'}",
+        log.log.named,
+    )
+
+
+def _partial(log: LogVerdict) -> list[str]:
+    if not log.unknown_kinds:
+        return []
+    kinds = ", ".join(f"{count} {record_name(kind)}" for kind, count in log.unknown_kinds)
+    return [f"{log.log.named}: PARTIAL: records that this program does not know are left out: {kinds}"]
+
+
+def _agreement(verdict: Verdict) -> str:
+    agreeing = [pair for pair in verdict.pairs if pair.match.parted_at < 0]
+    if not agreeing or len(agreeing) < len(verdict.pairs):
+        return ""
+    end = min(pair.match.common_end for pair in agreeing)
+    count = len({log for pair in agreeing for log in (pair.left.named, pair.right.named)})
+    clusters = len({pair.left.cluster_id for pair in agreeing})
+    if clusters > 1:
+        return f"The logs of each of {clusters} clusters agree batch by batch as far as they reach."
+    return f"The {count} logs agree batch by batch, up to offset {end} and beyond as far as they reach."

@@ -1,0 +1,254 @@
+"""Is this log whole, do its snapshots say what it says, and do the nodes of a cluster agree?
+
+`verify` examines the bytes of each log (`soundness`), reads every record, folds them by the daemon's own
+rules, compares each snapshot with the state that the log makes there, and each two logs of one cluster batch
+by batch (`matching`). It goes on behind a fault: where the fold cannot, from the next snapshot on.
+
+What a directory says of itself, and what other nodes' logs say, is compared; what a flush had covered is not
+asked. Not here: what is committed (`kraftd.replay`).
+"""
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import msgspec
+
+from kraftd.errors import MalformedError
+from kraftd.forensics.errors import UnanswerableError
+from kraftd.forensics.files import LogFiles, SnapshotFile, read_log
+from kraftd.forensics.matching import Heads, Match, match
+from kraftd.forensics.quorum import QuorumFacts, controls_of
+from kraftd.forensics.reading import Batch, Fault
+from kraftd.forensics.soundness import examine
+from kraftd.forensics.state import State, load_snapshot
+from kraftd.forensics.words import changes
+from kraftd.metadata.fold import Fold
+from kraftd.metadata.image import EMPTY, MetadataImage
+from kraftd.metadata.impossible import ImpossibleRecordError
+from kraftd.records.frame import decode_record
+from kraftd.types import Epoch, Offset
+
+_FACTS_TOLD = 5
+"""Of a snapshot that differs, so many differences are told, and how many more there are."""
+
+
+class LogVerdict(msgspec.Struct, frozen=True):
+    """What was found in one log."""
+
+    log: LogFiles
+    end_offset: Offset
+    end_epoch: Epoch
+    batch_count: int
+    record_count: int
+    snapshot_count: int
+    """How many snapshots were compared with the log."""
+    image_hash: str | None
+    """Of the state at the end; None where it could not be folded."""
+    unknown_kinds: tuple[tuple[int, int], ...]
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+class PairVerdict(msgspec.Struct, frozen=True):
+    """What was found between two logs of one cluster."""
+
+    left: LogFiles
+    right: LogFiles
+    match: Match
+    problem: str = ""
+    note: str = ""
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What was found in all of them."""
+
+    logs: tuple[LogVerdict, ...]
+    pairs: tuple[PairVerdict, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is wrong."""
+        return not any(log.problems for log in self.logs) and not any(pair.problem for pair in self.pairs)
+
+
+def verify(logs: Sequence[LogFiles]) -> Verdict:
+    """Look at each log, and at each two of one cluster.
+
+    Raises:
+        UnanswerableError: A file cannot be read.
+    """
+    examinations = [_Examination(log) for log in logs]
+    for each in examinations:
+        each.run()
+    pairs = [
+        _pair(one, two)
+        for one, two in combinations(examinations, 2)
+        if one.log.cluster_id == two.log.cluster_id
+    ]
+    return Verdict(tuple(each.verdict() for each in examinations), tuple(pairs))
+
+
+def _pair(one: "_Examination", two: "_Examination") -> PairVerdict:
+    found = match(one.heads, two.heads)
+    names = f"{one.log.named} and {two.log.named}"
+    if found.violation:
+        return PairVerdict(one.log, two.log, found, problem=f"{names}: {found.violation}")
+    if found.parted_at < 0:
+        return PairVerdict(one.log, two.log, found)
+    text = (
+        f"{names} part at offset {found.parted_at} (epochs {found.left_epoch} and {found.right_epoch}): "
+        "one of the two ends was never committed"
+    )
+    return PairVerdict(one.log, two.log, found, note=text)
+
+
+class _Examination:
+    """One pass over a log."""
+
+    def __init__(self, log: LogFiles) -> None:
+        self.log = log
+        self.heads = Heads()
+        self._problems: list[str] = []
+        self._notes: list[str] = []
+        self._snapshots = [snapshot for snapshot in log.snapshots if snapshot.id.offset > 0]
+        self._compared = 0
+        self._records = 0
+        self._end = log.start_offset
+        self._epoch: Epoch = 0
+        self._fold: Fold | None = Fold(EMPTY) if log.start_offset == 0 else None
+        self._image: MetadataImage = EMPTY
+        self._quorum = QuorumFacts()
+
+    def run(self) -> None:
+        """Look at everything."""
+        finding = examine(self.log.home, self.log.directory)
+        self._problems += (f"{self.log.home}/{problem}" for problem in finding.problems)
+        if finding.torn is not None:
+            where = f"{finding.torn.path} ends inside a batch at byte {finding.torn.position}"
+            self._notes.append(f"{where}: it was being written")
+        self._begin()
+        for item in read_log(self.log):
+            if isinstance(item, Fault):
+                self._fold = None  # the examination has told what is wrong with the bytes
+                continue
+            self._at_snapshots(item.view.base_offset)
+            self._take(item)
+        self._at_snapshots(self._end)
+        for snapshot in self._snapshots:
+            self._problems.append(
+                f"{snapshot.path}: is of offset {snapshot.id.offset}, but the log ends at {self._end}: "
+                "what lies between is missing"
+            )
+        if self._fold is not None:
+            self._image = self._fold.image()
+
+    def verdict(self) -> LogVerdict:
+        """What was found."""
+        return LogVerdict(
+            log=self.log,
+            end_offset=self._end,
+            end_epoch=self._epoch,
+            batch_count=len(self.heads),
+            record_count=self._records,
+            snapshot_count=self._compared,
+            image_hash=None if self._fold is None else self._image.hash(),
+            unknown_kinds=tuple(self._image.unknown_kinds()),
+            problems=tuple(self._problems),
+            notes=tuple(self._notes),
+        )
+
+    def _begin(self) -> None:
+        """Take the voters that a new log begins with; say what a log that begins later lacks."""
+        first = next((one for one in self.log.snapshots if one.id.offset == 0), None)
+        if first is not None and (state := self._load(first)) is not None:
+            self._quorum = state.quorum
+            if self._fold is not None:
+                self._fold = Fold(state.image)
+        start = self.log.start_offset
+        if start > 0 and not any(one.id.offset >= start for one in self.log.snapshots):
+            self._problems.append(
+                f"{self.log.directory}: begins at offset {start}, and no snapshot holds the state before it"
+            )
+
+    # -- records -------------------------------------------------------------------------------
+
+    def _take(self, item: Batch) -> None:
+        view = item.view
+        self.heads.add(view)
+        self._end, self._epoch = view.end_offset, view.epoch
+        self._records += view.record_count
+        offset = view.base_offset
+        try:
+            self._quorum = self._quorum.after(controls_of(view), view.epoch)
+            for offset, value in enumerate(view.values(), view.base_offset):
+                record = decode_record(value)
+                if self._fold is not None:
+                    self._fold.add(record, offset)
+        except ImpossibleRecordError as error:
+            self._spoil(item, error.offset, f"cannot follow what came before it: {error.reason}")
+        except MalformedError as error:
+            self._spoil(item, offset, str(error))
+
+    def _spoil(self, item: Batch, offset: Offset, reason: str) -> None:
+        """A record is wrong although its bytes are good; no state can be had before the next snapshot."""
+        self._fold = None
+        self._problems.append(f"{item.path} at byte {item.position}, offset {offset}: {reason}")
+
+    # -- snapshots -----------------------------------------------------------------------------
+
+    def _at_snapshots(self, offset: Offset) -> None:
+        while self._snapshots and self._snapshots[0].id.offset <= offset:
+            snapshot = self._snapshots.pop(0)
+            if snapshot.id.offset < self.log.start_offset:
+                self._notes.append(f"{snapshot.path}: is older than the log and was not compared")
+            elif snapshot.id.offset != self._end:
+                self._problems.append(
+                    f"{snapshot.path}: offset {snapshot.id.offset} is not between two batches"
+                )
+            else:
+                self._compare(snapshot)
+
+    def _compare(self, snapshot: SnapshotFile) -> None:
+        state = self._load(snapshot)
+        if state is None:
+            return
+        if self._fold is None:
+            self._fold = Fold(state.image)
+            self._quorum = msgspec.structs.replace(state.quorum, leader_epoch=self._quorum.leader_epoch)
+            if snapshot.id.offset > self.log.start_offset:
+                self._notes.append(f"{snapshot.path}: not compared, from here on the state is folded again")
+            return
+        self._compared += 1
+        image = self._fold.image()
+        wrong = _differences(image, state)
+        if image.transaction is not None:
+            wrong.append(
+                f"the transaction that began at {image.transaction.begin_offset} has not ended there"
+            )
+        if self._end > self.log.start_offset and snapshot.id.epoch != self._epoch:
+            wrong.append(f"the record before it is of epoch {self._epoch}")
+        if state.quorum.kraft_version != self._quorum.kraft_version:
+            wrong.append(f"kraft.version is {state.quorum.kraft_version}, not {self._quorum.kraft_version}")
+        if state.quorum.voters and state.quorum.voters != self._quorum.voters:
+            wrong.append("it has other voters")
+        if wrong:
+            more = f", and {len(wrong) - _FACTS_TOLD} more" if len(wrong) > _FACTS_TOLD else ""
+            told = "; ".join(wrong[:_FACTS_TOLD])
+            where = f"{snapshot.path}: is not what the log makes at offset {snapshot.id.offset}"
+            self._problems.append(f"{where}; the snapshot against the log: {told}{more}")
+
+    def _load(self, snapshot: SnapshotFile) -> State | None:
+        try:
+            return load_snapshot(self.log, snapshot)
+        except UnanswerableError as error:
+            if not any(str(snapshot.path.name) in problem for problem in self._problems):
+                self._problems.append(str(error))
+            return None
+
+
+def _differences(image: MetadataImage, state: State) -> list[str]:
+    """What a snapshot says otherwise than the log."""
+    if image.hash() == state.image.hash():
+        return []
+    facts = [str(fact) for fact in changes(image, state.image, with_consequences=True)]
+    return facts or ["tags that are not known here differ"]
