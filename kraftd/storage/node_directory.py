@@ -156,7 +156,8 @@ class NodeDirectory:
         self.election = election
         self.amnesia = tuple(dict.fromkeys(reasons))
         empty = finding.checksum < 0 and self.log.end_offset == 0 and not self.report.damage
-        self.blank = not reasons and (empty or remembered.wholeness == BLANK)
+        was_blank = remembered.wholeness == BLANK and not finding.foreign
+        self.blank = not reasons and (empty or was_blank)
         state = AMNESIA if self.amnesia else BLANK if self.blank else WHOLE
         self._sidecar.promise_twice(
             msgspec.structs.replace(

@@ -90,6 +90,20 @@ class TestFirstStart:
         assert not node.blank
         node.close()
 
+    @pytest.mark.covers("D-05", "D-06")
+    def test_it_is_not_blank_any_more_once_another_program_wrote_it(self, tmp_path: Path) -> None:
+        """Formatted and started here in vain, then run by Kafka: what Kafka promised is in its files."""
+        open_at(make(tmp_path)).close()
+        theirs = quorum_state.encode(Election(2, 1, ReplicaKey(1)), version=0, voter_ids=(1, 2, 3))
+        (log_path(tmp_path) / "quorum-state").write_bytes(theirs)
+        for path in log_path(tmp_path).glob("*.log"):
+            path.write_bytes(b"".join(run_of(0, 4, epoch=2)))
+        for _ in range(2):
+            node = open_at(tmp_path)
+            assert (node.election.epoch, node.log.end_offset, node.amnesia) == (2, 4, ())
+            assert not node.blank
+            node.abandon()
+
     @pytest.mark.covers("D-06")
     def test_peers_are_remembered(self, tmp_path: Path) -> None:
         node = open_at(make(tmp_path))
