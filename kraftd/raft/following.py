@@ -26,7 +26,6 @@ from kraftd.raft.events import BatchesRead, ConnectionClosed
 from kraftd.raft.requests import Kind, Sent
 from kraftd.raft.roles import Roles
 from kraftd.raft.states import Follower, Unattached
-from kraftd.raft.tail import FETCH_BYTES_MAX
 from kraftd.raft.timing import BEHIND_DELAY_MS, NEVER_MS, loss_delay_ms
 from kraftd.raft.wire import FetchAsk
 from kraftd.records.batch import BatchView, scan
@@ -141,7 +140,7 @@ class Following:
             core.high_watermark,
             max_wait_ms,
         )
-        core.send(to, kind, wire.fetch_request(core.cluster_id, ask, FETCH_BYTES_MAX), now.mono_ms)
+        core.send(to, kind, wire.fetch_request(core.cluster_id, ask, core.log.fetch_bytes_max), now.mono_ms)
 
     def wake_at_ms(self) -> int:
         """When this part must act next."""

@@ -46,7 +46,7 @@ from kraftd.raft.states import (
     Unattached,
     state_name,
 )
-from kraftd.raft.tail import TAIL_BYTES_MAX, LogStart, LogTail
+from kraftd.raft.tail import FETCH_BYTES_MAX, TAIL_BYTES_MAX, LogStart, LogTail
 from kraftd.raft.timing import NEVER_MS, STALL_MS, Dice, Timing
 from kraftd.raft.voters import VoterSet
 from kraftd.types import Election, Endpoint, Epoch, NodeId, Now, Offset, ReplicaKey
@@ -76,8 +76,9 @@ class Member:
         bootstrap: Sequence[Endpoint] = (),
         accumulator_bytes: int = 32 * 1024 * 1024,
         tail_bytes: int = TAIL_BYTES_MAX,
+        fetch_bytes: int = FETCH_BYTES_MAX,
     ) -> None:
-        tail = LogTail(log, tail_bytes)
+        tail = LogTail(log, tail_bytes, fetch_bytes)
         self._core = core = Core(
             me=me,
             cluster_id=cluster_id,

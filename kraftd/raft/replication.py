@@ -22,7 +22,6 @@ from kraftd.raft.effects import AppendDone, ColdRead, Reply
 from kraftd.raft.events import BatchesRead, RequestReceived
 from kraftd.raft.leadership import Leadership
 from kraftd.raft.parked import Fetch
-from kraftd.raft.tail import FETCH_BYTES_MAX
 from kraftd.raft.timing import NEVER_MS
 from kraftd.raft.wire import FetchAsk
 from kraftd.records.batch import BatchView
@@ -74,7 +73,7 @@ class Replication:
             ask.replica.id,
             ask.position.offset,
             ask.high_watermark,
-            FETCH_BYTES_MAX,
+            core.log.fetch_bytes_max,
             event.version,
             now.mono_ms + wait_ms,
         )

@@ -27,6 +27,7 @@ TAIL_BYTES_MAX = 16 * 1024 * 1024
 """When the tail holds more, the older half goes (D-15)."""
 
 FETCH_BYTES_MAX = 8 * 1024 * 1024
+"""How much one fetch is given; always a whole batch."""
 
 
 class LogStart(msgspec.Struct, frozen=True):
@@ -52,13 +53,17 @@ class LogTail:
         "_values",
         "end_offset",
         "epochs",
+        "fetch_bytes_max",
         "flushed_offset",
         "generation",
         "start_offset",
     )
 
-    def __init__(self, start: LogStart, bytes_max: int = TAIL_BYTES_MAX) -> None:
+    def __init__(
+        self, start: LogStart, bytes_max: int = TAIL_BYTES_MAX, fetch_bytes_max: int = FETCH_BYTES_MAX
+    ) -> None:
         self._bytes_max = bytes_max
+        self.fetch_bytes_max = fetch_bytes_max
         self.start_offset = start.start_offset
         self.end_offset = start.end_offset
         self.flushed_offset = start.end_offset

@@ -27,6 +27,7 @@ from kraftd.raft.effects import LeaderChanged, Moved, ShutdownReady
 from kraftd.raft.events import PeerIdentity
 from kraftd.raft.identity import StartIdentity, Wholeness
 from kraftd.raft.member import LogStart, Member
+from kraftd.raft.tail import FETCH_BYTES_MAX
 from kraftd.raft.timing import Dice, Timing
 from kraftd.raft.voters import Voter, VoterSet
 from kraftd.records.frame import decode_record
@@ -63,6 +64,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     worker: Callable[[str], Worker]
     """A thread of that name."""
     tail_bytes: int = TAIL_BYTES
+    fetch_bytes: int = FETCH_BYTES_MAX
 
 
 class Assembly:
@@ -251,6 +253,7 @@ def _member_of(
         bootstrap=tuple(config.bootstrap_servers),
         accumulator_bytes=config.accumulator_bytes,
         tail_bytes=2 * surroundings.tail_bytes,
+        fetch_bytes=surroundings.fetch_bytes,
     )
 
 

@@ -293,6 +293,7 @@ class SimNode:
             clock=self.clock.now,
             clock_ns=lambda: loop.clock.mono_us() * 1_000,
             tail_bytes=shape.tail_bytes,
+            fetch_bytes=shape.fetch_bytes,
             dice=NodeDice(random),
             spread=random.uniform,
             worker=lambda name: SimWorker(world, loop, next(workers), self._job_done),  # type: ignore[arg-type, return-value]

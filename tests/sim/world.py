@@ -73,6 +73,8 @@ class Shape(msgspec.Struct):
     segment_bytes: int
     tail_bytes: int
     """How much of its log a node keeps at hand in memory; what is older is read from the disk."""
+    fetch_bytes: int
+    """How much one fetch is given."""
     idle_interval_ms: int
     controller_timeout_ms: int
     accumulator_bytes: int
@@ -376,6 +378,7 @@ def draw_shape(random: Random) -> Shape:
         fsync_us=random.choice((200, 1_000, 4_000, 15_000)),
         segment_bytes=random.choice((1 << 30, 1 << 30, 64_000, 8_000, 2_000)),
         tail_bytes=random.choice((8 << 20, 8 << 20, 20_000, 2_000)),
+        fetch_bytes=random.choice((8 << 20, 8 << 20, 8 << 20, 1_000, 300)),
         idle_interval_ms=random.choice((500, 2_000, 5_000, 5_000, 5_000)),
         controller_timeout_ms=random.choice((1_000, 3_000, 10_000)),
         accumulator_bytes=random.choice((32 << 20, 32 << 20, 2_000)),
