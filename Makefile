@@ -41,8 +41,9 @@ demo: setup ## Three nodes on this machine: elections, kill -9, resign, export, 
 test: setup ## All tests that are quick (under 15 minutes on 2 cores)
 	$(PYTEST) -m "not slow" $(ARGS)
 
-slices: setup ## A slice of every slow suite
-	$(PYTEST) -m slow $(ARGS)
+# Side by side: the daemons of chaos wait much, the seeds compute. The comparisons with a real Kafka are `make interop`.
+slices: setup ## A slice of every slow suite, on all cores (12 minutes on 2)
+	$(PYTEST) -m slow --ignore tests/interop -n auto --dist loadgroup $(ARGS)
 
 MINUTES ?= 1
 chaos: setup ## Real daemons, hurt every few seconds, for MINUTES=1; SEED=n for a run that is alike

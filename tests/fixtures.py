@@ -18,6 +18,8 @@ OWN_KLOGS = ROOT / "tests" / "data" / "klogs"
 def klogs() -> Path:
     """A folder of clusters, each with `node-N` directories: the largest collection at hand."""
     named = os.environ.get("KRAFTD_KLOGS")
+    if named and not Path(named).is_dir():
+        raise pytest.UsageError(f"KRAFTD_KLOGS names {named}, which is no directory")
     if named:
         return Path(named)
     beside = ROOT.parent / "shared" / "klogs"
@@ -29,7 +31,7 @@ def klog(cluster: str) -> Path:
     for folder in (klogs(), OWN_KLOGS):
         if (folder / cluster).is_dir():
             return folder / cluster
-    pytest.skip(f"the metadata logs of {cluster} are not here (set KRAFTD_KLOGS)")
+    pytest.skip(f"the metadata logs of {cluster} are not here (set KRAFTD_KLOGS to a folder that has them)")
 
 
 def clusters() -> list[Path]:
