@@ -6,8 +6,8 @@ so a lost answer is asked for again.
 
 Schema of `get` and `list`: a list of entity ("cluster" or "broker N"), name, value (text; null if there is
     none, or it is secret), source (Kafka's name of where the value comes from; null if there is none),
-    sensitive (bool).
-Schema of `set` and `delete`: entity, changes (list of name, value or null).
+    sensitive (bool: a password, or of a name that Kafka does not define, which may be one).
+Schema of `set` and `delete`: entity, changes (list of name, value or null; "[redacted]" if it is secret).
 
 Follows: Kafka's IncrementalAlterConfigs and DescribeConfigs; the closing line of `kafka-configs`.
 Differs: refuses names that Kafka 4.3 does not define, which Kafka takes and nobody ever reads; `--force`
@@ -25,6 +25,7 @@ from kraftd.cli.options import BootstrapOption, OutputOption, TimeoutOption, boo
 from kraftd.cli.output import columns, emit, note
 from kraftd.cli.survey import ask_leader
 from kraftd.metadata.configs import ResourceType, broker_key, broker_names
+from kraftd.metadata.secrets import is_secret_config, shown_config
 from kraftd.protocol.messages import (
     DescribeConfigsRequest,
     DescribeConfigsRequestDescribeConfigsResource,
@@ -68,6 +69,12 @@ BrokerOption: TypeAlias = Annotated[
 ]
 ForceOption: TypeAlias = Annotated[
     bool, typer.Option("--force", help="Take names that Kafka 4.3 does not define.")
+]
+SecretsOption: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--show-secrets", help="Tell values of names that Kafka does not define, too; never passwords."
+    ),
 ]
 NamesArgument: TypeAlias = Annotated[
     list[str], typer.Argument(metavar="NAME…", autocompletion=lambda: list(broker_names()))
@@ -117,12 +124,14 @@ def get_configs(
     context: typer.Context,
     names: NamesArgument,
     broker: BrokerOption = None,
+    show_secrets: SecretsOption = False,
     timeout_ms: TimeoutOption = 10_000,
     output: OutputOption = None,
     bootstrap: BootstrapOption = None,
 ) -> None:
     """Get configs by name, as of now."""
-    rows = describe(bootstrap_of(context, bootstrap), resource_name(broker), names, timeout_ms)
+    found = describe(bootstrap_of(context, bootstrap), resource_name(broker), names, timeout_ms)
+    rows = [_shown(row, show_secrets) for row in found]
     for name in names:
         if broker_key(name) is None:
             note(_no_such_config(name))
@@ -133,12 +142,13 @@ def get_configs(
 def list_configs(
     context: typer.Context,
     broker: BrokerOption = None,
+    show_secrets: SecretsOption = False,
     timeout_ms: TimeoutOption = 10_000,
     output: OutputOption = None,
     bootstrap: BootstrapOption = None,
 ) -> None:
     """List every config that is set: the cluster's and every broker's, or one broker's."""
-    rows = list_all(bootstrap_of(context, bootstrap), timeout_ms)
+    rows = [_shown(row, show_secrets) for row in list_all(bootstrap_of(context, bootstrap), timeout_ms)]
     wanted = None if broker is None else entity_text(resource_name(broker))
     emit([row for row in rows if wanted in (None, row["entity"])], output_of(context, output), configs_table)
 
@@ -171,7 +181,10 @@ def change(
         ) from error
     return {
         "entity": entity_text(resource),
-        "changes": [{"name": name, "value": value} for name, value in values.items()],
+        "changes": [
+            {"name": name, "value": value and shown_config(ResourceType.BROKER, name, value)}
+            for name, value in values.items()
+        ],
     }
 
 
@@ -191,8 +204,8 @@ def describe(
             raise_for(result.error_code, result.error_message, f"{entity_text(resource)} cannot be read")
             for config in result.configs:
                 source = SOURCES.get(config.config_source)
-                found[config.name] = _row(resource, config.name, config.value, source, config.is_sensitive)
-        return [found.get(name) or _row(resource, name, None, None, _is_sensitive(name)) for name in names]
+                found[config.name] = _row(resource, config.name, config.value, source)
+        return [found.get(name) or _row(resource, name, None, None) for name in names]
 
     return ask_leader(bootstrap, ask, timeout_ms)
 
@@ -268,25 +281,27 @@ def _entry_order(entry: ListConfigsResponseEntry) -> tuple[int, str, str]:
 
 def _listed(entry: ListConfigsResponseEntry) -> Row:
     source = SOURCES[3 if entry.resource_name == CLUSTER_DEFAULT else 2]
-    return _row(entry.resource_name, entry.name, entry.value, source, _is_sensitive(entry.name))
+    return _row(entry.resource_name, entry.name, entry.value, source)
 
 
-def _row(resource: str, name: str, value: str | None, source: str | None, sensitive: bool) -> Row:
+def _row(resource: str, name: str, value: str | None, source: str | None) -> Row:
     return {
         "entity": entity_text(resource),
         "name": name,
-        "value": None if sensitive else value,
+        "value": value,
         "source": source,
-        "sensitive": sensitive,
+        "sensitive": is_secret_config(ResourceType.BROKER, name),
     }
 
 
-def _is_sensitive(name: str) -> bool:
-    key = broker_key(name)
-    return key is not None and key.is_sensitive
+def _shown(row: Row, show_secrets: bool) -> Row:
+    """A row as it may leave; what the leader did not tell stays untold."""
+    return row if show_secrets or not row["sensitive"] else {**row, "value": None}
 
 
 def _value_text(row: Row) -> str:
     if row["source"] is None:
         return "(none)"
-    return "(secret)" if row["sensitive"] else "(none)" if row["value"] is None else str(row["value"])
+    if row["value"] is None:
+        return "(secret)" if row["sensitive"] else "(none)"
+    return str(row["value"])

@@ -33,6 +33,7 @@ COMMANDS = MappingProxyType(
         "format": "kraftd.cli.directory",
         "info": "kraftd.cli.directory",
         "log": "kraftd.cli.log",
+        "shell": "kraftd.cli.shell",
         "export": "kraftd.cli.export",
         "replay": "kraftd.cli.replay",
     }

@@ -209,7 +209,9 @@ def _named_file(path: Path) -> LogFiles:
         raise UnanswerableError(f"{path} is neither a segment (….log) nor a snapshot (….checkpoint)")
     log = _described(path.parent.absolute(), str(path))
     segments = tuple(segment for segment in log.segments if segment.base_offset <= base)
-    return msgspec.structs.replace(log, segments=segments)
+    later = [segment.base_offset for segment in log.segments if segment.base_offset > base]
+    snapshots = tuple(one for one in log.snapshots if not later or one.id.offset <= later[0])
+    return msgspec.structs.replace(log, segments=segments, snapshots=snapshots)
 
 
 def _described(directory: Path, named: str) -> LogFiles:

@@ -11,12 +11,13 @@ Not here: how it is shown (`tree`, and `kraftd.cli`).
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 
 from kraftd.errors import MalformedError
 from kraftd.forensics.errors import UnanswerableError
-from kraftd.forensics.files import LogFiles, SnapshotFile, read_log, times_of
+from kraftd.forensics.files import LogFiles, SnapshotFile, find_log, read_log, times_of
 from kraftd.forensics.quorum import QuorumFacts, controls_of
 from kraftd.forensics.reading import Batch, Fault, read_batches
 from kraftd.metadata.fold import Fold
@@ -200,6 +201,24 @@ def _from(start: State, end: Offset) -> Iterator[Batch | Fault]:
         elif item.offset >= end:
             return
         yield item
+
+
+def refreshed(state: State) -> State:
+    """The state at the end of a log that has gone on since; the same object where it has not.
+
+    Where a running node has cut what the state was made of, the state is made anew.
+
+    Raises:
+        UnanswerableError: The files are gone, or cannot be read.
+    """
+    log = find_log(Path(state.log.named))
+    last = next((item for item in read_log(log, state.end_offset - 1)), None)
+    if isinstance(last, Batch) and (last.view.end_offset, last.view.epoch) == (state.end_offset, state.epoch):
+        newer = advanced(msgspec.structs.replace(state, log=log))
+        return newer if newer.end_offset > state.end_offset else state
+    if last is None and state.snapshot is not None and state.snapshot.offset == state.end_offset:
+        return state  # nothing follows the snapshot yet
+    return state_at(log)
 
 
 def earliest(log: LogFiles) -> State:
