@@ -4,9 +4,6 @@ A snapshot `X-E` holds the state at offset X: its data records must be those tha
 its KRaftVersion and KRaftVoters those in force at X. The fold begins at the start of the log and at every
 earlier snapshot.
 
-Compared are sets of records with their versions: the order inside a section of Kafka's is not stable. What is
-a set in Kafka's image but a list in the record (listeners, features, directories) is put in order first.
-
 One defect of Kafka's is known, and listed below snapshot by snapshot: its delta forgets to drop the configs
 of a removed topic that were not in the image it began with (compare KAFKA-16206).
 """
@@ -15,26 +12,22 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
-import msgspec
 import pytest
 
 from kraftd.metadata.features import METADATA_VERSION
 from kraftd.metadata.fold import Fold, apply_all
 from kraftd.metadata.image import EMPTY, MetadataImage, to_records
-from kraftd.metadata.record_versions import encode_allowed
 from kraftd.records.batch import BatchView, scan
 from kraftd.records.control import AnyControl, decode_control
-from kraftd.records.frame import AnyRecord, decode_record, encode_record, read_frame
+from kraftd.records.frame import decode_record, encode_record
 from kraftd.records.messages import (
     ConfigRecord,
     KRaftVersionRecord,
-    RegisterBrokerRecord,
-    RegisterControllerRecord,
     VotersRecord,
 )
 from tests.fixtures import klog, klogs
+from tests.snapshots import Comparable, comparable, written
 
 REMOVED_TOPIC = "t564"
 """Created at 475 and removed at 497, between two snapshots."""
@@ -43,13 +36,6 @@ HOLDS_CONFIGS_OF_THE_REMOVED_TOPIC = {
     ("generated-kafka-4.3-dynamic-voters", "node-1", offset)
     for offset in (635, 749, 864, 982, 1108, 1390, 1503)
 }
-
-
-class Comparable(NamedTuple):
-    """A data record and its version, without the order of what has none."""
-
-    version: int
-    record: AnyRecord
 
 
 @cache
@@ -91,27 +77,6 @@ def read_snapshot(path: Path) -> MetadataImage:
     for value in data_values(path):
         fold.add(decode_record(value), 0)
     return fold.image()
-
-
-def comparable(values: Iterator[bytes]) -> Counter[Comparable]:
-    return Counter(Comparable(read_frame(value)[1], in_order(decode_record(value))) for value in values)
-
-
-def in_order(record: AnyRecord) -> AnyRecord:
-    if isinstance(record, RegisterBrokerRecord | RegisterControllerRecord):
-        lists = {
-            name: tuple(sorted(getattr(record, name), key=msgspec.structs.astuple))
-            for name in ("end_points", "features")
-        }
-        if isinstance(record, RegisterBrokerRecord):
-            lists["log_dirs"] = tuple(sorted(record.log_dirs))
-        return msgspec.structs.replace(record, **lists)
-    return record
-
-
-def written(image: MetadataImage) -> Iterator[bytes]:
-    level = image.feature_level(METADATA_VERSION)
-    return (encode_allowed(record, level) for record in to_records(image))
 
 
 def snapshots(directory: Path) -> dict[int, Path]:
