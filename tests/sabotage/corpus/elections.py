@@ -40,14 +40,13 @@ ELECTIONS = (
         "isolated-leader-steps-down",
         "KAFKA-15489",
         "A leader that is cut off from the majority leads on for ever.",
-        "tests",
+        "sim",
         ("kraftd.raft.leading:Leading.poll", "if led.check_quorum.is_over(now_ms):", "if False and now_ms:"),
         (
             "kraftd.raft.leadership:Leadership.next_deadline_ms",
             "if self.followers:",
             "if False:",
         ),
-        where=("tests/stories/test_replication.py",),
     ),
     mutant(
         "single-voter-check-quorum",
@@ -84,7 +83,7 @@ ELECTIONS = (
         "prevote-pingpong",
         "KAFKA-17642",
         "Two followers tell each other for ever that the dead leader leads, and neither gets the other's pre-vote.",
-        "tests",
+        "sim",
         (
             "kraftd.raft.elections:Elections._refuse_pre_vote",
             "case Follower(in_touch=True, leader_id=leader_id):",
@@ -100,7 +99,6 @@ ELECTIONS = (
             "deadline_ms = fetch_deadline_ms or now.mono_ms + core.timing.fetch_timeout_ms",
             "deadline_ms = now.mono_ms + core.timing.fetch_timeout_ms",
         ),
-        where=("tests/stories/test_elections.py",),
     ),
     mutant(
         "backoff-sync-livelock",
@@ -194,7 +192,7 @@ ELECTIONS = (
         "stale-pre-vote-response",
         "D-07",
         "A pre-vote that was granted in one round, or an older epoch, counts in another.",
-        "tests",
+        "sim",
         (
             "kraftd.raft.elections:Elections._is_current",
             "return sent.kind is Kind.PRE_VOTE and (sent.epoch, sent.round) == (state.epoch, state.round)",
@@ -202,7 +200,6 @@ ELECTIONS = (
         ),
         ("kraftd.raft.elections:Elections.poll_prospective", "core.requests.forget(Kind.PRE_VOTE)", "pass"),
         ("kraftd.raft.core:Core.become", "self.requests.reset()", "pass"),
-        where=("tests/unit/raft/test_behaviours_elections.py",),
     ),
     mutant(
         "vote-for-shorter-log",

@@ -39,7 +39,7 @@ PROMISES = (
         "waiters-left-behind",
         "D-13",
         "When leadership ends, whoever waits for a commit is never answered.",
-        "chaos",
+        "sim",
         (
             "kraftd.raft.roles:Roles._leave",
             "core.out.append(AppendDone(waiter.token, ErrorCode.REQUEST_TIMED_OUT))",
@@ -113,13 +113,12 @@ PROMISES = (
         "readindex-flush",
         "Redpanda 20330df",
         "A read is answered without asking anybody whether this member still leads.",
-        "tests",
+        "sim",
         (
             "kraftd.raft.reads:Reads.add",
             "read.confirmed = self._others_needed == 0",
             "read.confirmed = True",
         ),
-        where=("tests/stories/test_handing_over.py",),
     ),
     mutant(
         "read-by-old-fetches",

@@ -146,13 +146,12 @@ REPLICATION = (
         "hw-ahead-of-log",
         "D-02",
         "A follower calls committed what the leader has and it has not.",
-        "tests",
+        "sim",
         (
             "kraftd.raft.following:Following.on_fetch_response",
             "core.commit(min(core.log.end_offset, data.high_watermark))",
             "core.commit(data.high_watermark)",
         ),
-        where=("tests/stories/test_replication.py",),
     ),
     mutant(
         "truncate-below-hw",
