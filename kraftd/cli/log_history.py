@@ -31,8 +31,10 @@ Json: TypeAlias = dict[str, Any]
 def history(
     context: typer.Context,
     directory: DirectoryArgument,
-    subject: Annotated[Subject, typer.Argument(help="What kind of thing.", show_default=False)],
-    name: Annotated[str, typer.Argument(metavar="NAME", help="orders, orders-3, 2, or retention.ms.")],
+    subject: Annotated[Subject, typer.Argument(metavar="KIND", help="topic, partition, broker or config.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="As orders, orders-3 (a partition), 2, or retention.ms.")
+    ],
     show_secrets: SecretsOption = False,
     output: OutputOption = None,
 ) -> None:
