@@ -38,3 +38,9 @@ def kafka() -> Kafka:
 def older_kafka() -> Kafka:
     """The last release that knew every level of metadata.version since the first."""
     return kafka_of("3.9.1")
+
+
+@pytest.fixture(scope="session")
+def kafka_3_5() -> Kafka:
+    """The release that wrote `kafka-3.5-three-nodes-59-leaders`."""
+    return kafka_of("3.5.2")

@@ -46,7 +46,7 @@ class Kafka(NamedTuple):
         done = subprocess.run(
             [*java, *arguments], capture_output=True, encoding="utf-8", check=False, timeout=5 * _MINUTES
         )
-        assert done.returncode == 0, f"{arguments[0]}: {done.stderr[-2000:]}"
+        assert done.returncode == 0, f"{arguments[0]}: {done.stdout[-1000:]}{done.stderr[-2000:]}"
         return done.stdout
 
     def dump(self, files: Sequence[Path]) -> str:

@@ -1,5 +1,5 @@
-"""A log without metadata.version, and a quorum with dynamic voters, are for tools only: `start` refuses them in one
-line and leaves them as they are.
+"""A log without metadata.version, and one of dynamic voters, is for tools only: `start` refuses it in one line
+and leaves it as it is.
 """
 
 import contextlib

@@ -1,0 +1,210 @@
+"""A cluster moves from Kafka to kraftd and back, on the same three directories, and loses nothing.
+
+Real controllers of Kafka and real daemons take turns; after each turn every record that was committed before
+is in all three logs, at its offset, with its bytes. Each sees the configs that the other set, and writes on.
+"""
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from fixtures import klog
+
+from kraftd.records import meta_properties
+from kraftd.records.batch import scan
+from tests.interop.controllers import BROKER, Controllers
+from tests.interop.peer import Kafka
+from tests.process.cluster import Cluster, Node
+
+OFTEN = {
+    "metadata.log.max.record.bytes.between.snapshots": "2000",
+    "internal.metadata.log.segment.bytes": "4000",
+    "internal.metadata.log.segment.min.bytes": "100",
+    "metadata.max.retention.bytes": "-1",
+}
+"""Settings with which Kafka snapshots and rolls within seconds, and keeps everything."""
+
+
+class Written(NamedTuple):
+    """One record as it is on the disk, with what its batch says of it."""
+
+    epoch: int
+    timestamp_ms: int
+    is_control: bool
+    key: bytes | None
+    value: bytes | None
+
+
+class Nodes(Cluster):
+    """Three daemons on directories that are there already."""
+
+    def __init__(self, folder: Path, directories: Mapping[int, Path], **options: Mapping[str, str]) -> None:
+        super().__init__(folder, len(directories), directories=directories, **options)
+
+    def format(self, node: Node, *, cluster_id: str | None = None) -> None:
+        """Leave it as whoever wrote it left it."""
+
+    def turn(self, settings: Mapping[str, str]) -> tuple[dict[str, str], int]:
+        """Elect, look at the configs, set some more under two leaders, stop.
+
+        Returns:
+            The configs that were there, and the high watermark that all three have applied.
+        """
+        leader = self.wait_leader(timeout_s=90)
+        with leader.client() as client:
+            found = client.get_configs()
+            assert client.set_configs(list(settings.items())) == 0
+            assert client.resign(timeout_ms=20_000).error_code == 0
+        with self.wait_leader(but=leader, timeout_s=90).client() as client:
+            assert client.get_configs() == {**found, **settings}
+            end_offset = client.describe().high_watermark
+        self.wait_caught_up()
+        for node in self:
+            assert node.describe().whole
+        for node in self:
+            node.stop()
+        return found, end_offset
+
+
+class Ledger:
+    """Every record that was committed so far, as it was found first."""
+
+    def __init__(self, directories: Mapping[int, Path]) -> None:
+        self.directories = directories
+        self.committed: list[Written] = []
+
+    def compare(self, end_offset: int) -> None:
+        """All of them are in each log, unchanged. Those below `end_offset` are in a majority, too."""
+        logs = {node: records_of(directory) for node, directory in self.directories.items()}
+        known = len(self.committed)
+        for node, log in logs.items():
+            assert log[:known] == self.committed, f"node {node}: {first_difference(log, self.committed)}"
+        longest = max(logs.values(), key=lambda log: (log[-1].epoch, len(log)))
+        holders = [log for log in logs.values() if log[:end_offset] == longest[:end_offset]]
+        assert len(longest) >= end_offset > known
+        assert len(holders) > len(logs) // 2
+        self.committed = longest[:end_offset]
+
+
+def records_of(directory: Path) -> list[Written]:
+    """The log of a node from offset 0; its batches follow each other without a gap."""
+    found: list[Written] = []
+    for path in sorted((directory / "__cluster_metadata-0").glob("*.log")):
+        assert int(path.stem) == len(found), path
+        for batch in scan(path.read_bytes(), path=str(path)):
+            assert batch.base_offset == len(found), path
+            found += [
+                Written(batch.epoch, batch.max_timestamp, batch.is_control, record.key, record.value)
+                for record in batch.records()
+            ]
+            assert batch.end_offset == len(found), path
+    return found
+
+
+def first_difference(log: list[Written], committed: list[Written]) -> str:
+    """Where a log and the ledger part."""
+    for offset, (one, other) in enumerate(zip(log, committed, strict=False)):
+        if one != other:
+            return f"offset {offset} is {one}, and was {other}"
+    return f"the log ends at {len(log)}, and {len(committed)} records were committed"
+
+
+def cluster_id_of(directory: Path) -> str:
+    found = meta_properties.decode((directory / "meta.properties").read_bytes()).cluster_id
+    assert found
+    return found
+
+
+def copied(cluster: Path, folder: Path) -> dict[int, Path]:
+    """Copies of a cluster's directories that may be written to."""
+    found = {}
+    for node in (1, 2, 3):
+        found[node] = folder / f"data-{node}"
+        shutil.copytree(cluster / f"node-{node}", found[node], copy_function=shutil.copyfile)
+        for path in found[node].rglob("*"):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        found[node].chmod(0o755)
+    return found
+
+
+@pytest.mark.process
+@pytest.mark.timeout(600)
+@pytest.mark.covers("D-05", "QS-17")
+def test_a_cluster_of_kafka_3_5_moves_to_kraftd_and_back_and_on_to_kafka_4_3(
+    kafka: Kafka, kafka_3_5: Kafka, tmp_path: Path
+) -> None:
+    directories = copied(klog("kafka-3.5-three-nodes-59-leaders"), tmp_path)
+    ledger = Ledger(directories)
+    ledger.compare(30_637)  # what node 1 has beyond is its own: the majority never saw it
+
+    with Nodes(tmp_path / "kraftd-1", directories) as nodes:
+        found, end_offset = nodes.turn({"log.flush.interval.ms": "5000"})
+    ledger.compare(end_offset)
+
+    broker = tmp_path / "data-broker"
+    old = Controllers(kafka_3_5, tmp_path / "kafka-3.5", directories, broker=broker)
+    old.format(cluster_id_of(directories[1]), [BROKER])
+    with old:
+        old.wait_leader()
+        assert old.configs() == found | {"log.flush.interval.ms": "5000"}
+        old.set_configs({"log.retention.ms": "3600000"})
+        old.create_topic("made-by-kafka")
+        _, end_offset = old.wait_leader()
+    ledger.compare(end_offset)
+
+    with Nodes(tmp_path / "kraftd-2", directories) as nodes:
+        seen, end_offset = nodes.turn({"log.flush.interval.ms": "6000"})
+    assert seen == found | {"log.flush.interval.ms": "5000", "log.retention.ms": "3600000"}
+    ledger.compare(end_offset)
+
+    with Controllers(kafka, tmp_path / "kafka-4.3", directories, broker=broker) as new:
+        new.wait_leader()
+        assert new.configs() == seen | {"log.flush.interval.ms": "6000"}
+        new.set_configs({"log.retention.ms": "7200000"})
+        _, end_offset = new.wait_leader()
+    ledger.compare(end_offset)
+
+    with Nodes(tmp_path / "kraftd-3", directories) as nodes:
+        seen, end_offset = nodes.turn({"message.max.bytes": "1000000"})
+    assert seen == found | {"log.flush.interval.ms": "6000", "log.retention.ms": "7200000"}
+    ledger.compare(end_offset)
+
+
+@pytest.mark.process
+@pytest.mark.timeout(600)
+@pytest.mark.covers("D-05")
+def test_a_cluster_of_kafka_4_3_moves_to_kraftd_and_back(kafka: Kafka, tmp_path: Path) -> None:
+    """With snapshots and several segments beside each other, as Kafka leaves them."""
+    directories = {node: tmp_path / f"data-{node}" for node in (1, 2, 3)}
+    ledger = Ledger(directories)
+    first = Controllers(
+        kafka, tmp_path / "kafka-1", directories, broker=tmp_path / "data-broker", settings=OFTEN
+    )
+    first.format("4L6g3nShT-eMCtK--X86sw", [1, 2, 3, BROKER])
+    with first:
+        first.wait_leader()
+        first.set_configs({"log.retention.ms": "3600000"})
+        first.create_topic("made-by-kafka")
+        _, end_offset = first.wait_leader()
+    ledger.compare(end_offset)
+    assert list(directories[1].rglob("*-*.checkpoint"))
+    assert len(list(directories[1].rglob("*.log"))) > 1
+
+    with Nodes(tmp_path / "kraftd-1", directories) as nodes:
+        found, end_offset = nodes.turn({"log.flush.interval.ms": "5000"})
+    assert found["log.retention.ms"] == "3600000"
+    ledger.compare(end_offset)
+
+    with Controllers(kafka, tmp_path / "kafka-2", directories) as second:
+        second.wait_leader()
+        assert second.configs() == found | {"log.flush.interval.ms": "5000"}
+        second.set_configs({"log.retention.ms": "7200000"})
+        _, end_offset = second.wait_leader()
+    ledger.compare(end_offset)
+
+    with Nodes(tmp_path / "kraftd-2", directories) as nodes:
+        seen, end_offset = nodes.turn({"message.max.bytes": "1000000"})
+    assert seen == found | {"log.flush.interval.ms": "5000", "log.retention.ms": "7200000"}
+    ledger.compare(end_offset)

@@ -1,0 +1,144 @@
+"""What kraftd writes, looked at with Kafka's own tools; kraftd's tools say the same of the same files."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fixtures import klog
+
+from kraftd.records.batch import encode_batch, encode_control_batch
+from kraftd.records.control import encode_control
+from kraftd.records.frame import encode_record
+from kraftd.records.messages import (
+    BeginTransactionRecord,
+    ConfigRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+    LeaderChangeMessage,
+)
+from kraftd.storage import NodeDirectory, OsFileSystem
+from kraftd.types import Election
+from tests.interop.peer import Kafka
+from tests.interop.test_dumps import printed
+from tests.process.cluster import Cluster, Node
+
+SMALL_SEGMENTS = {"metadata.log.segment.bytes": "30000", "metadata.log.segment.min.bytes": "10000"}
+OPEN_TRANSACTION = 5
+"""Where the log that the daemons begin with leaves a transaction open."""
+
+
+class Begun(Cluster):
+    """Three daemons whose log has begun in epoch 1, with one transaction ended and one left open."""
+
+    def format(self, node: Node, *, cluster_id: str | None = None) -> None:
+        """And what the leader of epoch 1 wrote before it went."""
+        super().format(node, cluster_id=cluster_id)
+        directory = NodeDirectory.open(
+            OsFileSystem(), node.directory, node_id=node.node_id, random_uuid=lambda: os.urandom(16)
+        )
+        level = FeatureLevelRecord("metadata.version", 30)
+        config = ConfigRecord(4, "", "log.retention.ms", "1")
+        appends = (
+            [BeginTransactionRecord(name="first"), level, EndTransactionRecord()],
+            [BeginTransactionRecord(name="second"), config],
+        )
+        change = encode_control(LeaderChangeMessage(leader_id=1))
+        batches = [encode_control_batch(0, 1, 1_700_000_000_000, [change])]
+        end_offset = 1
+        for records in appends:
+            values = [encode_record(record) for record in records]
+            batches.append(encode_batch(end_offset, 1, 1_700_000_000_000, values))
+            end_offset += len(values)
+        directory.write_election(Election(1, 1))
+        directory.remember_wholeness("whole")
+        directory.log.append(batches, 0, end_offset)
+        directory.close()
+
+
+def kraftctl(*arguments: str | Path) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "kraftd.cli.main", *arguments], capture_output=True, text=True, check=False
+    )
+    assert not done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The directories of three daemons: four epochs and more, small segments, configs, transactions."""
+    folder = tmp_path_factory.mktemp("kraftd")
+    with Begun(folder, 3, settings=SMALL_SEGMENTS) as cluster:
+        for round_number in range(3):
+            leader = cluster.wait_leader(timeout_s=90)
+            for number in range(40):
+                cluster.commit("ssl.cipher.suites", f"{number:03}".ljust(900, "é"), broker=str(number % 4))
+            if round_number:
+                leader.kill()
+                cluster.wait_leader(but=leader, timeout_s=90)
+                leader.start()
+            else:
+                with leader.client() as client:
+                    assert client.resign(timeout_ms=20_000).error_code == 0
+        cluster.wait_leader(timeout_s=90)
+        cluster.wait_caught_up(timeout_s=90)
+        for node in cluster:
+            node.stop()
+        return [node.directory for node in cluster]
+
+
+@pytest.mark.process
+@pytest.mark.timeout(600)
+def test_kafka_prints_what_kraftd_wrote_without_a_complaint(kafka: Kafka, written: list[Path]) -> None:
+    """Ours prints the same text: offsets, epochs, positions, checksums, every field of every record."""
+    for directory in written:
+        segments = sorted(directory.rglob("*.log"))
+        assert len(segments) >= 3
+        theirs = kafka.dump(segments)
+        assert kraftctl("log", "dump", "--show-secrets", *segments) == theirs
+        lines = theirs.splitlines()
+        batches = [line for line in lines if line.startswith("baseOffset: ")]
+        assert all(line.endswith("isvalid: true") for line in batches)
+        records = [record for found in printed(theirs).values() for record in found]
+        assert [record.offset for record in records] == list(range(len(records)))
+        assert len({line.split("partitionLeaderEpoch: ")[1].split()[0] for line in batches}) >= 4
+        kinds = [record.data.get("type", record.kind) for record in records]
+        assert {
+            *(
+                "BEGIN_TRANSACTION_RECORD",
+                "END_TRANSACTION_RECORD",
+                "ABORT_TRANSACTION_RECORD",
+                "LeaderChange",
+            ),
+            *("CONFIG_RECORD", "FEATURE_LEVEL_RECORD", "NO_OP_RECORD", "REGISTER_CONTROLLER_RECORD"),
+        } <= set(kinds)
+        assert kinds.index("ABORT_TRANSACTION_RECORD") > OPEN_TRANSACTION
+
+
+@pytest.mark.process
+def test_kafka_finds_its_way_by_our_indexes(kafka: Kafka, written: list[Path]) -> None:
+    indexes = [path for path in sorted(written[0].rglob("*index")) if path.stat().st_size]
+    assert len(indexes) >= 4
+    said = kafka.run(
+        *("org.apache.kafka.tools.DumpLogSegments", "--verify-index-only"),
+        *("--files", ",".join(map(str, indexes))),
+    )
+    assert said.splitlines() == [f"Dumping {path}" for path in indexes]
+
+
+@pytest.mark.process
+def test_kafka_storage_info_says_what_kraftctl_info_says(
+    kafka: Kafka, written: list[Path], tmp_path: Path
+) -> None:
+    config = tmp_path / "node.properties"
+    own, kafkas = written[1], klog("generated-kafka-4.3-dynamic-voters") / "node-1"
+    for node, directory in ((2, own), (1, kafkas)):
+        config.write_text(
+            f"process.roles=controller\nnode.id={node}\ncontroller.quorum.voters={node}@localhost:9093\n"
+            f"controller.listener.names=CONTROLLER\nlisteners=CONTROLLER://:9093\nlog.dirs={directory}\n"
+        )
+        theirs = kafka.run("kafka.tools.StorageTool", "info", "-c", config).rstrip("\n")
+        assert "Found metadata: {" in theirs
+        assert "Found problem" not in theirs
+        assert kraftctl("info", directory).startswith(theirs + "\n")
