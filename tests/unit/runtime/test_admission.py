@@ -1,4 +1,4 @@
-"""A log without metadata.version, and one of dynamic voters, is for tools only: `start` refuses it in one line
+"""A log without metadata.version, and one of dynamic voters, is for tools only: `start` refuses it in a line
 and leaves it as it is.
 """
 
