@@ -35,22 +35,23 @@ class Difference(NamedTuple):
 
 
 def kafkas_images(
-    kafka: Kafka, logs: Sequence[Sequence[Sequence[bytes]]], folder: Path, every: int = 1
+    kafka: Kafka, logs: Sequence[Sequence[Sequence[bytes]]], folder: Path, times: int
 ) -> list[Images]:
-    """What Kafka's image writes after the last batch of each log, and after every so many before it."""
+    """What Kafka's image writes after the last batch of each log, and after `times` or more before it."""
     files = [(folder / f"batches-{number}", folder / f"images-{number}") for number in range(len(logs))]
     for (asked, _), batches in zip(files, logs, strict=True):
-        wanted = _wanted(batches, every)
+        wanted = _wanted(batches, times)
         packed = (bytes([number in wanted]) + _packed(values) for number, values in enumerate(batches))
         asked.write_bytes(b"".join(packed))
     kafka.run(HERE / "Fold.java", *chain.from_iterable(files))
     return [
-        dict(zip(_wanted(batches, every), _unpacked(told.read_bytes()), strict=True))
+        dict(zip(_wanted(batches, times), _unpacked(told.read_bytes()), strict=True))
         for (_, told), batches in zip(files, logs, strict=True)
     ]
 
 
-def _wanted(batches: Sequence[Sequence[bytes]], every: int) -> range:
+def _wanted(batches: Sequence[Sequence[bytes]], times: int) -> range:
+    every = max(1, len(batches) // times)
     return range((len(batches) - 1) % every, len(batches), every)
 
 

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 from strategies import EVERY_RECORD
 
+from kraftd.metadata.features import METADATA_VERSION
 from kraftd.metadata.fold import apply_all
 from kraftd.metadata.image import EMPTY
 from kraftd.records import messages as m
@@ -24,12 +25,13 @@ from tests.interop.known_defects import Known, known_differences
 from tests.interop.legal_records import LEVELS, legal_log
 from tests.interop.legal_world import LEVELS_WITH_MIGRATION
 from tests.interop.peer import Kafka
+from tests.unit.metadata.test_real_logs import batches, directories, place
 
 SEEDS = range(1, 11)
 SIZE = 10_200
 SEEDS_OF_OLDER = range(101, 103)
-EVERY = 8
-"""How many batches there are from one comparison to the next."""
+COMPARED = 120
+"""After about how many batches of a log the images are compared."""
 
 
 class Told(NamedTuple):
@@ -42,7 +44,7 @@ class Told(NamedTuple):
 
 def told_by(kafka: Kafka, seeds: range, folder: Path, levels: range = LEVELS) -> dict[int, Told]:
     logs = [legal_log(seed, SIZE, levels) for seed in seeds]
-    images = kafkas_images(kafka, logs, folder, EVERY)
+    images = kafkas_images(kafka, logs, folder, COMPARED)
     older = levels == LEVELS_WITH_MIGRATION
     known = [list(known_differences(log, keeps_migration=older)) for log in logs]
     return dict(zip(seeds, map(Told, logs, images, known), strict=True))
@@ -89,6 +91,25 @@ def test_a_snapshot_of_kafkas_has_the_hash_of_our_image(told: dict[int, Told], s
             assert theirs.hash() == image.hash(), number
             compared += 1
     assert compared
+
+
+def level_of(batches: list[tuple[bytes, ...]]) -> int:
+    """The level at which a log begins, 0 if none is in its first batches."""
+    records = (decode_record(value) for values in batches[:3] for value in values)
+    return next((r.feature_level for r in records if getattr(r, "name", None) == METADATA_VERSION), 0)
+
+
+@pytest.mark.covers("D-18")
+def test_our_image_of_a_real_log_is_kafkas(kafka: Kafka, tmp_path: Path) -> None:
+    """Of one log a cluster: one that begins at its beginning, at a level that Kafka still reads."""
+    whole = {place(path)[0]: path for path in directories() if (path / f"{0:020}.log").exists()}
+    logs = [
+        [tuple(batch.values()) for batch in batches(path) if not batch.is_control] for path in whole.values()
+    ]
+    logs = [log for log in logs if level_of(log) >= LEVELS[0]]
+    assert logs
+    for log, images in zip(logs, kafkas_images(kafka, logs, tmp_path, COMPARED), strict=True):
+        compare(Told(log, images, list(known_differences(log))))
 
 
 # --- what the logs hold -------------------------------------------------------------------------------------
@@ -233,7 +254,7 @@ leader replicas outlive the feature's being off, in its snapshots they do not: h
 @pytest.fixture(scope="module")
 def stories(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Told]:
     logs = [[tuple(map(encode_record, batch)) for batch in story.batches] for story in STORIES.values()]
-    images = kafkas_images(kafka, logs, tmp_path_factory.mktemp("stories"))
+    images = kafkas_images(kafka, logs, tmp_path_factory.mktemp("stories"), COMPARED)
     known = [list(known_differences(log)) for log in logs]
     return dict(zip(STORIES, map(Told, logs, images, known), strict=True))
 
