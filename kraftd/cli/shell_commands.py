@@ -69,7 +69,7 @@ class Session:
 
     def absolute(self, path: str) -> str:
         """A path as typed, from the root."""
-        return path if path.startswith("/") else f"{self.directory}/{path}"
+        return normal(path if path.startswith("/") else f"{self.directory}/{path}")
 
     def completions(self, line: str) -> Iterator[tuple[str, int]]:
         """What may stand for the last word of a line, and how many of its characters that replaces."""

@@ -82,7 +82,8 @@ def _topics(
     delta: ImageDelta, before: MetadataImage, after: MetadataImage, *, with_consequences: bool
 ) -> Iterator[Fact]:
     known = {one.topic_id for change in delta.topics for one in (change.before, change.after) if one}
-    for topic in delta.topics:
+    # First those that went: a new topic may have the name of one of them.
+    for topic in sorted(delta.topics, key=lambda change: change.before is None):
         yield from _topic(topic, before, after)
     for partition in delta.partitions:
         one = partition.before or partition.after

@@ -1,0 +1,265 @@
+"""`kraftctl log state|diff|history|verify`: what each prints, in every format, and how each ends."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kraftd.records.binary import base64_text
+from kraftd.records.frame import RawRecord
+from kraftd.records.messages import (
+    BeginTransactionRecord,
+    ConfigRecord,
+    UserScramCredentialRecord,
+)
+from tests.fixtures import klog
+from tests.unit.cli.kraftctl import Kraftctl
+from tests.unit.forensics.logs import T0, LogMaker, config, orders
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> LogMaker:
+    return orders(tmp_path / "node")
+
+
+def damage(made: LogMaker) -> None:
+    data = bytearray(made.segment.read_bytes())
+    data[-3] ^= 1
+    made.segment.write_bytes(data)
+
+
+def test_the_state_for_a_person(kraftctl: Kraftctl, made: LogMaker) -> None:
+    outcome = kraftctl("log", "state", made.home)
+    assert outcome.code == 0
+    header, *blocks = outcome.out.split("\n\n")
+    labels = dict(line.split(None, 1) for line in header.splitlines())
+    assert labels["Offset:"] == "11"
+    assert labels["LeaderId:"] == "2"
+    assert labels["Voters:"] == "1,2,3"
+    assert labels["MadeFrom:"] == "9 records"
+    assert labels["Timestamp:"] == "2023-11-14T22:13:28.000Z"
+    assert [block.splitlines()[0].split()[0] for block in blocks] == ["Feature", "Broker", "Topic", "Also"]
+    assert ["orders", "2", "3", "0", "1"] in [line.split() for line in blocks[2].splitlines()]
+    assert "/configs            1" in blocks[3]
+
+
+@pytest.mark.parametrize("output", ["json", "yaml"])
+def test_the_state_for_a_program(kraftctl: Kraftctl, made: LogMaker, output: str) -> None:
+    out = kraftctl("log", "state", made.home, "--at", "9", "-o", output).out
+    data = json.loads(out) if output == "json" else yaml.safe_load(out)
+    assert (data["offset"], data["epoch"], data["leader_id"], data["records"]) == (9, 3, 2, 7)
+    assert (data["is_partial"], data["problem"], data["snapshot"], data["path"]) == (False, None, None, "/")
+    assert data["image"]["topics"]["orders"]["0"]["leader"] == 1
+    assert data["image"]["features"] == {"metadata.version": 30}
+    assert set(data) == {
+        "log", "cluster_id", "node_id", "offset", "epoch", "timestamp", "snapshot", "records",
+        "known_committed_offset", "leader_id", "leader_epoch", "hash", "is_partial", "unknown_kinds",
+        "transaction", "notes", "problem", "path", "image",
+    }  # fmt: skip
+
+
+def test_a_part_of_the_state(kraftctl: Kraftctl, made: LogMaker) -> None:
+    table = kraftctl("log", "state", made.home, "--path", "/topics/orders").out
+    assert [line.split()[:4] for line in table.splitlines()] == [
+        ["Partition", "Leader", "Replicas", "Isr"],
+        ["0", "2", "1,2,3", "1,2,3"],
+        ["1", "1", "1,2,3", "1,2"],
+    ]
+    assert (
+        kraftctl("log", "state", made.home, "--path", "/topics").out.split()[-1] == "b3JkZXJzAQEBAQEBAQEBAQ"
+    )
+    assert kraftctl("log", "state", made.home, "--path", "/configs").out.splitlines()[1].split() == [
+        "topic", "orders", "retention.ms", "1000",
+    ]  # fmt: skip
+    assert kraftctl("log", "state", made.home, "--path", "/local/epoch").out == "3\n"
+    several = kraftctl("log", "state", made.home, "--path", "/brokers/*", "-o", "json").data
+    assert (several["path"], list(several["image"])) == (["/brokers/1", "/brokers/2"], several["path"])
+    missing = kraftctl("log", "state", made.home, "--path", "/topics/oders")
+    assert (missing.code, missing.err) == (
+        1,
+        "kraftctl: there is no /topics/oders; did you mean /topics/orders?\n",
+    )
+
+
+def test_a_time_is_a_point(kraftctl: Kraftctl, made: LogMaker) -> None:
+    # The batch of offset 7 is the fifth, a second after the one before it.
+    assert (
+        kraftctl("log", "state", made.home, "--at", "2023-11-14T22:13:25", "-o", "json").data["offset"] == 8
+    )
+    assert kraftctl("log", "state", made.home, "--at", "2023-11-14T23:13:24+01:00", "-o", "json").data[
+        "offset"
+    ] == (7)
+    wrong = kraftctl("log", "state", made.home, "--at", "yesterday")
+    assert (wrong.code, wrong.err.count("\n")) == (64, 1)
+    assert "neither an offset (1234) nor a time" in wrong.err
+    late = kraftctl("log", "state", made.home, "--at", T0)
+    assert (late.code, late.err.count("\n")) == (1, 1)
+
+
+@pytest.mark.parametrize("output", ["table", "json", "yaml"])
+def test_what_is_left_out_and_what_is_pending_is_in_every_answer(
+    kraftctl: Kraftctl, made: LogMaker, output: str
+) -> None:
+    made.batch(RawRecord(99, 0, b"x")).batch(BeginTransactionRecord(name="bulk")).batch(config("2"))
+    for words in (
+        ("state", made.home),
+        ("state", made.home, "--path", "/topics"),
+        ("diff", made.home, 4, made.end),
+        ("history", made.home, "topic", "orders"),
+        ("verify", made.home),
+    ):
+        outcome = kraftctl("log", *words, "-o", output)
+        assert outcome.code == 0, words
+        assert "UnknownRecord99" in outcome.out + outcome.err, words
+        if words[0] in ("state", "diff"):
+            assert "inside the transaction 'bulk' that began at 12" in outcome.out + outcome.err, words
+
+
+def test_damage_is_an_answer_and_an_exit_code(kraftctl: Kraftctl, made: LogMaker) -> None:
+    damage(made)
+    for words in (
+        ("state", made.home),
+        ("state", made.home, "--path", "/brokers"),
+        ("diff", made.home, 4, 11),
+        ("history", made.home, "topic", "orders"),
+        ("verify", made.home),
+    ):
+        outcome = kraftctl("log", *words)
+        assert outcome.code == 1, words
+        assert f"{made.segment.name} at byte" in outcome.out + outcome.err, words
+        assert "the checksum is" in outcome.out + outcome.err, words
+
+
+@pytest.mark.parametrize("output", ["table", "json", "yaml"])
+def test_no_answer_tells_a_secret_unless_asked(kraftctl: Kraftctl, made: LogMaker, output: str) -> None:
+    salt, key = b"the-salt-of-ann", b"the-key-of-ann"
+    made.batch(
+        UserScramCredentialRecord(name="ann", mechanism=1, salt=salt, stored_key=key, server_key=key),
+        ConfigRecord(resource_type=4, resource_name="1", name="ssl.key.password", value="pass-word"),
+        ConfigRecord(resource_type=4, resource_name="1", name="some.plugin", value="plug-word"),
+    ).batch(
+        ConfigRecord(resource_type=4, resource_name="1", name="some.plugin", value="other-word"),
+        RawRecord(99, 0, b"raw-word"),
+    )
+    secrets = ["pass-word", "plug-word", "other-word", *map(base64_text, (salt, key)), b"raw-word".hex()]
+    asked = [
+        ("state", made.home),
+        ("state", made.home, "--path", "/configs"),
+        ("state", made.home, "--path", "/scram/*/*"),
+        ("state", made.home, "--path", "/configs/broker/1/*"),
+        ("diff", made.home, 4, made.end),
+        ("history", made.home, "broker", 1),
+        ("history", made.home, "config", "some.plugin"),
+        ("dump", made.home),
+    ]
+    told = ""
+    for words in asked:
+        hidden = kraftctl("log", *words, "-o", output)
+        assert [secret for secret in secrets if secret in hidden.out + hidden.err] == [], words
+        told += kraftctl("log", *words, "-o", output, "--show-secrets").out
+    assert [secret for secret in secrets if secret not in told] == []
+
+
+def test_what_changed_between_two_points(kraftctl: Kraftctl, made: LogMaker) -> None:
+    outcome = kraftctl("log", "diff", made.home, 8, 11)
+    first, second, empty, *rows = outcome.out.splitlines()
+    assert first == f"From: {made.home} at offset 8 (epoch 1, 2023-11-14T22:13:25.000Z)"
+    assert second == f"To:   {made.home} at offset 11 (epoch 3, 2023-11-14T22:13:28.000Z)"
+    assert (empty, [" ".join(row.split()) for row in rows]) == (
+        "",
+        [
+            "Entity Name Change",
+            "quorum - leader moved 1 (epoch 1) -> 2 (epoch 3)",
+            "partition orders-0 leader moved 1 -> 2",
+            "partition orders-1 ISR shrank 1,2,3 -> 1,2",
+        ],
+    )
+    back = kraftctl("log", "diff", made.home, 11, 8, "-o", "json").data
+    assert [change["text"] for change in back["changes"]][1:] == [
+        "leader moved 2 -> 1",
+        "ISR expanded 1,2 -> 1,2,3",
+    ]
+    assert (back["from"]["offset"], back["to"]["offset"]) == (11, 8)
+    assert kraftctl("log", "diff", made.home, 11, 11).out.endswith("\n\nNothing differs.\n")
+
+
+def test_the_two_points_are_folded_as_one_history(kraftctl: Kraftctl) -> None:
+    """A snapshot between them that holds what no record said is no part of it."""
+    node = klog("generated-kafka-4.3-dynamic-voters") / "node-1"
+    between = kraftctl("log", "diff", node, 500, 700)
+    assert between.code == 0
+    assert "t564" not in between.out
+
+
+def test_what_differs_between_two_directories(kraftctl: Kraftctl, tmp_path: Path, made: LogMaker) -> None:
+    other = made.copy(tmp_path / "other", 2)
+    other.lead(3, 5).batch(config("7"))
+    outcome = kraftctl("log", "diff", made.home, other.home, "-o", "json")
+    assert [(c["entity"], c["text"]) for c in outcome.data["changes"]] == [
+        ("quorum", "leader moved 2 (epoch 3) -> 3 (epoch 5)"),
+        ("config", "set to 7 (was 1000)"),
+    ]
+    assert (outcome.data["from"]["node_id"], outcome.data["to"]["node_id"]) == (1, 2)
+    same = kraftctl("log", "diff", made.home, other.home, "--at", 11)
+    assert same.out.endswith("Nothing differs.\n")
+
+
+@pytest.mark.parametrize("words", [("DIR",), ("DIR", "1", "2", "3"), ("DIR", "1", "2", "--at", "3")])
+def test_a_diff_needs_two_sides(kraftctl: Kraftctl, made: LogMaker, words: tuple[str, ...]) -> None:
+    outcome = kraftctl("log", "diff", *(made.home if word == "DIR" else word for word in words))
+    assert (outcome.code, outcome.err.count("\n")) == (64, 1)
+
+
+def test_a_history(kraftctl: Kraftctl, made: LogMaker) -> None:
+    rows = kraftctl("log", "history", made.home, "partition", "orders-0").out.splitlines()
+    assert [" ".join(row.split()) for row in rows] == [
+        "Offset Time Epoch Leader Change",
+        "5 2023-11-14T22:13:24.000Z 1 1 created on 1,2,3, led by 1",
+        "9 2023-11-14T22:13:27.000Z 3 2 leader moved 1 -> 2",
+    ]
+    data = kraftctl("log", "history", made.home, "broker", "2", "-o", "json").data
+    assert (data["subject"], data["name"], data["start_offset"], data["end_offset"]) == ("broker", "2", 0, 11)
+    [change] = data["changes"]
+    assert (change["offset"], change["leader_id"], change["record"]) == (3, 1, "RegisterBrokerRecord")
+    nothing = kraftctl("log", "history", made.home, "topic", "odrers")
+    assert (nothing.code, nothing.err.count("\n")) == (1, 1)
+    assert "did you mean orders?" in nothing.err
+    assert kraftctl("log", "history", made.home, "planet", "x").code == 64
+
+
+def test_verify_lists_what_is_wrong(kraftctl: Kraftctl, tmp_path: Path, made: LogMaker) -> None:
+    made.copy(tmp_path / "other", 2)
+    whole = kraftctl("log", "verify", tmp_path)
+    assert whole.code == 0
+    assert "The 2 logs agree batch by batch, up to offset 11" in whole.out
+    damage(made)
+    outcome = kraftctl("log", "verify", made.home, tmp_path / "other")
+    assert outcome.code == 1
+    assert f"Problems in {made.home}:\n  __cluster_metadata-0/{0:020}.log at byte" in outcome.out
+    data = kraftctl("log", "verify", tmp_path, "-o", "json").data
+    assert [(log["node_id"], log["is_whole"]) for log in data["logs"]] == [(1, False), (2, True)]
+    assert data["is_whole"] is False
+    a_file = kraftctl("log", "verify", made.segment)
+    assert (a_file.code, a_file.err.count("\n")) == (64, 1)
+
+
+@pytest.mark.parametrize("command", ["state", "diff", "history", "verify", "shell"])
+def test_what_is_no_log_is_one_line(kraftctl: Kraftctl, tmp_path: Path, command: str) -> None:
+    (tmp_path / "notes.txt").write_text("hello")
+    more = {"diff": ("1", "2"), "history": ("topic", "x"), "shell": ("-c", "ls")}.get(command, ())
+    words = (command,) if command == "shell" else ("log", command)
+    for path, text in ((tmp_path / "gone", "does not exist"), (tmp_path, "holds no metadata log")):
+        outcome = kraftctl(*words, path, *more)
+        assert (outcome.code, outcome.out, outcome.err.count("\n")) == (1, "", 1)
+        assert text in outcome.err
+
+
+def test_logs_of_every_age_can_be_asked(kraftctl: Kraftctl) -> None:
+    """From before `metadata.version` to the newest kinds."""
+    old = klog("kafka-before-3.3-three-nodes") / "node-1"
+    assert "Feature" not in kraftctl("log", "state", old).out
+    assert kraftctl("log", "history", old, "broker", 1).code == 0
+    assert kraftctl("log", "verify", old).code == 0
+    new = klog("kafka-4.1-newest-records")
+    assert kraftctl("log", "state", new, "-o", "json").data["image"]["features"]["metadata.version"] == 27

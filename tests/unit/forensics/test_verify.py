@@ -1,0 +1,257 @@
+"""Every fault is told, with file and offset; a log in order has none, nor have two that part at the end."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kraftd.forensics.files import find_logs
+from kraftd.forensics.verify import Verdict, verify
+from kraftd.records import epoch_checkpoint, names
+from kraftd.records.batch import encode_batch, scan
+from kraftd.records.frame import RawRecord
+from kraftd.records.messages import NoOpRecord, RemoveTopicRecord, TopicRecord
+from kraftd.types import EpochEntry
+from tests.fixtures import klog
+from tests.unit.forensics.logs import T0, LogMaker, broker, config, orders
+
+
+def judged(*homes: Path) -> Verdict:
+    return verify([log for home in homes for log in find_logs(home)])
+
+
+def problems(verdict: Verdict) -> list[str]:
+    return [problem for log in verdict.logs for problem in log.problems]
+
+
+@pytest.mark.parametrize("node", ["node-2", "node-3"])
+def test_kafkas_own_logs_are_whole(node: str):
+    for cluster in ("generated-kafka-4.3-dynamic-voters", "generated-kafka-4.3-eligible-leader-replicas"):
+        verdict = judged(klog(cluster) / node)
+        assert verdict.is_whole, problems(verdict)
+        assert verdict.logs[0].snapshot_count > 10
+
+
+def test_what_kafka_forgot_to_drop_is_named_snapshot_by_snapshot():
+    """Kafka's delta kept the configs of a topic that had been removed (compare KAFKA-16206)."""
+    verdict = judged(klog("generated-kafka-4.3-dynamic-voters"))
+    assert [bool(log.problems) for log in verdict.logs] == [True, False, False]
+    found = verdict.logs[0].problems
+    assert all("of topic t564 set to" in problem for problem in found)
+    assert [int(Path(problem.partition(": ")[0]).name[:20]) for problem in found] == [
+        635,
+        749,
+        864,
+        982,
+        1108,
+        1390,
+        1503,
+    ]
+    assert [(pair.match.common_end, pair.problem, pair.note) for pair in verdict.pairs] == [
+        (1688, "", ""),
+        (1688, "", ""),
+        (1690, "", ""),
+    ]
+
+
+def test_an_incomplete_copy_is_told():
+    verdict = judged(klog("kafka-3.8-three-nodes-incomplete-export") / "node-1")
+    [problem] = problems(verdict)
+    assert "ends at offset 13057, but leader-epoch-checkpoint knows that epoch 5 begins at 16147" in problem
+
+
+def test_logs_in_order_are_whole_and_have_one_hash(tmp_path: Path):
+    made = orders(tmp_path / "node-1")
+    made.snapshot()
+    made.roll().batch(config("2"))
+    made.snapshot()
+    made.copy(tmp_path / "node-2", 2).batch(config("3"))
+    verdict = judged(tmp_path)
+    assert verdict.is_whole, problems(verdict)
+    assert [(log.end_offset, log.snapshot_count) for log in verdict.logs] == [(12, 2), (13, 2)]
+    assert verdict.pairs[0].match.common_end == 12
+
+
+def flip(made: LogMaker) -> None:
+    data = bytearray(made.segment.read_bytes())
+    data[-3] ^= 1
+    made.segment.write_bytes(data)
+
+
+def wrong_epoch_file(made: LogMaker) -> None:
+    entries = [EpochEntry(1, 0), EpochEntry(3, 4), EpochEntry(4, 9)]
+    (made.log / names.EPOCH_CHECKPOINT).write_bytes(epoch_checkpoint.encode(entries))
+
+
+def older_epoch(made: LogMaker) -> None:
+    made.epoch = 2
+    made.batch(config("2"))
+
+
+def gap(made: LogMaker) -> None:
+    made.end += 2
+    made.batch(config("2"))
+
+
+def impossible(made: LogMaker) -> None:
+    made.batch(RemoveTopicRecord(topic_id=b"z" * 16))
+
+
+def unreadable(made: LogMaker) -> None:
+    with made.segment.open("ab") as file:
+        file.write(encode_batch(made.end, made.epoch, T0 + 60_000, [b"\x01\x04\x00\xff"]))
+
+
+def cut_snapshot(made: LogMaker) -> None:
+    path = made.snapshot()
+    path.write_bytes(path.read_bytes()[:-40])
+
+
+def other_snapshot(made: LogMaker) -> None:
+    made.snapshot(broker(9))
+
+
+def snapshot_of_another_epoch(made: LogMaker) -> None:
+    path = made.snapshot()
+    path.rename(path.with_name(f"{made.end:020}-{7:010}.checkpoint"))
+
+
+def snapshot_beyond_the_end(made: LogMaker) -> None:
+    path = made.snapshot()
+    path.rename(path.with_name(f"{made.end + 5:020}-{3:010}.checkpoint"))
+
+
+def snapshot_inside_a_batch(made: LogMaker) -> None:
+    path = made.snapshot()
+    path.rename(path.with_name(f"{5:020}-{1:010}.checkpoint"))
+
+
+def broken_election(made: LogMaker) -> None:
+    (made.log / names.QUORUM_STATE).write_bytes(b"{}")
+
+
+@pytest.mark.parametrize(
+    ("harm", "words"),
+    [
+        (flip, "offset 10: the checksum is"),
+        (wrong_epoch_file, "epoch 1, but leader-epoch-checkpoint says 3"),
+        (older_epoch, "offset 11: epoch 2 comes after epoch 3"),
+        (gap, "offsets 11 to 12 are missing before it"),
+        (impossible, "offset 11: cannot follow what came before it: there is no topic with the id"),
+        (unreadable, "offset 11: "),
+        (cut_snapshot, "does not end with a footer"),
+        (
+            other_snapshot,
+            "is not what the log makes at offset 11; the snapshot against the log: broker 9 reg",
+        ),
+        (snapshot_of_another_epoch, "the record before it is of epoch 3"),
+        (snapshot_beyond_the_end, "is of offset 16, but the log ends at 11: what lies between is missing"),
+        (snapshot_inside_a_batch, "offset 5 is not between two batches"),
+        (broken_election, "quorum-state: "),
+    ],
+)
+def test_each_fault_is_told(tmp_path: Path, harm: Callable[[LogMaker], None], words: str):
+    made = orders(tmp_path)
+    assert judged(tmp_path).is_whole
+    harm(made)
+    verdict = judged(tmp_path)
+    assert not verdict.is_whole
+    found = problems(verdict)
+    assert any(words in problem for problem in found), found
+    assert all(str(tmp_path) in problem for problem in found)
+
+
+def test_a_torn_end_is_a_note(tmp_path: Path):
+    made = orders(tmp_path)
+    made.segment.write_bytes(made.segment.read_bytes()[:-3])
+    verdict = judged(tmp_path)
+    assert verdict.is_whole, problems(verdict)
+    assert ["it was being written" in note for note in verdict.logs[0].notes] == [True]
+
+
+def test_behind_a_fault_the_fold_goes_on_from_the_next_snapshot(tmp_path: Path):
+    made = orders(tmp_path)
+    made.snapshot()
+    made.batch(config("2"))
+    made.snapshot(broker(9))
+    data = bytearray(made.segment.read_bytes())
+    first, second, *_ = scan(bytes(data))
+    data[first.size_bytes + second.size_bytes - 3] ^= 1  # offset 1
+    made.segment.write_bytes(data)
+    verdict = judged(tmp_path)
+    checksum, snapshot = problems(verdict)
+    assert "offset 1: the checksum is" in checksum
+    assert f"{12:020}" in snapshot
+    assert "broker 9 registered" in snapshot
+    assert any("from here on the state is folded again" in note for note in verdict.logs[0].notes)
+
+
+def test_a_log_whose_beginning_is_gone_is_whole_with_its_snapshot(tmp_path: Path):
+    made = orders(tmp_path)
+    snapshot = made.snapshot()
+    made.roll().batch(config("2"))
+    made.snapshot()
+    (made.log / f"{0:020}.log").unlink()
+    verdict = judged(tmp_path)
+    assert verdict.is_whole, problems(verdict)
+    assert verdict.logs[0].snapshot_count == 1
+    snapshot.unlink()
+    (made.log / f"{12:020}-{3:010}.checkpoint").unlink()
+    [problem] = problems(judged(tmp_path))
+    assert problem.endswith("begins at offset 11, and no snapshot holds the state before it")
+
+
+def test_two_ends_of_different_epochs_only_part(tmp_path: Path):
+    """Node 1 led epoch 3 and wrote what nobody has; node 2 leads epoch 4 without it."""
+    made = orders(tmp_path / "node-1")
+    other = made.copy(tmp_path / "node-2", 2)
+    made.batch(config("lost"))
+    other.lead(2, 4).batch(config("kept"))
+    verdict = judged(tmp_path)
+    assert verdict.is_whole
+    [pair] = verdict.pairs
+    assert (pair.match.common_end, pair.match.parted_at) == (11, 11)
+    assert "part at offset 11 (epochs 3 and 4): one of the two ends was never committed" in pair.note
+
+
+def test_one_offset_and_epoch_with_two_contents_breaks_log_matching(tmp_path: Path):
+    made = orders(tmp_path / "node-1")
+    other = made.copy(tmp_path / "node-2", 2)
+    made.batch(config("2"))
+    other.batch(config("3"))
+    verdict = judged(tmp_path)
+    assert not verdict.is_whole
+    assert verdict.pairs[0].problem.endswith("they hold different records at offset 11, both of epoch 3")
+
+
+def test_logs_that_agree_again_after_they_parted_break_log_matching(tmp_path: Path):
+    made = orders(tmp_path / "node-1")
+    other = made.copy(tmp_path / "node-2", 2)
+    made.epoch, other.epoch = 4, 5
+    made.batch(config("2"))
+    other.batch(config("2"))
+    made.epoch = other.epoch = 6
+    for each in (made, other):
+        each.batch(config("3"), at_ms=T0)
+        (each.log / names.QUORUM_STATE).unlink()
+    assert "hold the same batch at offset 12, epoch 6" in judged(tmp_path).pairs[0].problem
+
+
+def test_logs_of_two_clusters_are_not_compared(tmp_path: Path):
+    orders(tmp_path / "one")
+    verdict = judged(tmp_path / "one", klog("generated-kafka-4.3-dynamic-voters") / "node-2")
+    assert (len(verdict.logs), verdict.pairs) == (2, ())
+
+
+def test_a_log_of_a_newer_kafka_is_whole_and_partial(tmp_path: Path):
+    made = orders(tmp_path)
+    made.batch(RawRecord(99, 0, b"x"), NoOpRecord())
+    verdict = judged(tmp_path)
+    assert verdict.is_whole
+    assert verdict.logs[0].unknown_kinds == ((99, 1),)
+
+
+def test_a_second_topic_of_a_name_is_told_with_its_own_offset(tmp_path: Path):
+    orders(tmp_path).batch(config("1"), TopicRecord(name="orders", topic_id=b"o" * 16))
+    [problem] = problems(judged(tmp_path))
+    assert "offset 12: cannot follow what came before it: there is a topic orders already" in problem
