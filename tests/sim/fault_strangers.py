@@ -102,6 +102,12 @@ def resign(world: "World", leader: "SimNode") -> None:
     Caller(world, leader.id, [tool, frame(0, 1, ResignLeaderRequest(-1, 1_000))], hang_up_us=2 * S)
 
 
+def unknown(world: "World", software: str, node_id: NodeId) -> Identity:
+    """A node of this cluster with a disk that nobody has met."""
+    random = world.random
+    return Identity(CLUSTER_ID, software, node_id, random.randbytes(16), 1, random.randbytes(16))
+
+
 class Garbage(Fault):
     """Random bytes."""
 
@@ -191,9 +197,7 @@ class Stranger(Fault):
         node = any_up(world)
         if node is None or node.member is None:
             return False
-        other = Identity(
-            CLUSTER_ID, "stranger", 77, world.random.randbytes(16), 1, world.random.randbytes(16)
-        )
+        other = unknown(world, "stranger", 77)
         epoch = node.member.epoch + int(world.random.random() * 3)
         pre_vote, vote, fetch = demands(world, other, epoch)[:3]
         # An observer that took over the stranger's epoch would wait for the next election, as Kafka's does.
@@ -216,9 +220,7 @@ class TwoNodesOneId(Fault):
         if not victims:
             return False
         victim = victims[int(world.random.random() * len(victims))]
-        twin = Identity(
-            CLUSTER_ID, "twin", victim.id, world.random.randbytes(16), 1, world.random.randbytes(16)
-        )
+        twin = unknown(world, "twin", victim.id)
         epoch = node.member.epoch + int(world.random.random() * 3)
         wanted = [ask for ask in demands(world, twin, epoch)[:3] if world.random.random() < 0.7]
         return call(world, node, [greeting(twin), *wanted])
