@@ -37,6 +37,8 @@ from kraftd.raft.timing import ASKS, NEVER_MS, ask_again_ms
 from kraftd.raft.wire import Answer, Standing, VoteAsk
 from kraftd.types import NO_NODE, ZERO_UUID, Now
 
+_NOT_WHOLE = "this member is not whole"
+
 
 class Elections:
     """The part of a member that elects."""
@@ -232,7 +234,7 @@ class Elections:
         if ask.candidate.id in core.voters:
             barriers = core.peers.vouch(event.peer)
             if barriers is None and core.mending.has_forgotten:
-                return ErrorCode.NONE, False, "this member is not whole"
+                return ErrorCode.NONE, False, _NOT_WHOLE
             if barriers is None:
                 return ErrorCode.INVALID_VOTER_KEY, False, core.peers.doubt(event.peer)
             core.out.extend(barriers)
@@ -270,8 +272,10 @@ class Elections:
         state = self.core.state
         match state:
             case Unattached() | Prospective():
-                if state.voted is not None:
-                    return "" if state.voted.matches(ask.candidate) else f"voted for {state.voted.id}"
+                if state.voted is not None and not state.voted.matches(ask.candidate):
+                    return f"voted for {state.voted.id}"
+                if state.voted is not None:  # asked again; a vote of which nothing is sure is not repeated
+                    return "" if self.core.mending.is_whole else _NOT_WHOLE
                 if state.leader_id != NO_NODE:
                     return f"{state.leader_id} leads this epoch"
                 return self._refuse_log(ask)
@@ -281,7 +285,7 @@ class Elections:
     def _refuse_log(self, ask: VoteAsk) -> str:
         core = self.core
         if not core.mending.is_whole:
-            return "this member is not whole"
+            return _NOT_WHOLE
         if core.mending.wholeness.blank and ask.position.offset > 0:
             return "this member has neither records nor promises: it cannot judge a log with records"
         if ask.position.log_order < core.log.position.log_order:

@@ -4,12 +4,14 @@ from collections.abc import Callable
 
 import pytest
 
-from kraftd.raft.events import LogDamaged, PeerIdentified, PeerIdentity
+from kraftd.raft import wire
+from kraftd.raft.events import LogDamaged, PeerIdentified, PeerIdentity, RequestReceived
 from kraftd.raft.identity import Mending, Wholeness
 from kraftd.raft.states import Candidate, Follower, Prospective
+from kraftd.raft.wire import VoteAsk
 from kraftd.records.batch import encode_batch
-from kraftd.types import Election
-from tests.stories.cluster import Cluster
+from kraftd.types import NO_NODE, Election, OffsetAndEpoch, ReplicaKey
+from tests.stories.cluster import CLUSTER_ID, Cluster
 
 
 def written() -> Cluster:
@@ -93,6 +95,20 @@ def test_amnesia_survives_a_restart() -> None:
     cluster.run(10_000)
     assert cluster.leader is None, "2 alone is no majority, and 3 neither votes nor campaigns"
     assert not isinstance(cluster.member(3).state, Prospective | Candidate)
+
+
+@pytest.mark.covers("D-06", "D-07")
+def test_a_member_that_forgot_does_not_even_repeat_a_vote() -> None:
+    """There is a vote in its election file, but nothing vouches for the file any more."""
+    cluster = Cluster(start=False)
+    candidate = ReplicaKey(2, cluster.nodes[2].disk.directory_id)
+    cluster.nodes[1].disk.election = Election(5, NO_NODE, candidate)
+    cluster.start(1, wholeness=Wholeness(amnesia=("kraftd.state is gone",)))
+    ask = VoteAsk(5, candidate, OffsetAndEpoch(0, 0), ReplicaKey(1), pre_vote=False)
+    asked = RequestReceived(10**8, wire.vote_request(CLUSTER_ID, ask), 2, cluster.identity(2))
+    cluster.feed(1, asked)
+    data = cluster.nodes[1].outcomes[asked.handle].response.topics[0].partitions[0]
+    assert (data.vote_granted, data.leader_epoch) == (False, 5)
 
 
 @pytest.mark.covers("D-06", "Q-31")
