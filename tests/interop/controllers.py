@@ -45,7 +45,7 @@ class Controllers:
         self.folder.mkdir(parents=True)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         ports = free_ports(len(directories) + 1)
-        self._ports = dict(zip([*directories, BROKER], ports, strict=True))
+        self.ports = dict(zip([*directories, BROKER], ports, strict=True))
         self._settings = {
             "controller.quorum.voters": ",".join(f"{node}@{self._at(node)}" for node in directories),
             "controller.listener.names": "CONTROLLER",
@@ -69,7 +69,7 @@ class Controllers:
     def format(self, cluster_id: str, nodes: Sequence[int]) -> None:
         """Make directories ready with `kafka-storage format`."""
         for node in nodes:
-            self._run("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", self._config(node))
+            self._run("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", self.config(node))
 
     def start(self) -> None:
         """Start them all; does not wait for anything."""
@@ -83,7 +83,7 @@ class Controllers:
                         "-cp",
                         f"{self.kafka.jars}/*",
                         "kafka.Kafka",
-                        self._config(node),
+                        self.config(node),
                     ],
                     cwd=self.folder,
                     stdin=subprocess.DEVNULL,
@@ -166,9 +166,10 @@ class Controllers:
         return "--bootstrap-controller", ",".join(map(self._at, self._directories))
 
     def _at(self, node: int) -> str:
-        return f"127.0.0.1:{self._ports[node]}"
+        return f"127.0.0.1:{self.ports[node]}"
 
-    def _config(self, node: int) -> Path:
+    def config(self, node: int) -> Path:
+        """The properties file of a node."""
         return self.folder / f"{node}.properties"
 
     def _configure(self, node: int, directory: Path) -> None:
@@ -180,7 +181,7 @@ class Controllers:
             "log.dirs": str(directory),
             **self._settings,
         }
-        self._config(node).write_text("".join(f"{key}={value}\n" for key, value in values.items()))
+        self.config(node).write_text("".join(f"{key}={value}\n" for key, value in values.items()))
 
     def _run(self, *arguments: str | Path) -> str:
         return self.kafka.run(*arguments)

@@ -38,10 +38,23 @@ class Written(NamedTuple):
 
 
 class Nodes(Cluster):
-    """Three daemons on directories that are there already."""
+    """Three daemons on directories that are there already, started like the controllers before them.
 
-    def __init__(self, folder: Path, directories: Mapping[int, Path], **options: Mapping[str, str]) -> None:
-        super().__init__(folder, len(directories), directories=directories, **options)
+    With properties files of their own, or with those of Kafka.
+    """
+
+    def __init__(
+        self, folder: Path, directories: Mapping[int, Path], *, like: Controllers | None = None
+    ) -> None:
+        self._like = like
+        super().__init__(folder, len(directories), directories=directories)
+
+    def configure(self, node: Node, **overrides: str) -> Path:
+        """Leave Kafka's file as it is."""
+        if self._like is None:
+            return super().configure(node, **overrides)
+        node.port, node.config_path = self._like.ports[node.node_id], self._like.config(node.node_id)
+        return node.config_path
 
     def format(self, node: Node, *, cluster_id: str | None = None) -> None:
         """Leave it as whoever wrote it left it."""
@@ -192,7 +205,7 @@ def test_a_cluster_of_kafka_4_3_moves_to_kraftd_and_back(kafka: Kafka, tmp_path:
     assert list(directories[1].rglob("*-*.checkpoint"))
     assert len(list(directories[1].rglob("*.log"))) > 1
 
-    with Nodes(tmp_path / "kraftd-1", directories) as nodes:
+    with Nodes(tmp_path / "kraftd-1", directories, like=first) as nodes:
         found, end_offset = nodes.turn({"log.flush.interval.ms": "5000"})
     assert found["log.retention.ms"] == "3600000"
     ledger.compare(end_offset)
