@@ -10,9 +10,9 @@ import pytest
 
 from kraftd.errors import StorageError
 from kraftd.records import quorum_state
-from kraftd.storage import LogConfig, NodeDirectory, OsFileSystem, format_directory
+from kraftd.storage import LogConfig, NodeDirectory, OsFileSystem, format_directory, inspect_directory
 from kraftd.storage.sidecar import SLOT_BYTES
-from kraftd.types import Election, ReplicaKey, uuid_text
+from kraftd.types import Election, OffsetAndEpoch, ReplicaKey, uuid_text
 from tests.unit.storage.batches import batch, run_of
 
 FS = OsFileSystem()
@@ -330,3 +330,33 @@ class TestHint:
         with pytest.raises(ValueError, match="'fine' is not one of whole, blank, amnesia"):
             node.remember_wholeness("fine")
         node.close()
+
+
+@pytest.mark.covers("D-05", "SNAP-25")
+def test_what_kafka_leaves_beside_a_log_is_no_hindrance(tmp_path: Path) -> None:
+    """Snapshots, finished or not, what awaits its deletion, half-written small files, marks of other layers."""
+    used(tmp_path)
+    (tmp_path / "kraftd.state").unlink()
+    beside = (
+        f"{4:020}-{3:010}.checkpoint",
+        f"{4:020}-{3:010}.checkpoint.deleted",
+        f"{8:020}-{3:010}-1234567890123.checkpoint.part",
+        f"{4:020}.snapshot",
+        f"{0:020}.log.deleted",
+        f"{0:020}.index.deleted",
+        "quorum-state.tmp",
+        "leader-epoch-checkpoint.tmp",
+    )
+    for name in beside:
+        (log_path(tmp_path) / name).write_bytes(b"?")
+    for name in (".kafka_cleanshutdown", "recovery-point-offset-checkpoint", "meta.properties.tmp"):
+        (tmp_path / name).write_bytes(b"?")
+    node = open_at(tmp_path)
+    assert (node.log.end_offset, node.election.epoch, node.damage, node.amnesia) == (10, 3, (), ())
+    assert not node.blank
+    node.close()
+    facts = inspect_directory(FS, tmp_path)
+    assert facts.problems == ()
+    assert facts.snapshots == (OffsetAndEpoch(4, 3),)
+    left = {file.name for file in log_path(tmp_path).iterdir()}
+    assert {name for name in beside if "checkpoint" in name and not name.endswith(".tmp")} <= left
