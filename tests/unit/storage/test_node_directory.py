@@ -334,7 +334,7 @@ class TestHint:
 
 @pytest.mark.covers("D-05", "SNAP-25")
 def test_what_kafka_leaves_beside_a_log_is_no_hindrance(tmp_path: Path) -> None:
-    """Snapshots, finished or not, what awaits its deletion, half-written small files, marks of other layers."""
+    """Snapshots, finished or not, what awaits its deletion, half-written files, marks of other layers."""
     used(tmp_path)
     (tmp_path / "kraftd.state").unlink()
     beside = (
