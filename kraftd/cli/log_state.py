@@ -29,7 +29,8 @@ from kraftd.cli.output import Format, emit, id_text, labels, note, to_json, to_y
 from kraftd.cli.points import parse_at, time_text
 from kraftd.forensics.files import find_log
 from kraftd.forensics.state import State, known_committed, state_at
-from kraftd.forensics.tree import Folder, Place, data_of, match, root_of
+from kraftd.forensics.tree import Place, data_of, match, root_of
+from kraftd.metadata.image import MetadataImage
 from kraftd.records.frame import record_name
 
 Json: TypeAlias = dict[str, Any]
@@ -143,7 +144,7 @@ def _write_tables(found: State, places: list[Place], *, show_secrets: bool) -> N
 
 def _overview(found: State) -> str:
     blocks = [_header(found), *(SECTION(found.image) for SECTION in state_tables.SECTIONS.values())]
-    blocks.append(_counts(found))
+    blocks.append(_counts(found.image))
     return "\n\n".join(block for block in blocks if block)
 
 
@@ -169,19 +170,15 @@ def _header(found: State) -> str:
     return labels(pairs)
 
 
-def _counts(found: State) -> str:
+def _counts(image: MetadataImage) -> str:
     """How much there is of what an overview does not list; `--path` shows it."""
-    root, rows = root_of(found), []
-    for path in ("/configs", "/clientQuotas", "/acls", "/scram", "/delegationTokens", "/producerIds"):
-        folder = root.open(path[1:])
-        count = _files(folder) if isinstance(folder, Folder) else 0
-        if count:
-            rows.append((path, count))
-    if not rows:
-        return ""
-    return "Also there, with --path:\n" + "\n".join(f"  {path:<20}{count}" for path, count in rows)
-
-
-def _files(folder: Folder) -> int:
-    children = [folder.open(name) for name in folder.names()]
-    return sum(_files(child) if isinstance(child, Folder) else 1 for child in children)
+    counts = {
+        "/configs": sum(1 for _ in image.configs()),
+        "/clientQuotas": sum(1 for _ in image.client_quotas()),
+        "/acls": sum(1 for _ in image.acls()),
+        "/scram": sum(1 for _ in image.scram_credentials()),
+        "/delegationTokens": sum(1 for _ in image.delegation_tokens()),
+        "/producerIds": int(image.next_producer_id() is not None),
+    }
+    lines = [f"  {path:<20}{count}" for path, count in counts.items() if count]
+    return "\n".join(["Also there, with --path:", *lines]) if lines else ""

@@ -146,9 +146,9 @@ def _agreement(verdict: Verdict) -> str:
     agreeing = [pair for pair in verdict.pairs if pair.match.parted_at < 0]
     if not agreeing or len(agreeing) < len(verdict.pairs):
         return ""
-    end = min(pair.match.common_end for pair in agreeing)
     count = len({log for pair in agreeing for log in (pair.left.named, pair.right.named)})
     clusters = len({pair.left.cluster_id for pair in agreeing})
     if clusters > 1:
-        return f"The logs of each of {clusters} clusters agree batch by batch as far as they reach."
-    return f"The {count} logs agree batch by batch, up to offset {end} and beyond as far as they reach."
+        return f"The logs of each of {clusters} clusters agree batch by batch, as far as they reach."
+    end = min(pair.match.common_end for pair in agreeing)
+    return f"The {count} logs agree batch by batch as far as they reach, all of them to offset {end}."

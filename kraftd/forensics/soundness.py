@@ -180,6 +180,7 @@ class _Examination:
         """A header, the records by a running number, and a footer, without which it is cut short."""
         end: Offset = 0
         begun = ended = False
+        snapshot_id = names.parse_snapshot_name(path.name)
         for number, item in enumerate(read_batches(path)):
             if isinstance(item, Fault) or item.fault is not None:
                 self._tell(item, end, (item.reason if isinstance(item, Fault) else item.fault) or "")
@@ -187,6 +188,8 @@ class _Examination:
             view = item.view
             if view.base_offset != end:
                 self._tell(item, view.base_offset, _gap(end, view.base_offset))
+            if snapshot_id is not None and view.epoch != snapshot_id.epoch:
+                self._tell(item, view.base_offset, f"epoch {view.epoch} in a snapshot of {snapshot_id.epoch}")
             begun |= number == 0 and _holds(view, SnapshotHeaderRecord)
             ended = _holds(view, SnapshotFooterRecord)
             end = view.end_offset

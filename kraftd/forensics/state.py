@@ -252,6 +252,10 @@ def _nearest(log: LogFiles, end: Offset) -> State:
             if not log.segments and len(log.snapshots) == 1:
                 raise
             notes.append(f"{error}; an earlier state was taken")
+    if not log.segments and not log.snapshots:
+        raise UnanswerableError(
+            f"{log.directory} holds neither segment nor snapshot: this node was never started, or lost its log"
+        )
     if log.start_offset > 0 or not log.segments:
         raise UnanswerableError(
             f"{log.named}: the log begins at offset {log.start_offset}, and no whole snapshot holds the "

@@ -25,8 +25,9 @@ from kraftd.forensics.words import changes
 from kraftd.metadata.fold import Fold
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.impossible import ImpossibleRecordError
+from kraftd.records import epoch_checkpoint, names
 from kraftd.records.frame import decode_record
-from kraftd.types import Epoch, Offset
+from kraftd.types import Epoch, EpochEntry, Offset
 
 _FACTS_TOLD = 5
 """Of a snapshot that differs, so many differences are told, and how many more there are."""
@@ -115,6 +116,7 @@ class _Examination:
         self._records = 0
         self._end = log.start_offset
         self._epoch: Epoch = 0
+        self._epochs: list[EpochEntry] = []
         self._fold: Fold | None = Fold(EMPTY) if log.start_offset == 0 else None
         self._image: MetadataImage = EMPTY
         self._quorum = QuorumFacts()
@@ -134,6 +136,7 @@ class _Examination:
             self._at_snapshots(item.view.base_offset)
             self._take(item)
         self._at_snapshots(self._end)
+        self._at_epochs()
         for snapshot in self._snapshots:
             self._problems.append(
                 f"{snapshot.path}: is of offset {snapshot.id.offset}, but the log ends at {self._end}: "
@@ -165,6 +168,8 @@ class _Examination:
             if self._fold is not None:
                 self._fold = Fold(state.image)
         start = self.log.start_offset
+        if not self.log.segments:
+            self._problems.append(f"{self.log.directory}: holds no segment")
         if start > 0 and not any(one.id.offset >= start for one in self.log.snapshots):
             self._problems.append(
                 f"{self.log.directory}: begins at offset {start}, and no snapshot holds the state before it"
@@ -175,6 +180,8 @@ class _Examination:
     def _take(self, item: Batch) -> None:
         view = item.view
         self.heads.add(view)
+        if not self._epochs or self._epochs[-1].epoch != view.epoch:
+            self._epochs.append(EpochEntry(view.epoch, view.base_offset))
         self._end, self._epoch = view.end_offset, view.epoch
         self._records += view.record_count
         offset = view.base_offset
@@ -193,6 +200,25 @@ class _Examination:
         """A record is wrong although its bytes are good; no state can be had before the next snapshot."""
         self._fold = None
         self._problems.append(f"{item.path} at byte {item.position}, offset {offset}: {reason}")
+
+    def _at_epochs(self) -> None:
+        """Compare where epochs begin with `leader-epoch-checkpoint`, unless a fault has been told already.
+
+        The file was read first: what a running node wrote since is not in it.
+        """
+        path = self.log.directory / names.EPOCH_CHECKPOINT
+        try:
+            noted = epoch_checkpoint.decode(path.read_bytes())
+        except (OSError, MalformedError):
+            return
+        found = {(entry.epoch, entry.start_offset) for entry in self._epochs}
+        start, end = self.log.start_offset, min(self._end, noted[-1].start_offset + 1 if noted else 0)
+        known = {(entry.epoch, max(entry.start_offset, start)) for entry in noted}
+        differing = {entry for entry in found ^ known if entry[1] < end}
+        if differing and not self._problems:
+            epoch, offset = min(differing, key=lambda entry: entry[::-1])
+            who = "the segments say, the file does not" if (epoch, offset) in found else "says the file only"
+            self._problems.append(f"{path}: epoch {epoch} begins at offset {offset}, {who}")
 
     # -- snapshots -----------------------------------------------------------------------------
 

@@ -170,6 +170,14 @@ def test_keys_and_passwords_are_told_only_on_demand(kraftctl: Kraftctl, output: 
     assert [secret for secret in secrets if secret not in told] == []
 
 
+def test_a_control_record_that_nobody_knows_may_hold_anything(kraftctl: Kraftctl, segment: Path) -> None:
+    with segment.open("ab") as file:
+        file.write(encode_control_batch(5, 5, T0, [(77, b"\0\1secret")]))
+    asked = ("log", "dump", segment, "--type", "Unknown77", "-o", "json")
+    assert lines(kraftctl(*asked))[-1]["data"] == {"raw": "[redacted]"}
+    assert lines(kraftctl(*asked, "--show-secrets"))[-1]["data"] == {"raw": b"\0\1secret".hex()}
+
+
 def test_a_bad_checksum_is_told_with_byte_and_offset_and_the_dump_goes_on(
     kraftctl: Kraftctl, segment: Path
 ) -> None:

@@ -2,9 +2,8 @@
 
 import io
 import os
-import pty
 import select
-import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -179,16 +178,18 @@ def test_names_are_laid_out_in_columns(monkeypatch: pytest.MonkeyPatch):
 @contextmanager
 def terminal(*arguments: str, state: Path) -> Iterator[int]:
     """`kraftctl` on a terminal of its own; the other end of it."""
-    pid, master = pty.fork()
-    if pid == 0:
-        os.environ |= {"TERM": "dumb", "XDG_STATE_HOME": str(state), "PROMPT_TOOLKIT_NO_CPR": "1"}
-        os.execv(sys.executable, [sys.executable, "-m", "kraftd.cli.main", *arguments])
-    try:
-        yield master
-    finally:
-        os.close(master)
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+    master, slave = os.openpty()
+    environment = os.environ | {"TERM": "dumb", "XDG_STATE_HOME": str(state), "PROMPT_TOOLKIT_NO_CPR": "1"}
+    command = [sys.executable, "-m", "kraftd.cli.main", *arguments]
+    with subprocess.Popen(
+        command, stdin=slave, stdout=slave, stderr=slave, env=environment, start_new_session=True
+    ) as process:
+        os.close(slave)
+        try:
+            yield master
+        finally:
+            process.kill()
+            os.close(master)
 
 
 def read_until(master: int, words: str) -> str:

@@ -291,3 +291,14 @@ def test_noise_for_a_segment_is_damage_or_torn_and_never_more(tmp_path: Path):
 def test_no_ops_are_passed_over(tmp_path: Path):
     made = LogMaker(tmp_path).lead(1, 1).batch(NoOpRecord())
     assert state_at(find_log(tmp_path)).end_offset == made.end
+
+
+def test_a_directory_without_a_log_in_it_is_said_in_a_line(tmp_path: Path):
+    LogMaker(tmp_path).segment.unlink()
+    with pytest.raises(UnanswerableError, match="holds neither segment nor snapshot: this node was never"):
+        state_at(find_log(tmp_path))
+
+
+def test_the_records_of_a_new_cluster_are_a_state():
+    bootstrap = klog("generated-kafka-4.3-dynamic-voters") / "node-1" / "bootstrap.checkpoint"
+    assert state_at(find_log(bootstrap)).image.feature_level("metadata.version") == 30

@@ -126,6 +126,10 @@ def snapshot_inside_a_batch(made: LogMaker) -> None:
     path.rename(path.with_name(f"{5:020}-{1:010}.checkpoint"))
 
 
+def no_segment(made: LogMaker) -> None:
+    made.segment.unlink()
+
+
 def broken_election(made: LogMaker) -> None:
     (made.log / names.QUORUM_STATE).write_bytes(b"{}")
 
@@ -148,6 +152,7 @@ def broken_election(made: LogMaker) -> None:
         (snapshot_beyond_the_end, "is of offset 16, but the log ends at 11: what lies between is missing"),
         (snapshot_inside_a_batch, "offset 5 is not between two batches"),
         (broken_election, "quorum-state: "),
+        (no_segment, "__cluster_metadata-0: holds no segment"),
     ],
 )
 def test_each_fault_is_told(tmp_path: Path, harm: Callable[[LogMaker], None], words: str):
@@ -255,3 +260,61 @@ def test_a_second_topic_of_a_name_is_told_with_its_own_offset(tmp_path: Path):
     orders(tmp_path).batch(config("1"), TopicRecord(name="orders", topic_id=b"o" * 16))
     [problem] = problems(judged(tmp_path))
     assert "offset 12: cannot follow what came before it: there is a topic orders already" in problem
+
+
+def epoch_file_without_an_epoch(made: LogMaker) -> None:
+    made.lead(3, 4).lead(1, 7)
+    entries = [EpochEntry(1, 0), EpochEntry(3, 8), EpochEntry(7, 12)]
+    (made.log / names.EPOCH_CHECKPOINT).write_bytes(epoch_checkpoint.encode(entries))
+
+
+def epoch_that_begins_later_than_noted(made: LogMaker) -> None:
+    """The checksum does not cover the epoch: the first batch of epoch 3 says 2."""
+    data = bytearray(made.segment.read_bytes())
+    position = sum(batch.size_bytes for batch in list(scan(bytes(data)))[:5])
+    data[position + 15] = 2
+    made.segment.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("harm", "words"),
+    [
+        (epoch_file_without_an_epoch, "epoch 4, but leader-epoch-checkpoint says 3"),
+        (
+            epoch_that_begins_later_than_noted,
+            "epoch 2 begins at offset 8, the segments say, the file does not",
+        ),
+    ],
+)
+def test_where_epochs_begin_is_what_the_checkpoint_says(
+    tmp_path: Path, harm: Callable[[LogMaker], None], words: str
+):
+    harm(orders(tmp_path))
+    found = problems(judged(tmp_path))
+    assert any(words in problem for problem in found), found
+
+
+def test_an_epoch_without_a_record_may_stand_in_the_checkpoint(tmp_path: Path):
+    made = orders(tmp_path)
+    entries = [*made.epochs, EpochEntry(5, made.end)]
+    (made.log / names.EPOCH_CHECKPOINT).write_bytes(epoch_checkpoint.encode(entries))
+    assert judged(tmp_path).is_whole
+
+
+@pytest.mark.parametrize("which", ["segment", "snapshot"])
+def test_whatever_byte_is_changed_it_is_told(tmp_path: Path, which: str):
+    """Whether a checksum covers it or not; at the end of the log it may be an unfinished write."""
+    made = orders(tmp_path)
+    snapshot = made.snapshot()
+    made.batch(config("2"))
+    path = made.segment if which == "segment" else snapshot
+    data = path.read_bytes()
+    untold = []
+    for position in range(0, len(data), 3):  # by 3: each field of a header is met in one batch or another
+        changed = bytearray(data)
+        changed[position] ^= 1 << position % 8
+        path.write_bytes(changed)
+        verdict = judged(tmp_path)
+        if verdict.is_whole and not verdict.logs[0].notes:
+            untold.append(position)
+    assert untold == []
