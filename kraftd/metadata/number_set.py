@@ -6,7 +6,7 @@ that two sets share the rest, and millions of numbers cost no objects.
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 import msgspec
@@ -34,9 +34,13 @@ class NumberSet(msgspec.Struct, frozen=True):
         for block in self._blocks:
             yield from memoryview(block).cast(_TYPE)
 
-    def changed(self, added: Iterable[int], dropped: Iterable[int] = ()) -> "NumberSet":
-        """The set with numbers that it may have already, and without numbers that it may not have."""
-        blocks = {}
+    def changed(self, added: Collection[int], dropped: Collection[int] = ()) -> "NumberSet":
+        """The set with numbers, each named once, that it may have already, and without others."""
+        if len(added) + len(dropped) == 1:
+            for number in added or dropped:
+                if (one := self._with_one(number, is_there=bool(added))) is not None:
+                    return one
+        blocks: dict[int, array[int]] = {}
         new = sorted(added)
         if new and (not self._blocks or new[0] > self._last()):
             end = max(len(self._blocks) - 1, 0)
@@ -54,6 +58,24 @@ class NumberSet(msgspec.Struct, frozen=True):
             if at < len(block) and block[at] == number:
                 del block[at]
         return self._with(blocks)
+
+    def _with_one(self, number: int, *, is_there: bool) -> "NumberSet | None":
+        """The set after one change, if no blocks have to be split or joined for it."""
+        index = bisect_right(self._firsts, number) - 1
+        if index < 0:
+            return None
+        block = self._block(index)
+        at = bisect_left(block, number)
+        if (at < len(block) and block[at] == number) == is_there:
+            return self
+        if is_there:
+            block.insert(at, number)
+        else:
+            del block[at]
+        if at == 0 or not _FEW <= len(block) <= 2 * _BLOCK:
+            return None
+        blocks = (*self._blocks[:index], block.tobytes(), *self._blocks[index + 1 :])
+        return NumberSet(blocks, self._firsts)
 
     def _last(self) -> int:
         return int(memoryview(self._blocks[-1]).cast(_TYPE)[-1])

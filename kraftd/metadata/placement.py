@@ -10,7 +10,7 @@ differ, and so may the order in which partitions are listed. Nothing of it is ha
 
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeAlias
 
 import msgspec
@@ -69,7 +69,14 @@ def parts_of(replicas: tuple[NodeId, ...], isr: tuple[NodeId, ...], leader: Node
 class PlacementFold:
     """A scratch copy that moves are written into. One owner, mutable."""
 
-    __slots__ = ("_base", "_come", "_go", "_next", "_topics")
+    __slots__ = ("_base", "_come", "_go", "_next", "_topics", "expected", "followers", "laggards", "leaders")
+
+    expected: set[NodeId]
+    """Whom partitions in bulk can come to, by `leaders`, `followers` and `laggards`, until room is made."""
+    leaders: dict[NodeId, Callable[[Place], None]]
+    """Takes the places of new partitions that a broker leads, in sync; plain dictionaries, for speed."""
+    followers: dict[NodeId, Callable[[Place], None]]
+    laggards: dict[NodeId, Callable[[Place], None]]
 
     def __init__(self, base: Placement) -> None:
         self._base = base
@@ -77,6 +84,7 @@ class PlacementFold:
         self._next = base._next
         self._come: _Moves = defaultdict(_numbers)
         self._go: _Moves = defaultdict(_numbers)
+        self._forget()
 
     def take(self, topic_id: Uuid) -> int:
         """A number for a new topic."""
@@ -89,9 +97,16 @@ class PlacementFold:
         """Forget a topic that is gone; its partitions have left."""
         self._topics = self._topics.delete(number)
 
-    def coming(self, broker: NodeId, part: int) -> Callable[[Place], None]:
-        """Takes the places for which a broker gets a part that it did not have. Good until room is made."""
-        return self._come[_key(broker, part)].append
+    def expect(self, brokers: Iterable[NodeId]) -> None:
+        """Have places in `leaders`, `followers` and `laggards` for these brokers."""
+        for broker in brokers:
+            for puts, part in (
+                (self.leaders, REPLICA | IN_SYNC | LEADER),
+                (self.followers, REPLICA | IN_SYNC),
+                (self.laggards, REPLICA),
+            ):
+                puts[broker] = self._come[_key(broker, part)].append
+        self.expected.update(brokers)
 
     def move(self, place: Place, before: Parts, after: Parts) -> None:
         """Write down what the brokers of a partition were and are."""
@@ -114,14 +129,21 @@ class PlacementFold:
             mutation = places.mutate()
             for key in {*self._come, *self._go}:
                 come, go = _net(self._come.pop(key, _NONE), self._go.pop(key, _NONE))
+                if not come and not go:
+                    continue
                 numbers = mutation.get(key, _NOWHERE).changed(come, go)
                 if numbers:
                     mutation[key] = numbers
                 else:
                     mutation.pop(key, None)
             places = mutation.finish()
+            self._forget()
         self._base = Placement(places, self._topics, self._next)
         return self._base
+
+    def _forget(self) -> None:
+        self.expected = set()
+        self.leaders, self.followers, self.laggards = {}, {}, {}
 
 
 _NOWHERE: Final = NumberSet()

@@ -1,115 +1,137 @@
 """PartitionRecords of the usual form, read from their bytes without making a record of them.
 
-A plain one has no tags, and nobody to remove or to add. Nearly every partition of a snapshot is plain. So the
-layout of a version with so many replicas, members of the ISR and directories is worked out once, as a `Form`,
+A plain one has replicas, no tags, and nobody to remove or to add; nearly every partition of a snapshot is.
+The layout of a version with so many replicas, members of the ISR and directories is worked out once, as a `Form`,
 and all records of that form are read by one compiled `Struct` and a few comparisons, which prove as much as
 decoding does. Whatever is not plain is decoded.
 """
 
 from collections.abc import Callable
-from functools import lru_cache
 from struct import Struct
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from kraftd.metadata.placement import Parts, parts_of
 from kraftd.records.frame import encode_record
 from kraftd.records.messages import PartitionRecord
 
-OPENING_BYTES: Final = 3
-COUNT_AT: Final = 23
-"""Where the count of the replicas is: after the opening, the partition's id and the topic's."""
+_Fields: TypeAlias = tuple[Any, ...]
 
-PARTITION: Final = encode_record(PartitionRecord())[: OPENING_BYTES - 1]
+_VERSION_AT: Final = 2
+_COUNT_AT: Final = 23
+"""Where the count of replicas is: after the frame, the partition's id and the topic's."""
+HINT: Final = slice(_VERSION_AT, _COUNT_AT + 1, _COUNT_AT - _VERSION_AT)
+"""Two bytes of a value, version and count of replicas: with its size they tell of which form it may be."""
+
+PARTITION: Final = encode_record(PartitionRecord())[:_VERSION_AT]
 """How every PartitionRecord begins, whatever its version."""
 
-NOBODY: Final = 0x0101
-"""Two empty lists: nobody to remove and nobody to add."""
-
-_OPENINGS: Final = {
-    encode_record(PartitionRecord(), version)[:OPENING_BYTES]: version for version in (0, 1, 2)
-}
-_DIRECTORIES_SINCE: Final = 1
-_CANONICAL: Final = encode_record(PartitionRecord())[:OPENING_BYTES]
+_VERSIONS: Final = (0, 1, 2)
+_CANONICAL: Final = 2
 _COUNT_MAX: Final = 0x7F
 """A count is one more than there are, and one byte up to here."""
+_FORMS_MAX: Final = 4096
+NOBODY: Final = b"\1\1"
+"""Two empty lists: nobody to remove and nobody to add."""
 _UUID_BYTES: Final = 16
+REPLICAS_AT: Final = 4
+"""Where the replicas begin in what is unpacked: after the opening, the two ids and the count."""
 
 
 class Form(NamedTuple):
-    """What a record of one form gives when it is unpacked, and what must be there.
+    """How a record of one form is read."""
 
-    First come the opening, the ids of partition and topic, and the count of replicas; then the replicas.
-    """
-
-    unpack: Callable[[bytes], tuple[Any, ...]]
-    replicas_end: int
-    """Where the count of the ISR is; its members follow."""
+    unpack: Callable[[bytes], _Fields]
+    opening: bytes
+    """What must be the first field; the last must be 0, for no tags."""
+    replica_count: int
+    isr_count_at: int
+    """Where the replicas end, and the count of the ISR is."""
     isr_count: int
     isr_end: int
-    """Where `NOBODY` must be; the leader follows."""
+    """Where `NOBODY` must be; the leader is next."""
     directories_at: int
-    """Where their count is; where that of the replicas is, in a version that does not list them."""
+    """Where their count is; that of the replicas, in a version that does not list them."""
     directory_count: int
     canonical: Callable[[bytes], bytes] | None
     """Makes of the record what the image keeps; None if it is that."""
 
-    def fits(self, fields: tuple[Any, ...]) -> bool:
-        """Whether what was unpacked is a plain record. The last field is the number of tags."""
-        return not (
-            fields[-1]
-            or fields[self.isr_end] != NOBODY
-            or fields[self.replicas_end] != self.isr_count
-            or fields[self.directories_at] != self.directory_count
+    def fits(self, fields: _Fields) -> bool:
+        """Whether what was unpacked is a plain record."""
+        return (
+            fields[0] == self.opening
+            and not fields[-1]
+            and fields[self.isr_end] == NOBODY
+            and fields[self.isr_count_at] == self.isr_count
+            and fields[self.directories_at] == self.directory_count
         )
 
 
-@lru_cache(maxsize=1024)
-def form_of(opening: bytes, count: int, size_bytes: int) -> Form | None:
-    """The form with this opening, count of replicas and size; None if no plain record has all of them."""
-    version, replicas = _OPENINGS.get(opening), count - 1
-    if version is None or not 0 < count <= _COUNT_MAX:
-        return None
-    lists_directories = version >= _DIRECTORIES_SINCE
-    for directories in (replicas, 0) if lists_directories else (0,):
-        tail = f"B{_UUID_BYTES * directories}xB" if lists_directories else "B"
-        isr, rest = divmod(size_bytes - Struct(_layout(replicas, 0, tail)).size, 4)
-        if rest or not 0 <= isr <= replicas:
-            continue
-        isr_end = 5 + replicas + isr
-        return Form(
-            Struct(_layout(replicas, isr, tail)).unpack,
-            4 + replicas,
-            isr + 1,
-            isr_end,
-            isr_end + 2 if lists_directories else 3,
-            directories + 1 if lists_directories else count,
-            _canonical(opening, count, listed=directories, tail_bytes=1 + lists_directories),
-        )
-    return None
+class _Forms(dict[tuple[int, bytes], Form | None]):
+    """By size and hint, the form that a value may be of, None if it is not plain."""
+
+    def __missing__(self, key: tuple[int, bytes]) -> Form | None:
+        if len(self) >= _FORMS_MAX:
+            self.clear()
+        form = self[key] = _form_of(*key)
+        return form
+
+
+FORMS: Final = _Forms()
 
 
 def parts_in(packed: bytes) -> Parts | None:
     """What each broker is for a partition as the image keeps it, None if it is not plain."""
-    form = form_of(packed[:OPENING_BYTES], packed[COUNT_AT], len(packed))
-    if form is None or form.canonical is not None:
+    form = FORMS[len(packed), packed[HINT]]
+    if form is None:
         return None
     fields = form.unpack(packed)
     if not form.fits(fields):
         return None
-    isr = fields[form.replicas_end + 1 : form.isr_end]
-    return parts_of(fields[4 : form.replicas_end], isr, fields[form.isr_end + 1])
+    replicas = fields[REPLICAS_AT : form.isr_count_at]
+    return parts_of(replicas, fields[form.isr_count_at + 1 : form.isr_end], fields[form.isr_end + 1])
 
 
-def _layout(replicas: int, isr: int, tail: str) -> str:
-    return f">{OPENING_BYTES}si{_UUID_BYTES}sB{replicas}iB{isr}iHi8x{tail}"
+def _form_of(size_bytes: int, hint: bytes) -> Form | None:
+    if len(hint) != len((_VERSION_AT, _COUNT_AT)):
+        return None
+    version, count = hint
+    replicas = count - 1
+    if version not in _VERSIONS or not 0 < replicas < _COUNT_MAX:
+        return None
+    for directories in (None,) if version == 0 else (replicas, 0):
+        isr, rest = divmod(size_bytes - Struct(_layout(replicas, 0, directories)).size, 4)
+        if not rest and 0 <= isr <= replicas:
+            return _form(version, replicas, isr, directories)
+    return None
 
 
-def _canonical(
-    opening: bytes, count: int, *, listed: int, tail_bytes: int
-) -> Callable[[bytes], bytes] | None:
-    if listed == count - 1 and tail_bytes == 2:
-        if opening == _CANONICAL:
-            return None
-        return lambda value: _CANONICAL + value[OPENING_BYTES:]
-    migrating = bytes((count, *bytes(_UUID_BYTES * (count - 1)), 0))
-    return lambda value: _CANONICAL + value[OPENING_BYTES:-tail_bytes] + migrating
+def _layout(replicas: int, isr: int, directories: int | None) -> str:
+    """The frame, the ids, and the lists with their counts, each but the first a constant of the form."""
+    listed = "" if directories is None else f"B{_UUID_BYTES * directories}x"
+    return f">3si{_UUID_BYTES}sB{replicas}iB{isr}i{len(NOBODY)}si8x{listed}B"
+
+
+def _form(version: int, replicas: int, isr: int, directories: int | None) -> Form:
+    isr_end = REPLICAS_AT + replicas + 1 + isr
+    return Form(
+        Struct(_layout(replicas, isr, directories)).unpack,
+        PARTITION + bytes((version,)),
+        replicas,
+        REPLICAS_AT + replicas,
+        isr + 1,
+        isr_end,
+        REPLICAS_AT - 1 if directories is None else isr_end + 2,
+        replicas + 1 if directories is None else directories + 1,
+        None if (version, directories) == (_CANONICAL, replicas) else _canonical(replicas, directories),
+    )
+
+
+def _canonical(replicas: int, directories: int | None) -> Callable[[bytes], bytes]:
+    """Makes a record one of the canonical version; directories that it does not list have no name."""
+    opening = PARTITION + bytes((_CANONICAL,))
+    body_at = len(opening)
+    if directories == replicas:
+        return lambda value: opening + value[body_at:]
+    tail = bytes((replicas + 1, *bytes(_UUID_BYTES * replicas), 0))
+    tail_bytes = 1 if directories is None else len((directories, 0))
+    return lambda value: opening + value[body_at:-tail_bytes] + tail

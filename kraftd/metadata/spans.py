@@ -35,6 +35,26 @@ def row_at(span: bytes, at: int) -> bytes | None:
     return span[start:end] or None
 
 
+def with_rows(span: bytes, rows: Mapping[int, bytes]) -> bytes:
+    """A span, which may be empty, with other partitions at some of its places."""
+    if len(rows) == 1 and span:
+        ((at, row),) = rows.items()
+        (heading_bytes,) = array("I", span[:_ENTRY])
+        if _ENTRY * at + _TWO.size <= heading_bytes:
+            return _with_row(span, heading_bytes, at, row)
+    return packed_span({**dict(rows_of(span)), **rows} if span else rows)
+
+
+def _with_row(span: bytes, heading_bytes: int, at: int, row: bytes) -> bytes:
+    starts = array("I", span[:heading_bytes])
+    start, end = starts[at], starts[at + 1]
+    grown = len(row) - (end - start)
+    if grown:
+        for later in range(at + 1, len(starts)):
+            starts[later] += grown
+    return b"".join((starts, span[heading_bytes:start], row, span[end:]))
+
+
 def rows_of(span: bytes) -> Iterator[tuple[int, bytes]]:
     """Every partition of a span with its place in it, in order."""
     (heading_bytes,) = array("I", span[:_ENTRY])

@@ -10,37 +10,43 @@ of what it writes; here they are gone at once, as from its snapshots.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, TypeAlias
+from itertools import islice
+from typing import Final
 
 import msgspec
 from immutables import MapMutation
 
-from kraftd.metadata import partitions, plain
+from kraftd.metadata import partitions
 from kraftd.metadata.entities import mark_of_record
 from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.metadata.mark import MARK_MASK, mark_of_bytes, sum_of_marks
 from kraftd.metadata.placement import (
     ID_BITS,
     ID_MASK,
-    IN_SYNC,
-    LEADER,
-    REPLICA,
     Parts,
-    Place,
     PlacementFold,
     parts_of,
 )
-from kraftd.metadata.spans import SPAN_BITS, SPAN_MASK, packed_span, rows_of
+from kraftd.metadata.plain import FORMS, HINT, NOBODY, REPLICAS_AT, parts_in
+from kraftd.metadata.spans import SPAN_BITS, SPAN_MASK, row_at, with_rows
 from kraftd.metadata.topics_image import Topic, TopicsImage
 from kraftd.records.messages import PartitionChangeRecord, PartitionRecord, TopicRecord
-from kraftd.types import NodeId, Offset, Uuid
+from kraftd.types import Offset, Uuid
 
 _NO_LEADER: Final = -1
 _OPEN_MAX: Final = 512
 """How many spans lie open before all are packed: what lies open takes several times the memory."""
 
-_Rows: TypeAlias = dict[int, bytes]
-"""The partitions of an open span, by their place in it."""
+
+class _Open(msgspec.Struct):
+    """A span that is being changed: its bytes, empty if it is new, and what is in their place."""
+
+    packed: bytes
+    rows: dict[int, bytes]
+
+    def row(self, at: int) -> bytes | None:
+        row = self.rows.get(at)
+        return row_at(self.packed, at) if row is None and self.packed else row
 
 
 class _Touched(msgspec.Struct):
@@ -48,19 +54,7 @@ class _Touched(msgspec.Struct):
 
     topic: Topic
     spans: MapMutation[int, bytes]
-    open: dict[int, _Rows]
-
-
-class _Comers(dict[NodeId, Callable[[Place], None]]):
-    """Where the places go for which a broker gets one part."""
-
-    def __init__(self, placement: PlacementFold, part: int) -> None:
-        self._placement = placement
-        self._part = part
-
-    def __missing__(self, broker: NodeId) -> Callable[[Place], None]:
-        coming = self[broker] = self._placement.coming(broker, self._part)
-        return coming
+    open: dict[int, _Open]
 
 
 class TopicsFold:
@@ -90,94 +84,109 @@ class TopicsFold:
     def put_partition(self, record: PartitionRecord, offset: Offset) -> None:
         """Make a partition, or make it anew."""
         touched = self._known(record.topic_id, offset)
-        rows = self._rows(touched, record.partition_id >> SPAN_BITS)
-        old = rows.get(record.partition_id & SPAN_MASK)
+        span = self._open(touched, record.partition_id >> SPAN_BITS)
+        old = span.row(record.partition_id & SPAN_MASK)
         before = {} if old is None else _parts(old)
-        self._put(touched, rows, partitions.made(record, offset), old, before)
+        self._put(touched, span, partitions.made(record, offset), old, before)
 
-    def put_plain(self, values: Sequence[bytes], start: int) -> int:
+    def put_plain(self, values: Sequence[bytes], start: int) -> int:  # noqa: C901
         """Make partitions of the records whose values begin at a position, as long as they are plain.
 
         Stops before the first that is not a plain PartitionRecord of a new partition of a topic that is here,
-        and gives its position; it has to be folded by itself.
+        and gives its position; it has to be folded by itself. One loop without calls: it runs for each of a
+        million.
         """
         self._make_room()
-        leads, follows, lags = (
-            _Comers(self._placement, part)
-            for part in (REPLICA | IN_SYNC | LEADER, REPLICA | IN_SYNC, REPLICA)
-        )
+        placement = self._placement
+        leaders, followers, laggards = placement.leaders, placement.followers, placement.laggards
+        expected = placement.expected
+        last: tuple[int, bytes] | None = None
+        topic_id, number, first = b"", -1, 0
+        before, rows = b"", dict[int, bytes]()
         made: list[bytes] = []
-        topic_id, span, first, rows = b"", -1, 0, _Rows()
-        opening, count, size_bytes = b"", -1, -1
-        at, end = start, len(values)
-        while at < end:
-            value = values[at]
-            if len(value) != size_bytes or value[plain.COUNT_AT] != count or value[:3] != opening:
-                if len(value) <= plain.COUNT_AT:
-                    break
-                opening, count, size_bytes = value[:3], value[plain.COUNT_AT], len(value)
-                form = plain.form_of(opening, count, size_bytes)
+        for value in islice(values, start, None):
+            key = (len(value), value[HINT])
+            if key != last:
+                form = FORMS[key]
                 if form is None:
                     break
-                unpack, replicas_end, isr_count, isr_end, directories_at, directory_count, canonical = form
+                last = key
+                (
+                    unpack,
+                    opening,
+                    replica_count,
+                    isr_count_at,
+                    isr_count,
+                    isr_end,
+                    directories_at,
+                    directory_count,
+                    canonical,
+                ) = form
             fields = unpack(value)
-            if (  # `Form.fits`, written out: this runs for each of a million
+            if (  # `Form.fits`, written out
                 fields[-1]
-                or fields[isr_end] != plain.NOBODY
-                or fields[replicas_end] != isr_count
+                or fields[0] != opening
+                or fields[isr_end] != NOBODY
+                or fields[isr_count_at] != isr_count
                 or fields[directories_at] != directory_count
             ):
                 break
             partition_id = fields[1]
-            if partition_id >> SPAN_BITS != span or fields[2] != topic_id:
-                topic_id, span = fields[2], partition_id >> SPAN_BITS
+            if partition_id >> SPAN_BITS != number or fields[2] != topic_id:
+                topic_id, number = fields[2], partition_id >> SPAN_BITS
                 if topic_id not in self._topics:
                     break
                 if self._open_count >= _OPEN_MAX:
                     self._pack()
                 touched = self._touch(topic_id)
-                rows = self._rows(touched, span)
-                first = touched.topic.number << ID_BITS
-            replicas, isr, leader = (
-                fields[4:replicas_end],
-                fields[replicas_end + 1 : isr_end],
-                fields[isr_end + 1],
-            )
+                span = self._open(touched, number)
+                before, rows = span.packed, span.rows
+                first = touched.topic.number << ID_BITS | number << SPAN_BITS & ID_MASK
+            row = partition_id & SPAN_MASK
+            if row in rows or (before and row_at(before, row) is not None):
+                break
+            replicas = fields[REPLICAS_AT:isr_count_at]
+            isr = fields[isr_count_at + 1 : isr_end]
+            leader = fields[isr_end + 1]
             brokers = {*replicas}
-            if (
-                partition_id & SPAN_MASK in rows
-                or len(brokers) != count - 1
-                or not brokers.issuperset(isr)
-                or (leader not in isr and leader != _NO_LEADER)
+            is_usual = leader == replicas[0] and isr == replicas
+            if len(brokers) != replica_count or not (
+                is_usual or (brokers.issuperset(isr) and (leader in isr or leader == _NO_LEADER))
             ):
                 break
             if canonical is not None:
                 value = canonical(value)
-            rows[partition_id & SPAN_MASK] = value
+            rows[row] = value
             made.append(value)
-            place = first | partition_id & ID_MASK
+            if not brokers <= expected:
+                placement.expect(brokers)
+            place = first | row
+            if is_usual:
+                leaders[leader](place)
+                for broker in replicas[1:]:
+                    followers[broker](place)
+                continue
             for broker in replicas:
                 if broker == leader:
-                    leads[broker](place)
+                    leaders[broker](place)
                 elif broker in isr:
-                    follows[broker](place)
+                    followers[broker](place)
                 else:
-                    lags[broker](place)
-            at += 1
+                    laggards[broker](place)
         self._sum += sum_of_marks(made)
-        return at
+        return start + len(made)
 
     def change_partition(self, change: PartitionChangeRecord, offset: Offset) -> None:
         """Change a partition that is there."""
         touched = self._known(change.topic_id, offset)
-        rows = self._rows(touched, change.partition_id >> SPAN_BITS)
-        packed = rows.get(change.partition_id & SPAN_MASK)
+        span = self._open(touched, change.partition_id >> SPAN_BITS)
+        packed = span.row(change.partition_id & SPAN_MASK)
         if packed is None:
             which = f"{change.partition_id} of topic {change.topic_id.hex()}"
             raise ImpossibleRecordError(offset, f"there is no partition {which}")
         old = partitions.unpack(packed)
         new = partitions.changed(old, change, offset)
-        self._put(touched, rows, new, packed, _parts_of(old))
+        self._put(touched, span, new, packed, _parts_of(old))
 
     def remove_topic(self, topic_id: Uuid, offset: Offset) -> str:
         """Remove a topic with its partitions; its name."""
@@ -229,22 +238,20 @@ class TopicsFold:
             touched = self._touched[topic_id] = _Touched(topic, topic.spans.mutate(), {})
         return touched
 
-    def _rows(self, touched: _Touched, span: int) -> _Rows:
-        """The partitions of a span, laid open."""
-        rows = touched.open.get(span)
-        if rows is None:
-            packed = touched.spans.get(span)
-            rows = touched.open[span] = {} if packed is None else dict(rows_of(packed))
+    def _open(self, touched: _Touched, number: int) -> _Open:
+        span = touched.open.get(number)
+        if span is None:
+            span = touched.open[number] = _Open(touched.spans.get(number, b""), {})
             self._open_count += 1
-        return rows
+        return span
 
     def _pack(self) -> None:
         """Pack all that lies open."""
         topics = self._topics
         for topic_id, touched in self._touched.items():
-            for span, rows in touched.open.items():
-                if rows:
-                    touched.spans[span] = packed_span(rows)
+            for number, span in touched.open.items():
+                if span.rows:
+                    touched.spans[number] = with_rows(span.packed, span.rows)
             topic = touched.topic
             topics = topics.set(topic_id, Topic(topic.record, topic.number, touched.spans.finish()))
         self._topics = topics
@@ -258,13 +265,13 @@ class TopicsFold:
             self._placement.make_room()
 
     def _put(
-        self, touched: _Touched, rows: _Rows, new: PartitionRecord, old: bytes | None, before: Parts
+        self, touched: _Touched, span: _Open, new: PartitionRecord, old: bytes | None, before: Parts
     ) -> None:
         packed = partitions.pack(new)
         if old is not None:
             self._sum -= mark_of_bytes(old)
         self._sum += mark_of_bytes(packed)
-        rows[new.partition_id & SPAN_MASK] = packed
+        span.rows[new.partition_id & SPAN_MASK] = packed
         place = touched.topic.number << ID_BITS | new.partition_id & ID_MASK
         self._placement.move(place, before, _parts_of(new))
 
@@ -275,14 +282,14 @@ class TopicsFold:
         topics = self._topics
         for topic_id in topic_ids:
             for partition_id, packed in topics[topic_id].rows():
-                if plain.parts_in(packed) is not None:
+                if parts_in(packed) is not None:
                     continue  # no tags, so no ELR
                 partition = partitions.unpack(packed)
                 if partitions.has_elr(partition):
                     self._make_room()
                     touched = self._touch(topic_id)
-                    rows = self._rows(touched, partition_id >> SPAN_BITS)
-                    self._put(touched, rows, change(partition), packed, _parts_of(partition))
+                    span = self._open(touched, partition_id >> SPAN_BITS)
+                    self._put(touched, span, change(partition), packed, _parts_of(partition))
 
 
 def _parts_of(partition: PartitionRecord) -> Parts:
@@ -290,5 +297,5 @@ def _parts_of(partition: PartitionRecord) -> Parts:
 
 
 def _parts(packed: bytes) -> Parts:
-    parts = plain.parts_in(packed)
+    parts = parts_in(packed)
     return _parts_of(partitions.unpack(packed)) if parts is None else parts

@@ -1,0 +1,355 @@
+"""What lies packed is what was put there: numbers, spans, partitions in bulk and those of a broker."""
+
+import random
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from kraftd.errors import MalformedError, UnencodableError
+from kraftd.metadata import number_set, placement, topics_fold
+from kraftd.metadata.delta import diff
+from kraftd.metadata.fold import Fold, apply, apply_all
+from kraftd.metadata.image import EMPTY, to_records
+from kraftd.metadata.impossible import ImpossibleRecordError
+from kraftd.metadata.number_set import NumberSet
+from kraftd.metadata.spans import SPAN_MASK, packed_span, row_at, rows_of, with_rows
+from kraftd.records.frame import decode_record, encode_record
+from kraftd.records.messages import (
+    ClearElrRecord,
+    ConfigRecord,
+    FeatureLevelRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from tests.unit.metadata.legal_records import logs
+
+some = settings(max_examples=40)
+
+A, B = bytes([1]) * 16, bytes([2]) * 16
+D1, D2, D3 = (bytes([n]) * 16 for n in (7, 8, 9))
+
+
+# -- numbers
+
+numbers = st.lists(st.integers(0, 60) | st.integers(0, 1 << 40), max_size=40, unique=True)
+
+
+@given(st.lists(st.tuples(numbers, numbers), max_size=8))
+def test_a_set_of_numbers_is_a_set_whatever_the_size_of_its_blocks(steps):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(number_set, "_BLOCK", 4)
+        patch.setattr(number_set, "_FEW", 2)
+        numbers, model = NumberSet(), set()
+        for added, dropped in steps:
+            before, shown = numbers, list(numbers)
+            numbers = numbers.changed(added, dropped)
+            model = (model | set(added)) - set(dropped)
+            assert list(numbers) == sorted(model)
+            assert (len(numbers), bool(numbers)) == (len(model), bool(model))
+            assert list(before) == shown
+
+
+def test_a_large_set_of_numbers_grows_and_shrinks_one_by_one():
+    dice = random.Random(4)
+    members = dice.sample(range(1 << 34), 20_000)
+    numbers = NumberSet().changed(members)
+    for number in members[:5_000]:
+        numbers = numbers.changed([], [number])
+    for number in members[:2_500]:
+        numbers = numbers.changed([number])
+    assert list(numbers) == sorted(members[:2_500] + members[5_000:])
+    assert list(numbers.changed([], members)) == []
+
+
+# -- spans
+
+spans = st.dictionaries(st.integers(0, SPAN_MASK), st.binary(min_size=1, max_size=9), min_size=1)
+
+
+@given(spans, st.none() | spans)
+@example({0: b"a", 1: b"b", 3: b"d"}, {1: b"longer"})
+@example({0: b"a", 1: b"b", 3: b"d"}, {2: b"new"})
+@example({0: b"a"}, {31: b"new"})
+def test_a_span_gives_back_each_partition(rows, changed):
+    span = packed_span(rows)
+    if changed is not None:
+        span = with_rows(span, changed)
+        rows = rows | changed
+        assert with_rows(b"", changed) == packed_span(changed)
+    assert span == packed_span(rows)
+    assert list(rows_of(span)) == sorted(rows.items())
+    assert {at: row_at(span, at) for at in range(SPAN_MASK + 1)} == {
+        at: rows.get(at) for at in range(SPAN_MASK + 1)
+    }
+
+
+# -- the partitions of a broker
+
+
+def listed(image, brokers=range(-1, 6)):
+    return {
+        broker: tuple(
+            sorted(listing(broker))
+            for listing in (image.partitions_led_by, image.partitions_in_sync_on, image.partitions_on)
+        )
+        for broker in brokers
+    }
+
+
+def looked_up(image, brokers=range(-1, 6)):
+    """The same, by looking at every partition."""
+    every = [
+        ((topic.topic_id, partition.partition_id), partition)
+        for topic in image.topics()
+        for partition in image.partitions(topic.topic_id)
+    ]
+    return {
+        broker: (
+            sorted(which for which, p in every if p.leader == broker and broker >= 0),
+            sorted(which for which, p in every if broker in p.isr),
+            sorted(which for which, p in every if broker in p.replicas),
+        )
+        for broker in brokers
+    }
+
+
+@pytest.mark.covers("D-18")
+@some
+@given(logs, st.lists(st.integers(0, 30), max_size=3))
+def test_the_partitions_of_a_broker_are_those_that_name_it(records, cuts):
+    image = EMPTY
+    for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), len(records)], strict=True):
+        image = apply_all(image, records[start:end], start)
+        assert listed(image) == looked_up(image)
+
+
+def test_a_broker_has_what_it_leads_what_it_is_in_sync_for_and_what_it_holds():
+    image = apply_all(
+        EMPTY,
+        [
+            TopicRecord("a", A),
+            PartitionRecord(0, A, (1, 2, 3), (1, 2), leader=1, directories=(D1, D2, D3)),
+            PartitionRecord(40, A, (2, 1), (2, 1), leader=2, directories=(D1, D2)),
+            PartitionRecord(-5, A, (4, 4), (5,), leader=3, directories=(D1, D2)),
+        ],
+        0,
+    )
+    assert listed(image, [1, 2, 3, 4, 5]) == {
+        1: ([(A, 0)], [(A, 0), (A, 40)], [(A, 0), (A, 40)]),
+        2: ([(A, 40)], [(A, 0), (A, 40)], [(A, 0), (A, 40)]),
+        3: ([(A, -5)], [], [(A, 0)]),
+        4: ([], [], [(A, -5)]),
+        5: ([], [(A, -5)], []),
+    }
+    moved = apply(image, PartitionChangeRecord(0, A, isr=(2,), leader=2), 9)
+    assert listed(moved, [1, 2]) == {
+        1: ([], [(A, 40)], [(A, 0), (A, 40)]),
+        2: ([(A, 0), (A, 40)], [(A, 0), (A, 40)], [(A, 0), (A, 40)]),
+    }
+    assert listed(image, [1])[1][0] == [(A, 0)], "the image before it stays"
+    assert listed(apply(moved, RemoveTopicRecord(A), 10)) == listed(EMPTY)
+
+
+def test_a_topic_that_comes_back_has_only_its_new_partitions():
+    records = [TopicRecord("a", A), PartitionRecord(0, A, (1,), (1,), leader=1)]
+    image = apply_all(EMPTY, [*records, RemoveTopicRecord(A), *records[:1], TopicRecord("b", B)], 0)
+    assert listed(image) == listed(EMPTY)
+    assert listed(apply(image, records[1], 9), [1])[1] == ([(A, 0)],) * 3
+
+
+def test_moves_back_and_forth_in_one_fold_are_no_move(monkeypatch):
+    base = apply_all(EMPTY, [TopicRecord("a", A), PartitionRecord(0, A, (1, 2), (1, 2), leader=1)], 0)
+    back_and_forth = [PartitionChangeRecord(0, A, leader=leader) for leader in (2, 1, 2, 1)]
+    image = apply_all(base, back_and_forth, 5)
+    assert listed(image) == looked_up(image) == listed(base)
+    assert listed(apply_all(base, back_and_forth[:3], 5), [2])[2][0] == [(A, 0)]
+
+
+# -- in bulk
+
+
+def random_partition(dice, partition_id, topic_id):
+    replicas = tuple(dice.sample(range(6), dice.randint(0, 4)))
+    isr = replicas if dice.random() < 0.7 else tuple(dice.sample(range(6), dice.randint(0, 3)))
+    odd = dice.random() < 0.1
+    return PartitionRecord(
+        partition_id=partition_id,
+        topic_id=topic_id,
+        replicas=replicas * 2 if dice.random() < 0.05 else replicas,
+        isr=isr,
+        adding_replicas=(1,) if odd and dice.random() < 0.3 else (),
+        removing_replicas=(2,) if odd and dice.random() < 0.3 else (),
+        leader=dice.choice([*replicas[:1] * 8, -1, 3, -2]),
+        leader_recovery_state=int(odd and dice.random() < 0.3),
+        leader_epoch=dice.randrange(9),
+        partition_epoch=dice.randrange(9),
+        unknown_tags=((99, b"later"),) if odd and dice.random() < 0.3 else (),
+    )
+
+
+def random_value(dice, record):
+    """A record in a version that it fits, with directories or a list of others if the version has them."""
+    version = dice.choice([0, 1, 2, 2])
+    if version and dice.random() < 0.8:
+        record = replace(record, directories=tuple(dice.choice([D1, D2, D3]) for _ in record.replicas))
+    if version == 2 and dice.random() < 0.1:
+        record = replace(record, eligible_leader_replicas=(3,), last_known_elr=dice.choice([None, (), (4,)]))
+    return encode_record(record, version)
+
+
+def random_log(dice, sizes):
+    values = [encode_record(FeatureLevelRecord("metadata.version", 29), 0)]
+    for number, size in enumerate(sizes):
+        topic_id = dice.randbytes(16)
+        values.append(encode_record(TopicRecord(f"topic {number}", topic_id)))
+        ids = list(range(size))
+        if dice.random() < 0.3:
+            dice.shuffle(ids)
+        if dice.random() < 0.2:
+            ids += dice.sample(ids, len(ids) // 2)  # made anew
+        values += [random_value(dice, random_partition(dice, at, topic_id)) for at in ids]
+        values.append(encode_record(ConfigRecord(2, f"topic {number}", "k", "v")))
+        if dice.random() < 0.1:
+            values.append(encode_record(RemoveTopicRecord(topic_id)))
+    return values
+
+
+def one_by_one(values):
+    return apply_all(EMPTY, map(decode_record, values), 0)
+
+
+@pytest.mark.covers("D-18")
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize(("open_max", "pending_max"), [(512, 2_000_000), (2, 5)], ids=["roomy", "tight"])
+def test_in_bulk_or_one_by_one_makes_no_difference(monkeypatch, seed, open_max, pending_max):
+    monkeypatch.setattr(topics_fold, "_OPEN_MAX", open_max)
+    monkeypatch.setattr(placement, "_PENDING_MAX", pending_max)
+    dice = random.Random(seed)
+    values = random_log(dice, [dice.choice([0, 1, 3, 31, 33, 70, 150]) for _ in range(12)])
+    expected = one_by_one(values)
+
+    fold, image, at = Fold(EMPTY), EMPTY, 0
+    while at < len(values):
+        end = at + dice.choice([1, 7, 100])
+        fold.add_values(values[at:end], at)
+        if dice.random() < 0.1:
+            image = fold.image()
+            fold = dice.choice([fold, Fold(image)])
+        at = end
+    image = fold.image()
+
+    assert image == expected
+    assert image.hash() == expected.hash()
+    assert list(to_records(image)) == list(to_records(expected))
+    assert not diff(image, expected)
+    assert not diff(expected, image)
+    assert listed(image) == listed(expected) == looked_up(expected)
+
+
+@some
+@given(logs, st.randoms(use_true_random=False))
+def test_any_log_gives_the_same_image_in_bulk(records, dice):
+    values = []
+    for record in records:
+        try:
+            values.append(encode_record(record, dice.randint(record.MIN_VERSION, record.MAX_VERSION)))
+        except UnencodableError:
+            values.append(encode_record(record))
+    fold = Fold(EMPTY)
+    fold.add_values(values, 0)
+    assert fold.image() == one_by_one(values)
+    assert fold.image().hash() == one_by_one(values).hash()
+
+
+def outcome(fold_values, values):
+    """What becomes of a log: the hash and the partitions of the brokers, or what is said of it."""
+    try:
+        image = fold_values(values)
+    except (MalformedError, ImpossibleRecordError) as error:
+        return type(error), str(error)
+    return image.hash(), listed(image, range(-1, 4)), list(image.unknown_kinds())
+
+
+def in_bulk(values):
+    fold = Fold(EMPTY)
+    fold.add_values(values, 0)
+    return fold.image()
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_whatever_byte_is_wrong_in_bulk_it_is_as_wrong_as_when_decoded(version):
+    """Every record is validated: no byte of one can be another and go unnoticed in bulk alone."""
+    topic, other = encode_record(TopicRecord("a", A)), encode_record(TopicRecord("b", B))
+    record = PartitionRecord(3, A, (1, 2, 3), (2, 3), leader=2, leader_epoch=4, partition_epoch=5)
+    listing = replace(record, directories=(D1, D2, D3) if version else ())
+    for good in {encode_record(listing, version), encode_record(record, version)}:
+        assert outcome(in_bulk, [topic, good])[0] == one_by_one([topic, good]).hash()
+        for at in range(len(good)):
+            for byte in {0, 1, 2, 3, 4, 5, 0x7F, 0x80, 0xFF, good[at] ^ 1}:
+                bad = good[:at] + bytes([byte]) + good[at + 1 :]
+                values = [topic, other, good[:6] + b"\x09" + good[7:], bad]
+                assert outcome(in_bulk, values) == outcome(one_by_one, values), (at, byte)
+        for bad in (*(good[:end] for end in range(len(good))), good + b"\0", good + good[-4:]):
+            assert outcome(in_bulk, [topic, bad]) == outcome(one_by_one, [topic, bad])
+
+
+def test_an_impossible_partition_in_bulk_is_named_by_its_offset():
+    values = [
+        encode_record(TopicRecord("a", A)),
+        *(encode_record(PartitionRecord(n, A, (1,), (1,), leader=1, directories=(D1,))) for n in range(5)),
+        encode_record(PartitionRecord(0, B, (1,), (1,), leader=1, directories=(D1,))),
+    ]
+    with pytest.raises(ImpossibleRecordError, match="offset 106"):
+        Fold(EMPTY).add_values(values, 100)
+
+
+def test_whoever_checks_sees_every_record_but_configs_and_partitions():
+    seen = []
+    values = [
+        encode_record(TopicRecord("a", A)),
+        encode_record(PartitionRecord(0, A, (1,), (1,), leader=1)),
+        encode_record(PartitionRecord(1, A, (1,), (1,), leader=1, unknown_tags=((99, b"later"),))),
+        encode_record(ConfigRecord(2, "a", "k", "v")),
+        encode_record(ClearElrRecord("a")),
+    ]
+    Fold(EMPTY).add_values(values, 7, check=lambda record, offset: seen.append((record.NAME, offset)))
+    assert seen == [("TopicRecord", 7), ("ClearElrRecord", 11)]
+
+
+# -- changes
+
+
+def test_a_frozen_image_does_not_see_what_changes_after_it():
+    records = [TopicRecord("a", A)]
+    records += [PartitionRecord(n, A, (1, 2), (1, 2), leader=1) for n in range(200)]
+    frozen = apply_all(EMPTY, records, 0)
+    shown, digest, brokers = list(to_records(frozen)), frozen.hash(), listed(frozen)
+    image = frozen
+    for number in range(200):
+        image = apply(image, PartitionChangeRecord(number, A, isr=(2,), leader=2), 300)
+    assert (list(to_records(frozen)), frozen.hash(), listed(frozen)) == (shown, digest, brokers)
+    assert listed(image) == looked_up(image)
+    changes = diff(frozen, image).partitions
+    assert [change.after.partition_id for change in changes] == list(range(200))
+
+
+def test_eligible_leaders_are_cleared_wherever_they_are_and_nothing_else_moves():
+    dice = random.Random(3)
+    image = in_bulk(random_log(dice, [150, 33, 70]))
+    with_elr = [r for r in to_records(image) if isinstance(r, PartitionRecord) and r.eligible_leader_replicas]
+    assert with_elr
+    cleared = apply(image, ClearElrRecord(""), 1)
+    moved = {change.before: change.after for change in diff(image, cleared).partitions}
+    assert set(with_elr) <= set(moved)
+    for before, after in moved.items():
+        assert after == replace(
+            before,
+            eligible_leader_replicas=None,
+            last_known_elr=None,
+            partition_epoch=before.partition_epoch + 1,
+        )
+    assert listed(cleared) == listed(image)
