@@ -5,6 +5,7 @@ is in all three logs, at its offset, with its bytes. Each sees the configs that 
 """
 
 import shutil
+import signal
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -59,8 +60,8 @@ class Nodes(Cluster):
     def format(self, node: Node, *, cluster_id: str | None = None) -> None:
         """Leave it as whoever wrote it left it."""
 
-    def turn(self, settings: Mapping[str, str]) -> tuple[dict[str, str], int]:
-        """Elect, look at the configs, set some more under two leaders, stop.
+    def turn(self, settings: Mapping[str, str], *, kill: bool = False) -> tuple[dict[str, str], int]:
+        """Elect, look at the configs, set some more under two leaders, stop or be killed.
 
         Returns:
             The configs that were there, and the high watermark that all three have applied.
@@ -77,7 +78,9 @@ class Nodes(Cluster):
         for node in self:
             assert node.describe().whole
         for node in self:
-            node.stop()
+            node.signal(signal.SIGKILL if kill else signal.SIGTERM)
+        for node in self:
+            node.wait_exit()
         return found, end_offset
 
 
@@ -189,7 +192,7 @@ def test_a_cluster_of_kafka_3_5_moves_to_kraftd_and_back_and_on_to_kafka_4_3(
 @pytest.mark.timeout(600)
 @pytest.mark.covers("D-05")
 def test_a_cluster_of_kafka_4_3_moves_to_kraftd_and_back(kafka: Kafka, tmp_path: Path) -> None:
-    """With snapshots and several segments beside each other, as Kafka leaves them."""
+    """With snapshots and several segments beside each other, as Kafka leaves them. Each is killed once."""
     directories = {node: tmp_path / f"data-{node}" for node in (1, 2, 3)}
     ledger = Ledger(directories)
     first = Controllers(
@@ -206,7 +209,7 @@ def test_a_cluster_of_kafka_4_3_moves_to_kraftd_and_back(kafka: Kafka, tmp_path:
     assert len(list(directories[1].rglob("*.log"))) > 1
 
     with Nodes(tmp_path / "kraftd-1", directories, like=first) as nodes:
-        found, end_offset = nodes.turn({"log.flush.interval.ms": "5000"})
+        found, end_offset = nodes.turn({"log.flush.interval.ms": "5000"}, kill=True)
     assert found["log.retention.ms"] == "3600000"
     ledger.compare(end_offset)
 
@@ -215,6 +218,7 @@ def test_a_cluster_of_kafka_4_3_moves_to_kraftd_and_back(kafka: Kafka, tmp_path:
         assert second.configs() == found | {"log.flush.interval.ms": "5000"}
         second.set_configs({"log.retention.ms": "7200000"})
         _, end_offset = second.wait_leader()
+        second.stop(kill=True)
     ledger.compare(end_offset)
 
     with Nodes(tmp_path / "kraftd-2", directories) as nodes:
