@@ -35,7 +35,7 @@ from kraftd.forensics.reading import Batch, Fault
 from kraftd.records.control import CONTROL_NAMES
 from kraftd.records.frame import RECORD_NAMES
 
-app = typer.Typer(help="Look into metadata logs on a disk.")
+app = typer.Typer(help="Ask metadata logs on a disk: dump, state, diff, history, verify.")
 
 Json: TypeAlias = dict[str, Any]
 
@@ -55,7 +55,7 @@ TypesOption: TypeAlias = Annotated[
 
 @app.callback()
 def log() -> None:
-    """Look into metadata logs on a disk."""
+    """Ask metadata logs on a disk: dump, state, diff, history, verify."""
 
 
 @app.command("dump")

@@ -41,6 +41,10 @@ COMMANDS = MappingProxyType(
 """Each command and the module whose `app` holds it, in the order of the help."""
 
 
+_OFFLINE = frozenset({"random-uuid", "format", "info", "log", "shell", "export", "replay"})
+"""What is about files on a disk; the others are about a running quorum."""
+
+
 class _ClosedOutputError(Exception):
     """Whoever read our output has gone: `kraftctl … | head`."""
 
@@ -57,10 +61,10 @@ class LazyGroup(TyperGroup):
         if cmd_name not in COMMANDS:
             return None
         group = typer.main.get_group(importlib.import_module(COMMANDS[cmd_name]).app)
-        if cmd_name in group.commands:
-            return group.commands[cmd_name]
-        group.name = cmd_name
-        return group
+        command: Any = group.commands.get(cmd_name, group)
+        command.name = cmd_name
+        command.rich_help_panel = "Directories and logs" if cmd_name in _OFFLINE else "A running quorum"
+        return command
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """As the parser does, with a suggestion drawn from all commands."""

@@ -254,7 +254,7 @@ def _nearest(log: LogFiles, end: Offset) -> State:
             notes.append(f"{error}; an earlier state was taken")
     if not log.segments and not log.snapshots:
         raise UnanswerableError(
-            f"{log.directory} holds neither segment nor snapshot: this node was never started, or lost its log"
+            f"{log.directory} holds neither segment nor snapshot: this node was never started, or lost them"
         )
     if log.start_offset > 0 or not log.segments:
         raise UnanswerableError(
