@@ -173,7 +173,8 @@ class EveryoneIsAnswered(Invariant):
 
     def __init__(self) -> None:
         self._waiting: dict[NodeId, dict[tuple[type[Effect], Token], int]] = {}
-        self._due: dict[NodeId, tuple[type[Effect], Token]] = {}
+        self._due: dict[NodeId, tuple[type[Effect], Token, int]] = {}
+        """Whose deadline was found to be over, and when: a poll of the same moment may change nothing."""
 
     def on_event(self, node: NodeView, event: Event, now_ms: int) -> None:
         """Note who waits, and until when."""
@@ -199,8 +200,11 @@ class EveryoneIsAnswered(Invariant):
         key, deadline_ms = next(iter(waiting.items()))
         if now_ms < deadline_ms:
             return
-        if self._due.get(node.node_id) != key:
-            self._due[node.node_id] = key
+        due = self._due.get(node.node_id)
+        if due is None or due[:2] != key:
+            self._due[node.node_id] = (*key, now_ms)
+            return
+        if now_ms <= due[2]:
             return
         self.fail(
             f"{node.node_id} owes {key[0].__name__} to {key[1]} since {deadline_ms}, and it is {now_ms}"

@@ -66,10 +66,9 @@ PROMISES = (
         "no-deadline",
         "KAFKA-12778",
         "The deadline of an append is not looked at, and its caller waits for ever.",
-        "tests",
+        "sim",
         ("kraftd.raft.waiters:Waiters.expired", "if now_ms < self.check_at_ms:", "if True:"),
         ("kraftd.raft.waiters:Waiters.add", "self.check_at_ms = earliest", "pass"),
-        where=("tests/stories/test_replication.py",),
     ),
     mutant(
         "decided-in-another-epoch",
@@ -101,13 +100,12 @@ PROMISES = (
         "readindex-new-leader",
         "etcd-io/etcd 7331",
         "A new leader answers reads before a record of its own epoch is committed.",
-        "tests",
+        "chaos",
         (
             "kraftd.raft.leading:Leading.on_read",
             "established = led.high_watermark if led.high_watermark >= 0 else None",
             "established = max(0, self.core.high_watermark)",
         ),
-        where=("tests/stories/test_handing_over.py",),
     ),
     mutant(
         "readindex-flush",

@@ -368,6 +368,15 @@ def test_a_leader_that_is_followed_and_a_candidate_that_was_granted_are_left_alo
         step(auditor, nodes)
 
 
+def test_a_caller_who_is_told_a_moment_late_is_told() -> None:
+    """A process that stood still may be polled for each event that waited, at the same moment."""
+    auditor, nodes = Auditor(), {n: node(n) for n in (1, 2, 3)}
+    for step in (event(1, ev.ReadRequested(7, 100)), polled(130), polled(130)):
+        step(auditor, nodes)
+    with pytest.raises(Violation, match="EveryoneIsAnswered"):
+        polled(131)(auditor, nodes)
+
+
 def test_what_a_disk_lost_binds_nobody_any_more() -> None:
     auditor, nodes = Auditor(), {n: node(n) for n in (1, 2, 3)}
     state(durable_election=Election(3, 2, ReplicaKey(2)))(auditor, nodes)
