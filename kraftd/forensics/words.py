@@ -116,7 +116,8 @@ def quorum_changes(before: QuorumFacts, after: QuorumFacts) -> Iterator[Fact]:
     """Who leads, who votes and how, where that differs."""
     if before.leader_epoch != after.leader_epoch or before.leader_id != after.leader_id:
         old, new = _leader_text(before), _leader_text(after)
-        yield Fact("quorum", "", "leader", f"leader moved {old} -> {new}", before.leader_id, after.leader_id)
+        text = f"leader moved {old} -> {new}" if before.leader_epoch >= 0 else f"leader elected: {new}"
+        yield Fact("quorum", "", "leader", text, before.leader_id, after.leader_id)
     if before.kraft_version != after.kraft_version:
         text = f"kraft.version {before.kraft_version} -> {after.kraft_version}"
         yield Fact("quorum", "", "kraft_version", text, before.kraft_version, after.kraft_version)
@@ -161,8 +162,12 @@ def ids_text(ids: Sequence[int] | None) -> str:
 
 def _feature(change: FeatureChange) -> Fact:
     old, new = (feature_level_text(change.name, level) for level in (change.before, change.after))
-    moved = "raised" if change.after > change.before else "lowered"
-    text = f"{moved} {old} -> {new}" if change.after else f"switched off (was {old})"
+    if not change.before:
+        text = f"switched on at {new}"
+    elif not change.after:
+        text = f"switched off (was {old})"
+    else:
+        text = f"{'raised' if change.after > change.before else 'lowered'} {old} -> {new}"
     return Fact("feature", change.name, "level", text, change.before, change.after)
 
 

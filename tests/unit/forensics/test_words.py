@@ -101,6 +101,8 @@ ACL = AccessControlEntryRecord(
             ["feature metadata.version raised 4.0-IV3 -> 4.3-IV0"]),
         ([FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=0)],
             ["feature eligible.leader.replicas.version switched off (was 1)"]),
+        ([FeatureLevelRecord(name="group.version", feature_level=1)],
+            ["feature group.version switched on at 1"]),
         ([quota(10)], ["quota producer_byte_rate of client-id <default> user ann set to 10"]),
         ([quota(10), quota(0, remove=True)], []),
         ([ACL], ["acl User:ann ALLOW READ on topic ord* from * created"]),
@@ -165,6 +167,7 @@ def test_the_quorum_has_its_words():
         "voter 2 removed",
     ]
     assert list(quorum_changes(after, after)) == []
+    assert str(next(quorum_changes(QuorumFacts(), before))) == "quorum leader elected: 1 (epoch 3)"
 
 
 def test_between_two_points_of_a_log(tmp_path: Path):
