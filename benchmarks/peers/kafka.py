@@ -36,19 +36,9 @@ class Kafka(Cluster):
         self._request = alter_configs(0, batch=False)
 
     def prepare(self) -> None:
-        for tool in ("java", "mvn"):
-            if shutil.which(tool) is None:
-                raise NotThereError(
-                    f"kafka: {tool} is missing; on Debian: apt-get install openjdk-17-jre-headless maven"
-                )
-        if not JARS.is_dir():
-            copy = f"mvn -q -B -f {HERE}/kafka/pom.xml dependency:copy-dependencies -DoutputDirectory={JARS}"
-            if subprocess.run(copy.split(), check=False).returncode:
-                shutil.rmtree(JARS, ignore_errors=True)
-                raise NotThereError("kafka: its jars cannot be fetched from Maven Central")
+        java = kafka_java(heap_mb=400)
         ports = free_ports(NODES)
         voters = ",".join(f"{number}@127.0.0.1:{port}" for number, port in enumerate(ports, 1))
-        java = [shutil.which("java") or "java", "-Xmx400m", "-cp", f"{JARS}/*"]
         for number, port in enumerate(ports, 1):
             directory = self.directory / f"kafka-{number}"
             directory.mkdir(parents=True)
@@ -103,6 +93,25 @@ class Kafka(Cluster):
 
     async def close_clients(self) -> None:
         await self._sockets.close()
+
+
+def kafka_java(*, heap_mb: int) -> list[str]:
+    """A command that runs a class of Kafka's; the jars are fetched when they are not there.
+
+    Raises:
+        NotThereError: Java or Maven is missing, or Maven Central.
+    """
+    for tool in ("java", "mvn"):
+        if shutil.which(tool) is None:
+            raise NotThereError(
+                f"kafka: {tool} is missing; on Debian: apt-get install openjdk-17-jre-headless maven"
+            )
+    if not list(JARS.glob("kafka-shell-*.jar")):
+        copy = f"mvn -q -B -f {HERE}/kafka/pom.xml dependency:copy-dependencies -DoutputDirectory={JARS}"
+        if subprocess.run(copy.split(), check=False).returncode:
+            shutil.rmtree(JARS, ignore_errors=True)
+            raise NotThereError("kafka: its jars cannot be fetched from Maven Central")
+    return [shutil.which("java") or "java", f"-Xmx{heap_mb}m", "-cp", f"{JARS}/*"]
 
 
 def alter_configs(value: int, *, batch: bool) -> bytes:

@@ -1,9 +1,9 @@
 """PartitionRecords of the usual form, read from their bytes without making a record of them.
 
 A plain one has replicas, no tags, and nobody to remove or to add; nearly every partition of a snapshot is.
-The layout of a version with so many replicas, members of the ISR and directories is worked out once, as a `Form`,
-and all records of that form are read by one compiled `Struct` and a few comparisons, which prove as much as
-decoding does. Whatever is not plain is decoded.
+The layout of a version with so many replicas, members of the ISR and directories is worked out once, as a
+`Form`, and all records of that form are read by one compiled `Struct` and a few comparisons, which prove as
+much as decoding does. Whatever is not plain is decoded.
 """
 
 from collections.abc import Callable

@@ -1,0 +1,345 @@
+"""How long does a snapshot of a million partitions take to load, and how much memory does the image need?
+
+    benchmarks/image.py [--peer kafka] [--partitions N] [--rounds N] [--json FILE]
+
+Makes the snapshot (`big_snapshot`), and loads it in a process of its own, which then reads, lists and changes
+partitions; with `--peer kafka`, Kafka's metadata shell loads the same file in turn, and another of one
+partition, which tells what of its time is not loading. Prints a table; docs/performance.md explains what was
+seen.
+"""
+
+import argparse
+import gc
+import itertools
+import os
+import random
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+from big_snapshot import BROKERS, write_snapshot
+from peers.cluster import NotThereError
+from peers.kafka import kafka_java
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+
+from kraftd.metadata.fold import Fold, apply, apply_all
+from kraftd.metadata.image import EMPTY, MetadataImage
+from kraftd.records.batch import LENGTH_AT, BatchView
+from kraftd.records.messages import PartitionChangeRecord, PartitionRecord
+from kraftd.types import Offset, Uuid
+
+ROOT = Path(__file__).parents[1]
+PARTITIONS = 1_000_000
+SHELL = "org.apache.kafka.shell.MetadataShell"
+HEAP_MB = 1024
+SAMPLES = 10_000
+CHANGES_A_BATCH = 1_000
+OVERHEAD_BYTES = 12
+
+
+class Ours(msgspec.Struct):
+    """What was measured of kraftd; memory is resident, of the process that did all of it."""
+
+    load_s: float = 0
+    process_s: float = 0
+    cpu_s: float = 0
+    rss_mb: float = 0
+    peak_mb: float = 0
+    list_us: dict[str, float] = {}
+    """For each partition listed."""
+    read_us: float = 0
+    read_big_us: float = 0
+    change_us: float = 0
+    change_big_us: float = 0
+    change_all_s: float = 0
+    changed_rss_mb: float = 0
+    changed_peak_mb: float = 0
+    hash: str = ""
+
+
+class Theirs(msgspec.Struct):
+    """What was measured of Kafka's metadata shell."""
+
+    load_s: float
+    """How much longer it takes than with a snapshot of one partition."""
+    process_s: float
+    cpu_s: float
+    peak_mb: float
+
+
+class Figures(msgspec.Struct):
+    """All that was measured in one run."""
+
+    file_mb: float
+    kraftd: Ours
+    kafka: Theirs | None
+
+
+# -- in the process that is measured
+
+
+def batches(path: Path) -> Iterator[BatchView]:
+    """Every batch of a file, one at a time, its checksum proved."""
+    with path.open("rb", buffering=1 << 20) as file:
+        while head := file.read(OVERHEAD_BYTES):
+            size_bytes = int.from_bytes(head[LENGTH_AT:OVERHEAD_BYTES], "big")
+            batch = BatchView(head + file.read(size_bytes), path=str(path))
+            batch.check()
+            yield batch
+
+
+def load(path: Path) -> MetadataImage:
+    fold = Fold(EMPTY)
+    for batch in batches(path):
+        fold.add_values(batch.values(), batch.base_offset)
+    return fold.image()
+
+
+def measure(path: Path, *, only_load: bool) -> Ours:
+    """Load, read, list and change, in this process."""
+    ours = Ours()
+    began = time.perf_counter()
+    image = load(path)
+    ours.hash = image.hash()
+    ours.load_s = time.perf_counter() - began
+    ours.rss_mb, ours.peak_mb = memory_mb()
+    if only_load:
+        return ours
+
+    for name, listing in {
+        "as leader": image.partitions_led_by,
+        "in the ISR": image.partitions_in_sync_on,
+        "as replica": image.partitions_on,
+    }.items():
+        began = time.perf_counter()
+        answers = sum(len(list(listing(broker))) for broker in BROKERS)
+        ours.list_us[name] = (time.perf_counter() - began) / answers * 1e6
+
+    dice = random.Random(1)
+    sizes = {topic.topic_id: sum(1 for _ in image.partitions(topic.topic_id)) for topic in image.topics()}
+    ids = [(topic_id, partition_id) for topic_id, size in sizes.items() for partition_id in range(size)]
+    some = dice.sample(ids, min(SAMPLES, len(ids)))
+    largest = max(sizes, key=lambda topic_id: sizes[topic_id])
+    of_largest = [(largest, dice.randrange(sizes[largest])) for _ in some]
+    ids = []
+
+    def read(which: tuple[Uuid, int]) -> None:
+        partition_of(image, which)
+
+    ours.read_us, ours.read_big_us = typical_us(read, some), typical_us(read, of_largest)
+    changing = Changing(image, dice)
+    ours.change_us, ours.change_big_us = typical_us(changing, some), typical_us(changing, of_largest)
+    assert image.hash() == ours.hash != changing.image.hash(), "a change was seen in the frozen copy"
+    del changing, some, of_largest
+    gc.collect()
+    began = time.perf_counter()
+    every = (
+        change(partition_of(image, (topic_id, partition_id)), dice)
+        for topic_id, size in sizes.items()
+        for partition_id in range(size)
+    )
+    while records := list(itertools.islice(every, CHANGES_A_BATCH)):
+        image = apply_all(image, records, Offset(0))
+    ours.change_all_s = time.perf_counter() - began
+    assert image.hash() != ours.hash
+    ours.changed_rss_mb, ours.changed_peak_mb = memory_mb()
+    return ours
+
+
+class Changing:
+    """An image that goes on from one that stays as it is."""
+
+    def __init__(self, frozen: MetadataImage, dice: random.Random) -> None:
+        self.image = frozen
+        self._dice = dice
+        self._next: PartitionChangeRecord | None = None
+
+    def prepare(self, which: tuple[Uuid, int]) -> None:
+        self._next = change(partition_of(self.image, which), self._dice)
+
+    def __call__(self, _which: tuple[Uuid, int]) -> None:
+        assert self._next
+        self.image = apply(self.image, self._next, Offset(0))
+
+
+def partition_of(image: MetadataImage, which: tuple[Uuid, int]) -> PartitionRecord:
+    partition = image.partition(*which)
+    assert partition is not None, which
+    return partition
+
+
+def change(partition: PartitionRecord, dice: random.Random) -> PartitionChangeRecord:
+    """One member of the ISR leaves it, or all come back; another leads, if another can."""
+    isr = partition.isr[1:] if len(partition.isr) > 1 else partition.replicas
+    return PartitionChangeRecord(
+        partition_id=partition.partition_id, topic_id=partition.topic_id, isr=isr, leader=dice.choice(isr)
+    )
+
+
+def typical_us(what: Callable[[tuple[Uuid, int]], None], whichs: list[tuple[Uuid, int]]) -> float:
+    """The median time of one."""
+    times = []
+    for which in whichs:
+        if isinstance(what, Changing):
+            what.prepare(which)
+        began = time.perf_counter_ns()
+        what(which)
+        times.append(time.perf_counter_ns() - began)
+    return statistics.median(times) / 1e3
+
+
+def memory_mb() -> tuple[float, float]:
+    """What is resident, and the most that ever was."""
+    status = Path("/proc/self/status").read_text()
+    now, peak = (re.search(rf"{name}:\s+(\d+) kB", status) for name in ("VmRSS", "VmHWM"))
+    assert now and peak, status
+    return int(now[1]) * 1024 / 1e6, int(peak[1]) * 1024 / 1e6
+
+
+# -- around it
+
+
+class Process(msgspec.Struct):
+    """How a process ended."""
+
+    output: bytes
+    seconds: float
+    cpu_s: float
+    peak_mb: float
+
+
+def run(command: list[str]) -> Process:
+    """In a process of its own, for clean figures of memory."""
+    began = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout and process.stderr
+    with process.stdout, process.stderr:
+        output, complaint = process.stdout.read(), process.stderr.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = status
+    if status:
+        raise RuntimeError(f"{command[0]} ended with status {status}: {complaint.decode()}")
+    cpu_s = usage.ru_utime + usage.ru_stime
+    return Process(output, time.perf_counter() - began, cpu_s, usage.ru_maxrss * 1024 / 1e6)
+
+
+def run_ours(path: Path, *, only_load: bool) -> tuple[Ours, Process]:
+    process = run([sys.executable, __file__, "--only-load" if only_load else "--measure", str(path)])
+    return msgspec.json.decode(process.output, type=Ours), process
+
+
+def run_shell(java: list[str], path: Path) -> Process:
+    process = run([*java, SHELL, "--snapshot", str(path), "ls", "/image"])
+    if b"topics" not in process.output.split():
+        raise RuntimeError(f"Kafka's shell showed {process.output[:200]!r}")
+    return process
+
+
+def compare(path: Path, small: Path, rounds: int, java: list[str] | None) -> Figures:
+    """All figures, each the median of the rounds, in which kraftd and Kafka take turns."""
+    loads, shells, starts = [], [], []
+    for number in range(1, rounds + 1):
+        say(f"round {number} of {rounds}")
+        loads.append(run_ours(path, only_load=True))
+        if java:
+            shells.append(run_shell(java, path))
+            starts.append(run_shell(java, small))
+    say("reads and changes")
+    ours, _ = run_ours(path, only_load=False)
+    ours.load_s = statistics.median(load.load_s for load, _ in loads)
+    ours.process_s = statistics.median(process.seconds for _, process in loads)
+    ours.cpu_s = statistics.median(process.cpu_s for _, process in loads)
+    theirs = None
+    if shells:
+        process_s = statistics.median(shell.seconds for shell in shells)
+        theirs = Theirs(
+            load_s=process_s - statistics.median(start.seconds for start in starts),
+            process_s=process_s,
+            cpu_s=statistics.median(shell.cpu_s for shell in shells),
+            peak_mb=statistics.median(shell.peak_mb for shell in shells),
+        )
+    return Figures(path.stat().st_size / 1e6, ours, theirs)
+
+
+def say(what: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')}  {what}", file=sys.stderr, flush=True)
+
+
+def table(figures: Figures, partitions: int) -> Table:
+    """One row a figure; a ratio above 1 says that kraftd is better."""
+    ours, theirs = figures.kraftd, figures.kafka
+    shown = Table(
+        box=SIMPLE,
+        title=f"A snapshot of {partitions:,} partitions, {figures.file_mb:.0f} MB",
+        title_justify="left",
+    )
+    shown.add_column("")
+    for name in ("kraftd", "kafka", "kraftd : kafka"):
+        shown.add_column(name, justify="right")
+
+    def row(label: str, mine: float, other: float | None = None) -> None:
+        cells = (number(other), f"{other / mine:.2f}x") if other else ("-", "-")
+        shown.add_row(label, number(mine), *cells)
+
+    row("load, s", ours.load_s, theirs.load_s if theirs else None)
+    row("  whole process, s", ours.process_s, theirs.process_s if theirs else None)
+    row("  whole process, s of CPU", ours.cpu_s, theirs.cpu_s if theirs else None)
+    row("resident memory after the load, MB", ours.rss_mb)
+    row("  the most until then, MB", ours.peak_mb, theirs.peak_mb if theirs else None)
+    for role, us in ours.list_us.items():
+        row(f"partitions of a broker {role}, us for each", us)
+    row("partition read, us", ours.read_us)
+    row("  in the largest topic, us", ours.read_big_us)
+    row("partition changed, us", ours.change_us)
+    row("  in the largest topic, us", ours.change_big_us)
+    row(f"every partition changed once, in batches of {CHANGES_A_BATCH:,}, s", ours.change_all_s)
+    row("resident memory after that, MB", ours.changed_rss_mb)
+    row("  the most until then, MB", ours.changed_peak_mb)
+    return shown
+
+
+def number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if value >= 100 else f"{value:,.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--peer", choices=["kafka"], help="measure Kafka's metadata shell, too")
+    parser.add_argument("--partitions", type=int, default=PARTITIONS, metavar="N")
+    parser.add_argument("--rounds", type=int, default=3, metavar="N", help="of loading; the median counts")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
+    parser.add_argument("--only-load", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if inside := arguments.only_load or arguments.measure:
+        print(msgspec.json.encode(measure(inside, only_load=bool(arguments.only_load))).decode())
+        return
+    try:
+        java = kafka_java(heap_mb=HEAP_MB) if arguments.peer else None
+    except NotThereError as error:
+        sys.exit(str(error))
+    (ROOT / ".benchmarks").mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=ROOT / ".benchmarks", prefix="image-") as directory:
+        say(f"writing a snapshot of {arguments.partitions:,} partitions")
+        large, small = Path(directory, "large"), Path(directory, "small")
+        large.mkdir()
+        small.mkdir()
+        path = write_snapshot(large, arguments.partitions)
+        figures = compare(path, write_snapshot(small, 1), arguments.rounds, java)
+    if arguments.json:
+        arguments.json.write_bytes(msgspec.json.format(msgspec.json.encode(figures)) + b"\n")
+    Console(width=None if sys.stdout.isatty() else 110).print(table(figures, arguments.partitions))
+
+
+if __name__ == "__main__":
+    main()
