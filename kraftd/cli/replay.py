@@ -28,7 +28,9 @@ def replay(
     context: typer.Context,
     directories: Annotated[
         list[Path],
-        typer.Argument(metavar="DIR…", readable=False, help="Exports or node directories of one cluster."),
+        typer.Argument(
+            metavar="DIR…", readable=False, help="Exports, node directories, folders of them, patterns."
+        ),
     ],
     out: Annotated[
         Path, typer.Option("--out", metavar="OUT", help="Where the Parquet tables go.", show_default=False)
@@ -42,6 +44,9 @@ def replay(
             show_default=False,
         ),
     ] = None,
+    show_secrets: Annotated[
+        bool, typer.Option("--show-secrets", help="Write keys, passwords and the records that hold them too.")
+    ] = False,
     output: OutputOption = None,
 ) -> None:
     """Replay metadata logs with Spark into tables, and judge them."""
@@ -56,7 +61,7 @@ def replay(
         raise CommandError(
             f"replay needs {error.name}, which is not installed; run pip install 'kraftd[replay]'"
         ) from error
-    report = run(directories, out, at=at, console=Console(stderr=True))
+    report = run(directories, out, at=at, show_secrets=show_secrets, console=Console(stderr=True))
     if output_of(context, output) is Format.TABLE:
         Console(file=sys.stdout).print(render(report))
     else:

@@ -33,6 +33,11 @@ def shown(record: AnyRecord, version: int | None = None) -> dict[str, object]:
     return dump if not hidden else dump | {"data": _data(dump) | dict.fromkeys(hidden, REDACTED)}
 
 
+def holds_secret(record: AnyRecord) -> bool:
+    """Whether a record's bytes must not be shown."""
+    return bool(_secrets_of(record))
+
+
 def is_secret_config(resource_type: int, name: str) -> bool:
     """Whether the value of a config must not be shown."""
     key = _KEYS.get(resource_type, _no_key)(name)

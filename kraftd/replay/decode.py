@@ -1,311 +1,294 @@
 """Batches to rows: one row a record, as Arrow columns, with the envelope and the decoded body.
 
-numpy finds the records and repeats what belongs to their batch; Python decodes a record's body. The same few
-values make up most of a metadata log (nine records in ten are the same NoOp), so what was made of a short
-value is remembered.
+numpy finds the records and repeats what belongs to their batch; Python decodes a body (`contents`), and only
+if bodies are asked for. Values are cut out of the file's bytes by Arrow, in one step for all.
 
 A batch that fails its check is one row with `crc_ok` false, its bytes unparsed, and a `problem`: its records
-cannot be trusted. A record whose body cannot be decoded keeps its raw bytes and says why in `problem`; one of
-a kind that this program does not know has a name and a version, but no body.
+cannot be trusted. A record whose body cannot be decoded says why in `problem`; one of a kind that this
+program does not know has a name and a version, but no body.
 """
 
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Any, Final
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kraftd.errors import CorruptBatchError, MalformedError
-from kraftd.metadata.secrets import shown
-from kraftd.records.batch import BatchView, RecordView
-from kraftd.records.control import RawControl, control_name, control_to_json, decode_control
-from kraftd.records.frame import RawRecord, decode_record, read_frame, record_name
-from kraftd.replay.commit import Bounds, Status
+from kraftd.records.frame import RECORD_NAMES
+from kraftd.replay import contents
+from kraftd.replay.columns import SCHEMA, TIME
+from kraftd.replay.commit import Status
+from kraftd.replay.contents import Bodies
+from kraftd.replay.filters import Wanted
 from kraftd.replay.headers import CONTROL_BIT, TRANSACTIONAL_BIT, mapped, read_headers
-from kraftd.replay.lockstep import PADDING, Longs, find_values
+from kraftd.replay.lockstep import PADDING, Flags, Longs
 from kraftd.replay.model import Headers
-from kraftd.types import NodeId, Offset
+from kraftd.replay.slices import EVERYTHING, Slice
+from kraftd.replay.spans import KINDS_MAX, KindTotals, Records, is_time
 
 ROWS_PER_BATCH = 16_384
 """A few MB of rows: large enough for Arrow, small enough for a worker's memory."""
 
-LOCKSTEP_RECORDS_MAX = 16
-"""Batches of more records are read one by one: reading in step pays while hundreds of batches take part."""
-
-REMEMBERED_VALUES = 4096
-REMEMBERED_BYTES = 64
-
-MAX_TIMESTAMP_MS = 253_402_300_799_999
-"""The end of the year 9999, the last that Spark can show; what is beyond it, or negative, is null."""
-
-_TIME = pa.timestamp("us", tz="UTC")
-
-SCHEMA = pa.schema(
-    [
-        ("cluster_id", pa.string()),
-        ("node_id", pa.int32()),
-        ("directory", pa.string()),
-        ("file", pa.string()),
-        ("is_snapshot", pa.bool_()),
-        ("segment_base_offset", pa.int64()),
-        ("batch_base_offset", pa.int64()),
-        ("batch_last_offset", pa.int64()),
-        ("batch_position", pa.int64()),
-        ("batch_size_bytes", pa.int64()),
-        ("batch_timestamp", _TIME),
-        ("batch_max_timestamp", _TIME),
-        ("epoch", pa.int32()),
-        ("crc_ok", pa.bool_()),
-        ("is_control", pa.bool_()),
-        ("is_transactional", pa.bool_()),
-        ("offset", pa.int64()),
-        ("timestamp", _TIME),
-        ("type", pa.string()),
-        ("api_key", pa.int32()),
-        ("version", pa.int32()),
-        ("body", pa.string()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("commit_status", pa.string()),
-        ("problem", pa.string()),
-    ]
-)
-"""The columns of a record.
-
-`segment_base_offset` is a snapshot's end offset; offsets inside a snapshot are its own running count.
-`api_key` of a control record is its control type. `body` is JSON with Kafka's field names, without secrets,
-null for kinds that are not known. `key` and `value` are the raw bytes, secrets included, the value with its
-frame. `node_id` is -1 where the directory does not say. `commit_status` is one of
-`kraftd.replay.commit.Status`.
-"""
+NAMES: Final = pa.array([RECORD_NAMES.get(kind) for kind in range(KINDS_MAX)], pa.string())
 
 
-class Slice(msgspec.Struct, frozen=True):
-    """A part of one file, whole batches from `start` to `end`, and what is known about its origin."""
+class Decoder:
+    """Decodes slices of files into Arrow batches with the columns and rows that are wanted."""
 
-    cluster_id: str
-    node_id: NodeId
-    directory: str
-    path: str
-    file: str
-    is_snapshot: bool
-    segment_base_offset: Offset
-    start: int
-    end: int
-    bounds: Bounds
+    def __init__(
+        self, schema: pa.Schema = SCHEMA, wanted: Wanted = EVERYTHING, *, show_secrets: bool = False
+    ) -> None:
+        self.schema = schema
+        self.wanted = wanted
+        self.show_secrets = show_secrets
+        self.bodies = Bodies(show_secrets=show_secrets)
+        self._totals: list[KindTotals] = []
 
+    def rows(self, slices: Iterable[Slice]) -> Iterator[pa.RecordBatch]:
+        """Decode slices into Arrow record batches of bounded size."""
+        for piece in slices:
+            with mapped(piece.path) as data:
+                part = bytes(data[piece.start : piece.end]) + PADDING
+            headers, _ = read_headers(part, end=piece.end - piece.start)  # the survey reports the rest
+            yield from self.batches(piece, part, headers)
 
-class Content(NamedTuple):
-    """What a record's key and value say."""
+    def totals(self) -> list[KindTotals]:
+        """Records by kind since the last time, whether wanted or not; without those of damaged batches."""
+        totals, self._totals = self._totals, []
+        return totals
 
-    type: str | None
-    api_key: int | None
-    version: int | None
-    body: str | None
-    problem: str | None
-
-
-def rows(slices: Sequence[Slice]) -> Iterator[pa.RecordBatch]:
-    """Decode slices into Arrow record batches of bounded size."""
-    for piece in slices:
-        with mapped(piece.path) as data:
-            part = bytes(data[piece.start : piece.end]) + PADDING
-        headers, _ = read_headers(
-            part, end=piece.end - piece.start
-        )  # where the chain ends, the survey reports the rest
-        for group in _groups(headers):
-            yield _record_batch(piece, part, group)
-
-
-def _groups(headers: Headers) -> Iterator[Headers]:
-    """Neighbouring batches, together of about `ROWS_PER_BATCH` records."""
-    counts = np.where(headers["whole"], headers["record_count"], 1).astype(np.int64)
-    numbers = np.cumsum(counts) // ROWS_PER_BATCH
-    yield from np.split(headers, np.flatnonzero(np.diff(numbers)) + 1) if len(headers) else ()
-
-
-@lru_cache(maxsize=REMEMBERED_VALUES)
-def _short_content(value: bytes) -> Content:
-    return _data_content(value)
+    def batches(self, piece: Slice, part: bytes, headers: Headers) -> Iterator[pa.RecordBatch]:
+        """Decode the batches with these headers, whose positions are inside `part`."""
+        if not self.wanted.every_row:
+            headers = headers[self.wanted.batches(headers)]
+        if not len(headers):
+            return
+        records = Records(part, headers, piece.start)
+        self._totals += records.totals()
+        for start in range(0, records.count, ROWS_PER_BATCH):
+            rows = np.arange(start, min(start + ROWS_PER_BATCH, records.count))
+            if not self.wanted.every_row:
+                rows = rows[records.passing(self.wanted, rows)]
+            if len(rows):
+                columns = Columns(piece, records, rows, self.bodies, show_secrets=self.show_secrets)
+                arrays = [_BUILDERS[name](columns) for name in self.schema.names]
+                yield pa.record_batch(arrays, schema=self.schema)
 
 
-def _data_content(value: bytes) -> Content:
-    """Decode a metadata record."""
-    try:
-        api_key, version, _ = read_frame(value)
-    except MalformedError as error:
-        return Content(None, None, None, None, str(error))
-    name = record_name(api_key)
-    try:
-        record = decode_record(value)
-    except MalformedError as error:
-        return Content(name, api_key, version, None, str(error))
-    if isinstance(record, RawRecord):
-        return Content(name, api_key, version, None, None)
-    return Content(name, api_key, version, _json(shown(record, version)), None)
+class Columns:
+    """Makes the columns of some rows of a slice, each when it is asked for."""
+
+    def __init__(
+        self, piece: Slice, records: Records, rows: Longs, bodies: Bodies, *, show_secrets: bool
+    ) -> None:
+        self.piece = piece
+        self.records = records
+        self.rows = rows
+        self.count = len(rows)
+        self.show_secrets = show_secrets
+        self._bodies = bodies
+        self.odd = {at: records.odd[int(rows[at])] for at in np.flatnonzero(records.is_odd[rows]).tolist()}
+        """What was read by itself among these rows, by place."""
+
+    def same(self, value: object, kind: pa.DataType) -> pa.Array:
+        """One value for every row."""
+        return pa.repeat(pa.scalar(value, kind), self.count)
+
+    def of_batch(self, name: str) -> npt.NDArray[Any]:
+        """A field of each record's batch."""
+        field: npt.NDArray[Any] = self.records.headers[name][self._batch]
+        return field
+
+    def types(self) -> pa.Array:
+        """The names of the kinds."""
+        return self._patched(NAMES, self.kinds, [one.content.type for one in self.odd.values()])
+
+    def numbers(self, found: npt.NDArray[np.uint8], field: str) -> pa.Array:
+        """Kinds or versions, null where an odd record has none."""
+        numbers = found.astype(np.int32)
+        mask = np.zeros(self.count, dtype=np.bool_)
+        for at, one in self.odd.items():
+            number = getattr(one.content, field)
+            mask[at] = number is None
+            numbers[at] = number or 0
+        return pa.array(numbers, mask=mask)
+
+    def values(self) -> pa.Array:
+        """The raw values, null where they hold a secret that must not be seen."""
+        everything = self._spans()
+        odd = [None if self._hides(one.content.is_secret) else one.value for one in self.odd.values()]
+        indexes = np.arange(self.count)
+        mask = self._hidden if not self.show_secrets else None
+        return self._patched(everything, indexes, odd, mask)
+
+    def keys(self) -> pa.Array:
+        """The raw keys: only control records have them."""
+        if not self.odd:
+            return pa.nulls(self.count, pa.binary())
+        keys: list[bytes | None] = [None] * self.count
+        for at, one in self.odd.items():
+            keys[at] = None if self._hides(one.content.is_secret) else one.key
+        return pa.array(keys, pa.binary())
+
+    def redacted(self) -> pa.Array:
+        """Which records hold a secret that is not shown."""
+        if self.show_secrets:
+            return self.same(value=False, kind=pa.bool_())
+        hidden = self._hidden.copy()
+        for at, one in self.odd.items():
+            hidden[at] = one.content.is_secret
+        return pa.array(hidden)
+
+    def body_column(self) -> pa.Array:
+        """The bodies as JSON."""
+        return pa.array(self._decoded[0], pa.string())
+
+    def problems(self) -> pa.Array:
+        """Why records could not be decoded."""
+        return pa.array(self._decoded[1], pa.string())
+
+    def topic_ids(self) -> pa.Array:
+        """The topics that records are about."""
+        texts: list[str | None] = [None] * self.count
+        raw = np.frombuffer(self.records.part, dtype=np.uint8)
+        of_partition = np.flatnonzero(np.isin(self.kinds, contents.PARTITION_KINDS) & ~self.is_odd)
+        long_enough = self._ends[of_partition] - self._starts[of_partition] >= contents.ENDING_AT
+        of_partition = of_partition[long_enough]
+        at = self._starts[of_partition] + contents.TOPIC_ID_AT
+        ids = np.ascontiguousarray(raw[at[:, None] + np.arange(16)]).view("V16").ravel()
+        for place, topic_id in zip(of_partition.tolist(), ids.tolist(), strict=True):
+            texts[place] = contents.topic_text(topic_id)
+        for place in np.flatnonzero(np.isin(self.kinds, contents.TOPIC_KINDS) & ~self.is_odd).tolist():
+            texts[place] = contents.topic_id_of(self._value(place))
+        return pa.array(texts, pa.string())
+
+    def times(self, milliseconds: Longs) -> pa.Array:
+        """Milliseconds as timestamps; what is no time is null."""
+        unusable = ~is_time(milliseconds)
+        return pa.array(np.where(unusable, 0, milliseconds) * 1000, mask=unusable).cast(TIME)
+
+    def statuses(self) -> pa.Array:
+        """What is known of each record's commitment."""
+        offsets, bounds = self.records.offsets[self.rows], self.piece.bounds
+        names = pa.array([Status.COMMITTED.value, Status.UNKNOWN.value, Status.UNCOMMITTED.value])
+        at = (offsets >= bounds.committed_end).astype(np.int8) + (offsets >= bounds.uncommitted_from)
+        return names.take(pa.array(at))
+
+    @cached_property
+    def kinds(self) -> npt.NDArray[np.uint8]:
+        """Kinds of regular records, 0 for the odd."""
+        return self.records.kinds[self.rows]
+
+    @cached_property
+    def versions(self) -> npt.NDArray[np.uint8]:
+        """Versions of regular records, 0 for the odd."""
+        return self.records.versions[self.rows]
+
+    @cached_property
+    def is_odd(self) -> Flags:
+        """Which rows were read by themselves."""
+        return self.records.is_odd[self.rows]
+
+    @cached_property
+    def _batch(self) -> Longs:
+        return self.records.batch[self.rows]
+
+    @cached_property
+    def _starts(self) -> Longs:
+        return self.records.starts[self.rows]
+
+    @cached_property
+    def _ends(self) -> Longs:
+        return self.records.ends[self.rows]
+
+    def _value(self, at: int) -> bytes:
+        return self.records.part[int(self._starts[at]) : int(self._ends[at])]
+
+    @cached_property
+    def _decoded(self) -> tuple[list[str | None], list[str | None]]:
+        """Bodies and problems of all rows."""
+        part, body_of = self.records.part, self._bodies.body
+        bodies: list[str | None] = []
+        problems: list[str | None] = []
+        for start, end in zip(self._starts.tolist(), self._ends.tolist(), strict=True):
+            body, problem = body_of(part[start:end]) if end else (None, None)
+            bodies.append(body)
+            problems.append(problem)
+        for at, one in self.odd.items():
+            bodies[at], problems[at] = one.content.body, one.content.problem
+            if one.content.is_known and one.value is not None:
+                bodies[at], problems[at] = body_of(one.value)
+        return bodies, problems
+
+    @cached_property
+    def _hidden(self) -> Flags:
+        """Which regular records hold a secret."""
+        hidden = np.zeros(self.count, dtype=np.bool_)
+        for at in np.flatnonzero(np.isin(self.kinds, contents.SECRET_KINDS) & ~self.is_odd).tolist():
+            hidden[at] = contents.is_secret(self._value(at))
+        return hidden
+
+    def _hides(self, is_secret: bool) -> bool:  # noqa: FBT001 - the one thing it is about
+        return is_secret and not self.show_secrets
+
+    def _spans(self) -> pa.Array:
+        """The values of all rows, cut out of the file's bytes at once; odd ones are empty."""
+        if not self.count:
+            return pa.array([], pa.binary())
+        starts = np.maximum.accumulate(self._starts)
+        ends = np.where(self._ends > 0, self._ends, starts)
+        bounds = np.stack((starts, ends), axis=1).ravel().astype(np.int32)
+        buffers = [None, pa.py_buffer(bounds), pa.py_buffer(self.records.part)]
+        between = pa.Array.from_buffers(pa.binary(), len(bounds) - 1, buffers)
+        return between.take(pa.array(np.arange(0, len(bounds), 2)))
+
+    def _patched(
+        self,
+        table: pa.Array,
+        indexes: npt.NDArray[Any],
+        odd: list[Any],
+        mask: Flags | None = None,
+    ) -> pa.Array:
+        """Entries of a table, and for the odd rows what they have themselves."""
+        if odd:
+            indexes = indexes.astype(np.int64)
+            indexes[list(self.odd)] = len(table) + np.arange(len(odd))
+            table = pa.concat_arrays([table, pa.array(odd, table.type)])
+            mask = None if mask is None else mask & ~self.is_odd
+        elif mask is None and len(table) == self.count:
+            return table
+        return table.take(pa.array(indexes, mask=mask))
 
 
-def _control_content(record: RecordView) -> Content:
-    """Decode a control record."""
-    try:
-        control = decode_control(record.key, record.value)
-    except MalformedError as error:
-        return Content(None, None, None, None, str(error))
-    if isinstance(control, RawControl):
-        return Content(control_name(control.type), control.type, control.version, None, None)
-    kind = control.CONTROL_TYPE
-    return Content(control_name(kind), kind, control.version, _json(control_to_json(control)), None)
-
-
-def _json(dump: dict[str, object]) -> str:
-    return msgspec.json.encode(dump["data"]).decode()
-
-
-def _content(batch: BatchView, record: RecordView) -> Content:
-    if batch.is_control:
-        return _control_content(record)
-    return _value_content(record.value)
-
-
-def _value_content(value: bytes | None) -> Content:
-    if value is None:
-        return Content(None, None, None, None, "a metadata record without a value")
-    return _short_content(value) if len(value) <= REMEMBERED_BYTES else _data_content(value)
-
-
-class _Records(NamedTuple):
-    """The records of a group of batches, one entry a row but `counts`, which is one a batch."""
-
-    counts: Longs
-    offsets: Longs
-    timestamps_ms: Longs
-    contents: list[Content]
-    keys: list[bytes | None]
-    values: list[bytes | None]
-
-
-def _records(piece: Slice, data: bytes, batches: Headers) -> _Records:
-    """Read the records of batches: small regular ones all at once, then each of the others by itself."""
-    small = batches["whole"] & (batches["attributes"] & CONTROL_BIT == 0)
-    small &= batches["record_count"] <= LOCKSTEP_RECORDS_MAX
-    found = find_values(data, batches[small])
-    at_once = np.zeros(len(batches), dtype=np.bool_)
-    at_once[np.flatnonzero(small)[found.regular]] = True
-    counts = np.where(at_once, batches["record_count"], 1).astype(np.int64)
-    others = {}
-    for index in np.flatnonzero(~at_once).tolist():
-        others[index] = _alone(piece, data, int(batches["position"][index]))
-        counts[index] = len(others[index].values)
-    starts = np.cumsum(counts) - counts
-    offsets = np.repeat(batches["base_offset"] - starts, counts) + np.arange(int(counts.sum()))
-    timestamps = np.repeat(batches["base_timestamp_ms"], counts)
-    values: list[bytes | None] = [
-        data[start:end] for start, end in zip(found.starts.tolist(), found.ends.tolist(), strict=True)
-    ]
-    contents = [_value_content(value) for value in values]
-    keys: list[bytes | None] = [None] * len(values)
-    for index, batch in others.items():
-        at = int(starts[index])
-        rows_of_batch = slice(at, at + len(batch.values))
-        offsets[rows_of_batch] += batch.offsets_moved
-        timestamps[rows_of_batch] += batch.timestamp_deltas
-        contents[at:at] = batch.contents
-        keys[at:at] = batch.keys
-        values[at:at] = batch.values
-    return _Records(counts, offsets, timestamps, contents, keys, values)
-
-
-class _Alone(NamedTuple):
-    """The records of a batch that was read by itself.
-
-    `offsets_moved` is how far each offset is from its place: zero, unless something foreign wrote the batch.
-    """
-
-    contents: list[Content]
-    keys: list[bytes | None]
-    values: list[bytes | None]
-    offsets_moved: list[int] | int = 0
-    timestamp_deltas: list[int] | int = 0
-
-
-def _alone(piece: Slice, data: bytes, position: int) -> _Alone:
-    """The records of a batch, or the one row that says why there are none."""
-    batch = BatchView(data, position)
-    try:
-        batch.check()
-        if not batch.is_control and (values := _plain_values(batch)):
-            return _Alone([_value_content(value) for value in values], [None] * len(values), values)
-        records = batch.records()
-    except CorruptBatchError as error:
-        content = Content(None, None, None, None, f"byte {piece.start + position}: {error.reason}")
-        return _Alone([content], [None], [None])
-    return _Alone(
-        contents=[_content(batch, record) for record in records],
-        keys=[record.key for record in records],
-        values=[record.value for record in records],
-        offsets_moved=[record.offset_delta - index for index, record in enumerate(records)],
-        timestamp_deltas=[record.timestamp_delta for record in records],
-    )
-
-
-def _plain_values(batch: BatchView) -> list[bytes | None]:
-    """The values of a batch as controllers write them; none if it is anything else."""
-    try:
-        return [*batch.values()]
-    except CorruptBatchError:
-        return []
-
-
-def _record_batch(piece: Slice, data: bytes, batches: Headers) -> pa.RecordBatch:
-    """Decode whole batches into one Arrow record batch."""
-    records = _records(piece, data, batches)
-    count = len(records.values)
-    types, api_keys, versions, bodies, problems = zip(*records.contents, strict=True)
-
-    def of_batch(column: npt.NDArray[Any], kind: pa.DataType | None = None) -> pa.Array:
-        return pa.array(np.repeat(column, records.counts), kind)
-
-    columns = [
-        pa.repeat(piece.cluster_id, count),
-        pa.repeat(pa.scalar(piece.node_id, pa.int32()), count),
-        pa.repeat(piece.directory, count),
-        pa.repeat(piece.file, count),
-        pa.repeat(pa.scalar(piece.is_snapshot), count),
-        pa.repeat(pa.scalar(piece.segment_base_offset, pa.int64()), count),
-        of_batch(batches["base_offset"]),
-        of_batch(batches["end_offset"] - 1),
-        of_batch(batches["position"] + piece.start),
-        of_batch(batches["size_bytes"]),
-        _times(np.repeat(batches["base_timestamp_ms"], records.counts)),
-        _times(np.repeat(batches["max_timestamp_ms"], records.counts)),
-        of_batch(batches["epoch"], pa.int32()),
-        of_batch(batches["whole"]),
-        of_batch(batches["attributes"] & CONTROL_BIT != 0),
-        of_batch(batches["attributes"] & TRANSACTIONAL_BIT != 0),
-        pa.array(records.offsets),
-        _times(records.timestamps_ms),
-        pa.array(types, pa.string()),
-        pa.array(api_keys, pa.int32()),
-        pa.array(versions, pa.int32()),
-        pa.array(bodies, pa.string()),
-        pa.array(records.keys, pa.binary()),
-        pa.array(records.values, pa.binary()),
-        _statuses(records.offsets, piece.bounds),
-        pa.array(problems, pa.string()),
-    ]
-    return pa.record_batch(columns, schema=SCHEMA)
-
-
-def _times(milliseconds: Longs) -> pa.Array:
-    """Milliseconds as timestamps; what is no time is null."""
-    unusable = (milliseconds < 0) | (milliseconds > MAX_TIMESTAMP_MS)
-    return pa.array(np.where(unusable, 0, milliseconds) * 1000, mask=unusable).cast(_TIME)
-
-
-def _statuses(offsets: Longs, bounds: Bounds) -> pa.Array:
-    names = pa.array([Status.COMMITTED.value, Status.UNKNOWN.value, Status.UNCOMMITTED.value])
-    at = (offsets >= bounds.committed_end).astype(np.int8) + (offsets >= bounds.uncommitted_from)
-    return names.take(pa.array(at))
+_BUILDERS: Final[Mapping[str, Callable[[Columns], pa.Array]]] = {
+    "cluster_id": lambda c: c.same(c.piece.cluster_id, pa.string()),
+    "node_id": lambda c: c.same(c.piece.node_id, pa.int32()),
+    "directory": lambda c: c.same(c.piece.directory, pa.string()),
+    "file": lambda c: c.same(c.piece.file, pa.string()),
+    "is_snapshot": lambda c: c.same(c.piece.is_snapshot, pa.bool_()),
+    "segment_base_offset": lambda c: c.same(c.piece.segment_base_offset, pa.int64()),
+    "batch_base_offset": lambda c: pa.array(c.of_batch("base_offset")),
+    "batch_last_offset": lambda c: pa.array(c.of_batch("end_offset") - 1),
+    "batch_position": lambda c: pa.array(c.of_batch("position") + c.piece.start),
+    "batch_size_bytes": lambda c: pa.array(c.of_batch("size_bytes")),
+    "batch_timestamp": lambda c: c.times(c.of_batch("base_timestamp_ms")),
+    "batch_max_timestamp": lambda c: c.times(c.of_batch("max_timestamp_ms")),
+    "epoch": lambda c: pa.array(c.of_batch("epoch")),
+    "crc_ok": lambda c: pa.array(c.of_batch("whole")),
+    "is_control": lambda c: pa.array(c.of_batch("attributes") & CONTROL_BIT != 0),
+    "is_transactional": lambda c: pa.array(c.of_batch("attributes") & TRANSACTIONAL_BIT != 0),
+    "offset": lambda c: pa.array(c.records.offsets[c.rows]),
+    "timestamp": lambda c: c.times(c.records.timestamps[c.rows]),
+    "type": Columns.types,
+    "api_key": lambda c: c.numbers(c.kinds, "api_key"),
+    "version": lambda c: c.numbers(c.versions, "version"),
+    "topic_id": Columns.topic_ids,
+    "body": Columns.body_column,
+    "key": Columns.keys,
+    "value": Columns.values,
+    "is_redacted": Columns.redacted,
+    "commit_status": Columns.statuses,
+    "problem": Columns.problems,
+}

@@ -7,8 +7,9 @@ that node, never an exception: the rest of the directory is still worth reading.
 Batches are not read here: see `kraftd.replay.headers`.
 """
 
+import glob
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -42,22 +43,57 @@ Parsed = TypeVar("Parsed")
 def discover(paths: Iterable[str | Path]) -> list[NodeDirectory]:
     """Find and describe the controllers' directories at or below these paths, each once.
 
+    A path with `*`, `?` or `[` in it that is no directory's name is a pattern; it means all directories it
+    fits.
+
     Raises:
         ReplayError: A path does not exist, or no controller's directory is under it.
     """
+    nodes, lost = discover_most(paths)
+    for problem in lost:
+        raise ReplayError(f"{problem.directory}: {problem.text}")
+    return nodes
+
+
+def discover_most(paths: Iterable[str | Path]) -> tuple[list[NodeDirectory], list[Problem]]:
+    """As `discover`, but a directory without a log is a problem, as long as another has one.
+
+    Raises:
+        ReplayError: A path does not exist, or there is no log at all.
+    """
     partitions: dict[str, None] = {}
-    for path in paths:
-        root = Path(path)
+    lost = []
+    for root in expanded(paths):
         if not root.is_dir():
             raise ReplayError(f"{root}: {'not a directory' if root.exists() else 'no such directory'}")
         found = sorted(_partitions_under(root.resolve(), DEPTH))
+        partitions.update(dict.fromkeys(found))
         if not found:
-            raise ReplayError(
-                f"{root}: no {PARTITION} directory in it or up to {DEPTH} levels below; "
+            text = (
+                f"no {PARTITION} directory in it or up to {DEPTH} levels below; "
                 "name a controller's metadata directory or an export"
             )
-        partitions.update(dict.fromkeys(found))
-    return [describe(Path(partition)) for partition in partitions]
+            lost.append(Problem(ProblemKind.INCOMPLETE, str(root), text))
+    if not partitions:
+        raise ReplayError(f"{lost[0].directory}: {lost[0].text}" if lost else "name a directory")
+    return [describe(Path(partition)) for partition in partitions], lost
+
+
+def expanded(paths: Iterable[str | Path]) -> Iterator[Path]:
+    """The paths, patterns replaced by what they fit.
+
+    Raises:
+        ReplayError: A pattern fits no directory.
+    """
+    for path in paths:
+        text = str(path)
+        if not glob.has_magic(text) or Path(text).exists():
+            yield Path(text)
+            continue
+        found = sorted(entry for entry in glob.glob(text) if Path(entry).is_dir())  # noqa: PTH207 - keeps the text as it is
+        if not found:
+            raise ReplayError(f"{text}: no directory fits this pattern")
+        yield from map(Path, found)
 
 
 def describe(partition: Path) -> NodeDirectory:

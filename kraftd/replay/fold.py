@@ -1,43 +1,82 @@
-"""The image at a point of the log, folded by the daemon's own rules out of Spark's rows.
+"""The images of many logs at their points, folded with Spark: first the skeletons, then the partitions by
+topic.
 
-The fold must be ordered, so it runs in one task: Spark sorts the rows of one node by offset (on disk, if it
-must) and hands them over as Arrow batches; memory holds the image and one batch. Out come a few rows: the
-summary and each table's entities as JSON, ready to be a DataFrame.
+One task a cluster folds the skeleton (`shards`) and writes the tables of everything but partitions. The
+records of partitions go to their topics' shards over a Spark shuffle, which sorts them by offset (on disk, if
+it must); a task holds the partitions of some topics and a batch of rows. Back come a few numbers: the parts
+of the hash.
 
-Whole batches only: a batch with an impossible record ends the fold before it, and the summary says why.
+A record that is impossible ends the fold of its cluster before its batch, whoever found it: that cluster is
+folded again up to there.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby, islice
-from operator import attrgetter
-from typing import NamedTuple
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from kraftd.errors import InvariantError, MalformedError
-from kraftd.metadata.configs import ResourceType
-from kraftd.metadata.fold import Fold
-from kraftd.metadata.image import EMPTY, ConfigEntry, MetadataImage
-from kraftd.metadata.impossible import ImpossibleRecordError
-from kraftd.metadata.secrets import shown_config
-from kraftd.records.frame import decode_record, record_name
+from kraftd.metadata.image import MetadataImage
+from kraftd.records.frame import record_name
+from kraftd.records.messages import NoOpRecord
+from kraftd.replay import entities
+from kraftd.replay.columns import chosen
+from kraftd.replay.decode import Decoder
+from kraftd.replay.filters import Wanted
+from kraftd.replay.history import FoldRow
+from kraftd.replay.model import FileKind
+from kraftd.replay.parts import rows_batch, write_part
+from kraftd.replay.points import FoldPlan
+from kraftd.replay.shards import (
+    Barrier,
+    Shard,
+    Skeleton,
+    Stopped,
+    fold_skeleton,
+    hash_of,
+    is_of_partition,
+    partitions_sum,
+    shard_of,
+    topic_of,
+    topic_of_skeleton,
+)
+from kraftd.replay.slices import PARTITION_BYTES, UNJUDGED, Slice, pack, plan_node
 from kraftd.types import Offset
 
-OUTPUT = pa.schema([("section", pa.string()), ("json", pa.string())])
-INPUT_COLUMNS = ("batch_base_offset", "offset", "value")
-CHUNK_ROWS = 4096
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
-SUMMARY = "summary"
-CONFIGS = "configs"
+RECORDS_PER_SHARD: Final = 500_000
+SHARDS_MAX: Final = 64
+"""Of one cluster."""
+TASKS_MAX: Final = 400
+ROWS_PER_WRITE: Final = 16_384
+BEFORE_THE_LOG: Final = -(2**62)
+"""Added to a base snapshot's own offsets, so that they sort before the log's."""
 
-
-class Row(NamedTuple):
-    """What the fold needs of a record."""
-
-    batch_base_offset: Offset
-    offset: Offset
-    value: bytes
+_COLUMNS: Final = chosen(
+    ["batch_base_offset", "offset", "epoch", "timestamp", "is_control", "api_key", "value"]
+)
+_ROWS_DDL: Final = (
+    "fold int, shard int, batch_base_offset bigint, offset bigint, epoch int, timestamp_ms bigint, "
+    "value binary"
+)
+_ROWS: Final = pa.schema(
+    [
+        ("fold", pa.int32()),
+        ("shard", pa.int32()),
+        ("batch_base_offset", pa.int64()),
+        ("offset", pa.int64()),
+        ("epoch", pa.int32()),
+        ("timestamp_ms", pa.int64()),
+        ("value", pa.binary()),
+    ]
+)
+_RESULT: Final = pa.schema([("result", pa.binary())])
 
 
 class FoldSummary(msgspec.Struct, frozen=True):
@@ -53,123 +92,321 @@ class FoldSummary(msgspec.Struct, frozen=True):
     controller_ids: tuple[int, ...]
     open_transaction_at: Offset | None = None
     stopped: str | None = None
+    broker_count: int = 0
+    topic_count: int = 0
+    partition_count: int = 0
+    last_record_at_ms: int = -1
 
 
-class ConfigRow(msgspec.Struct, frozen=True):
-    """One row of the table of configs."""
+class FoldTask(msgspec.Struct, frozen=True):
+    """What to fold of one cluster. `index` names its parts of the tables."""
 
-    resource_type: str
-    resource_name: str
-    name: str
-    value: str
-
-
-class Folded(NamedTuple):
-    """How far a fold came. `stopped` says why it ended early, if it did."""
-
-    image: MetadataImage
+    index: int
+    cluster_id: str
+    start_offset: Offset
     end_offset: Offset
+    log: tuple[Slice, ...]
+    base: tuple[Slice, ...]
+    shards: int
+
+
+class SkeletonResult(msgspec.Struct, frozen=True):
+    """What the task of a skeleton gives back."""
+
+    summary: FoldSummary
+    barriers: tuple[Barrier, ...]
+    stopped: Stopped | None
+
+
+class ShardResult(msgspec.Struct, frozen=True):
+    """What the task of a shard gives back."""
+
+    fold: int
+    partitions_sum: str
     record_count: int
-    stopped: str | None = None
+    partition_count: int
+    unknown_kinds: dict[str, int]
+    stopped: Stopped | None
 
 
-def fold_rows(rows: Iterable[Row], end_offset: Offset, image: MetadataImage = EMPTY) -> Folded:
-    """Fold rows in the order of their offsets.
+class Context(msgspec.Struct, frozen=True):
+    """What the tasks of shards know of every cluster, by its index."""
 
-    Args:
-        rows: The data records of whole batches; those of NoOp may be left out.
-        end_offset: Where the rows end if nothing stops them.
-        image: What to start from.
-    """
-    count = 0
-    for chunk in _chunks(rows):
-        try:
-            image = _folded(image, chunk)
-        except (ImpossibleRecordError, MalformedError):
-            return _fold_to_the_bad_batch(image, chunk, count)
-        count += len(chunk)
-    return Folded(image, end_offset, count)
+    out: str
+    cluster_ids: dict[int, str]
+    shards: dict[int, int]
+    barriers: dict[int, tuple[Barrier, ...]]
+    ends: dict[int, Offset]
 
 
-def summarize(folded: Folded) -> FoldSummary:
-    """Say in a few words what was folded."""
-    image = folded.image
+def fold_task(index: int, cluster_id: str, plan: FoldPlan) -> FoldTask:
+    """Say which parts of which files are to be folded."""
+    wanted = Wanted(from_offset=plan.start_offset, to_offset=plan.end_offset)
+    pieces = list(plan_node(plan.node.node, UNJUDGED, PARTITION_BYTES, wanted))
+    base = () if plan.snapshot is None else tuple(one for one in pieces if one.file == plan.snapshot.name)
+    records = plan.end_offset - plan.start_offset
+    names = {file.name for file in plan.node.node.files if file.kind is FileKind.LOG}
+    return FoldTask(
+        index=index,
+        cluster_id=cluster_id,
+        start_offset=plan.start_offset,
+        end_offset=plan.end_offset,
+        log=tuple(one for one in pieces if one.file in names),
+        base=base,
+        shards=min(SHARDS_MAX, 1 + records // RECORDS_PER_SHARD),
+    )
+
+
+def fold_all(
+    spark: "SparkSession", tasks: Sequence[FoldTask], out: Path, *, show_secrets: bool
+) -> dict[int, FoldSummary]:
+    """Fold every cluster and write the tables of its image and of its history."""
+    done: dict[int, FoldSummary] = {}
+    why: dict[int, str] = {}
+    left = list(tasks)
+    while left:
+        skeletons = _skeletons(spark, left, out, show_secrets=show_secrets)
+        shards = _shards(spark, left, skeletons, out)
+        again = []
+        for task in left:
+            skeleton, parts = skeletons[task.index], [one for one in shards if one.fold == task.index]
+            stops = [stop for stop in (skeleton.stopped, *(one.stopped for one in parts)) if stop is not None]
+            if stops:
+                first = min(stops, key=lambda stop: stop.offset)
+                why[task.index] = first.reason
+                again.append(_before(task, first))
+            else:
+                done[task.index] = _together(skeleton.summary, parts, why.get(task.index))
+        left = again
+        _forget_parts(out, left)
+    return done
+
+
+def _before(task: FoldTask, stop: Stopped) -> FoldTask:
+    """The fold that ends before what stopped it; before a bad base snapshot there is nothing."""
+    if stop.offset < 0:
+        return msgspec.structs.replace(task, base=(), log=(), end_offset=task.start_offset)
+    return msgspec.structs.replace(task, end_offset=stop.batch_base_offset)
+
+
+def _together(summary: FoldSummary, parts: Sequence[ShardResult], stopped: str | None) -> FoldSummary:
+    unknown = dict(summary.unknown_kinds)
+    for part in parts:
+        for name, count in part.unknown_kinds.items():
+            unknown[name] = unknown.get(name, 0) + count
+    sums = [int(part.partitions_sum, 16) for part in parts]
+    return msgspec.structs.replace(
+        summary,
+        image_hash=hash_of(summary.image_hash, sums),
+        record_count=summary.record_count + sum(part.record_count for part in parts),
+        partition_count=sum(part.partition_count for part in parts),
+        unknown_kinds=unknown,
+        is_partial=bool(unknown),
+        stopped=stopped,
+    )
+
+
+def _forget_parts(out: Path, tasks: Sequence[FoldTask]) -> None:
+    """Remove what the shards of a fold that is done again have written."""
+    for task in tasks:
+        for table in ("partitions", "partition_changes"):
+            for path in (out / table).glob(f"part-{task.index}-*.parquet"):
+                path.unlink()
+
+
+# -- skeletons: one task a cluster
+
+
+def _skeletons(
+    spark: "SparkSession", tasks: Sequence[FoldTask], out: Path, *, show_secrets: bool
+) -> dict[int, SkeletonResult]:
+    work = partial(_run_skeleton, out=str(out), show_secrets=show_secrets)
+    found = spark.sparkContext.parallelize(list(map(msgspec.msgpack.encode, tasks)), len(tasks)).map(work)
+    return {index: msgspec.msgpack.decode(encoded, type=SkeletonResult) for index, encoded in found.collect()}
+
+
+def _run_skeleton(encoded: bytes, *, out: str, show_secrets: bool) -> tuple[int, bytes]:
+    task = msgspec.msgpack.decode(encoded, type=FoldTask)
+    skeleton = fold_skeleton(_skeleton_rows(task), task.cluster_id)
+    if skeleton.stopped is None:
+        _write_skeleton(Path(out), task, skeleton, show_secrets=show_secrets)
+    result = SkeletonResult(_summary(skeleton, task.end_offset), skeleton.barriers, skeleton.stopped)
+    return task.index, msgspec.msgpack.encode(result)
+
+
+def _write_skeleton(out: Path, task: FoldTask, skeleton: Skeleton, *, show_secrets: bool) -> None:
+    part = str(task.index)
+    makers = entities.WITHOUT_PARTITIONS
+    if show_secrets:
+        makers = {**makers, "configs": entities.open_configs}
+    of_image = {"cluster_id": task.cluster_id, "end_offset": task.end_offset}
+    for table, rows in makers.items():
+        full = ({**of_image, **row} for row in rows(skeleton.image))
+        write_part(out, table, part, (rows_batch(table, chunk) for chunk in _chunks(full)))
+    changes = (rows_batch("registrations", chunk) for chunk in _chunks(iter(skeleton.registrations)))
+    write_part(out, "registrations", part, changes)
+
+
+def _summary(skeleton: Skeleton, end_offset: Offset) -> FoldSummary:
+    image = skeleton.image
     transaction = image.transaction
     return FoldSummary(
-        end_offset=folded.end_offset,
+        end_offset=end_offset,
         image_hash=image.hash(),
-        record_count=folded.record_count,
+        record_count=skeleton.record_count,
         is_partial=image.is_partial,
-        unknown_kinds={record_name(kind): count for kind, count in image.unknown_kinds()},
+        unknown_kinds=_unknown(image),
         features=dict(image.features()),
         config_count=sum(1 for _ in image.configs()),
         controller_ids=tuple(registration.id for registration in image.controllers()),
         open_transaction_at=None if transaction is None else transaction.begin_offset,
-        stopped=folded.stopped,
+        broker_count=sum(1 for _ in image.brokers()),
+        topic_count=sum(1 for _ in image.topics()),
+        last_record_at_ms=skeleton.last_timestamp_ms,
     )
 
 
-def config_row(entry: ConfigEntry) -> ConfigRow:
-    """A config as it may be shown; a type of resource that has no name keeps its number."""
-    try:
-        kind = ResourceType(entry.resource_type).name.lower()
-    except ValueError:
-        kind = str(entry.resource_type)
-    value = shown_config(entry.resource_type, entry.name, entry.value)
-    return ConfigRow(kind, entry.resource_name, entry.name, value)
+def _unknown(image: MetadataImage) -> dict[str, int]:
+    return {record_name(kind): count for kind, count in image.unknown_kinds()}
 
 
-def arrow_fold(batches: Iterable[pa.RecordBatch], end_offset: Offset) -> Iterator[pa.RecordBatch]:
-    """Fold Arrow batches with the columns of `INPUT_COLUMNS`; this is the body of the Spark task."""
-    rows = (
-        Row(base, offset, value)
-        for batch in batches
-        for base, offset, value in zip(
-            *(batch.column(name).to_pylist() for name in INPUT_COLUMNS), strict=True
+def _skeleton_rows(task: FoldTask) -> Iterator[FoldRow]:
+    for batch in _batches(task.base, task.log, task.start_offset, task.end_offset):
+        for row in _fold_rows(batch):
+            if not is_of_partition(row.value):
+                yield row
+
+
+# -- shards: a shuffle by cluster and topic, then the fold
+
+
+def _shards(
+    spark: "SparkSession", tasks: Sequence[FoldTask], skeletons: dict[int, SkeletonResult], out: Path
+) -> list[ShardResult]:
+    good = [task for task in tasks if skeletons[task.index].stopped is None]
+    shares = [
+        msgspec.msgpack.encode(msgspec.structs.replace(task, log=tuple(log), base=tuple(base)))
+        for task in good
+        for log, base in [
+            *(((), share) for share in _shares(task.base)),
+            *((s, ()) for s in _shares(task.log)),
+        ]
+    ]
+    if not shares:
+        return []
+    context = msgspec.msgpack.encode(
+        Context(
+            out=str(out),
+            cluster_ids={task.index: task.cluster_id for task in good},
+            shards={task.index: task.shards for task in good},
+            barriers={task.index: skeletons[task.index].barriers for task in good},
+            ends={task.index: task.end_offset for task in good},
         )
     )
-    folded = fold_rows(rows, end_offset)
-    yield _output(SUMMARY, [summarize(folded)])
-    for entries in _slices(folded.image.configs(), CHUNK_ROWS):
-        yield _output(CONFIGS, [config_row(entry) for entry in entries])
+    count = min(TASKS_MAX, sum(task.shards for task in good))
+    rows = spark.sparkContext.parallelize([(share,) for share in shares], len(shares)).toDF("share binary")
+    folded = (
+        rows.mapInArrow(_rows_of_shares, _ROWS_DDL)
+        .repartition(count, "fold", "shard")
+        .sortWithinPartitions("fold", "shard", "offset")
+        .mapInArrow(partial(_fold_shards, context=context), "result binary")
+    )
+    return [msgspec.msgpack.decode(bytes(row.result), type=ShardResult) for row in folded.collect()]
 
 
-def _chunks(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    """Group rows into chunks of whole batches."""
-    chunk: list[Row] = []
+def _shares(slices: Sequence[Slice]) -> list[list[Slice]]:
+    return list(pack(slices, PARTITION_BYTES))
+
+
+def _rows_of_shares(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The records of partitions and topics in some slices, each with its shard: a task of Spark."""
+    for encoded in (value for batch in batches for value in batch.column(0).to_pylist()):
+        task = msgspec.msgpack.decode(encoded, type=FoldTask)
+        for batch in _batches(task.base, task.log, task.start_offset, task.end_offset):
+            shards = pa.array([_shard(value, task.shards) for value in batch.column("value").to_pylist()])
+            shards = shards.cast(pa.int32())
+            columns = [batch.column(name) for name in _ROWS.names if name in batch.schema.names]
+            fold = pa.repeat(pa.scalar(task.index, pa.int32()), batch.num_rows)
+            found = pa.record_batch([fold, shards, *columns], schema=_ROWS)
+            if (found := found.filter(pc.is_valid(shards))).num_rows:
+                yield found
+
+
+def _shard(value: bytes, shards: int) -> int | None:
+    topic_id = topic_of(value) if is_of_partition(value) else topic_of_skeleton(value)
+    return None if topic_id is None else shard_of(topic_id, shards)
+
+
+def _fold_shards(batches: Iterable[pa.RecordBatch], context: bytes) -> Iterator[pa.RecordBatch]:
+    """Fold the sorted rows of some shards: a task of Spark."""
+    known = msgspec.msgpack.decode(context, type=Context)
+    rows = (
+        row
+        for batch in batches
+        for row in zip(*(batch.column(name).to_pylist() for name in _ROWS.names), strict=True)
+    )
+    for (fold, number), group in groupby(rows, key=lambda row: (row[0], row[1])):
+        result = _fold_shard(known, fold, number, (FoldRow(*row[2:]) for row in group))
+        yield pa.record_batch([pa.array([msgspec.msgpack.encode(result)], pa.binary())], schema=_RESULT)
+
+
+def _fold_shard(known: Context, fold: int, number: int, rows: Iterator[FoldRow]) -> ShardResult:
+    out, cluster_id, part = Path(known.out), known.cluster_ids[fold], f"{fold}-{number}"
+    shard = Shard(cluster_id, number, known.shards[fold], known.barriers[fold])
+    changes = (row for found in shard.changes(rows) for row in found)
+    chunks = (rows_batch("partition_changes", chunk) for chunk in _chunks(changes))
+    write_part(out, "partition_changes", part, chunks)
+    image = shard.image()
+    of_image = {"cluster_id": cluster_id, "end_offset": known.ends[fold]}
+    partitions = ({**of_image, **row} for row in entities.partitions(image))
+    chunks = (rows_batch("partitions", chunk) for chunk in _chunks(partitions))
+    count = write_part(out, "partitions", part, chunks)
+    total = f"{partitions_sum(image):032x}"
+    return ShardResult(fold, total, shard.record_count, count, _unknown(image), shard.stopped)
+
+
+# -- rows
+
+
+def _batches(
+    base: Sequence[Slice], log: Sequence[Slice], start_offset: Offset, end_offset: Offset
+) -> Iterator[pa.RecordBatch]:
+    """The data records of a fold but NoOps: the base snapshot's, moved before the log, then the log's."""
+    for batch in Decoder(_COLUMNS, show_secrets=True).rows(base):
+        yield from _data(batch, moved=BEFORE_THE_LOG)
+    wanted = Wanted(from_offset=start_offset, to_offset=end_offset)
+    for batch in Decoder(_COLUMNS, wanted, show_secrets=True).rows(log):
+        yield from _data(batch, moved=0)
+
+
+def _data(batch: pa.RecordBatch, *, moved: int) -> Iterator[pa.RecordBatch]:
+    no_op = pc.equal(pc.fill_null(batch.column("api_key"), -1), NoOpRecord.API_KEY)
+    kept = batch.filter(pc.invert(pc.or_(batch.column("is_control"), no_op)))
+    if not kept.num_rows:
+        return
+    milliseconds = pc.divide(pc.fill_null(pc.cast(kept.column("timestamp"), pa.int64()), -1000), 1000)
+    moved_by = pa.scalar(moved, pa.int64())
+    yield pa.record_batch(
+        {
+            "batch_base_offset": pc.add(kept.column("batch_base_offset"), moved_by),
+            "offset": pc.add(kept.column("offset"), moved_by),
+            "epoch": kept.column("epoch"),
+            "timestamp_ms": milliseconds,
+            "value": pc.fill_null(kept.column("value"), b""),
+        }
+    )
+
+
+def _fold_rows(batch: pa.RecordBatch) -> Iterator[FoldRow]:
+    return (FoldRow(*row) for row in zip(*(batch.column(i).to_pylist() for i in range(5)), strict=True))
+
+
+def _chunks(rows: Iterator[dict[str, object]]) -> Iterator[list[dict[str, object]]]:
+    chunk: list[dict[str, object]] = []
     for row in rows:
-        if len(chunk) >= CHUNK_ROWS and row.batch_base_offset != chunk[-1].batch_base_offset:
+        chunk.append(row)
+        if len(chunk) == ROWS_PER_WRITE:
             yield chunk
             chunk = []
-        chunk.append(row)
     if chunk:
         yield chunk
-
-
-def _folded(image: MetadataImage, rows: Iterable[Row]) -> MetadataImage:
-    fold = Fold(image)
-    for row in rows:
-        fold.add(decode_record(row.value), row.offset)
-    return fold.image()
-
-
-def _fold_to_the_bad_batch(image: MetadataImage, chunk: list[Row], count: int) -> Folded:
-    """Fold a chunk again, one batch at a time: the first attempt left nothing to keep."""
-    for base_offset, group in groupby(chunk, key=attrgetter("batch_base_offset")):
-        batch = list(group)
-        try:
-            image = _folded(image, batch)
-        except (ImpossibleRecordError, MalformedError) as error:
-            return Folded(image, base_offset, count, str(error))
-        count += len(batch)
-    raise InvariantError("a chunk that could not be folded could be, one batch at a time")
-
-
-def _slices(entries: Iterator[ConfigEntry], size: int) -> Iterator[list[ConfigEntry]]:
-    while batch := list(islice(entries, size)):
-        yield batch
-
-
-def _output(section: str, entities: Sequence[msgspec.Struct]) -> pa.RecordBatch:
-    texts = [msgspec.json.encode(entity).decode() for entity in entities]
-    return pa.record_batch([pa.repeat(section, len(texts)), pa.array(texts, pa.string())], schema=OUTPUT)

@@ -12,6 +12,7 @@ import mmap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from struct import Struct
 from typing import TypeAlias
 
 import crc32c
@@ -61,6 +62,7 @@ BATCH = np.dtype(
 )
 """What a replay keeps of a batch. `whole` means that checksum, magic and counts are right."""
 
+_LENGTH = Struct(">i")
 BODY_AT = 12
 CRC_FROM = 21
 FOREIGN_BITS = 0x0F
@@ -113,16 +115,22 @@ def walk(data: Bytes, position: int = 0, end: int | None = None) -> tuple[npt.ND
         The positions of the whole batches, and where the chain ends: at `end` if all is well.
     """
     limit = len(data) if end is None else end
+    last = limit - HEADER_BYTES
     positions: list[int] = []
-    while position + HEADER_BYTES <= limit:
-        following = (
-            position + BODY_AT + int.from_bytes(data[position + LENGTH_AT : position + BODY_AT], "big")
-        )
-        if following < position + HEADER_BYTES or following > limit:
+    append, length_at = positions.append, _LENGTH.unpack_from
+    while position <= last:
+        size = BODY_AT + length_at(data, position + LENGTH_AT)[0]
+        if size < HEADER_BYTES or position + size > limit:
             break
-        positions.append(position)
-        position = following
+        append(position)
+        position += size
     return np.array(positions, dtype=np.int64), position
+
+
+def headers_at(data: Bytes, positions: npt.NDArray[np.int64]) -> Headers:
+    """The headers of the batches at these positions, unchecked."""
+    wire = _gather(data, positions)
+    return _headers(wire, positions, np.ones(len(positions), dtype=np.bool_), 0)
 
 
 def empty() -> Headers:
@@ -145,8 +153,9 @@ def _sums_match(
 ) -> npt.NDArray[np.bool_]:
     with memoryview(data) as view:
         ends = positions + BODY_AT + wire["length"]
+        checksum = crc32c.crc32c
         sums = [
-            crc32c.crc32c(view[start:end])
+            checksum(view[start:end])
             for start, end in zip((positions + CRC_FROM).tolist(), ends.tolist(), strict=True)
         ]
     matches: npt.NDArray[np.bool_] = np.array(sums, dtype=np.uint32) == wire["crc"]

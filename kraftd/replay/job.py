@@ -1,65 +1,54 @@
 """Replay metadata logs with Spark: from directories to Parquet tables and a report.
 
-`run` is the whole of it; `kraftctl replay` and `spark-submit` both call it. First the clusters are surveyed
-on the driver (headers and control records), then Spark decodes every record into the table of records, in
-parallel over segments and batch ranges; counts and problems come from that table, and so does the fold of the
-image, in one ordered task a cluster.
+`run` is the whole of it; `kraftctl replay` and `spark-submit` both call it. Each step is one Spark stage or
+two: clusters are surveyed, one task each (`survey`: headers and control records, what is committed, up to
+where to fold); records are decoded into tables, one task a share of bytes (`writing`); images are folded
+(`fold`). Tasks write their own Parquet files; what comes back to the driver is small, whatever the size of
+the logs.
 
-Written below `out`: records, leader_epochs, configs and problems, each a Parquet table, and summary.json. A
-directory that holds anything but an earlier replay is never written over.
+Written below `out`: the tables of `schemas`, and summary.json. A directory that holds anything but an earlier
+replay is never written over.
 """
 
-import json
 import re
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
-import pyarrow as pa
 from pyarrow.dataset import dataset
-from pyarrow.parquet import write_table
 
 from kraftd.replay.discover import clusters as by_cluster
-from kraftd.replay.discover import discover
+from kraftd.replay.discover import discover_most
 from kraftd.replay.errors import ReplayError
-from kraftd.replay.fold import CONFIGS, SUMMARY, FoldSummary, arrow_fold
-from kraftd.replay.model import Problem, ProblemKind
-from kraftd.replay.points import FoldPlan, parse_at, plan_fold
+from kraftd.replay.fold import FoldSummary, fold_all, fold_task
+from kraftd.replay.model import NodeDirectory, Problem, ProblemKind
+from kraftd.replay.parts import make_directories, write_part
+from kraftd.replay.points import At, FoldPlan, parse_at, plan_fold
 from kraftd.replay.progress import Steps
-from kraftd.replay.report import (
-    NO_OP,
-    ClusterReport,
-    FoldReport,
-    KindCount,
-    Report,
-    cluster_report,
-    fold_report,
-)
+from kraftd.replay.report import ClusterReport, KindCount, Report, cluster_report, fold_report
+from kraftd.replay.schemas import TABLES
 from kraftd.replay.session import require_spark, session
+from kraftd.replay.slices import PARTITION_BYTES, Slice, pack, plan_node
 from kraftd.replay.survey import ClusterSurvey, survey_cluster
-from kraftd.replay.tables import leader_epochs_table, problems_table
-from kraftd.types import Offset
+from kraftd.replay.tables import leader_epoch_rows, problem_rows
+from kraftd.replay.writing import KindTotal, Share, Written, write_share
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
     from rich.console import Console
 
-TABLES = ("records", "leader_epochs", "configs", "problems")
 SUMMARY_FILE = "summary.json"
 
-CONFIG_DDL = "resource_type string, resource_name string, name string, value string"
-FOLD_DDL = "section string, json string"
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 ERROR_LINE = re.compile(r"(Caused by: )?[\w.]+(Error|Exception): ")
 """How Python and Java begin the line that names an error."""
-BEFORE_THE_LOG = -(2**62)
-"""Added to a base snapshot's own offsets, so that they sort before the log's."""
-PROBLEMS_MAX = 1000
-"""So many undecodable records are named; the table of records has them all."""
 
 
 def run(
@@ -67,14 +56,16 @@ def run(
     out: str | Path,
     *,
     at: str | None = None,
+    show_secrets: bool = False,
     console: "Console | None" = None,
 ) -> Report:
     """Replay the logs of all controllers' directories at or below `dirs`.
 
     Args:
-        dirs: Nodes' directories, exports, or folders of them; several clusters at once are fine.
+        dirs: Nodes' directories, exports, folders of them, or patterns; several clusters at once are fine.
         out: A directory for the tables; made if missing, and may hold an earlier replay.
         at: Fold up to this offset or time only; by default to the committed end.
+        show_secrets: Write keys, passwords and raw values that may hold them, too.
         console: Where to draw progress, if it is a terminal.
 
     Raises:
@@ -83,22 +74,19 @@ def run(
     started = time.monotonic()
     point = None if at is None else parse_at(at)
     require_spark()
-    nodes = discover(dirs)
+    nodes, lost = discover_most(dirs)
     target = _prepared(Path(out))
-    with Steps(console) as steps:
-        with steps.bytes("surveying", sum(file.size_bytes for node in nodes for file in node.files)) as done:
-            groups = by_cluster(nodes).items()
-            surveys = [survey_cluster(cluster_id, group, on_file=done) for cluster_id, group in groups]
-        plans = [plan_fold(survey, point) for survey in surveys]
-        with spark_errors(), ExitStack() as opened:
-            with steps.waiting("starting Spark"):
-                spark = opened.enter_context(session())
-            reports = _Replay(spark, target, steps).run(surveys, plans)
-            version = spark.version
+    with Steps(console) as steps, spark_errors(), ExitStack() as opened:
+        with steps.waiting("starting Spark"):
+            spark = opened.enter_context(session())
+        replay = _Replay(spark, target, steps, show_secrets=show_secrets)
+        reports = replay.run(by_cluster(nodes), point, lost)
+        version = spark.version
     report = Report(
         out=str(target),
         at=at,
         clusters=tuple(reports),
+        lost=tuple(lost),
         tables={name: dataset(target / name, format="parquet").count_rows() for name in TABLES},
         elapsed_ms=round((time.monotonic() - started) * 1000),
         spark_version=version,
@@ -144,144 +132,123 @@ def _prepared(out: Path) -> Path:
     return out.resolve()
 
 
+class _Surveyed(msgspec.Struct, frozen=True):
+    """What is known of a cluster before its records are read: without headers, so small."""
+
+    survey: ClusterSurvey
+    plan: FoldPlan | None
+    slices: tuple[Slice, ...]
+    problems: tuple[Problem, ...]
+
+
+def _survey(group: tuple[str, list[NodeDirectory]], at: At | None) -> _Surveyed:
+    """Survey a cluster: the body of a Spark task."""
+    cluster_id, nodes = group
+    survey = survey_cluster(cluster_id, nodes)
+    problems: tuple[Problem, ...] = ()
+    plan = None
+    try:
+        plan = plan_fold(survey, at).without_headers
+    except ReplayError as error:
+        directory = survey.reference.node.directory
+        text = str(error).removeprefix(f"{directory}: ")
+        problems = (Problem(ProblemKind.INCOMPLETE, directory, text),)
+    slices = [
+        piece for node, bounds in survey.judged for piece in plan_node(node.node, bounds, PARTITION_BYTES)
+    ]
+    return _Surveyed(survey.without_headers, plan, tuple(slices), problems)
+
+
 class _Replay:
     """The Spark side of one run."""
 
-    def __init__(self, spark: "SparkSession", out: Path, steps: Steps) -> None:
+    def __init__(self, spark: "SparkSession", out: Path, steps: Steps, *, show_secrets: bool) -> None:
         self._spark = spark
         self._out = out
         self._steps = steps
+        self._show_secrets = show_secrets
 
-    def run(self, surveys: Sequence[ClusterSurvey], plans: Sequence[FoldPlan]) -> list[ClusterReport]:
+    def run(
+        self, clusters: dict[str, list[NodeDirectory]], at: At | None, lost: Sequence[Problem]
+    ) -> list[ClusterReport]:
         """Write every table and report on every cluster."""
-        directories = [node.node.directory for survey in surveys for node in survey.nodes]
-        with self._steps.spark("decoding records", self._spark):
-            rows = self._spark.read.format("kraft").option("paths", json.dumps(directories)).load()
-            rows.write.parquet(self._path("records"))
-        records = self._spark.read.parquet(self._path("records"))
-        with self._steps.spark("counting kinds", self._spark):
-            counts = _Counts(records)
-        folds = [self._fold(records, survey, plan) for survey, plan in zip(surveys, plans, strict=True)]
-        problems = {survey.cluster_id: self._problems(survey, counts) for survey in surveys}
-        self._write(leader_epochs_table(surveys), "leader_epochs")
-        self._write(problems_table(list(problems.items())), "problems")
+        make_directories(self._out)
+        groups = list(clusters.items())
+        with self._steps.spark("surveying", self._spark):
+            found = self._map(groups, partial(_survey, at=at))
+        if at is not None and all(one.plan is None for one in found):
+            raise ReplayError(found[0].problems[0].text)
+        written = self._decode([piece for one in found for piece in one.slices])
+        folds = self._fold(found)
+        totals = _Totals(written)
+        problems = [
+            (one.survey.cluster_id, [*one.survey.problems, *one.problems, *totals.problems(one.survey)])
+            for one in found
+        ]
+        surveys = [one.survey for one in found]
+        write_part(self._out, "leader_epochs", "0", leader_epoch_rows(surveys))
+        write_part(self._out, "problems", "0", problem_rows([*problems, ("", lost)]))
         return [
             cluster_report(
-                survey,
-                counts.kinds(survey.reference.node.directory),
-                sum(counts.snapshot_records(node.node.directory) for node in survey.nodes),
-                problems[survey.cluster_id],
-                fold,
+                one.survey,
+                totals.kinds(one.survey.reference.node.directory),
+                totals.snapshot_records(one.survey),
+                said,
+                None if one.plan is None else fold_report(one.plan, folds[index]),
             )
-            for survey, fold in zip(surveys, folds, strict=True)
+            for index, (one, (_, said)) in enumerate(zip(found, problems, strict=True))
         ]
 
-    def _fold(self, records: "DataFrame", survey: ClusterSurvey, plan: FoldPlan) -> FoldReport:
-        """Fold one cluster in one task, add its configs to their table, and report the image."""
-        with self._steps.spark(f"folding {survey.cluster_id}", self._spark):
-            end_offset = plan.end_offset
-            folded = (
-                _rows_to_fold(records, plan)
-                .mapInArrow(lambda batches: arrow_fold(batches, end_offset), FOLD_DDL)
-                .persist()
-            )
-            summary = next(row.json for row in folded.where(folded.section == SUMMARY).toLocalIterator())
-            image = msgspec.json.decode(summary, type=FoldSummary)
-            self._write_configs(folded, survey.cluster_id, image.end_offset)
-            folded.unpersist()
-        return fold_report(plan, image)
+    def _decode(self, slices: Sequence[Slice]) -> list[Written]:
+        shares = [
+            Share(f"{number:06d}", tuple(share)) for number, share in enumerate(pack(slices, PARTITION_BYTES))
+        ]
+        with self._steps.spark("decoding records", self._spark):
+            work = partial(write_share, out=self._out, show_secrets=self._show_secrets)
+            return self._map(shares, work)
 
-    def _write_configs(self, folded: "DataFrame", cluster_id: str, end_offset: Offset) -> None:
-        from pyspark.sql import functions as f
+    def _fold(self, found: Sequence[_Surveyed]) -> dict[int, FoldSummary]:
+        tasks = [
+            fold_task(index, one.survey.cluster_id, one.plan)
+            for index, one in enumerate(found)
+            if one.plan is not None
+        ]
+        with self._steps.spark("folding images", self._spark):
+            return fold_all(self._spark, tasks, self._out, show_secrets=self._show_secrets)
 
-        configs = folded.where(folded.section == CONFIGS).select(f.from_json("json", CONFIG_DDL).alias("row"))
-        configs.select(
-            f.lit(cluster_id).alias("cluster_id"), f.lit(end_offset).alias("end_offset"), "row.*"
-        ).write.mode("append").parquet(self._path(CONFIGS))
-
-    def _problems(self, survey: ClusterSurvey, counts: "_Counts") -> list[Problem]:
-        """What the survey found, and what only decoding could find."""
-        found = list(survey.problems)
-        for node in survey.nodes:
-            found += counts.problems(node.node.directory)
+    def _map(self, items: Sequence[Item], work: Callable[[Item], Result]) -> list[Result]:
+        """Do one thing with each item, a task each."""
+        if not items:
+            return []
+        found: list[Result] = self._spark.sparkContext.parallelize(items, len(items)).map(work).collect()
         return found
 
-    def _write(self, table: pa.Table, name: str) -> None:
-        """Write a table that is small by nature without the detour over Spark."""
-        (self._out / name).mkdir()
-        write_table(table, self._out / name / "part-0.parquet")
 
-    def _path(self, name: str) -> str:
-        return str(self._out / name)
+class _Totals:
+    """What the tasks that decode have counted, added up."""
 
-
-def _rows_to_fold(records: "DataFrame", plan: FoldPlan) -> "DataFrame":
-    """The data records of one log in one partition, in order: the base snapshot's first, then the log's.
-
-    NoOps are left out. A snapshot's batches get negative numbers, which keeps them apart from the log's.
-    """
-    from pyspark.sql import functions as f
-
-    own = records.where(
-        (records.directory == plan.node.node.directory)
-        & ~records.is_control
-        & ~records.type.eqNullSafe(NO_OP)
-    )
-    log = own.where(
-        ~own.is_snapshot & f.col("offset").between(plan.start_offset, plan.end_offset - 1)
-    ).select("batch_base_offset", "offset", "value")
-    if plan.snapshot is None:
-        return log.coalesce(1).sortWithinPartitions("offset")
-    base = own.where(own.file == plan.snapshot.name).select(
-        (own.batch_base_offset + f.lit(BEFORE_THE_LOG)).alias("batch_base_offset"),
-        (f.col("offset") + f.lit(BEFORE_THE_LOG)).alias("offset"),
-        "value",
-    )
-    return base.unionAll(log).coalesce(1).sortWithinPartitions("offset")
-
-
-class _Counts:
-    """What Spark counted over the table of records: small, whatever the table's size."""
-
-    def __init__(self, records: "DataFrame") -> None:
-        from pyspark.sql import functions as f
-
-        keys = ("directory", "is_snapshot", "is_control", "type", "api_key", "version")
-        grouped = records.where("crc_ok").groupBy(*keys)
-        self._kinds = grouped.agg(
-            f.count("*").alias("records"), f.coalesce(f.sum(f.length("value")), f.lit(0)).alias("bytes")
-        ).collect()
-        self._problems = (
-            records.where("crc_ok and problem is not null")
-            .select("directory", "file", "batch_position", "offset", "is_snapshot", "problem")
-            .limit(PROBLEMS_MAX)
-            .collect()
-        )
+    def __init__(self, written: Sequence[Written]) -> None:
+        self._kinds = [kind for one in written for kind in one.kinds]
+        self._problems = [problem for one in written for problem in one.problems]
 
     def kinds(self, directory: str) -> list[KindCount]:
         """The records of a directory's log by kind, the most frequent first."""
+        counts: dict[tuple[str, int | None, bool], list[KindTotal]] = {}
+        for kind in self._kinds:
+            if kind.directory == directory and not kind.is_snapshot:
+                counts.setdefault((kind.type, kind.version, kind.is_control), []).append(kind)
         found = [
-            KindCount(row.type or "undecodable", row.version, row.is_control, row.records, row.bytes)
-            for row in self._kinds
-            if row.directory == directory and not row.is_snapshot
+            KindCount(*key, sum(one.records for one in same), sum(one.value_bytes for one in same))
+            for key, same in counts.items()
         ]
         return sorted(found, key=lambda kind: (-kind.count, kind.type, kind.version or 0))
 
-    def snapshot_records(self, directory: str) -> int:
-        """How many records the directory's snapshots hold."""
-        return sum(row.records for row in self._kinds if row.directory == directory and row.is_snapshot)
+    def snapshot_records(self, survey: ClusterSurvey) -> int:
+        """How many records a cluster's snapshots hold."""
+        directories = {node.node.directory for node in survey.nodes}
+        return sum(kind.records for kind in self._kinds if kind.is_snapshot and kind.directory in directories)
 
-    def problems(self, directory: str) -> list[Problem]:
-        """The records of a directory that could not be decoded though their checksum is right."""
-        return [
-            Problem(
-                ProblemKind.DAMAGED,
-                directory,
-                row.problem,
-                file=row.file,
-                position_bytes=row.batch_position,
-                offset=row.offset,
-            )
-            for row in self._problems
-            if row.directory == directory
-        ]
+    def problems(self, survey: ClusterSurvey) -> list[Problem]:
+        """The records of a cluster that could not be decoded though their checksum is right."""
+        directories = {node.node.directory for node in survey.nodes}
+        return [problem for problem in self._problems if problem.directory in directories]

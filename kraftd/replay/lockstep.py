@@ -18,6 +18,10 @@ Longs: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
 RECORD_BYTES_MIN = 8
+LANES_MIN = 24
+"""A step costs the same for one batch and for hundreds; for fewer than these, one by one is faster."""
+SHORT_RECORDS = 16
+"""Batches of so few records are read in step, however few batches there are."""
 PADDING = bytes(32)
 """Must follow the batches: records that lie about their length are read past the end, and found out after."""
 
@@ -62,6 +66,15 @@ def find_values(data: bytes, batches: Headers) -> Values:
     regular &= at == ends
     kept = np.repeat(regular, np.diff(rows))
     return Values(regular, value_starts[kept], value_ends[kept])
+
+
+def worth_a_step(counts: Longs) -> Flags:
+    """Of batches with these numbers of records, those never among the last few that still have some."""
+    longest = SHORT_RECORDS
+    if len(counts) >= LANES_MIN:
+        longest = max(longest, int(np.partition(counts, -LANES_MIN)[-LANES_MIN]))
+    worth: Flags = counts <= longest
+    return worth
 
 
 def _record(

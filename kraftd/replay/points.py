@@ -32,7 +32,7 @@ class At(msgspec.Struct, frozen=True):
 class FoldPlan(msgspec.Struct, frozen=True):
     """What to fold, from which node, and how sure it is.
 
-    `snapshot` is the base when the log does not start at 0. `committed_end` is that of the node's own log.
+    `snapshot` is the base when the log does not start at 0. `last_record_at_ms` is the time at `end_offset`.
     """
 
     node: NodeSurvey
@@ -40,7 +40,13 @@ class FoldPlan(msgspec.Struct, frozen=True):
     start_offset: Offset
     end_offset: Offset
     status: Status
+    last_record_at_ms: int
     notes: tuple[str, ...] = ()
+
+    @property
+    def without_headers(self) -> "FoldPlan":
+        """What a task and the report need of it."""
+        return msgspec.structs.replace(self, node=self.node.without_headers)
 
 
 def parse_at(text: str) -> At:
@@ -91,7 +97,9 @@ def plan_fold(cluster: ClusterSurvey, at: At | None) -> FoldPlan:
         notes.append(
             f"offsets {bounds.committed_end:,} to {end - 1:,} are folded in, but may not be committed: {why}"
         )
-    return FoldPlan(node, snapshot, start, end, status, tuple(notes))
+    folded = node.sound[node.sound["end_offset"] <= end]
+    last_ms = int(folded["max_timestamp_ms"][-1]) if len(folded) else -1
+    return FoldPlan(node, snapshot, start, end, status, last_ms, tuple(notes))
 
 
 def _default_end(cluster: ClusterSurvey) -> Offset:

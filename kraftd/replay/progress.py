@@ -1,11 +1,11 @@
 """Progress on a terminal, and silence anywhere else.
 
-Each step is one line: a bar where the whole is known (bytes surveyed, Spark tasks done), a spinner where it
+Each step is one line: a bar where the whole is known (Spark tasks done), a spinner where it
 is not. Lines go away when the replay ends; what stays is the report.
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -46,20 +46,6 @@ class Steps:
         traceback: TracebackType | None,
     ) -> None:
         self._progress.stop()
-
-    @contextmanager
-    def bytes(self, what: str, total: int) -> Iterator[Callable[[int], None]]:
-        """A step over bytes; call what it yields with each part done."""
-        task = self._progress.add_task(what, total=max(total, 1), note="")
-        done = 0
-
-        def advance(size: int) -> None:
-            nonlocal done
-            done += size
-            self._progress.update(task, completed=done, note=f"{done / 1e6:,.1f} MB")
-
-        yield advance
-        self._finish(task)
 
     @contextmanager
     def waiting(self, what: str) -> Iterator[None]:

@@ -101,6 +101,8 @@ class Report(msgspec.Struct, frozen=True):
     out: str
     at: str | None
     clusters: tuple[ClusterReport, ...]
+    lost: tuple[Problem, ...]
+    """What was named as input and holds no log."""
     tables: Mapping[str, int]
     elapsed_ms: int
     spark_version: str
@@ -108,7 +110,8 @@ class Report(msgspec.Struct, frozen=True):
     @property
     def problems(self) -> Iterator[Problem]:
         """Everything that is wrong, over all clusters."""
-        return (problem for cluster in self.clusters for problem in cluster.problems)
+        yield from self.lost
+        yield from (problem for cluster in self.clusters for problem in cluster.problems)
 
     @property
     def exit_code(self) -> int:
@@ -135,7 +138,6 @@ def cluster_report(
     held = {epoch.epoch for epoch in epochs}
     total = sum(kind.count for kind in kinds)
     noops = sum(kind.count for kind in kinds if kind.type == NO_OP and not kind.is_control)
-    sound = reference.sound
     return ClusterReport(
         cluster_id=cluster.cluster_id,
         voters=tuple(sorted(cluster.voters)),
@@ -143,8 +145,8 @@ def cluster_report(
         reference_node_id=reference.node.node_id,
         start_offset=reference.start_offset,
         end_offset=reference.end_offset,
-        first_record_at_ms=int(sound["base_timestamp_ms"][0]) if len(sound) else -1,
-        last_record_at_ms=int(sound["max_timestamp_ms"][-1]) if len(sound) else -1,
+        first_record_at_ms=reference.first_record_at_ms,
+        last_record_at_ms=reference.last_record_at_ms,
         epochs=epochs,
         epochs_without_records=max(held) - min(held) + 1 - len(held) if held else 0,
         kinds=tuple(kinds),
@@ -154,7 +156,7 @@ def cluster_report(
         committed_by=verdict.proof.rule.value if verdict.proof is not None else "",
         committed_because=verdict.proof.text if verdict.proof is not None else "",
         commit_known=verdict.known,
-        compared_batches=_compared(cluster),
+        compared_batches=cluster.compared_batches,
         problems=tuple(problems),
         fold=fold,
     )
@@ -162,15 +164,14 @@ def cluster_report(
 
 def fold_report(plan: FoldPlan, image: FoldSummary) -> FoldReport:
     """Describe a fold; its last record's time tells an operator more than an offset."""
-    sound = plan.node.sound
-    folded = sound[sound["end_offset"] <= image.end_offset]
+    whole = image.end_offset == plan.end_offset
     return FoldReport(
         node_id=plan.node.node.node_id,
         directory=plan.node.node.directory,
         start_offset=plan.start_offset,
         end_offset=image.end_offset,
-        last_record_at_ms=int(folded["max_timestamp_ms"][-1]) if len(folded) else -1,
-        commit_status=plan.status.value if image.end_offset == plan.end_offset else Status.UNKNOWN.value,
+        last_record_at_ms=plan.last_record_at_ms if whole else image.last_record_at_ms,
+        commit_status=plan.status.value if whole else Status.UNKNOWN.value,
         from_snapshot=None if plan.snapshot is None else plan.snapshot.name,
         notes=plan.notes,
         image=image,
@@ -192,7 +193,7 @@ def _node_report(cluster: ClusterSurvey, index: int) -> NodeReport:
         start_offset=survey.start_offset,
         end_offset=survey.end_offset,
         last_epoch=survey.epochs[-1].epoch if survey.epochs else -1,
-        batches=len(survey.headers),
+        batches=survey.batch_count,
         records=survey.record_count,
         size_bytes=sum(file.size_bytes for file in node.files),
         election_epoch=-1 if election is None else election.epoch,
@@ -206,13 +207,3 @@ def _node_report(cluster: ClusterSurvey, index: int) -> NodeReport:
         why_unknown=bounds.why_unknown,
         why_uncommitted=bounds.why_uncommitted,
     )
-
-
-def _compared(cluster: ClusterSurvey) -> int:
-    """How many batches of other nodes were found equal to the most complete log's."""
-    total = 0
-    for index, match in enumerate(cluster.matches[cluster.verdict.reference]):
-        if index != cluster.verdict.reference:
-            sound = cluster.nodes[index].sound
-            total += int((sound["end_offset"] <= match.common_end).sum())
-    return total

@@ -45,14 +45,14 @@ def session() -> "Iterator[SparkSession]":
         warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
         running = SparkSession.getActiveSession()
         if running is not None:
-            _register(running)
+            register(running)
             yield running
             return
         with _plain_interrupts() as restore:
             spark = _start()
             restore()
             try:
-                _register(spark)
+                register(spark)
                 yield spark
             finally:
                 spark.stop()
@@ -165,7 +165,9 @@ def _settings() -> dict[str, str]:
     return settings
 
 
-def _register(spark: "SparkSession") -> None:
+def register(spark: "SparkSession") -> None:
+    """Make `spark.read.format("kraft")` known to a session, with filters pushed down to the files."""
     from kraftd.replay.source import KraftDataSource
 
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     spark.dataSource.register(KraftDataSource)

@@ -1,6 +1,6 @@
 """The replay as a Spark application:
 
-    spark-submit …/kraftd/replay/submit.py DIR… --out OUT [--at OFFSET|TIME]
+    spark-submit …/kraftd/replay/submit.py DIR… --out OUT [--at OFFSET|TIME] [--show-secrets]
 
 Master, memory and cores are spark-submit's to give; everything else is as in `kraftctl replay`. The report
 goes to standard output, progress to the terminal on standard error. Exit code 0, 1 (the input is damaged,
@@ -38,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--out", required=True, help="a new or empty directory for the tables")
     parser.add_argument("--at", metavar="OFFSET|TIME", help="fold the image up to here only")
+    parser.add_argument("--show-secrets", action="store_true", help="write keys and passwords too")
     options = parser.parse_args(arguments)
     errors = Console(stderr=True)
     try:
@@ -45,7 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from kraftd.replay.job import run
         from kraftd.replay.summary import render
 
-        report = run(options.dirs, options.out, at=options.at, console=errors)
+        report = run(
+            options.dirs, options.out, at=options.at, show_secrets=options.show_secrets, console=errors
+        )
     except KraftdError as error:
         errors.print(f"replay: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
         return EXIT_ERROR

@@ -39,7 +39,10 @@ PROBLEM_STYLE = {
 
 def render(report: Report) -> RenderableType:
     """The whole report, to be printed on a rich console."""
-    blocks = [_cluster(cluster) for cluster in report.clusters]
+    blocks: list[RenderableType] = [_cluster(cluster) for cluster in report.clusters]
+    if report.lost:
+        lost = [_heading("without a log"), _indented(_problems(report.lost)), Text()]
+        blocks.append(Group(*lost))
     return Group(*blocks, _footer(report))
 
 
@@ -213,13 +216,15 @@ def _image_facts(fold: FoldReport) -> Iterator[tuple[str, str]]:
     yield "hash", f"[bold]{image.image_hash}[/]"
     features = ", ".join(f"{name}={level}" for name, level in image.features.items())
     yield "features", escape(features) or "[dim]none[/]"
-    yield "configs", f"{image.config_count:,}"
+    topics, partitions = _several(image.topic_count, "topic"), _several(image.partition_count, "partition")
+    brokers, configs = _several(image.broker_count, "broker"), _several(image.config_count, "config")
+    yield "holds", f"{brokers}, {topics}, {partitions}, {configs}"
     if image.controller_ids:
         yield "controllers", " ".join(map(str, image.controller_ids))
     if image.is_partial:
         unknown = sorted(image.unknown_kinds.items(), key=lambda item: -item[1])
         kinds = ", ".join(f"{name} {count:,}" for name, count in unknown)
-        yield "partial", f"[yellow]these kinds are not folded yet:[/] [dim]{kinds}[/]"
+        yield "partial", f"[yellow]these kinds are not known and not folded:[/] [dim]{kinds}[/]"
     if image.open_transaction_at is not None:
         yield (
             "transaction",

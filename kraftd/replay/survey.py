@@ -8,7 +8,7 @@ The *sound* part of a log is gapless, in order and passes every checksum; nothin
 judge anything. Data records are not read here: see `kraftd.replay.decode`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import msgspec
@@ -18,7 +18,7 @@ from kraftd.errors import MalformedError
 from kraftd.records.batch import scan
 from kraftd.records.control import decode_control
 from kraftd.records.messages import LeaderChangeMessage, VotersRecord
-from kraftd.replay.commit import Holder, Proof, Rule, Verdict, judge
+from kraftd.replay.commit import Bounds, Holder, Proof, Rule, Verdict, judge
 from kraftd.replay.headers import CONTROL_BIT, empty, mapped, scan_file
 from kraftd.replay.matching import Match, match_all
 from kraftd.replay.model import FileKind, Headers, NodeDirectory, Problem, ProblemKind
@@ -54,11 +54,22 @@ class EpochSpan(msgspec.Struct, frozen=True):
 
 
 class NodeSurvey(msgspec.Struct, frozen=True):
-    """One node's log. `headers` are all batches of all segments, `sound_count` of them sound."""
+    """One node's log. `headers` are all batches of all segments, `sound_count` of them sound.
+
+    Counts and times are kept apart from the headers, which are only there while a cluster is compared.
+    `end_offset` ends the sound part, `readable_end` the last batch found, sound or not.
+    """
 
     node: NodeDirectory
     headers: Headers
     sound_count: int
+    start_offset: Offset
+    end_offset: Offset
+    readable_end: Offset
+    batch_count: int
+    record_count: int
+    first_record_at_ms: int
+    last_record_at_ms: int
     epochs: tuple[EpochSpan, ...]
     leaderships: tuple[Leadership, ...]
     voter_sets: tuple[VotersAt, ...]
@@ -70,24 +81,9 @@ class NodeSurvey(msgspec.Struct, frozen=True):
         return self.headers[: self.sound_count]
 
     @property
-    def start_offset(self) -> Offset:
-        """The first offset of the log."""
-        return int(self.headers["base_offset"][0]) if len(self.headers) else 0
-
-    @property
-    def end_offset(self) -> Offset:
-        """The end of the sound part."""
-        return int(self.sound["end_offset"][-1]) if self.sound_count else self.start_offset
-
-    @property
-    def readable_end(self) -> Offset:
-        """The end of the last batch found, sound or not."""
-        return int(self.headers["end_offset"].max(initial=self.start_offset))
-
-    @property
-    def record_count(self) -> int:
-        """The records in all batches found, sound or not."""
-        return int(self.headers["record_count"].clip(min=0).sum())
+    def without_headers(self) -> "NodeSurvey":
+        """What a report needs: small, whatever the size of the log."""
+        return msgspec.structs.replace(self, headers=empty(), sound_count=0)
 
 
 class ClusterSurvey(msgspec.Struct, frozen=True):
@@ -99,18 +95,28 @@ class ClusterSurvey(msgspec.Struct, frozen=True):
     matches: tuple[tuple[Match, ...], ...]
     verdict: Verdict
     problems: tuple[Problem, ...]
+    compared_batches: int
+    """How many batches of other nodes were found equal to the most complete log's."""
+
+    @property
+    def without_headers(self) -> "ClusterSurvey":
+        """What a report needs."""
+        return msgspec.structs.replace(self, nodes=tuple(node.without_headers for node in self.nodes))
 
     @property
     def reference(self) -> NodeSurvey:
         """The most complete log: it holds every committed record that is here."""
         return self.nodes[self.verdict.reference]
 
+    @property
+    def judged(self) -> list[tuple[NodeSurvey, Bounds]]:
+        """Every node with what is committed in its log."""
+        return list(zip(self.nodes, self.verdict.bounds, strict=True))
 
-def survey_cluster(
-    cluster_id: str, directories: Sequence[NodeDirectory], *, on_file: Callable[[int], None] | None = None
-) -> ClusterSurvey:
-    """Scan, compare and judge the nodes of one cluster. `on_file` hears the bytes of each file done."""
-    nodes = tuple(survey_node(directory, on_file=on_file) for directory in directories)
+
+def survey_cluster(cluster_id: str, directories: Sequence[NodeDirectory]) -> ClusterSurvey:
+    """Scan, compare and judge the nodes of one cluster."""
+    nodes = tuple(survey_node(directory) for directory in directories)
     matches = match_all([node.sound for node in nodes])
     holders = [_holder(node) for node in nodes]
     voters, before = _voters(nodes)
@@ -132,10 +138,19 @@ def survey_cluster(
             ),
             *_repeated(nodes),
         ),
+        compared_batches=_compared(nodes, matches, verdict),
     )
 
 
-def survey_node(node: NodeDirectory, *, on_file: Callable[[int], None] | None = None) -> NodeSurvey:
+def _compared(nodes: Sequence[NodeSurvey], matches: Sequence[Sequence[Match]], verdict: Verdict) -> int:
+    total = 0
+    for index, match in enumerate(matches[verdict.reference]):
+        if index != verdict.reference:
+            total += int((nodes[index].sound["end_offset"] <= match.common_end).sum())
+    return total
+
+
+def survey_node(node: NodeDirectory) -> NodeSurvey:
     """Scan all segments of a node and read their control records."""
     tables: list[Headers] = []
     problems = list(node.problems)
@@ -144,16 +159,23 @@ def survey_node(node: NodeDirectory, *, on_file: Callable[[int], None] | None = 
         problems += found
         if file.kind is FileKind.LOG:
             tables.append(headers)
-        if on_file is not None:
-            on_file(file.size_bytes)
     log = np.concatenate(tables) if tables else empty()
     problems += _gaps(node, tables)
     sound_count = _sound_count(log)
     leaderships, voter_sets = _control_records(node, log[:sound_count])
+    sound = log[:sound_count]
+    start_offset = int(log["base_offset"][0]) if len(log) else 0
     survey = NodeSurvey(
         node=node,
         headers=log,
         sound_count=sound_count,
+        start_offset=start_offset,
+        end_offset=int(sound["end_offset"][-1]) if sound_count else start_offset,
+        readable_end=int(log["end_offset"].max(initial=start_offset)),
+        batch_count=len(log),
+        record_count=int(log["record_count"].clip(min=0).sum()),
+        first_record_at_ms=int(sound["base_timestamp_ms"][0]) if sound_count else -1,
+        last_record_at_ms=int(sound["max_timestamp_ms"][-1]) if sound_count else -1,
         epochs=tuple(_epochs(log[:sound_count])),
         leaderships=leaderships,
         voter_sets=voter_sets,
@@ -262,7 +284,7 @@ def _missing_end(survey: NodeSurvey) -> Iterator[Problem]:
     damaged = any(problem.position_bytes >= 0 for problem in survey.problems)
     ends = f"the log can be read to {end:,} only" if damaged else f"the log ends at {end:,}"
     beyond = [entry for entry in node.epochs or () if entry.start_offset >= end]
-    if beyond and len(survey.headers):
+    if beyond and survey.batch_count:
         listed = ", ".join(f"{entry.epoch} at {entry.start_offset:,}" for entry in beyond)
         text = f"lists epoch{'s' if len(beyond) > 1 else ''} {listed}, but {ends}"
         if not damaged:
@@ -311,7 +333,7 @@ def _may_hold_more(survey: NodeSurvey) -> bool:
     running = survey.node.manifest is not None and survey.node.manifest.high_watermark >= 0
     kinds = {ProblemKind.DAMAGED, ProblemKind.INCOMPLETE}
     log_problem = any(problem.kind in kinds and problem.offset >= 0 for problem in survey.problems)
-    return running or log_problem or not len(survey.headers) or survey.node.epochs is None
+    return running or log_problem or not survey.batch_count or survey.node.epochs is None
 
 
 def _voters(nodes: Sequence[NodeSurvey]) -> tuple[frozenset[NodeId], VotersAt | None]:

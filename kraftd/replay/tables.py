@@ -10,40 +10,10 @@ import msgspec
 import pyarrow as pa
 
 from kraftd.replay.model import Problem
+from kraftd.replay.parts import rows_batch
+from kraftd.replay.spans import MAX_TIMESTAMP_MS
 from kraftd.replay.survey import ClusterSurvey, EpochSpan, Leadership, NodeSurvey
 from kraftd.types import Epoch, NodeId, Offset
-
-_TIME = pa.timestamp("ms", tz="UTC")
-
-LEADER_EPOCHS = pa.schema(
-    [
-        ("cluster_id", pa.string()),
-        ("epoch", pa.int32()),
-        ("start_offset", pa.int64()),
-        ("end_offset", pa.int64()),
-        ("leader_id", pa.int32()),
-        ("voters", pa.list_(pa.int32())),
-        ("granted_by", pa.list_(pa.int32())),
-        ("held_by", pa.list_(pa.int32())),
-        ("started_at", _TIME),
-        ("last_record_at", _TIME),
-        ("commit_status", pa.string()),
-    ]
-)
-"""`end_offset` is exclusive; `leader_id` is null where the log lacks the LeaderChange; the status is that of
-the epoch's first record."""
-
-PROBLEMS = pa.schema(
-    [
-        ("cluster_id", pa.string()),
-        ("kind", pa.string()),
-        ("directory", pa.string()),
-        ("file", pa.string()),
-        ("position_bytes", pa.int64()),
-        ("offset", pa.int64()),
-        ("text", pa.string()),
-    ]
-)
 
 
 class LeaderEpoch(msgspec.Struct, frozen=True):
@@ -100,30 +70,34 @@ def _leadership(node: NodeSurvey, span: EpochSpan) -> Leadership | None:
     return next((leadership for leadership in node.leaderships if leadership.epoch == span.epoch), None)
 
 
-def leader_epochs_table(clusters: Sequence[ClusterSurvey]) -> pa.Table:
-    """All clusters' epochs as an Arrow table."""
-    rows = [
-        {
-            **msgspec.to_builtins(row),
-            "started_at": row.started_at_ms,
-            "last_record_at": row.last_record_at_ms,
-        }
-        for cluster in clusters
-        for row in leader_epochs(cluster)
-    ]
-    return pa.Table.from_pylist(rows, schema=LEADER_EPOCHS)
+def leader_epoch_rows(clusters: Sequence[ClusterSurvey]) -> Iterator[pa.RecordBatch]:
+    """All clusters' epochs."""
+    for cluster in clusters:
+        rows = [
+            {
+                **msgspec.to_builtins(row),
+                "started_at": _time(row.started_at_ms),
+                "last_record_at": _time(row.last_record_at_ms),
+            }
+            for row in leader_epochs(cluster)
+        ]
+        yield rows_batch("leader_epochs", rows)
 
 
-def problems_table(problems: Sequence[tuple[str, Sequence[Problem]]]) -> pa.Table:
-    """All problems as an Arrow table; what does not apply is null."""
-    rows = [
-        {
-            **msgspec.to_builtins(problem),
-            "cluster_id": cluster_id,
-            "position_bytes": None if problem.position_bytes < 0 else problem.position_bytes,
-            "offset": None if problem.offset < 0 else problem.offset,
-        }
-        for cluster_id, found in problems
-        for problem in found
-    ]
-    return pa.Table.from_pylist(rows, schema=PROBLEMS)
+def problem_rows(problems: Sequence[tuple[str, Sequence[Problem]]]) -> Iterator[pa.RecordBatch]:
+    """All problems; what does not apply is null."""
+    for cluster_id, found in problems:
+        rows = [
+            {
+                **msgspec.to_builtins(problem),
+                "cluster_id": cluster_id,
+                "position_bytes": None if problem.position_bytes < 0 else problem.position_bytes,
+                "offset": None if problem.offset < 0 else problem.offset,
+            }
+            for problem in found
+        ]
+        yield rows_batch("problems", rows)
+
+
+def _time(milliseconds: int) -> int | None:
+    return milliseconds if 0 <= milliseconds <= MAX_TIMESTAMP_MS else None

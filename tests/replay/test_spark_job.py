@@ -13,10 +13,25 @@ from rich.console import Console
 from kraftd.metadata.fold import apply
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.records.batch import encode_batch, scan
-from kraftd.records.frame import decode_record
+from kraftd.records.frame import decode_record, encode_record
+from kraftd.records.messages import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    ClearElrRecord,
+    ConfigRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from kraftd.replay import entities
 from kraftd.replay.errors import ReplayError
 from kraftd.replay.job import run
+from kraftd.replay.parts import rows_batch
 from kraftd.replay.report import Report
+from kraftd.replay.schemas import TABLES
 from kraftd.replay.summary import render
 from tests.fixtures import klog, klogs
 from tests.replay.logs import START_MS, config, leader_change, noops, write_manifest, write_node
@@ -63,18 +78,17 @@ def test_every_cluster_is_folded_to_the_hash_of_a_plain_fold(everything: Report)
         image = plain_fold(Path(cluster.fold.directory), cluster.fold.end_offset)
         assert cluster.fold.image.image_hash == image.hash()
         assert cluster.fold.image.config_count == sum(1 for _ in image.configs())
+        partitions = sum(1 for topic in image.topics() for _ in image.partitions(topic.topic_id))
+        assert cluster.fold.image.partition_count == partitions
+        assert cluster.fold.image.broker_count == sum(1 for _ in image.brokers())
         assert cluster.fold.commit_status == "committed"
 
 
 def test_the_tables_hold_what_the_report_says(everything: Report) -> None:
     out = Path(everything.out)
-    assert sorted(path.name for path in out.iterdir()) == [
-        "configs",
-        "leader_epochs",
-        "problems",
-        "records",
-        "summary.json",
-    ]
+    assert {path.name for path in out.iterdir()} == {*TABLES, "summary.json"}
+    for name, table in TABLES.items():
+        assert pq.read_schema(next((out / name).glob("*.parquet"))).equals(table.schema), name
     records = pq.read_table(out / "records", columns=["offset"]).num_rows
     in_reports = sum(
         cluster.snapshot_records + sum(node.records for node in cluster.nodes)
@@ -83,6 +97,8 @@ def test_the_tables_hold_what_the_report_says(everything: Report) -> None:
     assert records == in_reports == everything.tables["records"]
     configs = pq.read_table(out / "configs").to_pylist()
     assert len(configs) == sum(c.fold.image.config_count for c in everything.clusters)
+    batches = pq.read_table(out / "batches", columns=["records"])
+    assert sum(batches["records"].to_pylist()) == records
     epochs = pq.read_table(out / "leader_epochs").to_pylist()
     assert len(epochs) == sum(len(c.epochs) for c in everything.clusters)
     assert json.loads((out / "summary.json").read_bytes()) == everything.to_builtins()
@@ -228,6 +244,106 @@ def test_an_empty_directory_of_a_node_is_reported(spark, tmp_path: Path) -> None
     segment.unlink()
     report = run([tmp_path / "node"], tmp_path / "out")
     assert [p.text for p in report.problems] == ["no segment in __cluster_metadata-0"]
+
+
+def test_the_tables_of_an_image_are_its_entities(everything: Report) -> None:
+    out = Path(everything.out)
+    cluster = cluster_of(everything, "generated-kafka-4.3-eligible-leader-replicas")
+    image = plain_fold(Path(cluster.fold.directory), cluster.fold.end_offset)
+    mine = [("cluster_id", "=", cluster.cluster_id)]
+    for table, rows in {**entities.WITHOUT_PARTITIONS, "partitions": entities.partitions}.items():
+        end = {"cluster_id": cluster.cluster_id, "end_offset": cluster.fold.end_offset}
+        expected = rows_batch(table, [{**end, **row} for row in rows(image)]).to_pylist()
+        assert sorted(map(str, pq.read_table(out / table, filters=mine).to_pylist())) == sorted(
+            map(str, expected)
+        )
+        assert expected or table == "tokens"
+
+
+def test_changes_of_partitions_lead_to_the_partitions_of_the_image(everything: Report) -> None:
+    out = Path(everything.out)
+    for cluster in everything.clusters:
+        left: dict = {}
+        mine = [("cluster_id", "=", cluster.cluster_id)]
+        changes = pq.read_table(out / "partition_changes", filters=mine).to_pylist()
+        for row in sorted(changes, key=lambda row: row["offset"]):
+            left[row["topic_id"], row["partition_id"]] = (row["leader"], row["isr"], row["replicas"])
+        removed = {key for key, (leader, _, _) in left.items() if leader is None}
+        rows = pq.read_table(out / "partitions", filters=mine).to_pylist()
+        assert {key: left[key] for key in left if key not in removed} == {
+            (row["topic_id"], row["partition_id"]): (row["leader"], row["isr"], row["replicas"])
+            for row in rows
+        }
+
+
+def test_no_table_holds_a_secret(everything: Report) -> None:
+    rows = pq.read_table(Path(everything.out) / "records", columns=["type", "value", "body"]).to_pylist()
+    scram = [row for row in rows if row["type"] == "UserScramCredentialRecord"]
+    assert scram
+    assert all(row["value"] is None and "[redacted]" in row["body"] for row in scram)
+
+
+def test_secrets_are_there_for_those_who_ask(spark, tmp_path: Path) -> None:
+    log = encode_batch(0, 1, START_MS, [config("ssl.keystore.password", "hunter2")])
+    write_node(tmp_path / "node", log, voters=(1,))
+    for show_secrets, value in ((False, "[redacted]"), (True, "hunter2")):
+        run([tmp_path / "node"], tmp_path / "out", show_secrets=show_secrets)
+        (row,) = pq.read_table(tmp_path / "out" / "configs").to_pylist()
+        assert row["value"] == value
+        (row,) = pq.read_table(tmp_path / "out" / "records").to_pylist()
+        assert (b"hunter2" in (row["value"] or b""), "hunter2" in row["body"]) == (show_secrets, show_secrets)
+
+
+def test_many_shards_and_barriers_make_the_image_of_a_fold_in_order(
+    spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kraftd.replay.fold.RECORDS_PER_SHARD", 10)
+    ids = [bytes(15) + bytes([number]) for number in range(1, 8)]
+    records: list = [FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1)]
+    for number, topic_id in enumerate(ids):
+        records.append(TopicRecord(name=f"t{number}", topic_id=topic_id))
+        records += [
+            PartitionRecord(p, topic_id, (1, 2), (1,), eligible_leader_replicas=(2,)) for p in range(3)
+        ]
+        records.append(ConfigRecord(2, f"t{number}", "retention.ms", str(number)))
+    change = [PartitionChangeRecord(1, topic_id, leader=2, isr=(2,)) for topic_id in ids]
+    records += [BeginTransactionRecord("a"), *change, RemoveTopicRecord(ids[0]), AbortTransactionRecord(None)]
+    records += [ClearElrRecord("t3"), BeginTransactionRecord("b"), *change[:3], ClearElrRecord("t2")]
+    records += [RemoveTopicRecord(ids[5]), EndTransactionRecord(), RemoveTopicRecord(ids[1])]
+    records += [TopicRecord("t1", bytes(15) + b"\x63"), ConfigRecord(2, "t1", "retention.ms", "9")]
+    records += [ClearElrRecord(""), *change[2:4], PartitionChangeRecord(1, ids[1], leader=1), *change]
+    values = [encode_record(record) for record in records]
+    log = b"".join(encode_batch(o, 1, START_MS, [value]) for o, value in enumerate(values))
+    write_node(tmp_path / "node", log, voters=(1,))
+    fold = run([tmp_path / "node"], tmp_path / "out").clusters[0].fold
+    assert fold.end_offset == len(records) - len(change) - 1, "a change of a topic that is gone ends it"
+    assert "there is no topic" in fold.image.stopped
+    image = plain_fold(tmp_path / "node", fold.end_offset)
+    assert fold.image.image_hash == image.hash()
+    assert (fold.image.topic_count, fold.image.partition_count) == (6, 15)
+    assert pq.read_table(tmp_path / "out" / "partitions").num_rows == 15
+
+
+def test_a_directory_without_a_log_does_not_keep_the_others_from_being_read(spark, tmp_path: Path) -> None:
+    write_node(tmp_path / "good", noops(0, 1, 3), voters=(1,))
+    write_node(tmp_path / "tail", noops(5, 1, 3), base_offset=5, epochs=((1, 5),), cluster_id="other")
+    foreign = tmp_path / "foreign" / "__cluster_metadata-0"
+    foreign.mkdir(parents=True)
+    (foreign / "00000000000000000000.log").write_bytes(b"not a log at all" * 50)
+    (foreign / "99999999999999999999.log").write_bytes(b"")
+    (foreign / "notes.txt").write_text("hello")
+    (tmp_path / "empty").mkdir()
+    report = run([tmp_path / name for name in ("good", "tail", "foreign", "empty")], tmp_path / "out")
+    assert report.exit_code == 1
+    assert report.tables["records"] == 6
+    rows = pq.read_table(tmp_path / "out" / "problems").to_pylist()
+    said = {(Path(row["directory"]).name, row["file"], row["position_bytes"], row["offset"]) for row in rows}
+    assert ("empty", "", None, None) in said
+    assert ("foreign", "00000000000000000000.log", 0, 0) in said
+    assert ("foreign", "meta.properties", None, None) in said
+    assert ("tail", "", None, None) in said, "without its beginning its state cannot be known"
+    assert "the state there cannot be known" in " ".join(row["text"] for row in rows)
+    assert "without a log" in text_of(report)
 
 
 def test_a_directory_of_someone_else_is_never_written_over(spark, tmp_path: Path) -> None:

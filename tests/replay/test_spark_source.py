@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from kraftd.records.batch import scan
-from kraftd.replay.decode import SCHEMA
+from kraftd.replay.columns import SCHEMA
 from kraftd.replay.errors import ReplayError
 from kraftd.replay.job import spark_errors
-from tests.fixtures import klog
+from tests.fixtures import klog, klogs
 from tests.replay.logs import leader_change, noops, write_node
 
 pytestmark = pytest.mark.spark
@@ -36,7 +36,7 @@ def test_envelope_and_body_are_those_of_a_plain_decode(spark) -> None:
         for batch in scan(log.read_bytes())
         for record in batch.records()
     ]
-    frame = spark.read.format("kraft").load(str(cluster / "node-2"))
+    frame = spark.read.format("kraft").option("showSecrets", "true").load(str(cluster / "node-2"))
     rows = frame.where("not is_snapshot and segment_base_offset = 375").orderBy("offset").collect()
     assert [(r.offset, r.epoch, r.batch_position, bytes(r.value)) for r in rows] == plain
     config = next(row for row in rows if row.type == "ConfigRecord")
@@ -71,6 +71,58 @@ def test_a_failing_task_is_one_line(spark, tmp_path: Path) -> None:
         spark_errors(),
     ):
         frame.collect()
+
+
+FILTERS = (
+    "offset >= 700 and offset < 740",
+    "offset = 736 and not is_snapshot",
+    "type in ('LeaderChange', 'ConfigRecord') and offset > 1100",
+    "type = 'NoOpRecord' and is_snapshot = false",
+    "timestamp >= timestamp'2026-11-21 04:00:00' and offset <= 3",
+    "node_id = 2 and offset < 5",
+)
+
+
+def test_filters_that_are_pushed_down_leave_what_spark_would_leave(spark) -> None:
+    frame = spark.read.format("kraft").option("columns", "node_id,file,is_snapshot,offset,timestamp,type")
+    frame = frame.load(str(klog("generated-kafka-4.3-dynamic-voters") / "node-2"))
+    plain = spark.createDataFrame(frame.collect(), frame.schema)
+    for condition in FILTERS:
+        expected = sorted(map(str, plain.where(condition).collect()))
+        assert expected
+        assert sorted(map(str, frame.where(condition).collect())) == expected, condition
+
+
+def test_a_filter_on_offsets_opens_only_the_segments_that_hold_them(spark, tmp_path: Path) -> None:
+    for base in (0, 100, 200):
+        write_node(tmp_path, noops(base, 1, 100), base_offset=base, voters=(1,))
+    options = spark.read.format("kraft").option("columns", "offset,type").option("partitionBytes", "1")
+    frame = options.load(str(tmp_path))
+    assert frame.rdd.getNumPartitions() > 100
+    one = frame.where("offset >= 120 and offset < 123")
+    assert [row.offset for row in one.orderBy("offset").collect()] == [120, 121, 122]
+    assert one.rdd.getNumPartitions() < 10
+
+
+def test_a_pattern_reads_every_directory_it_fits(spark) -> None:
+    cluster = klog("generated-kafka-4.3-dynamic-voters")
+    frame = spark.read.format("kraft").option("columns", "node_id,cluster_id").load(f"{cluster}/node-[13]")
+    assert {row.node_id for row in frame.distinct().collect()} == {1, 3}
+    with pytest.raises(ReplayError, match="no directory fits"), spark_errors():
+        spark.read.format("kraft").load(f"{cluster}/nobody-*").count()
+
+
+def test_a_column_that_is_none_is_named_with_those_there_are(spark) -> None:
+    with pytest.raises(ReplayError, match="there is no column ofset; there are cluster_id, "), spark_errors():
+        spark.read.format("kraft").option("columns", "ofset").load(str(klogs())).count()
+
+
+def test_secrets_stay_where_they_are(spark) -> None:
+    cluster = str(klog("generated-kafka-4.3-dynamic-voters"))
+    rows = spark.read.format("kraft").load(cluster).where("type = 'UserScramCredentialRecord'").collect()
+    assert rows
+    assert all(row.value is None and row.is_redacted for row in rows)
+    assert all(json.loads(row.body)["storedKey"] == "[redacted]" for row in rows)
 
 
 def test_a_wrong_path_is_named(spark) -> None:

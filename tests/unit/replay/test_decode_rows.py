@@ -7,25 +7,37 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from kraftd.metadata.secrets import shown
-from kraftd.records.batch import encode_batch, scan
+from kraftd.metadata.secrets import holds_secret
+from kraftd.records.batch import encode_batch, encode_control_batch, scan
 from kraftd.records.control import control_to_json, decode_control
-from kraftd.records.frame import RawRecord, decode_record, read_frame, record_name
+from kraftd.records.frame import RawRecord, decode_record, read_frame, record_name, to_json
+from kraftd.replay.columns import RAW, SCHEMA, chosen
 from kraftd.replay.commit import Bounds
-from kraftd.replay.decode import SCHEMA, rows
+from kraftd.replay.decode import Decoder
 from kraftd.replay.discover import discover
+from kraftd.replay.filters import Wanted
 from kraftd.replay.model import NodeDirectory
-from kraftd.replay.source import KraftReader, Slices, cuts, pack, plan_node
-from tests.fixtures import klogs
+from kraftd.replay.slices import EVERYTHING, cuts, pack, plan_node
+from kraftd.replay.source import KraftReader, Slices
+from tests.fixtures import klog, klogs
 from tests.replay.logs import START_MS, config, leader_change, noops, write_node
 
 NOTHING_KNOWN = Bounds(0, 2**63 - 1)
+GENERATED = ("generated-kafka-4.3-dynamic-voters", "generated-kafka-4.3-eligible-leader-replicas")
 CLUSTERS = [path.name for path in sorted(klogs().iterdir()) if path.is_dir()]
 
 
-def read(node: NodeDirectory, slice_bytes: int = 1 << 20) -> list[dict]:
-    table = pa.Table.from_batches(rows(list(plan_node(node, NOTHING_KNOWN, slice_bytes))), SCHEMA)
-    return table.to_pylist()
+def read(
+    node: NodeDirectory,
+    slice_bytes: int = 1 << 20,
+    schema: pa.Schema = SCHEMA,
+    wanted: Wanted = EVERYTHING,
+    *,
+    show_secrets: bool = True,
+) -> list[dict]:
+    decoder = Decoder(schema, wanted, show_secrets=show_secrets)
+    slices = plan_node(node, NOTHING_KNOWN, slice_bytes, wanted)
+    return pa.Table.from_batches(decoder.rows(slices), schema).to_pylist()
 
 
 def plain(node: NodeDirectory) -> list[tuple]:
@@ -41,7 +53,7 @@ def plain(node: NodeDirectory) -> list[tuple]:
                     kind, version, _ = read_frame(record.value)
                     decoded = decode_record(record.value)
                     name = record_name(kind)
-                    body = None if isinstance(decoded, RawRecord) else shown(decoded, version)["data"]
+                    body = None if isinstance(decoded, RawRecord) else to_json(decoded, version)["data"]
                 out.append(
                     (
                         file.name,
@@ -76,10 +88,90 @@ def envelope(row: dict) -> tuple:
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_rows_equal_a_plain_decode(cluster: str) -> None:
-    node = discover([klogs() / cluster])[0]
+    node = discover([klog(cluster)])[0]
     found = read(node)
     assert [envelope(row) for row in found] == plain(node)
     assert all(row["crc_ok"] and row["problem"] is None for row in found)
+
+
+@pytest.mark.parametrize("cluster", GENERATED)
+def test_secrets_are_in_no_column_unless_asked_for(cluster: str) -> None:
+    node = discover([klog(cluster)])[0]
+    for open_row, row in zip(read(node), read(node, show_secrets=False), strict=True):
+        value = open_row["value"]
+        hidden = not row["is_control"] and holds_secret(decode_record(value))
+        assert row["is_redacted"] is hidden
+        assert row["value"] == (None if hidden else value)
+        assert envelope(row)[:9] == envelope(open_row)[:9]
+        assert hidden or row["body"] == open_row["body"]
+        assert not open_row["is_redacted"]
+
+
+def test_what_cannot_be_read_is_no_open_secret(tmp_path: Path) -> None:
+    values = [config("sasl.jaas.config", "hunter2")[:-2], b"\x01\x63\x00hunter2", b"\x02hunter2"]
+    log = encode_batch(0, 1, START_MS, values) + encode_control_batch(3, 1, START_MS, [(77, b"\0\0hunter2")])
+    write_node(tmp_path, log, voters=(1,))
+    found = read(discover([tmp_path])[0], show_secrets=False)
+    assert [row["value"] for row in found] == [None] * 4
+    assert all(row["is_redacted"] for row in found)
+    assert "hunter2" not in str(found)
+    assert [row["value"] for row in read(discover([tmp_path])[0])][:3] == values
+
+
+@pytest.mark.parametrize("cluster", GENERATED)
+def test_fewer_columns_are_the_same_columns(cluster: str) -> None:
+    node = discover([klog(cluster)])[0]
+    some = [{name: row[name] for name in RAW} for row in read(node)]
+    assert read(node, schema=chosen(RAW)) == some
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        Wanted(from_offset=100, to_offset=222),
+        Wanted(types=frozenset({"LeaderChange", "ConfigRecord"})),
+        Wanted(types=frozenset({"NoOpRecord"}), from_offset=700),
+        Wanted(is_snapshot=True),
+    ],
+)
+def test_what_is_not_wanted_is_not_there(wanted: Wanted) -> None:
+    node = discover([klog("generated-kafka-4.3-dynamic-voters")])[0]
+    expected = [
+        row
+        for row in read(node)
+        if wanted.from_offset <= row["offset"] < wanted.to_offset
+        and (wanted.types is None or row["type"] in wanted.types)
+        and wanted.is_snapshot in (None, row["is_snapshot"])
+    ]
+    assert expected
+    assert read(node, wanted=wanted) == expected
+    assert read(node, 4000, wanted=wanted) == expected
+
+
+def test_wanted_times_are_exact() -> None:
+    node = discover([klog("generated-kafka-4.3-dynamic-voters")])[0]
+    times = sorted(row["timestamp"] for row in read(node) if row["timestamp"] is not None)
+    low, high = (round(times[len(times) * n // 4].timestamp() * 1e6) for n in (1, 3))
+    expected = [row for row in read(node) if low <= round(row["timestamp"].timestamp() * 1e6) < high]
+    assert read(node, wanted=Wanted(from_us=low, to_us=high)) == expected
+
+
+def test_segments_without_a_wanted_offset_are_not_opened() -> None:
+    node = discover([klog("generated-kafka-4.3-dynamic-voters")])[1]
+    wanted = Wanted(from_offset=800, to_offset=801, is_snapshot=False)
+    assert [piece.segment_base_offset for piece in plan_node(node, NOTHING_KNOWN, 1 << 20, wanted)] == [736]
+
+
+@pytest.mark.parametrize("count", [1, 17, 500])
+def test_large_batches_are_read_alike_alone_and_in_step(tmp_path: Path, count: int) -> None:
+    values = [[config("log.retention.ms", "7" * (n % 90)) for n in range(count)] for _ in range(40)]
+    log = b"".join(encode_batch(i * count, 1, START_MS, batch) for i, batch in enumerate(values))
+    write_node(tmp_path, log, voters=(1,))
+    node = discover([tmp_path])[0]
+    for slice_bytes in (1 << 26, len(log) // 40 + 1):
+        rows = read(node, slice_bytes)
+        assert [row["value"] for row in rows] == [value for batch in values for value in batch]
+        assert [row["offset"] for row in rows] == list(range(40 * count))
 
 
 def test_slices_change_nothing_but_the_order(tmp_path: Path) -> None:
@@ -103,7 +195,7 @@ def test_small_files_share_a_task_and_large_ones_are_cut(tmp_path: Path) -> None
 def test_every_row_says_whether_it_is_committed(tmp_path: Path) -> None:
     write_node(tmp_path, noops(0, 1, 10), voters=(1,))
     node = discover([tmp_path])[0]
-    table = pa.Table.from_batches(rows(list(plan_node(node, Bounds(4, 7), 1 << 20))), SCHEMA)
+    table = pa.Table.from_batches(Decoder().rows(plan_node(node, Bounds(4, 7), 1 << 20)), SCHEMA)
     expected = ["committed"] * 4 + ["unknown"] * 3 + ["uncommitted"] * 3
     assert table["commit_status"].to_pylist() == expected
 
@@ -140,7 +232,7 @@ def test_a_torn_tail_ends_the_rows(tmp_path: Path) -> None:
 
 
 def test_the_reader_plans_every_file_of_every_node() -> None:
-    reader = KraftReader([str(klogs() / CLUSTERS[0])], 1 << 20)
+    reader = KraftReader([str(klogs() / CLUSTERS[0])])
     planned = [piece for part in reader.partitions() for piece in part.slices]
     nodes = discover([klogs() / CLUSTERS[0]])
     assert {piece.path for piece in planned} == {file.path for node in nodes for file in node.files}

@@ -43,6 +43,7 @@ def report(tmp_path: Path) -> Report:
         out=str(tmp_path),
         at=None,
         clusters=(cluster_report(survey, kinds, 8860, survey.problems, fold),),
+        lost=(),
         tables={"records": 13929},
         elapsed_ms=1234,
         spark_version="4.3.0",
@@ -70,7 +71,7 @@ def test_it_says_what_is_committed_unknown_and_uncommitted(report: Report) -> No
 
 def test_a_partial_image_an_open_transaction_and_an_early_end_are_said(report: Report) -> None:
     text = page(report, 160)
-    assert "these kinds are not folded yet: PartitionRecord 1,234, TopicRecord 3" in text
+    assert "these kinds are not known and not folded: PartitionRecord 1,234, TopicRecord 3" in text
     assert "open since offset 1,600: the image is the one before it" in text
     assert "a transaction ends that never began" in text
 

@@ -1,0 +1,46 @@
+"""Writing the tables: each task writes its own Parquet files, named by what it worked on.
+
+A task that Spark runs again writes the same file again; a file is there whole or not at all. So no row
+travels from a task through Spark only to be written, and no table depends on the order of the tasks.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow.parquet import ParquetWriter
+
+from kraftd.replay.schemas import TABLES
+
+COMPRESSION = "zstd"
+ROWS_PER_GROUP = 250_000
+
+
+def make_directories(out: Path) -> None:
+    """Make an empty directory for every table."""
+    for name in TABLES:
+        (out / name).mkdir(parents=True, exist_ok=True)
+
+
+def write_part(out: Path, table: str, part: str, batches: Iterable[pa.RecordBatch]) -> int:
+    """Write a part of a table. Returns how many rows it has."""
+    path = out / table / f"part-{part}.parquet"
+    unfinished = path.with_name(f".{path.name}.tmp")
+    rows = 0
+    waiting: list[pa.RecordBatch] = []
+    schema = TABLES[table].schema
+    with ParquetWriter(unfinished, schema, compression=COMPRESSION) as writer:
+        for batch in batches:
+            waiting.append(batch)
+            rows += batch.num_rows
+            if sum(one.num_rows for one in waiting) >= ROWS_PER_GROUP:
+                writer.write_table(pa.Table.from_batches(waiting, schema))
+                waiting = []
+        writer.write_table(pa.Table.from_batches(waiting, schema))
+    unfinished.replace(path)
+    return rows
+
+
+def rows_batch(table: str, rows: Sequence[Mapping[str, object]]) -> pa.RecordBatch:
+    """Rows given as dicts, with the table's columns."""
+    return pa.RecordBatch.from_pylist(rows, schema=TABLES[table].schema)

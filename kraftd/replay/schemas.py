@@ -1,0 +1,229 @@
+"""The tables that a replay writes, each a directory of Parquet files: what they hold and of what type.
+
+The names of tables and columns are a promise; `docs/replay.md` lists them, and a test compares the two.
+Offsets named `end` are exclusive. Times are UTC. Ids of topics, directories and incarnations are Kafka's
+text.
+"""
+
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+
+from kraftd.replay.columns import SCHEMA, TIME
+
+_MS: Final = pa.timestamp("ms", tz="UTC")
+_NODES: Final = pa.list_(pa.int32())
+_TEXT: Final = pa.string()
+
+_OF_IMAGE: Final = [("cluster_id", _TEXT), ("end_offset", pa.int64())]
+_OF_CHANGE: Final = [
+    ("cluster_id", _TEXT),
+    ("offset", pa.int64()),
+    ("epoch", pa.int32()),
+    ("timestamp", TIME),
+]
+
+
+class Table(NamedTuple):
+    """What one row is, and the columns."""
+
+    row: str
+    schema: pa.Schema
+
+
+TABLES: Final[dict[str, Table]] = {
+    "records": Table("a record of a log or snapshot of any node", SCHEMA),
+    "batches": Table(
+        "a batch of a log or snapshot of any node; `last_offset` is inclusive",
+        pa.schema(
+            [
+                ("cluster_id", _TEXT),
+                ("node_id", pa.int32()),
+                ("directory", _TEXT),
+                ("file", _TEXT),
+                ("is_snapshot", pa.bool_()),
+                ("position", pa.int64()),
+                ("size_bytes", pa.int64()),
+                ("base_offset", pa.int64()),
+                ("last_offset", pa.int64()),
+                ("epoch", pa.int32()),
+                ("timestamp", TIME),
+                ("records", pa.int32()),
+                ("is_control", pa.bool_()),
+                ("crc", pa.int64()),
+                ("crc_ok", pa.bool_()),
+            ]
+        ),
+    ),
+    "leader_epochs": Table(
+        "an epoch of the quorum; `leader_id` is null where the log lacks the LeaderChange, `commit_status` "
+        "is that of its first record",
+        pa.schema(
+            [
+                ("cluster_id", _TEXT),
+                ("epoch", pa.int32()),
+                ("start_offset", pa.int64()),
+                ("end_offset", pa.int64()),
+                ("leader_id", pa.int32()),
+                ("voters", _NODES),
+                ("granted_by", _NODES),
+                ("held_by", _NODES),
+                ("started_at", _MS),
+                ("last_record_at", _MS),
+                ("commit_status", _TEXT),
+            ]
+        ),
+    ),
+    "registrations": Table(
+        "a change of a broker's registration: `event` is registered, unregistered, fenced, unfenced or "
+        "changed",
+        pa.schema(
+            [
+                *_OF_CHANGE,
+                ("broker_id", pa.int32()),
+                ("broker_epoch", pa.int64()),
+                ("event", _TEXT),
+                ("fenced", pa.bool_()),
+                ("in_controlled_shutdown", pa.bool_()),
+                ("rack", _TEXT),
+                ("incarnation_id", _TEXT),
+            ]
+        ),
+    ),
+    "partition_changes": Table(
+        "a partition that came (`created`), changed its leader, ISR or replicas (`changed`) or went "
+        "(`removed`); `leader` -1 is none, `_before` is null for what came",
+        pa.schema(
+            [
+                *_OF_CHANGE,
+                ("topic_id", _TEXT),
+                ("topic", _TEXT),
+                ("partition_id", pa.int32()),
+                ("event", _TEXT),
+                ("leader_before", pa.int32()),
+                ("leader", pa.int32()),
+                ("isr_before", _NODES),
+                ("isr", _NODES),
+                ("isr_removed", _NODES),
+                ("isr_added", _NODES),
+                ("replicas", _NODES),
+            ]
+        ),
+    ),
+    "brokers": Table(
+        "a registered broker of the image at `end_offset`",
+        pa.schema(
+            [
+                *_OF_IMAGE,
+                ("broker_id", pa.int32()),
+                ("broker_epoch", pa.int64()),
+                ("fenced", pa.bool_()),
+                ("in_controlled_shutdown", pa.bool_()),
+                ("rack", _TEXT),
+                ("incarnation_id", _TEXT),
+                ("endpoints", pa.list_(_TEXT)),
+                ("log_dirs", pa.list_(_TEXT)),
+            ]
+        ),
+    ),
+    "controllers": Table(
+        "a registered controller of the image",
+        pa.schema(
+            [
+                *_OF_IMAGE,
+                ("controller_id", pa.int32()),
+                ("incarnation_id", _TEXT),
+                ("endpoints", pa.list_(_TEXT)),
+                ("features", pa.list_(_TEXT)),
+            ]
+        ),
+    ),
+    "topics": Table("a topic of the image", pa.schema([*_OF_IMAGE, ("topic_id", _TEXT), ("topic", _TEXT)])),
+    "partitions": Table(
+        "a partition of the image",
+        pa.schema(
+            [
+                *_OF_IMAGE,
+                ("topic_id", _TEXT),
+                ("topic", _TEXT),
+                ("partition_id", pa.int32()),
+                ("leader", pa.int32()),
+                ("leader_epoch", pa.int32()),
+                ("partition_epoch", pa.int32()),
+                ("replicas", _NODES),
+                ("isr", _NODES),
+                ("removing_replicas", _NODES),
+                ("adding_replicas", _NODES),
+                ("elr", _NODES),
+                ("last_known_elr", _NODES),
+                ("leader_recovering", pa.bool_()),
+            ]
+        ),
+    ),
+    "configs": Table(
+        "a dynamic config of the image, its value redacted where it may be a password",
+        pa.schema(
+            [
+                *_OF_IMAGE,
+                ("resource_type", _TEXT),
+                ("resource_name", _TEXT),
+                ("name", _TEXT),
+                ("value", _TEXT),
+            ]
+        ),
+    ),
+    "features": Table(
+        "a finalized feature of the image",
+        pa.schema([*_OF_IMAGE, ("name", _TEXT), ("level", pa.int32())]),
+    ),
+    "quotas": Table(
+        "a client quota of the image; an entity is `type=name`, `type=` the default of the type",
+        pa.schema([*_OF_IMAGE, ("entity", pa.list_(_TEXT)), ("name", _TEXT), ("value", pa.float64())]),
+    ),
+    "acls": Table(
+        "an access control entry of the image, types as Kafka's numbers",
+        pa.schema(
+            [
+                *_OF_IMAGE,
+                ("acl_id", _TEXT),
+                ("principal", _TEXT),
+                ("host", _TEXT),
+                ("resource_type", pa.int32()),
+                ("resource_name", _TEXT),
+                ("pattern_type", pa.int32()),
+                ("operation", pa.int32()),
+                ("permission_type", pa.int32()),
+            ]
+        ),
+    ),
+    "tokens": Table(
+        "a delegation token of the image; its HMAC is in no log",
+        pa.schema(
+            [
+                *_OF_IMAGE,
+                ("token_id", _TEXT),
+                ("owner", _TEXT),
+                ("requester", _TEXT),
+                ("renewers", pa.list_(_TEXT)),
+                ("issued_at", _MS),
+                ("max_at", _MS),
+                ("expires_at", _MS),
+            ]
+        ),
+    ),
+    "problems": Table(
+        "something wrong with the input, by kind: damaged, incomplete, diverged or note; what does not apply "
+        "is null",
+        pa.schema(
+            [
+                ("cluster_id", _TEXT),
+                ("kind", _TEXT),
+                ("directory", _TEXT),
+                ("file", _TEXT),
+                ("position_bytes", pa.int64()),
+                ("offset", pa.int64()),
+                ("text", _TEXT),
+            ]
+        ),
+    ),
+}

@@ -1,0 +1,183 @@
+"""One log folded by many: its skeleton in order, its partitions by topic, the image's hash from all of them.
+
+What a record of a partition does depends on its topic alone, so the partitions of different topics can be
+folded apart. Everything else (features, brokers, configs, topics without their partitions) is the *skeleton*,
+folded in order by one task; it is a small part of a large log. Some records of the skeleton reach into
+partitions. They are *barriers*, handed to every shard and taken in their place by offset:
+
+* FeatureLevel, which may switch the eligible leader replicas off for all;
+* ClearElr, of all topics, or of the one that had the name at that offset;
+* Begin, End and AbortTransaction: each shard shows what it showed before Begin until it ends.
+
+A config is set by a topic's name, and goes with the topic, which is removed by its id: both are in the
+skeleton, where the name is known.
+
+A shard's topics are in it too, so that its rules can be the daemon's own. The hash of an image is a sum over
+entities (D-18): that of the whole is the skeleton's and, of each shard, what its partitions add.
+
+An impossible record in any part ends the whole fold before its batch: `Stopped` says where, and whoever runs
+the parts runs them again up to there.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import merge
+from operator import attrgetter
+from typing import Final
+
+import msgspec
+
+from kraftd.errors import MalformedError
+from kraftd.metadata.fold import Fold, apply_all
+from kraftd.metadata.image import EMPTY, MetadataImage, to_records
+from kraftd.metadata.impossible import ImpossibleRecordError
+from kraftd.metadata.mark import MARK_MASK
+from kraftd.records import messages as m
+from kraftd.records.bodies import RECORD_READERS
+from kraftd.records.frame import AnyRecord, decode_record
+from kraftd.replay.contents import ENDING_AT, PARTITION_KINDS, TOPIC_ID_AT
+from kraftd.replay.history import FoldRow, History, PartitionChanges, Registrations
+from kraftd.types import Offset, Uuid
+
+_BARRIERS: Final = (
+    m.FeatureLevelRecord,
+    m.BeginTransactionRecord,
+    m.EndTransactionRecord,
+    m.AbortTransactionRecord,
+)
+"""What every shard has to see."""
+
+PARTITION_FRAMES: Final = frozenset(
+    bytes((1, kind, version)) for kind, version in RECORD_READERS if kind in PARTITION_KINDS
+)
+"""How the value of a record of a partition begins."""
+
+
+class Stopped(msgspec.Struct, frozen=True):
+    """A record that ends the fold, and the batch before which it ends."""
+
+    offset: Offset
+    batch_base_offset: Offset
+    reason: str
+
+
+class Barrier(msgspec.Struct, frozen=True):
+    """A record of the skeleton that shards have to see; of one topic, if that is named."""
+
+    batch_base_offset: Offset
+    offset: Offset
+    value: bytes
+    topic_id: Uuid | None = None
+
+
+class Skeleton(msgspec.Struct, frozen=True):
+    """The image without partitions, what reaches into them, and what happened to brokers."""
+
+    image: MetadataImage
+    record_count: int
+    last_timestamp_ms: int
+    barriers: tuple[Barrier, ...]
+    registrations: list[dict[str, object]]
+    stopped: Stopped | None = None
+
+
+def is_of_partition(value: bytes) -> bool:
+    """Whether a record is left to the shard of its topic."""
+    return value[:3] in PARTITION_FRAMES and len(value) > ENDING_AT
+
+
+def topic_of(value: bytes) -> Uuid:
+    """The topic of a record of a partition."""
+    return value[TOPIC_ID_AT:ENDING_AT]
+
+
+def shard_of(topic_id: Uuid, shards: int) -> int:
+    """The shard of a topic: its id was drawn at random, or else its end counts up."""
+    return int.from_bytes(topic_id[-4:], "big") % shards
+
+
+def topic_of_skeleton(value: bytes) -> Uuid | None:
+    """The topic of a record that is in the skeleton and in its topic's shard as well."""
+    if value[:2] not in {b"\x01\x02", b"\x01\x09"}:
+        return None
+    try:
+        record = decode_record(value)
+    except MalformedError:
+        return None
+    return record.topic_id if isinstance(record, m.TopicRecord | m.RemoveTopicRecord) else None
+
+
+def fold_skeleton(rows: Iterable[FoldRow], cluster_id: str = "") -> Skeleton:
+    """Fold all but the records of partitions, in the order of their offsets."""
+    fold, barriers = Fold(EMPTY), []
+    history = Registrations(cluster_id)
+    registrations: list[dict[str, object]] = []
+    count, last_ms = 0, -1
+    stopped = None
+    for row in rows:
+        try:
+            record = decode_record(row.value)
+            fold.add(record, row.offset)
+            history.add(record, row)
+        except (ImpossibleRecordError, MalformedError) as error:
+            stopped = Stopped(row.offset, row.batch_base_offset, str(error))
+            break
+        count += 1
+        last_ms = row.timestamp_ms
+        registrations += history.take()
+        if isinstance(record, m.ClearElrRecord) and record.topic_name:
+            image = fold.image()
+            fold = Fold(image)
+            inside = image if image.transaction is None else image.transaction.pending
+            topic_id = inside.topic_id(record.topic_name)
+            barriers.append(Barrier(row.batch_base_offset, row.offset, row.value, topic_id))
+        elif isinstance(record, (*_BARRIERS, m.ClearElrRecord)):
+            barriers.append(Barrier(row.batch_base_offset, row.offset, row.value))
+    return Skeleton(fold.image(), count, last_ms, tuple(barriers), registrations, stopped)
+
+
+class Shard:
+    """The partitions of some topics. Feed it their records in the order of their offsets, then ask."""
+
+    def __init__(self, cluster_id: str, shard: int, shards: int, barriers: Sequence[Barrier]) -> None:
+        self._barriers = [
+            FoldRow(one.batch_base_offset, one.offset, 0, -1, one.value)
+            for one in barriers
+            if one.topic_id is None or shard_of(one.topic_id, shards) == shard
+        ]
+        self._fold = Fold(EMPTY)
+        self._history: History = PartitionChanges(cluster_id)
+        self.record_count = 0
+        self.stopped: Stopped | None = None
+
+    def changes(self, rows: Iterable[FoldRow]) -> Iterator[list[dict[str, object]]]:
+        """Fold the records of these topics; what changed, a few rows at a time. Ends early if `stopped`."""
+        for row in merge(rows, self._barriers, key=attrgetter("offset")):
+            try:
+                record = decode_record(row.value)
+                self._fold.add(record, row.offset)
+                self._history.add(record, row)
+            except (ImpossibleRecordError, MalformedError) as error:
+                self.stopped = Stopped(row.offset, row.batch_base_offset, str(error))
+                return
+            self.record_count += isinstance(record, m.PartitionRecord | m.PartitionChangeRecord)
+            if found := self._history.take():
+                yield found
+
+    def image(self) -> MetadataImage:
+        """The image of these topics, with the features that the barriers set."""
+        return self._fold.image()
+
+
+def partitions_sum(image: MetadataImage) -> int:
+    """What the partitions of an image add to its hash."""
+    rest: list[AnyRecord] = [one for one in to_records(image) if not isinstance(one, m.PartitionRecord)]
+    return (_number(image) - _number(apply_all(EMPTY, rest, 0))) & MARK_MASK
+
+
+def hash_of(skeleton_hash: str, partition_sums: Iterable[int]) -> str:
+    """The hash of the image that a skeleton and its shards make together."""
+    return f"{(int(skeleton_hash, 16) + sum(partition_sums)) & MARK_MASK:032x}"
+
+
+def _number(image: MetadataImage) -> int:
+    return int(image.hash(), 16)

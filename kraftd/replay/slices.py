@@ -1,0 +1,103 @@
+"""Cutting files into what a task reads: slices of whole batches, packed into shares of even size.
+
+Small files share a task, large ones are cut. With a filter, segments and slices that cannot hold a wanted
+record are left out: by the segments' base offsets, then by the headers of the batches.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from kraftd.replay.commit import NEVER_ENDS, Bounds
+from kraftd.replay.filters import Wanted, ranges
+from kraftd.replay.headers import headers_at, mapped, walk
+from kraftd.replay.model import FileKind, LogFile, NodeDirectory
+from kraftd.types import NodeId, Offset
+
+PARTITION_BYTES = 16 << 20
+"""A task's share: a second or two of decoding, and some hundred batches to read in step if they are large."""
+
+ALWAYS_COMMITTED = Bounds(committed_end=NEVER_ENDS, uncommitted_from=NEVER_ENDS)
+"""Snapshots are made of committed records only."""
+
+UNJUDGED = Bounds(committed_end=0, uncommitted_from=NEVER_ENDS)
+"""Nobody asked what is committed."""
+
+EVERYTHING = Wanted()
+
+
+class Slice(msgspec.Struct, frozen=True):
+    """A part of one file, whole batches from `start` to `end`, and what is known about its origin."""
+
+    cluster_id: str
+    node_id: NodeId
+    directory: str
+    path: str
+    file: str
+    is_snapshot: bool
+    segment_base_offset: Offset
+    start: int
+    end: int
+    bounds: Bounds
+
+
+def plan_node(
+    node: NodeDirectory, bounds: Bounds, slice_bytes: int = PARTITION_BYTES, wanted: Wanted = EVERYTHING
+) -> Iterator[Slice]:
+    """Cut a node's files into slices of about `slice_bytes`, each of whole batches."""
+    for file in wanted_files(node, wanted):
+        for start, end in cuts(file, slice_bytes, wanted):
+            yield Slice(
+                cluster_id=node.cluster_id,
+                node_id=node.node_id,
+                directory=node.directory,
+                path=file.path,
+                file=file.name,
+                is_snapshot=file.is_snapshot,
+                segment_base_offset=file.base_offset,
+                start=start,
+                end=end,
+                bounds=bounds if file.kind is FileKind.LOG else ALWAYS_COMMITTED,
+            )
+
+
+def wanted_files(node: NodeDirectory, wanted: Wanted) -> Iterator[LogFile]:
+    """The files that may hold a wanted record."""
+    may_hold = ranges(wanted, (segment.base_offset for segment in node.segments))
+    left_out = {segment.path for segment, may in zip(node.segments, may_hold, strict=True) if not may}
+    for file in node.files:
+        right_kind = wanted.is_snapshot is None or wanted.is_snapshot == file.is_snapshot
+        if right_kind and file.path not in left_out:
+            yield file
+
+
+def cuts(file: LogFile, slice_bytes: int, wanted: Wanted = EVERYTHING) -> Iterator[tuple[int, int]]:
+    """Where to cut a file: always before a batch. Bytes after the last whole batch go with the last slice."""
+    if file.size_bytes <= slice_bytes:
+        yield 0, file.size_bytes
+        return
+    with mapped(file.path) as data:
+        positions, _ = walk(data)
+        starts = [0]
+        for position in positions.tolist():
+            if position - starts[-1] >= slice_bytes:
+                starts.append(position)
+        ends = [*starts[1:], file.size_bytes]
+        for start, end in zip(starts, ends, strict=True):
+            inside = positions[(positions >= start) & (positions < end)]
+            if wanted.every_row or wanted.batches(headers_at(data, inside)).any():
+                yield start, end
+
+
+def pack(slices: Sequence[Slice], share_bytes: int) -> Iterator[list[Slice]]:
+    """Put neighbours together until a share is full: a task costs more than a small file."""
+    share: list[Slice] = []
+    filled = 0
+    for piece in slices:
+        if share and filled + piece.end - piece.start > share_bytes:
+            yield share
+            share, filled = [], 0
+        share.append(piece)
+        filled += piece.end - piece.start
+    if share:
+        yield share
