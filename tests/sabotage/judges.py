@@ -62,10 +62,6 @@ def _chaos(_: Mutant, number: int) -> None:
     Chaos(number).run()
 
 
-def _wipes(_: Mutant, number: int) -> None:
-    Chaos(number, wipes=True).run()
-
-
 def _crash(_: Mutant, number: int) -> None:
     """One script of a file protocol: first all of them with few outcomes of each crash, then with all."""
     scripts = tasks(list(PROTOCOLS))
@@ -130,7 +126,6 @@ def _named(mutant: Mutant) -> int:
 JUDGES: dict[str, Judge] = {
     "sim": Judge("seeds of the simulator", lambda _: 2_000, _sim, "seed"),
     "chaos": Judge("seeds of the core alone", lambda _: 3_000, _chaos, "seed"),
-    "wipes": Judge("seeds of the core alone, with voters that forget", lambda _: 2_000, _wipes, "seed"),
     "crash": Judge(
         "crash points of the file protocols", lambda _: 2 * len(tasks(list(PROTOCOLS))), _crash, "script"
     ),
