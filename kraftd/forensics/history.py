@@ -17,7 +17,7 @@ from kraftd.forensics.files import LogFiles, read_log
 from kraftd.forensics.quorum import controls_of
 from kraftd.forensics.reading import Batch, Fault
 from kraftd.forensics.state import earliest, with_leader
-from kraftd.forensics.words import Fact, changes
+from kraftd.forensics.words import Fact, changes, config_changes, partition_changes
 from kraftd.metadata.features import ELIGIBLE_LEADER_REPLICAS
 from kraftd.metadata.fold import Fold
 from kraftd.metadata.image import EMPTY, MetadataImage
@@ -171,7 +171,7 @@ class _Question:
                 before = _inside(fold.image())
                 fold.add(record, offset)
                 kind = record_name(record.api_key if isinstance(record, RawRecord) else record.API_KEY)
-                facts = self._facts(before, _inside(fold.image()))
+                facts = self._facts(before, _inside(fold.image()), record)
                 self._tell(facts, offset, view.max_timestamp, kind, view.epoch)
             else:
                 fold.add(record, offset)
@@ -193,13 +193,28 @@ class _Question:
             self._notes.append(f"{why}: {count} change{'' if count == 1 else 's'} in it never held")
         self._pending = None
 
-    def _facts(self, before: MetadataImage, after: MetadataImage) -> Iterator[Fact]:
-        with_consequences = self._subject in (Subject.PARTITION, Subject.CONFIG)
-        for fact in changes(
-            before, after, show_secrets=self._show_secrets, with_consequences=with_consequences
-        ):
+    def _facts(
+        self, before: MetadataImage, after: MetadataImage, record: AnyRecord | None = None
+    ) -> Iterator[Fact]:
+        """What is about the subject of all that differs, or of what one record may have changed."""
+        for fact in self._differences(before, after, record):
             if _is_about(fact, self._subject, self._name):
                 yield fact
+
+    def _differences(
+        self, before: MetadataImage, after: MetadataImage, record: AnyRecord | None
+    ) -> Iterator[Fact]:
+        show_secrets = self._show_secrets
+        match record:
+            case PartitionRecord() | PartitionChangeRecord():
+                return partition_changes(record.topic_id, record.partition_id, before, after)
+            case ConfigRecord(resource_type, resource_name, name):
+                return config_changes(
+                    resource_type, resource_name, name, before, after, show_secrets=show_secrets
+                )
+            case _:
+                told = self._subject in (Subject.PARTITION, Subject.CONFIG)
+                return changes(before, after, show_secrets=show_secrets, with_consequences=told)
 
     def _tell(
         self, facts: Iterator[Fact], offset: Offset, timestamp_ms: int, kind: str, epoch: Epoch = -1

@@ -112,6 +112,31 @@ def _of_clients(delta: ImageDelta) -> Iterator[Fact]:
         yield Fact("zk migration", "", "state", text, old, new)
 
 
+def partition_changes(
+    topic_id: Uuid, partition_id: int, before: MetadataImage, after: MetadataImage
+) -> Iterator[Fact]:
+    """What differs of one partition, without a look at its neighbours."""
+    old, new = (image.partition(topic_id, partition_id) for image in (before, after))
+    if old != new:
+        yield from _partition(Change(old, new), before, after)
+
+
+def config_changes(
+    resource_type: int,
+    resource_name: str,
+    name: str,
+    before: MetadataImage,
+    after: MetadataImage,
+    *,
+    show_secrets: bool = False,
+) -> Iterator[Fact]:
+    """What differs of one config."""
+    old, new = (image.config(resource_type, resource_name, name) for image in (before, after))
+    if old != new:
+        change = ConfigChange(resource_type, resource_name, name, old, new)
+        yield _config(change, show_secrets=show_secrets)
+
+
 def quorum_changes(before: QuorumFacts, after: QuorumFacts) -> Iterator[Fact]:
     """Who leads, who votes and how, where that differs."""
     if before.leader_epoch != after.leader_epoch or before.leader_id != after.leader_id:
