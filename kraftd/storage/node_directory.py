@@ -123,6 +123,8 @@ class NodeDirectory:
             _prepare_log_directory(disk, log_path)
             finding, sidecar, warnings = _open_sidecar(disk, path)
             undo.callback(sidecar.close, sync=False)
+            if finding.foreign:
+                _doubt_copy(disk, log_path, sidecar)
             log, report = Log.open(disk, log_path, keeper=sidecar, config=config)
             undo.callback(log.abandon)
             if log.start_offset > 0:
@@ -342,6 +344,21 @@ def _open_sidecar(disk: Disk, path: Path) -> tuple[ElectionFinding, Sidecar, lis
             "and what had been flushed is not known any more"
         )
     return finding, sidecar, warnings
+
+
+def _doubt_copy(disk: Disk, log_path: Path, sidecar: Sidecar) -> None:
+    """Note durably that the end of a log is missing that another program wrote, if its epochs say so.
+
+    Without a flushed offset nothing else can tell. Opening the log makes the epochs anew: this comes first.
+    """
+    log, report = Log.open(disk, log_path, read_only=True)
+    log.abandon()
+    if report.incomplete and sidecar.promises.wholeness != AMNESIA:
+        text = "; ".join(report.incomplete)
+        reason = f"{text}: what it acknowledged is forgotten: copy the directory again, from a stopped node"
+        sidecar.promise_twice(
+            msgspec.structs.replace(sidecar.promises, wholeness=AMNESIA, reasons=_bounded((reason,)))
+        )
 
 
 def _headless(log_path: Path, start_offset: int) -> str:

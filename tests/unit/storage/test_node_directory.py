@@ -360,3 +360,63 @@ def test_what_kafka_leaves_beside_a_log_is_no_hindrance(tmp_path: Path) -> None:
     assert facts.snapshots == (OffsetAndEpoch(4, 3),)
     left = {file.name for file in log_path(tmp_path).iterdir()}
     assert {name for name in beside if "checkpoint" in name and not name.endswith(".tmp")} <= left
+
+
+class TestAnIncompleteCopy:
+    """The epochs that Kafka noted go on after the end of its log: records it acknowledged are missing."""
+
+    def incomplete(self, path: Path) -> Path:
+        used(path)
+        (path / "kraftd.state").unlink()
+        (log_path(path) / "leader-epoch-checkpoint").write_text("0\n2\n3 0\n5 17\n")
+        return path
+
+    @pytest.mark.covers("D-05", "D-06")
+    def test_it_has_forgotten_what_it_acknowledged(self, tmp_path: Path) -> None:
+        node = open_at(self.incomplete(tmp_path))
+        (reason,) = node.amnesia
+        assert "leader-epoch-checkpoint: names epoch 5 at offset 17, but the log ends at offset 10" in reason
+        assert "copy the directory again" in reason
+        node.abandon()
+        # The epochs were made anew from the log by now; what they said is not forgotten.
+        node = open_at(tmp_path)
+        assert node.amnesia == (reason,)
+        node.remember_wholeness("whole")
+        node.abandon()
+        node = open_at(tmp_path)
+        assert node.amnesia == ()
+        node.close()
+
+    @pytest.mark.covers("D-05", "D-06")
+    def test_a_start_that_died_on_the_way_does_not_hide_it(self, tmp_path: Path) -> None:
+        self.incomplete(tmp_path)
+
+        class Dies(OsFileSystem):
+            """Lets the epoch file be made anew, and nothing after it."""
+
+            gone = False
+
+            def rename(self, source: Path, target: Path) -> None:
+                super().rename(source, target)
+                self.gone = self.gone or target.name == "leader-epoch-checkpoint"
+
+            def sync_directory(self, path: Path) -> None:
+                if self.gone:
+                    raise OSError(5, "Input/output error")
+                super().sync_directory(path)
+
+        with pytest.raises(StorageError):
+            NodeDirectory.open(Dies(), tmp_path, node_id=1, random_uuid=random_uuid)
+        assert "17" not in (log_path(tmp_path) / "leader-epoch-checkpoint").read_text()
+        node = open_at(tmp_path)
+        assert node.amnesia
+        node.close()
+
+    @pytest.mark.covers("D-05")
+    def test_epochs_of_our_own_are_judged_by_what_was_flushed(self, tmp_path: Path) -> None:
+        """A cut may leave too much in the file for a moment."""
+        used(tmp_path)
+        (log_path(tmp_path) / "leader-epoch-checkpoint").write_text("0\n2\n3 0\n5 17\n")
+        node = open_at(tmp_path)
+        assert node.amnesia == ()
+        node.close()
