@@ -52,7 +52,8 @@ class ScriptedNode:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._connections: list[socket.socket] = []
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     @property
     def address(self) -> str:
@@ -60,10 +61,10 @@ class ScriptedNode:
 
     def close(self) -> None:
         """Like kill -9: every connection ends, and new ones are refused."""
-        for each in [self._listener, *self._connections]:
-            with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
+        _end(self._listener)
+        self._accepting.join()  # or a connection that comes at this moment would stay
+        for connection in self._connections:
+            _end(connection)
 
     def _accept(self) -> None:
         while True:
@@ -100,6 +101,12 @@ class ScriptedNode:
             request.api_version, request.correlation_id, response, [records] if records else ()
         )
         connection.sendall(b"".join(buffers))
+
+
+def _end(end: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        end.shutdown(socket.SHUT_RDWR)
+    end.close()
 
 
 class ScriptedQuorum:
