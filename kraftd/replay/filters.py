@@ -7,6 +7,7 @@ the headers of their batches, batches by their headers, records one by one.
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any, Final
 
 import msgspec
@@ -147,6 +148,5 @@ def _number(value: Any) -> int | None:
 
 def ranges(wanted: Wanted, base_offsets: Iterable[int]) -> Iterator[bool]:
     """Of each segment, given by base offset in order, whether it may hold a wanted offset."""
-    bases = list(base_offsets)
-    for base, following in zip(bases, [*bases[1:], LAST], strict=True):
+    for base, following in pairwise([*base_offsets, LAST]):
         yield following > wanted.from_offset and base < wanted.to_offset

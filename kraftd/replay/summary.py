@@ -41,7 +41,7 @@ def render(report: Report) -> RenderableType:
     """The whole report, to be printed on a rich console."""
     blocks: list[RenderableType] = [_cluster(cluster) for cluster in report.clusters]
     if report.lost:
-        lost = [_heading("without a log"), _indented(_problems(report.lost)), Text()]
+        lost: list[RenderableType] = [_heading("without a log"), _indented(_problems(report.lost)), Text()]
         blocks.append(Group(*lost))
     return Group(*blocks, _footer(report))
 
