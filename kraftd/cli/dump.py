@@ -13,8 +13,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from kraftd.cli.failures import CommandError
 from kraftd.errors import CorruptBatchError, MalformedError
+from kraftd.forensics.errors import UnanswerableError
+from kraftd.forensics.files import find_log
 from kraftd.forensics.reading import Batch as Batch
 from kraftd.forensics.reading import BatchReader, base_offset_of, open_file
 from kraftd.forensics.reading import Fault as Fault
@@ -107,22 +108,14 @@ def files_of(path: Path) -> list[Path]:
     order.
 
     Raises:
-        CommandError: There is nothing of the kind.
+        UnanswerableError: There is nothing of the kind.
     """
-    if not path.is_dir():
-        if not path.exists():
-            raise CommandError(
-                f"{path} does not exist; name a .log or .checkpoint file, or a node's directory"
-            )
+    if path.is_file():
         return [path]
-    inner = path / names.LOG_DIRECTORY
-    directory = inner if inner.is_dir() else path
-    segments = sorted(file for file in directory.iterdir() if base_offset_of(file) >= 0)
-    if not segments:
-        raise CommandError(
-            f"{path} holds no segment; name a directory with {names.LOG_DIRECTORY} or .log files"
-        )
-    return segments
+    log = find_log(path)
+    if not log.segments:
+        raise UnanswerableError(f"{log.directory} holds no segment; name a snapshot as a file")
+    return [segment.path for segment in log.segments]
 
 
 def read_file(path: Path, selection: Selection) -> Iterator[Item]:

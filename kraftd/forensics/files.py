@@ -25,6 +25,9 @@ from kraftd.types import NO_NODE, NodeId, Offset, OffsetAndEpoch, uuid_text
 _DEPTH = 4
 """How far below what was named a log may lie."""
 
+_TOLD = 3
+"""Of several logs so many are named."""
+
 _WINDOW_BYTES = 1 << 20
 _TIMES = struct.Struct(">qi11xiqq")
 """Base offset, length, last offset delta, oldest and newest timestamp of a batch."""
@@ -83,8 +86,9 @@ def find_log(path: Path) -> LogFiles:
     """
     found = find_logs(path)
     if len(found) > 1:
-        several = ", ".join(str(log.home) for log in found)
-        raise UnanswerableError(f"{path} holds several logs; name one of {several}")
+        some = ", ".join(str(log.home) for log in found[:_TOLD])
+        more = f" and {len(found) - _TOLD} more" if len(found) > _TOLD else ""
+        raise UnanswerableError(f"{path} holds several logs; name one: {some}{more}")
     return found[0]
 
 

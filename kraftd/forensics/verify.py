@@ -19,7 +19,7 @@ from kraftd.forensics.files import LogFiles, SnapshotFile, read_log
 from kraftd.forensics.matching import Heads, Match, match
 from kraftd.forensics.quorum import QuorumFacts, controls_of
 from kraftd.forensics.reading import Batch, Fault
-from kraftd.forensics.soundness import examine
+from kraftd.forensics.soundness import Finding, examine
 from kraftd.forensics.state import State, load_snapshot
 from kraftd.forensics.words import changes
 from kraftd.metadata.fold import Fold
@@ -31,6 +31,9 @@ from kraftd.types import Epoch, EpochEntry, Offset
 
 _FACTS_TOLD = 5
 """Of a snapshot that differs, so many differences are told, and how many more there are."""
+
+
+_LOOKS = 3
 
 
 class LogVerdict(msgspec.Struct, frozen=True):
@@ -123,7 +126,7 @@ class _Examination:
 
     def run(self) -> None:
         """Look at everything."""
-        finding = examine(self.log.home, self.log.directory)
+        finding = _examined(self.log)
         self._problems += (f"{self.log.home}/{problem}" for problem in finding.problems)
         if finding.torn is not None:
             where = f"{finding.torn.path} ends inside a batch at byte {finding.torn.position}"
@@ -270,6 +273,23 @@ class _Examination:
             if not any(str(snapshot.path.name) in problem for problem in self._problems):
                 self._problems.append(str(error))
             return None
+
+
+def _examined(log: LogFiles) -> Finding:
+    """What is wrong with the bytes. Once more if a running node wrote a small file meanwhile: the files are
+    compared with each other, and one of them was older than the others.
+    """
+    for _ in range(_LOOKS):
+        before = _stamps(log)
+        finding = examine(log.home, log.directory)
+        if not finding.problems or _stamps(log) == before:
+            break
+    return finding
+
+
+def _stamps(log: LogFiles) -> list[tuple[int, int]]:
+    paths = [log.directory / name for name in (names.QUORUM_STATE, names.EPOCH_CHECKPOINT)]
+    return [(stat.st_mtime_ns, stat.st_ino) for path in paths if path.exists() for stat in (path.stat(),)]
 
 
 def _differences(image: MetadataImage, state: State) -> list[str]:

@@ -249,7 +249,7 @@ def test_any_file_gives_an_answer(kraftctl: Kraftctl, tmp_path: Path) -> None:
 def test_a_directory_without_segments_is_an_error(kraftctl: Kraftctl, tmp_path: Path) -> None:
     outcome = kraftctl("log", "dump", tmp_path)
     assert outcome.code == 1
-    assert outcome.err.startswith(f"kraftctl: {tmp_path} holds no segment; ")
+    assert outcome.err.startswith(f"kraftctl: {tmp_path} holds no metadata log; ")
 
 
 class Followed:

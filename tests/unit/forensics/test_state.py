@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kraftd.forensics.errors import UnanswerableError
-from kraftd.forensics.files import find_log, find_logs
+from kraftd.forensics.files import find_log, find_logs, times_of
 from kraftd.forensics.state import At, advanced, known_committed, refreshed, state_at
 from kraftd.metadata.fold import Fold
 from kraftd.metadata.image import EMPTY, MetadataImage
@@ -268,7 +268,7 @@ def test_what_is_no_log_is_said_in_a_line(tmp_path: Path, name: str, content: by
 
 def test_several_logs_need_a_name(tmp_path: Path):
     orders(tmp_path / "node-1").copy(tmp_path / "node-2", 2)
-    with pytest.raises(UnanswerableError, match=r"holds several logs; name one of .*node-1, .*node-2"):
+    with pytest.raises(UnanswerableError, match=r"holds several logs; name one: .*node-1, .*node-2$"):
         find_log(tmp_path)
     assert [log.node_id for log in find_logs(tmp_path)] == [1, 2]
     assert find_log(tmp_path / "node-1" / "__cluster_metadata-0").cluster_id == "cluster"
@@ -302,3 +302,13 @@ def test_a_directory_without_a_log_in_it_is_said_in_a_line(tmp_path: Path):
 def test_the_records_of_a_new_cluster_are_a_state():
     bootstrap = klog("generated-kafka-4.3-dynamic-voters") / "node-1" / "bootstrap.checkpoint"
     assert state_at(find_log(bootstrap)).image.feature_level("metadata.version") == 30
+
+
+def test_the_times_of_batches_are_those_that_their_headers_say():
+    for log in find_logs(klogs()):
+        said = [
+            (batch.base_offset, batch.end_offset, batch.max_timestamp)
+            for _, path in log.segments
+            for batch in scan(path.read_bytes())
+        ]
+        assert [tuple(batch) for batch in times_of(log)] == said, log.named

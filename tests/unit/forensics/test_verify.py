@@ -7,7 +7,7 @@ import pytest
 
 from kraftd.forensics.files import find_logs
 from kraftd.forensics.verify import Verdict, verify
-from kraftd.records import epoch_checkpoint, names
+from kraftd.records import epoch_checkpoint, names, quorum_state
 from kraftd.records.batch import encode_batch, scan
 from kraftd.records.frame import RawRecord
 from kraftd.records.messages import NoOpRecord, RemoveTopicRecord, TopicRecord
@@ -318,3 +318,19 @@ def test_whatever_byte_is_changed_it_is_told(tmp_path: Path, which: str):
         if verdict.is_whole and not verdict.logs[0].notes:
             untold.append(position)
     assert untold == []
+
+
+def test_an_election_while_the_log_is_read_is_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A running node writes a record of an epoch that the election file, read before, did not know."""
+    made = orders(tmp_path)
+    steps = iter([lambda: made.lead(3, 5)])
+    decode = quorum_state.decode
+
+    def then_an_election(data: bytes) -> object:
+        found = decode(data)
+        for step in steps:
+            step()
+        return found
+
+    monkeypatch.setattr(quorum_state, "decode", then_an_election)
+    assert judged(tmp_path).is_whole
