@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from kraftd.errors import InvariantError
+from kraftd.metadata import plain
 from kraftd.metadata.entities import MARK_VERSIONS
 from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.records.frame import decode_record, encode_record
@@ -103,11 +104,15 @@ def cleared(partition: PartitionRecord) -> PartitionRecord:
 
 def pack(partition: PartitionRecord) -> bytes:
     """A canonical record as the image keeps it."""
-    return encode_record(partition, _PACKED_VERSION)
+    packed = plain.pack(partition)
+    return encode_record(partition, _PACKED_VERSION) if packed is None else packed
 
 
 def unpack(packed: bytes) -> PartitionRecord:
     """The record that was packed."""
+    partition = plain.unpack(packed)
+    if partition is not None:
+        return partition
     record = decode_record(packed)
     if not isinstance(record, PartitionRecord):
         raise InvariantError(f"a packed partition holds a {type(record).__name__}")

@@ -59,7 +59,7 @@ class Placement(msgspec.Struct, frozen=True):
 def parts_of(replicas: tuple[NodeId, ...], isr: tuple[NodeId, ...], leader: NodeId) -> Parts:
     """What each broker is for a partition with these replicas, ISR and leader."""
     parts = dict.fromkeys(replicas, REPLICA)
-    for broker in {*isr}:
+    for broker in isr:
         parts[broker] = parts.get(broker, 0) | IN_SYNC
     if leader >= 0:
         parts[leader] = parts.get(leader, 0) | LEADER
@@ -71,6 +71,11 @@ class PlacementFold:
 
     __slots__ = ("_base", "_come", "_go", "_next", "_topics", "expected", "followers", "laggards", "leaders")
 
+    _base: Placement
+    _topics: Map[int, Uuid]
+    _next: int
+    _come: _Moves
+    _go: _Moves
     expected: set[NodeId]
     """Whom partitions in bulk can come to, by `leaders`, `followers` and `laggards`, until room is made."""
     leaders: dict[NodeId, Callable[[Place], None]]
@@ -79,12 +84,7 @@ class PlacementFold:
     laggards: dict[NodeId, Callable[[Place], None]]
 
     def __init__(self, base: Placement) -> None:
-        self._base = base
-        self._topics = base._topics
-        self._next = base._next
-        self._come: _Moves = defaultdict(_numbers)
-        self._go: _Moves = defaultdict(_numbers)
-        self._forget()
+        self._begin(base)
 
     def take(self, topic_id: Uuid) -> int:
         """A number for a new topic."""
@@ -120,28 +120,32 @@ class PlacementFold:
     def make_room(self) -> None:
         """Write down what is pending if it is much."""
         if sum(map(len, self._come.values())) + sum(map(len, self._go.values())) > _PENDING_MAX:
-            self.image()
+            self._begin(self.image())
 
     def image(self) -> Placement:
-        """What has been written so far, as a placement."""
+        """What was written, as a placement. This fold ends with it."""
         places = self._base._places
         if self._come or self._go:
             mutation = places.mutate()
-            for key in {*self._come, *self._go}:
-                come, go = _net(self._come.pop(key, _NONE), self._go.pop(key, _NONE))
+            for key in self._come.keys() | self._go.keys():
+                come, go = self._come.get(key, _NONE), self._go.get(key, _NONE)
                 if not come and not go:
                     continue
-                numbers = mutation.get(key, _NOWHERE).changed(come, go)
+                numbers = _moved(mutation.get(key, _NOWHERE), come, go)
                 if numbers:
                     mutation[key] = numbers
                 else:
                     mutation.pop(key, None)
+                del come[:], go[:]  # at once: a million moves take room
             places = mutation.finish()
-            self._forget()
-        self._base = Placement(places, self._topics, self._next)
-        return self._base
+        return Placement(places, self._topics, self._next)
 
-    def _forget(self) -> None:
+    def _begin(self, base: Placement) -> None:
+        self._base = base
+        self._topics = base._topics
+        self._next = base._next
+        self._come = defaultdict(_numbers)
+        self._go = defaultdict(_numbers)
         self.expected = set()
         self.leaders, self.followers, self.laggards = {}, {}, {}
 
@@ -156,14 +160,14 @@ def _numbers() -> "array[int]":
 _NONE: Final = _numbers()
 
 
-def _net(
-    come: "array[int]", go: "array[int]"
-) -> "tuple[array[int] | Counter[int], array[int] | Counter[int]]":
-    """Which places come and which go in the end: those that did both in turn may do neither."""
-    if not come or not go or {*come}.isdisjoint(go):
-        return come, go
+def _moved(numbers: NumberSet, come: "array[int]", go: "array[int]") -> NumberSet:
+    """A set of places after the moves: a place that came and went in turn may do neither."""
+    if not go:
+        return numbers.with_one(come[0], is_there=True) if len(come) == 1 else numbers.changed(come)
+    if not come:
+        return numbers.with_one(go[0], is_there=False) if len(go) == 1 else numbers.changed((), go)
     came, went = Counter(come), Counter(go)
-    return came - went, went - came
+    return numbers.changed(came - went, went - came)
 
 
 def _key(broker: NodeId, part: int) -> int:

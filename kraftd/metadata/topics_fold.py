@@ -221,7 +221,7 @@ class TopicsFold:
         self._each_with_elr(self._topics, partitions.without_elr)
 
     def image(self) -> TopicsImage:
-        """What has been written so far, as an image."""
+        """What was written, as an image. This fold ends with it."""
         self._pack()
         return TopicsImage(self._topics, self._ids, self._sum & MARK_MASK, self._placement.image())
 

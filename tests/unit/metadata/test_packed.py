@@ -51,6 +51,11 @@ def test_a_set_of_numbers_is_a_set_whatever_the_size_of_its_blocks(steps):
             assert list(numbers) == sorted(model)
             assert (len(numbers), bool(numbers)) == (len(model), bool(model))
             assert list(before) == shown
+            for number in [*added, *dropped, -1 + len(model)]:
+                for is_there in (True, False):
+                    expected = model | {number} if is_there else model - {number}
+                    if number >= 0:
+                        assert list(numbers.with_one(number, is_there=is_there)) == sorted(expected)
 
 
 def test_a_large_set_of_numbers_grows_and_shrinks_one_by_one():
@@ -58,9 +63,9 @@ def test_a_large_set_of_numbers_grows_and_shrinks_one_by_one():
     members = dice.sample(range(1 << 34), 20_000)
     numbers = NumberSet().changed(members)
     for number in members[:5_000]:
-        numbers = numbers.changed([], [number])
+        numbers = numbers.with_one(number, is_there=False)
     for number in members[:2_500]:
-        numbers = numbers.changed([number])
+        numbers = numbers.with_one(number, is_there=True)
     assert list(numbers) == sorted(members[:2_500] + members[5_000:])
     assert list(numbers.changed([], members)) == []
 
