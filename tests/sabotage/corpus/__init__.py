@@ -1,9 +1,10 @@
 """All mutants, by theme."""
 
 from tests.sabotage.corpus.elections import ELECTIONS
+from tests.sabotage.corpus.fold import FOLD
 from tests.sabotage.corpus.processes import PROCESSES
 from tests.sabotage.corpus.promises import PROMISES
 from tests.sabotage.corpus.replication import REPLICATION
 from tests.sabotage.corpus.storage import STORAGE
 
-MUTANTS = (*ELECTIONS, *REPLICATION, *PROMISES, *STORAGE, *PROCESSES)
+MUTANTS = (*ELECTIONS, *REPLICATION, *PROMISES, *STORAGE, *PROCESSES, *FOLD)
