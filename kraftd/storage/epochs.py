@@ -107,6 +107,8 @@ def epochs_beyond(noted: tuple[EpochEntry, ...], end_offset: Offset, path: Path)
     beyond = [entry for entry in noted if entry.start_offset > end_offset]
     if not beyond:
         return ()
-    listed = ", ".join(f"epoch {entry.epoch} at offset {entry.start_offset}" for entry in beyond)
+    first, *others = beyond
+    listed = f"epoch {first.epoch} at offset {first.start_offset}"
+    listed += f" and {len(others)} more up to epoch {others[-1].epoch}" if others else ""
     text = f"{path}: names {listed}, but the log ends at offset {end_offset}: its end is missing here"
     return (text,)

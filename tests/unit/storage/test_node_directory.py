@@ -368,14 +368,17 @@ class TestAnIncompleteCopy:
     def incomplete(self, path: Path) -> Path:
         used(path)
         (path / "kraftd.state").unlink()
-        (log_path(path) / "leader-epoch-checkpoint").write_text("0\n2\n3 0\n5 17\n")
+        later = "".join(f"{epoch} {10 + epoch}\n" for epoch in range(7, 107))
+        (log_path(path) / "leader-epoch-checkpoint").write_text(f"0\n101\n3 0\n{later}")
         return path
 
     @pytest.mark.covers("D-05", "D-06")
     def test_it_has_forgotten_what_it_acknowledged(self, tmp_path: Path) -> None:
         node = open_at(self.incomplete(tmp_path))
         (reason,) = node.amnesia
-        assert "leader-epoch-checkpoint: names epoch 5 at offset 17, but the log ends at offset 10" in reason
+        assert (
+            "leader-epoch-checkpoint: names epoch 7 at offset 17 and 99 more up to epoch 106, but" in reason
+        )
         assert "copy the directory again" in reason
         node.abandon()
         # The epochs were made anew from the log by now; what they said is not forgotten.
@@ -407,7 +410,7 @@ class TestAnIncompleteCopy:
 
         with pytest.raises(StorageError):
             NodeDirectory.open(Dies(), tmp_path, node_id=1, random_uuid=random_uuid)
-        assert "17" not in (log_path(tmp_path) / "leader-epoch-checkpoint").read_text()
+        assert "7 17" not in (log_path(tmp_path) / "leader-epoch-checkpoint").read_text()
         node = open_at(tmp_path)
         assert node.amnesia
         node.close()
