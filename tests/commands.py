@@ -6,9 +6,11 @@ A word that makes no sense is one line and exit code 2, an interruption is one l
 
 import argparse
 import math
+import resource
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import InvalidStateError
 from typing import NoReturn
@@ -43,6 +45,13 @@ def duration(text: str) -> float:
     if not 0 < number < math.inf:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
     return number
+
+
+def spent(began: float) -> str:
+    """How long it took since then (monotonic), and what this process and its ended children cost so far."""
+    usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    cpu_s = sum(each.ru_utime + each.ru_stime for each in usage)
+    return f"{time.monotonic() - began:.0f} s, {cpu_s:.0f} s of CPU"
 
 
 def run(main: Callable[[], int]) -> NoReturn:

@@ -256,7 +256,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             counted += mine
             _print_row(protocol, mine)
     _print_row("all", counted)
-    print(f"{time.monotonic() - begin:.0f} s")
+    print(commands.spent(begin))
     holes = [hole for found in counted for hole in found.holes]
     for hole in holes[:20]:
         print(f"HOLE {hole.state}: {hole.text}")

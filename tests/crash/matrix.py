@@ -366,7 +366,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         verdicts = [verdict for verdicts in found for verdict in verdicts]
     if not verdicts:
         parser.error(f"no such cell: {options.cell}")
-    _print_table(verdicts, time.monotonic() - begin)
+    _print_table(verdicts)
+    print(commands.spent(begin))
     holes = [(cell, verdict.hole) for cell, verdict in verdicts if verdict.hole]
     for cell, hole in holes[: None if options.cell else 40]:
         print(f"HOLE {cell}: {hole}")
@@ -375,14 +376,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if holes else 0
 
 
-def _print_table(verdicts: Sequence[tuple[Cell, Verdict]], seconds: float) -> None:
+def _print_table(verdicts: Sequence[tuple[Cell, Verdict]]) -> None:
     print(f"{'FILE':<28}{'CELLS':>7}" + "".join(f"{name:>28}" for name in OUTCOMES) + f"{'HOLES':>7}")
     for kind in [*sorted({_kind(cell.structure.path) for cell, _ in verdicts}), "all"]:
         mine = [verdict for cell, verdict in verdicts if kind in {_kind(cell.structure.path), "all"}]
         counts = Counter(verdict.outcome for verdict in mine if not verdict.hole)
         figures = "".join(f"{counts[name]:>28}" for name in OUTCOMES)
         print(f"{kind:<28}{len(mine):>7}{figures}{sum(bool(verdict.hole) for verdict in mine):>7}")
-    print(f"{seconds:.0f} s")
 
 
 def _kind(path: Path) -> str:
