@@ -72,6 +72,16 @@ class ConfigsImage(msgspec.Struct, frozen=True):
             for name, (value, _, tags) in sorted(entries.items()):
                 yield ConfigRecord(*resource, name, value, tags)
 
+    def tagged(self, unless_shared_with: "ConfigsImage") -> Iterator[ConfigRecord]:
+        """The records with tags that nothing here knows, but for what another image holds as well."""
+        if self._resources is unless_shared_with._resources:
+            return
+        for resource, entries in self._resources.items():
+            if not self.shares(unless_shared_with, resource):
+                for name, (value, _, tags) in entries.items():
+                    if tags:
+                        yield ConfigRecord(*resource, name, value, tags)
+
     def shares(self, other: "ConfigsImage", resource: Resource) -> bool:
         """Whether both hold the very same configs of one resource, which is cheap to see."""
         return self._resources.get(resource, _NO_ENTRIES) is other._resources.get(resource, _NO_ENTRIES)

@@ -88,6 +88,10 @@ class ControllersImage(msgspec.Struct, frozen=True):
         """The records that make these registrations."""
         return (self._tagged.get(one.id) or one.to_record() for one in self.values())
 
+    def tagged(self) -> Iterator[RegisterControllerRecord]:
+        """The records that carry tags that nothing here knows."""
+        return iter(self._tagged.values())
+
     def put(self, record: RegisterControllerRecord) -> "ControllersImage":
         """Register a controller, in the place of what it said before."""
         node_id, registration, kept = record.controller_id, ControllerRegistration.of(record), self._tagged

@@ -1,13 +1,12 @@
 """What differs between two images, entity by entity.
 
 `diff` skips whatever the two share, so the cost follows the size of the change where one image came from
-the other; for that it is the one other module that knows the parts of an image. Tags that nothing here knows
-are no difference of features, configs and controllers: nobody could say of what. Used by whoever reacts to
+the other; for that it is the one other module that knows the parts of an image. Used by whoever reacts to
 changes: observers of the log, the command line, the replay's history.
 """
 
 from collections.abc import Iterator
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 import msgspec
 
@@ -17,11 +16,14 @@ from kraftd.metadata.topics_image import TopicsImage
 from kraftd.records.messages import (
     AccessControlEntryRecord,
     ClientQuotaRecord,
+    ConfigRecord,
     DelegationTokenRecord,
+    FeatureLevelRecord,
     PartitionRecord,
     ProducerIdsRecord,
     Record,
     RegisterBrokerRecord,
+    RegisterControllerRecord,
     TopicRecord,
     UserScramCredentialRecord,
     ZkMigrationStateRecord,
@@ -65,6 +67,9 @@ class Change(msgspec.Struct, Generic[R], frozen=True):
     after: R | None
 
 
+_Tagged: TypeAlias = FeatureLevelRecord | RegisterControllerRecord | ConfigRecord
+
+
 class ImageDelta(msgspec.Struct, frozen=True):
     """All that differs, each part sorted by what it is about."""
 
@@ -82,6 +87,11 @@ class ImageDelta(msgspec.Struct, frozen=True):
     scram_credentials: tuple[Change[UserScramCredentialRecord], ...] = ()
     delegation_tokens: tuple[Change[DelegationTokenRecord], ...] = ()
     zk_migration: tuple[Change[ZkMigrationStateRecord], ...] = ()
+    unknown_tags: tuple[Change[_Tagged], ...] = ()
+    """Features, controllers and configs with tags that nothing here knows, which the parts above do not show.
+
+    None is "not there, or without such tags". The records of all other entities have their tags in them.
+    """
 
     def __bool__(self) -> bool:
         return any(msgspec.structs.astuple(self))
@@ -103,6 +113,7 @@ def diff(before: MetadataImage, after: MetadataImage) -> ImageDelta:
         scram_credentials=_changes(old.scram, new.scram),
         delegation_tokens=_changes(old.tokens, new.tokens),
         zk_migration=_changes(old.zk_migration, new.zk_migration),
+        unknown_tags=tuple(_tag_changes(before, after)),
     )
 
 
@@ -154,3 +165,25 @@ def _controller_changes(before: MetadataImage, after: MetadataImage) -> Iterator
         old, new = before.controller(node_id), after.controller(node_id)
         if old != new:
             yield ControllerChange(node_id, old, new)
+
+
+def _tag_changes(before: MetadataImage, after: MetadataImage) -> Iterator[Change[_Tagged]]:
+    were, are = _tagged(before, after), _tagged(after, before)
+    for key in sorted({*were, *are}):
+        old, new = were.get(key), are.get(key)
+        if old != new:
+            yield Change(old, new)
+
+
+def _tagged(image: MetadataImage, other: MetadataImage) -> dict[tuple[int | str, ...], _Tagged]:
+    """What has tags that nothing here knows; of the configs, what the other image does not share."""
+    parts = image._parts
+    found: dict[tuple[int | str, ...], _Tagged] = {}
+    for feature in parts.features.to_records():
+        if feature.unknown_tags:
+            found[0, feature.name] = feature
+    for controller in parts.controllers.tagged():
+        found[1, "", controller.controller_id] = controller
+    for config in image._configs.tagged(other._configs):
+        found[2, config.resource_name, config.resource_type, config.name] = config
+    return found
