@@ -72,6 +72,15 @@ def test_who_led_and_voted_is_known_also_behind_a_snapshot(tmp_path: Path):
     assert (state.record_count, known_committed(find_log(tmp_path))) == (1, 11)
 
 
+def test_at_a_snapshots_own_offset_nothing_is_replayed(tmp_path: Path):
+    made = orders(tmp_path)
+    made.snapshot()
+    made.batch(config("2"))
+    made.snapshot()
+    state = state_at(find_log(tmp_path), at(11))
+    assert (state.end_offset, state.snapshot, state.record_count) == (11, OffsetAndEpoch(11, 3), 0)
+
+
 def test_a_log_without_a_snapshot_vouches_for_nothing(tmp_path: Path):
     orders(tmp_path)
     assert known_committed(find_log(tmp_path)) == 0
