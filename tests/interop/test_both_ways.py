@@ -15,7 +15,7 @@ from fixtures import klog
 
 from kraftd.records import meta_properties
 from kraftd.records.batch import scan
-from tests.interop.controllers import BROKER, Controllers
+from tests.interop.controllers import BROKER, WAIT_S, Controllers
 from tests.interop.peer import Kafka
 from tests.process.cluster import Cluster, Node
 
@@ -66,21 +66,21 @@ class Nodes(Cluster):
         Returns:
             The configs that were there, and the high watermark that all three have applied.
         """
-        leader = self.wait_leader(timeout_s=90)
+        leader = self.wait_leader(timeout_s=WAIT_S)
         with leader.client() as client:
             found = client.get_configs()
             assert client.set_configs(list(settings.items())) == 0
             assert client.resign(timeout_ms=20_000).error_code == 0
-        with self.wait_leader(but=leader, timeout_s=90).client() as client:
+        with self.wait_leader(but=leader, timeout_s=WAIT_S).client() as client:
             assert client.get_configs() == {**found, **settings}
             end_offset = client.describe().high_watermark
-        self.wait_caught_up()
+        self.wait_caught_up(timeout_s=WAIT_S)
         for node in self:
             assert node.describe().whole
         for node in self:
             node.signal(signal.SIGKILL if kill else signal.SIGTERM)
         for node in self:
-            node.wait_exit()
+            node.wait_exit(WAIT_S)
         return found, end_offset
 
 
@@ -146,7 +146,7 @@ def copied(cluster: Path, folder: Path) -> dict[int, Path]:
 
 
 @pytest.mark.process
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 @pytest.mark.covers("D-05", "QS-17")
 def test_a_cluster_of_kafka_3_5_moves_to_kraftd_and_back_and_on_to_kafka_4_3(
     kafka: Kafka, kafka_3_5: Kafka, tmp_path: Path
@@ -189,7 +189,7 @@ def test_a_cluster_of_kafka_3_5_moves_to_kraftd_and_back_and_on_to_kafka_4_3(
 
 
 @pytest.mark.process
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 @pytest.mark.covers("D-05")
 def test_a_cluster_of_kafka_4_3_moves_to_kraftd_and_back(kafka: Kafka, tmp_path: Path) -> None:
     """With snapshots and several segments beside each other, as Kafka leaves them. Each is killed once."""

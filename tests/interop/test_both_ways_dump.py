@@ -1,4 +1,7 @@
-"""What kraftd writes, looked at with Kafka's own tools; kraftd's tools say the same of the same files."""
+"""What kraftd writes, looked at with Kafka's own tools; kraftd's tools say the same of the same files.
+
+At the end Kafka's controllers go on with it.
+"""
 
 import os
 import subprocess
@@ -20,7 +23,9 @@ from kraftd.records.messages import (
 )
 from kraftd.storage import NodeDirectory, OsFileSystem
 from kraftd.types import Election
+from tests.interop.controllers import WAIT_S, Controllers
 from tests.interop.peer import Kafka
+from tests.interop.test_both_ways import Ledger, Nodes, records_of
 from tests.interop.test_dumps import printed
 from tests.process.cluster import Cluster, Node
 
@@ -71,25 +76,27 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     folder = tmp_path_factory.mktemp("kraftd")
     with Begun(folder, 3, settings=SMALL_SEGMENTS) as cluster:
         for round_number in range(3):
-            leader = cluster.wait_leader(timeout_s=90)
+            leader = cluster.wait_leader(timeout_s=WAIT_S)
             for number in range(40):
-                cluster.commit("ssl.cipher.suites", f"{number:03}".ljust(900, "é"), broker=str(number % 4))
+                value = f"{number:03}".ljust(900, "é")
+                cluster.commit("ssl.cipher.suites", value, broker=str(number % 4), timeout_s=WAIT_S)
+            cluster.commit("log.flush.interval.ms", f"{5_000 + round_number}", timeout_s=WAIT_S)
             if round_number:
                 leader.kill()
-                cluster.wait_leader(but=leader, timeout_s=90)
+                cluster.wait_leader(but=leader, timeout_s=WAIT_S)
                 leader.start()
             else:
                 with leader.client() as client:
                     assert client.resign(timeout_ms=20_000).error_code == 0
-        cluster.wait_leader(timeout_s=90)
-        cluster.wait_caught_up(timeout_s=90)
+        cluster.wait_leader(timeout_s=WAIT_S)
+        cluster.wait_caught_up(timeout_s=WAIT_S)
         for node in cluster:
             node.stop()
         return [node.directory for node in cluster]
 
 
 @pytest.mark.process
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_kafka_prints_what_kraftd_wrote_without_a_complaint(kafka: Kafka, written: list[Path]) -> None:
     """Ours prints the same text: offsets, epochs, positions, checksums, every field of every record."""
     for directory in written:
@@ -135,10 +142,31 @@ def test_kafka_storage_info_says_what_kraftctl_info_says(
     own, kafkas = written[1], klog("generated-kafka-4.3-dynamic-voters") / "node-1"
     for node, directory in ((2, own), (1, kafkas)):
         config.write_text(
-            f"process.roles=controller\nnode.id={node}\ncontroller.quorum.voters={node}@localhost:9093\n"
-            f"controller.listener.names=CONTROLLER\nlisteners=CONTROLLER://:9093\nlog.dirs={directory}\n"
+            f"process.roles=controller\nnode.id={node}\ncontroller.quorum.voters={node}@127.0.0.1:9093\n"
+            f"controller.listener.names=CONTROLLER\nlisteners=CONTROLLER://127.0.0.1:9093\nlog.dirs={directory}\n"
         )
         theirs = kafka.run("kafka.tools.StorageTool", "info", "-c", config).rstrip("\n")
         assert "Found metadata: {" in theirs
         assert "Found problem" not in theirs
         assert kraftctl("info", directory).startswith(theirs + "\n")
+
+
+@pytest.mark.process
+@pytest.mark.timeout(1200)
+def test_kafka_goes_on_with_a_cluster_that_kraftd_began(
+    kafka: Kafka, written: list[Path], tmp_path: Path
+) -> None:
+    """The last test here: it writes to the directories. What the aborted transaction set is not there."""
+    directories = dict(enumerate(written, 1))
+    ledger = Ledger(directories)
+    ledger.compare(min(len(records_of(directory)) for directory in written))
+    with Controllers(kafka, tmp_path / "kafka", directories) as controllers:
+        controllers.wait_leader()
+        assert controllers.configs() == {"log.flush.interval.ms": "5002"}
+        controllers.set_configs({"log.retention.ms": "3600000"})
+        _, end_offset = controllers.wait_leader()
+    ledger.compare(end_offset)
+    with Nodes(tmp_path / "kraftd", directories, like=controllers) as nodes:
+        seen, end_offset = nodes.turn({"message.max.bytes": "1000000"})
+    assert seen == {"log.flush.interval.ms": "5002", "log.retention.ms": "3600000"}
+    ledger.compare(end_offset)
