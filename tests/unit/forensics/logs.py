@@ -14,6 +14,7 @@ from kraftd.records.frame import AnyRecord, encode_record
 from kraftd.records.messages import (
     ConfigRecord,
     FeatureLevelRecord,
+    KRaftVersionRecord,
     LeaderChangeMessage,
     LeaderChangeMessageVoter,
     PartitionChangeRecord,
@@ -22,6 +23,9 @@ from kraftd.records.messages import (
     SnapshotFooterRecord,
     SnapshotHeaderRecord,
     TopicRecord,
+    VotersRecord,
+    VotersRecordEndpoint,
+    VotersRecordVoter,
 )
 from kraftd.types import Election, EpochEntry, OffsetAndEpoch
 
@@ -57,6 +61,11 @@ class LogMaker:
         self._append(encode_control_batch(self.end, epoch, self._now(), [change]), 1)
         return self
 
+    def voters(self, *ids: int) -> "LogMaker":
+        """From here on these vote, and the log says so."""
+        self._append(encode_control_batch(self.end, self.epoch, self._now(), dynamic(*ids)), 2)
+        return self
+
     def batch(self, *records: AnyRecord, at_ms: int | None = None) -> "LogMaker":
         """One batch."""
         values = [encode_record(record) for record in records]
@@ -71,11 +80,12 @@ class LogMaker:
         self.segment.touch()
         return self
 
-    def snapshot(self, *extra: AnyRecord) -> Path:
+    def snapshot(self, *extra: AnyRecord, voters: tuple[int, ...] = ()) -> Path:
         """A snapshot of the state at the end; with records in it that the log does not make."""
         image = state_at(find_log(self.home), At("", self.end)).image
+        records = [*to_records(image), *extra]
         return write_snapshot(
-            self.log, OffsetAndEpoch(self.end, self.epoch), [*to_records(image), *extra], self._now()
+            self.log, OffsetAndEpoch(self.end, self.epoch), records, self._now(), voters=voters
         )
 
     def copy(self, home: Path, node_id: int) -> "LogMaker":
@@ -99,17 +109,36 @@ class LogMaker:
 
 
 def write_snapshot(
-    directory: Path, snapshot_id: OffsetAndEpoch, records: Sequence[AnyRecord], now_ms: int
+    directory: Path,
+    snapshot_id: OffsetAndEpoch,
+    records: Sequence[AnyRecord],
+    now_ms: int,
+    voters: tuple[int, ...] = (),
 ) -> Path:
-    header = encode_control(SnapshotHeaderRecord(last_contained_log_timestamp=now_ms))
-    batches = [encode_control_batch(0, snapshot_id.epoch, now_ms, [header])]
+    controls = [encode_control(SnapshotHeaderRecord(last_contained_log_timestamp=now_ms))]
+    controls += dynamic(*voters) if voters else []
+    end = len(controls)
+    batches = [encode_control_batch(0, snapshot_id.epoch, now_ms, controls)]
     if records:
-        batches.append(encode_batch(1, snapshot_id.epoch, now_ms, [encode_record(one) for one in records]))
+        batches.append(encode_batch(end, snapshot_id.epoch, now_ms, [encode_record(one) for one in records]))
     footer = encode_control(SnapshotFooterRecord())
-    batches.append(encode_control_batch(1 + len(records), snapshot_id.epoch, now_ms, [footer]))
+    batches.append(encode_control_batch(end + len(records), snapshot_id.epoch, now_ms, [footer]))
     path = directory / names.snapshot_name(snapshot_id)
     path.write_bytes(b"".join(batches))
     return path
+
+
+def dynamic(*ids: int) -> list[tuple[int, bytes]]:
+    """The control records that say who votes."""
+    voters = tuple(
+        VotersRecordVoter(
+            voter_id=n,
+            voter_directory_id=bytes([n]) * 16,
+            endpoints=(VotersRecordEndpoint(name="CONTROLLER", host="localhost", port=9090 + n),),
+        )
+        for n in ids
+    )
+    return [encode_control(KRaftVersionRecord(kraft_version=1)), encode_control(VotersRecord(voters=voters))]
 
 
 def config(value: str | None, name: str = "retention.ms", topic: str = "orders") -> ConfigRecord:

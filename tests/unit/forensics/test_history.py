@@ -15,7 +15,9 @@ from kraftd.records.messages import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     BrokerRegistrationChangeRecord,
+    ClearElrRecord,
     EndTransactionRecord,
+    FeatureLevelRecord,
     RemoveTopicRecord,
     TopicRecord,
 )
@@ -103,6 +105,20 @@ def test_what_an_aborted_transaction_did_never_held(tmp_path: Path):
         "the transaction from 11 to 13 was aborted: 1 change in it never held",
         "the transaction that began at 17 has no end in this log: 1 change in it never held",
     )
+
+
+def test_what_concerns_all_topics_concerns_each(tmp_path: Path):
+    made = orders(tmp_path).batch(moved(0, isr=(1, 2), eligible_leader_replicas=(3,)))
+    made.batch(ClearElrRecord(topic_name=""))
+    made.batch(moved(0, eligible_leader_replicas=(3,)))
+    made.batch(FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=0))
+    history = history_of(find_log(tmp_path), Subject.PARTITION, "orders-0")
+    assert [(line[0], line[3]) for line in lines(history)[-4:]] == [
+        (11, "partition orders-0 ELR none -> 3"),
+        (12, "partition orders-0 ELR 3 -> none"),
+        (13, "partition orders-0 ELR none -> 3"),
+        (14, "partition orders-0 ELR 3 -> none"),
+    ]
 
 
 def test_a_log_that_begins_later_begins_with_its_snapshot(tmp_path: Path):

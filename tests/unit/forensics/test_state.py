@@ -72,6 +72,20 @@ def test_who_led_and_voted_is_known_also_behind_a_snapshot(tmp_path: Path):
     assert (state.record_count, known_committed(find_log(tmp_path))) == (1, 11)
 
 
+def test_dynamic_voters_are_known_behind_a_snapshot(tmp_path: Path):
+    made = orders(tmp_path).voters(1, 2)
+    made.snapshot(voters=(1, 2))
+    made.batch(config("2"))
+    facts = state_at(find_log(tmp_path)).quorum
+    assert (facts.kraft_version, facts.leader_id) == (1, 2)
+    assert [(voter.id, voter.endpoints) for voter in facts.voters] == [
+        (1, ("CONTROLLER://localhost:9091",)),
+        (2, ("CONTROLLER://localhost:9092",)),
+    ]
+    made.lead(3, 5)  # lists 1, 2 and 3, but the voters are named by another record now
+    assert state_at(find_log(tmp_path)).quorum.voters == facts.voters
+
+
 def test_at_a_snapshots_own_offset_nothing_is_replayed(tmp_path: Path):
     made = orders(tmp_path)
     made.snapshot()
@@ -173,6 +187,15 @@ def test_a_torn_end_is_no_damage(tmp_path: Path):
     assert (state.end_offset, state.damage) == (10, None)
 
 
+def test_an_epoch_that_falls_is_damage(tmp_path: Path):
+    made = orders(tmp_path)
+    made.epoch = 2
+    made.batch(config("2"))
+    state = state_at(find_log(tmp_path))
+    assert state.end_offset == 11
+    assert "the batch says epoch 2 after epoch 3" in str(state.damage)
+
+
 def test_a_missing_segment_is_damage(tmp_path: Path):
     made = LogMaker(tmp_path).lead(1, 1).roll().batch(config("1")).roll().batch(config("2"))
     (made.log / f"{1:020}.log").unlink()
@@ -230,19 +253,22 @@ def test_a_state_goes_on_with_its_log_and_is_made_anew_where_that_was_cut(tmp_pa
     made = orders(tmp_path)
     before = state_at(find_log(tmp_path))
     assert refreshed(before) is before
+    made.batch(config("1"), config("2"), config("1000"))
+    before = refreshed(before)
+    assert refreshed(before) is before
     size = made.segment.stat().st_size
     made.batch(config("2"))
     newer = refreshed(before)
-    assert (newer.end_offset, newer.image.config(2, "orders", "retention.ms")) == (12, "2")
+    assert (newer.end_offset, newer.image.config(2, "orders", "retention.ms")) == (15, "2")
     made.roll().batch(config("3"))
     assert refreshed(newer).image.config(2, "orders", "retention.ms") == "3"
     made.segment.unlink()
     first = made.log / f"{0:020}.log"
     first.write_bytes(first.read_bytes()[:size])
-    made.segment, made.end = first, 11
+    made.segment, made.end = first, 14
     made.lead(3, 5)
     cut = refreshed(newer)
-    assert (cut.end_offset, cut.image.config(2, "orders", "retention.ms")) == (12, "1000")
+    assert (cut.end_offset, cut.image.config(2, "orders", "retention.ms")) == (15, "1000")
     assert (cut.epoch, cut.quorum.leader_id) == (5, 3)
 
 

@@ -10,7 +10,7 @@ from kraftd.forensics.verify import Verdict, verify
 from kraftd.records import epoch_checkpoint, names, quorum_state
 from kraftd.records.batch import encode_batch, scan
 from kraftd.records.frame import RawRecord
-from kraftd.records.messages import NoOpRecord, RemoveTopicRecord, TopicRecord
+from kraftd.records.messages import BeginTransactionRecord, NoOpRecord, RemoveTopicRecord, TopicRecord
 from kraftd.types import EpochEntry
 from tests.fixtures import klog
 from tests.unit.forensics.logs import T0, LogMaker, broker, config, orders
@@ -166,6 +166,24 @@ def test_each_fault_is_told(tmp_path: Path, harm: Callable[[LogMaker], None], wo
     assert all(str(tmp_path) in problem for problem in found)
 
 
+def test_the_voters_of_a_snapshot_are_those_of_the_log(tmp_path: Path):
+    made = orders(tmp_path).voters(1, 2, 3)
+    made.snapshot(voters=(1, 2, 3))
+    assert judged(tmp_path).is_whole
+    made.snapshot(voters=(1, 2))
+    [problem] = problems(judged(tmp_path))
+    assert problem.endswith("the snapshot against the log: it has other voters")
+    made.snapshot()
+    assert "kraft.version is 0, not 1" in problems(judged(tmp_path))[0]
+
+
+def test_no_snapshot_stands_inside_a_transaction(tmp_path: Path):
+    made = orders(tmp_path).batch(BeginTransactionRecord()).batch(config("2"))
+    made.snapshot()
+    [problem] = problems(judged(tmp_path))
+    assert problem.endswith("the transaction that began at 11 has not ended there")
+
+
 def test_a_torn_end_is_a_note(tmp_path: Path):
     made = orders(tmp_path)
     made.segment.write_bytes(made.segment.read_bytes()[:-3])
@@ -240,6 +258,25 @@ def test_logs_that_agree_again_after_they_parted_break_log_matching(tmp_path: Pa
         each.batch(config("3"), at_ms=T0)
         (each.log / names.QUORUM_STATE).unlink()
     assert "hold the same batch at offset 12, epoch 6" in judged(tmp_path).pairs[0].problem
+
+
+def test_one_offset_and_epoch_behind_a_parting_breaks_log_matching_too(tmp_path: Path):
+    made = orders(tmp_path / "node-1")
+    other = made.copy(tmp_path / "node-2", 2)
+    made.lead(1, 4).lead(1, 6).batch(config("2"))
+    other.lead(2, 5).lead(2, 6)
+    assert "hold different records at offset 12, both of epoch 6" in judged(tmp_path).pairs[0].problem
+
+
+def test_a_log_that_begins_later_is_compared_from_there(tmp_path: Path):
+    made = orders(tmp_path / "node-1")
+    made.snapshot()
+    made.roll().batch(config("2"))
+    other = made.copy(tmp_path / "node-2", 2)
+    (other.log / f"{0:020}.log").unlink()
+    verdict = judged(tmp_path)
+    assert verdict.is_whole
+    assert (verdict.pairs[0].match.common_end, verdict.pairs[0].match.parted_at) == (12, -1)
 
 
 def test_logs_of_two_clusters_are_not_compared(tmp_path: Path):
