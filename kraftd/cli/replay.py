@@ -1,5 +1,5 @@
-"""`kraftctl replay DIR… --out OUT [--at OFFSET|TIME]`: fold exported logs with Spark into tables and a
-summary.
+"""`kraftctl replay DIR… --out OUT [--at OFFSET|TIME] [--report HTML]`: fold exported logs with Spark into
+tables and a summary, and into a page of plots.
 
 The work is `kraftd.replay`'s, which comes with the extra of that name; it is loaded only here, and only
 when called.
@@ -47,6 +47,10 @@ def replay(
     show_secrets: Annotated[
         bool, typer.Option("--show-secrets", help="Write keys, passwords and the records that hold them too.")
     ] = False,
+    page: Annotated[
+        Path | None,
+        typer.Option("--report", metavar="HTML", help="Write a page of plots, too.", show_default=False),
+    ] = None,
     output: OutputOption = None,
 ) -> None:
     """Replay metadata logs with Spark into tables, and judge them."""
@@ -61,7 +65,7 @@ def replay(
         raise CommandError(
             f"replay needs {error.name}, which is not installed; run pip install 'kraftd[replay]'"
         ) from error
-    report = run(directories, out, at=at, show_secrets=show_secrets, console=Console(stderr=True))
+    report = run(directories, out, at=at, show_secrets=show_secrets, page=page, console=Console(stderr=True))
     if output_of(context, output) is Format.TABLE:
         Console(file=sys.stdout).print(render(report))
     else:

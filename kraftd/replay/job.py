@@ -22,11 +22,14 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 from pyarrow.dataset import dataset
 
+from kraftd.replay.analyses import Tables
+from kraftd.replay.answers import ask, shown_in_full
 from kraftd.replay.discover import clusters as by_cluster
 from kraftd.replay.discover import discover_most
 from kraftd.replay.errors import ReplayError
 from kraftd.replay.fold import FoldSummary, fold_all, fold_task
 from kraftd.replay.model import NodeDirectory, Problem, ProblemKind
+from kraftd.replay.page import require_page, write_page
 from kraftd.replay.parts import make_directories, write_part
 from kraftd.replay.points import At, FoldPlan, parse_at, plan_fold
 from kraftd.replay.progress import Steps
@@ -57,6 +60,7 @@ def run(
     *,
     at: str | None = None,
     show_secrets: bool = False,
+    page: str | Path | None = None,
     console: "Console | None" = None,
 ) -> Report:
     """Replay the logs of all controllers' directories at or below `dirs`.
@@ -66,6 +70,7 @@ def run(
         out: A directory for the tables; made if missing, and may hold an earlier replay.
         at: Fold up to this offset or time only; by default to the committed end.
         show_secrets: Write keys, passwords and raw values that may hold them, too.
+        page: Where to write the report as a page of HTML, if at all.
         console: Where to draw progress, if it is a terminal.
 
     Raises:
@@ -74,6 +79,8 @@ def run(
     started = time.monotonic()
     point = None if at is None else parse_at(at)
     require_spark()
+    if page is not None:
+        require_page(Path(page))
     nodes, lost = discover_most(dirs)
     target = _prepared(Path(out))
     with Steps(console) as steps, spark_errors(), ExitStack() as opened:
@@ -81,17 +88,18 @@ def run(
             spark = opened.enter_context(session())
         replay = _Replay(spark, target, steps, show_secrets=show_secrets)
         reports = replay.run(by_cluster(nodes), point, lost)
-        version = spark.version
-    report = Report(
-        out=str(target),
-        at=at,
-        clusters=tuple(reports),
-        lost=tuple(lost),
-        tables={name: dataset(target / name, format="parquet").count_rows() for name in TABLES},
-        elapsed_ms=round((time.monotonic() - started) * 1000),
-        spark_version=version,
-    )
-    (target / SUMMARY_FILE).write_bytes(msgspec.json.format(msgspec.json.encode(report)))
+        report = Report(
+            out=str(target),
+            at=at,
+            clusters=tuple(reports),
+            lost=tuple(lost),
+            tables={name: dataset(target / name, format="parquet").count_rows() for name in TABLES},
+            elapsed_ms=round((time.monotonic() - started) * 1000),
+            spark_version=spark.version,
+        )
+        (target / SUMMARY_FILE).write_bytes(msgspec.json.format(msgspec.json.encode(report)))
+        if page is not None:
+            replay.write_page(Path(page), report)
     return report
 
 
@@ -198,6 +206,12 @@ class _Replay:
             )
             for index, (one, (_, said)) in enumerate(zip(found, problems, strict=True))
         ]
+
+    def write_page(self, path: Path, report: Report) -> None:
+        """Ask the tables what the report shows, and write it."""
+        with self._steps.spark("asking the tables", self._spark):
+            answers = ask(Tables(self._spark, self._out), shown_in_full(report))
+        write_page(path, report, answers)
 
     def _decode(self, slices: Sequence[Slice]) -> list[Written]:
         shares = [

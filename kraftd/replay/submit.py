@@ -1,6 +1,6 @@
 """The replay as a Spark application:
 
-    spark-submit …/kraftd/replay/submit.py DIR… --out OUT [--at OFFSET|TIME] [--show-secrets]
+    spark-submit …/kraftd/replay/submit.py DIR… --out OUT [--at OFFSET|TIME] [--report HTML] [--show-secrets]
 
 Master, memory and cores are spark-submit's to give; everything else is as in `kraftctl replay`. The report
 goes to standard output, progress to the terminal on standard error. Exit code 0, 1 (the input is damaged,
@@ -38,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--out", required=True, help="a new or empty directory for the tables")
     parser.add_argument("--at", metavar="OFFSET|TIME", help="fold the image up to here only")
+    parser.add_argument("--report", metavar="HTML", help="write a page of plots, too")
     parser.add_argument("--show-secrets", action="store_true", help="write keys and passwords too")
     options = parser.parse_args(arguments)
     errors = Console(stderr=True)
@@ -47,7 +48,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from kraftd.replay.summary import render
 
         report = run(
-            options.dirs, options.out, at=options.at, show_secrets=options.show_secrets, console=errors
+            options.dirs,
+            options.out,
+            at=options.at,
+            show_secrets=options.show_secrets,
+            page=options.report,
+            console=errors,
         )
     except KraftdError as error:
         errors.print(f"replay: {error}", style="red", markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,277 @@
+"""The plots of the report as Vega-Lite specifications: plain dicts, from the rows of the answers.
+
+Colours are told apart by those who see few of them (Okabe and Ito), and repeat what axes and legends say.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, TypeAlias
+
+Row: TypeAlias = Mapping[str, Any]
+Spec: TypeAlias = dict[str, Any]
+Span: TypeAlias = tuple[int, int]
+"""The first and the last time of a log, in milliseconds."""
+
+COLOURS: Final = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8A6D00", "#666666"]
+ALARM: Final = "#B00020"
+KINDS_MAX: Final = 7
+OTHER: Final = "other"
+WIDTH: Final = 1000
+
+
+def leaders(rows: Sequence[Row], span: Span) -> Spec:
+    """When each node led, and for how long at most nobody did."""
+    data = [
+        {
+            "node": f"node {row['leader_id']}" if row["leader_id"] is not None else "unknown",
+            "from": _time(row["started_at"]),
+            "to": _time(row["last_record_at"]),
+            "at": _text(_time(row["started_at"])),
+            "until": _text(_time(row["last_record_at"])),
+            "epoch": row["epoch"],
+            "records": row["records"],
+            "gap_s": (row["without_leader_ms_at_most"] or 0) / 1000,
+            "lost": row["epochs_nobody_won"] or 0,
+        }
+        for row in rows
+        if row["started_at"] is not None and row["last_record_at"] is not None
+    ]
+    tooltip = [
+        {"field": "epoch", "title": "epoch"},
+        {"field": "node", "title": "leader"},
+        {"field": "at", "title": "from"},
+        {"field": "until", "title": "last record"},
+        {"field": "records", "title": "records", "format": ","},
+        {"field": "gap_s", "title": "without a leader before (s, at most)", "format": ",.1f"},
+        {"field": "lost", "title": "epochs before that nobody won"},
+    ]
+    led: Spec = {
+        "height": {"step": 26},
+        "mark": {"type": "bar", "height": 14, "minBandSize": 3, "stroke": "white", "strokeWidth": 0.4},
+        "encoding": {
+            "x": _time_axis("from", span),
+            "x2": {"field": "to"},
+            "y": {"field": "node", "type": "nominal", "title": "leader"},
+            "color": {"field": "node", "type": "nominal", "legend": None, "scale": {"range": COLOURS}},
+            "tooltip": tooltip,
+        },
+    }
+    tick = {**led, "mark": {"type": "tick", "thickness": 2, "height": 14}}
+    tick["encoding"] = {key: value for key, value in led["encoding"].items() if key != "x2"}
+    gaps: Spec = {
+        "height": 90,
+        "mark": {"type": "bar", "width": 3, "color": ALARM},
+        "encoding": {
+            "x": _time_axis("from", span),
+            "y": {
+                "field": "gap_s",
+                "type": "quantitative",
+                "title": "s without a leader",
+                "scale": {"type": "symlog"},
+                "axis": {"values": [0, 1, 10, 100, 1000, 10_000, 100_000], "format": ","},
+            },
+            "tooltip": tooltip,
+        },
+    }
+    both = [{**_layer([led, tick]), "height": {"step": 26}, "width": WIDTH}, {**gaps, "width": WIDTH}]
+    return _spec({"vconcat": both, "resolve": {"scale": {"x": "shared"}}}, data, width=None)
+
+
+def kinds(rows: Sequence[Row], step_s: int, span: Span) -> Spec:
+    """Records by kind, step by step."""
+    totals: Counter[str] = Counter()
+    for row in rows:
+        totals[row["type"]] += row["records"]
+    named = {kind for kind, _ in totals.most_common(KINDS_MAX)}
+    merged: Counter[tuple[int, str]] = Counter()
+    for row in rows:
+        kind = row["type"].removesuffix("Record") if row["type"] in named else OTHER
+        merged[_time(row["time"]), kind] += row["records"]
+    data = [{"time": time, "kind": kind, "records": count} for (time, kind), count in merged.items()]
+    order = [kind.removesuffix("Record") for kind, _ in totals.most_common(KINDS_MAX)]
+    return _stacked(data, "kind", "records", "records", step_s, span, domain=[*order, OTHER])
+
+
+def isr(rows: Sequence[Row], step_s: int, span: Span) -> Spec:
+    """Brokers that left ISRs (below the line) and came back (above it), step by step."""
+    data = []
+    for row in rows:
+        data.append({"time": _time(row["time"]), "what": "came back", "partitions": row["expands"]})
+        data.append({"time": _time(row["time"]), "what": "left", "partitions": -row["shrinks"]})
+    domain = ["came back", "left"]
+    return _stacked(data, "what", "partitions", "partitions", step_s, span, domain=domain, height=140)
+
+
+def churn(rows: Sequence[Row], step_s: int, span: Span) -> Spec:
+    """Partitions that each broker began to lead, step by step; those left without a leader too."""
+    data = [
+        {
+            "time": _time(row["time"]),
+            "leader": f"broker {row['broker_id']}" if row["broker_id"] >= 0 else "no leader",
+            "partitions": row["won"],
+        }
+        for row in rows
+        if row["won"]
+    ]
+    domain = sorted({row["leader"] for row in data}, key=lambda name: (name == "no leader", len(name), name))
+    return _stacked(data, "leader", "partitions", "partitions", step_s, span, domain=domain, height=140)
+
+
+def fencing(rows: Sequence[Row], span: Span) -> Spec:
+    """When each broker was fenced."""
+    data = [
+        {
+            "broker": f"broker {row['broker_id']}",
+            "from": _time(row["fenced_at"]),
+            "to": span[1] if row["until"] is None else _time(row["until"]),
+            "at": _text(_time(row["fenced_at"])),
+            "still": row["until"] is None,
+            "why": "lost" if row["event"] == "fenced" else "not caught up since its registration",
+            "seconds": None if row["fenced_ms"] is None else row["fenced_ms"] / 1000,
+        }
+        for row in rows
+        if row["fenced_at"] is not None
+    ]
+    encoding = {
+        "x": _time_axis("from", span),
+        "x2": {"field": "to"},
+        "y": {"field": "broker", "type": "nominal", "title": None},
+        "color": {
+            "field": "why",
+            "type": "nominal",
+            "title": None,
+            "scale": {
+                "domain": ["lost", "not caught up since its registration"],
+                "range": [ALARM, COLOURS[1]],
+            },
+        },
+        "tooltip": [
+            {"field": "broker"},
+            {"field": "why"},
+            {"field": "at", "title": "fenced"},
+            {"field": "seconds", "title": "for (s)", "format": ",.1f"},
+            {"field": "still", "title": "until the end of the log"},
+        ],
+    }
+    bars = {"mark": {"type": "bar", "height": 12}, "encoding": encoding}
+    points = {key: value for key, value in encoding.items() if key != "x2"}
+    ticks = {"mark": {"type": "tick", "thickness": 2, "height": 12}, "encoding": points}
+    return _spec({**_layer([bars, ticks]), "height": {"step": 22}}, data)
+
+
+def topics(rows: Sequence[Row]) -> Spec:
+    """The topics that change most, what changed by kind."""
+    data = []
+    for row in rows:
+        rest = row["changes"] - row["leader_changes"]
+        data.append({"topic": row["topic"], "what": "leader changed", "changes": row["leader_changes"]})
+        data.append({"topic": row["topic"], "what": "only ISR or replicas changed", "changes": rest})
+    encoding = {
+        "x": {"field": "changes", "type": "quantitative", "title": "changes of partitions"},
+        "y": {
+            "field": "topic",
+            "type": "nominal",
+            "title": None,
+            "sort": [row["topic"] for row in rows],
+            "axis": {"labelLimit": 260},
+        },
+        "color": {"field": "what", "type": "nominal", "title": None, "scale": {"range": COLOURS}},
+        "tooltip": [{"field": "topic"}, {"field": "what"}, {"field": "changes", "format": ","}],
+    }
+    return _spec({"mark": "bar", "encoding": encoding, "height": {"step": 20}}, data, width=WIDTH - 180)
+
+
+_CONFIG: Final = {
+    "font": "system-ui, sans-serif",
+    "axis": {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "gridColor": "#e5e5e5"},
+    "legend": {
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "orient": "top",
+        "labelLimit": 320,
+        "symbolLimit": 20,
+    },
+    "view": {"stroke": None},
+}
+
+
+def _stacked(
+    data: Sequence[Row],
+    by: str,
+    amount: str,
+    title: str,
+    step_s: int,
+    span: Span,
+    *,
+    domain: Sequence[str],
+    height: int = 180,
+) -> Spec:
+    """Bars over time, a colour for each of what `by` names."""
+    start, end = span
+    steps = max(1, (end - start) // (step_s * 1000) + 1)
+    wide = [{**row, "time": row["time"] + step_s * 500, "at": _text(row["time"])} for row in data]
+    encoding = {
+        "x": _time_axis("time", (start - step_s * 500, end + step_s * 500)),
+        "y": {
+            "field": amount,
+            "type": "quantitative",
+            "title": f"{title} in {_length(step_s)}",
+            "stack": "zero",
+            "axis": {"format": ",", "tickCount": 5},
+        },
+        "color": {
+            "field": by,
+            "type": "nominal",
+            "title": None,
+            "scale": {"domain": list(domain), "range": COLOURS},
+        },
+        "tooltip": [{"field": "at", "title": "from"}, {"field": by}, {"field": amount, "format": ","}],
+    }
+    mark = {"type": "bar", "width": max(2, WIDTH // (steps + 1) - 1)}
+    return _spec({"mark": mark, "encoding": encoding, "height": height}, wide)
+
+
+def _time_axis(field: str, span: Span) -> Spec:
+    """Time to the right, in UTC, the same for every plot of a cluster."""
+    length_s = (span[1] - span[0]) / 1000
+    shown = "%H:%M:%S" if length_s < 600 else "%H:%M" if length_s < 2 * 86_400 else "%Y-%m-%d"
+    return {
+        "field": field,
+        "type": "temporal",
+        "title": None,
+        "axis": {"format": shown, "labelOverlap": True},
+        "scale": {"type": "utc", "domain": list(span), "nice": False},
+    }
+
+
+def _layer(layers: Iterable[Spec]) -> Spec:
+    return {"layer": [{key: value for key, value in one.items() if key != "height"} for one in layers]}
+
+
+def _spec(spec: Spec, data: Sequence[Row], width: int | None = WIDTH) -> Spec:
+    sized = spec if width is None else {**spec, "width": width}
+    return {
+        "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
+        "background": "transparent",
+        "config": _CONFIG,
+        "data": {"values": list(data)},
+        **sized,
+    }
+
+
+def _time(moment: datetime) -> int:
+    """Milliseconds. A time without a zone is one of this process's: so Spark gives them."""
+    return round(moment.timestamp() * 1000)
+
+
+def _text(milliseconds: int) -> str:
+    return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def _length(seconds: int) -> str:
+    for size, name in ((86_400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds % size == 0:
+            count = seconds // size
+            return f"{count} {name}{'' if count == 1 else 's'}"
+    return f"{seconds} s"
