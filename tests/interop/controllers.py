@@ -22,7 +22,7 @@ from tests.interop.peer import Kafka
 from tests.process.cluster import free_ports
 
 WAIT_S = 300.0
-"""Only so that nothing waits for ever: a start of a JVM takes a second, or a minute on a machine that is full."""
+"""Only so that nothing waits for ever: a JVM starts in a second, or in a minute on a machine that is full."""
 BROKER = 100
 _COMMAND = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 _DEFAULT = ("--entity-type", "brokers", "--entity-default")

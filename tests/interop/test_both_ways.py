@@ -4,11 +4,12 @@ Real controllers of Kafka and real daemons take turns; after each turn every rec
 is in all three logs, at its offset, with its bytes. Each sees the configs that the other set, and writes on.
 """
 
+import contextlib
 import shutil
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import pytest
 from fixtures import klog
@@ -17,7 +18,9 @@ from kraftd.records import meta_properties
 from kraftd.records.batch import scan
 from tests.interop.controllers import BROKER, WAIT_S, Controllers
 from tests.interop.peer import Kafka
-from tests.process.cluster import Cluster, Node
+from tests.process.cluster import Client, Cluster, Node
+
+T = TypeVar("T")
 
 OFTEN = {
     "metadata.log.max.record.bytes.between.snapshots": "2000",
@@ -66,14 +69,15 @@ class Nodes(Cluster):
         Returns:
             The configs that were there, and the high watermark that all three have applied.
         """
-        leader = self.wait_leader(timeout_s=WAIT_S)
-        with leader.client() as client:
-            found = client.get_configs()
-            assert client.set_configs(list(settings.items())) == 0
-            assert client.resign(timeout_ms=20_000).error_code == 0
-        with self.wait_leader(but=leader, timeout_s=WAIT_S).client() as client:
-            assert client.get_configs() == {**found, **settings}
-            end_offset = client.describe().high_watermark
+        found = self.ask_leader(lambda client: client.get_configs())
+        for name, value in settings.items():
+            self.commit(name, value, timeout_s=WAIT_S)
+        epoch = self.ask_leader(lambda client: client.describe().epoch)
+        self.ask_leader(lambda client: client.resign(timeout_ms=20_000))
+        while self.ask_leader(lambda client: client.describe().epoch) == epoch:
+            pass
+        assert self.ask_leader(lambda client: client.get_configs()) == {**found, **settings}
+        end_offset = self.ask_leader(lambda client: client.describe().high_watermark)
         self.wait_caught_up(timeout_s=WAIT_S)
         for node in self:
             assert node.describe().whole
@@ -82,6 +86,13 @@ class Nodes(Cluster):
         for node in self:
             node.wait_exit(WAIT_S)
         return found, end_offset
+
+    def ask_leader(self, question: Callable[[Client], T]) -> T:
+        """Ask whoever leads, again if it does not lead any more."""
+        while True:
+            leader = self.wait_leader(timeout_s=WAIT_S)
+            with contextlib.suppress(OSError), leader.client() as client:
+                return question(client)
 
 
 class Ledger:

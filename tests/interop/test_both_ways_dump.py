@@ -32,6 +32,8 @@ from tests.process.cluster import Cluster, Node
 SMALL_SEGMENTS = {"metadata.log.segment.bytes": "30000", "metadata.log.segment.min.bytes": "10000"}
 OPEN_TRANSACTION = 5
 """Where the log that the daemons begin with leaves a transaction open."""
+ABORTED = {"log.retention.ms": "1"}
+"""What was set in it; the first leader aborts it."""
 
 
 class Begun(Cluster):
@@ -44,7 +46,8 @@ class Begun(Cluster):
             OsFileSystem(), node.directory, node_id=node.node_id, random_uuid=lambda: os.urandom(16)
         )
         level = FeatureLevelRecord("metadata.version", 30)
-        config = ConfigRecord(4, "", "log.retention.ms", "1")
+        ((name, value),) = ABORTED.items()
+        config = ConfigRecord(4, "", name, value)
         appends = (
             [BeginTransactionRecord(name="first"), level, EndTransactionRecord()],
             [BeginTransactionRecord(name="second"), config],
@@ -156,17 +159,21 @@ def test_kafka_storage_info_says_what_kraftctl_info_says(
 def test_kafka_goes_on_with_a_cluster_that_kraftd_began(
     kafka: Kafka, written: list[Path], tmp_path: Path
 ) -> None:
-    """The last test here: it writes to the directories. What the aborted transaction set is not there."""
+    """The last test here: it writes to the directories.
+
+    What the aborted transaction set is not there for kraftd. Kafka's loader publishes it all the same if more
+    records come in the same read, as at a start: a defect, see `test_fold`.
+    """
     directories = dict(enumerate(written, 1))
     ledger = Ledger(directories)
     ledger.compare(min(len(records_of(directory)) for directory in written))
     with Controllers(kafka, tmp_path / "kafka", directories) as controllers:
         controllers.wait_leader()
-        assert controllers.configs() == {"log.flush.interval.ms": "5002"}
-        controllers.set_configs({"log.retention.ms": "3600000"})
+        assert controllers.configs() == {"log.flush.interval.ms": "5002", **ABORTED}
+        controllers.set_configs({"message.max.bytes": "1000000"})
         _, end_offset = controllers.wait_leader()
     ledger.compare(end_offset)
     with Nodes(tmp_path / "kraftd", directories, like=controllers) as nodes:
-        seen, end_offset = nodes.turn({"message.max.bytes": "1000000"})
-    assert seen == {"log.flush.interval.ms": "5002", "log.retention.ms": "3600000"}
+        seen, end_offset = nodes.turn({"log.retention.ms": "3600000"})
+    assert seen == {"log.flush.interval.ms": "5002", "message.max.bytes": "1000000"}
     ledger.compare(end_offset)
