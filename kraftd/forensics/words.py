@@ -23,13 +23,19 @@ from kraftd.metadata.secrets import shown_config
 from kraftd.records.messages import (
     AccessControlEntryRecord,
     ClientQuotaRecord,
+    ConfigRecord,
+    FeatureLevelRecord,
     PartitionRecord,
     RegisterBrokerRecord,
+    RegisterControllerRecord,
     TopicRecord,
 )
 from kraftd.types import NodeId, Uuid, uuid_text
 
 Value: TypeAlias = bool | int | float | str | list[int] | list[str] | None
+
+
+_UNKNOWN_FIELDS = "differs in fields that are not shown here"
 
 
 class Fact(msgspec.Struct, frozen=True):
@@ -76,6 +82,9 @@ def changes(
             yield _config(config, show_secrets=show_secrets)
     yield from map(_quota, delta.client_quotas)
     yield from _of_clients(delta)
+    for tagged in delta.unknown_tags:
+        if (record := tagged.after or tagged.before) is not None:
+            yield Fact(*_tagged_name(record), "unknown_tags", _UNKNOWN_FIELDS)
 
 
 def _topics(
@@ -208,6 +217,11 @@ def _broker(change: Change[RegisterBrokerRecord]) -> Iterator[Fact]:
         text = f"registered (epoch {new.broker_epoch}{fenced})"
         yield Fact("broker", name, "registered", text, None, new.broker_epoch)
         return
+    facts = list(_broker_facts(name, old, new))
+    yield from facts or [Fact("broker", name, "unknown_tags", _UNKNOWN_FIELDS)]
+
+
+def _broker_facts(name: str, old: RegisterBrokerRecord, new: RegisterBrokerRecord) -> Iterator[Fact]:
     if old.broker_epoch != new.broker_epoch or old.incarnation_id != new.incarnation_id:
         text = f"registered again, it was started anew (epoch {old.broker_epoch} -> {new.broker_epoch})"
         yield Fact("broker", name, "registered", text, old.broker_epoch, new.broker_epoch)
@@ -221,6 +235,17 @@ def _broker(change: Change[RegisterBrokerRecord]) -> Iterator[Fact]:
         before, after = old.in_controlled_shutdown, new.in_controlled_shutdown
         yield Fact("broker", name, "controlled_shutdown", text, before, after)
     yield from _attributes("broker", name, old, new, _BROKER_ATTRIBUTES)
+
+
+def _tagged_name(record: FeatureLevelRecord | RegisterControllerRecord | ConfigRecord) -> tuple[str, str]:
+    match record:
+        case FeatureLevelRecord():
+            return "feature", record.name
+        case RegisterControllerRecord():
+            return "controller", str(record.controller_id)
+        case ConfigRecord():
+            entity = config_entity(record.resource_type, record.resource_name)
+            return "config", f"{record.name} of {entity}"
 
 
 def _controller(change: ControllerChange) -> Fact:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from kraftd.forensics.files import find_log
@@ -103,6 +104,12 @@ ACL = AccessControlEntryRecord(
             ["feature eligible.leader.replicas.version switched off (was 1)"]),
         ([FeatureLevelRecord(name="group.version", feature_level=1)],
             ["feature group.version switched on at 1"]),
+        ([FeatureLevelRecord(name="metadata.version", feature_level=25, unknown_tags=((9, b"x"),))],
+            ["feature metadata.version differs in fields that are not shown here"]),
+        ([msgspec.structs.replace(broker(1), unknown_tags=((9, b"x"),))],
+            ["broker 1 differs in fields that are not shown here"]),
+        ([msgspec.structs.replace(config("1000"), unknown_tags=((9, b"x"),))],
+            ["config retention.ms of topic orders differs in fields that are not shown here"]),
         ([quota(10)], ["quota producer_byte_rate of client-id <default> user ann set to 10"]),
         ([quota(10), quota(0, remove=True)], []),
         ([ACL], ["acl User:ann ALLOW READ on topic ord* from * created"]),
