@@ -110,6 +110,8 @@ class Atlas:
         ):
             return Judgement.NEVER  # the one would not be told by the other
         least = 0 if is_wiped else harm.start_counter + STARTS
+        if harm.identity and not others:
+            return Judgement.NEVER  # a lone voter has nobody who could tell it
         if harm.identity and not self._is_remembered(node, others, least, same_directory=not is_wiped):
             return Judgement.NEVER
         if not (harm.noticed or harm.perhaps or harm.identity):

@@ -69,6 +69,13 @@ def test_a_wiped_disk_binds_nobody_even_before_its_first_start() -> None:
     assert node.view().durable_election == Election()
 
 
+def test_the_disk_of_a_lone_voter_may_not() -> None:
+    alone = dict(QUIET) | {"voters": 1}
+    world = begin(World(7, Options(faults=False, changes=tuple(alone.items()))))
+    world.run_for(5 * S)
+    assert world.atlas.judge(world.nodes[1], WIPE) is Judgement.NEVER
+
+
 def test_two_at_a_time_may_not() -> None:
     world = world_at_work()
     one, other = [node for node in world.nodes.values() if not node.is_leader]
