@@ -13,11 +13,12 @@ import msgspec
 
 from kraftd.errors import MalformedError
 from kraftd.forensics.errors import UnanswerableError
+from kraftd.forensics.facts import Fact
 from kraftd.forensics.files import LogFiles, read_log
 from kraftd.forensics.quorum import controls_of
 from kraftd.forensics.reading import Batch, Fault
 from kraftd.forensics.state import earliest, with_leader
-from kraftd.forensics.words import Fact, changes, config_changes, partition_changes
+from kraftd.forensics.words import changes, config_changes, partition_changes
 from kraftd.metadata.features import ELIGIBLE_LEADER_REPLICAS
 from kraftd.metadata.fold import Fold
 from kraftd.metadata.image import EMPTY, MetadataImage

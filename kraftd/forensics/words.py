@@ -10,19 +10,17 @@ Not here: who led the quorum (`quorum`), and where in the log a change stands (`
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
-import msgspec
-
 from kraftd.forensics import kafka_names
+from kraftd.forensics.client_words import client_facts
+from kraftd.forensics.facts import Fact
 from kraftd.forensics.kafka_names import name_of
 from kraftd.forensics.quorum import QuorumFacts
 from kraftd.metadata.configs import ResourceType
-from kraftd.metadata.delta import Change, ConfigChange, ControllerChange, FeatureChange, ImageDelta, R, diff
+from kraftd.metadata.delta import Change, ConfigChange, ControllerChange, FeatureChange, ImageDelta, diff
 from kraftd.metadata.features import METADATA_VERSION, metadata_version_name
 from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.secrets import shown_config
 from kraftd.records.messages import (
-    AccessControlEntryRecord,
-    ClientQuotaRecord,
     ConfigRecord,
     FeatureLevelRecord,
     PartitionRecord,
@@ -32,24 +30,7 @@ from kraftd.records.messages import (
 )
 from kraftd.types import NodeId, Uuid, uuid_text
 
-Value: TypeAlias = bool | int | float | str | list[int] | list[str] | None
-
-
 _UNKNOWN_FIELDS = "differs in fields that are not shown here"
-
-
-class Fact(msgspec.Struct, frozen=True):
-    """One thing that differs. `entity` and `name` say of what; `before` and `after` may not be told."""
-
-    entity: str
-    name: str
-    what: str
-    text: str
-    before: Value = None
-    after: Value = None
-
-    def __str__(self) -> str:
-        return f"{self.entity} {self.name} {self.text}" if self.name else f"{self.entity} {self.text}"
 
 
 def changes(
@@ -80,8 +61,7 @@ def changes(
         is_gone = config.resource_type == ResourceType.TOPIC and config.resource_name in gone
         if with_consequences or not is_gone:
             yield _config(config, show_secrets=show_secrets)
-    yield from map(_quota, delta.client_quotas)
-    yield from _of_clients(delta)
+    yield from client_facts(delta)
     for tagged in delta.unknown_tags:
         if (record := tagged.after or tagged.before) is not None:
             yield Fact(*_tagged_name(record), "unknown_tags", _UNKNOWN_FIELDS)
@@ -98,27 +78,6 @@ def _topics(
         one = partition.before or partition.after
         if one is not None and (with_consequences or one.topic_id not in known):
             yield from _partition(partition, before, after)
-
-
-def _of_clients(delta: ImageDelta) -> Iterator[Fact]:
-    for ids in delta.producer_ids:
-        old, new = (None if one is None else one.next_producer_id for one in (ids.before, ids.after))
-        text = f"next is {new}" + ("" if old is None else f" (was {old})")
-        yield Fact("producer ids", "", "next", text, old, new)
-    for acl in delta.acls:
-        yield _came_or_went("acl", _acl_text(acl.before or acl.after), acl, "created", "removed")
-    for scram in delta.scram_credentials:
-        if (one := scram.after or scram.before) is not None:
-            mechanism = name_of(kafka_names.SCRAM_MECHANISMS, one.mechanism)
-            yield _came_or_went("scram", f"{mechanism} of user {one.name}", scram, "set", "removed")
-    for token in delta.delegation_tokens:
-        if (mark := token.after or token.before) is not None:
-            name = f"{mark.token_id} of {mark.owner}"
-            yield _came_or_went("token", name, token, "created", "removed", "renewed")
-    for state in delta.zk_migration:
-        old, new = (None if one is None else one.zk_migration_state for one in (state.before, state.after))
-        text = f"state is {name_of(kafka_names.ZK_MIGRATION_STATES, -1 if new is None else new)}"
-        yield Fact("zk migration", "", "state", text, old, new)
 
 
 def partition_changes(
@@ -340,44 +299,6 @@ def _config(change: ConfigChange, *, show_secrets: bool) -> Fact:
     else:
         text = f"set to {new}" + ("" if old is None else f" (was {old})")
     return Fact("config", f"{name} of {config_entity(kind, change.resource_name)}", "value", text, old, new)
-
-
-def _quota(change: Change[ClientQuotaRecord]) -> Fact:
-    old, new = (None if one is None else one.value for one in (change.before, change.after))
-    record = change.before or change.after
-    entity = " ".join(
-        f"{part.entity_type} {part.entity_name if part.entity_name is not None else '<default>'}"
-        for part in (record.entity if record is not None else ())
-    )
-    name = f"{record.key if record is not None else ''} of {entity}"
-    if new is None:
-        return Fact("quota", name, "value", f"removed (was {old:g})", old, new)
-    return Fact(
-        "quota", name, "value", f"set to {new:g}" + ("" if old is None else f" (was {old:g})"), old, new
-    )
-
-
-def _acl_text(acl: AccessControlEntryRecord | None) -> str:
-    if acl is None:
-        return ""
-    permission = name_of(kafka_names.ACL_PERMISSIONS, acl.permission_type)
-    operation = name_of(kafka_names.ACL_OPERATIONS, acl.operation)
-    resource = name_of(kafka_names.ACL_RESOURCES, acl.resource_type)
-    star = "*" if acl.pattern_type == kafka_names.PREFIXED else ""
-    where = f"{resource} {acl.resource_name}{star}"
-    return f"{acl.principal} {permission} {operation} on {where} from {acl.host}"
-
-
-def _came_or_went(
-    entity: str,
-    name: str,
-    change: Change[R],
-    came: str,
-    went: str,
-    changed: str = "changed",
-) -> Fact:
-    what = went if change.after is None else came if change.before is None else changed
-    return Fact(entity, name, what, what)
 
 
 Attribute: TypeAlias = tuple[str, str, Callable[[object], str]]
