@@ -1,0 +1,197 @@
+"""How fast does a replay read logs, and how does Kafka's own dump of the same files compare?
+
+    benchmarks/replay.py [--mb N] [--shape small] [--cores 1 --cores 2] [--peer kafka] [--rounds N] [--json
+    FILE]
+
+Makes a log of each shape (`metadata_log`), reads it with the `kraft` data source and writes Parquet: once
+with envelope, type, version and raw value, once with all columns, decoded JSON among them; and once as
+`kraftctl replay` does, whose tasks write the tables of records and batches themselves. Each run is a process
+of its own, pinned to so many cores, and is timed after Spark has read a few records. With `--peer kafka`,
+DumpLogSegments dumps the same file on as many cores, its whole process timed, since that is how it is run.
+
+Rates are records per second, and per second of CPU that the whole tree of processes used: the second says
+what a core can do when others use it too. docs/performance.md explains what was seen.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+from metadata_log import SHAPES, make_log
+from peers.cluster import NotThereError
+from peers.kafka import kafka_java
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+
+from kraftd.replay.columns import RAW, SCHEMA
+from kraftd.replay.headers import mapped, read_headers
+
+DUMP = "kafka.tools.DumpLogSegments"
+HEAP_MB = 1024
+OURS = {"envelope and raw value": ",".join(RAW), "with decoded JSON": ",".join(SCHEMA.names)}
+TABLES = "tables of kraftctl replay"
+KAFKAS = {
+    "kafka: --print-data-log": ["--print-data-log"],
+    "kafka: decoder, --skip-record-metadata": ["--cluster-metadata-decoder", "--skip-record-metadata"],
+    "kafka: decoder": ["--cluster-metadata-decoder"],
+}
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Run(msgspec.Struct):
+    """One measurement."""
+
+    shape: str
+    what: str
+    cores: int
+    records: int
+    seconds: float
+    cpu_s: float
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Read metadata logs with Spark, and with Kafka's dump.")
+    parser.add_argument("--mb", type=int, default=1000, help="how large each log is")
+    parser.add_argument("--shape", action="append", choices=SHAPES, help="of these shapes only")
+    parser.add_argument("--cores", action="append", type=int, help="on so many cores (default: 1 and 2)")
+    parser.add_argument("--peer", action="append", choices=["kafka"], default=[])
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        _measure(**json.loads(options.one))
+        return
+    dump = kafka_java(heap_mb=HEAP_MB) if options.peer else None
+    with tempfile.TemporaryDirectory(dir=".") as scratch:
+        runs = list(_runs(Path(scratch), options, dump))
+    _show(runs, options.mb)
+    if options.json:
+        options.json.write_bytes(msgspec.json.format(msgspec.json.encode(runs)))
+
+
+def _runs(scratch: Path, options: argparse.Namespace, dump: list[str] | None) -> Iterator[Run]:
+    for shape in options.shape or SHAPES:
+        home = scratch / shape
+        segment = make_log(home, shape, options.mb * 1_000_000)
+        with mapped(str(segment)) as data:
+            records = int(read_headers(data)[0]["record_count"].sum())
+        for _ in range(options.rounds):
+            for cores in options.cores or (1, 2):
+                for what in (*OURS, TABLES):
+                    yield _ours(shape, home, what, cores, records)
+                if dump is not None:
+                    for what, flags in KAFKAS.items():
+                        command = [*dump, DUMP, *flags, "--files", str(segment)]
+                        seconds, cpu_s = _kafka(command, cores)
+                        yield Run(shape, what, cores, records, seconds, cpu_s)
+        shutil.rmtree(home)
+
+
+def _ours(shape: str, home: Path, what: str, cores: int, records: int) -> Run:
+    asked = json.dumps({"home": str(home), "what": what, "cores": cores})
+    command = [sys.executable, __file__, "--one", asked]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    seconds, cpu_s = json.loads(done.stdout.splitlines()[-1])
+    return Run(shape, what, cores, records, seconds, cpu_s)
+
+
+def _measure(home: str, what: str, cores: int) -> None:
+    """The process that is measured: read a log with Spark, write it as Parquet."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
+    os.environ["PYTHONPATH"] = str(Path(__file__).parents[1])
+    from functools import partial
+
+    from kraftd.replay.discover import discover
+    from kraftd.replay.parts import make_directories
+    from kraftd.replay.session import session
+    from kraftd.replay.slices import PARTITION_BYTES, UNJUDGED, pack, plan_node
+    from kraftd.replay.writing import Share, write_share
+
+    out = Path(home) / "out"
+    with session() as spark:
+        frame = spark.read.format("kraft").option("columns", OURS.get(what, "offset")).load(home)
+        frame.where("offset < 100").write.mode("overwrite").parquet(f"{out}-warm")
+        started, cpu_s = time.monotonic(), _tree_cpu_s()
+        if what in OURS:
+            frame.write.parquet(str(out))
+        else:
+            make_directories(out)
+            (node,) = discover([home])
+            slices = list(plan_node(node, UNJUDGED))
+            shares = [Share(str(n), tuple(s)) for n, s in enumerate(pack(slices, PARTITION_BYTES))]
+            work = partial(write_share, out=out, show_secrets=False)
+            spark.sparkContext.parallelize(shares, len(shares)).map(work).count()
+        print(json.dumps((time.monotonic() - started, _tree_cpu_s() - cpu_s)))
+    shutil.rmtree(out)
+
+
+def _kafka(command: list[str], cores: int) -> tuple[float, float]:
+    """Dump a file to nowhere: wall clock and CPU seconds of the process."""
+    allowed = sorted(os.sched_getaffinity(0))[:cores]
+    before = os.times()
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.DEVNULL,
+        preexec_fn=lambda: os.sched_setaffinity(0, allowed),  # noqa: PLW1509 - nothing else runs here
+    )
+    if process.wait():
+        raise SystemExit(f"kafka: {' '.join(command)} failed")
+    after = os.times()
+    cpu_s = after.children_user + after.children_system - before.children_user - before.children_system
+    return after.elapsed - before.elapsed, cpu_s
+
+
+def _tree_cpu_s() -> float:
+    """CPU seconds of this process and all below it, those that ended and were waited for among them."""
+    stats: dict[int, tuple[int, int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue  # it ended meanwhile
+            stats[int(entry.name)] = int(fields[1]), sum(map(int, fields[11:15]))
+    tree, ticks = {os.getpid()}, 0
+    while True:
+        more = {pid for pid, (parent, _) in stats.items() if parent in tree} - tree
+        if not more:
+            break
+        tree |= more
+    ticks = sum(stats[pid][1] for pid in tree if pid in stats)
+    return ticks / TICKS
+
+
+def _show(runs: list[Run], mb: int) -> None:
+    table = Table(title=f"{mb:,} MB a log; load of the machine {os.getloadavg()[0]:.1f}", box=SIMPLE)
+    for head in ("shape", "what", "cores", "records", "s", "M records/s", "M records/CPU s"):
+        table.add_column(head, justify="left" if head in {"shape", "what"} else "right")
+    for run in runs:
+        table.add_row(
+            run.shape,
+            run.what,
+            str(run.cores),
+            f"{run.records:,}",
+            f"{run.seconds:.1f}",
+            f"{run.records / run.seconds / 1e6:.2f}",
+            f"{run.records / run.cpu_s / 1e6:.2f}",
+        )
+    Console(width=120).print(table)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except NotThereError as error:
+        raise SystemExit(str(error)) from None
