@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 CONNECTIONS = {"1", "16", "64", "256", "batch100"}
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.xdist_group("fixed ports")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(2_400), pytest.mark.xdist_group("fixed ports")]
 
 
 def run(*words: str, cwd: Path = ROOT) -> str:
