@@ -1,6 +1,6 @@
 """An immutable sorted set of numbers below 2^64, eight bytes each.
 
-The numbers stand in blocks of several hundred. A change makes new blocks only where numbers come or go, so
+The numbers stand in blocks of a few hundred. A change makes new blocks only where numbers come or go, so
 that two sets share the rest, and millions of numbers cost no objects.
 """
 
@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-_BLOCK: Final = 512
+_BLOCK: Final = 256
 _FEW: Final = _BLOCK // 4
 """A block with fewer joins the one before it."""
 _TYPE: Final = "Q"

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeAlias
 
 import msgspec
-from immutables import Map
+from immutables import Map, MapMutation
 
 from kraftd.metadata.number_set import NumberSet
 from kraftd.types import NodeId, Uuid
@@ -127,16 +127,11 @@ class PlacementFold:
         places = self._base._places
         if self._come or self._go:
             mutation = places.mutate()
-            for key in self._come.keys() | self._go.keys():
-                come, go = self._come.get(key, _NONE), self._go.get(key, _NONE)
-                if not come and not go:
-                    continue
-                numbers = _moved(mutation.get(key, _NOWHERE), come, go)
-                if numbers:
-                    mutation[key] = numbers
-                else:
-                    mutation.pop(key, None)
-                del come[:], go[:]  # at once: a million moves take room
+            for key, come in self._come.items():
+                _write_down(mutation, key, come, self._go.pop(key, _NONE))
+                del come[:]  # at once: a million moves take room
+            for key, go in self._go.items():
+                _write_down(mutation, key, _NONE, go)
             places = mutation.finish()
         return Placement(places, self._topics, self._next)
 
@@ -160,14 +155,22 @@ def _numbers() -> "array[int]":
 _NONE: Final = _numbers()
 
 
-def _moved(numbers: NumberSet, come: "array[int]", go: "array[int]") -> NumberSet:
-    """A set of places after the moves: a place that came and went in turn may do neither."""
-    if not go:
-        return numbers.with_one(come[0], is_there=True) if len(come) == 1 else numbers.changed(come)
-    if not come:
-        return numbers.with_one(go[0], is_there=False) if len(go) == 1 else numbers.changed((), go)
-    came, went = Counter(come), Counter(go)
-    return numbers.changed(came - went, went - came)
+def _write_down(
+    places: "MapMutation[int, NumberSet]", key: int, come: "array[int]", go: "array[int]"
+) -> None:
+    """Write the moves of one set of places: a place that came and went in turn may do neither."""
+    numbers = places.get(key, _NOWHERE)
+    if come and go:
+        came, went = Counter(come), Counter(go)
+        numbers = numbers.changed(came - went, went - came)
+    elif come:
+        numbers = numbers.with_one(come[0], is_there=True) if len(come) == 1 else numbers.changed(come)
+    elif go:
+        numbers = numbers.with_one(go[0], is_there=False) if len(go) == 1 else numbers.changed((), go)
+    if numbers:
+        places[key] = numbers
+    else:
+        places.pop(key, None)
 
 
 def _key(broker: NodeId, part: int) -> int:

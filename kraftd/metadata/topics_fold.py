@@ -273,7 +273,9 @@ class TopicsFold:
         self._sum += mark_of_bytes(packed)
         span.rows[new.partition_id & SPAN_MASK] = packed
         place = touched.topic.number << ID_BITS | new.partition_id & ID_MASK
-        self._placement.move(place, before, _parts_of(new))
+        after = _parts_of(new)
+        if after != before:
+            self._placement.move(place, before, after)
 
     def _each_with_elr(
         self, topic_ids: Iterable[Uuid], change: Callable[[PartitionRecord], PartitionRecord]
