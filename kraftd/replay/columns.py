@@ -3,6 +3,7 @@
 Plain data: what each means is said here once, and `docs/replay.md` shows it.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 import pyarrow as pa
@@ -58,14 +59,14 @@ RAW: Final = tuple(
 """Envelope, type, version and raw value: what can be had without decoding a record's body."""
 
 
-def chosen(names: object) -> pa.Schema:
+def chosen(names: Iterable[str]) -> pa.Schema:
     """The part of the schema with these columns, in the order given.
 
     Raises:
         KeyError: There is no such column; it is the error's argument.
     """
     fields = []
-    for name in names if isinstance(names, list | tuple) else ():
+    for name in names:
         if name not in SCHEMA.names:
             raise KeyError(name)
         fields.append(SCHEMA.field(name))

@@ -147,22 +147,26 @@ def _standard_error_elsewhere() -> Iterator[None]:
 
 
 def _settings() -> dict[str, str]:
-    log4j = files("kraftd.replay") / "log4j2.properties"
+    """What Spark is told: under spark-submit only what a replay is about, else also where and how to run."""
     settings = {
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log4j}",
         "spark.log.level": "ERROR",
-        "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": str(SHUFFLE_PARTITIONS),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.adaptive.enabled": "true",
     }
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # set by spark-submit, which gives these itself
-        settings |= {"spark.master": "local[*]", "spark.driver.memory": DRIVER_MEMORY}
-    return settings
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # set by spark-submit
+        return settings
+    log4j = files("kraftd.replay") / "log4j2.properties"
+    return settings | {
+        "spark.master": "local[*]",
+        "spark.driver.memory": DRIVER_MEMORY,
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log4j}",
+        "spark.ui.enabled": "false",
+    }
 
 
 def register(spark: "SparkSession") -> None:

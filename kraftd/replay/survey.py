@@ -188,8 +188,8 @@ def survey_node(node: NodeDirectory) -> NodeSurvey:
 def _gaps(node: NodeDirectory, tables: Sequence[Headers]) -> Iterator[Problem]:
     """Compare each segment's start with the end of the one before it."""
     files = node.segments
-    for (before, _), (after, file) in pairwise(zip(tables, files, strict=True)):
-        end = int(before["end_offset"][-1]) if len(before) else file.base_offset
+    for (before, first), (after, file) in pairwise(zip(tables, files, strict=True)):
+        end = int(before["end_offset"][-1]) if len(before) else first.base_offset
         start = int(after["base_offset"][0]) if len(after) else file.base_offset
         if start > end:
             text = f"offsets {end:,} to {start - 1:,} are missing before this segment"
@@ -284,7 +284,7 @@ def _missing_end(survey: NodeSurvey) -> Iterator[Problem]:
     damaged = any(problem.position_bytes >= 0 for problem in survey.problems)
     ends = f"the log can be read to {end:,} only" if damaged else f"the log ends at {end:,}"
     beyond = [entry for entry in node.epochs or () if entry.start_offset >= end]
-    if beyond and survey.batch_count:
+    if beyond:
         listed = ", ".join(f"{entry.epoch} at {entry.start_offset:,}" for entry in beyond)
         text = f"lists epoch{'s' if len(beyond) > 1 else ''} {listed}, but {ends}"
         if not damaged:

@@ -1,0 +1,80 @@
+"""Whatever the bytes, a replay goes on: damage is a problem with its file and byte, never an exception."""
+
+import random
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from kraftd.replay.columns import SCHEMA
+from kraftd.replay.decode import Decoder
+from kraftd.replay.discover import clusters, discover
+from kraftd.replay.model import ProblemKind
+from kraftd.replay.points import plan_fold
+from kraftd.replay.slices import plan_node
+from kraftd.replay.survey import ClusterSurvey, survey_cluster
+from tests.fixtures import klog
+
+SEGMENT = "00000000000000000736.log"
+
+
+def surveyed(home: Path) -> ClusterSurvey:
+    ((key, nodes),) = clusters(discover([home])).items()
+    return survey_cluster(key, nodes)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Path:
+    shutil.copytree(klog("generated-kafka-4.3-dynamic-voters") / "node-2", tmp_path / "node-2")
+    return tmp_path / "node-2"
+
+
+def rows_of(survey: ClusterSurvey) -> pa.Table:
+    (found,) = survey.judged
+    return pa.Table.from_batches(Decoder().rows(plan_node(found[0].node, found[1], 10_000)), SCHEMA)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_damage_is_told_and_the_rest_is_read(node: Path, seed: int) -> None:
+    dice = random.Random(seed)
+    path = node / "__cluster_metadata-0" / SEGMENT
+    data = bytearray(path.read_bytes())
+    match seed % 4:
+        case 0:
+            at = dice.randrange(len(data))
+            data[at] ^= 1 << dice.randrange(8)
+        case 1:
+            at = dice.randrange(len(data))
+            del data[at:]
+        case 2:
+            at = dice.randrange(len(data) - 300)
+            data[at : at + 300] = dice.randbytes(300)
+        case _:
+            at = dice.randrange(len(data))
+            data[at:at] = bytes(dice.randrange(1, 200))
+    path.write_bytes(data)
+    survey = surveyed(node)
+    told = [problem for problem in survey.problems if problem.offset >= 736]
+    assert told, "the damage is told"
+    assert all(problem.kind is not ProblemKind.NOTE for problem in told)
+    assert min(problem.position_bytes for problem in told if problem.file == SEGMENT) <= at or any(
+        problem.kind is ProblemKind.INCOMPLETE for problem in told
+    )
+    assert survey.reference.end_offset <= 1119
+    rows = rows_of(survey)
+    after = [row for row in rows.to_pylist() if row["segment_base_offset"] > 736 and not row["is_snapshot"]]
+    assert sum(row["crc_ok"] for row in after) == 1690 - 1119
+    plan = plan_fold(survey, None)
+    assert plan.end_offset <= survey.reference.end_offset
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 5000, b"x" * 5000, b"\xff" * 61])
+def test_a_file_that_is_no_segment_is_a_problem_of_its_own(node: Path, content: bytes) -> None:
+    for path in node.rglob("*"):
+        if path.suffix in {".log", ".checkpoint"}:
+            path.write_bytes(content)
+    survey = surveyed(node)
+    assert rows_of(survey).num_rows == 0
+    assert {problem.file for problem in survey.problems} >= {SEGMENT, "leader-epoch-checkpoint"}
+    assert plan_fold(survey, None).end_offset == 0
