@@ -24,7 +24,8 @@ from tests.process.cluster import free_ports
 WAIT_S = 300.0
 """Only so that nothing waits for ever: a JVM starts in a second, or in a minute on a machine that is full."""
 BROKER = 100
-_COMMAND = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+_QUICK = "-XX:TieredStopAtLevel=1"
+"""For processes that are over before a better compiler pays."""
 _DEFAULT = ("--entity-type", "brokers", "--entity-default")
 _SETTING = re.compile(r"^ {2}([\w.]+)=(.*?) sensitive=(?:true|false) ", re.MULTILINE)
 
@@ -80,7 +81,8 @@ class Controllers:
                     [
                         "java",
                         "-Xmx300m",
-                        *_COMMAND,
+                        "-XX:+UseSerialGC",
+                        _QUICK,
                         "-cp",
                         f"{self.kafka.jars}/*",
                         "kafka.Kafka",
@@ -185,7 +187,7 @@ class Controllers:
         self.config(node).write_text("".join(f"{key}={value}\n" for key, value in values.items()))
 
     def _run(self, *arguments: str | Path) -> str:
-        return self.kafka.run(*arguments)
+        return self.kafka.run(_QUICK, *arguments)
 
     def _check_alive(self) -> None:
         for name, process in self._processes.items():
