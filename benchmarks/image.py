@@ -45,7 +45,7 @@ CHANGES_A_BATCH = 1_000
 OVERHEAD_BYTES = 12
 
 
-class Times(msgspec.Struct):
+class Times(msgspec.Struct, frozen=True):
     """Of many."""
 
     median_us: float = 0
