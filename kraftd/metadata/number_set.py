@@ -58,22 +58,23 @@ class NumberSet(msgspec.Struct, frozen=True):
 
     def with_one(self, number: int, *, is_there: bool) -> "NumberSet":
         """The set with or without one number: the same as `changed`, at less cost."""
-        if self._blocks:
-            index = max(bisect_right(self._firsts, number) - 1, 0)
-            block = self._block(index)
-            at = bisect_left(block, number)
-            if (at < len(block) and block[at] == number) == is_there:
-                return self
-            if is_there:
-                block.insert(at, number)
-            else:
-                del block[at]
-            if (_FEW if index else 1) <= len(block) <= 2 * _BLOCK:
-                blocks, firsts = list(self._blocks), self._firsts
-                blocks[index] = block.tobytes()
-                if at == 0:
-                    firsts = (*firsts[:index], block[0], *firsts[index + 1 :])
-                return NumberSet(tuple(blocks), firsts)
+        if not self._blocks:
+            return NumberSet((array(_TYPE, (number,)).tobytes(),), (number,)) if is_there else self
+        index = max(bisect_right(self._firsts, number) - 1, 0)
+        block = self._block(index)
+        at = bisect_left(block, number)
+        if (at < len(block) and block[at] == number) == is_there:
+            return self
+        if is_there:
+            block.insert(at, number)
+        else:
+            del block[at]
+        if (_FEW if index else 1) <= len(block) <= 2 * _BLOCK:
+            blocks, firsts = list(self._blocks), self._firsts
+            blocks[index] = block.tobytes()
+            if at == 0:
+                firsts = (*firsts[:index], block[0], *firsts[index + 1 :])
+            return NumberSet(tuple(blocks), firsts)
         return self.changed((number,)) if is_there else self.changed((), (number,))
 
     def _last(self) -> int:
