@@ -228,6 +228,11 @@ def _reads_safely(world: "World", node: "SimNode", path: Path) -> bool:
     """Whether a promise may look forgotten on this disk: a start believes what it reads."""
     if path not in (ELECTION, SIDECAR) and path.suffix != ".log":
         return True
+    return _is_doubtful(world, node)
+
+
+def _is_doubtful(world: "World", node: "SimNode") -> bool:
+    """Whether a start of this member may find out that something does not fit; from here on it may."""
     harm = Harm(perhaps=True)
     if not is_allowed(world, node, harm):
         return False
@@ -353,7 +358,10 @@ class ElectionBitRot(SmallFileDamage):
 
 
 class EpochFileDamage(Fault):
-    """The epoch cache or an index is damaged or lost: it must be made anew from the log."""
+    """The epoch cache or an index is damaged or lost: it must be made anew from the log.
+
+    A damaged epoch cache may still be one, and disagree with the batches: then nobody can tell which is right.
+    """
 
     name = "damaged epoch cache or index"
     mean_s = 25
@@ -372,6 +380,8 @@ class EpochFileDamage(Fault):
         path = files[int(world.random.random() * len(files))]
         size_bytes = len(node.fs.durable_content(path))
         if size_bytes and world.random.random() < 0.7:
+            if path.name == names.EPOCH_CHECKPOINT and not _is_doubtful(world, node):
+                return False
             node.fs.damage(path, "bit_flip", int(world.random.random() * size_bytes), world.random)
         elif not node.is_up:
             _remove(node, path)
