@@ -360,7 +360,7 @@ class ElectionBitRot(SmallFileDamage):
 class EpochFileDamage(Fault):
     """The epoch cache or an index is damaged or lost: it must be made anew from the log.
 
-    A damaged epoch cache may still be one, and disagree with the batches: then nobody can tell which is right.
+    A damaged epoch cache may still be one that disagrees with the batches; nobody can tell which is right.
     """
 
     name = "damaged epoch cache or index"
