@@ -35,7 +35,7 @@ from rich.table import Table
 from kraftd.replay.columns import RAW, SCHEMA
 from kraftd.replay.headers import mapped, read_headers
 
-DUMP = "kafka.tools.DumpLogSegments"
+DUMP = "org.apache.kafka.tools.DumpLogSegments"
 HEAP_MB = 1024
 OURS = {"envelope and raw value": ",".join(RAW), "with decoded JSON": ",".join(SCHEMA.names)}
 TABLES = "tables of kraftctl replay"
@@ -73,7 +73,12 @@ def main() -> None:
         return
     dump = kafka_java(heap_mb=HEAP_MB) if options.peer else None
     with tempfile.TemporaryDirectory(dir=".") as scratch:
-        runs = list(_runs(Path(scratch), options, dump))
+        runs = []
+        for run in _runs(Path(scratch), options, dump):
+            runs.append(run)
+            rate = run.records / run.cpu_s / 1e6
+            said = f"{run.shape}, {run.what}, {run.cores} cores: {run.seconds:.1f} s"
+            print(f"{said}, {rate:.2f} M records/CPU s", file=sys.stderr, flush=True)
     _show(runs, options.mb)
     if options.json:
         options.json.write_bytes(msgspec.json.format(msgspec.json.encode(runs)))

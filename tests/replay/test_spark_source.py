@@ -78,7 +78,7 @@ FILTERS = (
     "offset = 736 and not is_snapshot",
     "type in ('LeaderChange', 'ConfigRecord') and offset > 1100",
     "type = 'NoOpRecord' and is_snapshot = false",
-    "timestamp >= timestamp'2026-11-21 04:00:00' and offset <= 3",
+    "timestamp >= timestamp'2026-11-21 03:57:00' and offset <= 3",
     "node_id = 2 and offset < 5",
 )
 
