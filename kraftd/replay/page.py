@@ -2,8 +2,8 @@
 who cannot or would rather not. It needs no network: the libraries that draw are in it (Vega, from
 vl-convert).
 
-Order of a cluster: what is wrong, who led, what its log holds, what happened to partitions and brokers,
-whether the nodes agree. Colours only repeat what words and positions say.
+Not here: what is shown of a cluster, in which order and words (`sections`). Colours only repeat what words
+and positions say.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from html import escape
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -21,6 +21,7 @@ from kraftd.replay.answers import Answers
 from kraftd.replay.errors import ReplayError
 from kraftd.replay.model import Problem, ProblemKind
 from kraftd.replay.report import ClusterReport, Report
+from kraftd.replay.sections import sections, several
 
 ROWS_SHOWN: Final = 100
 """So many rows of a table are in the page; the Parquet tables have all."""
@@ -56,7 +57,7 @@ def require_page(path: Path) -> None:
 def render_page(report: Report, answers: Mapping[str, Answers], library: str) -> str:
     """The page. Clusters without answers are in the overview only."""
     plots: list[charts.Spec] = []
-    sections = [
+    shown = [
         part
         for cluster in report.clusters
         if cluster.cluster_id in answers
@@ -70,8 +71,8 @@ def render_page(report: Report, answers: Mapping[str, Answers], library: str) ->
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>Replay of {_several(len(report.clusters), 'cluster')}</title><style>{style}</style></head>\n"
-        f"<body><main>{overview}{''.join(sections)}</main>\n"
+        f"<title>Replay of {several(len(report.clusters), 'cluster')}</title><style>{style}</style></head>\n"
+        f"<body><main>{overview}{''.join(shown)}</main>\n"
         f"<script>{safe}</script>\n"
         f"<script>const specs = {specs};\n{_DRAW}</script></body></html>\n"
     )
@@ -98,13 +99,13 @@ def _overview(report: Report, answers: Mapping[str, Answers], left_out: int) -> 
     found = sum(row["problem"] is not None for one in answers.values() for row in one.snapshots)
     yield "<header><h1>Metadata log replay</h1>"
     yield (
-        f"<p>{_several(len(report.clusters), 'cluster')}, "
-        f"{_several(sum(len(one.nodes) for one in report.clusters), 'node')}, "
+        f"<p>{several(len(report.clusters), 'cluster')}, "
+        f"{several(sum(len(one.nodes) for one in report.clusters), 'node')}, "
         f"{records:,} records in logs. "
     )
-    yield f'<strong class="bad">{_several(wrong, "problem")}.</strong>' if wrong else "No problems."
+    yield f'<strong class="bad">{several(wrong, "problem")}.</strong>' if wrong else "No problems."
     if found:
-        yield f' <strong class="bad">{_several(found, "finding")} in snapshots and logs.</strong>'
+        yield f' <strong class="bad">{several(found, "finding")} in snapshots and logs.</strong>'
     yield f" Tables in <code>{escape(report.out)}</code>, Spark {escape(report.spark_version)}.</p></header>"
     rows = [
         (
@@ -122,7 +123,7 @@ def _overview(report: Report, answers: Mapping[str, Answers], left_out: int) -> 
     yield '<section aria-labelledby="overview"><h2 id="overview">Clusters</h2>'
     yield _table(heads, rows, raw_first=True)
     if left_out:
-        yield f"<p>{_several(left_out, 'cluster')} with fewer problems and leaders are not shown in full.</p>"
+        yield f"<p>{several(left_out, 'cluster')} with fewer problems and leaders are not shown in full.</p>"
     if report.lost:
         yield "<h3>Without a log</h3>" + _problems(report.lost)
     yield "</section>"
@@ -148,7 +149,7 @@ def _cluster(cluster: ClusterReport, answers: Answers, plots: list[charts.Spec])
     yield f"<p>{_sentence(cluster)}</p>"
     yield "<h3>Problems</h3>"
     yield _problems(cluster.problems) if cluster.problems else '<p class="good">None.</p>'
-    for title, said, plot, heads, rows in _parts(cluster, answers):
+    for title, said, plot, heads, rows in sections(cluster, answers):
         yield f"<h3>{title}</h3><p>{said}</p>"
         if plot is not None and rows:
             label = escape(f"{title}. The table below says the same.", quote=True)
@@ -157,7 +158,7 @@ def _cluster(cluster: ClusterReport, answers: Answers, plots: list[charts.Spec])
         if rows:
             table = _table(heads, [[row.get(field) for field in heads.values()] for row in rows[:ROWS_SHOWN]])
             more = f", the first {ROWS_SHOWN}" if len(rows) > ROWS_SHOWN else ""
-            summary = f"As a table ({_several(len(rows), 'row')}{more})"
+            summary = f"As a table ({several(len(rows), 'row')}{more})"
             is_open = " open" if plot is None else ""
             yield f"<details{is_open}><summary>{summary}</summary>{table}</details>"
     yield "</section>"
@@ -176,128 +177,6 @@ def _sentence(cluster: ClusterReport) -> str:
             f"Image at {fold.end_offset:,} ({fold.commit_status}), hash <code>{fold.image.image_hash}</code>."
         )
     return text
-
-
-def _parts(
-    cluster: ClusterReport, answers: Answers
-) -> Iterator[tuple[str, str, charts.Spec | None, Mapping[str, str], Sequence[Mapping[str, Any]]]]:
-    step, span = answers.step_s, (cluster.first_record_at_ms, cluster.last_record_at_ms)
-    yield (
-        "Leaders of the quorum and time without one",
-        _leaders_said(answers.leaders),
-        charts.leaders(answers.leaders, span),
-        {
-            "epoch": "epoch",
-            "leader": "leader_id",
-            "from": "started_at",
-            "last record": "last_record_at",
-            "records": "records",
-            "epochs nobody won": "epochs_nobody_won",
-            "ms without a leader, at most": "without_leader_ms_at_most",
-        },
-        sorted(answers.leaders, key=lambda row: -(row["without_leader_ms_at_most"] or 0)),
-    )
-    yield (
-        "Records by kind over time",
-        (
-            f"{_several(sum(row['records'] for row in answers.kinds), 'record')}, "
-            f"{cluster.noop_share:.0%} of them NoOp."
-        ),
-        charts.kinds(answers.kinds, step, span),
-        {"time": "time", "kind": "type", "records": "records"},
-        answers.kinds,
-    )
-    yield (
-        "In-sync replicas: who left, who came back",
-        _isr_said(answers),
-        charts.isr(answers.isr, step, span),
-        {"broker": "broker_id", "left": "shrinks", "came back": "expands"},
-        answers.isr_by_broker,
-    )
-    yield (
-        "Partitions whose ISR changed most",
-        f"{_several(len(answers.isr_by_partition), 'partition')} changed at all.",
-        None,
-        {"topic": "topic", "partition": "partition_id", "shrank": "shrinks", "grew": "expands"},
-        sorted(answers.isr_by_partition, key=lambda row: -(row["shrinks"] + row["expands"]))[:10],
-    )
-    yield (
-        "Leaders of partitions: who took over",
-        f"{_several(sum(row['won'] for row in answers.churn), 'change')} of a partition's leader.",
-        charts.churn(answers.churn, step, span),
-        {"time": "time", "broker": "broker_id", "won": "won", "lost": "lost"},
-        answers.churn,
-    )
-    yield (
-        "Topics that change most",
-        "Changes of leader, ISR or replicas of their partitions.",
-        charts.topics(answers.topics),
-        {"topic": "topic", "changes": "changes", "of the leader": "leader_changes", "ISR shrank": "shrinks"},
-        answers.topics,
-    )
-    yield (
-        "Fenced brokers",
-        _fencing_said(answers.fencing),
-        charts.fencing(answers.fencing, span),
-        {"broker": "broker_id", "since": "fenced_at", "until": "until", "ms": "fenced_ms", "after": "event"},
-        answers.fencing,
-    )
-    differ = sum(row["first_difference"] is not None for row in answers.matching)
-    yield (
-        "Do the nodes hold the same log?",
-        f'<span class="bad">{_several(differ, "pair")} of nodes differ.</span>'
-        if differ
-        else f"{_several(len(answers.matching), 'pair')} of nodes compared, none differs.",
-        None,
-        {
-            "node": "left_node_id",
-            "and node": "right_node_id",
-            "equal batches": "equal_batches",
-            "first difference": "first_difference",
-            "epoch": "left_epoch",
-            "against": "right_epoch",
-        },
-        answers.matching,
-    )
-    wrong = sum(row["problem"] is not None for row in answers.snapshots)
-    compared = sum({row["directory"]: row["snapshots_compared"] for row in answers.snapshots}.values())
-    yield (
-        "Snapshots against the log",
-        f"{_several(compared, 'snapshot')} compared with the state that the log makes there, "
-        + (f'<span class="bad">{_several(wrong, "finding")}.</span>' if wrong else "no finding."),
-        None,
-        {"node": "node_id", "snapshots": "snapshots_compared", "finding": "problem"},
-        [{**row, "problem": _without(row["problem"], row["directory"])} for row in answers.snapshots],
-    )
-
-
-def _without(text: str | None, directory: str) -> str:
-    """A finding without the directory that the row names already."""
-    return (text or "none").replace(f"{directory}/", "")
-
-
-def _leaders_said(rows: Sequence[Mapping[str, Any]]) -> str:
-    gaps = [row["without_leader_ms_at_most"] or 0 for row in rows]
-    lost = sum(row["epochs_nobody_won"] or 0 for row in rows)
-    text = f"{_several(len(rows), 'leader')}; "
-    text += f"{_several(lost, 'epoch')} that nobody won; " if lost else ""
-    return text + (
-        f"without a leader at most {sum(gaps) / 1000:,.1f} s in all, {max(gaps, default=0) / 1000:,.1f} s "
-        "at once (a leader that wrote nothing counts as none)."
-    )
-
-
-def _isr_said(answers: Answers) -> str:
-    left = sum(row["shrinks"] for row in answers.isr_by_broker)
-    back = sum(row["expands"] for row in answers.isr_by_broker)
-    return f"Brokers left an ISR {left:,} times and came back {back:,} times."
-
-
-def _fencing_said(rows: Sequence[Mapping[str, Any]]) -> str:
-    lost = [row for row in rows if row["event"] == "fenced"]
-    text = f"{_several(len(lost), 'time')} a broker was lost; it is fenced also from its registration on."
-    still = sum(row["until"] is None for row in rows)
-    return text + (f" {_several(still, 'broker')} still fenced at the end." if still else "")
 
 
 # -- pieces
@@ -335,10 +214,6 @@ def _cell(value: object, *, raw: bool = False) -> str:
         return f'<td class="number">{value:,}</td>'
     text = "" if value is None else str(value)
     return f"<td>{text if raw else escape(text)}</td>"
-
-
-def _several(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _when(milliseconds: int) -> str:

@@ -1,0 +1,197 @@
+"""What is shown of a cluster, in which order and words: each section with its plot and its table.
+
+Entered by `sections`; `page` makes HTML of them. The sentences are HTML already: nothing in them comes from
+a log but numbers.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from kraftd.replay import charts
+from kraftd.replay.answers import Answers
+from kraftd.replay.report import ClusterReport
+
+
+class Section(NamedTuple):
+    """One question and its answer."""
+
+    title: str
+    said: str
+    """The answer in a sentence."""
+    plot: charts.Spec | None
+    heads: Mapping[str, str]
+    """The fields of the rows that are shown, by what stands above them."""
+    rows: Sequence[Mapping[str, Any]]
+
+
+def sections(cluster: ClusterReport, answers: Answers) -> Iterator[Section]:
+    """All of one cluster: who led, what its log holds, what became of partitions and brokers, who agrees."""
+    for section in _SECTIONS:
+        yield section(cluster, answers)
+
+
+def several(count: int, noun: str) -> str:
+    """A number of things, as people say it."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _leaders(cluster: ClusterReport, answers: Answers) -> Section:
+    return Section(
+        "Leaders of the quorum and time without one",
+        _leaders_said(answers.leaders),
+        charts.leaders(answers.leaders, _span(cluster)),
+        {
+            "epoch": "epoch",
+            "leader": "leader_id",
+            "from": "started_at",
+            "last record": "last_record_at",
+            "records": "records",
+            "epochs nobody won": "epochs_nobody_won",
+            "ms without a leader, at most": "without_leader_ms_at_most",
+        },
+        sorted(answers.leaders, key=lambda row: -(row["without_leader_ms_at_most"] or 0)),
+    )
+
+
+def _kinds(cluster: ClusterReport, answers: Answers) -> Section:
+    records = several(sum(row["records"] for row in answers.kinds), "record")
+    return Section(
+        "Records by kind over time",
+        f"{records}, {cluster.noop_share:.0%} of them NoOp.",
+        charts.kinds(answers.kinds, answers.step_s, _span(cluster)),
+        {"time": "time", "kind": "type", "records": "records"},
+        answers.kinds,
+    )
+
+
+def _isr(cluster: ClusterReport, answers: Answers) -> Section:
+    return Section(
+        "In-sync replicas: who left, who came back",
+        _isr_said(answers),
+        charts.isr(answers.isr, answers.step_s, _span(cluster)),
+        {"broker": "broker_id", "left": "shrinks", "came back": "expands"},
+        answers.isr_by_broker,
+    )
+
+
+def _isr_of_partitions(cluster: ClusterReport, answers: Answers) -> Section:
+    del cluster
+    return Section(
+        "Partitions whose ISR changed most",
+        f"{several(len(answers.isr_by_partition), 'partition')} changed at all.",
+        None,
+        {"topic": "topic", "partition": "partition_id", "shrank": "shrinks", "grew": "expands"},
+        sorted(answers.isr_by_partition, key=lambda row: -(row["shrinks"] + row["expands"]))[:10],
+    )
+
+
+def _churn(cluster: ClusterReport, answers: Answers) -> Section:
+    return Section(
+        "Leaders of partitions: who took over",
+        f"{several(sum(row['won'] for row in answers.churn), 'change')} of a partition's leader.",
+        charts.churn(answers.churn, answers.step_s, _span(cluster)),
+        {"time": "time", "broker": "broker_id", "won": "won", "lost": "lost"},
+        answers.churn,
+    )
+
+
+def _topics(cluster: ClusterReport, answers: Answers) -> Section:
+    del cluster
+    return Section(
+        "Topics that change most",
+        "Changes of leader, ISR or replicas of their partitions.",
+        charts.topics(answers.topics),
+        {"topic": "topic", "changes": "changes", "of the leader": "leader_changes", "ISR shrank": "shrinks"},
+        answers.topics,
+    )
+
+
+def _fencing(cluster: ClusterReport, answers: Answers) -> Section:
+    return Section(
+        "Fenced brokers",
+        _fencing_said(answers.fencing),
+        charts.fencing(answers.fencing, _span(cluster)),
+        {"broker": "broker_id", "since": "fenced_at", "until": "until", "ms": "fenced_ms", "after": "event"},
+        answers.fencing,
+    )
+
+
+def _matching(cluster: ClusterReport, answers: Answers) -> Section:
+    del cluster
+    differ = sum(row["first_difference"] is not None for row in answers.matching)
+    return Section(
+        "Do the nodes hold the same log?",
+        f'<span class="bad">{several(differ, "pair")} of nodes differ.</span>'
+        if differ
+        else f"{several(len(answers.matching), 'pair')} of nodes compared, none differs.",
+        None,
+        {
+            "node": "left_node_id",
+            "and node": "right_node_id",
+            "equal batches": "equal_batches",
+            "first difference": "first_difference",
+            "epoch": "left_epoch",
+            "against": "right_epoch",
+        },
+        answers.matching,
+    )
+
+
+def _snapshots(cluster: ClusterReport, answers: Answers) -> Section:
+    del cluster
+    wrong = sum(row["problem"] is not None for row in answers.snapshots)
+    compared = sum({row["directory"]: row["snapshots_compared"] for row in answers.snapshots}.values())
+    return Section(
+        "Snapshots against the log",
+        f"{several(compared, 'snapshot')} compared with the state that the log makes there, "
+        + (f'<span class="bad">{several(wrong, "finding")}.</span>' if wrong else "no finding."),
+        None,
+        {"node": "node_id", "snapshots": "snapshots_compared", "finding": "problem"},
+        [{**row, "problem": _without(row["problem"], row["directory"])} for row in answers.snapshots],
+    )
+
+
+_SECTIONS: Final[tuple[Callable[[ClusterReport, Answers], Section], ...]] = (
+    _leaders,
+    _kinds,
+    _isr,
+    _isr_of_partitions,
+    _churn,
+    _topics,
+    _fencing,
+    _matching,
+    _snapshots,
+)
+
+
+def _span(cluster: ClusterReport) -> charts.Span:
+    return cluster.first_record_at_ms, cluster.last_record_at_ms
+
+
+def _without(text: str | None, directory: str) -> str:
+    """A finding without the directory that the row names already."""
+    return (text or "none").replace(f"{directory}/", "")
+
+
+def _leaders_said(rows: Sequence[Mapping[str, Any]]) -> str:
+    gaps = [row["without_leader_ms_at_most"] or 0 for row in rows]
+    lost = sum(row["epochs_nobody_won"] or 0 for row in rows)
+    text = f"{several(len(rows), 'leader')}; "
+    text += f"{several(lost, 'epoch')} that nobody won; " if lost else ""
+    return text + (
+        f"without a leader at most {sum(gaps) / 1000:,.1f} s in all, {max(gaps, default=0) / 1000:,.1f} s "
+        "at once (a leader that wrote nothing counts as none)."
+    )
+
+
+def _isr_said(answers: Answers) -> str:
+    left = sum(row["shrinks"] for row in answers.isr_by_broker)
+    back = sum(row["expands"] for row in answers.isr_by_broker)
+    return f"Brokers left an ISR {left:,} times and came back {back:,} times."
+
+
+def _fencing_said(rows: Sequence[Mapping[str, Any]]) -> str:
+    lost = [row for row in rows if row["event"] == "fenced"]
+    text = f"{several(len(lost), 'time')} a broker was lost; it is fenced also from its registration on."
+    still = sum(row["until"] is None for row in rows)
+    return text + (f" {several(still, 'broker')} still fenced at the end." if still else "")
