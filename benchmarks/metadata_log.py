@@ -111,8 +111,8 @@ def _changes(dice: random.Random) -> Iterator[bytes]:
 def _change(dice: random.Random) -> bytes:
     if dice.random() < 0.05:
         name, value = "retention.ms", str(dice.randrange(10**9))
-        topic = f"topic-{dice.randrange(TOPICS):04d}"
-        return encode_record(ConfigRecord(resource_type=2, resource_name=topic, name=name, value=value))
+        of = f"topic-{dice.randrange(TOPICS):04d}"
+        return encode_record(ConfigRecord(resource_type=2, resource_name=of, name=name, value=value))
     topic, partition = dice.randrange(TOPICS), dice.randrange(PARTITIONS)
     isr = tuple(dice.sample(_replicas(topic, partition), dice.randint(1, 3)))
     return encode_record(
