@@ -6,7 +6,7 @@ The layout of a version with so many replicas, members of the ISR and directorie
 much as decoding does. Whatever is not plain is decoded.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is a class
@@ -80,6 +80,33 @@ class _Forms(dict[tuple[int, bytes], Form | None]):
 
 
 FORMS: Final = _Forms()
+
+
+def plain_fields(values: Iterable[bytes]) -> Iterator[tuple[bytes, _Fields, int, int]]:
+    """What is in the values of plain PartitionRecords, up to the first value that is not one.
+
+    Of each: its canonical value, its fields, where in them its replicas end and where its ISR does. The form
+    is looked up only where it changes, and `Form.fits` is written out: this runs for each of a million.
+    """
+    last: tuple[int, bytes] | None = None
+    for value in values:
+        key = (len(value), value[HINT])
+        if key != last:
+            form = FORMS[key]
+            if form is None:
+                return
+            last = key
+            unpack, opening, _, isr_count_at, isr_count, isr_end, listed_at, listed, canonical = form
+        fields = unpack(value)
+        if (
+            fields[-1]
+            or fields[0] != opening
+            or fields[isr_end] != NOBODY
+            or fields[isr_count_at] != isr_count
+            or fields[listed_at] != listed
+        ):
+            return
+        yield value if canonical is None else canonical(value), fields, isr_count_at, isr_end
 
 
 def parts_in(packed: bytes) -> Parts | None:

@@ -24,10 +24,11 @@ from kraftd.metadata.placement import (
     ID_BITS,
     ID_MASK,
     Parts,
+    Place,
     PlacementFold,
     parts_of,
 )
-from kraftd.metadata.plain import FORMS, HINT, NOBODY, REPLICAS_AT, parts_in
+from kraftd.metadata.plain import REPLICAS_AT, parts_in, plain_fields
 from kraftd.metadata.spans import SPAN_BITS, SPAN_MASK, row_at, with_rows
 from kraftd.metadata.topics_image import Topic, TopicsImage
 from kraftd.records.messages import PartitionChangeRecord, PartitionRecord, TopicRecord
@@ -89,73 +90,38 @@ class TopicsFold:
         before = {} if old is None else _parts(old)
         self._put(touched, span, partitions.made(record, offset), old, before)
 
-    def put_plain(self, values: Sequence[bytes], start: int) -> int:  # noqa: C901
+    def put_plain(self, values: Sequence[bytes], start: int) -> int:
         """Make partitions of the records whose values begin at a position, as long as they are plain.
 
         Stops before the first that is not a plain PartitionRecord of a new partition of a topic that is here,
-        and gives its position; it has to be folded by itself. One loop without calls: it runs for each of a
-        million.
+        and gives its position; it has to be folded by itself.
         """
         self._make_room()
         placement = self._placement
         leaders, followers, laggards = placement.leaders, placement.followers, placement.laggards
         expected = placement.expected
-        last: tuple[int, bytes] | None = None
-        topic_id, number, first = b"", -1, 0
-        before, rows = b"", dict[int, bytes]()
+        topic_id, number, first, before, rows = b"", -1, 0, b"", dict[int, bytes]()
         made: list[bytes] = []
-        for value in islice(values, start, None):
-            key = (len(value), value[HINT])
-            if key != last:
-                form = FORMS[key]
-                if form is None:
-                    break
-                last = key
-                (
-                    unpack,
-                    opening,
-                    replica_count,
-                    isr_count_at,
-                    isr_count,
-                    isr_end,
-                    directories_at,
-                    directory_count,
-                    canonical,
-                ) = form
-            fields = unpack(value)
-            if (  # `Form.fits`, written out
-                fields[-1]
-                or fields[0] != opening
-                or fields[isr_end] != NOBODY
-                or fields[isr_count_at] != isr_count
-                or fields[directories_at] != directory_count
-            ):
-                break
+        for value, fields, isr_count_at, isr_end in plain_fields(islice(values, start, None)):
             partition_id = fields[1]
             if partition_id >> SPAN_BITS != number or fields[2] != topic_id:
                 topic_id, number = fields[2], partition_id >> SPAN_BITS
                 if topic_id not in self._topics:
                     break
-                if self._open_count >= _OPEN_MAX:
-                    self._pack()
-                touched = self._touch(topic_id)
-                span = self._open(touched, number)
-                before, rows = span.packed, span.rows
-                first = touched.topic.number << ID_BITS | number << SPAN_BITS & ID_MASK
+                first, before, rows = self._open_in_bulk(topic_id, number)
             row = partition_id & SPAN_MASK
-            if row in rows or (before and row_at(before, row) is not None):
-                break
             replicas = fields[REPLICAS_AT:isr_count_at]
             isr = fields[isr_count_at + 1 : isr_end]
             leader = fields[isr_end + 1]
             brokers = {*replicas}
             is_usual = leader == replicas[0] and isr == replicas
-            if len(brokers) != replica_count or not (
-                is_usual or (brokers.issuperset(isr) and (leader in isr or leader == _NO_LEADER))
+            if (
+                row in rows
+                or (before and row_at(before, row) is not None)
+                or len(brokers) != len(replicas)
+                or not (is_usual or (brokers.issuperset(isr) and (leader in isr or leader == _NO_LEADER)))
             ):
                 break
-            if canonical is not None:
-                value = canonical(value)
             rows[row] = value
             made.append(value)
             if not brokers <= expected:
@@ -167,12 +133,8 @@ class TopicsFold:
                     followers[broker](place)
                 continue
             for broker in replicas:
-                if broker == leader:
-                    leaders[broker](place)
-                elif broker in isr:
-                    followers[broker](place)
-                else:
-                    laggards[broker](place)
+                puts = leaders if broker == leader else followers if broker in isr else laggards
+                puts[broker](place)
         self._sum += sum_of_marks(made)
         return start + len(made)
 
@@ -244,6 +206,14 @@ class TopicsFold:
             span = touched.open[number] = _Open(touched.spans.get(number, b""), {})
             self._open_count += 1
         return span
+
+    def _open_in_bulk(self, topic_id: Uuid, number: int) -> tuple[Place, bytes, dict[int, bytes]]:
+        """A span of a topic that is here: its first place, its bytes, and where partitions are put."""
+        if self._open_count >= _OPEN_MAX:
+            self._pack()
+        touched = self._touch(topic_id)
+        span = self._open(touched, number)
+        return touched.topic.number << ID_BITS | number << SPAN_BITS & ID_MASK, span.packed, span.rows
 
     def _pack(self) -> None:
         """Pack all that lies open."""
