@@ -9,8 +9,7 @@ with envelope, type, version and raw value, once with all columns, decoded JSON 
 of its own, pinned to so many cores, and is timed after Spark has read a few records. With `--peer kafka`,
 DumpLogSegments dumps the same file on as many cores, its whole process timed, since that is how it is run.
 
-Rates are records per second, and per second of CPU that the whole tree of processes used: the second says
-what a core can do when others use it too. docs/performance.md explains what was seen.
+docs/performance.md explains what was seen.
 """
 
 import argparse
@@ -44,7 +43,6 @@ KAFKAS = {
     "kafka: decoder, --skip-record-metadata": ["--cluster-metadata-decoder", "--skip-record-metadata"],
     "kafka: decoder": ["--cluster-metadata-decoder"],
 }
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Run(msgspec.Struct):
@@ -55,7 +53,6 @@ class Run(msgspec.Struct):
     cores: int
     records: int
     seconds: float
-    cpu_s: float
 
 
 def main() -> None:
@@ -76,9 +73,8 @@ def main() -> None:
         runs = []
         for run in _runs(Path(scratch), options, dump):
             runs.append(run)
-            rate = run.records / run.cpu_s / 1e6
             said = f"{run.shape}, {run.what}, {run.cores} cores: {run.seconds:.1f} s"
-            print(f"{said}, {rate:.2f} M records/CPU s", file=sys.stderr, flush=True)
+            print(said, file=sys.stderr, flush=True)
     _show(runs, options.mb)
     if options.json:
         options.json.write_bytes(msgspec.json.format(msgspec.json.encode(runs)))
@@ -97,8 +93,7 @@ def _runs(scratch: Path, options: argparse.Namespace, dump: list[str] | None) ->
                 if dump is not None:
                     for what, flags in KAFKAS.items():
                         command = [*dump, DUMP, *flags, "--files", str(segment)]
-                        seconds, cpu_s = _kafka(command, cores)
-                        yield Run(shape, what, cores, records, seconds, cpu_s)
+                        yield Run(shape, what, cores, records, _kafka(command, cores))
         shutil.rmtree(home)
 
 
@@ -108,8 +103,7 @@ def _ours(shape: str, home: Path, what: str, cores: int, records: int) -> Run:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(done.stderr)
-    seconds, cpu_s = json.loads(done.stdout.splitlines()[-1])
-    return Run(shape, what, cores, records, seconds, cpu_s)
+    return Run(shape, what, cores, records, float(done.stdout.splitlines()[-1]))
 
 
 def _measure(home: str, what: str, cores: int) -> None:
@@ -128,7 +122,7 @@ def _measure(home: str, what: str, cores: int) -> None:
     with session() as spark:
         frame = spark.read.format("kraft").option("columns", OURS.get(what, "offset")).load(home)
         frame.where("offset < 100").write.mode("overwrite").parquet(f"{out}-warm")
-        started, cpu_s = time.monotonic(), _tree_cpu_s()
+        started = time.monotonic()
         if what in OURS:
             frame.write.parquet(str(out))
         else:
@@ -138,14 +132,14 @@ def _measure(home: str, what: str, cores: int) -> None:
             shares = [Share(str(n), tuple(s)) for n, s in enumerate(pack(slices, PARTITION_BYTES))]
             work = partial(write_share, out=out, show_secrets=False)
             spark.sparkContext.parallelize(shares, len(shares)).map(work).count()
-        print(json.dumps((time.monotonic() - started, _tree_cpu_s() - cpu_s)))
+        print(time.monotonic() - started)
     shutil.rmtree(out)
 
 
-def _kafka(command: list[str], cores: int) -> tuple[float, float]:
-    """Dump a file to nowhere: wall clock and CPU seconds of the process."""
+def _kafka(command: list[str], cores: int) -> float:
+    """Dump a file to nowhere: the seconds of the whole process."""
     allowed = sorted(os.sched_getaffinity(0))[:cores]
-    before = os.times()
+    started = time.monotonic()
     process = subprocess.Popen(
         command,
         stdout=subprocess.DEVNULL,
@@ -153,34 +147,12 @@ def _kafka(command: list[str], cores: int) -> tuple[float, float]:
     )
     if process.wait():
         raise SystemExit(f"kafka: {' '.join(command)} failed")
-    after = os.times()
-    cpu_s = after.children_user + after.children_system - before.children_user - before.children_system
-    return after.elapsed - before.elapsed, cpu_s
-
-
-def _tree_cpu_s() -> float:
-    """CPU seconds of this process and all below it, those that ended and were waited for among them."""
-    stats: dict[int, tuple[int, int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue  # it ended meanwhile
-            stats[int(entry.name)] = int(fields[1]), sum(map(int, fields[11:15]))
-    tree, ticks = {os.getpid()}, 0
-    while True:
-        more = {pid for pid, (parent, _) in stats.items() if parent in tree} - tree
-        if not more:
-            break
-        tree |= more
-    ticks = sum(stats[pid][1] for pid in tree if pid in stats)
-    return ticks / TICKS
+    return time.monotonic() - started
 
 
 def _show(runs: list[Run], mb: int) -> None:
     table = Table(title=f"{mb:,} MB a log; load of the machine {os.getloadavg()[0]:.1f}", box=SIMPLE)
-    for head in ("shape", "what", "cores", "records", "s", "M records/s", "M records/CPU s"):
+    for head in ("shape", "what", "cores", "records", "s", "M records/s"):
         table.add_column(head, justify="left" if head in {"shape", "what"} else "right")
     for run in runs:
         table.add_row(
@@ -190,7 +162,6 @@ def _show(runs: list[Run], mb: int) -> None:
             f"{run.records:,}",
             f"{run.seconds:.1f}",
             f"{run.records / run.seconds / 1e6:.2f}",
-            f"{run.records / run.cpu_s / 1e6:.2f}",
         )
     Console(width=120).print(table)
 
