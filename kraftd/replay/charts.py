@@ -69,7 +69,7 @@ def leaders(rows: Sequence[Row], span: Span) -> Spec:
                 "type": "quantitative",
                 "title": "s without a leader",
                 "scale": {"type": "symlog"},
-                "axis": {"values": [0, 1, 10, 100, 1000, 10_000, 100_000], "format": ","},
+                "axis": {"values": [0, 1, 10, 100, 1000, 10_000, 100_000], "format": ",d"},
             },
             "tooltip": tooltip,
         },
@@ -218,7 +218,7 @@ def _stacked(
             "type": "quantitative",
             "title": f"{title} in {_length(step_s)}",
             "stack": "zero",
-            "axis": {"format": ",", "tickCount": 5},
+            "axis": {"format": ",d", "tickCount": 5},
         },
         "color": {
             "field": by,

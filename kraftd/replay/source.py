@@ -5,10 +5,11 @@
     json.dumps([…])).load()   # several spark.read.format("kraft").option("columns",
     "offset,type,value").load("export/")   # only what is needed
 
-Filters on `offset`, `timestamp`, `type` and `is_snapshot` are pushed down; `register` switches that on in
-Spark, which has it off. Columns are not pushed down in Spark 4, so they are an option: without `body` no
-record is decoded, and without `commit_status` nothing is surveyed. `showSecrets` gives raw values and bodies
-as they are, `partitionBytes` is a task's share.
+With the option `pushFilters` filters on `offset`, `timestamp`, `type` and `is_snapshot` are pushed down
+(filter such a DataFrame once: Spark 4.3 keeps the filter when the same one is used again without any);
+`register` switches that on in Spark, which has it off. Columns are not pushed down in Spark 4, so they are an
+option: without `body` no record is decoded, and without `commit_status` nothing is surveyed. `showSecrets`
+gives raw values and bodies as they are, `partitionBytes` is a task's share.
 
 Planning surveys the clusters (headers and control records only), so that every row carries its commit status,
 and cuts the files into slices of whole batches (`slices`). Reading yields Arrow record batches, which Spark
@@ -75,7 +76,8 @@ class KraftDataSource(DataSource):
             paths.append(self.options["path"])
         if not paths:
             raise ReplayError('name a directory: spark.read.format("kraft").load("…")')
-        return KraftReader(
+        filtered = self.options.get("pushFilters", "false").lower() == "true"
+        return (FilteringReader if filtered else KraftReader)(
             paths,
             schema.names,
             partition_bytes=int(self.options.get("partitionBytes", PARTITION_BYTES)),
@@ -100,11 +102,6 @@ class KraftReader(DataSourceReader):
         self.show_secrets = show_secrets
         self.wanted = EVERYTHING
 
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Take what can be decided here, exactly; Spark does the rest."""
-        self.wanted, left = pushed(filters, self.wanted)
-        return left
-
     def partitions(self) -> Sequence[InputPartition]:
         """Cut everything into tasks' shares, in the order of nodes, files and positions."""
         slices: list[Slice] = []
@@ -123,3 +120,12 @@ class KraftReader(DataSourceReader):
         if isinstance(partition, Slices):
             decoder = Decoder(chosen(self.columns), self.wanted, show_secrets=self.show_secrets)
             yield from decoder.rows(partition.slices)
+
+
+class FilteringReader(KraftReader):
+    """Leaves out what filters exclude. Spark 4.3 keeps this reader for later uses of the DataFrame."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Take what can be decided here, exactly; Spark does the rest."""
+        self.wanted, left = pushed(filters, self.wanted)
+        return left

@@ -84,7 +84,11 @@ FILTERS = (
 
 
 def test_filters_that_are_pushed_down_leave_what_spark_would_leave(spark) -> None:
-    frame = spark.read.format("kraft").option("columns", "node_id,file,is_snapshot,offset,timestamp,type")
+    frame = (
+        spark.read.format("kraft")
+        .option("columns", "node_id,file,is_snapshot,offset,timestamp,type")
+        .option("pushFilters", "true")
+    )
     frame = frame.load(str(klog("generated-kafka-4.3-dynamic-voters") / "node-2"))
     plain = spark.createDataFrame(frame.collect(), frame.schema)
     for condition in FILTERS:
@@ -96,12 +100,23 @@ def test_filters_that_are_pushed_down_leave_what_spark_would_leave(spark) -> Non
 def test_a_filter_on_offsets_opens_only_the_segments_that_hold_them(spark, tmp_path: Path) -> None:
     for base in (0, 100, 200):
         write_node(tmp_path, noops(base, 1, 100), base_offset=base, voters=(1,))
-    options = spark.read.format("kraft").option("columns", "offset,type").option("partitionBytes", "1")
+    options = (
+        spark.read.format("kraft")
+        .option("columns", "offset,type")
+        .option("partitionBytes", "1")
+        .option("pushFilters", "true")
+    )
     frame = options.load(str(tmp_path))
     assert frame.rdd.getNumPartitions() > 100
     one = frame.where("offset >= 120 and offset < 123")
     assert [row.offset for row in one.orderBy("offset").collect()] == [120, 121, 122]
     assert one.rdd.getNumPartitions() < 10
+
+
+def test_a_filter_does_not_stay_with_a_frame(spark, tmp_path: Path) -> None:
+    write_node(tmp_path, noops(0, 1, 10), voters=(1,))
+    frame = spark.read.format("kraft").option("columns", "offset").load(str(tmp_path))
+    assert (frame.where("offset < 2").count(), frame.count()) == (2, 10)
 
 
 def test_a_pattern_reads_every_directory_it_fits(spark) -> None:
