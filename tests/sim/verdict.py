@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 S = 1_000_000
 WRITES = 3
 """How many acknowledged writes are progress."""
+HALTED_US = 30 * S
+"""How long a cluster is watched that has forgotten too much to have to go on."""
 LEFT_OUT_PART = 0.4
 """How many seeds go on without some of their nodes for a while."""
 OBSERVERS_PART = 0.2
@@ -83,16 +85,19 @@ def patience_us(world: "World") -> int:
 def _progresses(world: "World") -> bool:
     """Whether the cluster works again; False only where that was to be expected."""
     limit_us = _writing_us(world)
-    if _are_acknowledged(world, WRITES):
+    if not world.atlas.majority_remembers():
+        if _are_acknowledged(world, WRITES, min(limit_us, HALTED_US)):
+            return True
+        if not world.atlas.majority_remembers():
+            world.statistics["halt expected"] = 1
+            return False
+    if _are_acknowledged(world, WRITES, limit_us):
         return True
-    if world.atlas.majority_remembers():
-        wounds = {n: wound.harm for n, wound in world.atlas.wounds.items()}
-        raise Violation(
-            f"Liveness: no {WRITES} writes were acknowledged within {limit_us // S} s after everything was "
-            f"healed; forgetful: {wounds or 'nobody'}"
-        )
-    world.statistics["halt expected"] = 1
-    return False
+    wounds = {n: wound.harm for n, wound in world.atlas.wounds.items()}
+    raise Violation(
+        f"Liveness: no {WRITES} writes were acknowledged within {limit_us // S} s after everything was "
+        f"healed; forgetful: {wounds or 'nobody'}"
+    )
 
 
 def _writing_us(world: "World") -> int:
@@ -100,10 +105,10 @@ def _writing_us(world: "World") -> int:
     return patience_us(world) + 100 * world.shape.think_us
 
 
-def _are_acknowledged(world: "World", writes: int) -> bool:
+def _are_acknowledged(world: "World", writes: int, limit_us: int) -> bool:
     """Whether so many more writes succeed in time."""
     wanted = world.acknowledged + writes
-    return world.run_until(lambda: world.acknowledged >= wanted, _writing_us(world))
+    return world.run_until(lambda: world.acknowledged >= wanted, limit_us)
 
 
 # --- those who do not come back -----------------------------------------------------------------------------
@@ -133,11 +138,11 @@ def _go_on_without(world: "World", random: Random) -> None:
     for node in out:
         _WAYS[way](world, node)
     # What is acknowledged first may have been on its way.
-    if not _are_acknowledged(world, WRITES + len(world.clients) + len(world.doubters)):
+    if not _are_acknowledged(world, WRITES + len(world.clients) + len(world.doubters), _writing_us(world)):
         raise Violation(f"Liveness: {names} are {way} for good, and the others do not go on")
     world.run_for(LEADS_ON * world.shape.timing.fetch_timeout_ms * 1_000)
     world.calm()
-    if not _are_acknowledged(world, WRITES):
+    if not _are_acknowledged(world, WRITES, _writing_us(world)):
         raise Violation(f"Liveness: {names} were {way}, and with them back nothing is acknowledged")
 
 
