@@ -91,7 +91,7 @@ class Shape(msgspec.Struct):
 class Options(msgspec.Struct, frozen=True):
     """What a run is asked for, beside its seed."""
 
-    events: int = 9_200
+    events: int = 8_500
     """How many events the troubled part has. The judgement adds its own, together about 10,000."""
     until_us: int | None = None
     """When the troubled part ends, however many events it has by then."""
