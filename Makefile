@@ -39,7 +39,7 @@ demo: setup ## Three nodes on this machine: elections, kill -9, resign, export, 
 	@$(BIN)/python scripts/demo.py $(ARGS)
 
 test: setup ## All tests that are quick (under 15 minutes on 2 cores)
-	$(PYTEST) -m "not slow" $(ARGS)
+	$(PYTEST) -m "not slow" -n auto --dist loadfile $(ARGS)
 
 # Side by side: the daemons of chaos wait much, the seeds compute. The comparisons with a real Kafka are `make interop`.
 slices: setup ## A slice of every slow suite, on all cores (12 minutes on 2)
