@@ -162,12 +162,15 @@ def copied(cluster: Path, folder: Path) -> dict[int, Path]:
 def test_a_cluster_of_kafka_3_5_moves_to_kraftd_and_back_and_on_to_kafka_4_3(
     kafka: Kafka, kafka_3_5: Kafka, tmp_path: Path
 ) -> None:
+    """kraftd is killed before Kafka's turns: nodes that end one by one may leave an epoch half elected, and
+    an election of Kafka's in that very epoch is not told from a forgotten vote yet.
+    """
     directories = copied(klog("kafka-3.5-three-nodes-59-leaders"), tmp_path)
     ledger = Ledger(directories)
     ledger.compare(30_637)  # what node 1 has beyond is its own: the majority never saw it
 
     with Nodes(tmp_path / "kraftd-1", directories) as nodes:
-        found, end_offset = nodes.turn({"log.flush.interval.ms": "5000"})
+        found, end_offset = nodes.turn({"log.flush.interval.ms": "5000"}, kill=True)
     ledger.compare(end_offset)
 
     broker = tmp_path / "data-broker"
@@ -182,7 +185,7 @@ def test_a_cluster_of_kafka_3_5_moves_to_kraftd_and_back_and_on_to_kafka_4_3(
     ledger.compare(end_offset)
 
     with Nodes(tmp_path / "kraftd-2", directories) as nodes:
-        seen, end_offset = nodes.turn({"log.flush.interval.ms": "6000"})
+        seen, end_offset = nodes.turn({"log.flush.interval.ms": "6000"}, kill=True)
     assert seen == found | {"log.flush.interval.ms": "5000", "log.retention.ms": "3600000"}
     ledger.compare(end_offset)
 
