@@ -162,8 +162,8 @@ def copied(cluster: Path, folder: Path) -> dict[int, Path]:
 def test_a_cluster_of_kafka_3_5_moves_to_kraftd_and_back_and_on_to_kafka_4_3(
     kafka: Kafka, kafka_3_5: Kafka, tmp_path: Path
 ) -> None:
-    """SIGKILL ends kraftd's turns before Kafka's: nodes that end one by one may leave an epoch half elected, and
-    an election of Kafka's in that very epoch is not told from a forgotten vote yet.
+    """SIGKILL ends kraftd's turns before Kafka's: nodes that end one by one may leave an epoch half elected,
+    and an election of Kafka's in that very epoch is not told from a forgotten vote yet.
     """
     directories = copied(klog("kafka-3.5-three-nodes-59-leaders"), tmp_path)
     ledger = Ledger(directories)
