@@ -182,14 +182,14 @@ class EveryoneIsAnswered(Invariant):
         outcome = _OUTCOMES.get(type(event))
         if outcome is not None:
             waiting = self._waiting.setdefault(node.node_id, {})
-            waiting[outcome, event.token] = event.deadline_ms  # type: ignore[union-attr]
+            waiting[outcome, event.token] = event.deadline_ms  # type: ignore[union-attr]  # all of _OUTCOMES have
 
     def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
         """Note who does not wait any more."""
         del nodes
         waiting = self._waiting.get(node.node_id)
         if waiting:
-            waiting.pop((type(effect), effect.token), None)  # type: ignore[union-attr]
+            waiting.pop((type(effect), effect.token), None)  # type: ignore[union-attr]  # all that it watches have one
 
     def on_polled(self, node: NodeView, now_ms: int, wake_at_ms: int) -> None:
         """Look at whoever waits longest."""

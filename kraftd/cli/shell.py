@@ -18,14 +18,14 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from kraftd.cli.failures import ExitCode
 from kraftd.cli.log_state import SecretsOption, remarks
 from kraftd.cli.options import OutputOption, output_of
-from kraftd.cli.output import Format, note, to_json_line, to_yaml, write
+from kraftd.cli.output import Data, Format, note, to_json_line, to_yaml, write
 from kraftd.cli.points import parse_at, time_text
 from kraftd.cli.shell_commands import Answer, LeaveError, Session
 from kraftd.errors import KraftdError
@@ -122,7 +122,8 @@ def _emit(answer: Answer, output: Format) -> None:
     if output is Format.TABLE:
         write(answer.text)
     elif answer.data is not None or answer.text:
-        write(to_json_line(answer.data) if output is Format.JSON else to_yaml([answer.data]))  # type: ignore[arg-type, list-item]
+        data = cast("Data", answer.data)  # the tree is made of what JSON has
+        write(to_json_line(data) if output is Format.JSON else to_yaml([data]))
 
 
 def _converse(walker: _Walker) -> bool:

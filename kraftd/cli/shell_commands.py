@@ -8,11 +8,11 @@ Follows: the commands of Kafka's metadata shell.
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import msgspec
 
-from kraftd.cli.output import to_json
+from kraftd.cli.output import Data, to_json
 from kraftd.forensics.errors import UnanswerableError
 from kraftd.forensics.tree import File, Folder, Node, Place, data_of, find, match, normal, walk
 
@@ -196,7 +196,7 @@ def _names(place: Place) -> list[str]:
 
 
 def _content(data: object) -> str:
-    return data if isinstance(data, str) else to_json(data)  # type: ignore[arg-type]
+    return data if isinstance(data, str) else to_json(cast("Data", data))  # a tree is made of what JSON has
 
 
 def _branches(node: Node, indent: str) -> Iterator[str]:

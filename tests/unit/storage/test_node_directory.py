@@ -29,6 +29,15 @@ def make(path: Path) -> Path:
     return path
 
 
+def assert_mended(node: NodeDirectory, path: Path) -> None:
+    """What says of itself that it is whole is believed at the next start."""
+    node.remember_wholeness("whole")
+    node.abandon()
+    node = open_at(path)
+    assert node.amnesia == ()
+    node.close()
+
+
 def open_at(path: Path, **kwargs: object) -> NodeDirectory:
     wanted: dict = {"node_id": 1, "random_uuid": random_uuid, "voter_ids": (1, 2, 3), "config": SMALL}
     return NodeDirectory.open(FS, path, **(wanted | kwargs))
@@ -212,11 +221,7 @@ class TestAmnesia:
         node = open_at(tmp_path)
         assert node.amnesia
         assert node.election == Election(5, 2)
-        node.remember_wholeness("whole")
-        node.abandon()
-        node = open_at(tmp_path)
-        assert node.amnesia == ()
-        node.close()
+        assert_mended(node, tmp_path)
 
     @pytest.mark.covers("D-05", "D-06")
     def test_an_election_file_on_a_bad_sector(self, tmp_path: Path) -> None:
@@ -384,11 +389,7 @@ class TestAnIncompleteCopy:
         # The epochs were made anew from the log by now; what they said is not forgotten.
         node = open_at(tmp_path)
         assert node.amnesia == (reason,)
-        node.remember_wholeness("whole")
-        node.abandon()
-        node = open_at(tmp_path)
-        assert node.amnesia == ()
-        node.close()
+        assert_mended(node, tmp_path)
 
     @pytest.mark.covers("D-05", "D-06")
     def test_a_start_that_died_on_the_way_does_not_hide_it(self, tmp_path: Path) -> None:
