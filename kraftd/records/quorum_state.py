@@ -83,3 +83,14 @@ def decode(data: bytes) -> tuple[Election, int]:
         )
     voted = None if state.voted_id == NO_NODE else ReplicaKey(state.voted_id, directory)
     return Election(state.leader_epoch, state.leader_id, voted), version
+
+
+def is_as_written(data: bytes) -> bool:
+    """Whether these are the very bytes that Kafka and kraftd write for what they say.
+
+    Raises:
+        MalformedError: As `decode`.
+    """
+    election, version = decode(data)
+    voters = () if version else msgspec.json.decode(data.split(b"\n", 1)[0], type=_StateV0).current_voters
+    return data == encode(election, version=version, voter_ids=[voter.voter_id for voter in voters or ()])

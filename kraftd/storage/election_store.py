@@ -3,10 +3,14 @@
 A write is: the checksums of the old and the new file into the sidecar, synced; then tmp, fsync, rename,
 fsync of the directory. A crash anywhere leaves the old file or the new one, and the sidecar vouches for
 both, until it has noted that the new one is in place. A file that it does not vouch for was changed by
-somebody else: by Kafka, which only ever raises the epoch, or by a disk that forgot. A forgotten vote could
-be given twice, so then the member must not be counted (D-05, D-06).
+somebody else: by Kafka, which raises the epoch or adds the leader or the vote of the same one, or by a disk
+that forgot. A forgotten vote could be given twice, so then the member must not be counted (D-05, D-06).
 
 Follows: section 2, QS-15..QS-19.
+
+Differs: D-05 believes a file that nobody vouches for only if its epoch is higher. A quorum that was stopped
+while it elected left an epoch without a leader, and Kafka may go on in that very epoch: so the sidecar holds
+the whole election, and a file is believed that keeps all of it and adds to it.
 """
 
 from collections.abc import Sequence
@@ -19,7 +23,7 @@ from kraftd.errors import MalformedError
 from kraftd.records import names, quorum_state
 from kraftd.storage.disk import Disk
 from kraftd.storage.sidecar import ABSENT, Promises, Sidecar
-from kraftd.types import Election, Epoch, NodeId
+from kraftd.types import NO_NODE, Election, Epoch, NodeId
 
 
 class ElectionFinding(msgspec.Struct, frozen=True):
@@ -53,16 +57,39 @@ def examine(path: Path, data: bytes | None, promises: Promises | None) -> Electi
             checksum,
             amnesia=f"{path}: cannot be read ({error}): a vote may be forgotten",
         )
+    known = promises.election if promises is not None else None
+    continued = _continued(known, election) if known is not None else None
     if vouched:
-        return ElectionFinding(election, checksum, foreign=promises is None and data is not None)
+        return ElectionFinding(continued or election, checksum, foreign=promises is None and data is not None)
     if election.epoch > known_epoch:
         return ElectionFinding(election, checksum, foreign=True)
+    if continued is not None and data is not None and quorum_state.is_as_written(data):
+        return ElectionFinding(continued, checksum, foreign=True)
     lost = "is gone" if data is None else f"says epoch {election.epoch} in bytes that were not written here"
     return ElectionFinding(
         Election(epoch=known_epoch),
         checksum,
         amnesia=f"{path}: {lost}; epoch {known_epoch} was written last: a vote may be forgotten",
     )
+
+
+def _continued(known: Election, found: Election) -> Election | None:
+    """Both together, if `found` adds to `known` in the same epoch and takes nothing away; else None.
+
+    Before 4.0, Kafka drops the vote of an epoch when it learns the leader; it counts all the same (D-07).
+    """
+    leader_id = found.leader_id
+    if found.epoch != known.epoch or known.leader_id not in (NO_NODE, leader_id):
+        return None
+    if known.voted is None:
+        is_kept, is_news = True, found.voted is not None
+    elif found.voted is None:
+        is_kept, is_news = leader_id != NO_NODE, True
+    else:
+        is_kept, is_news = known.voted.matches(found.voted), False
+    if not is_kept or not (is_news or leader_id != known.leader_id):
+        return None
+    return Election(found.epoch, leader_id, known.voted or found.voted)
 
 
 class ElectionStore:
@@ -106,6 +133,7 @@ class ElectionStore:
                 old_election=self._checksum,
                 new_election=checksum,
                 election_epoch=epoch,
+                election=election,
             )
         )
         self._disk.replace(self._path, data)

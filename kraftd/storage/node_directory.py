@@ -167,6 +167,7 @@ class NodeDirectory:
                 old_election=finding.checksum,
                 new_election=finding.checksum,
                 election_epoch=max(election.epoch, remembered.election_epoch),
+                election=election,
                 start_counter=remembered.start_counter + 1,
                 wholeness=state,
                 reasons=_bounded(self.amnesia),

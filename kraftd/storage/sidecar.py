@@ -26,7 +26,7 @@ from crc32c import crc32c
 from kraftd.errors import InvariantError, MalformedError, StorageError
 from kraftd.storage.disk import Disk
 from kraftd.storage.filesystem import Access
-from kraftd.types import Epoch, NodeId, OffsetAndEpoch, Uuid
+from kraftd.types import Election, Epoch, NodeId, OffsetAndEpoch, Uuid
 
 SLOT_BYTES = 4_096
 ABSENT = -1
@@ -64,6 +64,8 @@ class Promises(msgspec.Struct, frozen=True, array_like=True):
     wholeness: str = WHOLE
     """As the core last said, or as a file without a good slot says."""
     reasons: tuple[str, ...] = ()
+    election: Election | None = None
+    """The newest election written. None if a version wrote it that noted only the epoch."""
 
 
 class SidecarState(msgspec.Struct, frozen=True):

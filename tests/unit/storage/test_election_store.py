@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from crc32c import crc32c
+from msgspec import structs
 
 from kraftd.records import quorum_state
 from kraftd.storage import Disk, StorageFailure
@@ -21,6 +22,17 @@ NEW = quorum_state.encode(Election(5, -1, ReplicaKey(3)), version=0, voter_ids=(
 HIGHER = quorum_state.encode(Election(9, 3, ReplicaKey(3)), version=0, voter_ids=(1, 2, 3))
 SAME = quorum_state.encode(Election(5, -1, ReplicaKey(1)), version=0, voter_ids=(1, 2, 3))
 KNOWN = Promises(old_election=crc32c(OLD), new_election=crc32c(NEW), election_epoch=5)
+VOTED = Election(5, -1, ReplicaKey(3))
+
+
+def encoded(election: Election) -> bytes:
+    """The file of a static quorum of three."""
+    return quorum_state.encode(election, version=0, voter_ids=(1, 2, 3))
+
+
+def promised(election: Election | None) -> Promises:
+    """What the sidecar holds when the election of epoch 5 was the last one written."""
+    return structs.replace(KNOWN, election=election)
 
 
 class TestExamine:
@@ -47,6 +59,59 @@ class TestExamine:
         finding = examine(FILE, data, KNOWN)
         assert finding.election == Election(5)
         assert str(FILE) in finding.amnesia
+        assert "a vote may be forgotten" in finding.amnesia
+
+    @pytest.mark.covers("D-05", "D-07")
+    @pytest.mark.parametrize(
+        ("known", "found", "believed"),
+        [
+            (Election(5), Election(5, 2), Election(5, 2)),
+            (Election(5), Election(5, -1, ReplicaKey(2)), Election(5, -1, ReplicaKey(2))),
+            (VOTED, Election(5, 1, ReplicaKey(3)), Election(5, 1, ReplicaKey(3))),
+            (VOTED, Election(5, 1), Election(5, 1, ReplicaKey(3))),
+            (Election(5, 3, ReplicaKey(3)), Election(5, 3), Election(5, 3, ReplicaKey(3))),
+        ],
+        ids=["leader", "vote", "leader of another", "leader for a vote", "vote dropped beside its leader"],
+    )
+    def test_an_epoch_that_somebody_else_went_on_in_is_kafkas(
+        self, known: Election, found: Election, believed: Election
+    ) -> None:
+        """A quorum stopped while it elects leaves an epoch without a leader; Kafka may elect in that one."""
+        data = encoded(found)
+        remembered = promised(known)
+        finding = examine(FILE, data, remembered)
+        assert (finding.election, finding.amnesia, finding.foreign) == (believed, "", True)
+
+        taken_over = structs.replace(
+            remembered, old_election=crc32c(data), new_election=crc32c(data), election=believed
+        )
+        assert examine(FILE, data, taken_over).election == believed
+
+    @pytest.mark.covers("D-05", "D-06", "Q-20")
+    @pytest.mark.parametrize(
+        ("known", "data"),
+        [
+            (VOTED, encoded(Election(5))),
+            (VOTED, encoded(Election(5, 1, ReplicaKey(1)))),
+            (Election(5, 1, ReplicaKey(1)), encoded(Election(5, -1, ReplicaKey(1)))),
+            (Election(5, 3), encoded(Election(5, 2))),
+            (VOTED, encoded(VOTED).replace(b'voterId":2', b'voterId":3')),
+            (VOTED, encoded(VOTED).replace(b'leaderId":-1', b'leaderId":\r1')),
+            (None, encoded(Election(5, 1, ReplicaKey(3)))),
+        ],
+        ids=[
+            "vote gone",
+            "vote changed",
+            "leader gone",
+            "leader changed",
+            "nothing new",
+            "rot",
+            "no election noted",
+        ],
+    )
+    def test_an_epoch_that_lost_something_is_amnesia(self, known: Election | None, data: bytes) -> None:
+        finding = examine(FILE, data, promised(known))
+        assert finding.election == Election(5)
         assert "a vote may be forgotten" in finding.amnesia
 
     @pytest.mark.covers("D-05", "QS-01")

@@ -113,6 +113,19 @@ class TestFirstStart:
             assert not node.blank
             node.abandon()
 
+    @pytest.mark.covers("D-05", "D-07")
+    def test_kafka_may_elect_in_the_epoch_that_it_was_stopped_in(self, tmp_path: Path) -> None:
+        """Kafka 3.5 drops the vote when it learns the leader; a restart must not forget it."""
+        node = open_at(make(tmp_path))
+        node.write_election(Election(2, -1, ReplicaKey(3)))
+        node.close()
+        theirs = quorum_state.encode(Election(2, 1), version=0, voter_ids=(1, 2, 3))
+        (log_path(tmp_path) / "quorum-state").write_bytes(theirs)
+        for _ in range(2):
+            node = open_at(tmp_path)
+            assert (node.election, node.amnesia) == (Election(2, 1, ReplicaKey(3)), ())
+            node.abandon()
+
     @pytest.mark.covers("D-06")
     def test_peers_are_remembered(self, tmp_path: Path) -> None:
         node = open_at(make(tmp_path))
