@@ -44,8 +44,8 @@ from kraftd.protocol.messages import (
     ListConfigsRequest,
 )
 from kraftd.records.committed import CommittedBatch
-from kraftd.records.frame import AnyRecord, RawRecord, decode_record, record_name
-from kraftd.records.messages import ConfigRecord, FeatureLevelRecord, NoOpRecord
+from kraftd.records.frame import AnyRecord, RawRecord, record_name
+from kraftd.records.messages import FeatureLevelRecord, NoOpRecord
 from kraftd.types import Epoch, NodeId, Now, Offset
 
 NEVER_MS = 1 << 62
@@ -297,11 +297,11 @@ def _is_too_large(values: Sequence[bytes]) -> bool:
 
 def _fold(image: MetadataImage, values: Sequence[bytes], base_offset: Offset) -> MetadataImage:
     fold = Fold(image)
-    for offset, value in enumerate(values, base_offset):
-        record = decode_record(value)
-        if type(record) is not ConfigRecord:
-            _check_known(record, f"the record at offset {offset}")
-        fold.add(record, offset)
+    fold.add_values(
+        values,
+        base_offset,
+        lambda record, offset: _check_known(record, f"the record at offset {offset}"),
+    )
     return fold.image()
 
 

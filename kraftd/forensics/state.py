@@ -25,7 +25,7 @@ from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.records import epoch_checkpoint, names
 from kraftd.records.control import AnyControl
-from kraftd.records.frame import decode_record, record_name
+from kraftd.records.frame import record_name
 from kraftd.records.messages import SnapshotFooterRecord, SnapshotHeaderRecord
 from kraftd.types import Epoch, Offset, OffsetAndEpoch
 
@@ -118,8 +118,7 @@ def advanced(start: State, end: Offset = NEVER) -> State:
         try:
             quorum = quorum.after(controls_of(view), view.epoch)
             values = view.values()[max(offset - view.base_offset, 0) :]
-            for at, value in enumerate(values, max(offset, view.base_offset)):
-                fold.add(decode_record(value), at)
+            fold.add_values(values, max(offset, view.base_offset))
         except (ImpossibleRecordError, MalformedError) as error:
             # Half of the batch is folded in: fold once more, up to its beginning.
             reason = error.reason if isinstance(error, ImpossibleRecordError) else str(error)
@@ -155,8 +154,7 @@ def load_snapshot(log: LogFiles, snapshot: SnapshotFile) -> State:
             quorum = quorum.after(controls, snapshot.id.epoch)
             for control in controls:
                 first, last = first or control, control
-            for offset, value in enumerate(batch.view.values(), batch.view.base_offset):
-                fold.add(decode_record(value), offset)
+            fold.add_values(batch.view.values(), batch.view.base_offset)
     except (ImpossibleRecordError, MalformedError) as error:
         raise UnanswerableError(f"{path}: {error}") from error
     if not isinstance(last, SnapshotFooterRecord):

@@ -14,6 +14,8 @@ from kraftd.replay.schemas import TABLES
 
 COMPRESSION = "zstd"
 ROWS_PER_GROUP = 250_000
+UNREPEATED = frozenset({"body", "key", "value", "problem", "text"})
+"""Columns of text or bytes where a dictionary would hold as much as the column."""
 
 
 def make_directories(out: Path) -> None:
@@ -30,7 +32,15 @@ def write_part(out: Path, table: str, part: str, batches: Iterable[pa.RecordBatc
     rows = 0
     waiting: list[pa.RecordBatch] = []
     schema = TABLES[table].schema
-    with ParquetWriter(unfinished, schema, compression=COMPRESSION) as writer:
+    with ParquetWriter(
+        unfinished,
+        schema,
+        compression=COMPRESSION,
+        use_dictionary=[
+            field.name for field in schema if not _counts(field) and field.name not in UNREPEATED
+        ],
+        column_encoding={field.name: "DELTA_BINARY_PACKED" for field in schema if _counts(field)},
+    ) as writer:
         for batch in batches:
             waiting.append(batch)
             rows += batch.num_rows
@@ -40,6 +50,11 @@ def write_part(out: Path, table: str, part: str, batches: Iterable[pa.RecordBatc
         writer.write_table(pa.Table.from_batches(waiting, schema))
     unfinished.replace(path)
     return rows
+
+
+def _counts(field: pa.Field) -> bool:
+    """Whether a column holds offsets, positions or times: neighbours differ by little, and seldom repeat."""
+    return bool(pa.types.is_int64(field.type) or pa.types.is_timestamp(field.type))
 
 
 def rows_batch(table: str, rows: Sequence[Mapping[str, object]]) -> pa.RecordBatch:
