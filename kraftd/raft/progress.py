@@ -59,7 +59,12 @@ class CheckQuorum:
         self.deadline_ms = now_ms + span_ms
 
     def hear(self, voter: int, now_ms: int) -> None:
-        """A voter got on. Once enough others have, the time starts again for all of them (CQ-02)."""
+        """A voter got on. Once enough others have, the time starts again for all of them (CQ-02).
+
+        After a stall, what waited meanwhile is heard before the time is looked at: it comes too late (D-01).
+        """
+        if now_ms >= self.deadline_ms:
+            return
         self._heard.add(voter)
         if len(self._heard) >= self._needed:
             self._heard.clear()

@@ -66,6 +66,16 @@ def test_a_majority_with_itself_is_enough_and_each_must_be_heard_again() -> None
     assert runs_until_resigned(lone, lambda: lone.ask_fetch(3, 5, replica=2)) == 3_000, "one of two needed"
 
 
+@covers("CQ-01", "D-01")
+def test_a_fetch_that_waited_while_the_leader_stood_still_does_not_keep_it() -> None:
+    """Its process was stopped: what came meanwhile is heard first, and comes too late (seed 1472)."""
+    lone = leading()
+    lone.run(1_000)
+    lone.now_ms += 5_000
+    lone.ask_fetch(3, 5, replica=2)
+    assert isinstance(lone.member.state, Resigned)
+
+
 @covers("CQ-04", "D-06")
 def test_neither_observers_nor_strangers_under_a_voters_id_keep_a_leader() -> None:
     lone = leading()

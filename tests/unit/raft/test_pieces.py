@@ -268,6 +268,9 @@ def test_check_quorum_starts_again_for_all_once_enough_were_heard() -> None:
     assert quorum.deadline_ms == 170
     assert not quorum.is_over(169)
     assert quorum.is_over(170)
+    quorum.hear(2, 170)
+    quorum.hear(3, 170)
+    assert quorum.is_over(170), "too late"
     assert not CheckQuorum(needed=0, span_ms=100, now_ms=0).is_over(1_000)
 
 
