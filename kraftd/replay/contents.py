@@ -2,7 +2,7 @@
 
 What repeats is remembered. Nine records in ten of an idle cluster are the same NoOp, and of a busy one most
 are changes of partitions: those differ in their partition, while what follows it (leader, ISR) is one of few
-hundred.
+hundred. So of these only the ending is decoded here; `decode` puts it after the partition, for all at once.
 
 A record of a kind or version that is not known, or one of a kind that may hold secrets and that cannot be
 decoded, counts as secret: nobody can tell what it holds.
@@ -39,6 +39,8 @@ PARTITION_KINDS: Final = (PartitionRecord.API_KEY, PartitionChangeRecord.API_KEY
 """Kinds whose body begins with the number of a partition and the id of its topic."""
 TOPIC_ID_AT: Final = FRAME_BYTES + 4
 ENDING_AT: Final = TOPIC_ID_AT + 16
+PARTITION_HEAD, PARTITION_MIDDLE = '{"partitionId":', ',"topicId":"'
+"""How the JSON of such a body begins: after the one comes its number, after the other its topic's text."""
 TOPIC_KINDS: Final = (TopicRecord.API_KEY, RemoveTopicRecord.API_KEY)
 SECRET_KINDS: Final = (ConfigRecord.API_KEY, UserScramCredentialRecord.API_KEY)
 """Known kinds of which some records hold secrets."""
@@ -98,9 +100,19 @@ class Bodies:
 
     def body(self, value: bytes) -> tuple[str | None, str | None]:
         """The body of a record of a known kind as JSON, or why there is none."""
-        if value[1] in PARTITION_KINDS:
-            return self._of_partition(value)
         return self._remembered(value) if len(value) <= REMEMBERED_BYTES else self._body(value)
+
+    def ending(self, frame: bytes, ending: bytes) -> str | None:
+        """What JSON says of a partition after its number and `PARTITION_MIDDLE` and its topic's text.
+
+        Args:
+            frame: Of a record of one of `PARTITION_KINDS`.
+            ending: What follows the topic's id in its value.
+
+        Returns:
+            None if it cannot be told this way, but only by reading the whole.
+        """
+        return self._ending(frame, ending)
 
     def _body(self, value: bytes) -> tuple[str | None, str | None]:
         try:
@@ -109,23 +121,10 @@ class Bodies:
             return None, str(error)
         return _json(self._view(record, value[2])), None
 
-    def _of_partition(self, value: bytes) -> tuple[str | None, str | None]:
-        ending = self._ending(value[:FRAME_BYTES], value[ENDING_AT:])
-        if ending is None:
-            return self._body(value)
-        return _partition_head(value) + ending, None
-
     def _ending_of(self, frame: bytes, ending: bytes) -> str | None:
-        """What JSON says after the partition and its topic; None if it cannot be read."""
-        value = frame + bytes(ENDING_AT - FRAME_BYTES) + ending
-        body, _ = self._body(value)
-        head = _partition_head(value)
+        body, _ = self._body(frame + bytes(ENDING_AT - FRAME_BYTES) + ending)
+        head = f"{PARTITION_HEAD}0{PARTITION_MIDDLE}{topic_text(bytes(16))}"
         return body[len(head) :] if body is not None and body.startswith(head) else None
-
-
-def _partition_head(value: bytes) -> str:
-    partition_id = int.from_bytes(value[FRAME_BYTES:TOPIC_ID_AT], "big", signed=True)
-    return f'{{"partitionId":{partition_id},"topicId":"{topic_text(value[TOPIC_ID_AT:ENDING_AT])}"'
 
 
 @lru_cache(REMEMBERED_VALUES)

@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kraftd.records.frame import RECORD_NAMES
 from kraftd.replay import contents
@@ -117,7 +118,8 @@ class Columns:
 
     def values(self) -> pa.Array:
         """The raw values, null where they hold a secret that must not be seen."""
-        everything = self._spans()
+        starts = np.maximum.accumulate(self._starts)
+        everything = _spans(self.records.part, starts, np.where(self._ends > 0, self._ends, starts))
         odd = [None if self._hides(one.content.is_secret) else one.value for one in self.odd.values()]
         indexes = np.arange(self.count)
         mask = self._hidden if not self.show_secrets else None
@@ -141,28 +143,12 @@ class Columns:
             hidden[at] = one.content.is_secret
         return pa.array(hidden)
 
-    def body_column(self) -> pa.Array:
-        """The bodies as JSON."""
-        return pa.array(self._decoded[0], pa.string())
-
-    def problems(self) -> pa.Array:
-        """Why records could not be decoded."""
-        return pa.array(self._decoded[1], pa.string())
-
     def topic_ids(self) -> pa.Array:
         """The topics that records are about."""
         texts: list[str | None] = [None] * self.count
-        raw = np.frombuffer(self.records.part, dtype=np.uint8)
-        of_partition = np.flatnonzero(np.isin(self.kinds, contents.PARTITION_KINDS) & ~self.is_odd)
-        long_enough = self._ends[of_partition] - self._starts[of_partition] >= contents.ENDING_AT
-        of_partition = of_partition[long_enough]
-        at = self._starts[of_partition] + contents.TOPIC_ID_AT
-        ids = np.ascontiguousarray(raw[at[:, None] + np.arange(16)]).view("V16").ravel()
-        for place, topic_id in zip(of_partition.tolist(), ids.tolist(), strict=True):
-            texts[place] = contents.topic_text(topic_id)
         for place in np.flatnonzero(np.isin(self.kinds, contents.TOPIC_KINDS) & ~self.is_odd).tolist():
             texts[place] = contents.topic_id_of(self._value(place))
-        return pa.array(texts, pa.string())
+        return _replaced(pa.array(texts, pa.string()), self._of_partitions, self._topics)
 
     def times(self, milliseconds: Longs) -> pa.Array:
         """Milliseconds as timestamps; what is no time is null."""
@@ -207,20 +193,68 @@ class Columns:
         return self.records.part[int(self._starts[at]) : int(self._ends[at])]
 
     @cached_property
-    def _decoded(self) -> tuple[list[str | None], list[str | None]]:
-        """Bodies and problems of all rows."""
-        part, body_of = self.records.part, self._bodies.body
-        bodies: list[str | None] = []
-        problems: list[str | None] = []
-        for start, end in zip(self._starts.tolist(), self._ends.tolist(), strict=True):
-            body, problem = body_of(part[start:end]) if end else (None, None)
-            bodies.append(body)
-            problems.append(problem)
+    def decoded(self) -> tuple[pa.Array, pa.Array]:
+        """Bodies as JSON, and why there is none, of all rows."""
+        body_of = self._bodies.body
+        bodies: list[str | None] = [None] * self.count
+        problems: list[str | None] = [None] * self.count
+        joined = self._joined
+        is_left = ~self.is_odd
+        is_left[self._of_partitions[joined.is_valid().to_numpy(zero_copy_only=False)]] = False
+        for at in np.flatnonzero(is_left).tolist():
+            bodies[at], problems[at] = body_of(self._value(at))
         for at, one in self.odd.items():
             bodies[at], problems[at] = one.content.body, one.content.problem
             if one.content.is_known and one.value is not None:
                 bodies[at], problems[at] = body_of(one.value)
-        return bodies, problems
+        return _replaced(pa.array(bodies, pa.string()), self._of_partitions, joined), pa.array(
+            problems, pa.string()
+        )
+
+    @cached_property
+    def _of_partitions(self) -> Longs:
+        """Which rows are regular records about a partition."""
+        rows = np.flatnonzero(np.isin(self.kinds, contents.PARTITION_KINDS) & ~self.is_odd)
+        return rows[self._ends[rows] - self._starts[rows] >= contents.ENDING_AT]
+
+    @cached_property
+    def _topics(self) -> pa.Array:
+        """The texts of the topics of `_of_partitions`."""
+        ids = pa.py_buffer(self._cut(contents.TOPIC_ID_AT, "V16"))
+        coded = pa.Array.from_buffers(
+            pa.binary(16), len(self._of_partitions), [None, ids]
+        ).dictionary_encode()
+        texts = [contents.topic_text(topic_id) for topic_id in coded.dictionary.to_pylist()]
+        return pa.array(texts, pa.string()).take(coded.indices)
+
+    @cached_property
+    def _joined(self) -> pa.Array:
+        """The bodies of `_of_partitions`, null where one has to be read by itself."""
+        rows = self._of_partitions
+        starts, ends = self._starts[rows], self._ends[rows]
+        coded = _spans(self.records.part, starts + contents.ENDING_AT, ends).dictionary_encode()
+        codes = coded.indices.to_numpy().astype(np.int64) * KINDS_MAX + self.kinds[rows]
+        _, firsts, at = np.unique(
+            codes * KINDS_MAX + self.versions[rows], return_index=True, return_inverse=True
+        )
+        endings = pa.array(map(self._ending, starts[firsts].tolist(), ends[firsts].tolist()), pa.string())
+        numbers = pa.array(self._cut(contents.FRAME_BYTES, ">i4").astype(np.int32)).cast(pa.string())
+        head, middle = contents.PARTITION_HEAD, contents.PARTITION_MIDDLE
+        parts = (head, numbers, middle, self._topics, endings.take(pa.array(at)))
+        return pc.binary_join_element_wise(*parts, "")
+
+    def _ending(self, start: int, end: int) -> str | None:
+        part = self.records.part
+        return self._bodies.ending(
+            part[start : start + contents.FRAME_BYTES], part[start + contents.ENDING_AT : end]
+        )
+
+    def _cut(self, at: int, kind: str) -> npt.NDArray[Any]:
+        """A field of `_of_partitions`, so many bytes after each begins."""
+        raw = np.frombuffer(self.records.part, dtype=np.uint8)
+        places = self._starts[self._of_partitions] + at
+        size = np.dtype(kind).itemsize
+        return np.ascontiguousarray(raw[places[:, None] + np.arange(size)]).view(kind).ravel()
 
     @cached_property
     def _hidden(self) -> Flags:
@@ -232,17 +266,6 @@ class Columns:
 
     def _hides(self, is_secret: bool) -> bool:  # noqa: FBT001 - the one thing it is about
         return is_secret and not self.show_secrets
-
-    def _spans(self) -> pa.Array:
-        """The values of all rows, cut out of the file's bytes at once; odd ones are empty."""
-        if not self.count:
-            return pa.array([], pa.binary())
-        starts = np.maximum.accumulate(self._starts)
-        ends = np.where(self._ends > 0, self._ends, starts)
-        bounds = np.stack((starts, ends), axis=1).ravel().astype(np.int32)
-        buffers = [None, pa.py_buffer(bounds), pa.py_buffer(self.records.part)]
-        between = pa.Array.from_buffers(pa.binary(), len(bounds) - 1, buffers)
-        return between.take(pa.array(np.arange(0, len(bounds), 2)))
 
     def _patched(
         self,
@@ -260,6 +283,25 @@ class Columns:
         elif mask is None and len(table) == self.count:
             return table
         return table.take(pa.array(indexes, mask=mask))
+
+
+def _spans(data: bytes, starts: Longs, ends: Longs) -> pa.Array:
+    """Pieces of some bytes, cut out at once. None begins before the one before it ends."""
+    bounds = np.stack((starts, ends), axis=1).ravel().astype(np.int32)
+    if not len(bounds):
+        return pa.array([], pa.binary())
+    between = pa.Array.from_buffers(
+        pa.binary(), len(bounds) - 1, [None, pa.py_buffer(bounds), pa.py_buffer(data)]
+    )
+    return between.take(pa.array(np.arange(0, len(bounds), 2)))
+
+
+def _replaced(column: pa.Array, rows: Longs, others: pa.Array) -> pa.Array:
+    """A column with other entries in some rows; where those are null, it keeps its own."""
+    valid = others.is_valid().to_numpy(zero_copy_only=False)
+    indexes = np.arange(len(column))
+    indexes[rows[valid]] = len(column) + np.flatnonzero(valid)
+    return pa.concat_arrays([column, others]).take(pa.array(indexes))
 
 
 _BUILDERS: Final[Mapping[str, Callable[[Columns], pa.Array]]] = {
@@ -285,10 +327,10 @@ _BUILDERS: Final[Mapping[str, Callable[[Columns], pa.Array]]] = {
     "api_key": lambda c: c.numbers(c.kinds, "api_key"),
     "version": lambda c: c.numbers(c.versions, "version"),
     "topic_id": Columns.topic_ids,
-    "body": Columns.body_column,
+    "body": lambda c: c.decoded[0],
     "key": Columns.keys,
     "value": Columns.values,
     "is_redacted": Columns.redacted,
     "commit_status": Columns.statuses,
-    "problem": Columns.problems,
+    "problem": lambda c: c.decoded[1],
 }
