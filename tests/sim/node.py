@@ -433,8 +433,9 @@ class SimNode:
 
     def _fsync_us(self) -> int:
         part = self.random.random()
-        fsync_us = self.world.shape.fsync_us * (0.5 + part) * self.slow_disk
-        return int(fsync_us * 10 if part > 0.99 else fsync_us)
+        # Not ten times a sync that hangs already: it would outlast the time that a healed cluster is given.
+        slow = max(10.0, self.slow_disk) if part > 0.99 else self.slow_disk
+        return int(self.world.shape.fsync_us * (0.5 + part) * slow)
 
     def _job_done(self) -> None:
         self.world.count("completion", self.id)
