@@ -1,7 +1,8 @@
 """Batches to rows: one row a record, as Arrow columns, with the envelope and the decoded body.
 
-numpy finds the records and repeats what belongs to their batch; Python decodes a body (`contents`), and only
-if bodies are asked for. Values are cut out of the file's bytes by Arrow, in one step for all.
+numpy finds the records and repeats what belongs to their batch. Bodies are decoded only if asked for: those
+of partitions, which are most, are put together by Arrow from their number, their topic and an ending that
+many share; any other by itself (`contents`). Values are cut out of the bytes in one step for all.
 
 A batch that fails its check is one row with `crc_ok` false, its bytes unparsed, and a `problem`: its records
 cannot be trusted. A record whose body cannot be decoded says why in `problem`; one of a kind that this
@@ -207,9 +208,8 @@ class Columns:
             bodies[at], problems[at] = one.content.body, one.content.problem
             if one.content.is_known and one.value is not None:
                 bodies[at], problems[at] = body_of(one.value)
-        return _replaced(pa.array(bodies, pa.string()), self._of_partitions, joined), pa.array(
-            problems, pa.string()
-        )
+        texts = _replaced(pa.array(bodies, pa.string()), self._of_partitions, joined)
+        return texts, pa.array(problems, pa.string())
 
     @cached_property
     def _of_partitions(self) -> Longs:

@@ -1,9 +1,9 @@
 """The Spark data source: `spark.read.format("kraft").load(dir)`, one row a record.
 
-    spark.dataSource.register(KraftDataSource) spark.read.format("kraft").load("fleet/*/node-*")
-    # a directory, a folder of them, or a glob spark.read.format("kraft").option("paths",
-    json.dumps([…])).load()   # several spark.read.format("kraft").option("columns",
-    "offset,type,value").load("export/")   # only what is needed
+    spark.dataSource.register(KraftDataSource)
+    spark.read.format("kraft").load("fleet/*/node-*")  # a directory, a folder of them, or a pattern
+    spark.read.format("kraft").option("paths", json.dumps([…])).load()  # several
+    spark.read.format("kraft").option("columns", "offset,type,value").load("export/")  # only what is needed
 
 With the option `pushFilters` filters on `offset`, `timestamp`, `type` and `is_snapshot` are pushed down
 (filter such a DataFrame once: Spark 4.3 keeps the filter when the same one is used again without any);

@@ -81,13 +81,11 @@ def _continued(known: Election, found: Election) -> Election | None:
     leader_id = found.leader_id
     if found.epoch != known.epoch or known.leader_id not in (NO_NODE, leader_id):
         return None
-    if known.voted is None:
-        is_kept, is_news = True, found.voted is not None
-    elif found.voted is None:
-        is_kept, is_news = leader_id != NO_NODE, True
-    else:
-        is_kept, is_news = known.voted.matches(found.voted), False
-    if not is_kept or not (is_news or leader_id != known.leader_id):
+    if known.voted is not None and found.voted is None and leader_id == NO_NODE:
+        return None
+    if known.voted is not None and found.voted is not None and not known.voted.matches(found.voted):
+        return None
+    if leader_id == known.leader_id and (known.voted is None) == (found.voted is None):
         return None
     return Election(found.epoch, leader_id, known.voted or found.voted)
 
