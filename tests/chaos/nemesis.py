@@ -19,7 +19,7 @@ from kraftd.protocol.messages import ResignLeaderRequest
 from kraftd.types import NodeId
 from tests.chaos.clients import ask_once
 from tests.chaos.links import Pair, Pipe
-from tests.chaos.quorum import NODES, Quorum
+from tests.chaos.quorum import NODES, SLOW_TO_NOTICE, Quorum
 from tests.chaos.strangers import pester
 
 AT_ONCE = 2
@@ -36,6 +36,9 @@ SHORT_S, LONG_S = (0.1, 0.7), (1.0, 2.5)
 
 LONG = 0.6
 """How often it is long."""
+
+LEAD_S = 5.0
+"""How long a node is helped to the lead."""
 
 GAP_S = (0.4, 1.6)
 """Pause after the beginning of a deed, before the next."""
@@ -65,9 +68,13 @@ class Scene:
             chosen = leader
         else:
             chosen = self.dice.choice(NODES)
-        self._victims.append(chosen)
-        self._hurt[chosen] += 1
+        self.hurts(chosen)
         return chosen
+
+    def hurts(self, node_id: NodeId) -> None:
+        """The deed is done to this node."""
+        self._victims.append(node_id)
+        self._hurt[node_id] += 1
 
     def relieve(self) -> None:
         """The deed is undone."""
@@ -126,7 +133,8 @@ async def partition(scene: Scene) -> None:
     """Two groups hear nothing of each other, or two nodes do not."""
     group, others, what = _two_sides(scene)
     between = scene.quorum.network.between
-    await _cut(scene, [*between(group, others), *between(others, group)], f"partition {what}")
+    pairs = [*between(group, others), *between(others, group)]
+    await _cut(scene, pairs, f"partition {what}", scene.length_s())
 
 
 async def one_way_partition(scene: Scene) -> None:
@@ -136,7 +144,28 @@ async def one_way_partition(scene: Scene) -> None:
         group, others = others, group
     unheard, deaf = ("+".join(map(str, side)) for side in (group, others))
     pairs = list(scene.quorum.network.between(group, others))
-    await _cut(scene, pairs, f"one-way partition {what}: {deaf} cannot hear {unheard}")
+    await _cut(scene, pairs, f"one-way partition {what}: {deaf} cannot hear {unheard}", scene.length_s())
+
+
+async def two_leaders(scene: Scene) -> None:
+    """The node that is slow to notice gets the lead and goes deaf: until it notices, two nodes lead."""
+    quorum = scene.quorum
+    (node_id,) = SLOW_TO_NOTICE
+    others = [other for other in NODES if other != node_id]
+    async with quorum.held[node_id]:
+        scene.hurts(node_id)
+        with contextlib.suppress(TimeoutError):  # other deeds may not let it lead
+            async with asyncio.timeout(LEAD_S):
+                while quorum.leader != node_id:
+                    await _hand_over(quorum, node_id)
+                    await asyncio.sleep(0.05)
+        between = quorum.network.between
+        pairs = [*between(others, [node_id])]
+        is_heard = scene.dice.random() < 0.5
+        if not is_heard:
+            pairs += between([node_id], others)
+        what = f"{scene.called(node_id)} got the lead and goes deaf{'' if is_heard else ' and dumb'}"
+        await _cut(scene, pairs, what, scene.dice.uniform(*LONG_S))
 
 
 async def delay(scene: Scene) -> None:
@@ -194,8 +223,7 @@ async def resign(scene: Scene) -> None:
     quorum, to = scene.quorum, scene.dice.choice((-1, *NODES))
     leader = quorum.leader or NODES[0]
     scene.say(f"resign {scene.called(leader)}, to {'anybody' if to < 0 else f'node {to}'}")
-    with contextlib.suppress(OSError, EOFError, TimeoutError):
-        await ask_once(quorum.ports[leader], ResignLeaderRequest(to=to, timeout_ms=2_000))
+    await _hand_over(quorum, to)
 
 
 DEEDS: Mapping[str, Deed] = {
@@ -205,6 +233,7 @@ DEEDS: Mapping[str, Deed] = {
     "restart of all": restart_all,
     "partition": partition,
     "one-way partition": one_way_partition,
+    "two leaders": two_leaders,
     "delay": delay,
     "reset": reset,
     "full disk": full_disk,
@@ -266,6 +295,12 @@ async def _end(scene: Scene, number: signal.Signals) -> None:
         await quorum.started(node_id)
 
 
+async def _hand_over(quorum: Quorum, to: NodeId) -> None:
+    """Ask the leader to resign in favour of a node, or of anybody (-1); it may not be able to."""
+    with contextlib.suppress(OSError, EOFError, TimeoutError):
+        await ask_once(quorum.ports[quorum.leader or NODES[0]], ResignLeaderRequest(to=to, timeout_ms=2_000))
+
+
 def _two_sides(scene: Scene) -> tuple[list[NodeId], list[NodeId], str]:
     """One node and the rest, or one node and one other."""
     node_id = scene.victim()
@@ -276,9 +311,9 @@ def _two_sides(scene: Scene) -> tuple[list[NodeId], list[NodeId], str]:
     return [node_id], others, f"around {scene.called(node_id)}"
 
 
-async def _cut(scene: Scene, pairs: Sequence[Pair], what: str) -> None:
+async def _cut(scene: Scene, pairs: Sequence[Pair], what: str, length_s: float) -> None:
     """Cut some ways for a while; then what waited arrives, or the connections are reset first."""
-    network, length_s = scene.quorum.network, scene.length_s()
+    network = scene.quorum.network
     with_reset = scene.dice.random() < 0.5
     scene.say(f"{what}, for {length_s:.1f} s, then {'resets' if with_reset else 'all arrives late'}")
     for pair in pairs:
