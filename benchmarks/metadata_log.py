@@ -7,6 +7,7 @@ too.
 """
 
 import random
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,35 +40,39 @@ LARGE_BATCH = 1000
 NO_OP = encode_record(NoOpRecord())
 
 
-def make_log(home: Path, shape: str, size_bytes: int, *, seed: int = 1, cluster_id: str = "") -> Path:
-    """Write a controller's directory with one segment of about this size. Returns the segment."""
+def make_log(
+    home: Path, shape: str, *, size_bytes: int = sys.maxsize, records: int = sys.maxsize, seed: int = 1
+) -> Path:
+    """Write a controller's directory with one segment of about this size, or of so many records, whichever
+    comes first. Returns the segment.
+    """
     partition = home / names.LOG_DIRECTORY
     partition.mkdir(parents=True)
-    cluster_id = cluster_id or f"benchmark-{shape}"
-    properties = meta_properties.MetaProperties(cluster_id, 1, (1).to_bytes(16, "big"))
+    properties = meta_properties.MetaProperties(f"benchmark-{shape}", 1, (1).to_bytes(16, "big"))
     (home / names.META_PROPERTIES).write_bytes(meta_properties.encode(properties))
     election = quorum_state.encode(Election(1, 1, ReplicaKey(1)), version=0, voter_ids=(1,))
     (partition / names.QUORUM_STATE).write_bytes(election)
     (partition / names.EPOCH_CHECKPOINT).write_bytes(epoch_checkpoint.encode([EpochEntry(1, 0)]))
     segment = partition / names.segment_name(0)
     with segment.open("wb") as file:
-        written = 0
-        for batch in _batches(shape, random.Random(seed)):
-            written += file.write(batch)
-            if written >= size_bytes:
+        written = count = 0
+        for values, batch in _batches(shape, random.Random(seed)):
+            written, count = written + file.write(batch), count + values
+            if written >= size_bytes or count >= records:
                 break
     return segment
 
 
-def _batches(shape: str, dice: random.Random) -> Iterator[bytes]:
+def _batches(shape: str, dice: random.Random) -> Iterator[tuple[int, bytes]]:
+    """Batches without end, each with the number of its records."""
     voter = (LeaderChangeMessageVoter(voter_id=1),)
     change = LeaderChangeMessage(leader_id=1, voters=voter, granting_voters=voter)
-    yield encode_control_batch(0, 1, START_MS, [encode_control(change)])
+    yield 1, encode_control_batch(0, 1, START_MS, [encode_control(change)])
     offset, now = 1, START_MS
     beginning = [encode_record(record) for record in _beginning()]
     for start in range(0, len(beginning), LARGE_BATCH):
         values = beginning[start : start + LARGE_BATCH]
-        yield encode_batch(offset, 1, now, values)
+        yield len(values), encode_batch(offset, 1, now, values)
         offset += len(values)
     changes = _changes(dice)
     while True:
@@ -78,7 +83,7 @@ def _batches(shape: str, dice: random.Random) -> Iterator[bytes]:
             values = [NO_OP]
         else:
             values = [next(changes) for _ in range(dice.randint(1, 4))]
-        yield encode_batch(offset, 1, now, values)
+        yield len(values), encode_batch(offset, 1, now, values)
         offset += len(values)
 
 

@@ -1,13 +1,14 @@
 """How fast does a replay read logs, and how does Kafka's own dump of the same files compare?
 
-    benchmarks/replay.py [--mb N] [--shape small] [--cores 1 --cores 2] [--peer kafka] [--rounds N] [--json
-    FILE]
+    benchmarks/replay.py [--mb N] [--shape small] [--cores 1 --cores 2] [--peer kafka] [--rounds N]
+        [--json FILE]
 
-Makes a log of each shape (`metadata_log`), reads it with the `kraft` data source and writes Parquet: once
-with envelope, type, version and raw value, once with all columns, decoded JSON among them; and once as
-`kraftctl replay` does, whose tasks write the tables of records and batches themselves. Each run is a process
-of its own, pinned to so many cores, and is timed after Spark has read a few records. With `--peer kafka`,
-DumpLogSegments dumps the same file on as many cores, its whole process timed, since that is how it is run.
+Makes a log of each shape (`metadata_log`), reads it with Spark and writes Parquet: envelope, type, version
+and raw value (`RAW`) once from within the tasks (`write_rows`), once from the `kraft` data source by Spark
+itself; then as `kraftctl replay` does, whose tasks write the tables of records, decoded JSON among them, and
+of batches. Each run is a process of its own, pinned to so many cores, and is timed after Spark has read a few
+records. With `--peer kafka`, DumpLogSegments dumps the same file on as many cores, its whole process timed,
+since that is how it is run.
 
 docs/performance.md explains what was seen.
 """
@@ -31,17 +32,18 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from kraftd.replay.columns import RAW, SCHEMA
+from kraftd.replay.columns import RAW
 from kraftd.replay.headers import mapped, read_headers
 
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 HEAP_MB = 1024
-OURS = {"envelope and raw value": ",".join(RAW), "with decoded JSON": ",".join(SCHEMA.names)}
-TABLES = "tables of kraftctl replay"
+RAW_BY_TASKS = "raw, written by the tasks"
+RAW_BY_SPARK = "raw, written by Spark"
+TABLES = "JSON, tables of kraftctl replay"
+OURS = (RAW_BY_TASKS, RAW_BY_SPARK, TABLES)
 KAFKAS = {
-    "kafka: --print-data-log": ["--print-data-log"],
-    "kafka: decoder, --skip-record-metadata": ["--cluster-metadata-decoder", "--skip-record-metadata"],
-    "kafka: decoder": ["--cluster-metadata-decoder"],
+    "kafka: raw, --print-data-log": ["--print-data-log"],
+    "kafka: JSON, --skip-record-metadata": ["--cluster-metadata-decoder", "--skip-record-metadata"],
 }
 
 
@@ -83,12 +85,12 @@ def main() -> None:
 def _runs(scratch: Path, options: argparse.Namespace, dump: list[str] | None) -> Iterator[Run]:
     for shape in options.shape or SHAPES:
         home = scratch / shape
-        segment = make_log(home, shape, options.mb * 1_000_000)
+        segment = make_log(home, shape, size_bytes=options.mb * 1_000_000)
         with mapped(str(segment)) as data:
             records = int(read_headers(data)[0]["record_count"].sum())
         for _ in range(options.rounds):
             for cores in options.cores or (1, 2):
-                for what in (*OURS, TABLES):
+                for what in OURS:
                     yield _ours(shape, home, what, cores, records)
                 if dump is not None:
                     for what, flags in KAFKAS.items():
@@ -116,15 +118,18 @@ def _measure(home: str, what: str, cores: int) -> None:
     from kraftd.replay.parts import make_directories
     from kraftd.replay.session import session
     from kraftd.replay.slices import PARTITION_BYTES, UNJUDGED, pack, plan_node
+    from kraftd.replay.source import write_rows
     from kraftd.replay.writing import Share, write_share
 
     out = Path(home) / "out"
     with session() as spark:
-        frame = spark.read.format("kraft").option("columns", OURS.get(what, "offset")).load(home)
+        frame = spark.read.format("kraft").option("columns", ",".join(RAW)).load(home)
         frame.where("offset < 100").write.mode("overwrite").parquet(f"{out}-warm")
         started = time.monotonic()
-        if what in OURS:
+        if what == RAW_BY_SPARK:
             frame.write.parquet(str(out))
+        elif what == RAW_BY_TASKS:
+            write_rows(spark, [home], out, columns=RAW)
         else:
             make_directories(out)
             (node,) = discover([home])

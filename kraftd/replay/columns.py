@@ -54,9 +54,11 @@ a kind that is not known and may, `value` is null and `is_redacted` true, unless
 """
 
 RAW: Final = tuple(
-    name for name in SCHEMA.names if name not in {"body", "topic_id", "is_redacted", "problem", "key"}
+    name
+    for name in SCHEMA.names
+    if name not in {"body", "topic_id", "is_redacted", "problem", "key", "commit_status"}
 )
-"""Envelope, type, version and raw value: what can be had without decoding a record's body."""
+"""Envelope, type, version and raw value: what is known without a record's body and without other nodes."""
 
 
 def chosen(names: Iterable[str]) -> pa.Schema:

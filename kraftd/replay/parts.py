@@ -27,11 +27,15 @@ def make_directories(out: Path) -> None:
 
 def write_part(out: Path, table: str, part: str, batches: Iterable[pa.RecordBatch]) -> int:
     """Write a part of a table. Returns how many rows it has."""
-    path = out / table / f"part-{part}.parquet"
+    return write_file(out / table, part, TABLES[table].schema, batches)
+
+
+def write_file(directory: Path, part: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
+    """Write a part of what has this schema. Returns how many rows it has."""
+    path = directory / f"part-{part}.parquet"
     unfinished = path.with_name(f".{path.name}.tmp")
     rows = 0
     waiting: list[pa.RecordBatch] = []
-    schema = TABLES[table].schema
     with ParquetWriter(
         unfinished,
         schema,

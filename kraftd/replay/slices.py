@@ -5,8 +5,11 @@ record are left out: by the segments' base offsets, then by the headers of the b
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
 from kraftd.replay.commit import NEVER_ENDS, Bounds
 from kraftd.replay.filters import Wanted, ranges
@@ -78,15 +81,22 @@ def cuts(file: LogFile, slice_bytes: int, wanted: Wanted = EVERYTHING) -> Iterat
         return
     with mapped(file.path) as data:
         positions, _ = walk(data)
-        starts = [0]
-        for position in positions.tolist():
-            if position - starts[-1] >= slice_bytes:
-                starts.append(position)
-        ends = [*starts[1:], file.size_bytes]
-        for start, end in zip(starts, ends, strict=True):
-            inside = positions[(positions >= start) & (positions < end)]
-            if wanted.every_row or wanted.batches(headers_at(data, inside)).any():
+        places = [0]
+        while (place := _reaching(positions, places[-1], slice_bytes)) < len(positions):
+            places.append(place)
+        edges = [0, *positions[places[1:]].tolist(), file.size_bytes]
+        for (place, upto), (start, end) in zip(
+            pairwise([*places, len(positions)]), pairwise(edges), strict=True
+        ):
+            if wanted.every_row or wanted.batches(headers_at(data, positions[place:upto])).any():
                 yield start, end
+
+
+def _reaching(positions: npt.NDArray[np.int64], place: int, size: int) -> int:
+    """The first batch that begins so many bytes after another; the number of batches if none does."""
+    if place == len(positions):
+        return place
+    return int(np.searchsorted(positions, positions[place] + size))
 
 
 def pack(slices: Sequence[Slice], share_bytes: int) -> Iterator[list[Slice]]:

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from kraftd.records.batch import scan
-from kraftd.replay.columns import SCHEMA
+from kraftd.replay.columns import RAW, SCHEMA
 from kraftd.replay.errors import ReplayError
 from kraftd.replay.job import spark_errors
+from kraftd.replay.source import write_rows
 from tests.fixtures import klog, klogs
 from tests.replay.logs import leader_change, noops, write_node
 
@@ -59,6 +60,38 @@ def test_several_directories_at_once_and_their_commit_status(spark) -> None:
         (1, 30637, "LeaderChange", "uncommitted")
     ]
     assert frame.where("type = 'LeaderChange' and node_id = 1").count() == 59
+
+
+@pytest.mark.parametrize("columns", [SCHEMA.names, RAW, ("value", "offset")])
+def test_rows_that_tasks_write_are_those_of_the_data_source(columns, spark, tmp_path: Path) -> None:
+    cluster = str(klog("generated-kafka-4.3-dynamic-voters"))
+    named = spark.read.format("kraft").option("columns", ",".join(columns))
+    expected = named.load(cluster)
+    written = write_rows(spark, [cluster], tmp_path / "rows", columns=columns)
+    found = spark.read.parquet(str(tmp_path / "rows"))
+    assert found.columns == expected.columns
+    assert written == expected.count() == found.count()
+    assert found.exceptAll(expected).count() == 0
+
+
+def test_rows_of_nothing_have_columns(spark, tmp_path: Path) -> None:
+    write_node(tmp_path / "node", b"", voters=(1,))
+    assert write_rows(spark, [str(tmp_path / "node")], tmp_path / "rows") == 0
+    assert spark.read.parquet(str(tmp_path / "rows")).columns == SCHEMA.names
+
+
+def test_rows_are_not_written_over_anything(spark, tmp_path: Path) -> None:
+    write_node(tmp_path / "node", noops(0, 1, 3), voters=(1,))
+    precious = tmp_path / "rows" / "precious"
+    precious.parent.mkdir()
+    precious.write_text("x")
+    with pytest.raises(ReplayError, match="rows is not empty; name a new or empty directory"):
+        write_rows(spark, [str(tmp_path / "node")], precious.parent)
+    assert list(precious.parent.iterdir()) == [precious]
+    with pytest.raises(ReplayError, match="rows/precious: cannot be made a directory: File exists"):
+        write_rows(spark, [str(tmp_path / "node")], precious)
+    with pytest.raises(ReplayError, match="there is no column colour; there are cluster_id, "):
+        write_rows(spark, [str(tmp_path / "node")], tmp_path / "other", columns=["colour"])
 
 
 def test_a_failing_task_is_one_line(spark, tmp_path: Path) -> None:

@@ -184,6 +184,16 @@ def test_slices_change_nothing_but_the_order(tmp_path: Path) -> None:
     assert (pieces[0][0], pieces[-1][1]) == (0, node.files[0].size_bytes)
 
 
+@pytest.mark.parametrize("whole", [0, 1, 40])
+def test_what_follows_the_last_whole_batch_goes_with_the_last_slice(whole: int, tmp_path: Path) -> None:
+    write_node(tmp_path, noops(0, 1, whole) + b"x" * 3000, voters=(1,))
+    file = discover([tmp_path])[0].files[0]
+    pieces = list(cuts(file, 1000))
+    assert (pieces[0][0], pieces[-1][1]) == (0, file.size_bytes)
+    assert len(pieces) == (1 if whole < 40 else 3)
+    assert [end for _, end in pieces[:-1]] == [start for start, _ in pieces[1:]]
+
+
 def test_small_files_share_a_task_and_large_ones_are_cut(tmp_path: Path) -> None:
     write_node(tmp_path, noops(0, 1, 500), voters=(1,))
     node = discover([tmp_path])[0]
