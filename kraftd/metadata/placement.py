@@ -160,13 +160,15 @@ def _write_down(
 ) -> None:
     """Write the moves of one set of places: a place that came and went in turn may do neither."""
     numbers = places.get(key, _NOWHERE)
+    if len(come) + len(go) == 1:
+        is_there = bool(come)
+        places[key] = numbers.with_one(come[0] if is_there else go[0], is_there=is_there)
+        return
     if come and go:
         came, went = Counter(come), Counter(go)
         numbers = numbers.changed(came - went, went - came)
-    elif come:
-        numbers = numbers.with_one(come[0], is_there=True) if len(come) == 1 else numbers.changed(come)
-    elif go:
-        numbers = numbers.with_one(go[0], is_there=False) if len(go) == 1 else numbers.changed((), go)
+    else:
+        numbers = numbers.changed(come, go)
     if numbers:
         places[key] = numbers
     else:

@@ -58,6 +58,18 @@ def test_a_set_of_numbers_is_a_set_whatever_the_size_of_its_blocks(steps):
                         assert list(numbers.with_one(number, is_there=is_there)) == sorted(expected)
 
 
+@given(st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=40), numbers)
+def test_numbers_that_come_and_go_one_by_one_may_wait(steps, base):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(number_set, "_WAIT_MAX", 5)
+        numbers, model = NumberSet().changed(base), set(base)
+        for number, is_there in steps:
+            numbers = numbers.with_one(number, is_there=is_there)
+            model = model | {number} if is_there else model - {number}
+            assert (len(numbers), bool(numbers), list(numbers)) == (len(model), bool(model), sorted(model))
+        assert list(numbers.changed([11], [0])) == sorted((model | {11}) - {0})
+
+
 def test_a_large_set_of_numbers_grows_and_shrinks_one_by_one():
     dice = random.Random(4)
     members = dice.sample(range(1 << 34), 20_000)
