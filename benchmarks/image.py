@@ -24,6 +24,7 @@ from pathlib import Path
 
 import msgspec
 from big_snapshot import BROKERS, write_snapshot
+from peers import kafka_shell
 from peers.cluster import NotThereError
 from peers.kafka import kafka_java
 from rich.box import SIMPLE
@@ -38,7 +39,6 @@ from kraftd.types import Offset, Uuid
 
 ROOT = Path(__file__).parents[1]
 PARTITIONS = 1_000_000
-SHELL = "org.apache.kafka.shell.MetadataShell"
 HEAP_MB = 1024
 SAMPLES = 10_000
 CHANGES_A_BATCH = 1_000
@@ -78,8 +78,9 @@ class Theirs(msgspec.Struct):
     """What was measured of Kafka's metadata shell."""
 
     load_s: float
-    """How much longer it takes than with a snapshot of one partition."""
+    """How much later it has it than a snapshot of one partition."""
     process_s: float
+    """From its start until it has it."""
     cpu_s: float
     peak_mb: float
 
@@ -249,22 +250,15 @@ def run_ours(path: Path, *, only_load: bool) -> tuple[Ours, Process]:
     return msgspec.json.decode(process.output, type=Ours), process
 
 
-def run_shell(java: list[str], path: Path) -> Process:
-    process = run([*java, SHELL, "--snapshot", str(path), "ls", "/image"])
-    if b"topics" not in process.output.split():
-        raise RuntimeError(f"Kafka's shell showed {process.output[:200]!r}")
-    return process
-
-
-def compare(path: Path, small: Path, rounds: int, java: list[str] | None) -> Figures:
+def compare(path: Path, small: Path, partitions: int, rounds: int, java: list[str] | None) -> Figures:
     """All figures, each the median of the rounds, in which kraftd and Kafka take turns."""
     loads, shells, starts = [], [], []
     for number in range(1, rounds + 1):
         say(f"round {number} of {rounds}")
         loads.append(run_ours(path, only_load=True))
         if java:
-            shells.append(run_shell(java, path))
-            starts.append(run_shell(java, small))
+            shells.append(kafka_shell.load(java, path, count=number == 1))
+            starts.append(kafka_shell.load(java, small))
     say("reads and changes")
     ours, _ = run_ours(path, only_load=False)
     ours.load_s = statistics.median(load.load_s for load, _ in loads)
@@ -272,6 +266,8 @@ def compare(path: Path, small: Path, rounds: int, java: list[str] | None) -> Fig
     ours.cpu_s = statistics.median(process.cpu_s for _, process in loads)
     theirs = None
     if shells:
+        if shells[0].partitions != partitions:
+            raise RuntimeError(f"Kafka's shell shows {shells[0].partitions} partitions, not {partitions}")
         process_s = statistics.median(shell.seconds for shell in shells)
         theirs = Theirs(
             load_s=process_s - statistics.median(start.seconds for start in starts),
@@ -353,7 +349,7 @@ def main() -> None:
         large.mkdir()
         small.mkdir()
         path = write_snapshot(large, arguments.partitions)
-        figures = compare(path, write_snapshot(small, 1), arguments.rounds, java)
+        figures = compare(path, write_snapshot(small, 1), arguments.partitions, arguments.rounds, java)
     if arguments.json:
         arguments.json.write_bytes(msgspec.json.format(msgspec.json.encode(figures)) + b"\n")
     Console(width=None if sys.stdout.isatty() else 110).print(table(figures, arguments.partitions))
