@@ -117,7 +117,7 @@ def _measure(home: str, what: str, cores: int) -> None:
     from kraftd.replay.discover import discover
     from kraftd.replay.parts import make_directories
     from kraftd.replay.session import session
-    from kraftd.replay.slices import PARTITION_BYTES, UNJUDGED, pack, plan_node
+    from kraftd.replay.slices import UNJUDGED, plan_node, shares
     from kraftd.replay.source import write_rows
     from kraftd.replay.writing import Share, write_share
 
@@ -134,9 +134,10 @@ def _measure(home: str, what: str, cores: int) -> None:
             make_directories(out)
             (node,) = discover([home])
             slices = list(plan_node(node, UNJUDGED))
-            shares = [Share(str(n), tuple(s)) for n, s in enumerate(pack(slices, PARTITION_BYTES))]
+            divided = shares(slices, spark.sparkContext.defaultParallelism)
+            tasks = [Share(str(number), tuple(share)) for number, share in enumerate(divided)]
             work = partial(write_share, out=out, show_secrets=False)
-            spark.sparkContext.parallelize(shares, len(shares)).map(work).count()
+            spark.sparkContext.parallelize(tasks, len(tasks)).map(work).count()
         print(time.monotonic() - started)
     shutil.rmtree(out)
 

@@ -53,10 +53,19 @@ a kind that is not known and may, `value` is null and `is_redacted` true, unless
 `problem` says why a record could not be decoded; a body that is not asked for is not tried.
 """
 
-RAW: Final = tuple(
-    name
-    for name in SCHEMA.names
-    if name not in {"body", "topic_id", "is_redacted", "problem", "key", "commit_status"}
+RAW: Final = (
+    "cluster_id",
+    "node_id",
+    "offset",
+    "timestamp",
+    "epoch",
+    "crc_ok",
+    "is_control",
+    "is_transactional",
+    "type",
+    "api_key",
+    "version",
+    "value",
 )
 """Envelope, type, version and raw value: what is known without a record's body and without other nodes."""
 

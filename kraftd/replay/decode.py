@@ -24,7 +24,7 @@ from kraftd.replay.columns import SCHEMA, TIME
 from kraftd.replay.commit import Status
 from kraftd.replay.contents import Bodies
 from kraftd.replay.filters import Wanted
-from kraftd.replay.headers import CONTROL_BIT, TRANSACTIONAL_BIT, mapped, read_headers
+from kraftd.replay.headers import CONTROL_BIT, TRANSACTIONAL_BIT, cut_out, mapped, read_headers
 from kraftd.replay.lockstep import PADDING, Flags, Longs
 from kraftd.replay.model import Headers
 from kraftd.replay.slices import EVERYTHING, Slice
@@ -251,10 +251,8 @@ class Columns:
 
     def _cut(self, at: int, kind: str) -> npt.NDArray[Any]:
         """A field of `_of_partitions`, so many bytes after each begins."""
-        raw = np.frombuffer(self.records.part, dtype=np.uint8)
         places = self._starts[self._of_partitions] + at
-        size = np.dtype(kind).itemsize
-        return np.ascontiguousarray(raw[places[:, None] + np.arange(size)]).view(kind).ravel()
+        return cut_out(self.records.part, places, np.dtype(kind).itemsize).view(kind)
 
     @cached_property
     def _hidden(self) -> Flags:

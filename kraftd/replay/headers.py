@@ -138,14 +138,18 @@ def empty() -> Headers:
     return np.empty(0, dtype=BATCH)
 
 
+def cut_out(data: Bytes, places: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.void]:
+    """Copy pieces of this size, which begin at these places, out of some bytes into one array."""
+    if not len(places):
+        return np.empty(0, dtype=f"V{size}")
+    every = np.ndarray((len(data) - size + 1,), dtype=f"V{size}", buffer=data, strides=(1,))
+    pieces: npt.NDArray[np.void] = every[places]
+    return pieces
+
+
 def _gather(data: Bytes, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
-    """Copy the headers at these positions out of the file into one array."""
-    if not len(positions):
-        return np.empty(0, dtype=WIRE)
-    raw = np.frombuffer(data, dtype=np.uint8)
-    gathered = raw[positions[:, None] + np.arange(HEADER_BYTES)]
-    wire: npt.NDArray[np.void] = gathered.view(WIRE).reshape(len(positions))
-    return wire
+    """Copy the headers at these positions out of the file."""
+    return cut_out(data, positions, HEADER_BYTES).view(WIRE)
 
 
 def _sums_match(

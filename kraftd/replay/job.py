@@ -36,7 +36,7 @@ from kraftd.replay.progress import Steps
 from kraftd.replay.report import ClusterReport, KindCount, Report, cluster_report, fold_report
 from kraftd.replay.schemas import TABLES
 from kraftd.replay.session import require_spark, session
-from kraftd.replay.slices import PARTITION_BYTES, Slice, pack, plan_node
+from kraftd.replay.slices import PARTITION_BYTES, Slice, plan_node, shares
 from kraftd.replay.survey import ClusterSurvey, survey_cluster
 from kraftd.replay.tables import leader_epoch_rows, problem_rows
 from kraftd.replay.writing import KindTotal, Share, Written, write_share
@@ -214,12 +214,11 @@ class _Replay:
         write_page(path, report, answers)
 
     def _decode(self, slices: Sequence[Slice]) -> list[Written]:
-        shares = [
-            Share(f"{number:06d}", tuple(share)) for number, share in enumerate(pack(slices, PARTITION_BYTES))
-        ]
+        divided = shares(slices, self._spark.sparkContext.defaultParallelism)
+        tasks = [Share(f"{number:06d}", tuple(share)) for number, share in enumerate(divided)]
         with self._steps.spark("decoding records", self._spark):
             work = partial(write_share, out=self._out, show_secrets=self._show_secrets)
-            return self._map(shares, work)
+            return self._map(tasks, work)
 
     def _fold(self, found: Sequence[_Surveyed]) -> dict[int, FoldSummary]:
         tasks = [

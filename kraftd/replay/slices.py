@@ -20,6 +20,10 @@ from kraftd.types import NodeId, Offset
 PARTITION_BYTES = 16 << 20
 """A task's share: a second or two of decoding, and some hundred batches to read in step if they are large."""
 
+SHARE_BYTES_MAX = 64 << 20
+SHARES_A_CORE = 4
+"""So many tasks a core, if there is enough to do, let the fast wait little for the slow."""
+
 ALWAYS_COMMITTED = Bounds(committed_end=NEVER_ENDS, uncommitted_from=NEVER_ENDS)
 """Snapshots are made of committed records only."""
 
@@ -97,6 +101,12 @@ def _reaching(positions: npt.NDArray[np.int64], place: int, size: int) -> int:
     if place == len(positions):
         return place
     return int(np.searchsorted(positions, positions[place] + size))
+
+
+def shares(slices: Sequence[Slice], cores: int) -> list[list[Slice]]:
+    """Divide slices among tasks: Spark needs a tenth of a second for each, so not many more than cores."""
+    even = sum(piece.end - piece.start for piece in slices) // (SHARES_A_CORE * cores)
+    return list(pack(slices, min(max(even, PARTITION_BYTES), SHARE_BYTES_MAX)))
 
 
 def pack(slices: Sequence[Slice], share_bytes: int) -> Iterator[list[Slice]]:

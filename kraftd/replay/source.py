@@ -37,7 +37,7 @@ from kraftd.replay.discover import clusters, discover
 from kraftd.replay.errors import ReplayError
 from kraftd.replay.filters import pushed
 from kraftd.replay.parts import write_file
-from kraftd.replay.slices import EVERYTHING, PARTITION_BYTES, UNJUDGED, Slice, pack, plan_node
+from kraftd.replay.slices import EVERYTHING, PARTITION_BYTES, UNJUDGED, Slice, pack, plan_node, shares
 from kraftd.replay.survey import survey_cluster
 
 if TYPE_CHECKING:
@@ -108,7 +108,11 @@ class KraftReader(DataSourceReader):
         self.wanted = EVERYTHING
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Cut everything into tasks' shares, in the order of nodes, files and positions."""
+        """Cut everything into tasks' shares."""
+        return [Slices(share) for share in pack(self.slices(), self.partition_bytes)]
+
+    def slices(self) -> list[Slice]:
+        """Everything, in the order of nodes, files and positions."""
         slices: list[Slice] = []
         for key, nodes in clusters(discover(self.paths)).items():
             if COMMIT_STATUS in self.columns:
@@ -118,7 +122,7 @@ class KraftReader(DataSourceReader):
                 judged = [(node, UNJUDGED) for node in nodes]
             for node, bounds in judged:
                 slices += plan_node(node, bounds, self.partition_bytes, self.wanted)
-        return [Slices(share) for share in pack(slices, self.partition_bytes)]
+        return slices
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Decode one task's share."""
@@ -160,8 +164,9 @@ def write_rows(
         ReplayError: There is no such log, no such column, or `out` holds something already.
     """
     schema = _chosen(columns)
-    reader = KraftReader(paths, columns, show_secrets=show_secrets)
-    shares = list(enumerate(reader.partitions()))
+    context = spark.sparkContext
+    slices = KraftReader(paths, columns).slices()
+    tasks = [*enumerate(shares(slices, context.defaultParallelism))]
     target = Path(out)
     try:
         target.mkdir(parents=True, exist_ok=True)
@@ -171,12 +176,11 @@ def write_rows(
         raise ReplayError(f"{target}: cannot be made a directory: {error.strerror}") from error
     write_file(target, "none", schema, ())  # no rows have columns, too
 
-    def write(share: tuple[int, InputPartition]) -> int:
-        return write_file(target, f"{share[0]:06d}", schema, reader.read(share[1]))
+    def write(task: tuple[int, list[Slice]]) -> int:
+        rows = Decoder(schema, show_secrets=show_secrets).rows(task[1])
+        return write_file(target, f"{task[0]:06d}", schema, rows)
 
-    if not shares:
-        return 0
-    return sum(spark.sparkContext.parallelize(shares, len(shares)).map(write).collect())
+    return sum(context.parallelize(tasks, len(tasks)).map(write).collect()) if tasks else 0
 
 
 def _chosen(columns: Sequence[str]) -> pa.Schema:
