@@ -18,9 +18,10 @@ from kraftd.replay.model import FileKind, LogFile, NodeDirectory
 from kraftd.types import NodeId, Offset
 
 PARTITION_BYTES = 16 << 20
-"""A task's share: a second or two of decoding, and some hundred batches to read in step if they are large."""
-
+"""A slice, and the least that a task gets if there is more: half a second of decoding, and some hundred
+batches to read in step if they are large."""
 SHARE_BYTES_MAX = 64 << 20
+"""The most that a task gets: what fails is done again."""
 SHARES_A_CORE = 4
 """So many tasks a core, if there is enough to do, let the fast wait little for the slow."""
 
@@ -104,7 +105,7 @@ def _reaching(positions: npt.NDArray[np.int64], place: int, size: int) -> int:
 
 
 def shares(slices: Sequence[Slice], cores: int) -> list[list[Slice]]:
-    """Divide slices among tasks: Spark needs a tenth of a second for each, so not many more than cores."""
+    """Divide slices among tasks, of which Spark takes 65 ms for each: not many more than there are cores."""
     even = sum(piece.end - piece.start for piece in slices) // (SHARES_A_CORE * cores)
     return list(pack(slices, min(max(even, PARTITION_BYTES), SHARE_BYTES_MAX)))
 
