@@ -11,6 +11,7 @@ docs/performance.md explains what was seen.
 """
 
 import argparse
+import contextlib
 import json
 import shutil
 import subprocess
@@ -22,6 +23,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import msgspec
+from memory import memory_mb
 from metadata_log import make_log
 
 from kraftd.records import meta_properties, names
@@ -123,13 +125,8 @@ def _replay(fleet: Path, scratch: Path, clusters: int, size: int) -> Figures:
 def _watch(pid: int, peaks: dict[int, Peak]) -> None:
     """Note the peak of a process and of all below it."""
     for one in (pid, *_below(pid)):
-        try:
-            text = Path(f"/proc/{one}/status").read_text()
-        except OSError:
-            continue  # it has ended
-        fields = dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
-        if "VmHWM" in fields:
-            peaks[one] = Peak(fields["Name"], int(fields["VmHWM"].split()[0]) / 1024)
+        with contextlib.suppress(OSError):  # it has ended
+            peaks[one] = Peak(Path(f"/proc/{one}/comm").read_text().strip(), memory_mb(one)[1])
 
 
 def _below(pid: int) -> Iterator[int]:

@@ -13,7 +13,6 @@ import gc
 import itertools
 import os
 import random
-import re
 import statistics
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from pathlib import Path
 
 import msgspec
 from big_snapshot import BROKERS, write_snapshot
+from memory import memory_mb
 from peers import kafka_shell
 from peers.cluster import NotThereError
 from peers.kafka import kafka_java
@@ -208,14 +208,6 @@ def times_us(what: Callable[[tuple[Uuid, int]], None], whichs: list[tuple[Uuid, 
         tenth_us=statistics.quantiles(times, n=10)[0] / 1e3,
         mean_us=statistics.fmean(times) / 1e3,
     )
-
-
-def memory_mb() -> tuple[float, float]:
-    """What is resident, and the most that ever was."""
-    status = Path("/proc/self/status").read_text()
-    now, peak = (re.search(rf"{name}:\s+(\d+) kB", status) for name in ("VmRSS", "VmHWM"))
-    assert now and peak, status
-    return int(now[1]) * 1024 / 1e6, int(peak[1]) * 1024 / 1e6
 
 
 # -- around it

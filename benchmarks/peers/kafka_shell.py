@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
+from memory import memory_mb
 
 SHELL = "org.apache.kafka.shell.MetadataShell"
 ASK_S = 0.02
@@ -83,6 +84,4 @@ def _asking(questions: BinaryIO) -> Iterator[None]:
 def _cost(pid: int) -> tuple[float, float]:
     """CPU seconds so far, and the most memory in MB."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
-    peak = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
-    assert peak
-    return (int(fields[11]) + int(fields[12])) / TICKS_A_SECOND, int(peak[1]) * 1024 / 1e6
+    return (int(fields[11]) + int(fields[12])) / TICKS_A_SECOND, memory_mb(pid)[1]

@@ -27,7 +27,6 @@ class NumberSet(msgspec.Struct, frozen=True):
     _blocks: tuple[bytes, ...] = ()
     _firsts: tuple[int, ...] = ()
     """The first number of each block."""
-
     _waiting: tuple[int, ...] = ()
     """The numbers that came, and `~number` of those that went, since the blocks were made; oldest first."""
 
