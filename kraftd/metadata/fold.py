@@ -22,8 +22,9 @@ from kraftd.metadata.features import ELIGIBLE_LEADER_REPLICAS
 from kraftd.metadata.image import MetadataImage, OpenTransaction
 from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.metadata.plain import PARTITION
+from kraftd.metadata.plain_changes import decoded
 from kraftd.metadata.topics_fold import TopicsFold
-from kraftd.records.frame import AnyRecord, RawRecord, decode_record
+from kraftd.records.frame import AnyRecord, RawRecord
 from kraftd.records.messages import (
     AbortTransactionRecord,
     AccessControlEntryRecord,
@@ -139,7 +140,7 @@ class Fold:
                 at = self._topics_fold().put_plain(values, at)
                 if at == end:
                     return
-            record = decode_record(values[at])
+            record = decoded(values[at])
             if check is not None and type(record) not in _ALWAYS_TAKEN:
                 check(record, base_offset + at)
             self.add(record, base_offset + at)

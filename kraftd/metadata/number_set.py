@@ -1,8 +1,8 @@
 """An immutable sorted set of numbers below 2^64, eight bytes each.
 
 The numbers stand in blocks of a few hundred. A change makes new blocks only where numbers come or go, so
-that two sets share the rest, and millions of numbers cost no objects. Numbers that come or go one at a time
-wait beside the blocks until they are some dozens, since most of what a change costs is copying its block.
+that two sets share the rest, and millions of numbers cost no objects. Most of what a change costs is copying
+its blocks: whoever has few numbers to change at a time lets them wait (`placement` does).
 """
 
 from array import array
@@ -15,8 +15,6 @@ import msgspec
 _BLOCK: Final = 256
 _FEW: Final = _BLOCK // 4
 """A block with fewer joins the one before it."""
-_WAIT_MAX: Final = 48
-"""So many changes wait; whoever lists the set has to put them in place."""
 _TYPE: Final = "Q"
 _BYTES: Final = 8
 
@@ -27,40 +25,19 @@ class NumberSet(msgspec.Struct, frozen=True):
     _blocks: tuple[bytes, ...] = ()
     _firsts: tuple[int, ...] = ()
     """The first number of each block."""
-    _waiting: tuple[int, ...] = ()
-    """The numbers that came, and `~number` of those that went, since the blocks were made; oldest first."""
 
     def __bool__(self) -> bool:
-        return bool(self._blocks or self._waiting) and bool(self._settled()._blocks)
+        return bool(self._blocks)
 
     def __len__(self) -> int:
-        return sum(map(len, self._settled()._blocks)) // _BYTES
+        return sum(map(len, self._blocks)) // _BYTES
 
     def __iter__(self) -> Iterator[int]:
-        for block in self._settled()._blocks:
+        for block in self._blocks:
             yield from memoryview(block).cast(_TYPE)
 
     def changed(self, added: Collection[int], dropped: Collection[int] = ()) -> "NumberSet":
         """The set with numbers, each named once, that it may have already, and without others."""
-        return self._settled()._changed(added, dropped)
-
-    def with_one(self, number: int, *, is_there: bool) -> "NumberSet":
-        """The set with or without one number: the same as `changed`, at less cost."""
-        waiting = (*self._waiting, number if is_there else ~number)
-        changed = NumberSet(self._blocks, self._firsts, waiting)
-        return changed if len(waiting) < _WAIT_MAX else changed._settled()
-
-    def _settled(self) -> "NumberSet":
-        """The same set with every number in its block."""
-        if not self._waiting:
-            return self
-        last = {max(number, ~number): number for number in self._waiting}
-        added = [number for number in last.values() if number >= 0]
-        dropped = [~number for number in last.values() if number < 0]
-        return NumberSet(self._blocks, self._firsts)._changed(added, dropped)
-
-    def _changed(self, added: Collection[int], dropped: Collection[int]) -> "NumberSet":
-        """The set, where nothing waits, with numbers and without others."""
         blocks: dict[int, array[int]] = {}
         new = sorted(added)
         if new and (not self._blocks or new[0] > self._last()):

@@ -2,7 +2,8 @@
 
 Each topic has a number, and each partition a place: that number and its id. For each broker, and each
 combination of what it is for a partition, the places are a `NumberSet`; a pair of broker and partition is in
-exactly one of them. `PlacementFold` writes many moves into one new placement.
+exactly one of them. A few moves wait beside the sets, and are put in place when they are some hundreds.
+`PlacementFold` writes many moves into one new placement.
 
 The numbers of topics depend on the order in which they came to be, so two placements of equal images may
 differ, and so may the order in which partitions are listed. Nothing of it is hashed or written.
@@ -11,10 +12,12 @@ differ, and so may the order in which partitions are listed. Nothing of it is ha
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from struct import Struct
 from typing import Final, TypeAlias
 
 import msgspec
-from immutables import Map, MapMutation
+from immutables import Map
 
 from kraftd.metadata.number_set import NumberSet
 from kraftd.types import NodeId, Uuid
@@ -29,30 +32,64 @@ ID_BITS: Final = 32
 ID_MASK: Final = (1 << ID_BITS) - 1
 
 _PART_BITS: Final = 3
+_PART_MASK: Final = (1 << _PART_BITS) - 1
 _PARTS: Final = range(1, 1 << _PART_BITS)
 _PENDING_MAX: Final = 2_000_000
 """After so many moves a fold writes them down: they would take more memory than the sets."""
+_FEW_MAX: Final = 128
+"""So many moves of a fold may wait beside the sets; more go there."""
+_WAIT_MAX: Final = 256
+"""So many moves of a broker wait beside its sets; whoever lists it has to put them in place."""
+_WAITING: Final = Struct("=QB?")
+"""A place, the part that the broker has there, and whether it came or went."""
 
 Place: TypeAlias = int
 Parts: TypeAlias = dict[NodeId, int]
 """What each broker is for one partition."""
 _Moves: TypeAlias = "defaultdict[int, array[int]]"
+_Brokers: TypeAlias = "Map[NodeId, _OfBroker]"
+
+
+class _OfBroker(msgspec.Struct, frozen=True):
+    """The places of one broker."""
+
+    sets: tuple[NumberSet, ...] = (NumberSet(),) * (1 << _PART_BITS)
+    """By part."""
+    waiting: bytes = b""
+    """Moves that are not in the sets yet, oldest first."""
+
+    def later(self, moves: bytes) -> "_OfBroker":
+        """The same after moves, which may wait."""
+        after = _OfBroker(self.sets, self.waiting + moves)
+        return after if len(after.waiting) < _WAIT_MAX * _WAITING.size else after.settled()
+
+    def settled(self) -> "_OfBroker":
+        """The same with every place in its set."""
+        if not self.waiting:
+            return self
+        last = {(place, part): came for place, part, came in _WAITING.iter_unpack(self.waiting)}
+        sets = list(self.sets)
+        for each in {part for _, part in last}:
+            come = [place for (place, part), came in last.items() if part == each and came]
+            go = [place for (place, part), came in last.items() if part == each and not came]
+            sets[each] = sets[each].changed(come, go)
+        return _OfBroker(tuple(sets))
 
 
 class Placement(msgspec.Struct, frozen=True):
     """The places of each broker's partitions, and which topic each number stands for."""
 
-    _places: Map[int, NumberSet] = Map()
-    """By broker and part."""
+    _brokers: Map[NodeId, _OfBroker] = Map()
     _topics: Map[int, Uuid] = Map()
     _next: int = 0
     """The number of the next topic. None is taken twice."""
 
     def partitions(self, broker: NodeId, role: int) -> Iterator[tuple[Uuid, int]]:
         """The partitions (topic id, partition id) for which a broker has a role, in no order."""
+        sets = self._brokers.get(broker, _NOWHERE).settled().sets
         for part in _PARTS:
             if part & role:
-                for place in self._places.get(_key(broker, part), ()):
+                for place in sets[part]:
                     yield self._topics[place >> ID_BITS], _partition_id(place)
 
 
@@ -69,12 +106,26 @@ def parts_of(replicas: tuple[NodeId, ...], isr: tuple[NodeId, ...], leader: Node
 class PlacementFold:
     """A scratch copy that moves are written into. One owner, mutable."""
 
-    __slots__ = ("_base", "_come", "_go", "_next", "_topics", "expected", "followers", "laggards", "leaders")
+    __slots__ = (
+        "_base",
+        "_come",
+        "_few",
+        "_go",
+        "_next",
+        "_topics",
+        "expected",
+        "followers",
+        "laggards",
+        "leaders",
+    )
 
     _base: Placement
     _topics: Map[int, Uuid]
     _next: int
+    _few: list[tuple[int, Place, int]]
+    """Moves by broker and part: 1 for a place that came, -1 for one that went."""
     _come: _Moves
+    """By broker and part, where moves are many."""
     _go: _Moves
     expected: set[NodeId]
     """Whom partitions in bulk can come to, by `leaders`, `followers` and `laggards`, until room is made."""
@@ -110,12 +161,15 @@ class PlacementFold:
 
     def move(self, place: Place, before: Parts, after: Parts) -> None:
         """Write down what the brokers of a partition were and are."""
+        few = self._few
         for broker, part in before.items():
             if after.get(broker) != part:
-                self._go[_key(broker, part)].append(place)
+                few.append((_key(broker, part), place, -1))
         for broker, part in after.items():
             if before.get(broker) != part:
-                self._come[_key(broker, part)].append(place)
+                few.append((_key(broker, part), place, 1))
+        if len(few) > _FEW_MAX:
+            self._spill()
 
     def make_room(self) -> None:
         """Write down what is pending if it is much."""
@@ -124,55 +178,71 @@ class PlacementFold:
 
     def image(self) -> Placement:
         """What was written, as a placement. This fold ends with it."""
-        places = self._base._places
+        brokers = self._base._brokers
         if self._come or self._go:
-            mutation = places.mutate()
-            for key, come in self._come.items():
-                _write_down(mutation, key, come, self._go.pop(key, _NONE))
-                del come[:]  # at once: a million moves take room
-            for key, go in self._go.items():
-                _write_down(mutation, key, _NONE, go)
-            places = mutation.finish()
-        return Placement(places, self._topics, self._next)
+            self._spill()
+            brokers = self._with_many(brokers)
+        elif self._few:
+            brokers = self._with_few(brokers)
+        return Placement(brokers, self._topics, self._next)
+
+    def _spill(self) -> None:
+        """Count what were few moves among the many."""
+        for key, place, step in self._few:
+            (self._come if step > 0 else self._go)[key].append(place)
+        self._few.clear()
+
+    def _with_few(self, brokers: _Brokers) -> _Brokers:
+        """The brokers after few moves, which wait: a place that came and went in turn may do neither."""
+        steps: dict[tuple[int, Place], int] = {}
+        for key, place, step in self._few:
+            steps[key, place] = steps.get((key, place), 0) + step
+        waiting: dict[NodeId, bytes] = {}
+        for (key, place), step in steps.items():
+            if step:
+                broker, part = key >> _PART_BITS, key & _PART_MASK
+                waiting[broker] = waiting.get(broker, b"") + _WAITING.pack(place, part, step > 0)
+        for broker, moves in waiting.items():
+            brokers = brokers.set(broker, brokers.get(broker, _NOWHERE).later(moves))
+        return brokers
+
+    def _with_many(self, brokers: _Brokers) -> _Brokers:
+        """The brokers after many moves."""
+        mutation = brokers.mutate()
+        for broker in {key >> _PART_BITS for key in (*self._come, *self._go)}:
+            sets = list(mutation.get(broker, _NOWHERE).settled().sets)
+            for part in _PARTS:
+                come = self._come.pop(_key(broker, part), _NONE)
+                go = self._go.pop(_key(broker, part), _NONE)
+                sets[part] = _changed(sets[part], come, go)
+            if any(sets):
+                mutation[broker] = _OfBroker(tuple(sets))
+            else:
+                mutation.pop(broker, None)
+        return mutation.finish()
 
     def _begin(self, base: Placement) -> None:
         self._base = base
         self._topics = base._topics
         self._next = base._next
+        self._few = []
         self._come = defaultdict(_numbers)
         self._go = defaultdict(_numbers)
         self.expected = set()
         self.leaders, self.followers, self.laggards = {}, {}, {}
 
 
-_NOWHERE: Final = NumberSet()
-
-
-def _numbers() -> "array[int]":
-    return array("Q")
-
-
+_NOWHERE: Final = _OfBroker()
+_numbers: Final = partial(array, "Q")
 _NONE: Final = _numbers()
 
 
-def _write_down(
-    places: "MapMutation[int, NumberSet]", key: int, come: "array[int]", go: "array[int]"
-) -> None:
-    """Write the moves of one set of places: a place that came and went in turn may do neither."""
-    numbers = places.get(key, _NOWHERE)
-    if len(come) + len(go) == 1:
-        is_there = bool(come)
-        places[key] = numbers.with_one(come[0] if is_there else go[0], is_there=is_there)
-        return
+def _changed(numbers: NumberSet, come: "array[int]", go: "array[int]") -> NumberSet:
+    """A set after many moves: a place that came and went in turn may do neither."""
     if come and go:
         came, went = Counter(come), Counter(go)
-        numbers = numbers.changed(came - went, went - came)
-    else:
-        numbers = numbers.changed(come, go)
-    if numbers:
-        places[key] = numbers
-    else:
-        places.pop(key, None)
+        return numbers.changed(came - went, went - came)
+    return numbers.changed(come, go) if come or go else numbers
 
 
 def _key(broker: NodeId, part: int) -> int:

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from kraftd.metadata.placement import Parts, parts_of
 from kraftd.records.frame import encode_record
 from kraftd.records.messages import PartitionRecord
+from kraftd.types import NodeId
 
 _Fields: TypeAlias = tuple[Any, ...]
 
@@ -30,7 +31,7 @@ PARTITION: Final = encode_record(PartitionRecord())[:_VERSION_AT]
 _VERSIONS: Final = (0, 1, 2)
 _CANONICAL: Final = 2
 _CANONICAL_OPENING: Final = PARTITION + bytes((_CANONICAL,))
-_COUNT_MAX: Final = 0x7F
+COUNT_MAX: Final = 0x7F
 """A count is one more than there are, and one byte up to here."""
 _FORMS_MAX: Final = 4096
 NOBODY: Final = b"\1\1"
@@ -57,6 +58,10 @@ class Form(NamedTuple):
     directory_count: int
     canonical: Callable[[bytes], bytes] | None
     """Makes of the record what the image keeps; None if it is that."""
+    isr_at: int
+    """Where in the bytes the count of the ISR is."""
+    epochs_at: int
+    """Where in the bytes the leader is, and after it its epoch and the partition's."""
 
     def fits(self, fields: _Fields) -> bool:
         """Whether what was unpacked is a plain record."""
@@ -67,6 +72,12 @@ class Form(NamedTuple):
             and fields[self.isr_count_at] == self.isr_count
             and fields[self.directories_at] == self.directory_count
         )
+
+    def brokers(self, fields: _Fields) -> tuple[tuple[NodeId, ...], tuple[NodeId, ...], NodeId]:
+        """The replicas, the ISR and the leader."""
+        isr_end = self.isr_end
+        isr_at = self.isr_count_at + 1
+        return fields[REPLICAS_AT : isr_at - 1], fields[isr_at:isr_end], fields[isr_end + 1]
 
 
 class _Forms(dict[tuple[int, bytes], Form | None]):
@@ -96,7 +107,7 @@ def plain_fields(values: Iterable[bytes]) -> Iterator[tuple[bytes, _Fields, int,
             if form is None:
                 return
             last = key
-            unpack, opening, _, isr_count_at, isr_count, isr_end, listed_at, listed, canonical = form
+            unpack, opening, _, isr_count_at, isr_count, isr_end, listed_at, listed, canonical = form[:9]
         fields = unpack(value)
         if (
             fields[-1]
@@ -109,16 +120,19 @@ def plain_fields(values: Iterable[bytes]) -> Iterator[tuple[bytes, _Fields, int,
         yield value if canonical is None else canonical(value), fields, isr_count_at, isr_end
 
 
-def parts_in(packed: bytes) -> Parts | None:
-    """What each broker is for a partition as the image keeps it, None if it is not plain."""
+def plain_form(packed: bytes) -> tuple[Form, _Fields] | None:
+    """The form and the fields of a partition as the image keeps it, None if it is not plain."""
     form = FORMS[len(packed), packed[HINT]]
-    if form is None:
+    if form is None or form.canonical is not None:
         return None
     fields = form.unpack(packed)
-    if not form.fits(fields):
-        return None
-    replicas = fields[REPLICAS_AT : form.isr_count_at]
-    return parts_of(replicas, fields[form.isr_count_at + 1 : form.isr_end], fields[form.isr_end + 1])
+    return (form, fields) if form.fits(fields) else None
+
+
+def parts_in(packed: bytes) -> Parts | None:
+    """What each broker is for a partition as the image keeps it, None if it is not plain."""
+    found = plain_form(packed)
+    return None if found is None else parts_of(*found[0].brokers(found[1]))
 
 
 def _form_of(size_bytes: int, hint: bytes) -> Form | None:
@@ -126,7 +140,7 @@ def _form_of(size_bytes: int, hint: bytes) -> Form | None:
         return None
     version, count = hint
     replicas = count - 1
-    if version not in _VERSIONS or not 0 < replicas < _COUNT_MAX:
+    if version not in _VERSIONS or not 0 < replicas < COUNT_MAX:
         return None
     for directories in (None,) if version == 0 else (replicas, 0):
         isr, rest = divmod(size_bytes - Struct(_layout(replicas, 0, directories)).size, 4)
@@ -147,7 +161,7 @@ def pack(partition: PartitionRecord) -> bytes | None:
         or partition.unknown_tags
         or len(directories) != len(replicas)
         or {*map(len, directories), len(partition.topic_id)} != {_UUID_BYTES}
-        or max(len(replicas), len(isr)) >= _COUNT_MAX
+        or max(len(replicas), len(isr)) >= COUNT_MAX
     ):
         return None
     try:
@@ -214,6 +228,7 @@ def _layout(replicas: int, isr: int, directories: int | None) -> str:
 
 def _form(version: int, replicas: int, isr: int, directories: int | None) -> Form:
     isr_end = REPLICAS_AT + replicas + 1 + isr
+    isr_at = _COUNT_AT + 1 + 4 * replicas
     return Form(
         Struct(_layout(replicas, isr, directories)).unpack,
         PARTITION + bytes((version,)),
@@ -224,6 +239,8 @@ def _form(version: int, replicas: int, isr: int, directories: int | None) -> For
         REPLICAS_AT - 1 if directories is None else isr_end + 2,
         replicas + 1 if directories is None else directories + 1,
         None if (version, directories) == (_CANONICAL, replicas) else _canonical(replicas, directories),
+        isr_at,
+        isr_at + 1 + 4 * isr + len(NOBODY),
     )
 
 

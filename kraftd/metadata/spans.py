@@ -1,11 +1,10 @@
 """A span: up to 32 partitions of a topic with neighbouring ids, packed into one piece of bytes.
 
-The bytes begin with where each partition begins and, last, where all end, four bytes each; a partition that
-is not there has no bytes. So a partition is found without reading the others, and changing one copies a few
-thousand bytes. They never leave the process.
+The bytes begin with how many places there are, one byte, and the size of what is in each, four bytes; a
+partition that is not there has no bytes. So a partition is found without reading the others, and changing
+one copies a few thousand bytes. They never leave the process.
 """
 
-from array import array
 from collections.abc import Iterator, Mapping
 from itertools import accumulate, pairwise
 from struct import Struct
@@ -15,23 +14,23 @@ SPAN_BITS: Final = 5
 SPAN_MASK: Final = (1 << SPAN_BITS) - 1
 """Partition `i` is at `i & SPAN_MASK` in span `i >> SPAN_BITS` of its topic."""
 
-_TWO: Final = Struct("=II")
-_ENTRY: Final = 4
+_SIZE: Final = Struct("=I")
+_SIZES: Final = tuple(Struct(f"={places}I") for places in range(SPAN_MASK + 2))
+_SIZES_AT: Final = 1
 
 
 def packed_span(rows: Mapping[int, bytes]) -> bytes:
     """Pack partitions, given by their place in the span."""
     values = [rows.get(at, b"") for at in range(max(rows) + 1)]
-    starts = array("I", accumulate(map(len, values), initial=_ENTRY * (len(values) + 1)))
-    return b"".join((starts, *values))
+    places = len(values)
+    return b"".join((bytes((places,)), _SIZES[places].pack(*map(len, values)), *values))
 
 
 def row_at(span: bytes, at: int) -> bytes | None:
     """One partition of a span, None if it is not there."""
-    (heading_bytes,) = array("I", span[:_ENTRY])
-    if _ENTRY * at + _TWO.size > heading_bytes:
+    if at >= span[0]:
         return None
-    start, end = _TWO.unpack_from(span, _ENTRY * at)
+    start, end = _bounds(span, at)
     return span[start:end] or None
 
 
@@ -39,26 +38,29 @@ def with_rows(span: bytes, rows: Mapping[int, bytes]) -> bytes:
     """A span, which may be empty, with other partitions at some of its places."""
     if len(rows) == 1 and span:
         ((at, row),) = rows.items()
-        (heading_bytes,) = array("I", span[:_ENTRY])
-        if _ENTRY * at + _TWO.size <= heading_bytes:
-            return _with_row(span, heading_bytes, at, row)
+        if at < span[0]:
+            return _with_row(span, at, row)
     return packed_span({**dict(rows_of(span)), **rows} if span else rows)
 
 
-def _with_row(span: bytes, heading_bytes: int, at: int, row: bytes) -> bytes:
-    starts = array("I", span[:heading_bytes])
-    start, end = starts[at], starts[at + 1]
-    grown = len(row) - (end - start)
-    if grown:
-        for later in range(at + 1, len(starts)):
-            starts[later] += grown
-    return b"".join((starts, span[heading_bytes:start], row, span[end:]))
+def _with_row(span: bytes, at: int, row: bytes) -> bytes:
+    start, end = _bounds(span, at)
+    size_at = _SIZES_AT + _SIZE.size * at
+    parts = (span[:size_at], _SIZE.pack(len(row)), span[size_at + _SIZE.size : start], row, span[end:])
+    return b"".join(parts)
 
 
 def rows_of(span: bytes) -> Iterator[tuple[int, bytes]]:
     """Every partition of a span with its place in it, in order."""
-    (heading_bytes,) = array("I", span[:_ENTRY])
-    starts = array("I", span[:heading_bytes])
+    sizes = _SIZES[span[0]]
+    starts = accumulate(sizes.unpack_from(span, _SIZES_AT), initial=_SIZES_AT + sizes.size)
     for at, (start, end) in enumerate(pairwise(starts)):
         if start != end:
             yield at, span[start:end]
+
+
+def _bounds(span: bytes, at: int) -> tuple[int, int]:
+    """Where in a span a place begins and ends."""
+    sizes = _SIZES[at + 1].unpack_from(span, _SIZES_AT)
+    end = _SIZES_AT + _SIZE.size * span[0] + sum(sizes)
+    return end - sizes[at], end

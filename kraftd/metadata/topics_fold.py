@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 from immutables import MapMutation
 
-from kraftd.metadata import partitions
+from kraftd.metadata import partitions, plain_changes
 from kraftd.metadata.entities import mark_of_record
 from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.metadata.mark import MARK_MASK, mark_of_bytes, sum_of_marks
@@ -146,6 +146,11 @@ class TopicsFold:
         if packed is None:
             which = f"{change.partition_id} of topic {change.topic_id.hex()}"
             raise ImpossibleRecordError(offset, f"there is no partition {which}")
+        plain = plain_changes.changed(packed, change)
+        if plain is not None:
+            after, were, are = plain
+            self._replace(touched, span, change.partition_id, (packed, after), (were, are))
+            return
         old = partitions.unpack(packed)
         new = partitions.changed(old, change, offset)
         self._put(touched, span, new, packed, _parts_of(old))
@@ -188,10 +193,12 @@ class TopicsFold:
         return TopicsImage(self._topics, self._ids, self._sum & MARK_MASK, self._placement.image())
 
     def _known(self, topic_id: Uuid, offset: Offset) -> _Touched:
-        if topic_id not in self._topics:
-            raise ImpossibleRecordError(offset, f"there is no topic with the id {topic_id.hex()}")
         self._make_room()
-        return self._touch(topic_id)
+        try:
+            return self._touch(topic_id)
+        except KeyError:
+            reason = f"there is no topic with the id {topic_id.hex()}"
+            raise ImpossibleRecordError(offset, reason) from None
 
     def _touch(self, topic_id: Uuid) -> _Touched:
         touched = self._touched.get(topic_id)
@@ -237,14 +244,25 @@ class TopicsFold:
     def _put(
         self, touched: _Touched, span: _Open, new: PartitionRecord, old: bytes | None, before: Parts
     ) -> None:
-        packed = partitions.pack(new)
+        now = (old, partitions.pack(new))
+        self._replace(touched, span, new.partition_id, now, (before, _parts_of(new)))
+
+    def _replace(
+        self,
+        touched: _Touched,
+        span: _Open,
+        partition_id: int,
+        packed: tuple[bytes | None, bytes],
+        parts: tuple[Parts, Parts],
+    ) -> None:
+        """Put a partition in the place of what was there: how each looks, and what each broker is for it."""
+        (old, new), (before, after) = packed, parts
         if old is not None:
             self._sum -= mark_of_bytes(old)
-        self._sum += mark_of_bytes(packed)
-        span.rows[new.partition_id & SPAN_MASK] = packed
-        place = touched.topic.number << ID_BITS | new.partition_id & ID_MASK
-        after = _parts_of(new)
+        self._sum += mark_of_bytes(new)
+        span.rows[partition_id & SPAN_MASK] = new
         if after != before:
+            place = touched.topic.number << ID_BITS | partition_id & ID_MASK
             self._placement.move(place, before, after)
 
     def _each_with_elr(

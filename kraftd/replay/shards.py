@@ -31,6 +31,7 @@ from kraftd.metadata.fold import Fold, apply_all
 from kraftd.metadata.image import EMPTY, MetadataImage, to_records
 from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.metadata.mark import MARK_MASK
+from kraftd.metadata.plain_changes import decoded
 from kraftd.records import messages as m
 from kraftd.records.bodies import RECORD_READERS
 from kraftd.records.frame import AnyRecord, decode_record
@@ -153,7 +154,7 @@ class Shard:
         """Fold the records of these topics; what changed, a few rows at a time. Ends early if `stopped`."""
         for row in merge(rows, self._barriers, key=attrgetter("offset")):
             try:
-                record = decode_record(row.value)
+                record = decoded(row.value)
                 self._fold.add(record, row.offset)
                 self._history.add(record, row)
             except (ImpossibleRecordError, MalformedError) as error:

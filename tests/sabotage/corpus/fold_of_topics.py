@@ -254,4 +254,35 @@ FOLD_OF_TOPICS = (
         "test_topics.py::test_tags_of_a_partition_stay_and_those_of_a_change_make_the_image_partial",
         ("partitions:changed", "unknown_tags=before.unknown_tags", "unknown_tags=()"),
     ),
+    # --- changes made in the bytes ---
+    of_fold(
+        "isr-stays-in-the-bytes",
+        "A usual change of the ISR is not taken.",
+        "test_plain_changes.py::test_a_change_made_in_the_bytes_is_the_change",
+        ("plain_changes:changed", "isr = old_isr if change.isr is None else change.isr", "isr = old_isr"),
+    ),
+    of_fold(
+        "leader-epoch-stays-in-the-bytes",
+        "A usual change of the leader leaves its epoch.",
+        "test_plain_changes.py::test_a_change_made_in_the_bytes_is_the_change",
+        ("plain_changes:changed", "leader_epoch + (not is_same_leader)", "leader_epoch"),
+    ),
+    of_fold(
+        "partition-epoch-stays-in-the-bytes",
+        "A usual change of a partition leaves its epoch.",
+        "test_plain_changes.py::test_a_change_made_in_the_bytes_is_the_change",
+        ("plain_changes:changed", "partition_epoch + 1", "partition_epoch"),
+    ),
+    of_fold(
+        "parts-stay-in-the-bytes",
+        "The partitions of a broker are not those that name it after a usual change.",
+        "test_plain_changes.py::test_a_change_made_in_the_bytes_is_the_change",
+        ("plain_changes:changed", "parts_of(replicas, isr, leader)", "parts_of(replicas, old_isr, leader)"),
+    ),
+    of_fold(
+        "recovery-is-usual",
+        "A change that begins to recover is taken for a usual one.",
+        "test_plain_changes.py::test_a_change_of_more_is_not_made_in_the_bytes",
+        ("plain_changes:changed", "change.leader_recovery_state not in", "() in"),
+    ),
 )

@@ -51,23 +51,6 @@ def test_a_set_of_numbers_is_a_set_whatever_the_size_of_its_blocks(steps):
             assert list(numbers) == sorted(model)
             assert (len(numbers), bool(numbers)) == (len(model), bool(model))
             assert list(before) == shown
-            for number in [*added, *dropped, -1 + len(model)]:
-                for is_there in (True, False):
-                    expected = model | {number} if is_there else model - {number}
-                    if number >= 0:
-                        assert list(numbers.with_one(number, is_there=is_there)) == sorted(expected)
-
-
-@given(st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=40), numbers)
-def test_numbers_that_come_and_go_one_by_one_may_wait(steps, base):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(number_set, "_WAIT_MAX", 5)
-        numbers, model = NumberSet().changed(base), set(base)
-        for number, is_there in steps:
-            numbers = numbers.with_one(number, is_there=is_there)
-            model = model | {number} if is_there else model - {number}
-            assert (len(numbers), bool(numbers), list(numbers)) == (len(model), bool(model), sorted(model))
-        assert list(numbers.changed([11], [0])) == sorted((model | {11}) - {0})
 
 
 def test_a_large_set_of_numbers_grows_and_shrinks_one_by_one():
@@ -75,9 +58,9 @@ def test_a_large_set_of_numbers_grows_and_shrinks_one_by_one():
     members = dice.sample(range(1 << 34), 20_000)
     numbers = NumberSet().changed(members)
     for number in members[:5_000]:
-        numbers = numbers.with_one(number, is_there=False)
+        numbers = numbers.changed([], [number])
     for number in members[:2_500]:
-        numbers = numbers.with_one(number, is_there=True)
+        numbers = numbers.changed([number])
     assert list(numbers) == sorted(members[:2_500] + members[5_000:])
     assert list(numbers.changed([], members)) == []
 
@@ -171,6 +154,28 @@ def test_a_broker_has_what_it_leads_what_it_is_in_sync_for_and_what_it_holds():
     assert listed(apply(moved, RemoveTopicRecord(A), 10)) == listed(EMPTY)
 
 
+@pytest.mark.parametrize("wait_max", [1, 5, 256])
+@pytest.mark.parametrize("few_max", [2, 7, 128])
+def test_moves_that_wait_are_seen_at_once(monkeypatch, wait_max, few_max):
+    monkeypatch.setattr(placement, "_WAIT_MAX", wait_max)
+    monkeypatch.setattr(placement, "_FEW_MAX", few_max)
+    dice = random.Random(wait_max + few_max)
+    records = [TopicRecord("a", A)]
+    records += [PartitionRecord(n, A, (1, 2, 3), (1, 2, 3), leader=1) for n in range(40)]
+    image = apply_all(EMPTY, records, 0)
+    for _ in range(150):
+        isr = tuple(dice.sample([1, 2, 3, 4], dice.randint(0, 3)))
+        changes = [
+            PartitionChangeRecord(dice.randrange(40), A, isr=isr, leader=dice.choice([-1, *isr]))
+            for _ in range(dice.choice([1, 1, 1, 4, 20]))
+        ]
+        before, shown = image, listed(image)
+        image = apply_all(image, changes, 50)
+        assert listed(image) == looked_up(image)
+        assert listed(before) == shown
+    assert listed(apply(image, RemoveTopicRecord(A), 99)) == listed(EMPTY)
+
+
 def test_a_topic_that_comes_back_has_only_its_new_partitions():
     records = [TopicRecord("a", A), PartitionRecord(0, A, (1,), (1,), leader=1)]
     image = apply_all(EMPTY, [*records, RemoveTopicRecord(A), *records[:1], TopicRecord("b", B)], 0)
@@ -178,7 +183,9 @@ def test_a_topic_that_comes_back_has_only_its_new_partitions():
     assert listed(apply(image, records[1], 9), [1])[1] == ([(A, 0)],) * 3
 
 
-def test_moves_back_and_forth_in_one_fold_are_no_move(monkeypatch):
+@pytest.mark.parametrize("few_max", [0, 100], ids=["many", "few"])
+def test_moves_back_and_forth_in_one_fold_are_no_move(monkeypatch, few_max):
+    monkeypatch.setattr(placement, "_FEW_MAX", few_max)
     base = apply_all(EMPTY, [TopicRecord("a", A), PartitionRecord(0, A, (1, 2), (1, 2), leader=1)], 0)
     back_and_forth = [PartitionChangeRecord(0, A, leader=leader) for leader in (2, 1, 2, 1)]
     image = apply_all(base, back_and_forth, 5)
