@@ -32,6 +32,7 @@ ID_BITS: Final = 32
 ID_MASK: Final = (1 << ID_BITS) - 1
 
 _PART_BITS: Final = 3
+_NO_PART: Final = 0
 _PART_MASK: Final = (1 << _PART_BITS) - 1
 _PARTS: Final = range(1, 1 << _PART_BITS)
 _PENDING_MAX: Final = 2_000_000
@@ -163,10 +164,13 @@ class PlacementFold:
         """Write down what the brokers of a partition were and are."""
         few = self._few
         for broker, part in before.items():
-            if after.get(broker) != part:
+            now = after.get(broker, _NO_PART)
+            if now != part:
                 few.append((_key(broker, part), place, -1))
+                if now != _NO_PART:
+                    few.append((_key(broker, now), place, 1))
         for broker, part in after.items():
-            if before.get(broker) != part:
+            if broker not in before:
                 few.append((_key(broker, part), place, 1))
         if len(few) > _FEW_MAX:
             self._spill()

@@ -23,6 +23,8 @@ _FIELDS: Final = ">3si16s"
 """The frame and the ids of partition and topic; after them come the count of tags, and each with its size."""
 _HINT: Final = slice(23, 26)
 """The count of tags, the first tag, and its size."""
+_ISR_AT: Final = 4
+"""Where the ISR begins in what is unpacked: after the opening, the two ids and the count."""
 _ISR: Final = 0
 _LEADER: Final = 1
 _LEADER_TAG: Final = bytes((_LEADER, 4))
@@ -72,19 +74,20 @@ def read(value: bytes) -> PartitionChangeRecord | None:
     form = _FORMS.get((len(value), value[_HINT]))
     if form is None:
         return None
-    opening, partition_id, topic_id, *rest = form.struct.unpack(value)
-    if opening not in _OPENINGS:
+    fields = form.struct.unpack(value)
+    if fields[0] not in _OPENINGS:
         return None
     if form.isr_count is None:
-        return PartitionChangeRecord(partition_id, topic_id, leader=rest[0])
-    isr_end = form.isr_count + 1
-    if rest[0] != isr_end:
+        return PartitionChangeRecord(fields[1], fields[2], leader=fields[-1])
+    isr_end = _ISR_AT + form.isr_count
+    if fields[_ISR_AT - 1] != form.isr_count + 1:
         return None
+    isr = fields[_ISR_AT:isr_end]
     if not form.has_leader:
-        return PartitionChangeRecord(partition_id, topic_id, tuple(rest[1:]))
-    if rest[isr_end] != _LEADER_TAG:
+        return PartitionChangeRecord(fields[1], fields[2], isr)
+    if fields[isr_end] != _LEADER_TAG:
         return None
-    return PartitionChangeRecord(partition_id, topic_id, tuple(rest[1:isr_end]), rest[-1])
+    return PartitionChangeRecord(fields[1], fields[2], isr, fields[-1])
 
 
 def changed(packed: bytes, change: PartitionChangeRecord) -> tuple[bytes, Parts, Parts] | None:

@@ -29,7 +29,7 @@ from kraftd.replay.decode import Decoder
 from kraftd.replay.filters import Wanted
 from kraftd.replay.history import FoldRow
 from kraftd.replay.model import FileKind
-from kraftd.replay.parts import rows_batch, write_part
+from kraftd.replay.parts import rows_batch, tuples_batch, write_part
 from kraftd.replay.points import FoldPlan
 from kraftd.replay.shards import (
     Barrier,
@@ -243,8 +243,8 @@ def _write_skeleton(out: Path, task: FoldTask, skeleton: Skeleton, *, show_secre
     for table, rows in makers.items():
         full = ({**of_image, **row} for row in rows(skeleton.image))
         write_part(out, table, part, (rows_batch(table, chunk) for chunk in _chunks(full)))
-    changes = (rows_batch("registrations", chunk) for chunk in _chunks(iter(skeleton.registrations)))
-    write_part(out, "registrations", part, changes)
+    changes = skeleton.registrations
+    write_part(out, "registrations", part, [tuples_batch("registrations", changes)] if changes else ())
 
 
 def _summary(skeleton: Skeleton, end_offset: Offset) -> FoldSummary:
@@ -353,9 +353,9 @@ def _fold_shards(batches: Iterable[pa.RecordBatch], context: bytes) -> Iterator[
 def _fold_shard(known: Context, fold: int, number: int, rows: Iterator[FoldRow]) -> ShardResult:
     out, cluster_id, part = Path(known.out), known.cluster_ids[fold], f"{fold}-{number}"
     shard = Shard(cluster_id, number, known.shards[fold], known.barriers[fold])
-    changes = (row for found in shard.changes(rows) for row in found)
-    chunks = (rows_batch("partition_changes", chunk) for chunk in _chunks(changes))
-    write_part(out, "partition_changes", part, chunks)
+    changes = shard.changes(rows, ROWS_PER_WRITE)
+    batches = (tuples_batch("partition_changes", found) for found in changes)
+    write_part(out, "partition_changes", part, batches)
     image = shard.image()
     of_image = {"cluster_id": cluster_id, "end_offset": known.ends[fold]}
     partitions = ({**of_image, **row} for row in entities.partitions(image))

@@ -5,14 +5,15 @@ change that happened. Only what the rows show is followed (leader, ISR, replicas
 image's.
 """
 
-from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
 from kraftd.records import messages as m
 from kraftd.records.frame import AnyRecord
-from kraftd.types import Offset, Uuid, uuid_text
+from kraftd.types import NodeId, Offset, Uuid, uuid_text
 
 NO_CHANGE: Final = -2
 """The leader of a PartitionChangeRecord that does not change it."""
@@ -27,28 +28,65 @@ class FoldRow(NamedTuple):
     timestamp_ms: int
     value: bytes
 
-
-Row: TypeAlias = dict[str, Any]
-
-
-class Shown(msgspec.Struct, frozen=True):
-    """What the rows show of a partition."""
-
-    leader: int
-    isr: tuple[int, ...]
-    replicas: tuple[int, ...]
+    @property
+    def timestamp_us(self) -> int | None:
+        """Its time as the tables have it."""
+        return self.timestamp_ms * 1000 if self.timestamp_ms >= 0 else None
 
 
-class History:
+class Registration(NamedTuple):
+    """A row of the table of registrations."""
+
+    cluster_id: str
+    offset: Offset
+    epoch: int
+    timestamp: int | None
+    broker_id: NodeId
+    broker_epoch: int
+    event: str
+    fenced: bool | None = None
+    in_controlled_shutdown: bool | None = None
+    rack: str | None = None
+    incarnation_id: str | None = None
+
+
+class PartitionChange(NamedTuple):
+    """A row of the table of changes of partitions."""
+
+    cluster_id: str
+    offset: Offset
+    epoch: int
+    timestamp: int | None
+    topic_id: str
+    topic: str
+    partition_id: int
+    event: str
+    leader_before: NodeId | None
+    leader: NodeId | None
+    isr_before: Sequence[NodeId] | None
+    isr: Sequence[NodeId] | None
+    isr_removed: Sequence[NodeId]
+    isr_added: Sequence[NodeId]
+    replicas: Sequence[NodeId]
+
+
+R = TypeVar("R")
+
+
+class History(Generic[R]):
     """Collects rows; `take` gives those that are certain."""
 
     def __init__(self, cluster_id: str) -> None:
         self._cluster_id = cluster_id
-        self._done: list[Row] = []
-        self._pending: list[Row] | None = None
+        self._done: list[R] = []
+        self._pending: list[R] | None = None
         self._undo: list[Callable[[], None]] = []
 
-    def take(self) -> list[Row]:
+    def __len__(self) -> int:
+        """How many rows are certain."""
+        return len(self._done)
+
+    def take(self) -> list[R]:
         """The rows since the last time, without those of an open transaction."""
         done, self._done = self._done, []
         return done
@@ -66,112 +104,149 @@ class History:
                     undo()
                 self._pending = None
             case _:
-                for found in self._rows(record):
-                    self._keep(row, found)
+                self._look(record, row)
 
-    def _keep(self, row: FoldRow, found: Row) -> None:
-        time = {"timestamp": row.timestamp_ms * 1000 if row.timestamp_ms >= 0 else None}
-        full = {"cluster_id": self._cluster_id, "offset": row.offset, "epoch": row.epoch, **time, **found}
-        (self._done if self._pending is None else self._pending).append(full)
+    def _keep(self, found: R) -> None:
+        (self._done if self._pending is None else self._pending).append(found)
 
     def _on_abort(self, undo: Callable[[], None]) -> None:
-        if self._pending is not None:
-            self._undo.append(undo)
+        """Have something undone if the transaction is aborted that is open."""
+        self._undo.append(undo)
 
-    def _rows(self, record: AnyRecord) -> Iterator[Row]:
+    def _look(self, record: AnyRecord, row: FoldRow) -> None:
         raise NotImplementedError
 
 
-class Registrations(History):
+class Registrations(History[Registration]):
     """Changes of brokers' registrations."""
 
-    def _rows(self, record: AnyRecord) -> Iterator[Row]:
+    def _look(self, record: AnyRecord, row: FoldRow) -> None:
+        of_row = (self._cluster_id, row.offset, row.epoch, row.timestamp_us)
         match record:
             case m.RegisterBrokerRecord():
-                yield _registration(record.broker_id, record.broker_epoch, "registered") | {
-                    "fenced": record.fenced,
-                    "in_controlled_shutdown": record.in_controlled_shutdown,
-                    "rack": record.rack,
-                    "incarnation_id": uuid_text(record.incarnation_id),
-                }
+                self._keep(
+                    Registration(
+                        *of_row,
+                        record.broker_id,
+                        record.broker_epoch,
+                        "registered",
+                        record.fenced,
+                        record.in_controlled_shutdown,
+                        record.rack,
+                        uuid_text(record.incarnation_id),
+                    )
+                )
             case m.UnregisterBrokerRecord():
-                yield _registration(record.broker_id, record.broker_epoch, "unregistered")
+                self._keep(Registration(*of_row, record.broker_id, record.broker_epoch, "unregistered"))
             case m.FenceBrokerRecord():
-                yield _registration(record.id, record.epoch, "fenced") | {"fenced": True}
+                self._keep(Registration(*of_row, record.id, record.epoch, "fenced", fenced=True))
             case m.UnfenceBrokerRecord():
-                yield _registration(record.id, record.epoch, "unfenced") | {"fenced": False}
+                self._keep(Registration(*of_row, record.id, record.epoch, "unfenced", fenced=False))
             case m.BrokerRegistrationChangeRecord():
-                event = {1: "fenced", -1: "unfenced"}.get(record.fenced, "changed")
-                yield _registration(record.broker_id, record.broker_epoch, event) | {
-                    "fenced": {1: True, -1: False}.get(record.fenced),
-                    "in_controlled_shutdown": {1: True, -1: False}.get(record.in_controlled_shutdown),
-                }
-            case _:
-                return
+                self._keep(
+                    Registration(
+                        *of_row,
+                        record.broker_id,
+                        record.broker_epoch,
+                        {1: "fenced", -1: "unfenced"}.get(record.fenced, "changed"),
+                        {1: True, -1: False}.get(record.fenced),
+                        {1: True, -1: False}.get(record.in_controlled_shutdown),
+                    )
+                )
 
 
-def _registration(broker_id: int, broker_epoch: int, event: str) -> Row:
-    return {"broker_id": broker_id, "broker_epoch": broker_epoch, "event": event}
+class _Shown(msgspec.Struct, frozen=True, gc=False):
+    """What the rows show of a partition."""
+
+    leader: NodeId
+    isr: tuple[NodeId, ...]
+    replicas: tuple[NodeId, ...]
 
 
-class PartitionChanges(History):
+class _Topic(NamedTuple):
+    """A topic, and what is shown of its partitions."""
+
+    id_text: str
+    name: str
+    partitions: dict[int, _Shown]
+
+
+class PartitionChanges(History[PartitionChange]):
     """Changes of partitions' leaders, ISRs and replicas."""
 
     def __init__(self, cluster_id: str) -> None:
         super().__init__(cluster_id)
-        self._names: dict[Uuid, str] = {}
-        self._partitions: dict[Uuid, dict[int, Shown]] = {}
+        self._topics: dict[Uuid, _Topic] = {}
 
-    def _rows(self, record: AnyRecord) -> Iterator[Row]:
+    def _look(self, record: AnyRecord, row: FoldRow) -> None:
         match record:
-            case m.TopicRecord():
-                self._names[record.topic_id] = record.name
-                self._partitions[record.topic_id] = {}
-            case m.PartitionRecord():
-                now = Shown(record.leader, record.isr, record.replicas)
-                yield self._put(record.topic_id, record.partition_id, now)
             case m.PartitionChangeRecord():
-                before = self._partitions[record.topic_id][record.partition_id]
-                now = Shown(
+                before = self._topics[record.topic_id].partitions[record.partition_id]
+                now = _Shown(
                     before.leader if record.leader == NO_CHANGE else record.leader,
                     before.isr if record.isr is None else record.isr,
                     before.replicas if record.replicas is None else record.replicas,
                 )
                 if now != before:
-                    yield self._put(record.topic_id, record.partition_id, now)
+                    self._put(row, record.topic_id, record.partition_id, now)
+            case m.PartitionRecord():
+                now = _Shown(record.leader, record.isr, record.replicas)
+                self._put(row, record.topic_id, record.partition_id, now)
+            case m.TopicRecord():
+                self._topics[record.topic_id] = _Topic(uuid_text(record.topic_id), record.name, {})
             case m.RemoveTopicRecord():
-                gone = self._partitions[record.topic_id]
-                for partition_id in sorted(gone):
-                    yield self._row(record.topic_id, partition_id, gone[partition_id], None)
-                del self._partitions[record.topic_id]
-                self._on_abort(lambda: self._partitions.update({record.topic_id: gone}))
-            case _:
-                return
+                gone = self._topics.pop(record.topic_id)
+                for partition_id, before in sorted(gone.partitions.items()):
+                    self._keep(self._row(row, gone, partition_id, before, None))
+                if self._pending is not None:
+                    self._on_abort(lambda: self._topics.update({record.topic_id: gone}))
 
-    def _put(self, topic_id: Uuid, partition_id: int, now: Shown) -> Row:
-        entries = self._partitions[topic_id]
-        before = entries.get(partition_id)
-        entries[partition_id] = now
-        if before is None:
-            self._on_abort(lambda: entries.__delitem__(partition_id))
-        else:
-            self._on_abort(lambda: entries.update({partition_id: before}))
-        return self._row(topic_id, partition_id, before, now)
+    def _put(self, row: FoldRow, topic_id: Uuid, partition_id: int, now: _Shown) -> None:
+        topic = self._topics[topic_id]
+        partitions = topic.partitions
+        before = partitions.get(partition_id)
+        partitions[partition_id] = now
+        if self._pending is not None:
+            self._on_abort(partial(_put_back, partitions, partition_id, before))
+        self._keep(self._row(row, topic, partition_id, before, now))
 
-    def _row(self, topic_id: Uuid, partition_id: int, before: Shown | None, now: Shown | None) -> Row:
-        event = "created" if before is None else "removed" if now is None else "changed"
-        shown = now or before or Shown(-1, (), ())
-        was = () if before is None else before.isr
-        return {
-            "topic_id": uuid_text(topic_id),
-            "topic": self._names[topic_id],
-            "partition_id": partition_id,
-            "event": event,
-            "leader_before": None if before is None else before.leader,
-            "leader": None if now is None else now.leader,
-            "isr_before": None if before is None else before.isr,
-            "isr": None if now is None else now.isr,
-            "isr_removed": [node for node in was if now is not None and node not in now.isr],
-            "isr_added": [node for node in shown.isr if before is not None and node not in was],
-            "replicas": shown.replicas,
-        }
+    def _row(
+        self, row: FoldRow, topic: _Topic, partition_id: int, before: _Shown | None, now: _Shown | None
+    ) -> PartitionChange:
+        leader_before, was = (None, None) if before is None else (before.leader, before.isr)
+        leader, isr = (None, None) if now is None else (now.leader, now.isr)
+        shown = now or before or _NOTHING
+        return PartitionChange(
+            self._cluster_id,
+            row.offset,
+            row.epoch,
+            row.timestamp_us,
+            topic.id_text,
+            topic.name,
+            partition_id,
+            "created" if before is None else "removed" if now is None else "changed",
+            leader_before,
+            leader,
+            was,
+            isr,
+            _without(was, isr),
+            _without(isr, was),
+            shown.replicas,
+        )
+
+
+def _put_back(partitions: dict[int, _Shown], partition_id: int, before: _Shown | None) -> None:
+    if before is None:
+        del partitions[partition_id]
+    else:
+        partitions[partition_id] = before
+
+
+_NOTHING: Final = _Shown(-1, (), ())
+
+
+def _without(nodes: tuple[NodeId, ...] | None, others: tuple[NodeId, ...] | None) -> Sequence[NodeId]:
+    """Those that are not among the others; nobody where one of the two is not there."""
+    if nodes is None or others is None or nodes is others:
+        return ()
+    return [node for node in nodes if node not in others]

@@ -36,7 +36,7 @@ from kraftd.records import messages as m
 from kraftd.records.bodies import RECORD_READERS
 from kraftd.records.frame import AnyRecord, decode_record
 from kraftd.replay.contents import ENDING_AT, PARTITION_KINDS, TOPIC_ID_AT
-from kraftd.replay.history import FoldRow, History, PartitionChanges, Registrations
+from kraftd.replay.history import FoldRow, PartitionChange, PartitionChanges, Registration, Registrations
 from kraftd.types import Offset, Uuid
 
 _BARRIERS: Final = (
@@ -77,7 +77,7 @@ class Skeleton(msgspec.Struct, frozen=True):
     record_count: int
     last_timestamp_ms: int
     barriers: tuple[Barrier, ...]
-    registrations: list[dict[str, object]]
+    registrations: tuple[Registration, ...]
     stopped: Stopped | None = None
 
 
@@ -111,7 +111,6 @@ def fold_skeleton(rows: Iterable[FoldRow], cluster_id: str = "") -> Skeleton:
     """Fold all but the records of partitions, in the order of their offsets."""
     fold, barriers = Fold(EMPTY), []
     history = Registrations(cluster_id)
-    registrations: list[dict[str, object]] = []
     count, last_ms = 0, -1
     stopped = None
     for row in rows:
@@ -124,7 +123,6 @@ def fold_skeleton(rows: Iterable[FoldRow], cluster_id: str = "") -> Skeleton:
             break
         count += 1
         last_ms = row.timestamp_ms
-        registrations += history.take()
         if isinstance(record, m.ClearElrRecord) and record.topic_name:
             image = fold.image()
             fold = Fold(image)
@@ -133,7 +131,7 @@ def fold_skeleton(rows: Iterable[FoldRow], cluster_id: str = "") -> Skeleton:
             barriers.append(Barrier(row.batch_base_offset, row.offset, row.value, topic_id))
         elif isinstance(record, (*_BARRIERS, m.ClearElrRecord)):
             barriers.append(Barrier(row.batch_base_offset, row.offset, row.value))
-    return Skeleton(fold.image(), count, last_ms, tuple(barriers), registrations, stopped)
+    return Skeleton(fold.image(), count, last_ms, tuple(barriers), tuple(history.take()), stopped)
 
 
 class Shard:
@@ -146,23 +144,29 @@ class Shard:
             if one.topic_id is None or shard_of(one.topic_id, shards) == shard
         ]
         self._fold = Fold(EMPTY)
-        self._history: History = PartitionChanges(cluster_id)
+        self._history = PartitionChanges(cluster_id)
         self.record_count = 0
         self.stopped: Stopped | None = None
 
-    def changes(self, rows: Iterable[FoldRow]) -> Iterator[list[dict[str, object]]]:
-        """Fold the records of these topics; what changed, a few rows at a time. Ends early if `stopped`."""
+    def changes(self, rows: Iterable[FoldRow], at_once: int = 1) -> Iterator[list[PartitionChange]]:
+        """Fold the records of these topics; what changed, at least so many at once but for the last.
+
+        Ends early if `stopped`.
+        """
+        history = self._history
         for row in merge(rows, self._barriers, key=attrgetter("offset")):
             try:
                 record = decoded(row.value)
                 self._fold.add(record, row.offset)
-                self._history.add(record, row)
+                history.add(record, row)
             except (ImpossibleRecordError, MalformedError) as error:
                 self.stopped = Stopped(row.offset, row.batch_base_offset, str(error))
                 return
             self.record_count += isinstance(record, m.PartitionRecord | m.PartitionChangeRecord)
-            if found := self._history.take():
-                yield found
+            if len(history) >= at_once:
+                yield history.take()
+        if found := history.take():
+            yield found
 
     def image(self) -> MetadataImage:
         """The image of these topics, with the features that the barriers set."""

@@ -122,12 +122,12 @@ def test_parts_make_the_image_of_a_fold_in_order(
 def shown_by(changes: list) -> dict:
     """The partitions as the table of changes leaves them."""
     left: dict = {}
-    for row in sorted(changes, key=lambda row: row["offset"]):
-        key = (row["topic_id"], row["partition_id"])
-        if row["event"] == "removed":
+    for row in sorted(changes, key=lambda row: row.offset):
+        key = (row.topic_id, row.partition_id)
+        if row.event == "removed":
             del left[key]
         else:
-            left[key] = (row["leader"], row["isr"], row["replicas"])
+            left[key] = (row.leader, row.isr, row.replicas)
     return left
 
 
@@ -144,16 +144,16 @@ def test_a_barrier_takes_its_place_between_the_records_of_a_topic(shards: int) -
 def test_a_change_says_who_left_and_who_came() -> None:
     records = [*WORLD, m.PartitionChangeRecord(1, ONE, isr=(0,), leader=0), m.RemoveTopicRecord(ONE)]
     _, _, _, changes = in_parts(rows_of(records), 2)
-    changed, *gone = [row for row in changes if row["offset"] >= len(WORLD)]
-    assert (changed["leader_before"], changed["leader"]) == (1, 0)
-    assert (changed["isr_removed"], changed["isr_added"]) == ([1], [])
-    assert (changed["topic"], changed["event"]) == ("a", "changed")
-    assert [(row["event"], row["partition_id"], row["leader"]) for row in gone] == [
+    changed, *gone = [row for row in changes if row.offset >= len(WORLD)]
+    assert (changed.leader_before, changed.leader) == (1, 0)
+    assert (changed.isr_removed, changed.isr_added) == ([1], [])
+    assert (changed.topic, changed.event) == ("a", "changed")
+    assert [(row.event, row.partition_id, row.leader) for row in gone] == [
         ("removed", 0, None),
         ("removed", 1, None),
     ]
     records = [*WORLD, m.PartitionChangeRecord(1, ONE, isr=(0,)), m.PartitionChangeRecord(1, ONE, isr=(0, 1))]
-    assert [row["isr_added"] for row in in_parts(rows_of(records), 1)[3]][-1] == [1]
+    assert [row.isr_added for row in in_parts(rows_of(records), 1)[3]][-1] == [1]
 
 
 def test_what_a_transaction_took_back_never_happened() -> None:
@@ -161,10 +161,10 @@ def test_what_a_transaction_took_back_never_happened() -> None:
     fence = m.BrokerRegistrationChangeRecord(1, 0, 1)
     begin, abort = m.BeginTransactionRecord("t"), m.AbortTransactionRecord(None)
     rows = rows_of([*WORLD, begin, change, fence, m.RemoveTopicRecord(ONE), abort, change])
-    changes = [row for row in in_parts(rows, 2)[3] if row["offset"] >= len(WORLD)]
-    assert [(row["offset"], row["leader"]) for row in changes] == [(len(WORLD) + 5, 1)]
+    changes = [row for row in in_parts(rows, 2)[3] if row.offset >= len(WORLD)]
+    assert [(row.offset, row.leader) for row in changes] == [(len(WORLD) + 5, 1)]
     registrations = fold_skeleton(row for row in rows if not is_of_partition(row.value)).registrations
-    assert [row["event"] for row in registrations] == ["registered", "registered"]
+    assert [row.event for row in registrations] == ["registered", "registered"]
     kept = rows_of([*WORLD, begin, fence, m.EndTransactionRecord()])
     registrations = fold_skeleton(row for row in kept if not is_of_partition(row.value)).registrations
-    assert (registrations[-1]["event"], registrations[-1]["fenced"]) == ("fenced", True)
+    assert (registrations[-1].event, registrations[-1].fenced) == ("fenced", True)

@@ -2,6 +2,7 @@
 
 import re
 
+from kraftd.replay.history import PartitionChange, Registration
 from kraftd.replay.schemas import TABLES
 from tests.fixtures import ROOT
 
@@ -39,6 +40,11 @@ def test_the_page_lists_every_column_of_every_table() -> None:
         assert [column for column, _ in found] == table.schema.names, name
         for (_, kind), field in zip(found, table.schema, strict=True):
             assert kind == shown(str(field.type)), (name, field.name)
+
+
+def test_rows_that_are_tuples_have_the_columns_of_their_tables() -> None:
+    assert list(PartitionChange._fields) == TABLES["partition_changes"].schema.names
+    assert list(Registration._fields) == TABLES["registrations"].schema.names
 
 
 def shown(kind: str) -> str:
