@@ -79,6 +79,11 @@ def _with_records_checked(batch: Batch) -> Batch:
     if batch.fault is not None:
         return batch
     try:
+        if batch.view.values():  # nearly every batch, and quicker
+            return batch
+    except CorruptBatchError:
+        pass  # records of any other form may fill it as well
+    try:
         batch.view.records()
     except CorruptBatchError as error:
         return msgspec.structs.replace(batch, fault=error.reason)

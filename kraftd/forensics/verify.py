@@ -25,8 +25,8 @@ from kraftd.forensics.words import changes
 from kraftd.metadata.fold import Fold
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.impossible import ImpossibleRecordError
+from kraftd.metadata.plain_changes import decoded
 from kraftd.records import epoch_checkpoint, names
-from kraftd.records.frame import decode_record
 from kraftd.types import Epoch, EpochEntry, Offset
 
 _FACTS_TOLD = 5
@@ -191,7 +191,7 @@ class _Examination:
         try:
             self._quorum = self._quorum.after(controls_of(view), view.epoch)
             for offset, value in enumerate(view.values(), view.base_offset):
-                record = decode_record(value)
+                record = decoded(value)
                 if self._fold is not None:
                     self._fold.add(record, offset)
         except ImpossibleRecordError as error:
