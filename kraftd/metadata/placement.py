@@ -47,8 +47,10 @@ _WAITING: Final = Struct("=QB?")
 Place: TypeAlias = int
 Parts: TypeAlias = dict[NodeId, int]
 """What each broker is for one partition."""
+Brokers: TypeAlias = tuple[tuple[NodeId, ...], tuple[NodeId, ...], NodeId]
+"""The replicas, the ISR and the leader of one partition."""
 _Moves: TypeAlias = "defaultdict[int, array[int]]"
-_Brokers: TypeAlias = "Map[NodeId, _OfBroker]"
+_Places: TypeAlias = "Map[NodeId, _OfBroker]"
 
 
 class _OfBroker(msgspec.Struct, frozen=True):
@@ -196,7 +198,7 @@ class PlacementFold:
             (self._come if step > 0 else self._go)[key].append(place)
         self._few.clear()
 
-    def _with_few(self, brokers: _Brokers) -> _Brokers:
+    def _with_few(self, brokers: _Places) -> _Places:
         """The brokers after few moves, which wait: a place that came and went in turn may do neither."""
         steps: dict[tuple[int, Place], int] = {}
         for key, place, step in self._few:
@@ -210,7 +212,7 @@ class PlacementFold:
             brokers = brokers.set(broker, brokers.get(broker, _NOWHERE).later(moves))
         return brokers
 
-    def _with_many(self, brokers: _Brokers) -> _Brokers:
+    def _with_many(self, brokers: _Places) -> _Places:
         """The brokers after many moves."""
         mutation = brokers.mutate()
         for broker in {key >> _PART_BITS for key in (*self._come, *self._go)}:

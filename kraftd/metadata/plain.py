@@ -12,10 +12,9 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is a class
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from kraftd.metadata.placement import Parts, parts_of
+from kraftd.metadata.placement import Brokers
 from kraftd.records.frame import encode_record
 from kraftd.records.messages import PartitionRecord
-from kraftd.types import NodeId
 
 _Fields: TypeAlias = tuple[Any, ...]
 
@@ -73,7 +72,7 @@ class Form(NamedTuple):
             and fields[self.directories_at] == self.directory_count
         )
 
-    def brokers(self, fields: _Fields) -> tuple[tuple[NodeId, ...], tuple[NodeId, ...], NodeId]:
+    def brokers(self, fields: _Fields) -> Brokers:
         """The replicas, the ISR and the leader."""
         isr_end = self.isr_end
         isr_at = self.isr_count_at + 1
@@ -129,10 +128,10 @@ def plain_form(packed: bytes) -> tuple[Form, _Fields] | None:
     return (form, fields) if form.fits(fields) else None
 
 
-def parts_in(packed: bytes) -> Parts | None:
-    """What each broker is for a partition as the image keeps it, None if it is not plain."""
+def brokers_in(packed: bytes) -> Brokers | None:
+    """Whom a partition as the image keeps it is on, None if it is not plain."""
     found = plain_form(packed)
-    return None if found is None else parts_of(*found[0].brokers(found[1]))
+    return None if found is None else found[0].brokers(found[1])
 
 
 def _form_of(size_bytes: int, hint: bytes) -> Form | None:

@@ -10,7 +10,7 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is a class
 from typing import Final, NamedTuple
 
-from kraftd.metadata.placement import Parts, parts_of
+from kraftd.metadata.placement import Brokers
 from kraftd.metadata.plain import COUNT_MAX, NOBODY, plain_form
 from kraftd.records.frame import AnyRecord, decode_record, encode_record
 from kraftd.records.messages import PartitionChangeRecord, PartitionRecord
@@ -90,8 +90,8 @@ def read(value: bytes) -> PartitionChangeRecord | None:
     return PartitionChangeRecord(fields[1], fields[2], isr, fields[-1])
 
 
-def changed(packed: bytes, change: PartitionChangeRecord) -> tuple[bytes, Parts, Parts] | None:
-    """The packed partition after a change, and what each broker was for it and is.
+def changed(packed: bytes, change: PartitionChangeRecord) -> tuple[bytes, Brokers, Brokers] | None:
+    """The packed partition after a change, and whom it was on and is.
 
     None if either is not plain.
     """
@@ -109,7 +109,8 @@ def changed(packed: bytes, change: PartitionChangeRecord) -> tuple[bytes, Parts,
     if found is None:
         return None
     form, fields = found
-    replicas, old_isr, old_leader = form.brokers(fields)
+    brokers = form.brokers(fields)
+    replicas, old_isr, old_leader = brokers
     isr_at, epochs_at = form.isr_at, form.epochs_at
     isr = old_isr if change.isr is None else change.isr
     if len(isr) >= COUNT_MAX:
@@ -128,7 +129,7 @@ def changed(packed: bytes, change: PartitionChangeRecord) -> tuple[bytes, Parts,
         )
     except StructError:
         return None
-    return after, parts_of(replicas, old_isr, old_leader), parts_of(replicas, isr, leader)
+    return after, brokers, (replicas, isr, leader)
 
 
 @lru_cache(maxsize=256)

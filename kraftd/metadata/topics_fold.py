@@ -23,12 +23,12 @@ from kraftd.metadata.mark import MARK_MASK, mark_of_bytes, sum_of_marks
 from kraftd.metadata.placement import (
     ID_BITS,
     ID_MASK,
-    Parts,
+    Brokers,
     Place,
     PlacementFold,
     parts_of,
 )
-from kraftd.metadata.plain import REPLICAS_AT, parts_in, plain_fields
+from kraftd.metadata.plain import REPLICAS_AT, brokers_in, plain_fields, plain_form
 from kraftd.metadata.spans import SPAN_BITS, SPAN_MASK, row_at, with_rows
 from kraftd.metadata.topics_image import Topic, TopicsImage
 from kraftd.records.messages import PartitionChangeRecord, PartitionRecord, TopicRecord
@@ -43,7 +43,15 @@ class _Open(msgspec.Struct):
     """A span that is being changed: its bytes, empty if it is new, and what is in their place."""
 
     packed: bytes
-    rows: dict[int, bytes]
+    rows: dict[int, bytes] = {}
+    before: dict[int, tuple[bytes | None, Brokers]] = {}
+    """What those were that have changed, and whom they were on. What comes in bulk is not among them."""
+    after: dict[int, Brokers] = {}
+
+    def put(self, at: int, old: tuple[bytes | None, Brokers], new: tuple[bytes, Brokers]) -> None:
+        """Put a partition in the place of what is there now."""
+        self.before.setdefault(at, old)
+        self.rows[at], self.after[at] = new
 
     def row(self, at: int) -> bytes | None:
         row = self.rows.get(at)
@@ -85,10 +93,10 @@ class TopicsFold:
     def put_partition(self, record: PartitionRecord, offset: Offset) -> None:
         """Make a partition, or make it anew."""
         touched = self._known(record.topic_id, offset)
-        span = self._open(touched, record.partition_id >> SPAN_BITS)
-        old = span.row(record.partition_id & SPAN_MASK)
-        before = {} if old is None else _parts(old)
-        self._put(touched, span, partitions.made(record, offset), old, before)
+        span, at = self._open(touched, record.partition_id >> SPAN_BITS), record.partition_id & SPAN_MASK
+        old, new = span.row(at), partitions.made(record, offset)
+        were = _NOWHERE if old is None else _brokers_in(old)
+        span.put(at, (old, were), (partitions.pack(new), _brokers_of(new)))
 
     def put_plain(self, values: Sequence[bytes], start: int) -> int:
         """Make partitions of the records whose values begin at a position, as long as they are plain.
@@ -141,19 +149,19 @@ class TopicsFold:
     def change_partition(self, change: PartitionChangeRecord, offset: Offset) -> None:
         """Change a partition that is there."""
         touched = self._known(change.topic_id, offset)
-        span = self._open(touched, change.partition_id >> SPAN_BITS)
-        packed = span.row(change.partition_id & SPAN_MASK)
+        span, at = self._open(touched, change.partition_id >> SPAN_BITS), change.partition_id & SPAN_MASK
+        packed = span.row(at)
         if packed is None:
             which = f"{change.partition_id} of topic {change.topic_id.hex()}"
             raise ImpossibleRecordError(offset, f"there is no partition {which}")
         plain = plain_changes.changed(packed, change)
         if plain is not None:
             after, were, are = plain
-            self._replace(touched, span, change.partition_id, (packed, after), (were, are))
+            span.put(at, (packed, were), (after, are))
             return
         old = partitions.unpack(packed)
         new = partitions.changed(old, change, offset)
-        self._put(touched, span, new, packed, _parts_of(old))
+        span.put(at, (packed, _brokers_of(old)), (partitions.pack(new), _brokers_of(new)))
 
     def remove_topic(self, topic_id: Uuid, offset: Offset) -> str:
         """Remove a topic with its partitions; its name."""
@@ -162,7 +170,7 @@ class TopicsFold:
         topic = self._topics[topic_id]
         first = topic.number << ID_BITS
         for partition_id, packed in topic.rows():
-            self._placement.move(first | partition_id & ID_MASK, _parts(packed), {})
+            self._placement.move(first | partition_id & ID_MASK, parts_of(*_brokers_in(packed)), {})
             self._sum -= mark_of_bytes(packed)
         self._placement.release(topic.number)
         self._sum -= mark_of_record(topic.record)
@@ -210,7 +218,7 @@ class TopicsFold:
     def _open(self, touched: _Touched, number: int) -> _Open:
         span = touched.open.get(number)
         if span is None:
-            span = touched.open[number] = _Open(touched.spans.get(number, b""), {})
+            span = touched.open[number] = _Open(touched.spans.get(number, b""))
             self._open_count += 1
         return span
 
@@ -226,44 +234,31 @@ class TopicsFold:
         """Pack all that lies open."""
         topics = self._topics
         for topic_id, touched in self._touched.items():
+            topic = touched.topic
             for number, span in touched.open.items():
                 if span.rows:
+                    self._account(topic.number << ID_BITS | number << SPAN_BITS & ID_MASK, span)
                     touched.spans[number] = with_rows(span.packed, span.rows)
-            topic = touched.topic
             topics = topics.set(topic_id, Topic(topic.record, topic.number, touched.spans.finish()))
         self._topics = topics
         self._touched = {}
         self._open_count = 0
+
+    def _account(self, first: Place, span: _Open) -> None:
+        """Take what has changed in a span into the sum and the placement."""
+        for at, (old, were) in span.before.items():
+            if old is not None:
+                self._sum -= mark_of_bytes(old)
+            self._sum += mark_of_bytes(span.rows[at])
+            are = span.after[at]
+            if were != are:
+                self._placement.move(first | at, parts_of(*were), parts_of(*are))
 
     def _make_room(self) -> None:
         """Keep small what a long fold has not written down."""
         if self._open_count >= _OPEN_MAX:
             self._pack()
             self._placement.make_room()
-
-    def _put(
-        self, touched: _Touched, span: _Open, new: PartitionRecord, old: bytes | None, before: Parts
-    ) -> None:
-        now = (old, partitions.pack(new))
-        self._replace(touched, span, new.partition_id, now, (before, _parts_of(new)))
-
-    def _replace(
-        self,
-        touched: _Touched,
-        span: _Open,
-        partition_id: int,
-        packed: tuple[bytes | None, bytes],
-        parts: tuple[Parts, Parts],
-    ) -> None:
-        """Put a partition in the place of what was there: how each looks, and what each broker is for it."""
-        (old, new), (before, after) = packed, parts
-        if old is not None:
-            self._sum -= mark_of_bytes(old)
-        self._sum += mark_of_bytes(new)
-        span.rows[partition_id & SPAN_MASK] = new
-        if after != before:
-            place = touched.topic.number << ID_BITS | partition_id & ID_MASK
-            self._placement.move(place, before, after)
 
     def _each_with_elr(
         self, topic_ids: Iterable[Uuid], change: Callable[[PartitionRecord], PartitionRecord]
@@ -272,20 +267,24 @@ class TopicsFold:
         topics = self._topics
         for topic_id in topic_ids:
             for partition_id, packed in topics[topic_id].rows():
-                if parts_in(packed) is not None:
+                if plain_form(packed) is not None:
                     continue  # no tags, so no ELR
                 partition = partitions.unpack(packed)
                 if partitions.has_elr(partition):
                     self._make_room()
-                    touched = self._touch(topic_id)
-                    span = self._open(touched, partition_id >> SPAN_BITS)
-                    self._put(touched, span, change(partition), packed, _parts_of(partition))
+                    span = self._open(self._touch(topic_id), partition_id >> SPAN_BITS)
+                    brokers = _brokers_of(partition)
+                    new = partitions.pack(change(partition))
+                    span.put(partition_id & SPAN_MASK, (packed, brokers), (new, brokers))
 
 
-def _parts_of(partition: PartitionRecord) -> Parts:
-    return parts_of(partition.replicas, partition.isr, partition.leader)
+_NOWHERE: Final[Brokers] = ((), (), _NO_LEADER)
 
 
-def _parts(packed: bytes) -> Parts:
-    parts = parts_in(packed)
-    return _parts_of(partitions.unpack(packed)) if parts is None else parts
+def _brokers_of(partition: PartitionRecord) -> Brokers:
+    return partition.replicas, partition.isr, partition.leader
+
+
+def _brokers_in(packed: bytes) -> Brokers:
+    brokers = brokers_in(packed)
+    return _brokers_of(partitions.unpack(packed)) if brokers is None else brokers

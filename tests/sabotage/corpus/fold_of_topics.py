@@ -274,10 +274,10 @@ FOLD_OF_TOPICS = (
         ("plain_changes:changed", "partition_epoch + 1", "partition_epoch"),
     ),
     of_fold(
-        "parts-stay-in-the-bytes",
+        "brokers-stay-in-the-bytes",
         "The partitions of a broker are not those that name it after a usual change.",
         "test_plain_changes.py::test_a_change_made_in_the_bytes_is_the_change",
-        ("plain_changes:changed", "parts_of(replicas, isr, leader)", "parts_of(replicas, old_isr, leader)"),
+        ("plain_changes:changed", "brokers, (replicas, isr, leader)", "brokers, brokers"),
     ),
     of_fold(
         "recovery-is-usual",

@@ -9,7 +9,6 @@ from kraftd.errors import MalformedError, UnencodableError
 from kraftd.metadata import partitions, plain_changes
 from kraftd.metadata.fold import apply_all
 from kraftd.metadata.image import EMPTY
-from kraftd.metadata.placement import parts_of
 from kraftd.records.frame import decode_record, encode_record
 from kraftd.records.messages import PartitionChangeRecord, PartitionRecord, TopicRecord
 from tests.unit.metadata.legal_records import logs
@@ -118,8 +117,8 @@ def test_a_change_made_in_the_bytes_is_the_change(old, change):
     after, were, are = made
     assert after == partitions.pack(new)
     assert partitions.unpack(after) == new
-    assert were == parts_of(old.replicas, old.isr, old.leader)
-    assert are == parts_of(new.replicas, new.isr, new.leader)
+    assert were == (old.replicas, old.isr, old.leader)
+    assert are == (new.replicas, new.isr, new.leader)
 
 
 @pytest.mark.parametrize("change", USUAL)
