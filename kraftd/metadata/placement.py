@@ -33,16 +33,17 @@ ID_MASK: Final = (1 << ID_BITS) - 1
 
 _PART_BITS: Final = 3
 _NO_PART: Final = 0
-_PART_MASK: Final = (1 << _PART_BITS) - 1
 _PARTS: Final = range(1, 1 << _PART_BITS)
 _PENDING_MAX: Final = 2_000_000
 """After so many moves a fold writes them down: they would take more memory than the sets."""
-_FEW_MAX: Final = 128
-"""So many moves of a fold may wait beside the sets; more go there."""
+_FEW_MAX: Final = 64
+"""The moves of so many partitions in a fold may wait beside the sets; more go there."""
 _WAIT_MAX: Final = 256
 """So many moves of a broker wait beside its sets; whoever lists it has to put them in place."""
-_WAITING: Final = Struct("=QB?")
-"""A place, the part that the broker has there, and whether it came or went."""
+_MOVE: Final = Struct("=QB?")
+"""Of a broker: a place, the part that it has there, and whether that came or went."""
+_CAME: Final = True
+_WENT: Final = False
 
 Place: TypeAlias = int
 Parts: TypeAlias = dict[NodeId, int]
@@ -64,13 +65,13 @@ class _OfBroker(msgspec.Struct, frozen=True):
     def later(self, moves: bytes) -> "_OfBroker":
         """The same after moves, which may wait."""
         after = _OfBroker(self.sets, self.waiting + moves)
-        return after if len(after.waiting) < _WAIT_MAX * _WAITING.size else after.settled()
+        return after if len(after.waiting) < _WAIT_MAX * _MOVE.size else after.settled()
 
     def settled(self) -> "_OfBroker":
         """The same with every place in its set."""
         if not self.waiting:
             return self
-        last = {(place, part): came for place, part, came in _WAITING.iter_unpack(self.waiting)}
+        last = {(place, part): came for place, part, came in _MOVE.iter_unpack(self.waiting)}
         sets = list(self.sets)
         for each in {part for _, part in last}:
             come = [place for (place, part), came in last.items() if part == each and came]
@@ -116,6 +117,7 @@ class PlacementFold:
         "_go",
         "_next",
         "_topics",
+        "_waiting",
         "expected",
         "followers",
         "laggards",
@@ -125,8 +127,10 @@ class PlacementFold:
     _base: Placement
     _topics: Map[int, Uuid]
     _next: int
-    _few: list[tuple[int, Place, int]]
-    """Moves by broker and part: 1 for a place that came, -1 for one that went."""
+    _waiting: dict[NodeId, bytes]
+    """By broker, moves that are not among the many yet."""
+    _few: int
+    """Of how many partitions those are."""
     _come: _Moves
     """By broker and part, where moves are many."""
     _go: _Moves
@@ -164,17 +168,19 @@ class PlacementFold:
 
     def move(self, place: Place, before: Parts, after: Parts) -> None:
         """Write down what the brokers of a partition were and are."""
-        few = self._few
+        waiting = self._waiting
         for broker, part in before.items():
             now = after.get(broker, _NO_PART)
             if now != part:
-                few.append((_key(broker, part), place, -1))
+                moves = _MOVE.pack(place, part, _WENT)
                 if now != _NO_PART:
-                    few.append((_key(broker, now), place, 1))
+                    moves += _MOVE.pack(place, now, _CAME)
+                waiting[broker] = waiting.get(broker, b"") + moves
         for broker, part in after.items():
             if broker not in before:
-                few.append((_key(broker, part), place, 1))
-        if len(few) > _FEW_MAX:
+                waiting[broker] = waiting.get(broker, b"") + _MOVE.pack(place, part, _CAME)
+        self._few += 1
+        if self._few > _FEW_MAX:
             self._spill()
 
     def make_room(self) -> None:
@@ -188,29 +194,18 @@ class PlacementFold:
         if self._come or self._go:
             self._spill()
             brokers = self._with_many(brokers)
-        elif self._few:
-            brokers = self._with_few(brokers)
+        else:
+            for broker, moves in self._waiting.items():
+                brokers = brokers.set(broker, brokers.get(broker, _NOWHERE).later(moves))
         return Placement(brokers, self._topics, self._next)
 
     def _spill(self) -> None:
         """Count what were few moves among the many."""
-        for key, place, step in self._few:
-            (self._come if step > 0 else self._go)[key].append(place)
-        self._few.clear()
-
-    def _with_few(self, brokers: _Places) -> _Places:
-        """The brokers after few moves, which wait: a place that came and went in turn may do neither."""
-        steps: dict[tuple[int, Place], int] = {}
-        for key, place, step in self._few:
-            steps[key, place] = steps.get((key, place), 0) + step
-        waiting: dict[NodeId, bytes] = {}
-        for (key, place), step in steps.items():
-            if step:
-                broker, part = key >> _PART_BITS, key & _PART_MASK
-                waiting[broker] = waiting.get(broker, b"") + _WAITING.pack(place, part, step > 0)
-        for broker, moves in waiting.items():
-            brokers = brokers.set(broker, brokers.get(broker, _NOWHERE).later(moves))
-        return brokers
+        for broker, moves in self._waiting.items():
+            for place, part, came in _MOVE.iter_unpack(moves):
+                (self._come if came else self._go)[_key(broker, part)].append(place)
+        self._waiting.clear()
+        self._few = 0
 
     def _with_many(self, brokers: _Places) -> _Places:
         """The brokers after many moves."""
@@ -231,7 +226,8 @@ class PlacementFold:
         self._base = base
         self._topics = base._topics
         self._next = base._next
-        self._few = []
+        self._waiting = {}
+        self._few = 0
         self._come = defaultdict(_numbers)
         self._go = defaultdict(_numbers)
         self.expected = set()
