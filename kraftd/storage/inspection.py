@@ -87,7 +87,8 @@ class _Look:
         try:
             data = self._disk.read_file(file)
             if data is None:
-                self._problems.append(f"{self._path}: is not formatted: run `kraftctl format`")
+                advice = "name a node's directory, or make this one with `kraftctl format`"
+                self._problems.append(f"{self._path}: holds no {names.META_PROPERTIES}: {advice}")
                 return
             self._found.update(formatted=True, properties=meta_properties.decode(data))
         except KraftdError as error:
@@ -114,7 +115,8 @@ class _Look:
     def at_log(self) -> None:
         """Look at the metadata directory."""
         if not self._disk.fs.is_directory(self._log_path):
-            self._notes.append(f"{self._log_path}: not there yet: this member was never started")
+            if self._found.get("formatted"):
+                self._notes.append(f"{self._log_path}: not there yet: this member was never started")
             return
         try:
             self._at_partition_metadata()
