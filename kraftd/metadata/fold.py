@@ -180,7 +180,7 @@ class Fold:
         features = self._parts.features.put(record.name, record.feature_level, record.unknown_tags)
         self._set(features=features)
         if record.name == ELIGIBLE_LEADER_REPLICAS and record.feature_level == 0:
-            self._topics_fold().drop_elr()
+            self._topics_fold().drop_elr(offset)
 
     def _register_controller(self, record: RegisterControllerRecord, _offset: Offset) -> None:
         self._set(controllers=self._parts.controllers.put(record))

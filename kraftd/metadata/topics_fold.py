@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 from immutables import MapMutation
 
+from kraftd.errors import UnencodableError
 from kraftd.metadata import partitions, plain_changes
 from kraftd.metadata.entities import mark_of_record
 from kraftd.metadata.impossible import ImpossibleRecordError
@@ -96,7 +97,7 @@ class TopicsFold:
         span, at = self._open(touched, record.partition_id >> SPAN_BITS), record.partition_id & SPAN_MASK
         old, new = span.row(at), partitions.made(record, offset)
         were = _NOWHERE if old is None else _brokers_in(old)
-        span.put(at, (old, were), (partitions.pack(new), _brokers_of(new)))
+        span.put(at, (old, were), (_packed(new, offset), _brokers_of(new)))
 
     def put_plain(self, values: Sequence[bytes], start: int) -> int:
         """Make partitions of the records whose values begin at a position, as long as they are plain.
@@ -106,6 +107,7 @@ class TopicsFold:
         """
         self._make_room()
         placement = self._placement
+        placement.make_room()
         leaders, followers, laggards = placement.leaders, placement.followers, placement.laggards
         expected = placement.expected
         topic_id, number, first, before, rows = b"", -1, 0, b"", dict[int, bytes]()
@@ -127,6 +129,7 @@ class TopicsFold:
                 row in rows
                 or (before and row_at(before, row) is not None)
                 or len(brokers) != len(replicas)
+                or (leader < 0 and leader in brokers)
                 or not (is_usual or (brokers.issuperset(isr) and (leader in isr or leader == _NO_LEADER)))
             ):
                 break
@@ -161,7 +164,7 @@ class TopicsFold:
             return
         old = partitions.unpack(packed)
         new = partitions.changed(old, change, offset)
-        span.put(at, (packed, _brokers_of(old)), (partitions.pack(new), _brokers_of(new)))
+        span.put(at, (packed, _brokers_of(old)), (_packed(new, offset), _brokers_of(new)))
 
     def remove_topic(self, topic_id: Uuid, offset: Offset) -> str:
         """Remove a topic with its partitions; its name."""
@@ -184,16 +187,16 @@ class TopicsFold:
         The epoch of each partition where somebody was rises.
         """
         if not name:
-            self._each_with_elr(self._topics, partitions.cleared)
+            self._each_with_elr(self._topics, partitions.cleared, offset)
             return
         topic_id = self._ids.get(name)
         if topic_id is None:
             raise ImpossibleRecordError(offset, f"there is no topic {name}")
-        self._each_with_elr((topic_id,), partitions.cleared)
+        self._each_with_elr((topic_id,), partitions.cleared, offset)
 
-    def drop_elr(self) -> None:
+    def drop_elr(self, offset: Offset) -> None:
         """Forget who is eligible outside the ISR: the feature is off. No epoch rises."""
-        self._each_with_elr(self._topics, partitions.without_elr)
+        self._each_with_elr(self._topics, partitions.without_elr, offset)
 
     def image(self) -> TopicsImage:
         """What was written, as an image. This fold ends with it."""
@@ -261,7 +264,10 @@ class TopicsFold:
             self._placement.make_room()
 
     def _each_with_elr(
-        self, topic_ids: Iterable[Uuid], change: Callable[[PartitionRecord], PartitionRecord]
+        self,
+        topic_ids: Iterable[Uuid],
+        change: Callable[[PartitionRecord], PartitionRecord],
+        offset: Offset,
     ) -> None:
         self._pack()
         topics = self._topics
@@ -274,8 +280,17 @@ class TopicsFold:
                     self._make_room()
                     span = self._open(self._touch(topic_id), partition_id >> SPAN_BITS)
                     brokers = _brokers_of(partition)
-                    new = partitions.pack(change(partition))
+                    new = _packed(change(partition), offset)
                     span.put(partition_id & SPAN_MASK, (packed, brokers), (new, brokers))
+
+
+def _packed(partition: PartitionRecord, offset: Offset) -> bytes:
+    """What the image keeps of a partition; that it cannot be written shows when an epoch would overflow."""
+    try:
+        return partitions.pack(partition)
+    except UnencodableError as error:
+        which = f"{partition.partition_id} of topic {partition.topic_id.hex()}"
+        raise ImpossibleRecordError(offset, f"partition {which} cannot be written then: {error}") from None
 
 
 _NOWHERE: Final[Brokers] = ((), (), _NO_LEADER)

@@ -321,6 +321,37 @@ def test_whatever_byte_is_wrong_in_bulk_it_is_as_wrong_as_when_decoded(version):
             assert outcome(in_bulk, [topic, bad]) == outcome(one_by_one, [topic, bad])
 
 
+@pytest.mark.parametrize(("replicas", "leader"), [((-1, 2), -1), ((1, -7), -7)])
+def test_a_leader_that_is_no_broker_leads_nothing_in_bulk_either(replicas, leader):
+    partition = PartitionRecord(0, A, replicas, replicas, leader=leader, directories=(D1, D2))
+    image = in_bulk([encode_record(TopicRecord("a", A)), encode_record(partition)])
+    assert listed(image, [leader]) == looked_up(image, [leader])
+    assert listed(apply(image, RemoveTopicRecord(A), 2), [leader]) == listed(EMPTY, [leader])
+
+
+@pytest.mark.parametrize("chunk", [100, 1000])
+def test_places_in_bulk_are_written_down_before_they_are_too_many(monkeypatch, chunk):
+    monkeypatch.setattr(placement, "_PENDING_MAX", 2_000)
+    most = 0
+
+    def image(fold, image=placement.PlacementFold.image):
+        nonlocal most
+        most = max(most, sum(map(len, fold._come.values())))
+        return image(fold)
+
+    monkeypatch.setattr(placement.PlacementFold, "image", image)
+    values = [
+        encode_record(PartitionRecord(n, A, (1, 2), (1, 2), leader=1, directories=(D1, D2)))
+        for n in range(9_000)
+    ]
+    fold = Fold(EMPTY)
+    fold.add_values([encode_record(TopicRecord("a", A))], 0)
+    for at in range(0, len(values), chunk):
+        fold.add_values(values[at : at + chunk], at + 1)
+    assert 2_000 < most <= 2_000 + 2 * chunk
+    assert len(list(fold.image().partitions_on(2))) == len(values)
+
+
 def test_an_impossible_partition_in_bulk_is_named_by_its_offset():
     values = [
         encode_record(TopicRecord("a", A)),

@@ -5,12 +5,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from kraftd.errors import MalformedError, UnencodableError
+from kraftd.errors import MalformedError
 from kraftd.metadata import partitions, plain_changes
 from kraftd.metadata.fold import apply_all
 from kraftd.metadata.image import EMPTY
+from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.records.frame import decode_record, encode_record
-from kraftd.records.messages import PartitionChangeRecord, PartitionRecord, TopicRecord
+from kraftd.records.messages import ClearElrRecord, PartitionChangeRecord, PartitionRecord, TopicRecord
 from tests.unit.metadata.legal_records import logs
 
 A = bytes([1]) * 16
@@ -151,7 +152,14 @@ def test_a_change_of_more_is_not_made_in_the_bytes(more):
         (PARTITION, replace(CHANGE, isr=(1 << 40,))),
     ],
 )
-def test_a_change_that_cannot_be_written_is_refused_as_ever(old, change):
+def test_a_change_that_cannot_be_written_is_impossible(old, change):
     image = apply_all(EMPTY, [TopicRecord("a", A), old], 0)
-    with pytest.raises(UnencodableError):
+    with pytest.raises(ImpossibleRecordError, match="offset 9"):
         apply_all(image, [change], 9)
+
+
+def test_clearing_an_elr_cannot_take_an_epoch_past_its_end():
+    old = replace(PARTITION, partition_epoch=(1 << 31) - 1, eligible_leader_replicas=(2,))
+    image = apply_all(EMPTY, [TopicRecord("a", A), old], 0)
+    with pytest.raises(ImpossibleRecordError, match="offset 9"):
+        apply_all(image, [ClearElrRecord("a")], 9)

@@ -116,10 +116,8 @@ def test_a_log_without_its_beginning_needs_a_snapshot(tmp_path: Path) -> None:
 def test_a_folder_of_nodes_is_not_taken_for_a_member_that_never_started(tmp_path: Path) -> None:
     """To format it would be the wrong advice: real logs may lie below."""
     facts = inspect_directory(FS, tmp_path)
-    assert facts.problems == (
-        f"{tmp_path}: holds no meta.properties: name a node's directory, or make this one with "
-        "`kraftctl format`",
-    )
+    (problem,) = facts.problems
+    assert problem.startswith(f"{tmp_path}: holds no meta.properties: name a node's directory, or ")
     assert not facts.notes
 
 
