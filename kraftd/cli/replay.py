@@ -17,6 +17,7 @@ import typer
 from kraftd.cli.failures import CommandError
 from kraftd.cli.options import OutputOption, output_of
 from kraftd.cli.output import Format, emit
+from kraftd.cli.points import parse_at
 
 app = typer.Typer()
 
@@ -54,6 +55,8 @@ def replay(
     output: OutputOption = None,
 ) -> None:
     """Replay metadata logs with Spark into tables, and judge them."""
+    if at is not None:
+        parse_at(at)  # a usage error, before Spark starts
     try:
         from rich.console import Console
 

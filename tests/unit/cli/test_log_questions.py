@@ -264,3 +264,13 @@ def test_logs_of_every_age_can_be_asked(kraftctl: Kraftctl) -> None:
     assert kraftctl("log", "verify", old).code == 0
     new = klog("kafka-4.1-newest-records")
     assert kraftctl("log", "state", new, "-o", "json").data["image"]["features"]["metadata.version"] == 27
+
+
+def test_a_point_for_the_replay_that_is_none_is_a_usage_error(
+    kraftctl: Kraftctl, made: LogMaker, tmp_path: Path
+) -> None:
+    out = tmp_path / "tables"
+    outcome = kraftctl("replay", made.home, "--out", out, "--at", "foo")
+    assert (outcome.code, outcome.err.count("\n")) == (64, 1)
+    assert "neither an offset (1234) nor a time" in outcome.err
+    assert not out.exists()
