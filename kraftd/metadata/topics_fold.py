@@ -1,7 +1,8 @@
 """How records change the topics and their partitions.
 
 `TopicsFold` writes many changes into one new image. A span of partitions that is changed is laid open, and
-packed again for the image. `put_plain` takes partitions in bulk, from the bytes of their records (`plain`).
+packed again for the image; only then are its changes hashed and moved between brokers. `put_plain` takes
+partitions in bulk, from the bytes of their records (`plain`).
 
 Follows: Kafka's TopicsDelta and TopicDelta.
 Differs: a second topic of a name or id is impossible; Kafka's controller refuses it too, its image does not
