@@ -178,6 +178,18 @@ def decode_response(frame: Buffer, expected: tuple[int, int]) -> tuple[Any, Buff
     return sealed.open(expected), sealed.records
 
 
+def peek_api_key(frame: Buffer) -> int:
+    """Which API a request is of, without looking at its body.
+
+    Raises:
+        MalformedError: It is no request.
+    """
+    try:
+        return _decode_request_head(frame).api_key
+    except _BAD_BYTES as error:
+        raise MalformedError(f"not a request: {error}") from None
+
+
 def peek_correlation_id(frame: Buffer) -> int:
     """Which request a response answers.
 

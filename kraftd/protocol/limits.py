@@ -48,6 +48,9 @@ HANDSHAKE_TIMEOUT_MS: Final = 5_000
 REQUESTS_IN_FLIGHT_MAX: Final = 64
 """Unanswered requests of one connection; above, it is not read."""
 
+CLAIM_BYTES_MAX: Final = 64 * KIB
+"""Bytes of requests that wait on a connection that says it is a voter's, until it is confirmed."""
+
 WRITE_BUFFER_BYTES_HIGH: Final = 4 * MIB
 """Unsent bytes of one connection; above, it is not read."""
 

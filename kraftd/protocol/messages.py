@@ -950,13 +950,13 @@ class HandshakeRequestSupportedApi(Struct, frozen=True, gc=False):
 
 class HandshakeRequest(Struct, frozen=True, gc=False):
     """The first exchange on every connection: both ends say who they are before anything else is
-    dispatched. Who connects. A client or tool has node id -1 and no directory.
+    dispatched. Who connects, or claims to. A client or tool has node id -1 and no directory.
     """
 
     API_KEY: ClassVar[int] = 20000
     NAME: ClassVar[str] = "HandshakeRequest"
-    MIN_VERSION: ClassVar[int] = 0
-    MAX_VERSION: ClassVar[int] = 0
+    MIN_VERSION: ClassVar[int] = 1
+    MAX_VERSION: ClassVar[int] = 1
 
     cluster_id: str | None = None
     """The sender's cluster; null if it does not know (a tool). (string)"""
@@ -964,10 +964,14 @@ class HandshakeRequest(Struct, frozen=True, gc=False):
     """The member's id; -1 for a client or tool. (int32)"""
     directory_id: Uuid = ZERO_UUID
     """The member's metadata directory. (uuid)"""
-    start_counter: int = 0
-    """How many times this directory was started; never falls. (int64)"""
-    start_id: Uuid = ZERO_UUID
-    """Drawn at this start: tells a restored backup from the original. (uuid)"""
+    nonce: Uuid = ZERO_UUID
+    """16 random bytes of this connection, for the voter that listens here: it shows them on the
+    connection that it opens itself. Zero from clients and observers. (uuid)
+    """
+    challenge: bool = False
+    """This connection only brings the nonce: whoever opened it claims nothing and asks for nothing on
+    it. (bool)
+    """
     software: str = ""
     """Name and version of the program. (string)"""
     api_keys: tuple[HandshakeRequestSupportedApi, ...] = ()
@@ -992,8 +996,8 @@ class HandshakeResponse(Struct, frozen=True, gc=False):
 
     API_KEY: ClassVar[int] = 20000
     NAME: ClassVar[str] = "HandshakeResponse"
-    MIN_VERSION: ClassVar[int] = 0
-    MAX_VERSION: ClassVar[int] = 0
+    MIN_VERSION: ClassVar[int] = 1
+    MAX_VERSION: ClassVar[int] = 1
 
     error_code: int = 0
     """0, or what went wrong. (int16)"""
@@ -1005,10 +1009,10 @@ class HandshakeResponse(Struct, frozen=True, gc=False):
     """Its id. (int32)"""
     directory_id: Uuid = ZERO_UUID
     """Its metadata directory. (uuid)"""
-    start_counter: int = 0
-    """How many times its directory was started; never falls. (int64)"""
-    start_id: Uuid = ZERO_UUID
-    """Drawn at its start: tells a restored backup from the original. (uuid)"""
+    must_show: bool = False
+    """Whether requests of this connection wait until it has shown a nonce of the answering node
+    (ShowNonce). (bool)
+    """
     software: str = ""
     """Name and version of its program. (string)"""
     api_keys: tuple[HandshakeResponseSupportedApi, ...] = ()
@@ -1281,6 +1285,47 @@ class ListConfigsResponse(Struct, frozen=True, gc=False):
     """The image holds everything before it. (int64)"""
     entries: tuple[ListConfigsResponseEntry, ...] = ()
     """One entry a config. ([]ListConfigsResponseEntry)"""
+    unknown_tags: UnknownTags = ()
+
+
+class ShowNonceRequest(Struct, frozen=True, gc=False):
+    """Confirms that the voter of the greeting opened this connection: only who listens at that voter's
+    configured address was told the nonce. A nonce that the receiver gave on a connection of its own, and
+    which start of the sender this is.
+    """
+
+    API_KEY: ClassVar[int] = 20007
+    NAME: ClassVar[str] = "ShowNonceRequest"
+    MIN_VERSION: ClassVar[int] = 0
+    MAX_VERSION: ClassVar[int] = 0
+
+    nonce: Uuid = ZERO_UUID
+    """As it stood in the receiver's greeting. (uuid)"""
+    start_counter: int = 0
+    """How many times the sender's directory was started; never falls. (int64)"""
+    start_id: Uuid = ZERO_UUID
+    """Drawn at the sender's start: tells a restored backup from the original. (uuid)"""
+    unknown_tags: UnknownTags = ()
+
+
+class ShowNonceResponse(Struct, frozen=True, gc=False):
+    """Whether the nonce is one that the answering node gave to that voter, and if so, which start of the
+    answering node this is.
+    """
+
+    API_KEY: ClassVar[int] = 20007
+    NAME: ClassVar[str] = "ShowNonceResponse"
+    MIN_VERSION: ClassVar[int] = 0
+    MAX_VERSION: ClassVar[int] = 0
+
+    error_code: int = 0
+    """0, or INVALID_VOTER_KEY: it gave no such nonce to that voter, or its connection has ended since.
+    (int16)
+    """
+    start_counter: int = 0
+    """How many times the answering node's directory was started; 0 with an error. (int64)"""
+    start_id: Uuid = ZERO_UUID
+    """Drawn at its start; zero with an error. (uuid)"""
     unknown_tags: UnknownTags = ()
 
 

@@ -125,10 +125,12 @@ class Following:
         return (self.core.epoch, self.core.leader_id) == self.shunned
 
     def _sources(self) -> tuple[NodeId, ...]:
-        """Everyone who may know the leader: the other voters and the bootstrap servers; no shunned leader."""
+        """Everyone who may know the leader: the other voters; no shunned leader. An observer asks bootstrap
+        servers, too. A voter believes nothing but voters (D-37).
+        """
         core = self.core
-        others = (n for n in core.others if n != core.leader_id) if self._is_shunning else core.others
-        return (*others, *(node for node in core.endpoints if node < NO_NODE))
+        others = tuple(n for n in core.others if n != core.leader_id) if self._is_shunning else core.others
+        return others if core.is_voter else (*others, *(node for node in core.endpoints if node < NO_NODE))
 
     def _send_fetch(self, to: NodeId, kind: Kind, now: Now, *, max_wait_ms: int) -> None:
         core = self.core

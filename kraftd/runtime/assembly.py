@@ -44,7 +44,7 @@ from kraftd.runtime.requests import Desk
 from kraftd.runtime.status import SOFTWARE, Facts, NodeStatus
 from kraftd.runtime.store import DirectoryStore
 from kraftd.storage.node_directory import NodeDirectory
-from kraftd.types import Endpoint, Now, Offset, ReplicaKey
+from kraftd.types import Endpoint, Now, Offset, ReplicaKey, Uuid
 
 TAIL_BYTES = 8 << 20
 """How much of the newest log is kept at hand in memory (D-15)."""
@@ -61,6 +61,8 @@ class Surroundings(msgspec.Struct, frozen=True):
     dice: Dice
     spread: Callable[[float, float], float]
     """A factor between two bounds, for waits that need not be exact."""
+    nonce: Callable[[], Uuid]
+    """16 bytes that nobody can guess, new each time."""
     worker: Callable[[str], Worker]
     """A thread of that name."""
     tail_bytes: int = TAIL_BYTES
@@ -93,7 +95,19 @@ class Assembly:
         self.server = Server(identity, network, outbox, numbers, repeats)
         self.advertised = listen(self.server)
         tasks, spread = surroundings.tasks, surroundings.spread
-        self.links = PeerLinks(identity, network, outbox, numbers, tasks, repeats, log=log, spread=spread)
+        self.links = PeerLinks(
+            identity,
+            network,
+            outbox,
+            numbers,
+            tasks,
+            repeats,
+            log=log,
+            spread=spread,
+            nonce=surroundings.nonce,
+        )
+        if config.is_voter:
+            self.server.voter_ids = self.links.voter_ids = frozenset(config.voters) - {config.node_id}
         self.member = _member_of(config, directory, self.advertised, surroundings)
         self.driver = Driver(loop, self.member, end_turn=self._end_turn, clock=clock)
         self.meters = RaftMeters(started_at.mono_ms)

@@ -100,6 +100,7 @@ class Node:
             clock_ns=time.monotonic_ns,
             dice=SystemDice(),
             spread=random.uniform,
+            nonce=lambda: os.urandom(16),
             worker=lambda name: Worker(loop, name),
         )
         self._parts = Assembly(
