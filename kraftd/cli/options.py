@@ -4,6 +4,7 @@
 stands before, and both win over the environment.
 """
 
+from collections.abc import Collection, Iterable
 from typing import Annotated, TypeAlias
 
 import msgspec
@@ -11,9 +12,12 @@ import typer
 
 from kraftd.cli.failures import UsageError
 from kraftd.cli.output import Format
+from kraftd.metadata.configs import has_control_characters
 from kraftd.types import Endpoint
 
 BOOTSTRAP_VARIABLE = "KRAFTD_BOOTSTRAP"
+
+NODE_ID_MAX = (1 << 31) - 1
 
 OutputOption: TypeAlias = Annotated[
     Format | None,
@@ -57,6 +61,31 @@ def bootstrap_of(context: typer.Context, bootstrap: str | None) -> tuple[Endpoin
             f"no node to ask; name one with --bootstrap-controller host:port or in {BOOTSTRAP_VARIABLE}"
         )
     return parse_endpoints(text)
+
+
+def check_utf8(texts: Iterable[str], what: str) -> None:
+    """Refuse arguments that cannot be sent, in the bytes that the shell gave.
+
+    Raises:
+        UsageError: One of them is not UTF-8.
+    """
+    for text in texts:
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise UsageError(f"{what} must be UTF-8, and {text!r} is not") from None
+
+
+def check_line(texts: Collection[str], what: str) -> None:
+    """Refuse arguments that are not UTF-8, or would break the line that they are shown in.
+
+    Raises:
+        UsageError: One of them is none.
+    """
+    check_utf8(texts, what)
+    for text in texts:
+        if has_control_characters(text):
+            raise UsageError(f"{what} must hold no line break or other control character, and {text!r} does")
 
 
 def parse_endpoints(text: str) -> tuple[Endpoint, ...]:

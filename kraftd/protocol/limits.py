@@ -16,6 +16,17 @@ HEAD_BYTES_MAX_BEFORE_HANDSHAKE: Final = 64 * KIB
 HEAD_BYTES_MAX: Final = 1 * MIB
 """A frame without its records, after the handshake."""
 
+PAGE_BYTES_MAX: Final = 256 * KIB
+"""What an answer that grows with the image holds: a page of a listing, or everything that was asked for. One
+config always fits, with every place that its value could come from; the rest of a head is room for echoes.
+"""
+
+PAGE_ENTRIES_MAX: Final = 1024
+"""Entries of such an answer: a page of small ones must not hold up the loop."""
+
+ECHO_BYTES_MAX: Final = 512 * KIB
+"""Outcomes of one answer, one for each resource of the request. What does not fit was not done."""
+
 RECORDS_BYTES_MAX: Final = 8 * MIB
 """The records of one frame."""
 
