@@ -9,10 +9,13 @@ Tables are plain text without colour or frames, so that `grep`, `awk` and a page
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from typing import TypeAlias, TypeVar
 
 import msgspec
+
+from kraftd.cli.streams import LostOutputError
 
 Data: TypeAlias = "bool | int | float | str | Sequence[Data] | Mapping[str, Data] | None"
 
@@ -50,7 +53,8 @@ def write(text: str) -> None:
 
 def note(text: str) -> None:
     """Tell the person at the terminal something that is not part of the answer."""
-    sys.stdout.flush()
+    with suppress(LostOutputError):  # told at the end
+        sys.stdout.flush()
     sys.stderr.write(f"kraftctl: {text}\n")
 
 

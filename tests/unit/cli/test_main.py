@@ -173,17 +173,63 @@ def test_a_full_disk_under_standard_output_is_one_line() -> None:
             check=False,
         )
     assert done.returncode == 1
-    assert done.stderr == b"kraftctl: standard output: No space left on device\n"
+    assert done.stderr == b"kraftctl: standard output: No space left on device; the answer is lost\n"
 
 
-def test_closed_streams_do_no_harm() -> None:
-    for closing in (">&-", "2>&-", ">&- 2>&-"):
-        script = f'exec "$@" {closing}'
+def in_shell(script: str, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        ["bash", "-c", script, "sh", *KRAFTCTL, *arguments],
+        capture_output=True,
+        env=ENVIRONMENT,
+        timeout=30,
+        check=False,
+    )
+
+
+LOST = b"kraftctl: standard output: Bad file descriptor; the answer is lost\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("random-uuid",), 1),
+        (("--version",), 1),
+        (("configs", "set", "--help"), 1),
+        (("status", "--bootstrap-controller", "127.0.0.1:1"), 2),
+    ],
+)
+def test_an_answer_that_cannot_be_written_is_an_error(arguments: tuple[str, ...], code: int) -> None:
+    done = in_shell('exec "$@" >&- <&-', *arguments)
+    assert done.returncode == code
+    assert done.stderr.endswith(LOST)
+    assert in_shell('exec "$@" >&- 2>&-', *arguments).returncode == code
+
+
+def test_a_closed_standard_error_does_no_harm() -> None:
+    assert in_shell('exec "$@" 2>&-', "random-uuid").returncode == 0
+
+
+def test_nothing_to_write_is_nothing_lost() -> None:
+    done = in_shell('exec "$@" >&-', "status", "--no-such-option")
+    assert done.returncode == 64
+    assert LOST not in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [("random-uuid",), ("--help",)])
+def test_a_pipe_that_nobody_reads_loses_the_answer(arguments: tuple[str, ...]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as pipe:
         done = subprocess.run(
-            ["sh", "-c", script, "sh", *KRAFTCTL, "random-uuid"], capture_output=True, timeout=30, check=False
+            [*KRAFTCTL, *arguments],
+            stdout=pipe,
+            stderr=subprocess.PIPE,
+            env=ENVIRONMENT,
+            timeout=30,
+            check=False,
         )
-        assert done.returncode == 0
-        assert done.stderr == b""
+    assert done.returncode == 1
+    assert done.stderr == b"kraftctl: standard output: Broken pipe; the answer is lost\n"
 
 
 def test_an_interrupt_ends_it_silently(tmp_path: Path) -> None:
