@@ -27,6 +27,19 @@ PAGE_ENTRIES_MAX: Final = 1024
 ECHO_BYTES_MAX: Final = 512 * KIB
 """Outcomes of one answer, one for each resource of the request. What does not fit was not done."""
 
+HOST_BYTES_MAX: Final = 253
+"""The longest name of a host that DNS knows. What a peer says that it is called may be longer."""
+
+WORDS_BYTES_MAX: Final = 200
+"""What an answer tells of a peer's words, or of a name in a request that means nothing here."""
+
+ALARM_BYTES_MAX: Final = 4 * KIB
+ALARMS_MAX: Final = 16
+"""What an answer tells of one thing that is wrong with a node, and of how many."""
+
+FILES_MAX: Final = 8192
+"""Files of one export."""
+
 RECORDS_BYTES_MAX: Final = 8 * MIB
 """The records of one frame."""
 
