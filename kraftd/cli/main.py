@@ -21,6 +21,7 @@ from kraftd.cli.options import BOOTSTRAP_VARIABLE, OutputOption, Settings
 from kraftd.cli.output import Format, write
 from kraftd.cli.streams import LostOutputError, ending, take_over
 from kraftd.errors import KraftdError
+from kraftd.protocol.brief import brief, on_one_line
 
 COMMANDS = MappingProxyType(
     {
@@ -44,6 +45,10 @@ COMMANDS = MappingProxyType(
 
 _OFFLINE = frozenset({"random-uuid", "format", "info", "log", "shell", "export", "replay"})
 """What is about files on a disk; the others are about a running quorum."""
+
+
+_LINE_BYTES_MAX = 4_096
+"""Of what is said on standard error: an argument may be as long as the shell takes."""
 
 
 class LazyGroup(TyperGroup):
@@ -151,7 +156,8 @@ def _fail(text: str, code: ExitCode) -> int:
     with suppress(LostOutputError):
         sys.stdout.flush()
     line = text.replace(":\n  - ", ": ").replace("\n  - ", "; ")  # a list of mistakes
-    sys.stderr.write(f"kraftctl: {' '.join(line.split())}\n")
+    line = on_one_line(" ".join(line.split()))
+    sys.stderr.write(f"kraftctl: {brief(line, _LINE_BYTES_MAX)}\n")
     return code
 
 

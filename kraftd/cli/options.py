@@ -4,6 +4,7 @@
 stands before, and both win over the environment.
 """
 
+import re
 from collections.abc import Collection, Iterable
 from typing import Annotated, TypeAlias
 
@@ -12,12 +13,14 @@ import typer
 
 from kraftd.cli.failures import UsageError
 from kraftd.cli.output import Format
-from kraftd.metadata.configs import has_control_characters
+from kraftd.protocol.brief import has_control_characters
 from kraftd.types import Endpoint
 
 BOOTSTRAP_VARIABLE = "KRAFTD_BOOTSTRAP"
 
 NODE_ID_MAX = (1 << 31) - 1
+
+_PORT = re.compile("[0-9]{1,5}")
 
 OutputOption: TypeAlias = Annotated[
     Format | None,
@@ -109,7 +112,7 @@ def parse_endpoint(text: str) -> Endpoint:
     host, colon, port = text.rpartition(":")
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     bracketed = bare is not host
-    valid = colon and bare and port.isascii() and port.isdigit() and 0 < int(port) < 65_536
+    valid = colon and bare and _PORT.fullmatch(port) is not None and 0 < int(port) < 65_536
     if not valid or (":" in bare and not bracketed):
         raise UsageError(f"{text!r} is not host:port; write for example localhost:9093 or [::1]:9093")
     return Endpoint(bare, int(port))

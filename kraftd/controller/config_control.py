@@ -27,12 +27,12 @@ from kraftd.metadata.configs import (
     ResourceType,
     Update,
     broker_key,
-    has_control_characters,
     needs_listener_prefix,
     split_list,
 )
 from kraftd.metadata.features import CORDONED_LOG_DIRS_SINCE, ELIGIBLE_LEADER_REPLICAS, METADATA_VERSION
 from kraftd.metadata.image import MetadataImage
+from kraftd.protocol.brief import has_control_characters
 from kraftd.protocol.messages import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,

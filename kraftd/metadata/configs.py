@@ -166,17 +166,11 @@ def topic_names() -> Iterator[str]:
     return iter(sorted(_topic_keys()))
 
 
-def has_control_characters(name: str) -> bool:
-    """Whether a name would break the line that it is shown in."""
-    return _CONTROL.search(name) is not None
-
-
 def needs_listener_prefix(name: str) -> bool:
     """Whether a broker takes this name dynamically only with a listener's prefix (keys and trust of TLS)."""
     return name in _ONLY_PER_LISTENER
 
 
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _LISTENER_PREFIX = "listener.name."
 _LISTENER_NAME = re.compile(r"listener\.name\.[^.]+\.(.+)")
 _PER_MECHANISM = (

@@ -1,9 +1,24 @@
-"""Texts of others, cut to what has room in an answer: a peer's words, a path, a list of what is damaged."""
+"""Texts of others, as they can be passed on: cut to what has room in an answer, and on one line.
 
+A peer's words, an argument, a name in a request, a list of what is damaged.
+"""
+
+import re
 from collections.abc import Sequence
 from typing import Final
 
 _MORE: Final = "…"
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def has_control_characters(text: str) -> bool:
+    """Whether a text would break the line that it is shown in."""
+    return _CONTROL.search(text) is not None
+
+
+def on_one_line(text: str) -> str:
+    """A text with line breaks and other control characters written out: no terminal obeys them."""
+    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 def brief(text: str, bytes_max: int) -> str:

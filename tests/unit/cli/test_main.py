@@ -7,12 +7,14 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from kraftd.cli.failures import UsageError
 from kraftd.cli.main import COMMANDS
+from kraftd.cli.points import parse_at, parse_time
 from tests.unit.cli.kraftctl import Kraftctl
 
 KRAFTCTL = [sys.executable, "-m", "kraftd.cli.main"]
@@ -263,3 +265,47 @@ def test_shells_complete_commands(shell: str) -> None:
     )
     assert "status" in done.stdout
     assert "Traceback" not in done.stderr
+
+
+MANY_DIGITS = "9" * 5_000
+"""More than Python turns into a number."""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("status", "--bootstrap-controller", f"localhost:{MANY_DIGITS}"),
+        ("status", "--bootstrap-controller", "localhost:\u0663"),
+        ("log", "dump", ".", "--from-time", MANY_DIGITS),
+        ("replication", "--timeout-ms", MANY_DIGITS),
+        ("status", "-o", "\x1b[2J"),
+    ],
+)
+def test_a_number_or_word_out_of_range_is_a_usage_error(
+    kraftctl: Kraftctl, arguments: tuple[str, ...]
+) -> None:
+    outcome = kraftctl(*arguments)
+    assert outcome.code == 64
+    assert "bug" not in outcome.err
+    assert len(outcome.err) < 5_000
+    assert outcome.err.rstrip("\n").isprintable()
+
+
+@pytest.mark.parametrize("parse", [parse_at, parse_time])
+@pytest.mark.parametrize("text", [MANY_DIGITS, "9" * 20, "\u0663", "-1", ""])
+def test_a_point_out_of_range_is_a_usage_error(parse: Callable[[str], object], text: str) -> None:
+    with pytest.raises(UsageError):
+        parse(text)
+
+
+def test_a_table_names_a_path_in_the_bytes_that_it_came_in() -> None:
+    done = in_shell("exec \"$@\" $'no-such-\\xff'", "info")
+    assert done.returncode == 1
+    assert b"no-such-\xff" in done.stdout
+
+
+def test_a_path_that_is_no_utf_8_is_no_bug(kraftctl: Kraftctl) -> None:
+    for output in ("json", "yaml"):
+        outcome = kraftctl("info", "no-such-\udcff", "-o", output)
+        assert outcome.code == 1
+        assert "bug" not in outcome.err
