@@ -74,8 +74,10 @@ from kraftd.protocol.messages import (
     IncrementalAlterConfigsResponse,
     IncrementalAlterConfigsResponseAlterConfigsResourceResponse,
     ListConfigsRequest,
+    ListConfigsRequestCursor,
     ListConfigsResponse,
     ListConfigsResponseEntry,
+    ListConfigsResponseNextCursor,
     ResignLeaderRequest,
     ResignLeaderResponse,
     ShowNonceRequest,
@@ -100,6 +102,7 @@ from kraftd.protocol.packed import (
     UInt16,
     Uuid16,
     build_array,
+    build_struct,
     kept,
     lacking,
     raw_tags,
@@ -3569,6 +3572,28 @@ def _pack_export_chunk_response_v0(value: ExportChunkResponse) -> tuple[object, 
     )
 
 
+_ListConfigsRequestCursorV1: TypeAlias = tuple[Int8, str, str, Tags]
+
+
+def _build_list_configs_request_cursor_v1(wire: _ListConfigsRequestCursorV1) -> ListConfigsRequestCursor:
+    resource_type, resource_name, name, tags = wire
+    return ListConfigsRequestCursor(
+        resource_type=resource_type,
+        resource_name=resource_name,
+        name=name,
+        unknown_tags=kept(tags) if tags else (),
+    )
+
+
+def _pack_list_configs_request_cursor_v1(value: ListConfigsRequestCursor) -> tuple[object, ...]:
+    return (
+        value.resource_type,
+        value.resource_name,
+        value.name,
+        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
+    )
+
+
 _ListConfigsRequestV0: TypeAlias = tuple[Int8, Tags]
 
 
@@ -3578,8 +3603,30 @@ def _build_list_configs_request_v0(wire: _ListConfigsRequestV0) -> ListConfigsRe
 
 
 def _pack_list_configs_request_v0(value: ListConfigsRequest) -> tuple[object, ...]:
+    if value.cursor is not None:
+        raise lacking("ListConfigsRequest", "cursor", 0)
     return (
         value.resource_type,
+        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
+    )
+
+
+_ListConfigsRequestV1: TypeAlias = tuple[Int8, _ListConfigsRequestCursorV1 | None, Tags]
+
+
+def _build_list_configs_request_v1(wire: _ListConfigsRequestV1) -> ListConfigsRequest:
+    resource_type, cursor, tags = wire
+    return ListConfigsRequest(
+        resource_type=resource_type,
+        cursor=build_struct(_build_list_configs_request_cursor_v1, cursor),
+        unknown_tags=kept(tags) if tags else (),
+    )
+
+
+def _pack_list_configs_request_v1(value: ListConfigsRequest) -> tuple[object, ...]:
+    return (
+        value.resource_type,
+        None if value.cursor is None else _pack_list_configs_request_cursor_v1(value.cursor),
         raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
     )
 
@@ -3608,6 +3655,30 @@ def _pack_list_configs_response_entry_v0(value: ListConfigsResponseEntry) -> tup
     )
 
 
+_ListConfigsResponseNextCursorV1: TypeAlias = tuple[Int8, str, str, Tags]
+
+
+def _build_list_configs_response_next_cursor_v1(
+    wire: _ListConfigsResponseNextCursorV1,
+) -> ListConfigsResponseNextCursor:
+    resource_type, resource_name, name, tags = wire
+    return ListConfigsResponseNextCursor(
+        resource_type=resource_type,
+        resource_name=resource_name,
+        name=name,
+        unknown_tags=kept(tags) if tags else (),
+    )
+
+
+def _pack_list_configs_response_next_cursor_v1(value: ListConfigsResponseNextCursor) -> tuple[object, ...]:
+    return (
+        value.resource_type,
+        value.resource_name,
+        value.name,
+        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
+    )
+
+
 _ListConfigsResponseV0: TypeAlias = tuple[Int16, str | None, Int64, Array[_ListConfigsResponseEntryV0], Tags]
 
 
@@ -3623,11 +3694,46 @@ def _build_list_configs_response_v0(wire: _ListConfigsResponseV0) -> ListConfigs
 
 
 def _pack_list_configs_response_v0(value: ListConfigsResponse) -> tuple[object, ...]:
+    if value.next_cursor is not None:
+        raise lacking("ListConfigsResponse", "next_cursor", 0)
     return (
         value.error_code,
         value.error_message,
         value.applied_offset,
         [_pack_list_configs_response_entry_v0(element) for element in value.entries],
+        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
+    )
+
+
+_ListConfigsResponseV1: TypeAlias = tuple[
+    Int16,
+    str | None,
+    Int64,
+    Array[_ListConfigsResponseEntryV0],
+    _ListConfigsResponseNextCursorV1 | None,
+    Tags,
+]
+
+
+def _build_list_configs_response_v1(wire: _ListConfigsResponseV1) -> ListConfigsResponse:
+    error_code, error_message, applied_offset, entries, next_cursor, tags = wire
+    return ListConfigsResponse(
+        error_code=error_code,
+        error_message=error_message,
+        applied_offset=applied_offset,
+        entries=tuple([_build_list_configs_response_entry_v0(element) for element in entries]),
+        next_cursor=build_struct(_build_list_configs_response_next_cursor_v1, next_cursor),
+        unknown_tags=kept(tags) if tags else (),
+    )
+
+
+def _pack_list_configs_response_v1(value: ListConfigsResponse) -> tuple[object, ...]:
+    return (
+        value.error_code,
+        value.error_message,
+        value.applied_offset,
+        [_pack_list_configs_response_entry_v0(element) for element in value.entries],
+        None if value.next_cursor is None else _pack_list_configs_response_next_cursor_v1(value.next_cursor),
         raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
     )
 
@@ -3739,6 +3845,7 @@ REQUEST_LOOKS: Final[Mapping[tuple[int, int], Look]] = {
     ),
     (20004, 0): Look(_ExportChunkRequestV0, _build_export_chunk_request_v0, _pack_export_chunk_request_v0),
     (20005, 0): Look(_ListConfigsRequestV0, _build_list_configs_request_v0, _pack_list_configs_request_v0),
+    (20005, 1): Look(_ListConfigsRequestV1, _build_list_configs_request_v1, _pack_list_configs_request_v1),
     (20007, 0): Look(_ShowNonceRequestV0, _build_show_nonce_request_v0, _pack_show_nonce_request_v0),
 }
 
@@ -3816,5 +3923,6 @@ RESPONSE_LOOKS: Final[Mapping[tuple[int, int], Look]] = {
     ),
     (20004, 0): Look(_ExportChunkResponseV0, _build_export_chunk_response_v0, _pack_export_chunk_response_v0),
     (20005, 0): Look(_ListConfigsResponseV0, _build_list_configs_response_v0, _pack_list_configs_response_v0),
+    (20005, 1): Look(_ListConfigsResponseV1, _build_list_configs_response_v1, _pack_list_configs_response_v1),
     (20007, 0): Look(_ShowNonceResponseV0, _build_show_nonce_response_v0, _pack_show_nonce_response_v0),
 }
