@@ -1,5 +1,6 @@
 """Files that run out, and files that are taken away under a running node."""
 
+import shutil
 import socket
 import sys
 import time
@@ -81,3 +82,52 @@ def test_a_limit_of_files_that_is_too_small_is_refused_in_one_line(start: Start)
     assert reason.startswith("this process may open 200 files, but needs ")
     assert cluster[1].count("fatal") == 1
     assert "Traceback" not in cluster[1].last_lines(50)
+
+
+def test_a_leader_whose_directory_is_removed_hands_over_and_says_so(start: Start) -> None:
+    cluster = start(3)
+    leader = cluster.wait_leader()
+    cluster.commit(NAME, "x", broker="1")
+    shutil.rmtree(leader.directory / "__cluster_metadata-0")
+    assert leader.wait_exit() == 1
+    lost = leader.wait_for("fatal")["reason"]
+    assert "is gone, or is another file now" in lost
+    assert leader.count("fatal") == 1
+    assert cluster.wait_leader() is not leader
+    follower = next(node for node in cluster if node is not leader)
+    assert follower.wait_for(
+        "leader_changed", where=lambda line: line["leader"] not in (-1, leader.node_id)
+    ), "it did not wait for the connection to close"
+    cluster.commit(NAME, "y", broker="1")
+    leader.start()
+    assert leader.wait_exit() == 1
+    assert "the log is gone: kraftd.state knows that it held records" in leader.last_lines(1)
+
+
+def test_a_follower_whose_disk_is_not_mounted_any_more_ends(start: Start) -> None:
+    cluster = start(3)
+    leader = cluster.wait_leader()
+    follower = next(node for node in cluster if node is not leader)
+    follower.wait_for("leader_changed", where=lambda line: line["leader"] == leader.node_id)
+    follower.directory.rename(follower.directory.with_name("elsewhere"))
+    assert follower.wait_exit() == 1
+    assert "is gone, or is another file now" in follower.wait_for("fatal")["reason"]
+    follower.start()
+    assert follower.wait_exit() == 1
+    assert "its disk is not mounted" in follower.last_lines(1)
+    cluster.commit(NAME, "still", broker="1")
+    assert cluster.leader() is leader
+
+
+def test_of_two_processes_on_one_directory_the_one_without_the_lock_ends(start: Start) -> None:
+    cluster = start(1)
+    node = cluster.wait_leader()
+    cluster.commit(NAME, "x", broker="1")
+    (node.directory / ".lock").unlink()
+    assert node.wait_exit() == 1
+    assert "another process may use the directory" in node.wait_for("fatal")["reason"]
+    assert node.count("fatal") == 1
+    mark = node.mark()
+    node.start()
+    node.wait_for("started", since=mark)
+    cluster.commit(NAME, "y", broker="1")
