@@ -34,6 +34,7 @@ COMMANDS = MappingProxyType(
         "random-uuid": "kraftd.cli.directory",
         "format": "kraftd.cli.directory",
         "info": "kraftd.cli.directory",
+        "forget-peers": "kraftd.cli.forgetting",
         "log": "kraftd.cli.log",
         "shell": "kraftd.cli.shell",
         "export": "kraftd.cli.export",
@@ -43,7 +44,7 @@ COMMANDS = MappingProxyType(
 """Each command and the module whose `app` holds it, in the order of the help."""
 
 
-_OFFLINE = frozenset({"random-uuid", "format", "info", "log", "shell", "export", "replay"})
+_OFFLINE = frozenset({"random-uuid", "format", "info", "forget-peers", "log", "shell", "export", "replay"})
 """What is about files on a disk; the others are about a running quorum."""
 
 

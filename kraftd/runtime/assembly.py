@@ -36,6 +36,7 @@ from kraftd.runtime.config import Config
 from kraftd.runtime.driver import Driver
 from kraftd.runtime.export import Exports
 from kraftd.runtime.flusher import Worker
+from kraftd.runtime.guard import Guard
 from kraftd.runtime.interpreter import Interpreter, News
 from kraftd.runtime.metrics import RaftMeters
 from kraftd.runtime.network import QuorumNetwork
@@ -120,6 +121,7 @@ class Assembly:
             flush_worker=self.workers[0],
             read_worker=self.workers[1],
         )
+        self.guard = Guard(directory, self.driver, self.member, self.workers[1])
         self.controller = controller = _controller_of(config, directory, self.advertised)
         clock_ns, observe = surroundings.clock_ns, controller.events.observe
         self.applier = Applier(
@@ -165,7 +167,9 @@ class Assembly:
     def start(self) -> None:
         """Start the member and everything that feeds it. Let the others in after this."""
         self.driver.start(
-            self.make_interpreter(), before=[self.network, self.desk], after=[self.applier, self.store]
+            self.make_interpreter(),
+            before=[self.network, self.desk],
+            after=[self.applier, self.store, self.guard],
         )
 
     def make_interpreter(self) -> Interpreter:
