@@ -5,10 +5,10 @@ costs memory that a node without it need not spend. `/readyz/NAME` answers for o
 leaves one out; the status is 200 or 503 and the body a JSON object with every check.
 
 Whoever reaches the port may cost the node no more than this (D-38): a connection is accepted every 10 ms,
-the others wait in the system; it serves one request, of 16 KiB at most, and is closed after 5 s whatever it
-does. Of more than `HTTP_CONNECTIONS_MAX` the oldest makes room: a probe, which sends its request at once, is
-served although others hold connections on which they send nothing. The page of metrics is made at most ten
-times a second.
+the others wait in the system; it serves one request, of 64 headers of 2 KiB at most, and is closed after 5 s
+whatever it does. Of more than `HTTP_CONNECTIONS_MAX` the oldest makes room: a probe, which sends its request
+at once, is served although others hold connections on which they send nothing. The page of metrics is made
+at most ten times a second.
 
 Not here: what the checks mean (`health`) and what the numbers are (`status`).
 """
