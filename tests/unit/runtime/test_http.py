@@ -75,20 +75,35 @@ async def test_a_request_is_answered_and_its_connection_closed(site: Site) -> No
     assert (await site.ask(PROBE.replace(b"livez", b"nowhere"))).startswith(b"HTTP/1.1 404")
 
 
-async def test_half_requests_keep_no_probe_out_and_are_closed(
+async def ended(reader: asyncio.StreamReader) -> None:
+    """Wait until the other end has closed, without a byte."""
+    with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
+        await reader.readexactly(1)
+
+
+async def test_half_requests_keep_no_probe_out_the_oldest_make_room(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A hundred connections on which nothing more comes: only the newest are kept, and those not for long."""
-    monkeypatch.setattr(http, "VISIT_S", 2.0)
-    silent = [await site.connect() for _ in range(HTTP_CONNECTIONS_MAX + 36)]
+    monkeypatch.setattr(http, "VISIT_S", 3_600.0)
+    silent = [await site.connect() for _ in range(HTTP_CONNECTIONS_MAX + 10)]
     for _, writer in silent:
         writer.write(PROBE[:10])
     assert (await site.ask(PROBE)).startswith(b"HTTP/1.1 200 OK\r\n")
     async with asyncio.timeout(20):
-        for reader, writer in silent:
-            with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
-                await reader.readexactly(1)
-            writer.close()
+        for reader, _ in silent[:11]:
+            await ended(reader)
+    assert not silent[-1][0].at_eof()
+    for _, writer in silent:
+        writer.close()
+
+
+async def test_a_half_request_is_not_waited_for(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "VISIT_S", 0.2)
+    reader, writer = await site.connect()
+    writer.write(PROBE[:10])
+    async with asyncio.timeout(20):
+        await ended(reader)
+    writer.close()
 
 
 @pytest.mark.parametrize(
