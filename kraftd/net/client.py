@@ -13,12 +13,12 @@ import asyncio
 import os
 import random
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
-from kraftd.errors import MalformedError, UnencodableError
-from kraftd.net.connection import FrameConnection, Outbox
-from kraftd.net.handshake import Identity, common_versions, refusal_of_answer
+from kraftd.errors import UnencodableError
+from kraftd.net.connection import CallbackError, FrameConnection, Outbox
+from kraftd.net.handshake import Identity, Refusal, common_versions, refusal_of_answer
 from kraftd.net.repeats import Repeats
 from kraftd.protocol import limits
 from kraftd.protocol.codec import SealedResponse, encode_request
@@ -30,6 +30,7 @@ _CONNECT_MS = 2_000
 _BACKOFF_MIN_MS = 50
 _BACKOFF_MAX_MS = 500
 _GREETING_ID = 0
+_GREETING = (HandshakeRequest.API_KEY, 0)
 
 
 class LinkHandler(Protocol):
@@ -206,7 +207,7 @@ class PeerLink:
             self.links.log.warning("peer_unreachable", peer=self.peer, reason=trouble)
 
 
-class OutboundConnection(FrameConnection):
+class OutboundConnection(FrameConnection, asyncio.Protocol):
     """One attempt to talk to a member."""
 
     def __init__(self, link: PeerLink) -> None:
@@ -259,15 +260,21 @@ class OutboundConnection(FrameConnection):
         self.write(encode_request(0, _GREETING_ID, self._client_id, self.link.links.identity.greeting()))
         self.flush()
 
-    def frames_received(self, frames: Sequence[Buffer]) -> None:
-        """Implements `FrameConnection`: first the answer to the greeting, then answers to requests."""
-        for frame in frames:
-            try:
-                self._take(frame)
-            except MalformedError as error:
-                self.reject(str(error))
-            if not self.is_open:
-                return
+    def data_received(self, data: bytes) -> None:
+        """Implements `asyncio.Protocol`: first the answer to the greeting, then answers to requests."""
+        if not self.is_open:
+            return
+        try:
+            frames = self._reader.feed(data)
+        except Exception as error:  # noqa: BLE001 - the boundary (D-38)
+            self.fail("cutting frames", error)
+            return
+        try:
+            for frame in frames:
+                if self.is_open:
+                    self._take(frame)
+        except OSError as error:
+            raise CallbackError(f"{type(error).__name__}: {error}") from error
 
     def ended(self) -> None:
         """Implements `FrameConnection`."""
@@ -284,31 +291,42 @@ class OutboundConnection(FrameConnection):
             handler.request_failed(self.peer, correlation_id, self.end_reason)
 
     def _take(self, frame: Buffer) -> None:
-        sealed = SealedResponse(frame)
-        correlation_id = sealed.correlation_id
-        if not self.was_ready:
-            self._take_answer(sealed.open((HandshakeRequest.API_KEY, 0)))
+        try:
+            sealed = SealedResponse(frame)
+            greeted = self.was_ready
+            expected = self._in_flight.get(sealed.correlation_id) if greeted else _GREETING
+            if expected is None:
+                return
+            response = sealed.open(expected)
+            refusal = None if greeted else self._refusal_of(response)
+        except Exception as error:  # noqa: BLE001 - the boundary (D-38)
+            self.fail("reading an answer", error)
             return
-        expected = self._in_flight.pop(correlation_id, None)
-        if expected is None:
-            return
-        response = sealed.open(expected)
-        self.link.links.handler.response_received(self.peer, correlation_id, response, sealed.records)
-
-    def _take_answer(self, answer: HandshakeResponse) -> None:
-        links = self.link.links
-        refusal = refusal_of_answer(answer, links.identity, self.peer)
-        if refusal is not None:
+        if greeted:
+            del self._in_flight[sealed.correlation_id]
+            handler = self.link.links.handler
+            handler.response_received(self.peer, sealed.correlation_id, response, sealed.records)
+        elif refusal is not None:
             self.close(f"refused: {refusal.reason}")
-            return
+        else:
+            self._welcome(response)
+
+    def _refusal_of(self, answer: HandshakeResponse) -> Refusal | None:
+        """Judge the answer to the greeting, and remember which versions both ends speak."""
+        refusal = refusal_of_answer(answer, self.link.links.identity, self.peer)
+        if refusal is None:
+            self._versions = common_versions(answer)
+        return refusal
+
+    def _welcome(self, answer: HandshakeResponse) -> None:
+        links = self.link.links
         links.handler.peer_answered_greeting(self, answer)
         if not self.is_open:
             return
         if self._patience is not None:
             self._patience.cancel()
             self._patience = None
-        self._versions = common_versions(answer)
-        self.allow_large_frames()
+        self.allow_frames(limits.FRAME_BYTES_MAX)
         self.is_ready = self.was_ready = True
         links.log.info("peer_connected", peer=self.peer, address=self.address)
         self.link.ready(self)

@@ -1,30 +1,33 @@
 """Who may talk to this node, in what order is it heard, and how much may it ask at once?
 
 Entered through `Server.start`; every connection then is an `InboundConnection`. Until its handshake is
-done, a connection gets only a greeting or ApiVersions answered. Requests of members go to the handler as
-they arrive; requests of clients wait for the end of the turn, when the owner of the loop calls
-`Server.serve_clients`: so members are always served first, and a turn takes in a bounded number of bytes.
+done, a connection gets only a greeting and one ApiVersions answered. Requests of confirmed voters go to the
+handler as they arrive; what everybody else sent waits, undecoded, for the end of the turn, when the owner
+of the loop calls `Server.serve_clients`: so voters are always served first, and a turn does a bounded
+amount of work for each class (`budgets`).
 
-Bounds (design 5): connections in total and per address with slots kept for members, requests in flight per
-connection, time for the handshake. Replies may come in any order; the correlation id tells them apart.
+Bounds (design 5): slots (`slots`), requests in flight and answers not taken of a connection, answers not
+taken in all, bytes that wait, time and bytes for the handshake, time without a request. Replies may come in
+any order; the correlation id tells them apart.
 """
 
 import asyncio
 import itertools
 import socket
-from collections import Counter, deque
-from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Protocol
 
-import msgspec
-
-from kraftd.errors import ErrorCode, InvariantError, MalformedError, UnencodableError
-from kraftd.net.connection import FrameConnection, Outbox
+from kraftd.errors import ErrorCode, InvariantError
+from kraftd.net.budgeted import BudgetedConnection
+from kraftd.net.budgets import Budgets, PeerClass
+from kraftd.net.connection import Outbox
 from kraftd.net.handshake import Identity, Refusal, refusal_of, supported
 from kraftd.net.repeats import Repeats
+from kraftd.net.slots import Slots
 from kraftd.protocol import limits
-from kraftd.protocol.apis import APIS, is_supported
-from kraftd.protocol.codec import Request, RequestDecoder, UnsupportedVersion, encode_response
+from kraftd.protocol.apis import APIS
+from kraftd.protocol.codec import MalformedRequestError, Request, RequestDecoder, UnsupportedVersion
 from kraftd.protocol.framing import Buffer
 from kraftd.protocol.messages import (
     ApiVersionsRequest,
@@ -32,10 +35,9 @@ from kraftd.protocol.messages import (
     ApiVersionsResponseApiVersion,
     HandshakeRequest,
 )
-from kraftd.types import NO_NODE, Endpoint
+from kraftd.types import NO_NODE, Endpoint, NodeId
 
 _BACKLOG = 1024
-_decode_head = msgspec.msgpack.Decoder(tuple[int, int, int, msgspec.Raw, msgspec.Raw]).decode
 
 
 class ServerHandler(Protocol):
@@ -69,15 +71,19 @@ class Server:
         self.handler = handler
         self.outbox = outbox
         self.repeats = repeats
+        self.tally = outbox.tally
         self.decoder = RequestDecoder()
         self.connections: dict[int, InboundConnection] = {}
-        self.connections_max = limits.CONNECTIONS_MAX
-        """Connections in all, beside those reserved for members; less where the system allows fewer files."""
+        self.voter_ids: frozenset[NodeId] = frozenset()
+        """Ids under which somebody may be a voter."""
+        self.max_idle_ms = 600_000
+        """For how long everybody but voters may ask nothing (`connections.max.idle.ms`)."""
+        self.slots = Slots(self.tally)
+        self.budgets = Budgets(self.tally, repeats, self.connections, handler.clients_wait)
         self._numbers = numbers
-        self._per_address: Counter[str] = Counter()
-        self._clients: deque[tuple[InboundConnection, Buffer]] = deque()
         self._socket: socket.socket | None = None
         self._server: asyncio.Server | None = None
+        self._sweep: asyncio.TimerHandle | None = None
 
     def bind(self, bind: Endpoint) -> int:
         """Take the address, and return the port, which the kernel chose if `bind` has port 0.
@@ -117,62 +123,74 @@ class Server:
             await self._server.wait_closed()
 
     def serve_clients(self) -> None:
-        """Handle client requests in the order of arrival, up to the bytes of a turn."""
-        budget = limits.TURN_BYTES_MAX
-        clients = self._clients
-        while clients and budget > 0:
-            connection, frame = clients.popleft()
-            budget -= len(frame)
-            if connection.is_open:
-                connection.dispatch(frame)
+        """Handle what waits, class by class, up to the work of a turn."""
+        self.budgets.serve()
 
     @property
     def clients_are_waiting(self) -> bool:
         """Whether `serve_clients` has something to do."""
-        return bool(self._clients)
+        return self.budgets.is_waiting
 
-    def queue_client(self, connection: "InboundConnection", frames: Sequence[Buffer]) -> None:
-        """Keep a client's frames for the end of the turn."""
-        if not self._clients:
-            self.handler.clients_wait()
-        for frame in frames:
-            self._clients.append((connection, frame))
+    @property
+    def connections_max(self) -> int:
+        """Connections in all but voters'; less than in the table where the system allows fewer files."""
+        return self.slots.connections_max
+
+    @connections_max.setter
+    def connections_max(self, most: int) -> None:
+        self.slots.connections_max = most
+
+    def statistics(self) -> Mapping[PeerClass, int]:
+        """How many connections there are of each class."""
+        return self.slots.counts()
 
     def admit(self, connection: "InboundConnection") -> str | None:
         """Count a new connection in; or say why it must go."""
-        host = connection.host
-        here, total = self._per_address[host], len(self.connections)
-        if here >= limits.CONNECTIONS_PER_ADDRESS_MAX + limits.PEER_CONNECTIONS_RESERVED:
-            return f"{here} connections from {host} are the most"
-        if total >= self.connections_max + limits.PEER_CONNECTIONS_RESERVED:
-            return f"{total} connections are the most"
-        connection.members_only = total >= self.connections_max or here >= limits.CONNECTIONS_PER_ADDRESS_MAX
-        self._per_address[host] += 1
-        self.connections[connection.number] = connection
-        return None
+        why = self.slots.admit(connection)
+        if why is None:
+            self.connections[connection.number] = connection
+            if self._sweep is None:
+                self._sweep_later()
+        return why
 
     def forget(self, connection: "InboundConnection") -> None:
         """Count a connection out."""
-        if self.connections.pop(connection.number, None) is not None:
-            self._per_address[connection.host] -= 1
-            if not self._per_address[connection.host]:
-                del self._per_address[connection.host]
+        self.connections.pop(connection.number, None)
+        self.slots.forget(connection, connection.peer_class)
+        if not self.connections and self._sweep is not None:
+            self._sweep.cancel()
+            self._sweep = None
+
+    # Idle connections.
+
+    def _sweep_later(self) -> None:
+        wait_ms = min(limits.IDLE_SWEEP_MS, max(self.max_idle_ms // 4, 1))
+        self._sweep = asyncio.get_running_loop().call_later(wait_ms / 1_000, self._sweep_idle, wait_ms)
+
+    def _sweep_idle(self, waited_ms: int) -> None:
+        """Close who has asked nothing for too long. The moment is not exact: one sweep more at most."""
+        sweeps_max = -(-self.max_idle_ms // waited_ms)
+        for connection in list(self.connections.values()):
+            if connection.peer_class is PeerClass.VOTER or connection.is_busy:
+                continue
+            connection.quiet_sweeps += 1
+            if connection.quiet_sweeps > sweeps_max:
+                self.tally.idle += 1
+                connection.close(f"idle for {self.max_idle_ms} ms")
+        self._sweep_later()
 
 
-class InboundConnection(FrameConnection):
+class InboundConnection(BudgetedConnection):
     """Someone who connected to us."""
 
     def __init__(self, server: Server, number: int) -> None:
-        super().__init__(server.outbox, server.repeats)
-        self.number = number
+        super().__init__(server, number)
         self.greeting: HandshakeRequest | None = None
         """Who it is, once the handshake is done."""
-        self.members_only = False
         self.refused = False
         self._server = server
-        self._in_flight = 0
-        self._is_held = False
         self._greeting_id = 0
+        self._asked_versions = False
         self._patience: asyncio.TimerHandle | None = None
 
     @property
@@ -180,30 +198,28 @@ class InboundConnection(FrameConnection):
         """Whether a member of the quorum is at the other end, not a client."""
         return self.greeting is not None and self.greeting.node_id != NO_NODE
 
+    @property
+    def claimed_id(self) -> NodeId | None:
+        """The node that it says it is, once it has."""
+        return None if self.greeting is None else self.greeting.node_id
+
     def opened(self) -> None:
         """Implements `FrameConnection`: count it in, and give it a few seconds to greet."""
         why = self._server.admit(self)
         if why is not None:
+            self.tally.refused += 1
             self.repeats.warning("connection_refused", key=self.host, address=self.address, reason=why)
             self.abort(why)
             return
         loop = asyncio.get_running_loop()
         self._patience = loop.call_later(limits.HANDSHAKE_TIMEOUT_MS / 1_000, self._lose_patience)
 
-    def frames_received(self, frames: Sequence[Buffer]) -> None:
-        """Implements `FrameConnection`: members now, clients at the end of the turn, strangers greet."""
-        index = 0
-        while self.greeting is None and index < len(frames) and self.is_open:
-            self._meet(frames[index])
-            index += 1
-        if not self.is_open or index == len(frames):
-            return
-        rest = frames[index:] if index else frames
-        if self.is_member:
-            for frame in rest:
-                self.dispatch(frame)
+    def handle(self, frame: Buffer) -> None:
+        """Implements `BudgetedConnection`."""
+        if self.greeting is None:
+            self._meet(frame)
         else:
-            self._server.queue_client(self, rest)
+            self.dispatch(frame)
 
     def dispatch(self, frame: Buffer) -> None:
         """Decode one request and hand it on."""
@@ -212,50 +228,37 @@ class InboundConnection(FrameConnection):
             return
         if type(request.message) is ApiVersionsRequest:
             self._answer_api_versions(request.api_version, request.correlation_id, ErrorCode.NONE)
-            return
-        self._in_flight += 1
-        if self._in_flight >= limits.REQUESTS_IN_FLIGHT_MAX and not self._is_held:
-            self._is_held = True
-            self.hold_reading()
+        else:
+            self.hand_on(request)
+
+    def request_received(self, request: Request) -> None:
+        """Implements `BudgetedConnection`."""
         self._server.handler.request_received(self, request)
 
-    def reply(
-        self, api_version: int, correlation_id: int, message: Any, records: Sequence[Buffer] = ()
-    ) -> None:
-        """Answer one request. Nothing happens if the other end has gone."""
-        self._in_flight -= 1
-        if self._is_held and self._in_flight <= limits.REQUESTS_IN_FLIGHT_MAX // 2:
-            self._is_held = False
-            self.release_reading()
-        if not self.is_open:
-            return
-        try:
-            self.write(encode_response(api_version, correlation_id, message, records))
-        except UnencodableError as error:
-            # The version that a stranger asked in has no place for our answer: its connection ends, not we.
-            self.repeats.warning(
-                "unencodable_reply", key=message.NAME, address=self.address, reason=str(error)
-            )
-            self.close(f"no answer in version {api_version}")
+    # How it ends.
 
     def refuse(self, error: ErrorCode, reason: str) -> None:
         """Answer the greeting with one clear line, and close."""
         if self.refused:
             return
         self.refused = True
+        self.tally.refused += 1
+        reason = reason[: limits.LOG_TEXT_MAX]
         self.repeats.warning("peer_refused", key=(self.host, reason), address=self.address, reason=reason)
         if self.greeting is None:
-            refusal = self._server.identity.refusal(error, reason)
-            self.write(encode_response(0, self._greeting_id, refusal))
+            self.answer(0, self._greeting_id, self._server.identity.refusal(error, reason))
         self.close(f"refused: {reason}")
 
     def ended(self) -> None:
         """Implements `FrameConnection`."""
         if self._patience is not None:
             self._patience.cancel()
+        super().ended()
         self._server.forget(self)
         if self.greeting is not None:
             self._server.handler.connection_ended(self)
+
+    # The handshake.
 
     def _meet(self, frame: Buffer) -> None:
         request = self._decode(frame)
@@ -270,64 +273,81 @@ class InboundConnection(FrameConnection):
 
     def _greet(self, greeting: HandshakeRequest, correlation_id: int) -> None:
         self._greeting_id = correlation_id
-        refusal = refusal_of(greeting, self._server.identity)
-        if refusal is None and self.members_only and greeting.node_id == NO_NODE:
+        server, node_id = self._server, greeting.node_id
+        try:
+            refusal = refusal_of(greeting, server.identity)
+            answer = server.identity.answer()
+        except Exception as error:  # noqa: BLE001 - the boundary (D-38)
+            self.fail("judging a greeting", error)
+            return
+        if (
+            refusal is None
+            and node_id not in server.voter_ids
+            and not server.slots.has_room_for_client(self.host)
+        ):
             refusal = Refusal(
-                ErrorCode.THROTTLING_QUOTA_EXCEEDED, "too many connections; the last slots are for members"
+                ErrorCode.THROTTLING_QUOTA_EXCEEDED, "too many connections; the last slots are for voters"
             )
         if refusal is not None:
             self.refuse(refusal.error, refusal.reason)
             return
-        if greeting.node_id != NO_NODE:
-            self._server.handler.member_greeted(self, greeting)
+        if node_id != NO_NODE:
+            server.handler.member_greeted(self, greeting)
             if self.refused:
                 return
         if self._patience is not None:
             self._patience.cancel()
             self._patience = None
         self.greeting = greeting
-        self.allow_large_frames()
-        self.write(encode_response(0, correlation_id, self._server.identity.answer()))
+        if node_id in server.voter_ids:
+            server.slots.make_room_for_voter(node_id)
+            self.become(PeerClass.VOTER)
+        else:
+            self.become(PeerClass.CLIENT if node_id == NO_NODE else PeerClass.OBSERVER)
+        self.answer(0, correlation_id, answer)
 
     def _decode(self, frame: Buffer) -> Request | None:
+        """The boundary on the way in: what cannot be decoded ends this connection, and nothing else."""
         try:
             return self._server.decoder.decode(frame)
         except UnsupportedVersion as unsupported:
             if unsupported.api_key == ApiVersionsRequest.API_KEY:
                 self._answer_api_versions(0, unsupported.correlation_id, ErrorCode.UNSUPPORTED_VERSION)
-                return None
-            why = str(unsupported)
-        except MalformedError as error:
-            why = str(error)
-            self._answer_malformed(frame)
-        self.reject(why)
+            else:
+                self.reject(str(unsupported))
+        except MalformedRequestError as error:
+            self._answer_malformed(error)
+            self.reject(str(error))
+        except Exception as error:  # noqa: BLE001 - the boundary (D-38)
+            self.fail("decoding a request", error)
         return None
 
-    def _answer_malformed(self, frame: Buffer) -> None:
-        """Say INVALID_REQUEST under the request's correlation id, if there is one, and a place for it."""
-        try:
-            key, version, correlation_id, _, _ = _decode_head(frame)
-        except msgspec.MsgspecError:
-            return
-        if self.greeting is None or not is_supported(key, version):
-            return
-        response = APIS[key].response
-        if "error_code" in response.__struct_fields__:
+    def _answer_malformed(self, error: MalformedRequestError) -> None:
+        """Say INVALID_REQUEST under the request's correlation id, if its answer has a place for it."""
+        response = APIS[error.api_key].response
+        if self.greeting is not None and "error_code" in response.__struct_fields__:
             refusal = response(error_code=ErrorCode.INVALID_REQUEST)
-            self.write(encode_response(version, correlation_id, refusal))
+            self.answer(error.version, error.correlation_id, refusal)
 
     def _answer_api_versions(self, version: int, correlation_id: int, error: ErrorCode) -> None:
-        keys = tuple(
-            ApiVersionsResponseApiVersion(api_key=key, min_version=low, max_version=high)
-            for key, low, high in supported()
-        )
-        self.write(
-            encode_response(version, correlation_id, ApiVersionsResponse(error_code=error, api_keys=keys))
-        )
+        if self.greeting is None and self._asked_versions:
+            self.reject("ApiVersions twice before the handshake")
+            return
+        self._asked_versions = True
+        self.answer(version, correlation_id, _api_versions(error))
 
     def _lose_patience(self) -> None:
         self._patience = None
         self.abort(f"no handshake within {limits.HANDSHAKE_TIMEOUT_MS} ms")
+
+
+@cache
+def _api_versions(error: ErrorCode) -> ApiVersionsResponse:
+    keys = tuple(
+        ApiVersionsResponseApiVersion(api_key=key, min_version=low, max_version=high)
+        for key, low, high in supported()
+    )
+    return ApiVersionsResponse(error_code=error, api_keys=keys)
 
 
 def connection_numbers() -> Iterator[int]:

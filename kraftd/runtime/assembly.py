@@ -91,9 +91,12 @@ class Assembly:
         repeats = Repeats(log, loop.time)
         self._chronicle = Chronicle(log, loop.time)
         self.server = Server(identity, network, outbox, numbers, repeats)
+        self.server.max_idle_ms = config.max_idle_ms
         self.advertised = listen(self.server)
         tasks, spread = surroundings.tasks, surroundings.spread
         self.links = PeerLinks(identity, network, outbox, numbers, tasks, repeats, log=log, spread=spread)
+        if config.is_voter:
+            self.server.voter_ids = frozenset(config.voters) - {config.node_id}
         self.member = _member_of(config, directory, self.advertised, surroundings)
         self.driver = Driver(loop, self.member, end_turn=self._end_turn, clock=clock)
         self.meters = RaftMeters(started_at.mono_ms)
@@ -123,6 +126,7 @@ class Assembly:
             applier=self.applier,
             store=self.store,
             links=self.links,
+            server=self.server,
             meters=self.meters,
         )
 

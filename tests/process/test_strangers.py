@@ -52,8 +52,9 @@ def drain(connection: socket.socket) -> bytes:
         struct.pack(">I", 4) + b"\xdd\xff\xff\xff",
         struct.pack(">I", 64) + b"\x95" * 64,
         struct.pack(">I", 0),
+        struct.pack(">I", 996) + b"\x95\x12\x00\x01" + b"\x91" * 990 + b"\xc0\xc0",
     ],
-    ids=["http", "tls", "oversized", "kafka", "array bomb", "nested", "empty"],
+    ids=["http", "tls", "oversized", "kafka", "array bomb", "nested", "empty", "as deep as the stack"],
 )
 def test_garbage_on_the_port_ends_its_connection_and_nothing_else(start: Start, garbage: bytes) -> None:
     node = start(1).wait_leader()
