@@ -19,7 +19,7 @@ from kraftd.net.repeats import Repeats
 from kraftd.net.slots import Slots
 from kraftd.protocol import limits
 from kraftd.protocol.codec import Request, encode_response
-from kraftd.protocol.framing import Buffer, FrameReader
+from kraftd.protocol.framing import LENGTH_BYTES, Buffer, FrameReader
 from kraftd.protocol.messages import (
     DescribeConfigsRequest,
     ExportChunkRequest,
@@ -35,8 +35,19 @@ _LONG_ANSWERS = frozenset(
 _LONG_ANSWER_KEYS = frozenset(request.API_KEY for request in _LONG_ANSWERS)  # type: ignore[attr-defined]
 
 
+class RequestHandler(Protocol):
+    """Whoever answers requests."""
+
+    def request_received(self, connection: Any, request: Request) -> None:
+        """A request to be answered with `connection.reply`, sooner or later."""
+
+
 class Host(Protocol):
     """The server, as far as a connection's budget is concerned."""
+
+    @property
+    def handler(self) -> RequestHandler:
+        """Whoever answers requests."""
 
     outbox: Outbox
     repeats: Repeats
@@ -56,6 +67,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         """How many sweeps for idle connections found nothing new from it."""
         self.untaken_bytes = 0
         """Answers that it does not take, beyond what the kernel holds."""
+        self._handler = host.handler
         self._budgets = host.budgets
         self._slots = host.slots
         self._lane = host.budgets.lanes[PeerClass.STRANGER]
@@ -85,10 +97,6 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
 
     def handle(self, frame: Buffer) -> None:
         """Decode a frame, and do what it asks for."""
-        raise NotImplementedError
-
-    def request_received(self, request: Request) -> None:
-        """The end of the boundary: what is raised here ends the process (D-17)."""
         raise NotImplementedError
 
     # What they and their owners use.
@@ -146,11 +154,11 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
         """Implements `asyncio.BufferedProtocol`."""
-        return self._lane.read_buffer()
+        return self._lane.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         """Implements `asyncio.BufferedProtocol`."""
-        self.received(self._lane.read(nbytes))
+        self.received(bytes(self._lane.buffer[:nbytes]))
 
     def received(self, data: bytes) -> None:
         """Take in bytes: voters are served at once, everybody else at the end of the turn."""
@@ -200,7 +208,8 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
                 self._release_input()
                 return work
             work = limits.WORK_PER_REQUEST + len(frame)
-            self._debt += max(work - limits.WORK_PER_ROUND, 0)
+            if work > limits.WORK_PER_ROUND:
+                self._debt += work - limits.WORK_PER_ROUND
             self.handle(frame)
         self._go_on()
         return work
@@ -221,11 +230,10 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
 
     def _go_on(self) -> None:
         """Queue again if there is more; read again if there is not."""
-        if not self.is_open or self._is_queued:
-            return
         if self._reader.waiting_bytes == 0 and self._parked is None:
-            self._release_input()
-        elif self._may_be_served():
+            if self._is_input_held:
+                self._release_input()
+        elif not self._is_queued and self._may_be_served():
             self._queue()
 
     def _may_be_served(self) -> bool:
@@ -253,13 +261,13 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
 
     def _cut(self) -> Buffer | None:
         """The next frame; None if it is not whole, or if this is the end of the connection."""
-        reader, before = self._reader, self._reader.waiting_bytes
         try:
-            frame = reader.take()
+            frame = self._reader.take()
         except Exception as error:  # noqa: BLE001 - the boundary (D-38)
             self.fail("cutting frames", error)
             return None
-        self._lane.waiting_bytes += reader.waiting_bytes - before
+        if frame is not None:
+            self._lane.waiting_bytes -= len(frame) + LENGTH_BYTES
         return frame
 
     def hand_on(self, request: Request) -> None:
@@ -276,7 +284,8 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         if self._in_flight >= limits.REQUESTS_IN_FLIGHT_MAX and not self._is_held:
             self._is_held = True
             self.hold_reading()
-        self.request_received(request)
+        # The end of the boundary: what is raised here ends the process (D-17).
+        self._handler.request_received(self, request)
 
     def _park(self) -> None:
         """Wait for room for a long answer: for our own last one, which goes on here, or for others'."""
@@ -323,6 +332,10 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         except Exception as error:  # noqa: BLE001 - the boundary (D-38)
             self.fail("encoding an answer", error)
             return
+        self.write_answer(frame)
+
+    def write_answer(self, frame: Sequence[Buffer]) -> None:
+        """Count an answer, and write it at the end of this turn."""
         size = len(frame[0]) if len(frame) == 1 else sum(map(len, frame))
         self._out_bytes += size
         if size > limits.WORK_PER_ROUND:

@@ -25,6 +25,9 @@ from kraftd.errors import InvariantError
 from kraftd.net.repeats import Repeats
 from kraftd.protocol import limits
 
+_FIT_EVERY = 8
+"""The size of reads follows the number of those who wait, in steps of so many."""
+
 
 class PeerClass(Enum):
     """What is known of whoever is at the other end of an inbound connection."""
@@ -78,7 +81,7 @@ class Lane:
         self.peer_class = peer_class
         self.read_bytes = read_bytes
         self.given_bytes = read_bytes
-        """How much the last read could give: whoever fills that has more."""
+        """How much a read gives now: whoever fills that has more."""
         self.waiting_bytes = 0
         """What the connections of this class keep undecoded."""
         self.waiting_bytes_max = waiting_bytes_max
@@ -88,13 +91,17 @@ class Lane:
         self._long_queue: deque[Waiting] = deque()
         self._wake = wake
         self._work_per_turn = work_per_turn
-        self._buffer = memoryview(bytearray(read_bytes))
+        self._whole_buffer = memoryview(bytearray(read_bytes))
+        self.buffer = self._whole_buffer
+        """Where the next read goes; whoever reads copies out of it at once."""
 
     def add(self, waiting: Waiting) -> None:
         """Somebody has something to handle."""
         if not self._queue:
             self._wake()
         self._queue.append(waiting)
+        if len(self._queue) % _FIT_EVERY == 0:
+            self._fit_buffer()
 
     def add_for_long_answer(self, waiting: Waiting) -> None:
         """The next request of somebody may have a long answer, and has to wait for the end of another one."""
@@ -106,32 +113,37 @@ class Lane:
         if self._long_queue:
             self._wake()
 
-    def read_buffer(self) -> memoryview:
-        """Where the next read goes; whoever reads copies out of it at once, with `read`."""
-        waiting = len(self._queue)
-        if waiting * self.read_bytes <= limits.READ_AHEAD_BYTES:
-            self.given_bytes = self.read_bytes
-            return self._buffer
-        self.given_bytes = given = max(limits.READ_BYTES_MIN, limits.READ_AHEAD_BYTES // waiting)
-        return self._buffer[:given]
-
-    def read(self, size: int) -> bytes:
-        """What the last read gave."""
-        return bytes(self._buffer[:size])
-
     def serve(self) -> None:
-        """Go round those who wait until the work of a turn is done."""
+        """Go round those who wait until the work of a turn is done.
+
+        One round is for everybody, as far as it goes. More rounds are for those who sent much at once, and
+        those the turn may leave waiting sooner.
+        """
         queue, long_queue = self._queue, self._long_queue
         for _ in range(min(len(long_queue), limits.LONG_ANSWERS_MAX - self.long_answers)):
             queue.append(long_queue.popleft())
-        work = self._work_per_turn
-        while queue and work > 0:
-            work -= queue.popleft().serve()
+        most, work, visits = self._work_per_turn, 0, len(queue)
+        while queue and work < most:
+            work += queue.popleft().serve()
+            visits -= 1
+            if visits == 0:
+                most = min(most, limits.WORK_OF_MORE_ROUNDS)
+        self._fit_buffer()
 
     @property
     def is_waiting(self) -> bool:
         """Whether `serve` has something to do."""
         return bool(self._queue) or (bool(self._long_queue) and self.long_answers < limits.LONG_ANSWERS_MAX)
+
+    def _fit_buffer(self) -> None:
+        """Read less of each the more wait."""
+        waiting = len(self._queue)
+        size = self.read_bytes
+        if waiting * size > limits.READ_AHEAD_BYTES:
+            size = max(limits.READ_BYTES_MIN, limits.READ_AHEAD_BYTES // waiting)
+        if size != self.given_bytes:
+            self.given_bytes = size
+            self.buffer = self._whole_buffer[:size]
 
 
 class Spender(Protocol):

@@ -18,6 +18,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Protocol
 
+import msgspec
+
 from kraftd.errors import ErrorCode, InvariantError
 from kraftd.net.budgeted import BudgetedConnection
 from kraftd.net.budgets import Budgets, PeerClass
@@ -27,7 +29,14 @@ from kraftd.net.repeats import Repeats
 from kraftd.net.slots import Slots
 from kraftd.protocol import limits
 from kraftd.protocol.apis import APIS
-from kraftd.protocol.codec import MalformedRequestError, Request, RequestDecoder, UnsupportedVersion
+from kraftd.protocol.codec import (
+    MalformedRequestError,
+    Request,
+    RequestDecoder,
+    UnsupportedVersion,
+    encode_body,
+    encode_response_of,
+)
 from kraftd.protocol.framing import Buffer
 from kraftd.protocol.messages import (
     ApiVersionsRequest,
@@ -215,25 +224,19 @@ class InboundConnection(BudgetedConnection):
         self._patience = loop.call_later(limits.HANDSHAKE_TIMEOUT_MS / 1_000, self._lose_patience)
 
     def handle(self, frame: Buffer) -> None:
-        """Implements `BudgetedConnection`."""
+        """Implements `BudgetedConnection`: decode one request and hand it on."""
         if self.greeting is None:
             self._meet(frame)
-        else:
-            self.dispatch(frame)
-
-    def dispatch(self, frame: Buffer) -> None:
-        """Decode one request and hand it on."""
-        request = self._decode(frame)
-        if request is None:
+            return
+        try:
+            request = self._server.decoder.decode(frame)
+        except Exception as error:  # noqa: BLE001 - the boundary (D-38)
+            self._undecodable(error)
             return
         if type(request.message) is ApiVersionsRequest:
             self._answer_api_versions(request.api_version, request.correlation_id, ErrorCode.NONE)
         else:
             self.hand_on(request)
-
-    def request_received(self, request: Request) -> None:
-        """Implements `BudgetedConnection`."""
-        self._server.handler.request_received(self, request)
 
     # How it ends.
 
@@ -261,8 +264,10 @@ class InboundConnection(BudgetedConnection):
     # The handshake.
 
     def _meet(self, frame: Buffer) -> None:
-        request = self._decode(frame)
-        if request is None:
+        try:
+            request = self._server.decoder.decode(frame)
+        except Exception as error:  # noqa: BLE001 - the boundary (D-38)
+            self._undecodable(error)
             return
         if isinstance(request.message, ApiVersionsRequest):
             self._answer_api_versions(request.api_version, request.correlation_id, ErrorCode.NONE)
@@ -306,21 +311,14 @@ class InboundConnection(BudgetedConnection):
             self.become(PeerClass.CLIENT if node_id == NO_NODE else PeerClass.OBSERVER)
         self.answer(0, correlation_id, answer)
 
-    def _decode(self, frame: Buffer) -> Request | None:
+    def _undecodable(self, error: Exception) -> None:
         """The boundary on the way in: what cannot be decoded ends this connection, and nothing else."""
-        try:
-            return self._server.decoder.decode(frame)
-        except UnsupportedVersion as unsupported:
-            if unsupported.api_key == ApiVersionsRequest.API_KEY:
-                self._answer_api_versions(0, unsupported.correlation_id, ErrorCode.UNSUPPORTED_VERSION)
-            else:
-                self.reject(str(unsupported))
-        except MalformedRequestError as error:
+        if isinstance(error, UnsupportedVersion) and error.api_key == ApiVersionsRequest.API_KEY:
+            self._answer_api_versions(0, error.correlation_id, ErrorCode.UNSUPPORTED_VERSION)
+            return
+        if isinstance(error, MalformedRequestError):
             self._answer_malformed(error)
-            self.reject(str(error))
-        except Exception as error:  # noqa: BLE001 - the boundary (D-38)
-            self.fail("decoding a request", error)
-        return None
+        self.fail("decoding a request", error)
 
     def _answer_malformed(self, error: MalformedRequestError) -> None:
         """Say INVALID_REQUEST under the request's correlation id, if its answer has a place for it."""
@@ -334,7 +332,12 @@ class InboundConnection(BudgetedConnection):
             self.reject("ApiVersions twice before the handshake")
             return
         self._asked_versions = True
-        self.answer(version, correlation_id, _api_versions(error))
+        try:
+            frame = encode_response_of(_api_versions(version, error), correlation_id)
+        except Exception as trouble:  # noqa: BLE001 - the boundary (D-38)
+            self.fail("encoding an answer", trouble)
+        else:
+            self.write_answer(frame)
 
     def _lose_patience(self) -> None:
         self._patience = None
@@ -342,12 +345,12 @@ class InboundConnection(BudgetedConnection):
 
 
 @cache
-def _api_versions(error: ErrorCode) -> ApiVersionsResponse:
+def _api_versions(version: int, error: ErrorCode) -> msgspec.Raw:
     keys = tuple(
         ApiVersionsResponseApiVersion(api_key=key, min_version=low, max_version=high)
         for key, low, high in supported()
     )
-    return ApiVersionsResponse(error_code=error, api_keys=keys)
+    return encode_body(version, ApiVersionsResponse(error_code=error, api_keys=keys))
 
 
 def connection_numbers() -> Iterator[int]:

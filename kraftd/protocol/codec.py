@@ -116,6 +116,16 @@ def encode_response(
     return _frame((correlation_id, look.pack(message)), records)
 
 
+def encode_body(api_version: int, message: Any) -> msgspec.Raw:
+    """The body of a response, for an answer that is always the same."""
+    return msgspec.Raw(_ENCODE(RESPONSE_LOOKS[message.API_KEY, api_version].pack(message)))
+
+
+def encode_response_of(body: msgspec.Raw, correlation_id: int) -> list[Buffer]:
+    """The response with this body, as the buffers of one whole frame."""
+    return _frame((correlation_id, body), ())
+
+
 class RequestDecoder:
     """Reads the requests of one connection; `head_bytes_max` may be raised once its handshake is done."""
 

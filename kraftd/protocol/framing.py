@@ -11,7 +11,7 @@ from kraftd.errors import MalformedError
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
-_LENGTH_BYTES = 4
+LENGTH_BYTES = 4
 
 
 class FrameReader:
@@ -22,10 +22,12 @@ class FrameReader:
     find the next frame.
     """
 
-    __slots__ = ("_at", "_data", "_partial", "_size", "limit_bytes")
+    __slots__ = ("_at", "_data", "_partial", "_size", "limit_bytes", "waiting_bytes")
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
+        self.waiting_bytes = 0
+        """How much is kept here: frames that nobody took, and an unfinished one."""
         self._data: bytes = b""
         """What came in and was not looked at, from `_at` on."""
         self._at = 0
@@ -34,15 +36,11 @@ class FrameReader:
         self._size = 0
         """Of that frame with its length; 0 while that is unknown."""
 
-    @property
-    def waiting_bytes(self) -> int:
-        """How much is kept here: frames that nobody took, and an unfinished one."""
-        return len(self._data) - self._at + len(self._partial)
-
     def push(self, data: bytes) -> None:
         """Take in bytes."""
         self._data = self._data[self._at :] + data if self._data else data
         self._at = 0
+        self.waiting_bytes += len(data)
 
     def take(self) -> Buffer | None:
         """The next frame without its length, if it is whole.
@@ -54,15 +52,16 @@ class FrameReader:
             return self._take_partial()
         data, at = self._data, self._at
         left = len(data) - at
-        if left > _LENGTH_BYTES:
+        if left > LENGTH_BYTES:
             size = self._checked_size(data, at)
             if left >= size:
+                self.waiting_bytes -= size
                 if left == size:
                     self._data = b""
                     self._at = 0
                 else:
                     self._at = at + size
-                return data[at + _LENGTH_BYTES : at + size]
+                return data[at + LENGTH_BYTES : at + size]
             self._size = size
         if left:
             self._partial += memoryview(data)[at:]
@@ -79,12 +78,12 @@ class FrameReader:
         size = len(data)
         if (
             not self._partial
-            and size > _LENGTH_BYTES
-            and int.from_bytes(data[:_LENGTH_BYTES], "big") == size - _LENGTH_BYTES <= self.limit_bytes
-            and data[_LENGTH_BYTES] & 0xF0 == 0x90
+            and size > LENGTH_BYTES
+            and int.from_bytes(data[:LENGTH_BYTES], "big") == size - LENGTH_BYTES <= self.limit_bytes
+            and data[LENGTH_BYTES] & 0xF0 == 0x90
         ):
             # One whole frame, which is what nearly every read of a socket gives.
-            return [bytes(data[_LENGTH_BYTES:])]
+            return [bytes(data[LENGTH_BYTES:])]
         self.push(bytes(data))
         frames: list[Buffer] = []
         while (frame := self.take()) is not None:
@@ -95,16 +94,17 @@ class FrameReader:
         """Complete the unfinished frame as far as the bytes go."""
         partial = self._partial
         if not self._size:
-            self._fill(_LENGTH_BYTES + 1)
-            if len(partial) <= _LENGTH_BYTES:
+            self._fill(LENGTH_BYTES + 1)
+            if len(partial) <= LENGTH_BYTES:
                 return None
             self._size = self._checked_size(partial, 0)
         self._fill(self._size)
         if len(partial) < self._size:
             return None
+        self.waiting_bytes -= self._size
         self._partial = bytearray()
         self._size = 0
-        return memoryview(partial)[_LENGTH_BYTES:]
+        return memoryview(partial)[LENGTH_BYTES:]
 
     def _fill(self, size: int) -> None:
         """Let the unfinished frame grow to `size` bytes, if there are as many."""
@@ -119,12 +119,12 @@ class FrameReader:
 
     def _checked_size(self, opening: bytes | bytearray, at: int) -> int:
         """The size of a frame with its length, from its first five bytes."""
-        length = int.from_bytes(opening[at : at + _LENGTH_BYTES], "big")
-        kind = opening[at + _LENGTH_BYTES]
+        length = int.from_bytes(opening[at : at + LENGTH_BYTES], "big")
+        kind = opening[at + LENGTH_BYTES]
         if length == 0 or length > self.limit_bytes:
             raise MalformedError(f"a frame of {length} bytes; 1 to {self.limit_bytes} are accepted")
         if kind == 0:
             raise MalformedError("this is Kafka's own framing, which this listener does not speak")
         if kind & 0xF0 != 0x90:
             raise MalformedError(f"a frame begins with byte 0x{kind:02x}, which is no msgpack array")
-        return length + _LENGTH_BYTES
+        return length + LENGTH_BYTES

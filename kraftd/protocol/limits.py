@@ -104,6 +104,10 @@ STRANGER_WORK_PER_TURN: Final = 32 * KIB
 """What the connections of each class that wait may cost in one turn of the loop: about 300 short requests of
 clients, so that a turn ends within some 20 ms and voters are read between two of them."""
 
+WORK_OF_MORE_ROUNDS: Final = 64 * KIB
+"""Once each of those who wait had its turn, another round begins only if less than this was done: so a few
+that flood do not make turns longer, and many with one request each are served together."""
+
 VOTER_READ_BYTES: Final = 256 * KIB
 CLIENT_READ_BYTES: Final = 16 * KIB
 STRANGER_READ_BYTES: Final = 4 * KIB
