@@ -19,7 +19,7 @@ from kraftd.net.repeats import Repeats
 from kraftd.net.slots import Slots
 from kraftd.protocol import limits
 from kraftd.protocol.codec import Request, encode_response
-from kraftd.protocol.framing import LENGTH_BYTES, Buffer, FrameReader
+from kraftd.protocol.framing import LENGTH_BYTES, Buffer, FrameReader, whole_frame
 from kraftd.protocol.messages import (
     DescribeConfigsRequest,
     ExportChunkRequest,
@@ -73,12 +73,14 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         self._lane = host.budgets.lanes[PeerClass.STRANGER]
         self._in_flight = 0
         self._long_in_flight = 0
+        self._next: Buffer | None = None
+        """The frame that comes before all that the reader keeps: often a read is just one."""
         self._parked: Request | None = None
         """A request that waits until there is room for its answer; what came later waits with it."""
         self._debt = 0
         """Work of this connection that others have not caught up with."""
         self._out_bytes = 0
-        """Answers written this turn."""
+        """Long answers written this turn."""
         self._heard_bytes = 0
         """What it sent before its handshake."""
         self._is_queued = False
@@ -109,7 +111,8 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
     @property
     def waiting_bytes(self) -> int:
         """What it sent and nobody looked at yet."""
-        return self._reader.waiting_bytes
+        waiting = self._reader.waiting_bytes
+        return waiting if self._next is None else waiting + len(self._next) + LENGTH_BYTES
 
     @property
     def is_busy(self) -> bool:
@@ -120,8 +123,8 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         """It is known now what this is."""
         old, new = self._lane, self._budgets.lanes[peer_class]
         self._slots.move(self, old.peer_class, peer_class)
-        old.waiting_bytes -= self._reader.waiting_bytes
-        new.waiting_bytes += self._reader.waiting_bytes
+        old.waiting_bytes -= self.waiting_bytes
+        new.waiting_bytes += self.waiting_bytes
         self._lane = new
         if peer_class is PeerClass.VOTER:
             self.allow_frames(limits.FRAME_BYTES_MAX)
@@ -143,7 +146,8 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
     def _uncount(self) -> None:
         """Nothing waits here any more."""
         lane = self._lane
-        lane.waiting_bytes -= self._reader.waiting_bytes
+        lane.waiting_bytes -= self.waiting_bytes
+        self._next = None
         lane.end_long_answers(self._long_in_flight)
         self._budgets.untaken_bytes -= self.untaken_bytes
         self._reader = FrameReader(0)
@@ -158,7 +162,21 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Implements `asyncio.BufferedProtocol`."""
-        self.received(bytes(self._lane.buffer[:nbytes]))
+        lane, reader = self._lane, self._reader
+        if self._next is None and not reader.waiting_bytes and self._parked is None:
+            frame = whole_frame(lane.buffer, nbytes, reader.limit_bytes)
+            if frame is not None and self.is_open:
+                self.quiet_sweeps = 0
+                if lane.serves_at_once:
+                    self._handle_at_once(frame)
+                    return
+                self._next = frame
+                lane.waiting_bytes += nbytes
+                if not self._is_queued:
+                    self._is_queued = True
+                    lane.add(self)
+                return
+        self.received(bytes(lane.buffer[:nbytes]))
 
     def received(self, data: bytes) -> None:
         """Take in bytes: voters are served at once, everybody else at the end of the turn."""
@@ -168,8 +186,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         self.quiet_sweeps = 0
         self._reader.push(data)
         lane.waiting_bytes += size
-        peer_class = lane.peer_class
-        if peer_class is PeerClass.VOTER:
+        if lane.serves_at_once:
             try:
                 self._serve_at_once()
             except OSError as error:
@@ -179,7 +196,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
             self._queue()
         if size >= lane.given_bytes or self._reader.waiting_bytes > lane.read_bytes:
             self._hold_input()
-        if peer_class is PeerClass.STRANGER:
+        if lane.peer_class is PeerClass.STRANGER:
             self._heard_bytes += size
             if self._heard_bytes > limits.HANDSHAKE_BYTES_MAX:
                 self.reject(f"more than {limits.HANDSHAKE_BYTES_MAX} bytes before the handshake")
@@ -189,14 +206,28 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
     def serve(self) -> int:
         """Implements `Waiting`: handle the next frame, or sit out a round; the work that it was."""
         self._is_queued = False
-        if not self._may_be_served():
+        if (
+            self._is_held
+            or self._slow is not None
+            or self._out_bytes > limits.ANSWER_BYTES_PER_TURN
+            or not self.is_open
+        ):
             return limits.WORK_PER_VISIT
         if self._debt > 0:
             self._debt -= limits.WORK_PER_ROUND
             self._queue()
             return limits.WORK_PER_VISIT
         work = limits.WORK_PER_VISIT
-        if self._parked is not None:
+        frame: Buffer | None = self._next
+        if frame is not None:
+            self._next = None
+            size = len(frame)
+            self._lane.waiting_bytes -= size + LENGTH_BYTES
+            work = limits.WORK_PER_REQUEST + size
+            if work > limits.WORK_PER_ROUND:
+                self._debt += work - limits.WORK_PER_ROUND
+            self.handle(frame)
+        elif self._parked is not None:
             if not self._may_have_long_answer():
                 self._park()
                 return work
@@ -213,6 +244,12 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
             self.handle(frame)
         self._go_on()
         return work
+
+    def _handle_at_once(self, frame: Buffer) -> None:
+        try:
+            self.handle(frame)
+        except OSError as error:
+            raise CallbackError(f"{type(error).__name__}: {error}") from error
 
     def _serve_at_once(self) -> None:
         if self._is_queued:
@@ -306,7 +343,12 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         if not self.is_open:
             return
         self.answer(api_version, correlation_id, message, records)
-        if self._long_in_flight and message.API_KEY in _LONG_ANSWER_KEYS:
+        if self._long_in_flight or self._is_held:
+            self._go_on_after(message)
+
+    def _go_on_after(self, answer: Any) -> None:
+        """What waited for an answer goes on."""
+        if self._long_in_flight and answer.API_KEY in _LONG_ANSWER_KEYS:
             self._long_in_flight -= 1
             self._lane.end_long_answers(1)
             self._go_on()
@@ -328,29 +370,28 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
             )
             self.tally.malformed += 1
             self.close(f"no answer in version {api_version}")
-            return
         except Exception as error:  # noqa: BLE001 - the boundary (D-38)
             self.fail("encoding an answer", error)
-            return
-        self.write_answer(frame)
+        else:
+            self.write_answer(frame)
 
     def write_answer(self, frame: Sequence[Buffer]) -> None:
         """Count an answer, and write it at the end of this turn."""
         size = len(frame[0]) if len(frame) == 1 else sum(map(len, frame))
-        self._out_bytes += size
         if size > limits.WORK_PER_ROUND:
             self._debt += size
+            self._out_bytes += size
         self.write(frame)
 
     def flush(self) -> None:
         """Implements `FrameConnection`: what was too much for one turn may go on in the next."""
-        super().flush()
-        was_full = self._out_bytes > limits.ANSWER_BYTES_PER_TURN
-        self._out_bytes = 0
+        FrameConnection.flush(self)
         if self._slow is not None:
             self._count_untaken()
-        elif was_full:
-            self._go_on()
+        if self._out_bytes:
+            written, self._out_bytes = self._out_bytes, 0
+            if written > limits.ANSWER_BYTES_PER_TURN:
+                self._go_on()
 
     def pause_writing(self) -> None:
         """Implements `asyncio.Protocol`."""

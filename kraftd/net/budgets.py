@@ -79,6 +79,7 @@ class Lane:
         waiting_bytes_max: int,
     ) -> None:
         self.peer_class = peer_class
+        self.serves_at_once = peer_class is PeerClass.VOTER
         self.read_bytes = read_bytes
         self.given_bytes = read_bytes
         """How much a read gives now: whoever fills that has more."""

@@ -5,6 +5,7 @@ framing (0x00, the high byte of its API key), which is reserved: a Kafka client 
 reason, not with noise.
 """
 
+import struct
 from typing import TypeAlias
 
 from kraftd.errors import MalformedError
@@ -12,6 +13,16 @@ from kraftd.errors import MalformedError
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 LENGTH_BYTES = 4
+_OPENING = struct.Struct(">IB")
+
+
+def whole_frame(data: Buffer, size: int, limit_bytes: int) -> bytes | None:
+    """The frame without its length that the first `size` bytes are, if they are just one, as most reads."""
+    if size > LENGTH_BYTES:
+        length, kind = _OPENING.unpack_from(data)
+        if length == size - LENGTH_BYTES and length <= limit_bytes and kind & 0xF0 == 0x90:
+            return bytes(data[LENGTH_BYTES:size])
+    return None
 
 
 class FrameReader:
@@ -75,15 +86,10 @@ class FrameReader:
         Raises:
             MalformedError: As for `take`.
         """
-        size = len(data)
-        if (
-            not self._partial
-            and size > LENGTH_BYTES
-            and int.from_bytes(data[:LENGTH_BYTES], "big") == size - LENGTH_BYTES <= self.limit_bytes
-            and data[LENGTH_BYTES] & 0xF0 == 0x90
-        ):
-            # One whole frame, which is what nearly every read of a socket gives.
-            return [bytes(data[LENGTH_BYTES:])]
+        if not self.waiting_bytes:
+            whole = whole_frame(data, len(data), self.limit_bytes)
+            if whole is not None:
+                return [whole]
         self.push(bytes(data))
         frames: list[Buffer] = []
         while (frame := self.take()) is not None:
