@@ -164,7 +164,11 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         """Implements `asyncio.BufferedProtocol`."""
         lane, reader = self._lane, self._reader
         if self._next is None and not reader.waiting_bytes and self._parked is None:
-            frame = whole_frame(lane.buffer, nbytes, reader.limit_bytes)
+            try:
+                frame = whole_frame(lane.buffer, nbytes, reader.limit_bytes)
+            except Exception as error:  # noqa: BLE001 - the boundary (D-38)
+                self.fail("cutting frames", error)
+                return
             if frame is not None and self.is_open:
                 self.quiet_sweeps = 0
                 if lane.serves_at_once:

@@ -97,7 +97,7 @@ class Slots:
 
     def _push_out_older(self, peer_class: PeerClass, node_id: NodeId, most: int) -> None:
         same = [holder for holder in self._holders[peer_class].values() if holder.claimed_id == node_id]
-        for holder in same[: len(same) - most + 1]:
+        for holder in same[: max(0, len(same) - most + 1)]:
             self._tally.refused += 1
             holder.abort(f"more than {most} connections under node id {node_id}")
 

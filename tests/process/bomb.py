@@ -18,14 +18,13 @@ from collections.abc import Callable
 from typing import Any
 
 from kraftd.net import budgeted, server
-from kraftd.net.server import InboundConnection
 from kraftd.protocol.codec import RequestDecoder
-from kraftd.protocol.framing import FrameReader
 from kraftd.raft.member import Member
 from kraftd.runtime import daemon
 from kraftd.runtime.applier import Applier
 from kraftd.runtime.interpreter import Interpreter
 from kraftd.runtime.main import main
+from kraftd.runtime.network import QuorumNetwork
 from kraftd.storage.log import Log
 
 
@@ -51,14 +50,14 @@ def once(then: Callable[..., Any]) -> Callable[..., Any]:
 
 
 BEYOND = {
-    "handler": (InboundConnection, "request_received"),
+    "handler": (QuorumNetwork, "request_received"),
     "raft": (Member, "handle"),
     "executor": (Interpreter, "run"),
     "storage": (Log, "append"),
     "apply": (Applier, "commit"),
 }
 WITHIN = {
-    "framing": (FrameReader, "take"),
+    "framing": (budgeted, "whole_frame"),
     "codec": (RequestDecoder, "decode"),
     "handshake": (server, "refusal_of"),
     "encoding": (budgeted, "encode_response"),
@@ -80,7 +79,7 @@ def arm(node: daemon.Node, place: str) -> None:
             def refuse(*_: object) -> None:
                 raise BrokenPipeError(errno.EPIPE, "boom")
 
-            InboundConnection.request_received = refuse
+            QuorumNetwork.request_received = refuse
         case "timer":
             loop.call_later(0.1, explode)
         case "soon":
