@@ -1,9 +1,9 @@
 """Has this been said just now? A log that a stranger's garbage cannot flood.
 
 Entered through `Repeats.warning` and `Repeats.info`: the first of its kind is logged, repeats within a
-minute are only counted, and the next line that is logged says how many were not. With `lines_max`, one event has
-no more lines than that in a minute, however many kinds of it there are: somebody with many addresses is
-many kinds. Long texts are cut.
+minute are only counted, and the next line that is logged says how many were not. With `lines_max`, one
+event has no more lines than that in a minute, however many kinds of it there are: somebody with many
+addresses is many kinds. Long texts are cut.
 """
 
 from collections.abc import Callable, Hashable
