@@ -238,6 +238,12 @@ class InboundConnection(BudgetedConnection):
         else:
             self.hand_on(request)
 
+    def confirm(self) -> None:
+        """The voter of the greeting is at the other end: serve it as one."""
+        if self.greeting is not None:
+            self._server.slots.make_room_for_voter(self.greeting.node_id)
+            self.become(PeerClass.VOTER)
+
     # How it ends.
 
     def refuse(self, error: ErrorCode, reason: str) -> None:
@@ -303,10 +309,11 @@ class InboundConnection(BudgetedConnection):
         if self._patience is not None:
             self._patience.cancel()
             self._patience = None
+        if node_id in server.voter_ids:
+            server.slots.make_room_for_claim(node_id)
         self.greeting = greeting
         if node_id in server.voter_ids:
-            server.slots.make_room_for_voter(node_id)
-            self.become(PeerClass.VOTER)
+            self.confirm()
         else:
             self.become(PeerClass.CLIENT if node_id == NO_NODE else PeerClass.OBSERVER)
         self.answer(0, correlation_id, answer)
