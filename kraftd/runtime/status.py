@@ -167,8 +167,8 @@ class NodeStatus:
             "last-applied-record-offset": self._applier.applied_offset - 1,
             "last-applied-record-lag-ms": self._lag_ms(view, now),
             "active-controller-count": int(self._controller.is_active),
-            "connections": self._connections(),
-            "connections-closed": msgspec.structs.asdict(self._server.tally),
+            "connection-count": sum(self._connections().values()),
+            "connections-closed": sum(msgspec.structs.astuple(self._server.tally)),
         }
 
     def samples(self, now: Now) -> Iterator[Sample]:
