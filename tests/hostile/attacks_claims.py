@@ -1,10 +1,13 @@
 """Further attacks on who is who: identities switched, relayed, repeated, and fished for."""
 
 import os
+import socket
 import time
 
+import msgpack
+
 from tests.hostile import forging, wire
-from tests.hostile.client import Line
+from tests.hostile.client import HOST, Line
 from tests.hostile.ground import (
     CLAIM,
     CLIENT,
@@ -174,6 +177,55 @@ def requests_in_a_voter_s_name(ground: Ground) -> None:
                     + forging.end_epoch(ground.leader_id, epoch, [voter_id])
                 )
                 line.drain(0.003)
+
+
+@attack(STRANGER, elections=-1, halves=False)
+def answers_of_a_false_server(ground: Ground) -> None:
+    """Where a dead follower listened, somebody answers every request with nests, noise, and the odd truth."""
+    dead = ground.follower_ids[0]
+    known = ground.known(dead)
+    ground.quorum.cluster[dead].kill()
+    ground.restarted.add(dead)
+    with socket.create_server((HOST, ground.quorum.cluster[dead].port)) as trap:
+        trap.setblocking(False)
+        lines: list[socket.socket] = []
+        for number in ground.lasting(0.002):
+            with unharmed():
+                lines.append(trap.accept()[0])
+                lines[-1].setblocking(False)
+            for line in list(lines):
+                with unharmed():
+                    frame = line.recv(1 << 18)
+                    ground.tally["received"] += len(frame)
+                    ground.tally["sent"] += line.send(_false_answer(ground, frame, known, number))
+                    if number % 5 == 0 or not frame:
+                        lines.remove(line)
+                        line.close()
+        for line in lines:
+            line.close()
+        ground.note(f"{ground.tally['received']:,} bytes of requests were answered")
+    ground.quorum.cluster[dead].start()
+
+
+def _false_answer(ground: Ground, frame: bytes, known: dict[str, object], number: int) -> bytes:
+    """An answer to the first request of these bytes: a greeting is answered well, anything else is not."""
+    key, _, correlation_id, _, _ = msgpack.unpackb(frame[4 : 4 + int.from_bytes(frame[:4], "big")])[:5]
+    if key == wire.HANDSHAKE and number % 4:
+        schema = wire.apis()["Handshake"].response
+        body = wire.pack(schema["fields"], wire.greeting_version(), known, wire.structs_of(schema))
+        return wire.framed(msgpack.packb([correlation_id, body]))
+    head = msgpack.packb([correlation_id, None])[:-1]
+    bodies = [
+        b"\x91" * ground.dice.choice((100, 990, 1_000, 1_024, 60_000)) + b"\xc0",
+        b"\x81\x00" * ground.dice.choice((100, 500, 990, 1_024)) + b"\xc0",
+        ground.dice.randbytes(100),
+        msgpack.packb([0, [["__cluster_metadata", [[0, 0, 1, (1 << 31) - 1, True, {}]], {}]], {}]),
+        msgpack.packb([0, 0, 0, [], {}]),
+        msgpack.packb([-1, None]),
+        b"",
+        b"\xc1",
+    ]
+    return wire.framed(head + ground.dice.choice(bodies))
 
 
 @attack(STRANGER)

@@ -28,7 +28,7 @@ from tests.hostile.quorum import Quorum
 FRAMES = 1_000_000
 AT_ONCE = 24
 SOUND_MAX = 40
-PATIENCE_S = 3.0
+PATIENCE_S = 1.0
 CLAIM_PATIENCE_S = 0.05
 """What an unconfirmed voter says is not answered; its connection is left after so long."""
 
@@ -156,6 +156,8 @@ class Fuzzer:
         visit.channel.close()
         self.counts["connections"] += 1
         self.counts[how] += 1
+        if visit.data:
+            self.counts["cut short"] += 1  # the node closed before it had taken all
         self.counts["frames"] += visit.frames
         self.counts[f"frames as {visit.who}"] += visit.frames
         self.ground.tally["opened"] += 1

@@ -56,8 +56,9 @@ class Report:
         """One line of the table."""
         return (
             f"{self.name:<44} {self.before:>6.0f} {self.during:>6.0f} {self.after:>6.0f} "
-            f"{self.worst_wait_s:>8.3f} {self.elections:>4} {self.rss_growth / 1e6:>7.1f} {self.sent:>11,} {self.taken:>11,} "
-            f"{self.refused:>11,} {self.opened:>6} {self.well_s:>6.2f}  {self.verdict}"
+            f"{self.worst_wait_s:>8.3f} {self.elections:>4} {self.rss_growth / 1e6:>7.1f} "
+            f"{self.sent:>11,} {self.taken:>11,} {self.refused:>11,} "
+            f"{self.opened:>6} {self.well_s:>6.2f}  {self.verdict}"
         )
 
 
