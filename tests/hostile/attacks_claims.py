@@ -19,6 +19,7 @@ from tests.hostile.ground import (
     attack,
     unharmed,
 )
+from tests.hostile.quorum import start_ids_of
 
 
 @attack(CLAIM)
@@ -269,3 +270,83 @@ def requests_before_the_nonce(ground: Ground) -> None:
             )
             if number >= 100:
                 line.close()
+
+
+@attack(CLAIM)
+def claims_that_keep_bytes(ground: Ground) -> None:
+    """1,500 unconfirmed claims, each with 60 KiB of frames that wait for a confirmation that never comes."""
+    epoch = ground.facts.epoch
+    for number in range(1_500):
+        node_id = ground.node_ids[number % 3]
+        voter_id = ground.node_ids[(number + 1) % 3]
+        frame = (
+            wire.request("DescribeNode", {})
+            + forging.fetch(voter_id, 0, epoch)
+            + wire.raw_request(18, 3, ["x" * 1_800, "", {}])
+        )
+        with unharmed():
+            line = ground.line(node_id, host=2 + number % 5, timeout_s=0.2)
+            line.send(ground.claim_greeting(node_id, voter_id) + frame * 30)
+    for _ in ground.lasting(0.1):
+        pass
+
+
+@attack(CLAIM, elections=-1, halves=False)
+def a_link_woken_without_end(ground: Ground) -> None:
+    """A dead follower is claimed 200 times a second: the others look for it, but not 200 times a second."""
+    dead = ground.follower_ids[0]
+    others = [node_id for node_id in ground.node_ids if node_id != dead]
+    ground.known(dead)
+    ground.quorum.cluster[dead].kill()
+    ground.restarted.add(dead)
+    looked = 0
+    began = time.monotonic()
+    with socket.create_server((HOST, ground.quorum.cluster[dead].port), backlog=1_000) as trap:
+        trap.setblocking(False)
+        for number in ground.lasting(0.005):
+            with unharmed(), ground.open(others[number % 2], host=2 + number % 200) as line:
+                line.send(ground.claim_greeting(others[number % 2], dead))
+                line.socket.settimeout(0.001)
+                line.socket.recv(1_000)
+            with unharmed():
+                while True:
+                    trap.accept()[0].close()
+                    looked += 1
+    rate = looked / (time.monotonic() - began) / len(others)
+    ground.note(f"each of the others connected {rate:.1f} times a second")
+    if rate > LOOKS_A_SECOND_MAX:
+        ground.fail(f"claims made each of the others connect {rate:.1f} times a second")
+    ground.quorum.cluster[dead].start()
+
+
+LOOKS_A_SECOND_MAX = 25.0
+"""Ten that a claim may cause, and those of a link's own back-off."""
+
+
+@attack(OBSERVER, elections=0)
+def fishing_for_start_ids(ground: Ground) -> None:
+    """Ask everything there is as nobody, as node 99 and as a false voter: no answer has a start id in it."""
+    secrets = {start_id for node in ground.quorum.cluster for start_id in start_ids_of(node.directory)}
+    for node_id in ground.node_ids:
+        for opening in (
+            wire.greeting(),
+            wire.greeting(OBSERVER_ID, **ground.identity(node_id), directory_id=os.urandom(16)),
+            *(
+                ground.claim_greeting(node_id, voter_id)
+                for voter_id in ground.node_ids
+                if voter_id != node_id
+            ),
+        ):
+            with unharmed(), ground.open(node_id) as line:
+                line.send(opening + wire.show_nonce(bytes(16)))
+                for api in wire.apis().values():
+                    if api.name not in ("Handshake", "ResignLeader", "ShowNonce"):
+                        line.send(wire.request(api.name))
+                line.socket.settimeout(0.2)
+                answered = b""
+                with unharmed():
+                    while data := line.socket.recv(1 << 18):
+                        answered += data
+                found = sum(secret in answered for secret in secrets)
+                if found:
+                    ground.fail(f"node {node_id} told {found} start ids to a stranger")

@@ -31,6 +31,17 @@ def greetings_that_drip(ground: Ground) -> None:
                 line.send(data[number : number + 1])
 
 
+@attack(STRANGER)
+def greetings_almost_whole(ground: Ground) -> None:
+    """1,500 connections that announce 64 KiB, send all but its last byte, and never the rest."""
+    data = (65_536).to_bytes(4, "big") + b"\x95\xcd\x4e\x20" + bytes(65_531)
+    for number in range(1_500):
+        with unharmed():
+            ground.line(ground.node_ids[number % 3], host=2 + number % 5, timeout_s=0.2).send(data)
+    for _ in ground.lasting(0.1):
+        pass
+
+
 @attack(CLIENT)
 def frames_that_never_end(ground: Ground) -> None:
     """Greeted clients announce a frame of 9 MiB, send all but its end, and wait: ten at each node."""

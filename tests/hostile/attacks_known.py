@@ -288,7 +288,6 @@ def _listen(trap: socket.socket, met: list[bytes], stopped: threading.Event) -> 
 def acknowledged_for_the_dead(ground: Ground) -> None:
     """With a follower dead and the other paused, fetch in the dead one's name: nothing may be committed."""
     dead, other = ground.follower_ids
-    leader = ground.quorum.cluster[ground.leader_id]
     directory_id = ground.known(dead)["DirectoryId"]
     ground.quorum.cluster[dead].kill()
     lines = [ground.claim(ground.leader_id, dead), ground.claim(ground.leader_id, dead, version=0)]
@@ -304,7 +303,7 @@ def acknowledged_for_the_dead(ground: Ground) -> None:
     try:
         time.sleep(0.3)
         with unharmed():
-            code = ground.quorum.write_config(leader.node_id, "98", "unsafe", timeout_s=1.2)
+            code = ground.quorum.write_config(ground.leader_id, "98", "unsafe", timeout_s=1.2)
             if code == 0:
                 ground.fail("a write was confirmed while one node of three was alive")
     finally:
@@ -356,9 +355,12 @@ def _ask_commands(ground: Ground) -> None:
     code, text = ground.quorum.kraftctl("status", "-o", "json")
     if code != 0 or json.loads(text).get("leader_id") != ground.leader_id:
         ground.fail(f"status does not name the leader ({code}): {text[:300]}")
-    code, text = ground.quorum.kraftctl("health")
-    if code == 5 or "no leader" in text.lower():
-        ground.fail(f"health sees no leader ({code}): {text[:300]}")
+    code, text = ground.quorum.kraftctl("health", "-o", "json")
+    if code not in (0, 5) or json.loads(text).get("leader_id") != ground.leader_id:
+        ground.fail(f"health does not name the leader ({code}): {text[:300]}")
+    code, text = ground.quorum.kraftctl("health", bootstrap=f"127.0.0.1:{ground.leader.port}")
+    if code != 0:
+        ground.fail(f"the leader is not healthy ({code}): {text[:300]}")
     code, text = ground.quorum.kraftctl("resign", "--to", str(ground.follower_ids[1]), "--wait")
     if code != 0:
         ground.fail(f"resign ended with {code}: {text[:300]}")

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from tests.hostile import wire
 from tests.hostile.client import Line, Tally
 from tests.hostile.quorum import Facts, Quorum
+from tests.process.cluster import Node
 
 STRANGER, CLIENT, OBSERVER, CLAIM = "stranger", "client", "observer", "claim"
 """Who attacks: nobody that was greeted; a greeted client; an id that is no voter's; a false voter."""
@@ -110,6 +111,10 @@ class Ground:
     @property
     def leader_id(self) -> int:
         return self.facts.leader_id
+
+    @property
+    def leader(self) -> Node:
+        return self.quorum.cluster[self.leader_id]
 
     @property
     def follower_ids(self) -> list[int]:

@@ -331,8 +331,20 @@ class Quorum:
 
 def durable_of(directory: Path) -> Durable:
     """Read a node's `quorum-state`, and the peers in its `kraftd.state`."""
+    peers = {peer[0]: (peer[1], peer[2]) for peer in _peers_of(directory)}
+    return Durable((directory / wire.METADATA_TOPIC_DIRECTORY / "quorum-state").read_bytes(), peers)
+
+
+def start_ids_of(directory: Path) -> set[bytes]:
+    """The start ids of other voters that a node remembers."""
+    return {peer[3] for peer in _peers_of(directory)}
+
+
+def _peers_of(directory: Path) -> list[Any]:
+    """The peers in the newer slot of a node's `kraftd.state`."""
     data = (directory / "kraftd.state").read_bytes()
-    best, peers = -1, {}
+    best = -1
+    peers: list[Any] = []
     for at in (0, SIDECAR_SLOT_BYTES):
         _, _, length, _ = SIDECAR_HEAD.unpack_from(data, at)
         body = data[at + SIDECAR_HEAD.size : at + SIDECAR_HEAD.size + length]
@@ -340,9 +352,8 @@ def durable_of(directory: Path) -> Durable:
             sequence = SIDECAR_FIXED.unpack_from(body)[0]
             promises = msgpack.unpackb(body[SIDECAR_FIXED.size :], strict_map_key=False)
             if sequence > best:
-                best = sequence
-                peers = {peer[0]: (peer[1], peer[2]) for peer in promises[PEERS_ELEMENT]}
-    return Durable((directory / wire.METADATA_TOPIC_DIRECTORY / "quorum-state").read_bytes(), peers)
+                best, peers = sequence, promises[PEERS_ELEMENT]
+    return peers
 
 
 def last_words(node: Node) -> str:
