@@ -3,6 +3,7 @@
 import os
 import socket
 import time
+from typing import Any
 
 import msgpack
 
@@ -28,7 +29,8 @@ def claims_at_two_hundred_a_second(ground: Ground) -> None:
     for number in ground.lasting(0.005):
         node_id = ground.node_ids[number % 3]
         voter_id = ground.node_ids[(number // 3 + number) % 3]
-        words = {"directory_id": os.urandom(16)} if number % 2 else {}
+        words: dict[str, Any] = {"directory_id": os.urandom(16)} if number % 2 else {}
+        words["challenge"] = number % 7 > 3
         with unharmed(), ground.open(node_id, host=2 + number % 200) as line:
             line.send(ground.claim_greeting(node_id, voter_id, **words))
             line.socket.settimeout(0.001)
@@ -50,7 +52,7 @@ def claims_while_the_real_one_restarts(ground: Ground) -> None:
     for number in ground.lasting(0.005):
         for node_id in others:
             with unharmed():
-                held.append(ground.claim(node_id, victim))
+                held.append(ground.claim(node_id, victim, challenge=number % 2 > 0))
                 held[-1].send(
                     wire.show_nonce(os.urandom(16)) + forging.fetch(victim, forging.FAR, ground.facts.epoch)
                 )
@@ -116,6 +118,27 @@ def nonces_for_others_to_show(ground: Ground) -> None:
                     )
                     line.socket.settimeout(0.005)
                     line.socket.recv(1_000)
+
+
+@attack(CLAIM, elections=-1)
+def challenges_while_the_real_one_restarts(ground: Ground) -> None:
+    """While a follower restarts, all are given false nonces to show to each other; true ones stay."""
+    victim = ground.follower_ids[0]
+    for node_id in ground.node_ids:
+        ground.known(node_id)
+    ground.quorum.cluster[victim].kill()
+    ground.restarted.add(victim)
+    ground.quorum.cluster[victim].start()
+    pairs = [(at, by) for at in ground.node_ids for by in ground.node_ids if at != by]
+    held: list[Line] = []
+    for number in ground.lasting(0.001):
+        at, by = pairs[number % len(pairs)]
+        with unharmed():
+            held.append(ground.claim(at, by, challenge=True))
+        if len(held) > 200:
+            held.pop(0).close()
+    if not _counts(ground, victim):
+        ground.fail("the real voter is not counted while false nonces come")
 
 
 @attack(CLAIM)

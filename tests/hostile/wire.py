@@ -21,6 +21,7 @@ METADATA_TOPIC = "__cluster_metadata"
 METADATA_TOPIC_ID = bytes(15) + b"\x01"
 METADATA_TOPIC_DIRECTORY = f"{METADATA_TOPIC}-0"
 HANDSHAKE, SHOW_NONCE = 20000, 20007
+NOBODY = -1
 
 Values = Mapping[str, Any]
 Field = Mapping[str, Any]
@@ -170,23 +171,37 @@ def greeting_version() -> int:
 
 
 def greeting(
-    node_id: int = -1,
+    node_id: int = NOBODY,
     *,
     cluster_id: str | None = None,
     directory_id: bytes = bytes(16),
     start_counter: int = 0,
     start_id: bytes = bytes(16),
-    nonce: bytes = b"",
+    nonce: bytes = bytes(16),
+    challenge: bool = False,
     software: str = "visitor",
     api_keys: Any = (),
     version: int | None = None,
     correlation_id: int = 0,
 ) -> bytes:
-    """A greeting in version 0 (start counter and start id) or 1 (a nonce)."""
+    """A greeting as this tree has it, or in another version: 0 had a start counter, 1 has a nonce."""
     version = greeting_version() if version is None else version
-    proof = [start_counter, start_id] if version == 0 else [nonce]
-    body = [cluster_id, node_id, directory_id, *proof, software, list(api_keys), {}]
-    return raw_request(HANDSHAKE, version, body, correlation_id)
+    if version != greeting_version():
+        proof = [start_counter, start_id] if version == 0 else [nonce, challenge]
+        body = [cluster_id, node_id, directory_id, *proof, software, list(api_keys), {}]
+        return raw_request(HANDSHAKE, version, body, correlation_id)
+    values = {
+        "ClusterId": cluster_id,
+        "NodeId": node_id,
+        "DirectoryId": directory_id,
+        "StartCounter": start_counter,
+        "StartId": start_id,
+        "Nonce": nonce,
+        "Challenge": challenge,
+        "Software": software,
+        "ApiKeys": list(api_keys),
+    }
+    return request("Handshake", values, version, correlation_id)
 
 
 def show_nonce(
