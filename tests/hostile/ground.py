@@ -22,6 +22,7 @@ STRANGER, CLIENT, OBSERVER, CLAIM = "stranger", "client", "observer", "claim"
 
 OBSERVER_ID = 99
 COUNTER = (1 << 31) - 1
+FAILURES_MAX = 8
 
 PLAIN: Mapping[str, Any] = {}
 FILES: Mapping[str, Any] = {
@@ -200,7 +201,8 @@ class Ground:
 
     def fail(self, text: str) -> None:
         """Something that no attacker should see or bring about."""
-        self.failures.append(text)
+        if text not in self.failures and len(self.failures) < FAILURES_MAX:
+            self.failures.append(text)
 
     def note(self, text: str) -> None:
         """Something worth printing."""
