@@ -54,6 +54,10 @@ The rules. Tests cite them by number (`@pytest.mark.covers("D-05")`), comments t
     D-16  One turn of the loop: all frames, one drain, one write, one flush, joined replies.
     D-17  Storage is synchronous and thread-free; only runtime and net know loops and threads.
     D-18  Whole batches are applied, in order; the image's hash is a sum kept as it changes.
+    D-37  Who speaks for a voter proves it with a nonce that was told at the voter's configured address.
+          Before that nothing changes: no epoch, no count, no durable byte.
+    D-38  Strangers, clients, observers and voters have budgets of work; who is over it is not read. Nothing
+          between a peer's bytes and a message, or an answer and its bytes, ends the process.
 
 Where we differ from Kafka, on purpose: RPC bodies are msgpack (names, keys, versions and error codes are
 Kafka's); append linger is 0, since group commit batches; a closed connection starts failover (D-08); the

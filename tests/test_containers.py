@@ -3,6 +3,7 @@
 The containers themselves are run by hand (`docker compose up`, see README.md): no engine is asked for here.
 """
 
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,8 @@ def test_the_probes_ask_where_the_node_listens(service: dict[str, Any]) -> None:
     config = config_of(service)
     assert f"127.0.0.1:{config.bind.port}" in DOCKERFILE
     assert config.http is not None
+    assert ip_address(config.http.host).is_unspecified, "on loopback, a published port would lead nowhere"
+    assert all(port.startswith("127.0.0.1:") for port in service["ports"])
     assert all(port.endswith(f":{config.http.port}") for port in service["ports"])
     named = service["environment"]["KRAFTD_BOOTSTRAP"].split(",")
     assert named == [f"{endpoint.host}:{endpoint.port}" for endpoint in config.voters.values()]

@@ -4,6 +4,10 @@ Writes go to the leader and are confirmed only when committed; reads are lineari
 the leader through an election until `--timeout-ms` is over. Setting or deleting twice is the same as once,
 so a lost answer is asked for again.
 
+`list` comes in pages, each of them linearizable, and of its own moment: what is set and not changed while it
+runs is listed once, what is changed meanwhile is listed as it was before or after, and a set of changes made
+together may be seen in part. The same holds for a `get` of more than one answer holds.
+
 Schema of `get` and `list`: a list of entity ("cluster" or "broker N"), name, value (text; null if there is
     none, or it is secret), source (Kafka's name of where the value comes from; null if there is none),
     sensitive (bool: a password, or of a name that Kafka does not define, which may be one).
@@ -20,10 +24,20 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from kraftd.cli.client import Connection, LostError, raise_for
-from kraftd.cli.failures import UnhealthyError, UsageError
-from kraftd.cli.options import BootstrapOption, OutputOption, TimeoutOption, bootstrap_of, output_of
+from kraftd.cli.failures import RefusedError, UnhealthyError, UsageError
+from kraftd.cli.options import (
+    NODE_ID_MAX,
+    BootstrapOption,
+    OutputOption,
+    TimeoutOption,
+    bootstrap_of,
+    check_line,
+    check_utf8,
+    output_of,
+)
 from kraftd.cli.output import columns, emit, note
 from kraftd.cli.survey import ask_leader
+from kraftd.errors import ErrorCode
 from kraftd.metadata.configs import ResourceType, broker_key, broker_names
 from kraftd.metadata.secrets import is_secret_config, shown_config
 from kraftd.protocol.messages import (
@@ -35,6 +49,7 @@ from kraftd.protocol.messages import (
     IncrementalAlterConfigsRequestAlterConfigsResource,
     IncrementalAlterConfigsResponse,
     ListConfigsRequest,
+    ListConfigsRequestCursor,
     ListConfigsResponse,
     ListConfigsResponseEntry,
 )
@@ -57,11 +72,15 @@ CLUSTER_DEFAULT = ""
 SET, DELETE = 0, 1
 ANSWER_MS = 5_000
 
+_REQUEST_CHARACTERS_MAX = 128 * 1024
+"""Of the names in one request: a node takes a mebibyte, and a character has four bytes at most."""
+
 BrokerOption: TypeAlias = Annotated[
     int | None,
     typer.Option(
         "--broker",
         min=0,
+        max=NODE_ID_MAX,
         metavar="ID",
         help="Of this broker. (default: the cluster default)",
         show_default=False,
@@ -96,6 +115,8 @@ def set_configs(
 ) -> None:
     """Set configs, all of them or none; confirmed when committed."""
     values = dict(_assignment(text) for text in assignments)
+    check_line([*values], "a config's name")
+    check_utf8(values.values(), "a config's value")
     if len(values) < len(assignments):
         raise UsageError("a config is named twice; name each once")
     check_names(list(values), force)
@@ -114,6 +135,7 @@ def delete_configs(
     bootstrap: BootstrapOption = None,
 ) -> None:
     """Delete configs, so that the next wider default holds; confirmed when committed."""
+    check_utf8(names, "a config's name")  # one with a line break can be set by an older kraftd
     check_names(names, force)
     done = change(bootstrap_of(context, bootstrap), resource_name(broker), dict.fromkeys(names), timeout_ms)
     emit(done, output_of(context, output), change_table)
@@ -130,6 +152,7 @@ def get_configs(
     bootstrap: BootstrapOption = None,
 ) -> None:
     """Get configs by name, as of now."""
+    check_line(names, "a config's name")
     found = describe(bootstrap_of(context, bootstrap), resource_name(broker), names, timeout_ms)
     rows = [_shown(row, show_secrets) for row in found]
     for name in names:
@@ -148,9 +171,9 @@ def list_configs(
     bootstrap: BootstrapOption = None,
 ) -> None:
     """List every config that is set: the cluster's and every broker's, or one broker's."""
-    rows = [_shown(row, show_secrets) for row in list_all(bootstrap_of(context, bootstrap), timeout_ms)]
-    wanted = None if broker is None else entity_text(resource_name(broker))
-    emit([row for row in rows if wanted in (None, row["entity"])], output_of(context, output), configs_table)
+    wanted = None if broker is None else resource_name(broker)
+    rows = list_all(bootstrap_of(context, bootstrap), timeout_ms, wanted)
+    emit([_shown(row, show_secrets) for row in rows], output_of(context, output), configs_table)
 
 
 def change(
@@ -170,6 +193,8 @@ def change(
 
     def ask(leader: Connection) -> None:
         answer = leader.call(request, IncrementalAlterConfigsResponse, min(timeout_ms, ANSWER_MS))
+        if not answer.responses:
+            raise RefusedError(f"{leader.endpoint}: it does not say what became of {entity_text(resource)}")
         for outcome in answer.responses:
             raise_for(outcome.error_code, outcome.error_message, f"{entity_text(resource)} is left as it was")
 
@@ -192,34 +217,83 @@ def describe(
     bootstrap: Sequence[Endpoint], resource: str, names: Sequence[str], timeout_ms: int
 ) -> list[Row]:
     """Some configs of one resource, in the order asked; the schema of `get`."""
+
+    def ask(leader: Connection) -> list[Row]:
+        return _describe(leader, resource, names, min(timeout_ms, ANSWER_MS))
+
+    return ask_leader(bootstrap, ask, timeout_ms)
+
+
+def _describe(leader: Connection, resource: str, names: Sequence[str], timeout_ms: int) -> list[Row]:
+    """As many in one answer as fit: half of them at a time where all are too many."""
+    half = len(names) // 2
+    if half and sum(map(len, names)) > _REQUEST_CHARACTERS_MAX:
+        return _halves(leader, resource, names, timeout_ms)
     target = DescribeConfigsRequestDescribeConfigsResource(
         resource_type=ResourceType.BROKER, resource_name=resource, configuration_keys=tuple(names)
     )
-    request = DescribeConfigsRequest(resources=(target,))
-
-    def ask(leader: Connection) -> list[Row]:
-        answer = leader.call(request, DescribeConfigsResponse, min(timeout_ms, ANSWER_MS))
-        found: dict[str, Row] = {}
-        for result in answer.results:
-            raise_for(result.error_code, result.error_message, f"{entity_text(resource)} cannot be read")
-            for config in result.configs:
-                source = SOURCES.get(config.config_source)
-                found[config.name] = _row(resource, config.name, config.value, source)
-        return [found.get(name) or _row(resource, name, None, None) for name in names]
-
-    return ask_leader(bootstrap, ask, timeout_ms)
+    answer = leader.call(DescribeConfigsRequest(resources=(target,)), DescribeConfigsResponse, timeout_ms)
+    found: dict[str, Row] = {}
+    for result in answer.results:
+        if half and result.error_code == ErrorCode.POLICY_VIOLATION:
+            return _halves(leader, resource, names, timeout_ms)
+        raise_for(result.error_code, result.error_message, f"{entity_text(resource)} cannot be read")
+        for config in result.configs:
+            source = SOURCES.get(config.config_source)
+            found[config.name] = _row(resource, config.name, config.value, source)
+    return [found.get(name) or _row(resource, name, None, None) for name in names]
 
 
-def list_all(bootstrap: Sequence[Endpoint], timeout_ms: int) -> list[Row]:
-    """Every config of the cluster default and of brokers; the schema of `list`."""
+def _halves(leader: Connection, resource: str, names: Sequence[str], timeout_ms: int) -> list[Row]:
+    half = len(names) // 2
+    return [
+        *_describe(leader, resource, names[:half], timeout_ms),
+        *_describe(leader, resource, names[half:], timeout_ms),
+    ]
 
-    def ask(leader: Connection) -> list[Row]:
-        request = ListConfigsRequest(resource_type=ResourceType.BROKER)
-        answer = leader.call(request, ListConfigsResponse, min(timeout_ms, ANSWER_MS))
+
+def list_all(bootstrap: Sequence[Endpoint], timeout_ms: int, resource: str | None = None) -> list[Row]:
+    """Every config of the cluster default and of brokers, or of one of these; the schema of `list`."""
+    begin = None if resource is None else ListConfigsRequestCursor(ResourceType.BROKER, resource, "")
+    listing = _Listing(begin, resource)
+    # A question that is asked again, of the next leader perhaps, goes on behind the last page that came.
+    ask_leader(bootstrap, lambda leader: listing.go_on(leader, min(timeout_ms, ANSWER_MS)), timeout_ms)
+    return [_listed(entry) for entry in sorted(listing.entries, key=_entry_order)]
+
+
+class _Listing:
+    """The pages of a listing that have come."""
+
+    def __init__(self, begin: ListConfigsRequestCursor | None, resource: str | None) -> None:
+        self.entries: list[ListConfigsResponseEntry] = []
+        self._cursor = begin
+        self._resource = resource
+
+    def go_on(self, leader: Connection, timeout_ms: int) -> None:
+        """Ask for page after page, to the last."""
+        while self._take(leader, timeout_ms):
+            pass
+
+    def _take(self, leader: Connection, timeout_ms: int) -> bool:
+        request = ListConfigsRequest(resource_type=ResourceType.BROKER, cursor=self._cursor)
+        answer = leader.call(request, ListConfigsResponse, timeout_ms)
         raise_for(answer.error_code, answer.error_message, "the configs cannot be read")
-        return [_listed(entry) for entry in sorted(answer.entries, key=_entry_order)]
+        wanted = self._resource
+        mine = [entry for entry in answer.entries if wanted in (None, entry.resource_name)]
+        self.entries += mine
+        if answer.next_cursor is None or len(mine) < len(answer.entries):
+            return False
+        next_cursor = ListConfigsRequestCursor(
+            answer.next_cursor.resource_type, answer.next_cursor.resource_name, answer.next_cursor.name
+        )
+        if self._cursor is not None and _place(next_cursor) <= _place(self._cursor):
+            raise RefusedError(f"{leader.endpoint}: its next page of configs does not come after the last")
+        self._cursor = next_cursor
+        return True
 
-    return ask_leader(bootstrap, ask, timeout_ms)
+
+def _place(cursor: ListConfigsRequestCursor) -> tuple[int, str, str]:
+    return cursor.resource_type, cursor.resource_name, cursor.name
 
 
 def check_names(names: Sequence[str], force: bool) -> None:
@@ -269,9 +343,10 @@ def configs_table(rows: Sequence[Row]) -> str:
 
 def _assignment(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
-    if not equals or not name.strip():
+    name = name.strip(" ")
+    if not equals or not name:
         raise UsageError(f"{text!r} sets nothing; write NAME=VALUE")
-    return name.strip(), value
+    return name, value
 
 
 def _entry_order(entry: ListConfigsResponseEntry) -> tuple[int, str, str]:

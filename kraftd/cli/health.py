@@ -16,6 +16,7 @@ import typer
 
 from kraftd.cli.client import Connection, raise_for
 from kraftd.cli.failures import CommandError, ExitCode
+from kraftd.cli.findings import in_short, troubles
 from kraftd.cli.options import BootstrapOption, OutputOption, TimeoutOption, bootstrap_of, output_of
 from kraftd.cli.output import columns, emit, id_text
 from kraftd.cli.survey import ANSWER_TIMEOUT_MS, NodeView, Survey, ask_leader, survey
@@ -83,13 +84,12 @@ def _node_problems(view: NodeView, found: Survey) -> list[str]:
     answer = view.answer
     if answer is None:
         return [view.error]
-    problems = list(answer.alarms)
-    if not answer.whole and not problems:
-        problems.append("its log or election file is not whole; it neither votes nor counts")
+    odd_epoch = found.odd_epoch(view)
+    problems = [odd_epoch] * bool(odd_epoch) + troubles(answer)
     leader: NodeId = found.leader.node_id if found.leader else NO_NODE
-    if answer.leader_id == NO_NODE:
-        problems.append(answer.no_leader_reason or "knows no leader")
-    elif leader not in (NO_NODE, answer.leader_id):
+    if answer.leader_id == NO_NODE and not answer.no_leader_reason:
+        problems.append("knows no leader")
+    elif NO_NODE not in (leader, answer.leader_id) and leader != answer.leader_id:
         problems.append(f"follows node {answer.leader_id}, but node {leader} leads")
     return problems
 
@@ -112,7 +112,8 @@ def _timed_read(named: Sequence[Endpoint], timeout_ms: int) -> tuple[float, str]
 
     def read(leader: Connection) -> float:
         began = time.monotonic()
-        request = ListConfigsRequest(resource_type=ResourceType.BROKER)
+        # Any read will do, and of this kind of resource nothing is ever set: the answer is short.
+        request = ListConfigsRequest(resource_type=ResourceType.BROKER_LOGGER)
         answer = leader.call(request, ListConfigsResponse, timeout_ms)
         raise_for(answer.error_code, answer.error_message, f"node {leader.peer.node_id} refuses a read")
         return round((time.monotonic() - began) * 1_000, 3)
@@ -123,6 +124,16 @@ def _timed_read(named: Sequence[Endpoint], timeout_ms: int) -> tuple[float, str]
         return -1, str(error)
 
 
+def _verdict(data: Mapping[str, Any]) -> str:
+    """What is wrong with the quorum; else which nodes something is wrong with, as the table tells what."""
+    ill = [id_text(node["node_id"], node["endpoint"]) for node in data["nodes"] if not node["healthy"]]
+    of_nodes = sum(len(node["problems"]) for node in data["nodes"])
+    of_quorum = data["problems"][: len(data["problems"]) - of_nodes]
+    if of_quorum:
+        return in_short(of_quorum)
+    return f"node{'s' * (len(ill) > 1)} {' and '.join(ill)}"
+
+
 def health_table(data: Mapping[str, Any]) -> str:
     """One verdict, one line a node, one line a problem."""
     rows = [
@@ -130,7 +141,7 @@ def health_table(data: Mapping[str, Any]) -> str:
             id_text(node["node_id"], "?"),
             node["endpoint"],
             "yes" if node["healthy"] else "NO",
-            "; ".join(node["problems"]),
+            in_short(node["problems"]),
         )
         for node in data["nodes"]
     ]
@@ -138,5 +149,5 @@ def health_table(data: Mapping[str, Any]) -> str:
         leader = f"node {data['leader_id']} leads epoch {data['leader_epoch']}"
         verdict = f"healthy: {leader}, read in {data['read_ms']} ms"
     else:
-        verdict = "NOT healthy: " + data["problems"][0]
+        verdict = f"NOT healthy: {_verdict(data)}"
     return f"{verdict}\n\n" + columns(("Node", "Endpoint", "Healthy", "Problems"), rows)

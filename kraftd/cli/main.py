@@ -6,9 +6,9 @@ usage errors (2) would read as "cannot connect" and is mapped to 64.
 """
 
 import importlib
-import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any
@@ -19,7 +19,9 @@ from typer.core import TyperCommand, TyperGroup
 from kraftd.cli.failures import CommandError, ExitCode
 from kraftd.cli.options import BOOTSTRAP_VARIABLE, OutputOption, Settings
 from kraftd.cli.output import Format, write
+from kraftd.cli.streams import LostOutputError, ending, take_over
 from kraftd.errors import KraftdError
+from kraftd.protocol.brief import brief, on_one_line
 
 COMMANDS = MappingProxyType(
     {
@@ -32,6 +34,7 @@ COMMANDS = MappingProxyType(
         "random-uuid": "kraftd.cli.directory",
         "format": "kraftd.cli.directory",
         "info": "kraftd.cli.directory",
+        "forget-peers": "kraftd.cli.forgetting",
         "log": "kraftd.cli.log",
         "shell": "kraftd.cli.shell",
         "export": "kraftd.cli.export",
@@ -41,12 +44,12 @@ COMMANDS = MappingProxyType(
 """Each command and the module whose `app` holds it, in the order of the help."""
 
 
-_OFFLINE = frozenset({"random-uuid", "format", "info", "log", "shell", "export", "replay"})
+_OFFLINE = frozenset({"random-uuid", "format", "info", "forget-peers", "log", "shell", "export", "replay"})
 """What is about files on a disk; the others are about a running quorum."""
 
 
-class _ClosedOutputError(Exception):
-    """Whoever read our output has gone: `kraftctl … | head`."""
+_LINE_BYTES_MAX = 4_096
+"""Of what is said on standard error: an argument may be as long as the shell takes."""
 
 
 class LazyGroup(TyperGroup):
@@ -70,15 +73,6 @@ class LazyGroup(TyperGroup):
         """As the parser does, with a suggestion drawn from all commands."""
         self.commands = dict.fromkeys(COMMANDS, TyperCommand("unused"))
         return super().resolve_command(ctx, args)
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command; a reader that went away is told apart from every other OSError."""
-        try:
-            result = super().invoke(ctx)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            raise _ClosedOutputError from None
-        return result
 
 
 def _version(wanted: bool) -> None:
@@ -125,16 +119,8 @@ def kraftctl(
 
 def main() -> None:
     """Run `kraftctl` with this process's arguments and end the process."""
-    with Path(os.devnull).open("w") as nowhere:
-        sys.stdout = sys.stdout or nowhere  # closed by whoever started us
-        sys.stderr = sys.stderr or nowhere
-        code = run(sys.argv[1:])
-        try:
-            sys.stdout.flush()
-        except OSError:
-            # It was told, or nobody reads on: keep the interpreter's last flush from complaining about it.
-            os.dup2(nowhere.fileno(), sys.stdout.fileno())
-    sys.exit(code)
+    output = take_over()
+    sys.exit(ending(output, run(sys.argv[1:])))
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -143,8 +129,8 @@ def run(arguments: Sequence[str]) -> int:
         result = typer.main.get_command(app).main(
             list(arguments), prog_name="kraftctl", standalone_mode=False
         )
-    except _ClosedOutputError:
-        return ExitCode.BROKEN_PIPE
+    except LostOutputError:
+        return ExitCode.ERROR
     except typer.TyperException as error:
         return _usage(error)
     except typer.Abort:
@@ -168,14 +154,11 @@ def _usage(error: typer.TyperException) -> int:
 
 
 def _fail(text: str, code: ExitCode) -> int:
-    try:
+    with suppress(LostOutputError):
         sys.stdout.flush()
-    except BrokenPipeError:
-        return ExitCode.BROKEN_PIPE
-    except OSError as error:
-        text = f"standard output: {error.strerror}"
     line = text.replace(":\n  - ", ": ").replace("\n  - ", "; ")  # a list of mistakes
-    sys.stderr.write(f"kraftctl: {' '.join(line.split())}\n")
+    line = on_one_line(" ".join(line.split()))
+    sys.stderr.write(f"kraftctl: {brief(line, _LINE_BYTES_MAX)}\n")
     return code
 
 

@@ -4,6 +4,8 @@
 stands before, and both win over the environment.
 """
 
+import re
+from collections.abc import Collection, Iterable
 from typing import Annotated, TypeAlias
 
 import msgspec
@@ -11,9 +13,14 @@ import typer
 
 from kraftd.cli.failures import UsageError
 from kraftd.cli.output import Format
+from kraftd.protocol.brief import has_control_characters
 from kraftd.types import Endpoint
 
 BOOTSTRAP_VARIABLE = "KRAFTD_BOOTSTRAP"
+
+NODE_ID_MAX = (1 << 31) - 1
+
+_PORT = re.compile("[0-9]{1,5}")
 
 OutputOption: TypeAlias = Annotated[
     Format | None,
@@ -59,6 +66,31 @@ def bootstrap_of(context: typer.Context, bootstrap: str | None) -> tuple[Endpoin
     return parse_endpoints(text)
 
 
+def check_utf8(texts: Iterable[str], what: str) -> None:
+    """Refuse arguments that cannot be sent, in the bytes that the shell gave.
+
+    Raises:
+        UsageError: One of them is not UTF-8.
+    """
+    for text in texts:
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise UsageError(f"{what} must be UTF-8, and {text!r} is not") from None
+
+
+def check_line(texts: Collection[str], what: str) -> None:
+    """Refuse arguments that are not UTF-8, or would break the line that they are shown in.
+
+    Raises:
+        UsageError: One of them is none.
+    """
+    check_utf8(texts, what)
+    for text in texts:
+        if has_control_characters(text):
+            raise UsageError(f"{what} must hold no line break or other control character, and {text!r} does")
+
+
 def parse_endpoints(text: str) -> tuple[Endpoint, ...]:
     """Read `host:port,[v6::host]:port,…`; repeats are dropped, order is kept.
 
@@ -80,7 +112,7 @@ def parse_endpoint(text: str) -> Endpoint:
     host, colon, port = text.rpartition(":")
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     bracketed = bare is not host
-    valid = colon and bare and port.isascii() and port.isdigit() and 0 < int(port) < 65_536
+    valid = colon and bare and _PORT.fullmatch(port) is not None and 0 < int(port) < 65_536
     if not valid or (":" in bare and not bracketed):
         raise UsageError(f"{text!r} is not host:port; write for example localhost:9093 or [::1]:9093")
     return Endpoint(bare, int(port))

@@ -9,10 +9,14 @@ Tables are plain text without colour or frames, so that `grep`, `awk` and a page
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from typing import TypeAlias, TypeVar
 
 import msgspec
+
+from kraftd.cli.streams import LostOutputError
+from kraftd.protocol.brief import on_one_line
 
 Data: TypeAlias = "bool | int | float | str | Sequence[Data] | Mapping[str, Data] | None"
 
@@ -50,18 +54,39 @@ def write(text: str) -> None:
 
 def note(text: str) -> None:
     """Tell the person at the terminal something that is not part of the answer."""
-    sys.stdout.flush()
-    sys.stderr.write(f"kraftctl: {text}\n")
+    with suppress(LostOutputError):  # told at the end
+        sys.stdout.flush()
+    sys.stderr.write(f"kraftctl: {on_one_line(text)}\n")
 
 
 def to_json(data: Data) -> str:
     """Indented JSON, UTF-8 kept readable."""
-    return msgspec.json.format(msgspec.json.encode(data), indent=2).decode()
+    return msgspec.json.format(_encoded(data), indent=2).decode()
 
 
 def to_json_line(data: Data) -> str:
     """One object on one line, for streams."""
-    return msgspec.json.encode(data).decode()
+    return _encoded(data).decode()
+
+
+def _encoded(data: Data) -> bytes:
+    try:
+        return msgspec.json.encode(data)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_in_utf8(data))
+
+
+def _in_utf8(data: Data) -> Data:
+    """The same with texts that JSON can hold: names of files need not be UTF-8."""
+    match data:
+        case str():
+            return data.encode(errors="backslashreplace").decode()
+        case Mapping():
+            return {key: _in_utf8(value) for key, value in data.items()}
+        case Sequence():
+            return [_in_utf8(value) for value in data]
+        case _:
+            return data
 
 
 def to_yaml(data: Data) -> str:
@@ -73,7 +98,7 @@ def to_yaml(data: Data) -> str:
 
 def columns(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A table: headers, then rows, every column as wide as its widest cell and two spaces apart."""
-    cells = [tuple(headers), *(tuple(str(cell) for cell in row) for row in rows)]
+    cells = [tuple(headers), *(tuple(on_one_line(str(cell)) for cell in row) for row in rows)]
     widths = [max(len(row[at]) for row in cells) for at in range(len(headers))]
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in cells)
     return "\n".join(line.rstrip() for line in lines)
@@ -81,7 +106,8 @@ def columns(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 def labels(pairs: Iterable[tuple[str, object]], width: int = LABEL_WIDTH) -> str:
     """Kafka's `Label:   value` lines, values starting in one column."""
-    return "\n".join(f"{name + ':':<{width}}{value}".rstrip() for name, value in pairs)
+    lines = (f"{name + ':':<{width}}{on_one_line(str(value))}".rstrip() for name, value in pairs)
+    return "\n".join(lines)
 
 
 def id_text(number: int, unknown: str = "-") -> str:

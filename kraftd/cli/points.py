@@ -1,9 +1,14 @@
 """Offsets and times on the command line, and times in answers."""
 
+import re
 from datetime import UTC, datetime
 
 from kraftd.cli.failures import UsageError
 from kraftd.forensics.state import At
+
+_OFFSET = re.compile("[0-9]{1,19}")
+_TIME_MS = re.compile("[0-9]{9,19}")
+"""As many digits as 64 bits have."""
 
 
 def parse_time(text: str) -> int:
@@ -12,7 +17,7 @@ def parse_time(text: str) -> int:
     Raises:
         UsageError: It is neither.
     """
-    if text.isascii() and text.isdecimal() and len(text) > 8:
+    if _TIME_MS.fullmatch(text):
         return int(text)
     try:
         moment = datetime.fromisoformat(text)
@@ -28,7 +33,7 @@ def parse_at(text: str) -> At:
     Raises:
         UsageError: It is neither.
     """
-    if text.isascii() and text.isdecimal():
+    if _OFFSET.fullmatch(text):
         return At(text, offset=int(text))
     try:
         return At(text, time_ms=parse_time(text))

@@ -8,8 +8,9 @@ Schema of `status`: cluster_id (text or null), leader_id, leader_epoch, high_wat
     directory_id or null, endpoints), no_leader_reason (text or null), nodes (list).
     A node: node_id (-1 unknown), endpoint, reachable, error (text or null), and, null where it did not
     answer: role, voter, epoch, leader_id, voted_id, log_start_offset, log_end_offset, log_end_epoch,
-    flushed_offset, high_watermark, applied_offset, lag, whole, alarms, no_leader_reason, last_contact_ms,
-    election_attempts, image_hash, metadata_version, directory_id, software, uptime_ms.
+    flushed_offset, high_watermark, applied_offset, lag, whole, alarms, troubles (what the table notes),
+    no_leader_reason, last_contact_ms, election_attempts, image_hash, metadata_version, directory_id,
+    software, uptime_ms.
 Schema of `replication`: a list of node_id, directory_id, log_end_offset, lag, last_fetch_timestamp,
     last_caught_up_timestamp (ms since 1970, -1 unknown), status (Leader, Follower, Observer).
 
@@ -26,6 +27,7 @@ import typer
 
 from kraftd.cli.client import Connection, raise_for
 from kraftd.cli.failures import CommandError, ExitCode
+from kraftd.cli.findings import in_short, troubles
 from kraftd.cli.options import BootstrapOption, OutputOption, TimeoutOption, bootstrap_of, output_of
 from kraftd.cli.output import columns, emit, id_text, labels, note
 from kraftd.cli.survey import ANSWER_TIMEOUT_MS, NodeView, Survey, ask_leader, survey, unreachable_text
@@ -126,7 +128,7 @@ def status_data(found: Survey) -> Json:
         "current_voters": _members(quorum, partition.current_voters if partition else ()),
         "current_observers": _members(quorum, partition.observers if partition else ()),
         "no_leader_reason": None if partition else found.no_leader_reason(),
-        "nodes": [_node_data(view, leader_end) for view in found.views],
+        "nodes": [_node_data(view, leader_end, found.odd_epoch(view)) for view in found.views],
     }
 
 
@@ -186,7 +188,7 @@ def _directory_text(directory_id: bytes) -> str | None:
     return None if directory_id == ZERO_UUID else uuid_text(directory_id)
 
 
-def _node_data(view: NodeView, leader_end: int) -> Json:
+def _node_data(view: NodeView, leader_end: int, odd_epoch: str) -> Json:
     answer = view.answer
     data: Json = {
         "node_id": view.node_id,
@@ -199,6 +201,7 @@ def _node_data(view: NodeView, leader_end: int) -> Json:
         own = {name: getattr(answer, field) for name, field in _OWN_VIEW.items() if field}
         own["lag"] = max(0, leader_end - answer.log_end_offset)
         own["alarms"] = list(answer.alarms)
+        own["troubles"] = [odd_epoch] * bool(odd_epoch) + troubles(answer)
         own["directory_id"] = _directory_text(answer.directory_id)
     return data | {name: own[name] for name in _OWN_VIEW}
 
@@ -218,6 +221,7 @@ _OWN_VIEW: Mapping[str, str] = {
     "lag": "",
     "whole": "whole",
     "alarms": "",
+    "troubles": "",
     "no_leader_reason": "no_leader_reason",
     "last_contact_ms": "last_contact_ms",
     "election_attempts": "election_attempts",
@@ -276,11 +280,6 @@ def _status_row(node: Mapping[str, Any]) -> tuple[object, ...]:
     name = id_text(node["node_id"], "?")
     if not node["reachable"]:
         return (name, node["endpoint"], "unreachable", "-", "-", "-", "-", "-", "-", node["error"])
-    notes = [*node["alarms"]]
-    if not node["whole"] and not notes:
-        notes.append("not whole: neither votes nor counts")
-    if node["no_leader_reason"] and node["leader_id"] == NO_NODE:
-        notes.append(node["no_leader_reason"])
     role = node["role"] if node["voter"] or node["role"] == "observer" else f"{node['role']} (observer)"
     return (
         name,
@@ -292,7 +291,7 @@ def _status_row(node: Mapping[str, Any]) -> tuple[object, ...]:
         node["log_end_offset"],
         id_text(node["high_watermark"], "?"),
         node["lag"],
-        "; ".join(notes),
+        in_short(node["troubles"]),
     )
 
 

@@ -1,7 +1,7 @@
 """`kraftctl resign [--to N] [--wait]`: hand leadership over on purpose, and say what came of it.
 
 Finds the leader by itself. The leader refuses new appends, lets the successor catch up and asks it to
-campaign; this command then watches the other voters until one of them says that it leads.
+campaign; this command then watches the voters until a majority of them follow another one.
 
 Schema: old_leader_id, new_leader_id (-1: none yet), successor_id (who was asked to take over, -1: whoever
 is best), old_epoch, epoch (of the new leader, -1: none yet), leaderless_ms (between the old leader's answer
@@ -18,9 +18,16 @@ import typer
 
 from kraftd.cli.client import Connection, raise_for
 from kraftd.cli.failures import CommandError, RefusedError, UnhealthyError
-from kraftd.cli.options import BootstrapOption, OutputOption, TimeoutOption, bootstrap_of, output_of
+from kraftd.cli.options import (
+    NODE_ID_MAX,
+    BootstrapOption,
+    OutputOption,
+    TimeoutOption,
+    bootstrap_of,
+    output_of,
+)
 from kraftd.cli.output import emit, labels, note
-from kraftd.cli.survey import NodeView, Survey, leader_of, survey
+from kraftd.cli.survey import Survey, leader_of, survey
 from kraftd.protocol.messages import (
     DescribeNodeRequest,
     DescribeNodeResponse,
@@ -42,15 +49,16 @@ ANSWER_MS = 1_000
 def resign(
     context: typer.Context,
     to: Annotated[
-        int,
+        int | None,
         typer.Option(
             "--to",
-            min=-1,
+            min=0,
+            max=NODE_ID_MAX,
             metavar="N",
             help="The voter that should lead. (default: the best)",
             show_default=False,
         ),
-    ] = NO_NODE,
+    ] = None,
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait until the new leader stands; exit 5 if none does.")
     ] = False,
@@ -59,9 +67,9 @@ def resign(
     bootstrap: BootstrapOption = None,
 ) -> None:
     """Make the leader hand over, to voter N or to the best one."""
-    outcome = hand_over(
-        bootstrap_of(context, bootstrap), to, timeout_ms, timeout_ms if wait else min(timeout_ms, GLANCE_MS)
-    )
+    target = NO_NODE if to is None else to
+    watch_ms = timeout_ms if wait else min(timeout_ms, GLANCE_MS)
+    outcome = hand_over(bootstrap_of(context, bootstrap), target, timeout_ms, watch_ms)
     emit(outcome, output_of(context, output), resign_table)
     if outcome["new_leader_id"] != NO_NODE:
         return
@@ -82,8 +90,7 @@ def hand_over(bootstrap: Sequence[Endpoint], to: NodeId, timeout_ms: int, watch_
         answer = leader.call(request, ResignLeaderResponse, timeout_ms + ANSWER_MS)
         raise_for(answer.error_code, answer.error_message, f"node {old} leads on")
         resigned_at = time.monotonic()
-        others = [view for view in found.answered if view.node_id != old]
-        winner = _watch(others, max(old_epoch, answer.epoch), watch_ms)
+        winner = _watch(found, max(old_epoch, answer.epoch), watch_ms)
     if winner is None:
         return _outcome(old, NO_NODE, answer.successor, old_epoch, -1, -1)
     node_id, epoch, seen_at = winner
@@ -132,30 +139,56 @@ def _outcome(
     }
 
 
-def _watch(others: Sequence[NodeView], old_epoch: Epoch, watch_ms: int) -> tuple[NodeId, Epoch, float] | None:
-    """The first of the other nodes that says it leads a later epoch, and when it was seen; None if none
-    does.
+def _watch(found: Survey, old_epoch: Epoch, watch_ms: int) -> tuple[NodeId, Epoch, float] | None:
+    """The node that a majority of the voters follow in a later epoch, and when it was first seen to lead.
+
+    None if there is none.
     """
-    winners: queue.SimpleQueue[tuple[NodeId, Epoch, float]] = queue.SimpleQueue()
+    answers: queue.SimpleQueue[DescribeNodeResponse] = queue.SimpleQueue()
     done = threading.Event()
 
     def follow(connection: Connection) -> None:
         try:
             while not done.is_set():
-                answer = connection.call(DescribeNodeRequest(), DescribeNodeResponse, ANSWER_MS)
-                if answer.role == "leader" and answer.epoch > old_epoch:
-                    winners.put((answer.node_id, answer.epoch, time.monotonic()))
-                    return
+                answers.put(connection.call(DescribeNodeRequest(), DescribeNodeResponse, ANSWER_MS))
                 time.sleep(POLL_PAUSE_S)
         except CommandError:
             return  # the others are watched, too
 
-    for view in others:
+    for view in found.answered:
         if view.connection:
             threading.Thread(target=follow, args=(view.connection,), daemon=True).start()
+    election = _Election(found.voters, old_epoch)
+    deadline = time.monotonic() + watch_ms / 1_000
     try:
-        return winners.get(timeout=watch_ms / 1_000)
+        while (left_s := deadline - time.monotonic()) > 0:
+            winner = election.hear(answers.get(timeout=left_s), time.monotonic())
+            if winner is not None:
+                return winner
     except queue.Empty:
-        return None
+        pass
     finally:
         done.set()
+    return None
+
+
+class _Election:
+    """Who leads after the hand-over, as the voters tell it one after the other."""
+
+    def __init__(self, voters: frozenset[NodeId], old_epoch: Epoch) -> None:
+        self._voters = voters
+        self._old_epoch = old_epoch
+        self._followed: dict[NodeId, tuple[NodeId, Epoch]] = {}
+        self._seen_at: dict[tuple[NodeId, Epoch], float] = {}
+
+    def hear(self, answer: DescribeNodeResponse, now: float) -> tuple[NodeId, Epoch, float] | None:
+        """Take in what one node says; return the new leader once a majority follows it."""
+        if answer.node_id not in self._voters or answer.epoch <= self._old_epoch:
+            return None
+        said = self._followed[answer.node_id] = (answer.leader_id, answer.epoch)
+        if answer.role == "leader":
+            self._seen_at.setdefault((answer.node_id, answer.epoch), now)
+        followers = sum(followed == said for followed in self._followed.values())
+        if said not in self._seen_at or followers <= len(self._voters) // 2:
+            return None
+        return *said, self._seen_at[said]

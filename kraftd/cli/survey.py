@@ -1,8 +1,10 @@
 """What every node of the quorum says, asked all at once and starting from any of them.
 
 A node that does not answer is a finding, not a failure: it has a row like the others, with the reason. No
-leader is needed; who leads is a conclusion drawn here from what the nodes say (`Survey.leader`), the
-highest epoch first.
+leader is needed; who leads is a conclusion drawn here from what the nodes say (`Survey.leader`).
+
+It is drawn from what a majority says. One node that speaks of epoch 2^30, because it was restored from
+elsewhere or because it is none of ours, says nothing about the three that follow node 2 in epoch 7.
 
 `ask_leader` builds on it: it puts a question to the leader until it is answered or time is up, through
 elections and lost connections. A question must therefore be one that may be asked twice.
@@ -11,7 +13,8 @@ elections and lost connections. A question must therefore be one that may be ask
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -62,56 +65,113 @@ class Survey(msgspec.Struct, frozen=True):
 
     @property
     def leader(self) -> NodeView | None:
-        """The node that says it leads, of the highest epoch if several do. A higher epoch known elsewhere
-        means that this leader is deposed and has not heard of it.
+        """The node that says it leads, and that a majority of the voters follow in its epoch.
+
+        Where no majority follows anyone, as in the middle of an election, one that says it leads the epoch
+        that a majority is in: in an older one it is deposed and has not heard of it, in a newer one nobody
+        elected it.
         """
-        leaders = [view for view in self.answered if view.answer and view.answer.role == "leader"]
-        best = max(leaders, key=lambda view: view.answer.epoch if view.answer else -1, default=None)
-        if best is None or best.answer is None or best.answer.epoch < self.epoch:
-            return None
-        return best
+        chosen = self._followed
+        if chosen is not None:
+            return chosen
+        epoch = self.epoch
+        return next((view for view in self._claimants if _epoch_of(view) == epoch), None)
 
     @property
     def epoch(self) -> int:
-        """The highest epoch that any node knows; -1 if none answered."""
-        return max((view.answer.epoch for view in self.answered if view.answer), default=-1)
+        """The epoch of the leader that a majority follows, else the last that a majority of the voters that
+        answer has come to; -1 if none answered.
+        """
+        chosen = self._followed
+        if chosen is not None:
+            return _epoch_of(chosen)
+        voters = [view for view in self.answered if view.answer and view.answer.is_voter]
+        epochs = sorted(_epoch_of(view) for view in voters or self.answered)
+        return epochs[(len(epochs) - 1) // 2] if epochs else -1
 
     @property
-    def is_led(self) -> bool:
-        """Whether a majority of the voters agree on a leader that answers: nobody else need be asked then."""
-        leader = self.leader
-        if leader is None or leader.answer is None:
+    def voters(self) -> frozenset[NodeId]:
+        """Who the voters are, in the words of most nodes."""
+        answered = self.answered
+        strangers = {view.node_id for view in answered if view.answer and not view.answer.is_voter}
+        told = Counter(
+            frozenset({view.node_id, *(peer.node_id for peer in view.answer.peers if peer.port)} - strangers)
+            for view in answered
+            if view.answer
+        )
+        return max(told, key=lambda voters: (told[voters], len(voters)), default=frozenset())
+
+    def followers_of(self, leader: NodeView) -> frozenset[NodeId]:
+        """The voters that say they follow this node in its epoch, itself among them."""
+        return self.voters & {view.node_id for view in self.answered if _follows(view, leader)}
+
+    def is_led(self, bootstrap: Collection[Endpoint]) -> bool:
+        """Whether nobody else need be asked: a majority follows a leader, and it is not a few of the nodes
+        that the user named who say so while the others have not answered.
+        """
+        leader = self._followed
+        if leader is None:
             return False
-        followers = {
-            view.node_id
-            for view in self.answered
-            if view.answer and view.answer.is_voter and view.answer.leader_id == leader.node_id
-        }
-        members = len(leader.answer.peers) + 1
-        return len(followers) > members // 2
+        followers = self.followers_of(leader)
+        named = sum(view.endpoint in bootstrap and view.node_id in followers for view in self.answered)
+        return 2 * named >= len(bootstrap) or {view.endpoint for view in self.views}.issuperset(bootstrap)
+
+    def odd_epoch(self, view: NodeView) -> str:
+        """What is odd about a node that speaks of a later epoch than a leader's that stands; else nothing."""
+        leader = self.leader
+        if leader is None or _epoch_of(view) <= _epoch_of(leader):
+            return ""
+        return f"speaks of epoch {_epoch_of(view)}, but node {leader.node_id} leads epoch {_epoch_of(leader)}"
+
+    @property
+    def _claimants(self) -> list[NodeView]:
+        return [view for view in self.answered if view.answer and view.answer.role == "leader"]
+
+    @property
+    def _followed(self) -> NodeView | None:
+        needed = len(self.voters) // 2 + 1
+        return next((view for view in self._claimants if len(self.followers_of(view)) >= needed), None)
 
     def no_leader_reason(self) -> str:
         """Why no leader can be named, for an operator."""
         if not self.answered:
             return "no node answered"
-        voters = {view.node_id for view in self.views if view.answer is None or view.answer.is_voter}
+        voters = self.voters
         alive = {view.node_id for view in self.answered if view.answer and view.answer.is_voter}
         needed = len(voters) // 2 + 1
         if len(alive) < needed:
             return f"no majority: {len(alive)} of {len(voters)} voters answer, {needed} are needed"
-        newest = [view.answer for view in self.answered if view.answer and view.answer.epoch == self.epoch]
-        for answer in newest:
-            if answer.leader_id != NO_NODE:
+        epoch = self.epoch
+        answers = [view.answer for view in self.answered if view.answer and view.answer.epoch >= epoch]
+        for answer in answers:
+            if answer.epoch == epoch and answer.leader_id != NO_NODE:
                 silence = self._why_silent(answer.leader_id)
                 return f"node {answer.node_id} follows node {answer.leader_id}, {silence}"
-        reasons = [answer.no_leader_reason for answer in newest if answer.no_leader_reason]
-        return reasons[0] if reasons else f"an election is under way in epoch {self.epoch}"
+        answers.sort(key=lambda answer: answer.epoch, reverse=True)
+        reasons = [_reason(answer) for answer in answers if answer.no_leader_reason]
+        return reasons[0] if reasons else f"an election is under way in epoch {epoch}"
 
     def _why_silent(self, leader_id: NodeId) -> str:
         for view in self.views:
             if view.node_id == leader_id and view.error:
                 return f"which cannot be asked: {view.error}"
         return "which does not say that it leads"
+
+
+def _reason(answer: DescribeNodeResponse) -> str:
+    """Why a node follows nobody. Its damage is told once, with the node."""
+    if answer.whole:
+        return answer.no_leader_reason or ""
+    return f"node {answer.node_id} is not whole, and is not counted"
+
+
+def _epoch_of(view: NodeView) -> int:
+    return view.answer.epoch if view.answer else -1
+
+
+def _follows(view: NodeView, leader: NodeView) -> bool:
+    said = view.answer
+    return said is not None and (said.leader_id, said.epoch) == (leader.node_id, _epoch_of(leader))
 
 
 class _Inquiry:
@@ -182,7 +242,7 @@ def survey(
         for peer in view.answer.peers if view.answer else ():
             if peer.port:  # 0: that node does not know the address either
                 inquiry.ask(Endpoint(peer.host, peer.port), peer.node_id)
-        if until_led and Survey(tuple(inquiry.views)).is_led:
+        if until_led and Survey(tuple(inquiry.views)).is_led(bootstrap):
             break
     return Survey(_one_row_a_node(inquiry.end(), inquiry.asked, bootstrap))
 

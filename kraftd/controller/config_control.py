@@ -7,7 +7,8 @@ Follows: Kafka's rules for SET, DELETE, APPEND and SUBTRACT, for null values, du
 cannot be set dynamically, or not for all brokers at once. As in Kafka, setting a broker's config to the value
 it has writes a record again, and a name that no table knows is accepted: plug-ins read their own.
 Differs: a value or name that cannot be set is INVALID_CONFIG, where Kafka's broker says INVALID_REQUEST
-(KAFKA-13609).
+(KAFKA-13609); a name with a line break or another control character is refused, and can be deleted where it
+is set.
 Not here yet: topics; there are none, and the answer says so. A broker needs not be registered.
 """
 
@@ -16,6 +17,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TypeAlias
 
+from kraftd.controller.decisions import refuse_alter
+from kraftd.controller.pages import Echo, shown
 from kraftd.errors import ErrorCode
 from kraftd.metadata.configs import (
     CLUSTER_DEFAULT,
@@ -29,6 +32,7 @@ from kraftd.metadata.configs import (
 )
 from kraftd.metadata.features import CORDONED_LOG_DIRS_SINCE, ELIGIBLE_LEADER_REPLICAS, METADATA_VERSION
 from kraftd.metadata.image import MetadataImage
+from kraftd.protocol.brief import has_control_characters
 from kraftd.protocol.messages import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
@@ -44,6 +48,11 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 TEXT_BYTES_MAX = 32767
 """The longest name or value that a record can hold, as UTF-8."""
 
+_TEXT_MAX = 400
+"""Characters of a refusal: a value that was refused may be long."""
+
+_TOO_MANY_RESOURCES = "Not appended: one answer cannot tell what became of so many resources. Split it."
+
 MIN_IN_SYNC_REPLICAS = "min.insync.replicas"
 CORDONED_LOG_DIRS = "cordoned.log.dirs"
 
@@ -56,7 +65,7 @@ class _RefusedError(Exception):
     """Why one resource of a request fails."""
 
     def __init__(self, code: ErrorCode, text: str) -> None:
-        super().__init__(text)
+        super().__init__(text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]}…")
         self.code = code
 
 
@@ -64,6 +73,9 @@ def decide(
     image: MetadataImage, request: IncrementalAlterConfigsRequest
 ) -> tuple[list[ConfigRecord], IncrementalAlterConfigsResponse]:
     """The records that a request leads to, and its response for when they are committed."""
+    echo = Echo([resource.resource_name for resource in request.resources])
+    if not echo.is_whole:
+        return [], refuse_alter(request, ErrorCode.POLICY_VIOLATION, _TOO_MANY_RESOURCES)
     records: list[ConfigRecord] = []
     responses = []
     repeated = _repeated_resources(request)
@@ -76,7 +88,7 @@ def decide(
             check_resource(kind, name)
             records += _changes(image, resource)
         except _RefusedError as refused:
-            code, text = refused.code, str(refused)
+            code, text = refused.code, echo.text(str(refused))
         responses.append(
             IncrementalAlterConfigsResponseAlterConfigsResourceResponse(
                 error_code=code, error_message=text, resource_type=kind, resource_name=name
@@ -99,9 +111,9 @@ def check_resource(kind: int, name: str) -> None:
     if kind == _BROKER:
         if name == CLUSTER_DEFAULT or (_BROKER_ID.fullmatch(name) and int(name) <= _BROKER_ID_MAX):
             return
-        raise _RefusedError(ErrorCode.INVALID_REQUEST, f"{name!r} is not a broker id.")
+        raise _RefusedError(ErrorCode.INVALID_REQUEST, f"{shown(name)} is not a broker id.")
     if kind == ResourceType.TOPIC:
-        raise _RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {name!r}.")
+        raise _RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {shown(name)}.")
     known = kind in ResourceType.__members__.values()
     label = f"{ResourceType(kind).name} ({kind})" if known else str(kind)
     raise _RefusedError(
@@ -128,16 +140,14 @@ def _changes(
     names = set()
     for change in resource.configs:
         name = change.name
-        key, special, is_too_long = _rules_of(name)
+        key, special, complaint = _rules_of(name)
         if not name or name in names:
             raise _RefusedError(
                 ErrorCode.INVALID_REQUEST,
-                f"Config {name!r} appears more than once." if name else "A config has no name.",
+                f"Config {shown(name)} appears more than once." if name else "A config has no name.",
             )
-        if is_too_long:
-            raise _RefusedError(
-                ErrorCode.INVALID_REQUEST, f"The name {name[:40]}… is longer than {TEXT_BYTES_MAX} bytes."
-            )
+        if complaint is not None and not _removes(image, kind, resource_name, change):
+            raise _RefusedError(*complaint)
         names.add(name)
         value = _new_value(image, resource_name, change, key)
         if value is not None:
@@ -146,6 +156,13 @@ def _changes(
             special(image, resource_name, value)
         records.append(ConfigRecord(kind, resource_name, name, value))
     return records
+
+
+def _removes(
+    image: MetadataImage, kind: int, resource_name: str, change: IncrementalAlterConfigsRequestAlterableConfig
+) -> bool:
+    """Whether a config goes that is there: under whatever name it came in, it can be deleted."""
+    return change.config_operation == DELETE and image.config(kind, resource_name, change.name) is not None
 
 
 def _new_value(
@@ -249,8 +266,8 @@ def _check_cordoned_log_dirs(image: MetadataImage, resource_name: str, value: st
 
 _SpecialRule: TypeAlias = Callable[[MetadataImage, str, str | None], None]
 
-_Rules: TypeAlias = tuple[ConfigKey | None, _SpecialRule | None, bool]
-"""What Kafka knows of a config, its special rule, and whether its name is too long."""
+_Rules: TypeAlias = tuple[ConfigKey | None, _SpecialRule | None, tuple[ErrorCode, str] | None]
+"""What Kafka knows of a config, its special rule, and why no config may have this name."""
 
 _USUAL_NAME_LENGTH = 128
 
@@ -266,7 +283,16 @@ def _rules_of(name: str) -> _Rules:
 
 
 def _find_rules(name: str) -> _Rules:
-    return broker_key(name), _SPECIAL_RULES.get(name), _is_too_long(name)
+    return broker_key(name), _SPECIAL_RULES.get(name), _name_complaint(name)
+
+
+def _name_complaint(name: str) -> tuple[ErrorCode, str] | None:
+    if _is_too_long(name):
+        text = f"The name {shown(name)} is longer than {TEXT_BYTES_MAX} bytes."
+        return ErrorCode.INVALID_REQUEST, text
+    if has_control_characters(name):
+        return ErrorCode.INVALID_CONFIG, f"The name {shown(name)} holds a line break or control character."
+    return None
 
 
 _usual_rules = lru_cache(maxsize=1024)(_find_rules)

@@ -3,14 +3,20 @@
 A describe without names tells what is set; one with names also tells the default of a name that is not set.
 A broker's value is its own, else that of the cluster default, else Kafka's default.
 Values of passwords are never told. What a broker's own file says is not known here.
+
+No answer grows with the image: a list goes on in the next page, a describe of more than one answer holds is
+refused. What is not put into it is not looked at.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterator
+from heapq import merge
 
 from kraftd.controller.config_control import resource_complaint
+from kraftd.controller.pages import Echo, entry_bytes
 from kraftd.errors import ErrorCode
 from kraftd.metadata.configs import CLUSTER_DEFAULT, ConfigType, ResourceType, Update, broker_key, topic_key
 from kraftd.metadata.image import MetadataImage
+from kraftd.protocol.limits import PAGE_BYTES_MAX, PAGE_ENTRIES_MAX
 from kraftd.protocol.messages import (
     DescribeConfigsRequest,
     DescribeConfigsRequestDescribeConfigsResource,
@@ -21,6 +27,7 @@ from kraftd.protocol.messages import (
     ListConfigsRequest,
     ListConfigsResponse,
     ListConfigsResponseEntry,
+    ListConfigsResponseNextCursor,
 )
 from kraftd.types import Offset
 
@@ -31,13 +38,24 @@ SOURCE_DEFAULT = 5
 
 _BROKER: int = ResourceType.BROKER
 
+_TOO_MUCH = (
+    "More than one answer holds: describe fewer resources at a time, or fewer configs of one by name. "
+    "`kraftctl configs list` shows all that is set."
+)
+
 
 def describe_configs(image: MetadataImage, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    """The configs of the resources asked for."""
+    """The configs of the resources asked for.
+
+    Where they are more than one answer holds, the resource at which that shows and those after it are
+    refused: Kafka's schema has no cursor, and no client of Kafka would see that something is missing.
+    """
+    echo = Echo([resource.resource_name for resource in request.resources])
+    room = _Room(is_over=not echo.is_whole)
     return DescribeConfigsResponse(
         results=tuple(
-            _describe(image, resource, with_synonyms=request.include_synonyms)
-            for resource in request.resources
+            _describe(image, resource, echo, room, with_synonyms=request.include_synonyms)
+            for resource in request.resources[: echo.count]
         )
     )
 
@@ -45,19 +63,26 @@ def describe_configs(image: MetadataImage, request: DescribeConfigsRequest) -> D
 def list_configs(
     image: MetadataImage, request: ListConfigsRequest, applied_offset: Offset
 ) -> ListConfigsResponse:
-    """Every dynamic config of one type of resource, or of all for type 0."""
+    """A page of the dynamic configs of one type of resource, or of all for type 0."""
+    begin = request.cursor
+    after = None if begin is None else (begin.resource_type, begin.resource_name, begin.name)
+    room = _Room()
+    page: list[ListConfigsResponseEntry] = []
+    next_cursor = None
+    for config in image.configs(request.resource_type or None, after):
+        entry = ListConfigsResponseEntry(
+            resource_type=config.resource_type,
+            resource_name=config.resource_name,
+            name=config.name,
+            value=None if is_sensitive(config.resource_type, config.name) else config.value,
+        )
+        if not room.take(entry_bytes(entry.resource_name, entry.name, entry.value)):
+            last = page[-1]
+            next_cursor = ListConfigsResponseNextCursor(last.resource_type, last.resource_name, last.name)
+            break
+        page.append(entry)
     return ListConfigsResponse(
-        error_message=None,
-        applied_offset=applied_offset,
-        entries=tuple(
-            ListConfigsResponseEntry(
-                resource_type=entry.resource_type,
-                resource_name=entry.resource_name,
-                name=entry.name,
-                value=None if is_sensitive(entry.resource_type, entry.name) else entry.value,
-            )
-            for entry in image.configs(request.resource_type or None)
-        ),
+        error_message=None, applied_offset=applied_offset, entries=tuple(page), next_cursor=next_cursor
     )
 
 
@@ -67,31 +92,76 @@ def is_sensitive(resource_type: int, name: str) -> bool:
     return key is not None and key.is_sensitive
 
 
+class _Room:
+    """What is left of an answer for configs. The first one always fits."""
+
+    def __init__(self, *, is_over: bool = False) -> None:
+        self.is_over = is_over
+        self._bytes = PAGE_BYTES_MAX
+        self._entries = PAGE_ENTRIES_MAX
+
+    def take(self, size_bytes: int) -> bool:
+        """Count one more config in; False if it does not fit, after which nothing fits."""
+        is_first = self._entries == PAGE_ENTRIES_MAX
+        if self.is_over or self._entries == 0 or (size_bytes > self._bytes and not is_first):
+            self.is_over = True
+            return False
+        self._bytes -= size_bytes
+        self._entries -= 1
+        return True
+
+
 def _describe(
-    image: MetadataImage, resource: DescribeConfigsRequestDescribeConfigsResource, *, with_synonyms: bool
+    image: MetadataImage,
+    resource: DescribeConfigsRequestDescribeConfigsResource,
+    echo: Echo,
+    room: _Room,
+    *,
+    with_synonyms: bool,
 ) -> DescribeConfigsResponseDescribeConfigsResult:
     kind, name = resource.resource_type, resource.resource_name
-    complaint = resource_complaint(kind, name)
+    complaint = (ErrorCode.POLICY_VIOLATION, _TOO_MUCH) if room.is_over else resource_complaint(kind, name)
+    configs: list[DescribeConfigsResponseDescribeConfigsResourceResult] = []
+    if complaint is None:
+        asked = resource.configuration_keys
+        names = dict.fromkeys(asked) if asked is not None else _names_set(image, name)
+        for config in names:
+            found = _describe_one(image, name, config, with_synonyms=with_synonyms)
+            if found is None:
+                continue
+            if not room.take(_bytes_of(found)):
+                complaint = (ErrorCode.POLICY_VIOLATION, _TOO_MUCH)
+                break
+            configs.append(found)
     if complaint is not None:
         return DescribeConfigsResponseDescribeConfigsResult(
-            error_code=complaint[0], error_message=complaint[1], resource_type=kind, resource_name=name
+            error_code=complaint[0],
+            error_message=echo.text(complaint[1]),
+            resource_type=kind,
+            resource_name=name,
         )
-    asked = resource.configuration_keys
-    names: Iterable[str] = asked if asked is not None else _names_set(image, name)
-    configs = (_describe_one(image, name, config, with_synonyms=with_synonyms) for config in names)
     return DescribeConfigsResponseDescribeConfigsResult(
         error_code=ErrorCode.NONE,
         error_message=None,
         resource_type=kind,
         resource_name=name,
-        configs=tuple(config for config in configs if config is not None),
+        configs=tuple(configs),
     )
 
 
-def _names_set(image: MetadataImage, broker: str) -> list[str]:
-    names = {name for name, _ in image.configs_of(_BROKER, CLUSTER_DEFAULT)}
-    names.update(name for name, _ in image.configs_of(_BROKER, broker))
-    return sorted(names)
+def _bytes_of(config: DescribeConfigsResponseDescribeConfigsResourceResult) -> int:
+    synonyms = sum(entry_bytes(synonym.name, synonym.value) for synonym in config.synonyms)
+    return entry_bytes(config.name, config.value) + synonyms
+
+
+def _names_set(image: MetadataImage, broker: str) -> Iterator[str]:
+    """The names that are set for a broker or for all of them, sorted; found as they are taken."""
+    own = image.configs_of(_BROKER, broker) if broker != CLUSTER_DEFAULT else iter(())
+    previous = None
+    for name, _ in merge(image.configs_of(_BROKER, CLUSTER_DEFAULT), own):
+        if name != previous:
+            yield name
+        previous = name
 
 
 def _describe_one(

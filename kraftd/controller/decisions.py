@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from kraftd.controller.pages import Echo
 from kraftd.errors import ErrorCode
 from kraftd.protocol.messages import (
     DescribeConfigsRequest,
@@ -108,15 +109,23 @@ def refuse_write(request: ControllerRequest, error: ErrorCode, text: str) -> Con
     """Answer a write that did not happen, or may not have, for each of its resources."""
     if not isinstance(request, IncrementalAlterConfigsRequest):
         return refuse_read(request, error, text)
+    return refuse_alter(request, error, text)
+
+
+def refuse_alter(
+    request: IncrementalAlterConfigsRequest, error: ErrorCode, text: str
+) -> IncrementalAlterConfigsResponse:
+    """Answer a change of configs that did not happen, or may not have, for each of its resources."""
+    echo = Echo([resource.resource_name for resource in request.resources])
     return IncrementalAlterConfigsResponse(
         responses=tuple(
             IncrementalAlterConfigsResponseAlterConfigsResourceResponse(
                 error_code=error,
-                error_message=text,
+                error_message=echo.text(text),
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,
             )
-            for resource in request.resources
+            for resource in request.resources[: echo.count]
         )
     )
 
@@ -127,14 +136,15 @@ def refuse_read(
     """Answer a read that could not be done."""
     if isinstance(request, ListConfigsRequest):
         return ListConfigsResponse(error_code=error, error_message=text, applied_offset=-1)
+    echo = Echo([resource.resource_name for resource in request.resources])
     return DescribeConfigsResponse(
         results=tuple(
             DescribeConfigsResponseDescribeConfigsResult(
                 error_code=error,
-                error_message=text,
+                error_message=echo.text(text),
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,
             )
-            for resource in request.resources
+            for resource in request.resources[: echo.count]
         )
     )

@@ -31,7 +31,7 @@ from immutables import Map
 
 from kraftd.metadata import clients
 from kraftd.metadata.brokers import Brokers
-from kraftd.metadata.configs_image import ConfigEntry, ConfigsImage, Resource
+from kraftd.metadata.configs_image import ConfigEntry, ConfigPlace, ConfigsImage, Resource
 from kraftd.metadata.controllers_image import ControllerRegistration, ControllersImage
 from kraftd.metadata.entities import Entities
 from kraftd.metadata.features import DIRECTORIES_SINCE, METADATA_VERSION
@@ -154,12 +154,16 @@ class MetadataImage(msgspec.Struct, frozen=True):
         return self._configs.resources(resource_type)
 
     def configs_of(self, resource_type: int, resource_name: str) -> Iterator[tuple[str, str]]:
-        """The configs of one resource (name, value), sorted."""
+        """The configs of one resource (name, value), sorted; made as they are taken."""
         return self._configs.of((resource_type, resource_name))
 
-    def configs(self, resource_type: int | None = None) -> Iterator[ConfigEntry]:
-        """Every config, sorted; of one type of resource only, if given."""
-        return self._configs.entries(resource_type)
+    def configs(
+        self, resource_type: int | None = None, after: ConfigPlace | None = None
+    ) -> Iterator[ConfigEntry]:
+        """Every config, sorted, made as they are taken; of one type of resource, and after a place only, if
+        given.
+        """
+        return self._configs.entries(resource_type, after)
 
     def controllers(self) -> Iterator[ControllerRegistration]:
         """Every registered controller, by id."""

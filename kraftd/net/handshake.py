@@ -2,8 +2,12 @@
 
 Entered by both ends: the one that connects sends `Identity.greeting`, the other judges it with `refusal_of`
 and answers with `Identity.answer` or `Identity.refusal`; the first then judges the answer. Pure functions
-over messages. What only the quorum can judge (another directory under a known id, a restored backup) is not
-here: the core says so with `RefusePeer`.
+over messages.
+
+A greeting proves nothing. Cluster and directory ids are no secrets, and a greeting under a voter's id counts
+only once a nonce was shown on the connection (D-37): `Identity.show` is that request, and tells which start
+of this node it is, which nobody else is told. What only the quorum can judge (whether a nonce is right,
+another directory under a known id, a restored backup) is not here: the core says so with its effects.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,6 +21,8 @@ from kraftd.protocol.messages import (
     HandshakeRequestSupportedApi,
     HandshakeResponse,
     HandshakeResponseSupportedApi,
+    ShowNonceRequest,
+    ShowNonceResponse,
 )
 from kraftd.types import NO_NODE, ZERO_UUID, NodeId, Uuid
 
@@ -31,14 +37,14 @@ class Identity(msgspec.Struct, frozen=True):
     start_counter: int = 0
     start_id: Uuid = ZERO_UUID
 
-    def greeting(self) -> HandshakeRequest:
-        """What the connecting end says first."""
+    def greeting(self, nonce: Uuid = ZERO_UUID, *, is_challenge: bool = False) -> HandshakeRequest:
+        """What the connecting end says first. A challenge only brings the nonce, and claims nothing."""
         return HandshakeRequest(
             cluster_id=self.cluster_id,
             node_id=self.node_id,
             directory_id=self.directory_id,
-            start_counter=self.start_counter,
-            start_id=self.start_id,
+            nonce=nonce,
+            challenge=is_challenge,
             software=self.software,
             api_keys=tuple(
                 HandshakeRequestSupportedApi(api_key=key, min_version=low, max_version=high)
@@ -46,15 +52,14 @@ class Identity(msgspec.Struct, frozen=True):
             ),
         )
 
-    def answer(self) -> HandshakeResponse:
-        """What the other end says when all is well."""
+    def answer(self, *, must_show: bool = False) -> HandshakeResponse:
+        """What the other end says when all is well. `must_show`: requests wait until a nonce is shown."""
         return HandshakeResponse(
             error_code=ErrorCode.NONE,
             cluster_id=self.cluster_id or "",
             node_id=self.node_id,
             directory_id=self.directory_id,
-            start_counter=self.start_counter,
-            start_id=self.start_id,
+            must_show=must_show,
             software=self.software,
             api_keys=tuple(
                 HandshakeResponseSupportedApi(api_key=key, min_version=low, max_version=high)
@@ -65,6 +70,14 @@ class Identity(msgspec.Struct, frozen=True):
     def refusal(self, error: ErrorCode, reason: str) -> HandshakeResponse:
         """What the other end says before it closes: one clear line."""
         return msgspec.structs.replace(self.answer(), error_code=error, error_message=reason)
+
+    def show(self, nonce: Uuid) -> ShowNonceRequest:
+        """The other end's nonce, and which start of this node shows it."""
+        return ShowNonceRequest(nonce, self.start_counter, self.start_id)
+
+    def confirmation(self) -> ShowNonceResponse:
+        """The answer to a nonce of ours: the voter that shows it is told which start of this node this is."""
+        return ShowNonceResponse(ErrorCode.NONE, self.start_counter, self.start_id)
 
 
 class Refusal(msgspec.Struct, frozen=True):

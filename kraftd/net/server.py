@@ -1,8 +1,9 @@
 """Who may talk to this node, in what order is it heard, and how much may it ask at once?
 
 Entered through `Server.start`; every connection then is an `InboundConnection`. Until its handshake is
-done, a connection gets only a greeting or ApiVersions answered. Requests of members go to the handler as
-they arrive; requests of clients wait for the end of the turn, when the owner of the loop calls
+done, a connection gets only a greeting or ApiVersions answered; one that greets as a voter may then show a
+nonce, and all else that it sends waits until the owner confirms it (D-37). Requests of members go to the
+handler as they arrive; requests of clients wait for the end of the turn, when the owner of the loop calls
 `Server.serve_clients`: so members are always served first, and a turn takes in a bounded number of bytes.
 
 Bounds (design 5): connections in total and per address with slots kept for members, requests in flight per
@@ -24,15 +25,23 @@ from kraftd.net.handshake import Identity, Refusal, refusal_of, supported
 from kraftd.net.repeats import Repeats
 from kraftd.protocol import limits
 from kraftd.protocol.apis import APIS, is_supported
-from kraftd.protocol.codec import Request, RequestDecoder, UnsupportedVersion, encode_response
+from kraftd.protocol.codec import (
+    Request,
+    RequestDecoder,
+    UnsupportedVersion,
+    encode_response,
+    peek_api_key,
+)
 from kraftd.protocol.framing import Buffer
 from kraftd.protocol.messages import (
     ApiVersionsRequest,
     ApiVersionsResponse,
     ApiVersionsResponseApiVersion,
     HandshakeRequest,
+    ShowNonceRequest,
+    ShowNonceResponse,
 )
-from kraftd.types import NO_NODE, Endpoint
+from kraftd.types import NO_NODE, Endpoint, NodeId
 
 _BACKLOG = 1024
 _decode_head = msgspec.msgpack.Decoder(tuple[int, int, int, msgspec.Raw, msgspec.Raw]).decode
@@ -42,13 +51,18 @@ class ServerHandler(Protocol):
     """What the server's owner does with what comes in."""
 
     def member_greeted(self, connection: "InboundConnection", greeting: HandshakeRequest) -> None:
-        """A member said who it is; the handler may call `connection.refuse` before it returns."""
+        """Somebody says that it is a voter or an observer; the handler may call `connection.refuse` before it
+        returns. A voter's requests come only after `connection.confirm` was called (D-37).
+        """
+
+    def nonce_shown(self, connection: "InboundConnection", shown: ShowNonceRequest) -> None:
+        """Somebody shows a nonce; the handler calls `connection.confirm` or `connection.reject_nonce`."""
 
     def request_received(self, connection: "InboundConnection", request: Request) -> None:
         """A request to be answered with `connection.reply`, sooner or later."""
 
     def connection_ended(self, connection: "InboundConnection") -> None:
-        """A connection whose handshake was done is gone."""
+        """A connection whose greeting was welcome is gone."""
 
     def clients_wait(self) -> None:
         """Client requests wait: call `serve_clients` at the end of this turn."""
@@ -70,6 +84,8 @@ class Server:
         self.outbox = outbox
         self.repeats = repeats
         self.decoder = RequestDecoder()
+        self.voter_ids: frozenset[NodeId] = frozenset()
+        """Under which ids a greeting must be confirmed; empty if this node is no voter."""
         self.connections: dict[int, InboundConnection] = {}
         self.connections_max = limits.CONNECTIONS_MAX
         """Connections in all, beside those reserved for members; less where the system allows fewer files."""
@@ -159,6 +175,14 @@ class Server:
                 del self._per_address[connection.host]
 
 
+class _Claim(msgspec.Struct):
+    """What somebody asked who says that it is a voter, and is not confirmed yet."""
+
+    frames: list[Buffer] = msgspec.field(default_factory=list)
+    size_bytes: int = 0
+    is_held: bool = False
+
+
 class InboundConnection(FrameConnection):
     """Someone who connected to us."""
 
@@ -173,6 +197,11 @@ class InboundConnection(FrameConnection):
         self._in_flight = 0
         self._is_held = False
         self._greeting_id = 0
+        self._claim: _Claim | None = None
+        """What waits until the voter of the greeting is confirmed; None if nothing needs to."""
+        self._shown_ids: deque[int] = deque()
+        self._is_told_of = False
+        """Whether the handler knows this connection, and is to hear of its end."""
         self._patience: asyncio.TimerHandle | None = None
 
     @property
@@ -199,7 +228,10 @@ class InboundConnection(FrameConnection):
         if not self.is_open or index == len(frames):
             return
         rest = frames[index:] if index else frames
-        if self.is_member:
+        if self._claim is not None:
+            for frame in rest:
+                self._wait_or_show(frame)
+        elif self.is_member:
             for frame in rest:
                 self.dispatch(frame)
         else:
@@ -212,6 +244,9 @@ class InboundConnection(FrameConnection):
             return
         if type(request.message) is ApiVersionsRequest:
             self._answer_api_versions(request.api_version, request.correlation_id, ErrorCode.NONE)
+            return
+        if type(request.message) is ShowNonceRequest:
+            self._show(request)
             return
         self._in_flight += 1
         if self._in_flight >= limits.REQUESTS_IN_FLIGHT_MAX and not self._is_held:
@@ -246,15 +281,36 @@ class InboundConnection(FrameConnection):
         self.repeats.warning("peer_refused", key=(self.host, reason), address=self.address, reason=reason)
         if self.greeting is None:
             refusal = self._server.identity.refusal(error, reason)
-            self.write(encode_response(0, self._greeting_id, refusal))
+            self.write(encode_response(HandshakeRequest.MAX_VERSION, self._greeting_id, refusal))
         self.close(f"refused: {reason}")
+
+    def confirm(self) -> None:
+        """The voter of the greeting is at the other end: tell it so, and let in what waited (D-37)."""
+        if self._shown_ids:
+            confirmation = self._server.identity.confirmation()
+            self.write(encode_response(0, self._shown_ids.popleft(), confirmation))
+        claim, self._claim = self._claim, None
+        if claim is None:
+            return
+        self.allow_large_frames()
+        if claim.is_held:
+            self.release_reading()
+        for frame in claim.frames:
+            if self.is_open:
+                self.dispatch(frame)
+
+    def reject_nonce(self) -> None:
+        """The nonce that was shown is none of ours."""
+        if self._shown_ids:
+            rejection = ShowNonceResponse(ErrorCode.INVALID_VOTER_KEY)
+            self.write(encode_response(0, self._shown_ids.popleft(), rejection))
 
     def ended(self) -> None:
         """Implements `FrameConnection`."""
         if self._patience is not None:
             self._patience.cancel()
         self._server.forget(self)
-        if self.greeting is not None:
+        if self._is_told_of:
             self._server.handler.connection_ended(self)
 
     def _meet(self, frame: Buffer) -> None:
@@ -278,16 +334,53 @@ class InboundConnection(FrameConnection):
         if refusal is not None:
             self.refuse(refusal.error, refusal.reason)
             return
+        claims = greeting.node_id in self._server.voter_ids
+        if greeting.challenge and not claims:
+            self.refuse(ErrorCode.INVALID_VOTER_KEY, f"a challenge by {greeting.node_id}, which is no voter")
+            return
+        self._is_told_of = True
         if greeting.node_id != NO_NODE:
             self._server.handler.member_greeted(self, greeting)
             if self.refused:
                 return
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
         self.greeting = greeting
-        self.allow_large_frames()
-        self.write(encode_response(0, correlation_id, self._server.identity.answer()))
+        if not greeting.challenge:
+            self._cancel_patience()
+        if claims:
+            self._claim = _Claim()
+        else:
+            self.allow_large_frames()
+        answer = self._server.identity.answer(must_show=claims and not greeting.challenge)
+        self.write(encode_response(HandshakeRequest.MAX_VERSION, correlation_id, answer))
+
+    def _wait_or_show(self, frame: Buffer) -> None:
+        """Before the confirmation only a nonce is looked at; the rest waits, or is not read any more."""
+        claim = self._claim
+        if claim is None:  # confirmed by a frame before this one
+            self.dispatch(frame)
+            return
+        try:
+            shows = peek_api_key(frame) == ShowNonceRequest.API_KEY
+        except MalformedError as error:
+            self.reject(str(error))
+            return
+        if shows:
+            request = self._decode(frame)
+            if request is not None:
+                self._show(request)
+            return
+        claim.frames.append(frame)
+        claim.size_bytes += len(frame)
+        is_full = (
+            len(claim.frames) >= limits.REQUESTS_IN_FLIGHT_MAX or claim.size_bytes >= limits.CLAIM_BYTES_MAX
+        )
+        if is_full and not claim.is_held:
+            claim.is_held = True
+            self.hold_reading()
+
+    def _show(self, request: Request) -> None:
+        self._shown_ids.append(request.correlation_id)
+        self._server.handler.nonce_shown(self, request.message)
 
     def _decode(self, frame: Buffer) -> Request | None:
         try:
@@ -324,6 +417,11 @@ class InboundConnection(FrameConnection):
         self.write(
             encode_response(version, correlation_id, ApiVersionsResponse(error_code=error, api_keys=keys))
         )
+
+    def _cancel_patience(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
 
     def _lose_patience(self) -> None:
         self._patience = None

@@ -54,6 +54,7 @@ APIS = _table(
         "ExportManifest",
         "ExportChunk",
         "ListConfigs",
+        "ShowNonce",
     )
 )
 """By key."""

@@ -74,10 +74,14 @@ from kraftd.protocol.messages import (
     IncrementalAlterConfigsResponse,
     IncrementalAlterConfigsResponseAlterConfigsResourceResponse,
     ListConfigsRequest,
+    ListConfigsRequestCursor,
     ListConfigsResponse,
     ListConfigsResponseEntry,
+    ListConfigsResponseNextCursor,
     ResignLeaderRequest,
     ResignLeaderResponse,
+    ShowNonceRequest,
+    ShowNonceResponse,
     VoteRequest,
     VoteRequestPartitionData,
     VoteRequestTopicData,
@@ -98,6 +102,7 @@ from kraftd.protocol.packed import (
     UInt16,
     Uuid16,
     build_array,
+    build_struct,
     kept,
     lacking,
     raw_tags,
@@ -3133,11 +3138,11 @@ def _pack_describe_quorum_response_v2(value: DescribeQuorumResponse) -> tuple[ob
     )
 
 
-_HandshakeRequestSupportedApiV0: TypeAlias = tuple[Int16, Int16, Int16, Tags]
+_HandshakeRequestSupportedApiV1: TypeAlias = tuple[Int16, Int16, Int16, Tags]
 
 
-def _build_handshake_request_supported_api_v0(
-    wire: _HandshakeRequestSupportedApiV0,
+def _build_handshake_request_supported_api_v1(
+    wire: _HandshakeRequestSupportedApiV1,
 ) -> HandshakeRequestSupportedApi:
     api_key, min_version, max_version, tags = wire
     return HandshakeRequestSupportedApi(
@@ -3148,7 +3153,7 @@ def _build_handshake_request_supported_api_v0(
     )
 
 
-def _pack_handshake_request_supported_api_v0(value: HandshakeRequestSupportedApi) -> tuple[object, ...]:
+def _pack_handshake_request_supported_api_v1(value: HandshakeRequestSupportedApi) -> tuple[object, ...]:
     return (
         value.api_key,
         value.min_version,
@@ -3157,43 +3162,43 @@ def _pack_handshake_request_supported_api_v0(value: HandshakeRequestSupportedApi
     )
 
 
-_HandshakeRequestV0: TypeAlias = tuple[
-    str | None, Int32, Uuid16, Int64, Uuid16, str, Array[_HandshakeRequestSupportedApiV0], Tags
+_HandshakeRequestV1: TypeAlias = tuple[
+    str | None, Int32, Uuid16, Uuid16, bool, str, Array[_HandshakeRequestSupportedApiV1], Tags
 ]
 
 
-def _build_handshake_request_v0(wire: _HandshakeRequestV0) -> HandshakeRequest:
-    cluster_id, node_id, directory_id, start_counter, start_id, software, api_keys, tags = wire
+def _build_handshake_request_v1(wire: _HandshakeRequestV1) -> HandshakeRequest:
+    cluster_id, node_id, directory_id, nonce, challenge, software, api_keys, tags = wire
     return HandshakeRequest(
         cluster_id=cluster_id,
         node_id=node_id,
         directory_id=directory_id,
-        start_counter=start_counter,
-        start_id=start_id,
+        nonce=nonce,
+        challenge=challenge,
         software=software,
-        api_keys=tuple([_build_handshake_request_supported_api_v0(element) for element in api_keys]),
+        api_keys=tuple([_build_handshake_request_supported_api_v1(element) for element in api_keys]),
         unknown_tags=kept(tags) if tags else (),
     )
 
 
-def _pack_handshake_request_v0(value: HandshakeRequest) -> tuple[object, ...]:
+def _pack_handshake_request_v1(value: HandshakeRequest) -> tuple[object, ...]:
     return (
         value.cluster_id,
         value.node_id,
         value.directory_id,
-        value.start_counter,
-        value.start_id,
+        value.nonce,
+        value.challenge,
         value.software,
-        [_pack_handshake_request_supported_api_v0(element) for element in value.api_keys],
+        [_pack_handshake_request_supported_api_v1(element) for element in value.api_keys],
         raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
     )
 
 
-_HandshakeResponseSupportedApiV0: TypeAlias = tuple[Int16, Int16, Int16, Tags]
+_HandshakeResponseSupportedApiV1: TypeAlias = tuple[Int16, Int16, Int16, Tags]
 
 
-def _build_handshake_response_supported_api_v0(
-    wire: _HandshakeResponseSupportedApiV0,
+def _build_handshake_response_supported_api_v1(
+    wire: _HandshakeResponseSupportedApiV1,
 ) -> HandshakeResponseSupportedApi:
     api_key, min_version, max_version, tags = wire
     return HandshakeResponseSupportedApi(
@@ -3204,7 +3209,7 @@ def _build_handshake_response_supported_api_v0(
     )
 
 
-def _pack_handshake_response_supported_api_v0(value: HandshakeResponseSupportedApi) -> tuple[object, ...]:
+def _pack_handshake_response_supported_api_v1(value: HandshakeResponseSupportedApi) -> tuple[object, ...]:
     return (
         value.api_key,
         value.min_version,
@@ -3213,49 +3218,36 @@ def _pack_handshake_response_supported_api_v0(value: HandshakeResponseSupportedA
     )
 
 
-_HandshakeResponseV0: TypeAlias = tuple[
-    Int16, str | None, str, Int32, Uuid16, Int64, Uuid16, str, Array[_HandshakeResponseSupportedApiV0], Tags
+_HandshakeResponseV1: TypeAlias = tuple[
+    Int16, str | None, str, Int32, Uuid16, bool, str, Array[_HandshakeResponseSupportedApiV1], Tags
 ]
 
 
-def _build_handshake_response_v0(wire: _HandshakeResponseV0) -> HandshakeResponse:
-    (
-        error_code,
-        error_message,
-        cluster_id,
-        node_id,
-        directory_id,
-        start_counter,
-        start_id,
-        software,
-        api_keys,
-        tags,
-    ) = wire
+def _build_handshake_response_v1(wire: _HandshakeResponseV1) -> HandshakeResponse:
+    error_code, error_message, cluster_id, node_id, directory_id, must_show, software, api_keys, tags = wire
     return HandshakeResponse(
         error_code=error_code,
         error_message=error_message,
         cluster_id=cluster_id,
         node_id=node_id,
         directory_id=directory_id,
-        start_counter=start_counter,
-        start_id=start_id,
+        must_show=must_show,
         software=software,
-        api_keys=tuple([_build_handshake_response_supported_api_v0(element) for element in api_keys]),
+        api_keys=tuple([_build_handshake_response_supported_api_v1(element) for element in api_keys]),
         unknown_tags=kept(tags) if tags else (),
     )
 
 
-def _pack_handshake_response_v0(value: HandshakeResponse) -> tuple[object, ...]:
+def _pack_handshake_response_v1(value: HandshakeResponse) -> tuple[object, ...]:
     return (
         value.error_code,
         value.error_message,
         value.cluster_id,
         value.node_id,
         value.directory_id,
-        value.start_counter,
-        value.start_id,
+        value.must_show,
         value.software,
-        [_pack_handshake_response_supported_api_v0(element) for element in value.api_keys],
+        [_pack_handshake_response_supported_api_v1(element) for element in value.api_keys],
         raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
     )
 
@@ -3580,6 +3572,28 @@ def _pack_export_chunk_response_v0(value: ExportChunkResponse) -> tuple[object, 
     )
 
 
+_ListConfigsRequestCursorV1: TypeAlias = tuple[Int8, str, str, Tags]
+
+
+def _build_list_configs_request_cursor_v1(wire: _ListConfigsRequestCursorV1) -> ListConfigsRequestCursor:
+    resource_type, resource_name, name, tags = wire
+    return ListConfigsRequestCursor(
+        resource_type=resource_type,
+        resource_name=resource_name,
+        name=name,
+        unknown_tags=kept(tags) if tags else (),
+    )
+
+
+def _pack_list_configs_request_cursor_v1(value: ListConfigsRequestCursor) -> tuple[object, ...]:
+    return (
+        value.resource_type,
+        value.resource_name,
+        value.name,
+        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
+    )
+
+
 _ListConfigsRequestV0: TypeAlias = tuple[Int8, Tags]
 
 
@@ -3589,8 +3603,30 @@ def _build_list_configs_request_v0(wire: _ListConfigsRequestV0) -> ListConfigsRe
 
 
 def _pack_list_configs_request_v0(value: ListConfigsRequest) -> tuple[object, ...]:
+    if value.cursor is not None:
+        raise lacking("ListConfigsRequest", "cursor", 0)
     return (
         value.resource_type,
+        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
+    )
+
+
+_ListConfigsRequestV1: TypeAlias = tuple[Int8, _ListConfigsRequestCursorV1 | None, Tags]
+
+
+def _build_list_configs_request_v1(wire: _ListConfigsRequestV1) -> ListConfigsRequest:
+    resource_type, cursor, tags = wire
+    return ListConfigsRequest(
+        resource_type=resource_type,
+        cursor=build_struct(_build_list_configs_request_cursor_v1, cursor),
+        unknown_tags=kept(tags) if tags else (),
+    )
+
+
+def _pack_list_configs_request_v1(value: ListConfigsRequest) -> tuple[object, ...]:
+    return (
+        value.resource_type,
+        None if value.cursor is None else _pack_list_configs_request_cursor_v1(value.cursor),
         raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
     )
 
@@ -3619,6 +3655,30 @@ def _pack_list_configs_response_entry_v0(value: ListConfigsResponseEntry) -> tup
     )
 
 
+_ListConfigsResponseNextCursorV1: TypeAlias = tuple[Int8, str, str, Tags]
+
+
+def _build_list_configs_response_next_cursor_v1(
+    wire: _ListConfigsResponseNextCursorV1,
+) -> ListConfigsResponseNextCursor:
+    resource_type, resource_name, name, tags = wire
+    return ListConfigsResponseNextCursor(
+        resource_type=resource_type,
+        resource_name=resource_name,
+        name=name,
+        unknown_tags=kept(tags) if tags else (),
+    )
+
+
+def _pack_list_configs_response_next_cursor_v1(value: ListConfigsResponseNextCursor) -> tuple[object, ...]:
+    return (
+        value.resource_type,
+        value.resource_name,
+        value.name,
+        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
+    )
+
+
 _ListConfigsResponseV0: TypeAlias = tuple[Int16, str | None, Int64, Array[_ListConfigsResponseEntryV0], Tags]
 
 
@@ -3634,11 +3694,87 @@ def _build_list_configs_response_v0(wire: _ListConfigsResponseV0) -> ListConfigs
 
 
 def _pack_list_configs_response_v0(value: ListConfigsResponse) -> tuple[object, ...]:
+    if value.next_cursor is not None:
+        raise lacking("ListConfigsResponse", "next_cursor", 0)
     return (
         value.error_code,
         value.error_message,
         value.applied_offset,
         [_pack_list_configs_response_entry_v0(element) for element in value.entries],
+        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
+    )
+
+
+_ListConfigsResponseV1: TypeAlias = tuple[
+    Int16,
+    str | None,
+    Int64,
+    Array[_ListConfigsResponseEntryV0],
+    _ListConfigsResponseNextCursorV1 | None,
+    Tags,
+]
+
+
+def _build_list_configs_response_v1(wire: _ListConfigsResponseV1) -> ListConfigsResponse:
+    error_code, error_message, applied_offset, entries, next_cursor, tags = wire
+    return ListConfigsResponse(
+        error_code=error_code,
+        error_message=error_message,
+        applied_offset=applied_offset,
+        entries=tuple([_build_list_configs_response_entry_v0(element) for element in entries]),
+        next_cursor=build_struct(_build_list_configs_response_next_cursor_v1, next_cursor),
+        unknown_tags=kept(tags) if tags else (),
+    )
+
+
+def _pack_list_configs_response_v1(value: ListConfigsResponse) -> tuple[object, ...]:
+    return (
+        value.error_code,
+        value.error_message,
+        value.applied_offset,
+        [_pack_list_configs_response_entry_v0(element) for element in value.entries],
+        None if value.next_cursor is None else _pack_list_configs_response_next_cursor_v1(value.next_cursor),
+        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
+    )
+
+
+_ShowNonceRequestV0: TypeAlias = tuple[Uuid16, Int64, Uuid16, Tags]
+
+
+def _build_show_nonce_request_v0(wire: _ShowNonceRequestV0) -> ShowNonceRequest:
+    nonce, start_counter, start_id, tags = wire
+    return ShowNonceRequest(
+        nonce=nonce, start_counter=start_counter, start_id=start_id, unknown_tags=kept(tags) if tags else ()
+    )
+
+
+def _pack_show_nonce_request_v0(value: ShowNonceRequest) -> tuple[object, ...]:
+    return (
+        value.nonce,
+        value.start_counter,
+        value.start_id,
+        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
+    )
+
+
+_ShowNonceResponseV0: TypeAlias = tuple[Int16, Int64, Uuid16, Tags]
+
+
+def _build_show_nonce_response_v0(wire: _ShowNonceResponseV0) -> ShowNonceResponse:
+    error_code, start_counter, start_id, tags = wire
+    return ShowNonceResponse(
+        error_code=error_code,
+        start_counter=start_counter,
+        start_id=start_id,
+        unknown_tags=kept(tags) if tags else (),
+    )
+
+
+def _pack_show_nonce_response_v0(value: ShowNonceResponse) -> tuple[object, ...]:
+    return (
+        value.error_code,
+        value.start_counter,
+        value.start_id,
         raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
     )
 
@@ -3701,7 +3837,7 @@ REQUEST_LOOKS: Final[Mapping[tuple[int, int], Look]] = {
     (55, 2): Look(
         _DescribeQuorumRequestV0, _build_describe_quorum_request_v0, _pack_describe_quorum_request_v0
     ),
-    (20000, 0): Look(_HandshakeRequestV0, _build_handshake_request_v0, _pack_handshake_request_v0),
+    (20000, 1): Look(_HandshakeRequestV1, _build_handshake_request_v1, _pack_handshake_request_v1),
     (20001, 0): Look(_DescribeNodeRequestV0, _build_describe_node_request_v0, _pack_describe_node_request_v0),
     (20002, 0): Look(_ResignLeaderRequestV0, _build_resign_leader_request_v0, _pack_resign_leader_request_v0),
     (20003, 0): Look(
@@ -3709,6 +3845,8 @@ REQUEST_LOOKS: Final[Mapping[tuple[int, int], Look]] = {
     ),
     (20004, 0): Look(_ExportChunkRequestV0, _build_export_chunk_request_v0, _pack_export_chunk_request_v0),
     (20005, 0): Look(_ListConfigsRequestV0, _build_list_configs_request_v0, _pack_list_configs_request_v0),
+    (20005, 1): Look(_ListConfigsRequestV1, _build_list_configs_request_v1, _pack_list_configs_request_v1),
+    (20007, 0): Look(_ShowNonceRequestV0, _build_show_nonce_request_v0, _pack_show_nonce_request_v0),
 }
 
 RESPONSE_LOOKS: Final[Mapping[tuple[int, int], Look]] = {
@@ -3773,7 +3911,7 @@ RESPONSE_LOOKS: Final[Mapping[tuple[int, int], Look]] = {
     (55, 2): Look(
         _DescribeQuorumResponseV2, _build_describe_quorum_response_v2, _pack_describe_quorum_response_v2
     ),
-    (20000, 0): Look(_HandshakeResponseV0, _build_handshake_response_v0, _pack_handshake_response_v0),
+    (20000, 1): Look(_HandshakeResponseV1, _build_handshake_response_v1, _pack_handshake_response_v1),
     (20001, 0): Look(
         _DescribeNodeResponseV0, _build_describe_node_response_v0, _pack_describe_node_response_v0
     ),
@@ -3785,4 +3923,6 @@ RESPONSE_LOOKS: Final[Mapping[tuple[int, int], Look]] = {
     ),
     (20004, 0): Look(_ExportChunkResponseV0, _build_export_chunk_response_v0, _pack_export_chunk_response_v0),
     (20005, 0): Look(_ListConfigsResponseV0, _build_list_configs_response_v0, _pack_list_configs_response_v0),
+    (20005, 1): Look(_ListConfigsResponseV1, _build_list_configs_response_v1, _pack_list_configs_response_v1),
+    (20007, 0): Look(_ShowNonceResponseV0, _build_show_nonce_response_v0, _pack_show_nonce_response_v0),
 }

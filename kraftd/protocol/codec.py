@@ -98,12 +98,15 @@ def encode_response(
     """A response as the buffers of one whole frame.
 
     Raises:
-        UnencodableError: The message has no such version, or does not fit it.
+        UnencodableError: The message has no such version, does not fit it, or is longer than anybody takes.
     """
     look = RESPONSE_LOOKS.get((message.API_KEY, api_version))
     if look is None:
         raise UnencodableError(f"{message.NAME} has no version {api_version}")
-    return _frame((correlation_id, look.pack(message)), records)
+    buffers = _frame((correlation_id, look.pack(message)), records)
+    if len(buffers[0]) > HEAD_BYTES_MAX:
+        raise UnencodableError(f"{message.NAME} of {len(buffers[0])} bytes is longer than anybody takes")
+    return buffers
 
 
 class RequestDecoder:
@@ -176,6 +179,18 @@ def decode_response(frame: Buffer, expected: tuple[int, int]) -> tuple[Any, Buff
     """
     sealed = SealedResponse(frame)
     return sealed.open(expected), sealed.records
+
+
+def peek_api_key(frame: Buffer) -> int:
+    """Which API a request is of, without looking at its body.
+
+    Raises:
+        MalformedError: It is no request.
+    """
+    try:
+        return _decode_request_head(frame).api_key
+    except _BAD_BYTES as error:
+        raise MalformedError(f"not a request: {error}") from None
 
 
 def peek_correlation_id(frame: Buffer) -> int:

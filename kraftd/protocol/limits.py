@@ -16,6 +16,30 @@ HEAD_BYTES_MAX_BEFORE_HANDSHAKE: Final = 64 * KIB
 HEAD_BYTES_MAX: Final = 1 * MIB
 """A frame without its records, after the handshake."""
 
+PAGE_BYTES_MAX: Final = 256 * KIB
+"""What an answer that grows with the image holds: a page of a listing, or everything that was asked for. One
+config always fits, with every place that its value could come from; the rest of a head is room for echoes.
+"""
+
+PAGE_ENTRIES_MAX: Final = 1024
+"""Entries of such an answer: a page of small ones must not hold up the loop."""
+
+ECHO_BYTES_MAX: Final = 512 * KIB
+"""Outcomes of one answer, one for each resource of the request. What does not fit was not done."""
+
+HOST_BYTES_MAX: Final = 253
+"""The longest name of a host that DNS knows. What a peer says that it is called may be longer."""
+
+WORDS_BYTES_MAX: Final = 200
+"""What an answer tells of a peer's words, or of a name in a request that means nothing here."""
+
+ALARM_BYTES_MAX: Final = 4 * KIB
+ALARMS_MAX: Final = 16
+"""What an answer tells of one thing that is wrong with a node, and of how many."""
+
+FILES_MAX: Final = 8192
+"""Files of one export."""
+
 RECORDS_BYTES_MAX: Final = 8 * MIB
 """The records of one frame."""
 
@@ -47,6 +71,9 @@ HANDSHAKE_TIMEOUT_MS: Final = 5_000
 
 REQUESTS_IN_FLIGHT_MAX: Final = 64
 """Unanswered requests of one connection; above, it is not read."""
+
+CLAIM_BYTES_MAX: Final = 64 * KIB
+"""Bytes of requests that wait on a connection that says it is a voter's, until it is confirmed."""
 
 WRITE_BUFFER_BYTES_HIGH: Final = 4 * MIB
 """Unsent bytes of one connection; above, it is not read."""

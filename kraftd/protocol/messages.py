@@ -375,7 +375,9 @@ class DescribeConfigsResponseDescribeConfigsResult(Struct, frozen=True, gc=False
     """In `DescribeConfigsResponse.results`. One entry a resource, in the order asked."""
 
     error_code: int = 0
-    """0, or why this resource cannot be described. (int16)"""
+    """0, or why this resource cannot be described; POLICY_VIOLATION (44) where more was asked for than
+    one answer holds. (int16)
+    """
     error_message: str | None = ""
     """What went wrong, for a person to read; null if nothing did. (string)"""
     resource_type: int = 0
@@ -950,13 +952,13 @@ class HandshakeRequestSupportedApi(Struct, frozen=True, gc=False):
 
 class HandshakeRequest(Struct, frozen=True, gc=False):
     """The first exchange on every connection: both ends say who they are before anything else is
-    dispatched. Who connects. A client or tool has node id -1 and no directory.
+    dispatched. Who connects, or claims to. A client or tool has node id -1 and no directory.
     """
 
     API_KEY: ClassVar[int] = 20000
     NAME: ClassVar[str] = "HandshakeRequest"
-    MIN_VERSION: ClassVar[int] = 0
-    MAX_VERSION: ClassVar[int] = 0
+    MIN_VERSION: ClassVar[int] = 1
+    MAX_VERSION: ClassVar[int] = 1
 
     cluster_id: str | None = None
     """The sender's cluster; null if it does not know (a tool). (string)"""
@@ -964,10 +966,14 @@ class HandshakeRequest(Struct, frozen=True, gc=False):
     """The member's id; -1 for a client or tool. (int32)"""
     directory_id: Uuid = ZERO_UUID
     """The member's metadata directory. (uuid)"""
-    start_counter: int = 0
-    """How many times this directory was started; never falls. (int64)"""
-    start_id: Uuid = ZERO_UUID
-    """Drawn at this start: tells a restored backup from the original. (uuid)"""
+    nonce: Uuid = ZERO_UUID
+    """16 random bytes of this connection, for the voter that listens here: it shows them on the
+    connection that it opens itself. Zero from clients and observers. (uuid)
+    """
+    challenge: bool = False
+    """This connection only brings the nonce: whoever opened it claims nothing and asks for nothing on
+    it. (bool)
+    """
     software: str = ""
     """Name and version of the program. (string)"""
     api_keys: tuple[HandshakeRequestSupportedApi, ...] = ()
@@ -992,8 +998,8 @@ class HandshakeResponse(Struct, frozen=True, gc=False):
 
     API_KEY: ClassVar[int] = 20000
     NAME: ClassVar[str] = "HandshakeResponse"
-    MIN_VERSION: ClassVar[int] = 0
-    MAX_VERSION: ClassVar[int] = 0
+    MIN_VERSION: ClassVar[int] = 1
+    MAX_VERSION: ClassVar[int] = 1
 
     error_code: int = 0
     """0, or what went wrong. (int16)"""
@@ -1005,10 +1011,10 @@ class HandshakeResponse(Struct, frozen=True, gc=False):
     """Its id. (int32)"""
     directory_id: Uuid = ZERO_UUID
     """Its metadata directory. (uuid)"""
-    start_counter: int = 0
-    """How many times its directory was started; never falls. (int64)"""
-    start_id: Uuid = ZERO_UUID
-    """Drawn at its start: tells a restored backup from the original. (uuid)"""
+    must_show: bool = False
+    """Whether requests of this connection wait until it has shown a nonce of the answering node
+    (ShowNonce). (bool)
+    """
     software: str = ""
     """Name and version of its program. (string)"""
     api_keys: tuple[HandshakeResponseSupportedApi, ...] = ()
@@ -1236,18 +1242,38 @@ class ExportChunkResponse(Struct, frozen=True, gc=False):
     unknown_tags: UnknownTags = ()
 
 
+class ListConfigsRequestCursor(Struct, frozen=True, gc=False):
+    """In `ListConfigsRequest.cursor`. After which config to begin; null for the first page. It need not
+    exist.
+    """
+
+    resource_type: int = 0
+    """The type of resource. (int8, since version 1)"""
+    resource_name: str = ""
+    """Id or name of the resource; empty for the cluster-wide default. (string, since version 1)"""
+    name: str = ""
+    """Name of the config; empty to begin with the resource's first. (string, since version 1)"""
+    unknown_tags: UnknownTags = ()
+
+
 class ListConfigsRequest(Struct, frozen=True, gc=False):
-    """Every dynamic config that is set. Linearizable, like DescribeConfigs. Asks for the configs of one
-    type of resource, or of all.
+    """The dynamic configs that are set, a page at a time. Each page is linearizable, like
+    DescribeConfigs; the pages are of different moments. A config that is there all the while is in exactly
+    one of them. Version 0 has no pages: the connection of who asks in it is closed when not everything
+    fits. Asks for the configs of one type of resource, or of all.
     """
 
     API_KEY: ClassVar[int] = 20005
     NAME: ClassVar[str] = "ListConfigsRequest"
     MIN_VERSION: ClassVar[int] = 0
-    MAX_VERSION: ClassVar[int] = 0
+    MAX_VERSION: ClassVar[int] = 1
 
     resource_type: int = 0
     """4 brokers, 2 topics, 0 all. (int8)"""
+    cursor: ListConfigsRequestCursor | None = None
+    """After which config to begin; null for the first page. It need not exist.
+    (ListConfigsRequestCursor, since version 1)
+    """
     unknown_tags: UnknownTags = ()
 
 
@@ -1265,13 +1291,27 @@ class ListConfigsResponseEntry(Struct, frozen=True, gc=False):
     unknown_tags: UnknownTags = ()
 
 
+class ListConfigsResponseNextCursor(Struct, frozen=True, gc=False):
+    """In `ListConfigsResponse.next_cursor`. After which config the next page begins: this page's last;
+    null if there is no next page.
+    """
+
+    resource_type: int = 0
+    """The type of resource. (int8, since version 1)"""
+    resource_name: str = ""
+    """Id or name of the resource; empty for the cluster-wide default. (string, since version 1)"""
+    name: str = ""
+    """Name of the config. (string, since version 1)"""
+    unknown_tags: UnknownTags = ()
+
+
 class ListConfigsResponse(Struct, frozen=True, gc=False):
-    """The configs, ordered by resource and name."""
+    """A page of configs, ordered by resource and name."""
 
     API_KEY: ClassVar[int] = 20005
     NAME: ClassVar[str] = "ListConfigsResponse"
     MIN_VERSION: ClassVar[int] = 0
-    MAX_VERSION: ClassVar[int] = 0
+    MAX_VERSION: ClassVar[int] = 1
 
     error_code: int = 0
     """0, or what went wrong. (int16)"""
@@ -1281,6 +1321,51 @@ class ListConfigsResponse(Struct, frozen=True, gc=False):
     """The image holds everything before it. (int64)"""
     entries: tuple[ListConfigsResponseEntry, ...] = ()
     """One entry a config. ([]ListConfigsResponseEntry)"""
+    next_cursor: ListConfigsResponseNextCursor | None = None
+    """After which config the next page begins: this page's last; null if there is no next page.
+    (ListConfigsResponseNextCursor, since version 1)
+    """
+    unknown_tags: UnknownTags = ()
+
+
+class ShowNonceRequest(Struct, frozen=True, gc=False):
+    """Confirms that the voter of the greeting opened this connection: only who listens at that voter's
+    configured address was told the nonce. A nonce that the receiver gave on a connection of its own, and
+    which start of the sender this is.
+    """
+
+    API_KEY: ClassVar[int] = 20007
+    NAME: ClassVar[str] = "ShowNonceRequest"
+    MIN_VERSION: ClassVar[int] = 0
+    MAX_VERSION: ClassVar[int] = 0
+
+    nonce: Uuid = ZERO_UUID
+    """As it stood in the receiver's greeting. (uuid)"""
+    start_counter: int = 0
+    """How many times the sender's directory was started; never falls. (int64)"""
+    start_id: Uuid = ZERO_UUID
+    """Drawn at the sender's start: tells a restored backup from the original. (uuid)"""
+    unknown_tags: UnknownTags = ()
+
+
+class ShowNonceResponse(Struct, frozen=True, gc=False):
+    """Whether the nonce is one that the answering node gave to that voter, and if so, which start of the
+    answering node this is.
+    """
+
+    API_KEY: ClassVar[int] = 20007
+    NAME: ClassVar[str] = "ShowNonceResponse"
+    MIN_VERSION: ClassVar[int] = 0
+    MAX_VERSION: ClassVar[int] = 0
+
+    error_code: int = 0
+    """0, or INVALID_VOTER_KEY: it gave no such nonce to that voter, or its connection has ended since.
+    (int16)
+    """
+    start_counter: int = 0
+    """How many times the answering node's directory was started; 0 with an error. (int64)"""
+    start_id: Uuid = ZERO_UUID
+    """Drawn at its start; zero with an error. (uuid)"""
     unknown_tags: UnknownTags = ()
 
 

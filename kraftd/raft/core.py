@@ -41,8 +41,8 @@ from kraftd.raft.voters import VoterSet
 from kraftd.raft.wire import Standing
 from kraftd.types import NO_NODE, Election, Endpoint, Epoch, NodeId, Offset, OffsetAndEpoch, ReplicaKey
 
-_EPOCH_BELIEVED = 1 << 30
-"""Half of what fits: an election a second for 34 years."""
+_EPOCH_BELIEVED = (1 << 31) - (1 << 24)
+"""What is left above it is enough for an election a second for half a year."""
 
 _EPOCH_STEP = 1 << 16
 """How far others may be ahead even then."""
@@ -183,6 +183,9 @@ class Core:
     def believes(self, epoch: Epoch) -> bool:
         """Whether a quorum can have come to this epoch. One wrong number must not bring everybody to where
         no later epoch fits into its field: nobody could be elected any more, not even after a restart (D-14).
+
+        Below that any height is believed of a voter, in one step: a member that was lifted far above the
+        others brings them up by itself, and never comes down, since it may have voted there (D-37).
         """
         return epoch <= max(_EPOCH_BELIEVED, self.epoch + _EPOCH_STEP)
 
@@ -231,8 +234,11 @@ class Core:
             self.out.append(LeaderChanged(self.epoch, leader_id))
 
     def learn(self, node_id: NodeId, endpoint: Endpoint | None) -> bool:
-        """Take in where a leader listens; voters are where the configuration says. Returns if it is known."""
-        if endpoint is not None and node_id not in self.voters and self.endpoints.get(node_id) != endpoint:
+        """Take in where a leader listens, if the configuration names no voters. Returns if it is known.
+
+        Voters are where the configuration says, and nobody else leads (D-37).
+        """
+        if endpoint is not None and not len(self.voters) and self.endpoints.get(node_id) != endpoint:
             self.endpoints[node_id] = endpoint
             self.out.append(LearnEndpoint(node_id, endpoint))
         return node_id in self.endpoints
@@ -241,6 +247,12 @@ class Core:
         """A token of the core's own, for what it starts itself."""
         self._next_token += 1
         return self._next_token
+
+    def identify(self, connection: int, peer: PeerIdentity, *, outbound: bool) -> None:
+        """Take in who is on a connection; a leader forgets what another disk acknowledged (D-06)."""
+        self.out.extend(self.peers.identify(connection, peer, outbound=outbound))
+        if self.leadership is not None and self.peers.doubt(peer):
+            self.leadership.disown(peer.node_id)
 
     def settle(self) -> None:
         """A promise was given or records are here: from now on the election file is missed if it is gone."""

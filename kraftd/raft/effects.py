@@ -16,7 +16,7 @@ import msgspec
 from kraftd.errors import ErrorCode
 from kraftd.protocol.messages import QuorumRequest, QuorumResponse
 from kraftd.raft.events import Handle, PeerIdentity, Token
-from kraftd.types import Election, Endpoint, Epoch, NodeId, Offset
+from kraftd.types import Election, Endpoint, Epoch, NodeId, Offset, Uuid
 
 
 class PersistElection(msgspec.Struct, frozen=True):
@@ -102,8 +102,38 @@ class Reply(msgspec.Struct, frozen=True):
     records: Sequence[bytes] = ()
 
 
+class ShowNonce(msgspec.Struct, frozen=True):
+    """Show a peer's nonce on our connection to it (D-37). If it is right, `PeerIdentified` follows."""
+
+    connection: int
+    nonce: Uuid
+
+
+class ConfirmPeer(msgspec.Struct, frozen=True):
+    """Tell whoever is on this connection that it is believed to be that voter; let its requests in (D-37)."""
+
+    connection: int
+    peer: PeerIdentity
+
+
+class RejectNonce(msgspec.Struct, frozen=True):
+    """Answer that the nonce which was shown on this connection is none of ours (D-37)."""
+
+    connection: int
+
+
+class ChallengePeer(msgspec.Struct, frozen=True):
+    """Bring a nonce to a voter's configured address now (D-37): do not wait to connect to it again, and if we
+    are connected, which may be only half true, open another connection for that alone.
+    """
+
+    peer: NodeId
+
+
 class RefusePeer(msgspec.Struct, frozen=True):
-    """Close this connection with one clear line to the peer and in the log (D-06)."""
+    """Close this connection, with one clear line in the log and, where it is still to be greeted, to the peer
+    (D-06).
+    """
 
     connection: int
     reason: str
@@ -228,6 +258,10 @@ Effect: TypeAlias = (
     | ColdRead
     | Send
     | Reply
+    | ShowNonce
+    | ConfirmPeer
+    | RejectNonce
+    | ChallengePeer
     | RefusePeer
     | LearnEndpoint
     | Commit

@@ -10,6 +10,7 @@ A vote is a promise, durable before it is answered. An answer counts only for th
 it was asked in.
 
 Follows: VOTE-*, D-06 to D-08, KIP-996.
+Differs: who is no voter gets no vote and moves no epoch (VOTE-23, D-37).
 """
 
 from msgspec.structs import replace
@@ -231,13 +232,16 @@ class Elections:
             return ErrorCode.FENCED_LEADER_EPOCH, False, "older epoch"
         if ask.candidate.id < 0 or event.peer is None or event.peer.node_id != ask.candidate.id:
             return ErrorCode.INVALID_REQUEST, False, "not the candidate itself"
-        if ask.candidate.id in core.voters:
-            barriers = core.peers.vouch(event.peer)
-            if barriers is None and core.mending.has_forgotten:
-                return ErrorCode.NONE, False, _NOT_WHOLE
-            if barriers is None:
-                return ErrorCode.INVALID_VOTER_KEY, False, core.peers.doubt(event.peer)
-            core.out.extend(barriers)
+        if ask.candidate.id not in core.voters:
+            # Node 99 asks for votes of epoch 2^30. Were it refused, but its epoch believed, every voter that
+            # it asked would be out for good (D-37).
+            return ErrorCode.INVALID_REQUEST, False, "no voter"
+        barriers = core.peers.vouch(event.peer)
+        if barriers is None and core.mending.has_forgotten:
+            return ErrorCode.NONE, False, _NOT_WHOLE
+        if barriers is None:
+            return ErrorCode.INVALID_VOTER_KEY, False, core.peers.doubt(event.peer)
+        core.out.extend(barriers)
         if not ask.pre_vote and ask.epoch > core.epoch:
             self.roles.become_unattached(ask.epoch, now, f"{ask.candidate.id} asks for votes in it")
         if not self._is_meant(ask):

@@ -21,7 +21,10 @@ Token: TypeAlias = int
 
 
 class PeerIdentity(msgspec.Struct, frozen=True):
-    """Who a peer said it is, in the handshake (D-06)."""
+    """Who a peer is: a voter that was confirmed (D-37), or what an observer says of itself (D-06).
+
+    An observer is told no start of a voter and tells none: counter and id are zero.
+    """
 
     node_id: NodeId
     directory_id: Uuid
@@ -30,13 +33,13 @@ class PeerIdentity(msgspec.Struct, frozen=True):
 
 
 class RequestReceived(msgspec.Struct, frozen=True):
-    """A quorum request came in on a connection whose handshake is done."""
+    """A quorum request came in on a connection whose handshake is done and, if it is a voter's, confirmed."""
 
     handle: Handle
     request: QuorumRequest
     version: int
     peer: PeerIdentity | None
-    """None: a client or tool, which has no identity in the quorum."""
+    """None: a client or tool, which has no identity in the quorum. An id that is a voter's was confirmed."""
 
 
 class ResponseReceived(msgspec.Struct, frozen=True):
@@ -56,8 +59,48 @@ class RequestFailed(msgspec.Struct, frozen=True):
     reason: str
 
 
+class NonceGiven(msgspec.Struct, frozen=True):
+    """A nonce is on its way to who listens at a voter's configured address, on our connection (D-37)."""
+
+    connection: int
+    peer: NodeId
+    nonce: Uuid
+
+
+class LinkAnswered(msgspec.Struct, frozen=True):
+    """The greeting of a connection of ours was answered by a voter that wants a nonce of its own shown before
+    it takes requests (D-37).
+    """
+
+    connection: int
+    peer: NodeId
+
+
+class PeerClaimed(msgspec.Struct, frozen=True):
+    """Somebody connected to us and says that it is a voter (D-37).
+
+    With `is_challenge` it claims nothing: the connection only brings us a nonce under that id.
+    """
+
+    connection: int
+    peer: NodeId
+    directory_id: Uuid
+    nonce: Uuid
+    is_challenge: bool = False
+
+
+class NonceShown(msgspec.Struct, frozen=True):
+    """A nonce is shown on a connection to us (D-37). Answered by `ConfirmPeer` or `RejectNonce`."""
+
+    connection: int
+    nonce: Uuid
+    start_counter: int
+    start_id: Uuid
+
+
 class PeerIdentified(msgspec.Struct, frozen=True):
-    """A handshake with a peer succeeded on wire level, on a connection of either direction.
+    """A connection of ours stands, to a member that says who it is and, if we are both voters, knows us. Or
+    an observer connected to us.
 
     The core answers with effects: `RememberPeer`, or `RefusePeer` with the reason (D-06).
     """
@@ -68,7 +111,7 @@ class PeerIdentified(msgspec.Struct, frozen=True):
 
 
 class ConnectionClosed(msgspec.Struct, frozen=True):
-    """An identified connection, reported before by `PeerIdentified`, ended with EOF or RST (D-08).
+    """A connection that the core was told of ended with EOF or RST (D-08).
 
     A connect that failed is never this event.
     """
@@ -150,6 +193,10 @@ Event: TypeAlias = (
     RequestReceived
     | ResponseReceived
     | RequestFailed
+    | NonceGiven
+    | LinkAnswered
+    | PeerClaimed
+    | NonceShown
     | PeerIdentified
     | ConnectionClosed
     | LogFlushed

@@ -13,7 +13,10 @@ when it uses its id again, it claims to be whole, and is believed.
 What an amnesiac remembers of the others may be as old as the rest: it makes nobody doubt itself, and takes
 whoever answers at a voter's address for that voter.
 
-Follows: D-05, D-06; closes Q-31.
+That a peer is who it says it is has been proved before it comes here (`kraftd.raft.claims`); nobody else is
+remembered, and an observer remembers nobody.
+
+Follows: D-05, D-06, D-37; closes Q-31.
 """
 
 import msgspec
@@ -150,22 +153,37 @@ class Peers:
         self._aware: dict[NodeId, PeerIdentity] = {}
 
     def identify(self, connection: int, peer: PeerIdentity, *, outbound: bool) -> list[Effect]:
-        """Somebody said who it is, on a new connection: remember it, refuse it, or let it be."""
+        """A peer that was confirmed, or an observer, is on a new connection: remember it, or let it be."""
         if peer.node_id == self._me.id:
             return [RefusePeer(connection, f"node id {peer.node_id} is mine: two members share one id")]
         effects: list[Effect] = []
-        if peer.node_id in self._voters:
-            doubt = self.doubt(peer)
-            if outbound and self._mending.has_forgotten:
-                doubt = ""  # our memory may be as old as what was forgotten: who answers there is that voter
-            rival = self._remembered.get(peer.node_id)
-            if doubt and rival is not None and rival in self._connections.values():
-                return [RefusePeer(connection, f"{doubt}, and the member known under that id is connected")]
-            if not doubt:
+        if peer.node_id in self._voters and self._me.id in self._voters:
+            # Our memory may be as old as what was forgotten: who answers at its address is that voter.
+            if (outbound and self._mending.has_forgotten) or not self.doubt(peer):
                 effects = self._remember(peer)
+            effects += self._replace(peer, outbound=outbound)
         self._connections[connection] = peer
         if outbound:
             self._outbound[peer.node_id] = (connection, peer)
+        return effects
+
+    def _replace(self, peer: PeerIdentity, *, outbound: bool) -> list[Effect]:
+        """Close what the newest connection of a voter takes the place of.
+
+        Machine 2 lost its power and is back 3 s later: nobody closed its connections, and they look open
+        here. Another start of it proves that all of them are gone; the same start may have lost the one of
+        this direction only.
+        """
+        ours = {entry[0] for entry in self._outbound.values()}
+        older = [
+            connection
+            for connection, known in self._connections.items()
+            if known.node_id == peer.node_id and (known != peer or (connection in ours) == outbound)
+        ]
+        effects: list[Effect] = []
+        for connection in older:
+            self.close(connection)
+            effects.append(RefusePeer(connection, f"node {peer.node_id} has connected anew since"))
         return effects
 
     def relearn(self) -> list[Effect]:

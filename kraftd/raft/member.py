@@ -13,18 +13,20 @@ Time that went missing: a turn that comes more than 200 ms after `wake_at_ms` fi
 process stood still. The sockets may hold what was missed meanwhile, so the timers of fetch, election and
 requests wait for one more turn; check-quorum does not, because the others did not stand still (D-01).
 
-The parts: `elections`, `leading`, `replication`, `following`, `resigning` act; `core` is the desk they share;
-`roles` are the moves; `states` and `transitions` say what is true and what may follow.
+The parts: `elections`, `leading`, `replication`, `following`, `resigning`, `claims` act; `core` is the desk
+they share; `roles` are the moves; `states` and `transitions` say what is true and what may follow.
 
 Not here: the log on disk, names and sockets, the state machine (`kraftd.runtime`).
 """
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from kraftd.errors import ErrorCode, InvariantError
 from kraftd.protocol import messages as m
 from kraftd.raft import events as e
 from kraftd.raft import view, wire
+from kraftd.raft.claims import Claims
 from kraftd.raft.core import Core
 from kraftd.raft.effects import Effect, LearnEndpoint, RememberWholeness
 from kraftd.raft.elections import Elections
@@ -54,6 +56,7 @@ from kraftd.types import Election, Endpoint, Epoch, NodeId, Now, Offset, Replica
 __all__ = ["NEVER_MS", "LogStart", "Member"]
 
 _MOVES_A_TURN = 8
+_Meeting: TypeAlias = e.NonceGiven | e.LinkAnswered | e.PeerClaimed | e.NonceShown | e.PeerIdentified
 
 
 class Member:
@@ -95,6 +98,7 @@ class Member:
             bootstrap=bootstrap,
             accumulator_bytes=accumulator_bytes,
         )
+        self._claims = Claims(core)
         self._roles = Roles(core)
         self._elections = Elections(core, self._roles)
         self._replication = Replication(core)
@@ -169,14 +173,12 @@ class Member:
                 self._leading.on_read(event)
             case e.RequestFailed():
                 self._on_failed(event, now)
-            case e.PeerIdentified(peer=peer):
-                judgement = core.peers.identify(event.connection, peer, outbound=event.outbound)
-                core.out.extend(judgement)
-                if core.leadership is not None and not judgement and core.peers.doubt(peer):
-                    core.leadership.disown(peer.node_id)
+            case e.NonceGiven() | e.LinkAnswered() | e.PeerClaimed() | e.NonceShown() | e.PeerIdentified():
+                self._on_meeting(event, now)
             case e.ConnectionClosed():
                 self._following.on_connection_closed(event, now)
                 core.peers.close(event.connection)
+                self._claims.on_closed(event.connection)
             case e.BatchesRead():
                 if not self._replication.on_batches_read(event):
                     self._following.on_batches_read(event, now)
@@ -214,6 +216,7 @@ class Member:
             raise InvariantError(f"{state_name(core.state)} of epoch {core.epoch} finds no rest")
         self._following.poll_probes(now)
         self._resigning.poll_stopping(now)
+        self._claims.poll(now)
         self._not_before_ms = now.mono_ms + 1 if graced else 0
         self._is_settled = False
         self._due_ms = self.wake_at_ms
@@ -249,10 +252,31 @@ class Member:
             part_ms = self._leading.wake_at_ms(core.leadership)
         else:
             part_ms = min(self._elections.wake_at_ms(), self._following.wake_at_ms())
-        wake_at_ms = min(part_ms, self._resigning.wake_at_ms(), core.requests.next_timeout_ms())
+        wake_at_ms = min(
+            part_ms,
+            self._resigning.wake_at_ms(),
+            self._claims.wake_at_ms(),
+            core.requests.next_timeout_ms(),
+        )
         return max(self._not_before_ms, wake_at_ms)
 
     # --- events -----------------------------------------------------------------------------------------
+
+    def _on_meeting(self, event: _Meeting, now: Now) -> None:
+        """Somebody connected, or proved who it is (D-37)."""
+        match event:
+            case e.NonceGiven():
+                self._claims.on_given(event)
+            case e.LinkAnswered():
+                self._claims.on_answered(event)
+            case e.PeerClaimed():
+                self._claims.on_claimed(event, now)
+            case e.NonceShown():
+                self._claims.on_shown(event)
+            case e.PeerIdentified(connection=connection, peer=peer, outbound=outbound):
+                if outbound:
+                    self._claims.on_link_confirmed(peer.node_id, connection)
+                self._core.identify(connection, peer, outbound=outbound)
 
     def _on_fetch(self, event: e.RequestReceived, request: m.FetchRequest, now: Now) -> None:
         """Serve a fetch. For a leader that only waits it leaves nothing to do but its own end."""

@@ -25,7 +25,7 @@ from kraftd.raft.parked import Fetch
 from kraftd.raft.timing import NEVER_MS
 from kraftd.raft.wire import FetchAsk
 from kraftd.records.batch import BatchView
-from kraftd.types import NO_NODE, Now, Offset, ReplicaKey
+from kraftd.types import Now, Offset, ReplicaKey
 
 _NEWS_DELAY_MS = 1
 
@@ -100,11 +100,11 @@ class Replication:
         Not only a leader says no: a member whose disk was replaced must hear of it from whoever knows.
         """
         core = self.core
-        if ask.replica.id in (NO_NODE, core.me.id) or core.mending.has_forgotten:
-            return True
+        if ask.replica.id == core.me.id or ask.replica.id not in core.voters:
+            return True  # an observer, whoever it is: it is never counted
         if event.peer is None or event.peer.node_id != ask.replica.id:
             return False
-        if ask.replica.id not in core.voters:
+        if core.mending.has_forgotten:
             return True
         barriers = core.peers.vouch(event.peer)
         if barriers is None:

@@ -222,7 +222,7 @@ class Resigning:
     def _check_announcement(self, event: RequestReceived, epoch: int, leader_id: NodeId) -> ErrorCode:
         if epoch < self.core.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
-        if leader_id < 0 or event.peer is None or event.peer.node_id != leader_id:
+        if event.peer is None or event.peer.node_id != leader_id or leader_id not in self.core.voters:
             return ErrorCode.INVALID_REQUEST
         return ErrorCode.NONE
 

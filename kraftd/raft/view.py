@@ -11,6 +11,7 @@ import msgspec
 
 from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
+from kraftd.protocol.limits import ECHO_BYTES_MAX
 from kraftd.raft.core import Core
 from kraftd.raft.following import Following
 from kraftd.raft.leadership import Leadership
@@ -18,6 +19,9 @@ from kraftd.raft.progress import Progress
 from kraftd.raft.roles import Roles
 from kraftd.raft.states import Candidate, Follower, Leader, Prospective, Resigned, Unattached
 from kraftd.types import METADATA_TOPIC, NO_NODE, Endpoint, Epoch, NodeId, Now, Offset
+
+_ECHO_MAX = 1_000
+"""Topics and partitions of a request that are told one by one that they are not described here."""
 
 
 class PeerView(msgspec.Struct, frozen=True):
@@ -250,6 +254,9 @@ def _unknown_topics(topics: Sequence[m.DescribeQuorumRequestTopicData]) -> m.Des
     """Echo what was asked for: only the metadata log is described here."""
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     text = f"only partition 0 of {METADATA_TOPIC} is described here"
+    names = sum(len(topic.topic_name.encode()) for topic in topics)
+    if len(topics) + sum(len(topic.partitions) for topic in topics) > _ECHO_MAX or names > ECHO_BYTES_MAX:
+        return m.DescribeQuorumResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=text)
     echoed = tuple(
         m.DescribeQuorumResponseTopicData(
             topic.topic_name,

@@ -24,6 +24,7 @@ BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
 LOCK = ".lock"
 SIDECAR = "kraftd.state"
 LOG_DIRECTORY = "__cluster_metadata-0"
+LOG = ".log"
 DELETED = ".deleted"
 
 

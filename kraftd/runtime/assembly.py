@@ -36,6 +36,7 @@ from kraftd.runtime.config import Config
 from kraftd.runtime.driver import Driver
 from kraftd.runtime.export import Exports
 from kraftd.runtime.flusher import Worker
+from kraftd.runtime.guard import Guard
 from kraftd.runtime.interpreter import Interpreter, News
 from kraftd.runtime.metrics import RaftMeters
 from kraftd.runtime.network import QuorumNetwork
@@ -44,7 +45,7 @@ from kraftd.runtime.requests import Desk
 from kraftd.runtime.status import SOFTWARE, Facts, NodeStatus
 from kraftd.runtime.store import DirectoryStore
 from kraftd.storage.node_directory import NodeDirectory
-from kraftd.types import Endpoint, Now, Offset, ReplicaKey
+from kraftd.types import Endpoint, Now, Offset, ReplicaKey, Uuid
 
 TAIL_BYTES = 8 << 20
 """How much of the newest log is kept at hand in memory (D-15)."""
@@ -61,6 +62,8 @@ class Surroundings(msgspec.Struct, frozen=True):
     dice: Dice
     spread: Callable[[float, float], float]
     """A factor between two bounds, for waits that need not be exact."""
+    nonce: Callable[[], Uuid]
+    """16 bytes that nobody can guess, new each time."""
     worker: Callable[[str], Worker]
     """A thread of that name."""
     tail_bytes: int = TAIL_BYTES
@@ -93,7 +96,19 @@ class Assembly:
         self.server = Server(identity, network, outbox, numbers, repeats)
         self.advertised = listen(self.server)
         tasks, spread = surroundings.tasks, surroundings.spread
-        self.links = PeerLinks(identity, network, outbox, numbers, tasks, repeats, log=log, spread=spread)
+        self.links = PeerLinks(
+            identity,
+            network,
+            outbox,
+            numbers,
+            tasks,
+            repeats,
+            log=log,
+            spread=spread,
+            nonce=surroundings.nonce,
+        )
+        if config.is_voter:
+            self.server.voter_ids = self.links.voter_ids = frozenset(config.voters) - {config.node_id}
         self.member = _member_of(config, directory, self.advertised, surroundings)
         self.driver = Driver(loop, self.member, end_turn=self._end_turn, clock=clock)
         self.meters = RaftMeters(started_at.mono_ms)
@@ -106,6 +121,7 @@ class Assembly:
             flush_worker=self.workers[0],
             read_worker=self.workers[1],
         )
+        self.guard = Guard(directory, self.driver, self.member, self.workers[1])
         self.controller = controller = _controller_of(config, directory, self.advertised)
         clock_ns, observe = surroundings.clock_ns, controller.events.observe
         self.applier = Applier(
@@ -151,7 +167,9 @@ class Assembly:
     def start(self) -> None:
         """Start the member and everything that feeds it. Let the others in after this."""
         self.driver.start(
-            self.make_interpreter(), before=[self.network, self.desk], after=[self.applier, self.store]
+            self.make_interpreter(),
+            before=[self.network, self.desk],
+            after=[self.applier, self.store, self.guard],
         )
 
     def make_interpreter(self) -> Interpreter:

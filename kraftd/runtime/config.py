@@ -24,6 +24,8 @@ _OTHER_VARIABLES = frozenset({"KRAFTD_BOOTSTRAP", "KRAFTD_KLOGS"})
 """Variables of our tools that look like keys and are none."""
 
 _UNSPECIFIED_HOSTS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, never bound
+LOOPBACK = "127.0.0.1"
+"""Of IPv4 alone: one socket, one address, the same on machines without IPv6."""
 _INT32_MAX = 2**31 - 1
 _INT64_MAX = 2**63 - 1
 
@@ -69,6 +71,7 @@ class Config(msgspec.Struct, frozen=True):
     idle_interval_ms: int
     request_timeout_ms: int
     http: Endpoint | None
+    """Where the pages are, with a host: that of this machine alone unless another one is written."""
     shutdown_timeout_ms: int
     metrics_interval_ms: int
     accumulator_bytes: int
@@ -269,6 +272,12 @@ def _with_environment(
     return values, sorted(unknown)
 
 
+def _parse_http(text: str) -> Endpoint:
+    """Where the pages are: without a host, this machine alone."""
+    endpoint = parse_endpoint(text)
+    return endpoint if endpoint.host else Endpoint(LOOPBACK, endpoint.port, endpoint.listener)
+
+
 def _build(reader: _Reader, unknown: Sequence[str]) -> Config:
     node_id = _read_node_id(reader)
     voters: dict[NodeId, Endpoint] = reader.parse("controller.quorum.voters", parse_voters, {})
@@ -296,7 +305,7 @@ def _build(reader: _Reader, unknown: Sequence[str]) -> Config:
         log=_read_log_limits(reader),
         idle_interval_ms=reader.integer("metadata.max.idle.interval.ms"),
         request_timeout_ms=reader.integer("request.timeout.ms"),
-        http=reader.parse("kraftd.http.listener", parse_endpoint, None),
+        http=reader.parse("kraftd.http.listener", _parse_http, None),
         shutdown_timeout_ms=reader.integer("kraftd.shutdown.timeout.ms"),
         metrics_interval_ms=reader.integer("kraftd.metrics.interval.ms"),
         accumulator_bytes=reader.integer("kraftd.accumulator.bytes"),

@@ -23,12 +23,12 @@ from typing import Any
 
 from kraftd.errors import ConfigError
 from kraftd.net.server import Server
-from kraftd.protocol import limits
 from kraftd.raft.effects import ShutdownReady
 from kraftd.raft.events import ShutdownRequested
 from kraftd.runtime.assembly import Assembly, Surroundings
 from kraftd.runtime.config import Config
 from kraftd.runtime.driver import read_clocks
+from kraftd.runtime.files import connections_allowed, refuse_few_files
 from kraftd.runtime.flusher import Worker
 from kraftd.runtime.health import livez, readyz
 from kraftd.runtime.observability import Log
@@ -36,9 +36,8 @@ from kraftd.runtime.status import SOFTWARE
 from kraftd.storage.node_directory import NodeDirectory
 from kraftd.types import Endpoint, uuid_text
 
-FILES_RESERVED = 128
-"""Open files that are no client connections: segments, sockets of ours, the rest."""
-
+FILES_COUNTED_EVERY_S = 1.0
+"""How often the connections that are allowed follow the files that the log holds open."""
 
 _GC_THRESHOLDS = (20_000, 20, 20)
 """Requests in flight are a young generation of thousands that is not garbage: look for cycles less often."""
@@ -92,6 +91,7 @@ class Node:
         self._may_stop = asyncio.Event()
         self._pages: tuple[Any, int] | None = None
         self._metrics_task: asyncio.Task[None] | None = None
+        self._counting: asyncio.TimerHandle | None = None
         self._port = 0
         surroundings = Surroundings(
             loop=loop,
@@ -100,6 +100,7 @@ class Node:
             clock_ns=time.monotonic_ns,
             dice=SystemDice(),
             spread=random.uniform,
+            nonce=lambda: os.urandom(16),
             worker=lambda name: Worker(loop, name),
         )
         self._parts = Assembly(
@@ -113,10 +114,24 @@ class Node:
 
     def _listen(self, server: Server) -> Endpoint:
         """Take the configured address, and say how the others find it."""
-        server.connections_max = _connections_allowed()
+        refuse_few_files(_files_max(), len(self._directory.log.segment_files), http=self._has_pages)
+        server.connections_max = self._connections_allowed()
         with _listening(self._config.bind, "listeners"):
             self._port = server.bind(self._config.bind)
         return _with_port(self._config.advertised, self._port)
+
+    @property
+    def _has_pages(self) -> bool:
+        return self._config.http is not None
+
+    def _connections_allowed(self) -> int:
+        segments = len(self._directory.log.segment_files)
+        return connections_allowed(_files_max(), segments, http=self._has_pages)
+
+    def _count_files(self) -> None:
+        """A log that grows leaves fewer connections."""
+        self._parts.server.connections_max = self._connections_allowed()
+        self._counting = asyncio.get_running_loop().call_later(FILES_COUNTED_EVERY_S, self._count_files)
 
     async def start(self) -> None:
         """Start the member and everything that feeds it, then let the others in."""
@@ -125,6 +140,7 @@ class Node:
         self._say_started()
         self._parts.start()
         await self._parts.server.start()
+        self._count_files()
         if self._config.metrics_interval_ms > 0:
             self._metrics_task = self._tasks.create_task(self._log_metrics(), name="metrics")
 
@@ -142,6 +158,8 @@ class Node:
         self._parts.driver.stop()
         if self._metrics_task is not None:
             self._metrics_task.cancel()
+        if self._counting is not None:
+            self._counting.cancel()
         self._parts.links.stop()
         await self._parts.server.stop()
         if self._pages is not None:
@@ -179,9 +197,10 @@ class Node:
             livez=lambda: livez(self._parts.status.vitals(self._parts.driver.now())),
             readyz=lambda: readyz(self._parts.status.vitals(self._parts.driver.now())),
             samples=lambda: self._parts.status.samples(self._parts.driver.now()),
+            log=self._log,
         )
         with _listening(self._config.http, "kraftd.http.listener"):
-            self._pages = pages, await pages.start(self._config.http)
+            self._pages = pages, await pages.start(self._config.http, self._tasks)
 
     def _say_started(self) -> None:
         config, directory = self._config, self._directory
@@ -210,12 +229,10 @@ class Node:
             self._log.info("metrics", **self._parts.status.readings(self._parts.driver.now()))
 
 
-def _connections_allowed() -> int:
-    """How many clients there may be: what the table says, or what the limit on open files leaves."""
+def _files_max() -> int | None:
+    """The limit of open files; None for no limit."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY:
-        return limits.CONNECTIONS_MAX
-    return max(1, min(limits.CONNECTIONS_MAX, soft - limits.PEER_CONNECTIONS_RESERVED - FILES_RESERVED))
+    return None if soft == resource.RLIM_INFINITY else soft
 
 
 def _with_port(advertised: Endpoint, port: int) -> Endpoint:

@@ -18,8 +18,9 @@ import msgspec
 
 from kraftd.errors import ErrorCode
 from kraftd.net.server import InboundConnection
+from kraftd.protocol.brief import brief
 from kraftd.protocol.codec import Request
-from kraftd.protocol.limits import RECORDS_BYTES_MAX
+from kraftd.protocol.limits import FILES_MAX, RECORDS_BYTES_MAX, WORDS_BYTES_MAX
 from kraftd.protocol.messages import (
     ExportChunkRequest,
     ExportChunkResponse,
@@ -91,6 +92,11 @@ class Exports:
             f"{names.LOG_DIRECTORY}/{path.name}": (path, size_bytes)
             for _, path, size_bytes in log.segment_files
         }
+        if len(small) + len(large) > FILES_MAX:
+            why = f"the log has {len(large)} segments, more than an export lists; copy the directory instead"
+            refusal = ExportManifestResponse(error_code=ErrorCode.POLICY_VIOLATION, error_message=why)
+            connection.reply(request.api_version, request.correlation_id, refusal)
+            return
         self._exports[connection.number] = _Export(log.generation, small, large)
         kinds = dict(_SMALL)
         files = [
@@ -131,7 +137,7 @@ class Exports:
             )
         else:
             self._refuse(
-                connection, request, ErrorCode.SNAPSHOT_NOT_FOUND, f"no file {message.name!r} in the manifest"
+                connection, request, ErrorCode.SNAPSHOT_NOT_FOUND, "no file of that name in the manifest"
             )
 
     async def _read(
@@ -161,7 +167,10 @@ class Exports:
 
     def _refuse(self, connection: InboundConnection, request: Request, error: ErrorCode, why: str) -> None:
         response = ExportChunkResponse(
-            error_code=error, error_message=why, name=request.message.name, position=request.message.position
+            error_code=error,
+            error_message=why,
+            name=brief(request.message.name, WORDS_BYTES_MAX),
+            position=request.message.position,
         )
         connection.reply(request.api_version, request.correlation_id, response)
 

@@ -4,10 +4,19 @@ Entered through `Pages.start`; imported only when `kraftd.http.listener` is set,
 costs memory that a node without it need not spend. `/readyz/NAME` answers for one check, `?exclude=NAME`
 leaves one out; the status is 200 or 503 and the body a JSON object with every check.
 
+Whoever reaches the port may cost the node no more than this (D-38): a connection is accepted every 10 ms,
+the others wait in the system; it serves one request, of 64 headers of 2 KiB at most, and is closed after 5 s
+whatever it does. Of more than `HTTP_CONNECTIONS_MAX` the oldest makes room: a probe, which sends its request
+at once, is served although others hold connections on which they send nothing. The page of metrics is made
+at most ten times a second.
+
 Not here: what the checks mean (`health`) and what the numbers are (`status`).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import asyncio
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 import msgspec
 from aiohttp import web
@@ -15,11 +24,25 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from kraftd.errors import InvariantError
+from kraftd.runtime.files import HTTP_CONNECTIONS_MAX
 from kraftd.runtime.health import Check
+from kraftd.runtime.observability import Log
 from kraftd.runtime.status import Sample
 from kraftd.types import Endpoint
 
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+
+ACCEPT_INTERVAL_S = 0.01
+"""How far apart connections are accepted."""
+VISIT_S = 5.0
+"""How long a connection may last, from the first byte of its request to the last of the answer."""
+PAGE_AGE_S = 0.1
+"""How old the page of metrics may be."""
+_LINE_BYTES_MAX = 2_048
+_HEADERS_MAX = 64
+_HEADER_BYTES_MAX = 2_048
+_BACKLOG = 128
 
 
 class Pages:
@@ -30,34 +53,96 @@ class Pages:
         livez: Callable[[], Sequence[Check]],
         readyz: Callable[[], Sequence[Check]],
         samples: Callable[[], Iterable[Sample]],
+        log: Log,
     ) -> None:
         self._livez = livez
         self._readyz = readyz
+        self._log = log
         self._registry = CollectorRegistry()
         self._registry.register(_Samples(samples))
-        app = web.Application()
+        self._page, self._page_until = b"", 0.0
+        self._socket: socket.socket | None = None
+        self._accepting: asyncio.Task[None] | None = None
+        app = web.Application(middlewares=[self._serve_once])
         app.router.add_get("/livez", self._serve_livez)
         app.router.add_get("/livez/{check}", self._serve_livez)
         app.router.add_get("/readyz", self._serve_readyz)
         app.router.add_get("/readyz/{check}", self._serve_readyz)
         app.router.add_get("/metrics", self._serve_metrics)
-        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=0.1)
+        self._runner = web.AppRunner(
+            app,
+            access_log=None,
+            handle_signals=False,
+            shutdown_timeout=0.1,
+            logger=_silent_logger(),
+            max_line_size=_LINE_BYTES_MAX,
+            max_headers=_HEADERS_MAX,
+            max_field_size=_HEADER_BYTES_MAX,
+            lingering_time=0.0,
+            read_bufsize=16_384,
+        )
 
-    async def start(self, bind: Endpoint) -> int:
+    async def start(self, bind: Endpoint, tasks: asyncio.TaskGroup) -> int:
         """Listen, and return the port.
 
         Raises:
             OSError: The address cannot be bound.
         """
         await self._runner.setup()
-        site = web.TCPSite(self._runner, bind.host or None, bind.port)
-        await site.start()
-        port: int = self._runner.addresses[0][1]
+        family = socket.AF_INET6 if ":" in bind.host else socket.AF_INET
+        self._socket = listening = socket.create_server(
+            (bind.host, bind.port), family=family, backlog=_BACKLOG
+        )
+        listening.setblocking(False)  # noqa: FBT003 - the signature of the standard library
+        self._accepting = tasks.create_task(self._accept(listening), name="http")
+        port: int = listening.getsockname()[1]
         return port
 
     async def stop(self) -> None:
         """Close everything."""
+        if self._accepting is not None:
+            self._accepting.cancel()
+        if self._socket is not None:
+            self._socket.close()
         await self._runner.cleanup()
+
+    async def _accept(self, listening: socket.socket) -> None:
+        """Let one after the other in, no faster than agreed: a flood waits in the backlog."""
+        loop = asyncio.get_running_loop()
+        server = self._runner.server
+        if server is None:
+            raise InvariantError("the pages are set up before they are served")
+        while True:
+            await asyncio.sleep(ACCEPT_INTERVAL_S)
+            try:
+                visitor, _ = await loop.sock_accept(listening)
+            except OSError:
+                continue  # gone again, or this process may open no more files: the next one, in a moment
+            waiting = server.connections
+            if len(waiting) >= HTTP_CONNECTIONS_MAX:
+                _end(waiting[0])
+            try:
+                _, protocol = await loop.connect_accepted_socket(server, visitor)
+            except OSError:
+                visitor.close()
+                continue
+            loop.call_later(VISIT_S, _end, protocol)
+
+    @web.middleware
+    async def _serve_once(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        """Answer, and close. What goes wrong in a page is a line, and a 500."""
+        try:
+            answer = await handler(request)
+        except web.HTTPException as known:
+            known.force_close()
+            raise
+        except Exception as error:  # noqa: BLE001 - whoever looks at a node must not end it
+            self._log.error("http_failed", path=request.path, reason=repr(error))
+            answer = web.Response(status=500)
+        answer.force_close()
+        return answer
 
     async def _serve_livez(self, request: web.Request) -> web.Response:
         return _verdict(self._livez(), request)
@@ -66,7 +151,25 @@ class Pages:
         return _verdict(self._readyz(), request)
 
     async def _serve_metrics(self, _request: web.Request) -> web.Response:
-        return web.Response(body=generate_latest(self._registry), headers={"Content-Type": _PROMETHEUS})
+        now = asyncio.get_running_loop().time()
+        if now >= self._page_until:
+            self._page, self._page_until = generate_latest(self._registry), now + PAGE_AGE_S
+        return web.Response(body=self._page, headers={"Content-Type": _PROMETHEUS})
+
+
+def _end(protocol: asyncio.BaseProtocol) -> None:
+    """Close a connection at once, if it is still open."""
+    transport = getattr(protocol, "transport", None)
+    if transport is not None:
+        transport.abort()
+
+
+def _silent_logger() -> logging.Logger:
+    """For what aiohttp says of requests that make no sense: a trace each, for whoever sends them."""
+    logger = logging.getLogger("kraftd.http")
+    logger.propagate = False
+    logger.addHandler(logging.NullHandler())
+    return logger
 
 
 class _Samples(Collector):

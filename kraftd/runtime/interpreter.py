@@ -19,8 +19,10 @@ from kraftd.raft.effects import (
     Append,
     AppendDone,
     AssignEpoch,
+    ChallengePeer,
     ColdRead,
     Commit,
+    ConfirmPeer,
     Effect,
     ElectionEnded,
     Flush,
@@ -30,11 +32,13 @@ from kraftd.raft.effects import (
     PersistElection,
     ReadDone,
     RefusePeer,
+    RejectNonce,
     RememberPeer,
     RememberWholeness,
     Reply,
     ResignDone,
     Send,
+    ShowNonce,
     ShutdownReady,
     Truncate,
     VoteCast,
@@ -83,6 +87,18 @@ class Network(Protocol):
 
     def reply(self, reply: Reply) -> None:
         """Answer whoever holds this handle; a caller that is gone is no error."""
+
+    def show_nonce(self, show: ShowNonce) -> None:
+        """Show a peer's nonce on our connection to it."""
+
+    def confirm(self, confirmation: ConfirmPeer) -> None:
+        """Let the requests of a voter in; a connection that is gone is no error."""
+
+    def reject_nonce(self, rejection: RejectNonce) -> None:
+        """Answer that a nonce is none of ours."""
+
+    def challenge(self, challenge: ChallengePeer) -> None:
+        """Bring a nonce to a voter's address now."""
 
     def refuse(self, refusal: RefusePeer) -> None:
         """Close a connection and say why."""
@@ -142,6 +158,10 @@ class Interpreter:
             ColdRead: store.start_read,
             Send: network.send,
             Reply: network.reply,
+            ShowNonce: network.show_nonce,
+            ConfirmPeer: network.confirm,
+            RejectNonce: network.reject_nonce,
+            ChallengePeer: network.challenge,
             RefusePeer: network.refuse,
             LearnEndpoint: network.learn,
             Commit: lambda effect: machine.commit(effect.high_watermark),

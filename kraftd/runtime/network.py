@@ -22,11 +22,26 @@ from kraftd.protocol.messages import (
     FetchRequest,
     HandshakeRequest,
     HandshakeResponse,
+    ShowNonceRequest,
+    ShowNonceResponse,
     VoteRequest,
 )
-from kraftd.raft.effects import LearnEndpoint, RefusePeer, Reply, Send
+from kraftd.raft.effects import (
+    ChallengePeer,
+    ConfirmPeer,
+    LearnEndpoint,
+    RefusePeer,
+    RejectNonce,
+    Reply,
+    Send,
+    ShowNonce,
+)
 from kraftd.raft.events import (
     ConnectionClosed,
+    LinkAnswered,
+    NonceGiven,
+    NonceShown,
+    PeerClaimed,
     PeerIdentified,
     PeerIdentity,
     RequestFailed,
@@ -34,7 +49,7 @@ from kraftd.raft.events import (
     ResponseReceived,
 )
 from kraftd.runtime.driver import NEVER_MS, Driver
-from kraftd.types import NodeId, Now
+from kraftd.types import ZERO_UUID, NodeId, Now, Uuid
 
 QUORUM_REQUESTS = frozenset(
     {VoteRequest, BeginQuorumEpochRequest, EndQuorumEpochRequest, FetchRequest, DescribeQuorumRequest}
@@ -59,7 +74,10 @@ class QuorumNetwork:
         self.links: PeerLinks
         self._driver: Driver
         self._requests: Requests
+        self._told: dict[int, NodeId] = {}
+        """The connections of members that the core knows of, and whose they are or say they are."""
         self._members: dict[int, PeerIdentity] = {}
+        """Whose requests an inbound connection brings: a confirmed voter's, or an observer's."""
         self._outbound: dict[int, OutboundConnection] = {}
         self._held: dict[int, tuple[InboundConnection, int, int]] = {}
         self._last_handle = 0
@@ -85,10 +103,19 @@ class QuorumNetwork:
     # From the server.
 
     def member_greeted(self, connection: InboundConnection, greeting: HandshakeRequest) -> None:
-        """Implements `ServerHandler`: the core may refuse it before this returns (D-06)."""
-        self._identified(connection.number, greeting, outbound=False)
-        if not connection.refused:
-            self.links.retry_now(greeting.node_id)
+        """Implements `ServerHandler`: a voter has to be confirmed by the core (D-37), an observer has not."""
+        number, node_id = connection.number, greeting.node_id
+        self._told[number] = node_id
+        if node_id in self.server.voter_ids:
+            directory_id, nonce = greeting.directory_id, greeting.nonce
+            self._driver.deliver(PeerClaimed(number, node_id, directory_id, nonce, greeting.challenge))
+        else:
+            peer = self._members[number] = PeerIdentity(node_id, greeting.directory_id, 0, ZERO_UUID)
+            self._driver.deliver(PeerIdentified(number, peer, outbound=False))
+
+    def nonce_shown(self, connection: InboundConnection, shown: ShowNonceRequest) -> None:
+        """Implements `ServerHandler`."""
+        self._driver.deliver(NonceShown(connection.number, shown.nonce, shown.start_counter, shown.start_id))
 
     def request_received(self, connection: InboundConnection, request: Request) -> None:
         """Implements `ServerHandler`."""
@@ -112,12 +139,27 @@ class QuorumNetwork:
 
     # From the links.
 
-    def peer_answered_greeting(self, connection: OutboundConnection, answer: HandshakeResponse) -> None:
+    def nonce_given(self, connection: OutboundConnection, nonce: Uuid) -> None:
+        """Implements `LinkHandler`."""
+        self._know(connection)
+        self._driver.deliver(NonceGiven(connection.number, connection.peer, nonce))
+
+    def link_answered(self, connection: OutboundConnection) -> None:
+        """Implements `LinkHandler`."""
+        self._know(connection)
+        self._driver.deliver(LinkAnswered(connection.number, connection.peer))
+
+    def peer_identified(
+        self, connection: OutboundConnection, answer: HandshakeResponse, shown: ShowNonceResponse
+    ) -> None:
         """Implements `LinkHandler`: the core may refuse it before this returns (D-06)."""
+        self._know(connection)
+        peer = PeerIdentity(answer.node_id, answer.directory_id, shown.start_counter, shown.start_id)
+        self._driver.deliver(PeerIdentified(connection.number, peer, outbound=True))
+
+    def _know(self, connection: OutboundConnection) -> None:
+        self._told[connection.number] = connection.peer
         self._outbound[connection.number] = connection
-        self._identified(connection.number, answer, outbound=True)
-        if not connection.is_open:
-            self._outbound.pop(connection.number, None)
 
     def response_received(self, peer: NodeId, correlation_id: int, response: Any, records: Buffer) -> None:
         """Implements `LinkHandler`."""
@@ -143,11 +185,32 @@ class QuorumNetwork:
         connection, correlation_id, version = self._held.pop(reply.handle)
         connection.reply(version, correlation_id, reply.response, reply.records)
 
+    def show_nonce(self, show: ShowNonce) -> None:
+        """Implements `Network`."""
+        if (outbound := self._outbound.get(show.connection)) is not None:
+            outbound.show(show.nonce)
+
+    def confirm(self, confirmation: ConfirmPeer) -> None:
+        """Implements `Network`."""
+        number, peer = confirmation.connection, confirmation.peer
+        if (inbound := self.server.connections.get(number)) is not None:
+            self._members[number] = peer
+            inbound.confirm()
+            self.links.confirmed(peer.node_id)
+
+    def reject_nonce(self, rejection: RejectNonce) -> None:
+        """Implements `Network`."""
+        if (inbound := self.server.connections.get(rejection.connection)) is not None:
+            inbound.reject_nonce()
+
+    def challenge(self, challenge: ChallengePeer) -> None:
+        """Implements `Network`."""
+        self.links.challenge(challenge.peer)
+
     def refuse(self, refusal: RefusePeer) -> None:
         """Implements `Network`."""
         number = refusal.connection
-        self._members.pop(number, None)
-        if (outbound := self._outbound.pop(number, None)) is not None:
+        if (outbound := self._outbound.get(number)) is not None:
             outbound.refuse(refusal.reason)
         elif (inbound := self.server.connections.get(number)) is not None:
             inbound.refuse(ErrorCode.INVALID_VOTER_KEY, refusal.reason)
@@ -156,14 +219,8 @@ class QuorumNetwork:
         """Implements `Network`."""
         self.links.learn(news.node_id, news.endpoint)
 
-    def _identified(
-        self, number: int, hello: HandshakeRequest | HandshakeResponse, *, outbound: bool
-    ) -> None:
-        peer = PeerIdentity(hello.node_id, hello.directory_id, hello.start_counter, hello.start_id)
-        self._members[number] = peer
-        self._driver.deliver(PeerIdentified(number, peer, outbound))
-
     def _ended(self, number: int, *, outbound: bool) -> None:
-        peer = self._members.pop(number, None)
-        if peer is not None:
-            self._driver.deliver(ConnectionClosed(number, peer.node_id, outbound))
+        self._members.pop(number, None)
+        node_id = self._told.pop(number, None)
+        if node_id is not None:
+            self._driver.deliver(ConnectionClosed(number, node_id, outbound))

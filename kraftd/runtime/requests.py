@@ -19,7 +19,9 @@ from kraftd.controller.controller import QuorumController
 from kraftd.controller.decisions import Answer, NeedsRead, Write
 from kraftd.errors import ErrorCode, InvariantError
 from kraftd.net.server import InboundConnection
+from kraftd.protocol.brief import brief
 from kraftd.protocol.codec import Request
+from kraftd.protocol.limits import WORDS_BYTES_MAX
 from kraftd.protocol.messages import (
     DescribeConfigsRequest,
     IncrementalAlterConfigsRequest,
@@ -168,10 +170,11 @@ class Desk:
 
     def resign_done(self, done: ResignDone) -> None:
         """Implements `Callers`."""
+        why = done.reason or ("" if done.error is ErrorCode.NONE else done.error.name)
         self._resignations.pop(done.token).reply(
             ResignLeaderResponse(
                 error_code=done.error,
-                error_message=done.reason or (None if done.error is ErrorCode.NONE else done.error.name),
+                error_message=brief(why, WORDS_BYTES_MAX) or None,
                 epoch=done.epoch,
                 leader_id=self._leadership.leader_id,
                 successor=done.successor,

@@ -21,6 +21,8 @@ from kraftd.controller.controller import QuorumController
 from kraftd.errors import ErrorCode
 from kraftd.metadata.features import METADATA_VERSION, metadata_version_name
 from kraftd.net.client import PeerLinks
+from kraftd.protocol import limits
+from kraftd.protocol.brief import brief, briefs
 from kraftd.protocol.messages import DescribeNodeResponse, DescribeNodeResponsePeer
 from kraftd.raft.view import PeerView, QuorumView
 from kraftd.runtime.applier import Applier
@@ -112,8 +114,8 @@ class NodeStatus:
             applied_offset=self._applier.applied_offset,
             image_hash=self._controller.image.hash(),
             whole=view.is_whole,
-            alarms=self._alarms(view),
-            no_leader_reason=view.no_leader_reason or None,
+            alarms=briefs(self._alarms(view), limits.ALARM_BYTES_MAX, limits.ALARMS_MAX),
+            no_leader_reason=brief(view.no_leader_reason, limits.ALARM_BYTES_MAX) or None,
             election_attempts=view.election_attempts,
             last_contact_ms=view.last_contact_ms_ago,
             peers=tuple(self._peers(view)),
@@ -257,12 +259,12 @@ class NodeStatus:
             endpoint = link[0] if link is not None else peer.endpoint
             yield DescribeNodeResponsePeer(
                 node_id=peer.node_id,
-                host=endpoint.host if endpoint is not None else "",
+                host=brief(endpoint.host, limits.HOST_BYTES_MAX) if endpoint is not None else "",
                 port=endpoint.port if endpoint is not None else 0,
                 connected=peer.is_connected if link is None else link[1],
                 fetch_offset=peer.fetch_offset,
                 last_fetch_ms_ago=peer.last_fetch_ms_ago,
-                note=_note(peer, "" if link is None else link[2]),
+                note=brief(_note(peer, "" if link is None else link[2]), limits.WORDS_BYTES_MAX),
             )
 
     def _lag_ms(self, view: QuorumView, now: Now) -> int:

@@ -32,6 +32,8 @@ class Disk:
     def __init__(self, fs: FileSystem) -> None:
         self.fs = fs
         self.failure: StorageFailure | None = None
+        self.lost = ""
+        """Why nothing here is kept any more (see `presence`): the cause of whatever fails from then on."""
 
     # -- changes -------------------------------------------------------------------------------
 
@@ -192,7 +194,8 @@ class Disk:
 
     def _fail_with(self, text: str) -> StorageFailure:
         failure = StorageFailure(
-            f"{text}; nothing was retried: see to the disk and the rights on it, then start again"
+            self.lost
+            or f"{text}; nothing was retried: see to the disk and the rights on it, then start again"
         )
         self.failure = failure
         return failure

@@ -12,6 +12,7 @@ process closes any handle of that file. We take an open-file-description lock, w
 and still conflicts with Kafka's.
 """
 
+import errno
 import fcntl
 import os
 import struct
@@ -73,6 +74,9 @@ class FileSystem(Protocol):
     def is_directory(self, path: Path, /) -> bool:
         """Whether this name is a directory."""
 
+    def is_at(self, path: Path, handle: int, /) -> bool:
+        """Whether this name leads to this open file; False if it leads nowhere, or the mount is dead."""
+
     def names(self, directory: Path, /) -> list[str]:
         """The names in a directory, sorted."""
 
@@ -87,6 +91,10 @@ class FileSystem(Protocol):
 
     def sync_directory(self, path: Path, /) -> None:
         """Make the names in a directory durable."""
+
+
+_GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ESTALE, errno.ENOTCONN})
+"""What a name says that leads nowhere: nothing there, or a mount whose other end is gone."""
 
 
 class OsFileSystem:
@@ -133,6 +141,15 @@ class OsFileSystem:
     def is_directory(self, path: Path) -> bool:
         """Follows symbolic links."""
         return path.is_dir()
+
+    def is_at(self, path: Path, handle: int) -> bool:
+        """By device and inode."""
+        try:
+            return os.path.samestat(path.stat(), os.fstat(handle))
+        except OSError as error:
+            if error.errno in _GONE:
+                return False
+            raise
 
     def names(self, directory: Path) -> list[str]:
         """One read of the directory."""

@@ -17,6 +17,7 @@ from kraftd.storage.disk import Disk
 from kraftd.storage.election_store import examine
 from kraftd.storage.filesystem import FileSystem
 from kraftd.storage.log import Log
+from kraftd.storage.presence import lost_log
 from kraftd.storage.sidecar import SidecarState, read_sidecar
 from kraftd.types import METADATA_TOPIC_ID, Election, EpochEntry, Offset, OffsetAndEpoch, uuid_text
 
@@ -114,6 +115,10 @@ class _Look:
 
     def at_log(self) -> None:
         """Look at the metadata directory."""
+        gone = lost_log(self._disk, self._path, self._state)
+        if gone:
+            self._problems.append(gone)
+            return
         if not self._disk.fs.is_directory(self._log_path):
             if self._found.get("formatted"):
                 self._notes.append(f"{self._log_path}: not there yet: this member was never started")

@@ -215,6 +215,12 @@ class Log:
         """Base offset, file and size of each segment, oldest first."""
         return tuple((s.base_offset, s.path, s.size_bytes) for s in self._segments)
 
+    @property
+    def active_file(self) -> tuple[int, Path]:
+        """The file that batches are appended to."""
+        active = self._segments[-1]
+        return active.handle, active.path
+
     # -- appending -----------------------------------------------------------------------------
 
     def append(self, batches: Sequence[bytes], base_offset: Offset, end_offset: Offset) -> None:

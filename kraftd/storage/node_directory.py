@@ -26,6 +26,7 @@ from kraftd.storage.disk import Disk
 from kraftd.storage.election_store import ElectionFinding, ElectionStore, examine
 from kraftd.storage.filesystem import Access, FileSystem
 from kraftd.storage.log import Log, LogConfig, OpenReport
+from kraftd.storage.presence import Names, lost_log
 from kraftd.storage.sidecar import (
     AMNESIA,
     BLANK,
@@ -33,12 +34,16 @@ from kraftd.storage.sidecar import (
     WHOLE,
     PeerRecord,
     Sidecar,
+    read_sidecar,
     remember_peer,
     settle_sidecar,
 )
 from kraftd.types import METADATA_TOPIC_ID, Election, NodeId, Uuid, uuid_text
 
 _STATES = (WHOLE, BLANK, AMNESIA)
+_FORMAT_OR_MOUNT = (
+    "run `kraftctl format` for a new node; if one ran here, its disk is not mounted, or what was here is lost"
+)
 
 
 class NodeDirectory:
@@ -106,7 +111,7 @@ class NodeDirectory:
         """
         disk = Disk(fs)
         if not fs.is_directory(path):
-            raise StorageError(f"{path}: no such directory: run `kraftctl format` first")
+            raise StorageError(f"{path}: no such directory: {_FORMAT_OR_MOUNT}")
         for other in other_log_dirs:
             if other != path and fs.is_directory(other / names.LOG_DIRECTORY):
                 raise StorageError(
@@ -120,6 +125,9 @@ class NodeDirectory:
             disk.sync_directory(path)
             properties = _identify(disk, path, node_id, cluster_id, random_uuid)
             log_path = path / names.LOG_DIRECTORY
+            gone = lost_log(disk, path, read_sidecar(disk, path / names.SIDECAR).state)
+            if gone:
+                raise StorageError(gone)
             _prepare_log_directory(disk, log_path)
             finding, sidecar, warnings = _open_sidecar(disk, path)
             undo.callback(sidecar.close, sync=False)
@@ -201,6 +209,15 @@ class NodeDirectory:
         """Which parts of the log are gone; empty if none (D-06)."""
         return tuple(str(damage) for damage in self.report.damage)
 
+    def names(self) -> Names:
+        """What must be in its place for this directory to be ours: to be looked at in a thread."""
+        return Names(
+            self.disk.fs,
+            (self._lock, self.path / names.LOCK),
+            (self.log.active_file, self._sidecar.file),
+            self.log.generation,
+        )
+
     def bootstrap_records(self) -> tuple[bytes, ...]:
         """The framed records that a new cluster begins with; none if there is no such file."""
         return read_bootstrap(self.disk, self.path / names.BOOTSTRAP_CHECKPOINT) or ()
@@ -275,7 +292,7 @@ def _identify(
     file = path / names.META_PROPERTIES
     data = disk.read_file(file)
     if data is None:
-        raise StorageError(f"{path}: is not formatted (no {file.name}): run `kraftctl format` first")
+        raise StorageError(f"{path}: is not formatted (no {file.name}): {_FORMAT_OR_MOUNT}")
     try:
         properties = meta_properties.decode(data)
     except MalformedError as error:

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 SIZES = {
     "QS": 30, "VOTE": 31, "BQE": 14, "EQE": 12, "FREQ": 27, "FRSP": 20, "HWM": 16, "ACC": 24, "SNAP": 25,
     "SF": 15, "CLN": 10, "DV": 38, "OBS": 10, "CQ": 7, "RSG": 14, "LSN": 17, "REQ": 13, "LOG": 20, "REC": 6,
-    "DQ": 5, "MET": 1, "SIMX": 14, "D": 18,
+    "DQ": 5, "MET": 1, "SIMX": 14,
 }  # fmt: skip
 
 
@@ -23,6 +23,8 @@ def test_no_behaviour_is_left_out_of_the_catalogue() -> None:
     for theme, size in SIZES.items():
         wanted = [f"{theme}-{number:02}" for number in range(1, size + 1)]
         assert [one for one in behaviours() if behaviours()[one].theme == theme] == wanted
+    rules = [f"D-{number:02}" for number in (*range(1, 19), 37, 38)]
+    assert [one for one in behaviours() if behaviours()[one].theme == "D"] == rules
     assert sum(1 for one in behaviours().values() if one.is_kafkas) == 369
 
 

@@ -13,6 +13,10 @@ from typing import Any, NamedTuple
 import pytest
 from cluster import Cluster, Node
 
+from kraftd.protocol.codec import encode_request
+from kraftd.protocol.limits import PAGE_BYTES_MAX
+from kraftd.protocol.messages import ListConfigsRequest
+
 Start = Callable[..., Cluster]
 
 ENVIRONMENT = {
@@ -245,3 +249,79 @@ def answer_http(server: Any) -> None:
             return
         connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         connection.close()
+
+
+def test_more_configs_than_one_answer_holds_are_listed_and_got(start: Start) -> None:
+    cluster = settled(start)
+    leader = cluster.wait_leader()
+    expected = {}
+    with leader.client() as client:
+        for broker in range(8):
+            pairs = [(f"plugin.{broker}.{number:03}", "v" * 1_000) for number in range(250)]
+            assert client.set_configs(pairs, broker=str(broker)) == 0
+            expected |= {(f"broker {broker}", name): value for name, value in pairs}
+    outcome = kraftctl(cluster.bootstrap, "configs", "list", "--show-secrets", "-o", "json")
+    assert outcome.code == 0, outcome.err
+    found = {(row["entity"], row["name"]): row["value"] for row in outcome.data}
+    assert found == expected | {("cluster", "min.insync.replicas"): "1"}
+    assert len(outcome.data) == len(found)
+    names = [name for entity, name in expected if entity == "broker 3"]
+    got = kraftctl(
+        cluster.bootstrap,
+        "configs",
+        "get",
+        "--broker",
+        3,
+        "--show-secrets",
+        *names,
+        *names[:100],
+        "-o",
+        "json",
+    )
+    assert [row["name"] for row in got.data] == [*names, *names[:100]]
+    assert {row["value"] for row in got.data} == {"v" * 1_000}
+    only = kraftctl(cluster.bootstrap, "configs", "list", "--broker", 3, "-o", "json")
+    assert [row["name"] for row in only.data] == names
+
+
+def test_many_who_ask_for_everything_cost_a_page_each(start: Start) -> None:
+    """64 listings at once of an image of 4 MB: each is answered with one page of it."""
+    cluster = start(1)
+    leader = cluster.wait_leader()
+    with leader.client() as client:
+        for broker in range(16):
+            pairs = [(f"plugin.{number:03}", "v" * 1_000) for number in range(250)]
+            assert client.set_configs(pairs, broker=str(broker)) == 0
+        before = rss_bytes(leader)
+        sizes = [
+            sum(len(entry.value) for entry in client.ask(ListConfigsRequest()).entries) for _ in range(3)
+        ]
+        assert all(100_000 < size <= PAGE_BYTES_MAX for size in sizes)
+        for number in range(64):
+            client.socket.sendall(b"".join(encode_request(1, 100 + number, "", ListConfigsRequest())))
+        for _ in range(64):
+            client._frame()
+        assert rss_bytes(leader) - before < 64 * 2 * PAGE_BYTES_MAX
+
+
+def rss_bytes(node: Node) -> int:
+    [line] = [
+        line for line in Path(f"/proc/{node.process.pid}/status").read_text().splitlines() if "VmHWM" in line
+    ]
+    return int(line.split()[1]) * 1_024
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("configs", "get", "log.\udcff"), 64),
+        (("configs", "set", "a\nb=1", "--force"), 64),
+        (("resign", "--to", "99999999999999999999"), 64),
+        (("resign", "--to", "-1"), 64),
+    ],
+)
+def test_what_can_be_no_name_or_node_is_a_usage_error(arguments: tuple[str, ...], code: int) -> None:
+    outcome = kraftctl("127.0.0.1:1", *arguments)
+    assert outcome.code == code
+    assert len(outcome.err.splitlines()) == 1
+    assert "bug" not in outcome.err

@@ -150,8 +150,8 @@ def test_a_second_node_with_an_id_in_use_is_refused_with_one_clear_line(start: S
     mark = leader.mark()
     double.start()
     line = leader.wait_for("peer_refused", since=mark)
-    assert str(original.node_id) in line["reason"]
-    double.wait_for("peer_unreachable", where=lambda line: line["reason"].startswith("refused: "))
+    assert f"node {original.node_id} at 127.0.0.1:{original.port} did not confirm" in line["reason"]
+    double.wait_for("peer_unreachable", where=lambda line: "did not confirm this node" in line["reason"])
     cluster.commit(NAME, "untouched", broker="1")
     assert leader.describe().role == "leader"
     assert original.describe().whole

@@ -51,7 +51,9 @@ NOT_APPENDED = frozenset(
 """Refusals that promise that nothing was appended."""
 
 _CLIENT_ID = "simulated"
-_GREETING = b"".join(encode_request(0, 0, _CLIENT_ID, Identity(None, _CLIENT_ID).greeting()))
+_GREETING = b"".join(
+    encode_request(HandshakeRequest.MAX_VERSION, 0, _CLIENT_ID, Identity(None, _CLIENT_ID).greeting())
+)
 
 
 class Deed(NamedTuple):
@@ -325,7 +327,7 @@ class _Wire:
         if self._is_greeted:
             self._client.answered(self, sealed)
             return
-        answer = sealed.open((HandshakeRequest.API_KEY, 0))
+        answer = sealed.open((HandshakeRequest.API_KEY, HandshakeRequest.MAX_VERSION))
         if answer.error_code:
             raise MalformedError(answer.error_message or "refused")
         self._is_greeted = True

@@ -512,6 +512,10 @@ class SimFileSystem:
     def is_directory(self, path: Path, /) -> bool:
         return isinstance(self._node(path), Directory)
 
+    def is_at(self, path: Path, handle: int, /) -> bool:
+        node, _, _ = self._opened(handle)
+        return self._node(path) is node
+
     def names(self, directory: Path, /) -> list[str]:
         node = self._directory(directory)
         self._ask("names", directory)

@@ -296,6 +296,7 @@ class SimNode:
             fetch_bytes=shape.fetch_bytes,
             dice=NodeDice(random),
             spread=random.uniform,
+            nonce=lambda: random.randbytes(16),
             worker=lambda name: SimWorker(world, loop, next(workers), self._job_done),  # type: ignore[arg-type, return-value]
         )
 

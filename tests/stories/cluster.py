@@ -30,7 +30,19 @@ CLUSTER_ID = "story"
 KEEPALIVE_MS = 5_000
 """After this long the transport notices that the other end is gone without a word."""
 
-HIDDEN = {"LearnEndpoint", "PeerIdentified", "RememberPeer", "AssignEpoch", "LogFlushed", "Applied"}
+HIDDEN = {
+    "LearnEndpoint",
+    "NonceGiven",
+    "PeerClaimed",
+    "NonceShown",
+    "PeerIdentified",
+    "ConfirmPeer",
+    "ChallengePeer",
+    "RememberPeer",
+    "AssignEpoch",
+    "LogFlushed",
+    "Applied",
+}
 
 
 class FixedDice:
@@ -447,9 +459,22 @@ class Cluster:
         """The outbound connection of `a` to `b`, with both handshakes done."""
         out, into = next(self.connection_ids), next(self.connection_ids)
         self.connections[a, b] = (out, into, self.nodes[b].incarnation)
-        self.feed_plain(b, ev.PeerIdentified(into, self.identity(a), outbound=False))
+        if a in self.voter_set and b in self.voter_set:
+            self.confirm(b, into, self.identity(a))
+        else:
+            self.feed_plain(b, ev.PeerIdentified(into, self.identity(a), outbound=False))
         if (a, b) in self.connections:
             self.feed_plain(a, ev.PeerIdentified(out, self.identity(b), outbound=True))
+
+    def confirm(self, node_id: NodeId, connection: int, peer: ev.PeerIdentity) -> None:
+        """Whoever is on that connection shows the nonce that it was told at the peer's own address (D-37)."""
+        brought, nonce = next(self.connection_ids), next(self.tokens).to_bytes(16, "big")
+        for event in (
+            ev.NonceGiven(brought, peer.node_id, nonce),
+            ev.PeerClaimed(connection, peer.node_id, peer.directory_id, nonce),
+            ev.NonceShown(connection, nonce, peer.start_counter, peer.start_id),
+        ):
+            self.feed_plain(node_id, event)
 
     def feed_plain(self, node_id: NodeId, event: ev.Event) -> None:
         node = self.nodes[node_id]

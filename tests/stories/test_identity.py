@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from kraftd.raft import wire
-from kraftd.raft.events import LogDamaged, PeerIdentified, PeerIdentity, RequestReceived
+from kraftd.raft.events import LogDamaged, PeerClaimed, PeerIdentified, PeerIdentity, RequestReceived
 from kraftd.raft.identity import Mending, Wholeness
 from kraftd.raft.states import Candidate, Follower, Prospective
 from kraftd.raft.wire import VoteAsk
@@ -201,13 +201,24 @@ def test_an_old_copy_of_a_directory_makes_nobody_else_doubt_itself() -> None:
 @pytest.mark.covers("D-06")
 def test_a_second_process_under_one_id_is_refused_while_the_first_is_connected() -> None:
     cluster = written()
-    twin = PeerIdentity(3, b"another director", 1, b"another startid!")
+    known = cluster.nodes[1].disk.peers[3]
+    cluster.feed(1, PeerClaimed(10**6, 3, b"another director", b"nonce of another"))
     cluster.take_trace()
-    cluster.feed(1, PeerIdentified(10**6, twin, outbound=False))
-    trace = cluster.take_trace()
-    assert "RefusePeer" in trace
-    assert "the member known under that id is connected" in trace
-    assert cluster.nodes[1].disk.peers[3] != twin
+    cluster.run(2_001)
+    assert "node 3 at host3:9003 did not confirm that it is its own" in cluster.take_trace()
+    assert cluster.nodes[1].disk.peers[3] == known
+    assert cluster.has_converged()
+
+
+@pytest.mark.covers("D-06", "D-37")
+def test_another_disk_behind_a_voters_address_is_known_for_what_it_is() -> None:
+    """It proved to be where node 3 is, and takes the place of the connections that nobody closed."""
+    cluster = written()
+    known = cluster.nodes[1].disk.peers[3]
+    cluster.take_trace()
+    cluster.confirm(1, 10**6, PeerIdentity(3, b"another director", 1, b"another startid!"))
+    assert "node 3 has connected anew since" in cluster.take_trace()
+    assert cluster.nodes[1].disk.peers[3] == known, "and is not counted"
 
 
 @pytest.mark.covers("D-06")

@@ -1,10 +1,11 @@
 """All mutants, by theme."""
 
 from tests.sabotage.corpus.elections import ELECTIONS
+from tests.sabotage.corpus.files import FILES
 from tests.sabotage.corpus.fold import FOLD
 from tests.sabotage.corpus.processes import PROCESSES
 from tests.sabotage.corpus.promises import PROMISES
 from tests.sabotage.corpus.replication import REPLICATION
 from tests.sabotage.corpus.storage import STORAGE
 
-MUTANTS = (*ELECTIONS, *REPLICATION, *PROMISES, *STORAGE, *PROCESSES, *FOLD)
+MUTANTS = (*ELECTIONS, *REPLICATION, *PROMISES, *STORAGE, *PROCESSES, *FILES, *FOLD)

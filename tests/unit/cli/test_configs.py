@@ -14,6 +14,7 @@ from kraftd.protocol.messages import (
     ListConfigsRequest,
     ListConfigsResponse,
     ListConfigsResponseEntry,
+    ListConfigsResponseNextCursor,
 )
 from kraftd.types import NO_NODE
 from tests.unit.cli.kraftctl import Kraftctl, Outcome
@@ -161,3 +162,110 @@ def test_list_begins_with_the_cluster_and_hides_secrets(kraftctl: Kraftctl, quor
     ]
     only = configs(kraftctl, quorum, "list", "--broker", 10, "-o", "json")
     assert [row["entity"] for row in only.data] == ["broker 10"]
+
+
+def page_of(request: ListConfigsRequest, length: int = 2, total: int = 7) -> ListConfigsResponse:
+    """A page of seven configs of the cluster."""
+    start = 0 if request.cursor is None else int(request.cursor.name[1:]) + 1
+    entries = tuple(
+        ListConfigsResponseEntry(resource_type=4, resource_name="", name=f"n{at}", value=str(at))
+        for at in range(start, min(start + length, total))
+    )
+    more = start + length < total
+    cursor = ListConfigsResponseNextCursor(4, "", entries[-1].name) if more else None
+    return ListConfigsResponse(entries=entries, next_cursor=cursor)
+
+
+def test_list_follows_the_pages_to_the_end(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    quorum.nodes[2].answers[ListConfigsRequest] = page_of
+    rows = configs(kraftctl, quorum, "list", "-o", "json").data
+    assert [row["name"] for row in rows] == [f"n{at}" for at in range(7)]
+
+
+def test_list_goes_on_at_the_next_leader(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    def lose(request: ListConfigsRequest) -> ListConfigsResponse | None:
+        if request.cursor is None:
+            return page_of(request)
+        quorum.lead(3, epoch=8)
+        return None
+
+    quorum.nodes[2].answers[ListConfigsRequest] = lose
+    quorum.nodes[3].answers[ListConfigsRequest] = page_of
+    rows = configs(kraftctl, quorum, "list", "-o", "json").data
+    assert [row["name"] for row in rows] == [f"n{at}" for at in range(7)]
+    first = next(request for request in quorum.nodes[3].seen if isinstance(request, ListConfigsRequest))
+    assert first.cursor is not None
+
+
+def test_a_listing_that_does_not_go_on_is_not_followed_for_ever(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
+    stuck = ListConfigsResponse(next_cursor=ListConfigsResponseNextCursor(4, "", "n1"))
+    quorum.nodes[2].answers[ListConfigsRequest] = lambda _: stuck
+    outcome = configs(kraftctl, quorum, "list")
+    assert outcome.code == 4
+    assert "does not come after the last" in outcome.err
+
+
+def test_list_of_one_broker_begins_and_ends_there(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    def one(request: ListConfigsRequest) -> ListConfigsResponse:
+        assert request.cursor is not None
+        assert (request.cursor.resource_type, request.cursor.resource_name) == (4, "7")
+        entries = tuple(ListConfigsResponseEntry(4, broker, "n", "1") for broker in ("7", "8"))
+        return ListConfigsResponse(entries=entries, next_cursor=ListConfigsResponseNextCursor(4, "8", "n"))
+
+    quorum.nodes[2].answers[ListConfigsRequest] = one
+    assert [row["entity"] for row in configs(kraftctl, quorum, "list", "--broker", 7, "-o", "json").data] == [
+        "broker 7"
+    ]
+
+
+def test_get_asks_for_half_where_all_is_too_much(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    def describe(request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+        names = request.resources[0].configuration_keys or ()
+        error = ErrorCode.POLICY_VIOLATION if len(names) > 2 else ErrorCode.NONE
+        found = tuple(
+            DescribeConfigsResponseDescribeConfigsResourceResult(name=name, value="v", config_source=3)
+            for name in names
+        )
+        result = DescribeConfigsResponseDescribeConfigsResult(
+            error_code=error, resource_type=4, configs=() if error else found
+        )
+        return DescribeConfigsResponse(results=(result,))
+
+    quorum.nodes[2].answers[DescribeConfigsRequest] = describe
+    names = [f"n{at}" for at in range(9)]
+    rows = configs(kraftctl, quorum, "get", *names, "-o", "json").data
+    assert [(row["name"], row["source"]) for row in rows] == [
+        (name, "DYNAMIC_DEFAULT_BROKER_CONFIG") for name in names
+    ]
+
+
+def test_a_change_that_the_answer_does_not_name_is_not_done(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
+    quorum.nodes[2].answers[IncrementalAlterConfigsRequest] = lambda _: IncrementalAlterConfigsResponse()
+    assert configs(kraftctl, quorum, "set", "log.retention.ms=1").code == 4
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("get", "log.\udcff"),
+        ("get", "a\nb"),
+        ("set", "log.\udcff=1", "--force"),
+        ("set", "a\nb=1", "--force"),
+        ("set", "a\n=1", "--force"),
+        ("set", "log.retention.ms=\udcff"),
+        ("delete", "\udcff", "--force"),
+        ("list", "--broker", 1 << 31),
+        ("get", "log.retention.ms", "--broker", 99999999999999999999),
+    ],
+)
+def test_what_can_be_no_name_or_broker_is_a_usage_error(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum, arguments: tuple[object, ...]
+) -> None:
+    outcome = configs(kraftctl, quorum, *arguments)
+    assert outcome.code == 64
+    assert len(outcome.err.splitlines()) == 1
+    assert not any(node.seen for node in quorum.nodes.values())

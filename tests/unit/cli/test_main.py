@@ -7,12 +7,14 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from kraftd.cli.failures import UsageError
 from kraftd.cli.main import COMMANDS
+from kraftd.cli.points import parse_at, parse_time
 from tests.unit.cli.kraftctl import Kraftctl
 
 KRAFTCTL = [sys.executable, "-m", "kraftd.cli.main"]
@@ -173,17 +175,63 @@ def test_a_full_disk_under_standard_output_is_one_line() -> None:
             check=False,
         )
     assert done.returncode == 1
-    assert done.stderr == b"kraftctl: standard output: No space left on device\n"
+    assert done.stderr == b"kraftctl: standard output: No space left on device; the answer is lost\n"
 
 
-def test_closed_streams_do_no_harm() -> None:
-    for closing in (">&-", "2>&-", ">&- 2>&-"):
-        script = f'exec "$@" {closing}'
+def in_shell(script: str, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        ["bash", "-c", script, "sh", *KRAFTCTL, *arguments],
+        capture_output=True,
+        env=ENVIRONMENT,
+        timeout=30,
+        check=False,
+    )
+
+
+LOST = b"kraftctl: standard output: Bad file descriptor; the answer is lost\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("random-uuid",), 1),
+        (("--version",), 1),
+        (("configs", "set", "--help"), 1),
+        (("status", "--bootstrap-controller", "127.0.0.1:1"), 2),
+    ],
+)
+def test_an_answer_that_cannot_be_written_is_an_error(arguments: tuple[str, ...], code: int) -> None:
+    done = in_shell('exec "$@" >&- <&-', *arguments)
+    assert done.returncode == code
+    assert done.stderr.endswith(LOST)
+    assert in_shell('exec "$@" >&- 2>&-', *arguments).returncode == code
+
+
+def test_a_closed_standard_error_does_no_harm() -> None:
+    assert in_shell('exec "$@" 2>&-', "random-uuid").returncode == 0
+
+
+def test_nothing_to_write_is_nothing_lost() -> None:
+    done = in_shell('exec "$@" >&-', "status", "--no-such-option")
+    assert done.returncode == 64
+    assert LOST not in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [("random-uuid",), ("--help",)])
+def test_a_pipe_that_nobody_reads_loses_the_answer(arguments: tuple[str, ...]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as pipe:
         done = subprocess.run(
-            ["sh", "-c", script, "sh", *KRAFTCTL, "random-uuid"], capture_output=True, timeout=30, check=False
+            [*KRAFTCTL, *arguments],
+            stdout=pipe,
+            stderr=subprocess.PIPE,
+            env=ENVIRONMENT,
+            timeout=30,
+            check=False,
         )
-        assert done.returncode == 0
-        assert done.stderr == b""
+    assert done.returncode == 1
+    assert done.stderr == b"kraftctl: standard output: Broken pipe; the answer is lost\n"
 
 
 def test_an_interrupt_ends_it_silently(tmp_path: Path) -> None:
@@ -217,3 +265,47 @@ def test_shells_complete_commands(shell: str) -> None:
     )
     assert "status" in done.stdout
     assert "Traceback" not in done.stderr
+
+
+MANY_DIGITS = "9" * 5_000
+"""More than Python turns into a number."""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("status", "--bootstrap-controller", f"localhost:{MANY_DIGITS}"),
+        ("status", "--bootstrap-controller", "localhost:\u0663"),
+        ("log", "dump", ".", "--from-time", MANY_DIGITS),
+        ("replication", "--timeout-ms", MANY_DIGITS),
+        ("status", "-o", "\x1b[2J"),
+    ],
+)
+def test_a_number_or_word_out_of_range_is_a_usage_error(
+    kraftctl: Kraftctl, arguments: tuple[str, ...]
+) -> None:
+    outcome = kraftctl(*arguments)
+    assert outcome.code == 64
+    assert "bug" not in outcome.err
+    assert len(outcome.err) < 5_000
+    assert outcome.err.rstrip("\n").isprintable()
+
+
+@pytest.mark.parametrize("parse", [parse_at, parse_time])
+@pytest.mark.parametrize("text", [MANY_DIGITS, "9" * 20, "\u0663", "-1", ""])
+def test_a_point_out_of_range_is_a_usage_error(parse: Callable[[str], object], text: str) -> None:
+    with pytest.raises(UsageError):
+        parse(text)
+
+
+def test_a_table_names_a_path_in_the_bytes_that_it_came_in() -> None:
+    done = in_shell("exec \"$@\" $'no-such-\\xff'", "info")
+    assert done.returncode == 1
+    assert b"no-such-\xff" in done.stdout
+
+
+def test_a_path_that_is_no_utf_8_is_no_bug(kraftctl: Kraftctl) -> None:
+    for output in ("json", "yaml"):
+        outcome = kraftctl("info", "no-such-\udcff", "-o", output)
+        assert outcome.code == 1
+        assert "bug" not in outcome.err

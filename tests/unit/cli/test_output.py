@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from kraftd.cli.output import Format, columns, emit, labels
+from kraftd.cli.output import Format, columns, emit, labels, to_json_line
 
 DATA = {
     "name": "Größe",
@@ -42,3 +42,12 @@ def test_labels_stand_in_kafkas_column() -> None:
     assert labels([("ClusterId", "x"), ("MaxFollowerLagTimeMs", 1)]) == (
         "ClusterId:              x\nMaxFollowerLagTimeMs:   1"
     )
+
+
+def test_no_cell_or_label_breaks_its_line_or_moves_the_cursor() -> None:
+    assert columns(("A",), [("a\nb\x1b[2J",)]).splitlines() == ["A", r"a\nb\x1b[2J"]
+    assert labels([("Why", "a\u2028b\r")], 5) == r"Why: a\u2028b\r"
+
+
+def test_json_holds_what_is_no_utf_8_in_a_form_that_it_can() -> None:
+    assert to_json_line({"path": ["a\udcff", 1, None]}) == r'{"path":["a\\udcff",1,null]}'

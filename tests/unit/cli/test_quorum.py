@@ -93,7 +93,7 @@ def test_without_a_leader_every_node_still_speaks(kraftctl: Kraftctl, quorum: Sc
     assert outcome.code == 0
     head, _, rows = outcome.out.partition("\n\n")
     assert "LeaderId:               none" in head
-    assert "LeaderEpoch:            11" in head
+    assert "LeaderEpoch:            9" in head
     assert "Reason:                 2 and 3 refused: log too short" in head
     first, second, third = rows.splitlines()[1:]
     assert first.split()[2:9] == ["candidate", "11", "-", "1", "101", "101", "2"]
@@ -117,9 +117,79 @@ def test_followers_of_a_leader_that_is_gone_are_no_leader(kraftctl: Kraftctl, qu
     assert data["no_leader_reason"].startswith("node 1 follows node 2, which cannot be asked: ")
 
 
-def test_of_two_leaders_the_higher_epoch_is_right(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+def test_of_two_leaders_the_one_that_a_majority_follows_is_right(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
     quorum.change(1, role="leader", leader_id=1, epoch=8)
+    assert status(kraftctl, quorum, "-o", "json").data["leader_id"] == 2
+    quorum.change(3, leader_id=1, epoch=8)
     assert status(kraftctl, quorum, "-o", "json").data["leader_id"] == 1
+
+
+ODD = 1 << 30
+ODD_CLAIMS = {
+    "it leads": {"role": "leader", "leader_id": 3},
+    "it leads, and is alone": {"role": "leader", "leader_id": 3, "peers": ()},
+    "it knows no leader": {"role": "unattached", "leader_id": NO_NODE, "no_leader_reason": "waits"},
+    "it follows one that is not": {"leader_id": 99},
+    "it is no voter": {"role": "observer", "is_voter": False},
+}
+
+
+@pytest.mark.parametrize("claim", ODD_CLAIMS.values(), ids=ODD_CLAIMS)
+def test_one_node_in_an_absurd_epoch_does_not_hide_the_leader(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum, claim: dict[str, object]
+) -> None:
+    quorum.change(3, epoch=ODD, **claim)
+    outcome = status(kraftctl, quorum)
+    assert "LeaderId:               2" in outcome.out
+    assert "LeaderEpoch:            7" in outcome.out
+    [row] = [line for line in outcome.out.splitlines() if line.startswith("3 ")]
+    assert f"speaks of epoch {ODD}, but node 2 leads epoch 7" in row
+    health = kraftctl("health", "--bootstrap-controller", quorum.bootstrap, "-o", "json")
+    assert (health.code, health.data["leader_id"], health.data["leader_epoch"]) == (5, 2, 7)
+    assert [node["healthy"] for node in health.data["nodes"]] == [True, True, False]
+    assert f"speaks of epoch {ODD}" in health.data["nodes"][2]["problems"][0]
+    assert kraftctl("configs", "list", "--bootstrap-controller", quorum.bootstrap).code == 0
+
+
+def test_one_node_in_an_absurd_epoch_and_no_leader_is_no_leader(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
+    quorum.lead(NO_NODE, epoch=7)
+    quorum.change(3, epoch=ODD, role="leader", leader_id=3)
+    data = status(kraftctl, quorum, "-o", "json").data
+    assert (data["leader_id"], data["leader_epoch"]) == (NO_NODE, 7)
+    assert data["no_leader_reason"] == "nobody campaigns"
+    assert kraftctl("health", "--bootstrap-controller", quorum.bootstrap, "--timeout-ms", 200).code == 5
+
+
+def test_a_leader_whose_followers_have_not_heard_of_it_leads(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
+    quorum.lead(NO_NODE, epoch=8)
+    quorum.change(2, role="leader", leader_id=2)
+    assert status(kraftctl, quorum, "-o", "json").data["leader_id"] == 2
+
+
+DAMAGE = [f"segment {at}: a batch that does not match its checksum" for at in range(20)]
+
+
+@pytest.mark.parametrize("command", ["status", "health"])
+def test_damage_is_told_once_and_in_short(kraftctl: Kraftctl, quorum: ScriptedQuorum, command: str) -> None:
+    text = "; ".join(DAMAGE)
+    quorum.lead(NO_NODE)
+    for node_id in (1, 2, 3):
+        quorum.change(
+            node_id,
+            whole=False,
+            alarms=(f"not_whole: {text}",) if node_id == 3 else (),
+            no_leader_reason=f"not counted: {text if node_id == 3 else f'node {node_id} forgot'}",
+        )
+    more = ("--timeout-ms", 200) if command == "health" else ()
+    out = kraftctl(command, "--bootstrap-controller", quorum.bootstrap, *more).out
+    assert [out.count(text) for text in DAMAGE] == [1, 1, 1] + [0] * 17
+    assert "and 17 more" in out
 
 
 def test_a_deposed_leader_that_has_not_heard_is_no_leader(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:

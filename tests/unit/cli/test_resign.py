@@ -3,6 +3,7 @@
 import threading
 
 import msgspec
+import pytest
 
 from kraftd.errors import ErrorCode
 from kraftd.protocol.messages import ResignLeaderRequest, ResignLeaderResponse
@@ -103,3 +104,31 @@ def test_waiting_in_vain_is_5(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> Non
     assert outcome.code == 5
     assert "NewLeader:              none yet" in outcome.out
     assert outcome.err == "kraftctl: no new leader within 200 ms; kraftctl status shows why\n"
+
+
+def test_a_node_that_claims_to_lead_an_absurd_epoch_is_not_the_new_leader(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
+    quorum.change(1, role="leader", leader_id=1, epoch=1 << 30)
+
+    def answer(_: ResignLeaderRequest) -> ResignLeaderResponse:
+        def take_over() -> None:
+            quorum.change(3, role="leader", leader_id=3, epoch=8)
+            quorum.change(2, role="follower", leader_id=3, epoch=8)
+
+        quorum.change(2, role="resigned", leader_id=NO_NODE)
+        threading.Timer(0.05, take_over).start()
+        return ResignLeaderResponse(epoch=7, leader_id=2, successor=3)
+
+    quorum.nodes[2].answers[ResignLeaderRequest] = answer
+    outcome = resign(kraftctl, quorum, "--wait", "-o", "json")
+    assert (outcome.data["old_leader_id"], outcome.data["old_epoch"]) == (2, 7)
+    assert (outcome.data["new_leader_id"], outcome.data["epoch"]) == (3, 8)
+
+
+@pytest.mark.parametrize("to", ["-1", "99999999999999999999", str(1 << 31), "x", ""])
+def test_what_can_be_no_voter_is_a_usage_error(kraftctl: Kraftctl, quorum: ScriptedQuorum, to: str) -> None:
+    outcome = resign(kraftctl, quorum, "--to", to)
+    assert outcome.code == 64
+    assert len(outcome.err.splitlines()) == 1
+    assert not any(node.seen for node in quorum.nodes.values())

@@ -194,3 +194,21 @@ def test_deciding_changes_nothing():
     alter(resource(change("k", "2")), image=image)
     assert image.hash() == before
     assert image.config(BROKER, "", "k") == "1"
+
+
+@pytest.mark.parametrize(
+    "name", ["a\nb", "a\rb", "\tlog.retention.ms", "a\x7f", "a\x1b[2J", "a\x85b", "a\u2028b"]
+)
+@pytest.mark.parametrize("operation", [SET, DELETE, APPEND, SUBTRACT])
+def test_a_name_that_would_break_a_line_does_not_get_in(name, operation):
+    assert outcome(change(name, "x", operation)) is ErrorCode.INVALID_CONFIG
+
+
+def test_a_name_that_breaks_a_line_and_got_in_can_be_deleted():
+    image = apply_all(EMPTY, [ConfigRecord(BROKER, "", "a\nb", "x")], 0)
+    assert outcome(change("a\nb", "y"), image=image) is ErrorCode.INVALID_CONFIG
+    assert outcome(change("a\nb", None, DELETE), image=image) == {"a\nb": None}
+
+
+def test_a_value_may_have_lines():
+    assert outcome(change("plugin.jaas", "a\nb")) == {"plugin.jaas": "a\nb"}

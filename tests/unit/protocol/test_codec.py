@@ -220,11 +220,14 @@ def test_a_head_is_bounded_apart_from_its_records() -> None:
     assert RequestDecoder().decode(frame).message == request
     small = joined(encode_request(2, 7, None, VOTE, [bytes(100_000)]))[4:]
     assert RequestDecoder(64 << 10).decode(small).message == VOTE
-    large = joined(
-        encode_response(3, 1, ApiVersionsResponse(unknown_tags=((9, msgpack.packb("x" * HEAD_BYTES_MAX)),)))
-    )
     with pytest.raises(MalformedError, match="a head of"):
-        decode_response(large[4:], (18, 3))
+        decode_response(msgpack.packb([1, [0, [], 0, {9: "x" * HEAD_BYTES_MAX}]]), (18, 3))
+
+
+def test_a_response_that_nobody_takes_is_not_sent() -> None:
+    response = ApiVersionsResponse(unknown_tags=((9, msgpack.packb("x" * HEAD_BYTES_MAX)),))
+    with pytest.raises(UnencodableError, match="longer than anybody takes"):
+        encode_response(3, 1, response)
 
 
 def test_versions_that_do_not_exist_are_not_sent() -> None:

@@ -158,8 +158,18 @@ class Lone:
                 ev.PeerIdentified(100 + node_id, identity_of(node_id), outbound=True), self.now
             )
         )
-        inbound = ev.PeerIdentified(200 + node_id, identity_of(node_id), outbound=False)
-        return effects + self._keep(self.member.handle(inbound, self.now))
+        return effects + self.confirm(200 + node_id, identity_of(node_id))
+
+    def confirm(self, connection: int, peer: ev.PeerIdentity) -> list[fx.Effect]:
+        """Somebody connects, and proves to be that voter with a nonce that only it was told (D-37)."""
+        nonce = b"nonce of %7d" % connection
+        meeting: tuple[ev.Event, ...] = (
+            ev.NonceGiven(connection + 10**6, peer.node_id, nonce),
+            ev.PeerClaimed(connection, peer.node_id, peer.directory_id, nonce),
+            ev.NonceShown(connection, nonce, peer.start_counter, peer.start_id),
+            ev.ConnectionClosed(connection + 10**6, peer.node_id, outbound=True),
+        )
+        return [effect for event in meeting for effect in self._keep(self.member.handle(event, self.now))]
 
     def close(self, node_id: NodeId) -> list[fx.Effect]:
         """The connection on which requests to that member go ends."""

@@ -128,15 +128,26 @@ def test_an_announcement_meant_for_another_is_followed_and_refused(receiver: Rep
 
 
 @covers("BQE-07", "QS-25")
-def test_a_new_address_of_the_leader_is_learnt_without_a_move_unless_it_is_a_voter() -> None:
-    lone = Lone(election=Election(5), epochs=(1, 4))
-    lone.ask_begin(6, 8, endpoint=Endpoint("here", 1))
-    seen = len(lone.effects)
-    assert lone.ask_begin(6, 8, endpoint=Endpoint("there", 2)).error_code == 0
-    assert every(lone.effects[seen:], fx.LearnEndpoint) == [fx.LearnEndpoint(8, Endpoint("there", 2))]
-    assert every(lone.effects[seen:], fx.Moved) == []
-    lone.ask_begin(7, 2, endpoint=Endpoint("elsewhere", 3))
-    assert every(lone.effects[seen:], fx.LearnEndpoint)[1:] == [], "voters are where the configuration says"
+def test_a_new_address_of_the_leader_is_learnt_without_a_move_unless_voters_are_configured() -> None:
+    lone = Lone(voters=(), connected=(), bootstrap=(Endpoint("any", 3),), election=Election(5), epochs=(1, 4))
+
+    def told(where: Endpoint) -> list[fx.Effect]:
+        seen = len(lone.effects)
+        (asked,) = lone.open_requests()
+        standing = Standing(6, 8, where)
+        lone.answer(asked, wire.fetch_response(ErrorCode.NOT_LEADER_OR_FOLLOWER, standing))
+        lone.run(1_000)
+        return lone.effects[seen:]
+
+    assert every(told(Endpoint("here", 1)), fx.LearnEndpoint) == [fx.LearnEndpoint(8, Endpoint("here", 1))]
+    effects = told(Endpoint("there", 2))
+    assert every(effects, fx.LearnEndpoint) == [fx.LearnEndpoint(8, Endpoint("there", 2))]
+    assert every(effects, fx.Moved) == []
+
+    voter = Lone(election=Election(5), epochs=(1, 4))
+    seen = len(voter.effects)
+    voter.ask_begin(7, 2, endpoint=Endpoint("elsewhere", 3))
+    assert every(voter.effects[seen:], fx.LearnEndpoint) == [], "voters are where the configuration says"
 
 
 @covers("BQE-08", "Q-04", "D-14")
@@ -173,7 +184,7 @@ def test_without_an_address_the_configured_one_holds_and_a_stranger_cannot_be_fo
     assert begin(6, 2) == 0
     assert lone.fetching() == [2]
     assert begin(7, 8) == ErrorCode.INVALID_REQUEST
-    assert (lone.epoch, lone.member.leader_id) == (7, -1)
+    assert (lone.epoch, lone.member.leader_id) == (6, 2)
 
 
 @covers("BQE-11", "D-12")

@@ -4,6 +4,7 @@ from random import Random
 
 import pytest
 
+from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
 from kraftd.raft import effects as fx
 from kraftd.raft.states import Candidate, Follower, Leader, Resigned, Unattached
@@ -205,13 +206,15 @@ def test_an_observer_has_no_election_deadline_and_sleeps_between_its_questions()
 # --- what moves leave alone ---------------------------------------------------------------------------------
 
 
-@covers("QS-26", "VOTE-23")
-def test_strangers_are_voted_for_and_followed_because_voter_sets_may_lag() -> None:
+@covers("QS-26", "VOTE-23", "D-37")
+def test_who_is_no_voter_gets_no_vote_is_not_followed_and_moves_no_epoch() -> None:
     lone = Lone(election=Election(5), epochs=(1, 4))
-    assert lone.ask_vote(6, candidate=8).vote_granted
-    assert lone.ask_begin(6, 8).error_code == 0
-    assert isinstance(lone.member.state, Follower)
-    assert lone.asked(8, m.FetchRequest) is not None
+    before = lone.member.state
+    assert lone.ask_vote(6, candidate=8).error_code == ErrorCode.INVALID_REQUEST
+    assert lone.ask_begin(6, 8).error_code == ErrorCode.INVALID_REQUEST
+    assert lone.ask_end(6, 8).error_code == ErrorCode.INVALID_REQUEST
+    assert (lone.member.state, lone.stored) == (before, Election(5))
+    assert every(lone.effects, fx.LearnEndpoint)[2:] == [], "nobody connects to where it says it is"
 
 
 @covers("QS-29", "Q-09", "HWM-02")

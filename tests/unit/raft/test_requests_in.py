@@ -279,8 +279,8 @@ def test_announcements_of_leaders() -> None:
     assert begin(4, 3) == ErrorCode.FENCED_LEADER_EPOCH
     assert begin(6, 3, ReplicaKey(2)) == ErrorCode.INVALID_VOTER_KEY
     assert (bench.member.epoch, bench.member.leader_id) == (6, 3), "followed all the same"
-    assert begin(7, 99) == ErrorCode.NONE, "voter sets may lag"
-    assert bench.member.leader_id == 99
+    assert begin(7, 99) == ErrorCode.INVALID_REQUEST
+    assert (bench.member.epoch, bench.member.leader_id) == (6, 3), "only voters lead, and move epochs"
 
 
 @pytest.mark.covers("EQE-03", "EQE-05", "EQE-06")

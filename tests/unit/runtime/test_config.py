@@ -65,6 +65,19 @@ def test_a_stop_takes_five_seconds_unless_told_otherwise() -> None:
     assert parse_config(MINIMAL, {}).shutdown_timeout_ms == 5_000
 
 
+@pytest.mark.parametrize(
+    ("written", "bound"),
+    [
+        (":8080", Endpoint("127.0.0.1", 8080)),
+        ("0.0.0.0:8080", Endpoint("0.0.0.0", 8080)),
+        ("[::]:8080", Endpoint("::", 8080)),
+        ("controller-1:8080", Endpoint("controller-1", 8080)),
+    ],
+)
+def test_the_pages_are_for_this_machine_alone_unless_a_host_is_written(written: str, bound: Endpoint) -> None:
+    assert parse_config(MINIMAL | {"kraftd.http.listener": written}, {}).http == bound
+
+
 def test_bind_and_advertised_addresses_are_two_things() -> None:
     config = parse_config(MINIMAL | {"advertised.listeners": "CONTROLLER://beta.example:19093"}, {})
     assert config.bind == Endpoint("", 9093)

@@ -1,0 +1,94 @@
+"""Standard output that notices what becomes of it: an answer that nobody can read is no success.
+
+A reader that has taken a part and goes (`kraftctl … | head`) ends the command quietly, as it ends every
+command of a shell. Where nothing could be written at all, or the disk behind it is full, the answer is lost,
+and that is an error: closed by whoever started us (`>&-`), or a pipe whose other end was never read.
+"""
+
+import errno
+import io
+import os
+import sys
+from contextlib import suppress
+
+from kraftd.cli.failures import ExitCode
+
+
+class LostOutputError(Exception):
+    """Standard output takes nothing more. Not an OSError, which would be taken for the fault of a file."""
+
+
+class Output(io.RawIOBase):
+    """The end of standard output. After its first failure it swallows everything: we come to an end."""
+
+    def __init__(self, descriptor: int | None) -> None:
+        self._descriptor = descriptor
+        self._was_read = False
+        self.failure: OSError | None = None
+        """Why it takes nothing more."""
+
+    @property
+    def ended_early(self) -> bool:
+        """Whether its reader has gone with a part of the answer."""
+        return self._was_read and self.failure is not None and self.failure.errno == errno.EPIPE
+
+    def writable(self) -> bool:
+        """Implements `RawIOBase`."""
+        return True
+
+    def isatty(self) -> bool:
+        """Implements `RawIOBase`."""
+        return self._descriptor is not None and os.isatty(self._descriptor)
+
+    def fileno(self) -> int:
+        """Implements `RawIOBase`."""
+        if self._descriptor is None:
+            raise io.UnsupportedOperation("standard output is closed")
+        return self._descriptor
+
+    def write(self, data: bytes | bytearray | memoryview, /) -> int:  # type: ignore[override]
+        """Implements `RawIOBase`.
+
+        Raises:
+            LostOutputError: It takes nothing more; said once.
+        """
+        if self.failure is not None:
+            return len(data)
+        try:
+            if self._descriptor is None:
+                raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+            taken = os.write(self._descriptor, data)
+        except OSError as error:
+            self.failure = error
+            raise LostOutputError from error
+        self._was_read = True
+        return taken
+
+
+def take_over() -> Output:
+    """Put our own standard output in the place of the interpreter's, and something for a closed stderr."""
+    is_open = sys.stdout is not None
+    while os.open(os.devnull, os.O_RDWR) <= 2:
+        pass  # a file or socket of ours must not become standard output
+    output = Output(1 if is_open else None)
+    sys.stdout = io.TextIOWrapper(
+        io.BufferedWriter(output),
+        encoding=sys.stdout.encoding if is_open else "utf-8",
+        errors="surrogateescape",  # names of files go out in the bytes that they came in
+        line_buffering=output.isatty(),
+    )
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123 - as long as the process
+    return output
+
+
+def ending(output: Output, code: int) -> int:
+    """Write what is left, and say how a command ended of which this is the code."""
+    with suppress(LostOutputError):
+        sys.stdout.flush()
+    if output.failure is None:
+        return code
+    if output.ended_early:
+        return ExitCode.BROKEN_PIPE
+    sys.stderr.write(f"kraftctl: standard output: {output.failure.strerror}; the answer is lost\n")
+    return code or ExitCode.ERROR

@@ -1,0 +1,51 @@
+"""How much goes into one answer, known before it is built.
+
+An answer that grows with the image, or with the request, must be one that the other end takes, and must not
+keep us busy. The outcomes of the resources that a request names come first: `Echo` tells whether there is
+room for all of them, and how many of them can have a text.
+"""
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Final
+
+from kraftd.protocol.limits import ECHO_BYTES_MAX
+
+FRAME_BYTES: Final = 48
+"""At least what msgpack adds to the texts of one entry: its numbers, and the heads of texts and arrays."""
+
+_SHOWN_MAX: Final = 80
+
+
+class Echo:
+    """The room that an answer has for what became of each resource of its request."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        ends = list(accumulate(map(entry_bytes, names)))
+        self.count = next((n for n, end in enumerate(ends) if end > ECHO_BYTES_MAX), len(names))
+        """How many of them fit, from the first on."""
+        self.is_whole = self.count == len(names)
+        self._left = ECHO_BYTES_MAX - (ends[self.count - 1] if self.count else 0)
+
+    def text(self, text: str) -> str | None:
+        """The text of one outcome, None if there is no room for it beside the error codes of all."""
+        size = text_bytes(text)
+        if size > self._left:
+            return None
+        self._left -= size
+        return text
+
+
+def entry_bytes(*texts: str | None) -> int:
+    """At most what one entry with these texts takes."""
+    return FRAME_BYTES + sum(text_bytes(text) for text in texts if text is not None)
+
+
+def text_bytes(text: str) -> int:
+    """What a text takes as UTF-8."""
+    return len(text) if text.isascii() else len(text.encode())
+
+
+def shown(text: str) -> str:
+    """A text of a request as it may stand in an answer: quoted, on one line, and not long."""
+    return repr(text) if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]!r}…"

@@ -1,0 +1,37 @@
+"""Texts of others, as they can be passed on: cut to what has room in an answer, and on one line.
+
+A peer's words, an argument, a name in a request, a list of what is damaged.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+_MORE: Final = "…"
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def has_control_characters(text: str) -> bool:
+    """Whether a text would break the line that it is shown in."""
+    return _CONTROL.search(text) is not None
+
+
+def on_one_line(text: str) -> str:
+    """A text with line breaks and other control characters written out: no terminal obeys them."""
+    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+
+
+def brief(text: str, bytes_max: int) -> str:
+    """A text of at most so many bytes as UTF-8; what is cut off is marked."""
+    if len(text) <= bytes_max and (text.isascii() or len(text.encode()) <= bytes_max):
+        return text
+    room = bytes_max - len(_MORE.encode())
+    return text[:room].encode(errors="replace")[:room].decode(errors="ignore") + _MORE
+
+
+def briefs(texts: Sequence[str], bytes_max: int, count_max: int) -> tuple[str, ...]:
+    """At most so many texts, each cut; the last one says how many more there are."""
+    if len(texts) <= count_max:
+        return tuple(brief(text, bytes_max) for text in texts)
+    kept = tuple(brief(text, bytes_max) for text in texts[: count_max - 1])
+    return (*kept, f"and {len(texts) - len(kept)} more")

@@ -1,0 +1,85 @@
+"""Making stopped nodes forget who the other voters are: the way out when what they remember is wrong.
+
+Each node remembers, durably, directory id and newest start of every other voter (D-06). A release that
+believed claims without a proof may remember starts that never were, and then takes every real voter for an
+old copy of its directory; the real ones may have been told so, and believe it of themselves. Nothing on the
+disks tells such a memory from a true one, so that an operator has to.
+
+What is remembered of the others goes, and a node's doubt in itself if others alone raised it. All else stays:
+own ids and start counter, election, flushed offset, and doubt that its own disk raised. All directories are
+locked and read before the first is changed; each change is a write of the sidecar, durable in both slots.
+"""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import msgspec
+
+from kraftd.errors import MalformedError, StorageError
+from kraftd.records import meta_properties, names
+from kraftd.storage.disk import Disk
+from kraftd.storage.filesystem import FileSystem
+from kraftd.storage.node_directory import take_lock
+from kraftd.storage.sidecar import AMNESIA, WHOLE, PeerRecord, Promises, Sidecar, settle_sidecar
+from kraftd.types import DOUBTED_BY_OTHERS, NO_NODE, NodeId
+
+
+class Forgotten(msgspec.Struct, frozen=True):
+    """What one node does not remember any more."""
+
+    directory: str
+    node_id: NodeId
+    peers: tuple[PeerRecord, ...]
+    counts_again: bool
+    """Whether it had taken itself for an old copy, because others had said so."""
+
+
+def forget_peers(fs: FileSystem, paths: Sequence[Path]) -> list[Forgotten]:
+    """Forget the other voters in each of these directories.
+
+    Raises:
+        StorageError: A directory is not a node's, is in use, or its sidecar is not there or cannot be read;
+            then none of them was changed.
+        StorageFailure: The disk refused a write.
+    """
+    with ExitStack() as stack:
+        opened = [_open(stack, Disk(fs), path) for path in dict.fromkeys(paths)]
+        return [_forget(path, node_id, sidecar) for path, node_id, sidecar in opened]
+
+
+def _open(stack: ExitStack, disk: Disk, path: Path) -> tuple[Path, NodeId, Sidecar]:
+    file = path / names.META_PROPERTIES
+    data = disk.read_file(file) if disk.fs.is_directory(path) else None
+    if data is None:
+        raise StorageError(f"{path}: is no node's directory (no {file.name}): name the node's log.dirs")
+    try:
+        properties = meta_properties.decode(data)
+    except MalformedError as error:
+        raise StorageError(f"{file}: {error}") from error
+    stack.callback(disk.close, take_lock(disk, path))
+    reading = settle_sidecar(disk, path / names.SIDECAR)
+    if reading.problem:
+        raise StorageError(f"{reading.problem}: it remembers nobody; leave this directory out")
+    if reading.state is None:
+        raise StorageError(f"{path / names.SIDECAR}: is not there: nobody is remembered; leave it out")
+    sidecar = Sidecar(disk, path / names.SIDECAR, reading)
+    stack.callback(sidecar.close, sync=False)
+    return path, NO_NODE if properties.node_id is None else properties.node_id, sidecar
+
+
+def _forget(path: Path, node_id: NodeId, sidecar: Sidecar) -> Forgotten:
+    promises = sidecar.promises
+    counts_again = _doubts_by_hearsay(promises)
+    changed = msgspec.structs.replace(promises, peers=())
+    if counts_again:
+        changed = msgspec.structs.replace(changed, wholeness=WHOLE, reasons=())
+    sidecar.promise_twice(changed)
+    return Forgotten(str(path), node_id, promises.peers, counts_again)
+
+
+def _doubts_by_hearsay(promises: Promises) -> bool:
+    """Whether others raised the doubt, and they alone: several reasons are kept as one text."""
+    return promises.wholeness == AMNESIA and all(
+        reason.startswith(DOUBTED_BY_OTHERS) and "; " not in reason for reason in promises.reasons
+    )

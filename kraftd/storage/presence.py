@@ -1,0 +1,80 @@
+"""Is the directory still there, and still ours? What somebody did to it behind our back.
+
+Linux lets anyone remove, move or replace what another process has open, and that process writes on, into
+files that no name leads to: nothing of it is there after its end. A lock on a file that was removed keeps
+nobody out: the next process makes a new one, and has the same log open.
+
+Entered through `NodeDirectory.names` about once a second; `Names.look` runs in a thread, because asking a
+dead mount may take for ever. `lost_log` is for the start after it.
+"""
+
+from pathlib import Path
+
+import msgspec
+
+from kraftd.records import names
+from kraftd.storage.disk import Disk
+from kraftd.storage.filesystem import FileSystem
+from kraftd.storage.sidecar import SidecarState
+
+
+class Loss(msgspec.Struct, frozen=True):
+    """What is not there any more, or not ours any more."""
+
+    text: str
+    """Which file, what that means, and what to do."""
+    is_shared: bool
+    """Whether another process may use the directory: then not a byte more may be written."""
+
+
+class Names(msgspec.Struct, frozen=True):
+    """Names that must lead to the files that are open. A value for a thread."""
+
+    fs: FileSystem
+    lock: tuple[int, Path]
+    log: tuple[tuple[int, Path], ...]
+    """The active segment and the sidecar: whatever is acknowledged goes into them."""
+    generation: int
+    """Of the log. A cut removes segments in all order: what was found by then means nothing."""
+
+    def look(self) -> Loss | None:
+        """Find out whether they still do.
+
+        A name that cannot be looked at says nothing: the next write or read will tell.
+        """
+        for handle, path in self.log:
+            if not self._leads(path, handle):
+                return Loss(
+                    f"{path}: is gone, or is another file now: its directory was removed, replaced or "
+                    "unmounted under the running node, and nothing that it writes is kept: bring the "
+                    "directory back, then start again",
+                    is_shared=False,
+                )
+        handle, path = self.lock
+        if not self._leads(path, handle):
+            return Loss(
+                f"{path}: is not the file any more that this node locked, so another process may use the "
+                "directory: never remove a lock file; see that one process runs here, then start again",
+                is_shared=True,
+            )
+        return None
+
+    def _leads(self, path: Path, handle: int) -> bool:
+        try:
+            return self.fs.is_at(path, handle)
+        except OSError:
+            return True
+
+
+def lost_log(disk: Disk, path: Path, state: SidecarState | None) -> str:
+    """Why there is no log although there was one; empty if there is one, or never was."""
+    if state is None or state.flushed is None or state.flushed.offset == 0:
+        return ""
+    log_path, last_offset = path / names.LOG_DIRECTORY, state.flushed.offset - 1
+    if any(name.endswith(names.LOG) for name in disk.names(log_path)):
+        return ""
+    return (
+        f"{log_path}: the log is gone: {names.SIDECAR} knows that it held records up to offset "
+        f"{last_offset}: mount its disk if it is not mounted; if it is lost, empty {path} and run "
+        "`kraftctl format`, and the node fetches everything from the others"
+    )

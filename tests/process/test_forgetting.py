@@ -1,0 +1,120 @@
+"""A quorum whose members take each other for old copies of their directories, and the way out of it."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from cluster import Cluster, Node
+from msgspec.structs import replace
+
+from kraftd.storage import Disk, OsFileSystem
+from kraftd.storage.sidecar import Sidecar, settle_sidecar
+
+NAME = "ssl.cipher.suites"
+FORGED = 2**31 - 1
+Start = Callable[..., Cluster]
+
+
+def poison(node: Node) -> None:
+    """What two forged greetings left, in an older release: starts of the others that never were."""
+    disk, path = Disk(OsFileSystem()), node.directory / "kraftd.state"
+    sidecar = Sidecar(disk, path, settle_sidecar(disk, path))
+    forged = tuple(
+        replace(peer, start_counter=FORGED, start_id=os.urandom(16)) for peer in sidecar.promises.peers
+    )
+    assert len(forged) == 2
+    sidecar.promise_twice(replace(sidecar.promises, peers=forged))
+    sidecar.close()
+
+
+def wait_doubts(marks: dict[Node, int]) -> None:
+    """Wait until each node takes the others for old copies, or itself, because one of them said so."""
+    deadline = time.monotonic() + 60
+    for node, mark in marks.items():
+        while not any(
+            "old copy" in line.get("reason", "") or line.get("alarm") == "not_whole"
+            for line in node.events[mark:]
+        ):
+            assert time.monotonic() < deadline, node.last_lines()
+            time.sleep(0.01)
+
+
+def forget_peers(*nodes: Node) -> list[Any]:
+    done = subprocess.run(
+        [sys.executable, "-m", "kraftd.cli.main", "forget-peers", "-o", "json"]
+        + [str(node.directory) for node in nodes],
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+    found: list[Any] = json.loads(done.stdout)["directories"]
+    return found
+
+
+@pytest.mark.covers("D-06")
+def test_a_poisoned_quorum_elects_again_once_it_forgot_who_the_others_were(start: Start) -> None:
+    cluster = start(3)
+    cluster.wait_leader()
+    cluster.commit(NAME, "kept", broker="1")
+    cluster.wait_caught_up()
+    for node in cluster:
+        node.stop()
+    marks = {}
+    for node in cluster:
+        poison(node)
+        marks[node] = node.mark()
+        node.start()
+    wait_doubts(marks)
+    assert cluster.leader() is None
+    for node in cluster:
+        node.stop()
+    for node, done in zip(cluster, forget_peers(*cluster), strict=True):
+        assert (done["node_id"], done["directory"]) == (node.node_id, str(node.directory))
+        starts = [peer["start_counter"] for peer in done["forgotten"]]
+        assert starts == [FORGED, FORGED] or done["counts_again"], "who was told so doubts itself, not others"
+    for node in cluster:
+        node.start()
+    with cluster.wait_leader().client() as client:
+        assert client.get_configs(broker="1") == {NAME: "kept"}
+    cluster.commit(NAME, "new", broker="1")
+    cluster.wait_caught_up()
+
+
+@pytest.mark.covers("D-06")
+def test_a_member_that_the_others_took_for_an_old_copy_counts_again_once_all_forgot(start: Start) -> None:
+    """Node 1 led while its memory of 2 and 3 was forged: both came to believe it of themselves."""
+    cluster = start(3)
+    leader = cluster.wait_leader()
+    cluster.commit(NAME, "kept", broker="1")
+    cluster.wait_caught_up()
+    follower = next(node for node in cluster if node is not leader)
+    follower.stop()
+    (follower.directory / "kraftd.state").unlink()
+    mark = follower.mark()
+    follower.start()
+    follower.wait_for("alarm", since=mark, where=lambda line: line["alarm"] == "not_whole")
+    follower.kill()
+    for node in cluster.running():
+        node.stop()
+    counts_again = {done["node_id"]: done["counts_again"] for done in forget_peers(*cluster)}
+    assert counts_again == {node.node_id: node is follower for node in cluster}
+    follower.start()
+    other = next(node for node in cluster if node not in (leader, follower))
+    other.start()
+    assert cluster.wait_leader() in (follower, other), "each needs the other's vote"
+    cluster.commit(NAME, "new", broker="1")
+
+
+def test_a_running_node_does_not_forget(start: Start) -> None:
+    cluster = start(1)
+    node = cluster.wait_leader()
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        forget_peers(node)
+    assert refused.value.returncode == 1
+    assert b"another process holds it: stop that one" in refused.value.stderr
+    assert refused.value.stderr.count(b"\n") == 1

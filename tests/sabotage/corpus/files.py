@@ -1,0 +1,86 @@
+"""Bugs of files: too few of them, and those that are taken away under a running node."""
+
+from tests.sabotage.mutant import mutant
+
+PAGES = ("tests/unit/runtime/test_http.py",)
+PRESENCE = ("tests/unit/storage/test_presence.py",)
+GUARD = ("tests/unit/runtime/test_guard.py",)
+
+FILES = (
+    mutant(
+        "files-are-not-counted",
+        "D-38",
+        "Connections take the files that the next segment of the log needs.",
+        "tests",
+        ("kraftd.runtime.files:connections_allowed", "files_max - _taken(segments, http=http)", "files_max"),
+        where=("tests/unit/runtime/test_files.py",),
+    ),
+    mutant(
+        "pages-without-bound",
+        "D-38",
+        "Half requests on the HTTP port keep as many files open as somebody likes.",
+        "tests",
+        ("kraftd.runtime.http:Pages._accept", "if len(waiting) >= HTTP_CONNECTIONS_MAX:", "if False:"),
+        where=PAGES,
+    ),
+    mutant(
+        "half-request-for-ever",
+        "D-38",
+        "A request that never ends is waited for.",
+        "tests",
+        ("kraftd.runtime.http:Pages._accept", "loop.call_later(VISIT_S, _end, protocol)", "pass"),
+        where=PAGES,
+    ),
+    mutant(
+        "pages-for-everybody",
+        "D-38",
+        "The HTTP port is open on every address although nobody asked for it.",
+        "tests",
+        ("kraftd.runtime.config:_parse_http", "if endpoint.host else", "if True else"),
+        where=("tests/unit/runtime/test_config.py",),
+    ),
+    mutant(
+        "lock-is-not-looked-at",
+        "KAFKA-14557",
+        "A lock file was removed, and two processes write into one log from then on.",
+        "tests",
+        ("kraftd.storage.presence:Names.look", "handle, path = self.lock", "return None"),
+        where=PRESENCE,
+    ),
+    mutant(
+        "directory-gone-unnoticed",
+        "D-03",
+        "What is acknowledged goes into files that no name leads to.",
+        "tests",
+        ("kraftd.storage.presence:Names.look", "for handle, path in self.log:", "for handle, path in ():"),
+        where=PRESENCE,
+    ),
+    mutant(
+        "cut-taken-for-a-loss",
+        "D-03",
+        "A follower whose log was cut while its names were looked at ends, although all is in order.",
+        "tests",
+        (
+            "kraftd.runtime.guard:Guard._looked",
+            "if loss is None or generation != self._directory.log.generation:",
+            "if loss is None:",
+        ),
+        where=GUARD,
+    ),
+    mutant(
+        "hung-mount-piles-up",
+        "D-17",
+        "A mount that does not answer is asked again each second, and reads wait behind all that.",
+        "tests",
+        ("kraftd.runtime.guard:Guard.run", "if not self._is_looking and", "if"),
+        where=GUARD,
+    ),
+    mutant(
+        "half-forgotten",
+        "D-05",
+        "What a node was made to forget is still in the other slot, and a bad sector brings it back.",
+        "tests",
+        ("kraftd.storage.forgetting:_forget", "sidecar.promise_twice(changed)", "sidecar.promise(changed)"),
+        where=("tests/unit/storage/test_forgetting.py",),
+    ),
+)

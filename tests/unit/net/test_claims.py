@@ -1,0 +1,187 @@
+"""Connections between voters over real sockets: what is sent before somebody is confirmed waits (D-37)."""
+
+import socket
+
+import pytest
+
+from kraftd.errors import ErrorCode
+from kraftd.protocol import limits
+from kraftd.protocol.messages import (
+    ApiVersionsRequest,
+    DescribeNodeRequest,
+    DescribeNodeResponse,
+    HandshakeRequest,
+    ShowNonceRequest,
+    ShowNonceResponse,
+)
+from kraftd.types import ZERO_UUID, Endpoint
+from tests.unit.net.test_network import CLUSTER, Client, Node, running
+
+pytestmark = pytest.mark.covers("D-37")
+
+NONCE = b"a nonce of node 1"[:16]
+
+
+def voters() -> tuple[Node, Node]:
+    """Nodes 1 and 2, which take each other for voters."""
+    one, two = Node(1), Node(2)
+    return one, two
+
+
+def introduce(one: Node, two: Node) -> None:
+    for node, other in ((one, two), (two, one)):
+        node.server.voter_ids = node.links.voter_ids = frozenset({other.identity.node_id})
+
+
+async def claim(node: Node, **more: object) -> Client:
+    """Somebody greets node 1 as node 2."""
+    client = await Client.connect(node.port)
+    answer = await client.greet(cluster_id=CLUSTER, node_id=2, directory_id=b"2" * 16, **more)
+    assert answer.error_code == ErrorCode.NONE
+    return client
+
+
+async def test_voters_that_show_each_others_nonces_are_told_which_start_the_other_is() -> None:
+    one, two = voters()
+    async with running(one, two):
+        introduce(one, two)
+        one.links.learn(2, Endpoint("127.0.0.1", two.port))
+        two.links.learn(1, Endpoint("127.0.0.1", one.port))
+        one.ask(2, 10, DescribeNodeRequest())
+        await one.until(lambda: one.answered and one.greetings)
+        await two.until(lambda: two.answered and two.greetings)
+        assert one.starts == two.starts == []
+        assert two.requests == [], "nothing is asked before that"
+        for node in (one, two):
+            node.answered[0].show(node.greetings[0].nonce)
+        await one.until(lambda: one.starts)
+        await two.until(lambda: two.starts and two.requests)
+        assert (one.starts, two.starts) == ([1], [1])
+
+
+async def test_what_an_unconfirmed_voter_asks_waits_in_order() -> None:
+    one, _ = voters()
+    async with running(one):
+        introduce_to_two(one)
+        client = await claim(one)
+        for correlation_id in (5, 6):
+            client.send(correlation_id, DescribeNodeRequest())
+        client.send(7, ShowNonceRequest(b"wrong" + bytes(11), 3, b"s" * 16))
+        refused = await client.take(ShowNonceRequest.API_KEY)
+        assert refused == ShowNonceResponse(ErrorCode.INVALID_VOTER_KEY, 0, ZERO_UUID)
+        assert one.requests == []
+        one.given.append(NONCE)
+        client.send(8, ShowNonceRequest(NONCE, 3, b"s" * 16))
+        confirmed = await client.take(ShowNonceRequest.API_KEY)
+        assert (confirmed.error_code, confirmed.start_counter) == (ErrorCode.NONE, 1)
+        await one.until(lambda: len(one.requests) == 2)
+        assert [request.correlation_id for _, request in one.requests] == [5, 6]
+        client.send(9, DescribeNodeRequest())
+        await one.until(lambda: len(one.requests) == 3)
+
+
+def introduce_to_two(one: Node) -> None:
+    one.server.voter_ids = frozenset({2})
+
+
+async def test_no_more_waits_than_the_bounds_allow_and_all_of_it_is_served_in_the_end() -> None:
+    one, _ = voters()
+    one.on_request = lambda connection, request: connection.reply(
+        request.api_version, request.correlation_id, DescribeNodeResponse()
+    )
+    async with running(one):
+        introduce_to_two(one)
+        one.given.append(NONCE)
+        client = await claim(one)
+        (connection,) = one.server.connections.values()
+        client.send(1, ShowNonceRequest(b"wrong" + bytes(11), 3, b"s" * 16))
+        await client.take(ShowNonceRequest.API_KEY)
+        for correlation_id in range(2 * limits.REQUESTS_IN_FLIGHT_MAX):
+            client.send(correlation_id, DescribeNodeRequest())
+        await client.writer.drain()
+        other = await Client.connect(one.port)
+        await other.greet()
+        for _ in range(10):  # each a turn in which the first could be read
+            other.send(1, ApiVersionsRequest())
+            await other.take(ApiVersionsRequest.API_KEY)
+        assert one.requests == []
+        assert connection._claim is not None
+        assert len(connection._claim.frames) <= 2 * limits.REQUESTS_IN_FLIGHT_MAX
+        connection.confirm()
+        await one.until(lambda: len(one.requests) == 2 * limits.REQUESTS_IN_FLIGHT_MAX)
+
+
+@pytest.mark.parametrize("who", [{"node_id": -1}, {"node_id": 7, "cluster_id": CLUSTER}])
+async def test_clients_and_observers_need_no_nonce_and_prove_nothing_with_one(who: dict[str, object]) -> None:
+    one, _ = voters()
+    async with running(one):
+        introduce_to_two(one)
+        client = await Client.connect(one.port)
+        answer = await client.greet(**who)
+        assert not answer.must_show
+        client.send(5, DescribeNodeRequest())
+        await one.until(lambda: one.requests)
+
+
+async def test_a_greeting_is_told_no_start() -> None:
+    """Neither counter nor id are in it any more: they are told with a nonce only."""
+    assert not {"start_counter", "start_id"} & set(HandshakeRequest.__struct_fields__)
+
+
+async def test_a_challenge_brings_a_nonce_and_is_no_claim() -> None:
+    one, _ = voters()
+    async with running(one):
+        introduce_to_two(one)
+        client = await Client.connect(one.port)
+        answer = await client.greet(cluster_id=CLUSTER, node_id=2, nonce=NONCE, challenge=True)
+        assert not answer.must_show
+        assert one.greetings[0].challenge
+        client.send(5, DescribeNodeRequest())
+        client.send(6, ShowNonceRequest(b"wrong" + bytes(11), 3, b"s" * 16))
+        await client.take(ShowNonceRequest.API_KEY)
+        assert one.requests == []
+
+
+async def test_who_is_no_voter_brings_no_nonce() -> None:
+    one, _ = voters()
+    async with running(one):
+        introduce_to_two(one)
+        client = await Client.connect(one.port)
+        answer = await client.greet(cluster_id=CLUSTER, node_id=7, nonce=NONCE, challenge=True)
+        assert answer.error_code == ErrorCode.INVALID_VOTER_KEY
+        assert "no voter" in answer.error_message
+        await client.end()
+
+
+async def test_a_link_that_stands_is_left_alone_while_another_connection_brings_the_nonce() -> None:
+    """Machine 2 lost its power: the link looks open, and only a new connection reaches it."""
+    one, two = voters()
+    async with running(one, two):
+        introduce(one, two)
+        one.links.learn(2, Endpoint("127.0.0.1", two.port))
+        await two.until(lambda: two.greetings)
+        await one.until(lambda: one.answered)
+        one.links.challenge(2)
+        await two.until(lambda: len(two.greetings) == 2)
+        assert two.greetings[1].challenge
+        assert one.given == [greeting.nonce for greeting in two.greetings]
+        assert one.answered[0].is_open
+        one.links.confirmed(2)
+        await one.until(lambda: one.lost)
+        assert one.answered[0].is_open, "only the challenge is over"
+
+
+async def test_a_link_that_rests_connects_at_once_when_it_is_to_challenge() -> None:
+    one, two = voters()
+    async with running(one, two):
+        introduce(one, two)
+        one.links.spread = lambda low, high: 1_000.0  # it rests for a minute or so
+        with socket.create_server(("127.0.0.1", 0)) as deaf:
+            address = Endpoint("127.0.0.1", deaf.getsockname()[1])
+        one.links.learn(2, address)
+        one.ask(2, 5, DescribeNodeRequest())
+        await one.until(lambda: one.failures)
+        one.links._links[2].endpoint = Endpoint("127.0.0.1", two.port)
+        one.links.challenge(2)
+        await two.until(lambda: two.greetings)
+        assert not two.greetings[0].challenge, "it is the link itself that brings the nonce"

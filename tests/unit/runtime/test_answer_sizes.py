@@ -1,0 +1,294 @@
+"""No answer is longer than what our own client takes: the largest of every API, provoked, and measured.
+
+An API without an entry in `LARGEST` fails here: whoever adds one says what its largest answer is.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from types import SimpleNamespace
+from typing import Any, TypeAlias
+
+import msgspec
+import pytest
+
+from kraftd.controller.config_control import decide
+from kraftd.controller.config_readers import describe_configs, list_configs
+from kraftd.controller.decisions import refuse_read, refuse_write
+from kraftd.errors import ErrorCode, UnencodableError
+from kraftd.metadata.fold import Fold
+from kraftd.metadata.image import EMPTY, MetadataImage
+from kraftd.net.handshake import Identity, refusal_of, supported
+from kraftd.protocol import limits
+from kraftd.protocol import messages as m
+from kraftd.protocol.apis import APIS
+from kraftd.protocol.codec import RequestDecoder, decode_response, encode_request, encode_response
+from kraftd.raft import wire
+from kraftd.raft.effects import ResignDone
+from kraftd.raft.timing import OBSERVERS_MAX
+from kraftd.raft.view import PeerView
+from kraftd.raft.wire import FetchAsk, VoteAsk
+from kraftd.runtime.export import Exports
+from kraftd.runtime.requests import Desk
+from kraftd.types import METADATA_TOPIC, Endpoint, Now, OffsetAndEpoch
+from tests.unit.raft.lone import CLUSTER_ID, Lone, key_of
+from tests.unit.runtime.test_status import status_of
+
+Answer: TypeAlias = tuple[Any, bytes]
+"""A response, and the records that go with it."""
+
+HEAD = limits.HEAD_BYTES_MAX
+CONTROL = "\x01"
+"""Takes four characters where it is quoted, and one byte where it is not."""
+
+
+def asked(message: Any) -> Any:
+    """A request as it comes in: nobody can send a longer one."""
+    frame = b"".join(encode_request(message.MAX_VERSION, 1, "", message))
+    return RequestDecoder().decode(memoryview(frame)[4:]).message
+
+
+def filling(text: str = "x", *, but: int = 300) -> str:
+    """As long as a text of one request can be."""
+    return text * ((HEAD - but) // len(text.encode()))
+
+
+# --- the quorum's
+
+
+def quorum_answers() -> Iterator[Any]:
+    """What a member answers of a leader with the longest address, and to the longest requests."""
+    endpoint = Endpoint(filling(but=400), 9_002)
+    ask = VoteAsk(3, key_of(3), OffsetAndEpoch(0, 0), key_of(1), pre_vote=False)
+    position = FetchAsk(key_of(3), 3, OffsetAndEpoch(0, 0), 0, 0)
+    requests = [
+        wire.begin_request(CLUSTER_ID, key_of(1), 5, 2, endpoint),
+        wire.vote_request(CLUSTER_ID, ask),
+        wire.begin_request(CLUSTER_ID, key_of(1), 3, 3, endpoint),
+        wire.end_request(CLUSTER_ID, 3, 3, ()),
+        wire.fetch_request(CLUSTER_ID, position, 1 << 20),
+        m.VoteRequest(cluster_id=filling()),
+        m.BeginQuorumEpochRequest(cluster_id=filling()),
+        m.EndQuorumEpochRequest(cluster_id=filling()),
+        m.FetchRequest(cluster_id=filling()),
+    ]
+    lone = Lone()
+    for request in requests:
+        answer = lone.ask(asked(request))
+        assert answer is not None
+        yield answer
+
+
+def described_quorums() -> Iterator[Any]:
+    partition = m.DescribeQuorumRequestPartitionData(partition_index=0)
+    topic = m.DescribeQuorumRequestTopicData(METADATA_TOPIC, (partition,))
+    lone = Lone().become_leader()
+    for number in range(OBSERVERS_MAX + 10):
+        lone.ask_fetch(0, 0, replica=1_000_000 + number)
+    yield lone.ask(m.DescribeQuorumRequest(topics=(topic,)))
+    for topics in (
+        (m.DescribeQuorumRequestTopicData(filling(), (partition,)),),
+        (m.DescribeQuorumRequestTopicData("t", (partition,) * 60_000),) * 3,
+        (m.DescribeQuorumRequestTopicData("t", (partition,)),) * 60_000,
+    ):
+        yield lone.ask(asked(m.DescribeQuorumRequest(topics=topics)))
+
+
+def described_nodes() -> Iterator[Any]:
+    """Everything wrong, every peer known, and all of it in long words."""
+    lone = Lone().become_leader()
+    words = "é" * 100_000
+    view = lone.member.describe(lone.now)
+    peers = tuple(
+        PeerView(number, Endpoint(words, 9_000), is_voter=False, is_connected=True, note=words)
+        for number in range(OBSERVERS_MAX + 10)
+    )
+    worst = msgspec.structs.replace(
+        view, peers=peers, alarms=tuple(f"{n}: {words}" for n in range(1_000)), no_leader_reason=words
+    )
+    status, _ = status_of(lone)
+    status._member = SimpleNamespace(describe=lambda _: worst)
+    status._links = SimpleNamespace(statistics=dict)
+    status._controller = SimpleNamespace(image=image())
+    yield status.describe(Now(1, 1))
+
+
+def resignations() -> Iterator[Any]:
+    answers: list[Any] = []
+    connection = SimpleNamespace(reply=lambda _version, _id, message: answers.append(message))
+    driver: Any = SimpleNamespace(now=lambda: Now(0, 0), deliver=lambda _: None)
+    leadership: Any = SimpleNamespace(leader_id=1)
+    desk = Desk(
+        driver,
+        SimpleNamespace(),
+        leadership,
+        request_timeout_ms=1,
+        on_shutdown_ready=lambda _: None,
+        on_connection_ended=lambda _: None,
+    )
+    desk.request_received(
+        connection, SimpleNamespace(message=m.ResignLeaderRequest(), api_version=0, correlation_id=1)
+    )
+    desk.resign_done(ResignDone(1, ErrorCode.INVALID_REQUEST, 1, 1, "why " * 1_000_000))
+    yield from answers
+
+
+def greetings() -> Iterator[Any]:
+    us = Identity("ours", "kraftd", 1)
+    theirs = m.HandshakeRequest(cluster_id="x" * (limits.HEAD_BYTES_MAX_BEFORE_HANDSHAKE - 100))
+    refusal = refusal_of(theirs, us)
+    assert refusal is not None
+    yield us.answer()
+    yield us.refusal(refusal.error, refusal.reason)
+
+
+def api_versions() -> Iterator[Any]:
+    keys = tuple(m.ApiVersionsResponseApiVersion(*versions) for versions in supported())
+    yield m.ApiVersionsResponse(api_keys=keys)
+
+
+# --- exports
+
+
+def exported(request: Any, *, segments: int) -> list[Answer]:
+    """What is answered to an export of so many segments, and a chunk of it."""
+    answers: list[Answer] = []
+    connection: Any = SimpleNamespace(
+        number=1,
+        reply=lambda _version, _id, message, records=(): answers.append((message, b"".join(records))),
+    )
+    log = SimpleNamespace(
+        generation=1,
+        start_offset=0,
+        end_offset=1 << 62,
+        segment_files=[(0, SimpleNamespace(name=f"{number:020}.log"), 1 << 62) for number in range(segments)],
+    )
+    disk = SimpleNamespace(read_file=lambda _: bytes(2 * limits.RECORDS_BYTES_MAX))
+    directory: Any = SimpleNamespace(path=_Anywhere(), log=log, disk=disk)
+    standing: Any = SimpleNamespace(epoch=1 << 30, leader_id=1 << 30, high_watermark=1 << 62)
+    tasks: Any = SimpleNamespace()
+    exports = Exports(directory, standing, tasks)
+    manifest = SimpleNamespace(message=m.ExportManifestRequest(), api_version=0, correlation_id=1)
+    exports.serve_manifest(connection, manifest)  # type: ignore[arg-type]
+    if request is not None:
+        chunk = SimpleNamespace(message=asked(request), api_version=0, correlation_id=1)
+        exports.serve_chunk(connection, chunk)  # type: ignore[arg-type]
+    return answers
+
+
+class _Anywhere:
+    def __truediv__(self, name: str) -> str:
+        return name
+
+
+def manifests() -> Iterator[Answer]:
+    yield from exported(None, segments=limits.FILES_MAX - 10)
+    yield from exported(None, segments=limits.FILES_MAX + 1)
+
+
+def chunks() -> Iterator[Answer]:
+    yield exported(m.ExportChunkRequest(filling(CONTROL)), segments=1)[-1]
+    yield exported(m.ExportChunkRequest("meta.properties", 0, 1 << 31 - 1), segments=1)[-1]
+
+
+# --- configs
+
+
+@cache
+def image() -> MetadataImage:
+    """Longest names and values, and many of them, for the cluster and for brokers."""
+    fold = Fold(EMPTY)
+    for number in range(20):
+        for broker in ("", "1", "2147483647"):
+            fold.put_config(4, broker, f"{number:02}".ljust(32_767, "n"), "v" * 32_767)
+    for number in range(5_000):
+        fold.put_config(4, "2", f"n{number}", "")
+    return fold.image()
+
+
+def listings() -> Iterator[Any]:
+    for cursor in (None, (4, "1", "19"), (4, "2", "")):
+        request = m.ListConfigsRequest(4, cursor and m.ListConfigsRequestCursor(*cursor))
+        yield list_configs(image(), request, 1 << 62)
+    yield refuse_read(m.ListConfigsRequest(), ErrorCode.REQUEST_TIMED_OUT, "why")
+
+
+RESOURCES = (
+    ("1", "2", ""),
+    tuple(str(number) for number in range(60_000)),
+    (filling(),),
+    (filling(CONTROL),),
+    tuple(CONTROL * 30_000 for _ in range(30)),
+)
+
+
+def descriptions() -> Iterator[Any]:
+    for names in RESOURCES:
+        resources = tuple(m.DescribeConfigsRequestDescribeConfigsResource(4, name, None) for name in names)
+        request = asked(m.DescribeConfigsRequest(resources, include_synonyms=True))
+        yield describe_configs(image(), request)
+        yield refuse_read(request, ErrorCode.REQUEST_TIMED_OUT, "why " * 50)
+    repeated = (next(iter(image().configs_of(4, "1")))[0],) * 25 + ("n1",) * 40_000
+    resource = m.DescribeConfigsRequestDescribeConfigsResource(4, "1", repeated)
+    yield describe_configs(image(), asked(m.DescribeConfigsRequest((resource,), include_synonyms=True)))
+
+
+def alterations() -> Iterator[Any]:
+    for names in RESOURCES:
+        resources = tuple(m.IncrementalAlterConfigsRequestAlterConfigsResource(4, name, ()) for name in names)
+        request = asked(m.IncrementalAlterConfigsRequest(resources))
+        yield decide(image(), request)[1]
+        yield refuse_write(request, ErrorCode.REQUEST_TIMED_OUT, "why " * 50)
+    change = m.IncrementalAlterConfigsRequestAlterableConfig("num.io.threads", 0, CONTROL * 32_000)
+    resources = tuple(
+        m.IncrementalAlterConfigsRequestAlterConfigsResource(4, str(n), (change,)) for n in range(30)
+    )
+    yield decide(image(), asked(m.IncrementalAlterConfigsRequest(resources)))[1]
+
+
+def confirmations() -> Iterator[Any]:
+    yield Identity("c" * 22, "kraftd", 1, b"d" * 16, (1 << 63) - 1, b"s" * 16).confirmation()
+
+
+def of_kind(name: str) -> Callable[[], Iterator[Any]]:
+    return lambda: (answer for answer in quorum_answers() if type(answer).__name__ == f"{name}Response")
+
+
+LARGEST: dict[str, Callable[[], Iterator[Any]]] = {
+    "ApiVersions": api_versions,
+    "Handshake": greetings,
+    "ShowNonce": confirmations,
+    "Vote": of_kind("Vote"),
+    "BeginQuorumEpoch": of_kind("BeginQuorumEpoch"),
+    "EndQuorumEpoch": of_kind("EndQuorumEpoch"),
+    "Fetch": of_kind("Fetch"),
+    "DescribeQuorum": described_quorums,
+    "DescribeNode": described_nodes,
+    "ResignLeader": resignations,
+    "ExportManifest": manifests,
+    "ExportChunk": chunks,
+    "DescribeConfigs": descriptions,
+    "ListConfigs": listings,
+    "IncrementalAlterConfigs": alterations,
+}
+
+
+def test_every_api_has_an_entry() -> None:
+    assert set(LARGEST) == {api.name for api in APIS.values()}
+
+
+@pytest.mark.parametrize("name", LARGEST)
+def test_the_largest_answer_is_one_that_our_client_takes(name: str) -> None:
+    [api] = [api for api in APIS.values() if api.name == name]
+    answers = [each if isinstance(each, tuple) else (each, b"") for each in LARGEST[name]()]
+    assert answers
+    for response, records in answers:
+        buffers = encode_response(api.max_version, 1, response, [records] if records else ())
+        frame = b"".join(buffers)[4:]
+        assert decode_response(frame, (api.key, api.max_version))[0] == response
+        assert len(records) <= limits.RECORDS_BYTES_MAX
+
+
+def test_what_would_be_longer_does_not_leave() -> None:
+    entries = tuple(m.ListConfigsResponseEntry(4, "", "n", "v" * 32_767) for _ in range(33))
+    with pytest.raises(UnencodableError, match="longer than anybody takes"):
+        encode_response(1, 1, m.ListConfigsResponse(entries=entries))
