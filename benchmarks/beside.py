@@ -58,6 +58,7 @@ ROWS = (
     Row("cold start of three nodes to the first commit, ms", "cold start", "difference"),
     Row("  less the random wait for the first election", "cold start, no wait", "difference", 10),
     Row("  from the first election on", "cold start, election", "difference", 10),
+    Row("  CPU of all three until then", "cold start, cpu", "difference"),
     Row("voter's return to its first counted fetch, ms", "return", "difference", 10),
     Row("  from when it takes connections", "return, listening", "difference", 10),
     Row(f"CPU of all daemons a change, us, {CONNECTIONS} connections", "cpu", "ratio", 1.03),
