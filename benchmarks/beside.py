@@ -55,6 +55,7 @@ class Row(msgspec.Struct, frozen=True):
 ROWS = (
     Row("kill -9 of the leader to the next commit, ms: median", "failover", "median", 1.1),
     Row("  worst", "failover", "worst", 1.1),
+    Row("  less the random wait before the election", "failover, no wait", "difference"),
     Row("cold start of three nodes to the first commit, ms", "cold start", "difference"),
     Row("  less the random wait for the first election", "cold start, no wait", "difference", 10),
     Row("  from the first election on", "cold start, election", "difference", 10),
