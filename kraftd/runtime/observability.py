@@ -10,16 +10,36 @@ logged per request: a line costs more than a whole commit.
 
 import os
 import sys
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import contextmanager
 from typing import Any, TextIO, TypeAlias
 
 import msgspec
-import structlog
 
 from kraftd.net.repeats import Repeats
 from kraftd.raft.effects import AlarmCleared, Alarmed, ElectionEnded, Moved, VoteCast, Warned
 from kraftd.runtime.interpreter import News
 from kraftd.types import NodeId
+
+
+@contextmanager
+def _hidden(package: str) -> Iterator[None]:
+    """Let nobody import a package that nobody has imported yet."""
+    if package in sys.modules:
+        yield
+        return
+    modules: dict[str, Any] = sys.modules
+    modules[package] = None
+    try:
+        yield
+    finally:
+        del modules[package]
+
+
+# structlog imports rich where it finds it, for traces in colours that are never asked for here. That is a
+# seventh of the time that a node takes to start, and every election waits for nodes that start.
+with _hidden("rich"):
+    import structlog
 
 Log: TypeAlias = Any
 """A bound structlog logger: `info(event, **fields)`, `warning`, `error`. Its own types are `Any`, too."""

@@ -192,7 +192,7 @@ class Node:
     def start(self, *, env: Mapping[str, str] | None = None) -> "Node":
         """Start the daemon; does not wait for anything."""
         process = subprocess.Popen(
-            [*self.cluster.command, "start", str(self.config_path)],
+            [*self.cluster.command_for(self), "start", str(self.config_path)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -298,7 +298,7 @@ class Node:
 
     def client(self, timeout_s: float = WAIT_S) -> Client:
         """Connect to it."""
-        return Client(self.port, timeout_s=timeout_s)
+        return self.cluster.connect(self, timeout_s)
 
     def describe(self, timeout_s: float = WAIT_S) -> DescribeNodeResponse:
         """Its own view, over a connection of its own."""
@@ -376,12 +376,28 @@ class Cluster:
     @property
     def voters(self) -> str:
         """`controller.quorum.voters`."""
-        return ",".join(f"{node.node_id}@127.0.0.1:{node.port}" for node in self)
+        return ",".join(f"{node.node_id}@{self.host(node)}:{node.port}" for node in self)
 
     @property
     def bootstrap(self) -> str:
         """What `kraftctl --bootstrap-controller` takes."""
         return ",".join(f"127.0.0.1:{node.port}" for node in self)
+
+    # Where the nodes are: all on this machine, unless a subclass knows better.
+
+    def host(self, node: Node) -> str:
+        """The address that the node listens on."""
+        return "127.0.0.1"
+
+    def command_for(self, node: Node) -> Sequence[str]:
+        """What starts this node's daemon, without its arguments."""
+        return self.command
+
+    def connect(self, node: Node, timeout_s: float) -> Client:
+        """A client of the node."""
+        return Client(node.port, host=self.host(node), timeout_s=timeout_s)
+
+    # Files.
 
     def configure(self, node: Node, **overrides: str) -> Path:
         """Write a node's properties file; keys of `overrides` have `_` for `.`."""
@@ -390,7 +406,7 @@ class Cluster:
             "node.id": str(node.node_id),
             "controller.quorum.voters": self.voters,
             "controller.listener.names": "CONTROLLER",
-            "listeners": f"CONTROLLER://127.0.0.1:{node.port}",
+            "listeners": f"CONTROLLER://{self.host(node)}:{node.port}",
             "log.dirs": str(node.directory),
             **self.settings,
             **{key.replace("_", "."): value for key, value in overrides.items()},
@@ -410,6 +426,8 @@ class Cluster:
             directory_id=os.urandom(16),
             now_ms=int(time.time() * 1_000),
         )
+
+    # What they do together.
 
     def running(self) -> list[Node]:
         """The nodes whose process lives."""

@@ -2,6 +2,8 @@
 
 import io
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -110,3 +112,13 @@ def test_a_member_without_a_quorum_does_not_fill_the_log() -> None:
     *_, repeated, new = (json.loads(line) for line in stream.getvalue().splitlines())
     assert repeated["repeated"] == 99
     assert "repeated" not in new, "another epoch is news"
+
+
+def test_a_node_starts_without_what_it_does_not_show() -> None:
+    program = (
+        "import sys, kraftd.runtime.daemon\n"
+        "print(*sorted({'pygments', 'rich'} & {name.partition('.')[0] for name in sys.modules}))\n"
+        "import rich.console"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

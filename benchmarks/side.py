@@ -1,0 +1,200 @@
+"""One of the two builds that `beside.py` compares: its three daemons, and what is done to them.
+
+Imports the `kraftd` that PYTHONPATH names, so that a build is asked in its own words: their versions of the
+handshake differ. Says on its standard output, as a line of JSON, where that is; then takes one `Deed` a
+line from its standard input and answers with what was measured. The end of the input ends the daemons.
+"""
+
+import asyncio
+import datetime as dt
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from peers.cluster import Node, Probe, fault_ms
+from peers.kraftd import Kraftd
+
+import kraftd
+
+SETTLE_S = 1.0
+"""After a voter was killed: long enough for the others to be at their longest back-off."""
+
+
+class Deed(msgspec.Struct, frozen=True):
+    """What to do, and for a load how much of it."""
+
+    name: str
+    connections: int = 0
+    seconds: int = 0
+
+
+class Side(Kraftd):
+    """A quorum of one build."""
+
+    def prepare(self) -> None:
+        super().prepare()
+        for node in self.nodes:
+            shutil.copytree(node.directory / "data", node.directory / "formatted")
+
+    async def do(self, deed: Deed) -> dict[str, float]:
+        """One deed; what was measured, under names that `beside.py` knows."""
+        match deed.name:
+            case "cold start":
+                return await self.cold_start()
+            case "return":
+                return await self.voter_returns()
+            case "failover":
+                return await self.failover()
+            case "load":
+                return await self.load_round(deed.connections, deed.seconds)
+        raise ValueError(f"no such deed: {deed.name}")
+
+    async def failover(self) -> dict[str, float]:
+        """Milliseconds to the next commit after `kill -9` of the leader.
+
+        A follower that loses its leader waits up to 100 ms by chance, so that not both campaign at once; what
+        is left without that wait is told too.
+        """
+        marks = {node.index: log_size(node) for node in self.nodes}
+        took_ms = await fault_ms(self, "kill")
+        waits = [wait for node in self.nodes for wait in loss_waits(lines(node, marks[node.index]))]
+        _, drawn_s = min(waits, default=(0.0, 0.0))
+        return {"failover": took_ms, "failover, no wait": took_ms - 1000 * drawn_s}
+
+    async def cold_start(self) -> dict[str, float]:
+        """Three formatted directories, three processes: milliseconds to the first commit.
+
+        The random election timeout of the first candidate is most of it and differs by hundreds of
+        milliseconds, so what is left without that wait is told too; of it, what came after that wait. Most
+        of the rest is three interpreters that import: their CPU says more where much else runs.
+        """
+        await self.close_clients()
+        for node in self.nodes:
+            node.stop()
+            shutil.rmtree(node.directory / "data")
+            shutil.copytree(node.directory / "formatted", node.directory / "data")
+        marks = {node.index: log_size(node) for node in self.nodes}
+        began = time.time()
+        for node in self.nodes:
+            node.start()
+        committed = await self._next_commit(self.nodes)
+        cpu_s = sum(node.cpu_s() for node in self.nodes)
+        waits = [wait for node in self.nodes for wait in election_waits(list(lines(node, marks[node.index])))]
+        first_s, drawn_s = min(waits)
+        took_s = committed - began
+        return {
+            "cold start": 1000 * took_s,
+            "cold start, no wait": 1000 * (took_s - drawn_s),
+            "cold start, election": 1000 * (committed - first_s),
+            "cold start, cpu": 1000 * cpu_s,
+        }
+
+    async def voter_returns(self) -> dict[str, float]:
+        """A killed follower comes back and is needed: milliseconds to the commit that counts its fetch.
+
+        The third voter is paused meanwhile. Told from the start of the process, and from the moment when it
+        takes connections.
+        """
+        leader = await self.wait_leader()
+        await self.rejoined(leader)
+        voter, third = (node for node in self.nodes if node is not leader)
+        await self.close_clients()
+        voter.stop()
+        await asyncio.sleep(SETTLE_S)
+        mark = log_size(voter)
+        third.signal(signal.SIGSTOP)
+        try:
+            began = time.time()
+            voter.start()
+            committed = await self._next_commit([leader, voter])
+        finally:
+            third.signal(signal.SIGCONT)
+        listening = next(at for at, line in lines(voter, mark) if line["event"] == "started")
+        await self.close_clients()
+        await self.rejoined(voter)
+        return {"return": 1000 * (committed - began), "return, listening": 1000 * (committed - listening)}
+
+    async def load_round(self, connections: int, seconds: int) -> dict[str, float]:
+        """CPU of all daemons for each change that was committed, in microseconds, and changes a second."""
+        leader = await self.wait_leader()
+        cpu_s = sum(node.cpu_s() for node in self.nodes)
+        offset = (await self._status(leader)).high_watermark
+        load = await self.load(connections, seconds, batch=False)
+        changes = (await self._status(leader)).high_watermark - offset
+        cpu_s = sum(node.cpu_s() for node in self.nodes) - cpu_s
+        return {"cpu": 1e6 * cpu_s / changes, "throughput": load.changes_per_s}
+
+    async def _next_commit(self, nodes: list[Node]) -> float:
+        """When, by the clock that stamps the daemons' logs, a change was committed through one of these."""
+        probe = Probe(self)
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(probe.run(node)) for node in nodes]
+            await probe.new_leadership(None)
+            now, monotonic = time.time(), time.perf_counter()
+            for task in tasks:
+                task.cancel()
+        await self.close_clients()
+        return now - (monotonic - probe.commits[0][0])
+
+
+def log_size(node: Node) -> int:
+    log = node.directory / "output.log"
+    return log.stat().st_size if log.exists() else 0
+
+
+def lines(node: Node, mark: int) -> Iterator[tuple[float, dict[str, Any]]]:
+    """What the node said from there on, with the time of each line in seconds."""
+    with (node.directory / "output.log").open("rb") as log:
+        log.seek(mark)
+        for text in log:
+            line = msgspec.json.decode(text)
+            yield dt.datetime.fromisoformat(line["timestamp"]).timestamp(), line
+
+
+def election_waits(said: list[tuple[float, dict[str, Any]]]) -> Iterator[tuple[float, float]]:
+    """When the node first asked for votes, and how long after its start; nothing if it never did."""
+    started = None
+    for at, line in said:
+        if line["event"] == "started":
+            started = at
+        elif started is not None and line["event"] == "transition" and line["to"] == "prospective":
+            yield at, at - started
+            return
+
+
+def loss_waits(said: Iterator[tuple[float, dict[str, Any]]]) -> Iterator[tuple[float, float]]:
+    """When the node asked for votes after it had lost a peer, and how long after that; nothing if never."""
+    lost = None
+    for at, line in said:
+        if line["event"] == "peer_lost":
+            lost = at
+        elif lost is not None and line["event"] == "transition" and line["to"] == "prospective":
+            yield at, at - lost
+            return
+
+
+async def main() -> None:
+    orders = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)
+    side = Side(Path(sys.argv[1]))
+    async with side.running():
+        while order := await orders.readline():
+            async with asyncio.timeout(180):
+                say(await side.do(msgspec.json.decode(order, type=Deed)))
+
+
+def say(what: dict[str, Any]) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(what) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # or the nodes would outlive us
+    say({"kraftd": str(Path(kraftd.__file__).resolve().parent)})
+    asyncio.run(main())
