@@ -29,6 +29,7 @@ from kraftd.protocol import limits
 from kraftd.types import Endpoint, NodeId, Uuid
 
 _BACKOFF_MIN_MS = 50
+_MOMENT_S = 0.001
 _BACKOFF_MAX_MS = 500
 
 
@@ -184,7 +185,8 @@ class PeerLink:
         """Connect at once if the link rests, and anew if that is under way: to whom, may have changed."""
         self._nudge.set()
         if self._connection is None and not self._is_resting and self._limit is not None:
-            self._limit.reschedule(asyncio.get_running_loop().time())
+            # Not at once: what is ready to be read in this turn may be the connection that is waited for.
+            self._limit.reschedule(asyncio.get_running_loop().time() + _MOMENT_S)
 
     def challenge(self) -> None:
         """Bring a nonce there now: with the link itself if it rests, else beside it (D-37).

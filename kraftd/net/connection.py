@@ -29,8 +29,10 @@ _KEEPALIVE = (
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 5),
     (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1),
     (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
+    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 8_000),
 )
-"""Else a half-open connection counts as open for ever, and keeps out whoever comes in its place (D-06)."""
+"""Else a half-open connection counts as open for ever. The last one, in milliseconds, is for a connection on
+which something was sent that nobody acknowledges: it is not probed, and the system tries for 15 minutes."""
 
 _JOIN_BELOW_BYTES = 256 * 1024
 """Buffers are joined up to here: a copy is cheaper than a vectored write of many small ones."""

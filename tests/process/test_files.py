@@ -87,6 +87,7 @@ def test_a_limit_of_files_that_is_too_small_is_refused_in_one_line(start: Start)
 def test_a_leader_whose_directory_is_removed_hands_over_and_says_so(start: Start) -> None:
     cluster = start(3)
     leader = cluster.wait_leader()
+    cluster.wait_caught_up()
     cluster.commit(NAME, "x", broker="1")
     shutil.rmtree(leader.directory / "__cluster_metadata-0")
     assert leader.wait_exit() == 1
