@@ -28,6 +28,7 @@ from kraftd.raft.effects import (
     VoteCast,
 )
 from kraftd.raft.events import Event, NonceShown, PeerClaimed, PeerIdentified, RequestReceived
+from kraftd.raft.states import EpochState
 from kraftd.types import NodeId
 
 _CHANGES = (
@@ -52,10 +53,18 @@ class NothingByTheUnconfirmed(Invariant):
     """
 
     watches = (ConfirmPeer,)
-    handles = (PeerClaimed, NonceShown, PeerIdentified, RequestReceived)
+    listens = (PeerClaimed, NonceShown, PeerIdentified, RequestReceived)
+    handles = listens
 
     def __init__(self) -> None:
         self._confirmed: dict[NodeId, set[int]] = {}
+        self._before: dict[NodeId, EpochState | None] = {}
+        """What each member was when it was last spoken to."""
+
+    def on_event(self, node: NodeView, event: Event, now_ms: int) -> None:
+        """Somebody speaks to a member."""
+        del event, now_ms
+        self._before[node.node_id] = node.state
 
     def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
         """A claim is about to be believed."""
@@ -112,6 +121,9 @@ class NothingByTheUnconfirmed(Invariant):
                 )
 
     def _judge(self, node: NodeView, what: str, effects: Sequence[Effect]) -> None:
+        before = self._before.get(node.node_id, node.state)
+        if node.state != before:
+            self.fail(f"{node.node_id} goes from {before} to {node.state} after {what}")
         for effect in effects:
             if isinstance(effect, _CHANGES):
                 self.fail(f"{node.node_id} does {effect} after {what}")

@@ -468,10 +468,12 @@ class SimNode:
         def watched_handle(event: Event, now: Now) -> list[Effect]:
             seen = (type(member.state), type(event))
             covered[seen] = covered.get(seen, 0) + 1
+            view.state = member.state
             on_event(view, event, now.mono_ms)
             if world.sink is not None:
                 world.sink(str(trace(world.now_ms, node_id, IN, event)))
             effects = handle(event, now)
+            view.state = member.state
             on_handled(view, event, effects)
             return effects
 

@@ -365,6 +365,15 @@ CASES: dict[str, tuple[str, list[Step]]] = {
             ),
         ],
     ),
+    "an observer that changes what a follower waits for": (
+        "NothingByTheUnconfirmed",
+        [
+            opened_by(77),
+            event(1, ev.RequestReceived(HANDLE, wire.end_request("c", 3, 2, ()), 1, peer(77))),
+            state(state=Unattached(3, 999)),
+            asked(77, 77, REFUSED),
+        ],
+    ),
     "a voter that is served before it is confirmed": (
         "NothingByTheUnconfirmed",
         [opened_by(2), asked(2, 2, REFUSED)],
