@@ -88,9 +88,7 @@ class Invariant:
         """A member is about to handle an event, at a moment of its monotonic clock."""
 
     def on_handled(self, node: NodeView, event: Event, effects: Sequence[Effect]) -> None:
-        """A member handled an event, and shows its state after it. `effects` is what must follow; nothing of it
-        has been carried out.
-        """
+        """A member handled an event, and shows its state after it; nothing of the effects has been done."""
 
     def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
         """An effect is about to be carried out; what comes before it has been."""

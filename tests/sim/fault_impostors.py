@@ -25,7 +25,7 @@ from tests.sim.fault_base import MS, Fault, S, any_of, any_up, down_us, later, m
 from tests.sim.fault_disks import ELECTION
 from tests.sim.fault_strangers import Caller, Listener, call, frame, unknown
 from tests.sim.network import endpoint_of
-from tests.sim.node import CLUSTER_ID
+from tests.sim.node import CLUSTER_ID, REQUEST_US
 
 if TYPE_CHECKING:
     from tests.sim.node import SimNode
@@ -37,6 +37,8 @@ FAR = (1 << 30, (1 << 30) + 65_536)
 """Epochs that a quorum never comes to, but would believe of a voter."""
 FAR_COUNTER = (1 << 31) - 1
 LIFT = 1 << 20
+WRITES = 20
+"""In how many pieces a flood comes."""
 
 
 # --- what they say ------------------------------------------------------------------------------------------
@@ -245,7 +247,7 @@ class ChurnOfClaims(Fault):
 
 
 class FrameFlood(Fault):
-    """Many small requests, which are cheap to send and work to answer, as anybody."""
+    """Many small requests, as anybody: up to three times as much work as the process has time for."""
 
     name = "flood of requests"
     mean_s = 30
@@ -263,11 +265,13 @@ class FrameFlood(Fault):
         request: Any = ApiVersionsRequest()
         if speaker is not None and random.random() < 0.5:
             request = DescribeQuorumRequest()
-        many = frame(0, 7, request) * (20 + int(random.random() * 300))
         first = [] if speaker is None else [greeting(speaker, random.randbytes(16))]
-        span_us = world.draw_us(100 * MS, 2 * S)
-        for _ in range(1 + int(random.random() * 4)):
-            Caller(world, node.id, [*first, *[many] * 20], hang_up_us=span_us, every_us=span_us // 20)
+        span_us, callers = world.draw_us(100 * MS, 1 * S), 1 + int(random.random() * 4)
+        every_us = span_us // WRITES
+        load = 10 ** (random.random() * 1.5 - 1)
+        many = frame(0, 7, request) * (1 + int(load * every_us / REQUEST_US / callers))
+        for _ in range(callers):
+            Caller(world, node.id, [*first, *[many] * WRITES], hang_up_us=span_us, every_us=every_us)
         return True
 
 
