@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from kraftd.audit.invariants import Violation
+from kraftd.net.client import OutboundConnection
 from kraftd.net.handshake import Identity
 from kraftd.net.server import InboundConnection
 from kraftd.runtime.assembly import incarnation_of
@@ -27,6 +28,7 @@ SHAPE = {
     "cut_part": 0.0,
     "fsync_us": 1_000,
     "quiet_every_us": 0,
+    "resign_part": 0.0,
     "turn_us": 100,
     "timing": QuorumTiming(500, 1_000, 300, 0, 1_000, 20),
 }
@@ -65,15 +67,37 @@ def test_a_voter_far_above_the_others_brings_them_up(world: World) -> None:
     assert min(node.view().durable_election.epoch for node in world.nodes.values()) > LIFT
 
 
-def test_a_machine_that_was_without_power_for_a_moment_counts_again_within_a_second(world: World) -> None:
+@pytest.mark.parametrize("was_leader", [False, True])
+@pytest.mark.parametrize("down_ms", [300, 1_000, 4_000])
+def test_a_machine_that_was_without_power_for_a_moment_counts_again_within_a_second(
+    world: World, was_leader: bool, down_ms: int
+) -> None:
     """Nobody closed its connections, which look open at the others for seconds to come."""
     (leader,) = leaders(world)
+    voters = [node for node in world.nodes.values() if node.is_voter]
+    node = next(node for node in voters if (node.id == leader) == was_leader)
+    node.cut_power(down_us=down_ms * MS)
+    assert world.run_until(lambda: node.is_up, 5 * S)
+    committed = max(other.view().high_watermark for other in voters if other is not node)
+    assert world.run_until(lambda: node.is_up and node.view().high_watermark > committed, 1 * S)
+
+
+def test_a_confirmed_voter_that_can_be_reached_one_way_only_stays_counted(world: World) -> None:
+    """Nobody can connect to it any more, and what others had opened is gone; its own connections stand."""
+    (leader,) = leaders(world)
     node = next(node for node in world.nodes.values() if node.is_voter and node.id != leader)
-    node.cut_power(down_us=500 * MS)
-    assert world.run_until(lambda: node.is_up, 1 * S)
-    before = node.view().high_watermark
-    assert world.run_until(lambda: node.member is not None and node.view().high_watermark > before, 1 * S)
+    world.network.hosts[node.id].listener = None
+    for voter in sorted(world.voters - {node.id}):
+        for end in world.network.ends_between(voter, node.id):
+            if isinstance(end.protocol, OutboundConnection):
+                end.protocol.abort("the way there is closed")
+    third = next(n for n in sorted(world.voters) if n not in (leader, node.id))
+    world.nodes[third].crash()
+    written, epoch = world.acknowledged, world.nodes[leader].view().durable_election.epoch
+    world.run_for(20 * S)
+    assert world.acknowledged > written, "the leader needs it: there is nobody else"
     assert leaders(world) == [leader]
+    assert world.nodes[leader].view().durable_election.epoch == epoch
 
 
 def test_who_is_told_which_start_a_voter_is_was_confirmed(world: World) -> None:
