@@ -163,6 +163,25 @@ CLAIMS = (
         where=(_STORIES, _POWER),
     ),
     mutant(
+        "confirmed-for-as-long-as-it-can-be-reached",
+        "D-37",
+        "A confirmed connection goes with the one that the nonce was given on, so one way closed is both.",
+        "tests",
+        (
+            "kraftd.raft.claims:Claims.on_closed",
+            "given = self._given.pop(connection, None)",
+            "given = self._given.pop(connection, None)\n"
+            "    for number, (known, _) in list(self._confirmed.items()) if given else ():\n"
+            "        if known.node_id == given[0]:\n"
+            '            self.core.out.append(RefusePeer(number, "it cannot be reached"))',
+        ),
+        where=(
+            _STORIES,
+            "tests/sim/test_impostors.py::"
+            "test_a_confirmed_voter_that_can_be_reached_one_way_only_stays_counted",
+        ),
+    ),
+    mutant(
         "waiting-requests-are-dropped",
         "D-37",
         "What a voter asked before it was confirmed is forgotten at the confirmation.",
