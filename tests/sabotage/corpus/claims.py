@@ -6,7 +6,7 @@ _STORIES = "tests/stories/test_claims.py"
 _NET = "tests/unit/net/test_claims.py"
 _POWER = (
     "tests/sim/test_impostors.py::"
-    "test_a_machine_that_was_without_power_for_a_moment_counts_again_within_a_second[1000-False]"
+    "test_a_machine_that_was_without_power_for_a_moment_counts_again_at_once[300-False]"
 )
 
 CLAIMS = (
