@@ -14,7 +14,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test conformance check check-format check-lint check-types check-imports check-proto slices \
-        chaos crashpoints sabotage sim interop readme proto rewrite format bench lock clean
+        chaos crashpoints hostile sabotage sim interop readme proto rewrite format bench lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -58,6 +58,10 @@ conformance: setup ## Each behaviour of Kafka's quorum and each rule of ours, wi
 crashpoints: setup ## Every state a power cut can leave, and every single fault: ARGS="--state NAME" for one
 	$(BIN)/python -m tests.crash.crashpoints $(ARGS)
 	$(if $(ARGS),,$(BIN)/python -m tests.crash.matrix)
+
+hostile: setup ## Every attack and a million fuzzed frames against real daemons: ARGS="NAME ..." for some attacks
+	$(BIN)/python -m tests.hostile.run $(ARGS)
+	$(if $(ARGS),,$(BIN)/python -m tests.hostile.fuzz)
 
 sabotage: setup ## Old bugs put back one by one: each must be caught; ARGS="NAME ..." for some of them
 	$(BIN)/python -m tests.sabotage.run $(ARGS)

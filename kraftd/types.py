@@ -102,6 +102,11 @@ class Endpoint(msgspec.Struct, frozen=True):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
+DOUBTED_BY_OTHERS = "the quorum knows another directory, or a later start, as node "
+"""How the reason begins why a voter is not counted, if others told it so. It is kept in the sidecar, and read
+again when an operator makes a node forget it."""
+
+
 class Election(msgspec.Struct, frozen=True):
     """What must survive a crash: the epoch with the leader and the vote of that epoch.
 

@@ -103,13 +103,7 @@ class Survey(msgspec.Struct, frozen=True):
 
     def followers_of(self, leader: NodeView) -> frozenset[NodeId]:
         """The voters that say they follow this node in its epoch, itself among them."""
-        return self.voters & {
-            view.node_id
-            for view in self.answered
-            if view.answer
-            and view.answer.leader_id == leader.node_id
-            and _epoch_of(view) == _epoch_of(leader)
-        }
+        return self.voters & {view.node_id for view in self.answered if _follows(view, leader)}
 
     def is_led(self, bootstrap: Collection[Endpoint]) -> bool:
         """Whether nobody else need be asked: a majority follows a leader, and it is not a few of the nodes
@@ -173,6 +167,11 @@ def _reason(answer: DescribeNodeResponse) -> str:
 
 def _epoch_of(view: NodeView) -> int:
     return view.answer.epoch if view.answer else -1
+
+
+def _follows(view: NodeView, leader: NodeView) -> bool:
+    said = view.answer
+    return said is not None and (said.leader_id, said.epoch) == (leader.node_id, _epoch_of(leader))
 
 
 class _Inquiry:

@@ -18,57 +18,18 @@ import asyncio
 import os
 import random
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
-from kraftd.errors import ErrorCode, MalformedError, UnencodableError
-from kraftd.net.connection import FrameConnection, Outbox
-from kraftd.net.handshake import Identity, common_versions, refusal_of_answer
+from kraftd.net.connection import Outbox
+from kraftd.net.handshake import Identity
+from kraftd.net.outbound import CONNECT_MS, Challenge, LinkHandler, OutboundConnection
 from kraftd.net.repeats import Repeats
 from kraftd.protocol import limits
-from kraftd.protocol.codec import SealedResponse, encode_request
-from kraftd.protocol.framing import Buffer
-from kraftd.protocol.messages import (
-    HandshakeRequest,
-    HandshakeResponse,
-    ShowNonceRequest,
-    ShowNonceResponse,
-)
-from kraftd.types import ZERO_UUID, Endpoint, NodeId, Uuid
+from kraftd.types import Endpoint, NodeId, Uuid
 
-_CONNECT_MS = 2_000
 _BACKOFF_MIN_MS = 50
 _BACKOFF_MAX_MS = 500
-_GREETING_ID = 0
-
-
-class LinkHandler(Protocol):
-    """What the links' owner does with what comes back."""
-
-    def nonce_given(self, connection: "OutboundConnection", nonce: Uuid) -> None:
-        """A nonce is on its way to a voter's address."""
-
-    def link_answered(self, connection: "OutboundConnection") -> None:
-        """The greeting was answered, and a nonce is wanted: the handler calls `connection.show` with those it
-        knows.
-        """
-
-    def peer_identified(
-        self, connection: "OutboundConnection", answer: HandshakeResponse, shown: ShowNonceResponse
-    ) -> None:
-        """The link is good for requests: who answers there, and which start of it. The handler may call
-        `connection.refuse` before it returns.
-        """
-
-    def response_received(self, peer: NodeId, correlation_id: int, response: Any, records: Buffer) -> None:
-        """The answer to a request."""
-
-    def request_failed(self, peer: NodeId, correlation_id: int, reason: str) -> None:
-        """A request will not be answered."""
-
-    def connection_lost(self, connection: "OutboundConnection") -> None:
-        """A connection that the handler was told of is gone."""
 
 
 class PeerLinks:
@@ -186,11 +147,11 @@ class PeerLink:
     async def _connect(self, connection: "OutboundConnection") -> bool:
         loop, endpoint = asyncio.get_running_loop(), self.endpoint
         try:
-            async with asyncio.timeout(_CONNECT_MS / 1_000) as self._limit:
+            async with asyncio.timeout(CONNECT_MS / 1_000) as self._limit:
                 await loop.create_connection(lambda: connection, endpoint.host, endpoint.port)
         except TimeoutError:
             if not self._nudge.is_set():
-                self._say(f"{endpoint} did not answer within {_CONNECT_MS} ms")
+                self._say(f"{endpoint} did not answer within {CONNECT_MS} ms")
         except (OSError, ValueError, OverflowError) as error:
             # The last two: a host or port that is none. A peer may have told us so; that is not fatal.
             self._say(f"cannot connect to {endpoint}: {_cause(error)}")
@@ -284,195 +245,6 @@ class PeerLink:
         if trouble != self.trouble:
             self.trouble = trouble
             self.links.log.warning("peer_unreachable", peer=self.peer, reason=trouble)
-
-
-class OutboundConnection(FrameConnection):
-    """One attempt to talk to a member."""
-
-    is_challenge = False
-
-    def __init__(self, link: PeerLink) -> None:
-        super().__init__(link.links.outbox, link.links.repeats)
-        self.link = link
-        self.number = next(link.links.numbers)
-        self.is_ready = False
-        self.was_ready = False
-        self.over = asyncio.Event()
-        self._is_told_of = False
-        """Whether the handler knows this connection, and is to hear of its end."""
-        self._answer: HandshakeResponse | None = None
-        self._versions: Mapping[int, int] = {}
-        self._in_flight: dict[int, tuple[int, int]] = {}
-        self._last_show_id = 0
-        self._patience: asyncio.TimerHandle | None = None
-        self._client_id = f"kraftd-{link.links.identity.node_id}"
-
-    @property
-    def peer(self) -> NodeId:
-        """The member at the other end."""
-        return self.link.peer
-
-    @property
-    def is_answered(self) -> bool:
-        """Whether the other end has read our greeting, and the nonce in it."""
-        return self._answer is not None
-
-    def show(self, nonce: Uuid) -> None:
-        """Show a nonce that came to us under the id of who is at the other end (D-37)."""
-        self._last_show_id -= 1
-        self.write(
-            encode_request(0, self._last_show_id, self._client_id, self.link.links.identity.show(nonce))
-        )
-
-    def ask(self, correlation_id: int, message: Any) -> None:
-        """Send a request in the highest version that both ends speak."""
-        api_key = message.API_KEY
-        version = self._versions.get(api_key)
-        handler = self.link.links.handler
-        if version is None:
-            handler.request_failed(
-                self.peer, correlation_id, f"node {self.peer} does not know {message.NAME}"
-            )
-            return
-        try:
-            frame = encode_request(version, correlation_id, self._client_id, message)
-        except UnencodableError as error:
-            # A peer may say that it knows only versions without room for what we ask: that is not fatal.
-            handler.request_failed(self.peer, correlation_id, str(error))
-            return
-        self._in_flight[correlation_id] = (api_key, version)
-        if len(self._in_flight) > limits.REQUESTS_IN_FLIGHT_MAX:
-            # The core gave up on the oldest long ago; its answer, should it come, is nobody's.
-            del self._in_flight[next(iter(self._in_flight))]
-        self.write(frame)
-
-    def refuse(self, reason: str) -> None:
-        """End it at once: we do not want to talk to who is there, or nobody is there any more."""
-        self.abort(f"refused: {reason}")
-
-    def opened(self) -> None:
-        """Implements `FrameConnection`: greet, with a nonce if both ends are voters."""
-        links = self.link.links
-        loop = asyncio.get_running_loop()
-        self._patience = loop.call_later(limits.HANDSHAKE_TIMEOUT_MS / 1_000, self._lose_patience)
-        nonce = ZERO_UUID
-        if self.peer in links.voter_ids:
-            nonce = links.nonce()
-            self._is_told_of = True
-            links.handler.nonce_given(self, nonce)
-        greeting = links.identity.greeting(nonce, is_challenge=self.is_challenge)
-        self.write(encode_request(HandshakeRequest.MAX_VERSION, _GREETING_ID, self._client_id, greeting))
-        self.flush()
-
-    def frames_received(self, frames: Sequence[Buffer]) -> None:
-        """Implements `FrameConnection`: first the answer to the greeting, then answers to requests."""
-        for frame in frames:
-            try:
-                self._take(frame)
-            except MalformedError as error:
-                self.reject(str(error))
-            if not self.is_open:
-                return
-
-    def ended(self) -> None:
-        """Implements `FrameConnection`."""
-        if self._patience is not None:
-            self._patience.cancel()
-        self.is_ready = False
-        self.over.set()
-        handler = self.link.links.handler
-        if self.was_ready:
-            self.link.links.log.info("peer_lost", peer=self.peer, reason=self.end_reason)
-        elif self.is_answered and not self.is_challenge:
-            self.end_reason += (
-                f": node {self.peer} did not confirm this node; it must be able to reach the address that "
-                f"its controller.quorum.voters has for node {self.link.links.identity.node_id}"
-            )
-        if self._is_told_of:
-            handler.connection_lost(self)
-        in_flight, self._in_flight = self._in_flight, {}
-        for correlation_id in in_flight:
-            handler.request_failed(self.peer, correlation_id, self.end_reason)
-
-    def _take(self, frame: Buffer) -> None:
-        sealed = SealedResponse(frame)
-        correlation_id = sealed.correlation_id
-        if self._answer is None:
-            self._take_answer(sealed.open((HandshakeRequest.API_KEY, HandshakeRequest.MAX_VERSION)))
-        elif correlation_id < 0:
-            self._take_confirmation(self._answer, sealed.open((ShowNonceRequest.API_KEY, 0)))
-        else:
-            expected = self._in_flight.pop(correlation_id, None)
-            if expected is None:
-                return
-            response = sealed.open(expected)
-            self.link.links.handler.response_received(self.peer, correlation_id, response, sealed.records)
-
-    def _take_answer(self, answer: HandshakeResponse) -> None:
-        links = self.link.links
-        refusal = refusal_of_answer(answer, links.identity, self.peer)
-        if refusal is not None:
-            self.close(f"refused: {refusal.reason}")
-            return
-        self._answer = answer
-        if self.is_challenge:
-            return
-        if not answer.must_show:
-            self._become_ready(answer, ShowNonceResponse())
-            return
-        self._cancel_patience()  # from here on the other end decides how long it waits for a nonce
-        self._is_told_of = True
-        links.handler.link_answered(self)
-
-    def _take_confirmation(self, answer: HandshakeResponse, shown: ShowNonceResponse) -> None:
-        if shown.error_code == ErrorCode.NONE and not self.was_ready:
-            self._become_ready(answer, shown)
-
-    def _become_ready(self, answer: HandshakeResponse, shown: ShowNonceResponse) -> None:
-        links = self.link.links
-        self._is_told_of = True
-        links.handler.peer_identified(self, answer, shown)
-        if not self.is_open:
-            return
-        self._cancel_patience()
-        self._versions = common_versions(answer)
-        self.allow_large_frames()
-        self.is_ready = self.was_ready = True
-        links.log.info("peer_connected", peer=self.peer, address=self.address)
-        self.link.ready(self)
-
-    def _cancel_patience(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
-
-    def _lose_patience(self) -> None:
-        self._patience = None
-        self.abort(f"no answer to the handshake within {limits.HANDSHAKE_TIMEOUT_MS} ms")
-
-
-class Challenge(OutboundConnection):
-    """A connection beside the link that brings a nonce, claims nothing, and ends by itself (D-37)."""
-
-    is_challenge = True
-
-    def __init__(self, link: PeerLink) -> None:
-        super().__init__(link)
-        self.task: asyncio.Task[None] | None = None
-
-    async def run(self) -> None:
-        """Connect and wait for the end. That nobody is there is not news: the link says so."""
-        endpoint = self.link.endpoint
-        with suppress(OSError, ValueError, OverflowError):
-            async with asyncio.timeout(_CONNECT_MS / 1_000):
-                await asyncio.get_running_loop().create_connection(lambda: self, endpoint.host, endpoint.port)
-            await self.over.wait()
-
-    def stop(self) -> None:
-        """End it, however far it came."""
-        self.abort("the challenge is over")
-        if self.task is not None:
-            self.task.cancel()
 
 
 def _cause(error: Exception) -> str:

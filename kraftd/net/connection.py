@@ -1,12 +1,16 @@
 """What do both ends of a connection share? Frames in, buffers out, and bounds on both.
 
-Entered through asyncio's Protocol callbacks. Frames are cut off the stream as soon as they are whole and
-handed on synchronously (D-16). What is to be written is collected, and leaves in one write per connection
-and turn of the loop: the owner of the loop calls `Outbox.flush` at the end of each turn.
+Entered through asyncio's Protocol callbacks. Frames are cut off the stream and handed on synchronously
+(D-16). What is to be written is collected, and leaves in one write per connection and turn of the loop: the
+owner of the loop calls `Outbox.flush` at the end of each turn.
+
+*The boundary* (D-38). Between a peer's bytes and a decoded message, and between an answer and its bytes,
+any exception closes the connection, is one line and is counted: `FrameConnection.fail`. It ends where a
+message is handed on: what is raised there leaves the callback and ends the process (D-17).
 
 A reader that does not keep up is not read any more either, and closed after five seconds, so that neither
-memory nor a slot can be held for free. A machine that is gone without a word is noticed within eight seconds,
-even if nobody writes to it.
+memory nor a slot can be held for free. A machine that is gone without a word is noticed within eight
+seconds, even if nobody writes to it.
 """
 
 import asyncio
@@ -14,7 +18,8 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from kraftd.errors import MalformedError
+from kraftd.errors import KraftdError
+from kraftd.net.budgets import Tally
 from kraftd.net.repeats import Repeats
 from kraftd.protocol import limits
 from kraftd.protocol.framing import Buffer, FrameReader
@@ -32,12 +37,13 @@ _JOIN_BELOW_BYTES = 256 * 1024
 
 
 class Outbox:
-    """The connections that have something to write at the end of this turn.
+    """The connections that have something to write at the end of this turn, and how others came to their end.
 
     `wake` is called when the first of them has; it must see to it that `flush` is called this turn.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:
+        self.tally = Tally()
         self._dirty: list[FrameConnection] = []
         self._wake = wake
 
@@ -58,8 +64,10 @@ class CallbackError(RuntimeError):
     """An `OSError` left a Protocol callback (D-17): uvloop would take it for trouble of this connection."""
 
 
-class FrameConnection(asyncio.Protocol):
-    """One TCP connection that carries frames. Subclasses say what a frame means."""
+class FrameConnection(asyncio.BaseProtocol):
+    """One TCP connection that carries frames. Subclasses say how bytes become frames, and what those mean."""
+
+    WRITE_BUFFER_BYTES_HIGH = limits.WRITE_BUFFER_BYTES_HIGH
 
     def __init__(self, outbox: Outbox, repeats: Repeats) -> None:
         self.repeats = repeats
@@ -67,21 +75,20 @@ class FrameConnection(asyncio.Protocol):
         self.is_open = False
         self.end_reason = ""
         """Why the connection ended, once it has."""
+        self.tally = outbox.tally
         self._outbox = outbox
         self._transport: asyncio.Transport | None = None
         self._reader = FrameReader(limits.HEAD_BYTES_MAX_BEFORE_HANDSHAKE)
         self._out: list[Buffer] = []
         self._slow: asyncio.TimerHandle | None = None
+        """Set while the other end does not take what is written."""
+        self._slow_bytes = 0
         self._holds_reading = 0
 
     # What subclasses fill in.
 
     def opened(self) -> None:
         """The connection stands."""
-
-    def frames_received(self, frames: Sequence[Buffer]) -> None:
-        """Whole frames came in, without their length prefix."""
-        raise NotImplementedError
 
     def ended(self) -> None:
         """The connection is gone; `end_reason` says why. Called once, and only after `opened`."""
@@ -127,12 +134,29 @@ class FrameConnection(asyncio.Protocol):
 
     def reject(self, reason: str) -> None:
         """The other end sent what nobody can use: say so in the log, and close."""
+        self.tally.malformed += 1
         self.repeats.warning("bad_frame", key=self.host, address=self.address, reason=reason)
         self.close(f"bad frame: {reason}")
 
-    def allow_large_frames(self) -> None:
-        """The handshake is done: raise the bound from a greeting to a message with records."""
-        self._reader.limit_bytes = limits.FRAME_BYTES_MAX
+    def fail(self, doing: str, error: Exception) -> None:
+        """Something between bytes and message was raised: this connection ends, and nothing else."""
+        if isinstance(error, KraftdError):
+            self.reject(str(error))
+            return
+        self.tally.broken += 1
+        kind = type(error).__name__
+        self.repeats.warning(
+            "connection_broken",
+            key=(doing, kind),
+            address=self.address,
+            doing=doing,
+            reason=f"{kind}: {error}",
+        )
+        self.abort(f"{doing}: {kind}")
+
+    def allow_frames(self, limit_bytes: int) -> None:
+        """The handshake is done: raise the bound from a greeting to a whole message."""
+        self._reader.limit_bytes = limit_bytes
 
     def hold_reading(self) -> None:
         """Stop reading until `release_reading` was called as often."""
@@ -155,31 +179,17 @@ class FrameConnection(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         if peer:
             self.host, self.address = peer[0], f"{peer[0]}:{peer[1]}"
-        self._transport.set_write_buffer_limits(high=limits.WRITE_BUFFER_BYTES_HIGH)
+        self._transport.set_write_buffer_limits(high=self.WRITE_BUFFER_BYTES_HIGH)
         channel = transport.get_extra_info("socket")
         if channel is not None:
             for level, option, value in _KEEPALIVE:
                 channel.setsockopt(level, option, value)
         self.opened()
 
-    def data_received(self, data: bytes) -> None:
-        """Implements `asyncio.Protocol`."""
-        if not self.is_open:
-            return
-        try:
-            frames = self._reader.feed(data)
-        except MalformedError as error:
-            self.reject(str(error))
-            return
-        if frames:
-            try:
-                self.frames_received(frames)
-            except OSError as error:
-                raise CallbackError(f"{type(error).__name__}: {error}") from error
-
     def pause_writing(self) -> None:
         """Implements `asyncio.Protocol`: the other end does not read as fast as we write."""
         self.hold_reading()
+        self._slow_bytes = self._transport.get_write_buffer_size() if self._transport is not None else 0
         self._watch_slowness()
 
     def resume_writing(self) -> None:
@@ -213,5 +223,10 @@ class FrameConnection(asyncio.Protocol):
         if self._transport is None:
             return
         if not self._transport.is_closing():
+            before, self._slow_bytes = self._slow_bytes, self._transport.get_write_buffer_size()
+            if before - self._slow_bytes >= limits.WRITE_PROGRESS_BYTES:
+                self._watch_slowness()
+                return
+            self.tally.slow += 1
             self.repeats.warning("slow_connection_closed", key=self.host, address=self.address)
         self.abort(f"did not read for {limits.WRITE_STALL_TIMEOUT_MS} ms")

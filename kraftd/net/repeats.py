@@ -1,13 +1,17 @@
 """Has this been said just now? A log that a stranger's garbage cannot flood.
 
 Entered through `Repeats.warning` and `Repeats.info`: the first of its kind is logged, repeats within a
-minute are only counted, and the next line that is logged says how many were not.
+minute are only counted, and the next line that is logged says how many were not. With `lines_max`, one
+event has no more lines than that in a minute, however many kinds of it there are: somebody with many
+addresses is many kinds. Long texts are cut.
 """
 
 from collections.abc import Callable, Hashable
 from typing import Any
 
 import msgspec
+
+from kraftd.protocol import limits
 
 _INTERVAL_S = 60.0
 _KINDS_MAX = 1_000
@@ -18,10 +22,25 @@ class _Kind(msgspec.Struct):
     suppressed: int = 0
 
 
+class _Lines(msgspec.Struct):
+    since_s: float
+    count: int = 0
+    suppressed: int = 0
+
+
 class Repeats:
     """Logs each kind of line once in a while: once a minute, unless told otherwise."""
 
-    def __init__(self, log: Any, clock_s: Callable[[], float], *, interval_s: float = _INTERVAL_S) -> None:
+    def __init__(
+        self,
+        log: Any,
+        clock_s: Callable[[], float],
+        *,
+        interval_s: float = _INTERVAL_S,
+        lines_max: int = limits.LOG_LINES_PER_EVENT_MAX,
+    ) -> None:
+        self._lines_max = lines_max
+        self._lines: dict[str, _Lines] = {}
         self._log = log
         self._clock_s = clock_s
         self._interval_s = interval_s
@@ -41,8 +60,20 @@ class Repeats:
         if kind is not None and now_s - kind.said_at_s < self._interval_s:
             kind.suppressed += 1
             return
+        lines = self._lines.get(event)
+        if lines is None or now_s - lines.since_s >= self._interval_s:
+            if lines is not None and lines.suppressed:
+                fields["others_not_logged"] = lines.suppressed
+            lines = self._lines[event] = _Lines(now_s)
+        lines.count += 1
+        if lines.count > self._lines_max:
+            lines.suppressed += 1
+            return
         if kind is not None and kind.suppressed:
             fields["repeated"] = kind.suppressed
+        for name, value in fields.items():
+            if isinstance(value, str) and len(value) > limits.LOG_TEXT_MAX:
+                fields[name] = value[: limits.LOG_TEXT_MAX] + "…"
         if len(self._kinds) >= _KINDS_MAX:
             self._kinds.clear()
         self._kinds[(event, key)] = _Kind(now_s)

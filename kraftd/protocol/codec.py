@@ -43,6 +43,16 @@ class UnsupportedVersion(KraftdError):  # noqa: N818 - named for what a peer is 
         self.correlation_id = correlation_id
 
 
+class MalformedRequestError(MalformedError):
+    """A request whose head could be read and whose body could not: whoever sent it can be told so."""
+
+    def __init__(self, text: str, api_key: int, version: int, correlation_id: int) -> None:
+        super().__init__(text)
+        self.api_key = api_key
+        self.version = version
+        self.correlation_id = correlation_id
+
+
 class Request(msgspec.Struct, frozen=True, gc=False):
     """A request as it came in. `records` is a view into the frame."""
 
@@ -109,6 +119,16 @@ def encode_response(
     return buffers
 
 
+def encode_body(api_version: int, message: Any) -> msgspec.Raw:
+    """The body of a response, for an answer that is always the same."""
+    return msgspec.Raw(_ENCODE(RESPONSE_LOOKS[message.API_KEY, api_version].pack(message)))
+
+
+def encode_response_of(body: msgspec.Raw, correlation_id: int) -> list[Buffer]:
+    """The response with this body, as the buffers of one whole frame."""
+    return _frame((correlation_id, body), ())
+
+
 class RequestDecoder:
     """Reads the requests of one connection; `head_bytes_max` may be raised once its handshake is done."""
 
@@ -121,7 +141,8 @@ class RequestDecoder:
         """Read one frame, given without its length.
 
         Raises:
-            MalformedError: It is no request, its body does not follow its schema, or it is too large.
+            MalformedError: It is no request or too large; or, as a `MalformedRequestError`, its body does not
+                follow its schema.
             UnsupportedVersion: Nobody here speaks that API in that version.
         """
         try:
@@ -136,7 +157,8 @@ class RequestDecoder:
         try:
             message = build(decode(head.body))
         except _BAD_BYTES as error:
-            raise MalformedError(f"request {key} version {version}: {error}") from None
+            text = f"request {key} version {version}: {error}"
+            raise MalformedRequestError(text, key, version, head.correlation_id) from None
         return Request(key, version, head.correlation_id, head.client_id, message, records)
 
 

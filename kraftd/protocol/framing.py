@@ -1,94 +1,136 @@
-"""Cuts a byte stream into frames, without reading a socket.
+"""Cuts a byte stream into frames, without reading a socket, and no faster than somebody takes them.
 
 The byte after a frame's length tells msgpack (an array of up to 15 elements, 0x9_) from Kafka's own
 framing (0x00, the high byte of its API key), which is reserved: a Kafka client is refused with a clear
 reason, not with noise.
 """
 
+import struct
 from typing import TypeAlias
 
 from kraftd.errors import MalformedError
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
-_LENGTH_BYTES = 4
+LENGTH_BYTES = 4
+_OPENING = struct.Struct(">IB")
+
+
+def whole_frame(data: Buffer, size: int, limit_bytes: int) -> bytes | None:
+    """The frame without its length that the first `size` bytes are, if they are just one, as most reads."""
+    if size > LENGTH_BYTES:
+        length, kind = _OPENING.unpack_from(data)
+        if length == size - LENGTH_BYTES and length <= limit_bytes and kind & 0xF0 == 0x90:
+            return bytes(data[LENGTH_BYTES:size])
+    return None
 
 
 class FrameReader:
-    """Feed it what arrives, take whole frames. Keeps at most one unfinished frame.
+    """Give it what arrives, take whole frames.
 
-    After it raised, its connection is done for: there is no way to find the next frame.
+    Frames are cut when they are taken: one read of 256 KiB may hold 23,000 of them, which whoever serves
+    many connections does not want at once. After it raised, its connection is done for: there is no way to
+    find the next frame.
     """
 
-    __slots__ = ("_partial", "_size", "limit_bytes")
+    __slots__ = ("_at", "_data", "_partial", "_size", "limit_bytes", "waiting_bytes")
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
+        self.waiting_bytes = 0
+        """How much is kept here: frames that nobody took, and an unfinished one."""
+        self._data: bytes = b""
+        """What came in and was not looked at, from `_at` on."""
+        self._at = 0
         self._partial = bytearray()
+        """The beginning of a frame whose end is not in `_data`, or not looked for there yet."""
         self._size = 0
-        """Of the unfinished frame with its length; 0 while that is unknown."""
+        """Of that frame with its length; 0 while that is unknown."""
+
+    def push(self, data: bytes) -> None:
+        """Take in bytes."""
+        self._data = self._data[self._at :] + data if self._data else data
+        self._at = 0
+        self.waiting_bytes += len(data)
+
+    def take(self) -> Buffer | None:
+        """The next frame without its length, if it is whole.
+
+        Raises:
+            MalformedError: It is empty, over the limit, or not msgpack.
+        """
+        if self._partial:
+            return self._take_partial()
+        data, at = self._data, self._at
+        left = len(data) - at
+        if left > LENGTH_BYTES:
+            size = self._checked_size(data, at)
+            if left >= size:
+                self.waiting_bytes -= size
+                if left == size:
+                    self._data = b""
+                    self._at = 0
+                else:
+                    self._at = at + size
+                return data[at + LENGTH_BYTES : at + size]
+            self._size = size
+        if left:
+            self._partial += memoryview(data)[at:]
+            self._data = b""
+            self._at = 0
+        return None
 
     def feed(self, data: Buffer) -> list[Buffer]:
         """Take in bytes and give every frame that is now whole, each without its length.
 
         Raises:
-            MalformedError: A frame is empty, over the limit, or not msgpack.
+            MalformedError: As for `take`.
         """
-        size = len(data)
-        if (
-            not self._partial
-            and size > _LENGTH_BYTES
-            and int.from_bytes(data[:_LENGTH_BYTES], "big") == size - _LENGTH_BYTES <= self.limit_bytes
-            and data[_LENGTH_BYTES] & 0xF0 == 0x90
-        ):
-            # One whole frame, which is what nearly every read of a socket gives.
-            return [bytes(data[_LENGTH_BYTES:])]
+        if not self.waiting_bytes:
+            whole = whole_frame(data, len(data), self.limit_bytes)
+            if whole is not None:
+                return [whole]
+        self.push(bytes(data))
         frames: list[Buffer] = []
-        view = memoryview(data)
-        at = 0
-        end = len(view)
-        while at < end:
-            if self._partial:
-                at = self._fill(view, at, frames)
-                continue
-            if end - at <= _LENGTH_BYTES:
-                self._partial += view[at:]
-                break
-            size = self._checked_size(view[at : at + _LENGTH_BYTES + 1])
-            if end - at < size:
-                self._partial += view[at:]
-                self._size = size
-                break
-            frames.append(bytes(view[at + _LENGTH_BYTES : at + size]))
-            at += size
+        while (frame := self.take()) is not None:
+            frames.append(frame)
         return frames
 
-    def _fill(self, view: memoryview, at: int, frames: list[Buffer]) -> int:
+    def _take_partial(self) -> Buffer | None:
         """Complete the unfinished frame as far as the bytes go."""
         partial = self._partial
         if not self._size:
-            taken = view[at : at + _LENGTH_BYTES + 1 - len(partial)]
-            partial += taken
-            at += len(taken)
-            if len(partial) <= _LENGTH_BYTES:
-                return at
-            self._size = self._checked_size(partial)
-        taken = view[at : at + self._size - len(partial)]
-        partial += taken
-        if len(partial) == self._size:
-            frames.append(memoryview(partial)[_LENGTH_BYTES:])
-            self._partial = bytearray()
-            self._size = 0
-        return at + len(taken)
+            self._fill(LENGTH_BYTES + 1)
+            if len(partial) <= LENGTH_BYTES:
+                return None
+            self._size = self._checked_size(partial, 0)
+        self._fill(self._size)
+        if len(partial) < self._size:
+            return None
+        self.waiting_bytes -= self._size
+        self._partial = bytearray()
+        self._size = 0
+        return memoryview(partial)[LENGTH_BYTES:]
 
-    def _checked_size(self, opening: Buffer) -> int:
+    def _fill(self, size: int) -> None:
+        """Let the unfinished frame grow to `size` bytes, if there are as many."""
+        data, at = self._data, self._at
+        end = at + size - len(self._partial)
+        self._partial += memoryview(data)[at:end]
+        if end >= len(data):
+            self._data = b""
+            self._at = 0
+        else:
+            self._at = end
+
+    def _checked_size(self, opening: bytes | bytearray, at: int) -> int:
         """The size of a frame with its length, from its first five bytes."""
-        length = int.from_bytes(opening[:_LENGTH_BYTES], "big")
-        kind = opening[_LENGTH_BYTES]
+        length = int.from_bytes(opening[at : at + LENGTH_BYTES], "big")
+        kind = opening[at + LENGTH_BYTES]
         if length == 0 or length > self.limit_bytes:
             raise MalformedError(f"a frame of {length} bytes; 1 to {self.limit_bytes} are accepted")
         if kind == 0:
             raise MalformedError("this is Kafka's own framing, which this listener does not speak")
         if kind & 0xF0 != 0x90:
             raise MalformedError(f"a frame begins with byte 0x{kind:02x}, which is no msgpack array")
-        return length + _LENGTH_BYTES
+        return length + LENGTH_BYTES

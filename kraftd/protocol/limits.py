@@ -58,28 +58,97 @@ OPERATION_RECORDS_MAX: Final = 10_000
 """Records of one operation; above, it is refused as a whole."""
 
 CONNECTIONS_MAX: Final = 4096
-"""Connections in all, beside the slots reserved for peers."""
+"""Connections in all but those of voters. Above, strangers make room, then clients that ask nothing."""
 
 CONNECTIONS_PER_ADDRESS_MAX: Final = 1024
-"""Connections from one address; a benchmark on one machine needs hundreds."""
+"""The same from one address; a benchmark on one machine needs hundreds."""
 
-PEER_CONNECTIONS_RESERVED: Final = 64
-"""Slots that only members of the quorum may use, so that clients cannot keep them out."""
+PEER_CONNECTIONS_RESERVED: Final = 128
+"""Slots beside those that clients cannot take: half for who has not said yet who it is, half for voters."""
+
+NEWCOMERS_RESERVED: Final = PEER_CONNECTIONS_RESERVED // 2
+"""Who connects when all else is taken may still say that it is a voter; the oldest of these go first."""
+
+CLAIMS_PER_VOTER_MAX: Final = 16
+"""Connections under one voter's id that are not confirmed; the oldest goes when one more comes."""
 
 HANDSHAKE_TIMEOUT_MS: Final = 5_000
 """How long a connection may stay silent about who it is."""
 
+HANDSHAKE_BYTES_MAX: Final = 64 * KIB
+"""What a connection may send before it has said who it is, and before a voter is confirmed, in all."""
+
+IDLE_SWEEP_MS: Final = 5_000
+"""How often idle connections are looked for, unless `connections.max.idle.ms` asks for it more often."""
+
 REQUESTS_IN_FLIGHT_MAX: Final = 64
 """Unanswered requests of one connection; above, it is not read."""
 
-CLAIM_BYTES_MAX: Final = 64 * KIB
-"""Bytes of requests that wait on a connection that says it is a voter's, until it is confirmed."""
-
 WRITE_BUFFER_BYTES_HIGH: Final = 4 * MIB
-"""Unsent bytes of one connection; above, it is not read."""
+"""Unsent bytes of a connection to or from a voter; above, it is not read."""
+
+CLIENT_WRITE_BUFFER_BYTES_HIGH: Final = 16 * KIB
+"""The same for everybody else, beyond what the kernel took; above, it is neither read nor served."""
 
 WRITE_STALL_TIMEOUT_MS: Final = 5_000
-"""How long a connection may stay above that before it is closed."""
+"""How long a connection may stay above that without taking anything before it is closed."""
 
-TURN_BYTES_MAX: Final = 4 * MIB
-"""Bytes taken from one connection in one turn of the loop."""
+WRITE_PROGRESS_BYTES: Final = 64 * KIB
+"""What it must take in that time to count as taking anything."""
+
+UNTAKEN_BYTES_MAX: Final = 32 * MIB
+"""Answers that nobody takes, of all connections but voters'; above, who has most of them is closed."""
+
+ANSWER_BYTES_PER_TURN: Final = 256 * KIB
+"""Answers of one connection in one turn; above, its next request waits for the next turn."""
+
+LONG_ANSWERS_MAX: Final = 16
+"""Requests in flight, over all clients, whose answers may be longer than a page of configs or a part of the
+log makes them; one a connection. All of them may be answered in one turn."""
+
+WORK_PER_REQUEST: Final = 1 * KIB
+"""What a request costs beside its bytes, in bytes: as long as 1 KiB of a long one takes to decode."""
+
+WORK_PER_VISIT: Final = 64
+"""What it costs to look at a connection that waits and may not go on yet."""
+
+WORK_PER_ROUND: Final = 4 * KIB
+"""What a connection may cost in one round of those who wait; who costs more sits out as many rounds."""
+
+VOTER_FRAMES_AT_ONCE: Final = 64
+"""Frames of one read from a voter that are handled before anything else; the others wait for the turn."""
+
+VOTER_WORK_PER_TURN: Final = 512 * KIB
+CLIENT_WORK_PER_TURN: Final = 384 * KIB
+OBSERVER_WORK_PER_TURN: Final = 96 * KIB
+STRANGER_WORK_PER_TURN: Final = 32 * KIB
+"""What the connections of each class that wait may cost in one turn of the loop: about 300 short requests of
+clients, so that a turn ends within some 20 ms and voters are read between two of them."""
+
+WORK_OF_MORE_ROUNDS: Final = 64 * KIB
+"""Once each of those who wait had its turn, another round begins only if less than this was done: so a few
+that flood do not make turns longer, and many with one request each are served together."""
+
+VOTER_READ_BYTES: Final = 256 * KIB
+CLIENT_READ_BYTES: Final = 16 * KIB
+STRANGER_READ_BYTES: Final = 4 * KIB
+"""Bytes of one read of a connection. Who fills it is not read again before it was served."""
+
+READ_AHEAD_BYTES: Final = 256 * KIB
+"""What one round of reads takes from all who wait in a class: the more they are, the less from each."""
+
+READ_BYTES_MIN: Final = 256
+"""But no less than this from each."""
+
+VOTER_WAITING_BYTES_MAX: Final = 64 * MIB
+CLIENT_WAITING_BYTES_MAX: Final = 24 * MIB
+OBSERVER_WAITING_BYTES_MAX: Final = 8 * MIB
+STRANGER_WAITING_BYTES_MAX: Final = 4 * MIB
+"""Bytes read and not handled yet, unfinished frames too, of all connections of a class; above, who has most
+of them is closed."""
+
+LOG_LINES_PER_EVENT_MAX: Final = 60
+"""Lines a minute of one kind that strangers can cause, from however many addresses."""
+
+LOG_TEXT_MAX: Final = 500
+"""Characters of a field of such a line."""

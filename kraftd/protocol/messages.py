@@ -375,7 +375,9 @@ class DescribeConfigsResponseDescribeConfigsResult(Struct, frozen=True, gc=False
     """In `DescribeConfigsResponse.results`. One entry a resource, in the order asked."""
 
     error_code: int = 0
-    """0, or why this resource cannot be described. (int16)"""
+    """0, or why this resource cannot be described; POLICY_VIOLATION (44) where more was asked for than
+    one answer holds. (int16)
+    """
     error_message: str | None = ""
     """What went wrong, for a person to read; null if nothing did. (string)"""
     resource_type: int = 0

@@ -31,13 +31,14 @@ Follows: D-37. Differs from Kafka, whose voters believe what a request says of i
 
 import msgspec
 
+from kraftd.protocol.limits import CLAIMS_PER_VOTER_MAX
 from kraftd.raft.core import Core
 from kraftd.raft.effects import ChallengePeer, ConfirmPeer, RefusePeer, RejectNonce, ShowNonce
 from kraftd.raft.events import LinkAnswered, NonceGiven, NonceShown, PeerClaimed, PeerIdentity
 from kraftd.raft.timing import NEVER_MS
 from kraftd.types import NodeId, Now, Uuid
 
-CLAIMS_MAX = 16
+CLAIMS_MAX = CLAIMS_PER_VOTER_MAX
 """Unconfirmed claims of one voter's id that wait at a time; a newer one takes the place of the oldest."""
 
 REJECTIONS_MAX = 4 * CLAIMS_MAX

@@ -29,7 +29,7 @@ from kraftd.raft.states import Follower, Unattached
 from kraftd.raft.timing import BEHIND_DELAY_MS, NEVER_MS, loss_delay_ms
 from kraftd.raft.wire import FetchAsk
 from kraftd.records.batch import BatchView, scan
-from kraftd.types import NO_NODE, Epoch, NodeId, Now, Offset, OffsetAndEpoch, ReplicaKey
+from kraftd.types import DOUBTED_BY_OTHERS, NO_NODE, Epoch, NodeId, Now, Offset, OffsetAndEpoch, ReplicaKey
 
 _PROBE_REST_MS = 1_000
 
@@ -346,7 +346,7 @@ class Following:
         """The quorum remembers somebody else under our id: what it promised, we do not know (D-06)."""
         core = self.core
         reason = (
-            f"the quorum knows another directory, or a later start, as node {core.me.id}: this directory was "
+            f"{DOUBTED_BY_OTHERS}{core.me.id}: this directory was "
             "replaced or restored. It is counted again once every voter was heard and a new leader elected"
         )
         if core.is_voter and core.mending.lose(reason):

@@ -95,6 +95,7 @@ class Assembly:
         repeats = Repeats(log, loop.time)
         self._chronicle = Chronicle(log, loop.time)
         self.server = Server(identity, network, outbox, numbers, repeats)
+        self.server.max_idle_ms = config.max_idle_ms
         self.advertised = listen(self.server)
         tasks, spread = surroundings.tasks, surroundings.spread
         self.links = PeerLinks(
@@ -140,6 +141,7 @@ class Assembly:
             applier=self.applier,
             store=self.store,
             links=self.links,
+            server=self.server,
             meters=self.meters,
         )
 

@@ -70,6 +70,8 @@ class Config(msgspec.Struct, frozen=True):
     log: LogLimits
     idle_interval_ms: int
     request_timeout_ms: int
+    max_idle_ms: int
+    """For how long a connection of a client or an observer may ask nothing."""
     http: Endpoint | None
     """Where the pages are, with a host: that of this machine alone unless another one is written."""
     shutdown_timeout_ms: int
@@ -230,6 +232,7 @@ INTEGERS: Mapping[str, tuple[int, int, int]] = {
     "metadata.log.max.snapshot.interval.ms": (3_600_000, 0, _INT64_MAX),
     "metadata.max.idle.interval.ms": (500, 0, _INT32_MAX),
     "request.timeout.ms": (30_000, 1, _INT32_MAX),
+    "connections.max.idle.ms": (600_000, 1, _INT64_MAX),
     "kraftd.shutdown.timeout.ms": (5_000, 0, _INT32_MAX),
     "kraftd.metrics.interval.ms": (10_000, 0, _INT32_MAX),
     "kraftd.accumulator.bytes": (64 << 20, 8 << 20, _INT32_MAX),
@@ -305,6 +308,7 @@ def _build(reader: _Reader, unknown: Sequence[str]) -> Config:
         log=_read_log_limits(reader),
         idle_interval_ms=reader.integer("metadata.max.idle.interval.ms"),
         request_timeout_ms=reader.integer("request.timeout.ms"),
+        max_idle_ms=reader.integer("connections.max.idle.ms"),
         http=reader.parse("kraftd.http.listener", _parse_http, None),
         shutdown_timeout_ms=reader.integer("kraftd.shutdown.timeout.ms"),
         metrics_interval_ms=reader.integer("kraftd.metrics.interval.ms"),

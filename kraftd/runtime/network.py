@@ -11,7 +11,8 @@ Not here: who is welcome on wire level (`net.handshake`) and in the quorum (the 
 from typing import Any, Protocol
 
 from kraftd.errors import ErrorCode
-from kraftd.net.client import OutboundConnection, PeerLinks
+from kraftd.net.client import PeerLinks
+from kraftd.net.outbound import OutboundConnection
 from kraftd.net.server import InboundConnection, Server
 from kraftd.protocol.codec import Request
 from kraftd.protocol.framing import Buffer

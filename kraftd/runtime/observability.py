@@ -55,7 +55,7 @@ class Chronicle:
 
     def __init__(self, log: Log, clock_s: Callable[[], float]) -> None:
         self._log = log
-        self._repeats = Repeats(log, clock_s, interval_s=10.0)
+        self._repeats = Repeats(log, clock_s, interval_s=10.0, lines_max=1_000)
 
     def note(self, news: News) -> None:
         """Implements `Journal`."""

@@ -21,6 +21,7 @@ from kraftd.controller.controller import QuorumController
 from kraftd.errors import ErrorCode
 from kraftd.metadata.features import METADATA_VERSION, metadata_version_name
 from kraftd.net.client import PeerLinks
+from kraftd.net.server import Server
 from kraftd.protocol import limits
 from kraftd.protocol.brief import brief, briefs
 from kraftd.protocol.messages import DescribeNodeResponse, DescribeNodeResponsePeer
@@ -80,6 +81,7 @@ class NodeStatus:
         applier: Applier,
         store: DirectoryStore,
         links: PeerLinks,
+        server: Server,
         meters: RaftMeters,
     ) -> None:
         self._facts = facts
@@ -88,6 +90,7 @@ class NodeStatus:
         self._applier = applier
         self._store = store
         self._links = links
+        self._server = server
         self._meters = meters
         self._busy_mark = (time.monotonic(), time.thread_time())
 
@@ -164,6 +167,8 @@ class NodeStatus:
             "last-applied-record-offset": self._applier.applied_offset - 1,
             "last-applied-record-lag-ms": self._lag_ms(view, now),
             "active-controller-count": int(self._controller.is_active),
+            "connection-count": sum(self._connections().values()),
+            "connections-closed": sum(msgspec.structs.astuple(self._server.tally)),
         }
 
     def samples(self, now: Now) -> Iterator[Sample]:
@@ -241,12 +246,25 @@ class NodeStatus:
             is_counter=True,
         )
         yield Sample("kraftd_log_flush_max_milliseconds", "The longest of them.", meters.flush_max_ms)
+        for name, count in self._connections().items():
+            yield Sample("kraftd_connections", "Connections that others opened.", count, {"class": name})
+        for reason, count in msgspec.structs.asdict(self._server.tally).items():
+            yield Sample(
+                "kraftd_connections_closed",
+                "Connections that this node closed or refused, by reason.",
+                count,
+                {"reason": reason},
+                is_counter=True,
+            )
         links = self._links.statistics()
         yield Sample(
             "kafka_server_raftchannelmetrics_connection_count",
             "Standing connections to other members.",
             sum(ready for _, ready, _ in links.values()),
         )
+
+    def _connections(self) -> Mapping[str, int]:
+        return {each.value: count for each, count in self._server.statistics().items()}
 
     def _alarms(self, view: QuorumView) -> tuple[str, ...]:
         stuck = self._applier.stuck_because

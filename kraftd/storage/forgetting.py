@@ -22,10 +22,7 @@ from kraftd.storage.disk import Disk
 from kraftd.storage.filesystem import FileSystem
 from kraftd.storage.node_directory import take_lock
 from kraftd.storage.sidecar import AMNESIA, WHOLE, PeerRecord, Promises, Sidecar, settle_sidecar
-from kraftd.types import NO_NODE, NodeId
-
-HEARSAY = "the quorum knows another directory, or a later start, as node "
-"""How a doubt begins that others raised: as the core words it when its fetch is refused."""
+from kraftd.types import DOUBTED_BY_OTHERS, NO_NODE, NodeId
 
 
 class Forgotten(msgspec.Struct, frozen=True):
@@ -84,5 +81,5 @@ def _forget(path: Path, node_id: NodeId, sidecar: Sidecar) -> Forgotten:
 def _doubts_by_hearsay(promises: Promises) -> bool:
     """Whether others raised the doubt, and they alone: several reasons are kept as one text."""
     return promises.wholeness == AMNESIA and all(
-        reason.startswith(HEARSAY) and "; " not in reason for reason in promises.reasons
+        reason.startswith(DOUBTED_BY_OTHERS) and "; " not in reason for reason in promises.reasons
     )

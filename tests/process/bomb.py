@@ -1,9 +1,12 @@
 """A daemon with a bomb in it: the real `kraftd`, in which something raises at a chosen place.
 
-`python bomb.py PLACE start CONFIG`. PLACE is where the unexpected happens once the node has started:
-`callback` (in a Protocol's `data_received`), `oserror` (the same, with an error that event loops like to
-swallow), `timer`, `soon`, `thread` (in a job of the flush thread), `plain-thread` (in a thread nobody waits
-for), `task`, `fsync` (the disk refuses).
+`python bomb.py PLACE start CONFIG`. PLACE is where the unexpected happens once the node has started.
+
+Within the boundary of a connection, once each, so that the next connection finds a node in order:
+`framing`, `codec`, `handshake`, `encoding`. Beyond it: `handler` (whoever a request is handed to), `oserror`
+(the same, with an error that event loops like to swallow), `raft`, `executor` (of effects), `storage`,
+`apply`. Elsewhere: `timer`, `soon`, `thread` (in a job of the flush thread), `plain-thread` (in a thread
+nobody waits for), `task`, `fsync` (the disk refuses).
 """
 
 import asyncio
@@ -11,11 +14,18 @@ import errno
 import os
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
-from kraftd.net.server import InboundConnection
+from kraftd.net import budgeted, server
+from kraftd.protocol.codec import RequestDecoder
+from kraftd.raft.member import Member
 from kraftd.runtime import daemon
+from kraftd.runtime.applier import Applier
+from kraftd.runtime.interpreter import Interpreter
 from kraftd.runtime.main import main
+from kraftd.runtime.network import QuorumNetwork
+from kraftd.storage.log import Log
 
 
 class BombError(RuntimeError):
@@ -26,18 +36,50 @@ def explode(*_: object) -> None:
     raise BombError("boom")
 
 
+def once(then: Callable[..., Any]) -> Callable[..., Any]:
+    """The first call explodes; the others do what they always did."""
+    calls = []
+
+    def call(*args: Any, **named: Any) -> Any:
+        if not calls:
+            calls.append(1)
+            explode()
+        return then(*args, **named)
+
+    return call
+
+
+BEYOND = {
+    "handler": (QuorumNetwork, "request_received"),
+    "raft": (Member, "handle"),
+    "executor": (Interpreter, "run"),
+    "storage": (Log, "append"),
+    "apply": (Applier, "commit"),
+}
+WITHIN = {
+    "framing": (budgeted, "whole_frame"),
+    "codec": (RequestDecoder, "decode"),
+    "handshake": (server, "refusal_of"),
+    "encoding": (budgeted, "encode_response"),
+}
+
+
 def arm(node: daemon.Node, place: str) -> None:
     loop = asyncio.get_running_loop()
     internals: Any = node
+    if place in BEYOND:
+        owner, name = BEYOND[place]
+        setattr(owner, name, explode)
+    elif place in WITHIN:
+        owner, name = WITHIN[place]
+        setattr(owner, name, once(getattr(owner, name)))
     match place:
-        case "callback":
-            InboundConnection.frames_received = explode
         case "oserror":
 
             def refuse(*_: object) -> None:
                 raise BrokenPipeError(errno.EPIPE, "boom")
 
-            InboundConnection.frames_received = refuse
+            QuorumNetwork.request_received = refuse
         case "timer":
             loop.call_later(0.1, explode)
         case "soon":

@@ -9,22 +9,55 @@ from pathlib import Path
 import pytest
 from cluster import Cluster
 
+from kraftd.protocol.messages import DescribeQuorumRequest
+
 BOMB = Path(__file__).parent / "bomb.py"
 NAME = "ssl.cipher.suites"
 Start = Callable[..., Cluster]
 
 
 @pytest.mark.covers("D-17", "RSG-14")
-@pytest.mark.parametrize("place", ["callback", "oserror", "timer", "soon", "thread", "plain-thread", "task"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "handler",
+        "oserror",
+        "raft",
+        "executor",
+        "storage",
+        "apply",
+        "timer",
+        "soon",
+        "thread",
+        "plain-thread",
+        "task",
+    ],
+)
 def test_an_unexpected_exception_ends_the_process(start: Start, place: str) -> None:
     cluster = start(1, command=(sys.executable, str(BOMB), place))
     node = cluster[1]
     node.wait_for("started")
-    if place in ("callback", "oserror"):
-        with contextlib.suppress(OSError):
-            node.client(5.0)
+    if place in ("handler", "oserror", "raft"):
+        with contextlib.suppress(OSError), node.client(5.0) as client:
+            client.ask(DescribeQuorumRequest())
     assert node.wait_exit() == 1
     assert "boom" in node.wait_for("fatal")["reason"]
+
+
+@pytest.mark.covers("D-14", "D-17")
+@pytest.mark.parametrize("place", ["framing", "codec", "handshake", "encoding"])
+def test_an_unexpected_exception_between_bytes_and_messages_costs_one_connection(
+    start: Start, place: str
+) -> None:
+    cluster = start(1, command=(sys.executable, str(BOMB), place))
+    node = cluster[1]
+    node.wait_for("started")
+    with pytest.raises(OSError, match="closed"):
+        node.client(5.0)
+    assert "boom" in node.wait_for("connection_broken")["reason"]
+    node = cluster.wait_leader()
+    cluster.commit(NAME, "still here", broker="1")
+    assert node.is_running
 
 
 @pytest.mark.covers("D-03", "D-17")

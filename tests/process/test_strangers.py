@@ -8,7 +8,7 @@ import struct
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from kraftd.net.handshake import Identity
 from kraftd.protocol.apis import APIS
 from kraftd.protocol.codec import encode_request
 from kraftd.protocol.messages import (
+    ApiVersionsRequest,
     DescribeConfigsRequest,
     DescribeConfigsRequestDescribeConfigsResource,
     ListConfigsRequest,
@@ -52,8 +53,9 @@ def drain(connection: socket.socket) -> bytes:
         struct.pack(">I", 4) + b"\xdd\xff\xff\xff",
         struct.pack(">I", 64) + b"\x95" * 64,
         struct.pack(">I", 0),
+        struct.pack(">I", 996) + b"\x95\x12\x00\x01" + b"\x91" * 990 + b"\xc0\xc0",
     ],
-    ids=["http", "tls", "oversized", "kafka", "array bomb", "nested", "empty"],
+    ids=["http", "tls", "oversized", "kafka", "array bomb", "nested", "empty", "as deep as the stack"],
 )
 def test_garbage_on_the_port_ends_its_connection_and_nothing_else(start: Start, garbage: bytes) -> None:
     node = start(1).wait_leader()
@@ -99,6 +101,28 @@ def test_a_client_that_asks_and_never_reads_is_closed(start: Start) -> None:
         node.wait_for("slow_connection_closed", since=mark)
     with node.client() as client:
         assert client.set_config(NAME, "still here", broker="1") == 0
+
+
+@pytest.mark.covers("D-14")
+@pytest.mark.parametrize("greets", [False, True], ids=["strangers", "clients"])
+def test_a_flood_of_short_requests_leaves_others_their_share(start: Start, greets: bool) -> None:
+    node = start(1).wait_leader()
+    ask = b"".join(encode_request(0, 1, "flood", ApiVersionsRequest()))
+    with ExitStack() as open_:
+        for _ in range(100):
+            if greets:
+                flood = open_.enter_context(node.client()).socket
+            else:
+                flood = open_.enter_context(socket.create_connection(("127.0.0.1", node.port), timeout=10))
+            flood.setblocking(False)
+            with suppress(BlockingIOError, ConnectionError):
+                while True:
+                    flood.send(ask * 1_000)
+        with node.client() as client:
+            assert client.set_config(NAME, "in between", broker="1") == 0
+    with node.client() as client:
+        assert client.set_config(NAME, "after", broker="1") == 0
+    assert node.count("bad_frame") <= 1
 
 
 def test_a_node_of_another_cluster_is_refused_with_one_clear_line(start: Start) -> None:

@@ -13,6 +13,7 @@ reordered within a connection. How a connection ends is told apart (D-08):
 Not here: who speaks on a connection (`node`, `clients`), and when something is broken (`faults`).
 """
 
+import asyncio
 import errno
 import os
 import socket
@@ -140,6 +141,9 @@ class End:
             return self
         return (host_of(self.other.machine), PORT) if name == "peername" else default
 
+    def get_write_buffer_size(self) -> int:
+        return max(0, self.unsent - BUFFERS_BYTES)
+
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         self._high = (high or 64 * 1_024) + BUFFERS_BYTES
 
@@ -167,6 +171,9 @@ class End:
             return
         kind, data = what
         if kind == DATA:
+            if isinstance(self.protocol, asyncio.BufferedProtocol):
+                self._read_in_pieces(data)
+                return
             self.other.sent(len(data))
             self.protocol.data_received(data)
         elif kind == EOF:
@@ -175,6 +182,20 @@ class End:
         else:
             self._closing = True
             self._lost(ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET)))
+
+    def _read_in_pieces(self, data: bytes) -> None:
+        """As libuv does: until all is read, or reading was paused."""
+        protocol, view = self.protocol, memoryview(data)
+        while view and not self.is_dead and not self._closing:
+            if self.reading_paused:
+                self.unread.insert(0, (DATA, bytes(view)))
+                return
+            buffer = protocol.get_buffer(-1)
+            size = min(len(buffer), len(view))
+            buffer[:size] = view[:size]
+            view = view[size:]
+            self.other.sent(size)
+            protocol.buffer_updated(size)
 
     def sent(self, size: int) -> None:
         """The other end took so many bytes."""
@@ -196,7 +217,10 @@ class End:
 
     def _read_again(self, _: object) -> None:
         unread, self.unread = self.unread, []
-        for what in unread:
+        for at, what in enumerate(unread):
+            if self.reading_paused:
+                self.unread += unread[at:]
+                return
             self.take(what)
 
     def _pause_writing(self) -> None:

@@ -339,6 +339,7 @@ class SimNode:
             log=LogLimits(world.shape.segment_bytes, 604_800_000, -1, -1, 1 << 30, 1 << 30),
             idle_interval_ms=world.shape.idle_interval_ms,
             request_timeout_ms=world.shape.controller_timeout_ms,
+            max_idle_ms=600_000,
             http=None,
             shutdown_timeout_ms=SHUTDOWN_MS,
             metrics_interval_ms=0,

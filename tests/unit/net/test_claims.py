@@ -7,9 +7,7 @@ import pytest
 from kraftd.errors import ErrorCode
 from kraftd.protocol import limits
 from kraftd.protocol.messages import (
-    ApiVersionsRequest,
     DescribeNodeRequest,
-    DescribeNodeResponse,
     HandshakeRequest,
     ShowNonceRequest,
     ShowNonceResponse,
@@ -84,31 +82,28 @@ def introduce_to_two(one: Node) -> None:
     one.server.voter_ids = frozenset({2})
 
 
-async def test_no_more_waits_than_the_bounds_allow_and_all_of_it_is_served_in_the_end() -> None:
+async def test_as_many_wait_as_may_be_in_flight_and_all_of_them_are_served_in_the_end() -> None:
     one, _ = voters()
-    one.on_request = lambda connection, request: connection.reply(
-        request.api_version, request.correlation_id, DescribeNodeResponse()
-    )
     async with running(one):
         introduce_to_two(one)
         one.given.append(NONCE)
         client = await claim(one)
-        (connection,) = one.server.connections.values()
-        client.send(1, ShowNonceRequest(b"wrong" + bytes(11), 3, b"s" * 16))
-        await client.take(ShowNonceRequest.API_KEY)
-        for correlation_id in range(2 * limits.REQUESTS_IN_FLIGHT_MAX):
+        for correlation_id in range(limits.REQUESTS_IN_FLIGHT_MAX):
             client.send(correlation_id, DescribeNodeRequest())
-        await client.writer.drain()
-        other = await Client.connect(one.port)
-        await other.greet()
-        for _ in range(10):  # each a turn in which the first could be read
-            other.send(1, ApiVersionsRequest())
-            await other.take(ApiVersionsRequest.API_KEY)
+        client.send(100, ShowNonceRequest(NONCE, 3, b"s" * 16))
+        await one.until(lambda: len(one.requests) == limits.REQUESTS_IN_FLIGHT_MAX)
+
+
+async def test_who_asks_for_more_before_it_is_confirmed_is_refused() -> None:
+    one, _ = voters()
+    async with running(one):
+        introduce_to_two(one)
+        client = await claim(one)
+        for correlation_id in range(limits.REQUESTS_IN_FLIGHT_MAX + 1):
+            client.send(correlation_id, DescribeNodeRequest())
+        await client.end()
         assert one.requests == []
-        assert connection._claim is not None
-        assert len(connection._claim.frames) <= 2 * limits.REQUESTS_IN_FLIGHT_MAX
-        connection.confirm()
-        await one.until(lambda: len(one.requests) == 2 * limits.REQUESTS_IN_FLIGHT_MAX)
+        assert one.log.events() == ["bad_frame"]
 
 
 @pytest.mark.parametrize("who", [{"node_id": -1}, {"node_id": 7, "cluster_id": CLUSTER}])

@@ -245,6 +245,10 @@ def alterations() -> Iterator[Any]:
     yield decide(image(), asked(m.IncrementalAlterConfigsRequest(resources)))[1]
 
 
+def confirmations() -> Iterator[Any]:
+    yield Identity("c" * 22, "kraftd", 1, b"d" * 16, (1 << 63) - 1, b"s" * 16).confirmation()
+
+
 def of_kind(name: str) -> Callable[[], Iterator[Any]]:
     return lambda: (answer for answer in quorum_answers() if type(answer).__name__ == f"{name}Response")
 
@@ -252,6 +256,7 @@ def of_kind(name: str) -> Callable[[], Iterator[Any]]:
 LARGEST: dict[str, Callable[[], Iterator[Any]]] = {
     "ApiVersions": api_versions,
     "Handshake": greetings,
+    "ShowNonce": confirmations,
     "Vote": of_kind("Vote"),
     "BeginQuorumEpoch": of_kind("BeginQuorumEpoch"),
     "EndQuorumEpoch": of_kind("EndQuorumEpoch"),

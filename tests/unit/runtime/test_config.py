@@ -34,6 +34,7 @@ def test_the_smallest_static_controller_of_kafka_gets_kafkas_defaults() -> None:
     assert config.timing.append_linger_ms == 0, "Kafka waits 25 ms; group commit needs none"
     assert config.log.segment_bytes == 1 << 30
     assert config.idle_interval_ms == 500
+    assert config.max_idle_ms == 600_000
     assert config.http is None
     assert config.unknown_keys == []
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kraftd.net.budgets import Tally
 from kraftd.raft.effects import Moved
 from kraftd.raft.states import Candidate, Follower, Leader, Prospective, Resigned, Unattached
 from kraftd.runtime.metrics import RaftMeters
@@ -43,11 +44,19 @@ def status_of(lone: Lone) -> tuple[NodeStatus, RaftMeters]:
         is_active=False,
         statistics=dict,
         events=SimpleNamespace(statistics=list),
+        tally=Tally(idle=3),
     )
     meters = RaftMeters(lone.now_ms)
     facts = Facts(1, "lone", key_of(1).directory_id, 3, 2_000, Now(0, 0))
     status = NodeStatus(
-        facts, member=lone.member, controller=parts, applier=parts, store=parts, links=parts, meters=meters
+        facts,
+        member=lone.member,
+        controller=parts,
+        applier=parts,
+        store=parts,
+        links=parts,
+        server=parts,
+        meters=meters,
     )
     return status, meters
 
@@ -146,3 +155,16 @@ def test_every_raft_metric_of_kafka_is_there_and_the_measured_ones_are_measured(
     names = {sample.name for sample in status.samples(lone.now)}
     for name in KAFKAS - {"current-vote-directory-id"}:
         assert f"kafka_server_raftmetrics_{name.replace('-', '_')}" in names, "a directory id is no number"
+
+
+def test_connections_that_were_closed_are_counted_by_reason() -> None:
+    lone = Lone()
+    status, _ = status_of(lone)
+    closed = {
+        sample.labels["reason"]: sample.value
+        for sample in status.samples(lone.now)
+        if sample.name == "kraftd_connections_closed"
+    }
+    assert status.readings(lone.now)["connections-closed"] == sum(closed.values())
+    assert closed["idle"] == 3
+    assert set(closed) >= {"malformed", "broken", "over_budget", "refused"}

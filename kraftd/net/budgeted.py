@@ -1,0 +1,419 @@
+"""How does one inbound connection keep to its budget? (D-38)
+
+Entered by asyncio, with bytes; by the `Lane` of the connection's class, which says when its next frame may
+be handled; and by whoever answers, through `reply`. A connection is not served while too many of its
+requests are unanswered or too many bytes of answers are not taken, and not read while it keeps more than a
+read undecoded. Whatever ends such a state lets it go on.
+
+Not here: what a frame means, and who is at the other end (`server`).
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from kraftd.errors import UnencodableError
+from kraftd.net.budgets import Budgets, PeerClass
+from kraftd.net.connection import CallbackError, FrameConnection, Outbox
+from kraftd.net.repeats import Repeats
+from kraftd.net.slots import Slots
+from kraftd.protocol import limits
+from kraftd.protocol.codec import Request, encode_response
+from kraftd.protocol.framing import LENGTH_BYTES, Buffer, FrameReader, whole_frame
+from kraftd.protocol.messages import (
+    DescribeConfigsRequest,
+    ExportChunkRequest,
+    ExportManifestRequest,
+    ListConfigsRequest,
+)
+from kraftd.types import NodeId
+
+_LONG_ANSWERS = frozenset(
+    {ListConfigsRequest, DescribeConfigsRequest, ExportManifestRequest, ExportChunkRequest}
+)
+"""What is answered from the image or the log: a few bytes of request may make a long answer."""
+_LONG_ANSWER_KEYS = frozenset(request.API_KEY for request in _LONG_ANSWERS)  # type: ignore[attr-defined]
+
+
+class RequestHandler(Protocol):
+    """Whoever answers requests."""
+
+    def request_received(self, connection: Any, request: Request) -> None:
+        """A request to be answered with `connection.reply`, sooner or later."""
+
+
+class Host(Protocol):
+    """The server, as far as a connection's budget is concerned."""
+
+    @property
+    def handler(self) -> RequestHandler:
+        """Whoever answers requests."""
+
+    outbox: Outbox
+    repeats: Repeats
+    budgets: Budgets
+    slots: Slots
+
+
+class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
+    """An inbound connection, cut into frames no faster than its class may be served."""
+
+    WRITE_BUFFER_BYTES_HIGH = limits.CLIENT_WRITE_BUFFER_BYTES_HIGH
+
+    def __init__(self, host: Host, number: int) -> None:
+        super().__init__(host.outbox, host.repeats)
+        self.number = number
+        self.quiet_sweeps = 0
+        """How many sweeps for idle connections found nothing new from it."""
+        self.untaken_bytes = 0
+        """Answers that it does not take, beyond what the kernel holds."""
+        self._handler = host.handler
+        self._budgets = host.budgets
+        self._slots = host.slots
+        self._lane = host.budgets.lanes[PeerClass.STRANGER]
+        self._in_flight = 0
+        self._long_in_flight = 0
+        self._next: Buffer | None = None
+        """The frame that comes before all that the reader keeps: often a read is just one."""
+        self._parked: Request | None = None
+        """A request that waits until there is room for its answer; what came later waits with it."""
+        self._debt = 0
+        """Work of this connection that others have not caught up with."""
+        self._out_bytes = 0
+        """Long answers written this turn."""
+        self._heard_bytes = 0
+        """What it sent before its handshake."""
+        self._is_queued = False
+        self._is_held = False
+        """Not served, since too much is unanswered."""
+        self._is_input_held = False
+        """Not read, since too much of what was read waits."""
+        self._is_given_up = False
+
+    # What subclasses fill in.
+
+    @property
+    def claimed_id(self) -> NodeId | None:
+        """The node that it says it is, once it has."""
+        return None
+
+    def handle(self, frame: Buffer) -> None:
+        """Decode a frame, and do what it asks for."""
+        raise NotImplementedError
+
+    # What they and their owners use.
+
+    @property
+    def peer_class(self) -> PeerClass:
+        """What is known of the other end."""
+        return self._lane.peer_class
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What it sent and nobody looked at yet."""
+        waiting = self._reader.waiting_bytes
+        return waiting if self._next is None else waiting + len(self._next) + LENGTH_BYTES
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it waits for something: an answer, or that it takes one."""
+        return self._in_flight > 0 or self._is_queued or self._parked is not None or self._slow is not None
+
+    def become(self, peer_class: PeerClass) -> None:
+        """It is known now what this is."""
+        old, new = self._lane, self._budgets.lanes[peer_class]
+        self._slots.move(self, old.peer_class, peer_class)
+        old.waiting_bytes -= self.waiting_bytes
+        new.waiting_bytes += self.waiting_bytes
+        self._lane = new
+        if peer_class is PeerClass.VOTER:
+            self.allow_frames(limits.FRAME_BYTES_MAX)
+            if self._transport is not None:
+                self._transport.set_write_buffer_limits(high=limits.WRITE_BUFFER_BYTES_HIGH)
+        else:
+            self.allow_frames(limits.HEAD_BYTES_MAX)
+
+    def give_up(self, reason: str) -> None:
+        """Close it at once, with all that waits in it."""
+        self._is_given_up = True
+        self._uncount()
+        self.abort(reason)
+
+    def ended(self) -> None:
+        """Implements `FrameConnection`."""
+        self._uncount()
+
+    def _uncount(self) -> None:
+        """Nothing waits here any more."""
+        lane = self._lane
+        lane.waiting_bytes -= self.waiting_bytes
+        self._next = None
+        lane.end_long_answers(self._long_in_flight)
+        self._budgets.untaken_bytes -= self.untaken_bytes
+        self._reader = FrameReader(0)
+        self._long_in_flight = self.untaken_bytes = 0
+        self._parked = None
+
+    # What comes in.
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
+        """Implements `asyncio.BufferedProtocol`."""
+        return self._lane.buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Implements `asyncio.BufferedProtocol`."""
+        lane, reader = self._lane, self._reader
+        if self._next is None and not reader.waiting_bytes and self._parked is None:
+            try:
+                frame = whole_frame(lane.buffer, nbytes, reader.limit_bytes)
+            except Exception as error:  # noqa: BLE001 - the boundary (D-38)
+                self.fail("cutting frames", error)
+                return
+            if frame is not None and self.is_open:
+                self.quiet_sweeps = 0
+                if lane.serves_at_once:
+                    self._handle_at_once(frame)
+                    return
+                self._next = frame
+                lane.waiting_bytes += nbytes
+                if not self._is_queued:
+                    self._is_queued = True
+                    lane.add(self)
+                return
+        self.received(bytes(lane.buffer[:nbytes]))
+
+    def received(self, data: bytes) -> None:
+        """Take in bytes: voters are served at once, everybody else at the end of the turn."""
+        if not self.is_open:
+            return
+        lane, size = self._lane, len(data)
+        self.quiet_sweeps = 0
+        self._reader.push(data)
+        lane.waiting_bytes += size
+        if lane.serves_at_once:
+            try:
+                self._serve_at_once()
+            except OSError as error:
+                raise CallbackError(f"{type(error).__name__}: {error}") from error
+            return
+        if not self._is_queued and self._parked is None:
+            self._queue()
+        if size >= lane.given_bytes or self._reader.waiting_bytes > lane.read_bytes:
+            self._hold_input()
+        if lane.peer_class is PeerClass.STRANGER:
+            self._heard_bytes += size
+            if self._heard_bytes > limits.HANDSHAKE_BYTES_MAX:
+                self.reject(f"more than {limits.HANDSHAKE_BYTES_MAX} bytes before the handshake")
+        if lane.waiting_bytes > lane.waiting_bytes_max:
+            self._budgets.make_room(lane)
+
+    def serve(self) -> int:
+        """Implements `Waiting`: handle the next frame, or sit out a round; the work that it was."""
+        self._is_queued = False
+        if (
+            self._is_held
+            or self._slow is not None
+            or self._out_bytes > limits.ANSWER_BYTES_PER_TURN
+            or not self.is_open
+        ):
+            return limits.WORK_PER_VISIT
+        if self._debt > 0:
+            self._debt -= limits.WORK_PER_ROUND
+            self._queue()
+            return limits.WORK_PER_VISIT
+        work = limits.WORK_PER_VISIT
+        frame: Buffer | None = self._next
+        if frame is not None:
+            self._next = None
+            size = len(frame)
+            self._lane.waiting_bytes -= size + LENGTH_BYTES
+            work = limits.WORK_PER_REQUEST + size
+            if work > limits.WORK_PER_ROUND:
+                self._debt += work - limits.WORK_PER_ROUND
+            self.handle(frame)
+        elif self._parked is not None:
+            if not self._may_have_long_answer():
+                self._park()
+                return work
+            request, self._parked = self._parked, None
+            self.hand_on(request)
+        else:
+            frame = self._cut()
+            if frame is None:
+                self._release_input()
+                return work
+            work = limits.WORK_PER_REQUEST + len(frame)
+            if work > limits.WORK_PER_ROUND:
+                self._debt += work - limits.WORK_PER_ROUND
+            self.handle(frame)
+        self._go_on()
+        return work
+
+    def _handle_at_once(self, frame: Buffer) -> None:
+        try:
+            self.handle(frame)
+        except OSError as error:
+            raise CallbackError(f"{type(error).__name__}: {error}") from error
+
+    def _serve_at_once(self) -> None:
+        if self._is_queued:
+            return
+        for _ in range(limits.VOTER_FRAMES_AT_ONCE):
+            frame = self._cut()
+            if frame is None:
+                return
+            self.handle(frame)
+            if not self._may_be_served():
+                break
+        if self._reader.waiting_bytes:
+            self._hold_input()
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Queue again if there is more; read again if there is not."""
+        if self._reader.waiting_bytes == 0 and self._parked is None:
+            if self._is_input_held:
+                self._release_input()
+        elif not self._is_queued and self._may_be_served():
+            self._queue()
+
+    def _may_be_served(self) -> bool:
+        """Not if too much of it is unanswered or not taken: then whatever mends that goes on."""
+        return (
+            self.is_open
+            and not self._is_held
+            and self._slow is None
+            and self._out_bytes <= limits.ANSWER_BYTES_PER_TURN
+        )
+
+    def _queue(self) -> None:
+        self._is_queued = True
+        self._lane.add(self)
+
+    def _hold_input(self) -> None:
+        if not self._is_input_held:
+            self._is_input_held = True
+            self.hold_reading()
+
+    def _release_input(self) -> None:
+        if self._is_input_held:
+            self._is_input_held = False
+            self.release_reading()
+
+    def _cut(self) -> Buffer | None:
+        """The next frame; None if it is not whole, or if this is the end of the connection."""
+        try:
+            frame = self._reader.take()
+        except Exception as error:  # noqa: BLE001 - the boundary (D-38)
+            self.fail("cutting frames", error)
+            return None
+        if frame is not None:
+            self._lane.waiting_bytes -= len(frame) + LENGTH_BYTES
+        return frame
+
+    def hand_on(self, request: Request) -> None:
+        """Count a request as unanswered and give it to who answers it, once there is room for the answer."""
+        is_long = type(request.message) in _LONG_ANSWERS
+        if is_long:
+            if not self._may_have_long_answer():
+                self._parked = request
+                self._park()
+                return
+            self._long_in_flight += 1
+            self._lane.long_answers += 1
+        self._in_flight += 1
+        if self._in_flight >= limits.REQUESTS_IN_FLIGHT_MAX and not self._is_held:
+            self._is_held = True
+            self.hold_reading()
+        # The end of the boundary: what is raised here ends the process (D-17).
+        self._handler.request_received(self, request)
+
+    def _park(self) -> None:
+        """Wait for room for a long answer: for our own last one, which goes on here, or for others'."""
+        if not self._long_in_flight:
+            self._is_queued = True
+            self._lane.add_for_long_answer(self)
+
+    def _may_have_long_answer(self) -> bool:
+        return not self._long_in_flight and self._lane.long_answers < limits.LONG_ANSWERS_MAX
+
+    # What goes out.
+
+    def reply(
+        self, api_version: int, correlation_id: int, message: Any, records: Sequence[Buffer] = ()
+    ) -> None:
+        """Answer one request. Nothing happens if the other end has gone."""
+        self._in_flight -= 1
+        if not self.is_open:
+            return
+        self.answer(api_version, correlation_id, message, records)
+        if self._long_in_flight or self._is_held:
+            self._go_on_after(message)
+
+    def _go_on_after(self, answer: Any) -> None:
+        """What waited for an answer goes on."""
+        if self._long_in_flight and answer.API_KEY in _LONG_ANSWER_KEYS:
+            self._long_in_flight -= 1
+            self._lane.end_long_answers(1)
+            self._go_on()
+        if self._is_held and self._in_flight <= limits.REQUESTS_IN_FLIGHT_MAX // 2:
+            self._is_held = False
+            self.release_reading()
+            self._go_on()
+
+    def answer(
+        self, api_version: int, correlation_id: int, message: Any, records: Sequence[Buffer] = ()
+    ) -> None:
+        """The boundary on the way out: an answer that cannot be encoded ends its connection, not us."""
+        try:
+            frame = encode_response(api_version, correlation_id, message, records)
+        except UnencodableError as error:
+            # The version that a stranger asked in has no place for our answer.
+            self.repeats.warning(
+                "unencodable_reply", key=message.NAME, address=self.address, reason=str(error)
+            )
+            self.tally.malformed += 1
+            self.close(f"no answer in version {api_version}")
+        except Exception as error:  # noqa: BLE001 - the boundary (D-38)
+            self.fail("encoding an answer", error)
+        else:
+            self.write_answer(frame)
+
+    def write_answer(self, frame: Sequence[Buffer]) -> None:
+        """Count an answer, and write it at the end of this turn."""
+        size = len(frame[0]) if len(frame) == 1 else sum(map(len, frame))
+        if size > limits.WORK_PER_ROUND:
+            self._debt += size
+            self._out_bytes += size
+        self.write(frame)
+
+    def flush(self) -> None:
+        """Implements `FrameConnection`: what was too much for one turn may go on in the next."""
+        FrameConnection.flush(self)
+        if self._slow is not None:
+            self._count_untaken()
+        if self._out_bytes:
+            written, self._out_bytes = self._out_bytes, 0
+            if written > limits.ANSWER_BYTES_PER_TURN:
+                self._go_on()
+
+    def pause_writing(self) -> None:
+        """Implements `asyncio.Protocol`."""
+        super().pause_writing()
+        self._count_untaken()
+
+    def resume_writing(self) -> None:
+        """Implements `asyncio.Protocol`."""
+        super().resume_writing()
+        self._count_untaken()
+        self._go_on()
+
+    def _count_untaken(self) -> None:
+        if self._is_given_up or self._transport is None or self.peer_class is PeerClass.VOTER:
+            return
+        size = self._transport.get_write_buffer_size()
+        budgets = self._budgets
+        budgets.untaken_bytes += size - self.untaken_bytes
+        self.untaken_bytes = size
+        if budgets.untaken_bytes > limits.UNTAKEN_BYTES_MAX:
+            budgets.make_room_for_answers()

@@ -1,0 +1,256 @@
+"""What may each kind of peer cost, and whose turn is it? (D-38)
+
+Every inbound connection is in the `Lane` of its class. What a connection sent waits in the connection,
+undecoded, and the connection waits in its lane; once a turn of the loop `Budgets.serve` goes round those who
+wait, one frame each, until the work of this turn is done. Work is counted in bytes, with an addition for each
+request, so that the same input does the same on every machine and in the simulator. Who caused much (a long
+request, a long answer) sits out as many rounds as others need for the same.
+
+How much is read follows from what waits: a connection that filled its read is not read again before it was
+served, and the more connections of a class wait, the less is read of each. When more waits in a class than
+there is room for, or more answers are not taken, whoever has most of it is closed: so whoever has little, as
+everybody honest has, is never in question.
+
+Not here: sockets, frames and what a request means (`connection`, `server`).
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Protocol
+
+import msgspec
+
+from kraftd.errors import InvariantError
+from kraftd.net.repeats import Repeats
+from kraftd.protocol import limits
+
+_FIT_EVERY = 8
+"""The size of reads follows the number of those who wait, in steps of so many."""
+
+
+class PeerClass(Enum):
+    """What is known of whoever is at the other end of an inbound connection."""
+
+    STRANGER = "stranger"
+    """It has not greeted, or claims a voter's id without proof (D-37)."""
+    CLIENT = "client"
+    """It greeted as nobody."""
+    OBSERVER = "observer"
+    """It greeted under an id that is no voter's."""
+    VOTER = "voter"
+    """It is confirmed to be the voter that it says it is."""
+
+
+class Tally(msgspec.Struct):
+    """Connections that were closed for what came in on them, or did not; for the metrics."""
+
+    malformed: int = 0
+    """Bytes that are no frame, no request, or not the one expected."""
+    broken: int = 0
+    """Bytes, or an answer, that raised what nobody expected: a defect of ours that cost one connection."""
+    over_budget: int = 0
+    """More bytes waiting, or more answers not taken, than its class has room for."""
+    idle: int = 0
+    """Nothing asked for `connections.max.idle.ms`, or in the way of somebody who has something to ask."""
+    refused: int = 0
+    """No slot, or not who it says."""
+    slow: int = 0
+    """Did not take what it had asked for."""
+
+
+class Waiting(Protocol):
+    """Whoever waits in a lane."""
+
+    def serve(self) -> int:
+        """Handle the next frame, or sit out a round; the work that it was."""
+
+
+class Lane:
+    """The connections of one class that wait to be served, and what they may cost."""
+
+    def __init__(
+        self,
+        peer_class: PeerClass,
+        wake: Callable[[], None],
+        *,
+        work_per_turn: int,
+        read_bytes: int,
+        waiting_bytes_max: int,
+    ) -> None:
+        self.peer_class = peer_class
+        self.serves_at_once = peer_class is PeerClass.VOTER
+        self.read_bytes = read_bytes
+        self.given_bytes = read_bytes
+        """How much a read gives now: whoever fills that has more."""
+        self.waiting_bytes = 0
+        """What the connections of this class keep undecoded."""
+        self.waiting_bytes_max = waiting_bytes_max
+        self.long_answers = 0
+        """Requests in flight that may have long answers."""
+        self._queue: deque[Waiting] = deque()
+        self._long_queue: deque[Waiting] = deque()
+        self._wake = wake
+        self._work_per_turn = work_per_turn
+        self._whole_buffer = memoryview(bytearray(read_bytes))
+        self.buffer = self._whole_buffer
+        """Where the next read goes; whoever reads copies out of it at once."""
+
+    def add(self, waiting: Waiting) -> None:
+        """Somebody has something to handle."""
+        if not self._queue:
+            self._wake()
+        self._queue.append(waiting)
+        if len(self._queue) % _FIT_EVERY == 0:
+            self._fit_buffer()
+
+    def add_for_long_answer(self, waiting: Waiting) -> None:
+        """The next request of somebody may have a long answer, and has to wait for the end of another one."""
+        self._long_queue.append(waiting)
+
+    def end_long_answers(self, count: int) -> None:
+        """Such requests were answered, or nobody waits for them any more."""
+        self.long_answers -= count
+        if self._long_queue:
+            self._wake()
+
+    def serve(self) -> None:
+        """Go round those who wait until the work of a turn is done.
+
+        One round is for everybody, as far as it goes. More rounds are for those who sent much at once, and
+        those the turn may leave waiting sooner.
+        """
+        queue, long_queue = self._queue, self._long_queue
+        for _ in range(min(len(long_queue), limits.LONG_ANSWERS_MAX - self.long_answers)):
+            queue.append(long_queue.popleft())
+        most, work, visits = self._work_per_turn, 0, len(queue)
+        while queue and work < most:
+            work += queue.popleft().serve()
+            visits -= 1
+            if visits == 0:
+                most = min(most, limits.WORK_OF_MORE_ROUNDS)
+        self._fit_buffer()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether `serve` has something to do."""
+        return bool(self._queue) or (bool(self._long_queue) and self.long_answers < limits.LONG_ANSWERS_MAX)
+
+    def _fit_buffer(self) -> None:
+        """Read less of each the more wait."""
+        waiting = len(self._queue)
+        size = self.read_bytes
+        if waiting * size > limits.READ_AHEAD_BYTES:
+            size = max(limits.READ_BYTES_MIN, limits.READ_AHEAD_BYTES // waiting)
+        if size != self.given_bytes:
+            self.given_bytes = size
+            self.buffer = self._whole_buffer[:size]
+
+
+class Spender(Protocol):
+    """A connection, as far as its budget is concerned."""
+
+    address: str
+    untaken_bytes: int
+    """Answers that it does not take, beyond what the kernel holds."""
+
+    @property
+    def peer_class(self) -> PeerClass:
+        """What is known of the other end."""
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What it sent and nobody looked at yet."""
+
+    def give_up(self, reason: str) -> None:
+        """Close it at once, and count nothing of it any more."""
+
+
+class Budgets:
+    """The lanes of all classes, and what may wait in all."""
+
+    def __init__(
+        self,
+        tally: Tally,
+        repeats: Repeats,
+        connections: Mapping[int, Spender],
+        wake: Callable[[], None],
+    ) -> None:
+        """`connections` is everybody there is; `wake` must see to it that `serve` is called this turn."""
+        self.tally = tally
+        self.lanes = _make_lanes(wake)
+        self._connections = connections
+        self.untaken_bytes = 0
+        """Answers that nobody takes, of everybody but voters."""
+        self._repeats = repeats
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether `serve` has something to do."""
+        return any(lane.is_waiting for lane in self.lanes.values())
+
+    def serve(self) -> None:
+        """Handle what waits, class by class, each up to the work of a turn."""
+        for lane in self.lanes.values():
+            if lane.is_waiting:
+                lane.serve()
+
+    def make_room(self, lane: Lane) -> None:
+        """More waits in a lane than there is room for: close whoever has most of it."""
+        while lane.waiting_bytes > lane.waiting_bytes_max:
+            greatest = max(
+                (each for each in self._connections.values() if each.peer_class is lane.peer_class),
+                key=lambda each: each.waiting_bytes,
+            )
+            self._close(greatest, "requests", greatest.waiting_bytes)
+
+    def make_room_for_answers(self) -> None:
+        """More answers are not taken than there is room for: close whoever has most of them."""
+        while self.untaken_bytes > limits.UNTAKEN_BYTES_MAX:
+            greatest = max(self._connections.values(), key=lambda each: each.untaken_bytes)
+            self._close(greatest, "answers", greatest.untaken_bytes)
+
+    def _close(self, greatest: Spender, what: str, size: int) -> None:
+        if size == 0:
+            raise InvariantError(f"{what} wait in connections that have none")
+        self.tally.over_budget += 1
+        name = greatest.peer_class.value
+        self._repeats.warning(
+            "over_budget",
+            key=(name, what),
+            peer_class=name,
+            address=greatest.address,
+            waiting=what,
+            bytes=size,
+        )
+        greatest.give_up(f"{size} bytes of {what} waited, more than of anybody else, and there was no room")
+
+
+def _make_lanes(wake: Callable[[], None]) -> dict[PeerClass, Lane]:
+    """One lane for each class, in the order in which they are served."""
+    sizes = {
+        PeerClass.VOTER: (
+            limits.VOTER_WORK_PER_TURN,
+            limits.VOTER_READ_BYTES,
+            limits.VOTER_WAITING_BYTES_MAX,
+        ),
+        PeerClass.STRANGER: (
+            limits.STRANGER_WORK_PER_TURN,
+            limits.STRANGER_READ_BYTES,
+            limits.STRANGER_WAITING_BYTES_MAX,
+        ),
+        PeerClass.OBSERVER: (
+            limits.OBSERVER_WORK_PER_TURN,
+            limits.CLIENT_READ_BYTES,
+            limits.OBSERVER_WAITING_BYTES_MAX,
+        ),
+        PeerClass.CLIENT: (
+            limits.CLIENT_WORK_PER_TURN,
+            limits.CLIENT_READ_BYTES,
+            limits.CLIENT_WAITING_BYTES_MAX,
+        ),
+    }
+    return {
+        each: Lane(each, wake, work_per_turn=work, read_bytes=read, waiting_bytes_max=waiting)
+        for each, (work, read, waiting) in sizes.items()
+    }

@@ -1,0 +1,396 @@
+"""What each class of peers may cost: served in turns, read no faster, closed when there is no room (D-38)."""
+
+import asyncio
+import struct
+from typing import Any
+
+import pytest
+
+from kraftd.errors import ErrorCode
+from kraftd.net import budgeted, server
+from kraftd.net.budgets import PeerClass
+from kraftd.net.server import InboundConnection
+from kraftd.protocol import limits
+from kraftd.protocol.codec import RequestDecoder, encode_request
+from kraftd.protocol.framing import FrameReader
+from kraftd.protocol.messages import (
+    ApiVersionsRequest,
+    DescribeNodeRequest,
+    DescribeNodeResponse,
+    HandshakeRequest,
+    ListConfigsRequest,
+    ListConfigsResponse,
+)
+from kraftd.types import Endpoint
+from tests.unit.net.test_network import CLUSTER, Client, Node, running
+
+pytestmark = pytest.mark.covers("D-38")
+
+DEEP = struct.pack(">I", 996) + b"\x95\x12\x00\x01" + b"\x91" * 990 + b"\xc0\xc0"
+"""One frame with arrays in arrays, as deep as Python's stack."""
+
+
+def request(message: Any, correlation_id: int = 9) -> bytes:
+    return b"".join(encode_request(message.MIN_VERSION, correlation_id, "x", message))
+
+
+async def greeted(node: Node, node_id: int = -1) -> tuple[Client, InboundConnection]:
+    """Somebody whose handshake is done: the connection at both ends."""
+    before = set(node.server.connections)
+    node.server.voter_ids = frozenset({2})
+    client = await Client.connect(node.port)
+    who = {"cluster_id": CLUSTER, "node_id": node_id} if node_id >= 0 else {}
+    assert (await client.greet(**who)).error_code == ErrorCode.NONE
+    (number,) = set(node.server.connections) - before
+    connection = node.server.connections[number]
+    if node_id in node.server.voter_ids:
+        connection.confirm()
+    return client, connection
+
+
+# The boundary.
+
+
+async def test_a_frame_as_deep_as_the_stack_costs_one_connection() -> None:
+    node = Node(1)
+    async with running(node):
+        for greets in (False, True):
+            client = await Client.connect(node.port)
+            if greets:
+                await client.greet()
+            client.writer.write(DEEP)
+            assert await client.end() == b""
+        assert node.server.tally.malformed == 2
+        assert (await (await Client.connect(node.port)).greet()).error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        (budgeted, "whole_frame"),
+        (FrameReader, "take"),
+        (RequestDecoder, "decode"),
+        (server, "refusal_of"),
+        (budgeted, "encode_response"),
+    ],
+    ids=["framing", "framing in pieces", "codec", "handshake", "encoding"],
+)
+@pytest.mark.parametrize("error", [RecursionError, KeyError, OSError, MemoryError])
+async def test_whatever_is_raised_between_bytes_and_messages_costs_one_connection(
+    monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, error: type[Exception]
+) -> None:
+    node = Node(1)
+    async with running(node):
+        with monkeypatch.context() as patch:
+
+            def explode(*_: object) -> None:
+                raise error("boom")
+
+            patch.setattr(owner, name, explode)
+            client = await Client.connect(node.port)
+            (connection,) = node.server.connections.values()
+            frame = request(HandshakeRequest(software="test"))
+            if name == "take":
+                connection.received(frame)
+            else:
+                client.writer.write(frame)
+            assert await client.end() == b""
+        assert node.log.events() == ["connection_broken"]
+        assert node.server.tally.broken == 1
+        assert (await (await Client.connect(node.port)).greet()).error_code == ErrorCode.NONE
+
+
+async def test_an_answer_that_cannot_be_read_costs_its_link_one_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one, two = Node(1), Node(2)
+    async with running(one, two):
+        one.links.learn(2, Endpoint("127.0.0.1", two.port))
+        one.ask(2, 5, DescribeNodeRequest())
+        await two.until(lambda: two.requests)
+
+        def explode(*_: object) -> None:
+            raise RecursionError("boom")
+
+        with monkeypatch.context() as patch:
+            patch.setattr("kraftd.net.outbound.SealedResponse", explode)
+            two.requests[0][0].reply(0, two.requests[0][1].correlation_id, DescribeNodeResponse())
+            await one.until(lambda: one.failures)
+        assert one.failures[0][:2] == (2, 5)
+        assert one.outbox.tally.broken == 1
+        assert "connection_broken" in one.log.events()
+
+
+async def test_what_the_handler_raises_is_not_the_connections_affair() -> None:
+    node = Node(1)
+    async with running(node):
+        _, connection = await greeted(node, 2)
+
+        def explode(*_: object) -> None:
+            raise RuntimeError("boom")
+
+        node.on_request = explode
+        with pytest.raises(RuntimeError, match="boom"):
+            connection.received(request(DescribeNodeRequest()))
+
+
+# Before the greeting.
+
+
+async def test_a_second_api_versions_before_the_greeting_ends_the_connection() -> None:
+    node = Node(1)
+    async with running(node):
+        client = await Client.connect(node.port)
+        client.writer.write(request(ApiVersionsRequest()) * 1_000)
+        await client.take(ApiVersionsRequest.API_KEY)
+        assert await client.end() == b""
+        assert node.server.tally.malformed == 1
+
+
+async def test_a_stranger_may_send_64_kib_and_no_more() -> None:
+    node = Node(1)
+    async with running(node):
+        client = await Client.connect(node.port)
+        (connection,) = node.server.connections.values()
+        client.writer.write(request(ApiVersionsRequest()))
+        await client.take(ApiVersionsRequest.API_KEY)
+        connection.received(
+            struct.pack(">I", limits.HEAD_BYTES_MAX_BEFORE_HANDSHAKE) + b"\x95" + bytes(60_000)
+        )
+        assert connection.is_open
+        connection.received(bytes(5_600))
+        assert not connection.is_open
+
+
+# Turns.
+
+
+async def test_a_turn_serves_everybody_once_before_anybody_twice() -> None:
+    node = Node(1)
+    async with running(node):
+        connections = [(await greeted(node))[1] for _ in range(3)]
+        connections[0].received(b"".join(request(DescribeNodeRequest(), n) for n in range(20)))
+        for connection in connections[1:]:
+            connection.received(request(DescribeNodeRequest()))
+        node.server.serve_clients()
+        assert [each for each, _ in node.requests[:3]] == connections
+
+
+async def test_a_few_that_flood_do_not_make_a_turn_long() -> None:
+    node = Node(1)
+    async with running(node):
+        _, connection = await greeted(node)
+        node.on_request = lambda each, asked: each.reply(0, asked.correlation_id, DescribeNodeResponse())
+        connection.received(request(DescribeNodeRequest()) * 1_000)
+        node.server.serve_clients()
+        assert 10 < len(node.requests) <= limits.WORK_OF_MORE_ROUNDS // limits.WORK_PER_REQUEST + 1
+        assert node.server.clients_are_waiting
+
+
+async def test_who_asked_for_much_sits_out_while_others_ask_for_little() -> None:
+    node = Node(1)
+    async with running(node):
+        _, greedy = await greeted(node)
+        _, modest = await greeted(node)
+        greedy.received(request(HandshakeRequest(software="x" * 40_000)))  # no request, but as long as one
+        node.server.serve_clients()
+        node.requests.clear()
+        greedy.received(request(DescribeNodeRequest()))
+        modest.received(request(DescribeNodeRequest()) * 5)
+        node.server.serve_clients()
+        assert [each for each, _ in node.requests] == [modest] * 5 + [greedy]
+
+
+async def test_confirmed_voters_are_served_at_once_and_observers_at_the_end_of_the_turn() -> None:
+    node = Node(1)
+    async with running(node):
+        _, voter = await greeted(node, 2)
+        _, observer = await greeted(node, 9)
+        assert [each.peer_class for each in (voter, observer)] == [PeerClass.VOTER, PeerClass.OBSERVER]
+        observer.received(request(DescribeNodeRequest()))
+        voter.received(request(DescribeNodeRequest()))
+        assert [each for each, _ in node.requests] == [voter]
+        node.server.serve_clients()
+        assert [each for each, _ in node.requests] == [voter, observer]
+
+
+async def test_a_voter_that_sends_much_at_once_is_served_in_parts() -> None:
+    node = Node(1)
+    async with running(node):
+        _, voter = await greeted(node, 2)
+        node.on_request = lambda each, asked: each.reply(0, asked.correlation_id, DescribeNodeResponse())
+        voter.received(request(DescribeNodeRequest()) * 1_000)
+        assert len(node.requests) == limits.VOTER_FRAMES_AT_ONCE
+        await node.until(lambda: len(node.requests) == 1_000)
+
+
+async def test_who_filled_its_read_is_not_read_until_it_was_served() -> None:
+    node = Node(1)
+    async with running(node):
+        client, connection = await greeted(node)
+        node.on_request = lambda each, asked: each.reply(0, asked.correlation_id, DescribeNodeResponse())
+        frame = request(DescribeNodeRequest())
+        count = 10 * limits.CLIENT_READ_BYTES // len(frame)
+        most = 0
+
+        def look(_: object, __: object) -> None:
+            nonlocal most
+            most = max(most, connection.waiting_bytes)
+
+        answer = node.on_request
+        node.on_request = lambda each, asked: (look(each, asked), answer(each, asked))[1]
+        client.writer.write(frame * count)
+        await node.until(lambda: len(node.requests) == count)
+        assert 0 < most <= 2 * limits.CLIENT_READ_BYTES
+
+
+async def test_the_more_wait_the_less_is_read_of_each() -> None:
+    node = Node(1)
+    async with running(node):
+        lane = node.server.budgets.lanes[PeerClass.CLIENT]
+        connections = [(await greeted(node))[1] for _ in range(64)]
+        assert len(lane.buffer) == limits.CLIENT_READ_BYTES
+        for connection in connections:
+            connection.received(request(DescribeNodeRequest()))
+        assert len(lane.buffer) == limits.READ_AHEAD_BYTES // 64
+        node.server.serve_clients()
+        assert len(lane.buffer) == limits.CLIENT_READ_BYTES
+
+
+async def test_who_has_most_of_what_waits_is_closed_when_there_is_no_room() -> None:
+    node = Node(1)
+    async with running(node):
+        lane = node.server.budgets.lanes[PeerClass.CLIENT]
+        lane.waiting_bytes_max = 100_000
+        _, small = await greeted(node)
+        _, great = await greeted(node)
+        small.received(struct.pack(">I", 900_000) + b"\x95" + bytes(30_000))
+        great.received(struct.pack(">I", 900_000) + b"\x95" + bytes(60_000))
+        small.received(bytes(20_000))
+        assert (small.is_open, great.is_open) == (True, False)
+        assert node.server.tally.over_budget == 1
+        assert lane.waiting_bytes == small.waiting_bytes > 50_000
+        small.abort("enough")
+        await node.until(lambda: len(node.ended) == 2)
+        assert lane.waiting_bytes == 0
+
+
+# Answers.
+
+
+async def test_one_long_answer_at_a_time_and_the_next_after_it() -> None:
+    node = Node(1)
+    async with running(node):
+        _, connection = await greeted(node)
+        connection.received(request(ListConfigsRequest(), 1) + request(ListConfigsRequest(), 2))
+        node.server.serve_clients()
+        assert [asked.correlation_id for _, asked in node.requests] == [1]
+        connection.reply(0, 1, ListConfigsResponse())
+        await node.until(lambda: len(node.requests) == 2)
+
+
+async def test_long_answers_of_all_clients_are_bounded_and_their_short_requests_are_not() -> None:
+    node = Node(1)
+    async with running(node):
+        asking = [(await greeted(node))[1] for _ in range(limits.LONG_ANSWERS_MAX + 2)]
+        for connection in asking:
+            connection.received(request(ListConfigsRequest()))
+        _, other = await greeted(node)
+        other.received(request(DescribeNodeRequest()))
+        await node.until(
+            lambda: (other, "DescribeNodeRequest") in [(c, r.message.NAME) for c, r in node.requests]
+        )
+        assert len(node.requests) == limits.LONG_ANSWERS_MAX + 1
+        asking[0].abort("gone without waiting for its answer")
+        await node.until(lambda: len(node.requests) == limits.LONG_ANSWERS_MAX + 2)
+        asking[1].reply(0, 9, ListConfigsResponse())
+        await node.until(lambda: len(node.requests) == limits.LONG_ANSWERS_MAX + 3)
+
+
+async def test_who_takes_least_of_its_answers_is_closed_when_there_is_no_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "UNTAKEN_BYTES_MAX", 8 << 20)
+    node = Node(1)
+    async with running(node):
+        (slow, slow_end), (slower, slower_end) = await greeted(node), await greeted(node)
+        for client in (slow, slower):
+            client.writer.transport.pause_reading()
+        for end, count in ((slow_end, 10), (slower_end, 14)):
+            for _ in range(count):
+                end.write([bytes(1 << 20)])
+                end.flush()
+        assert node.server.budgets.untaken_bytes <= limits.UNTAKEN_BYTES_MAX
+        assert not slower_end.is_open
+        assert node.log.events() == ["over_budget"]
+        slow_end.abort("enough")
+        await node.until(lambda: len(node.ended) == 2)
+        assert node.server.budgets.untaken_bytes == 0
+
+
+# Slots and idleness.
+
+
+async def test_observers_take_no_slot_of_a_voter() -> None:
+    node = Node(1)
+    node.server.connections_max = 2
+    async with running(node):
+        for node_id in (77, 78):
+            await greeted(node, node_id)
+        fake = await Client.connect(node.port)
+        answer = await fake.greet(cluster_id=CLUSTER, node_id=79)
+        assert answer.error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        await greeted(node, 2)
+        assert node.server.statistics()[PeerClass.VOTER] == 1
+
+
+async def test_silent_strangers_make_room_for_whoever_comes() -> None:
+    node = Node(1)
+    node.server.connections_max = 3
+    async with running(node):
+        silent = [await Client.connect(node.port) for _ in range(3)]
+        await greeted(node)
+        await greeted(node, 2)
+        assert await silent[0].end() == b""
+        assert node.server.tally.refused >= 1
+
+
+async def test_idle_clients_and_observers_are_closed_and_voters_and_waiting_ones_are_not() -> None:
+    node = Node(1)
+    node.server.max_idle_ms = 200
+    async with running(node):
+        _, voter = await greeted(node, 2)
+        waiting, waiting_end = await greeted(node)
+        waiting.send(5, DescribeNodeRequest())
+        await node.until(lambda: node.requests)
+        idle, _ = await greeted(node)
+        observer, _ = await greeted(node, 9)
+        assert await idle.end() == b""
+        assert await observer.end() == b""
+        assert node.server.tally.idle == 2
+        assert voter.is_open
+        assert waiting_end.is_open
+        waiting_end.reply(0, 5, DescribeNodeResponse())
+        assert await waiting.end() != b"", "answered, and then idle"
+
+
+async def test_a_full_house_closes_the_client_that_asked_nothing_for_longest() -> None:
+    node = Node(1)
+    node.server.connections_max = 2
+    async with running(node):
+        quiet, quiet_end = await greeted(node)
+        _, other = await greeted(node)
+        quiet_end.quiet_sweeps, other.quiet_sweeps = 2, 1
+        await greeted(node)
+        assert await quiet.end() == b""
+        assert other.is_open
+
+
+async def test_lines_that_strangers_cause_are_few_however_many_addresses_they_have() -> None:
+    node = Node(1)
+    async with running(node):
+        for number in range(3 * limits.LOG_LINES_PER_EVENT_MAX):
+            node.repeats.warning("bad_frame", key=f"10.0.0.{number}", reason="x" * 100_000)
+        assert node.log.events() == ["bad_frame"] * limits.LOG_LINES_PER_EVENT_MAX
+        assert len(node.log.lines[0][1]["reason"]) <= limits.LOG_TEXT_MAX + 1
+        await asyncio.sleep(0)
