@@ -5,10 +5,10 @@ out. It raises `Violation` at the first event after which its promise does not h
 (stories, property tests, the simulator) feeds an `Auditor`, which holds them all and asks each only about
 what it watches: a handful of dictionary look-ups an event.
 
-The promises themselves: `elections`, `conduct`, `hearing`, `agreement`. What clients saw is judged at the
-end: `linearizability`.
+The promises themselves: `elections`, `conduct`, `hearing`, `speaking`, `agreement`. What clients saw is
+judged at the end: `linearizability`.
 
-Follows: Raft figure 3 and SIMX-08 to SIMX-14; D-01, D-02, D-06, D-07, D-10, D-13, D-18.
+Follows: Raft figure 3 and SIMX-08 to SIMX-14; D-01, D-02, D-06, D-07, D-10, D-13, D-18, D-37.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -37,6 +37,7 @@ from kraftd.audit.elections import (
     OnlyWholeMembersCount,
 )
 from kraftd.audit.hearing import EveryoneIsAnswered, LeadersAreFollowed, PreVotesAreOfOneRound
+from kraftd.audit.speaking import NothingByTheUnconfirmed
 from kraftd.audit.watching import Invariant, Mark, NodeView, Violation
 from kraftd.raft.effects import Effect
 from kraftd.raft.events import Event
@@ -69,6 +70,7 @@ PROMISES: tuple[type[Invariant], ...] = (
     DurableStays,
     AcknowledgedIsDurable,
     MachinesAgree,
+    NothingByTheUnconfirmed,
 )
 
 
@@ -91,10 +93,20 @@ class Auditor:
             kind: [i.on_event for i in self.invariants if kind in i.listens] for kind in kinds_heard
         }
 
+        kinds_handled = {kind for invariant in self.invariants for kind in invariant.handles}
+        self._on_handled = {
+            kind: [i.on_handled for i in self.invariants if kind in i.handles] for kind in kinds_handled
+        }
+
     def on_event(self, node: NodeView, event: Event, now_ms: int) -> None:
         """A member is about to handle an event."""
         for on_event in self._on_event.get(type(event), ()):
             on_event(node, event, now_ms)
+
+    def on_handled(self, node: NodeView, event: Event, effects: Sequence[Effect]) -> None:
+        """A member handled an event and is about to hand over its effects."""
+        for on_handled in self._on_handled.get(type(event), ()):
+            on_handled(node, event, effects)
 
     def forget(self, node: NodeView) -> None:
         """A member is about to lose its disk, or part of what it holds. What it promised there cannot bind

@@ -2,16 +2,16 @@
 
 Whoever drives members fills a `NodeView` for each of them and shows it to every `Invariant`: before each
 effect is carried out, before and after each event, and whenever a state machine got on. The promises
-themselves are in `elections`, `conduct`, `hearing` and `agreement`; `invariants` holds them all.
+themselves are in `elections`, `conduct`, `hearing`, `speaking` and `agreement`; `invariants` holds them all.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import ClassVar
 
 import msgspec
 
 from kraftd.raft.effects import Effect
-from kraftd.raft.events import Event
+from kraftd.raft.events import Event, Handle
 from kraftd.raft.states import EpochState
 from kraftd.types import Election, Epoch, NodeId, Offset
 
@@ -43,6 +43,12 @@ class NodeView(msgspec.Struct):
     voters: frozenset[NodeId] = frozenset()
     check_quorum_ms: int = 0
     """How long it may lead without a majority that follows; 0 if nobody says."""
+    opener_of: Callable[[int], NodeId | None] | None = None
+    """Which machine really opened an inbound connection of this member, by its number (None: unknown, or it
+    is gone). A driver that cannot know leaves it out.
+    """
+    origin_of: Callable[[Handle], tuple[int, NodeId] | None] | None = None
+    """On which connection a request came that is not answered yet, and which machine opened that one."""
 
     def mark_from(self, offset: Offset) -> Mark | None:
         """The first batch that ends at or after an offset; None if the log does not reach there."""
@@ -72,12 +78,17 @@ class Invariant:
     """The effects that `on_effect` wants to see."""
     listens: ClassVar[tuple[type[Event], ...]] = ()
     """The events that `on_event` wants to see."""
+    handles: ClassVar[tuple[type[Event], ...]] = ()
+    """The events that `on_handled` wants to see."""
 
     def on_node(self, node: NodeView) -> None:
         """This member handled an event and its effects were carried out, or its process began or ended."""
 
     def on_event(self, node: NodeView, event: Event, now_ms: int) -> None:
         """A member is about to handle an event, at a moment of its monotonic clock."""
+
+    def on_handled(self, node: NodeView, event: Event, effects: Sequence[Effect]) -> None:
+        """A member handled an event, and shows its state after it; nothing of the effects has been done."""
 
     def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
         """An effect is about to be carried out; what comes before it has been."""

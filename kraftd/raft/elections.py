@@ -232,6 +232,8 @@ class Elections:
             return ErrorCode.FENCED_LEADER_EPOCH, False, "older epoch"
         if ask.candidate.id < 0 or event.peer is None or event.peer.node_id != ask.candidate.id:
             return ErrorCode.INVALID_REQUEST, False, "not the candidate itself"
+        if not core.is_voter:
+            return ErrorCode.INVALID_REQUEST, False, "not asked of a voter"
         if ask.candidate.id not in core.voters:
             # Node 99 asks for votes of epoch 2^30. Were it refused, but its epoch believed, every voter that
             # it asked would be out for good (D-37).

@@ -100,8 +100,8 @@ class Replication:
         Not only a leader says no: a member whose disk was replaced must hear of it from whoever knows.
         """
         core = self.core
-        if ask.replica.id == core.me.id or ask.replica.id not in core.voters:
-            return True  # an observer, whoever it is: it is never counted
+        if ask.replica.id == core.me.id or ask.replica.id not in core.voters or not core.is_voter:
+            return True  # an observer, whoever it is, is never counted, and counts nobody
         if event.peer is None or event.peer.node_id != ask.replica.id:
             return False
         if core.mending.has_forgotten:

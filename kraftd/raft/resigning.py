@@ -220,8 +220,13 @@ class Resigning:
         return None
 
     def _check_announcement(self, event: RequestReceived, epoch: int, leader_id: NodeId) -> ErrorCode:
+        """Whether a voter says this to a voter. Who connects to an observer under a voter's id is never
+        confirmed there, and could send it to an epoch where nobody ever leads (D-37).
+        """
         if epoch < self.core.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
+        if not self.core.is_voter:
+            return ErrorCode.INVALID_REQUEST
         if event.peer is None or event.peer.node_id != leader_id or leader_id not in self.core.voters:
             return ErrorCode.INVALID_REQUEST
         return ErrorCode.NONE

@@ -6,6 +6,7 @@ the world's queue. Nothing here judges what a fault may cost (`atlas`).
 """
 
 from collections.abc import Callable
+from random import Random
 from typing import TYPE_CHECKING, ClassVar
 
 from tests.sim.atlas import Harm, Judgement
@@ -71,6 +72,18 @@ def down_us(world: "World") -> int:
 def may_go_down(world: "World", node: "SimNode") -> bool:
     """Whether this node may be started once more: an old copy that nobody has met yet may not (D-06)."""
     return world.atlas.may_start_again(node)
+
+
+def later(world: "World", delay_us: int, action: "Callable[[], object]") -> None:
+    """Do it after a while, with a chance of its own: what else happens changes nothing about it."""
+    own = Random(world.random.random())
+
+    def act() -> None:
+        before, world.random = world.random, own
+        action()
+        world.random = before
+
+    world.at(delay_us, act)
 
 
 def is_allowed(world: "World", node: "SimNode", harm: Harm) -> bool:

@@ -7,16 +7,19 @@ must not count them twice, and nobody waits for the latter.
 
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kraftd.audit.watching import Violation
+from kraftd.errors import MalformedError
 from kraftd.net.handshake import Identity
-from kraftd.protocol.codec import encode_request
+from kraftd.protocol.codec import RequestDecoder, encode_request
 from kraftd.protocol.messages import HandshakeRequest, ResignLeaderRequest
 from kraftd.raft import wire
 from kraftd.raft.wire import FetchAsk, VoteAsk
-from kraftd.types import Endpoint, NodeId, OffsetAndEpoch, ReplicaKey
+from kraftd.types import ZERO_UUID, Endpoint, NodeId, OffsetAndEpoch, ReplicaKey, Uuid
 from tests.sim.fault_base import MS, Fault, S, any_up
-from tests.sim.network import End, host_of
+from tests.sim.network import End, Machine, host_of
 from tests.sim.node import CLUSTER_ID
 
 if TYPE_CHECKING:
@@ -26,16 +29,43 @@ if TYPE_CHECKING:
 FIRST_MACHINE = 5_000
 KEPT = 200
 """How many messages are remembered, to come back."""
+HANDSHAKE = HandshakeRequest.API_KEY.to_bytes(2, "big")
+"""How a greeting is told in the first bytes of a frame."""
+
+
+def new_machine(world: "World") -> Machine:
+    """A machine that nobody knows."""
+    machine = FIRST_MACHINE + len(world.network.hosts)
+    world.network.add_host(machine)
+    return machine
+
+
+class Listener:
+    """A machine of a stranger's that waits for somebody to connect: no member may."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self.machine = new_machine(world)
+        world.network.listen(self.machine, world.outside, self._accept)
+
+    def _accept(self) -> "Listener":
+        self._world.fail(0, Violation(f"NobodyConnectsToStrangers: somebody connects to m{self.machine}"))
+        return self
+
+    def connection_made(self, end: End) -> None:
+        """It is too late anyway."""
 
 
 class Caller:
-    """A connection from nowhere; asyncio's protocol for its end."""
+    """A connection from nowhere; asyncio's protocol for its end. Says all at once, or a frame `every_us`."""
 
-    def __init__(self, world: "World", to: NodeId, frames: Sequence[bytes], *, hang_up_us: int) -> None:
-        self._world, self._frames, self._hang_up_us = world, frames, hang_up_us
+    def __init__(
+        self, world: "World", to: NodeId, frames: Sequence[bytes], *, hang_up_us: int, every_us: int = 0
+    ) -> None:
+        self._world, self._frames = world, frames
+        self._hang_up_us, self._every_us = hang_up_us, every_us
         self._end: End | None = None
-        machine = FIRST_MACHINE + len(world.network.hosts)
-        world.network.add_host(machine)
+        machine = new_machine(world)
         world.network.open(
             world.outside, machine, self, host_of(to), lambda _: None, lambda _: None, wanted=lambda: True
         )
@@ -44,8 +74,11 @@ class Caller:
 
     def connection_made(self, end: End) -> None:
         self._end = end
-        for frame in self._frames:
-            end.write(frame)
+        for number, frame in enumerate(self._frames):
+            if self._every_us:
+                self._world.at(number * self._every_us, partial(end.write, frame))
+            else:
+                end.write(frame)
         self._world.at(self._hang_up_us, end.close)
 
     def data_received(self, data: bytes) -> None:
@@ -188,7 +221,7 @@ class WrongCluster(Fault):
 
 
 class Stranger(Fault):
-    """A node that is no voter asks for votes. That it led would be a lie that nobody can tell from truth."""
+    """A node that is no voter asks for votes, or says that it leads."""
 
     name = "stranger campaigns"
     mean_s = 20
@@ -199,10 +232,7 @@ class Stranger(Fault):
             return False
         other = unknown(world, "stranger", 77)
         epoch = node.member.epoch + int(world.random.random() * 3)
-        pre_vote, vote, fetch = demands(world, other, epoch)[:3]
-        # An observer that took over the stranger's epoch would wait for the next election, as Kafka's does.
-        asks = [pre_vote, vote, fetch] if node.is_voter else [pre_vote, fetch]
-        wanted = [ask for ask in asks if world.random.random() < 0.5]
+        wanted = [ask for ask in demands(world, other, epoch) if world.random.random() < 0.5]
         return call(world, node, [greeting(other), *wanted])
 
 
@@ -222,7 +252,7 @@ class TwoNodesOneId(Fault):
         victim = victims[int(world.random.random() * len(victims))]
         twin = unknown(world, "twin", victim.id)
         epoch = node.member.epoch + int(world.random.random() * 3)
-        wanted = [ask for ask in demands(world, twin, epoch)[:3] if world.random.random() < 0.7]
+        wanted = [ask for ask in demands(world, twin, epoch) if world.random.random() < 0.7]
         return call(world, node, [greeting(twin), *wanted])
 
 
@@ -242,6 +272,19 @@ class Tool(Fault):
         return call(world, node, [greeting(tool), *demands(world, name, node.member.epoch + 1)])
 
 
+class GivenNonce(NamedTuple):
+    """What one member told another when it connected to it."""
+
+    nonce: Uuid
+    giver: End
+    """The end of the one that connected."""
+
+    def is_good(self, node_id: NodeId, voter: NodeId) -> bool:
+        """Whether it would be right to show it to this node in the name of that voter."""
+        giver = self.giver
+        return giver.machine == node_id and giver.other.machine == voter and not giver.is_dead
+
+
 class Recorder:
     """The newest messages between members, and on which connection they came."""
 
@@ -249,6 +292,7 @@ class Recorder:
         self._world = world
         self.requests: deque[tuple[End, bytes]] = deque(maxlen=KEPT)
         self.answers: deque[tuple[End, bytes]] = deque(maxlen=KEPT)
+        self.nonces: deque[GivenNonce] = deque(maxlen=KEPT)
 
     def note(self, end: End, data: bytes) -> None:
         """These bytes are arriving at this end."""
@@ -260,8 +304,18 @@ class Recorder:
             return
         if data[4] & 0xF >= 5:
             self.requests.append((end, data))
+            if HANDSHAKE in data[:8]:
+                self._note_nonce(end, data)
         elif data[4] & 0xF <= 3:
             self.answers.append((end, data))
+
+    def _note_nonce(self, end: End, data: bytes) -> None:
+        try:
+            greeting = RequestDecoder().decode(data[4 : 4 + int.from_bytes(data[:4], "big")]).message
+        except MalformedError:
+            return
+        if isinstance(greeting, HandshakeRequest) and greeting.nonce != ZERO_UUID:
+            self.nonces.append(GivenNonce(greeting.nonce, end.other))
 
 
 class StaleRequests(Fault):

@@ -1,15 +1,23 @@
 """All that can go wrong in a simulated cluster. A seed draws which it has, and how often (`troubles`).
 
-By what breaks: `fault_network`, `fault_machines`, `fault_disks`, `fault_strangers`. Clients that repeat a
-write whose outcome they do not know are in `clients`, and are part of every seed's shape.
+By what breaks: `fault_network`, `fault_machines`, `fault_disks`, `fault_strangers`, `fault_impostors`.
+Clients that repeat a write whose outcome they do not know are in `clients`, and are part of every seed's
+shape.
 """
 
 from tests.sim.fault_base import Fault
 from tests.sim.fault_disks import DISK_FAULTS
+from tests.sim.fault_impostors import IMPOSTOR_FAULTS
 from tests.sim.fault_machines import MACHINE_FAULTS
 from tests.sim.fault_network import NETWORK_FAULTS
 from tests.sim.fault_strangers import STRANGER_FAULTS
 
-FAULTS: tuple[type[Fault], ...] = (*NETWORK_FAULTS, *MACHINE_FAULTS, *DISK_FAULTS, *STRANGER_FAULTS)
+FAULTS: tuple[type[Fault], ...] = (
+    *NETWORK_FAULTS,
+    *MACHINE_FAULTS,
+    *DISK_FAULTS,
+    *STRANGER_FAULTS,
+    *IMPOSTOR_FAULTS,
+)
 
 __all__ = ["FAULTS", "Fault"]

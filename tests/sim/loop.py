@@ -175,7 +175,7 @@ class SimLoop:
         self._on_error = on_error
         self._connect = connect
         self._random = random.random if random is not None else None
-        self._ready: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
+        self._ready: deque[Timer] = deque()
         self._arrived: list[tuple[Callable[[Any], None], Any]] = []
         self._timers: list[tuple[int, int, Timer]] = []
         self._age = 0
@@ -188,10 +188,12 @@ class SimLoop:
     def time(self) -> float:
         return self.clock.mono_us() / US_PER_S
 
-    def call_soon(self, callback: Callable[..., object], *args: Any, context: Any = None) -> None:
-        self._ready.append((callback, args))
+    def call_soon(self, callback: Callable[..., object], *args: Any, context: Any = None) -> Timer:
+        handle = Timer(0, callback, args)
+        self._ready.append(handle)
         if not self._is_running:
             self._schedule(self._scheduler.now_us)
+        return handle
 
     call_soon_threadsafe = call_soon
 
@@ -357,8 +359,7 @@ class SimLoop:
             due = self._take_due(now_us) if timers and timers[0][0] <= now_us else ()
             if ready:
                 for _ in range(len(ready)):
-                    callback, args = ready.popleft()
-                    callback(*args)
+                    ready.popleft().run()
             for take, what in arrived:
                 take(what)
             for timer in due:

@@ -163,6 +163,7 @@ class End:
 
     def take(self, what: tuple[int, Any]) -> None:
         """On the loop of this end: something arrived."""
+        self._network.last_taken = self
         if self.is_dead or self._closing:
             return
         if self.reading_paused or self.unread or self.protocol is None:
@@ -255,6 +256,8 @@ class Network:
         self._on_message = on_message
         self._links: dict[tuple[Machine, Machine], Link] = {}
         self._last_number = 0
+        self.last_taken: End | None = None
+        """Where a process took in something last."""
 
     # -- machines
 
@@ -297,6 +300,11 @@ class Network:
         for end in list(self.hosts[one].ends.values()):
             if end.other.machine == other:
                 yield end
+
+    def opener_of(self, machine: Machine, protocol: Any) -> Machine | None:
+        """Who opened the connection that this protocol has at its end on a machine; None if it is gone."""
+        ends = self.hosts[machine].ends.values()
+        return next((end.other.machine for end in ends if end.protocol is protocol), None)
 
     async def connect(
         self, loop: SimLoop, machine: Machine, factory: Callable[[], Any], host: str, port: int

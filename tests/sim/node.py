@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 from kraftd.audit.invariants import Mark, NodeView, Violation
 from kraftd.audit.trace import IN, OUT, trace
 from kraftd.errors import KraftdError
+from kraftd.protocol.codec import Request, RequestDecoder
+from kraftd.protocol.framing import Buffer
 from kraftd.raft.effects import (
     Append,
     Commit,
@@ -39,7 +41,7 @@ from kraftd.storage import LogConfig, NodeDirectory, StorageFailure, format_dire
 from kraftd.types import Election, NodeId, Now, Uuid
 from tests.sim.filesystem import Faults, SimFileSystem
 from tests.sim.loop import PPM, Clock, SimLoop, SimWorker
-from tests.sim.network import endpoint_of
+from tests.sim.network import Machine, endpoint_of
 
 if TYPE_CHECKING:
     from tests.sim.world import World
@@ -51,6 +53,8 @@ SHUTDOWN_MS = 5_000
 
 TURN_US = 100
 """What an iteration takes at least on a machine that is slow."""
+REQUEST_US = 35
+"""What a request costs its receiver, whoever sent it: a flood of them is work."""
 
 _NOTHING = (None, None, -2, None, None)
 
@@ -315,6 +319,7 @@ class SimNode:
         )
         self._applied_offset = 0
         self._watch_member(parts.member)
+        parts.server.decoder = WorkingDecoder(parts.server.decoder, loop)  # type: ignore[assignment]
         parts.start()
 
     def _config(self) -> Config:
@@ -394,7 +399,7 @@ class SimNode:
             return
         expected = isinstance(error, KraftdError)
         if isinstance(error, Violation) or not expected:
-            world.fail(self.id, error)
+            world.fail(self.id, error, taken=world.network.last_taken)
             return
         self.died_of = str(error)
         world.statistics["died: storage" if isinstance(error, StorageFailure) else "died: start refused"] += 1
@@ -459,14 +464,19 @@ class SimNode:
         assert loop is not None
         handle, poll = member.handle, member.poll
         covered, on_polled, on_event = world.covered, world.auditor.on_polled, world.auditor.on_event
+        on_handled = world.auditor.on_handled
 
         def watched_handle(event: Event, now: Now) -> list[Effect]:
             seen = (type(member.state), type(event))
             covered[seen] = covered.get(seen, 0) + 1
+            view.state = member.state
             on_event(view, event, now.mono_ms)
             if world.sink is not None:
                 world.sink(str(trace(world.now_ms, node_id, IN, event)))
-            return handle(event, now)
+            effects = handle(event, now)
+            view.state = member.state
+            on_handled(view, event, effects)
+            return effects
 
         def watched_poll(now: Now) -> list[Effect]:
             effects = poll(now)
@@ -480,6 +490,18 @@ class SimNode:
         member.handle, member.poll = watched_handle, watched_poll  # type: ignore[method-assign]
         view.state = member.state
         view.high_watermark = member.high_watermark
+        view.opener_of, view.origin_of = self._opener_of, self._origin_of
+
+    def _opener_of(self, number: int) -> Machine | None:
+        """Which machine opened a connection to this process, by the network's own knowledge."""
+        protocol = self.parts.server.connections.get(number) if self.parts is not None else None
+        return self.world.network.opener_of(self.id, protocol) if protocol is not None else None
+
+    def _origin_of(self, handle: int) -> tuple[int, Machine] | None:
+        """Where a request came from that waits for its answer."""
+        held = self.parts.network._held.get(handle) if self.parts is not None else None
+        opener = self._opener_of(held[0].number) if held is not None else None
+        return (held[0].number, opener) if held is not None and opener is not None else None
 
     def before_effects(self, effects: Sequence[Effect]) -> None:
         """A member hands over the effects of one event."""
@@ -550,6 +572,17 @@ class SimNode:
     def persisted(self, effect: PersistElection) -> None:
         """The election file was written."""
         self._view.durable_election = effect.election
+
+
+class WorkingDecoder:
+    """The daemon's decoder of requests; each of them takes a moment of the loop."""
+
+    def __init__(self, decoder: RequestDecoder, loop: SimLoop) -> None:
+        self._decoder, self._loop = decoder, loop
+
+    def decode(self, frame: Buffer) -> Request:
+        self._loop.block_us(REQUEST_US)
+        return self._decoder.decode(frame)
 
 
 class WatchedAssembly(Assembly):

@@ -51,6 +51,14 @@ def test_a_cancelled_timer_is_silent_and_others_keep_their_order() -> None:
     assert it.run() == ["second", "third"]
 
 
+def test_what_is_soon_can_be_cancelled_too() -> None:
+    """A timeout that was moved to now and then left in time must not fire, as on asyncio's own loop."""
+    it = Setting()
+    it.loop.call_soon(it.see, "kept")
+    it.loop.call_soon(it.see, "cancelled").cancel()
+    assert it.run() == ["kept"]
+
+
 def test_a_drifting_clock_makes_timers_late_or_early_but_never_before_their_time() -> None:
     for rate_ppm, at_us in ((PPM, 100_000), (2 * PPM, 50_000), (PPM // 3, 300_001)):
         it = Setting()

@@ -303,13 +303,19 @@ class World(Scheduler):
             shown = "".join(f" {key}={value}" for key, value in fields.items())
             self.sink(f"{self.now_ms:>6} {where:>2} ! {what}{shown}")
 
-    def fail(self, node_id: NodeId, error: BaseException) -> None:
-        """A promise was broken, or a node died of a bug of its own: this run ends."""
+    def fail(self, node_id: NodeId, error: BaseException, *, taken: End | None = None) -> None:
+        """A promise was broken, or a node died of a bug of its own, perhaps of what it has just taken in from
+        another machine: this run ends.
+        """
         if self.violation is None:
             text = str(error)
             if not isinstance(error, Violation):
                 lines = "".join(format_exception(error)[-6:])
-                text = f"NodesOnlyDieOfTheirDisks: node {node_id} died of {error!r}\n{lines}"
+                text = f"node {node_id} died of {error!r}\n{lines}"
+                if taken is not None and taken.machine == node_id and taken.other.machine not in self.nodes:
+                    text = f"NoExceptionLeavesAConnection: after bytes of m{taken.other.machine} {text}"
+                else:
+                    text = f"NodesOnlyDieOfTheirDisks: {text}"
             self.violation = Violation(text)
             self.violation.__cause__ = error
             self.tell(node_id, "violation", text=text.splitlines()[0])
@@ -337,7 +343,16 @@ class World(Scheduler):
 
     def _on_message(self, end: End, data: bytes) -> None:
         self.count("message", end.machine, data)
+        if end.machine not in self.voters:
+            self._look_for_secrets(end, data)
         self.recorder.note(end, data)
+
+    def _look_for_secrets(self, end: End, data: bytes) -> None:
+        """Which start of a voter's process this is, is told to voters only (D-37)."""
+        sender = self.nodes.get(end.other.machine)
+        if sender is not None and sender.directory is not None and sender.directory.start_id in data:
+            text = f"StartsAreToldToVoters: node {sender.id} tells m{end.machine} which start of it this is"
+            self.fail(sender.id, Violation(text))
 
     def _outside_failed(self, error: BaseException) -> None:
         self.fail(0, error)

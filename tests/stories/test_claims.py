@@ -98,6 +98,16 @@ def test_nonces_that_came_under_a_voters_id_are_shown_on_our_own_connection_to_i
     assert effects == [], "it knows us already"
 
 
+def test_a_challenge_claims_nothing() -> None:
+    """Were it to be confirmed itself, it would be answered by a challenge, and that by another, for ever."""
+    lone = alone()
+    lone.feed(ev.PeerClaimed(INBOUND, 2, bytes(16), B, is_challenge=True))
+    lone.run(10_000)
+    assert kinds(lone.effects, fx.ChallengePeer, fx.RefusePeer, fx.ConfirmPeer) == []
+    lone.feed(ev.NonceGiven(OUTBOUND, 2, A))
+    assert shown(lone) == [fx.RejectNonce(INBOUND)]
+
+
 def test_challenges_are_repeated_while_somebody_waits_and_at_most_ten_times_a_second() -> None:
     lone = alone()
     for number in range(50):

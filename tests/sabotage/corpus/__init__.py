@@ -1,5 +1,6 @@
 """All mutants, by theme."""
 
+from tests.sabotage.corpus.claims import CLAIMS
 from tests.sabotage.corpus.elections import ELECTIONS
 from tests.sabotage.corpus.files import FILES
 from tests.sabotage.corpus.fold import FOLD
@@ -8,4 +9,4 @@ from tests.sabotage.corpus.promises import PROMISES
 from tests.sabotage.corpus.replication import REPLICATION
 from tests.sabotage.corpus.storage import STORAGE
 
-MUTANTS = (*ELECTIONS, *REPLICATION, *PROMISES, *STORAGE, *PROCESSES, *FILES, *FOLD)
+MUTANTS = (*CLAIMS, *ELECTIONS, *REPLICATION, *PROMISES, *STORAGE, *PROCESSES, *FILES, *FOLD)

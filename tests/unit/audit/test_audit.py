@@ -15,7 +15,7 @@ from kraftd.raft import events as ev
 from kraftd.raft import wire
 from kraftd.raft.states import Ballot, Leader, Prospective, Unattached
 from kraftd.raft.wire import FetchAsk, Standing, VoteAsk
-from kraftd.types import Election, OffsetAndEpoch, ReplicaKey
+from kraftd.types import Election, Endpoint, OffsetAndEpoch, ReplicaKey
 from tests.stories.cluster import Cluster
 
 
@@ -141,6 +141,37 @@ def pre_vote_granted(number: int) -> Step:
     return event(1, ev.ResponseReceived(2, number, response))
 
 
+CONNECTION = 40
+HANDLE = 7
+
+
+def opened_by(machine: int) -> Step:
+    """The network knows who opened the connection to member 1 on which everything comes."""
+
+    def step(auditor: Auditor, nodes: dict[int, NodeView]) -> None:
+        nodes[1].voters = frozenset({1, 2, 3})
+        nodes[1].opener_of = lambda number: machine if number == CONNECTION else None
+        nodes[1].origin_of = lambda handle: (CONNECTION, machine) if handle == HANDLE else None
+
+    return step
+
+
+def peer(node_id: int) -> ev.PeerIdentity:
+    return ev.PeerIdentity(node_id, bytes(16), 1, bytes(16))
+
+
+def handled(value: ev.Event, *effects: fx.Effect) -> Step:
+    return lambda auditor, nodes: auditor.on_handled(nodes[1], value, effects)
+
+
+def asked(said: int, replica: int = 2, *effects: fx.Effect) -> Step:
+    ask = FetchAsk(ReplicaKey(replica), 3, OffsetAndEpoch(5, 1), 0, 0)
+    return handled(ev.RequestReceived(HANDLE, wire.fetch_request("c", ask, 1), 18, peer(said)), *effects)
+
+
+CONFIRMED = effect(1, fx.ConfirmPeer(CONNECTION, peer(2)))
+CLAIMED = ev.PeerClaimed(41, 2, bytes(16), bytes(16))
+REFUSED = fx.Reply(HANDLE, wire.fetch_response(ErrorCode.INVALID_VOTER_KEY, Standing(3, 1)))
 CAMPAIGNS = fx.Moved("prospective", "candidate", 4, "")
 CASES: dict[str, tuple[str, list[Step]]] = {
     "two leaders of an epoch": (
@@ -316,6 +347,53 @@ CASES: dict[str, tuple[str, list[Step]]] = {
         ],
     ),
     "a fetch ahead of the disk": ("AcknowledgedIsDurable", [effect(1, fetch(6))]),
+    "a stranger that is confirmed": ("NothingByTheUnconfirmed", [opened_by(5_001), CONFIRMED]),
+    "a greeting that is written down": (
+        "NothingByTheUnconfirmed",
+        [opened_by(2), handled(CLAIMED, fx.RememberPeer(peer(2)))],
+    ),
+    "a greeting that closes a confirmed connection": (
+        "NothingByTheUnconfirmed",
+        [opened_by(2), CONFIRMED, handled(CLAIMED, fx.RefusePeer(CONNECTION, "it connected anew"))],
+    ),
+    "a wrong nonce that moves the epoch": (
+        "NothingByTheUnconfirmed",
+        [
+            opened_by(2),
+            handled(
+                ev.NonceShown(CONNECTION, bytes(16), 1, bytes(16)), fx.Moved("leader", "unattached", 9, "")
+            ),
+        ],
+    ),
+    "an observer that changes what a follower waits for": (
+        "NothingByTheUnconfirmed",
+        [
+            opened_by(77),
+            event(1, ev.RequestReceived(HANDLE, wire.end_request("c", 3, 2, ()), 1, peer(77))),
+            state(state=Unattached(3, 999)),
+            asked(77, 77, REFUSED),
+        ],
+    ),
+    "a voter that is served before it is confirmed": (
+        "NothingByTheUnconfirmed",
+        [opened_by(2), asked(2, 2, REFUSED)],
+    ),
+    "an observer whose endpoint is learnt": (
+        "NothingByTheUnconfirmed",
+        [opened_by(77), asked(77, 77, fx.LearnEndpoint(77, Endpoint("m1", 1)))],
+    ),
+    "an observer that gets a vote": (
+        "NothingByTheUnconfirmed",
+        [opened_by(77), asked(77, 77, fx.VoteCast(77, 3, True, True, ""))],
+    ),
+    "an observer that acknowledges for a voter": (
+        "NothingByTheUnconfirmed",
+        [opened_by(77), asked(77, 2, fx.Reply(HANDLE, wire.fetch_response(ErrorCode.NONE, Standing(3, 1))))],
+    ),
+    "an observer whose fetch in a voter's name waits": (
+        "NothingByTheUnconfirmed",
+        [opened_by(77), asked(77, 2)],
+    ),
     "an observer that campaigns": (
         "OnlyVotersCampaign",
         [state(is_voter=False, state=Prospective(3, Ballot(frozenset({1}), frozenset({1})), 0, 0))],
@@ -375,6 +453,25 @@ def test_a_caller_who_is_told_a_moment_late_is_told() -> None:
         step(auditor, nodes)
     with pytest.raises(Violation, match="EveryoneIsAnswered"):
         polled(131)(auditor, nodes)
+
+
+def test_a_voter_that_is_confirmed_may_do_what_voters_do() -> None:
+    auditor, nodes = Auditor(), {n: node(n) for n in (1, 2, 3)}
+    promise, cut = fx.PersistElection(Election(4)), fx.RefusePeer(CONNECTION, "it connected anew")
+    shown = ev.NonceShown(CONNECTION, bytes(16), 1, bytes(16))
+    observer = fx.Reply(HANDLE, wire.fetch_response(ErrorCode.NONE, Standing(3, 1)))
+    for step in (
+        opened_by(2),
+        handled(shown, fx.RememberPeer(peer(2)), fx.ConfirmPeer(CONNECTION, peer(2))),
+        CONFIRMED,
+        asked(2, 2, promise),
+        opened_by(77),
+        asked(77, 77, observer),
+        asked(77, 2, REFUSED),
+        state(state=None),
+        handled(CLAIMED, cut),
+    ):
+        step(auditor, nodes)
 
 
 def test_what_a_disk_lost_binds_nobody_any_more() -> None:

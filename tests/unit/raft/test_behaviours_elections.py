@@ -9,6 +9,7 @@ from kraftd.protocol import messages as m
 from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
 from kraftd.raft import wire
+from kraftd.raft.identity import Wholeness
 from kraftd.raft.states import Candidate, Follower, Leader, Prospective, Unattached
 from kraftd.raft.timing import Timing
 from kraftd.raft.wire import FetchAsk, Standing, VoteAsk
@@ -245,10 +246,10 @@ def test_what_was_asked_in_an_older_role_expects_no_answer() -> None:
 
 
 @covers("VOTE-31")
-def test_giving_a_vote_in_the_epoch_at_hand_forgets_nothing() -> None:
-    lone = Lone(voters=(2, 3, 4), election=Election(5), epochs=(1, 4))
-    (asked,) = lone.open_requests()
-    assert lone.ask_vote(5, candidate=3).vote_granted
+def test_waiting_on_in_the_epoch_at_hand_forgets_nothing() -> None:
+    lone = Lone(election=Election(5), epochs=(1, 4), wholeness=Wholeness(amnesia=("a vote",)))
+    asked = next(send for send in lone.open_requests() if send.request.max_wait_ms > 0)  # type: ignore[union-attr]
+    lone.feed(ev.LogDamaged(lone.member.log.generation, "a hole"))
     lone.answer(asked, wire.fetch_response(ErrorCode.NONE, Standing(5, 3)))
     assert isinstance(lone.member.state, Follower)
 

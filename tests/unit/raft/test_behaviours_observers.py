@@ -2,17 +2,19 @@
 
 from random import Random
 
+import pytest
+
 from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
 from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
 from kraftd.raft import wire
 from kraftd.raft.states import Follower, Unattached
-from kraftd.raft.wire import Standing
+from kraftd.raft.wire import Standing, VoteAsk
 from kraftd.types import METADATA_TOPIC, NO_NODE, Election, Endpoint
 from tests.conformance import covers
 from tests.stories.cluster import SeededDice
-from tests.unit.raft.lone import Lone, every, key_of
+from tests.unit.raft.lone import CLUSTER_ID, Lone, every, key_of
 
 SERVERS = (Endpoint("seed-a", 1), Endpoint("seed-b", 2))
 
@@ -108,13 +110,38 @@ def test_after_the_fetch_timeout_it_still_follows_and_asks_around() -> None:
     assert asked >= {3, 4}
 
 
-@covers("OBS-07", "QS-27", "VOTE-23")
-def test_an_observer_that_voted_waits_for_ever() -> None:
+@covers("OBS-07", "QS-27")
+def test_an_observer_without_a_leader_waits_for_ever() -> None:
     lone = observing()
-    assert lone.ask_vote(6).vote_granted
     lone.run(100_000)
     assert isinstance(lone.member.state, Unattached)
-    assert (lone.epoch, lone.stored) == (6, Election(6, NO_NODE, key_of(2)))
+    assert (lone.epoch, lone.stored) == (5, Election(5))
+
+
+@covers("VOTE-23", "D-37")
+@pytest.mark.parametrize("epoch", [5, 6, 1 << 30])
+def test_an_observer_believes_nobody_who_comes_under_a_voters_id(epoch: int) -> None:
+    """Nobody confirms a voter's id there, and no voter has a reason to come: in an epoch that was only said,
+    the observer would wait for ever for somebody to lead it.
+    """
+    lone = observing()
+    before = lone.member.state
+    me, position = wire.NOBODY, lone.member.log.position
+    said = (
+        wire.vote_request(CLUSTER_ID, VoteAsk(epoch, key_of(2), position, me, False)),
+        wire.begin_request(CLUSTER_ID, me, epoch, 2, Endpoint("elsewhere", 1)),
+        wire.end_request(CLUSTER_ID, epoch, 2, (key_of(3),)),
+    )
+    for request in said:
+        answer = wire.read_answer(lone.ask(request, sender=2))  # type: ignore[arg-type]
+        assert answer is not None
+        assert answer.error == ErrorCode.INVALID_REQUEST
+    asked = lone.ask_fetch(position.offset, position.epoch, epoch=epoch, sender=2)
+    assert asked is not None
+    assert asked.error_code != ErrorCode.NONE
+    assert lone.member.state == before
+    for kind in (fx.PersistElection, fx.RememberPeer):
+        assert every(lone.effects, kind) == []
 
 
 # --- on the leader ------------------------------------------------------------------------------------------

@@ -1,0 +1,144 @@
+"""What must hold of who speaks in whose name (D-37), whatever somebody says of itself.
+
+Who really opened a connection is asked of the driver (`NodeView.opener_of`, `NodeView.origin_of`), never of
+the code that is watched. A driver that does not know leaves them out, and nothing here is judged.
+
+Follows: D-37.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from kraftd.audit.watching import Invariant, NodeView
+from kraftd.protocol import messages as m
+from kraftd.raft.effects import (
+    Append,
+    AssignEpoch,
+    Commit,
+    ConfirmPeer,
+    Effect,
+    LeaderChanged,
+    LearnEndpoint,
+    Moved,
+    PersistElection,
+    RefusePeer,
+    RememberPeer,
+    RememberWholeness,
+    Reply,
+    Truncate,
+    VoteCast,
+)
+from kraftd.raft.events import Event, NonceShown, PeerClaimed, PeerIdentified, RequestReceived
+from kraftd.raft.states import EpochState
+from kraftd.types import NodeId
+
+_CHANGES = (
+    Append,
+    AssignEpoch,
+    Commit,
+    LeaderChanged,
+    LearnEndpoint,
+    Moved,
+    PersistElection,
+    RememberPeer,
+    RememberWholeness,
+    Truncate,
+)
+"""What nobody but a confirmed voter may bring about."""
+
+
+class NothingByTheUnconfirmed(Invariant):
+    """Who was not confirmed as a voter changes nothing, and is counted nowhere: no durable byte, no epoch, no
+    leader, no address, no vote, no acknowledgement, and no connection of the voter itself. Confirmed is only
+    what that voter's own machine opened.
+    """
+
+    watches = (ConfirmPeer,)
+    listens = (PeerClaimed, NonceShown, PeerIdentified, RequestReceived)
+    handles = listens
+
+    def __init__(self) -> None:
+        self._confirmed: dict[NodeId, set[int]] = {}
+        self._before: dict[NodeId, EpochState | None] = {}
+        """What each member was when it was last spoken to."""
+
+    def on_event(self, node: NodeView, event: Event, now_ms: int) -> None:
+        """Somebody speaks to a member."""
+        del event, now_ms
+        self._before[node.node_id] = node.state
+
+    def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
+        """A claim is about to be believed."""
+        del nodes
+        if not isinstance(effect, ConfirmPeer) or node.opener_of is None:
+            return
+        opener = node.opener_of(effect.connection)
+        if opener is not None and opener != effect.peer.node_id:
+            self.fail(
+                f"{node.node_id} confirms connection {effect.connection} as voter {effect.peer.node_id}, "
+                f"but machine {opener} opened it"
+            )
+        self._confirmed.setdefault(node.node_id, set()).add(effect.connection)
+
+    def on_handled(self, node: NodeView, event: Event, effects: Sequence[Effect]) -> None:
+        """A member answered somebody's words or greeting."""
+        if node.opener_of is None or node.origin_of is None:
+            return
+        match event:
+            case RequestReceived():
+                self._judge_request(node, event, effects)
+            case PeerClaimed():
+                self._judge(node, f"a greeting as voter {event.peer}", effects)
+            case NonceShown():
+                if not any(isinstance(effect, ConfirmPeer) for effect in effects):
+                    self._judge(node, "a nonce that confirmed nobody", effects)
+            case PeerIdentified(outbound=False):
+                self._judge(node, f"a greeting as observer {event.peer.node_id}", effects)
+
+    def _judge_request(self, node: NodeView, event: RequestReceived, effects: Sequence[Effect]) -> None:
+        origin = node.origin_of(event.handle) if node.origin_of is not None else None
+        if origin is None:
+            return
+        connection, opener = origin
+        said = event.peer.node_id if event.peer is not None else None
+        if said in node.voters and node.is_voter:
+            if connection not in self._confirmed.get(node.node_id, ()):
+                self.fail(
+                    f"{node.node_id} serves {type(event.request).NAME} in the name of voter {said} on "
+                    f"connection {connection}, which was never confirmed"
+                )
+            if opener == said:
+                return
+        what = f"{type(event.request).NAME} of machine {opener}, which says that it is {said}"
+        self._judge(node, what, effects)
+        if any(isinstance(effect, VoteCast) and effect.granted for effect in effects):
+            self.fail(f"{node.node_id} grants a vote after {what}")
+        request = event.request
+        if isinstance(request, m.FetchRequest) and request.replica_state.replica_id in node.voters:
+            answer = next((e for e in effects if isinstance(e, Reply) and e.handle == event.handle), None)
+            if answer is None or not _is_refusal(answer.response):
+                self.fail(
+                    f"{node.node_id} counts a fetch as voter {request.replica_state.replica_id}'s: {what}"
+                )
+
+    def _judge(self, node: NodeView, what: str, effects: Sequence[Effect]) -> None:
+        before = self._before.get(node.node_id, node.state)
+        if node.state != before:
+            self.fail(f"{node.node_id} goes from {before} to {node.state} after {what}")
+        for effect in effects:
+            if isinstance(effect, _CHANGES):
+                self.fail(f"{node.node_id} does {effect} after {what}")
+            if isinstance(effect, RefusePeer):
+                confirmed = self._confirmed.get(node.node_id, ())
+                if effect.connection in confirmed:
+                    self.fail(f"{node.node_id} closes a confirmed connection after {what}: {effect.reason}")
+
+    def on_node(self, node: NodeView) -> None:
+        """A process that ended has no connections, and a new one numbers its own anew."""
+        if node.state is None:
+            self._confirmed.pop(node.node_id, None)
+
+
+def _is_refusal(response: object) -> bool:
+    if not isinstance(response, m.FetchResponse):
+        return False
+    return bool(response.error_code or any(p.error_code for t in response.responses for p in t.partitions))

@@ -1,0 +1,332 @@
+"""Bugs of who speaks for a voter, and of who may move an epoch (D-37)."""
+
+from tests.sabotage.mutant import mutant
+
+_STORIES = "tests/stories/test_claims.py"
+_NET = "tests/unit/net/test_claims.py"
+_POWER = (
+    "tests/sim/test_impostors.py::"
+    "test_a_machine_that_was_without_power_for_a_moment_counts_again_at_once[300-False]"
+)
+
+CLAIMS = (
+    # --- who is believed ---
+    mutant(
+        "greeting-is-believed",
+        "D-37",
+        "Whoever greets under a voter's id is taken for that voter, and synced to the disk, without any proof.",
+        "sim",
+        (
+            "kraftd.raft.claims:Claims.on_claimed",
+            "self._waiting[event.connection] = _Claim(peer, event.directory_id, event.nonce, deadline_ms)",
+            "said = PeerIdentity(peer, event.directory_id, (1 << 31) - 1, event.nonce)\n"
+            "        self._confirmed[event.connection] = (said, event.nonce)\n"
+            "        self.core.identify(event.connection, said, outbound=False)\n"
+            "        self.core.out.append(ConfirmPeer(event.connection, said))",
+        ),
+        ("kraftd.raft.claims:Claims.wake_at_ms", "if not self._waiting:", "if True:"),
+    ),
+    mutant(
+        "nonce-of-another-voter",
+        "D-37",
+        "A nonce that was given to one voter confirms a claim to be another.",
+        "sim",
+        (
+            "kraftd.raft.claims:Claims.on_shown",
+            "(claim.peer, event.nonce) in self._given.values()",
+            "event.nonce in [nonce for _, nonce in self._given.values()]",
+        ),
+    ),
+    mutant(
+        "nonce-outlives-its-connection",
+        "D-37",
+        "A nonce still confirms somebody after the connection that it was given on has ended.",
+        "sim",
+        (
+            "kraftd.raft.claims:Claims.on_closed",
+            "given = self._given.pop(connection, None)",
+            "given = self._given.get(connection)",
+        ),
+    ),
+    mutant(
+        "confirmed-without-a-nonce",
+        "D-37",
+        "A nonce is not compared with what was given: any will do.",
+        "sim",
+        (
+            "kraftd.raft.claims:Claims.on_shown",
+            "if claim is not None and (claim.peer, event.nonce) in self._given.values():",
+            "if claim is not None:",
+        ),
+    ),
+    mutant(
+        "challenge-is-a-claim",
+        "D-37",
+        "A connection that only brings a nonce is itself to be confirmed, and both ends challenge for ever.",
+        "tests",
+        (
+            "kraftd.raft.claims:Claims.on_claimed",
+            "if event.is_challenge:",
+            "if False:",
+        ),
+        where=(_STORIES, _NET),
+    ),
+    mutant(
+        "guesses-are-not-counted",
+        "D-37",
+        "A connection may show wrong nonces for as long as it stands.",
+        "tests",
+        ("kraftd.raft.claims:Claims.on_shown", "claim.rejections += 1", "pass"),
+        where=(_STORIES,),
+    ),
+    mutant(
+        "claims-without-bound",
+        "D-37",
+        "Every unconfirmed claim waits, however many there are.",
+        "tests",
+        (
+            "kraftd.raft.claims:Claims.on_claimed",
+            "same = [n for n, claim in self._waiting.items() if claim.peer == peer]",
+            "same = ()",
+        ),
+        where=(_STORIES,),
+    ),
+    mutant(
+        "challenges-without-rest",
+        "D-37",
+        "Each claim sends a challenge to the voter's address, so claims flood the voter, too.",
+        "tests",
+        (
+            "kraftd.raft.claims:Claims._plan_challenge",
+            "min(max(at_ms, allowed_ms), planned_ms)",
+            "min(at_ms, planned_ms)",
+        ),
+        where=(_STORIES,),
+    ),
+    # --- what is told to whom ---
+    mutant(
+        "start-told-to-a-guesser",
+        "D-37",
+        "Whoever shows a wrong nonce is told which start of the voter answered.",
+        "sim",
+        (
+            "kraftd.net.server:InboundConnection.reject_nonce",
+            "ShowNonceResponse(ErrorCode.INVALID_VOTER_KEY)",
+            "ShowNonceResponse(ErrorCode.INVALID_VOTER_KEY, 1, self._server.identity.start_id)",
+        ),
+    ),
+    mutant(
+        "start-told-in-the-log",
+        "D-37",
+        "A controller registers with its start id, which whoever reads the metadata log then knows.",
+        "sim",
+        (
+            "kraftd.runtime.assembly:_controller_of",
+            "incarnation_of(directory.start_id)",
+            "directory.start_id",
+        ),
+    ),
+    # --- connections ---
+    mutant(
+        "older-connection-stays",
+        "D-37",
+        "A voter that lost its power comes back, and its half-open connections are kept beside the new one.",
+        "tests",
+        ("kraftd.raft.identity:Peers.identify", "effects += self._replace(peer, outbound=outbound)", "pass"),
+        where=(_STORIES, _POWER),
+    ),
+    mutant(
+        "claim-closes-the-voters-connection",
+        "D-37",
+        "A greeting under a voter's id closes that voter's own connection before anything was proved.",
+        "sim",
+        (
+            "kraftd.raft.claims:Claims.on_claimed",
+            "peer = event.peer",
+            "peer = event.peer\n"
+            "    said = PeerIdentity(peer, event.directory_id, 0, event.nonce)\n"
+            "    self.core.out.extend(self.core.peers._replace(said, outbound=False))",
+        ),
+    ),
+    mutant(
+        "no-challenge-beside-an-open-link",
+        "D-37",
+        "A link that looks open is believed to be, so a voter back from a power cut waits for keep-alive.",
+        "tests",
+        (
+            "kraftd.raft.claims:Claims.on_claimed",
+            "self._plan_challenge(peer, now.mono_ms + (CHALLENGE_AFTER_MS if has_nonce else 0))",
+            "self._challenge_at_ms[peer] = NEVER_MS\n"
+            "        if not has_nonce:\n"
+            "            self._plan_challenge(peer, now.mono_ms)",
+        ),
+        where=(_STORIES, _POWER),
+    ),
+    mutant(
+        "confirmed-for-as-long-as-it-can-be-reached",
+        "D-37",
+        "A confirmed connection goes with the one that the nonce was given on, so one way closed is both.",
+        "tests",
+        (
+            "kraftd.raft.claims:Claims.on_closed",
+            "given = self._given.pop(connection, None)",
+            "given = self._given.pop(connection, None)\n"
+            "    for number, (known, _) in list(self._confirmed.items()) if given else ():\n"
+            "        if known.node_id == given[0]:\n"
+            '            self.core.out.append(RefusePeer(number, "it cannot be reached"))',
+        ),
+        where=(
+            _STORIES,
+            "tests/sim/test_impostors.py::"
+            "test_a_confirmed_voter_that_can_be_reached_one_way_only_stays_counted",
+        ),
+    ),
+    mutant(
+        "waiting-requests-are-dropped",
+        "D-37",
+        "What a voter asked before it was confirmed is forgotten at the confirmation.",
+        "tests",
+        ("kraftd.net.server:InboundConnection.confirm", "for frame in claim.frames:", "for frame in ():"),
+        where=(_NET,),
+    ),
+    mutant(
+        "served-before-confirmation",
+        "D-37",
+        "Requests under a voter's id are served at once, as that voter's, while the proof is still to come.",
+        "sim",
+        (
+            "kraftd.net.server:InboundConnection._wait_or_show",
+            "claim.frames.append(frame)",
+            "self.dispatch(frame)",
+        ),
+        (
+            "kraftd.runtime.network:QuorumNetwork.member_greeted",
+            "directory_id, nonce = greeting.directory_id, greeting.nonce",
+            "directory_id, nonce = greeting.directory_id, greeting.nonce\n"
+            "        self._members[number] = PeerIdentity(node_id, directory_id, 1, nonce)",
+        ),
+    ),
+    # --- epochs, leaders, addresses, counts ---
+    mutant(
+        "outsider-moves-the-epoch",
+        "D-37",
+        "A vote asked for by who is no voter is refused, but its epoch is believed: 2^30, durably and for good.",
+        "sim",
+        (
+            "kraftd.raft.elections:Elections._consider",
+            'return ErrorCode.INVALID_REQUEST, False, "no voter"',
+            "if not ask.pre_vote and ask.epoch > core.epoch:\n"
+            '            self.roles.become_unattached(ask.epoch, now, "an outsider said so")\n'
+            '        return ErrorCode.INVALID_REQUEST, False, "no voter"',
+        ),
+    ),
+    mutant(
+        "outsider-gets-a-vote",
+        "D-37",
+        "A vote goes to who is no voter, and a leader steps down for it.",
+        "sim",
+        (
+            "kraftd.raft.elections:Elections._consider",
+            "if ask.candidate.id not in core.voters:",
+            "if False:",
+        ),
+    ),
+    mutant(
+        "outsider-is-followed",
+        "D-37",
+        "Who is no voter announces itself as the leader, and its epoch is believed.",
+        "sim",
+        (
+            "kraftd.raft.resigning:Resigning._check_announcement",
+            "or leader_id not in self.core.voters",
+            "",
+        ),
+    ),
+    mutant(
+        "outsiders-endpoint-is-learnt",
+        "D-37",
+        "Who announces itself as the leader says where it listens, and members connect there.",
+        "sim",
+        (
+            "kraftd.raft.resigning:Resigning._check_announcement",
+            "or leader_id not in self.core.voters",
+            "",
+        ),
+        ("kraftd.raft.core:Core.learn", "and not len(self.voters)", ""),
+    ),
+    mutant(
+        "farewell-by-anybody",
+        "D-37",
+        "EndQuorumEpoch in the leader's name is believed of whoever says it.",
+        "sim",
+        (
+            "kraftd.raft.resigning:Resigning._check_announcement",
+            "event.peer is None or event.peer.node_id != leader_id or",
+            "event.peer is None or",
+        ),
+    ),
+    mutant(
+        "acknowledgement-for-another",
+        "D-37",
+        "A fetch counts for the voter that it names, whoever sent it: a write is confirmed that no majority holds.",
+        "sim",
+        (
+            "kraftd.raft.replication:Replication._is_vouched",
+            "if event.peer is None or event.peer.node_id != ask.replica.id:\n        return False",
+            "if event.peer is None or event.peer.node_id != ask.replica.id:\n        return True",
+        ),
+    ),
+    mutant(
+        "observer-believes-a-greeting",
+        "D-37",
+        "Nobody confirms a voter's id at an observer, which takes an epoch from it and then waits for ever.",
+        "sim",
+        ("kraftd.raft.elections:Elections._consider", "if not core.is_voter:", "if False:"),
+        (
+            "kraftd.raft.resigning:Resigning._check_announcement",
+            "if not self.core.is_voter:",
+            "if False:",
+        ),
+    ),
+    mutant(
+        "high-epoch-is-not-believed",
+        "D-37",
+        "A voter that was lifted far above the others is not believed by anybody, and is out for good.",
+        "sim",
+        (
+            "kraftd.raft.core:Core.believes",
+            "max(_EPOCH_BELIEVED, self.epoch + _EPOCH_STEP)",
+            "self.epoch + _EPOCH_STEP",
+        ),
+    ),
+    mutant(
+        "lifted-voter-brings-nobody-up",
+        "D-37",
+        "An answer from far above moves nobody, so the member that gave it never follows a leader again.",
+        "sim",
+        (
+            "kraftd.raft.member:Member._on_response",
+            'self._roles.adopt(answer.standing, now, f"told by {event.sender}")',
+            "if answer.standing.epoch < core.epoch + (1 << 16):\n"
+            '        self._roles.adopt(answer.standing, now, f"told by {event.sender}")',
+        ),
+    ),
+    mutant(
+        "lifted-voter-comes-down",
+        "D-37",
+        "A voter that is far above the others takes their lower epoch, where it may have voted before.",
+        "sim",
+        (
+            "kraftd.raft.resigning:Resigning._check_announcement",
+            "if epoch < self.core.epoch:",
+            "if epoch < self.core.epoch < epoch + (1 << 16):",
+        ),
+        (
+            "kraftd.raft.roles:Roles.adopt",
+            "if epoch < core.epoch:\n        return",
+            "if epoch + (1 << 16) < core.epoch:\n"
+            "        self.become_follower(epoch, leader_id, now, why)\n"
+            "    if epoch < core.epoch:\n        return",
+        ),
+    ),
+)
