@@ -118,6 +118,11 @@ def lies(world: "World", node: "SimNode", key: ReplicaKey) -> list[bytes]:
     return said[: 1 + int(random.random() * len(said))]
 
 
+def say(world: "World", to: "SimNode", frames: list[bytes]) -> bool:
+    """Connect and say this, mostly in one breath."""
+    return call(world, to, frames if world.random.random() < 0.2 else [b"".join(frames)])
+
+
 # --- who say it ---------------------------------------------------------------------------------------------
 
 
@@ -147,7 +152,7 @@ def impersonate(world: "World", node: "SimNode", victim: "SimNode") -> bool:
     is_challenge = random.random() < 0.2
     seen = [given.nonce for given in world.recorder.nonces]
     theirs = random.choice(seen) if seen and random.random() < 0.3 else random.randbytes(16)
-    return call(world, node, [greeting(identity, theirs, is_challenge=is_challenge), *said])
+    return say(world, node, [greeting(identity, theirs, is_challenge=is_challenge), *said])
 
 
 class StepOfEpochs(Fault):
@@ -167,7 +172,7 @@ class StepOfEpochs(Fault):
         if victim is not None:
             names.append(ReplicaKey(victim.id, forged(world, victim).directory_id))
         said = [words for name in names for _ in range(2) for words in lies(world, node, name)]
-        return call(world, node, [greeting(speaker, ZERO_UUID), *said])
+        return say(world, node, [greeting(speaker, ZERO_UUID), *said])
 
 
 class FalseFarewell(Fault):
@@ -185,7 +190,7 @@ class FalseFarewell(Fault):
         for node in others:
             speaker = identity if world.random.random() < 0.5 else unknown(world, "outsider", OUTSIDER)
             said = announcements(world, leader.member.epoch, leader.id)
-            call(world, node, [greeting(speaker, world.random.randbytes(16)), *said])
+            say(world, node, [greeting(speaker, world.random.randbytes(16)), *said])
         return bool(others)
 
 
@@ -193,7 +198,7 @@ class AcknowledgementForTheDead(Fault):
     """A voter is killed, and somebody fetches from the leader in its name, from where the log ends."""
 
     name = "acknowledgement for the dead"
-    mean_s = 12
+    mean_s = 25
 
     def apply(self, world: "World") -> bool:
         leader = any_of(world, lambda node: node.is_leader)
@@ -213,7 +218,7 @@ class AcknowledgementForTheDead(Fault):
             position = end_of(leader)
             ahead = OffsetAndEpoch(position.offset + 1 + int(random.random() * 9), position.epoch)
             said = [fetch(member.epoch, key, at) for at in (position, ahead)]
-            call(world, leader, [greeting(random.choice(speakers), random.randbytes(16)), *said])
+            say(world, leader, [greeting(random.choice(speakers), random.randbytes(16)), *said])
 
         for _ in range(1 + int(world.random.random() * 6)):
             later(world, world.draw_us(0, 2 * S), acknowledge)
@@ -224,7 +229,7 @@ class ChurnOfClaims(Fault):
     """A voter restarts while others claim to be it, everywhere, one after the other."""
 
     name = "churn of claims"
-    mean_s = 25
+    mean_s = 40
 
     def apply(self, world: "World") -> bool:
         node = any_up(world)
@@ -250,7 +255,7 @@ class FrameFlood(Fault):
     """Many small requests, as anybody: up to three times as much work as the process has time for."""
 
     name = "flood of requests"
-    mean_s = 30
+    mean_s = 40
 
     def apply(self, world: "World") -> bool:
         node = any_up(world)
@@ -282,7 +287,7 @@ class ShortPowerCut(Fault):
     """A machine is back before anybody finds out that its connections are gone."""
 
     name = "short power cut"
-    mean_s = 10
+    mean_s = 20
 
     def apply(self, world: "World") -> bool:
         node = any_of(world, lambda node: node.is_on)

@@ -205,6 +205,25 @@ class HugeFrame(Fault):
         return node is not None and call(world, node, [size.to_bytes(5, "big")[-4:] + bytes(100)])
 
 
+class NestedFrame(Fault):
+    """A request whose body, or another part, is lists in lists, deeper than anybody decodes."""
+
+    name = "nested frame"
+    mean_s = 15
+
+    def apply(self, world: "World") -> bool:
+        node = any_up(world)
+        if node is None:
+            return False
+        random = world.random
+        nest = b"\x91" * int(10 ** (1 + random.random() * 3)) + b"\xc0"
+        parts = [random.choice((b"\x12", b"\x00", b"\x01", b"\x34")), b"\x00", b"\x01", b"\xc0", b"\xc0"]
+        parts[int(random.random() * 5)] = nest
+        body = b"\x95" + b"".join(parts)
+        first = [greeting(Identity(CLUSTER_ID, "stranger"))] if random.random() < 0.5 else []
+        return call(world, node, [*first, len(body).to_bytes(4, "big") + body])
+
+
 class WrongCluster(Fault):
     """A member of another cluster connects, and asks for everything."""
 
@@ -379,6 +398,7 @@ STRANGER_FAULTS: tuple[type[Fault], ...] = (
     GarbageInAFrame,
     TruncatedFrame,
     HugeFrame,
+    NestedFrame,
     WrongCluster,
     Stranger,
     TwoNodesOneId,

@@ -1,7 +1,6 @@
 """Strangers who speak in voters' names get nothing, and the simulator notices where they would."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -9,6 +8,7 @@ from kraftd.audit.invariants import Violation
 from kraftd.net.client import OutboundConnection
 from kraftd.net.handshake import Identity
 from kraftd.net.server import InboundConnection
+from kraftd.protocol.framing import Buffer
 from kraftd.raft.states import Follower, Leader
 from kraftd.runtime.assembly import incarnation_of
 from kraftd.runtime.config import QuorumTiming
@@ -132,14 +132,14 @@ def test_nobody_may_connect_to_a_strangers_machine(world: World) -> None:
 
 
 def test_an_exception_that_a_stranger_causes_is_named(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    sound: Callable[[Any, Any], None] = InboundConnection.frames_received
+    sound: Callable[[InboundConnection, Buffer], None] = InboundConnection.handle
 
-    def fragile(connection: InboundConnection, frames: Any) -> None:
-        if any(b"trouble" in bytes(part) for part in frames):
+    def fragile(connection: InboundConnection, frame: Buffer) -> None:
+        if b"trouble" in bytes(frame):
             raise RecursionError("too deep")
-        sound(connection, frames)
+        sound(connection, frame)
 
-    monkeypatch.setattr(InboundConnection, "frames_received", fragile)
+    monkeypatch.setattr(InboundConnection, "handle", fragile)
     call(world, world.nodes[3], [greeting(Identity(None, "trouble"), ZERO_UUID)])
     with pytest.raises(Violation, match=r"NoExceptionLeavesAConnection: after bytes of m5\d+ node 3 died"):
         world.run_for(4 * S)

@@ -186,7 +186,7 @@ CLAIMS = (
         "D-37",
         "What a voter asked before it was confirmed is forgotten at the confirmation.",
         "tests",
-        ("kraftd.net.server:InboundConnection.confirm", "for frame in claim.frames:", "for frame in ():"),
+        ("kraftd.net.server:InboundConnection.confirm", "for frame in waiting:", "for frame in ():"),
         where=(_NET,),
     ),
     mutant(
@@ -195,9 +195,9 @@ CLAIMS = (
         "Requests under a voter's id are served at once, as that voter's, while the proof is still to come.",
         "sim",
         (
-            "kraftd.net.server:InboundConnection._wait_or_show",
-            "claim.frames.append(frame)",
-            "self.dispatch(frame)",
+            "kraftd.net.server:InboundConnection.handle",
+            "if self._unconfirmed is not None and self._must_wait(self._unconfirmed, frame):",
+            "if False:",
         ),
         (
             "kraftd.runtime.network:QuorumNetwork.member_greeted",
