@@ -383,8 +383,9 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         """Count an answer, and write it at the end of this turn."""
         size = len(frame[0]) if len(frame) == 1 else sum(map(len, frame))
         if size > limits.WORK_PER_ROUND:
-            self._debt += size
             self._out_bytes += size
+            if self.peer_class is not PeerClass.VOTER:  # those are served at once, and would never pay it off
+                self._debt += size
         self.write(frame)
 
     def flush(self) -> None:

@@ -198,7 +198,7 @@ class PeerLink:
             self._nudge.set()
             return
         if self._challenge is not None:
-            if self._challenge.is_answered:
+            if self._challenge.is_open:
                 return
             self._challenge.stop()
         self._challenge = challenge = Challenge(self)

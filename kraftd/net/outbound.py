@@ -28,6 +28,10 @@ from kraftd.protocol.messages import (
 from kraftd.types import ZERO_UUID, Endpoint, NodeId, Uuid
 
 CONNECT_MS = 2_000
+CHALLENGE_MS = 500
+"""How long a challenge stands. Whoever takes the nonce shows it at once, and the machine may have lost its
+power since it took it, so that only another challenge reaches it.
+"""
 _GREETING_ID = 0
 _GREETING = (HandshakeRequest.API_KEY, HandshakeRequest.MAX_VERSION)
 _SHOWN = (ShowNonceRequest.API_KEY, ShowNonceRequest.MAX_VERSION)
@@ -92,6 +96,8 @@ class OutboundConnection(FrameConnection, asyncio.Protocol):
     """One attempt to talk to a member."""
 
     is_challenge = False
+    PATIENCE_MS = limits.HANDSHAKE_TIMEOUT_MS
+    """How long the handshake may take."""
 
     def __init__(self, link: Link) -> None:
         super().__init__(link.links.outbox, link.links.repeats)
@@ -156,7 +162,7 @@ class OutboundConnection(FrameConnection, asyncio.Protocol):
         """Implements `FrameConnection`: greet, with a nonce if both ends are voters."""
         links = self.link.links
         loop = asyncio.get_running_loop()
-        self._patience = loop.call_later(limits.HANDSHAKE_TIMEOUT_MS / 1_000, self._lose_patience)
+        self._patience = loop.call_later(self.PATIENCE_MS / 1_000, self._lose_patience)
         nonce = ZERO_UUID
         if self.peer in links.voter_ids:
             nonce = links.nonce()
@@ -271,13 +277,14 @@ class OutboundConnection(FrameConnection, asyncio.Protocol):
 
     def _lose_patience(self) -> None:
         self._patience = None
-        self.abort(f"no answer to the handshake within {limits.HANDSHAKE_TIMEOUT_MS} ms")
+        self.abort(f"no answer to the handshake within {self.PATIENCE_MS} ms")
 
 
 class Challenge(OutboundConnection):
     """A connection beside the link that brings a nonce, claims nothing, and ends by itself (D-37)."""
 
     is_challenge = True
+    PATIENCE_MS = CHALLENGE_MS
 
     def __init__(self, link: Link) -> None:
         super().__init__(link)

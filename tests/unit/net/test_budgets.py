@@ -224,6 +224,26 @@ async def test_a_voter_that_sends_much_at_once_is_served_in_parts() -> None:
         await node.until(lambda: len(node.requests) == 1_000)
 
 
+async def test_what_a_voter_was_sent_in_all_its_days_delays_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A follower that fetched 8 GiB, and is then read with more than one request at a time."""
+    node = Node(1)
+    async with running(node):
+        _, voter = await greeted(node, 2)
+        records = bytes(8 * limits.MIB)
+        node.on_request = lambda each, asked: each.reply(
+            0, asked.correlation_id, DescribeNodeResponse(), [records]
+        )
+        monkeypatch.setattr(voter, "write", lambda _: None)  # what was sent was taken
+        for _ in range(1_000):
+            voter.received(request(DescribeNodeRequest()))
+            voter.flush()
+        node.on_request = lambda each, asked: each.reply(0, asked.correlation_id, DescribeNodeResponse())
+        node.requests.clear()
+        voter.received(request(DescribeNodeRequest()) * (limits.VOTER_FRAMES_AT_ONCE + 1))
+        node.server.serve_clients()
+        assert len(node.requests) == limits.VOTER_FRAMES_AT_ONCE + 1
+
+
 async def test_who_filled_its_read_is_not_read_until_it_was_served() -> None:
     node = Node(1)
     async with running(node):

@@ -5,6 +5,7 @@ import socket
 import pytest
 
 from kraftd.errors import ErrorCode
+from kraftd.net.outbound import CHALLENGE_MS
 from kraftd.protocol import limits
 from kraftd.protocol.messages import (
     DescribeNodeRequest,
@@ -180,3 +181,18 @@ async def test_a_link_that_rests_connects_at_once_when_it_is_to_challenge() -> N
         one.links.challenge(2)
         await two.until(lambda: two.greetings)
         assert not two.greetings[0].challenge, "it is the link itself that brings the nonce"
+
+
+async def test_a_challenge_ends_soon_and_does_not_stand_in_the_way_of_the_next_one() -> None:
+    """A forged greeting had node 2 challenged while it was well; then its machine lost its power."""
+    one, two = voters()
+    async with running(one, two):
+        introduce(one, two)
+        one.links.learn(2, Endpoint("127.0.0.1", two.port))
+        await one.until(lambda: one.answered)
+        for count in (1, 2):
+            one.links.challenge(2)
+            await two.until(lambda count=count: len(two.greetings) == 1 + count)  # type: ignore[misc]
+            await one.until(lambda count=count: len(one.lost) == count)  # type: ignore[misc]
+        assert one.lost == [f"no answer to the handshake within {CHALLENGE_MS} ms"] * 2
+        assert one.answered[0].is_open
