@@ -286,7 +286,8 @@ class InboundConnection(BudgetedConnection):
             return True
         if len(waiting) >= limits.REQUESTS_IN_FLIGHT_MAX:
             self.reject(f"more than {limits.REQUESTS_IN_FLIGHT_MAX} requests before it was confirmed")
-        waiting.append(frame)
+        else:
+            waiting.append(frame)
         return True
 
     # How it ends.
