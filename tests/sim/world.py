@@ -91,8 +91,8 @@ class Shape(msgspec.Struct):
 class Options(msgspec.Struct, frozen=True):
     """What a run is asked for, beside its seed."""
 
-    events: int = 8_500
-    """How many events the troubled part has. The judgement adds its own, together about 10,000."""
+    events: int = 9_000
+    """How many events the troubled part has. The judgement adds its own, together some 10,500."""
     until_us: int | None = None
     """When the troubled part ends, however many events it has by then."""
     faults: bool = True
