@@ -18,7 +18,7 @@ from kraftd.net.connection import CallbackError, FrameConnection, Outbox
 from kraftd.net.repeats import Repeats
 from kraftd.net.slots import Slots
 from kraftd.protocol import limits
-from kraftd.protocol.codec import Request, encode_response
+from kraftd.protocol.codec import Request, encode_response, peek_api_key
 from kraftd.protocol.framing import LENGTH_BYTES, Buffer, FrameReader, whole_frame
 from kraftd.protocol.messages import (
     DescribeConfigsRequest,
@@ -75,8 +75,8 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         self._long_in_flight = 0
         self._next: Buffer | None = None
         """The frame that comes before all that the reader keeps: often a read is just one."""
-        self._parked: Request | None = None
-        """A request that waits until there is room for its answer; what came later waits with it."""
+        self._parked: Buffer | None = None
+        """A request that waits, undecoded, until there is room for its answer; what came later waits too."""
         self._debt = 0
         """Work of this connection that others have not caught up with."""
         self._out_bytes = 0
@@ -111,8 +111,8 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
     @property
     def waiting_bytes(self) -> int:
         """What it sent and nobody looked at yet."""
-        waiting = self._reader.waiting_bytes
-        return waiting if self._next is None else waiting + len(self._next) + LENGTH_BYTES
+        cut = self._next if self._next is not None else self._parked
+        return self._reader.waiting_bytes + (0 if cut is None else len(cut) + LENGTH_BYTES)
 
     @property
     def is_busy(self) -> bool:
@@ -221,31 +221,25 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
             self._debt -= limits.WORK_PER_ROUND
             self._queue()
             return limits.WORK_PER_VISIT
-        work = limits.WORK_PER_VISIT
-        frame: Buffer | None = self._next
-        if frame is not None:
-            self._next = None
-            size = len(frame)
-            self._lane.waiting_bytes -= size + LENGTH_BYTES
-            work = limits.WORK_PER_REQUEST + size
-            if work > limits.WORK_PER_ROUND:
-                self._debt += work - limits.WORK_PER_ROUND
-            self.handle(frame)
+        frame: Buffer | None
+        if self._next is not None:
+            frame, self._next = self._next, None
+            self._lane.waiting_bytes -= len(frame) + LENGTH_BYTES
         elif self._parked is not None:
             if not self._may_have_long_answer():
                 self._park()
-                return work
-            request, self._parked = self._parked, None
-            self.hand_on(request)
+                return limits.WORK_PER_VISIT
+            frame, self._parked = self._parked, None
+            self._lane.waiting_bytes -= len(frame) + LENGTH_BYTES
         else:
             frame = self._cut()
             if frame is None:
                 self._release_input()
-                return work
-            work = limits.WORK_PER_REQUEST + len(frame)
-            if work > limits.WORK_PER_ROUND:
-                self._debt += work - limits.WORK_PER_ROUND
-            self.handle(frame)
+                return limits.WORK_PER_VISIT
+        work = limits.WORK_PER_REQUEST + len(frame)
+        if work > limits.WORK_PER_ROUND:
+            self._debt += work - limits.WORK_PER_ROUND
+        self.handle(frame)
         self._go_on()
         return work
 
@@ -311,14 +305,27 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
             self._lane.waiting_bytes -= len(frame) + LENGTH_BYTES
         return frame
 
+    def must_park(self, frame: Buffer) -> bool:
+        """Keep a request as it came, if there is no room for its answer now: decoded it would be many times
+        as long. A voter never waits so.
+
+        Raises:
+            MalformedError: It is no request.
+        """
+        if (
+            self._lane.serves_at_once
+            or self._may_have_long_answer()
+            or peek_api_key(frame) not in _LONG_ANSWER_KEYS
+        ):
+            return False
+        self._parked = frame
+        self._lane.waiting_bytes += len(frame) + LENGTH_BYTES
+        self._park()
+        return True
+
     def hand_on(self, request: Request) -> None:
-        """Count a request as unanswered and give it to who answers it, once there is room for the answer."""
-        is_long = type(request.message) in _LONG_ANSWERS
-        if is_long:
-            if not self._may_have_long_answer():
-                self._parked = request
-                self._park()
-                return
+        """Count a request as unanswered and give it to who answers it."""
+        if type(request.message) in _LONG_ANSWERS:
             self._long_in_flight += 1
             self._lane.long_answers += 1
         self._in_flight += 1

@@ -246,6 +246,8 @@ class InboundConnection(BudgetedConnection):
         if self._unconfirmed is not None and self._must_wait(self._unconfirmed, frame):
             return
         try:
+            if self.must_park(frame):
+                return
             request = self._server.decoder.decode(frame)
         except Exception as error:  # noqa: BLE001 - the boundary (D-38)
             self._undecodable(error)

@@ -45,8 +45,10 @@ RECORDS_BYTES_MAX: Final = 8 * MIB
 
 FRAME_BYTES_MAX: Final = HEAD_BYTES_MAX + RECORDS_BYTES_MAX
 
-ARRAY_LENGTH_MAX: Final = 65_536
-"""Elements of one array in a body. Checked before anything is allocated for them."""
+ARRAY_LENGTH_MAX: Final = 16_384
+"""Elements of one array in a body. Checked before anything is allocated for them: a short element is decoded
+to some 300 bytes. An operation of `OPERATION_RECORDS_MAX` changes fits.
+"""
 
 TAGS_MAX: Final = 64
 """Tagged fields of one struct."""
@@ -146,6 +148,10 @@ OBSERVER_WAITING_BYTES_MAX: Final = 8 * MIB
 STRANGER_WAITING_BYTES_MAX: Final = 4 * MIB
 """Bytes read and not handled yet, unfinished frames too, of all connections of a class; above, who has most
 of them is closed."""
+
+RESIGN_TIMEOUT_MS_MAX: Final = 60_000
+"""How long a leader that was asked to hand over may wait for its successor, whatever the request says: nobody
+can write meanwhile."""
 
 LOG_LINES_PER_EVENT_MAX: Final = 60
 """Lines a minute of one kind that strangers can cause, from however many addresses."""

@@ -25,6 +25,7 @@ class Handover(msgspec.Struct, frozen=True):
 
     to: NodeId
     deadline_ms: int
+    began_ms: int
     token: Token | None = None
     """Who asked; None if the process is stopping."""
 

@@ -185,7 +185,7 @@ class Member:
             case e.LogDamaged():
                 self._resigning.on_damaged(event, now)
             case e.ResignRequested():
-                self._resigning.on_resign(event)
+                self._resigning.on_resign(event, now)
             case e.ShutdownRequested():
                 self._resigning.on_shutdown(event, now)
             case unknown:

@@ -1,7 +1,8 @@
 """Fetches that the leader holds back until there is something to tell.
 
-One parked fetch a replica: a new one answers the old. Each is answered by the first of: records to send, a
-high watermark that the follower does not know (D-10), the end of its wait, the end of the leadership.
+One parked fetch a replica: a new one answers the old, and only followers always find room. Each is answered
+by the first of: records to send, a high watermark that the follower does not know (D-10), the end of its
+wait, the end of the leadership.
 
 Follows: FREQ-06 to FREQ-10, KIP-1166.
 """
@@ -15,7 +16,10 @@ from kraftd.raft.timing import NEVER_MS
 from kraftd.types import NodeId, Offset
 
 ANONYMOUS_MAX = 256
-"""Fetches without replica id that may be parked; more are answered at once."""
+"""Above so many parked fetches those without replica id are answered at once."""
+
+OTHERS_MAX = 1_000
+"""Above so many everybody is who is no follower, whatever their ids: each record appended answers all."""
 
 
 class Fetch(msgspec.Struct, frozen=True, gc=False):
@@ -60,10 +64,9 @@ class ParkedFetches:
     def __iter__(self) -> Iterator[Fetch]:
         return iter(self._fetches.values())
 
-    @property
-    def is_full(self) -> bool:
-        """Whether another anonymous fetch must be answered at once."""
-        return len(self._fetches) >= ANONYMOUS_MAX
+    def is_full_for(self, replica_id: NodeId) -> bool:
+        """Whether a fetch of one who is no follower must be answered at once."""
+        return len(self._fetches) >= (ANONYMOUS_MAX if replica_id < 0 else OTHERS_MAX)
 
     def park(self, fetch: Fetch) -> None:
         """Hold a fetch back; the replica has no other one here."""

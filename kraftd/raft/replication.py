@@ -193,7 +193,8 @@ class Replication:
             core.out.append(ColdRead(token, core.log.generation, fetch.offset, fetch.max_bytes))
             return
         may_wait = wait_ms > 0 and not batches
-        if not may_wait or (fetch.replica_id < 0 and led.parked.is_full):
+        is_follower = fetch.replica_id in led.followers
+        if not may_wait or (not is_follower and led.parked.is_full_for(fetch.replica_id)):
             self._reply(led, fetch, batches)
             return
         replaced = led.parked.replaced_by(fetch)

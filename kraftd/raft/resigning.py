@@ -39,7 +39,7 @@ class Resigning:
 
     # --- leaving ----------------------------------------------------------------------------------------
 
-    def on_resign(self, event: ResignRequested) -> None:
+    def on_resign(self, event: ResignRequested, now: Now) -> None:
         """An operator wants another leader."""
         core = self.core
         led = core.leadership
@@ -56,7 +56,7 @@ class Resigning:
             error = ErrorCode.NOT_CONTROLLER if led is None else ErrorCode.INVALID_REQUEST
             core.out.append(ResignDone(event.token, error, core.epoch, NO_NODE, refusal))
             return
-        led.handover = Handover(event.to, event.deadline_ms, event.token)
+        led.handover = Handover(event.to, event.deadline_ms, now.mono_ms, event.token)
 
     def on_shutdown(self, event: ShutdownRequested, now: Now) -> None:
         """The process wants to stop."""
@@ -72,7 +72,7 @@ class Resigning:
                         led.handover.token, ErrorCode.NONE, core.epoch, NO_NODE, "the leader is stopping"
                     )
                 )
-            led.handover = Handover(NO_NODE, now.mono_ms + patience_ms)
+            led.handover = Handover(NO_NODE, now.mono_ms + patience_ms, now.mono_ms)
 
     def on_damaged(self, event: LogDamaged, now: Now) -> None:
         """The log lost a part while it was in use: from here on it is as if the opening had found it (D-06).
@@ -103,7 +103,7 @@ class Resigning:
         can_leave = led.is_opened and log.is_flushed
         successor = led.caught_up(handover.to, log.end_offset, is_near) if can_leave else None
         if successor is None:
-            if now.mono_ms < handover.deadline_ms:
+            if now.mono_ms < handover.deadline_ms and not self._is_silent(led, handover, now):
                 return False
             if handover.token is not None:
                 who = "no voter" if handover.to == NO_NODE else f"{handover.to} has not"
@@ -123,6 +123,15 @@ class Resigning:
         if handover.token is not None:
             core.out.append(ResignDone(handover.token, ErrorCode.NONE, core.epoch, chosen))
         return True
+
+    def _is_silent(self, led: Leadership, handover: Handover, now: Now) -> bool:
+        """Whether the one voter that is to follow cannot be waited for: while we wait nobody can write, and
+        who asked may have said any time.
+        """
+        if handover.token is None or handover.to == NO_NODE:
+            return False
+        heard_ms = max(led.followers[handover.to].fetch_at_ms, handover.began_ms)
+        return now.mono_ms >= heard_ms + self.core.timing.fetch_timeout_ms
 
     def poll_resigned(self, state: Resigned, now: Now, *, graced: bool) -> None:
         """Tell every voter that has not heard yet; after a while wait like everybody else."""

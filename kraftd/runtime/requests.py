@@ -21,7 +21,7 @@ from kraftd.errors import ErrorCode, InvariantError
 from kraftd.net.server import InboundConnection
 from kraftd.protocol.brief import brief
 from kraftd.protocol.codec import Request
-from kraftd.protocol.limits import WORDS_BYTES_MAX
+from kraftd.protocol.limits import RESIGN_TIMEOUT_MS_MAX, WORDS_BYTES_MAX
 from kraftd.protocol.messages import (
     DescribeConfigsRequest,
     IncrementalAlterConfigsRequest,
@@ -189,7 +189,9 @@ class Desk:
         message: ResignLeaderRequest = request.message
         token = self._next_token()
         self._resignations[token] = _caller(connection, request)
-        timeout_ms = message.timeout_ms if message.timeout_ms > 0 else self._timeout_ms
+        timeout_ms = (
+            min(message.timeout_ms, RESIGN_TIMEOUT_MS_MAX) if message.timeout_ms > 0 else self._timeout_ms
+        )
         self._driver.deliver(ResignRequested(token, message.to, self._driver.now().mono_ms + timeout_ms))
 
     def _next_token(self) -> Token:

@@ -67,21 +67,25 @@ def claims_while_the_real_one_restarts(ground: Ground) -> None:
         ground.quorum.cluster[victim].start()
     elif back:
         ground.note(f"the real one counted {back:.2f} s after its start")
-    deadline = time.monotonic() + 5.0
+    deadline = time.monotonic() + BACK_MAX_S
     while not back and time.monotonic() < deadline:
         back = float(_counts(ground, victim))
         time.sleep(0.05)
     if not back:
-        ground.fail("the real voter was not counted 5 s after the last claim")
+        ground.fail(f"the real voter was not counted {BACK_MAX_S} s after the last claim")
+
+
+BACK_MAX_S = 20.0
+"""How long a process may take to start and be counted on a machine that is busy; the notes have the time."""
 
 
 def _counts(ground: Ground, voter_id: int) -> bool:
     """Whether the voter holds what the leader has committed."""
-    facts = ground.quorum.facts(timeout_s=0.5)
+    facts = ground.quorum.facts()
     if isinstance(facts, str):
         return False
     with unharmed():
-        return bool(ground.quorum.describe(voter_id, 0.5)["HighWatermark"] >= ground.facts.high_watermark)
+        return bool(ground.quorum.describe(voter_id)["HighWatermark"] >= ground.facts.high_watermark)
     return False
 
 
@@ -131,14 +135,19 @@ def challenges_while_the_real_one_restarts(ground: Ground) -> None:
     ground.quorum.cluster[victim].start()
     pairs = [(at, by) for at in ground.node_ids for by in ground.node_ids if at != by]
     held: list[Line] = []
-    for number in ground.lasting(0.001):
-        at, by = pairs[number % len(pairs)]
-        with unharmed():
-            held.append(ground.claim(at, by, challenge=True))
-        if len(held) > 200:
-            held.pop(0).close()
-    if not _counts(ground, victim):
-        ground.fail("the real voter is not counted while false nonces come")
+    deadline = time.monotonic() + BACK_MAX_S
+    is_back = False
+    while not is_back:
+        for number in ground.lasting(0.001):
+            at, by = pairs[number % len(pairs)]
+            with unharmed():
+                held.append(ground.claim(at, by, challenge=True))
+            if len(held) > 200:
+                held.pop(0).close()
+        is_back = _counts(ground, victim)
+        if not is_back and time.monotonic() > deadline:
+            ground.fail(f"the real voter was not counted within {BACK_MAX_S} s while false nonces came")
+            break
 
 
 @attack(CLAIM)

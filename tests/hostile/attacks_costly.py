@@ -180,7 +180,7 @@ def slots_full_of_idle_clients(ground: Ground) -> None:
 def _newcomer(ground: Ground) -> None:
     """A client from another address, now."""
     try:
-        with ground.open(ground.leader_id, host=77) as line:
+        with ground.open(ground.leader_id, host=77, timeout_s=20.0) as line:
             answer = line.greet()
             if answer["ErrorCode"]:
                 ground.fail(f"a client was refused: {answer['ErrorMessage']}")
@@ -196,10 +196,10 @@ def idle_for_ever(ground: Ground) -> None:
     for node_id in ground.node_ids:
         lines += [ground.client(node_id) for _ in range(20)]
         lines += [ground.observer(node_id, 100 + number) for number in range(20)]
-    deadline = time.monotonic() + 8.0
+    deadline = time.monotonic() + 20.0
     left = list(lines)
     while left and time.monotonic() < deadline:
         left = [line for line in left if not line.is_closed()]
         time.sleep(0.1)
     if left:
-        ground.fail(f"{len(left)} of {len(lines)} idle connections were open after 8 s")
+        ground.fail(f"{len(left)} of {len(lines)} idle connections were open after 20 s")

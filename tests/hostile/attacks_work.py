@@ -2,6 +2,7 @@
 
 import os
 import socket
+import time
 
 from tests.hostile import forging, wire
 from tests.hostile.attacks_costly import fill_image
@@ -138,9 +139,12 @@ def exports_that_nobody_reads(ground: Ground) -> None:
         pass
 
 
-@attack(CLIENT)
+@attack(CLIENT, elections=-1)
 def resignations_without_end(ground: Ground) -> None:
-    """ResignLeader to anybody, to non-voters, to the leader itself, at every node, again and again."""
+    """ResignLeader to anybody, to non-voters, to the leader itself, at every node, again and again.
+
+    Any client may ask a leader to hand over, as the operator does: an election each time, and no more.
+    """
     targets = [-1, OBSERVER_TARGET, ground.leader_id, *ground.follower_ids, -2, FOR_EVER_MS]
     for number in ground.lasting(0.02):
         with unharmed(), ground.open(ground.node_ids[number % 3]) as line:
@@ -153,6 +157,50 @@ def resignations_without_end(ground: Ground) -> None:
 
 
 OBSERVER_TARGET = 99
+
+
+@attack(CLIENT, elections=-1, halves=False)
+def resignation_to_the_dead(ground: Ground) -> None:
+    """ResignLeader to a voter that was just killed, with 24 days of patience: writes go on soon after."""
+    dead = ground.follower_ids[0]
+    ground.quorum.cluster[dead].kill()
+    ground.restarted.add(dead)
+    with unharmed():
+        line = ground.client(ground.leader_id)
+        line.send(wire.request("ResignLeader", {"To": dead, "TimeoutMs": FOR_EVER_MS}) * 10)
+    deadline = time.monotonic() + HANDOVER_MAX_S
+    while not _writes(ground) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    if time.monotonic() >= deadline:
+        ground.fail(f"nothing was written for {HANDOVER_MAX_S} s because of one request")
+    ground.quorum.cluster[dead].start()
+
+
+HANDOVER_MAX_S = 20.0
+"""Some fetch timeouts, of those that attacks are played with: two to six seconds."""
+
+
+def _writes(ground: Ground) -> bool:
+    with unharmed():
+        return ground.quorum.write_config(ground.leader_id) == 0
+    return False
+
+
+@attack(OBSERVER)
+def fetches_parked_under_many_ids(ground: Ground) -> None:
+    """60 observers park 64 fetches each at the log's end, each under another id: each commit answers all."""
+    lines = []
+    for number in range(60):
+        with unharmed():
+            lines.append(ground.observer(ground.leader_id, 2_000 + number, timeout_s=0.05))
+    for number in ground.lasting(0.02):
+        with unharmed():
+            end = ground.quorum.describe(ground.leader_id, timeout_s=0.5)["LogEndOffset"]
+            line = lines[number % len(lines)]
+            for step in range(64):
+                replica_id = 10_000 + number % len(lines) * 64 + step
+                line.send(forging.fetch(replica_id, end, ground.facts.epoch, wait_ms=FOR_EVER_MS))
+            line.drain(0.002)
 
 
 @attack(CLIENT)

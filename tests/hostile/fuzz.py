@@ -15,7 +15,7 @@ import socket
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests import commands
@@ -181,11 +181,19 @@ def fuzzing(frames: int, seed: int, seconds: float = 1e9) -> Attack:
     return Attack("fuzzed", fuzzed, CLIENT, "5", PLAIN, None, 0, halves=False)
 
 
-def run(frames: int, seed: int, *, rate: float = 100.0, seconds: float = 1e9, restart: bool = True) -> Report:
+def run(
+    frames: int,
+    seed: int,
+    *,
+    rate: float = 100.0,
+    seconds: float = 1e9,
+    restart: bool = True,
+    settings: Mapping[str, str] | None = None,
+) -> Report:
     """Fuzz a fresh quorum."""
     with (
         tempfile.TemporaryDirectory(prefix="kraftd-hostile-") as folder,
-        Quorum(Path(folder) / "quorum", rate=rate) as quorum,
+        Quorum(Path(folder) / "quorum", rate=rate, settings=settings) as quorum,
     ):
         return play(quorum, fuzzing(frames, seed, seconds), seconds=seconds, restart=restart, seed=seed)
 

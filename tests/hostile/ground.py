@@ -33,6 +33,9 @@ FILES: Mapping[str, Any] = {
 HTTP: Mapping[str, Any] = {"http": True}
 IMPATIENT: Mapping[str, Any] = {"settings": {"connections.max.idle.ms": "2000"}}
 
+PATIENT: Mapping[str, str] = {"controller.quorum.fetch.timeout.ms": "6000"}
+"""Settings with which a loaded machine alone costs no election."""
+
 Play = Callable[["Ground"], None]
 
 

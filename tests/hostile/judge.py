@@ -136,9 +136,10 @@ def _judge_end(
     ]
     if any(not node.is_running for node in quorum.cluster):
         return
-    now = quorum.facts()
-    if isinstance(now, str):
-        report.wrong.append(now)
+    try:
+        now = quorum.wait_facts(PATIENCE_S)
+    except AssertionError as error:
+        report.wrong.append(str(error))
         return
     report.elections = now.epoch - facts.epoch
     if attack.elections >= 0 and report.elections > attack.elections:
@@ -191,13 +192,8 @@ def _judge_commits(
     report.before = rate(commits, began - calm_s, began)
     report.during = rate(commits, began, ended)
     report.after = rate(commits, ended, ended + report.well_s + calm_s)
-    now = time.monotonic()
-    waits = [
-        (commit.ended if commit.ended >= 0 else now) - commit.began
-        for commit in commits
-        if commit.ended < 0 or commit.ended >= began
-    ]
-    report.worst_wait_s = max(waits, default=now - began)
+    waits = [commit.ended - commit.began for commit in commits if commit.ended >= began]
+    report.worst_wait_s = max(waits, default=time.monotonic() - began)
     if not attack.halves:
         return
     if report.worst_wait_s > COMMIT_MAX_S:

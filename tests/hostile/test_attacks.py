@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.hostile.attacks import ALL
-from tests.hostile.ground import PLAIN, Attack
+from tests.hostile.ground import PATIENT, PLAIN, Attack
 from tests.hostile.judge import play
 from tests.hostile.quorum import Quorum
 
@@ -40,7 +40,8 @@ def stand(shared: list[Quorum], tmp_path: Path, request: pytest.FixtureRequest) 
     def make(attack: Attack) -> Quorum:
         if attack.setup is PLAIN and attack.prepare is None and shared:
             return shared[0]
-        quorum = Quorum(tmp_path / "quorum", rate=RATE, **attack.setup)
+        settings = {**PATIENT, **attack.setup.get("settings", {})}
+        quorum = Quorum(tmp_path / "quorum", rate=RATE, **{**attack.setup, "settings": settings})
         (shared if attack.setup is PLAIN and attack.prepare is None else own).append(quorum)
         return quorum
 

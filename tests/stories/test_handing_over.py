@@ -67,6 +67,23 @@ def test_a_leader_whose_successor_does_not_catch_up_leads_on_and_says_so() -> No
     assert cluster.outcome(1, written) == 0
 
 
+@pytest.mark.covers("D-09")
+def test_a_successor_that_is_silent_is_waited_for_no_longer_than_for_a_fetch() -> None:
+    """Whoever asks for it must not stop the quorum for as long as it likes, naming a voter that is dead."""
+    cluster = settled()
+    cluster.crash(3)
+    cluster.append(1)
+    cluster.run(10)
+    token = cluster.resign(1, to=3, deadline_ms=1 << 31)
+    took_ms = cluster.run_until(lambda: cluster.outcome(1, token) is not None)
+    assert took_ms <= 3_000
+    assert cluster.outcome(1, token) == ErrorCode.REQUEST_TIMED_OUT
+    assert cluster.member(1).epoch == 1
+    written = cluster.append(1)
+    cluster.run(20)
+    assert cluster.outcome(1, written) == 0
+
+
 @pytest.mark.covers("RSG-03")
 @pytest.mark.parametrize(("node", "to"), [(2, 3), (1, 1), (1, 9)])
 def test_a_resignation_that_cannot_be_is_refused_with_its_reason(node: int, to: int) -> None:

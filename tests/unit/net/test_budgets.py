@@ -309,6 +309,28 @@ async def test_one_long_answer_at_a_time_and_the_next_after_it() -> None:
         await node.until(lambda: len(node.requests) == 2)
 
 
+async def test_a_request_that_waits_for_room_for_its_answer_waits_as_it_came_and_counts() -> None:
+    """Decoded, 1 MiB of names is some 40 MiB: what a thousand connections keep must not be that."""
+    node = Node(1)
+    async with running(node):
+        _, connection = await greeted(node)
+        lane = node.server.budgets.lanes[PeerClass.CLIENT]
+        waits = request(ListConfigsRequest(), 2)
+        connection.received(request(ListConfigsRequest(), 1) + waits)
+        node.server.serve_clients()
+        node.server.serve_clients()
+        assert [asked.correlation_id for _, asked in node.requests] == [1]
+        assert lane.waiting_bytes == connection.waiting_bytes == len(waits)
+        connection.reply(0, 1, ListConfigsResponse())
+        await node.until(lambda: len(node.requests) == 2)
+        assert lane.waiting_bytes == connection.waiting_bytes == 0
+        connection.received(request(ListConfigsRequest(), 3))
+        node.server.serve_clients()
+        assert lane.waiting_bytes == len(waits)
+        connection.abort("gone while it waits")
+        await node.until(lambda: lane.waiting_bytes == 0)
+
+
 async def test_long_answers_of_all_clients_are_bounded_and_their_short_requests_are_not() -> None:
     node = Node(1)
     async with running(node):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kraftd.errors import ConfigError, InvariantError
 from kraftd.raft.accumulator import BATCH_BYTES_MAX, Accumulator, Waiting, is_too_large, size_of
 from kraftd.raft.epochs import EpochCache
-from kraftd.raft.parked import Fetch, ParkedFetches
+from kraftd.raft.parked import ANONYMOUS_MAX, OTHERS_MAX, Fetch, ParkedFetches
 from kraftd.raft.progress import CheckQuorum, Progress
 from kraftd.raft.requests import Kind, Requests
 from kraftd.raft.tail import LogStart, LogTail
@@ -301,6 +301,18 @@ def test_one_parked_fetch_a_replica() -> None:
     assert replaced.handle == 1
     parked.park(fetch(3, replica=-1))
     assert parked.replaced_by(fetch(4, replica=-1)) is None
+
+
+def test_whoever_is_no_follower_parks_as_many_as_there_is_room_for_whatever_ids_it_says() -> None:
+    parked = ParkedFetches()
+    for handle in range(ANONYMOUS_MAX):
+        assert not parked.is_full_for(-1)
+        parked.park(fetch(handle, replica=-1))
+    assert parked.is_full_for(-1)
+    for handle in range(ANONYMOUS_MAX, OTHERS_MAX):
+        assert not parked.is_full_for(handle)
+        parked.park(fetch(handle, replica=handle))
+    assert parked.is_full_for(OTHERS_MAX)
 
 
 def test_values_kept_for_the_state_machine_go_with_their_batch() -> None:

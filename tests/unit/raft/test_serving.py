@@ -10,6 +10,7 @@ from kraftd.protocol import messages as m
 from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
 from kraftd.raft import wire
+from kraftd.raft.parked import OTHERS_MAX
 from kraftd.raft.states import Leader, Resigned, Unattached
 from kraftd.raft.wire import FetchAsk
 from kraftd.records.batch import scan
@@ -292,6 +293,16 @@ def test_a_higher_watermark_alone_answers_who_asked_to_be_told() -> None:
         lone.feed(ev.RequestReceived(handle, request, 18, identity_of(replica)))
     assert lone.member.high_watermark == end + 1
     assert [reply.handle for reply in every(lone.run(5), fx.Reply)] == [1]
+
+
+def test_observers_under_however_many_ids_keep_no_follower_from_waiting() -> None:
+    """One connection may ask under any number of ids, and each record appended answers all who wait."""
+    lone = leader()
+    end = lone.member.log.end_offset
+    for replica in range(100, 100 + OTHERS_MAX):
+        assert lone.ask_fetch(end, lone.epoch, replica=replica, wait_ms=500) is None
+    assert lone.ask_fetch(end, lone.epoch, replica=99, wait_ms=500) is not None
+    assert lone.ask_fetch(end, lone.epoch, replica=2, wait_ms=500) is None
 
 
 @covers("FREQ-22", "CQ-07")

@@ -87,8 +87,8 @@ def described_quorums() -> Iterator[Any]:
     yield lone.ask(m.DescribeQuorumRequest(topics=(topic,)))
     for topics in (
         (m.DescribeQuorumRequestTopicData(filling(), (partition,)),),
-        (m.DescribeQuorumRequestTopicData("t", (partition,) * 60_000),) * 3,
-        (m.DescribeQuorumRequestTopicData("t", (partition,)),) * 60_000,
+        (m.DescribeQuorumRequestTopicData("t", (partition,) * limits.ARRAY_LENGTH_MAX),) * 12,
+        (m.DescribeQuorumRequestTopicData("t", (partition,)),) * limits.ARRAY_LENGTH_MAX,
     ):
         yield lone.ask(asked(m.DescribeQuorumRequest(topics=topics)))
 
@@ -214,7 +214,7 @@ def listings() -> Iterator[Any]:
 
 RESOURCES = (
     ("1", "2", ""),
-    tuple(str(number) for number in range(60_000)),
+    tuple(str(number) for number in range(limits.ARRAY_LENGTH_MAX)),
     (filling(),),
     (filling(CONTROL),),
     tuple(CONTROL * 30_000 for _ in range(30)),
@@ -227,7 +227,7 @@ def descriptions() -> Iterator[Any]:
         request = asked(m.DescribeConfigsRequest(resources, include_synonyms=True))
         yield describe_configs(image(), request)
         yield refuse_read(request, ErrorCode.REQUEST_TIMED_OUT, "why " * 50)
-    repeated = (next(iter(image().configs_of(4, "1")))[0],) * 25 + ("n1",) * 40_000
+    repeated = (next(iter(image().configs_of(4, "1")))[0],) * 25 + ("n1",) * (limits.ARRAY_LENGTH_MAX - 25)
     resource = m.DescribeConfigsRequestDescribeConfigsResource(4, "1", repeated)
     yield describe_configs(image(), asked(m.DescribeConfigsRequest((resource,), include_synonyms=True)))
 
