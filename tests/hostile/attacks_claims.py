@@ -218,7 +218,6 @@ def answers_of_a_false_server(ground: Ground) -> None:
     dead = ground.follower_ids[0]
     known = ground.known(dead)
     ground.quorum.cluster[dead].kill()
-    ground.restarted.add(dead)
     with socket.create_server((HOST, ground.quorum.cluster[dead].port)) as trap:
         trap.setblocking(False)
         lines: list[socket.socket] = []
@@ -237,7 +236,7 @@ def answers_of_a_false_server(ground: Ground) -> None:
         for line in lines:
             line.close()
         ground.note(f"{ground.tally['received']:,} bytes of requests were answered")
-    ground.quorum.cluster[dead].start()
+    ground.start(dead)
 
 
 def _false_answer(ground: Ground, frame: bytes, known: dict[str, object], number: int) -> bytes:
@@ -330,7 +329,6 @@ def a_link_woken_without_end(ground: Ground) -> None:
     others = [node_id for node_id in ground.node_ids if node_id != dead]
     ground.known(dead)
     ground.quorum.cluster[dead].kill()
-    ground.restarted.add(dead)
     looked = 0
     began = time.monotonic()
     with socket.create_server((HOST, ground.quorum.cluster[dead].port), backlog=1_000) as trap:
@@ -348,7 +346,7 @@ def a_link_woken_without_end(ground: Ground) -> None:
     ground.note(f"each of the others connected {rate:.1f} times a second")
     if rate > LOOKS_A_SECOND_MAX:
         ground.fail(f"claims made each of the others connect {rate:.1f} times a second")
-    ground.quorum.cluster[dead].start()
+    ground.start(dead)
 
 
 LOOKS_A_SECOND_MAX = 25.0

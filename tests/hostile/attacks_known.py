@@ -310,8 +310,7 @@ def acknowledged_for_the_dead(ground: Ground) -> None:
         ground.quorum.cluster[other].resume()
         stopped.set()
         thread.join()
-        ground.quorum.cluster[dead].start()
-        ground.restarted.add(dead)
+        ground.start(dead)
 
 
 def _acknowledge(
@@ -347,8 +346,7 @@ def a_node_that_speaks_of_an_absurd_epoch(ground: Ground) -> None:
         finally:
             stopped.set()
             thread.join()
-    ground.quorum.cluster[dead].start()
-    ground.restarted.add(dead)
+    ground.start(dead)
 
 
 def _ask_commands(ground: Ground) -> None:

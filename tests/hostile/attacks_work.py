@@ -164,7 +164,6 @@ def resignation_to_the_dead(ground: Ground) -> None:
     """ResignLeader to a voter that was just killed, with 24 days of patience: writes go on soon after."""
     dead = ground.follower_ids[0]
     ground.quorum.cluster[dead].kill()
-    ground.restarted.add(dead)
     with unharmed():
         line = ground.client(ground.leader_id)
         line.send(wire.request("ResignLeader", {"To": dead, "TimeoutMs": FOR_EVER_MS}) * 10)
@@ -173,7 +172,7 @@ def resignation_to_the_dead(ground: Ground) -> None:
         time.sleep(0.05)
     if time.monotonic() >= deadline:
         ground.fail(f"nothing was written for {HANDOVER_MAX_S} s because of one request")
-    ground.quorum.cluster[dead].start()
+    ground.start(dead)
 
 
 HANDOVER_MAX_S = 20.0

@@ -101,6 +101,11 @@ class Grammar:
 
     def spoilt(self) -> bytes:
         """A request with something wrong in it: at one place, in its head, or in its bytes."""
+        while self._hands_over(frame := self._spoilt()):
+            pass
+        return frame
+
+    def _spoilt(self) -> bytes:
         api, version, body = self._request()
         kind = self.dice.randrange(10)
         if kind < 5:
@@ -116,6 +121,18 @@ class Grammar:
         if api.name == "ResignLeader":
             body[0] = self.dice.choice(HARMLESS_TARGETS)
         return api, version, body
+
+    def _hands_over(self, frame: bytes) -> bool:
+        """Whether this became a good request to hand over: an election that follows would be no defect."""
+        try:
+            head = msgpack.unpackb(frame[4:], strict_map_key=False)
+        except (ValueError, TypeError, RecursionError):
+            return False
+        if not isinstance(head, list) or len(head) < 5 or head[0] != wire.apis()["ResignLeader"].key:
+            return False
+        body = head[4]
+        named = isinstance(body, list) and body and isinstance(body[0], int | float)
+        return bool(named) and body[0] not in HARMLESS_TARGETS
 
     def _struct(
         self, fields: Sequence[wire.Field], version: int, structs: Mapping[str, Sequence[wire.Field]]

@@ -134,6 +134,13 @@ class Ground:
             self._known[node_id] = answer
         return self._known[node_id]
 
+    def start(self, node_id: int) -> None:
+        """Start a node that the attack killed, and wait until it runs, which takes long on a busy machine."""
+        self.restarted.add(node_id)
+        node = self.quorum.cluster[node_id]
+        mark = node.mark()
+        node.start().wait_for("started", since=mark)
+
     # Connections.
 
     def open(self, node_id: int, *, host: int = 1, **options: Any) -> Line:
