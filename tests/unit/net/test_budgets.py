@@ -309,6 +309,17 @@ async def test_one_long_answer_at_a_time_and_the_next_after_it() -> None:
         await node.until(lambda: len(node.requests) == 2)
 
 
+async def test_a_voter_that_asks_for_long_answers_at_once_gets_each_of_them() -> None:
+    node = Node(1)
+    async with running(node):
+        _, voter = await greeted(node, 2)
+        voter.received(b"".join(request(ListConfigsRequest(), n) for n in range(3)))
+        for count in (1, 2, 3):
+            node.server.serve_clients()
+            assert [asked.correlation_id for _, asked in node.requests] == list(range(count))
+            voter.reply(0, count - 1, ListConfigsResponse())
+
+
 async def test_long_answers_of_all_clients_are_bounded_and_their_short_requests_are_not() -> None:
     node = Node(1)
     async with running(node):
