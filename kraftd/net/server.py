@@ -286,10 +286,11 @@ class InboundConnection(BudgetedConnection):
         except Exception as error:  # noqa: BLE001 - the boundary (D-38)
             self.fail("decoding a request", error)
             return True
-        if len(waiting) >= limits.REQUESTS_IN_FLIGHT_MAX:
+        waiting.append(frame)
+        if len(waiting) > limits.REQUESTS_IN_FLIGHT_MAX:
             self.reject(f"more than {limits.REQUESTS_IN_FLIGHT_MAX} requests before it was confirmed")
-        else:
-            waiting.append(frame)
+        elif sum(map(len, waiting)) > limits.HANDSHAKE_BYTES_MAX:
+            self.reject(f"more than {limits.HANDSHAKE_BYTES_MAX} bytes before it was confirmed")
         return True
 
     # How it ends.

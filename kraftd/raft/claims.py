@@ -41,9 +41,6 @@ from kraftd.types import NodeId, Now, Uuid
 CLAIMS_MAX = CLAIMS_PER_VOTER_MAX
 """Unconfirmed claims of one voter's id that wait at a time; a newer one takes the place of the oldest."""
 
-REJECTIONS_MAX = 4 * CLAIMS_MAX
-"""Wrong nonces that one connection may show: an honest peer shows all that came under our id."""
-
 CHALLENGE_EVERY_MS = 100
 """How often a voter is challenged at the most."""
 
@@ -51,7 +48,7 @@ CHALLENGE_AFTER_MS = 50
 """How long a claim waits before we challenge a voter that has a nonce of ours: it may be about to show it."""
 
 
-class _Claim(msgspec.Struct):
+class _Claim(msgspec.Struct, frozen=True):
     """An inbound connection that says it is a voter's."""
 
     peer: NodeId
@@ -59,7 +56,6 @@ class _Claim(msgspec.Struct):
     nonce: Uuid
     """What we are to show on our own connection to that voter."""
     deadline_ms: int
-    rejections: int = 0
 
 
 class Claims:
@@ -139,11 +135,9 @@ class Claims:
         elif connection in self._confirmed:
             core.out.append(ConfirmPeer(connection, self._confirmed[connection][0]))
         else:
+            # Node 2 shows all that came to it under our id. Were wrong ones counted against it, then whoever
+            # greets it as us often enough would have it refused here. Nobody guesses 16 random bytes.
             core.out.append(RejectNonce(connection))
-            if claim is not None:
-                claim.rejections += 1
-                if claim.rejections >= REJECTIONS_MAX:
-                    self._refuse(connection, f"{claim.rejections} wrong nonces were shown")
 
     def on_closed(self, connection: int) -> None:
         """A connection ended: what was given or brought on it is void."""

@@ -331,6 +331,17 @@ async def test_a_request_that_waits_for_room_for_its_answer_waits_as_it_came_and
         await node.until(lambda: lane.waiting_bytes == 0)
 
 
+async def test_a_voter_that_asks_for_long_answers_at_once_gets_each_of_them() -> None:
+    node = Node(1)
+    async with running(node):
+        _, voter = await greeted(node, 2)
+        voter.received(b"".join(request(ListConfigsRequest(), n) for n in range(3)))
+        assert [asked.correlation_id for _, asked in node.requests] == [0, 1, 2]
+        for correlation_id in range(3):
+            voter.reply(0, correlation_id, ListConfigsResponse())
+        assert node.server.budgets.lanes[PeerClass.VOTER].long_answers == 0
+
+
 async def test_long_answers_of_all_clients_are_bounded_and_their_short_requests_are_not() -> None:
     node = Node(1)
     async with running(node):
@@ -436,3 +447,59 @@ async def test_lines_that_strangers_cause_are_few_however_many_addresses_they_ha
         assert node.log.events() == ["bad_frame"] * limits.LOG_LINES_PER_EVENT_MAX
         assert len(node.log.lines[0][1]["reason"]) <= limits.LOG_TEXT_MAX + 1
         await asyncio.sleep(0)
+
+
+# What is counted is counted out.
+
+
+async def test_what_came_with_the_greeting_is_counted_in_the_class_that_serves_it() -> None:
+    node = Node(1)
+    async with running(node):
+        node.on_request = lambda each, asked: each.reply(0, asked.correlation_id, DescribeNodeResponse())
+        greeting = b"".join(encode_request(HandshakeRequest.MAX_VERSION, 1, "x", HandshakeRequest()))
+        client = await Client.connect(node.port)
+        client.writer.write(greeting + request(DescribeNodeRequest()) * 3)
+        await node.until(lambda: len(node.requests) == 3)
+        assert {lane.waiting_bytes for lane in node.server.budgets.lanes.values()} == {0}
+
+
+async def test_a_confirmed_voter_takes_nothing_of_the_share_of_its_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "CONNECTIONS_PER_ADDRESS_MAX", 1)
+    node = Node(1)
+    async with running(node):
+        for count in (1, 2):  # neither while it stands nor after its end
+            voter, connection = await greeted(node, 2)
+            assert connection.peer_class is PeerClass.VOTER
+            client, _ = await greeted(node)
+            for each in (client, voter):
+                each.writer.close()
+            await node.until(lambda count=count: len(node.ended) == 2 * count)  # type: ignore[misc]
+
+
+async def test_a_client_that_reads_late_is_answered_all_that_it_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    node = Node(1)
+    async with running(node):
+        client, connection = await greeted(node)
+        is_slow = asyncio.Event()
+
+        def pause() -> None:
+            InboundConnection.pause_writing(connection)
+            is_slow.set()
+
+        monkeypatch.setattr(connection, "pause_writing", pause)
+        client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        records = bytes(200 * 1024)
+        node.on_request = lambda each, asked: each.reply(
+            0, asked.correlation_id, DescribeNodeResponse(), [records]
+        )
+        client.writer.write(request(DescribeNodeRequest()) * 60)
+        async with asyncio.timeout(10):
+            await is_slow.wait()
+        assert len(node.requests) < 60
+        client.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        for _ in range(60):
+            await client.take(DescribeNodeRequest.API_KEY)

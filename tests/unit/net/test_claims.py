@@ -7,6 +7,7 @@ import pytest
 from kraftd.errors import ErrorCode
 from kraftd.net.outbound import CHALLENGE_MS
 from kraftd.protocol import limits
+from kraftd.protocol.codec import encode_request
 from kraftd.protocol.messages import (
     DescribeNodeRequest,
     HandshakeRequest,
@@ -105,6 +106,24 @@ async def test_who_asks_for_more_before_it_is_confirmed_is_refused() -> None:
         await client.end()
         assert one.requests == []
         assert one.log.events() == ["bad_frame"]
+
+
+async def test_what_waits_for_a_confirmation_is_64_kib_at_most_however_it_was_cut() -> None:
+    one, _ = voters()
+    async with running(one):
+        introduce_to_two(one)
+        client = await claim(one)
+        (connection,) = one.server.connections.values()
+        frame = b"".join(encode_request(1, 9, "x", HandshakeRequest(software="x" * 3_000)))
+        sent = 0
+        while connection.is_open:
+            memory = connection.get_buffer(-1)
+            memory[: len(frame)] = frame  # a read that is just one frame
+            connection.buffer_updated(len(frame))
+            one.server.serve_clients()
+            sent += len(frame)
+        assert sent <= limits.HANDSHAKE_BYTES_MAX + 2 * len(frame)
+        await client.end()
 
 
 @pytest.mark.parametrize("who", [{"node_id": -1}, {"node_id": 7, "cluster_id": CLUSTER}])
