@@ -257,7 +257,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
             if frame is None:
                 return
             self.handle(frame)
-            if self._parked is not None or not self._may_be_served():
+            if not self._may_be_served():
                 break
         if self._reader.waiting_bytes:
             self._hold_input()
