@@ -197,10 +197,8 @@ class PeerLink:
         if self._is_resting:
             self._nudge.set()
             return
-        if self._challenge is not None:
-            if self._challenge.is_open:
-                return
-            self._challenge.stop()
+        if self._challenge is not None and not self._challenge.is_over:
+            return
         self._challenge = challenge = Challenge(self)
         challenge.task = self.links.tasks.create_task(challenge.run(), name=f"challenge of {self.peer}")
 

@@ -29,8 +29,8 @@ from kraftd.types import ZERO_UUID, Endpoint, NodeId, Uuid
 
 CONNECT_MS = 2_000
 CHALLENGE_MS = 500
-"""How long a challenge stands. Whoever takes the nonce shows it at once, and the machine may have lost its
-power since it took it, so that only another challenge reaches it.
+"""How long a challenge may take to connect, and how long it stands then. Whoever takes the nonce shows it at
+once, and the machine may have lost its power since it took it, so that only another challenge reaches it.
 """
 _GREETING_ID = 0
 _GREETING = (HandshakeRequest.API_KEY, HandshakeRequest.MAX_VERSION)
@@ -290,11 +290,16 @@ class Challenge(OutboundConnection):
         super().__init__(link)
         self.task: asyncio.Task[None] | None = None
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it came to its end, or could not connect."""
+        return self.task is not None and self.task.done()
+
     async def run(self) -> None:
         """Connect and wait for the end. That nobody is there is not news: the link says so."""
         endpoint = self.link.endpoint
         with suppress(OSError, ValueError, OverflowError):
-            async with asyncio.timeout(CONNECT_MS / 1_000):
+            async with asyncio.timeout(CHALLENGE_MS / 1_000):
                 await asyncio.get_running_loop().create_connection(lambda: self, endpoint.host, endpoint.port)
             await self.over.wait()
 

@@ -202,6 +202,8 @@ class Elections:
                 return
 
     def _refusal(self, answer: Answer) -> str:
+        if answer.error == ErrorCode.INVALID_VOTER_KEY:
+            return "it knows another directory, or a later start, under this id"
         if answer.error != ErrorCode.NONE:
             return f"error {answer.error}"
         leader_id = answer.standing.leader_id

@@ -72,14 +72,6 @@ CLAIMS = (
         where=(_STORIES, _NET),
     ),
     mutant(
-        "guesses-are-not-counted",
-        "D-37",
-        "A connection may show wrong nonces for as long as it stands.",
-        "tests",
-        ("kraftd.raft.claims:Claims.on_shown", "claim.rejections += 1", "pass"),
-        where=(_STORIES,),
-    ),
-    mutant(
         "claims-without-bound",
         "D-37",
         "Every unconfirmed claim waits, however many there are.",
