@@ -52,6 +52,8 @@ class Resigning:
             refusal = "there is no other voter"
         elif event.to != NO_NODE and event.to not in led.followers:
             refusal = f"{event.to} is not another voter"
+        elif event.to != NO_NODE and not core.peers.is_connected(event.to):
+            refusal = f"{event.to} is not connected"
         if led is None or refusal:
             error = ErrorCode.NOT_CONTROLLER if led is None else ErrorCode.INVALID_REQUEST
             core.out.append(ResignDone(event.token, error, core.epoch, NO_NODE, refusal))

@@ -68,10 +68,23 @@ def test_a_leader_whose_successor_does_not_catch_up_leads_on_and_says_so() -> No
 
 
 @pytest.mark.covers("D-09")
+def test_a_successor_that_is_not_connected_is_not_waited_for_at_all() -> None:
+    cluster = settled()
+    cluster.crash(3)
+    cluster.run(10)
+    token = cluster.resign(1, to=3)
+    written = cluster.append(1)
+    cluster.run(20)
+    done = cluster.nodes[1].outcomes[token]
+    assert (done.error, done.reason) == (ErrorCode.INVALID_REQUEST, "3 is not connected")
+    assert cluster.outcome(1, written) == 0
+
+
+@pytest.mark.covers("D-09")
 def test_a_successor_that_is_silent_is_waited_for_no_longer_than_for_a_fetch() -> None:
     """Whoever asks for it must not stop the quorum for as long as it likes, naming a voter that is dead."""
     cluster = settled()
-    cluster.crash(3)
+    cluster.crash(3, silently=True)
     cluster.append(1)
     cluster.run(10)
     token = cluster.resign(1, to=3, deadline_ms=1 << 31)
