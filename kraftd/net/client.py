@@ -184,9 +184,10 @@ class PeerLink:
     def retry_now(self) -> None:
         """Connect at once if the link rests, and anew if that is under way: to whom, may have changed."""
         self._nudge.set()
-        if self._connection is None and not self._is_resting and self._limit is not None:
+        limit = self._limit
+        if limit is not None and not limit.expired():  # else the time of this attempt is up anyway
             # Not at once: what is ready to be read in this turn may be the connection that is waited for.
-            self._limit.reschedule(asyncio.get_running_loop().time() + _MOMENT_S)
+            limit.reschedule(asyncio.get_running_loop().time() + _MOMENT_S)
 
     def challenge(self) -> None:
         """Bring a nonce there now: with the link itself if it rests, else beside it (D-37).

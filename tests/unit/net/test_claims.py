@@ -1,5 +1,6 @@
 """Connections between voters over real sockets: what is sent before somebody is confirmed waits (D-37)."""
 
+import asyncio
 import socket
 
 import pytest
@@ -215,3 +216,24 @@ async def test_a_challenge_ends_soon_and_does_not_stand_in_the_way_of_the_next_o
             await one.until(lambda count=count: len(one.lost) == count)  # type: ignore[misc]
         assert one.lost == [f"no answer to the handshake within {CHALLENGE_MS} ms"] * 2
         assert one.answered[0].is_open
+
+
+async def test_a_voter_may_be_confirmed_just_when_the_time_to_connect_to_it_is_up() -> None:
+    """The attempt has ended, but not been seen to: it must not be given another end."""
+    one, _ = voters()
+    async with running(one):
+        one.links.spread = lambda low, high: 1_000.0
+        with socket.create_server(("127.0.0.1", 0)) as deaf:
+            address = Endpoint("127.0.0.1", deaf.getsockname()[1])
+        one.links.learn(2, address)
+        one.ask(2, 5, DescribeNodeRequest())
+        await one.until(lambda: one.failures)
+        link = one.links._links[2]
+        link._is_resting = False
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0) as link._limit:
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    one.links.confirmed(2)
+        link._limit = None
