@@ -1,5 +1,7 @@
 """`status`, `replication`, `health`: the truth about a quorum, led or not, with nodes down or paused."""
 
+import threading
+
 import pytest
 
 from kraftd.protocol.messages import DescribeNodeRequest, ListConfigsRequest, ListConfigsResponse
@@ -151,6 +153,60 @@ def test_one_node_in_an_absurd_epoch_does_not_hide_the_leader(
     assert [node["healthy"] for node in health.data["nodes"]] == [True, True, False]
     assert f"speaks of epoch {ODD}" in health.data["nodes"][2]["problems"][0]
     assert kraftctl("configs", "list", "--bootstrap-controller", quorum.bootstrap).code == 0
+
+
+SECOND_PROCESSES = {
+    "it is prospective": {"role": "prospective", "leader_id": NO_NODE, "epoch": ODD},
+    "it leads": {"role": "leader", "leader_id": 3, "epoch": ODD},
+    "it is of an old epoch": {"role": "unattached", "leader_id": NO_NODE, "epoch": 1},
+    "it is no voter": {"role": "observer", "is_voter": False, "leader_id": NO_NODE},
+}
+
+
+@pytest.mark.parametrize("claim", SECOND_PROCESSES.values(), ids=SECOND_PROCESSES)
+@pytest.mark.parametrize("comes_first", [True, False])
+def test_a_second_process_under_the_leaders_id_does_not_hide_the_leader(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum, claim: dict[str, object], comes_first: bool
+) -> None:
+    """Whoever answers first: the others wait until it has answered, or it waits for node 3."""
+    quorum.lead(3)
+    second = quorum.stranger(3, **claim)
+    first, later = (second, quorum.nodes[3]) if comes_first else (quorum.nodes[3], second)
+    heard = threading.Event()
+    early, late = first.answers[DescribeNodeRequest], later.answers[DescribeNodeRequest]
+    first.answers[DescribeNodeRequest] = lambda request: (early(request), heard.set())[0]
+    later.answers[DescribeNodeRequest] = lambda request: (heard.wait(), late(request))[1]
+    named = f"{quorum.bootstrap},{second.address}"
+
+    data = kraftctl("status", "--bootstrap-controller", named, "-o", "json").data
+    assert (data["leader_id"], data["leader_epoch"], data["no_leader_reason"]) == (3, 7, None)
+    twins = [node for node in data["nodes"] if node["node_id"] == 3]
+    addresses = sorted([quorum.nodes[3].address, second.address])
+    assert [node["endpoint"] for node in twins] == addresses
+    for twin in twins:
+        assert f"two processes answer as node 3: {' and '.join(addresses)}" in twin["troubles"]
+    health = kraftctl("health", "--bootstrap-controller", named, "-o", "json")
+    assert (health.code, health.data["leader_id"], health.data["leader_epoch"]) == (5, 3, 7)
+    assert [node["healthy"] for node in health.data["nodes"]] == [True, True, False, False]
+    assert kraftctl("configs", "list", "--bootstrap-controller", named).code == 0
+
+
+@pytest.mark.parametrize("comes_first", [True, False])
+def test_a_node_of_another_cluster_is_named_and_counts_for_nothing(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum, comes_first: bool
+) -> None:
+    quorum.lead(3)
+    foreign = quorum.stranger(3, cluster_id="another-cluster", epoch=ODD, role="leader", image_hash="ff")
+    order = [foreign.address, quorum.bootstrap] if comes_first else [quorum.bootstrap, foreign.address]
+    named = ",".join(order)
+    data = kraftctl("status", "--bootstrap-controller", named, "-o", "json").data
+    assert (data["cluster_id"], data["leader_id"], data["leader_epoch"]) == ("test-cluster", 3, 7)
+    [row] = [node for node in data["nodes"] if node["endpoint"] == foreign.address]
+    assert row["error"] == "a node 3 of another cluster answers: another-cluster, not test-cluster"
+    health = kraftctl("health", "--bootstrap-controller", named, "-o", "json")
+    assert health.code == 5
+    assert [node["endpoint"] for node in health.data["nodes"] if not node["healthy"]] == [foreign.address]
+    assert health.data["problems"] == [f"node 3: {row['error']}"]
 
 
 def test_one_node_in_an_absurd_epoch_and_no_leader_is_no_leader(

@@ -126,6 +126,17 @@ def test_a_node_that_claims_to_lead_an_absurd_epoch_is_not_the_new_leader(
     assert (outcome.data["new_leader_id"], outcome.data["epoch"]) == (3, 8)
 
 
+def test_a_second_process_under_a_voters_id_does_not_hide_the_leader(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
+    resigns(quorum, successor=3)
+    second = quorum.stranger(2, role="prospective", leader_id=NO_NODE, epoch=1 << 30)
+    named = f"{second.address},{quorum.bootstrap}"
+    outcome = kraftctl("resign", "--wait", "--bootstrap-controller", named, "-o", "json")
+    assert outcome.code == 0
+    assert (outcome.data["old_leader_id"], outcome.data["new_leader_id"]) == (2, 3)
+
+
 @pytest.mark.parametrize("to", ["-1", "99999999999999999999", str(1 << 31), "x", ""])
 def test_what_can_be_no_voter_is_a_usage_error(kraftctl: Kraftctl, quorum: ScriptedQuorum, to: str) -> None:
     outcome = resign(kraftctl, quorum, "--to", to)
