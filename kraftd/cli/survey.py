@@ -10,7 +10,8 @@ Two processes may say that they are node 3, as after a start with a wrong direct
 row; which of them counts is what the majority says, not who answers first.
 
 `ask_leader` builds on it: it puts a question to the leader until it is answered or time is up, through
-elections and lost connections. A question must therefore be one that may be asked twice.
+elections and lost connections. A question must therefore be one that may be asked twice, or end with
+`UnknownOutcomeError` when it may have done something.
 """
 
 import queue
@@ -273,7 +274,7 @@ def ask_leader(
     Args:
         bootstrap: Nodes to find the leader from.
         question: Asks it; raises `UnhealthyError` when the node cannot answer now, for example because it
-            leads no more. It may be asked again after a lost connection: once or twice must be the same.
+            leads no more. Then, and after a lost connection, it is asked again; every other error ends it.
         timeout_ms: How long to look for a leader that answers.
 
     Raises:
