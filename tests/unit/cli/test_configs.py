@@ -1,5 +1,7 @@
 """`configs`: written at the leader, through elections, and read as of now."""
 
+import re
+
 import pytest
 
 from kraftd.errors import ErrorCode
@@ -88,6 +90,19 @@ def test_a_change_follows_the_leader_through_an_election(
     quorum.nodes[3].answers[IncrementalAlterConfigsRequest] = lambda _: altered()
     assert configs(kraftctl, quorum, "set", "log.retention.ms=1").code == 0
     assert changes(quorum, 3) == [("", "log.retention.ms", 0, "1")]
+
+
+def test_a_change_longer_than_a_node_takes_is_not_sent(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    quorum.nodes[2].answers[IncrementalAlterConfigsRequest] = lambda _: altered()
+    assert (
+        configs(kraftctl, quorum, "set", "--force", *(f"n{at}={'v' * 30_000}" for at in range(34))).code == 0
+    )
+    before = len(changes(quorum))
+    outcome = configs(kraftctl, quorum, "set", "--force", *(f"n{at}={'v' * 30_000}" for at in range(35)))
+    assert outcome.code == 64
+    [line] = outcome.err.splitlines()
+    assert re.search(r"a request of 105\d{4} bytes, and a node takes 1048576 at most", line)
+    assert len(changes(quorum)) == before
 
 
 @pytest.mark.usefixtures("patient")
