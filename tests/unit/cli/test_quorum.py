@@ -248,6 +248,32 @@ def test_damage_is_told_once_and_in_short(kraftctl: Kraftctl, quorum: ScriptedQu
     assert "and 17 more" in out
 
 
+@pytest.mark.parametrize("command", ["status", "health"])
+def test_only_places_of_damage_are_left_out(kraftctl: Kraftctl, quorum: ScriptedQuorum, command: str) -> None:
+    """Advice is no place, and a list of places hides no other alarm, however it is written."""
+    advice = "this copy does not count until it is restored"
+    stuck = "apply_stuck: offset 7: no such topic; it is left out; a new version may apply it; restart then"
+    damage = "; ".join(f"{place}; {advice}" for place in DAMAGE)
+    alarms = (f"not_whole: {damage}", stuck, "zeal: too much", "zest: too little")
+    quorum.change(3, whole=False, alarms=alarms)
+    out = kraftctl(command, "--bootstrap-controller", quorum.bootstrap).out
+    told = "; ".join([f"not_whole: {DAMAGE[0]}", *DAMAGE[1:3], "and 17 more", advice, *alarms[1:]])
+    assert told in out
+
+
+def test_damage_that_was_cut_is_told_once(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    """An alarm and a reason of the same damage are cut at the same length, and do not begin alike."""
+    text = "; ".join(DAMAGE)
+    quorum.lead(NO_NODE)
+    quorum.change(
+        3,
+        whole=False,
+        alarms=(f"not_whole: {text}"[:500] + "…",),
+        no_leader_reason=f"not counted: {text}"[:500] + "…",
+    )
+    assert status(kraftctl, quorum).out.count(DAMAGE[0]) == 1
+
+
 def test_a_deposed_leader_that_has_not_heard_is_no_leader(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
     for node_id in (1, 3):
         quorum.change(node_id, role="candidate", leader_id=NO_NODE, epoch=8, no_leader_reason="an election")
