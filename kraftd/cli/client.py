@@ -17,12 +17,12 @@ from typing import TypeVar
 
 import msgspec
 
-from kraftd.cli.failures import NotConnectedError, RefusedError, UnhealthyError
+from kraftd.cli.failures import NotConnectedError, RefusedError, UnhealthyError, UsageError
 from kraftd.errors import ErrorCode, MalformedError
 from kraftd.net.handshake import Identity, common_versions, refusal_of_answer
 from kraftd.protocol.codec import Buffer, decode_response, encode_request, peek_correlation_id
 from kraftd.protocol.framing import FrameReader
-from kraftd.protocol.limits import FRAME_BYTES_MAX
+from kraftd.protocol.limits import FRAME_BYTES_MAX, HEAD_BYTES_MAX
 from kraftd.protocol.messages import HandshakeRequest, HandshakeResponse
 from kraftd.types import NO_NODE, Endpoint
 
@@ -103,6 +103,7 @@ class Connection:
         Raises:
             LostError: The node closed the connection, or did not answer in time.
             RefusedError: The node does not know this question.
+            UsageError: The question is longer than any node takes; nothing was sent.
         """
         self._deadline = time.monotonic() + timeout_ms / 1_000
         self._timeout_ms = timeout_ms
@@ -138,9 +139,15 @@ class Connection:
     ) -> tuple[Response, bytes]:
         correlation_id = next(self._correlation_ids)
         api_key: int = request.API_KEY  # type: ignore[attr-defined]  # every request class has one
+        question = b"".join(encode_request(version, correlation_id, CLIENT_ID, request))
+        if len(question) > HEAD_BYTES_MAX:
+            raise UsageError(
+                f"this makes a request of {len(question)} bytes, and a node takes {HEAD_BYTES_MAX} at most; "
+                "nothing was sent: do it in parts"
+            )
         try:
             self._socket.settimeout(self._remaining_s())
-            self._socket.sendall(b"".join(encode_request(version, correlation_id, CLIENT_ID, request)))
+            self._socket.sendall(question)
             while True:
                 frame = self._receive()
                 if peek_correlation_id(frame) == correlation_id:

@@ -1,8 +1,8 @@
 """`kraftctl configs set|get|list|delete`: dynamic configs in the metadata log, of the cluster or one broker.
 
 Writes go to the leader and are confirmed only when committed; reads are linearizable. All of them follow
-the leader through an election until `--timeout-ms` is over. Setting or deleting twice is the same as once,
-so a lost answer is asked for again.
+the leader through an election until `--timeout-ms` is over. But a change that may have been appended is not
+repeated: somebody else may have changed the same config since. The command ends with 5 and says so.
 
 `list` comes in pages, each of them linearizable, and of its own moment: what is set and not changed while it
 runs is listed once, what is changed meanwhile is listed as it was before or after, and a set of changes made
@@ -24,7 +24,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from kraftd.cli.client import Connection, LostError, raise_for
-from kraftd.cli.failures import RefusedError, UnhealthyError, UsageError
+from kraftd.cli.failures import RefusedError, UnknownOutcomeError, UsageError
 from kraftd.cli.options import (
     NODE_ID_MAX,
     BootstrapOption,
@@ -192,18 +192,18 @@ def change(
     request = IncrementalAlterConfigsRequest(resources=(target,))
 
     def ask(leader: Connection) -> None:
-        answer = leader.call(request, IncrementalAlterConfigsResponse, min(timeout_ms, ANSWER_MS))
+        try:
+            answer = leader.call(request, IncrementalAlterConfigsResponse, min(timeout_ms, ANSWER_MS))
+        except LostError as error:
+            raise _unknown_outcome(resource, str(error)) from error
         if not answer.responses:
             raise RefusedError(f"{leader.endpoint}: it does not say what became of {entity_text(resource)}")
         for outcome in answer.responses:
+            if outcome.error_code == ErrorCode.REQUEST_TIMED_OUT:
+                raise _unknown_outcome(resource, f"{leader.endpoint}: it was not committed in time")
             raise_for(outcome.error_code, outcome.error_message, f"{entity_text(resource)} is left as it was")
 
-    try:
-        ask_leader(bootstrap, ask, timeout_ms)
-    except LostError as error:
-        raise UnhealthyError(
-            f"{error}; whether the change was made is unknown, repeating it does no harm"
-        ) from error
+    ask_leader(bootstrap, ask, timeout_ms)
     return {
         "entity": entity_text(resource),
         "changes": [
@@ -211,6 +211,11 @@ def change(
             for name, value in values.items()
         ],
     }
+
+
+def _unknown_outcome(resource: str, why: str) -> UnknownOutcomeError:
+    unknown = f"whether the change of {entity_text(resource)} was made is unknown"
+    return UnknownOutcomeError(f"{unknown}: {why}; read the values before repeating it")
 
 
 def describe(

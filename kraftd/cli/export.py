@@ -257,9 +257,12 @@ def _open_source(context: typer.Context, source: str, bootstrap: str | None) -> 
 def _node_by_id(context: typer.Context, node_id: int, bootstrap: str | None) -> Connection:
     with survey(bootstrap_of(context, bootstrap)) as found:
         pass
+    answering = [view for view in found.answered if view.node_id == node_id]
+    if len(answering) > 1:
+        raise UsageError(f"{found.oddities(answering[0])[0]}; name the one that you mean as HOST:PORT")
+    if answering:
+        return Connection(answering[0].endpoint, ANSWER_MS)
     for view in found.views:
-        if view.node_id == node_id and view.answer:
-            return Connection(view.endpoint, ANSWER_MS)
         if view.node_id == node_id:
             raise NotConnectedError(
                 f"node {node_id} at {view.endpoint}: {view.error}; export its directory instead"

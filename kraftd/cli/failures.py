@@ -47,6 +47,12 @@ class RefusedError(CommandError):
     exit_code = ExitCode.REFUSED
 
 
+class UnknownOutcomeError(CommandError):
+    """A change may have been made or may still be; to repeat it unasked could undo what others did since."""
+
+    exit_code = ExitCode.UNHEALTHY
+
+
 class UnhealthyError(CommandError):
     """The quorum cannot do it in its present state: no leader, no majority, or no outcome in time."""
 

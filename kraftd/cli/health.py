@@ -84,8 +84,7 @@ def _node_problems(view: NodeView, found: Survey) -> list[str]:
     answer = view.answer
     if answer is None:
         return [view.error]
-    odd_epoch = found.odd_epoch(view)
-    problems = [odd_epoch] * bool(odd_epoch) + troubles(answer)
+    problems = found.oddities(view) + troubles(answer)
     leader: NodeId = found.leader.node_id if found.leader else NO_NODE
     if answer.leader_id == NO_NODE and not answer.no_leader_reason:
         problems.append("knows no leader")

@@ -128,7 +128,7 @@ def status_data(found: Survey) -> Json:
         "current_voters": _members(quorum, partition.current_voters if partition else ()),
         "current_observers": _members(quorum, partition.observers if partition else ()),
         "no_leader_reason": None if partition else found.no_leader_reason(),
-        "nodes": [_node_data(view, leader_end, found.odd_epoch(view)) for view in found.views],
+        "nodes": [_node_data(view, leader_end, found.oddities(view)) for view in found.views],
     }
 
 
@@ -188,7 +188,7 @@ def _directory_text(directory_id: bytes) -> str | None:
     return None if directory_id == ZERO_UUID else uuid_text(directory_id)
 
 
-def _node_data(view: NodeView, leader_end: int, odd_epoch: str) -> Json:
+def _node_data(view: NodeView, leader_end: int, oddities: list[str]) -> Json:
     answer = view.answer
     data: Json = {
         "node_id": view.node_id,
@@ -201,7 +201,7 @@ def _node_data(view: NodeView, leader_end: int, odd_epoch: str) -> Json:
         own = {name: getattr(answer, field) for name, field in _OWN_VIEW.items() if field}
         own["lag"] = max(0, leader_end - answer.log_end_offset)
         own["alarms"] = list(answer.alarms)
-        own["troubles"] = [odd_epoch] * bool(odd_epoch) + troubles(answer)
+        own["troubles"] = oddities + troubles(answer)
         own["directory_id"] = _directory_text(answer.directory_id)
     return data | {name: own[name] for name in _OWN_VIEW}
 

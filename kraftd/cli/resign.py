@@ -28,6 +28,7 @@ from kraftd.cli.options import (
 )
 from kraftd.cli.output import emit, labels, note
 from kraftd.cli.survey import Survey, leader_of, survey
+from kraftd.errors import ErrorCode
 from kraftd.protocol.messages import (
     DescribeNodeRequest,
     DescribeNodeResponse,
@@ -88,7 +89,8 @@ def hand_over(bootstrap: Sequence[Endpoint], to: NodeId, timeout_ms: int, watch_
         _check_connected(found, to)
         request = ResignLeaderRequest(to=to, timeout_ms=timeout_ms)
         answer = leader.call(request, ResignLeaderResponse, timeout_ms + ANSWER_MS)
-        raise_for(answer.error_code, answer.error_message, f"node {old} leads on")
+        deposed = answer.error_code == ErrorCode.NOT_CONTROLLER
+        raise_for(answer.error_code, answer.error_message, f"node {old}{'' if deposed else ' leads on'}")
         resigned_at = time.monotonic()
         winner = _watch(found, max(old_epoch, answer.epoch), watch_ms)
     if winner is None:

@@ -6,8 +6,12 @@ leader is needed; who leads is a conclusion drawn here from what the nodes say (
 It is drawn from what a majority says. One node that speaks of epoch 2^30, because it was restored from
 elsewhere or because it is none of ours, says nothing about the three that follow node 2 in epoch 7.
 
+Two processes may say that they are node 3, as after a start with a wrong directory. Both are heard and have a
+row; which of them counts is what the majority says, not who answers first.
+
 `ask_leader` builds on it: it puts a question to the leader until it is answered or time is up, through
-elections and lost connections. A question must therefore be one that may be asked twice.
+elections and lost connections. A question must therefore be one that may be asked twice, or end with
+`UnknownOutcomeError` when it may have done something.
 """
 
 import queue
@@ -46,7 +50,7 @@ class NodeView(msgspec.Struct, frozen=True):
 
 
 class Survey(msgspec.Struct, frozen=True):
-    """Every node that was asked, by node id; those whose id is not known come last. A context manager."""
+    """Every process that was asked, by node id; those whose id is not known come last. A context manager."""
 
     views: tuple[NodeView, ...]
 
@@ -93,7 +97,8 @@ class Survey(msgspec.Struct, frozen=True):
     def voters(self) -> frozenset[NodeId]:
         """Who the voters are, in the words of most nodes."""
         answered = self.answered
-        strangers = {view.node_id for view in answered if view.answer and not view.answer.is_voter}
+        voting = {view.node_id for view in answered if view.answer and view.answer.is_voter}
+        strangers = {view.node_id for view in answered} - voting
         told = Counter(
             frozenset({view.node_id, *(peer.node_id for peer in view.answer.peers if peer.port)} - strangers)
             for view in answered
@@ -116,12 +121,20 @@ class Survey(msgspec.Struct, frozen=True):
         named = sum(view.endpoint in bootstrap and view.node_id in followers for view in self.answered)
         return 2 * named >= len(bootstrap) or {view.endpoint for view in self.views}.issuperset(bootstrap)
 
-    def odd_epoch(self, view: NodeView) -> str:
-        """What is odd about a node that speaks of a later epoch than a leader's that stands; else nothing."""
+    def oddities(self, view: NodeView) -> list[str]:
+        """What is odd about a node among the others: a second process under its id, and an epoch later than
+        that of a leader that stands.
+        """
+        found = []
+        twins = [str(other.endpoint) for other in self.answered if other.node_id == view.node_id]
+        if len(twins) > 1:
+            count = "two" if len(twins) == 2 else str(len(twins))
+            found.append(f"{count} processes answer as node {view.node_id}: {' and '.join(twins)}")
         leader = self.leader
-        if leader is None or _epoch_of(view) <= _epoch_of(leader):
-            return ""
-        return f"speaks of epoch {_epoch_of(view)}, but node {leader.node_id} leads epoch {_epoch_of(leader)}"
+        if leader is not None and _epoch_of(view) > _epoch_of(leader):
+            leads = f"node {leader.node_id} leads epoch {_epoch_of(leader)}"
+            found.append(f"speaks of epoch {_epoch_of(view)}, but {leads}")
+        return found
 
     @property
     def _claimants(self) -> list[NodeView]:
@@ -242,9 +255,15 @@ def survey(
         for peer in view.answer.peers if view.answer else ():
             if peer.port:  # 0: that node does not know the address either
                 inquiry.ask(Endpoint(peer.host, peer.port), peer.node_id)
-        if until_led and Survey(tuple(inquiry.views)).is_led(bootstrap):
+        if until_led and Survey(_rows(inquiry.views, inquiry.asked, bootstrap)).is_led(bootstrap):
             break
-    return Survey(_one_row_a_node(inquiry.end(), inquiry.asked, bootstrap))
+    views = inquiry.end()
+    found = Survey(_rows(views, inquiry.asked, bootstrap))
+    kept = {id(view.connection) for view in found.views}
+    for view in views:
+        if view.connection and id(view.connection) not in kept:
+            view.connection.close()
+    return found
 
 
 def ask_leader(
@@ -255,7 +274,7 @@ def ask_leader(
     Args:
         bootstrap: Nodes to find the leader from.
         question: Asks it; raises `UnhealthyError` when the node cannot answer now, for example because it
-            leads no more. It may be asked again after a lost connection: once or twice must be the same.
+            leads no more. Then, and after a lost connection, it is asked again; every other error ends it.
         timeout_ms: How long to look for a leader that answers.
 
     Raises:
@@ -307,19 +326,55 @@ def _ask_node(endpoint: Endpoint, node_id: NodeId, timeout_ms: int) -> NodeView:
     return NodeView(endpoint, connection.peer.node_id, answer=answer, connection=connection)
 
 
-def _one_row_a_node(
+def _rows(
     views: Sequence[NodeView], ids: Mapping[Endpoint, NodeId], bootstrap: Sequence[Endpoint]
 ) -> tuple[NodeView, ...]:
-    """Nodes asked under several names become one row each: an answer beats a failure, and the name that the
-    user gave beats the one that other nodes know.
+    """A row for each process: one that was asked under several names has one, and so has one of another
+    cluster, as a failure. An answer beats a failure, and the name that the user gave beats the one that
+    other nodes know.
     """
-    rows: dict[object, NodeView] = {}
+    cluster = _cluster_of(views, bootstrap)
+    rows: list[NodeView] = []
     for view in sorted(views, key=lambda view: (view.answer is None, view.endpoint not in bootstrap)):
         node_id = view.node_id if view.node_id != NO_NODE else ids.get(view.endpoint, NO_NODE)
-        key: object = node_id if node_id != NO_NODE else view.endpoint
-        kept = rows.setdefault(key, msgspec.structs.replace(view, node_id=node_id))
-        if view.connection and view.connection is not kept.connection:
-            view.connection.close()
-    return tuple(
-        sorted(rows.values(), key=lambda row: (row.node_id == NO_NODE, row.node_id, str(row.endpoint)))
-    )
+        known = msgspec.structs.replace(view, node_id=node_id)
+        if not any(_is_known(known, row, cluster) for row in rows):
+            rows.append(known)
+    rows.sort(key=lambda row: (row.node_id == NO_NODE, row.node_id, str(row.endpoint)))
+    return tuple(row if _is_of(row, cluster) else _as_foreign(row, cluster) for row in rows)
+
+
+def _is_known(view: NodeView, row: NodeView, cluster: str) -> bool:
+    """Whether a row tells of this process already. One that does not answer is the node that it should be."""
+    if view.node_id == NO_NODE or view.node_id != row.node_id:
+        return False
+    if view.answer is None:
+        return _is_of(row, cluster)
+    return row.answer is not None and _process(view.answer) == _process(row.answer)
+
+
+def _process(answer: DescribeNodeResponse) -> tuple[object, ...]:
+    """What only one process says of itself. A directory may have been copied: its start tells them apart."""
+    return answer.cluster_id, answer.directory_id, answer.started_at_ms
+
+
+def _cluster_of(views: Sequence[NodeView], bootstrap: Collection[Endpoint]) -> str:
+    """The cluster that most of the nodes belong to that the user named, and then most of all nodes."""
+    named: Counter[str] = Counter()
+    told: Counter[str] = Counter()
+    for view in views:
+        if view.answer:
+            told[view.answer.cluster_id] += 1
+            named[view.answer.cluster_id] += view.endpoint in bootstrap
+    return max(told, key=lambda cluster: (named[cluster], told[cluster], cluster), default="")
+
+
+def _is_of(view: NodeView, cluster: str) -> bool:
+    return view.answer is None or view.answer.cluster_id == cluster
+
+
+def _as_foreign(view: NodeView, cluster: str) -> NodeView:
+    """A node of another cluster as a row that counts for nothing."""
+    theirs = view.answer.cluster_id if view.answer else ""
+    error = f"a node {view.node_id} of another cluster answers: {theirs}, not {cluster}"
+    return NodeView(view.endpoint, view.node_id, error=error)

@@ -1,7 +1,7 @@
 """Leaving the lead: handing over to a successor, stopping the process, and the time after (D-09).
 
 A leader that hands over takes no more appends, waits until its successor holds all that is flushed here, and
-only then says goodbye, the successor first; if that takes too long it leads on and says so. A process that
+only then says goodbye, the successor first; if that takes too long it leads on and says why. A process that
 stops does the same, but leaves even without a successor at half of its time, so that the others begin at
 once. The old leader stays to vote until it sees the new epoch or its time is up. A leader whose disk turns
 out to have lost a part of the log says goodbye at once.
@@ -108,8 +108,8 @@ class Resigning:
             if now.mono_ms < handover.deadline_ms and not self._is_silent(led, handover, now):
                 return False
             if handover.token is not None:
-                who = "no voter" if handover.to == NO_NODE else f"{handover.to} has not"
-                reason = f"{who} caught up to {log.end_offset} in time: {core.me.id} leads on"
+                who = "no voter has" if handover.to == NO_NODE else f"node {handover.to} has not"
+                reason = f"{who} caught up to {log.end_offset} in time"
                 core.out.append(
                     ResignDone(handover.token, ErrorCode.REQUEST_TIMED_OUT, core.epoch, NO_NODE, reason)
                 )

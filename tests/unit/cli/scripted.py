@@ -114,6 +114,7 @@ class ScriptedQuorum:
 
     def __init__(self) -> None:
         self.nodes = {node_id: ScriptedNode(node_id) for node_id in (1, 2, 3)}
+        self._strangers: list[ScriptedNode] = []
         self.views: dict[int, DescribeNodeResponse] = {}
         for node in self.nodes.values():
             node.answers[DescribeNodeRequest] = lambda _, node=node: self.views[node.node_id]
@@ -126,8 +127,16 @@ class ScriptedQuorum:
         return ",".join(node.address for node in self.nodes.values())
 
     def close(self) -> None:
-        for node in self.nodes.values():
+        for node in (*self.nodes.values(), *self._strangers):
             node.close()
+
+    def stranger(self, node_id: int, **fields: Any) -> ScriptedNode:
+        """One more process that says it is this node, and otherwise what is given; nobody knows of it."""
+        said = msgspec.structs.replace(self.views[node_id], started_at_ms=1, **fields)
+        node = ScriptedNode(node_id)
+        node.answers[DescribeNodeRequest] = lambda _: said
+        self._strangers.append(node)
+        return node
 
     def lead(self, leader_id: int, epoch: int = 7) -> None:
         """Everyone follows this node in this epoch; NO_NODE: nobody leads, all are unattached."""

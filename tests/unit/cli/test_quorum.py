@@ -1,5 +1,7 @@
 """`status`, `replication`, `health`: the truth about a quorum, led or not, with nodes down or paused."""
 
+import threading
+
 import pytest
 
 from kraftd.protocol.messages import DescribeNodeRequest, ListConfigsRequest, ListConfigsResponse
@@ -153,6 +155,60 @@ def test_one_node_in_an_absurd_epoch_does_not_hide_the_leader(
     assert kraftctl("configs", "list", "--bootstrap-controller", quorum.bootstrap).code == 0
 
 
+SECOND_PROCESSES = {
+    "it is prospective": {"role": "prospective", "leader_id": NO_NODE, "epoch": ODD},
+    "it leads": {"role": "leader", "leader_id": 3, "epoch": ODD},
+    "it is of an old epoch": {"role": "unattached", "leader_id": NO_NODE, "epoch": 1},
+    "it is no voter": {"role": "observer", "is_voter": False, "leader_id": NO_NODE},
+}
+
+
+@pytest.mark.parametrize("claim", SECOND_PROCESSES.values(), ids=SECOND_PROCESSES)
+@pytest.mark.parametrize("comes_first", [True, False])
+def test_a_second_process_under_the_leaders_id_does_not_hide_the_leader(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum, claim: dict[str, object], comes_first: bool
+) -> None:
+    """Whoever answers first: the others wait until it has answered, or it waits for node 3."""
+    quorum.lead(3)
+    second = quorum.stranger(3, **claim)
+    first, later = (second, quorum.nodes[3]) if comes_first else (quorum.nodes[3], second)
+    heard = threading.Event()
+    early, late = first.answers[DescribeNodeRequest], later.answers[DescribeNodeRequest]
+    first.answers[DescribeNodeRequest] = lambda request: (early(request), heard.set())[0]
+    later.answers[DescribeNodeRequest] = lambda request: (heard.wait(), late(request))[1]
+    named = f"{quorum.bootstrap},{second.address}"
+
+    data = kraftctl("status", "--bootstrap-controller", named, "-o", "json").data
+    assert (data["leader_id"], data["leader_epoch"], data["no_leader_reason"]) == (3, 7, None)
+    twins = [node for node in data["nodes"] if node["node_id"] == 3]
+    addresses = sorted([quorum.nodes[3].address, second.address])
+    assert [node["endpoint"] for node in twins] == addresses
+    for twin in twins:
+        assert f"two processes answer as node 3: {' and '.join(addresses)}" in twin["troubles"]
+    health = kraftctl("health", "--bootstrap-controller", named, "-o", "json")
+    assert (health.code, health.data["leader_id"], health.data["leader_epoch"]) == (5, 3, 7)
+    assert [node["healthy"] for node in health.data["nodes"]] == [True, True, False, False]
+    assert kraftctl("configs", "list", "--bootstrap-controller", named).code == 0
+
+
+@pytest.mark.parametrize("comes_first", [True, False])
+def test_a_node_of_another_cluster_is_named_and_counts_for_nothing(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum, comes_first: bool
+) -> None:
+    quorum.lead(3)
+    foreign = quorum.stranger(3, cluster_id="another-cluster", epoch=ODD, role="leader", image_hash="ff")
+    order = [foreign.address, quorum.bootstrap] if comes_first else [quorum.bootstrap, foreign.address]
+    named = ",".join(order)
+    data = kraftctl("status", "--bootstrap-controller", named, "-o", "json").data
+    assert (data["cluster_id"], data["leader_id"], data["leader_epoch"]) == ("test-cluster", 3, 7)
+    [row] = [node for node in data["nodes"] if node["endpoint"] == foreign.address]
+    assert row["error"] == "a node 3 of another cluster answers: another-cluster, not test-cluster"
+    health = kraftctl("health", "--bootstrap-controller", named, "-o", "json")
+    assert health.code == 5
+    assert [node["endpoint"] for node in health.data["nodes"] if not node["healthy"]] == [foreign.address]
+    assert health.data["problems"] == [f"node 3: {row['error']}"]
+
+
 def test_one_node_in_an_absurd_epoch_and_no_leader_is_no_leader(
     kraftctl: Kraftctl, quorum: ScriptedQuorum
 ) -> None:
@@ -190,6 +246,32 @@ def test_damage_is_told_once_and_in_short(kraftctl: Kraftctl, quorum: ScriptedQu
     out = kraftctl(command, "--bootstrap-controller", quorum.bootstrap, *more).out
     assert [out.count(text) for text in DAMAGE] == [1, 1, 1] + [0] * 17
     assert "and 17 more" in out
+
+
+@pytest.mark.parametrize("command", ["status", "health"])
+def test_only_places_of_damage_are_left_out(kraftctl: Kraftctl, quorum: ScriptedQuorum, command: str) -> None:
+    """Advice is no place, and a list of places hides no other alarm, however it is written."""
+    advice = "this copy does not count until it is restored"
+    stuck = "apply_stuck: offset 7: no such topic; it is left out; a new version may apply it; restart then"
+    damage = "; ".join(f"{place}; {advice}" for place in DAMAGE)
+    alarms = (f"not_whole: {damage}", stuck, "zeal: too much", "zest: too little")
+    quorum.change(3, whole=False, alarms=alarms)
+    out = kraftctl(command, "--bootstrap-controller", quorum.bootstrap).out
+    told = "; ".join([f"not_whole: {DAMAGE[0]}", *DAMAGE[1:3], "and 17 more", advice, *alarms[1:]])
+    assert told in out
+
+
+def test_damage_that_was_cut_is_told_once(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    """An alarm and a reason of the same damage are cut at the same length, and do not begin alike."""
+    text = "; ".join(DAMAGE)
+    quorum.lead(NO_NODE)
+    quorum.change(
+        3,
+        whole=False,
+        alarms=(f"not_whole: {text}"[:500] + "…",),
+        no_leader_reason=f"not counted: {text}"[:500] + "…",
+    )
+    assert status(kraftctl, quorum).out.count(DAMAGE[0]) == 1
 
 
 def test_a_deposed_leader_that_has_not_heard_is_no_leader(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:

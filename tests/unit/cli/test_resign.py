@@ -73,6 +73,17 @@ def test_a_target_that_does_not_catch_up_is_4_and_the_leader_leads_on(
     assert outcome.err == "kraftctl: node 2 leads on: node 3 is 500 records behind\n"
 
 
+def test_a_leader_that_lost_the_lead_meanwhile_does_not_lead_on(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
+    quorum.nodes[2].answers[ResignLeaderRequest] = lambda _: ResignLeaderResponse(
+        error_code=ErrorCode.NOT_CONTROLLER, error_message="lost the leadership while handing over", epoch=8
+    )
+    outcome = resign(kraftctl, quorum, "--to", 3)
+    assert outcome.code == 5
+    assert outcome.err == "kraftctl: node 2: lost the leadership while handing over\n"
+
+
 def test_a_successor_the_leader_is_not_connected_to_is_4(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
     peers = quorum.views[2].peers
     gone = tuple(msgspec.structs.replace(peer, connected=False, note="connection refused") for peer in peers)
@@ -124,6 +135,17 @@ def test_a_node_that_claims_to_lead_an_absurd_epoch_is_not_the_new_leader(
     outcome = resign(kraftctl, quorum, "--wait", "-o", "json")
     assert (outcome.data["old_leader_id"], outcome.data["old_epoch"]) == (2, 7)
     assert (outcome.data["new_leader_id"], outcome.data["epoch"]) == (3, 8)
+
+
+def test_a_second_process_under_a_voters_id_does_not_hide_the_leader(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
+    resigns(quorum, successor=3)
+    second = quorum.stranger(2, role="prospective", leader_id=NO_NODE, epoch=1 << 30)
+    named = f"{second.address},{quorum.bootstrap}"
+    outcome = kraftctl("resign", "--wait", "--bootstrap-controller", named, "-o", "json")
+    assert outcome.code == 0
+    assert (outcome.data["old_leader_id"], outcome.data["new_leader_id"]) == (2, 3)
 
 
 @pytest.mark.parametrize("to", ["-1", "99999999999999999999", str(1 << 31), "x", ""])
