@@ -17,7 +17,7 @@ from kraftd.errors import CorruptBatchError, MalformedError
 from kraftd.protocol import codec
 from kraftd.protocol import messages as rpc_messages
 from kraftd.protocol.framing import FrameReader
-from kraftd.protocol.limits import FRAME_BYTES_MAX
+from kraftd.protocol.limits import ARRAY_LENGTH_MAX, FRAME_BYTES_MAX
 from kraftd.records import (
     control,
     epoch_checkpoint,
@@ -234,8 +234,14 @@ def test_hostile_frames_cost_nothing(attack: str) -> None:
 
 DENSE = {
     "configs": [44, 1, 1, None, [[[4, "", [["", 0, None, {}]] * 200, {}]] * 100, False, {}]],
-    "resources": [44, 1, 1, None, [[[4, "", [], {}]] * 20_000, False, {}]],
-    "numbers": [1, 18, 1, None, [0, 0, 0, 0, 0, 0, [], [[bytes(16), [1 << 20] * 20_000, {}]], "", {}]],
+    "resources": [44, 1, 1, None, [[[4, "", [], {}]] * ARRAY_LENGTH_MAX, False, {}]],
+    "numbers": [
+        1,
+        18,
+        1,
+        None,
+        [0, 0, 0, 0, 0, 0, [], [[bytes(16), [1 << 20] * ARRAY_LENGTH_MAX, {}]], "", {}],
+    ],
     "tags": [52, 2, 1, None, ["c", 1, [["", [], dict.fromkeys(range(64), 0)]] * 700, {}]],
 }
 
