@@ -46,7 +46,7 @@ class Output(io.RawIOBase):
             raise io.UnsupportedOperation("standard output is closed")
         return self._descriptor
 
-    def write(self, data: bytes | bytearray | memoryview, /) -> int:  # type: ignore[override]
+    def write(self, data: bytes | bytearray | memoryview, /) -> int:  # type: ignore[override]  # all that is written to it
         """Implements `RawIOBase`.
 
         Raises:

@@ -11,7 +11,7 @@ connects by itself, resolves the host anew each time, shakes hands, and after a 
 requests made meanwhile wait for the next attempt and fail with it.
 
 The same outage is logged once, not at every attempt. That a connect failed is never a closed connection
-(D-08): `connection_ended` is only for connections whose handshake was done.
+(D-08): `connection_lost` is only for connections that the handler was told of.
 """
 
 import asyncio
