@@ -247,15 +247,16 @@ class QuorumController:
             return Answer(refuse_write(request, error, write_refusal(error, self._leader)))
         if self._activation_at_ms != NEVER_MS:
             return Answer(refuse_write(request, ErrorCode.NOT_CONTROLLER, NOT_ACTIVE_YET))
-        records, response = config_control.decide(speculation.image, request)
+        image = speculation.image
+        records, response = config_control.decide(image, request)
         if not records or request.validate_only:
             return Answer(response)
-        level = speculation.image.feature_level(METADATA_VERSION)
+        level = image.feature_level(METADATA_VERSION)
         values = tuple([encode_allowed(record, level) for record in records])
         if len(values) > 1 and _is_too_large(values):
             error = ErrorCode.POLICY_VIOLATION
             return Answer(refuse_write(request, error, write_refusal(error, self._leader)))
-        fold = Fold(speculation.image)
+        fold = Fold(image)
         for record in records:
             fold.put_config(record.resource_type, record.resource_name, record.name, record.value)
         write = Write(request.NAME, self._leader.epoch, values, response, request)

@@ -9,10 +9,14 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Final
 
-from kraftd.protocol.limits import ECHO_BYTES_MAX
+from kraftd.protocol.limits import ECHO_BYTES_MAX, KIB
 
 FRAME_BYTES: Final = 48
 """At least what msgpack adds to the texts of one entry: its numbers, and the heads of texts and arrays."""
+
+_CHARACTER_BYTES: Final = 4
+_SURE_BYTES: Final = 64 * KIB
+"""What may be estimated instead of counted: requests with a few names, as nearly all are."""
 
 _SHOWN_MAX: Final = 80
 
@@ -21,11 +25,15 @@ class Echo:
     """The room that an answer has for what became of each resource of its request."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        ends = list(accumulate(map(entry_bytes, names)))
-        self.count = next((n for n, end in enumerate(ends) if end > ECHO_BYTES_MAX), len(names))
+        self.count = len(names)
         """How many of them fit, from the first on."""
+        most = FRAME_BYTES * self.count + _CHARACTER_BYTES * sum(map(len, names))
+        if most > _SURE_BYTES:
+            ends = list(accumulate(map(entry_bytes, names)))
+            self.count = next((n for n, end in enumerate(ends) if end > ECHO_BYTES_MAX), self.count)
+            most = ends[self.count - 1] if self.count else 0
         self.is_whole = self.count == len(names)
-        self._left = ECHO_BYTES_MAX - (ends[self.count - 1] if self.count else 0)
+        self._left = ECHO_BYTES_MAX - most
 
     def text(self, text: str) -> str | None:
         """The text of one outcome, None if there is no room for it beside the error codes of all."""

@@ -66,7 +66,8 @@ class _Histogram:
         self.total_us += value_us
         if value_us > self.max_us:
             self.max_us = value_us
-        self.buckets[min(value_us.bit_length(), _BUCKETS - 1)] += 1
+        bits = value_us.bit_length()
+        self.buckets[bits if bits < _BUCKETS else -1] += 1
 
     def spread(self) -> Spread:
         return Spread(self.total_us, self.max_us, self._percentile(50), self._percentile(99))

@@ -79,8 +79,6 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         """A request that waits, undecoded, until there is room for its answer; what came later waits too."""
         self._debt = 0
         """Work of this connection that others have not caught up with."""
-        self._out_bytes = 0
-        """Long answers written this turn."""
         self._heard_bytes = 0
         """What it sent before its handshake."""
         self._is_queued = False
@@ -163,9 +161,10 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Implements `asyncio.BufferedProtocol`."""
         lane, reader = self._lane, self._reader
+        data = lane.buffer[:nbytes].tobytes()
         if self._next is None and not reader.waiting_bytes and self._parked is None:
             try:
-                frame = whole_frame(lane.buffer, nbytes, reader.limit_bytes)
+                frame = whole_frame(data, reader.limit_bytes)
             except Exception as error:  # noqa: BLE001 - the boundary (D-38)
                 self.fail("cutting frames", error)
                 return
@@ -180,7 +179,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
                     self._is_queued = True
                     lane.add(self)
                 return
-        self.received(bytes(lane.buffer[:nbytes]))
+        self.received(data)
 
     def received(self, data: bytes) -> None:
         """Take in bytes: voters are served at once, everybody else at the end of the turn."""
@@ -213,7 +212,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         if (
             self._is_held
             or self._slow is not None
-            or self._out_bytes > limits.ANSWER_BYTES_PER_TURN
+            or self._long_bytes > limits.ANSWER_BYTES_PER_TURN
             or not self.is_open
         ):
             return limits.WORK_PER_VISIT
@@ -240,7 +239,8 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         if work > limits.WORK_PER_ROUND:
             self._debt += work - limits.WORK_PER_ROUND
         self.handle(frame)
-        self._go_on()
+        if self._reader.waiting_bytes or self._parked is not None or self._is_input_held:
+            self._go_on()
         return work
 
     def _handle_at_once(self, frame: Buffer) -> None:
@@ -277,7 +277,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
             self.is_open
             and not self._is_held
             and self._slow is None
-            and self._out_bytes <= limits.ANSWER_BYTES_PER_TURN
+            and self._long_bytes <= limits.ANSWER_BYTES_PER_TURN
         )
 
     def _queue(self) -> None:
@@ -390,18 +390,17 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         """Count an answer, and write it at the end of this turn."""
         size = len(frame[0]) if len(frame) == 1 else sum(map(len, frame))
         if size > limits.WORK_PER_ROUND:
-            self._out_bytes += size
+            self._long_bytes += size
             if self.peer_class is not PeerClass.VOTER:  # those are served at once, and would never pay it off
                 self._debt += size
         self.write(frame)
 
-    def flush(self) -> None:
+    def written(self) -> None:
         """Implements `FrameConnection`: what was too much for one turn may go on in the next."""
-        FrameConnection.flush(self)
         if self._slow is not None:
             self._count_untaken()
-        if self._out_bytes:
-            written, self._out_bytes = self._out_bytes, 0
+        if self._long_bytes:
+            written, self._long_bytes = self._long_bytes, 0
             if written > limits.ANSWER_BYTES_PER_TURN:
                 self._go_on()
 

@@ -129,7 +129,8 @@ class Lane:
             visits -= 1
             if visits == 0:
                 most = min(most, limits.WORK_OF_MORE_ROUNDS)
-        self._fit_buffer()
+        if queue or self.given_bytes != self.read_bytes:
+            self._fit_buffer()
 
     @property
     def is_waiting(self) -> bool:
@@ -178,22 +179,27 @@ class Budgets:
     ) -> None:
         """`connections` is everybody there is; `wake` must see to it that `serve` is called this turn."""
         self.tally = tally
-        self.lanes = _make_lanes(wake)
+        self.is_waiting = False
+        """Whether `serve` has something to do."""
+        self.lanes = _make_lanes(self._woken)
+        self._wake = wake
         self._connections = connections
         self.untaken_bytes = 0
         """Answers that nobody takes, of everybody but voters."""
         self._repeats = repeats
 
-    @property
-    def is_waiting(self) -> bool:
-        """Whether `serve` has something to do."""
-        return any(lane.is_waiting for lane in self.lanes.values())
-
     def serve(self) -> None:
         """Handle what waits, class by class, each up to the work of a turn."""
+        self.is_waiting = False  # a lane that was empty says so when somebody comes, at any time
         for lane in self.lanes.values():
             if lane.is_waiting:
                 lane.serve()
+                if lane.is_waiting:
+                    self.is_waiting = True
+
+    def _woken(self) -> None:
+        self.is_waiting = True
+        self._wake()
 
     def make_room(self, lane: Lane) -> None:
         """More waits in a lane than there is room for: close whoever has most of it."""

@@ -85,6 +85,8 @@ class FrameConnection(asyncio.BaseProtocol):
         self._slow: asyncio.TimerHandle | None = None
         """Set while the other end does not take what is written."""
         self._slow_bytes = 0
+        self._long_bytes = 0
+        """Long answers written this turn."""
         self._holds_reading = 0
 
     # What subclasses fill in.
@@ -94,6 +96,9 @@ class FrameConnection(asyncio.BaseProtocol):
 
     def ended(self) -> None:
         """The connection is gone; `end_reason` says why. Called once, and only after `opened`."""
+
+    def written(self) -> None:
+        """What was collected has left, and some of it was long, or the other end does not take it."""
 
     # What they and their owners use.
 
@@ -116,6 +121,8 @@ class FrameConnection(asyncio.BaseProtocol):
             self._transport.write(b"".join(out))
         else:
             self._transport.writelines(out)
+        if self._long_bytes or self._slow is not None:
+            self.written()
 
     def close(self, reason: str) -> None:
         """Write what is collected, then close. The peer has five seconds to take it."""

@@ -4,7 +4,7 @@ Entered through `Server.start`; every connection then is an `InboundConnection`.
 done, a connection gets only a greeting and one ApiVersions answered; one that greets as a voter may then
 show a nonce, and all else that it sends waits until the owner confirms it (D-37). Requests of confirmed
 voters go to the handler as they arrive; what everybody else sent waits, undecoded, for the end of the turn,
-when the owner of the loop calls `Server.serve_clients`: so voters are always served first, and a turn does a
+when the owner of the loop calls `Budgets.serve`: so voters are always served first, and a turn does a
 bounded amount of work for each class (`budgets`).
 
 Bounds (design 5): slots (`slots`), requests in flight and answers not taken of a connection, answers not
@@ -72,7 +72,7 @@ class ServerHandler(Protocol):
         """A connection whose greeting was welcome is gone."""
 
     def clients_wait(self) -> None:
-        """Client requests wait: call `serve_clients` at the end of this turn."""
+        """Client requests wait: call `budgets.serve` at the end of this turn."""
 
 
 class Server:
@@ -140,15 +140,6 @@ class Server:
             connection.close("this node stops")
         if self._server is not None:
             await self._server.wait_closed()
-
-    def serve_clients(self) -> None:
-        """Handle what waits, class by class, up to the work of a turn."""
-        self.budgets.serve()
-
-    @property
-    def clients_are_waiting(self) -> bool:
-        """Whether `serve_clients` has something to do."""
-        return self.budgets.is_waiting
 
     @property
     def connections_max(self) -> int:
@@ -246,7 +237,7 @@ class InboundConnection(BudgetedConnection):
         if self._unconfirmed is not None and self._must_wait(self._unconfirmed, frame):
             return
         try:
-            if self.must_park(frame):
+            if self._lane.long_answers and self.must_park(frame):
                 return
             request = self._server.decoder.decode(frame)
         except Exception as error:  # noqa: BLE001 - the boundary (D-38)

@@ -11,7 +11,7 @@ has a correlation id to answer to.
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -151,9 +151,10 @@ class RequestDecoder:
             raise MalformedError(f"not a request: {error}") from None
         records = _checked_records(frame, head.records, self.head_bytes_max)
         key, version = head.api_key, head.api_version
-        if (key, version) not in REQUEST_LOOKS:
+        body = _request_body(key, version)
+        if body is None:
             raise UnsupportedVersion(key, version, head.correlation_id)
-        decode, build = _request_body(key, version)
+        decode, build = body
         try:
             message = build(decode(head.body))
         except _BAD_BYTES as error:
@@ -224,10 +225,19 @@ def peek_correlation_id(frame: Buffer) -> int:
     return SealedResponse(frame).correlation_id
 
 
-@cache
-def _request_body(key: int, version: int) -> tuple[Any, Any]:
-    look = REQUEST_LOOKS[key, version]
-    return msgspec.msgpack.Decoder(look.wire).decode, look.build
+_Body: TypeAlias = tuple[Callable[[msgspec.Raw], Any], Callable[[Any], Any]]
+_request_bodies: dict[tuple[int, int], _Body] = {}
+
+
+def _request_body(key: int, version: int) -> _Body | None:
+    """How a request is read; None if nobody here speaks that API in that version."""
+    body = _request_bodies.get((key, version))
+    if body is None:
+        look = REQUEST_LOOKS.get((key, version))
+        if look is None:
+            return None
+        body = _request_bodies[key, version] = msgspec.msgpack.Decoder(look.wire).decode, look.build
+    return body
 
 
 @cache

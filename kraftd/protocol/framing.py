@@ -16,12 +16,13 @@ LENGTH_BYTES = 4
 _OPENING = struct.Struct(">IB")
 
 
-def whole_frame(data: Buffer, size: int, limit_bytes: int) -> bytes | None:
-    """The frame without its length that the first `size` bytes are, if they are just one, as most reads."""
-    if size > LENGTH_BYTES:
+def whole_frame(data: bytes, limit_bytes: int) -> bytes | None:
+    """The frame without its length that these bytes are, if they are just one, as most reads."""
+    size = len(data) - LENGTH_BYTES
+    if size > 0:
         length, kind = _OPENING.unpack_from(data)
-        if length == size - LENGTH_BYTES and length <= limit_bytes and kind & 0xF0 == 0x90:
-            return bytes(data[LENGTH_BYTES:size])
+        if length == size <= limit_bytes and kind & 0xF0 == 0x90:
+            return data[LENGTH_BYTES:]
     return None
 
 
@@ -80,17 +81,17 @@ class FrameReader:
             self._at = 0
         return None
 
-    def feed(self, data: Buffer) -> list[Buffer]:
+    def feed(self, data: bytes) -> list[Buffer]:
         """Take in bytes and give every frame that is now whole, each without its length.
 
         Raises:
             MalformedError: As for `take`.
         """
         if not self.waiting_bytes:
-            whole = whole_frame(data, len(data), self.limit_bytes)
+            whole = whole_frame(data, self.limit_bytes)
             if whole is not None:
                 return [whole]
-        self.push(bytes(data))
+        self.push(data)
         frames: list[Buffer] = []
         while (frame := self.take()) is not None:
             frames.append(frame)

@@ -67,7 +67,8 @@ class Claims:
         """By connection of ours that stands: whom it goes to, and the nonce that was given on it."""
         self._unconfirmed_links: dict[NodeId, int] = {}
         """Connections of ours that were answered, and still have to show a nonce."""
-        self._waiting: dict[int, _Claim] = {}
+        self.waiting: dict[int, _Claim] = {}
+        """Claims not confirmed or refused yet, by connection; without any, time means nothing here."""
         self._confirmed: dict[int, tuple[PeerIdentity, Uuid]] = {}
         """Who is on an inbound connection, and the nonce that came on it."""
         self._brought: dict[int, tuple[NodeId, Uuid]] = {}
@@ -95,7 +96,7 @@ class Claims:
     def _nonces_from(self, peer: NodeId) -> list[Uuid]:
         return [
             *(nonce for known, nonce in self._confirmed.values() if known.node_id == peer),
-            *(claim.nonce for claim in self._waiting.values() if claim.peer == peer),
+            *(claim.nonce for claim in self.waiting.values() if claim.peer == peer),
             *(nonce for said, nonce in self._brought.values() if said == peer),
         ]
 
@@ -111,11 +112,11 @@ class Claims:
                 self.core.out.append(RefusePeer(same[0], f"{CLAIMS_MAX} newer challenges came under its id"))
             self._brought[event.connection] = (peer, event.nonce)
         else:
-            same = [n for n, claim in self._waiting.items() if claim.peer == peer]
+            same = [n for n, claim in self.waiting.items() if claim.peer == peer]
             if len(same) >= CLAIMS_MAX:
                 self._refuse(same[0], f"{CLAIMS_MAX} newer connections came under its id")
             deadline_ms = now.mono_ms + max(1, self.core.timing.fetch_timeout_ms)
-            self._waiting[event.connection] = _Claim(peer, event.directory_id, event.nonce, deadline_ms)
+            self.waiting[event.connection] = _Claim(peer, event.directory_id, event.nonce, deadline_ms)
             has_nonce = any(to == peer for to, _ in self._given.values())
             self._plan_challenge(peer, now.mono_ms + (CHALLENGE_AFTER_MS if has_nonce else 0))
         link = self._unconfirmed_links.get(peer)
@@ -125,7 +126,7 @@ class Claims:
     def on_shown(self, event: NonceShown) -> None:
         """Confirm the claim if the nonce is one that we gave to that voter on a connection that stands."""
         core, connection = self.core, event.connection
-        claim = self._waiting.get(connection)
+        claim = self.waiting.get(connection)
         if claim is not None and (claim.peer, event.nonce) in self._given.values():
             peer = PeerIdentity(claim.peer, claim.directory_id, event.start_counter, event.start_id)
             self._stop_waiting(connection)
@@ -153,21 +154,19 @@ class Claims:
         self.core.out.append(RefusePeer(connection, why))
 
     def _stop_waiting(self, connection: int) -> None:
-        claim = self._waiting.pop(connection, None)
-        if claim is not None and all(other.peer != claim.peer for other in self._waiting.values()):
+        claim = self.waiting.pop(connection, None)
+        if claim is not None and all(other.peer != claim.peer for other in self.waiting.values()):
             self._challenge_at_ms.pop(claim.peer, None)
 
     # --- time -------------------------------------------------------------------------------------------
 
     def poll(self, now: Now) -> None:
         """Challenge the voters in whose name somebody waits, and refuse who waited long enough."""
-        if not self._waiting:
-            return
         for peer in [peer for peer, at_ms in self._challenge_at_ms.items() if at_ms <= now.mono_ms]:
             self._challenged_at_ms[peer] = now.mono_ms
             self._challenge_at_ms[peer] = now.mono_ms + CHALLENGE_EVERY_MS
             self.core.out.append(ChallengePeer(peer))
-        for connection, claim in list(self._waiting.items()):
+        for connection, claim in list(self.waiting.items()):
             if claim.deadline_ms <= now.mono_ms:
                 endpoint = self.core.endpoints.get(claim.peer)
                 self._refuse(
@@ -175,10 +174,8 @@ class Claims:
                 )
 
     def wake_at_ms(self) -> int:
-        """When this part must act next."""
-        if not self._waiting:
-            return NEVER_MS
-        deadlines = [claim.deadline_ms for claim in self._waiting.values()]
+        """When this part must act next, if somebody waits."""
+        deadlines = [claim.deadline_ms for claim in self.waiting.values()]
         return min(*deadlines, *self._challenge_at_ms.values())
 
     def _plan_challenge(self, peer: NodeId, at_ms: int) -> None:

@@ -216,7 +216,8 @@ class Member:
             raise InvariantError(f"{state_name(core.state)} of epoch {core.epoch} finds no rest")
         self._following.poll_probes(now)
         self._resigning.poll_stopping(now)
-        self._claims.poll(now)
+        if self._claims.waiting:
+            self._claims.poll(now)
         self._not_before_ms = now.mono_ms + 1 if graced else 0
         self._is_settled = False
         self._due_ms = self.wake_at_ms
@@ -255,7 +256,7 @@ class Member:
         wake_at_ms = min(
             part_ms,
             self._resigning.wake_at_ms(),
-            self._claims.wake_at_ms(),
+            self._claims.wake_at_ms() if self._claims.waiting else NEVER_MS,
             core.requests.next_timeout_ms(),
         )
         return max(self._not_before_ms, wake_at_ms)

@@ -17,7 +17,7 @@ from kraftd.raft.events import Applied
 from kraftd.raft.machine import StateMachine
 from kraftd.records.batch import BatchView, scan
 from kraftd.records.committed import CommittedBatch
-from kraftd.runtime.driver import NEVER_MS, Driver
+from kraftd.runtime.driver import Driver
 from kraftd.types import NodeId, Now, Offset
 
 _SLICE_BYTES = 256 << 10
@@ -95,10 +95,6 @@ class Applier:
         if self.applied_offset > before:
             self._observe(APPLY, 0, (self._clock_ns() - started_ns) // 1_000)
             self._driver.deliver(Applied(self.applied_offset))
-
-    def wake_at_ms(self) -> int:
-        """Implements `Chore`: `run` asks for the turns it needs."""
-        return NEVER_MS
 
     def _apply_slice(self) -> bool:
         """Apply what is at hand; whether it is worth trying again at once."""

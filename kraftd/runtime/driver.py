@@ -18,7 +18,7 @@ import time
 from asyncio import AbstractEventLoop, TimerHandle
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from kraftd.errors import InvariantError
 from kraftd.raft.effects import Effect
@@ -48,10 +48,15 @@ class Member(Protocol):
 
 
 class Chore(Protocol):
-    """Something else that is done once a turn, and may want a turn by itself."""
+    """Something else that is done once a turn."""
 
     def run(self, now: Now) -> None:
         """Do what is due; may deliver events."""
+
+
+@runtime_checkable
+class TimedChore(Chore, Protocol):
+    """One that may want a turn by itself."""
 
     def wake_at_ms(self) -> int:
         """When a turn is needed next for this chore alone."""
@@ -79,9 +84,9 @@ class Driver:
         self._end_turn = end_turn
         self._clock = clock
         self._interpreter: Interpreter | None = None
-        self._before: list[Chore] = []
-        self._after: list[Chore] = []
-        self._chores: tuple[Chore, ...] = ()
+        self._before: list[Callable[[Now], None]] = []
+        self._after: list[Callable[[Now], None]] = []
+        self._deadlines: list[Callable[[], int]] = []
         self._events: deque[Event] = deque()
         self._now: Now | None = None
         self._is_busy = False
@@ -92,8 +97,9 @@ class Driver:
     def start(self, interpreter: Interpreter, *, before: list[Chore], after: list[Chore]) -> None:
         """Start the member. `before` and `after` are done in each turn around `poll`."""
         self._interpreter = interpreter
-        self._before, self._after = before, after
-        self._chores = (*before, *after)
+        self._before = [chore.run for chore in before]
+        self._after = [chore.run for chore in after]
+        self._deadlines = [c.wake_at_ms for c in (*before, *after) if isinstance(c, TimedChore)]
         now = self._begin()
         self._is_busy = True
         interpreter.run(self.member.start(now))
@@ -148,8 +154,8 @@ class Driver:
         now = self._now or self._begin()
         self.turns += 1
         # What these deliver is handled at once: the controller must hear of a refusal before it decides on.
-        for chore in self._before:
-            chore.run(now)
+        for run in self._before:
+            run(now)
         self._turn_is_due = False
         self._is_busy = True
         self._settle(interpreter, now)
@@ -166,8 +172,8 @@ class Driver:
             effects = self.member.poll(now)
             if effects:
                 interpreter.run(effects)
-            for chore in self._after:
-                chore.run(now)
+            for run in self._after:
+                run(now)
             if not self._events:
                 return
 
@@ -185,8 +191,8 @@ class Driver:
         wake_at_ms = self.member.wake_at_ms
         if wake_at_ms <= now.mono_ms:
             raise InvariantError(f"after poll at {now.mono_ms} the member wants to be woken at {wake_at_ms}")
-        for chore in self._chores:
-            chore_ms = chore.wake_at_ms()
+        for deadline in self._deadlines:
+            chore_ms = deadline()
             if chore_ms < wake_at_ms:
                 wake_at_ms = chore_ms
         if self._turn_is_due:

@@ -62,7 +62,7 @@ class Guard:
             self._worker.submit(names.look, lambda loss: self._looked(names.generation, loss))
 
     def wake_at_ms(self) -> int:
-        """Implements `Chore`."""
+        """Implements `TimedChore`."""
         return min(self._look_at_ms, self._end_at_ms)
 
     def _looked(self, generation: int, loss: Loss | None) -> None:

@@ -11,6 +11,7 @@ Not here: who is welcome on wire level (`net.handshake`) and in the quorum (the 
 from typing import Any, Protocol
 
 from kraftd.errors import ErrorCode
+from kraftd.net.budgets import Budgets
 from kraftd.net.client import PeerLinks
 from kraftd.net.outbound import OutboundConnection
 from kraftd.net.server import InboundConnection, Server
@@ -75,6 +76,7 @@ class QuorumNetwork:
         self.links: PeerLinks
         self._driver: Driver
         self._requests: Requests
+        self._budgets: Budgets
         self._told: dict[int, NodeId] = {}
         """The connections of members that the core knows of, and whose they are or say they are."""
         self._members: dict[int, PeerIdentity] = {}
@@ -87,6 +89,7 @@ class QuorumNetwork:
         """Get to know those who, in turn, were given this object. Before the server accepts anybody."""
         self._driver, self._requests = driver, requests
         self.server, self.links = server, links
+        self._budgets = server.budgets
 
     def wake(self) -> None:
         """There is something to write: have a turn."""
@@ -94,12 +97,12 @@ class QuorumNetwork:
 
     def run(self, now: Now) -> None:  # noqa: ARG002 - a chore's signature
         """Implements `Chore`: let the clients of this turn in."""
-        if self.server.clients_are_waiting:
-            self.server.serve_clients()
+        if self._budgets.is_waiting:
+            self._budgets.serve()
 
     def wake_at_ms(self) -> int:
-        """Implements `Chore`."""
-        return 0 if self.server.clients_are_waiting else NEVER_MS
+        """Implements `TimedChore`."""
+        return 0 if self._budgets.is_waiting else NEVER_MS
 
     # From the server.
 

@@ -123,7 +123,7 @@ class Desk:
             self._observe(write.kind, started_ns, now)
 
     def wake_at_ms(self) -> int:
-        """Implements `Chore`."""
+        """Implements `TimedChore`."""
         return self._controller.wake_at_ms
 
     def append_done(self, done: AppendDone) -> None:
@@ -145,7 +145,8 @@ class Desk:
         now = self._driver.now()
         decision = self._controller.handle(request.message, now)
         if type(decision) is Write:
-            self._append(decision, _caller(connection, request), now)
+            caller = _Caller(connection, request.api_version, request.correlation_id)
+            self._append(decision, caller, now)
         elif type(decision) is Answer:
             connection.reply(request.api_version, request.correlation_id, decision.response)
         elif type(decision) is NeedsRead:
@@ -155,7 +156,7 @@ class Desk:
         self._observe(request.message.NAME, started_ns, now)
 
     def _append(self, write: Write, caller: _Caller | None, now: Now) -> None:
-        token = self._next_token()
+        self._last_token = token = self._last_token + 1
         self._appends[token] = (write, caller)
         self._driver.deliver(
             AppendRequested(token, write.epoch, write.records, now.mono_ms + self._timeout_ms)

@@ -149,7 +149,7 @@ class DirectoryStore:
             self._begin_flush(now.mono_ms, report=False)
 
     def wake_at_ms(self) -> int:
-        """Implements `Chore`."""
+        """Implements `TimedChore`."""
         if not self._hint_is_dirty or self._flushing_since_ms >= 0:
             return NEVER_MS
         return self._hint_synced_at_ms + HINT_INTERVAL_MS

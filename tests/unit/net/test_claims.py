@@ -121,7 +121,7 @@ async def test_what_waits_for_a_confirmation_is_64_kib_at_most_however_it_was_cu
             memory = connection.get_buffer(-1)
             memory[: len(frame)] = frame  # a read that is just one frame
             connection.buffer_updated(len(frame))
-            one.server.serve_clients()
+            one.server.budgets.serve()
             sent += len(frame)
         assert sent <= limits.HANDSHAKE_BYTES_MAX + 2 * len(frame)
         await client.end()

@@ -107,7 +107,7 @@ class Node:
         self.changed.set()
 
     def clients_wait(self) -> None:
-        asyncio.get_running_loop().call_soon(self.server.serve_clients)
+        asyncio.get_running_loop().call_soon(self.server.budgets.serve)
 
     def nonce_given(self, connection: OutboundConnection, nonce: bytes) -> None:
         self.given.append(nonce)
