@@ -18,13 +18,12 @@ CLAIMS = (
         "sim",
         (
             "kraftd.raft.claims:Claims.on_claimed",
-            "self._waiting[event.connection] = _Claim(peer, event.directory_id, event.nonce, deadline_ms)",
+            "self.waiting[event.connection] = _Claim(peer, event.directory_id, event.nonce, deadline_ms)",
             "said = PeerIdentity(peer, event.directory_id, (1 << 31) - 1, event.nonce)\n"
             "        self._confirmed[event.connection] = (said, event.nonce)\n"
             "        self.core.identify(event.connection, said, outbound=False)\n"
             "        self.core.out.append(ConfirmPeer(event.connection, said))",
         ),
-        ("kraftd.raft.claims:Claims.wake_at_ms", "if not self._waiting:", "if True:"),
     ),
     mutant(
         "nonce-of-another-voter",
@@ -78,7 +77,7 @@ CLAIMS = (
         "tests",
         (
             "kraftd.raft.claims:Claims.on_claimed",
-            "same = [n for n, claim in self._waiting.items() if claim.peer == peer]",
+            "same = [n for n, claim in self.waiting.items() if claim.peer == peer]",
             "same = ()",
         ),
         where=(_STORIES,),
