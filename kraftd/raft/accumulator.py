@@ -58,13 +58,17 @@ class Accumulator:
         return self._drain_at_ms
 
     def add(self, waiting: Waiting, now_ms: int) -> None:
-        """Queue an append; the first one starts the linger (ACC-09)."""
+        """Queue an append; the first one starts the linger (ACC-09), which lasts beyond nobody's deadline:
+        an append is written before it is told that its time is up, so that nothing written is forgotten.
+        """
         if not self._waiting:
             self._drain_at_ms = now_ms + self._linger_ms
         self._waiting.append(waiting)
         self.size_bytes += waiting.size_bytes
         if self.size_bytes >= BATCH_BYTES_MAX:
             self._drain_at_ms = now_ms
+        elif waiting.deadline_ms < self._drain_at_ms:
+            self._drain_at_ms = max(now_ms, waiting.deadline_ms)
 
     def drain(self) -> Iterator[Group]:
         """Empty the queue, cut into groups that each fit a batch."""

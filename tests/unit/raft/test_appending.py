@@ -138,6 +138,17 @@ def test_small_appends_share_a_batch_until_the_linger_of_the_first_is_over() -> 
     assert lone.member.wake_at_ms > lone.now_ms + 25, "nothing is left to write"
 
 
+@covers("ACC-22", "D-13")
+@pytest.mark.parametrize("left_ms", [10, 0, -500], ids=["before the linger", "now", "in a freeze"])
+def test_an_append_is_answered_at_its_deadline_though_the_linger_is_not_over(left_ms: int) -> None:
+    """A process that was frozen takes in appends whose time is up: nobody waits for the linger as well."""
+    lone = leader(timing=LINGER)
+    token = lone.append(deadline_ms=left_ms)
+    lone.run(max(left_ms, 0))
+    assert lone.outcome(token) == ErrorCode.REQUEST_TIMED_OUT
+    assert len(written(lone.effects)) == 2, "it was written all the same: its outcome is open"
+
+
 @covers("ACC-11", "ACC-16")
 def test_an_append_that_fills_the_batch_ends_the_linger() -> None:
     lone = leader(timing=LINGER)

@@ -201,8 +201,8 @@ def test_the_records_of_one_append_share_one_batch() -> None:
 def test_linger_begins_with_the_first_append() -> None:
     accumulator = Accumulator(linger_ms=25)
     assert accumulator.drain_at_ms == NEVER_MS
-    accumulator.add(Waiting(1, (b"a",), 1, 99), 100)
-    accumulator.add(Waiting(2, (b"a",), 1, 99), 110)
+    accumulator.add(Waiting(1, (b"a",), 1, 999), 100)
+    accumulator.add(Waiting(2, (b"a",), 1, 999), 110)
     assert accumulator.drain_at_ms == 125
 
 
