@@ -7,6 +7,7 @@ two members as they pass, or listens at a voter's own address, is not played: th
 What they may bring about is nothing (D-37, `kraftd.audit.speaking`); and nobody connects to their machines.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kraftd.net.handshake import Identity
@@ -118,6 +119,15 @@ def lies(world: "World", node: "SimNode", key: ReplicaKey) -> list[bytes]:
     return said[: 1 + int(random.random() * len(said))]
 
 
+def several_times(
+    world: "World", action: Callable[[], object], *, least: int, spread: int, span_us: int
+) -> bool:
+    """Plan an action at some moments of a span: `least` of them and fewer than `spread` more."""
+    for _ in range(least + int(world.random.random() * spread)):
+        later(world, world.draw_us(0, span_us), action)
+    return True
+
+
 def say(world: "World", to: "SimNode", frames: list[bytes]) -> bool:
     """Connect and say this, mostly in one breath."""
     return call(world, to, frames if world.random.random() < 0.2 else [b"".join(frames)])
@@ -220,9 +230,7 @@ class AcknowledgementForTheDead(Fault):
             said = [fetch(member.epoch, key, at) for at in (position, ahead)]
             say(world, leader, [greeting(random.choice(speakers), random.randbytes(16)), *said])
 
-        for _ in range(1 + int(world.random.random() * 6)):
-            later(world, world.draw_us(0, 2 * S), acknowledge)
-        return True
+        return several_times(world, acknowledge, least=1, spread=6, span_us=2 * S)
 
 
 class ChurnOfClaims(Fault):
@@ -246,9 +254,7 @@ class ChurnOfClaims(Fault):
             if others:
                 impersonate(world, others[int(world.random.random() * len(others))], victim)
 
-        for _ in range(10 + int(world.random.random() * 40)):
-            later(world, world.draw_us(0, 4 * S), claim)
-        return True
+        return several_times(world, claim, least=10, spread=40, span_us=4 * S)
 
 
 class FrameFlood(Fault):

@@ -108,6 +108,25 @@ def test_a_challenge_claims_nothing() -> None:
     assert shown(lone) == [fx.RejectNonce(INBOUND)]
 
 
+def test_the_newest_challenges_are_kept_and_the_oldest_go() -> None:
+    """Each nonce that came under a voter's id is shown to that voter: they must not be thousands."""
+    lone = alone()
+    brought = [bytes(15) + bytes([number]) for number in range(CLAIMS_MAX + 2)]
+    for number, nonce in enumerate(brought):
+        lone.feed(ev.PeerClaimed(INBOUND + number, 2, bytes(16), nonce, is_challenge=True))
+    refused = [effect.connection for effect in kinds(lone.effects, fx.RefusePeer)]  # type: ignore[union-attr]
+    assert refused == [INBOUND, INBOUND + 1]
+    shown_there = lone.feed(ev.LinkAnswered(OUTBOUND, 2))
+    assert shown_there == [fx.ShowNonce(OUTBOUND, nonce) for nonce in brought[2:]]
+
+
+def test_a_nonce_that_a_challenge_brought_is_void_when_the_challenge_ended() -> None:
+    lone = alone()
+    lone.feed(ev.PeerClaimed(INBOUND, 2, bytes(16), B, is_challenge=True))
+    lone.feed(ev.ConnectionClosed(INBOUND, 2, outbound=False))
+    assert lone.feed(ev.LinkAnswered(OUTBOUND, 2)) == []
+
+
 def test_challenges_are_repeated_while_somebody_waits_and_at_most_ten_times_a_second() -> None:
     lone = alone()
     for number in range(50):

@@ -1,5 +1,7 @@
 """All mutants, by theme."""
 
+from tests.sabotage.corpus.boundary import BOUNDARY
+from tests.sabotage.corpus.budgets import WORK
 from tests.sabotage.corpus.claims import CLAIMS
 from tests.sabotage.corpus.elections import ELECTIONS
 from tests.sabotage.corpus.files import FILES
@@ -9,4 +11,15 @@ from tests.sabotage.corpus.promises import PROMISES
 from tests.sabotage.corpus.replication import REPLICATION
 from tests.sabotage.corpus.storage import STORAGE
 
-MUTANTS = (*CLAIMS, *ELECTIONS, *REPLICATION, *PROMISES, *STORAGE, *PROCESSES, *FILES, *FOLD)
+MUTANTS = (
+    *CLAIMS,
+    *WORK,
+    *BOUNDARY,
+    *ELECTIONS,
+    *REPLICATION,
+    *PROMISES,
+    *STORAGE,
+    *PROCESSES,
+    *FILES,
+    *FOLD,
+)

@@ -9,10 +9,11 @@ import pytest
 from kraftd.errors import ErrorCode
 from kraftd.net import budgeted, server
 from kraftd.net.budgets import PeerClass
+from kraftd.net.connection import CallbackError
 from kraftd.net.server import InboundConnection
 from kraftd.protocol import limits
-from kraftd.protocol.codec import RequestDecoder, encode_request
-from kraftd.protocol.framing import FrameReader
+from kraftd.protocol.codec import Request, RequestDecoder, encode_request
+from kraftd.protocol.framing import Buffer, FrameReader
 from kraftd.protocol.messages import (
     ApiVersionsRequest,
     DescribeNodeRequest,
@@ -46,6 +47,23 @@ async def greeted(node: Node, node_id: int = -1) -> tuple[Client, InboundConnect
     if node_id in node.server.voter_ids:
         connection.confirm()
     return client, connection
+
+
+def read(connection: InboundConnection, frame: bytes) -> None:
+    """Let a connection read this, as the loop does."""
+    memory = connection.get_buffer(-1)
+    memory[: len(frame)] = frame
+    connection.buffer_updated(len(frame))
+
+
+class CountingDecoder(RequestDecoder):
+    """Knows how many requests it decoded."""
+
+    count = 0
+
+    def decode(self, frame: Buffer) -> Request:
+        CountingDecoder.count += 1
+        return super().decode(frame)
 
 
 # The boundary.
@@ -134,6 +152,21 @@ async def test_what_the_handler_raises_is_not_the_connections_affair() -> None:
             connection.received(request(DescribeNodeRequest()))
 
 
+@pytest.mark.parametrize("arrives", [InboundConnection.received, read], ids=["in pieces", "whole"])
+async def test_an_error_of_our_disk_is_not_taken_for_trouble_of_the_connection(arrives: Any) -> None:
+    """Event loops close a connection on an `OSError` in its callback, and go on."""
+    node = Node(1)
+    async with running(node):
+        _, connection = await greeted(node, 2)
+
+        def explode(*_: object) -> None:
+            raise OSError("the disk is gone")
+
+        node.on_request = explode
+        with pytest.raises(CallbackError, match="the disk is gone"):
+            arrives(connection, request(DescribeNodeRequest()))
+
+
 # Before the greeting.
 
 
@@ -214,14 +247,44 @@ async def test_confirmed_voters_are_served_at_once_and_observers_at_the_end_of_t
         assert [each for each, _ in node.requests] == [voter, observer]
 
 
+async def test_who_was_answered_much_sits_out_while_others_ask_for_little() -> None:
+    node = Node(1)
+    async with running(node):
+        _, greedy = await greeted(node)
+        _, modest = await greeted(node)
+        greedy.received(request(DescribeNodeRequest()))
+        node.server.serve_clients()
+        greedy.reply(0, 9, DescribeNodeResponse(), [bytes(100 * limits.KIB)])
+        node.requests.clear()
+        greedy.received(request(DescribeNodeRequest()))
+        modest.received(request(DescribeNodeRequest()) * 5)
+        node.server.serve_clients()
+        assert [each for each, _ in node.requests] == [modest] * 5 + [greedy]
+
+
 async def test_a_voter_that_sends_much_at_once_is_served_in_parts() -> None:
     node = Node(1)
     async with running(node):
         _, voter = await greeted(node, 2)
         node.on_request = lambda each, asked: each.reply(0, asked.correlation_id, DescribeNodeResponse())
         voter.received(request(DescribeNodeRequest()) * 1_000)
-        assert len(node.requests) == limits.VOTER_FRAMES_AT_ONCE
-        await node.until(lambda: len(node.requests) == 1_000)
+        voter.received(request(DescribeNodeRequest()))
+        assert len(node.requests) == limits.VOTER_FRAMES_AT_ONCE, "what comes later waits behind it"
+        await node.until(lambda: len(node.requests) == 1_001)
+
+
+async def test_of_those_who_wait_for_the_turn_voters_are_served_first() -> None:
+    node = Node(1)
+    async with running(node):
+        _, voter = await greeted(node, 2)
+        node.on_request = lambda each, asked: each.reply(0, asked.correlation_id, DescribeNodeResponse())
+        others = [(await greeted(node, node_id))[1] for node_id in (9, -1)]
+        for other in others:
+            other.received(request(DescribeNodeRequest()))
+        voter.received(request(DescribeNodeRequest()) * (limits.VOTER_FRAMES_AT_ONCE + 1))
+        node.requests.clear()
+        node.server.serve_clients()
+        assert [each for each, _ in node.requests] == [voter, *others]
 
 
 async def test_what_a_voter_was_sent_in_all_its_days_delays_nothing() -> None:
@@ -261,6 +324,32 @@ async def test_who_filled_its_read_is_not_read_until_it_was_served() -> None:
         client.writer.write(frame * count)
         await node.until(lambda: len(node.requests) == count)
         assert 0 < most <= 2 * limits.CLIENT_READ_BYTES
+
+
+async def test_what_was_read_of_a_connection_before_it_was_held_is_served_once_it_is_not() -> None:
+    node = Node(1)
+    async with running(node):
+        _, connection = await greeted(node)
+        connection.received(request(DescribeNodeRequest()) * (limits.REQUESTS_IN_FLIGHT_MAX + 5))
+        await node.until(lambda: len(node.requests) == limits.REQUESTS_IN_FLIGHT_MAX)
+        while node.server.clients_are_waiting:
+            node.server.serve_clients()
+        assert len(node.requests) == limits.REQUESTS_IN_FLIGHT_MAX
+        for _ in range(limits.REQUESTS_IN_FLIGHT_MAX):
+            connection.reply(0, 9, DescribeNodeResponse())
+        await node.until(lambda: len(node.requests) == limits.REQUESTS_IN_FLIGHT_MAX + 5)
+
+
+async def test_a_read_that_is_just_one_frame_counts_while_it_waits() -> None:
+    node = Node(1)
+    async with running(node):
+        _, connection = await greeted(node)
+        lane = node.server.budgets.lanes[PeerClass.CLIENT]
+        frame = request(DescribeNodeRequest())
+        read(connection, frame)
+        assert lane.waiting_bytes == connection.waiting_bytes == len(frame)
+        node.server.serve_clients()
+        assert lane.waiting_bytes == connection.waiting_bytes == 0
 
 
 async def test_the_more_wait_the_less_is_read_of_each() -> None:
@@ -314,11 +403,14 @@ async def test_a_request_that_waits_for_room_for_its_answer_waits_as_it_came_and
     async with running(node):
         _, connection = await greeted(node)
         lane = node.server.budgets.lanes[PeerClass.CLIENT]
+        node.server.decoder = CountingDecoder()
+        before = CountingDecoder.count
         waits = request(ListConfigsRequest(), 2)
         connection.received(request(ListConfigsRequest(), 1) + waits)
         node.server.budgets.serve()
         node.server.budgets.serve()
         assert [asked.correlation_id for _, asked in node.requests] == [1]
+        assert CountingDecoder.count == before + 1
         assert lane.waiting_bytes == connection.waiting_bytes == len(waits)
         connection.reply(0, 1, ListConfigsResponse())
         await node.until(lambda: len(node.requests) == 2)
@@ -407,6 +499,23 @@ async def test_silent_strangers_make_room_for_whoever_comes() -> None:
         assert node.server.tally.refused >= 1
 
 
+async def test_who_names_a_voters_id_takes_a_slot_as_others_do_and_keeps_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "NEWCOMERS_RESERVED", 1)
+    node = Node(1)
+    node.server.connections_max = 1
+    node.server.voter_ids = frozenset({2})
+    async with running(node):
+        for _ in range(2):
+            claimant = await Client.connect(node.port)
+            assert (await claimant.greet(cluster_id=CLUSTER, node_id=2)).error_code == ErrorCode.NONE
+        refused = await Client.connect(node.port)
+        assert await refused.end() == b""
+        assert node.server.tally.refused == 1
+        assert [each.is_open for each in node.server.connections.values()] == [True, True]
+
+
 async def test_idle_clients_and_observers_are_closed_and_voters_and_waiting_ones_are_not() -> None:
     node = Node(1)
     node.server.max_idle_ms = 200
@@ -436,6 +545,20 @@ async def test_a_full_house_closes_the_client_that_asked_nothing_for_longest() -
         await greeted(node)
         assert await quiet.end() == b""
         assert other.is_open
+
+
+async def test_who_asks_something_is_not_quiet_any_more() -> None:
+    node = Node(1)
+    node.server.connections_max = 2
+    async with running(node):
+        asking, asking_end = await greeted(node)
+        quiet, quiet_end = await greeted(node)
+        asking_end.quiet_sweeps, quiet_end.quiet_sweeps = 2, 1
+        asking.send(5, DescribeNodeRequest())
+        await node.until(lambda: node.requests)
+        await greeted(node)
+        assert await quiet.end() == b""
+        assert asking_end.is_open
 
 
 async def test_lines_that_strangers_cause_are_few_however_many_addresses_they_have() -> None:

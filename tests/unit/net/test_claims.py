@@ -2,11 +2,13 @@
 
 import asyncio
 import socket
+from contextlib import ExitStack
 
 import pytest
 
 from kraftd.errors import ErrorCode
-from kraftd.net.outbound import CHALLENGE_MS
+from kraftd.net import client as client_module
+from kraftd.net.outbound import CHALLENGE_MS, OutboundConnection
 from kraftd.protocol import limits
 from kraftd.protocol.codec import encode_request
 from kraftd.protocol.messages import (
@@ -216,6 +218,80 @@ async def test_a_challenge_ends_soon_and_does_not_stand_in_the_way_of_the_next_o
             await one.until(lambda count=count: len(one.lost) == count)  # type: ignore[misc]
         assert one.lost == [f"no answer to the handshake within {CHALLENGE_MS} ms"] * 2
         assert one.answered[0].is_open
+
+
+async def test_of_one_voter_there_is_one_challenge_at_a_time() -> None:
+    one, two = voters()
+    async with running(one, two):
+        introduce(one, two)
+        one.links.learn(2, Endpoint("127.0.0.1", two.port))
+        await one.until(lambda: one.answered)
+        for _ in range(5):
+            one.links.challenge(2)
+        await one.until(lambda: one.lost)
+        assert [greeting.challenge for greeting in two.greetings] == [False, True]
+
+
+async def test_who_takes_a_challenge_does_not_keep_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its sender may be gone without a word, or somebody else who never ends it."""
+    monkeypatch.setattr(limits, "HANDSHAKE_TIMEOUT_MS", 100)
+    one, _ = voters()
+    async with running(one):
+        introduce_to_two(one)
+        client = await Client.connect(one.port)
+        await client.greet(cluster_id=CLUSTER, node_id=2, nonce=NONCE, challenge=True)
+        assert await client.end() == b""
+
+
+async def test_a_link_waits_for_its_confirmation_as_long_as_the_other_end_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The other voter was just cut off from this one, and cannot bring a nonce yet."""
+    monkeypatch.setattr(OutboundConnection, "PATIENCE_MS", CHALLENGE_MS // 2)
+    one, two = voters()
+    async with running(one, two):
+        introduce(one, two)
+        one.links.learn(2, Endpoint("127.0.0.1", two.port))
+        await one.until(lambda: one.answered)
+        one.links.challenge(2)
+        await one.until(lambda: one.lost)
+        assert one.lost == [f"no answer to the handshake within {CHALLENGE_MS} ms"]
+        assert one.answered[0].is_open
+
+
+async def test_a_link_that_rests_connects_at_once_to_a_voter_that_was_confirmed() -> None:
+    """Node 2 is back, and was confirmed: until we connect to it, it is not told a nonce of ours."""
+    one, two = voters()
+    async with running(one, two):
+        introduce(one, two)
+        one.links.spread = lambda low, high: 1_000.0  # it rests for a minute or so
+        with socket.create_server(("127.0.0.1", 0)) as deaf:
+            address = Endpoint("127.0.0.1", deaf.getsockname()[1])
+        one.links.learn(2, address)
+        one.ask(2, 5, DescribeNodeRequest())
+        await one.until(lambda: one.failures)
+        one.links._links[2].endpoint = Endpoint("127.0.0.1", two.port)
+        one.links.confirmed(2)
+        await two.until(lambda: two.greetings)
+
+
+async def test_a_connect_that_nobody_answers_does_not_delay_the_one_to_where_the_voter_is_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(client_module, "CONNECT_MS", 3_600_000)
+    one, two = voters()
+    async with running(one, two):
+        with ExitStack() as stack:
+            full = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+            for _ in range(8):  # the system answers no more of them until somebody accepts these
+                waiting = stack.enter_context(socket.socket())
+                waiting.setblocking(False)
+                waiting.connect_ex(full.getsockname())
+            one.links.learn(2, Endpoint("127.0.0.1", full.getsockname()[1]))
+            await asyncio.sleep(0)
+            assert one.links._links[2]._limit is not None, "it connects"
+            one.links.learn(2, Endpoint("127.0.0.1", two.port))
+            await two.until(lambda: two.greetings)
 
 
 async def test_a_voter_may_be_confirmed_just_when_the_time_to_connect_to_it_is_up() -> None:

@@ -77,6 +77,8 @@ def test_whole_frames_before_a_bad_one_are_lost_with_the_connection() -> None:
 def test_the_limit_can_rise_after_the_handshake() -> None:
     reader = FrameReader(10)
     assert [bytes(f) for f in reader.feed(framed(b"\x95small"))] == [b"\x95small"]
+    with pytest.raises(MalformedError, match="a frame of 501 bytes"):
+        FrameReader(10).feed(framed(b"\x95" + bytes(500)))
     reader.limit_bytes = 1000
     assert [bytes(f) for f in reader.feed(framed(b"\x95" + bytes(500)))] == [b"\x95" + bytes(500)]
 

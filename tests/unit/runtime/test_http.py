@@ -112,10 +112,13 @@ async def test_a_half_request_is_not_waited_for(site: Site, monkeypatch: pytest.
         b"GET /" + b"x" * 20_000,
         b"GET /livez HTTP/1.1\r\nA: " + b"x" * 20_000,
         b"GET /livez HTTP/1.1\r\n" + b"".join(b"A%d: b\r\n" % number for number in range(200)) + b"\r\n",
+        b"GET /" + b"x" * 4_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
+        PROBE[:-2] + b"A: " + b"x" * 4_000 + b"\r\n\r\n",
+        PROBE[:-2] + b"".join(b"A%d: b\r\n" % number for number in range(100)) + b"\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00",
         b"\r\n\r\n",
     ],
-    ids=["line", "field", "fields", "tls", "empty"],
+    ids=["line", "field", "fields", "whole line", "whole field", "all fields", "tls", "empty"],
 )
 async def test_what_is_no_small_request_is_refused_without_a_trace(
     site: Site, request_: bytes, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

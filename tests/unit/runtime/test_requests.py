@@ -9,6 +9,7 @@ from kraftd.controller.controller import QuorumController
 from kraftd.errors import ErrorCode
 from kraftd.metadata.features import bootstrap_records
 from kraftd.protocol.codec import Request
+from kraftd.protocol.limits import RESIGN_TIMEOUT_MS_MAX
 from kraftd.protocol.messages import (
     DescribeNodeRequest,
     HandshakeRequest,
@@ -158,6 +159,13 @@ def test_a_resignation_is_answered_with_where_leadership_went() -> None:
     made.resign_done(ResignDone(resign.token, ErrorCode.NONE, 3, 3))
     answer = connection.replies[0][2]
     assert (answer.error_code, answer.epoch, answer.successor) == (0, 3, 3)
+
+
+def test_nobody_says_for_how_many_days_a_leader_waits_for_its_successor() -> None:
+    made, core, connection = desk()
+    made.request_received(connection, request(ResignLeaderRequest(to=3, timeout_ms=(1 << 31) - 1)))
+    (resign,) = core.events
+    assert resign == ResignRequested(resign.token, 3, NOW.mono_ms + RESIGN_TIMEOUT_MS_MAX)
 
 
 def test_a_refused_resignation_says_why() -> None:
