@@ -26,7 +26,7 @@ import msgspec
 from kraftd.cli.client import Connection, LostError, raise_for
 from kraftd.cli.failures import CommandError, NotConnectedError, UnhealthyError
 from kraftd.protocol.messages import DescribeNodeRequest, DescribeNodeResponse
-from kraftd.types import NO_NODE, Endpoint, NodeId
+from kraftd.types import DOUBTED_BY_OTHERS, FORGET_PEERS, NO_NODE, Endpoint, NodeId
 
 ANSWER_TIMEOUT_MS = 1_000
 """How long one node is waited for. A paused node costs this much, once; a dead one nothing."""
@@ -162,6 +162,7 @@ class Survey(msgspec.Struct, frozen=True):
                 return f"node {answer.node_id} follows node {answer.leader_id}, {silence}"
         answers.sort(key=lambda answer: answer.epoch, reverse=True)
         reasons = [_reason(answer) for answer in answers if answer.no_leader_reason]
+        reasons.sort(key=lambda reason: FORGET_PEERS not in reason)
         return reasons[0] if reasons else f"an election is under way in epoch {epoch}"
 
     def _why_silent(self, leader_id: NodeId) -> str:
@@ -175,6 +176,8 @@ def _reason(answer: DescribeNodeResponse) -> str:
     """Why a node follows nobody. Its damage is told once, with the node."""
     if answer.whole:
         return answer.no_leader_reason or ""
+    if any(DOUBTED_BY_OTHERS in alarm for alarm in answer.alarms):
+        return f"node {answer.node_id} is not counted, because others know another as it; {FORGET_PEERS}"
     return f"node {answer.node_id} is not whole, and is not counted"
 
 

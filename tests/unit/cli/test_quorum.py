@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from kraftd.protocol.messages import DescribeNodeRequest, ListConfigsRequest, ListConfigsResponse
-from kraftd.types import NO_NODE
+from kraftd.types import DOUBTED_BY_OTHERS, FORGET_PEERS, NO_NODE
 from tests.unit.cli.kraftctl import Kraftctl, Outcome
 from tests.unit.cli.scripted import ScriptedQuorum
 
@@ -110,6 +110,29 @@ def test_a_lost_majority_is_named_as_the_reason(kraftctl: Kraftctl, quorum: Scri
     data = status(kraftctl, quorum, "-o", "json").data
     assert data["no_leader_reason"] == "no majority: 1 of 3 voters answer, 2 are needed"
     assert [node["reachable"] for node in data["nodes"]] == [False, False, True]
+
+
+def test_members_that_do_not_know_each_other_again_are_the_reason_whoever_else_has_one(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
+    doubt = "not counted by 1: another directory, or an older start, than known there"
+    quorum.lead(NO_NODE)
+    quorum.change(3, no_leader_reason=f"waiting 900 ms before the next election; {doubt}; {FORGET_PEERS}")
+    data = kraftctl("status", "--bootstrap-controller", quorum.bootstrap, "-o", "json").data
+    assert data["no_leader_reason"].endswith(f"; {doubt}; {FORGET_PEERS}")
+    outcome = kraftctl("health", "--bootstrap-controller", quorum.bootstrap)
+    assert outcome.code == 5
+    assert FORGET_PEERS in outcome.out.splitlines()[0]
+
+
+def test_a_member_that_others_take_for_an_old_copy_is_the_reason(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
+    alarm = f"not_whole: {DOUBTED_BY_OTHERS}2: this directory was replaced or restored, but {FORGET_PEERS}"
+    quorum.lead(NO_NODE)
+    quorum.change(2, whole=False, alarms=(alarm,), no_leader_reason=alarm.replace("not_whole", "not counted"))
+    out = kraftctl("status", "--bootstrap-controller", quorum.bootstrap).out
+    assert f"node 2 is not counted, because others know another as it; {FORGET_PEERS}" in out
 
 
 def test_followers_of_a_leader_that_is_gone_are_no_leader(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
