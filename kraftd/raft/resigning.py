@@ -95,7 +95,7 @@ class Resigning:
         if event.generation != core.log.generation or not core.mending.damage(event.damage):
             return
         core.alarm("not_whole", core.mending.text)
-        why = "its log is damaged"
+        why = "it lost a part of its log"
         led = core.leadership
         if led is not None:
             successors = tuple(progress.key for progress in led.best_followers(core.peers.is_connected))
