@@ -89,7 +89,8 @@ def format_storage(
             f"{CLUSTER_ID_BYTES_MAX}; draw one with kraftctl random-uuid"
         )
     report = prepare(config, cluster_id, ignore_formatted=ignore_formatted, dry_run=dry_run)
-    emit(report, output_of(context, output), format_table)
+    done = f"{report['directory']} is formatted" if report["files"] and not dry_run else ""
+    emit(report, output_of(context, output), format_table, done=done)
 
 
 @app.command("info")

@@ -72,7 +72,8 @@ def resign(
     target = NO_NODE if to is None else to
     watch_ms = timeout_ms if wait else min(timeout_ms, GLANCE_MS)
     outcome = hand_over(bootstrap_of(context, bootstrap), target, timeout_ms, watch_ms)
-    emit(outcome, output_of(context, output), resign_table)
+    done = "" if target == outcome["old_leader_id"] else f"node {outcome['old_leader_id']} leads no longer"
+    emit(outcome, output_of(context, output), resign_table, done=done)
     if outcome["new_leader_id"] != NO_NODE:
         return
     if wait:
