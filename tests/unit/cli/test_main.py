@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kraftd.cli.failures import UsageError
+from kraftd.cli.failures import ExitCode, UsageError
 from kraftd.cli.main import COMMANDS
 from kraftd.cli.points import parse_at, parse_time
 from kraftd.metadata.configs import ResourceType
@@ -246,6 +246,26 @@ def test_what_was_changed_is_said_where_the_answer_is_lost(quorum: ScriptedQuoru
     for arguments, line in said.items():
         done = in_shell('exec "$@" >&-', "--bootstrap-controller", quorum.bootstrap, *arguments)
         assert (done.returncode, done.stderr) == (1, line + LOST)
+
+
+def test_every_exit_code_is_listed_where_codes_are(kraftctl: Kraftctl) -> None:
+    top = Path(__file__).parents[3]
+    told = {
+        "README.md": (top / "README.md")
+        .read_text()
+        .partition("exit codes are stable (")[2]
+        .partition(")")[0],
+        "operations.md": (top / "docs" / "operations.md").read_text().partition("| exit code of")[2],
+        "--help": kraftctl("--help").out.partition("Exit codes:")[2],
+    }
+    for where, text in told.items():
+        listed = {int(number) for number in re.findall(r"[0-9]+", text)}
+        assert {int(code) for code in ExitCode} <= listed, where
+
+
+def test_health_is_5_if_nobody_answers_and_every_other_command_2(kraftctl: Kraftctl) -> None:
+    codes = [kraftctl(name, "--bootstrap-controller", "127.0.0.1:1").code for name in ("health", "status")]
+    assert codes == [5, 2]
 
 
 def test_a_closed_standard_error_does_no_harm() -> None:
