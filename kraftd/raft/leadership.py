@@ -165,8 +165,8 @@ class Leadership:
         NO_NODE.
         """
         chosen = self.best_followers(is_connected) if to == NO_NODE else (self.followers[to],)
-        able = (p for p in chosen if not p.is_uncounted and is_connected(p.key.id))
-        return next((p for p in able if p.fetch_offset >= offset), None)
+        able = (p for p in chosen if not p.is_uncounted)
+        return next((p for p in able if p.fetch_offset >= offset and is_connected(p.key.id)), None)
 
     def next_deadline_ms(self) -> int:
         """When the leader must act next, retries of requests aside."""
