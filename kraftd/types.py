@@ -106,6 +106,12 @@ DOUBTED_BY_OTHERS = "the quorum knows another directory, or a later start, as no
 """How the reason begins why a voter is not counted, if others told it so. It is kept in the sidecar, and read
 again when an operator makes a node forget it."""
 
+FORGET_PEERS = (
+    "if nothing was restored or replaced, see kraftctl forget-peers in docs/operations.md (Trouble)"
+)
+"""What to do about voters that do not know each other again, for an operator. Texts that hold it tell why no
+leader can be elected; the command line looks for it."""
+
 
 class Election(msgspec.Struct, frozen=True):
     """What must survive a crash: the epoch with the leader and the vote of that epoch.

@@ -40,6 +40,7 @@ from kraftd.cli.survey import ask_leader
 from kraftd.errors import ErrorCode
 from kraftd.metadata.configs import ResourceType, broker_key, broker_names
 from kraftd.metadata.secrets import is_secret_config, shown_config
+from kraftd.protocol.brief import has_control_characters
 from kraftd.protocol.messages import (
     DescribeConfigsRequest,
     DescribeConfigsRequestDescribeConfigsResource,
@@ -71,6 +72,8 @@ SOURCES = {
 CLUSTER_DEFAULT = ""
 SET, DELETE = 0, 1
 ANSWER_MS = 5_000
+
+_MADE = "the change was made, and is committed"
 
 _REQUEST_CHARACTERS_MAX = 128 * 1024
 """Of the names in one request: a node takes a mebibyte, and a character has four bytes at most."""
@@ -121,7 +124,7 @@ def set_configs(
         raise UsageError("a config is named twice; name each once")
     check_names(list(values), force)
     done = change(bootstrap_of(context, bootstrap), resource_name(broker), values, timeout_ms)
-    emit(done, output_of(context, output), change_table)
+    emit(done, output_of(context, output), change_table, done=_MADE)
 
 
 @app.command("delete")
@@ -138,7 +141,7 @@ def delete_configs(
     check_utf8(names, "a config's name")  # one with a line break can be set by an older kraftd
     check_names(names, force)
     done = change(bootstrap_of(context, bootstrap), resource_name(broker), dict.fromkeys(names), timeout_ms)
-    emit(done, output_of(context, output), change_table)
+    emit(done, output_of(context, output), change_table, done=_MADE)
 
 
 @app.command("get")
@@ -304,10 +307,13 @@ def _place(cursor: ListConfigsRequestCursor) -> tuple[int, str, str]:
 def check_names(names: Sequence[str], force: bool) -> None:
     """Refuse names that no broker would ever read.
 
+    One with a line break cannot be mistyped: it may be deleted where an older kraftd has set it, and nowhere
+    else does the leader take it, `--force` or not.
+
     Raises:
         UsageError: Kafka 4.3 does not define one of them.
     """
-    unknown = [name for name in names if broker_key(name) is None]
+    unknown = [name for name in names if broker_key(name) is None and not has_control_characters(name)]
     if not unknown or force:
         return
     raise UsageError(f"{_no_such_config(unknown[0])}; --force takes it as it is")

@@ -28,6 +28,7 @@ from kraftd.cli.failures import CommandError, ExitCode, UsageError
 from kraftd.cli.options import OutputOption, output_of
 from kraftd.cli.output import emit
 from kraftd.metadata.features import METADATA_VERSION, metadata_version_name
+from kraftd.protocol.limits import CLUSTER_ID_BYTES_MAX
 from kraftd.records import names
 from kraftd.types import NO_NODE, Uuid, uuid_text
 
@@ -60,7 +61,7 @@ def format_storage(
             "--cluster-id",
             "-t",
             metavar="ID",
-            help="The same for all nodes of the cluster.",
+            help="The same for all nodes of the cluster: any text, as in Kafka; best one of random-uuid.",
             show_default=False,
         ),
     ],
@@ -77,9 +78,19 @@ def format_storage(
 ) -> None:
     """Make a node's directory ready for its first start."""
     if not cluster_id or cluster_id.strip() != cluster_id or not cluster_id.isprintable():
-        raise UsageError(f"{cluster_id!r} cannot be a cluster id; draw one with kraftctl random-uuid")
+        raise UsageError(
+            f"{cluster_id!r} cannot be a cluster id, which is not empty, neither begins nor ends with a blank"
+            ", and holds no control character; draw one with kraftctl random-uuid"
+        )
+    size_bytes = len(cluster_id.encode())
+    if size_bytes > CLUSTER_ID_BYTES_MAX:
+        raise UsageError(
+            f"a cluster id of {size_bytes} bytes is longer than nodes can tell each other, which is "
+            f"{CLUSTER_ID_BYTES_MAX}; draw one with kraftctl random-uuid"
+        )
     report = prepare(config, cluster_id, ignore_formatted=ignore_formatted, dry_run=dry_run)
-    emit(report, output_of(context, output), format_table)
+    done = f"{report['directory']} is formatted" if report["files"] and not dry_run else ""
+    emit(report, output_of(context, output), format_table, done=done)
 
 
 @app.command("info")

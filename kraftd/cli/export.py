@@ -111,7 +111,7 @@ def export(
         raise CommandError(f"{out.absolute().parent} does not exist; make it, or name another OUT")
     with closing(_open_source(context, source, bootstrap)) as opened:
         report = run(opened, source, out)
-    emit(report, output_of(context, output), export_table)
+    emit(report, output_of(context, output), export_table, done=f"the copy is in {out}")
     if report["problems"]:
         raise typer.Exit(ExitCode.ERROR)
 

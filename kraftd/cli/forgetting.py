@@ -43,7 +43,7 @@ def forget(
     paths = [path.absolute() for path in directories]
     paths = [path.parent if path.name == names.LOG_DIRECTORY else path for path in paths]
     report = {"directories": [_data(one) for one in forget_peers(OsFileSystem(), paths)]}
-    emit(report, output_of(context, output), forgotten_table)
+    emit(report, output_of(context, output), forgotten_table, done="the other voters are forgotten")
 
 
 def forgotten_table(report: Mapping[str, Any]) -> str:

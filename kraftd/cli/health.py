@@ -36,7 +36,7 @@ def health(
     output: OutputOption = None,
     bootstrap: BootstrapOption = None,
 ) -> None:
-    """Check that the nodes named serve in a quorum that answers; exit 0 or 5.
+    """Check that the nodes named serve in a quorum that answers; exit 0, or 5, also if nobody answers.
 
     With one node named it is that node's health (as a container asks), with all of them the cluster's.
     """

@@ -7,8 +7,9 @@ for every log at or below it. Ends with 1 and a list if anything is wrong.
 
 Schema: is_whole, logs (list of log, cluster_id (text or null), node_id, start_offset, end_offset, end_epoch,
     batches, records, snapshots (how many were compared), hash (of the state at the end; null where it cannot
-    be had), is_partial, unknown_kinds, is_whole, problems, notes), pairs (list of left, right, common_end
-    (up to where both hold the same), parted_at (-1: nowhere), left_epoch, right_epoch, problem, note (text or
+    be had), is_partial, unknown_kinds, unread (list of from, to: offsets without a sound batch, `to` is
+    exclusive, -1: to the end), is_whole, problems, notes), pairs (list of left, right, common_end (up to
+    where both hold the same), parted_at (-1: nowhere), left_epoch, right_epoch, problem, note (text or
     null)).
 """
 
@@ -27,6 +28,8 @@ from kraftd.forensics.verify import verify as verify_logs
 from kraftd.records.frame import record_name
 
 Json: TypeAlias = dict[str, Any]
+
+_HOLES_TOLD = 5
 
 
 def verify(
@@ -80,6 +83,7 @@ def _log_data(verdict: LogVerdict) -> Json:
         "hash": verdict.image_hash,
         "is_partial": bool(verdict.unknown_kinds),
         "unknown_kinds": {record_name(kind): count for kind, count in verdict.unknown_kinds},
+        "unread": [{"from": start, "to": end} for start, end in verdict.unread],
         "is_whole": not verdict.problems,
         "problems": list(verdict.problems),
         "notes": list(verdict.notes),
@@ -148,7 +152,19 @@ def _agreement(verdict: Verdict) -> str:
         return ""
     count = len({log for pair in agreeing for log in (pair.left.named, pair.right.named)})
     clusters = len({pair.left.cluster_id for pair in agreeing})
+    holes = [hole for log in verdict.logs for hole in _holes(log)]
+    how_far = "where they can be read" if holes else "as far as they reach"
+    more = ["…"] if len(holes) > _HOLES_TOLD else []
+    rest = f" Not compared: {'; '.join([*holes[:_HOLES_TOLD], *more])}." if holes else ""
     if clusters > 1:
-        return f"The logs of each of {clusters} clusters agree batch by batch, as far as they reach."
+        return f"The logs of each of {clusters} clusters agree batch by batch, {how_far}.{rest}"
     end = min(pair.match.common_end for pair in agreeing)
-    return f"The {count} logs agree batch by batch as far as they reach, all of them to offset {end}."
+    return f"The {count} logs agree batch by batch {how_far}, all of them to offset {end}.{rest}"
+
+
+def _holes(log: LogVerdict) -> list[str]:
+    """What of a log could be compared with no other, in words."""
+    return [
+        f"{log.log.named} from offset {start} {'on' if end < 0 else f'to {end - 1}'}"
+        for start, end in log.unread
+    ]

@@ -34,8 +34,18 @@ class Format(StrEnum):
     YAML = "yaml"
 
 
-def emit(data: T, output: Format, table: Callable[[T], str]) -> None:
-    """Write one answer to standard output."""
+def emit(data: T, output: Format, table: Callable[[T], str], *, done: str = "") -> None:
+    """Write one answer to standard output.
+
+    Args:
+        data: What it says.
+        output: In which form.
+        table: How it looks as text.
+        done: What the command has changed in the world: said elsewhere if the answer is lost.
+
+    Raises:
+        LostOutputError: It could not be written, and `done` was said.
+    """
     match output:
         case Format.TABLE:
             text = table(data)
@@ -44,6 +54,12 @@ def emit(data: T, output: Format, table: Callable[[T], str]) -> None:
         case Format.YAML:
             text = to_yaml(data)
     write(text)
+    if done:
+        try:
+            sys.stdout.flush()
+        except LostOutputError:
+            note(done)
+            raise
 
 
 def write(text: str) -> None:

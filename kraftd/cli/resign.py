@@ -18,6 +18,7 @@ import typer
 
 from kraftd.cli.client import Connection, raise_for
 from kraftd.cli.failures import CommandError, RefusedError, UnhealthyError
+from kraftd.cli.findings import in_short, troubles
 from kraftd.cli.options import (
     NODE_ID_MAX,
     BootstrapOption,
@@ -71,7 +72,8 @@ def resign(
     target = NO_NODE if to is None else to
     watch_ms = timeout_ms if wait else min(timeout_ms, GLANCE_MS)
     outcome = hand_over(bootstrap_of(context, bootstrap), target, timeout_ms, watch_ms)
-    emit(outcome, output_of(context, output), resign_table)
+    done = "" if target == outcome["old_leader_id"] else f"node {outcome['old_leader_id']} leads no longer"
+    emit(outcome, output_of(context, output), resign_table, done=done)
     if outcome["new_leader_id"] != NO_NODE:
         return
     if wait:
@@ -87,6 +89,7 @@ def hand_over(bootstrap: Sequence[Endpoint], to: NodeId, timeout_ms: int, watch_
         if to == old:
             return _outcome(old, old, to, old_epoch, old_epoch, 0)
         _check_connected(found, to)
+        _check_whole(found, to)
         request = ResignLeaderRequest(to=to, timeout_ms=timeout_ms)
         answer = leader.call(request, ResignLeaderResponse, timeout_ms + ANSWER_MS)
         deposed = answer.error_code == ErrorCode.NOT_CONTROLLER
@@ -111,6 +114,17 @@ def _check_connected(found: Survey, to: NodeId) -> None:
         if peer.node_id == to and not peer.connected:
             why = f" ({peer.note})" if peer.note else ""
             raise RefusedError(f"the leader leads on: it is not connected to node {to}{why}")
+
+
+def _check_whole(found: Survey, to: NodeId) -> None:
+    """Refuse a successor that says itself that it does not count; another process under its id may.
+
+    Raises:
+        RefusedError: It is not whole.
+    """
+    said = [view.answer for view in found.answered if view.answer and view.node_id == to]
+    if said and not any(answer.whole for answer in said):
+        raise RefusedError(f"the leader leads on: node {to} does not count: {in_short(troubles(said[0]))}")
 
 
 def resign_table(data: Mapping[str, Any]) -> str:

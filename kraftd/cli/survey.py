@@ -26,7 +26,7 @@ import msgspec
 from kraftd.cli.client import Connection, LostError, raise_for
 from kraftd.cli.failures import CommandError, NotConnectedError, UnhealthyError
 from kraftd.protocol.messages import DescribeNodeRequest, DescribeNodeResponse
-from kraftd.types import NO_NODE, Endpoint, NodeId
+from kraftd.types import DOUBTED_BY_OTHERS, FORGET_PEERS, NO_NODE, Endpoint, NodeId
 
 ANSWER_TIMEOUT_MS = 1_000
 """How long one node is waited for. A paused node costs this much, once; a dead one nothing."""
@@ -34,6 +34,14 @@ ANSWER_TIMEOUT_MS = 1_000
 RETRY_PAUSE_MS = 50
 
 _GRACE_S = 0.1
+
+NAMED_BY_ONE_MAX = 32
+"""Of the addresses that one node names, so many are asked: a node of ours names the voters. Whoever else
+answers must not choose how many connections leave this machine, and where to.
+"""
+
+NAMED_MAX = 128
+"""Of the addresses that all of them name."""
 
 Result = TypeVar("Result")
 
@@ -122,14 +130,17 @@ class Survey(msgspec.Struct, frozen=True):
         return 2 * named >= len(bootstrap) or {view.endpoint for view in self.views}.issuperset(bootstrap)
 
     def oddities(self, view: NodeView) -> list[str]:
-        """What is odd about a node among the others: a second process under its id, and an epoch later than
-        that of a leader that stands.
+        """What is odd about a node among the others: a second process under its id, more peers than we ask,
+        and an epoch later than that of a leader that stands.
         """
         found = []
         twins = [str(other.endpoint) for other in self.answered if other.node_id == view.node_id]
         if len(twins) > 1:
             count = "two" if len(twins) == 2 else str(len(twins))
             found.append(f"{count} processes answer as node {view.node_id}: {' and '.join(twins)}")
+        named = len(_named_by(view))
+        if named > NAMED_BY_ONE_MAX:
+            found.append(f"names {named} other nodes, of which {NAMED_BY_ONE_MAX} were asked")
         leader = self.leader
         if leader is not None and _epoch_of(view) > _epoch_of(leader):
             leads = f"node {leader.node_id} leads epoch {_epoch_of(leader)}"
@@ -162,6 +173,7 @@ class Survey(msgspec.Struct, frozen=True):
                 return f"node {answer.node_id} follows node {answer.leader_id}, {silence}"
         answers.sort(key=lambda answer: answer.epoch, reverse=True)
         reasons = [_reason(answer) for answer in answers if answer.no_leader_reason]
+        reasons.sort(key=lambda reason: FORGET_PEERS not in reason)
         return reasons[0] if reasons else f"an election is under way in epoch {epoch}"
 
     def _why_silent(self, leader_id: NodeId) -> str:
@@ -175,11 +187,19 @@ def _reason(answer: DescribeNodeResponse) -> str:
     """Why a node follows nobody. Its damage is told once, with the node."""
     if answer.whole:
         return answer.no_leader_reason or ""
+    if any(DOUBTED_BY_OTHERS in alarm for alarm in answer.alarms):
+        return f"node {answer.node_id} is not counted, because others know another as it; {FORGET_PEERS}"
     return f"node {answer.node_id} is not whole, and is not counted"
 
 
 def _epoch_of(view: NodeView) -> int:
     return view.answer.epoch if view.answer else -1
+
+
+def _named_by(view: NodeView) -> list[tuple[Endpoint, NodeId]]:
+    """The other nodes that a node names, each address once. Port 0: it does not know the address either."""
+    peers = view.answer.peers if view.answer else ()
+    return list({Endpoint(peer.host, peer.port): peer.node_id for peer in peers if peer.port}.items())
 
 
 def _follows(view: NodeView, leader: NodeView) -> bool:
@@ -193,6 +213,7 @@ class _Inquiry:
     def __init__(self, timeout_ms: int) -> None:
         self.asked: dict[Endpoint, NodeId] = {}
         self.views: list[NodeView] = []
+        self._named = 0
         self._timeout_ms = timeout_ms
         self._answers: queue.SimpleQueue[NodeView] = queue.SimpleQueue()
         self._lock = threading.Lock()
@@ -203,6 +224,13 @@ class _Inquiry:
         if endpoint not in self.asked:
             threading.Thread(target=self._run, args=(endpoint, node_id), daemon=True).start()
         self.asked[endpoint] = node_id
+
+    def ask_named(self, view: NodeView) -> None:
+        """Ask whom a node names, as far as that has bounds."""
+        for endpoint, node_id in _named_by(view)[:NAMED_BY_ONE_MAX]:
+            if endpoint in self.asked or self._named < NAMED_MAX:
+                self._named += endpoint not in self.asked
+                self.ask(endpoint, node_id)
 
     def wait(self, deadline: float) -> NodeView | None:
         """The next answer; None if all are in or time is up."""
@@ -245,16 +273,15 @@ def survey(
         timeout_ms: How long to wait for one node.
         until_led: Do not wait for the rest once a majority agrees on a leader that answers.
 
-    Cost: one thread and one connection a node; as long as the slowest node, at most twice `timeout_ms`.
+    Cost: one thread and one connection a node, as many as were given and `NAMED_MAX`; as long as the slowest
+    node, at most twice `timeout_ms`.
     """
     inquiry = _Inquiry(timeout_ms)
     for endpoint in bootstrap:
         inquiry.ask(endpoint, NO_NODE)
     deadline = time.monotonic() + 2 * timeout_ms / 1_000 + _GRACE_S
     while view := inquiry.wait(deadline):
-        for peer in view.answer.peers if view.answer else ():
-            if peer.port:  # 0: that node does not know the address either
-                inquiry.ask(Endpoint(peer.host, peer.port), peer.node_id)
+        inquiry.ask_named(view)
         if until_led and Survey(_rows(inquiry.views, inquiry.asked, bootstrap)).is_led(bootstrap):
             break
     views = inquiry.end()

@@ -49,6 +49,8 @@ class LogVerdict(msgspec.Struct, frozen=True):
     image_hash: str | None
     """Of the state at the end; None where it could not be folded."""
     unknown_kinds: tuple[tuple[int, int], ...]
+    unread: tuple[tuple[Offset, Offset], ...]
+    """From where to where (exclusive; -1: to its end) no sound batch is: it is compared with no other log."""
     problems: tuple[str, ...]
     notes: tuple[str, ...]
 
@@ -94,6 +96,9 @@ def verify(logs: Sequence[LogFiles]) -> Verdict:
 
 def _pair(one: "_Examination", two: "_Examination") -> PairVerdict:
     found = match(one.heads, two.heads)
+    holes = [start for start, _ in (*one.unread, *two.unread)]
+    if holes:
+        found = msgspec.structs.replace(found, common_end=min(found.common_end, *holes))
     names = f"{one.log.named} and {two.log.named}"
     if found.violation:
         return PairVerdict(one.log, two.log, found, problem=f"{names}: {found.violation}")
@@ -112,6 +117,7 @@ class _Examination:
     def __init__(self, log: LogFiles) -> None:
         self.log = log
         self.heads = Heads()
+        self.unread: list[tuple[Offset, Offset]] = []
         self._problems: list[str] = []
         self._notes: list[str] = []
         self._snapshots = [snapshot for snapshot in log.snapshots if snapshot.id.offset > 0]
@@ -132,12 +138,19 @@ class _Examination:
             where = f"{finding.torn.path} ends inside a batch at byte {finding.torn.position}"
             self._notes.append(f"{where}: it was being written")
         self._begin()
+        hole = -1
         for item in read_log(self.log):
             if isinstance(item, Fault):
                 self._fold = None  # the examination has told what is wrong with the bytes
+                hole = hole if item.torn or hole >= 0 else self._end
                 continue
+            if 0 <= hole < item.view.base_offset:
+                self.unread.append((hole, item.view.base_offset))
+            hole = -1
             self._at_snapshots(item.view.base_offset)
             self._take(item)
+        if hole >= 0:
+            self.unread.append((hole, -1))
         self._at_snapshots(self._end)
         self._at_epochs()
         for snapshot in self._snapshots:
@@ -159,6 +172,7 @@ class _Examination:
             snapshot_count=self._compared,
             image_hash=None if self._fold is None else self._image.hash(),
             unknown_kinds=tuple(self._image.unknown_kinds()),
+            unread=tuple(self.unread),
             problems=tuple(self._problems),
             notes=tuple(self._notes),
         )

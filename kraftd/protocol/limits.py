@@ -30,6 +30,9 @@ ECHO_BYTES_MAX: Final = 512 * KIB
 HOST_BYTES_MAX: Final = 253
 """The longest name of a host that DNS knows. What a peer says that it is called may be longer."""
 
+CLUSTER_ID_BYTES_MAX: Final = 32_767
+"""The longest text that Kafka's own protocol can carry. Its tools take any text for a cluster id."""
+
 WORDS_BYTES_MAX: Final = 200
 """What an answer tells of a peer's words, or of a name in a request that means nothing here."""
 

@@ -39,7 +39,17 @@ from kraftd.raft.timing import BEHIND_RECORDS, Dice, Timing
 from kraftd.raft.transitions import check_move
 from kraftd.raft.voters import VoterSet
 from kraftd.raft.wire import Standing
-from kraftd.types import NO_NODE, Election, Endpoint, Epoch, NodeId, Offset, OffsetAndEpoch, ReplicaKey
+from kraftd.types import (
+    FORGET_PEERS,
+    NO_NODE,
+    Election,
+    Endpoint,
+    Epoch,
+    NodeId,
+    Offset,
+    OffsetAndEpoch,
+    ReplicaKey,
+)
 
 _EPOCH_BELIEVED = (1 << 31) - (1 << 24)
 """What is left above it is enough for an election a second for half a year."""
@@ -253,6 +263,8 @@ class Core:
         self.out.extend(self.peers.identify(connection, peer, outbound=outbound))
         if self.leadership is not None and self.peers.doubt(peer):
             self.leadership.disown(peer.node_id)
+        if peer.node_id in self.peers.doubted():
+            self.warn("doubtful_voter", f"{self.peers.doubt(peer)}; it does not count, but {FORGET_PEERS}")
 
     def settle(self) -> None:
         """A promise was given or records are here: from now on the election file is missed if it is gone."""

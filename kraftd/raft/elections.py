@@ -40,6 +40,9 @@ from kraftd.types import NO_NODE, ZERO_UUID, Now
 
 _NOT_WHOLE = "this member is not whole"
 
+TAKEN_FOR_ANOTHER = "it knows another directory, or a later start, under this id"
+"""Why a voter refuses, if it does not know us again."""
+
 
 class Elections:
     """The part of a member that elects."""
@@ -203,7 +206,7 @@ class Elections:
 
     def _refusal(self, answer: Answer) -> str:
         if answer.error == ErrorCode.INVALID_VOTER_KEY:
-            return "it knows another directory, or a later start, under this id"
+            return TAKEN_FOR_ANOTHER
         if answer.error != ErrorCode.NONE:
             return f"error {answer.error}"
         leader_id = answer.standing.leader_id

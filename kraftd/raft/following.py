@@ -29,7 +29,17 @@ from kraftd.raft.states import Follower, Unattached
 from kraftd.raft.timing import BEHIND_DELAY_MS, NEVER_MS, loss_delay_ms
 from kraftd.raft.wire import FetchAsk
 from kraftd.records.batch import BatchView, scan
-from kraftd.types import DOUBTED_BY_OTHERS, NO_NODE, Epoch, NodeId, Now, Offset, OffsetAndEpoch, ReplicaKey
+from kraftd.types import (
+    DOUBTED_BY_OTHERS,
+    FORGET_PEERS,
+    NO_NODE,
+    Epoch,
+    NodeId,
+    Now,
+    Offset,
+    OffsetAndEpoch,
+    ReplicaKey,
+)
 
 _PROBE_REST_MS = 1_000
 
@@ -346,8 +356,8 @@ class Following:
         """The quorum remembers somebody else under our id: what it promised, we do not know (D-06)."""
         core = self.core
         reason = (
-            f"{DOUBTED_BY_OTHERS}{core.me.id}: this directory was "
-            "replaced or restored. It is counted again once every voter was heard and a new leader elected"
+            f"{DOUBTED_BY_OTHERS}{core.me.id}: this directory was replaced or restored. It is counted again "
+            f"once every voter was heard and a new leader elected, but {FORGET_PEERS}"
         )
         if core.is_voter and core.mending.lose(reason):
             core.out.append(RememberWholeness("amnesia", core.mending.wholeness.amnesia))

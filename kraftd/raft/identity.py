@@ -233,6 +233,12 @@ class Peers:
             f"{known.start_counter} was seen: an old copy of the directory"
         )
 
+    def doubted(self) -> list[NodeId]:
+        """The voters in whose place others are connected than the ones we remember, in order."""
+        if self._mending.has_forgotten or self._me.id not in self._voters:
+            return []
+        return sorted({peer.node_id for peer in self._connections.values() if self.doubt(peer)})
+
     def note_awareness(self, peer: PeerIdentity) -> None:
         """A voter fetched without its id: it knows that it is not whole."""
         if peer.node_id in self._voters and self.doubt(peer):

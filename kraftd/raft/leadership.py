@@ -115,6 +115,11 @@ class Leadership:
         if node_id in self.followers:
             self.followers[node_id] = Progress(ReplicaKey(node_id))
 
+    def note_uncounted(self, node_id: NodeId) -> None:
+        """A voter fetched without its id: it cannot take over before it counts again (D-06)."""
+        if node_id in self.followers:
+            self.followers[node_id].is_uncounted = True
+
     def observer(self, key: ReplicaKey, now_ms: int) -> Progress:
         """The progress of an observer; the silent ones are forgotten (OBS-09)."""
         progress = self.observers.get(key)
@@ -137,11 +142,14 @@ class Leadership:
         )
 
     def best_followers(self, is_connected: Callable[[NodeId], bool]) -> tuple[Progress, ...]:
-        """The other voters: those within reach first, the furthest first, those never heard last (EQE-10)."""
+        """The other voters: those that count first, then those within reach, the furthest first, those never
+        heard last (EQE-10).
+        """
         return tuple(
             sorted(
                 self.followers.values(),
                 key=lambda p: (
+                    p.is_uncounted,
                     not is_connected(p.key.id),
                     -p.fetch_offset,
                     p.key.id,
@@ -153,9 +161,12 @@ class Leadership:
     def caught_up(
         self, to: NodeId, offset: Offset, is_connected: Callable[[NodeId], bool]
     ) -> Progress | None:
-        """A follower within reach that has got to `offset`: that one, or the best one if `to` is NO_NODE."""
+        """A follower within reach that counts and has got to `offset`: that one, or the best one if `to` is
+        NO_NODE.
+        """
         chosen = self.best_followers(is_connected) if to == NO_NODE else (self.followers[to],)
-        return next((p for p in chosen if p.fetch_offset >= offset and is_connected(p.key.id)), None)
+        able = (p for p in chosen if not p.is_uncounted)
+        return next((p for p in able if p.fetch_offset >= offset and is_connected(p.key.id)), None)
 
     def next_deadline_ms(self) -> int:
         """When the leader must act next, retries of requests aside."""

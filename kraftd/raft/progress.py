@@ -15,11 +15,21 @@ UNKNOWN: Offset = -1
 class Progress:
     """One replica's progress. Mutable; the leadership is its only owner."""
 
-    __slots__ = ("_leader_end_seen", "caught_up_ms", "fetch_at_ms", "fetch_offset", "key", "last_fetch_ms")
+    __slots__ = (
+        "_leader_end_seen",
+        "caught_up_ms",
+        "fetch_at_ms",
+        "fetch_offset",
+        "is_uncounted",
+        "key",
+        "last_fetch_ms",
+    )
 
     def __init__(self, key: ReplicaKey) -> None:
         self.key = key
         self.fetch_offset: Offset = UNKNOWN
+        self.is_uncounted = False
+        """Whether it last fetched without its id, because it knows that it is not whole (D-06)."""
         self.last_fetch_ms = -1
         """Wall clock of the last fetch, for `DescribeQuorum`."""
         self.fetch_at_ms = -1
@@ -41,6 +51,7 @@ class Progress:
         elif reached:
             self.caught_up_ms = max(self.caught_up_ms, self.last_fetch_ms)
         self.fetch_offset = offset
+        self.is_uncounted = False
         self.last_fetch_ms = now.wall_ms
         self.fetch_at_ms = now.mono_ms
         self._leader_end_seen = leader_end_offset

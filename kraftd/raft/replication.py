@@ -45,6 +45,8 @@ class Replication:
         led = core.leadership
         if ask.replica.id < 0 and event.peer is not None:
             core.peers.note_awareness(event.peer)
+            if led is not None:
+                led.note_uncounted(event.peer.node_id)
         error = self._check(ask, led)
         if error is not ErrorCode.INVALID_REQUEST and not self._is_vouched(event, ask):
             error = ErrorCode.INVALID_VOTER_KEY

@@ -54,11 +54,21 @@ class Resigning:
             refusal = f"{event.to} is not another voter"
         elif event.to != NO_NODE and not core.peers.is_connected(event.to):
             refusal = f"{event.to} is not connected"
+        elif event.to != NO_NODE:
+            refusal = self._why_not(led, event.to)
         if led is None or refusal:
             error = ErrorCode.NOT_CONTROLLER if led is None else ErrorCode.INVALID_REQUEST
             core.out.append(ResignDone(event.token, error, core.epoch, NO_NODE, refusal))
             return
         led.handover = Handover(event.to, event.deadline_ms, now.mono_ms, event.token)
+
+    def _why_not(self, led: Leadership, to: NodeId) -> str:
+        """Why a voter could not lead however far it has come; empty if it could."""
+        peer = self.core.peers.answers(to)
+        doubt = self.core.peers.doubt(peer) if peer is not None else ""
+        if not doubt and led.followers[to].is_uncounted:
+            doubt = "it fetches without its id, since it is not whole"
+        return f"{to} is not counted: {doubt}" if doubt else ""
 
     def on_shutdown(self, event: ShutdownRequested, now: Now) -> None:
         """The process wants to stop."""
@@ -85,7 +95,7 @@ class Resigning:
         if event.generation != core.log.generation or not core.mending.damage(event.damage):
             return
         core.alarm("not_whole", core.mending.text)
-        why = "its log is damaged"
+        why = "it lost a part of its log"
         led = core.leadership
         if led is not None:
             successors = tuple(progress.key for progress in led.best_followers(core.peers.is_connected))
@@ -105,14 +115,15 @@ class Resigning:
         can_leave = led.is_opened and log.is_flushed
         successor = led.caught_up(handover.to, log.end_offset, is_near) if can_leave else None
         if successor is None:
-            if now.mono_ms < handover.deadline_ms and not self._is_silent(led, handover, now):
+            doubt = "" if handover.to == NO_NODE else self._why_not(led, handover.to)
+            is_over = bool(doubt) or now.mono_ms >= handover.deadline_ms
+            if not is_over and not self._is_silent(led, handover, now):
                 return False
             if handover.token is not None:
                 who = "no voter has" if handover.to == NO_NODE else f"node {handover.to} has not"
-                reason = f"{who} caught up to {log.end_offset} in time"
-                core.out.append(
-                    ResignDone(handover.token, ErrorCode.REQUEST_TIMED_OUT, core.epoch, NO_NODE, reason)
-                )
+                reason = doubt or f"{who} caught up to {log.end_offset} in time"
+                error = ErrorCode.INVALID_REQUEST if doubt else ErrorCode.REQUEST_TIMED_OUT
+                core.out.append(ResignDone(handover.token, error, core.epoch, NO_NODE, reason))
                 led.handover = None
                 return False
         rest = tuple(p.key for p in led.best_followers(is_near) if p is not successor)

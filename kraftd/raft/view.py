@@ -13,12 +13,13 @@ from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
 from kraftd.protocol.limits import ECHO_BYTES_MAX
 from kraftd.raft.core import Core
+from kraftd.raft.elections import TAKEN_FOR_ANOTHER
 from kraftd.raft.following import Following
 from kraftd.raft.leadership import Leadership
 from kraftd.raft.progress import Progress
 from kraftd.raft.roles import Roles
 from kraftd.raft.states import Candidate, Follower, Leader, Prospective, Resigned, Unattached
-from kraftd.types import METADATA_TOPIC, NO_NODE, Endpoint, Epoch, NodeId, Now, Offset
+from kraftd.types import FORGET_PEERS, METADATA_TOPIC, NO_NODE, Endpoint, Epoch, NodeId, Now, Offset
 
 _ECHO_MAX = 1_000
 """Topics and partitions of a request that are told one by one that they are not described here."""
@@ -135,7 +136,7 @@ def no_leader_reason(core: Core, roles: Roles, following: Following, now: Now) -
                 return f"does not follow {state.leader_id}: {following.shunned_because}"
             return "" if state.in_touch else f"no answer from leader {state.leader_id} yet"
         case Resigned():
-            return "resigned; waiting for a successor"
+            return f"resigned; waiting for a successor{_strangeness(core, roles)}"
         case Prospective() | Candidate():
             ballot = state.ballot
             wants = len(ballot.voters) // 2 + 1
@@ -145,14 +146,29 @@ def no_leader_reason(core: Core, roles: Roles, following: Following, now: Now) -
                 + (f" ({roles.refusals[voter]})" if voter in roles.refusals else "")
                 for voter in sorted(ballot.voters - ballot.granted)
             ]
-            return f"{len(ballot.granted)} of {wants} {what} needed: {', '.join(missing)}"
+            tally = f"{len(ballot.granted)} of {wants} {what} needed: {', '.join(missing)}"
+            return tally + _strangeness(core, roles)
         case Unattached():
             if not core.is_voter:
                 return "an observer that looks for the leader"
             silent = [voter for voter in core.others if not core.peers.is_connected(voter)]
             wait_ms = max(0, state.deadline_ms - now.mono_ms)
             unreachable = f"; not connected: {', '.join(map(str, silent))}" if silent else ""
-            return f"waiting {wait_ms} ms before the next election{unreachable}"
+            return f"waiting {wait_ms} ms before the next election{unreachable}{_strangeness(core, roles)}"
+
+
+def _strangeness(core: Core, roles: Roles) -> str:
+    """Which voters do not know each other again, so that none of them can vote for the other; with a lead."""
+    ours = ", ".join(map(str, core.peers.doubted()))
+    theirs = ", ".join(
+        str(voter) for voter, why in sorted(roles.refusals.items()) if why == TAKEN_FOR_ANOTHER
+    )
+    parts = [
+        f"does not count {ours}: another directory, or an older start, than it knows" if ours else "",
+        f"not counted by {theirs}: another directory, or an older start, than known there" if theirs else "",
+    ]
+    told = [part for part in parts if part]
+    return "".join(f"; {part}" for part in (*told, FORGET_PEERS)) if told else ""
 
 
 def _peers(core: Core, roles: Roles, now: Now) -> list[PeerView]:

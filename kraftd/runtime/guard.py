@@ -23,6 +23,9 @@ LOOK_INTERVAL_MS = 900
 FAREWELL_MS = 200
 """How long a leader without a directory may take to tell the others."""
 
+_HANDING_OVER = "its files are gone: it hands over, and ends"
+"""What a leader says meanwhile; the last line says which files, and what to do."""
+
 
 class Role(Protocol):
     """What the guard must know of the member."""
@@ -74,4 +77,4 @@ class Guard:
         self._loss = loss
         self._directory.disk.lost = loss.text
         self._end_at_ms = self._driver.now().mono_ms + FAREWELL_MS
-        self._driver.deliver(LogDamaged(generation, loss.text))
+        self._driver.deliver(LogDamaged(generation, _HANDING_OVER))

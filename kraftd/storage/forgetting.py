@@ -57,12 +57,12 @@ def _open(stack: ExitStack, disk: Disk, path: Path) -> tuple[Path, NodeId, Sidec
         properties = meta_properties.decode(data)
     except MalformedError as error:
         raise StorageError(f"{file}: {error}") from error
+    if not disk.fs.exists(path / names.SIDECAR):  # an exported copy, say: leave no lock in it
+        raise StorageError(f"{path / names.SIDECAR}: is not there: nobody is remembered; leave it out")
     stack.callback(disk.close, take_lock(disk, path))
     reading = settle_sidecar(disk, path / names.SIDECAR)
-    if reading.problem:
-        raise StorageError(f"{reading.problem}: it remembers nobody; leave this directory out")
     if reading.state is None:
-        raise StorageError(f"{path / names.SIDECAR}: is not there: nobody is remembered; leave it out")
+        raise StorageError(f"{reading.problem}: it remembers nobody; leave this directory out")
     sidecar = Sidecar(disk, path / names.SIDECAR, reading)
     stack.callback(sidecar.close, sync=False)
     return path, NO_NODE if properties.node_id is None else properties.node_id, sidecar

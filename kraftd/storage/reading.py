@@ -23,7 +23,7 @@ from kraftd.records.batch import scan
 from kraftd.records.index import INDEX_INTERVAL_BYTES
 from kraftd.storage.disk import Disk
 from kraftd.storage.epochs import epoch_at
-from kraftd.storage.recovery import RESTORE, Damage
+from kraftd.storage.recovery import REMEDY, Damage
 from kraftd.storage.segment import HEAD_BYTES, Head, Hole, Segment, head_at
 from kraftd.storage.segment_index import SegmentIndex
 from kraftd.storage.walking import sound_batches
@@ -243,7 +243,7 @@ class ReaderView:
             offset=next_offset,
             end_offset=next_offset,
             text=reason or "reading the same bytes again gave other bytes",
-            action=RESTORE,
+            action=REMEDY,
         )
 
 

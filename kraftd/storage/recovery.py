@@ -40,7 +40,10 @@ _MAGIC = b"\x02"
 _ROUNDS_MAX = 3
 
 
-RESTORE = "this copy does not count until the part is restored from another voter"
+REMEDY = (
+    "this node does not count until it is stopped, emptied, formatted and started again, as "
+    "docs/operations.md (Trouble) describes"
+)
 
 
 class Damage(msgspec.Struct, frozen=True):
@@ -366,7 +369,7 @@ class _Survey:
                 offset=self._next,
                 end_offset=end_offset,
                 text=reason,
-                action=RESTORE,
+                action=REMEDY,
             )
         )
 

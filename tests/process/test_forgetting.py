@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from kraftd.storage import Disk, OsFileSystem
 from kraftd.storage.sidecar import Sidecar, settle_sidecar
+from kraftd.types import FORGET_PEERS
 
 NAME = "ssl.cipher.suites"
 FORGED = 2**31 - 1
@@ -50,6 +51,23 @@ def has_doubts(node: Node, mark: int) -> bool:
     )
 
 
+def wait_advice(*nodes: Node) -> None:
+    """Wait until `status` tells why there is no leader, and what to do, and see that a log warns of it."""
+    bootstrap = ",".join(f"127.0.0.1:{node.port}" for node in nodes)
+    command = [sys.executable, "-m", "kraftd.cli.main", "status", "-o", "json"]
+    deadline = time.monotonic() + 60
+    reason = ""
+    while FORGET_PEERS not in reason:
+        assert time.monotonic() < deadline, reason
+        done = subprocess.run(
+            [*command, "--bootstrap-controller", bootstrap], capture_output=True, check=True, timeout=60
+        )
+        reason = json.loads(done.stdout)["no_leader_reason"] or ""
+    warned = [line for node in nodes for line in node.events if line["event"] == "doubtful_voter"]
+    assert warned
+    assert all(line["level"] == "warning" and FORGET_PEERS in line["text"] for line in warned)
+
+
 def forget_peers(*nodes: Node) -> list[Any]:
     done = subprocess.run(
         [sys.executable, "-m", "kraftd.cli.main", "forget-peers", "-o", "json"]
@@ -77,6 +95,7 @@ def test_a_poisoned_quorum_elects_again_once_it_forgot_who_the_others_were(start
         node.start()
     wait_doubts(marks)
     assert cluster.leader() is None
+    wait_advice(*cluster)
     for node in cluster:
         node.stop()
     for node, done in zip(cluster, forget_peers(*cluster), strict=True):

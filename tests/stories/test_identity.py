@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from kraftd.raft import wire
 from kraftd.raft.events import LogDamaged, PeerClaimed, PeerIdentified, PeerIdentity, RequestReceived
@@ -10,7 +11,7 @@ from kraftd.raft.identity import Mending, Wholeness
 from kraftd.raft.states import Candidate, Follower, Prospective
 from kraftd.raft.wire import VoteAsk
 from kraftd.records.batch import encode_batch
-from kraftd.types import NO_NODE, Election, OffsetAndEpoch, ReplicaKey
+from kraftd.types import FORGET_PEERS, NO_NODE, Election, OffsetAndEpoch, ReplicaKey
 from tests.stories.cluster import CLUSTER_ID, Cluster
 
 
@@ -196,6 +197,31 @@ def test_an_old_copy_of_a_directory_makes_nobody_else_doubt_itself() -> None:
     cluster.resign(cluster.leader or 0)
     cluster.run_until(lambda: cluster.member(3).is_whole, 20_000)
     assert all(cluster.member(n).is_whole for n in (1, 2, 3))
+
+
+@pytest.mark.covers("D-06")
+def test_members_that_take_each_other_for_old_copies_say_so_and_what_to_do() -> None:
+    """What forged greetings left in an older release: starts of the others that never were."""
+    cluster = written()
+    for node_id in (1, 2, 3):
+        cluster.crash(node_id)
+    for node in cluster.nodes.values():
+        node.disk.peers = {
+            peer.node_id: replace(peer, start_counter=2**31 - 1) for peer in node.disk.peers.values()
+        }
+    cluster.run(50)
+    cluster.take_trace()
+    for node_id in (1, 2, 3):
+        cluster.start(node_id)
+    for _ in range(100):
+        cluster.run(100)
+        views = [cluster.member(n).describe(cluster.now(cluster.nodes[n])) for n in (1, 2, 3)]
+        assert all(FORGET_PEERS in view.no_leader_reason for view in views), views
+    assert cluster.leader is None
+    warned = [line for line in cluster.take_trace().splitlines() if "doubtful_voter" in line]
+    assert {line.split()[1] for line in warned} == {"1", "2", "3"}
+    assert all("an old copy of the directory; it does not count" in line for line in warned)
+    assert all(FORGET_PEERS in line for line in warned)
 
 
 @pytest.mark.covers("D-06")

@@ -69,6 +69,21 @@ def test_a_name_that_kafka_does_not_define_needs_force(kraftctl: Kraftctl, quoru
     assert changes(quorum) == [("", "log.retenton.ms", 0, "1")]
 
 
+def test_a_name_with_a_line_break_is_deleted_without_force_or_refused_by_the_leader(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
+    """An older kraftd may have set it; nobody else takes it, so that no force would help."""
+    quorum.nodes[2].answers[IncrementalAlterConfigsRequest] = lambda _: altered()
+    assert configs(kraftctl, quorum, "delete", "a\nb").code == 0
+    assert changes(quorum) == [("", "a\nb", 1, None)]
+    quorum.nodes[2].answers[IncrementalAlterConfigsRequest] = lambda _: altered(
+        ErrorCode.INVALID_CONFIG, "The name 'a\\nb' holds a line break or control character."
+    )
+    outcome = configs(kraftctl, quorum, "delete", "a\nb")
+    assert (outcome.code, outcome.err.count("\n")) == (4, 1)
+    assert "force" not in outcome.err
+
+
 def test_a_value_the_controller_refuses_is_4(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
     quorum.nodes[2].answers[IncrementalAlterConfigsRequest] = lambda _: altered(
         ErrorCode.INVALID_CONFIG, "log.retention.ms must be a number"

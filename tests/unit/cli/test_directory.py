@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from kraftd.net.handshake import Identity
+from kraftd.protocol.codec import encode_request
+from kraftd.protocol.limits import CLUSTER_ID_BYTES_MAX, HEAD_BYTES_MAX_BEFORE_HANDSHAKE
 from kraftd.types import parse_uuid
 from tests.fixtures import klog
 from tests.unit.cli.kraftctl import Kraftctl
@@ -40,6 +43,36 @@ def test_format_makes_what_info_finds(kraftctl: Kraftctl, config: Path, tmp_path
     assert found.data["metadata"]["node_id"] == 4
     assert len(parse_uuid(found.data["metadata"]["directory_id"])) == 16
     assert found.data["problems"] == []
+
+
+@pytest.mark.parametrize(
+    "cluster_id", ["MkU3OEVBNTcwNTJENDM2Qk", "x", "größer 1", "x" * CLUSTER_ID_BYTES_MAX]
+)
+def test_any_text_can_be_a_cluster_id_as_in_kafka(
+    kraftctl: Kraftctl, config: Path, tmp_path: Path, cluster_id: str
+) -> None:
+    assert kraftctl("format", "-c", config, "-t", cluster_id).code == 0
+    assert kraftctl("info", tmp_path / "data", "-o", "json").data["metadata"]["cluster_id"] == cluster_id
+    greeting = b"".join(encode_request(1, 1, "x", Identity(cluster_id, "x").greeting()))
+    assert len(greeting) < HEAD_BYTES_MAX_BEFORE_HANDSHAKE
+
+
+@pytest.mark.parametrize(
+    ("cluster_id", "why"),
+    [
+        ("", "which is not empty"),
+        (" x", "neither begins nor ends with a blank"),
+        ("x\ty", "holds no control character"),
+        ("ö" * 16_384, "a cluster id of 32768 bytes is longer than nodes can tell each other"),
+    ],
+)
+def test_what_nodes_could_not_tell_each_other_is_no_cluster_id(
+    kraftctl: Kraftctl, config: Path, tmp_path: Path, cluster_id: str, why: str
+) -> None:
+    outcome = kraftctl("format", "-c", config, "-t", cluster_id)
+    assert (outcome.code, outcome.err.count("\n")) == (64, 1)
+    assert why in outcome.err
+    assert not (tmp_path / "data").exists()
 
 
 def test_a_formatted_directory_is_refused_unless_told(

@@ -48,6 +48,18 @@ def test_a_node_that_counts_again_is_told(kraftctl: Kraftctl, directory: Path) -
     assert kraftctl("info", directory).code == 0, "no problem is left"
 
 
+def test_nothing_is_left_in_a_copy_that_remembers_nobody(
+    kraftctl: Kraftctl, directory: Path, tmp_path: Path
+) -> None:
+    assert kraftctl("export", directory, tmp_path / "copy").code == 0
+    before = sorted((tmp_path / "copy").rglob("*"))
+    outcome = kraftctl("forget-peers", directory, tmp_path / "copy")
+    assert (outcome.code, outcome.err.count("\n")) == (1, 1)
+    assert "copy/kraftd.state: is not there: nobody is remembered; leave it out" in outcome.err
+    assert sorted((tmp_path / "copy").rglob("*")) == before
+    assert "2147483647" in kraftctl("forget-peers", directory).out, "nothing was changed"
+
+
 def test_what_is_no_directory_is_one_line(kraftctl: Kraftctl, tmp_path: Path) -> None:
     outcome = kraftctl("forget-peers", tmp_path)
     assert (outcome.code, outcome.out, outcome.err.count("\n")) == (1, "", 1)

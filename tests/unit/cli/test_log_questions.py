@@ -238,6 +238,11 @@ def test_verify_lists_what_is_wrong(kraftctl: Kraftctl, tmp_path: Path, made: Lo
     outcome = kraftctl("log", "verify", made.home, tmp_path / "other")
     assert outcome.code == 1
     assert f"Problems in {made.home}:\n  __cluster_metadata-0/{0:020}.log at byte" in outcome.out
+    assert "as far as they reach" not in outcome.out
+    assert outcome.out.endswith(
+        "The 2 logs agree batch by batch where they can be read, all of them to offset "
+        f"10. Not compared: {made.home} from offset 10 on.\n"
+    )
     data = kraftctl("log", "verify", tmp_path, "-o", "json").data
     assert [(log["node_id"], log["is_whole"]) for log in data["logs"]] == [(1, False), (2, True)]
     assert data["is_whole"] is False

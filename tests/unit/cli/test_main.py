@@ -12,10 +12,20 @@ from pathlib import Path
 
 import pytest
 
-from kraftd.cli.failures import UsageError
+from kraftd.cli.failures import ExitCode, UsageError
 from kraftd.cli.main import COMMANDS
 from kraftd.cli.points import parse_at, parse_time
+from kraftd.metadata.configs import ResourceType
+from kraftd.protocol.messages import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+    IncrementalAlterConfigsResponseAlterConfigsResourceResponse,
+    ResignLeaderRequest,
+    ResignLeaderResponse,
+)
+from tests.fixtures import klog
 from tests.unit.cli.kraftctl import Kraftctl
+from tests.unit.cli.scripted import ScriptedQuorum
 
 KRAFTCTL = [sys.executable, "-m", "kraftd.cli.main"]
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
@@ -205,6 +215,55 @@ def test_an_answer_that_cannot_be_written_is_an_error(arguments: tuple[str, ...]
     assert done.returncode == code
     assert done.stderr.endswith(LOST)
     assert in_shell('exec "$@" >&- 2>&-', *arguments).returncode == code
+
+
+def test_what_was_changed_is_said_where_the_answer_is_lost(quorum: ScriptedQuorum, tmp_path: Path) -> None:
+    quorum.nodes[2].answers[IncrementalAlterConfigsRequest] = lambda _: IncrementalAlterConfigsResponse(
+        responses=(
+            IncrementalAlterConfigsResponseAlterConfigsResourceResponse(
+                error_message=None, resource_type=ResourceType.BROKER
+            ),
+        )
+    )
+    quorum.nodes[2].answers[ResignLeaderRequest] = lambda _: ResignLeaderResponse(epoch=7, successor=3)
+    config = tmp_path / "node.properties"
+    config.write_text(
+        "process.roles=controller\nnode.id=4\ncontroller.quorum.voters=4@localhost:9093\n"
+        "listeners=CONTROLLER://localhost:9093\ncontroller.listener.names=CONTROLLER\n"
+        f"log.dirs={tmp_path / 'data'}\n"
+    )
+    source = klog("generated-kafka-4.3-dynamic-voters") / "node-2"
+    said = {
+        ("configs", "set", "log.retention.ms=1"): b"kraftctl: the change was made, and is committed\n",
+        ("configs", "delete", "log.retention.ms"): b"kraftctl: the change was made, and is committed\n",
+        ("resign", "--timeout-ms", "200"): b"kraftctl: node 2 leads no longer\n",
+        ("format", "-c", str(config), "-t", "x"): f"kraftctl: {tmp_path / 'data'} is formatted\n".encode(),
+        ("export", str(source), str(tmp_path / "copy")): (
+            f"kraftctl: the copy is in {tmp_path / 'copy'}\n".encode()
+        ),
+        ("status",): b"",
+    }
+    for arguments, line in said.items():
+        done = in_shell('exec "$@" >&-', "--bootstrap-controller", quorum.bootstrap, *arguments)
+        assert (done.returncode, done.stderr) == (1, line + LOST)
+
+
+def test_every_exit_code_is_listed_where_codes_are(kraftctl: Kraftctl) -> None:
+    top = Path(__file__).parents[3]
+    readme, operations = (top / "README.md").read_text(), (top / "docs" / "operations.md").read_text()
+    told = {
+        "README.md": readme.partition("exit codes are stable (")[2].partition(")")[0],
+        "operations.md": operations.partition("| exit code of")[2].partition("\n\n")[0],
+        "--help": kraftctl("--help").out.partition("Exit codes:")[2],
+    }
+    for where, text in told.items():
+        listed = {int(number) for number in re.findall(r"[0-9]+", text)}
+        assert {int(code) for code in ExitCode} <= listed, where
+
+
+def test_health_is_5_if_nobody_answers_and_every_other_command_2(kraftctl: Kraftctl) -> None:
+    codes = [kraftctl(name, "--bootstrap-controller", "127.0.0.1:1").code for name in ("health", "status")]
+    assert codes == [5, 2]
 
 
 def test_a_closed_standard_error_does_no_harm() -> None:

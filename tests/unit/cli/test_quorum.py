@@ -1,11 +1,19 @@
 """`status`, `replication`, `health`: the truth about a quorum, led or not, with nodes down or paused."""
 
+import contextlib
+import socket
 import threading
 
 import pytest
 
-from kraftd.protocol.messages import DescribeNodeRequest, ListConfigsRequest, ListConfigsResponse
-from kraftd.types import NO_NODE
+from kraftd.cli.survey import NAMED_BY_ONE_MAX, NAMED_MAX
+from kraftd.protocol.messages import (
+    DescribeNodeRequest,
+    DescribeNodeResponsePeer,
+    ListConfigsRequest,
+    ListConfigsResponse,
+)
+from kraftd.types import DOUBTED_BY_OTHERS, FORGET_PEERS, NO_NODE
 from tests.unit.cli.kraftctl import Kraftctl, Outcome
 from tests.unit.cli.scripted import ScriptedQuorum
 
@@ -110,6 +118,80 @@ def test_a_lost_majority_is_named_as_the_reason(kraftctl: Kraftctl, quorum: Scri
     data = status(kraftctl, quorum, "-o", "json").data
     assert data["no_leader_reason"] == "no majority: 1 of 3 voters answer, 2 are needed"
     assert [node["reachable"] for node in data["nodes"]] == [False, False, True]
+
+
+def test_members_that_do_not_know_each_other_again_are_the_reason_whoever_else_has_one(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
+    doubt = "not counted by 1: another directory, or an older start, than known there"
+    quorum.lead(NO_NODE)
+    quorum.change(3, no_leader_reason=f"waiting 900 ms before the next election; {doubt}; {FORGET_PEERS}")
+    data = kraftctl("status", "--bootstrap-controller", quorum.bootstrap, "-o", "json").data
+    assert data["no_leader_reason"].endswith(f"; {doubt}; {FORGET_PEERS}")
+    outcome = kraftctl("health", "--bootstrap-controller", quorum.bootstrap)
+    assert outcome.code == 5
+    assert FORGET_PEERS in outcome.out.splitlines()[0]
+
+
+def test_a_member_that_others_take_for_an_old_copy_is_the_reason(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
+    alarm = f"not_whole: {DOUBTED_BY_OTHERS}2: this directory was replaced or restored, but {FORGET_PEERS}"
+    quorum.lead(NO_NODE)
+    quorum.change(2, whole=False, alarms=(alarm,), no_leader_reason=alarm.replace("not_whole", "not counted"))
+    out = kraftctl("status", "--bootstrap-controller", quorum.bootstrap).out
+    assert f"node 2 is not counted, because others know another as it; {FORGET_PEERS}" in out
+
+
+def test_a_node_does_not_choose_how_many_connections_leave_us(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
+    """One of the nodes names thousands of others: its neighbours are asked all the same, and it is named."""
+    crowd = socket.create_server(("127.0.0.1", 0))
+    met: list[socket.socket] = []
+
+    def meet() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                met.append(crowd.accept()[0])
+                met[-1].close()
+
+    meeting = threading.Thread(target=meet)
+    meeting.start()
+    port = crowd.getsockname()[1]
+    strangers = tuple(
+        DescribeNodeResponsePeer(node_id=at, host=f"127.1.{at // 250}.{at % 250 + 1}", port=port)
+        for at in range(10, 2_010)
+    )
+    quorum.change(1, peers=(*strangers, *quorum.views[1].peers))
+    data = kraftctl("status", "--bootstrap-controller", quorum.bootstrap, "-o", "json").data
+    crowd.shutdown(socket.SHUT_RDWR)
+    crowd.close()
+    meeting.join()
+    assert data["leader_id"] == 2
+    assert len(data["nodes"]) == 3 + NAMED_BY_ONE_MAX
+    assert data["nodes"][0]["troubles"] == ["names 2002 other nodes, of which 32 were asked"]
+
+
+def test_nodes_that_name_each_other_do_not_either(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    named = [
+        quorum.stranger(
+            1,
+            peers=tuple(
+                DescribeNodeResponsePeer(node_id=1_000 * first + at, host=f"127.1.{first}.{at}", port=1)
+                for at in range(1, NAMED_BY_ONE_MAX + 1)
+            ),
+        )
+        for first in range(1, 9)
+    ]
+    peers = [DescribeNodeResponsePeer(node_id=1, host="127.0.0.1", port=node.port) for node in named]
+    quorum.change(1, peers=(*peers, *quorum.views[1].peers))
+    data = kraftctl("status", "--bootstrap-controller", quorum.bootstrap, "-o", "json").data
+    assert data["leader_id"] == 2
+    silent = [node for node in data["nodes"] if not node["reachable"]]
+    assert len(silent) == NAMED_MAX - len(named), (
+        "eight that answer, and no more than that of those they name"
+    )
 
 
 def test_followers_of_a_leader_that_is_gone_are_no_leader(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:

@@ -96,6 +96,28 @@ def test_a_successor_the_leader_is_not_connected_to_is_4(kraftctl: Kraftctl, quo
     assert not any(isinstance(seen, ResignLeaderRequest) for seen in quorum.nodes[2].seen)
 
 
+def test_a_successor_that_is_damaged_is_4_and_what_is_wrong_with_it_is_told(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
+    quorum.change(3, whole=False, alarms=("not_whole: data/1.log at byte 17: bad checksum",))
+    outcome = resign(kraftctl, quorum, "--to", 3)
+    assert outcome.code == 4
+    assert outcome.err == (
+        "kraftctl: the leader leads on: node 3 does not count: "
+        "not_whole: data/1.log at byte 17: bad checksum\n"
+    )
+    assert not any(isinstance(seen, ResignLeaderRequest) for seen in quorum.nodes[2].seen)
+
+
+def test_a_damaged_process_under_a_voters_id_does_not_keep_that_voter_from_leading(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
+    resigns(quorum, successor=3)
+    second = quorum.stranger(3, whole=False)
+    named = f"{second.address},{quorum.bootstrap}"
+    assert kraftctl("resign", "--to", 3, "--bootstrap-controller", named).code == 0
+
+
 def test_asking_for_the_leader_itself_changes_nothing(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
     outcome = resign(kraftctl, quorum, "--to", 2)
     assert outcome.code == 0

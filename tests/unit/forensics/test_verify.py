@@ -224,6 +224,27 @@ def test_a_log_whose_beginning_is_gone_is_whole_with_its_snapshot(tmp_path: Path
     assert problem.endswith("begins at offset 11, and no snapshot holds the state before it")
 
 
+def test_what_cannot_be_read_of_one_log_is_not_said_to_agree(tmp_path: Path):
+    """Batches behind the damage are sound and equal, and yet the logs agree only up to it."""
+    made = orders(tmp_path / "node-1")
+    for value in "234":
+        made.batch(config(value))
+    made.copy(tmp_path / "node-2", 2)
+    data = bytearray(made.segment.read_bytes())
+    *_, third, second, _last = scan(bytes(data))
+    assert (third.base_offset, second.base_offset) == (11, 12)
+    data[data.index(bytes(third.raw)) + third.size_bytes - 3] ^= 1
+    made.segment.write_bytes(data)
+    verdict = judged(tmp_path)
+    [pair] = verdict.pairs
+    assert (pair.match.common_end, pair.problem, pair.note) == (11, "", "")
+    assert [log.unread for log in verdict.logs] == [((11, 12),), ()]
+
+    flip(made)
+    verdict = judged(tmp_path)
+    assert [log.unread for log in verdict.logs] == [((11, 12), (13, -1)), ()]
+
+
 def test_two_ends_of_different_epochs_only_part(tmp_path: Path):
     """Node 1 led epoch 3 and wrote what nobody has; node 2 leads epoch 4 without it."""
     made = orders(tmp_path / "node-1")

@@ -143,6 +143,55 @@ def test_a_leader_refuses_a_successor_that_is_no_other_voter(to: int) -> None:
     assert lone.member.is_leader
 
 
+def refusal_of(lone: Lone, token: int) -> tuple[ErrorCode, str] | None:
+    done = [effect for effect in every(lone.effects, fx.ResignDone) if effect.token == token]
+    return (done[0].error, done[0].reason) if done else None
+
+
+@covers("RSG-03", "D-06")
+def test_a_leader_refuses_at_once_a_successor_that_does_not_count() -> None:
+    """2 has all that was written, and then finds out that its log is damaged."""
+    lone = leading().establish()
+    lone.ask_fetch(lone.member.log.end_offset, 5, replica=NO_NODE, sender=2)
+    told = ErrorCode.INVALID_REQUEST, "2 is not counted: it fetches without its id, since it is not whole"
+    assert refusal_of(lone, lone.resign(2)) == told
+    assert lone.member.is_leader
+    lone.ask_fetch(lone.member.log.end_offset, 5, replica=2)
+    assert lone.outcome(lone.resign(2)) == ErrorCode.NONE, "it counts again"
+
+
+@covers("RSG-03", "D-06")
+def test_a_successor_that_stops_to_count_while_it_is_waited_for_ends_the_wait() -> None:
+    lone = leading().establish()
+    token = lone.resign(3, deadline_ms=60_000)
+    assert lone.outcome(token) is None
+    lone.ask_fetch(1, 1, replica=NO_NODE, sender=3)
+    told = ErrorCode.INVALID_REQUEST, "3 is not counted: it fetches without its id, since it is not whole"
+    assert refusal_of(lone, token) == told
+    assert lone.member.is_leader
+
+
+@covers("RSG-03", "D-06")
+def test_a_leader_refuses_a_successor_that_comes_with_another_directory_and_says_so() -> None:
+    lone = leading().establish()
+    lone.feed(ev.PeerIdentified(77, ev.PeerIdentity(2, b"another director", 1, bytes(16)), outbound=True))
+    refusal = refusal_of(lone, lone.resign(2))
+    assert refusal is not None
+    assert refusal[0] == ErrorCode.INVALID_REQUEST
+    assert refusal[1].startswith("2 is not counted: node 2 comes with directory ")
+
+
+@covers("EQE-10", "D-06")
+def test_who_does_not_count_is_no_successor_even_if_it_has_everything() -> None:
+    lone = leading().establish()
+    lone.ask_fetch(lone.member.log.end_offset, 5, replica=NO_NODE, sender=2)
+    token = lone.resign()
+    assert lone.outcome(token) is None, "3 has not caught up yet"
+    lone.ask_fetch(lone.member.log.end_offset, 5, replica=3)
+    assert lone.outcome(token) == ErrorCode.NONE
+    assert [done.successor for done in every(lone.effects, fx.ResignDone)] == [3]
+
+
 @covers("RSG-04", "D-13")
 def test_a_resigned_leader_answers_all_who_wait_and_all_who_come() -> None:
     lone = leading().establish()

@@ -50,7 +50,7 @@ def test_a_batch_of_which_one_bit_flipped_is_not_given(tmp_path: Path, byte: int
     assert damage is not None
     assert (damage.file, damage.position_bytes, damage.offset) == (str(path), 150 * SIZE, 150)
     assert reason in damage.text
-    assert "restored from another voter" in str(damage)
+    assert "stopped, emptied, formatted and started again, as docs/operations.md (Trouble)" in str(damage)
     log.close()
 
 

@@ -118,7 +118,7 @@ class TestDamaged:
         assert (damage.offset, damage.end_offset) == (bad, bad + 1)
         assert damage.position_bytes == bad_at // SIZE * SIZE
         assert damage.file == str(segment(tmp_path, 4))
-        assert "restored from another voter" in str(damage)
+        assert "stopped, emptied, formatted and started again, as docs/operations.md (Trouble)" in str(damage)
         with pytest.raises(DamagedReadError, match=f"offset {bad} "):
             log.read(bad, 100)
         for offset in range(10):
