@@ -19,7 +19,8 @@ import msgspec
 
 from kraftd.errors import ErrorCode, KraftdError, MalformedError, UnencodableError
 from kraftd.protocol.bodies import REQUEST_LOOKS, RESPONSE_LOOKS
-from kraftd.protocol.limits import HEAD_BYTES_MAX, RECORDS_BYTES_MAX
+from kraftd.protocol.limits import HEAD_BYTES_MAX, RECORDS_BYTES_MAX, SHORT_REQUEST_BYTES_MAX
+from kraftd.protocol.messages import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 from kraftd.protocol.packed import Int16, Int32
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -27,6 +28,8 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 _LENGTH = struct.Struct(">I")
 _ENCODE = msgspec.msgpack.Encoder().encode
 _BAD_BYTES = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_LONG_REQUESTS = frozenset({DescribeConfigsRequest.API_KEY, IncrementalAlterConfigsRequest.API_KEY})
+"""What an operator may ask about many things at once."""
 _REQUEST_ELEMENTS = 5
 _RESPONSE_ELEMENTS = 2
 
@@ -153,6 +156,8 @@ class RequestDecoder:
         key, version = head.api_key, head.api_version
         if (key, version) not in REQUEST_LOOKS:
             raise UnsupportedVersion(key, version, head.correlation_id)
+        if len(frame) > SHORT_REQUEST_BYTES_MAX and key not in _LONG_REQUESTS:
+            _check_short(head)
         decode, build = _request_body(key, version)
         try:
             message = build(decode(head.body))
@@ -251,6 +256,14 @@ def _bin_header(size: int) -> bytes:
     if size < 1 << 16:
         return b"\xc5" + size.to_bytes(2, "big")
     return b"\xc6" + size.to_bytes(4, "big")
+
+
+def _check_short(head: _RequestHead) -> None:
+    size = len(head.body)
+    if size > SHORT_REQUEST_BYTES_MAX:
+        key, version = head.api_key, head.api_version
+        text = f"request {key} version {version}: {size} bytes are more than {SHORT_REQUEST_BYTES_MAX}"
+        raise MalformedRequestError(text, key, version, head.correlation_id)
 
 
 def _checked_records(frame: Buffer, records: memoryview | None, head_bytes_max: int) -> Buffer:

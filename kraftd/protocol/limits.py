@@ -40,6 +40,10 @@ ALARMS_MAX: Final = 16
 FILES_MAX: Final = 8192
 """Files of one export."""
 
+SHORT_REQUEST_BYTES_MAX: Final = 64 * KIB
+"""The body of a request that is not about many configs, but about one partition, some voters, a position. It
+could else be 300,000 nested structs of three bytes, which take 0.1 s and 55 MB to decode."""
+
 RECORDS_BYTES_MAX: Final = 8 * MIB
 """The records of one frame."""
 
