@@ -54,6 +54,11 @@ ARRAY_LENGTH_MAX: Final = 16_384
 to some 300 bytes. An operation of `OPERATION_RECORDS_MAX` changes fits.
 """
 
+NESTED_ELEMENTS_MAX: Final = 2 * ARRAY_LENGTH_MAX
+"""Elements of all arrays inside the array of a long request, checked before anything is allocated for them:
+one of five bytes is decoded to 200. Twice what one operation or one answer holds at least.
+"""
+
 TAGS_MAX: Final = 64
 """Tagged fields of one struct."""
 

@@ -1,5 +1,7 @@
 """Frames, bodies and tags on kraftd's own wire."""
 
+import tracemalloc
+
 import msgpack
 import msgspec
 import pytest
@@ -238,6 +240,38 @@ def test_a_request_that_is_not_about_many_configs_is_short() -> None:
             RequestDecoder().decode(frame)
         assert ("bytes are more than" in str(caught.value)) is not is_short
         assert caught.value.correlation_id == 7
+
+
+@pytest.mark.parametrize(("key", "version", "rest"), [(44, 1, [False, {}]), (32, 4, [False, False, {}])])
+def test_what_a_long_request_nests_is_counted_before_it_is_decoded(
+    key: int, version: int, rest: list[object]
+) -> None:
+    element: object = ["", 0, None, {}] if key == 44 else ""
+    resources = [[4, str(number), [element] * 16_384, {}] for number in range(12)]
+    most = msgpack.packb([key, version, 7, None, [resources[:2], *rest]])
+    assert len(RequestDecoder().decode(most).message.resources) == 2
+    resources += [
+        [4, "12345678", [element] * 3, {}]
+    ] * 1_000  # those with a few, and so a short header, count as well
+    more = msgpack.packb([key, version, 7, None, [[*resources[:1], *resources[12:] * 6], *rest]])
+    for frame in (msgpack.packb([key, version, 7, None, [resources, *rest]]), more):
+        tracemalloc.start()
+        try:
+            with pytest.raises(MalformedRequestError, match="elements are more than"):
+                RequestDecoder().decode(frame)
+            assert tracemalloc.get_traced_memory()[1] < 2 << 20
+        finally:
+            tracemalloc.stop()
+
+
+def test_nothing_but_arrays_is_counted_in_a_long_request() -> None:
+    resources = [[4, "x" * 70_000, None, {}]]
+    frame = msgpack.packb([32, 4, 7, None, [resources, False, False, {}]])
+    assert RequestDecoder().decode(frame).message.resources[0].configuration_keys is None
+    for wrong in (None, [[4]], [[4, "x", {}]], "x"):
+        frame = msgpack.packb([32, 4, 7, None, [wrong, "x" * 70_000, False, {}]])
+        with pytest.raises(MalformedRequestError):
+            RequestDecoder().decode(frame)
 
 
 def test_a_response_that_nobody_takes_is_not_sent() -> None:
