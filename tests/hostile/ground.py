@@ -54,7 +54,7 @@ class Attack(NamedTuple):
     halves: bool
     """Whether half the commits must get through while it lasts: not if it kills or pauses nodes."""
     fresh: bool
-    """Whether each round needs a quorum of its own, because it leaves another one than it found."""
+    """Whether each round needs a quorum of its own: segments of a log that grew take files from the next."""
 
     @property
     def text(self) -> str:
