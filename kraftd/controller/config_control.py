@@ -33,6 +33,7 @@ from kraftd.metadata.configs import (
 from kraftd.metadata.features import CORDONED_LOG_DIRS_SINCE, ELIGIBLE_LEADER_REPLICAS, METADATA_VERSION
 from kraftd.metadata.image import MetadataImage
 from kraftd.protocol.brief import has_control_characters
+from kraftd.protocol.limits import OPERATION_RECORDS_MAX
 from kraftd.protocol.messages import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
@@ -52,6 +53,8 @@ _TEXT_MAX = 400
 """Characters of a refusal: a value that was refused may be long."""
 
 _TOO_MANY_RESOURCES = "Not appended: one answer cannot tell what became of so many resources. Split it."
+
+_TOO_MANY_CONFIGS = f"Not appended: more than {OPERATION_RECORDS_MAX} configs in one request. Split it."
 
 MIN_IN_SYNC_REPLICAS = "min.insync.replicas"
 CORDONED_LOG_DIRS = "cordoned.log.dirs"
@@ -76,6 +79,8 @@ def decide(
     echo = Echo([resource.resource_name for resource in request.resources])
     if not echo.is_whole:
         return [], refuse_alter(request, ErrorCode.POLICY_VIOLATION, _TOO_MANY_RESOURCES)
+    if sum([len(resource.configs) for resource in request.resources]) > OPERATION_RECORDS_MAX:
+        return [], refuse_alter(request, ErrorCode.POLICY_VIOLATION, _TOO_MANY_CONFIGS)
     records: list[ConfigRecord] = []
     responses = []
     repeated = _repeated_resources(request)

@@ -16,7 +16,7 @@ from kraftd.controller.pages import Echo, entry_bytes
 from kraftd.errors import ErrorCode
 from kraftd.metadata.configs import CLUSTER_DEFAULT, ConfigType, ResourceType, Update, broker_key, topic_key
 from kraftd.metadata.image import MetadataImage
-from kraftd.protocol.limits import PAGE_BYTES_MAX, PAGE_ENTRIES_MAX
+from kraftd.protocol.limits import ARRAY_LENGTH_MAX, PAGE_BYTES_MAX, PAGE_ENTRIES_MAX
 from kraftd.protocol.messages import (
     DescribeConfigsRequest,
     DescribeConfigsRequestDescribeConfigsResource,
@@ -93,12 +93,19 @@ def is_sensitive(resource_type: int, name: str) -> bool:
 
 
 class _Room:
-    """What is left of an answer for configs. The first one always fits."""
+    """What is left of an answer for configs, and of the time that it may take. The first one always fits."""
 
     def __init__(self, *, is_over: bool = False) -> None:
         self.is_over = is_over
         self._bytes = PAGE_BYTES_MAX
         self._entries = PAGE_ENTRIES_MAX
+        self._looks = ARRAY_LENGTH_MAX
+
+    def look(self, names: int) -> bool:
+        """Count names to be looked up, found or not; False if they are too many."""
+        self._looks -= names
+        self.is_over = self.is_over or self._looks < 0
+        return not self.is_over
 
     def take(self, size_bytes: int) -> bool:
         """Count one more config in; False if it does not fit, after which nothing fits."""
@@ -122,8 +129,10 @@ def _describe(
     kind, name = resource.resource_type, resource.resource_name
     complaint = (ErrorCode.POLICY_VIOLATION, _TOO_MUCH) if room.is_over else resource_complaint(kind, name)
     configs: list[DescribeConfigsResponseDescribeConfigsResourceResult] = []
+    asked = resource.configuration_keys
+    if complaint is None and asked is not None and not room.look(len(asked)):
+        complaint = (ErrorCode.POLICY_VIOLATION, _TOO_MUCH)
     if complaint is None:
-        asked = resource.configuration_keys
         names = dict.fromkeys(asked) if asked is not None else _names_set(image, name)
         for config in names:
             found = _describe_one(image, name, config, with_synonyms=with_synonyms)

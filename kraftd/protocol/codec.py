@@ -19,14 +19,24 @@ import msgspec
 
 from kraftd.errors import ErrorCode, KraftdError, MalformedError, UnencodableError
 from kraftd.protocol.bodies import REQUEST_LOOKS, RESPONSE_LOOKS
-from kraftd.protocol.limits import HEAD_BYTES_MAX, RECORDS_BYTES_MAX
-from kraftd.protocol.packed import Int16, Int32
+from kraftd.protocol.limits import (
+    HEAD_BYTES_MAX,
+    NESTED_ELEMENTS_MAX,
+    RECORDS_BYTES_MAX,
+    SHORT_REQUEST_BYTES_MAX,
+)
+from kraftd.protocol.messages import DescribeConfigsRequest, IncrementalAlterConfigsRequest
+from kraftd.protocol.packed import Array, Int16, Int32
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 _LENGTH = struct.Struct(">I")
 _ENCODE = msgspec.msgpack.Encoder().encode
 _BAD_BYTES = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_LONG_REQUESTS = frozenset({DescribeConfigsRequest.API_KEY, IncrementalAlterConfigsRequest.API_KEY})
+"""What an operator may ask about many things at once: in both, an array of resources comes first, and in each
+of them the third field is an array."""
+_FIXARRAY, _ARRAY16, _ARRAY32 = 0x90, 0xDC, 0xDD
 _REQUEST_ELEMENTS = 5
 _RESPONSE_ELEMENTS = 2
 
@@ -79,6 +89,19 @@ class _ResponseHead(msgspec.Struct, array_like=True, forbid_unknown_fields=True,
     records: memoryview | None = None
 
 
+class _ManyResources(msgspec.Struct, array_like=True, gc=False):
+    """A long request's body, as far as it takes to count what it nests."""
+
+    resources: Array["_Resource"]
+
+
+class _Resource(msgspec.Struct, array_like=True, gc=False):
+    kind: msgspec.Raw
+    name: msgspec.Raw
+    elements: msgspec.Raw
+
+
+_look_into = msgspec.msgpack.Decoder(_ManyResources).decode
 _decode_request_head = msgspec.msgpack.Decoder(_RequestHead).decode
 _decode_response_head = msgspec.msgpack.Decoder(_ResponseHead).decode
 
@@ -156,6 +179,8 @@ class RequestDecoder:
             raise UnsupportedVersion(key, version, head.correlation_id)
         decode, build = body
         try:
+            if len(frame) > SHORT_REQUEST_BYTES_MAX:
+                _check_long(head)
             message = build(decode(head.body))
         except _BAD_BYTES as error:
             text = f"request {key} version {version}: {error}"
@@ -261,6 +286,32 @@ def _bin_header(size: int) -> bytes:
     if size < 1 << 16:
         return b"\xc5" + size.to_bytes(2, "big")
     return b"\xc6" + size.to_bytes(4, "big")
+
+
+def _check_long(head: _RequestHead) -> None:
+    """Refuse a long body that nobody has a use for, before objects are made of all that it nests."""
+    size = len(head.body)
+    if size <= SHORT_REQUEST_BYTES_MAX:
+        return
+    text = f"request {head.api_key} version {head.api_version}: "
+    if head.api_key not in _LONG_REQUESTS:
+        text += f"{size} bytes are more than {SHORT_REQUEST_BYTES_MAX}"
+    else:
+        nested = sum([_array_length(resource.elements) for resource in _look_into(head.body).resources])
+        if nested <= NESTED_ELEMENTS_MAX:
+            return
+        text += f"{nested} elements are more than {NESTED_ELEMENTS_MAX}"
+    raise MalformedRequestError(text, head.api_key, head.api_version, head.correlation_id)
+
+
+def _array_length(packed: msgspec.Raw) -> int:
+    """How many elements a packed array has; 0 for anything else."""
+    view = memoryview(packed)
+    first = view[0]
+    if _FIXARRAY <= first < _FIXARRAY + 16:
+        return first - _FIXARRAY
+    size = {_ARRAY16: 2, _ARRAY32: 4}.get(first, 0)
+    return int.from_bytes(view[1 : 1 + size], "big")
 
 
 def _checked_records(frame: Buffer, records: memoryview | None, head_bytes_max: int) -> Buffer:

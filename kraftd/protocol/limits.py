@@ -43,6 +43,10 @@ ALARMS_MAX: Final = 16
 FILES_MAX: Final = 8192
 """Files of one export."""
 
+SHORT_REQUEST_BYTES_MAX: Final = 64 * KIB
+"""The body of a request that is not about many configs, but about one partition, some voters, a position. It
+could else be 300,000 nested structs of three bytes, which take 0.1 s and 55 MB to decode."""
+
 RECORDS_BYTES_MAX: Final = 8 * MIB
 """The records of one frame."""
 
@@ -51,6 +55,11 @@ FRAME_BYTES_MAX: Final = HEAD_BYTES_MAX + RECORDS_BYTES_MAX
 ARRAY_LENGTH_MAX: Final = 16_384
 """Elements of one array in a body. Checked before anything is allocated for them: a short element is decoded
 to some 300 bytes. An operation of `OPERATION_RECORDS_MAX` changes fits.
+"""
+
+NESTED_ELEMENTS_MAX: Final = 2 * ARRAY_LENGTH_MAX
+"""Elements of all arrays inside the array of a long request, checked before anything is allocated for them:
+one of five bytes is decoded to 200. Twice what one operation or one answer holds at least.
 """
 
 TAGS_MAX: Final = 64

@@ -5,7 +5,7 @@ costs memory that a node without it need not spend. `/readyz/NAME` answers for o
 leaves one out; the status is 200 or 503 and the body a JSON object with every check.
 
 Whoever reaches the port may cost the node no more than this (D-38): a connection is accepted every 10 ms,
-the others wait in the system; it serves one request, of 64 headers of 2 KiB at most, and is closed after 5 s
+the others wait in the system; it serves one request, of 8 KiB and 64 headers at most, and is closed after 5 s
 whatever it does. Of more than `HTTP_CONNECTIONS_MAX` the oldest makes room: a probe, which sends its request
 at once, is served although others hold connections on which they send nothing. The page of metrics is made
 at most ten times a second.
@@ -29,6 +29,7 @@ from kraftd.runtime.files import HTTP_CONNECTIONS_MAX
 from kraftd.runtime.health import Check
 from kraftd.runtime.observability import Log
 from kraftd.runtime.status import Sample
+from kraftd.runtime.visit import Visit
 from kraftd.types import Endpoint
 
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
@@ -112,21 +113,22 @@ class Pages:
         server = self._runner.server
         if server is None:
             raise InvariantError("the pages are set up before they are served")
+        waiting: list[Visit] = []
         while True:
             await asyncio.sleep(ACCEPT_INTERVAL_S)
             try:
                 visitor, _ = await loop.sock_accept(listening)
             except OSError:
                 continue  # gone again, or this process may open no more files: the next one, in a moment
-            waiting = server.connections
+            waiting = [visit for visit in waiting if not visit.is_over]
             if len(waiting) >= HTTP_CONNECTIONS_MAX:
-                _end(waiting[0])
+                waiting[0].end()
             try:
-                _, protocol = await loop.connect_accepted_socket(server, visitor)
+                _, visit = await loop.connect_accepted_socket(lambda: Visit(server(), VISIT_S), visitor)
             except OSError:
                 visitor.close()
                 continue
-            loop.call_later(VISIT_S, _end, protocol)
+            waiting.append(visit)
 
     @web.middleware
     async def _serve_once(
@@ -155,13 +157,6 @@ class Pages:
         if now >= self._page_until:
             self._page, self._page_until = generate_latest(self._registry), now + PAGE_AGE_S
         return web.Response(body=self._page, headers={"Content-Type": _PROMETHEUS})
-
-
-def _end(protocol: asyncio.BaseProtocol) -> None:
-    """Close a connection at once, if it is still open."""
-    transport = getattr(protocol, "transport", None)
-    if transport is not None:
-        transport.abort()
 
 
 def _silent_logger() -> logging.Logger:

@@ -64,7 +64,7 @@ def one_frame_after_the_greeting(ground: Ground) -> None:
                     line.send(wire.framed(frame))
 
 
-@attack(STRANGER, "1.2", setup=FILES)
+@attack(STRANGER, "1.2", setup=FILES, fresh=True)
 def half_requests_until_files_run_out(ground: Ground) -> None:
     """490 half requests on each node's HTTP port, with 512 files allowed, while segments roll."""
     halves: list[socket.socket] = []
@@ -86,7 +86,7 @@ def half_requests_until_files_run_out(ground: Ground) -> None:
             made.close()
 
 
-@attack(STRANGER, "1.2", setup=FILES)
+@attack(STRANGER, "1.2", setup=FILES, fresh=True)
 def silent_connections_until_files_run_out(ground: Ground) -> None:
     """490 silent connections on each node's quorum port, with 512 files allowed, while segments roll."""
     silent: list[socket.socket] = []

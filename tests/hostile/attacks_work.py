@@ -225,6 +225,45 @@ def checks_of_ten_thousand_errors(ground: Ground) -> None:
 
 
 @attack(CLIENT)
+def the_dearest_requests(ground: Ground) -> None:
+    """Valid requests that cost the most for their bytes: all that fits of the smallest structs, of names."""
+    names = [str(number) for number in range(ARRAY_MAX)]
+    nothing = {"ResourceType": 4, "ResourceName": "1", "Configs": [{}] * ARRAY_MAX}
+    named = [{"Name": name, "Value": "1"} for name in names[:OPERATION_MAX]]
+    topic = {"TopicName": "t", "Partitions": [{}] * ARRAY_MAX}
+    frames = [
+        wire.request("IncrementalAlterConfigs", {"Resources": [nothing] * 12, "ValidateOnly": True}),
+        wire.request(
+            "IncrementalAlterConfigs",
+            {"Resources": [nothing | {"Configs": named, "ResourceName": name} for name in names[:6]]},
+        ),
+        wire.request(
+            "IncrementalAlterConfigs", {"Resources": [nothing | {"Configs": named}], "ValidateOnly": True}
+        ),
+        wire.request(
+            "DescribeConfigs",
+            {
+                "Resources": [
+                    {"ResourceType": 4, "ResourceName": name, "ConfigurationKeys": names}
+                    for name in "1234567"
+                ]
+            },
+        ),
+        wire.request("DescribeQuorum", {"Topics": [topic] * 20}),
+        wire.request("EndQuorumEpoch", {"Topics": [topic] * 10}),
+    ]
+    for number in ground.lasting(0.05):
+        with unharmed(), ground.open(ground.node_ids[number // len(frames) % 3], timeout_s=0.5) as line:
+            line.greet()
+            line.send(frames[number % len(frames)])
+            line.drain(0.01)
+
+
+ARRAY_MAX = 16_384
+OPERATION_MAX = 10_000
+
+
+@attack(CLIENT)
 def descriptions_of_nothing(ground: Ground) -> None:
     """DescribeConfigs of 40,000 brokers that do not exist: an answer far longer than the question."""
     resources = [

@@ -22,8 +22,9 @@ from tests import commands
 from tests.hostile import wire
 from tests.hostile.grammar import Facts, Grammar, nests
 from tests.hostile.ground import CLAIM, CLIENT, OBSERVER, PLAIN, STRANGER, Attack, Ground
-from tests.hostile.judge import Report, play
+from tests.hostile.judge import play
 from tests.hostile.quorum import Quorum
+from tests.hostile.report import Report
 
 FRAMES = 1_000_000
 AT_ONCE = 24
@@ -178,7 +179,7 @@ def fuzzing(frames: int, seed: int, seconds: float = 1e9) -> Attack:
             f" {dict(counts)}"
         )
 
-    return Attack("fuzzed", fuzzed, CLIENT, "5", PLAIN, None, 0, halves=False)
+    return Attack("fuzzed", fuzzed, CLIENT, "5", PLAIN, None, 0, halves=False, fresh=False)
 
 
 def run(

@@ -53,6 +53,8 @@ class Attack(NamedTuple):
     """Elections that it may cost; -1 if it kills or pauses nodes itself, so that only the end counts."""
     halves: bool
     """Whether half the commits must get through while it lasts: not if it kills or pauses nodes."""
+    fresh: bool
+    """Whether each round needs a quorum of its own: segments of a log that grew take files from the next."""
 
     @property
     def text(self) -> str:
@@ -71,13 +73,14 @@ def attack(
     prepare: Play | None = None,
     elections: int | None = None,
     halves: bool = True,
+    fresh: bool = False,
 ) -> Callable[[Play], Play]:
     """Enter a function into the table of attacks."""
     allowed = elections if elections is not None else 1 if who in (CLIENT, OBSERVER) else 0
 
     def enter(play: Play) -> Play:
         name = play.__name__
-        ATTACKS[name] = Attack(name, play, who, section, setup, prepare, allowed, halves)
+        ATTACKS[name] = Attack(name, play, who, section, setup, prepare, allowed, halves, fresh)
         return play
 
     return enter

@@ -93,9 +93,12 @@ class Load:
 
 
 class MemoryWatch:
-    """The largest resident size of each node while it watches."""
+    """The largest resident size of each node while it watches, and how much longer its log got."""
 
     def __init__(self, quorum: "Quorum") -> None:
+        self._logged_before = quorum.log_bytes()
+        self.logged = dict.fromkeys(self._logged_before, 0)
+        """Bytes of records that each node wrote meanwhile; less if segments were removed."""
         self.before = quorum.rss()
         self.peak = dict(self.before)
         self._quorum = quorum
@@ -107,6 +110,8 @@ class MemoryWatch:
         self._look()
         self._stopped.set()
         self._thread.join()
+        for node_id, size in self._quorum.log_bytes().items():
+            self.logged[node_id] = max(0, size - self._logged_before[node_id])
 
     @property
     def growth(self) -> dict[int, int]:
@@ -300,6 +305,15 @@ class Quorum:
             with contextlib.suppress(OSError, IndexError):
                 pages = Path(f"/proc/{node.pid}/statm").read_text(encoding="ascii").split()[1]
                 sizes[node.node_id] = int(pages) * os.sysconf("SC_PAGE_SIZE")
+        return sizes
+
+    def log_bytes(self) -> dict[int, int]:
+        """Bytes in the segments of each node's log."""
+        sizes = dict.fromkeys((node.node_id for node in self.cluster), 0)
+        for node in self.cluster:
+            for segment in (node.directory / wire.METADATA_TOPIC_DIRECTORY).glob("*.log"):
+                with contextlib.suppress(OSError):
+                    sizes[node.node_id] += segment.stat().st_size
         return sizes
 
     def durable(self) -> dict[int, Durable]:

@@ -12,7 +12,13 @@ from kraftd.errors import ErrorCode, UnencodableError
 from kraftd.metadata.fold import Fold
 from kraftd.metadata.image import EMPTY
 from kraftd.protocol.codec import encode_response
-from kraftd.protocol.limits import ECHO_BYTES_MAX, HEAD_BYTES_MAX, PAGE_BYTES_MAX, PAGE_ENTRIES_MAX
+from kraftd.protocol.limits import (
+    ARRAY_LENGTH_MAX,
+    ECHO_BYTES_MAX,
+    HEAD_BYTES_MAX,
+    PAGE_BYTES_MAX,
+    PAGE_ENTRIES_MAX,
+)
 from kraftd.protocol.messages import (
     DescribeConfigsRequest,
     DescribeConfigsRequestDescribeConfigsResource,
@@ -130,7 +136,7 @@ def test_more_than_a_description_holds_is_refused_and_not_cut():
 
 def test_a_name_that_is_asked_twice_is_described_once():
     image = image_of({(4, "", "n"): "v" * 1_000})
-    assert len(describe(image, ("", ["n"] * 60_000)).results[0].configs) == 1
+    assert len(describe(image, ("", ["n"] * ARRAY_LENGTH_MAX)).results[0].configs) == 1
 
 
 MANY = {
@@ -170,6 +176,30 @@ def test_a_change_whose_outcome_cannot_be_told_is_refused_as_a_whole():
     records, response = decide(EMPTY, request)
     assert records == []
     assert {outcome.error_code for outcome in response.responses} == {ErrorCode.POLICY_VIOLATION}
+
+
+def test_a_request_about_more_configs_than_one_operation_holds_is_refused_unread():
+    """Only validated, too; each resource alone would be taken."""
+    changes = tuple(IncrementalAlterConfigsRequestAlterableConfig(f"n{n}", 0, "1") for n in range(6_000))
+    for count, wanted in ((1, ErrorCode.NONE), (2, ErrorCode.POLICY_VIOLATION)):
+        request = IncrementalAlterConfigsRequest(
+            resources=tuple(
+                IncrementalAlterConfigsRequestAlterConfigsResource(4, str(n), changes) for n in range(count)
+            ),
+            validate_only=True,
+        )
+        records, response = decide(EMPTY, request)
+        assert [outcome.error_code for outcome in response.responses] == [wanted] * count
+        assert len(records) == (6_000 if wanted is ErrorCode.NONE else 0)
+
+
+def test_names_asked_for_are_bounded_found_or_not():
+    names = tuple(f"k{n}" for n in range(ARRAY_LENGTH_MAX))
+    request = DescribeConfigsRequest(
+        resources=tuple(DescribeConfigsRequestDescribeConfigsResource(4, str(n), names) for n in range(3))
+    )
+    codes = [result.error_code for result in describe_configs(EMPTY, request).results]
+    assert codes == [ErrorCode.NONE, ErrorCode.POLICY_VIOLATION, ErrorCode.POLICY_VIOLATION]
 
 
 def test_the_outcome_of_every_resource_is_told_even_where_the_texts_have_no_room():

@@ -1,5 +1,7 @@
 """Frames, bodies and tags on kraftd's own wire."""
 
+import tracemalloc
+
 import msgpack
 import msgspec
 import pytest
@@ -8,6 +10,7 @@ from kraftd.errors import ErrorCode, MalformedError, UnencodableError
 from kraftd.protocol import apis, codec
 from kraftd.protocol.bodies import REQUEST_LOOKS, RESPONSE_LOOKS
 from kraftd.protocol.codec import (
+    MalformedRequestError,
     RequestDecoder,
     UnsupportedVersion,
     decode_response,
@@ -16,9 +19,10 @@ from kraftd.protocol.codec import (
 )
 from kraftd.protocol.limits import ARRAY_LENGTH_MAX, HEAD_BYTES_MAX, RECORDS_BYTES_MAX, TAGS_MAX
 from kraftd.protocol.messages import (
-    ApiVersionsRequest,
     ApiVersionsResponse,
     BeginQuorumEpochResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsRequestDescribeConfigsResource,
     ExportChunkResponse,
     FetchRequest,
     FetchRequestFetchPartition,
@@ -213,7 +217,9 @@ def test_an_unknown_request_can_still_be_answered(key: int, version: int) -> Non
 
 
 def test_a_head_is_bounded_apart_from_its_records() -> None:
-    request = ApiVersionsRequest("x" * 70_000, "1")
+    request = DescribeConfigsRequest(
+        resources=(DescribeConfigsRequestDescribeConfigsResource(4, "x" * 70_000, None),)
+    )
     frame = joined(encode_request(4, 1, None, request))[4:]
     with pytest.raises(MalformedError, match="a head of"):
         RequestDecoder(64 << 10).decode(frame)
@@ -222,6 +228,50 @@ def test_a_head_is_bounded_apart_from_its_records() -> None:
     assert RequestDecoder(64 << 10).decode(small).message == VOTE
     with pytest.raises(MalformedError, match="a head of"):
         decode_response(msgpack.packb([1, [0, [], 0, {9: "x" * HEAD_BYTES_MAX}]]), (18, 3))
+
+
+def test_a_request_that_is_not_about_many_configs_is_short() -> None:
+    """It is refused before what it nests is decoded, and whoever sent it can be told."""
+    topic = msgpack.packb([[0, {}]])[1:]
+    for count, is_short in ((20_000, True), (30_000, False)):
+        body = b"\x92\x91\x93\xa1t\xdd" + count.to_bytes(4, "big") + topic * count + b"\x80\x80"
+        frame = b"\x95\x37\x02\x07\xc0" + body
+        with pytest.raises(MalformedRequestError) as caught:
+            RequestDecoder().decode(frame)
+        assert ("bytes are more than" in str(caught.value)) is not is_short
+        assert caught.value.correlation_id == 7
+
+
+@pytest.mark.parametrize(("key", "version", "rest"), [(44, 1, [False, {}]), (32, 4, [False, False, {}])])
+def test_what_a_long_request_nests_is_counted_before_it_is_decoded(
+    key: int, version: int, rest: list[object]
+) -> None:
+    element: object = ["", 0, None, {}] if key == 44 else ""
+    resources = [[4, str(number), [element] * 16_384, {}] for number in range(12)]
+    most = msgpack.packb([key, version, 7, None, [resources[:2], *rest]])
+    assert len(RequestDecoder().decode(most).message.resources) == 2
+    resources += [
+        [4, "12345678", [element] * 3, {}]
+    ] * 1_000  # those with a few, and so a short header, count as well
+    more = msgpack.packb([key, version, 7, None, [[*resources[:1], *resources[12:] * 6], *rest]])
+    for frame in (msgpack.packb([key, version, 7, None, [resources, *rest]]), more):
+        tracemalloc.start()
+        try:
+            with pytest.raises(MalformedRequestError, match="elements are more than"):
+                RequestDecoder().decode(frame)
+            assert tracemalloc.get_traced_memory()[1] < 2 << 20
+        finally:
+            tracemalloc.stop()
+
+
+def test_nothing_but_arrays_is_counted_in_a_long_request() -> None:
+    resources = [[4, "x" * 70_000, None, {}]]
+    frame = msgpack.packb([32, 4, 7, None, [resources, False, False, {}]])
+    assert RequestDecoder().decode(frame).message.resources[0].configuration_keys is None
+    for wrong in (None, [[4]], [[4, "x", {}]], "x"):
+        frame = msgpack.packb([32, 4, 7, None, [wrong, "x" * 70_000, False, {}]])
+        with pytest.raises(MalformedRequestError):
+            RequestDecoder().decode(frame)
 
 
 def test_a_response_that_nobody_takes_is_not_sent() -> None:

@@ -37,6 +37,7 @@ Answer: TypeAlias = tuple[Any, bytes]
 """A response, and the records that go with it."""
 
 HEAD = limits.HEAD_BYTES_MAX
+SHORT = limits.SHORT_REQUEST_BYTES_MAX
 CONTROL = "\x01"
 """Takes four characters where it is quoted, and one byte where it is not."""
 
@@ -47,9 +48,9 @@ def asked(message: Any) -> Any:
     return RequestDecoder().decode(memoryview(frame)[4:]).message
 
 
-def filling(text: str = "x", *, but: int = 300) -> str:
-    """As long as a text of one request can be."""
-    return text * ((HEAD - but) // len(text.encode()))
+def filling(text: str = "x", *, but: int = 300, of: int = SHORT) -> str:
+    """As long as a text of one request can be; of one about configs, `of` is `HEAD`."""
+    return text * ((of - but) // len(text.encode()))
 
 
 # --- the quorum's
@@ -87,8 +88,8 @@ def described_quorums() -> Iterator[Any]:
     yield lone.ask(m.DescribeQuorumRequest(topics=(topic,)))
     for topics in (
         (m.DescribeQuorumRequestTopicData(filling(), (partition,)),),
-        (m.DescribeQuorumRequestTopicData("t", (partition,) * limits.ARRAY_LENGTH_MAX),) * 12,
-        (m.DescribeQuorumRequestTopicData("t", (partition,)),) * limits.ARRAY_LENGTH_MAX,
+        (m.DescribeQuorumRequestTopicData("t", (partition,) * 4_000),) * 5,
+        (m.DescribeQuorumRequestTopicData("t", (partition,)),) * 8_000,
     ):
         yield lone.ask(asked(m.DescribeQuorumRequest(topics=topics)))
 
@@ -215,8 +216,8 @@ def listings() -> Iterator[Any]:
 RESOURCES = (
     ("1", "2", ""),
     tuple(str(number) for number in range(limits.ARRAY_LENGTH_MAX)),
-    (filling(),),
-    (filling(CONTROL),),
+    (filling(of=HEAD),),
+    (filling(CONTROL, of=HEAD),),
     tuple(CONTROL * 30_000 for _ in range(30)),
 )
 

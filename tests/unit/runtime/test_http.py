@@ -1,7 +1,9 @@
 """The pages: what whoever reaches their port may cost, and that a probe is served all the same."""
 
 import asyncio
+import gc
 import itertools
+import weakref
 from collections.abc import AsyncIterator
 
 import pytest
@@ -11,6 +13,7 @@ from kraftd.runtime.files import HTTP_CONNECTIONS_MAX
 from kraftd.runtime.health import Check
 from kraftd.runtime.http import Pages
 from kraftd.runtime.status import Sample
+from kraftd.runtime.visit import Visit
 from kraftd.types import Endpoint
 
 PROBE = b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -131,6 +134,35 @@ async def test_what_is_no_small_request_is_refused_without_a_trace(
     assert answer[:12] in (b"HTTP/1.1 400", b"HTTP/1.0 400", b"")
     assert capfd.readouterr().err == ""
     assert (await site.ask(PROBE)).startswith(b"HTTP/1.1 200 OK\r\n")
+
+
+async def test_a_visit_that_sends_too_much_is_not_read_to_its_end(site: Site) -> None:
+    _reader, writer = await site.connect()
+    writer.write(b"POST /livez HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999\r\n\r\n")
+    with pytest.raises((ConnectionResetError, BrokenPipeError)):
+        async with asyncio.timeout(20):
+            while True:
+                writer.write(bytes(4_096))
+                await writer.drain()
+    assert (await site.ask(PROBE)).startswith(b"HTTP/1.1 200 OK\r\n")
+
+
+async def test_nothing_is_kept_of_a_visit_that_has_ended(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "VISIT_S", 3_600.0)
+    made: list[weakref.ref[asyncio.BaseProtocol]] = []
+
+    class Noted(Visit):
+        def __init__(self, inner: asyncio.Protocol, seconds: float) -> None:
+            super().__init__(inner, seconds)
+            made.append(weakref.ref(self))
+
+    monkeypatch.setattr(http, "Visit", Noted)
+    for _ in range(3):
+        await site.ask(PROBE)
+    async with asyncio.timeout(20):
+        while made[0]() is not None:
+            await site.ask(PROBE)
+            gc.collect()
 
 
 async def test_the_page_of_metrics_is_made_once_for_all_who_ask_at_the_same_time(
