@@ -28,7 +28,7 @@ FILES = (
         "D-38",
         "A request that never ends is waited for.",
         "tests",
-        ("kraftd.runtime.http:Pages._accept", "loop.call_later(VISIT_S, _end, protocol)", "pass"),
+        ("kraftd.runtime.visit:Visit.__init__", "call_later(seconds,", "call_later(3_600,"),
         where=PAGES,
     ),
     mutant(
