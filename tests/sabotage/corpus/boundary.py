@@ -125,7 +125,7 @@ BOUNDARY = (
         "D-38",
         "A read that is just one frame may be longer than a stranger may send.",
         "tests",
-        ("kraftd.protocol.framing:whole_frame", "and length <= limit_bytes", ""),
+        ("kraftd.protocol.framing:whole_frame", "length == size <= limit_bytes", "length == size"),
         where=("tests/unit/protocol/test_framing.py::test_the_limit_can_rise_after_the_handshake",),
     ),
     mutant(
@@ -225,22 +225,6 @@ BOUNDARY = (
         "tests",
         ("kraftd.runtime.http:Pages.__init__", "max_headers=_HEADERS_MAX,", ""),
         where=(f"{_HTTP}::test_what_is_no_small_request_is_refused_without_a_trace",),
-    ),
-    mutant(
-        "http-waits-for-half-a-request",
-        "D-38",
-        "Half a request keeps its connection, and a file, for ever.",
-        "tests",
-        ("kraftd.runtime.http:Pages._accept", "loop.call_later(VISIT_S, _end, protocol)", "pass"),
-        where=(f"{_HTTP}::test_a_half_request_is_not_waited_for",),
-    ),
-    mutant(
-        "http-without-bound",
-        "D-38",
-        "490 half requests take every file that the process may open, and the next roll of a segment is fatal.",
-        "tests",
-        ("kraftd.runtime.http:Pages._accept", "if len(waiting) >= HTTP_CONNECTIONS_MAX:", "if False:"),
-        where=(f"{_HTTP}::test_half_requests_keep_no_probe_out_the_oldest_make_room",),
     ),
     mutant(
         "http-keeps-alive",

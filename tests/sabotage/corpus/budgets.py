@@ -146,7 +146,7 @@ WORK = (
         "D-38",
         "Who got more answers in a turn than one may have, gets none in the next.",
         "tests",
-        (f"{_SERVED}.flush", "if written > limits.ANSWER_BYTES_PER_TURN:", "if False:"),
+        (f"{_SERVED}.written", "if written > limits.ANSWER_BYTES_PER_TURN:", "if False:"),
         where=(f"{_NET}::test_a_client_that_reads_late_is_answered_all_that_it_asked_for",),
     ),
     mutant(
@@ -154,8 +154,8 @@ WORK = (
         "D-38",
         "All answers that a connection asked for are made in one turn, before any of them was taken.",
         "tests",
-        (f"{_SERVED}._may_be_served", "and self._out_bytes <= limits.ANSWER_BYTES_PER_TURN", ""),
-        (f"{_SERVED}.serve", "or self._out_bytes > limits.ANSWER_BYTES_PER_TURN", ""),
+        (f"{_SERVED}._may_be_served", "and self._long_bytes <= limits.ANSWER_BYTES_PER_TURN", ""),
+        (f"{_SERVED}.serve", "or self._long_bytes > limits.ANSWER_BYTES_PER_TURN", ""),
         where=(f"{_NET}::test_a_client_that_reads_late_is_answered_all_that_it_asked_for",),
     ),
     mutant(
@@ -268,8 +268,9 @@ WORK = (
         ),
         (
             f"{_SERVER}.handle",
-            "if self.must_park(frame):",
-            "request = self._server.decoder.decode(frame)\n        if self.must_park(frame):",
+            "if self._lane.long_answers and self.must_park(frame):",
+            "request = self._server.decoder.decode(frame)\n"
+            "        if self._lane.long_answers and self.must_park(frame):",
         ),
         where=(f"{_NET}::test_a_request_that_waits_for_room_for_its_answer_waits_as_it_came_and_counts",),
     ),
