@@ -253,12 +253,12 @@ async def test_who_was_answered_much_sits_out_while_others_ask_for_little() -> N
         _, greedy = await greeted(node)
         _, modest = await greeted(node)
         greedy.received(request(DescribeNodeRequest()))
-        node.server.serve_clients()
+        node.server.budgets.serve()
         greedy.reply(0, 9, DescribeNodeResponse(), [bytes(100 * limits.KIB)])
         node.requests.clear()
         greedy.received(request(DescribeNodeRequest()))
         modest.received(request(DescribeNodeRequest()) * 5)
-        node.server.serve_clients()
+        node.server.budgets.serve()
         assert [each for each, _ in node.requests] == [modest] * 5 + [greedy]
 
 
@@ -283,7 +283,7 @@ async def test_of_those_who_wait_for_the_turn_voters_are_served_first() -> None:
             other.received(request(DescribeNodeRequest()))
         voter.received(request(DescribeNodeRequest()) * (limits.VOTER_FRAMES_AT_ONCE + 1))
         node.requests.clear()
-        node.server.serve_clients()
+        node.server.budgets.serve()
         assert [each for each, _ in node.requests] == [voter, *others]
 
 
@@ -332,8 +332,8 @@ async def test_what_was_read_of_a_connection_before_it_was_held_is_served_once_i
         _, connection = await greeted(node)
         connection.received(request(DescribeNodeRequest()) * (limits.REQUESTS_IN_FLIGHT_MAX + 5))
         await node.until(lambda: len(node.requests) == limits.REQUESTS_IN_FLIGHT_MAX)
-        while node.server.clients_are_waiting:
-            node.server.serve_clients()
+        while node.server.budgets.is_waiting:
+            node.server.budgets.serve()
         assert len(node.requests) == limits.REQUESTS_IN_FLIGHT_MAX
         for _ in range(limits.REQUESTS_IN_FLIGHT_MAX):
             connection.reply(0, 9, DescribeNodeResponse())
@@ -348,7 +348,7 @@ async def test_a_read_that_is_just_one_frame_counts_while_it_waits() -> None:
         frame = request(DescribeNodeRequest())
         read(connection, frame)
         assert lane.waiting_bytes == connection.waiting_bytes == len(frame)
-        node.server.serve_clients()
+        node.server.budgets.serve()
         assert lane.waiting_bytes == connection.waiting_bytes == 0
 
 
