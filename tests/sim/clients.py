@@ -10,7 +10,7 @@ of its write may write the same value again. All chance is the client's own.
 """
 
 from random import Random
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -50,9 +50,9 @@ NOT_APPENDED = frozenset(
 )
 """Refusals that promise that nothing was appended."""
 
-_CLIENT_ID = "simulated"
-_GREETING = b"".join(
-    encode_request(HandshakeRequest.MAX_VERSION, 0, _CLIENT_ID, Identity(None, _CLIENT_ID).greeting())
+CLIENT_ID = "simulated"
+GREETING = b"".join(
+    encode_request(HandshakeRequest.MAX_VERSION, 0, CLIENT_ID, Identity(None, CLIENT_ID).greeting())
 )
 
 
@@ -75,6 +75,19 @@ class Call(msgspec.Struct):
     timeout: Any = None
 
 
+class Asker(Protocol):
+    """Whoever has connections to nodes."""
+
+    machine: int
+    world: "World"
+
+    def answered(self, wire: "Wire", sealed: SealedResponse) -> None:
+        """Something came back."""
+
+    def lost(self, wire: "Wire", *, was_asked: bool) -> None:
+        """The connection could not be made, or is gone; what was asked on it may have been heard."""
+
+
 class Client:
     """One client, one operation at a time."""
 
@@ -82,12 +95,12 @@ class Client:
         self.number = number
         self.machine = 1_000 + number
         self.acknowledged = 0
-        self._world = world
+        self.world = self._world = world
         self._random = random
         self._loop = world.outside
         self._leader: NodeId = 0
-        self._wires: dict[NodeId, _Wire] = {}
-        self._asked: _Wire | None = None
+        self._wires: dict[NodeId, Wire] = {}
+        self._asked: Wire | None = None
         """Where the answer to the current call would come from."""
         self._call: Call | None = None
         self._last_number = 0
@@ -159,10 +172,10 @@ class Client:
         self._asked = wire = self._wire_to(self._leader)
         wire.ask(_frames(call))
 
-    def _wire_to(self, node_id: NodeId) -> "_Wire":
+    def _wire_to(self, node_id: NodeId) -> "Wire":
         wire = self._wires.get(node_id)
         if wire is None or wire.is_over:
-            wire = self._wires[node_id] = _Wire(self, node_id)
+            wire = self._wires[node_id] = Wire(self, node_id)
         return wire
 
     def _any_node(self) -> NodeId:
@@ -185,7 +198,7 @@ class Client:
         if self._call is not None:
             self._ended(self._call, "unknown", None)
 
-    def lost(self, wire: "_Wire", *, was_asked: bool) -> None:
+    def lost(self, wire: "Wire", *, was_asked: bool) -> None:
         """The connection could not be made, or is gone; what was asked on it may have been heard."""
         if self._wires.get(wire.node) is wire:
             del self._wires[wire.node]
@@ -197,7 +210,7 @@ class Client:
         if call is not None:
             self._ended(call, "unknown" if was_asked else "failed", None)
 
-    def answered(self, wire: "_Wire", sealed: SealedResponse) -> None:
+    def answered(self, wire: "Wire", sealed: SealedResponse) -> None:
         """Something came back."""
         call = self._call
         if wire is not self._asked or call is None or sealed.correlation_id != call.number:
@@ -265,10 +278,10 @@ class Client:
             self._rest(longest_us // 2 + int(self._random.random() * longest_us))
 
 
-class _Wire:
+class Wire:
     """A connection of a client; asyncio's protocol for its end."""
 
-    def __init__(self, client: Client, node: NodeId) -> None:
+    def __init__(self, client: "Asker", node: NodeId) -> None:
         self.node = node
         self.is_over = False
         self._client = client
@@ -277,7 +290,7 @@ class _Wire:
         self._waiting: list[bytes] = []
         self._is_greeted = False
         self._was_asked = False
-        world = client._world
+        world = client.world
         world.network.open(
             world.outside,
             client.machine,
@@ -311,7 +324,7 @@ class _Wire:
 
     def connection_made(self, end: End) -> None:
         self._end = end
-        end.write(_GREETING)
+        end.write(GREETING)
 
     def data_received(self, data: bytes) -> None:
         if self.is_over:
@@ -352,7 +365,7 @@ class _Wire:
 
 def _frames(call: Call) -> bytes:
     if call.kind == RESIGN:
-        return b"".join(encode_request(0, call.number, _CLIENT_ID, ResignLeaderRequest(-1, 1_000)))
+        return b"".join(encode_request(0, call.number, CLIENT_ID, ResignLeaderRequest(-1, 1_000)))
     request: Any
     if call.kind == WRITE:
         change = IncrementalAlterConfigsRequestAlterableConfig(call.key, 0, str(call.value))
@@ -361,7 +374,7 @@ def _frames(call: Call) -> bytes:
     else:
         asked = DescribeConfigsRequestDescribeConfigsResource(BROKER, "", (call.key,))
         request = DescribeConfigsRequest((asked,))
-    return b"".join(encode_request(1, call.number, _CLIENT_ID, request))
+    return b"".join(encode_request(1, call.number, CLIENT_ID, request))
 
 
 def _leader_in(text: str) -> NodeId:

@@ -18,7 +18,7 @@ from kraftd.storage.sidecar import SLOT_BYTES, SidecarState
 from kraftd.types import Offset
 from tests.sim.atlas import DATA_PATH, WIPED, Harm, sidecar_of, slots_of
 from tests.sim.fault_base import MS, Fault, S, any_of, any_up, down_us, is_allowed, may_go_down, some_of
-from tests.sim.filesystem import SECTOR_BYTES
+from tests.sim.filesystem import SECTOR_BYTES, SimFileSystem
 
 if TYPE_CHECKING:
     from tests.sim.node import SimNode
@@ -552,21 +552,26 @@ class RestoredBackup(Fault):
         if node is None:
             return False
         copies = world.backups[node.id]
-        copy = copies[int(world.random.random() * len(copies))].copy()
-        copy.cut_power(world.random)
-        now, node.fs = node.fs, copy  # only to read what the copy says
-        state = sidecar_of(node)
-        node.fs = now
-        if state is None:
-            return False
-        harm = Harm(identity=True, peers=True, start_counter=state.promises.start_counter)
-        if not _may_lose_its_past(world, node, harm):
-            return False
-        _power_off(world, node)
-        world.atlas.note(node, harm)
-        node.use(copy)
-        node.look_at_disk([])
-        return True
+        return restore(world, node, copies[int(world.random.random() * len(copies))])
+
+
+def restore(world: "World", node: "SimNode", backup: SimFileSystem) -> bool:
+    """Put a copy of a backup in the place of the disk, if this cluster may come to that; whether it was."""
+    copy = backup.copy()
+    copy.cut_power(world.random)
+    now, node.fs = node.fs, copy  # only to read what the copy says
+    state = sidecar_of(node)
+    node.fs = now
+    if state is None:
+        return False
+    harm = Harm(identity=True, peers=True, start_counter=state.promises.start_counter)
+    if not _may_lose_its_past(world, node, harm):
+        return False
+    _power_off(world, node)
+    world.atlas.note(node, harm)
+    node.use(copy)
+    node.look_at_disk([])
+    return True
 
 
 class LostTail(Fault):

@@ -1,6 +1,7 @@
 """All that can go wrong in a simulated cluster. A seed draws which it has, and how often (`troubles`).
 
-By what breaks: `fault_network`, `fault_machines`, `fault_disks`, `fault_strangers`, `fault_impostors`.
+By what breaks: `fault_network`, `fault_machines`, `fault_disks`, `fault_strangers`, `fault_impostors`; two of
+them at a time: `fault_meetings`.
 Clients that repeat a write whose outcome they do not know are in `clients`, and are part of every seed's
 shape.
 """
@@ -9,6 +10,7 @@ from tests.sim.fault_base import Fault
 from tests.sim.fault_disks import DISK_FAULTS
 from tests.sim.fault_impostors import IMPOSTOR_FAULTS
 from tests.sim.fault_machines import MACHINE_FAULTS
+from tests.sim.fault_meetings import MEETINGS
 from tests.sim.fault_network import NETWORK_FAULTS
 from tests.sim.fault_strangers import STRANGER_FAULTS
 
@@ -18,6 +20,7 @@ FAULTS: tuple[type[Fault], ...] = (
     *DISK_FAULTS,
     *STRANGER_FAULTS,
     *IMPOSTOR_FAULTS,
+    *MEETINGS,
 )
 
 __all__ = ["FAULTS", "Fault"]

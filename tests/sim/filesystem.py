@@ -57,6 +57,9 @@ DAMAGES = ("bit_flip", "zeroed_sector", "misdirected", "truncation", "unreadable
 """What `damage` knows to do."""
 
 _IOV_MAX = 1_024
+NOWHERE = 1 << 62
+"""A position beyond every file's end."""
+
 _CREATING = (Access.CREATE, Access.CREATE_EMPTY)
 _ZEROS = bytes(SECTOR_BYTES)
 
@@ -116,7 +119,7 @@ class Image:
 class File:
     """A file, whatever names it has."""
 
-    __slots__ = ("bad_sectors", "changes", "durable", "live", "lying", "stale_pages")
+    __slots__ = ("bad_sectors", "changes", "durable", "live", "lying", "stale_pages", "unsynced_from")
 
     def __init__(self, durable: Image | None = None) -> None:
         self.durable = durable if durable is not None else Image()
@@ -128,6 +131,8 @@ class File:
         """What cannot be read until it is written again."""
         self.lying = False
         """Whether the next sync reports success and loses the bytes."""
+        self.unsynced_from = NOWHERE
+        """From where on a sync has reported that it failed."""
 
     def copy(self) -> "File":
         """Another one like it, unsynced changes and all."""
@@ -162,7 +167,9 @@ class File:
         covered = changes if until is None else [c for c in changes if c.number <= until]
         if self.lying and covered:
             self.lying = False
+            reported, self.unsynced_from = self.unsynced_from, NOWHERE
             self.lose(until)
+            self.unsynced_from = reported
             self.sync(until)
             return
         durable = self.durable
@@ -184,6 +191,7 @@ class File:
         for change in covered:
             if change.data is not None:
                 first, last = change.position, change.position + len(change.data)
+                self.unsynced_from = min(self.unsynced_from, first)
                 if random is not None and random.random() < 0.3:
                     self.durable.write(change.position, change.data)
                 self.stale_pages.update(range(first // PAGE_BYTES, (last - 1) // PAGE_BYTES + 1))
@@ -673,6 +681,10 @@ class SimFileSystem:
     def content(self, path: Path) -> bytes:
         """What programs see in a file."""
         return self._file(path).live.whole()
+
+    def directory(self, path: Path) -> Directory:
+        """A directory that programs see under this name."""
+        return self._directory(path)
 
     def durable_content(self, path: Path) -> bytes:
         """What the disk holds of a file that programs see under this name."""

@@ -38,7 +38,8 @@ from kraftd.runtime.assembly import Assembly, Surroundings
 from kraftd.runtime.config import Config, LogLimits
 from kraftd.runtime.interpreter import Interpreter
 from kraftd.storage import LogConfig, NodeDirectory, StorageFailure, format_directory
-from kraftd.types import Election, NodeId, Now, Uuid
+from kraftd.types import Election, NodeId, Now, Offset, Uuid
+from tests.sim.durable import DurableLog
 from tests.sim.filesystem import Faults, SimFileSystem
 from tests.sim.loop import PPM, Clock, SimLoop, SimWorker
 from tests.sim.network import Machine, endpoint_of
@@ -55,6 +56,12 @@ TURN_US = 100
 """What an iteration takes at least on a machine that is slow."""
 REQUEST_US = 35
 """What a request costs its receiver, whoever sent it: a flood of them is work."""
+
+MANY = 10
+"""Records of a batch that are many."""
+MANY_RECORDS = f"a batch of {MANY} records by a leader"
+WHILE_FLUSHING = "an append while a flush runs"
+WITH_UNFLUSHED_TAIL = "an election won with an unflushed tail"
 
 _NOTHING = (None, None, -2, None, None)
 
@@ -124,11 +131,17 @@ class SimNode:
         self.died_of = ""
         """Why the process ended by itself the last time."""
         self.slow_disk = 1.0
+        self.slow_flush = 1.0
+        """How much slower than its other syncs the flush of its log is."""
+        self.cuts_in_flush = False
+        """Whether its power is cut in the middle of its next flush."""
+        self._is_flushing = False
         self._slow_turns = 1.0
         self.marks: list[Mark] = []
         self._view = NodeView(node_id, self.is_voter, True, Election(), self.marks, 0)
         self._view.voters = world.voters
         self._view.check_quorum_ms = Timing(fetch_timeout_ms=self.timing.fetch_timeout_ms).check_quorum_ms
+        self._view.request_timeout_ms = world.shape.controller_timeout_ms
         self._applied_offset = 0
         self._disk_us = 0
         self._settled: tuple[object, ...] = _NOTHING
@@ -253,7 +266,8 @@ class SimNode:
     def calm(self) -> None:
         """Whatever was wrong with this machine ends, and its process runs."""
         self.disk_fault = None
-        self.slow_disk = self.slow_turns = 1.0
+        self.slow_disk = self.slow_turns = self.slow_flush = 1.0
+        self.cuts_in_flush = False
         self.clock.set_rate(PPM)
         self.clock.freeze_wall(frozen=False)
         self.resume()
@@ -289,7 +303,8 @@ class SimNode:
         finally:
             self._charge_disk()
         self._has_holes = bool(directory.damage)
-        self.look_at_disk(_marks_of(directory))
+        self._durable = DurableLog(self.fs, DATA_PATH)
+        self.look_at_disk(self._marks_of(directory))
         workers = iter((self._begin_flush, self._begin_read))
         surroundings = Surroundings(
             loop=loop,  # type: ignore[arg-type]
@@ -380,8 +395,9 @@ class SimNode:
         self._view.state = None
         self._settled = _NOTHING
         if self.directory is not None:
-            self._view.durable_end_offset = self.directory.log.flushed_offset
+            self._view.durable_end_offset = self._durable_end(self.directory)
         self.parts = self.directory = None
+        self._is_flushing = False
         assert self.loop is not None
         self.loop.close()
         self.world.auditor.on_state(self.world.views, self._view)
@@ -424,16 +440,31 @@ class SimNode:
     def _begin_flush(self, job: Callable[[], Any]) -> tuple[Callable[[], Any], int]:
         """A flush covers what was written before it began, and ends later (D-03)."""
         fs, mark = self.fs, self.fs.mark
+        took_us = int(self._fsync_us() * self.slow_flush)
+        self._is_flushing = True
+        if self.cuts_in_flush:
+            self.cuts_in_flush = False
+            self._cut_power_after(took_us // 2)
 
         def end() -> Any:
             self._in_thread = True
+            self._is_flushing = False
             try:
                 with fs.as_of(mark):
                     return job()
             finally:
                 self._in_thread = False
 
-        return end, self._fsync_us()
+        return end, took_us
+
+    def _cut_power_after(self, delay_us: int) -> None:
+        incarnation, down_us = self.incarnation, int(self.random.random() * 4_000_000)
+
+        def cut() -> None:
+            if self.is_up and self.incarnation == incarnation:
+                self.cut_power(down_us=down_us)
+
+        self.world.at(delay_us, cut)
 
     def _begin_read(self, job: Callable[[], Any]) -> tuple[Callable[[], Any], int]:
         return job, self._fsync_us() // 4
@@ -455,6 +486,7 @@ class SimNode:
         view = self._view
         view.durable_end_offset = marks[-1].end_offset if marks else 0
         if self.directory is not None:
+            view.durable_end_offset = self._durable_end(self.directory)
             view.durable_election = self.directory.election
             view.is_whole = not (self.directory.damage or self.directory.amnesia)
 
@@ -510,7 +542,7 @@ class SimNode:
         view.state = member.state
         view.high_watermark = member.high_watermark
         view.is_whole = member.is_whole
-        view.durable_end_offset = directory.log.flushed_offset
+        view.durable_end_offset = self._durable_end(directory)
         self.world.auditor.on_effects(view, effects)
         sink = self.world.sink
         if sink is not None:
@@ -534,6 +566,7 @@ class SimNode:
         ):
             if isinstance(state, Leader) and state is not seen[0]:
                 world.leads(self.id, state.epoch)
+                world.statistics[WITH_UNFLUSHED_TAIL] += state.epoch_start_offset > view.durable_end_offset
             self._settled = (state, newest, view.high_watermark, view.durable_election, view.is_whole)
             world.auditor.on_state(world.views, view)
             world.atlas.look(self)
@@ -543,6 +576,8 @@ class SimNode:
 
     def audit(self, effect: Effect) -> None:
         """An effect is about to be carried out."""
+        if isinstance(effect, Truncate) and not self._has_holes:
+            self._durable.truncate(effect.end_offset)  # from here on it may be gone, also if this fails
         # What a log with holes holds cannot be compared; what its state machine holds still is.
         if self._has_holes and isinstance(effect, Commit | Truncate):
             self.world.auditor.forget(self._view)
@@ -555,10 +590,18 @@ class SimNode:
         if self._has_holes:
             return
         digest = marks[-1].digest if marks else 0
+        written = []
+        base_offset = append.base_offset
+        self.world.statistics[WHILE_FLUSHING] += self._is_flushing
+        if self.is_leader and any(BatchView(batch).record_count >= MANY for batch in append.batches):
+            self.world.statistics[MANY_RECORDS] += 1
         for batch in append.batches:
             mark = _mark_of(batch, digest)
             marks.append(mark)
             digest = mark.digest
+            written.append((base_offset, mark.end_offset, len(batch)))
+            base_offset = mark.end_offset
+        self._durable.append(written)
 
     def truncated(self, truncate: Truncate) -> None:
         """The log was cut."""
@@ -567,7 +610,30 @@ class SimNode:
         end_offset = self.directory.log.end_offset
         while marks and marks[-1].end_offset > end_offset:
             marks.pop()
+        if not self._has_holes:
+            self._durable.truncate(end_offset)
         self._view.durable_end_offset = min(self._view.durable_end_offset, end_offset)
+
+    def _durable_end(self, directory: NodeDirectory) -> Offset:
+        """How much of the log would survive; of one with holes, what the node says."""
+        return directory.log.flushed_offset if self._has_holes else self._durable.end_offset
+
+    def _marks_of(self, directory: NodeDirectory) -> list[Mark]:
+        """What the opened log holds, read from the disk."""
+        marks: list[Mark] = []
+        log = directory.log
+        if directory.damage:
+            return marks
+        digest = 0
+        offset = log.start_offset
+        while offset < log.end_offset:
+            for view in scan(log.read(offset, 1 << 20)):
+                mark = Mark(view.end_offset, view.epoch, zlib.crc32(view.raw[8:], digest) or 1)
+                marks.append(mark)
+                self._durable.append([(offset, view.end_offset, len(view.raw))])
+                digest = mark.digest
+                offset = view.end_offset
+        return marks
 
     def persisted(self, effect: PersistElection) -> None:
         """The election file was written."""
@@ -637,20 +703,3 @@ def _then(deed: Callable[[Any], None], note: Callable[[Any], None]) -> Callable[
 def _mark_of(batch: bytes, before: int) -> Mark:
     head = BatchView(batch)
     return Mark(head.end_offset, head.epoch, zlib.crc32(batch[8:], before) or 1)
-
-
-def _marks_of(directory: NodeDirectory) -> list[Mark]:
-    """What the opened log holds, read from the disk."""
-    marks: list[Mark] = []
-    log = directory.log
-    if directory.damage:
-        return marks
-    digest = 0
-    offset = log.start_offset
-    while offset < log.end_offset:
-        for view in scan(log.read(offset, 1 << 20)):
-            mark = Mark(view.end_offset, view.epoch, zlib.crc32(view.raw[8:], digest) or 1)
-            marks.append(mark)
-            digest = mark.digest
-            offset = view.end_offset
-    return marks

@@ -20,10 +20,14 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 import msgspec
 
 from tests import commands
+from tests.sim.node import MANY_RECORDS, WHILE_FLUSHING, WITH_UNFLUSHED_TAIL
 from tests.sim.shrink import shrink
 from tests.sim.world import Options, World
 
 REPORT_S = 60.0
+
+SHARES = (WITH_UNFLUSHED_TAIL, MANY_RECORDS, WHILE_FLUSHING)
+"""What a good part of all seeds should see."""
 
 LINES = 400
 """How much of a trace is printed; the end is what matters."""
@@ -121,6 +125,8 @@ class Table:
         self.cpu_s = 0.0
         self.statistics: Counter[str] = Counter()
         self.covered: Counter[tuple[str, str]] = Counter()
+        self.seen: Counter[str] = Counter()
+        """How many seeds saw each of `SHARES`."""
         self.failed: Result | None = None
 
     def add(self, result: Result) -> None:
@@ -133,6 +139,7 @@ class Table:
         self.cpu_s += result.took_s
         self.statistics.update(result.statistics)
         self.covered.update(result.covered)
+        self.seen.update(what for what in SHARES if result.statistics.get(what))
         if result.violation is not None and self.failed is None:
             self.failed = result
 
@@ -160,6 +167,11 @@ class Table:
             f"wall seconds       {wall_s:>12.1f}  {self.events / wall_s:.0f} events a second",
             f"seeds a day        {per_day:>12.0f}  at this rate",
             f"states x events    {len(self.covered):>12}",
+            "of the seeds, with",
+            *(
+                f"  {what:<40} {self.seen[what]:>10}  {100 * self.seen[what] / seeds:.1f} %"
+                for what in SHARES
+            ),
         ]
         lines += _block("events by kind", self.statistics, _is_event)
         lines += _block("faults fired", self.statistics, lambda name: name.startswith("fault: "))

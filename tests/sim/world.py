@@ -34,6 +34,7 @@ from tests.sim.clients import Client
 from tests.sim.doubters import Doubter
 from tests.sim.fault_strangers import Recorder
 from tests.sim.filesystem import SimFileSystem
+from tests.sim.loaders import Loader
 from tests.sim.loop import Clock, Scheduler, SimLoop
 from tests.sim.network import End, Network
 from tests.sim.node import SimNode
@@ -169,6 +170,8 @@ class World(Scheduler):
             Doubter(number, self, self.derive(f"client {number}"))
             for number in range(shape.clients + 1, shape.clients + 1 + shape.doubters)
         ]
+        number = shape.clients + shape.doubters + 1
+        self.loader = Loader(number, self, self.derive(f"client {number}"))
 
     # -- running
 
@@ -182,6 +185,7 @@ class World(Scheduler):
             self.at(self.draw_us(0, 200_000), node.start)
         for client in (*self.clients, *self.doubters):
             client.start()
+        self.loader.start()
         if self.options.faults:
             Troubles(self).start()
         limit, until_us = self.options.events, self.options.until_us
