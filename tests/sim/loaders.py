@@ -67,7 +67,9 @@ class Loader:
         del wire
         answer = sealed.open((IncrementalAlterConfigsRequest.API_KEY, 1))
         errors = {one.error_code for one in answer.responses}
-        self.world.statistics["load ok" if errors == {ErrorCode.NONE} else "load refused"] += 1
+        is_done = errors == {ErrorCode.NONE}
+        self.world.statistics["load ok" if is_done else "load refused"] += 1
+        self.world.acknowledged += is_done
 
     def lost(self, wire: Wire, *, was_asked: bool) -> None:
         """Implements `Asker`."""
