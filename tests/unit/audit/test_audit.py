@@ -309,6 +309,15 @@ CASES: dict[str, tuple[str, list[Step]]] = {
         "EveryoneIsAnswered",
         [event(1, ev.ReadRequested(7, 100)), polled(100), polled(101)],
     ),
+    "a deadline that is later than it was configured": (
+        "EveryoneIsAnswered",
+        [
+            lambda _, nodes: setattr(nodes[1], "request_timeout_ms", 50),
+            event(1, ev.ReadRequested(7, 100), now_ms=10),
+            polled(60),
+            polled(61),
+        ],
+    ),
     "a poll that wants another at once": (
         "NoBusyLoop",
         [lambda auditor, nodes: auditor.on_polled(nodes[1], 10, 10)],
