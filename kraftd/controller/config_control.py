@@ -79,14 +79,16 @@ def decide(
     echo = Echo([resource.resource_name for resource in request.resources])
     if not echo.is_whole:
         return [], refuse_alter(request, ErrorCode.POLICY_VIOLATION, _TOO_MANY_RESOURCES)
-    if sum([len(resource.configs) for resource in request.resources]) > OPERATION_RECORDS_MAX:
-        return [], refuse_alter(request, ErrorCode.POLICY_VIOLATION, _TOO_MANY_CONFIGS)
+    asked = 0
     records: list[ConfigRecord] = []
     responses = []
     repeated = _repeated_resources(request)
     for resource in request.resources:
         kind, name = resource.resource_type, resource.resource_name
         code, text = ErrorCode.NONE, None
+        asked += len(resource.configs)
+        if asked > OPERATION_RECORDS_MAX:
+            return [], refuse_alter(request, ErrorCode.POLICY_VIOLATION, _TOO_MANY_CONFIGS)
         try:
             if (kind, name) in repeated:
                 raise _RefusedError(ErrorCode.INVALID_REQUEST, "Each resource may appear only once.")

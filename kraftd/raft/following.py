@@ -83,14 +83,14 @@ class Following:
     def poll_probes(self, now: Now) -> None:
         """Ask the voters that have not answered yet whether they know us, and for their epoch (D-06)."""
         core = self.core
-        for voter in self._unheard():
+        for voter in self._unheard() if core.mending.silent else ():
             if core.requests.is_ready(voter, Kind.PROBE, now.mono_ms):
                 self._send_fetch(voter, Kind.PROBE, now, max_wait_ms=0)
 
     def _unheard(self) -> list[NodeId]:
         """Whom to probe: a member in good standing asks once it follows, and not its leader."""
         core = self.core
-        if not core.mending.silent or not core.is_voter:
+        if not core.is_voter:
             return []
         if not core.mending.is_whole:
             return sorted(core.mending.silent)
@@ -166,7 +166,9 @@ class Following:
                 wake_at_ms = min(wake_at_ms, core.requests.next_ready_ms((core.leader_id,), Kind.FETCH))
             if not core.counts and isinstance(core.state, Follower | Unattached):
                 wake_at_ms = min(wake_at_ms, core.requests.next_ready_ms(self._sources(), Kind.FETCH))
-        return min(wake_at_ms, core.requests.next_ready_ms(self._unheard(), Kind.PROBE))
+        if core.mending.silent:
+            wake_at_ms = min(wake_at_ms, core.requests.next_ready_ms(self._unheard(), Kind.PROBE))
+        return wake_at_ms
 
     # --- losing the leader ------------------------------------------------------------------------------
 

@@ -36,6 +36,8 @@ class Leadership:
     __slots__ = (
         "_uncommitted",
         "accumulator",
+        "asked_to_leave",
+        "began_ms",
         "begin_at_ms",
         "check_quorum",
         "cold",
@@ -83,7 +85,10 @@ class Leadership:
         self.check_quorum = CheckQuorum(
             needed=needed if others else 0, span_ms=timing.check_quorum_ms, now_ms=now_ms
         )
+        self.began_ms = now_ms
         self.begin_at_ms = now_ms
+        self.asked_to_leave: Handover | None = None
+        """A handover that begins once this leadership is old enough; until then it takes appends."""
         self.handover: Handover | None = None
         self.is_opened = False
         """Whether the LeaderChange record is in the log."""
@@ -184,4 +189,6 @@ class Leadership:
             earliest = min(earliest, self.check_quorum.deadline_ms)
         if self.handover is not None:
             earliest = min(earliest, self.handover.deadline_ms)
+        if self.asked_to_leave is not None:
+            earliest = min(earliest, self.asked_to_leave.began_ms, self.asked_to_leave.deadline_ms)
         return earliest

@@ -251,6 +251,8 @@ class Member:
         core = self._core
         if core.leadership is not None:
             part_ms = self._leading.wake_at_ms(core.leadership)
+        elif isinstance(core.state, Follower):
+            part_ms = self._following.wake_at_ms()
         else:
             part_ms = min(self._elections.wake_at_ms(), self._following.wake_at_ms())
         wake_at_ms = min(

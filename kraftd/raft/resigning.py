@@ -46,8 +46,8 @@ class Resigning:
         refusal = ""
         if led is None:
             refusal = "this member does not lead"
-        elif led.handover is not None:
-            refusal = f"a handover to {led.handover.to} is under way already"
+        elif (other := led.handover or led.asked_to_leave) is not None:
+            refusal = f"a handover to {other.to} is under way already"
         elif not led.followers:
             refusal = "there is no other voter"
         elif event.to != NO_NODE and event.to not in led.followers:
@@ -60,7 +60,23 @@ class Resigning:
             error = ErrorCode.NOT_CONTROLLER if led is None else ErrorCode.INVALID_REQUEST
             core.out.append(ResignDone(event.token, error, core.epoch, NO_NODE, refusal))
             return
-        led.handover = Handover(event.to, event.deadline_ms, now.mono_ms, event.token)
+        begins_ms = max(now.mono_ms, led.began_ms + core.timing.handover_rest_ms)
+        led.asked_to_leave = Handover(event.to, event.deadline_ms, begins_ms, event.token)
+        self._begin_handover(led, now)
+
+    def _begin_handover(self, led: Leadership, now: Now) -> None:
+        """Take no more appends if it is time to; or say that it never will be."""
+        asked = led.asked_to_leave
+        if asked is None:
+            return
+        if now.mono_ms >= asked.began_ms:
+            led.handover, led.asked_to_leave = asked, None
+        elif now.mono_ms >= asked.deadline_ms and asked.token is not None:
+            led.asked_to_leave = None
+            rest_ms = self.core.timing.handover_rest_ms
+            why = f"it began to lead less than {rest_ms} ms ago, and hands over to nobody before"
+            error = ErrorCode.REQUEST_TIMED_OUT
+            self.core.out.append(ResignDone(asked.token, error, self.core.epoch, NO_NODE, why))
 
     def _why_not(self, led: Leadership, to: NodeId) -> str:
         """Why a voter could not lead however far it has come; empty if it could."""
@@ -78,12 +94,11 @@ class Resigning:
         led = core.leadership
         if led is not None and led.followers:
             patience_ms = max(0, event.deadline_ms - now.mono_ms) // 2
-            if led.handover is not None and led.handover.token is not None:
-                core.out.append(
-                    ResignDone(
-                        led.handover.token, ErrorCode.NONE, core.epoch, NO_NODE, "the leader is stopping"
-                    )
-                )
+            asked = led.handover or led.asked_to_leave
+            if asked is not None and asked.token is not None:
+                why = "the leader is stopping"
+                core.out.append(ResignDone(asked.token, ErrorCode.NONE, core.epoch, NO_NODE, why))
+            led.asked_to_leave = None
             led.handover = Handover(NO_NODE, now.mono_ms + patience_ms, now.mono_ms)
 
     def on_damaged(self, event: LogDamaged, now: Now) -> None:
@@ -107,6 +122,7 @@ class Resigning:
     def poll_handover(self, led: Leadership, now: Now) -> bool:
         """Say goodbye once a successor has caught up, or time is up. Returns whether we resigned."""
         core = self.core
+        self._begin_handover(led, now)
         handover = led.handover
         if handover is None:
             return False

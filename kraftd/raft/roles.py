@@ -194,9 +194,10 @@ class Roles:
             core.out.append(ReadDone(token, ErrorCode.NOT_CONTROLLER))
         for fetch in (*led.parked.take_all(), *led.cold.values()):
             core.refuse_fetch(fetch.handle, fetch.version, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        handover = led.handover
-        if handover is not None and handover.token is not None:
-            reason = f"lost the leadership while handing over: {state_name(core.state)} in epoch {core.epoch}"
-            core.out.append(
-                ResignDone(handover.token, ErrorCode.NOT_CONTROLLER, core.epoch, core.leader_id, reason)
-            )
+        for handover in (led.handover, led.asked_to_leave):
+            if handover is not None and handover.token is not None:
+                why = (
+                    f"lost the leadership while handing over: {state_name(core.state)} in epoch {core.epoch}"
+                )
+                error = ErrorCode.NOT_CONTROLLER
+                core.out.append(ResignDone(handover.token, error, core.epoch, core.leader_id, why))

@@ -25,6 +25,9 @@ LOSS_JITTER_MS = 100
 ASKS = 3
 """How often a pre-vote that was refused is asked in all (D-08)."""
 
+HANDOVER_REST_MS = 1_000
+"""What daemons take for `Timing.handover_rest_ms`: any client may ask, and nobody writes meanwhile."""
+
 OBSERVER_SESSION_MS = 300_000
 """How long a silent observer stays in the leader's description (OBS-09)."""
 
@@ -52,6 +55,8 @@ class Timing(msgspec.Struct, frozen=True):
     request_timeout_ms: int = 2_000
     retry_backoff_ms: int = 20
     fetch_max_wait_ms: int = 500
+    handover_rest_ms: int = 0
+    """How long a member leads at least before it hands over because somebody asks for it."""
 
     @property
     def check_quorum_ms(self) -> int:

@@ -29,7 +29,7 @@ from kraftd.raft.events import PeerIdentity
 from kraftd.raft.identity import StartIdentity, Wholeness
 from kraftd.raft.member import LogStart, Member
 from kraftd.raft.tail import FETCH_BYTES_MAX
-from kraftd.raft.timing import Dice, Timing
+from kraftd.raft.timing import HANDOVER_REST_MS, Dice, Timing
 from kraftd.raft.voters import Voter, VoterSet
 from kraftd.records.frame import decode_record
 from kraftd.runtime.applier import Applier
@@ -256,6 +256,7 @@ def _member_of(
         ),
         election=directory.election,
         timing=Timing(
+            handover_rest_ms=HANDOVER_REST_MS,
             election_timeout_ms=timing.election_timeout_ms,
             fetch_timeout_ms=timing.fetch_timeout_ms,
             election_backoff_max_ms=timing.election_backoff_max_ms,

@@ -8,6 +8,7 @@ from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
 from kraftd.raft import wire
 from kraftd.raft.states import Candidate, Follower, Leader, Prospective, Resigned, Unattached
+from kraftd.raft.timing import Timing
 from kraftd.raft.wire import Standing
 from kraftd.types import NO_NODE, Election, Endpoint
 from tests.conformance import covers
@@ -21,6 +22,29 @@ def leading(voters: tuple[int, ...] = (1, 2, 3), **options: object) -> Lone:
         lone.vote_answer(voter, granted=True)
     assert isinstance(lone.member.state, Leader)
     return lone
+
+
+@covers("D-09", "D-38")
+def test_whoever_has_just_come_to_lead_leads_for_a_while_before_it_hands_over() -> None:
+    """Any client may ask; asked again and again, nobody would lead for long enough to commit anything."""
+    lone = leading(timing=Timing(handover_rest_ms=1_000)).establish()
+    began_ms = lone.now_ms
+    early = lone.resign(2, deadline_ms=300)
+    again = lone.resign(2)
+    assert lone.outcome(again) == ErrorCode.INVALID_REQUEST, "one at a time"
+    token = lone.append()
+    lone.establish()
+    assert lone.outcome(token) == ErrorCode.NONE, "it takes appends meanwhile"
+    lone.run(300)
+    assert lone.outcome(early) == ErrorCode.REQUEST_TIMED_OUT
+    late = lone.resign(2, deadline_ms=5_000)
+    lone.establish()
+    lone.run(999 - (lone.now_ms - began_ms))
+    assert isinstance(lone.member.state, Leader)
+    lone.establish()
+    lone.run(1)
+    assert isinstance(lone.member.state, Resigned)
+    assert lone.outcome(late) == ErrorCode.NONE
 
 
 def resigned() -> Lone:
