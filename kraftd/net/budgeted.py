@@ -65,6 +65,8 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         self.number = number
         self.quiet_sweeps = 0
         """How many sweeps for idle connections found nothing new from it."""
+        self.has_asked = False
+        """Whether it ever asked anything, after its greeting."""
         self.untaken_bytes = 0
         """Answers that it does not take, beyond what the kernel holds."""
         self._handler = host.handler
@@ -329,6 +331,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
             self._long_in_flight += 1
             self._lane.long_answers += 1
         self._in_flight += 1
+        self.has_asked = True
         if self._in_flight >= limits.REQUESTS_IN_FLIGHT_MAX and not self._is_held:
             self._is_held = True
             self.hold_reading()

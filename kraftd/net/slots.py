@@ -24,6 +24,8 @@ class Holder(Protocol):
     host: str
     quiet_sweeps: int
     """How many sweeps for idle connections found nothing new from it; 0 while it waits for an answer."""
+    has_asked: bool
+    """Whether it ever asked anything, after its greeting."""
 
     @property
     def claimed_id(self) -> NodeId | None:
@@ -98,14 +100,18 @@ class Slots:
         return False
 
     def _push_out_quiet(self, host: str | None) -> bool:
-        """Close whoever asked nothing for longest, of one address or of all; whether there was one."""
+        """Close whoever asked nothing for longest, of one address or of all; whether there was one.
+
+        Four thousand may come and say nothing before the first sweep finds them: of those who seem equally
+        quiet, the oldest that never asked anything goes first.
+        """
         quietest, quietest_class = None, PeerClass.CLIENT
+        most = (0, False)
         for peer_class in (PeerClass.CLIENT, PeerClass.OBSERVER):
             for holder in self._holders[peer_class].values():
-                if (host is None or holder.host == host) and holder.quiet_sweeps > (
-                    0 if quietest is None else quietest.quiet_sweeps
-                ):
-                    quietest, quietest_class = holder, peer_class
+                quiet = holder.quiet_sweeps, not holder.has_asked
+                if (host is None or holder.host == host) and quiet > most:
+                    quietest, quietest_class, most = holder, peer_class, quiet
         if quietest is None:
             return False
         self._close(quietest, quietest_class, "it asked nothing, and others came")

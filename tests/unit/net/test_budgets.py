@@ -480,7 +480,9 @@ async def test_observers_take_no_slot_of_a_voter() -> None:
     node.server.connections_max = 2
     async with running(node):
         for node_id in (77, 78):
-            await greeted(node, node_id)
+            observer, _ = await greeted(node, node_id)
+            observer.send(5, DescribeNodeRequest())
+        await node.until(lambda: len(node.requests) == 2)
         fake = await Client.connect(node.port)
         answer = await fake.greet(cluster_id=CLUSTER, node_id=79)
         assert answer.error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
@@ -545,6 +547,22 @@ async def test_a_full_house_closes_the_client_that_asked_nothing_for_longest() -
         await greeted(node)
         assert await quiet.end() == b""
         assert other.is_open
+
+
+async def test_a_full_house_that_no_sweep_has_seen_closes_the_oldest_that_never_asked() -> None:
+    """Four thousand idle connections are made within the five seconds between two sweeps."""
+    node = Node(1)
+    node.server.connections_max = 3
+    async with running(node):
+        asking, asking_end = await greeted(node)
+        asking.send(5, DescribeNodeRequest())
+        await node.until(lambda: node.requests)
+        silent, _ = await greeted(node)
+        _, other = await greeted(node, 9)
+        await greeted(node)
+        assert await silent.end() == b""
+        assert other.is_open
+        assert asking_end.is_open
 
 
 async def test_who_asks_something_is_not_quiet_any_more() -> None:

@@ -461,6 +461,8 @@ async def test_clients_leave_the_last_slots_to_voters() -> None:
     async with running(node):
         first = await Client.connect(node.port)
         assert (await first.greet()).error_code == ErrorCode.NONE
+        first.send(5, DescribeNodeRequest())
+        await node.until(lambda: node.requests)
         for who in ({}, {"cluster_id": CLUSTER, "node_id": 9}):
             other = await Client.connect(node.port)
             assert (await other.greet(**who)).error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
@@ -492,6 +494,8 @@ async def test_clients_of_an_address_do_not_keep_the_voter_out_that_lives_there(
     async with running(node):
         first = await Client.connect(node.port)
         assert (await first.greet()).error_code == ErrorCode.NONE
+        first.send(5, DescribeNodeRequest())
+        await node.until(lambda: node.requests)
         silent = await Client.connect(node.port)
         second = await Client.connect(node.port)
         assert await silent.end() == b"", "who has not said anything makes room"
