@@ -72,6 +72,7 @@ class CommittedStays(Invariant):
 
     def __init__(self) -> None:
         self._committed: dict[Offset, int] = {0: 0}
+        """The digest at the end of every committed batch, also of those within one commit."""
         self._newest: tuple[Offset, Epoch] = (0, 0)
         self._leaders: set[tuple[NodeId, Epoch]] = set()
 
@@ -97,8 +98,14 @@ class CommittedStays(Invariant):
         if digest is None:
             self.fail(f"{node.node_id} commits up to {offset}, where its log has no boundary")
             return
-        if self._committed.setdefault(offset, digest) != digest:
-            self.fail(f"{node.node_id} commits another log up to {offset}")
+        for mark in reversed(node.log):
+            if mark.end_offset > offset:
+                continue
+            known = self._committed.setdefault(mark.end_offset, mark.digest)
+            if known != mark.digest:
+                self.fail(f"{node.node_id} commits another log up to {mark.end_offset}")
+            if mark.end_offset <= self._newest[0]:
+                break  # the digest covers everything before it, and that is known
         if offset > self._newest[0] and node.state is not None:
             self._newest = (offset, node.state.epoch)
 

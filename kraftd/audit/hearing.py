@@ -166,7 +166,11 @@ class _Round:
 
 
 class EveryoneIsAnswered(Invariant):
-    """Whoever wants an append, a read or another leader is told an outcome by the deadline (D-13)."""
+    """Whoever wants an append, a read or another leader is told an outcome by the deadline (D-13).
+
+    The deadline of an append or a read follows from the configuration, if that is known, and not from what
+    the node made of it.
+    """
 
     watches = (AppendDone, ReadDone, ResignDone)
     listens = (AppendRequested, ReadRequested, ResignRequested)
@@ -178,11 +182,13 @@ class EveryoneIsAnswered(Invariant):
 
     def on_event(self, node: NodeView, event: Event, now_ms: int) -> None:
         """Note who waits, and until when."""
-        del now_ms
         outcome = _OUTCOMES.get(type(event))
         if outcome is not None:
+            deadline_ms: int = event.deadline_ms  # type: ignore[union-attr]  # all of _OUTCOMES have one
+            if node.request_timeout_ms and outcome is not ResignDone:
+                deadline_ms = now_ms + node.request_timeout_ms
             waiting = self._waiting.setdefault(node.node_id, {})
-            waiting[outcome, event.token] = event.deadline_ms  # type: ignore[union-attr]  # all of _OUTCOMES have
+            waiting[outcome, event.token] = deadline_ms  # type: ignore[union-attr]
 
     def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
         """Note who does not wait any more."""

@@ -43,6 +43,8 @@ class NodeView(msgspec.Struct):
     voters: frozenset[NodeId] = frozenset()
     check_quorum_ms: int = 0
     """How long it may lead without a majority that follows; 0 if nobody says."""
+    request_timeout_ms: int = 0
+    """How long who writes or reads may wait for an outcome, by its configuration; 0 if nobody says."""
     opener_of: Callable[[int], NodeId | None] | None = None
     """Which machine really opened an inbound connection of this member, by its number (None: unknown, or it
     is gone). A driver that cannot know leaves it out.

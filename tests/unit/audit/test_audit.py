@@ -309,6 +309,15 @@ CASES: dict[str, tuple[str, list[Step]]] = {
         "EveryoneIsAnswered",
         [event(1, ev.ReadRequested(7, 100)), polled(100), polled(101)],
     ),
+    "a deadline that is later than it was configured": (
+        "EveryoneIsAnswered",
+        [
+            lambda _, nodes: setattr(nodes[1], "request_timeout_ms", 50),
+            event(1, ev.ReadRequested(7, 100), now_ms=10),
+            polled(60),
+            polled(61),
+        ],
+    ),
     "a poll that wants another at once": (
         "NoBusyLoop",
         [lambda auditor, nodes: auditor.on_polled(nodes[1], 10, 10)],
@@ -331,6 +340,16 @@ CASES: dict[str, tuple[str, list[Step]]] = {
     ),
     "a cut below the high watermark": ("CommittedStays", [effect(1, fx.Truncate(4, 1))]),
     "a commit within a batch": ("CommittedStays", [effect(1, fx.Commit(4))]),
+    "a cut of a batch that was committed together with later ones": (
+        "CommittedStays",
+        [
+            state(log=[Mark(3, 1, 33), Mark(5, 1, 77)], high_watermark=5),
+            effect(1, fx.Commit(5)),
+            lambda _, nodes: setattr(nodes[2], "log", [Mark(3, 1, 33), Mark(4, 2, 44)]),
+            lambda _, nodes: setattr(nodes[2], "high_watermark", -1),
+            effect(2, fx.Truncate(0, 1)),
+        ],
+    ),
     "two committed logs": (
         "CommittedStays",
         [effect(2, fx.Commit(5)), state(log=[Mark(5, 1, 78)]), effect(1, fx.Commit(5))],

@@ -69,6 +69,7 @@ def test_a_value_that_is_already_there_is_written_again():
         (APPEND, "b", "a", "a,b"),
         (APPEND, "a", "a", "a"),
         (APPEND, "b, c", "a", "a,b,c"),
+        (APPEND, "a", "", "a"),
         (APPEND, "a", None, "org.apache.kafka.common.metrics.JmxReporter,a"),
         (SUBTRACT, "a", "a,b", "b"),
         (SUBTRACT, "x", "a,b", "a,b"),
@@ -76,7 +77,7 @@ def test_a_value_that_is_already_there_is_written_again():
     ],
 )
 def test_lists_grow_and_shrink(operation, value, there, then):
-    image = holding(metric_reporters=there) if there else EMPTY
+    image = holding(metric_reporters=there) if there is not None else EMPTY
     assert outcome(change("metric.reporters", value, operation), image=image) == {"metric.reporters": then}
 
 

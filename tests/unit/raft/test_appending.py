@@ -159,6 +159,30 @@ def test_an_append_that_fills_the_batch_ends_the_linger() -> None:
     assert len(written(lone.poll())) == 2
 
 
+@covers("ACC-16", "D-13")
+def test_whoever_appended_in_one_turn_is_answered_though_it_takes_two_batches() -> None:
+    lone = leader()
+    tokens = (1, 2)
+    for token in tokens:
+        ask(lone, token, b"x" * 5_000_000)
+    lone.poll()
+    lone.establish()
+    assert [lone.outcome(token) for token in tokens] == [ErrorCode.NONE, ErrorCode.NONE]
+
+
+@covers("ACC-07", "D-13")
+def test_a_group_that_was_committed_weighs_nothing() -> None:
+    lone = leader()
+    lone.member._core.accumulator_bytes_max = 1_000_000
+    token = lone.append(b"x" * 2_000_000)
+    lone.establish()
+    assert lone.outcome(token) == ErrorCode.NONE
+    assert lone.member.accumulator_bytes == 0
+    token = lone.append(b"small")
+    lone.establish()
+    assert lone.outcome(token) == ErrorCode.NONE
+
+
 @covers("ACC-11")
 def test_an_append_that_finds_the_linger_over_is_written_in_its_own_turn() -> None:
     lone = leader(timing=LINGER)

@@ -79,6 +79,20 @@ def test_batches_are_applied_up_to_the_high_watermark_and_no_further() -> None:
 
 
 @pytest.mark.covers("D-18", "LSN-07", "HWM-15")
+def test_of_what_was_read_from_the_disk_only_the_committed_is_applied() -> None:
+    """A read gives whole batches, three of them here, and one is committed."""
+    world, machine = World(9, memory_from=9), Machine()
+    feeder = applier(world, machine)
+    feeder.commit(1)
+    feeder.run(NOW)
+    world.waiting.pop()()
+    world.turns += 1
+    feeder.run(NOW)
+    assert [batch.base_offset for batch in machine.applied] == [0]
+    assert feeder.applied_offset == 1
+
+
+@pytest.mark.covers("D-18", "LSN-07", "HWM-15")
 def test_a_batch_that_is_not_committed_to_its_end_waits() -> None:
     world, machine = World(0), Machine()
     world.batches = [encode_batch(0, 1, 5, [b"a", b"b", b"c"])]

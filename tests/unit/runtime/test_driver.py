@@ -23,6 +23,7 @@ class Script:
         self.seen: list[str] = []
         self.wake_at_ms = NEVER_MS
         self.answers: dict[str, list[Any]] = {}
+        self.on_poll: Callable[[], None] = lambda: None
 
     def start(self, now: Now) -> list[Any]:
         return self._see("start")
@@ -31,6 +32,7 @@ class Script:
         return self._see(f"handle {event.offset}")
 
     def poll(self, now: Now) -> list[Any]:
+        self.on_poll()
         return self._see("poll")
 
     def _see(self, what: str) -> list[Any]:
@@ -128,6 +130,25 @@ async def test_the_timer_wakes_the_core_when_it_asked_for_it() -> None:
     asyncio.get_running_loop().call_later(0.1, woken.set)
     await woken.wait()
     assert member.seen.count("poll") == before + 1
+
+
+@pytest.mark.covers("D-01", "REQ-10")
+async def test_a_deadline_before_that_of_the_timer_is_kept() -> None:
+    """An event moves the deadline of the core from a minute away to 20 ms away."""
+    member = Script()
+    now = Now(0, 0)
+    member.wake_at_ms = 60_000
+    driver, _ = drive(member, clock=lambda: now)
+    await turns()
+    member.wake_at_ms = 20
+    driver.deliver(Applied(1))
+    await turns()
+    member.seen.clear()
+    now = Now(25, 25)
+    member.wake_at_ms = NEVER_MS
+    polled = asyncio.Event()
+    member.on_poll = polled.set
+    await asyncio.wait_for(polled.wait(), 30)
 
 
 @pytest.mark.covers("D-01")

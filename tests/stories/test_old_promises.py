@@ -1,0 +1,276 @@
+"""Stories in which two rare things meet: a slow disk and an election, a backup and a campaign.
+
+Each of them once loses or shows what it must not if one condition is left out; in none of them does anything
+go wrong in a single step.
+"""
+
+import copy
+from collections.abc import Callable
+
+import pytest
+
+from kraftd.errors import ErrorCode
+from kraftd.raft.states import Candidate, Leader
+from kraftd.types import Election, NodeId, ReplicaKey
+from tests.stories.cluster import Cluster, Disk
+from tests.stories.test_replication import with_logs
+
+
+def cut(cluster: Cluster, *pairs: tuple[NodeId, NodeId]) -> None:
+    """Only these cannot reach each other from now on."""
+    cluster.cut = {pair for a, b in pairs for pair in ((a, b), (b, a))}
+
+
+def put_back(cluster: Cluster, node_id: NodeId, backup: Disk) -> None:
+    """An operator overwrites the directory of a node that is down with a copy of it."""
+    node = cluster.nodes[node_id]
+    cluster.auditor.forget(cluster.view(node))
+    node.disk = copy.deepcopy(backup)
+    node.remark()
+
+
+def happens(cluster: Cluster, condition: Callable[[], bool], limit_ms: int) -> bool:
+    """Whether it comes to that within so much time."""
+    try:
+        cluster.run_until(condition, limit_ms)
+    except AssertionError:
+        return False
+    return True
+
+
+def nobody_leads(cluster: Cluster, for_ms: int = 30_000) -> bool:
+    """Whether no member leads in all that time."""
+    return not happens(cluster, lambda: cluster.leader is not None, for_ms)
+
+
+# --- slow disks meet elections ------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("D-02", "VOTE-12")
+def test_a_candidate_claims_no_epoch_that_only_its_unflushed_tail_has() -> None:
+    """It crashes after it was given a vote, and campaigns again in the same epoch with what it flushed."""
+    cluster = with_logs({1: [2, 2, 2], 2: [2, 2, 2], 3: [2]}, epoch=2)
+    for n in (1, 2):
+        cluster.start(n)
+    assert cluster.elect() == 1
+    token = cluster.append(1, b"precious")
+    cluster.run(600)
+    assert cluster.outcome(1, token) == ErrorCode.NONE
+
+    # A leader of a later epoch brings its first record to node 3 alone, whose disk does not flush it.
+    cluster.hold_flushes(3)
+    cluster.isolate(1, 2)
+    cluster.start(3)
+    cluster.restart(1)
+    cluster.run_until(lambda: cluster.leader in (1, 2) and cluster.member(cluster.leader).epoch > 3)
+    leader = cluster.leader
+    assert leader is not None
+    other = 3 - leader
+    cut(cluster, (leader, other), (3, other))
+    cluster.run_until(
+        lambda: cluster.member(3).log.end_offset == cluster.member(leader).log.end_offset, 2_000
+    )
+    assert cluster.member(3).log.flushed_offset < cluster.member(3).log.end_offset
+
+    # It campaigns, loses its power after the other one has judged it, and comes back with a shorter log.
+    cluster.crash(leader, silently=True)
+    cluster.heal()
+    if happens(cluster, lambda: isinstance(cluster.member(3).state, Candidate), 10_000):
+        epoch = cluster.member(3).epoch
+        cluster.run_until(lambda: cluster.member(other).epoch >= epoch)
+    cluster.holding_flushes.clear()
+    cluster.restart(3)
+    cluster.run_until(cluster.has_leader)
+    assert cluster.leader == other, "the one that holds what was acknowledged"
+    assert cluster.values(other)[-1] == b"precious"
+
+
+@pytest.mark.covers("VOTE-29", "D-02")
+def test_the_epoch_of_a_leader_with_an_unflushed_tail_begins_at_the_end_of_its_log() -> None:
+    """Otherwise the tail is of no epoch, and a follower that has it is told to cut what is committed."""
+    cluster = with_logs({1: [2], 2: [2], 3: [2]}, epoch=2)
+    for n in (1, 2, 3):
+        cluster.start(n)
+    old = cluster.elect()
+    cluster.run(600)
+    slow, behind = (n for n in (1, 2, 3) if n != old)
+    cluster.hold_flushes(slow)
+    cluster.isolate(behind)
+    for value in (b"one", b"two"):
+        cluster.append(old, value)
+        cluster.run(5)  # the second one reaches nobody
+    assert cluster.member(slow).log.end_offset > cluster.member(slow).log.flushed_offset
+    cluster.crash(old, silently=True)
+    cluster.heal()
+    cluster.run_until(lambda: isinstance(cluster.member(slow).state, Leader))
+    member = cluster.member(slow)
+    assert isinstance(member.state, Leader)
+    assert member.log.flushed_offset < member.state.epoch_start_offset
+    assert member.log.epochs.entries[-1].start_offset == member.state.epoch_start_offset
+    cluster.release_flushes(slow)
+    cluster.run_until(cluster.has_leader)
+    cluster.run(600)
+    cluster.take_trace()
+    cluster.start(old)
+    cluster.run_until(cluster.has_converged)
+    assert all(cluster.values(n)[-1] == b"one" for n in cluster.nodes)
+    cuts = [line for line in cluster.take_trace().splitlines() if "Truncate" in line]
+    assert cuts
+    assert all(f"end_offset={member.state.epoch_start_offset} " in line for line in cuts)
+
+
+# --- backups and wipes meet campaigns -----------------------------------------------------------------------
+
+
+def backed_up() -> tuple[Cluster, Disk]:
+    """Three members led by 1, and a copy of the directory of 2 from before two starts of it."""
+    cluster = Cluster()
+    assert cluster.elect() == 1
+    cluster.run(1_000)
+    cluster.crash(2)
+    backup = copy.deepcopy(cluster.nodes[2].disk)
+    cluster.start(2)
+    cluster.run(1_500)
+    cluster.restart(2)
+    cluster.run(1_500)
+    return cluster, backup
+
+
+@pytest.mark.covers("D-06")
+def test_a_vote_of_an_old_copy_does_not_count() -> None:
+    """Node 3, which was down and lacks a record, campaigns; the copy of node 2 lacks it, too."""
+    cluster, backup = backed_up()
+    cluster.elect()
+    cluster.crash(3)
+    leader = cluster.elect()
+    token = cluster.append(leader, b"precious")
+    cluster.run(500)
+    assert cluster.outcome(leader, token) == ErrorCode.NONE
+    cluster.crash(2)
+    cluster.crash(1)
+    put_back(cluster, 2, backup)
+    disk = cluster.nodes[3].disk
+    disk.election = Election(2, -1, ReplicaKey(3, disk.directory_id))  # it had begun when it went down
+    cluster.start(2)
+    cluster.run(50)
+    cluster.start(3)
+    assert nobody_leads(cluster)
+    cluster.start(1)
+    cluster.run_until(cluster.has_converged)
+    assert cluster.values(cluster.elect())[-1] == b"precious"
+
+
+@pytest.mark.covers("D-06")
+def test_a_backup_that_is_put_back_twice_is_an_old_copy_both_times() -> None:
+    cluster, backup = backed_up()
+    cluster.crash(3)
+    cluster.run(50)
+    leader = cluster.elect()
+    token = cluster.append(leader, b"precious")
+    cluster.run(500)
+    assert cluster.outcome(leader, token) == ErrorCode.NONE
+    cluster.crash(2)
+    cluster.crash(1)
+    put_back(cluster, 2, backup)
+    cluster.start(3)
+    cluster.start(2)
+    cluster.run(8_000)
+    assert not cluster.member(2).is_whole, "node 3 knows that it forgot, and so does it itself by now"
+    cluster.crash(2)
+    put_back(cluster, 2, backup)
+    cluster.start(2)
+    assert nobody_leads(cluster)
+    cluster.start(1)
+    cluster.run_until(cluster.has_converged)
+    assert cluster.values(cluster.elect())[-1] == b"precious"
+
+
+@pytest.mark.covers("D-06", "HWM-02")
+def test_a_wiped_voter_is_not_whole_by_a_leader_that_knows_no_high_watermark_yet() -> None:
+    cluster = Cluster()
+    assert cluster.elect() == 1
+    cluster.run(600)
+    for number in range(4):  # more than one fetch gives
+        cluster.append(1, bytes([number]) * 5_000_000)
+        cluster.run(50)
+    cluster.run(600)
+    cluster.crash(3)
+    token = cluster.append(1, b"precious")
+    cluster.run(600)
+    assert cluster.outcome(1, token) == ErrorCode.NONE
+
+    # Node 2 loses its disk, hears everybody, and has to catch up; 1 has to be elected anew by 3 meanwhile.
+    cluster.crash(2)
+    cluster.wipe(2)
+    cut(cluster, (1, 3))
+    cluster.start(3)
+    cluster.start(2)
+    cluster.run_until(lambda: not cluster.member(2)._core.mending.silent, 5_000)
+    cut(cluster, (1, 3), (1, 2))
+    cluster.run_until(lambda: not cluster.member(1).is_leader)
+    cut(cluster, (1, 2))
+    cluster.run_until(lambda: cluster.member(1).is_leader)
+    cut(cluster, (1, 3))  # before 3 has fetched: 1 does not know what is committed in its epoch
+    happens(cluster, lambda: cluster.member(2).log.end_offset >= 6, 2_500)
+    assert not cluster.member(2).is_whole
+
+    # Nor can it elect 3, which lacks the record, after one more start.
+    cluster.crash(1)
+    cluster.restart(2)
+    cluster.cut.clear()
+    assert nobody_leads(cluster)
+    cluster.start(1)
+    cluster.run_until(cluster.has_converged)
+    assert cluster.values(cluster.elect())[-1] == b"precious"
+
+
+# --- cuts meet rounds and terms of the same leader ----------------------------------------------------------
+
+
+@pytest.mark.covers("D-12")
+def test_an_answer_to_an_earlier_round_confirms_no_later_read() -> None:
+    """Five voters: a deposed leader is still heard by one of those who confirmed its last read."""
+    cluster = Cluster((1, 2, 3, 4, 5))
+    old = cluster.elect()
+    cluster.run(600)
+    read = cluster.read(old)
+    cluster.run(100)
+    assert cluster.outcome(old, read) == ErrorCode.NONE
+    friend = next(n for n in cluster.nodes if n != old)
+    cluster.isolate(old, friend)
+    others = [n for n in cluster.nodes if n not in (old, friend)]
+
+    def leads_elsewhere() -> bool:
+        member = next((cluster.member(n) for n in others if cluster.member(n).is_leader), None)
+        return (
+            member is not None
+            and isinstance(member.state, Leader)
+            and member.high_watermark > member.state.epoch_start_offset
+        )
+
+    cluster.run_until(leads_elsewhere)
+    new = next(n for n in others if cluster.member(n).is_leader)
+    token = cluster.append(new, b"new")
+    cluster.run(20)
+    assert cluster.outcome(new, token) == ErrorCode.NONE
+    assert cluster.member(old).is_leader, "it cannot know yet"
+    read = cluster.read(old)
+    cluster.run(100)
+    assert cluster.outcome(old, read) is not ErrorCode.NONE
+
+
+@pytest.mark.covers("HWM-02", "FREQ-06")
+def test_a_leader_that_leads_again_answers_in_its_new_epoch() -> None:
+    """The only one that can lead is cut off after its first answer, and elected again with nothing new."""
+    cluster = with_logs({1: [2, 2], 2: [2], 3: [2]}, epoch=2)
+    for n in (1, 2):
+        cluster.start(n)
+    cluster.run_until(lambda: isinstance(cluster.member(1).state, Leader))
+    leader = cluster.member(1)
+    while leader._replication._prepared is None:  # it answers one fetch, and the answer is held up
+        cluster.step()
+    cluster.isolate(1)
+    cluster.run(12_000)
+    cluster.heal()
+    cluster.run_until(cluster.has_leader)
+    assert cluster.leader == 1
