@@ -129,6 +129,7 @@ class SimNode:
         self._view = NodeView(node_id, self.is_voter, True, Election(), self.marks, 0)
         self._view.voters = world.voters
         self._view.check_quorum_ms = Timing(fetch_timeout_ms=self.timing.fetch_timeout_ms).check_quorum_ms
+        self._view.request_timeout_ms = world.shape.controller_timeout_ms
         self._applied_offset = 0
         self._disk_us = 0
         self._settled: tuple[object, ...] = _NOTHING
