@@ -188,7 +188,7 @@ class EveryoneIsAnswered(Invariant):
             if node.request_timeout_ms and outcome is not ResignDone:
                 deadline_ms = now_ms + node.request_timeout_ms
             waiting = self._waiting.setdefault(node.node_id, {})
-            waiting[outcome, event.token] = deadline_ms  # type: ignore[union-attr]
+            waiting[outcome, event.token] = deadline_ms  # type: ignore[union-attr]  # and one of these
 
     def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
         """Note who does not wait any more."""

@@ -29,8 +29,9 @@ from kraftd.protocol import limits
 from kraftd.types import Endpoint, NodeId, Uuid
 
 _BACKOFF_MIN_MS = 50
-_MOMENT_S = 0.001
 _BACKOFF_MAX_MS = 500
+_MOMENT_S = 0.001
+"""Longer than a turn, and nothing beside a backoff."""
 
 
 class PeerLinks:

@@ -256,6 +256,7 @@ _request_bodies: dict[tuple[int, int], _Body] = {}
 
 def _request_body(key: int, version: int) -> _Body | None:
     """How a request is read; None if nobody here speaks that API in that version."""
+    # Not `functools.cache`, as for responses: who asks for a thousand unknown APIs would fill it.
     body = _request_bodies.get((key, version))
     if body is None:
         look = REQUEST_LOOKS.get((key, version))

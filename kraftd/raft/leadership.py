@@ -25,7 +25,8 @@ class Handover(msgspec.Struct, frozen=True):
 
     to: NodeId
     deadline_ms: int
-    began_ms: int
+    begins_ms: int
+    """From when on it takes no more appends."""
     token: Token | None = None
     """Who asked; None if the process is stopping."""
 
@@ -190,5 +191,5 @@ class Leadership:
         if self.handover is not None:
             earliest = min(earliest, self.handover.deadline_ms)
         if self.asked_to_leave is not None:
-            earliest = min(earliest, self.asked_to_leave.began_ms, self.asked_to_leave.deadline_ms)
+            earliest = min(earliest, self.asked_to_leave.begins_ms, self.asked_to_leave.deadline_ms)
         return earliest

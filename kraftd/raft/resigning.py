@@ -6,6 +6,9 @@ stops does the same, but leaves even without a successor at half of its time, so
 once. The old leader stays to vote until it sees the new epoch or its time is up. A leader whose disk turns
 out to have lost a part of the log says goodbye at once.
 
+Who is asked to hand over before it has led for a while leads on until then: any client may ask, and if it
+asked without end, nobody would lead for long enough to commit anything (D-38).
+
 Follows: EQE-*, RSG-*, D-09.
 Differs: on the farewell of its own leader the first successor becomes a candidate in the same turn. A
 farewell that names nobody, after a restart, makes nobody wait for another (EQE-03). A first successor that
@@ -65,11 +68,11 @@ class Resigning:
         self._begin_handover(led, now)
 
     def _begin_handover(self, led: Leadership, now: Now) -> None:
-        """Take no more appends if it is time to; or say that it never will be."""
+        """Begin the handover that was asked for if it is time to, or say that its time is up before."""
         asked = led.asked_to_leave
         if asked is None:
             return
-        if now.mono_ms >= asked.began_ms:
+        if now.mono_ms >= asked.begins_ms:
             led.handover, led.asked_to_leave = asked, None
         elif now.mono_ms >= asked.deadline_ms and asked.token is not None:
             led.asked_to_leave = None
@@ -159,7 +162,7 @@ class Resigning:
         """
         if handover.token is None or handover.to == NO_NODE:
             return False
-        heard_ms = max(led.followers[handover.to].fetch_at_ms, handover.began_ms)
+        heard_ms = max(led.followers[handover.to].fetch_at_ms, handover.begins_ms)
         return now.mono_ms >= heard_ms + self.core.timing.fetch_timeout_ms
 
     def poll_resigned(self, state: Resigned, now: Now, *, graced: bool) -> None:

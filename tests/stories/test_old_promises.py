@@ -38,6 +38,13 @@ def happens(cluster: Cluster, condition: Callable[[], bool], limit_ms: int) -> b
     return True
 
 
+def acknowledge(cluster: Cluster, leader: NodeId) -> None:
+    """A record is committed that must never be lost."""
+    token = cluster.append(leader, b"precious")
+    cluster.run(600)
+    assert cluster.outcome(leader, token) == ErrorCode.NONE
+
+
 def nobody_leads(cluster: Cluster, for_ms: int = 30_000) -> bool:
     """Whether no member leads in all that time."""
     return not happens(cluster, lambda: cluster.leader is not None, for_ms)
@@ -53,9 +60,7 @@ def test_a_candidate_claims_no_epoch_that_only_its_unflushed_tail_has() -> None:
     for n in (1, 2):
         cluster.start(n)
     assert cluster.elect() == 1
-    token = cluster.append(1, b"precious")
-    cluster.run(600)
-    assert cluster.outcome(1, token) == ErrorCode.NONE
+    acknowledge(cluster, 1)
 
     # A leader of a later epoch brings its first record to node 3 alone, whose disk does not flush it.
     cluster.hold_flushes(3)
@@ -143,9 +148,7 @@ def test_a_vote_of_an_old_copy_does_not_count() -> None:
     cluster.elect()
     cluster.crash(3)
     leader = cluster.elect()
-    token = cluster.append(leader, b"precious")
-    cluster.run(500)
-    assert cluster.outcome(leader, token) == ErrorCode.NONE
+    acknowledge(cluster, leader)
     cluster.crash(2)
     cluster.crash(1)
     put_back(cluster, 2, backup)
@@ -166,9 +169,7 @@ def test_a_backup_that_is_put_back_twice_is_an_old_copy_both_times() -> None:
     cluster.crash(3)
     cluster.run(50)
     leader = cluster.elect()
-    token = cluster.append(leader, b"precious")
-    cluster.run(500)
-    assert cluster.outcome(leader, token) == ErrorCode.NONE
+    acknowledge(cluster, leader)
     cluster.crash(2)
     cluster.crash(1)
     put_back(cluster, 2, backup)
@@ -195,9 +196,7 @@ def test_a_wiped_voter_is_not_whole_by_a_leader_that_knows_no_high_watermark_yet
         cluster.run(50)
     cluster.run(600)
     cluster.crash(3)
-    token = cluster.append(1, b"precious")
-    cluster.run(600)
-    assert cluster.outcome(1, token) == ErrorCode.NONE
+    acknowledge(cluster, 1)
 
     # Node 2 loses its disk, hears everybody, and has to catch up; 1 has to be elected anew by 3 meanwhile.
     cluster.crash(2)
