@@ -84,6 +84,12 @@ class CommittedStays(Invariant):
         elif isinstance(effect, Commit):
             self._on_commit(node, effect.high_watermark)
 
+    @property
+    def committed(self) -> tuple[Offset, int]:
+        """The highest offset that was ever committed, and the digest of a log up to there."""
+        offset = self._newest[0]
+        return offset, self._committed[offset]
+
     def _on_truncate(self, node: NodeView, end_offset: Offset) -> None:
         if end_offset < node.high_watermark:
             self.fail(f"{node.node_id} cuts at {end_offset} below {node.high_watermark}")
@@ -191,7 +197,7 @@ class DurableStays(Invariant):
 
 
 class AcknowledgedIsDurable(Invariant):
-    """Nothing is acknowledged that a majority of the voters has not made durable; nor is a position.
+    """Nothing is acknowledged that a majority of the voters has not made durable; nor is a position claimed.
 
     What a voter had made durable before its disk was lost counts: a leader cannot know yet, and losing one
     disk is what the others are there for.
@@ -217,15 +223,21 @@ class AcknowledgedIsDurable(Invariant):
             case Commit(high_watermark=high_watermark) if isinstance(node.state, Leader):
                 self._need_majority(node, high_watermark, nodes)
             case Send(request=m.FetchRequest() as request):
-                self._need_own(node, "fetches at", request.topics[0].partitions[0].fetch_offset)
+                asked = request.topics[0].partitions[0]
+                self._need_own(node, "fetches at", asked.fetch_offset, asked.last_fetched_epoch)
             case Send(request=m.VoteRequest() as request):
-                self._need_own(node, "campaigns with", request.topics[0].partitions[0].last_offset)
+                claimed = request.topics[0].partitions[0]
+                self._need_own(node, "campaigns with", claimed.last_offset, claimed.last_offset_epoch)
             case _:
                 pass
 
-    def _need_own(self, node: NodeView, deed: str, offset: Offset) -> None:
+    def _need_own(self, node: NodeView, deed: str, offset: Offset, epoch: Epoch) -> None:
+        """A position that a member claims is durable, and is of the epoch that it says."""
         if offset > node.durable_end_offset:
             self.fail(f"{node.node_id} {deed} {offset}, durable is {node.durable_end_offset}")
+        mark = node.mark_from(offset) if offset else None
+        if mark is not None and mark.end_offset == offset and mark.epoch != epoch:
+            self.fail(f"{node.node_id} {deed} {offset} of epoch {epoch}, its log says {mark.epoch}")
 
     def _boundary(self, node: NodeView, offset: Offset) -> Offset:
         mark = node.mark_from(offset)

@@ -18,7 +18,8 @@ from kraftd.types import Epoch, NodeId
 class LeadersAreElected(Invariant):
     """Whoever leads was given a majority of the votes of its epoch, and whoever campaigns of the pre-votes.
 
-    A successor that its leader named campaigns without being asked (D-09).
+    A successor that its leader named campaigns without being asked (D-09). The vote of a member that forgot
+    what it promised elects nobody: the others know that it did (D-06).
     """
 
     watches = (VoteCast, Moved)
@@ -29,7 +30,7 @@ class LeadersAreElected(Invariant):
     def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
         """Note what is granted, and look it up when it is used."""
         if isinstance(effect, VoteCast):
-            if effect.granted and node.is_voter:
+            if effect.granted and node.is_voter and (effect.pre_vote or not node.forgot):
                 key = (effect.candidate, effect.epoch, effect.pre_vote)
                 self._granted.setdefault(key, set()).add(node.node_id)
         elif isinstance(effect, Moved):

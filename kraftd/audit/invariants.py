@@ -98,6 +98,11 @@ class Auditor:
             kind: [i.on_handled for i in self.invariants if kind in i.handles] for kind in kinds_handled
         }
 
+    @property
+    def committed(self) -> tuple[Offset, int]:
+        """The highest offset that was ever committed, and the digest of a log up to there."""
+        return next((i.committed for i in self.invariants if isinstance(i, CommittedStays)), (0, 0))
+
     def on_event(self, node: NodeView, event: Event, now_ms: int) -> None:
         """A member is about to handle an event."""
         for on_event in self._on_event.get(type(event), ()):

@@ -45,6 +45,8 @@ class NodeView(msgspec.Struct):
     """How long it may lead without a majority that follows; 0 if nobody says."""
     request_timeout_ms: int = 0
     """How long who writes or reads may wait for an outcome, by its configuration; 0 if nobody says."""
+    forgot: bool = False
+    """Whether its disk is an old copy, or was replaced, and it has not caught up with what it promised."""
     opener_of: Callable[[int], NodeId | None] | None = None
     """Which machine really opened an inbound connection of this member, by its number (None: unknown, or it
     is gone). A driver that cannot know leaves it out.

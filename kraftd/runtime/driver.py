@@ -204,8 +204,10 @@ class Driver:
             if self._timer_at_ms <= wake_at_ms:
                 return
             self._timer.cancel()
+        # A barrier of this turn may have taken long, and the loop counts from this moment on.
+        left_ms = max(0, wake_at_ms - self._clock().mono_ms)
         self._timer_at_ms = wake_at_ms
-        self._timer = self._loop.call_later((wake_at_ms - now.mono_ms) / 1_000, self._timer_fired)
+        self._timer = self._loop.call_later(left_ms / 1_000, self._timer_fired)
 
     def _timer_fired(self) -> None:
         self._timer = None

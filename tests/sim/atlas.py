@@ -77,6 +77,8 @@ class Wound(msgspec.Struct):
     incarnation: int
     certain: bool
     """Whether the next start must notice it: no process ran that could write over it."""
+    committed: tuple[Offset, int]
+    """What was committed when it happened: an offset, and the digest of a log up to there."""
     was_doubted: bool = False
     """Whether the member has said since that it is not whole."""
 
@@ -134,7 +136,9 @@ class Atlas:
         self._before = before = self.wounds.get(node.id)
         if before is not None and harm.start_counter != WIPED:
             harm = msgspec.structs.replace(harm, identity=harm.identity or before.harm.identity)
-        self.wounds[node.id] = Wound(harm, node.incarnation, harm.noticed and not node.is_up)
+        committed = before.committed if before is not None else world.auditor.committed
+        self.wounds[node.id] = Wound(harm, node.incarnation, harm.noticed and not node.is_up, committed)
+        node.view().forgot = harm.identity
 
     def forgive(self, node: "SimNode") -> None:
         """The harm that was just noted changed nothing after all."""
@@ -142,6 +146,7 @@ class Atlas:
             self.wounds.pop(node.id, None)
         else:
             self.wounds[node.id] = self._before
+        node.view().forgot = self._before is not None and self._before.harm.identity
 
     def is_known_to_all(self, node: "SimNode") -> bool:
         """Whether every other voter durably remembers the directory that this one has."""
@@ -178,7 +183,21 @@ class Atlas:
             if not view.is_whole:
                 raise Violation(f"SoundDisksAreBelieved: {node.id} is not whole, and nothing happened to it")
         elif node.incarnation > wound.incarnation and self._is_healed(node, wound, view):
+            self._need_committed(node, wound)
             del self.wounds[node.id]
+            view.forgot = False
+
+    def _need_committed(self, node: "SimNode", wound: Wound) -> None:
+        """Who counts again may be asked for all that it may have acknowledged before."""
+        offset, digest = wound.committed
+        view = node.view()
+        if not (wound.was_doubted and view.log):
+            return  # it promised nothing that it had not done, or nobody can compare a log with holes
+        if view.durable_end_offset < offset or view.digest_at(offset) != digest:
+            raise Violation(
+                f"WhoCountsAgainHoldsWhatWasCommitted: {node.id} is whole after {wound.harm} with "
+                f"{view.durable_end_offset} offsets, and {offset} were committed"
+            )
 
     def _is_healed(self, node: "SimNode", wound: Wound, view: NodeView) -> bool:
         wound.was_doubted = wound.was_doubted or not view.is_whole

@@ -29,7 +29,7 @@ Not here: time (a hook that counts latency sees every call), and which faults a 
 
 import errno
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from itertools import product
@@ -178,10 +178,21 @@ class File:
                 durable.resize(position)
             else:
                 durable.write(position, data)
+        if self.stale_pages:
+            self._write_back(covered)
         if until is None:
             changes.clear()
         else:
             del changes[: len(covered)]
+
+    def _write_back(self, changes: Sequence[Change]) -> None:
+        """Pages are written as a whole: a dirty one takes along what the disk did not have of it."""
+        for page in sorted(self.stale_pages & pages_of(changes)):
+            start = page * PAGE_BYTES
+            room = min(PAGE_BYTES, self.live.size_bytes - start, self.durable.size_bytes - start)
+            if room > 0:
+                self.durable.write(start, self.live.read(start, room))
+            self.stale_pages.discard(page)
 
     def lose(self, until: int | None, random: Random | None = None) -> None:
         """A sync failed: the bytes never reach the disk, or some do; the size will, in its time."""
@@ -190,11 +201,10 @@ class File:
         sizes: list[Change] = []
         for change in covered:
             if change.data is not None:
-                first, last = change.position, change.position + len(change.data)
-                self.unsynced_from = min(self.unsynced_from, first)
+                self.unsynced_from = min(self.unsynced_from, change.position)
                 if random is not None and random.random() < 0.3:
                     self.durable.write(change.position, change.data)
-                self.stale_pages.update(range(first // PAGE_BYTES, (last - 1) // PAGE_BYTES + 1))
+                self.stale_pages |= pages_of([change])
             if change.resizes:
                 sizes.append(Change(change.number, change.size_bytes, None, change.size_bytes, resizes=True))
         self.changes = sizes + rest
@@ -203,13 +213,8 @@ class File:
         """Let the clean pages go; the dirty ones stay."""
         if not self.stale_pages:
             return
-        dirty = set()
-        for change in self.changes:
-            if change.data:
-                last = change.position + len(change.data) - 1
-                dirty.update(range(change.position // PAGE_BYTES, last // PAGE_BYTES + 1))
         live, durable = self.live, self.durable
-        for page in self.stale_pages - dirty:
+        for page in self.stale_pages - pages_of(self.changes):
             start = page * PAGE_BYTES
             room = min(PAGE_BYTES, live.size_bytes - start)
             if room > 0:
@@ -297,6 +302,16 @@ class File:
                 found.append(self.after([*everything[:number], None, *everything[number + 1 :]], resizes))
                 found.append(self.after([*nothing[:number], whole_of(change), *rest], before))
         return _distinct(found)
+
+
+def pages_of(changes: Iterable[Change]) -> set[int]:
+    """The pages that changes make dirty."""
+    found: set[int] = set()
+    for change in changes:
+        if change.data:
+            last = change.position + len(change.data) - 1
+            found.update(range(change.position // PAGE_BYTES, last // PAGE_BYTES + 1))
+    return found
 
 
 def whole_of(change: Change) -> list[tuple[int, bytes]] | None:

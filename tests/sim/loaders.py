@@ -25,16 +25,26 @@ if TYPE_CHECKING:
 
 Drawn = TypeVar("Drawn")
 
-SET, DELETE, APPEND = 0, 1, 2
+SET, DELETE, APPEND, SUBTRACT = range(4)
 LIST = "metric.reporters"
 """The config that is appended to."""
+LIST_DEFAULT = "org.apache.kafka.common.metrics.JmxReporter"
 GROUPS = (1, 1, 3, 10, 30)
-"""How many changes a request has."""
+"""How many changes a request has for a resource."""
 REQUESTS_MAX = 8
 BROKERS = ("", "1", "2")
-MEAN_S = 6.0
+LIST_PART, DELETE_PART = 0.4, 0.2
+LIST_ITEMS = 12
+ITEM = "item"
+_LIST_CHANGES = ((0.6, APPEND, ITEM), (0.75, SUBTRACT, ITEM), (0.9, SET, ""), (1.0, DELETE, None))
+MEAN_S = 15.0
 """The mean time between two bursts."""
 
+RECORDS = 600
+"""How many records a log gets from this client, if it is not a long one; then each request has one change."""
+LONG_RECORDS = 50_000
+LONG_GROUP = 2_000
+"""How many records a long log gets, and by how many at a time."""
 
 class Loader:
     """One client that never waits."""
@@ -45,6 +55,7 @@ class Loader:
         self._random = random
         self._wire: Wire | None = None
         self._last_number = 0
+        self._records_left = LONG_RECORDS if world.shape.is_long else RECORDS
         world.network.add_host(self.machine)
 
     def start(self) -> None:
@@ -90,18 +101,42 @@ class Loader:
         self._rest()
 
     def _request(self) -> IncrementalAlterConfigsRequest:
-        changes = [self._change(number) for number in range(self._draw(GROUPS))]
-        resource = IncrementalAlterConfigsRequestAlterConfigsResource(
-            BROKER, self._draw(BROKERS), tuple(changes)
-        )
-        return IncrementalAlterConfigsRequest((resource,))
+        if self.world.shape.is_long and self._records_left > 0:
+            return self._long_request()
+        names = self._random.sample(BROKERS, self._draw((1, 1, 2, 3)) if self._records_left > 0 else 1)
+        return IncrementalAlterConfigsRequest(tuple(_resource(name, self._changes()) for name in names))
 
-    def _change(self, number: int) -> IncrementalAlterConfigsRequestAlterableConfig:
-        draw = self._random.random()
-        if number == 0 and draw < 0.3:
-            return IncrementalAlterConfigsRequestAlterableConfig(LIST, APPEND, f"r{int(draw * 20)}")
-        operation, value = (DELETE, None) if draw < 0.45 else (SET, f"{self._last_number}")
-        return IncrementalAlterConfigsRequestAlterableConfig(f"load.{number}", operation, value)
+    def _changes(self) -> list[IncrementalAlterConfigsRequestAlterableConfig]:
+        """What becomes of one resource."""
+        found = [self._change_of_list()] if self._random.random() < LIST_PART else []
+        size = self._draw(GROUPS) if self._records_left > 0 else 1
+        self._records_left -= size
+        for number in range(size):
+            delete = self._random.random() < DELETE_PART
+            operation, value = (DELETE, None) if delete else (SET, f"{self._last_number}")
+            found.append(IncrementalAlterConfigsRequestAlterableConfig(f"load.{number}", operation, value))
+        return found
+
+    def _change_of_list(self) -> IncrementalAlterConfigsRequestAlterableConfig:
+        draw, item = self._random.random(), f"r{int(self._random.random() * LIST_ITEMS)}"
+        operation, value = next((done, text) for below, done, text in _LIST_CHANGES if draw < below)
+        value = item if value == ITEM else value
+        return IncrementalAlterConfigsRequestAlterableConfig(LIST, operation, value)
+
+    def _long_request(self) -> IncrementalAlterConfigsRequest:
+        """Many small records."""
+        self._records_left -= LONG_GROUP
+        changes = [
+            IncrementalAlterConfigsRequestAlterableConfig(f"load.{number}", SET, f"{self._last_number}")
+            for number in range(LONG_GROUP // len(BROKERS))
+        ]
+        return IncrementalAlterConfigsRequest(tuple(_resource(name, changes) for name in BROKERS))
 
     def _draw(self, choices: Sequence[Drawn]) -> Drawn:
         return choices[int(self._random.random() * len(choices))]
+
+
+def _resource(
+    name: str, changes: Sequence[IncrementalAlterConfigsRequestAlterableConfig]
+) -> IncrementalAlterConfigsRequestAlterConfigsResource:
+    return IncrementalAlterConfigsRequestAlterConfigsResource(BROKER, name, tuple(changes))

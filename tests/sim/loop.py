@@ -24,6 +24,10 @@ from kraftd.types import Now
 NEVER_US = 1 << 62
 US_PER_S = 1_000_000
 PPM = 1_000_000
+LONG_US = 1_000
+"""Work that what is ready meanwhile has to wait for; less is done within one moment."""
+LOOKS = 32
+"""After how many iterations somebody looks whether the loop will wake in time."""
 
 
 class Scheduler:
@@ -161,6 +165,7 @@ class SimLoop:
         connect: Callable[..., Any] | None = None,
         random: Random | None = None,
         turn_us: int = 0,
+        on_sleep: Callable[[], None] | None = None,
     ) -> None:
         self.clock = clock
         self.busy_until_us = 0
@@ -173,6 +178,8 @@ class SimLoop:
         """Whether the current iteration began with a timer and nothing else."""
         self._scheduler = scheduler
         self._on_error = on_error
+        self._on_sleep = on_sleep
+        self._runs = 0
         self._connect = connect
         self._random = random.random if random is not None else None
         self._ready: deque[Timer] = deque()
@@ -243,6 +250,16 @@ class SimLoop:
             self._on_error(error)
 
     # What the world does with it.
+
+    def worked_us(self) -> int:
+        """The monotonic clock, with the work of this iteration that has not passed yet."""
+        return self.clock.mono_us() + max(0, self.busy_until_us - self._scheduler.now_us)
+
+    def sleeps_until_us(self) -> int:
+        """When it wakes by itself, by its own clock; at once if there is something to do."""
+        if self._ready or self._arrived:
+            return 0
+        return next((timer[0] for timer in self._timers[:1]), NEVER_US)
 
     def arrive(self, take: Callable[[Any], None], what: Any) -> None:
         """A socket or a thread has something for this process: `take(what)` in the next iteration."""
@@ -327,7 +344,7 @@ class SimLoop:
             self._run(now_us)
 
     def _run(self, now_us: int) -> None:
-        """Iterate until nothing is ready. No time passes before the end."""
+        """Iterate until nothing is ready, or something took long. No time passes before the end."""
         scheduler = self._scheduler
         self._is_running = scheduler.is_inside = True
         asyncio._set_running_loop(self)  # type: ignore[arg-type]
@@ -347,6 +364,9 @@ class SimLoop:
                 self.busy_until_us = now_us
             self.busy_until_us += int(self._random() * self.turn_us)
         self._schedule_next()
+        self._runs += 1
+        if self._on_sleep is not None and not self._runs % LOOKS:
+            self._on_sleep()
 
     def _iterate(self) -> None:
         """As asyncio does: what was ready before, then sockets and completions, then timers."""
@@ -365,8 +385,8 @@ class SimLoop:
             for timer in due:
                 timer.run()
             arrived = self._arrived
-            if not (ready or arrived):
-                return
+            if not (ready or arrived) or self.busy_until_us > self._scheduler.now_us + LONG_US:
+                return  # the rest has to wait for what took long
 
     def _take_due(self, now_us: int) -> list[Timer]:
         timers, due = self._timers, []

@@ -30,10 +30,12 @@ from kraftd.raft.effects import (
     Truncate,
 )
 from kraftd.raft.events import Event, ShutdownRequested
+from kraftd.raft.machine import StateMachine
 from kraftd.raft.member import Member
 from kraftd.raft.states import Leader
 from kraftd.raft.timing import Timing
 from kraftd.records.batch import BatchView, scan
+from kraftd.records.committed import CommittedBatch
 from kraftd.runtime.assembly import Assembly, Surroundings
 from kraftd.runtime.config import Config, LogLimits
 from kraftd.runtime.interpreter import Interpreter
@@ -62,6 +64,9 @@ MANY = 10
 MANY_RECORDS = f"a batch of {MANY} records by a leader"
 WHILE_FLUSHING = "an append while a flush runs"
 WITH_UNFLUSHED_TAIL = "an election won with an unflushed tail"
+
+LATE_US = 2_000
+"""How much later a timer may be due than a member asked for: clocks count whole milliseconds."""
 
 _NOTHING = (None, None, -2, None, None)
 
@@ -125,7 +130,7 @@ class SimNode:
         self.incarnation = 0
         self.cluster_id = CLUSTER_ID
         self.timing = world.shape.timing
-        self.parts: Assembly | None = None
+        self.parts: WatchedAssembly | None = None
         self.directory: NodeDirectory | None = None
         self.loop: SimLoop | None = None
         self.died_of = ""
@@ -212,6 +217,7 @@ class SimNode:
             on_error=self._ended_by,
             connect=lambda loop, *args: self.world.network.connect(loop, self.id, *args),
             random=self.random,
+            on_sleep=self._on_sleep,
         )
         self.slow_turns = self._slow_turns
         loop.arrive(self._boot, None)
@@ -310,7 +316,7 @@ class SimNode:
             loop=loop,  # type: ignore[arg-type]
             tasks=loop,  # type: ignore[arg-type]
             clock=self.clock.now,
-            clock_ns=lambda: loop.clock.mono_us() * 1_000,
+            clock_ns=lambda: loop.worked_us() * 1_000,
             tail_bytes=shape.tail_bytes,
             fetch_bytes=shape.fetch_bytes,
             dice=NodeDice(random),
@@ -371,6 +377,7 @@ class SimNode:
         parts, directory = self.parts, self.directory
         assert parts is not None
         assert directory is not None
+        parts.is_running = False
         parts.driver.stop()
         parts.links.stop()
         await parts.server.stop()
@@ -394,7 +401,7 @@ class SimNode:
         self.is_up = self.is_paused = False
         self._view.state = None
         self._settled = _NOTHING
-        if self.directory is not None:
+        if self.directory is not None and self.parts is not None:  # else its log was not read yet
             self._view.durable_end_offset = self._durable_end(self.directory)
         self.parts = self.directory = None
         self._is_flushing = False
@@ -524,6 +531,16 @@ class SimNode:
         view.high_watermark = member.high_watermark
         view.opener_of, view.origin_of = self._opener_of, self._origin_of
 
+    def _on_sleep(self) -> None:
+        """The loop has nothing to do now: it must wake when the member wants to be polled (D-01)."""
+        parts, loop = self.parts, self.loop
+        if parts is None or loop is None or not parts.is_running:
+            return
+        wake_at_ms, wakes_us = parts.member.wake_at_ms, loop.sleeps_until_us()
+        if wakes_us > max(wake_at_ms * 1_000, loop.clock.mono_us()) + LATE_US:
+            text = f"{self.id} wants to be polled at {wake_at_ms} ms, and sleeps until {wakes_us // 1_000} ms"
+            self.world.fail(self.id, Violation(f"NobodyOversleeps: {text}"))
+
     def _opener_of(self, number: int) -> Machine | None:
         """Which machine opened a connection to this process, by the network's own knowledge."""
         protocol = self.parts.server.connections.get(number) if self.parts is not None else None
@@ -651,12 +668,32 @@ class WorkingDecoder:
         return self._decoder.decode(frame)
 
 
+class WorkingMachine:
+    """The daemon's state machine; each record that it applies takes a moment of the loop."""
+
+    def __init__(self, machine: StateMachine, loop: SimLoop, record_us: int) -> None:
+        self._machine, self._loop, self._record_us = machine, loop, record_us
+        self.leader_changed = machine.leader_changed
+
+    def apply(self, batch: CommittedBatch) -> None:
+        self._loop.block_us(self._record_us * len(batch.records))
+        self._machine.apply(batch)
+
+
 class WatchedAssembly(Assembly):
     """The daemon's assembly with an interpreter that is looked at."""
 
     def __init__(self, node: SimNode, *args: Any, **ports: Any) -> None:
         self._node = node
+        self.is_running = False
         super().__init__(*args, **ports)
+        record_us, loop = node.world.shape.apply_us, node.loop
+        if record_us and loop is not None:
+            self.applier._machine = WorkingMachine(self.controller, loop, record_us)
+
+    def start(self) -> None:
+        super().start()
+        self.is_running = True
 
     def make_interpreter(self) -> Interpreter:
         return WatchedInterpreter(

@@ -50,6 +50,9 @@ _HASHED_TOGETHER = 200
 PACE = (1.0, 1.0, 1.0, 1.4, 2.0, 2.7, 3.6, 4.5)
 """Writes a second that clients try, by the number of nodes: the more there are, the less time a seed has."""
 
+VOTERS = (1, 2, 3, 3, 3, 3, 3, 3, 4, 6, 5, 5, 5, 5, 5, 5, 5, 7, 7, 7)
+LONG_PART = 0.02
+
 ENOUGH_WRITES = 100
 """A seed with fewer acknowledged writes does not count, nor one without a leader change."""
 
@@ -71,6 +74,10 @@ class Shape(msgspec.Struct):
     cut_part: float
     turn_us: int
     fsync_us: int
+    apply_us: int
+    """What it takes to apply a record."""
+    is_long: bool
+    """Whether the log gets tens of thousands of records."""
     segment_bytes: int
     tail_bytes: int
     """How much of its log a node keeps at hand in memory; what is older is read from the disk."""
@@ -364,13 +371,14 @@ class World(Scheduler):
 
 def draw_shape(random: Random) -> Shape:
     """A cluster like many, and now and then one like few."""
-    voters = random.choice((1, 2, 3, 3, 3, 3, 3, 3, 3, 3, 3, 4, 5, 5, 5, 6, 7))
+    voters = random.choice(VOTERS)
     election_ms = random.choice((300, 500, 1_000, 1_000, 2_000))
     fetch_ms = random.choice((500 if voters < 4 else 1_500, 1_000, 2_000, 2_000, 4_000))
     slow = random.random() < 0.2
     observers = random.choice((0, 0, 0, 0, 0, 1, 1, 2, 3))
     clients = random.choice((2, 3, 4, 5))
-    write_part = random.choice((0.6, 0.75, 0.9))
+    write_part = random.choice((0.6, 0.75, 0.9) if voters < 5 else (0.4, 0.5, 0.75))
+    is_long = random.random() < LONG_PART
     quiet_every_us = random.choice((0, 5_000_000, 20_000_000))
     writes_a_second = PACE[min(voters + observers, len(PACE)) - 1] * random.choice((1.0, 1.3, 2.0))
     if quiet_every_us:
@@ -395,9 +403,11 @@ def draw_shape(random: Random) -> Shape:
         cut_part=random.choice((0.0, 0.02, 0.1)),
         turn_us=random.choice((0, 100, 400)),
         fsync_us=random.choice((200, 1_000, 4_000, 15_000)),
-        segment_bytes=random.choice((1 << 30, 1 << 30, 64_000, 8_000, 2_000)),
+        apply_us=random.choice((0, 0, 0, 20, 200, 2_000)) if not is_long else random.choice((0, 5, 20)),
+        is_long=is_long,
+        segment_bytes=random.choice((1 << 30, 1 << 30, 64_000, 8_000, 2_000)) if not is_long else 64_000,
         tail_bytes=random.choice((8 << 20, 8 << 20, 20_000, 2_000)),
-        fetch_bytes=random.choice((8 << 20, 8 << 20, 8 << 20, 1_000, 300)),
+        fetch_bytes=random.choice((8 << 20, 8 << 20, 8 << 20, 1_000, 300)) if not is_long else 64_000,
         idle_interval_ms=random.choice((500, 2_000, 5_000, 5_000, 5_000)),
         controller_timeout_ms=random.choice((1_000, 3_000, 10_000)),
         accumulator_bytes=random.choice((32 << 20, 32 << 20, 2_000)),

@@ -132,6 +132,24 @@ async def test_the_timer_wakes_the_core_when_it_asked_for_it() -> None:
     assert member.seen.count("poll") == before + 1
 
 
+@pytest.mark.covers("D-01")
+async def test_what_a_turn_took_is_not_waited_for_again() -> None:
+    """A barrier waits for a disk for 10 s, and the core wants to be woken at 10.02 s: in 20 ms, not in 10 s."""
+    member, clock = Script(), [Now(0, 0)]
+    woken = asyncio.Event()
+
+    def wait_for_the_disk() -> None:
+        clock[0] = Now(10_000, 0)
+        member.on_poll, member.wake_at_ms = woken.set, 10_020
+
+    member.on_poll = wait_for_the_disk
+    driver, _ = drive(member, clock=lambda: clock[0])
+    await turns()
+    async with asyncio.timeout(5):
+        await woken.wait()
+    driver.stop()
+
+
 @pytest.mark.covers("D-01", "REQ-10")
 async def test_a_deadline_before_that_of_the_timer_is_kept() -> None:
     """An event moves the deadline of the core from a minute away to 20 ms away."""
