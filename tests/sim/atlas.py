@@ -77,9 +77,16 @@ class Wound(msgspec.Struct):
     incarnation: int
     certain: bool
     """Whether the next start must notice it: no process ran that could write over it."""
+    was_doubted: bool = False
+    """Whether the member has said since that it is not whole."""
+
+
+class Forgotten(msgspec.Struct):
+    """What a voter may not count for, from when its disk became another one until it has caught up."""
+
     committed: tuple[Offset, int]
     """What was committed when it happened: an offset, and the digest of a log up to there."""
-    was_doubted: bool = False
+    is_known: bool = False
     """Whether the member has said since that it is not whole."""
 
 
@@ -92,6 +99,7 @@ class Atlas:
         self.halt_expected = False
         self.halts_are_allowed = world.derive("atlas").random() < HALTING_PART
         self._before: Wound | None = None
+        self._forgotten: dict[NodeId, Forgotten] = {}
 
     # -- before a fault
 
@@ -101,7 +109,7 @@ class Atlas:
             return Judgement.SURVIVES
         others = self._others(node)
         is_wiped = harm.identity and harm.start_counter == WIPED
-        if node.id in self.wounds and not (harm.noticed or is_wiped):
+        if node.id in self.wounds and not (harm.noticed or harm.identity):
             return Judgement.NEVER  # it could forget that it had forgotten
         if harm.records_from is not None and not self._is_held(node.view(), others):
             return Judgement.NEVER
@@ -133,12 +141,13 @@ class Atlas:
             return
         if self.judge(node, harm) is Judgement.HALTS:
             self.halt_expected = True
+        if harm.identity:
+            self._forgotten[node.id] = Forgotten(world.auditor.committed)
+            node.view().forgot = True
         self._before = before = self.wounds.get(node.id)
         if before is not None and harm.start_counter != WIPED:
             harm = msgspec.structs.replace(harm, identity=harm.identity or before.harm.identity)
-        committed = before.committed if before is not None else world.auditor.committed
-        self.wounds[node.id] = Wound(harm, node.incarnation, harm.noticed and not node.is_up, committed)
-        node.view().forgot = harm.identity
+        self.wounds[node.id] = Wound(harm, node.incarnation, harm.noticed and not node.is_up)
 
     def forgive(self, node: "SimNode") -> None:
         """The harm that was just noted changed nothing after all."""
@@ -146,7 +155,6 @@ class Atlas:
             self.wounds.pop(node.id, None)
         else:
             self.wounds[node.id] = self._before
-        node.view().forgot = self._before is not None and self._before.harm.identity
 
     def is_known_to_all(self, node: "SimNode") -> bool:
         """Whether every other voter durably remembers the directory that this one has."""
@@ -178,25 +186,27 @@ class Atlas:
         view = node.view()
         if view.state is None or not node.is_voter:
             return
+        if view.forgot:
+            self._look_for_what_it_forgot(node, view)
         wound = self.wounds.get(node.id)
         if wound is None:
             if not view.is_whole:
                 raise Violation(f"SoundDisksAreBelieved: {node.id} is not whole, and nothing happened to it")
         elif node.incarnation > wound.incarnation and self._is_healed(node, wound, view):
-            self._need_committed(node, wound)
             del self.wounds[node.id]
-            view.forgot = False
 
-    def _need_committed(self, node: "SimNode", wound: Wound) -> None:
+    def _look_for_what_it_forgot(self, node: "SimNode", view: NodeView) -> None:
         """Who counts again may be asked for all that it may have acknowledged before."""
-        offset, digest = wound.committed
-        view = node.view()
-        if not (wound.was_doubted and view.log):
-            return  # it promised nothing that it had not done, or nobody can compare a log with holes
-        if view.durable_end_offset < offset or view.digest_at(offset) != digest:
+        forgotten = self._forgotten[node.id]
+        forgotten.is_known = forgotten.is_known or not view.is_whole
+        if not (forgotten.is_known and view.is_whole):
+            return
+        view.forgot = False
+        offset, digest = forgotten.committed
+        if view.log and (view.durable_end_offset < offset or view.digest_at(offset) != digest):
             raise Violation(
-                f"WhoCountsAgainHoldsWhatWasCommitted: {node.id} is whole after {wound.harm} with "
-                f"{view.durable_end_offset} offsets, and {offset} were committed"
+                f"WhoCountsAgainHoldsWhatWasCommitted: {node.id} is whole with {view.durable_end_offset} "
+                f"offsets, and {offset} were committed when its disk became another one"
             )
 
     def _is_healed(self, node: "SimNode", wound: Wound, view: NodeView) -> bool:

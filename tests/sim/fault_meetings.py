@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tests.sim.fault_base import MS, Fault, S, any_of, any_up, down_us, later, may_go_down
 from tests.sim.fault_disks import LostDisk, restore
+from tests.sim.fault_strangers import resign
 
 if TYPE_CHECKING:
     from tests.sim.node import SimNode
@@ -67,6 +68,146 @@ class SlowFlushesAndElection(Fault):
         return True
 
 
+class LeaderInAMinority(Fault):
+    """A leader keeps too few followers, goes on with them, and is asked; the others elect somebody else.
+
+    Five voters: node 1 leads and keeps node 2. What it appends is on two logs and is never committed, and who
+    reads from it must not be answered by what node 2 alone says.
+    """
+
+    name = "leader in a minority"
+    mean_s = 10
+    on_part = OFTEN
+
+    def apply(self, world: "World") -> bool:
+        leader = _leader(world)
+        if leader is None or len(world.voters) < 3:
+            return False
+        others = [n for n in world.node_ids if n != leader.id]
+        world.random.shuffle(others)
+        kept = (leader.id, *others[: (len(world.voters) - 1) // 2])
+        for one in kept:
+            for other in others:
+                if other not in kept:
+                    world.network.cut(one, other)
+        for doubter in world.doubters:
+            doubter.prepare()
+        later(world, world.draw_us(0, 1 * S), lambda: leader.is_leader and world.loader.burst(leader.id))
+        fetch_us = leader.timing.fetch_timeout_ms * MS
+
+        def heal() -> None:
+            for one in kept:
+                world.network.heal(one)
+
+        world.at(world.draw_us(fetch_us, 4 * fetch_us + 2 * S), heal)
+        return True
+
+
+class LogsThatPart(Fault):
+    """Several leaders in turn write what nobody else hears, so that logs part in more than one epoch."""
+
+    name = "logs that part"
+    mean_s = 15
+    on_part = 0.2
+
+    def apply(self, world: "World") -> bool:
+        if len(world.voters) < 3 or _leader(world) is None:
+            return False
+        rounds = 2 + int(world.random.random() * 3)
+        until_us = world.now_us + 15 * S
+
+        def part() -> None:
+            nonlocal rounds
+            leader = _leader(world)
+            if world.now_us > until_us or world.is_calm:
+                return
+            if leader is None:
+                later(world, 50 * MS, part)
+                return
+            rounds -= 1
+            for other in world.node_ids:
+                if other != leader.id:
+                    world.network.cut(leader.id, other, one_way=world.random.random() < 0.3)
+            world.loader.burst(leader.id)
+            world.at(world.draw_us(1 * S, 8 * S), lambda: world.network.heal(leader.id))
+            if rounds:
+                later(world, world.draw_us(500 * MS, 3 * S), part)
+
+        part()
+        return True
+
+
+class CandidateDies(Fault):
+    """Whoever campaigns next dies while it does; its start finds that it voted for itself.
+
+    At times what it lacks is committed until then, and whom it asks is an old copy of a voter.
+    """
+
+    name = "candidate dies"
+    mean_s = 12
+
+    def apply(self, world: "World") -> bool:
+        leader = _leader(world)
+        if leader is None or len(world.voters) < 2:
+            return False
+        random = world.random
+
+        def die(node: "SimNode") -> None:
+            if not node.is_up or not may_go_down(world, node):
+                return
+            down = world.draw_us(500 * MS, 4 * S)
+            (node.crash if random.random() < 0.7 else node.cut_power)(down_us=down)
+            if random.random() < 0.6:
+                later(world, down - 200 * MS, lambda: _leave_with_an_old_copy(world, node))
+
+        world.on_candidate = die
+        _take_away(world, leader)
+        return True
+
+
+def _leave_with_an_old_copy(world: "World", node: "SimNode") -> None:
+    """Of a majority that this node is about to be in, one voter is an old copy; the others are down."""
+    voters = [world.nodes[n] for n in sorted(world.voters) if n != node.id]
+    world.random.shuffle(voters)
+    old = next((n for n in voters if n.id in world.backups), None)
+    if old is None or not restore(world, old, world.backups[old.id][0]):
+        return
+    needed = len(world.voters) // 2 + 1 - 2
+    for other in [n for n in voters if n is not old][needed:]:
+        if other.is_up and may_go_down(world, other):
+            other.crash(down_us=world.draw_us(2 * S, 8 * S))
+
+
+class ImpatientOperators(Fault):
+    """Several operators ask a leader to go as soon as it leads, and at times its process is told to stop."""
+
+    name = "impatient operators"
+    mean_s = 15
+
+    def apply(self, world: "World") -> bool:
+        leader = _leader(world)
+        if leader is None:
+            return False
+        stops = world.random.random() < 0.5 and may_go_down(world, leader)
+        for number in range(2 + int(world.random.random() * 2)):
+            later(world, number * world.draw_us(0, 300 * MS), lambda: _ask_to_go(world))
+        if stops:
+            later(world, world.draw_us(0, 1 * S), lambda: _stop_leaders(world))
+        return True
+
+
+def _ask_to_go(world: "World") -> None:
+    leader = _leader(world)
+    if leader is not None:
+        resign(world, leader)
+
+
+def _stop_leaders(world: "World") -> None:
+    for node in list(world.nodes.values()):
+        if node.is_leader and may_go_down(world, node):
+            node.stop(down_us=down_us(world))
+
+
 class LostDiskAndElections(Fault):
     """A disk is replaced, and while its node catches up the lead changes hands."""
 
@@ -98,6 +239,7 @@ class RestoreAndCampaign(Fault):
         later(world, world.draw_us(0, 5 * S), lambda: _leaders_go(world))
         if world.random.random() < 0.5:
             later(world, world.draw_us(1 * S, 12 * S), lambda: restore(world, node, copy))
+            later(world, world.draw_us(1 * S, 14 * S), lambda: _leaders_go(world))
         return True
 
 
@@ -125,6 +267,10 @@ def _leaders_go(world: "World") -> None:
 
 MEETINGS: tuple[type[Fault], ...] = (
     SlowFlushesAndElection,
+    LeaderInAMinority,
+    LogsThatPart,
+    CandidateDies,
+    ImpatientOperators,
     LostDiskAndElections,
     RestoreAndCampaign,
     PowerCutInAFlush,

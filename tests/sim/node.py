@@ -32,7 +32,7 @@ from kraftd.raft.effects import (
 from kraftd.raft.events import Event, ShutdownRequested
 from kraftd.raft.machine import StateMachine
 from kraftd.raft.member import Member
-from kraftd.raft.states import Leader
+from kraftd.raft.states import Candidate, Leader
 from kraftd.raft.timing import Timing
 from kraftd.records.batch import BatchView, scan
 from kraftd.records.committed import CommittedBatch
@@ -64,6 +64,9 @@ MANY = 10
 MANY_RECORDS = f"a batch of {MANY} records by a leader"
 WHILE_FLUSHING = "an append while a flush runs"
 WITH_UNFLUSHED_TAIL = "an election won with an unflushed tail"
+
+SLOWEST_FLUSH_US = 4_000_000
+"""What a flush takes at most, if its disk does not hang: a slow one on a slow disk is no slower than this."""
 
 LATE_US = 2_000
 """How much later a timer may be due than a member asked for: clocks count whole milliseconds."""
@@ -447,7 +450,8 @@ class SimNode:
     def _begin_flush(self, job: Callable[[], Any]) -> tuple[Callable[[], Any], int]:
         """A flush covers what was written before it began, and ends later (D-03)."""
         fs, mark = self.fs, self.fs.mark
-        took_us = int(self._fsync_us() * self.slow_flush)
+        sync_us = self._fsync_us()
+        took_us = max(sync_us, min(int(sync_us * self.slow_flush), SLOWEST_FLUSH_US))
         self._is_flushing = True
         if self.cuts_in_flush:
             self.cuts_in_flush = False
@@ -584,6 +588,8 @@ class SimNode:
             if isinstance(state, Leader) and state is not seen[0]:
                 world.leads(self.id, state.epoch)
                 world.statistics[WITH_UNFLUSHED_TAIL] += state.epoch_start_offset > view.durable_end_offset
+            if isinstance(state, Candidate) and state is not seen[0]:
+                world.campaigns(self)
             self._settled = (state, newest, view.high_watermark, view.durable_election, view.is_whole)
             world.auditor.on_state(world.views, view)
             world.atlas.look(self)

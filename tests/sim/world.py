@@ -151,6 +151,8 @@ class World(Scheduler):
         self.recorder = Recorder(self)
         self.backups: dict[NodeId, list[SimFileSystem]] = {}
         """Copies of directories that somebody made."""
+        self.on_candidate: Callable[[SimNode], None] | None = None
+        """Called once, with whoever campaigns next."""
         self.leaders: list[tuple[Epoch, NodeId]] = []
         """Who led, in the order of epochs."""
         self._hash = blake2b(digest_size=16)
@@ -334,6 +336,12 @@ class World(Scheduler):
     def _hash_now(self) -> None:
         self._hash.update(b"".join(self._unhashed))
         self._unhashed.clear()
+
+    def campaigns(self, node: SimNode) -> None:
+        """A node has become a candidate."""
+        on_candidate, self.on_candidate = self.on_candidate, None
+        if on_candidate is not None:
+            self.at(0, partial(on_candidate, node))
 
     def leads(self, node_id: NodeId, epoch: Epoch) -> None:
         """A node came to lead an epoch."""
