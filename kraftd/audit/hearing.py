@@ -13,10 +13,11 @@ from collections.abc import Mapping
 
 from kraftd.audit.watching import Invariant, NodeView
 from kraftd.protocol import messages as m
-from kraftd.raft.effects import AppendDone, Effect, Moved, ReadDone, ResignDone, Send
+from kraftd.raft.effects import AppendDone, Effect, Moved, ReadDone, Reply, ResignDone, Send
 from kraftd.raft.events import (
     AppendRequested,
     Event,
+    Handle,
     ReadRequested,
     RequestReceived,
     ResignRequested,
@@ -221,6 +222,42 @@ class EveryoneIsAnswered(Invariant):
         if node.state is None:
             self._waiting.pop(node.node_id, None)
             self._due.pop(node.node_id, None)
+
+
+class OnlyLeadersKeepWaiting(Invariant):
+    """A request is answered at once, unless whoever got it leads: then a fetch may be parked for a while.
+
+    Who leads no longer has answered everybody. A driver that does not know who still waits is not judged.
+    """
+
+    watches = (Reply,)
+    listens = (RequestReceived,)
+
+    def __init__(self) -> None:
+        self._waiting: dict[NodeId, set[Handle]] = {}
+
+    def on_event(self, node: NodeView, event: Event, now_ms: int) -> None:
+        """Note who asks."""
+        del now_ms
+        if isinstance(event, RequestReceived):
+            self._waiting.setdefault(node.node_id, set()).add(event.handle)
+
+    def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
+        """Note who is answered."""
+        del nodes
+        if isinstance(effect, Reply):
+            self._waiting.get(node.node_id, set()).discard(effect.handle)
+
+    def on_node(self, node: NodeView) -> None:
+        """Look who is left. A connection that is gone waits for nothing."""
+        waiting = self._waiting.get(node.node_id)
+        if not waiting or isinstance(node.state, Leader):
+            return
+        if node.state is not None and node.origin_of is not None:
+            left = [handle for handle in waiting if node.origin_of(handle) is not None]
+            if left:
+                self.fail(f"{node.node_id} is {node.state}, and has not answered {len(left)} requests")
+        waiting.clear()
 
 
 _OUTCOMES: Mapping[type[Event], type[Effect]] = {

@@ -36,7 +36,12 @@ from kraftd.audit.elections import (
     OnlyVotersCampaign,
     OnlyWholeMembersCount,
 )
-from kraftd.audit.hearing import EveryoneIsAnswered, LeadersAreFollowed, PreVotesAreOfOneRound
+from kraftd.audit.hearing import (
+    EveryoneIsAnswered,
+    LeadersAreFollowed,
+    OnlyLeadersKeepWaiting,
+    PreVotesAreOfOneRound,
+)
 from kraftd.audit.speaking import NothingByTheUnconfirmed
 from kraftd.audit.watching import Invariant, Mark, NodeView, Violation
 from kraftd.raft.effects import Effect
@@ -56,6 +61,7 @@ PROMISES: tuple[type[Invariant], ...] = (
     OnlyWholeMembersCount,
     AnsweredOnce,
     EveryoneIsAnswered,
+    OnlyLeadersKeepWaiting,
     NoBusyLoop,
     LeadersAreElected,
     LeadersAreFollowed,

@@ -29,7 +29,7 @@ from kraftd.protocol.messages import (
     IncrementalAlterConfigsRequestAlterConfigsResource,
     ResignLeaderRequest,
 )
-from kraftd.types import NodeId
+from kraftd.types import NO_NODE, NodeId
 from tests.sim.network import End, host_of
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Client:
         self.world = self._world = world
         self._random = random
         self._loop = world.outside
-        self._leader: NodeId = 0
+        self._leader: NodeId = NO_NODE
         self._wires: dict[NodeId, Wire] = {}
         self._asked: Wire | None = None
         """Where the answer to the current call would come from."""
@@ -147,7 +147,7 @@ class Client:
         if self._repeat is not None:
             again, self._repeat = self._repeat, None
             return Deed(WRITE, *again)
-        if draw < shape.resign_part:
+        if draw < shape.resign_part and not self._world.is_undisturbed:
             return Deed(RESIGN, key, None)
         if draw < shape.resign_part + shape.write_part:
             return Deed(WRITE, key, self._new_value())
@@ -167,7 +167,7 @@ class Client:
         return patience_us // 2 + int(self._random.random() * patience_us)
 
     def _ask(self, call: Call) -> None:
-        if not self._leader:
+        if self._leader == NO_NODE:
             self._leader = self._any_node()
         self._asked = wire = self._wire_to(self._leader)
         wire.ask(_frames(call))
@@ -234,6 +234,8 @@ class Client:
             return
         if result.error_code == ErrorCode.NOT_CONTROLLER:
             self._follow(_leader_in(result.error_message or ""))
+        elif self._world.is_undisturbed:
+            self._world.refused.append(f"{call.kind} of m{self.machine}: {result.error_message}")
         safe = call.kind == READ or result.error_code in NOT_APPENDED
         self._ended(call, "failed" if safe else "unknown", None)
 

@@ -75,10 +75,15 @@ def may_go_down(world: "World", node: "SimNode") -> bool:
 
 
 def later(world: "World", delay_us: int, action: "Callable[[], object]") -> None:
-    """Do it after a while, with a chance of its own: what else happens changes nothing about it."""
+    """Do it after a while, with a chance of its own: what else happens changes nothing about it.
+
+    Not if nothing is to go wrong any more by then.
+    """
     own = Random(world.random.random())
 
     def act() -> None:
+        if world.is_calm:
+            return
         before, world.random = world.random, own
         action()
         world.random = before

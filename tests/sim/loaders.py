@@ -10,9 +10,12 @@ from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING, TypeVar
 
+from kraftd.audit.linearizability import Operation
 from kraftd.errors import ErrorCode
 from kraftd.protocol.codec import SealedResponse, encode_request
 from kraftd.protocol.messages import (
+    DescribeConfigsRequest,
+    DescribeConfigsRequestDescribeConfigsResource,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
@@ -37,7 +40,8 @@ LIST_PART, DELETE_PART = 0.4, 0.2
 LIST_ITEMS = 12
 ITEM = "item"
 _LIST_CHANGES = ((0.6, APPEND, ITEM), (0.75, SUBTRACT, ITEM), (0.9, SET, ""), (1.0, DELETE, None))
-MEAN_S = 15.0
+MEAN_S = 10.0
+READ_PART = 0.4
 """The mean time between two bursts."""
 
 RECORDS = 600
@@ -46,15 +50,19 @@ LONG_RECORDS = 50_000
 LONG_GROUP = 2_000
 """How many records a long log gets, and by how many at a time."""
 
+
 class Loader:
     """One client that never waits."""
 
     def __init__(self, number: int, world: "World", random: Random) -> None:
+        self.number = number
         self.machine = 1_000 + number
         self.world = world
         self._random = random
         self._wire: Wire | None = None
         self._last_number = 0
+        self._reads: dict[int, tuple[str, int]] = {}
+        """By correlation: what is being read, and since when."""
         self._records_left = LONG_RECORDS if world.shape.is_long else RECORDS
         world.network.add_host(self.machine)
 
@@ -64,23 +72,51 @@ class Loader:
 
     def burst(self, node_id: NodeId, requests: int | None = None) -> None:
         """Ask a node for several changes at once."""
-        if self._wire is None or self._wire.is_over or self._wire.node != node_id:
-            if self._wire is not None:
-                self._wire.hang_up()
-            self._wire = Wire(self, node_id)
         for _ in range(requests or 1 + int(self._random.random() * REQUESTS_MAX)):
-            self._last_number += 1
-            self.world.count("call", self.machine)
-            self._wire.ask(b"".join(encode_request(1, self._last_number, CLIENT_ID, self._request())))
+            self._ask(node_id, self._request())
+
+    def read(self, node_id: NodeId) -> None:
+        """Ask a node for what clients wrote, several times at once."""
+        for _ in range(1 + int(self._random.random() * REQUESTS_MAX)):
+            key = f"key.{int(self._random.random() * self.world.shape.keys)}"
+            asked = DescribeConfigsRequestDescribeConfigsResource(BROKER, "", (key,))
+            self._ask(node_id, DescribeConfigsRequest((asked,)))
+            self._reads[self._last_number] = key, self.world.now_us
+
+    def _ask(self, node_id: NodeId, request: object) -> None:
+        wire = self._wire
+        if wire is None or wire.is_over or wire.node != node_id:
+            if wire is not None:
+                wire.hang_up()
+            self._reads.clear()
+            wire = self._wire = Wire(self, node_id)
+        self._last_number += 1
+        self.world.count("call", self.machine)
+        wire.ask(b"".join(encode_request(1, self._last_number, CLIENT_ID, request)))
 
     def answered(self, wire: Wire, sealed: SealedResponse) -> None:
         """Implements `Asker`."""
-        del wire
+        read = self._reads.pop(sealed.correlation_id, None)
+        if read is not None:
+            if wire is self._wire:
+                self._take_read(*read, sealed)
+            return
         answer = sealed.open((IncrementalAlterConfigsRequest.API_KEY, 1))
         errors = {one.error_code for one in answer.responses}
         is_done = errors == {ErrorCode.NONE}
         self.world.statistics["load ok" if is_done else "load refused"] += 1
         self.world.acknowledged += is_done
+
+    def _take_read(self, key: str, called_us: int, sealed: SealedResponse) -> None:
+        """A read that was answered is a part of the clients' history."""
+        result = sealed.open((DescribeConfigsRequest.API_KEY, 1)).results[0]
+        is_done = result.error_code == ErrorCode.NONE
+        self.world.statistics["load read ok" if is_done else "load read refused"] += 1
+        if is_done:
+            value = next((config.value for config in result.configs if config.name == key), None)
+            self.world.history.append(
+                Operation(self.number, key, "read", value, called_us, self.world.now_us, "ok")
+            )
 
     def lost(self, wire: Wire, *, was_asked: bool) -> None:
         """Implements `Asker`."""
@@ -96,8 +132,9 @@ class Loader:
         if world.is_over:
             return
         leaders = [node.id for node in world.nodes.values() if node.is_leader]
-        if leaders:
-            self.burst(leaders[int(self._random.random() * len(leaders))])
+        if leaders and not world.is_undisturbed:
+            work = self.read if self._random.random() < READ_PART else self.burst
+            work(leaders[int(self._random.random() * len(leaders))])
         self._rest()
 
     def _request(self) -> IncrementalAlterConfigsRequest:

@@ -8,10 +8,12 @@ Entered by `judge`, at the end of a seed's troubled part. In order:
 2. *Mending.* What needs an operator is done as `docs/operations.md` says: a node that cannot start, or whose
    log has holes, is wiped; leaders are asked to go, so that a later one is elected without the member that
    forgot. Then every voter must be whole.
-3. *Without some.* In a part of the seeds, a few voters that are no majority, or an observer, are dead or cut
+3. *Health.* In a part of the seeds somebody looks for a while: nothing goes wrong, so nobody else is elected,
+   and nobody who reads or writes is refused.
+4. *Without some.* In a part of the seeds, a few voters that are no majority, or an observer, are dead or cut
    off and do not come back: the others go on.
-4. *Convergence.* The clients are silent; all logs become equal.
-5. *The history.* It is linearizable; nothing acknowledged is missing from the log; nothing is there that was
+5. *Convergence.* The clients are silent; all logs become equal.
+6. *The history.* It is linearizable; nothing acknowledged is missing from the log; nothing is there that was
    refused.
 
 Not here: what holds after every event (`kraftd.audit`), and what a disk may lose (`atlas`).
@@ -29,6 +31,7 @@ from kraftd.records.messages import ConfigRecord
 from kraftd.storage import DamagedReadError
 from tests.sim.atlas import WIPED, Harm, Judgement
 from tests.sim.fault_strangers import resign
+from tests.sim.loaders import LIST, LIST_DEFAULT
 
 if TYPE_CHECKING:
     from tests.sim.node import SimNode
@@ -39,6 +42,9 @@ WRITES = 3
 """How many acknowledged writes are progress."""
 HALTED_US = 30 * S
 """How long a cluster is watched that has forgotten too much to have to go on."""
+HEALTHY_PART = 0.5
+HEALTHY_US = 3 * S
+"""In how many seeds, and for how long, a healthy cluster is looked at."""
 LEFT_OUT_PART = 0.4
 """How many seeds go on without some of their nodes for a while."""
 OBSERVERS_PART = 0.2
@@ -61,6 +67,8 @@ def judge(world: "World") -> None:
     works = _progresses(world)
     if works:
         _mend(world)
+        if world.derive("health").random() < HEALTHY_PART:
+            _stay_healthy(world)
         if world.derive("verdict").random() < LEFT_OUT_PART:
             _go_on_without(world, world.derive("left out"))
     world.is_over = True
@@ -109,6 +117,22 @@ def _are_acknowledged(world: "World", writes: int, limit_us: int) -> bool:
     """Whether so many more writes succeed in time."""
     wanted = world.acknowledged + writes
     return world.run_until(lambda: world.acknowledged >= wanted, limit_us)
+
+
+def _stay_healthy(world: "World") -> None:
+    """Look at a cluster to which nothing happens."""
+    world.is_undisturbed = True
+    # What was asked before may still come: a leader that is to go, an answer that is late.
+    world.run_for(2 * world.shape.controller_timeout_ms * 1_000 + 2 * world.shape.patience_us)
+    if _are_acknowledged(world, WRITES, _writing_us(world)):
+        leaders = len(world.leaders)
+        world.refused.clear()
+        world.run_for(HEALTHY_US)
+        if len(world.leaders) > leaders:
+            raise Violation(f"Health: nothing happened, and yet {world.leaders[-1]} was elected")
+        if world.refused:
+            raise Violation(f"Health: nothing happened, and yet refused: {world.refused[0]}")
+    world.is_undisturbed = False
 
 
 # --- those who do not come back -----------------------------------------------------------------------------
@@ -279,6 +303,7 @@ def _compare_with_log(world: "World") -> None:
             raise Violation(f"NothingAcknowledgedIsLost: no log can be read to its end: {world.atlas.wounds}")
         world.statistics["log unreadable"] += 1
         return
+    _compare_lists(node)
     writes = [operation for operation in world.history if operation.kind == "write"]
     refused = {(o.key, o.value) for o in writes if o.outcome == "failed"}
     refused -= {(o.key, o.value) for o in writes if o.outcome != "failed"}
@@ -288,6 +313,27 @@ def _compare_with_log(world: "World") -> None:
             raise Violation(f"NothingAcknowledgedIsLost: {operation} is not in the log of node {node.id}")
         if place in refused and place in held:
             raise Violation(f"WhatWasRefusedIsNotThere: {operation} is in the log of node {node.id}")
+
+
+def _compare_lists(node: "SimNode") -> None:
+    """Each value of a list follows from the one before it by one change, or sets it anew."""
+    lists: dict[str, str | None] = {}
+    for record in _configs(node):
+        if record.name != LIST:
+            continue
+        before, lists[record.resource_name] = lists.get(record.resource_name), record.value
+        if not record.value:
+            continue
+        items = _items(LIST_DEFAULT if before is None else before)
+        found = _items(record.value)
+        if found[:-1] != items and found != [item for item in items if item in found]:
+            raise Violation(
+                f"ListsAreChanged: {before!r} became {record.value!r} in the log of node {node.id}"
+            )
+
+
+def _items(value: str) -> list[str]:
+    return [item for item in value.split(",") if item]
 
 
 def _readable(world: "World") -> "tuple[SimNode | None, set[tuple[str, str | None]]]":
@@ -303,6 +349,12 @@ def _readable(world: "World") -> "tuple[SimNode | None, set[tuple[str, str | Non
 
 def _values(node: "SimNode") -> Iterator[tuple[str, str | None]]:
     """Every value that a config had in the log of a node."""
+    for record in _configs(node):
+        yield record.name, record.value
+
+
+def _configs(node: "SimNode") -> Iterator[ConfigRecord]:
+    """Every change of a config in the log of a node."""
     assert node.directory is not None
     log = node.directory.log
     offset = log.start_offset
@@ -314,4 +366,4 @@ def _values(node: "SimNode") -> Iterator[tuple[str, str | None]]:
             for value in batch.values():
                 record = decode_record(value)
                 if isinstance(record, ConfigRecord):
-                    yield record.name, record.value
+                    yield record

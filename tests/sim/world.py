@@ -62,6 +62,7 @@ class Shape(msgspec.Struct):
 
     voters: int
     observers: int
+    first_id: NodeId
     clients: int
     doubters: int
     """How many clients do nothing but look for old answers."""
@@ -140,6 +141,10 @@ class World(Scheduler):
         """Whether clients begin nothing new."""
         self.is_calm = False
         """Whether faults happen no more."""
+        self.is_undisturbed = False
+        """Whether nobody asks for more than a healthy cluster does at once, or for another leader."""
+        self.refused: list[str] = []
+        """What clients were refused meanwhile."""
         self.statistics: Counter[str] = Counter()
         self.covered: dict[tuple[type, type], int] = {}
         self.history: list[Operation] = []
@@ -162,7 +167,7 @@ class World(Scheduler):
         self.network.jitter_us = shape.jitter_us
         self.network.tail_part = shape.tail_part
         self.network.cut_part = shape.cut_part
-        self.node_ids = list(range(1, shape.voters + shape.observers + 1))
+        self.node_ids = list(range(shape.first_id, shape.first_id + shape.voters + shape.observers))
         self.voters = frozenset(self.node_ids[: shape.voters])
         self.nodes: dict[NodeId, SimNode] = {}
         self.views: dict[NodeId, NodeView] = {}
@@ -349,6 +354,9 @@ class World(Scheduler):
             self.leaders.append((epoch, node_id))
             for doubter in self.doubters:
                 self.at(0, partial(doubter.on_leader, node_id))
+            for node in self.nodes.values():
+                if node.id != node_id and node.is_leader:
+                    self.at(0, partial(self.loader.read, node.id))
 
     @property
     def leader_changes(self) -> int:
@@ -394,6 +402,7 @@ def draw_shape(random: Random) -> Shape:
     return Shape(
         voters=voters,
         observers=observers,
+        first_id=random.choice((1, 1, 1, 0, 100)),
         clients=clients,
         doubters=random.choice((0, 2, 2, 2)),
         bootstrap=random.random() < 0.3,
