@@ -354,6 +354,26 @@ class Fragments(Fault):
         return True
 
 
+class NameLeadsAstray(Fault):
+    """A name is resolved anew, and leads to another node; later it leads back. What is open stays open."""
+
+    name = "name leads astray"
+    mean_s = 12
+
+    def apply(self, world: "World") -> bool:
+        pair = pair_of(world)
+        if pair is None:
+            return False
+        one, other = pair[0].id, pair[1].id
+        world.network.lead_astray(one, other)
+        if world.random.random() < 0.5:
+            world.network.lead_astray(other, one)
+        for node_id in world.node_ids:
+            world.network.reset(node_id, one)
+        world.at(world.draw_us(500 * MS, 10 * S), world.network.lead_back)
+        return True
+
+
 NETWORK_FAULTS: tuple[type[Fault], ...] = (
     Stall,
     Delay,
@@ -374,4 +394,5 @@ NETWORK_FAULTS: tuple[type[Fault], ...] = (
     ClientCut,
     ClientReset,
     Fragments,
+    NameLeadsAstray,
 )

@@ -255,6 +255,8 @@ class Network:
         self._random = random
         self._on_message = on_message
         self._links: dict[tuple[Machine, Machine], Link] = {}
+        self._astray: dict[Machine, Machine] = {}
+        """Names that lead to another machine."""
         self._last_number = 0
         self.last_taken: End | None = None
         """Where a process took in something last."""
@@ -467,6 +469,14 @@ class Network:
         """Whether nothing gets from `one` to `other`."""
         return self.link(one, other).is_cut
 
+    def lead_astray(self, name: Machine, machine: Machine) -> None:
+        """Whoever connects to the name of one machine comes to another one from now on."""
+        self._astray[name] = machine
+
+    def lead_back(self) -> None:
+        """Every name leads to its own machine again."""
+        self._astray.clear()
+
     def heal(self, one: Machine | None = None, other: Machine | None = None) -> None:
         """Undo cuts and clogs: of all links, those of one machine, or those between two."""
         for (source, target), link in self._links.items():
@@ -562,7 +572,7 @@ class Network:
         number = host[1:]
         if host[:1] != "m" or not number.isdigit() or int(number) not in self.hosts:
             return None
-        return int(number)
+        return self._astray.get(int(number), int(number))
 
 
 def _made(end: End) -> None:

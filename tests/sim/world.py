@@ -232,6 +232,7 @@ class World(Scheduler):
         """Nothing new goes wrong: networks, clocks and disks are as they should be, and every node runs."""
         self.is_calm = True
         self.network.heal()
+        self.network.lead_back()
         for node in self.nodes.values():
             node.calm()
 
