@@ -6,6 +6,7 @@ flushed to its end. Each class here brings two of them together, and leaves the 
 
 from typing import TYPE_CHECKING
 
+from kraftd.types import NO_NODE
 from tests.sim.fault_base import MS, Fault, S, any_of, any_up, down_us, later, may_go_down
 from tests.sim.fault_disks import LostDisk, restore
 from tests.sim.fault_strangers import resign
@@ -199,7 +200,9 @@ class ImpatientOperators(Fault):
 def _ask_to_go(world: "World") -> None:
     leader = _leader(world)
     if leader is not None:
-        resign(world, leader)
+        named = world.random.random() < 0.5
+        voters = sorted(world.voters)
+        resign(world, leader, voters[int(world.random.random() * len(voters))] if named else NO_NODE)
 
 
 def _stop_leaders(world: "World") -> None:

@@ -14,10 +14,26 @@ from kraftd.audit.watching import Violation
 from kraftd.errors import MalformedError
 from kraftd.net.handshake import Identity
 from kraftd.protocol.codec import RequestDecoder, encode_request
-from kraftd.protocol.messages import HandshakeRequest, ResignLeaderRequest
+from kraftd.protocol.messages import (
+    DescribeNodeRequest,
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+    HandshakeRequest,
+    ResignLeaderRequest,
+)
 from kraftd.raft import wire
 from kraftd.raft.wire import FetchAsk, VoteAsk
-from kraftd.types import ZERO_UUID, Endpoint, NodeId, OffsetAndEpoch, ReplicaKey, Uuid
+from kraftd.types import (
+    METADATA_TOPIC,
+    NO_NODE,
+    ZERO_UUID,
+    Endpoint,
+    NodeId,
+    OffsetAndEpoch,
+    ReplicaKey,
+    Uuid,
+)
 from tests.sim.fault_base import MS, Fault, S, any_up
 from tests.sim.network import End, Machine, host_of
 from tests.sim.node import CLUSTER_ID
@@ -129,10 +145,25 @@ def demands(world: "World", identity: Identity, epoch: int) -> list[bytes]:
     ]
 
 
-def resign(world: "World", leader: "SimNode") -> None:
-    """An operator asks a leader to go."""
+def resign(world: "World", leader: "SimNode", to: NodeId = NO_NODE) -> None:
+    """An operator asks a leader to go, perhaps in favour of another voter."""
     tool = greeting(Identity(None, "operator"))
-    Caller(world, leader.id, [tool, frame(0, 1, ResignLeaderRequest(-1, 1_000))], hang_up_us=2 * S)
+    Caller(world, leader.id, [tool, frame(0, 1, ResignLeaderRequest(to, 1_000))], hang_up_us=2 * S)
+
+
+class StatusAsked(Fault):
+    """An operator looks at the quorum, and at one node. Nothing goes wrong by that."""
+
+    name = "status asked"
+    mean_s = 5
+    on_part = 0.3
+
+    def apply(self, world: "World") -> bool:
+        node = any_up(world)
+        partition = DescribeQuorumRequestPartitionData(0)
+        quorum = DescribeQuorumRequest((DescribeQuorumRequestTopicData(METADATA_TOPIC, (partition,)),))
+        said = [greeting(Identity(None, "operator")), frame(2, 1, quorum), frame(0, 2, DescribeNodeRequest())]
+        return node is not None and call(world, node, said)
 
 
 def unknown(world: "World", software: str, node_id: NodeId) -> Identity:
@@ -394,6 +425,7 @@ class Flood(Fault):
 
 
 STRANGER_FAULTS: tuple[type[Fault], ...] = (
+    StatusAsked,
     Garbage,
     GarbageInAFrame,
     TruncatedFrame,

@@ -6,7 +6,7 @@ becomes of them is counted and is no part of the clients' history; that every no
 is judged for all records alike.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from random import Random
 from typing import TYPE_CHECKING, TypeVar
 
@@ -41,14 +41,19 @@ LIST_ITEMS = 12
 ITEM = "item"
 _LIST_CHANGES = ((0.6, APPEND, ITEM), (0.75, SUBTRACT, ITEM), (0.9, SET, ""), (1.0, DELETE, None))
 MEAN_S = 10.0
+LONG_MEAN_S = 3.0
 READ_PART = 0.4
 """The mean time between two bursts."""
 
 RECORDS = 600
-"""How many records a log gets from this client, if it is not a long one; then each request has one change."""
+"""How many records a log gets from this client; then each request has one change. A long log gets more."""
 LONG_RECORDS = 50_000
 LONG_GROUP = 2_000
 """How many records a long log gets, and by how many at a time."""
+LONG_LISTS = 300
+LONG_VALUE = "x" * 32_000
+"""How many lists it gets that are as long as a value may be: an append to all of them is above 8 MiB."""
+LISTS_A_REQUEST = 30
 
 
 class Loader:
@@ -63,7 +68,10 @@ class Loader:
         self._last_number = 0
         self._reads: dict[int, tuple[str, int]] = {}
         """By correlation: what is being read, and since when."""
-        self._records_left = LONG_RECORDS if world.shape.is_long else RECORDS
+        self._records_left = RECORDS
+        self._long_done = 0
+        """How many of the large groups of a long log were committed."""
+        self._long = self._long_requests() if world.shape.is_long else iter(())
         world.network.add_host(self.machine)
 
     def start(self) -> None:
@@ -106,6 +114,7 @@ class Loader:
         is_done = errors == {ErrorCode.NONE}
         self.world.statistics["load ok" if is_done else "load refused"] += 1
         self.world.acknowledged += is_done
+        self._long_done += is_done and len(answer.responses) == len(BROKERS)
 
     def _take_read(self, key: str, called_us: int, sealed: SealedResponse) -> None:
         """A read that was answered is a part of the clients' history."""
@@ -125,7 +134,8 @@ class Loader:
             self._wire = None
 
     def _rest(self) -> None:
-        self.world.at(int(self._random.expovariate(1 / MEAN_S) * 1_000_000), self._next)
+        mean_s = LONG_MEAN_S if self.world.shape.is_long else MEAN_S
+        self.world.at(int(self._random.expovariate(1 / mean_s) * 1_000_000), self._next)
 
     def _next(self) -> None:
         world = self.world
@@ -138,8 +148,9 @@ class Loader:
         self._rest()
 
     def _request(self) -> IncrementalAlterConfigsRequest:
-        if self.world.shape.is_long and self._records_left > 0:
-            return self._long_request()
+        long = next(self._long, None)
+        if long is not None:
+            return long
         names = self._random.sample(BROKERS, self._draw((1, 1, 2, 3)) if self._records_left > 0 else 1)
         return IncrementalAlterConfigsRequest(tuple(_resource(name, self._changes()) for name in names))
 
@@ -160,14 +171,22 @@ class Loader:
         value = item if value == ITEM else value
         return IncrementalAlterConfigsRequestAlterableConfig(LIST, operation, value)
 
-    def _long_request(self) -> IncrementalAlterConfigsRequest:
-        """Many small records."""
-        self._records_left -= LONG_GROUP
-        changes = [
-            IncrementalAlterConfigsRequestAlterableConfig(f"load.{number}", SET, f"{self._last_number}")
-            for number in range(LONG_GROUP // len(BROKERS))
-        ]
-        return IncrementalAlterConfigsRequest(tuple(_resource(name, changes) for name in BROKERS))
+    def _long_requests(self) -> Iterator[IncrementalAlterConfigsRequest]:
+        """Many small records; lists as long as a value may be; then appends to many of them at once, so that
+        two operations make more than a batch may hold, and one is too large as a whole (KAFKA-14204).
+        """
+        while self._long_done * LONG_GROUP < LONG_RECORDS:
+            value = str(self._last_number)
+            changes = [_set(f"load.{name}", value) for name in range(LONG_GROUP // len(BROKERS))]
+            yield IncrementalAlterConfigsRequest(tuple(_resource(name, changes) for name in BROKERS))
+        lists = [str(number) for number in range(10, 10 + LONG_LISTS)]
+        for first in range(0, LONG_LISTS, LISTS_A_REQUEST):
+            names = lists[first : first + LISTS_A_REQUEST]
+            filled = [_resource(name, [_set(LIST, LONG_VALUE)]) for name in names]
+            yield IncrementalAlterConfigsRequest(tuple(filled))
+        more = IncrementalAlterConfigsRequestAlterableConfig(LIST, APPEND, "y")
+        for count in (LONG_LISTS * 2 // 3, LONG_LISTS * 2 // 3, LONG_LISTS):
+            yield IncrementalAlterConfigsRequest(tuple(_resource(name, [more]) for name in lists[:count]))
 
     def _draw(self, choices: Sequence[Drawn]) -> Drawn:
         return choices[int(self._random.random() * len(choices))]
@@ -177,3 +196,7 @@ def _resource(
     name: str, changes: Sequence[IncrementalAlterConfigsRequestAlterableConfig]
 ) -> IncrementalAlterConfigsRequestAlterConfigsResource:
     return IncrementalAlterConfigsRequestAlterConfigsResource(BROKER, name, tuple(changes))
+
+
+def _set(name: str, value: str) -> IncrementalAlterConfigsRequestAlterableConfig:
+    return IncrementalAlterConfigsRequestAlterableConfig(name, SET, value)

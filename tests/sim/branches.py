@@ -1,0 +1,148 @@
+"""Which branches of the quorum does no seed reach? Seeds under `coverage`, and a table of excuses.
+
+    python -m tests.sim.branches --seeds 100
+
+It runs seeds on all cores, prints every branch and every function of `raft`, `storage` and the interpreter
+that none of them reached and that no entry of `EXCUSED` names, and exits with 1 if there is one. So it does
+if an entry is superfluous: what is excused is reached after all, or is gone.
+
+A branch is named by its function, the line that decides, and the line that it would have led to. Seeds are
+few, so a branch that only one in a thousand reaches is excused, too, and its entry says so.
+
+Not here: what the seeds themselves find (`run`), and whether what is reached is judged (`tests/sabotage`).
+"""
+
+import ast
+import json
+import multiprocessing
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import coverage
+
+from tests import commands
+from tests.sim.excused import EXCUSED
+from tests.sim.run import run_seed
+
+ROOT = Path(__file__).resolve().parents[2]
+WATCHED = ("kraftd/raft/*", "kraftd/storage/*", "kraftd/runtime/interpreter.py")
+SEEDS = 100
+END = "the end"
+"""Where a branch leads that leaves its function."""
+NEVER = "never called"
+
+
+class Branch(NamedTuple):
+    """A branch that nothing took, or a function that nothing called."""
+
+    function: str
+    """`module:Class.method`."""
+    decides: str
+    """The line that decides, or `NEVER`."""
+    leads_to: str
+
+    def __str__(self) -> str:
+        if self.decides == NEVER:
+            return f"{self.function}: {NEVER}"
+        return f"{self.function}: {self.decides!r} -> {self.leads_to!r}"
+
+
+def unreached(seeds: Sequence[int], jobs: int) -> list[Branch]:
+    """What no seed reaches, excused or not."""
+    with tempfile.TemporaryDirectory() as folder:
+        shares = [(seeds[number::jobs], f"{folder}/all.{number}") for number in range(jobs)]
+        # Each in a process of its own: modules are executed under coverage from their first line on.
+        with multiprocessing.get_context("spawn").Pool(
+            jobs, initializer=commands.end_when_interrupted
+        ) as pool:
+            pool.starmap(_run, shares)
+        return sorted(_read(folder))
+
+
+def _run(seeds: Sequence[int], data_file: str) -> None:
+    measured = _coverage(data_file)
+    measured.start()
+    for seed in seeds:
+        run_seed(seed)
+    measured.stop()
+    measured.save()
+
+
+def _coverage(data_file: str) -> coverage.Coverage:
+    patterns = [str(ROOT / pattern) for pattern in WATCHED]
+    return coverage.Coverage(data_file=data_file, branch=True, include=patterns, config_file=False)
+
+
+def _read(folder: str) -> Iterator[Branch]:
+    measured = _coverage(f"{folder}/all")
+    measured.combine([folder])
+    report = f"{folder}/report.json"
+    measured.json_report(outfile=report)
+    for name, found in json.loads(Path(report).read_text())["files"].items():
+        yield from _branches_of(Path(name), found)
+
+
+def _branches_of(path: Path, found: dict[str, Any]) -> Iterator[Branch]:
+    """What of a module is missing, with the lines as they are written."""
+    source = (ROOT / path).read_text()
+    lines = source.splitlines()
+    module = ".".join((ROOT / path).relative_to(ROOT).with_suffix("").parts)
+    functions = list(_functions(ast.parse(source)))
+    missing = set(found["missing_lines"])
+    for name, first, last in functions:
+        body = [line for line in found["executed_lines"] if first < line <= last]
+        if not body and any(first < line <= last for line in missing):
+            yield Branch(f"{module}:{name}", NEVER, "")
+    for start, end in found["missing_branches"]:
+        if start in missing:
+            continue  # whatever leads there is missing itself
+        owner = max((f for f in functions if f[1] <= start <= f[2]), key=lambda f: f[1], default=None)
+        if owner is not None:
+            leads_to = lines[end - 1].strip() if end > 0 else END
+            yield Branch(f"{module}:{owner[0]}", lines[start - 1].strip(), leads_to)
+
+
+def _functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, int, int]]:
+    """Every function of a module: its name, the line of its `def`, its last line."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno is not None
+            yield f"{prefix}{node.name}", node.body[0].lineno - 1, node.end_lineno
+            yield from _functions(node, f"{prefix}{node.name}.")
+        elif isinstance(node, ast.ClassDef):
+            yield from _functions(node, f"{prefix}{node.name}.")
+
+
+def excuse_of(branch: Branch) -> str | None:
+    """The entry that excuses a branch: its own, its function's, or its module's."""
+    module, _, _ = branch.function.partition(":")
+    for name in (f"{branch.function} | {branch.decides}", branch.function, module):
+        if name in EXCUSED:
+            return name
+    return None
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line."""
+    parser = commands.Parser(prog="tests.sim.branches", description="What no seed reaches.")
+    parser.add_argument("--seeds", type=commands.count, default=SEEDS, help="how many, from --first on")
+    parser.add_argument("--first", type=commands.count, default=1)
+    parser.add_argument("--jobs", type=commands.count, default=os.cpu_count() or 1, help="processes")
+    asked = parser.parse_args(arguments)
+    found = unreached(range(asked.first, asked.first + asked.seeds), asked.jobs)
+    used = {excuse_of(branch) for branch in found}
+    bare = [branch for branch in found if excuse_of(branch) is None]
+    idle = sorted(EXCUSED.keys() - used)
+    print(f"{asked.seeds} seeds leave {len(found)} branches unreached, of which {len(bare)} are not excused")
+    for branch in bare:
+        print(f"  {branch}")
+    for name in idle:
+        print(f"  superfluous: {name} is excused, and reached or gone")
+    return 1 if bare else 0
+
+
+if __name__ == "__main__":
+    commands.run(main)
