@@ -84,6 +84,18 @@ def test_pages_of_a_failed_sync_look_clean_until_they_are_dropped() -> None:
     assert fs.content(FILE) == b"old\0\0"
 
 
+def test_a_page_that_is_written_again_takes_along_what_a_failed_sync_lost() -> None:
+    fs, handle = with_file(b"old")
+    fs.pwrite(handle, b"newer", 0)
+    refuse(fs, "fsync")
+    with pytest.raises(OSError, match="Input/output error"):
+        fs.fsync(handle)
+    calm(fs)
+    fs.pwrite(handle, b"!", 5)
+    fs.fsync(handle)
+    assert left(fs) == {b"newer!"}
+
+
 def test_a_cut_and_what_is_written_after_it_persist_in_that_order() -> None:
     fs, handle = with_file(b"0123456789")
     fs.ftruncate(handle, 4)

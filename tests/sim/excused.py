@@ -1,3 +1,138 @@
-"""What no seed of the simulator has to reach, and which judge looks at it instead."""
+"""What a hundred seeds of the simulator need not reach, and which judge looks at it instead.
 
-EXCUSED: dict[str, str] = {}
+An entry is a function as `module:Class.method`, or one branch of it, as `function | the line that decides`.
+`branches` reads it; what is neither reached nor here fails there.
+"""
+
+_RAFT, _STORAGE = "kraftd.raft", "kraftd.storage"
+
+PEOPLE = "told to people, tools and tests only: tests/unit, tests/process"
+STRANGERS = "no member of ours sends it: tests/unit/raft, tests/fuzz, make hostile"
+FOREIGN = "a directory that is missing, or not this node's: tests/unit/storage, tests/process"
+LEFT_BY_CRASHES = "a power cut or a bad disk leaves it now and then: make crashpoints, tests/crash"
+RARE = "two things must meet that meet in few of a thousand seeds: tests/stories, tests/unit/raft"
+IMPOSSIBLE = "the callers rule it out; it is there in case they change: tests/unit"
+
+_REASONS: dict[str, tuple[str, ...]] = {
+    PEOPLE: (
+        f"{_RAFT}.epochs:EpochCache.entries",
+        f"{_RAFT}.member:Member.accumulator_bytes",
+        f"{_RAFT}.member:Member.describe",
+        f"{_RAFT}.member:Member.is_voter",
+        f"{_RAFT}.member:Member.voted",
+        f"{_RAFT}.parked:ParkedFetches.__iter__",
+        f"{_RAFT}.parked:ParkedFetches.__len__",
+        f"{_RAFT}.progress:CheckQuorum.heard",
+        f"{_RAFT}.reads:Reads.__len__",
+        f"{_RAFT}.requests:Requests.__len__",
+        f"{_RAFT}.requests:Requests.is_waiting",
+        f"{_RAFT}.tail:LogTail.tail_offset",
+        f"{_RAFT}.transitions:render",
+        f"{_RAFT}.view",
+        f"{_RAFT}.voters",
+        f"{_RAFT}.waiters:Waiters.__len__",
+        "kraftd.runtime.interpreter:Interpreter.knows",
+        f"{_STORAGE}.flush:FlushJob.idle",
+        f"{_STORAGE}.log:Log.last_epoch",
+        f"{_STORAGE}.log:Log.segment_files",
+        f"{_STORAGE}.log:Log.size_bytes",
+        f"{_STORAGE}.inspection",
+        f"{_STORAGE}.forgetting",
+    ),
+    STRANGERS: (
+        f"{_RAFT}.wire",
+        f"{_RAFT}.elections:Elections._consider",
+        f"{_RAFT}.elections:Elections._refusal",
+        f"{_RAFT}.following:Following._check",
+        f"{_RAFT}.following:Following._shun",
+        f"{_RAFT}.following:Following._cut | if end_offset < core.high_watermark:",
+        f"{_RAFT}.following:Following._on_diverging | if target < core.high_watermark:",
+        f"{_RAFT}.following:Following._on_diverging | if theirs.epoch == 0:",
+        f"{_RAFT}.following:Following._append | if batches:",
+        f"{_RAFT}.following:Following.on_fetch_response",
+        f"{_RAFT}.identity:Peers.identify",
+        f"{_RAFT}.member:Member._on_fetch | if isinstance(fetch, ErrorCode):",
+        f"{_RAFT}.member:Member._on_other_request",
+        f"{_RAFT}.member:Member._on_response",
+        f"{_RAFT}.member:Member._reject",
+        f"{_RAFT}.replication:Replication._check",
+        f"{_RAFT}.replication:Replication.on_fetch | if ask.position.offset < core.log.start_offset:",
+        f"{_RAFT}.resigning:Resigning.on_begin_request",
+        f"{_RAFT}.resigning:Resigning.on_end_request",
+        f"{_RAFT}.roles:Roles.adopt",
+        f"{_RAFT}.claims:Claims.on_claimed | if len(same) >= CLAIMS_MAX:",
+        f"{_RAFT}.core:Core.learn",
+        f"{_RAFT}.leadership:Leadership.observer",
+    ),
+    FOREIGN: (
+        f"{_STORAGE}.bootstrap",
+        f"{_STORAGE}.formatting",
+        f"{_STORAGE}.node_directory",
+        f"{_STORAGE}.presence",
+        f"{_STORAGE}.disk:Disk.names",
+        f"{_STORAGE}.log:Log.open",
+        f"{_STORAGE}.recovery:_open_segments",
+    ),
+    LEFT_BY_CRASHES: (
+        f"{_STORAGE}.disk",
+        f"{_STORAGE}.election_store",
+        f"{_STORAGE}.epochs",
+        f"{_STORAGE}.log:Log._cut",
+        f"{_STORAGE}.log:Log._cut_segment",
+        f"{_STORAGE}.log:Log.close",
+        f"{_STORAGE}.log:Log.truncate",
+        f"{_STORAGE}.log:_tidy",
+        f"{_STORAGE}.reading",
+        f"{_STORAGE}.recovery",
+        f"{_STORAGE}.segment",
+        f"{_STORAGE}.sidecar",
+        f"{_STORAGE}.walking",
+        f"{_RAFT}.identity:Mending.damage",
+        f"{_RAFT}.member:Member._handle_rare | case e.LogDamaged():",
+        f"{_RAFT}.member:Member.start",
+        f"{_RAFT}.replication:Replication.on_batches_read",
+        f"{_RAFT}.resigning:Resigning.on_damaged",
+        f"{_RAFT}.starting",
+    ),
+    RARE: (
+        f"{_RAFT}.accumulator",
+        f"{_RAFT}.elections:Elections._refuse_pre_vote",
+        f"{_RAFT}.following:Following._lose | if core.is_behind:",
+        f"{_RAFT}.following:Following.on_batches_read",
+        f"{_RAFT}.identity:Peers.vouch",
+        f"{_RAFT}.leading:Leading._drain | if batches:",
+        f"{_RAFT}.leading:Leading.on_begin_response",
+        f"{_RAFT}.reads:Reads.establish",
+        f"{_RAFT}.replication:_committed",
+        f"{_RAFT}.requests:Requests._drop",
+        f"{_RAFT}.resigning:Resigning._begin_handover",
+        f"{_RAFT}.resigning:Resigning.on_end_response",
+        f"{_RAFT}.resigning:Resigning.on_resign",
+        f"{_RAFT}.resigning:Resigning.poll_handover",
+        f"{_RAFT}.resigning:Resigning._is_silent",
+        f"{_RAFT}.resigning:Resigning._why_not",
+        f"{_RAFT}.tail:LogTail.boundary_at_most",
+        f"{_RAFT}.timing:Timing.successor_delay_ms",
+    ),
+    IMPOSSIBLE: (
+        f"{_RAFT}.core:Core.alarm",
+        f"{_RAFT}.core:Core.clear_alarm",
+        f"{_RAFT}.epochs:EpochCache.end_of | if not self._epochs:",
+        f"{_RAFT}.leadership:Leadership.disown",
+        f"{_RAFT}.leadership:Leadership.note_uncounted",
+        f"{_RAFT}.leading:Leading.on_append",
+        f"{_RAFT}.leading:Leading.poll | if led is None:",
+        f"{_RAFT}.member:Member._on_flushed",
+        f"{_RAFT}.roles:Roles.end_election",
+        f"{_RAFT}.states",
+        f"{_RAFT}.tail:LogTail.on_flushed",
+        f"{_RAFT}.timing:Timing.backoff_ms",
+        f"{_STORAGE}.log:Log._boundary_before",
+        f"{_STORAGE}.log:Log._roll",
+        f"{_STORAGE}.log:Log._take_over",
+        f"{_STORAGE}.log:Log.flush_done",
+    ),
+}
+
+EXCUSED: dict[str, str] = {name: reason for reason, entries in _REASONS.items() for name in entries}
+"""Why each entry need not be reached."""

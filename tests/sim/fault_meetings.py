@@ -202,7 +202,8 @@ def _ask_to_go(world: "World") -> None:
     if leader is not None:
         named = world.random.random() < 0.5
         voters = sorted(world.voters)
-        resign(world, leader, voters[int(world.random.random() * len(voters))] if named else NO_NODE)
+        to = voters[int(world.random.random() * len(voters))] if named else NO_NODE
+        resign(world, leader, to, timeout_ms=world.draw_us(100, 2_000))
 
 
 def _stop_leaders(world: "World") -> None:

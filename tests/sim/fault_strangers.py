@@ -145,10 +145,10 @@ def demands(world: "World", identity: Identity, epoch: int) -> list[bytes]:
     ]
 
 
-def resign(world: "World", leader: "SimNode", to: NodeId = NO_NODE) -> None:
+def resign(world: "World", leader: "SimNode", to: NodeId = NO_NODE, *, timeout_ms: int = 1_000) -> None:
     """An operator asks a leader to go, perhaps in favour of another voter."""
     tool = greeting(Identity(None, "operator"))
-    Caller(world, leader.id, [tool, frame(0, 1, ResignLeaderRequest(to, 1_000))], hang_up_us=2 * S)
+    Caller(world, leader.id, [tool, frame(0, 1, ResignLeaderRequest(to, timeout_ms))], hang_up_us=2 * S)
 
 
 class StatusAsked(Fault):

@@ -141,6 +141,14 @@ def test_who_writes_to_a_process_that_is_gone_is_reset(wire: Wire) -> None:
     assert wire.one.told == ["made", "eof", "lost"]
 
 
+def test_a_name_leads_astray_until_it_leads_back() -> None:
+    it = Wire()
+    it.network.lead_astray(TWO, ONE)
+    assert it.network._machine_of(host_of(TWO)) == ONE
+    it.network.lead_back()
+    assert it.network._machine_of(host_of(TWO)) == TWO
+
+
 def test_a_machine_that_is_gone_says_nothing_until_it_is_back(wire: Wire) -> None:
     wire.network.power_off(TWO)
     wire.run()

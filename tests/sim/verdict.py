@@ -43,8 +43,9 @@ WRITES = 3
 HALTED_US = 30 * S
 """How long a cluster is watched that has forgotten too much to have to go on."""
 HEALTHY_PART = 0.5
+SETTLED_US = 3 * S
 HEALTHY_US = 3 * S
-"""In how many seeds, and for how long, a healthy cluster is looked at."""
+"""In how many seeds a healthy cluster is looked at, after how long, and for how long."""
 LEFT_OUT_PART = 0.4
 """How many seeds go on without some of their nodes for a while."""
 OBSERVERS_PART = 0.2
@@ -123,7 +124,7 @@ def _stay_healthy(world: "World") -> None:
     """Look at a cluster to which nothing happens."""
     world.is_undisturbed = True
     # What was asked before may still come: a leader that is to go, an answer that is late.
-    world.run_for(2 * world.shape.controller_timeout_ms * 1_000 + 2 * world.shape.patience_us)
+    world.run_for(SETTLED_US)
     if _are_acknowledged(world, WRITES, _writing_us(world)):
         leaders = len(world.leaders)
         world.refused.clear()

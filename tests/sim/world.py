@@ -424,7 +424,7 @@ def draw_shape(random: Random) -> Shape:
         apply_us=random.choice((0, 0, 0, 20, 200, 2_000)) if not is_long else random.choice((0, 5, 20)),
         is_long=is_long,
         segment_bytes=random.choice((1 << 30, 1 << 30, 64_000, 8_000, 2_000)) if not is_long else 64_000,
-        tail_bytes=random.choice((8 << 20, 8 << 20, 20_000, 2_000)),
+        tail_bytes=random.choice((8 << 20, 20_000, 2_000)),
         fetch_bytes=random.choice((8 << 20, 8 << 20, 8 << 20, 1_000, 300)) if not is_long else 64_000,
         idle_interval_ms=random.choice((500, 2_000, 5_000, 5_000, 5_000)),
         controller_timeout_ms=random.choice((1_000, 3_000, 10_000)),

@@ -73,6 +73,21 @@ def state(**changes: object) -> Step:
     return step
 
 
+CONNECTION = 40
+HANDLE = 7
+
+
+def opened_by(machine: int) -> Step:
+    """The network knows who opened the connection to member 1 on which everything comes."""
+
+    def step(auditor: Auditor, nodes: dict[int, NodeView]) -> None:
+        nodes[1].voters = frozenset({1, 2, 3})
+        nodes[1].opener_of = lambda number: machine if number == CONNECTION else None
+        nodes[1].origin_of = lambda handle: (CONNECTION, machine) if handle == HANDLE else None
+
+    return step
+
+
 def cast(candidate: int, *, pre_vote: bool = False) -> fx.VoteCast:
     return fx.VoteCast(candidate, 3, pre_vote, True, "")
 
@@ -81,8 +96,8 @@ def vote_reply() -> fx.Reply:
     return fx.Reply(1, wire.vote_response(ErrorCode.NONE, Standing(3, -1), granted=True))
 
 
-def fetch(offset: int) -> fx.Send:
-    ask = FetchAsk(ME, 3, OffsetAndEpoch(offset, 1), 0, 0)
+def fetch(offset: int, *, last_epoch: int = 1) -> fx.Send:
+    ask = FetchAsk(ME, 3, OffsetAndEpoch(offset, last_epoch), 0, 0)
     return fx.Send(2, 1, wire.fetch_request("c", ask, 1))
 
 
@@ -139,21 +154,6 @@ def pre_vote(number: int, round_: int) -> list[Step]:
 def pre_vote_granted(number: int) -> Step:
     response = wire.vote_response(ErrorCode.NONE, Standing(3, -1), granted=True)
     return event(1, ev.ResponseReceived(2, number, response))
-
-
-CONNECTION = 40
-HANDLE = 7
-
-
-def opened_by(machine: int) -> Step:
-    """The network knows who opened the connection to member 1 on which everything comes."""
-
-    def step(auditor: Auditor, nodes: dict[int, NodeView]) -> None:
-        nodes[1].voters = frozenset({1, 2, 3})
-        nodes[1].opener_of = lambda number: machine if number == CONNECTION else None
-        nodes[1].origin_of = lambda handle: (CONNECTION, machine) if handle == HANDLE else None
-
-    return step
 
 
 def peer(node_id: int) -> ev.PeerIdentity:
@@ -226,6 +226,14 @@ CASES: dict[str, tuple[str, list[Step]]] = {
         "LeadersAreElected",
         [effect(2, fx.VoteCast(1, 2, False, True, "")), effect(1, fx.Moved("candidate", "leader", 3, ""))],
     ),
+    "a leader by the vote of a member that forgot": (
+        "LeadersAreElected",
+        [
+            lambda _, nodes: setattr(nodes[2], "forgot", True),
+            effect(2, fx.VoteCast(1, 3, False, True, "")),
+            effect(1, fx.Moved("candidate", "leader", 3, "")),
+        ],
+    ),
     "a candidate that nobody would elect": (
         "LeadersAreElected",
         [effect(1, fx.Moved("prospective", "candidate", 4, ""))],
@@ -245,6 +253,16 @@ CASES: dict[str, tuple[str, list[Step]]] = {
             effect(1, fx.Moved("leader", "resigned", 3, "")),
         ],
     ),
+    "a request that is left behind": (
+        "OnlyLeadersKeepWaiting",
+        [
+            opened_by(2),
+            lead(),
+            event(1, ev.RequestReceived(HANDLE, fetch(5).request, 18, None)),
+            state(state=Unattached(3, 0)),
+        ],
+    ),
+    "a position of another epoch": ("AcknowledgedIsDurable", [effect(1, fetch(5, last_epoch=2))]),
     "two promises in an event": (
         "OnePromiseAnEvent",
         [lambda auditor, nodes: auditor.on_effects(nodes[1], [fx.PersistElection(Election(1))] * 2)],

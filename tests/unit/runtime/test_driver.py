@@ -134,7 +134,7 @@ async def test_the_timer_wakes_the_core_when_it_asked_for_it() -> None:
 
 @pytest.mark.covers("D-01")
 async def test_what_a_turn_took_is_not_waited_for_again() -> None:
-    """A barrier waits for a disk for 10 s, and the core wants to be woken at 10.02 s: in 20 ms, not in 10 s."""
+    """A barrier waits for a disk for 10 s, and the core wants to be woken at 10.02 s: in 20 ms."""
     member, clock = Script(), [Now(0, 0)]
     woken = asyncio.Event()
 
