@@ -257,6 +257,8 @@ class Network:
         self._links: dict[tuple[Machine, Machine], Link] = {}
         self._astray: dict[Machine, Machine] = {}
         """Names that lead to another machine."""
+        self._strayed: list[End] = []
+        """Ends of connections to a machine that another one's name leads to."""
         self._last_number = 0
         self.last_taken: End | None = None
         """Where a process took in something last."""
@@ -365,6 +367,8 @@ class Network:
                 self._scheduler.at_us(back_us, refused)
                 return
             ours, theirs = self._pair(machine, loop, target, here.listener[0])
+            if target in self._astray.values():
+                self._strayed.append(ours)
             # The kernel completes the handshake; the process accepts when it gets to it.
             theirs.protocol = here.listener[1]()
             theirs.loop.arrive(_made, theirs)
@@ -474,8 +478,11 @@ class Network:
         self._astray[name] = machine
 
     def lead_back(self) -> None:
-        """Every name leads to its own machine again."""
+        """Every name leads to its own machine again, and what came to another one is torn."""
         self._astray.clear()
+        strayed, self._strayed = self._strayed, []
+        for end in strayed:
+            self._tear(end)
 
     def heal(self, one: Machine | None = None, other: Machine | None = None) -> None:
         """Undo cuts and clogs: of all links, those of one machine, or those between two."""
@@ -502,13 +509,15 @@ class Network:
         """Tear the connections between two machines; with `half`, only `one` hears. How many there were."""
         count = 0
         for end in self.ends_between(one, other):
-            self._scheduler.at_us(self._scheduler.now_us, self._arrive, (end, RST, None))
-            if not half:
-                self._scheduler.at_us(self._scheduler.now_us, self._arrive, (end.other, RST, None))
+            self._tear(end, half=half)
             count += 1
         return count
 
     # -- inside
+
+    def _tear(self, end: End, *, half: bool = False) -> None:
+        for torn in (end,) if half else (end, end.other):
+            self._scheduler.at_us(self._scheduler.now_us, self._arrive, (torn, RST, None))
 
     def _pair(self, machine: Machine, loop: SimLoop, target: Machine, other: SimLoop) -> tuple[End, End]:
         self._last_number += 1

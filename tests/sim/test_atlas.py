@@ -10,6 +10,7 @@ from kraftd.types import Election
 from tests.sim.atlas import WIPED, Harm, Judgement
 from tests.sim.fault_disks import Backup, RestoredBackup
 from tests.sim.fault_machines import Kill, Pause, Resume
+from tests.sim.fault_meetings import RestoreAndCampaign
 from tests.sim.faults import FAULTS, Fault
 from tests.sim.node import SimNode
 from tests.sim.verdict import judge
@@ -48,7 +49,11 @@ def world_at_work(seconds: int = 5) -> World:
     return world
 
 
-NEEDED: dict[type, tuple[type[Fault], ...]] = {Resume: (Pause,), RestoredBackup: (Backup, Kill)}
+NEEDED: dict[type, tuple[type[Fault], ...]] = {
+    Resume: (Pause,),
+    RestoredBackup: (Backup, Kill),
+    RestoreAndCampaign: (Backup, Kill),
+}
 """What must have happened before some faults make sense."""
 
 
@@ -209,7 +214,8 @@ def test_there_are_enough_kinds_of_fault_and_each_has_its_name() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_every_fault_can_fire_and_is_survived(fault: type) -> None:
-    world = begin(World(11, Options(faults=False)))
+    changes = (("voters", 3), ("doubters", 2))
+    world = begin(World(11, Options(faults=False, changes=changes)))
     fired = False
     for number in range(60):
         world.run_for(2 * S)
