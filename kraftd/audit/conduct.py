@@ -49,6 +49,19 @@ class LeadersAreElected(Invariant):
             self.fail(f"{node.node_id} {what} in epoch {epoch} of nobody but {sorted(others)}")
 
 
+class LeadersGrantNoPreVotes(Invariant):
+    """Whoever leads helps nobody to depose it (KIP-996)."""
+
+    watches = (VoteCast,)
+
+    def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
+        """Look at what is granted."""
+        del nodes
+        is_granted = isinstance(effect, VoteCast) and effect.pre_vote and effect.granted
+        if is_granted and isinstance(node.state, Leader):
+            self.fail(f"{node.node_id} leads, and helps somebody else to an election: {effect}")
+
+
 class OnlyLeadersAreTold(Invariant):
     """A state machine is told to lead only while its member leads, with a record of its epoch committed."""
 

@@ -23,7 +23,12 @@ from kraftd.audit.agreement import (
     LogsMatch,
     MachinesAgree,
 )
-from kraftd.audit.conduct import LeadersAreElected, OnlyLeadersAreTold, TheOnlyVoterLeads
+from kraftd.audit.conduct import (
+    LeadersAreElected,
+    LeadersGrantNoPreVotes,
+    OnlyLeadersAreTold,
+    TheOnlyVoterLeads,
+)
 from kraftd.audit.elections import (
     AnsweredOnce,
     ElectionStays,
@@ -64,6 +69,7 @@ PROMISES: tuple[type[Invariant], ...] = (
     OnlyLeadersKeepWaiting,
     NoBusyLoop,
     LeadersAreElected,
+    LeadersGrantNoPreVotes,
     LeadersAreFollowed,
     PreVotesAreOfOneRound,
     OnlyLeadersAreTold,

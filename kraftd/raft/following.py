@@ -207,7 +207,8 @@ class Following:
         """Take in what the leader sent; the common checks of responses are done."""
         core = self.core
         if error == ErrorCode.INVALID_VOTER_KEY:
-            self._lose_promises()
+            if not core.peers.is_outdated(core.peers.answers(sent.to)):
+                self._lose_promises()
             core.requests.rest(sent.to, sent.kind, now.mono_ms)
             return
         if error != ErrorCode.NONE or sent.kind is not Kind.FETCH:

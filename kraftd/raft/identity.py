@@ -233,6 +233,21 @@ class Peers:
             f"{known.start_counter} was seen: an old copy of the directory"
         )
 
+    def is_outdated(self, peer: PeerIdentity | None) -> bool:
+        """Whether this is an earlier start of the very directory that we remember: surely an old copy of it.
+
+        What it says of us is older still. Node 3 was wiped and has mended since; then a backup of node 2 from
+        before that comes back, and refuses node 3, which it knows by its former directory. If node 3 believed
+        it, one restored disk would leave two of three voters that are not whole, and nobody could lead.
+        """
+        known = self._remembered.get(peer.node_id) if peer is not None else None
+        return (
+            peer is not None
+            and known is not None
+            and known.directory_id == peer.directory_id
+            and peer.start_counter < known.start_counter
+        )
+
     def doubted(self) -> list[NodeId]:
         """The voters in whose place others are connected than the ones we remember, in order."""
         if self._mending.has_forgotten or self._me.id not in self._voters:

@@ -134,7 +134,9 @@ def no_leader_reason(core: Core, roles: Roles, following: Following, now: Now) -
         case Follower():
             if following.shunned_because and (core.epoch, core.leader_id) == following.shunned:
                 return f"does not follow {state.leader_id}: {following.shunned_because}"
-            return "" if state.in_touch else f"no answer from leader {state.leader_id} yet"
+            if state.in_touch:
+                return ""
+            return f"no answer from leader {state.leader_id} yet{_strangeness(core, roles)}"
         case Resigned():
             return f"resigned; waiting for a successor{_strangeness(core, roles)}"
         case Prospective() | Candidate():

@@ -22,7 +22,8 @@ from kraftd.raft.wire import FetchAsk, VoteAsk
 from kraftd.records import quorum_state
 from kraftd.storage.disk import Disk
 from kraftd.types import ZERO_UUID, Election, Epoch, OffsetAndEpoch, ReplicaKey, Uuid
-from tests.sim.fault_base import MS, Fault, S, any_of, any_up, down_us, later, may_go_down
+from tests.sim.atlas import Harm
+from tests.sim.fault_base import MS, Fault, S, any_of, any_up, down_us, is_allowed, later, may_go_down
 from tests.sim.fault_disks import ELECTION
 from tests.sim.fault_strangers import Caller, Listener, call, frame, unknown
 from tests.sim.network import endpoint_of
@@ -313,7 +314,12 @@ class LiftedVoter(Fault):
         node = any_of(world, lambda node: node.is_voter and node.is_on)
         if node is None or world.atlas.wounds or not may_go_down(world, node):
             return False
+        # Another program wrote the file, and the log may end before the epochs that were noted last.
+        harm = Harm(perhaps=True)
+        if not is_allowed(world, node, harm):
+            return False
         node.cut_power(down_us=down_us(world))
+        world.atlas.note(node, harm)
         lift(node)
         return True
 

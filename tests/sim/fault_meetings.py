@@ -93,10 +93,13 @@ class LeaderInAMinority(Fault):
                     world.network.cut(one, other)
         for doubter in world.doubters:
             doubter.prepare()
+        if world.random.random() < 0.3:
+            leader.slow_flush = world.draw_us(100 * MS, 4 * S) / max(1, world.shape.fsync_us)
         later(world, world.draw_us(0, 1 * S), lambda: leader.is_leader and world.loader.burst(leader.id))
         fetch_us = leader.timing.fetch_timeout_ms * MS
 
         def heal() -> None:
+            leader.slow_flush = 1.0
             for one in kept:
                 world.network.heal(one)
 

@@ -38,6 +38,7 @@ from kraftd.records.batch import BatchView, scan
 from kraftd.records.committed import CommittedBatch
 from kraftd.runtime.assembly import Assembly, Surroundings
 from kraftd.runtime.config import Config, LogLimits
+from kraftd.runtime.driver import TimedChore
 from kraftd.runtime.interpreter import Interpreter
 from kraftd.storage import LogConfig, NodeDirectory, StorageFailure, format_directory
 from kraftd.types import Election, NodeId, Now, Offset, Uuid
@@ -536,13 +537,14 @@ class SimNode:
         view.opener_of, view.origin_of = self._opener_of, self._origin_of
 
     def _on_sleep(self) -> None:
-        """The loop has nothing to do now: it must wake when the member wants to be polled (D-01)."""
+        """The loop has nothing to do now: it must wake when somebody wants to be called (D-01)."""
         parts, loop = self.parts, self.loop
         if parts is None or loop is None or not parts.is_running:
             return
-        wake_at_ms, wakes_us = parts.member.wake_at_ms, loop.sleeps_until_us()
+        wake_at_ms = min(parts.member.wake_at_ms, *[due() for due in parts.deadlines])
+        wakes_us = loop.sleeps_until_us()
         if wakes_us > max(wake_at_ms * 1_000, loop.clock.mono_us()) + LATE_US:
-            text = f"{self.id} wants to be polled at {wake_at_ms} ms, and sleeps until {wakes_us // 1_000} ms"
+            text = f"{self.id} wants a turn at {wake_at_ms} ms, and sleeps until {wakes_us // 1_000} ms"
             self.world.fail(self.id, Violation(f"NobodyOversleeps: {text}"))
 
     def _opener_of(self, number: int) -> Machine | None:
@@ -699,6 +701,8 @@ class WatchedAssembly(Assembly):
 
     def start(self) -> None:
         super().start()
+        chores = (self.network, self.desk, self.applier, self.store, self.guard)
+        self.deadlines = [chore.wake_at_ms for chore in chores if isinstance(chore, TimedChore)]
         self.is_running = True
 
     def make_interpreter(self) -> Interpreter:

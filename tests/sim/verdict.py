@@ -20,6 +20,7 @@ Not here: what holds after every event (`kraftd.audit`), and what a disk may los
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -121,19 +122,37 @@ def _are_acknowledged(world: "World", writes: int, limit_us: int) -> bool:
 
 
 def _stay_healthy(world: "World") -> None:
-    """Look at a cluster to which nothing happens."""
-    world.is_undisturbed = True
-    # What was asked before may still come: a leader that is to go, an answer that is late.
-    world.run_for(SETTLED_US)
-    if _are_acknowledged(world, WRITES, _writing_us(world)):
+    """Look at a cluster to which nothing happens, and then at one whose leader hands over."""
+    with _undisturbed(world):
+        if not _are_acknowledged(world, WRITES, _writing_us(world)):
+            return
         leaders = len(world.leaders)
-        world.refused.clear()
-        world.run_for(HEALTHY_US)
+        _expect_no_refusals(world, "nothing happened")
         if len(world.leaders) > leaders:
             raise Violation(f"Health: nothing happened, and yet {world.leaders[-1]} was elected")
-        if world.refused:
-            raise Violation(f"Health: nothing happened, and yet refused: {world.refused[0]}")
+        for node in world.nodes.values():
+            if node.is_leader:
+                resign(world, node)
+        # Whoever wrote may not be told what became of it; whoever reads can be served by the next leader.
+        _expect_no_refusals(world, "a leader was asked to hand over", of="read")
+
+
+@contextmanager
+def _undisturbed(world: "World") -> Iterator[None]:
+    """A while in which clients ask for little, and for no other leader."""
+    world.is_undisturbed = True
+    world.run_for(SETTLED_US)  # what was asked before may still come: a leader that is to go, a late answer
+    yield
     world.is_undisturbed = False
+
+
+def _expect_no_refusals(world: "World", after: str, *, of: str = "") -> None:
+    """For a while nobody is refused, but for asking who does not lead."""
+    world.refused.clear()
+    world.run_for(HEALTHY_US)
+    refused = [one for one in world.refused if one.startswith(of)]
+    if refused:
+        raise Violation(f"Health: {after}, and yet refused: {refused[0]}")
 
 
 # --- those who do not come back -----------------------------------------------------------------------------
@@ -165,6 +184,9 @@ def _go_on_without(world: "World", random: Random) -> None:
     # What is acknowledged first may have been on its way.
     if not _are_acknowledged(world, WRITES + len(world.clients) + len(world.doubters), _writing_us(world)):
         raise Violation(f"Liveness: {names} are {way} for good, and the others do not go on")
+    if way in _GONE and random.random() < HEALTHY_PART:
+        with _undisturbed(world):
+            _expect_no_refusals(world, f"{names} are {way}")
     world.run_for(LEADS_ON * world.shape.timing.fetch_timeout_ms * 1_000)
     world.calm()
     if not _are_acknowledged(world, WRITES, _writing_us(world)):
@@ -203,6 +225,10 @@ _WAYS: "dict[str, Callable[[World, SimNode], None]]" = {
     "mute": _silence,
     "cut off from one": _part_from_one,
 }
+
+
+_GONE = ("killed", "without power", "cut off")
+"""Ways in which nobody hears from them; what comes from others may still disturb."""
 
 
 # --- the operator -------------------------------------------------------------------------------------------

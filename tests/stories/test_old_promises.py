@@ -186,6 +186,38 @@ def test_a_backup_that_is_put_back_twice_is_an_old_copy_both_times() -> None:
     assert cluster.values(cluster.elect())[-1] == b"precious"
 
 
+@pytest.mark.covers("D-06")
+def test_an_old_copy_makes_nobody_doubt_itself() -> None:
+    """It knows another voter by the directory that was there before; two of three would not be whole then."""
+    cluster, backup = backed_up()
+    cluster.crash(3)
+    cluster.wipe(3)
+    cluster.start(3)
+    cluster.run(3_000)
+    cluster.resign(cluster.elect())  # a later leader makes it whole again
+    cluster.run_until(lambda: cluster.member(3).is_whole)
+    cluster.run(1_500)
+    cluster.restart(2)
+    cluster.run(1_500)
+    if cluster.elect() != 2:
+        cluster.resign(cluster.elect(), to=2)
+        cluster.run_until(lambda: cluster.leader == 2)
+        cluster.run(600)
+
+    # Its leader is gone, and what comes back in its place knows the disk that node 3 had before.
+    for n in (1, 2, 3):
+        cluster.crash(n)
+    put_back(cluster, 2, backup)
+    cluster.start(2)
+    cluster.run(50)
+    cluster.start(3)
+    cluster.run(3_000)
+    assert cluster.member(3).is_whole
+    cluster.start(1)
+    cluster.run_until(lambda: not cluster.member(2).is_whole)
+    acknowledge(cluster, cluster.elect())
+
+
 @pytest.mark.covers("D-06", "HWM-02")
 def test_a_wiped_voter_is_not_whole_by_a_leader_that_knows_no_high_watermark_yet() -> None:
     cluster = Cluster()

@@ -234,6 +234,10 @@ CASES: dict[str, tuple[str, list[Step]]] = {
             effect(1, fx.Moved("candidate", "leader", 3, "")),
         ],
     ),
+    "a leader that would have another": (
+        "LeadersGrantNoPreVotes",
+        [lead(), effect(1, fx.VoteCast(2, 3, True, True, ""))],
+    ),
     "a candidate that nobody would elect": (
         "LeadersAreElected",
         [effect(1, fx.Moved("prospective", "candidate", 4, ""))],
