@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.sim.node import SimNode
     from tests.sim.world import World
 
-OFTEN = 0.35
+OFTEN = 0.45
 """How many seeds have a fault that everything else should meet."""
 
 
