@@ -28,6 +28,8 @@ class Fault:
     name: ClassVar[str]
     mean_s: ClassVar[float] = 10.0
     on_part: ClassVar[float] = ON_PART
+    needs: "ClassVar[tuple[type[Fault], ...]]" = ()
+    """What a seed that has this one has as well: there is nothing to harm else."""
 
     def apply(self, world: "World") -> bool:
         """Let it go wrong now; whether it could."""

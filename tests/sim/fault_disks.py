@@ -545,6 +545,7 @@ class RestoredBackup(Fault):
     """An old copy of a directory comes back in the place of the disk."""
 
     name = "restored backup"
+    needs = (Backup,)
     mean_s = 20
 
     def apply(self, world: "World") -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kraftd.types import NO_NODE
 from tests.sim.fault_base import MS, Fault, S, any_of, any_up, down_us, later, may_go_down
-from tests.sim.fault_disks import LostDisk, restore
+from tests.sim.fault_disks import Backup, LostDisk, restore
 from tests.sim.fault_strangers import resign
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class LeaderInAMinority(Fault):
             return False
         others = [n for n in world.node_ids if n != leader.id]
         world.random.shuffle(others)
-        kept = (leader.id, *others[: (len(world.voters) - 1) // 2])
+        kept = (leader.id, *others[: (len(world.voters) - 1) // 2 - 1])
         for one in kept:
             for other in others:
                 if other not in kept:
@@ -149,6 +149,8 @@ class CandidateDies(Fault):
 
     name = "candidate dies"
     mean_s = 12
+    on_part = 0.2
+    needs = (Backup,)
 
     def apply(self, world: "World") -> bool:
         leader = _leader(world)
@@ -206,7 +208,7 @@ def _ask_to_go(world: "World") -> None:
         named = world.random.random() < 0.5
         voters = sorted(world.voters)
         to = voters[int(world.random.random() * len(voters))] if named else NO_NODE
-        resign(world, leader, to, timeout_ms=world.draw_us(100, 2_000))
+        resign(world, leader, to, timeout_ms=100 + int(world.random.random() * 1_900))
 
 
 def _stop_leaders(world: "World") -> None:
@@ -234,6 +236,7 @@ class RestoreAndCampaign(Fault):
 
     name = "restored backup and campaigns"
     mean_s = 20
+    needs = (Backup,)
 
     def apply(self, world: "World") -> bool:
         node = any_of(world, lambda node: node.id in world.backups and node.is_on)

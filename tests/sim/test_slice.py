@@ -4,12 +4,17 @@ import os
 
 import pytest
 
+from tests.sim.branches import SEEDS as BRANCH_SEEDS
+from tests.sim.branches import excuse_of, unreached
 from tests.sim.faults import FAULTS
+from tests.sim.node import MANY_RECORDS, WHILE_FLUSHING, WITH_UNFLUSHED_TAIL
 from tests.sim.run import explain, run_many
 from tests.sim.world import Options
 
 SEEDS = 500
 FIRST = 1
+WANTED = {WITH_UNFLUSHED_TAIL: 0.1, MANY_RECORDS: 0.5, WHILE_FLUSHING: 0.5}
+"""In how many seeds a slow disk meets an election, and load a flush."""
 
 
 @pytest.mark.slow
@@ -24,4 +29,13 @@ def test_five_hundred_seeds() -> None:
     assert table.counting >= 0.8 * SEEDS
     fired = {name.removeprefix("fault: ") for name in table.statistics if name.startswith("fault: ")}
     assert len(fired) >= 40
+    for what, part in WANTED.items():
+        assert table.seen[what] >= part * SEEDS, what
     assert fired <= {fault.name for fault in FAULTS}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1_500)
+def test_every_branch_is_reached_or_excused() -> None:
+    found = unreached(range(1, 1 + BRANCH_SEEDS), os.cpu_count() or 1)
+    assert [str(branch) for branch in found if excuse_of(branch) is None] == []

@@ -45,10 +45,12 @@ class Troubles:
         self._world = world
         shape = world.derive("troubles")
         pace = shape.choice(PACE)
+        drawn = [kind for kind in faults if shape.random() < kind.on_part]
+        needed = {need for kind in drawn for need in kind.needs}
         self._streams = [
             _Stream(kind(), kind.mean_s * pace, world.derive(f"fault {kind.name}"))
             for kind in faults
-            if shape.random() < kind.on_part
+            if kind in drawn or kind in needed
         ]
 
     def start(self) -> None:
