@@ -234,7 +234,7 @@ class Peers:
         )
 
     def is_outdated(self, peer: PeerIdentity | None) -> bool:
-        """Whether this is an earlier start of the very directory that we remember: surely an old copy of it.
+        """Whether this is a copy of the very directory that we remember, from before the start that we know.
 
         What it says of us is older still. Node 3 was wiped and has mended since; then a backup of node 2 from
         before that comes back, and refuses node 3, which it knows by its former directory. If node 3 believed
@@ -245,7 +245,7 @@ class Peers:
             peer is not None
             and known is not None
             and known.directory_id == peer.directory_id
-            and peer.start_counter < known.start_counter
+            and bool(self.doubt(peer))
         )
 
     def doubted(self) -> list[NodeId]:
