@@ -247,6 +247,25 @@ def test_another_disk_behind_a_voters_address_is_known_for_what_it_is() -> None:
     assert cluster.nodes[1].disk.peers[3] == known, "and is not counted"
 
 
+@pytest.mark.covers("D-06", "D-12", "D-37")
+def test_who_answers_on_our_connection_is_known_although_its_own_to_us_ended() -> None:
+    """Node 3 is down. The connection of node 2 to node 1 breaks, that of node 1 to node 2 stands."""
+    cluster = written()
+    cluster.crash(3)
+    cluster.run(10)
+    cluster.close((2, 1), by=2)
+    cluster.run(5)
+    reading = cluster.read(1)
+    cluster.run(100)
+    assert cluster.outcome(1, reading) == 0, "node 2 confirms that node 1 leads"
+
+    cluster.run_until(lambda: (2, 1) in cluster.connections)
+    assert (1, 2) in cluster.connections, "the new one takes the place of the broken one only"
+    reading = cluster.read(1)
+    cluster.run(100)
+    assert cluster.outcome(1, reading) == 0
+
+
 @pytest.mark.covers("D-06")
 def test_a_process_that_claims_our_own_id_is_refused() -> None:
     cluster = written()

@@ -124,6 +124,30 @@ def test_the_epoch_of_a_leader_with_an_unflushed_tail_begins_at_the_end_of_its_l
     assert all(f"end_offset={member.state.epoch_start_offset} " in line for line in cuts)
 
 
+@pytest.mark.covers("D-02", "D-03")
+def test_a_deposed_leader_flushes_what_it_wrote_during_a_slow_flush_and_is_of_use_again() -> None:
+    """It writes twice, the first flush ends under the next leader, and that one has nobody else."""
+    cluster = Cluster()
+    assert cluster.elect() == 1
+    cluster.run(600)
+    cluster.hold_flushes(1)
+    for value in (b"being flushed", b"written meanwhile"):
+        cluster.append(1, value)
+        cluster.run(20)
+    cluster.isolate(1)
+    cluster.run_until(lambda: cluster.leader in (2, 3) and cluster.has_leader())
+    new = cluster.elect()
+    cluster.heal()
+    cluster.run_until(lambda: cluster.member(1).leader_id == new)
+    member = cluster.member(1)
+    assert member.log.flushed_offset < member.log.end_offset
+
+    cluster.crash(5 - new)
+    cluster.release_flushes(1)
+    acknowledge(cluster, new)
+    assert cluster.values(1) == [b"being flushed", b"written meanwhile", b"precious"]
+
+
 # --- backups and wipes meet campaigns -----------------------------------------------------------------------
 
 

@@ -47,6 +47,18 @@ def test_whoever_has_just_come_to_lead_leads_for_a_while_before_it_hands_over() 
     assert lone.outcome(late) == ErrorCode.NONE
 
 
+@covers("D-09", "D-13", "D-38")
+def test_who_asked_for_a_handover_is_answered_although_the_leader_stops_before_it_begins() -> None:
+    lone = leading(timing=Timing(handover_rest_ms=1_000)).establish()
+    early = lone.resign(2)
+    lone.run(100)
+    assert lone.outcome(early) is None, "it has not led for long enough"
+    lone.establish()
+    lone.shut_down()
+    assert isinstance(lone.member.state, Resigned)
+    assert lone.outcome(early) == ErrorCode.NONE, "another one is to lead, as it was asked for"
+
+
 def resigned() -> Lone:
     lone = leading().establish()
     lone.resign(2)

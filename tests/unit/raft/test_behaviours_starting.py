@@ -8,6 +8,7 @@ from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
 from kraftd.raft import effects as fx
 from kraftd.raft import wire
+from kraftd.raft.identity import Wholeness
 from kraftd.raft.states import Candidate, Follower, Leader, Resigned, Unattached
 from kraftd.raft.timing import NEVER_MS
 from kraftd.raft.wire import Standing
@@ -102,6 +103,22 @@ def test_a_candidate_that_restarts_asks_again_in_the_same_epoch(stored: ReplicaK
     assert requests_to(lone.started, m.VoteRequest) == [2, 3]
     assert lone.stored is not None
     assert lone.stored.epoch == 5
+
+
+@covers("QS-06", "D-06")
+@pytest.mark.parametrize(
+    "wholeness",
+    [
+        pytest.param(Wholeness(damage=("segment 0 at byte 17, offset 1: bad checksum",)), id="damaged"),
+        pytest.param(Wholeness(amnesia=("the election file fails its checksum",)), id="forgetful"),
+    ],
+)
+def test_a_candidate_that_is_not_whole_at_its_next_start_asks_for_no_vote(wholeness: Wholeness) -> None:
+    """What it lost may be committed: led by it, the others would be told to cut that."""
+    lone = Lone(election=Election(5, NO_NODE, key_of(ME)), epochs=(1, 4), wholeness=wholeness)
+    lone.run(20_000)
+    assert requests_to(lone.effects, m.VoteRequest) == []
+    assert (lone.epoch, lone.member.is_leader) == (5, False)
 
 
 @covers("QS-07", "EQE-08")

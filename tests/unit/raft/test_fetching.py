@@ -175,6 +175,21 @@ def test_divergences_go_on_until_the_histories_agree() -> None:
     assert asked_for(lone.fetch_answer(record(1, 9))) == [(2, 2, 9)]
 
 
+@covers("FRSP-05", "D-15")
+def test_a_disk_that_is_slower_than_the_network_does_not_keep_a_follower_from_cutting() -> None:
+    """Each answer that comes before the disk has told where to cut would make it begin anew."""
+    lone = Lone(election=Election(5, 2), epochs=(1, 4, 4), in_memory=False)
+    lone.fetch_answer(diverging=OffsetAndEpoch(2, 4))
+    for _ in range(3):
+        lone.run(100)
+        if lone.fetching():
+            lone.fetch_answer(diverging=OffsetAndEpoch(2, 4))
+    read = every(lone.effects, fx.ColdRead)[0]
+    effects = lone.feed(ev.BatchesRead(read.token, 0, encode_batch(1, 4, 0, [b"old"])))
+    assert [cut.end_offset for cut in every(effects, fx.Truncate)] == [2]
+    assert asked_for(effects) == [(2, 2, 4)], "and asks on from there"
+
+
 @covers("FRSP-07", "HWM-13", "D-14")
 def test_what_is_committed_is_not_cut_for_any_leader() -> None:
     lone = follower(epochs=(3, 3, 3))

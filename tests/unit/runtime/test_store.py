@@ -210,6 +210,24 @@ async def test_at_idle_the_flushed_offset_is_made_durable_where_it_is_kept(world
     assert world.store.wake_at_ms() == 1 << 62, "once, and then it is quiet"
 
 
+@pytest.mark.covers("D-02", "D-05")
+async def test_a_flush_that_is_wanted_while_the_store_syncs_for_itself_is_reported(world: World) -> None:
+    """The core waits for it: a follower fetches no more, and a lone voter commits nothing, before it ends."""
+    for base in range(2):
+        world.append(base)
+        world.store.start_flush(Flush(0, base + 1))
+        await world.until(base + 1)
+    world.disk.may_sync.clear()
+    due_ms = world.store.wake_at_ms()
+    world.store.run(Now(due_ms, due_ms))
+    world.store.hand_over()
+    world.append(2)
+    world.store.start_flush(Flush(0, 3))
+    world.disk.may_sync.set()
+    await world.until(3)
+    assert world.events == [LogFlushed(0, 1), LogFlushed(0, 2), LogFlushed(0, 3)]
+
+
 @pytest.mark.covers("D-03")
 async def test_at_the_end_no_flush_is_left_begun(world: World) -> None:
     world.append(0)

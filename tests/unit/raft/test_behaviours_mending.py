@@ -1,0 +1,123 @@
+"""What a voter that forgot its promises waits for before it counts again (D-06)."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from kraftd.errors import ErrorCode
+from kraftd.protocol import messages as m
+from kraftd.raft import effects as fx
+from kraftd.raft import events as ev
+from kraftd.raft import wire
+from kraftd.raft.identity import Wholeness
+from kraftd.raft.wire import Standing
+from kraftd.records.batch import encode_batch
+from kraftd.types import Election, NodeId, Offset, OffsetAndEpoch
+from tests.conformance import covers
+from tests.unit.raft.lone import Lone, every
+
+
+def following(wholeness: Wholeness, voters: Sequence[NodeId] = (1, 2, 3)) -> Lone:
+    """It holds two records, follows 2 in epoch 5, and has heard of no later epoch from anybody."""
+    lone = Lone(
+        voters=voters,
+        connected=voters[1:],
+        election=Election(5, 2),
+        epochs=(1, 4),
+        wholeness=wholeness,
+        flushes=False,
+    )
+    lead(lone, 2, high_watermark=-1)
+    tell_epochs(lone)
+    return lone
+
+
+def forgetful(voters: Sequence[NodeId] = (1, 2, 3)) -> Lone:
+    lone = following(Wholeness(amnesia=("the election file is gone",)), voters)
+    assert not lone.member.is_whole
+    return lone
+
+
+def fetches(lone: Lone) -> list[fx.Send]:
+    """Its open fetches."""
+    return [send for send in lone.open_requests() if isinstance(send.request, m.FetchRequest)]
+
+
+def asks_for_records(send: fx.Send, leader: NodeId) -> bool:
+    """Whether this fetch waits at the leader, and does not only ask for an epoch."""
+    return send.to == leader and send.request.max_wait_ms > 0  # type: ignore[union-attr]
+
+
+def lead(
+    lone: Lone,
+    leader: NodeId,
+    records: bytes = b"",
+    *,
+    high_watermark: Offset,
+    error: ErrorCode = ErrorCode.NONE,
+) -> None:
+    """The leader answers the fetch that waits for records there."""
+    (send,) = [send for send in fetches(lone) if asks_for_records(send, leader)]
+    response = wire.fetch_response(error, Standing(lone.epoch, leader), high_watermark=high_watermark)
+    lone.answer(send, response, records)
+
+
+def tell_epochs(lone: Lone) -> None:
+    """Whomever else it asks is in the same epoch, and says so."""
+    leader = lone.member.leader_id
+    for send in fetches(lone):
+        if not asks_for_records(send, leader):
+            error = ErrorCode.NONE if send.to == leader else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            lone.answer(send, wire.fetch_response(error, Standing(lone.epoch, leader)))
+    lone.run(50)
+
+
+def flush(lone: Lone) -> None:
+    """The last flush that was begun ends."""
+    last = every(lone.effects, fx.Flush)[-1]
+    lone.feed(ev.LogFlushed(last.generation, last.end_offset))
+
+
+@covers("D-06", "HWM-02")
+@pytest.mark.parametrize(("committed", "counts"), [(3, True), (4, False)])
+def test_who_forgot_does_not_count_before_it_holds_all_that_its_leader_has_committed(
+    committed: Offset, counts: bool
+) -> None:
+    """Of a long log it is given a first slice; what it lost with its disk may be committed behind that."""
+    lone = forgetful()
+    lone.ask_begin(6, 2)
+    lead(lone, 2, encode_batch(2, 4, 0, [b"first slice"]), high_watermark=committed)
+    flush(lone)
+    assert lone.member.is_whole is counts
+    shorter_than_committed = OffsetAndEpoch(3, 4)
+    assert lone.ask_vote(7, candidate=3, position=shorter_than_committed).vote_granted is counts
+
+
+@covers("D-06", "HWM-02")
+def test_what_the_leader_of_an_earlier_epoch_had_committed_makes_nobody_whole_in_the_next() -> None:
+    """Until the new leader says what is committed, it may be more than what is here."""
+    lone = forgetful((1, 2, 3, 4, 5))
+    lead(lone, 2, encode_batch(2, 5, 0, [b"all there was"]), high_watermark=3)
+    lone.ask_begin(6, 3)
+    flush(lone)
+    assert not lone.member.is_whole, "the leader of epoch 6 has said nothing yet"
+    lead(lone, 3, encode_batch(3, 5, 0, [b"committed meanwhile"]), high_watermark=4)
+    assert not lone.member.is_whole
+    flush(lone)
+    assert lone.member.is_whole
+
+
+@covers("D-06")
+def test_what_was_heard_before_the_loss_was_known_does_not_help_to_mend() -> None:
+    """Another copy of its directory ran in epoch 9, and may have voted there; in epoch 5 all were heard."""
+    lone = following(Wholeness())
+    assert lone.member.is_whole
+    lone.ask_begin(9, 2)
+    lead(lone, 2, high_watermark=-1, error=ErrorCode.INVALID_VOTER_KEY)
+    assert not lone.member.is_whole, "the others know another start of it"
+    tell_epochs(lone)
+    lead(lone, 2, high_watermark=2)
+    assert not lone.member.is_whole, "the leader of epoch 9 may have been elected by that copy"
+    lone.ask_begin(10, 3)
+    lead(lone, 3, high_watermark=2)
+    assert lone.member.is_whole
