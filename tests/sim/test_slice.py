@@ -13,6 +13,8 @@ from tests.sim.world import Options
 
 SEEDS = 500
 FIRST = 1
+COUNTING = 0.7
+"""Half of the clusters have five or seven voters, and some end as soon as they begin: both write less."""
 WANTED = {WITH_UNFLUSHED_TAIL: 0.1, MANY_RECORDS: 0.5, WHILE_FLUSHING: 0.5}
 """In how many seeds a slow disk meets an election, and load a flush."""
 
@@ -26,7 +28,7 @@ def test_five_hundred_seeds() -> None:
         pytest.fail(f"{why}\nseed {table.failed.seed}", pytrace=False)
     print(table)
     assert table.seeds == SEEDS
-    assert table.counting >= 0.8 * SEEDS
+    assert table.counting >= COUNTING * SEEDS
     fired = {name.removeprefix("fault: ") for name in table.statistics if name.startswith("fault: ")}
     assert len(fired) >= 40
     for what, part in WANTED.items():

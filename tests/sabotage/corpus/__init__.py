@@ -6,6 +6,7 @@ from tests.sabotage.corpus.claims import CLAIMS
 from tests.sabotage.corpus.elections import ELECTIONS
 from tests.sabotage.corpus.files import FILES
 from tests.sabotage.corpus.fold import FOLD
+from tests.sabotage.corpus.independent import INDEPENDENT
 from tests.sabotage.corpus.overlooked import OVERLOOKED
 from tests.sabotage.corpus.processes import PROCESSES
 from tests.sabotage.corpus.promises import PROMISES
@@ -24,4 +25,5 @@ MUTANTS = (
     *FILES,
     *FOLD,
     *OVERLOOKED,
+    *INDEPENDENT,
 )
