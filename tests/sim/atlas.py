@@ -109,7 +109,7 @@ class Atlas:
             return Judgement.SURVIVES
         others = self._others(node)
         is_wiped = harm.identity and harm.start_counter == WIPED
-        if node.id in self.wounds and not (harm.noticed or harm.identity):
+        if node.id in self.wounds and not (harm.noticed or is_wiped or self._is_older_still(node, harm)):
             return Judgement.NEVER  # it could forget that it had forgotten
         if harm.records_from is not None and not self._is_held(node.view(), others):
             return Judgement.NEVER
@@ -128,6 +128,11 @@ class Atlas:
             return Judgement.SURVIVES
         sound = sum(other.id not in self.wounds and _remembers(other) for other in others)
         return Judgement.SURVIVES if sound > len(self._world.voters) // 2 else Judgement.HALTS
+
+    def _is_older_still(self, node: "SimNode", harm: Harm) -> bool:
+        """Whether a copy comes back in the place of one that is not newer: its starts count no higher."""
+        before = self.wounds[node.id].harm
+        return harm.identity and before.identity and WIPED < harm.start_counter <= before.start_counter
 
     def majority_remembers(self) -> bool:
         """Whether a majority of the voters has forgotten nothing."""
