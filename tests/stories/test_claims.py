@@ -149,6 +149,18 @@ def test_a_voter_that_has_a_nonce_of_ours_is_given_a_moment_to_show_it() -> None
     assert kinds(lone.run(1), fx.ChallengePeer) == [fx.ChallengePeer(2)]
 
 
+def test_claims_that_keep_coming_do_not_put_the_challenge_off() -> None:
+    """Our link to node 2 looks open since it lost its power: only a challenge brings it a nonce again."""
+    lone = alone()
+    lone.feed(ev.NonceGiven(OUTBOUND, 2, A))
+    between_ms = CHALLENGE_AFTER_MS - 10
+    for number in range(10):
+        claimed(lone, INBOUND + number)
+        lone.run(between_ms)
+    challenges = kinds(lone.effects, fx.ChallengePeer)
+    assert len(challenges) >= 10 * between_ms // CHALLENGE_EVERY_MS
+
+
 def test_the_newest_claims_wait_and_the_oldest_go() -> None:
     """Whoever floods us with claims has to be faster than the voter's own answer."""
     lone = alone()

@@ -169,6 +169,14 @@ def test_a_resource_that_appears_twice_fails_both_times():
     assert [answer.error_code for answer in response.responses] == [invalid, invalid, 0]
 
 
+def test_two_appends_to_one_list_under_one_resource_named_twice_are_both_refused():
+    """Each is decided on the image before the request: were both written, the second would undo the first."""
+    reporters = [resource(change("metric.reporters", name, APPEND), name="1") for name in ("a", "b")]
+    records, response = alter(*reporters)
+    assert records == []
+    assert [answer.error_code for answer in response.responses] == [ErrorCode.INVALID_REQUEST] * 2
+
+
 def test_eligible_leader_replicas_guards_the_minimum():
     elr = apply_all(EMPTY, [FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1)], 0)
     minimum = "min.insync.replicas"

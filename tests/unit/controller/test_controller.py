@@ -203,6 +203,22 @@ def test_an_activation_that_the_log_refuses_is_tried_again_but_not_at_once():
     assert world.controller.poll(world.now).records == write.records
 
 
+def test_first_records_that_a_leader_about_to_hand_over_may_not_write_are_written_when_it_leads_on():
+    """No successor catches up in time: without them metadata.version would never be set."""
+    world = World()
+    world.lead(2)
+    refused = world.controller.poll(world.now)
+    assert world.controller.finished(refused, ErrorCode.NOT_CONTROLLER) is None
+    assert code(world.alter(("k", "1")).response)[0] == ErrorCode.NOT_CONTROLLER
+    assert world.controller.wake_at_ms < NEVER_MS
+    world.now_ms = max(world.now_ms, world.controller.wake_at_ms)
+    again = world.controller.poll(world.now)
+    assert (again.kind, again.records) == (ACTIVATE, refused.records)
+    world.commit(again.records)
+    world.controller.finished(again, ErrorCode.NONE)
+    assert isinstance(world.alter(("k", "1")), Write)
+
+
 # -- NoOp
 
 

@@ -10,9 +10,9 @@ from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
 from kraftd.raft import wire
 from kraftd.raft.identity import Wholeness
-from kraftd.raft.wire import Standing
+from kraftd.raft.wire import FetchAsk, Standing
 from kraftd.records.batch import encode_batch
-from kraftd.types import Election, NodeId, Offset, OffsetAndEpoch
+from kraftd.types import Election, NodeId, Offset, OffsetAndEpoch, ReplicaKey
 from tests.conformance import covers
 from tests.unit.raft.lone import Lone, every
 
@@ -121,3 +121,16 @@ def test_what_was_heard_before_the_loss_was_known_does_not_help_to_mend() -> Non
     lone.ask_begin(10, 3)
     lead(lone, 3, high_watermark=2)
     assert lone.member.is_whole
+
+
+@covers("D-06")
+def test_who_forgot_does_not_tell_another_by_its_old_memory_that_it_is_not_who_it_says() -> None:
+    """Node 3 has had a new disk since the backup that we run on. It would take itself for forgetful, too."""
+    lone = forgetful()
+    new = ev.PeerIdentity(3, b"a newer disk dir", 1, b"a newer start id")
+    ask = FetchAsk(ReplicaKey(3, new.directory_id), lone.epoch, OffsetAndEpoch(2, 4), -1, 0)
+    request = wire.fetch_request("lone", ask, 1 << 20)
+    effects = lone.feed(ev.RequestReceived(77, request, type(request).MAX_VERSION, new))
+    answer = lone.reply_to(77, effects)
+    assert isinstance(answer, m.FetchResponse)
+    assert answer.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -199,6 +199,25 @@ async def test_events_are_handled_in_their_order_and_a_wake_up_is_none() -> None
     assert member.seen.count("poll") == 1
 
 
+async def test_who_wants_another_turn_within_one_gets_it_without_a_timer() -> None:
+    """The applier has more to do than one turn lets it, and asks for the next one; nothing else happens."""
+    member = Script()
+    driver, _ = drive(member)
+    await turns()
+    member.seen.clear()
+    left = [2]
+
+    def apply_a_part() -> None:
+        if left[0] > 0:
+            left[0] -= 1
+            driver.wake()
+
+    member.on_poll = apply_a_part
+    driver.wake()
+    await turns(6)
+    assert member.seen == ["clients", "poll", "apply", "write"] * 3, "one turn, and the two it asked for"
+
+
 async def test_what_a_turn_has_to_write_leaves_at_its_own_end() -> None:
     member = Script()
     driver, ports = drive(member)
