@@ -734,6 +734,37 @@ INDEPENDENT: tuple[Mutant, ...] = (
     # only then hears from node 1 that it is the old one itself. What 2 answers over the standing link is
     # never heard, so node 3 never mends. With node 2 down later there are node 1 and one that does not
     # count.
+    mutant(
+        "forgetful-makes-others-doubt",
+        "identity",
+        "A member that forgot tells others, by its old memory, that they are not who they say.",
+        "tests",
+        (
+            "kraftd.raft.replication:Replication._is_vouched",
+            "    if core.mending.has_forgotten:\n        return True\n",
+            "",
+        ),
+        where=("tests/unit/raft/test_behaviours_mending.py",),
+    ),
+    # Node 3 runs on a backup from before node 2 got a new disk, and knows that it forgot. Node 2
+    # restarts, is confirmed, and asks 3 before 3's own link to it is good: INVALID_VOTER_KEY. Node 2
+    # takes itself for an amnesiac; two of three do not count, and no later epoch can begin that would
+    # mend them.
+    mutant(
+        "each-claim-puts-the-challenge-off",
+        "identity",
+        "Each new claim under a voter's id moves the challenge that is planned already to a later moment.",
+        "tests",
+        (
+            "kraftd.raft.claims:Claims._plan_challenge",
+            "self._challenge_at_ms[peer] = min(max(at_ms, allowed_ms), planned_ms)",
+            "self._challenge_at_ms[peer] = max(at_ms, allowed_ms)",
+        ),
+        where=("tests/stories/test_claims.py",),
+    ),
+    # Machine 2 lost its power and is back; node 1's link to it looks open, so only a challenge brings a
+    # nonce there. Somebody greets as node 2 every 40 ms: each time the challenge is due 50 ms later, and
+    # never sent. Node 2 is refused again and again, and with node 3 down nobody leads.
     # --- controller ------------------------------------------------------------------------------------------
     mutant(
         "timed-out-is-withdrawn",
@@ -794,6 +825,37 @@ INDEPENDENT: tuple[Mutant, ...] = (
     # commit; a read that arrives after that waits until it is applied, as it must, but its answer was
     # made before: the acknowledged write is not in it.
     mutant(
+        "activation-refused-and-not-repeated",
+        "controller",
+        "A controller whose first records were refused for another reason than throttling never writes them.",
+        "tests",
+        (
+            "kraftd.controller.controller:QuorumController.finished",
+            "if write.kind == ACTIVATE:",
+            "if write.kind == ACTIVATE and error is ErrorCode.THROTTLING_QUOTA_EXCEEDED:",
+        ),
+        where=("tests/unit/controller/test_controller.py",),
+    ),
+    # Node 1 wins with much to apply, and is asked to hand over before its controller is active: its first
+    # records are refused with NOT_CONTROLLER. No successor catches up in time, so node 1 leads on: the
+    # transaction that its predecessor left open is never aborted (on a new cluster: metadata.version is
+    # never set), and it decides on.
+    mutant(
+        "two-of-one-resource",
+        "controller",
+        "A request that holds just two resources is not looked at for one that appears twice.",
+        "tests",
+        (
+            "kraftd.controller.config_control:_repeated_resources",
+            "if len(request.resources) < 2:",
+            "if len(request.resources) <= 2:",
+        ),
+        where=("tests/unit/controller/test_config_control.py",),
+    ),
+    # One request names broker 1 twice, APPEND a and APPEND b to the same list. Both are decided on the
+    # image before the request and both are said to have succeeded; the second record replaces the first,
+    # and a is lost.
+    mutant(
         "registered-by-an-earlier-start",
         "controller",
         "A controller does not register again if an earlier start of it did, wherever that one listened.",
@@ -807,6 +869,26 @@ INDEPENDENT: tuple[Mutant, ...] = (
     # Node 2 moves to another port, or to a newer version with other feature levels, restarts and leads.
     # The image holds the registration of its earlier start: brokers connect to where nobody is.
     # --- driver ----------------------------------------------------------------------------------------------
+    mutant(
+        "turn-wanted-within-a-turn",
+        "driver",
+        "Who asks for another turn while one is under way does not get it.",
+        "tests",
+        (
+            "kraftd.runtime.driver:Driver._turn",
+            "    self._turn_is_due = False\n    self._is_busy = True\n",
+            "    self._is_busy = True\n",
+        ),
+        (
+            "kraftd.runtime.driver:Driver._turn",
+            "    self._is_busy = False\n    self._end_turn()\n",
+            "    self._is_busy = False\n    self._turn_is_due = False\n    self._end_turn()\n",
+        ),
+        where=("tests/unit/runtime/test_driver.py",),
+    ),
+    # Node 2 restarts with a long log, or wins while it has much to apply. The applier works for 10 ms and
+    # asks for another turn, which does not come: it goes on at the next timer, half a second later. The
+    # controller is told to lead, and reads are answered, many times too late.
     mutant(
         "only-effects-are-worth-a-turn",
         "driver",
