@@ -904,6 +904,17 @@ INDEPENDENT: tuple[Mutant, ...] = (
     # ms. There is no effect, hence no turn, and its timer still stands at the fetch timeout: the cluster
     # has no leader for two seconds.
     mutant(
+        "node-zero-never-leaves",
+        "driver",
+        "The core does not hear of the end of a connection to or from node 0.",
+        "tests",
+        ("kraftd.runtime.network:QuorumNetwork._ended", "if node_id is not None:", "if node_id:"),
+        where=("tests/unit/runtime/test_network.py",),
+    ),
+    # Nodes 0, 1 and 2; node 0 leads and dies. Nobody hears that its connections ended: the others wait
+    # for the fetch timeout, a resigning leader names node 0 as within reach, and nonces given on
+    # connections that ended long ago still confirm whoever shows them as node 0.
+    mutant(
         "size-of-the-frame-before",
         "driver",
         "A frame of which only up to four bytes came at first is cut by the size of the last one that was split.",
