@@ -4,8 +4,6 @@ import os
 
 import pytest
 
-from tests.sim.branches import SEEDS as BRANCH_SEEDS
-from tests.sim.branches import excuse_of, unreached
 from tests.sim.faults import FAULTS
 from tests.sim.node import MANY_RECORDS, WHILE_FLUSHING, WITH_UNFLUSHED_TAIL
 from tests.sim.run import explain, run_many
@@ -34,10 +32,3 @@ def test_five_hundred_seeds() -> None:
     for what, part in WANTED.items():
         assert table.seen[what] >= part * SEEDS, what
     assert fired <= {fault.name for fault in FAULTS}
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1_500)
-def test_every_branch_is_reached_or_excused() -> None:
-    found = unreached(range(1, 1 + BRANCH_SEEDS), os.cpu_count() or 1)
-    assert [str(branch) for branch in found if excuse_of(branch) is None] == []
