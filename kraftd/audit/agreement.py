@@ -12,7 +12,7 @@ from collections.abc import Hashable, Mapping
 from kraftd.audit.watching import Invariant, NodeView
 from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
-from kraftd.raft.effects import AppendDone, Commit, Effect, Send, Truncate
+from kraftd.raft.effects import AppendDone, AssignEpoch, Commit, Effect, Send, Truncate
 from kraftd.raft.states import Leader
 from kraftd.types import Epoch, NodeId, Offset
 
@@ -201,14 +201,20 @@ class AcknowledgedIsDurable(Invariant):
 
     What a voter had made durable before its disk was lost counts: a leader cannot know yet, and losing one
     disk is what the others are there for.
+
+    An epoch may be claimed before its first record is there: node 3 is elected in epoch 2 at offset 12 and is
+    deposed within the same turn, by votes that waited while it stood still. From then on its log ends "in
+    epoch 2 at 12" (as Kafka's does), and only its log up to there may say so.
     """
 
-    watches = (AppendDone, Commit, Send)
+    watches = (AppendDone, AssignEpoch, Commit, Send)
 
     def __init__(self) -> None:
         self._lost: dict[NodeId, set[tuple[Offset, int]]] = {}
         self._proved: tuple[NodeId, Epoch, Offset] = (-1, -1, -1)
         """Up to where the newest leader's log is known to stand on a majority."""
+        self._assigned: dict[tuple[NodeId, Epoch], tuple[Offset, int | None]] = {}
+        """Where the epochs of leaders began, and the digest of what was there before."""
 
     def forget(self, node: NodeView) -> None:
         """The member is about to lose its disk."""
@@ -218,6 +224,8 @@ class AcknowledgedIsDurable(Invariant):
     def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
         """Watch acknowledgements, commits of leaders, fetches and candidacies leave."""
         match effect:
+            case AssignEpoch(epoch=epoch, start_offset=start_offset):
+                self._assigned[node.node_id, epoch] = (start_offset, node.digest_at(start_offset))
             case AppendDone(error=ErrorCode.NONE, end_offset=end_offset):
                 self._need_majority(node, self._boundary(node, end_offset), nodes)
             case Commit(high_watermark=high_watermark) if isinstance(node.state, Leader):
@@ -236,7 +244,9 @@ class AcknowledgedIsDurable(Invariant):
         if offset > node.durable_end_offset:
             self.fail(f"{node.node_id} {deed} {offset}, durable is {node.durable_end_offset}")
         mark = node.mark_from(offset) if offset else None
-        if mark is not None and mark.end_offset == offset and mark.epoch != epoch:
+        if mark is None or mark.end_offset != offset or mark.epoch == epoch:
+            return
+        if self._assigned.get((node.node_id, epoch)) != (offset, mark.digest):
             self.fail(f"{node.node_id} {deed} {offset} of epoch {epoch}, its log says {mark.epoch}")
 
     def _boundary(self, node: NodeView, offset: Offset) -> Offset:

@@ -267,6 +267,10 @@ CASES: dict[str, tuple[str, list[Step]]] = {
         ],
     ),
     "a position of another epoch": ("AcknowledgedIsDurable", [effect(1, fetch(5, last_epoch=2))]),
+    "an epoch that began in another log": (
+        "AcknowledgedIsDurable",
+        [effect(1, fx.AssignEpoch(2, 5)), state(log=[Mark(5, 1, 78)]), effect(1, fetch(5, last_epoch=2))],
+    ),
     "two promises in an event": (
         "OnePromiseAnEvent",
         [lambda auditor, nodes: auditor.on_effects(nodes[1], [fx.PersistElection(Election(1))] * 2)],
@@ -485,6 +489,12 @@ def test_a_leader_that_is_followed_and_a_candidate_that_was_granted_are_left_alo
     effect(2, cast(1, pre_vote=True))(auditor, nodes)
     for step in [*pre_vote(1, 1), *pre_vote(2, 2), pre_vote_granted(2), effect(1, CAMPAIGNS)]:
         step(auditor, nodes)
+
+
+def test_an_epoch_that_ended_before_its_first_record_may_be_claimed_where_it_began() -> None:
+    auditor, nodes = Auditor(), {n: node(n) for n in (1, 2, 3)}
+    effect(1, fx.AssignEpoch(2, 5))(auditor, nodes)
+    effect(1, fetch(5, last_epoch=2))(auditor, nodes)
 
 
 def test_a_caller_who_is_told_a_moment_late_is_told() -> None:
