@@ -45,7 +45,7 @@ class Leadership(Protocol):
         """Who leads, or NO_NODE."""
 
 
-class _Caller(msgspec.Struct, frozen=True, gc=False):
+class _Caller(msgspec.Struct, frozen=True):
     """Where a reply goes."""
 
     connection: InboundConnection

@@ -1,6 +1,8 @@
 """What `make sim` prints and returns, and what is left of a failing seed's faults."""
 
+import gc
 import re
+import weakref
 from collections.abc import Sequence
 
 import pytest
@@ -38,6 +40,19 @@ def test_a_good_run_ends_well(capsys: pytest.CaptureFixture[str]) -> None:
     assert re.search(r"^seeds +2$", told, re.MULTILINE)
     assert re.search(r"^  message +\d+$", told, re.MULTILINE)
     assert re.search(r"^faults fired: \d+ kinds$", told, re.MULTILINE)
+
+
+def test_a_cluster_is_gone_when_its_run_has_ended() -> None:
+    """Ten thousand of them are run in one process, many with callers that were never answered."""
+    gone = []
+    for seed in range(1, 9):
+        cluster = World(seed, SHORT)
+        assert cluster.attempt() is None
+        cluster.close()
+        gone.append(weakref.ref(cluster))
+        del cluster
+    gc.collect()
+    assert [reference() for reference in gone] == [None] * len(gone)
 
 
 def test_a_failing_seed_is_explained_and_named_on_the_last_line(
