@@ -69,8 +69,6 @@ class Loader:
         self._reads: dict[int, tuple[str, int]] = {}
         """By correlation: what is being read, and since when."""
         self._records_left = RECORDS
-        self._long_done = 0
-        """How many of the large groups of a long log were committed."""
         self._long = self._long_requests() if world.shape.is_long else iter(())
         world.network.add_host(self.machine)
 
@@ -114,7 +112,6 @@ class Loader:
         is_done = errors == {ErrorCode.NONE}
         self.world.statistics["load ok" if is_done else "load refused"] += 1
         self.world.acknowledged += is_done
-        self._long_done += is_done and len(answer.responses) == len(BROKERS)
 
     def _take_read(self, key: str, called_us: int, sealed: SealedResponse) -> None:
         """A read that was answered is a part of the clients' history."""
@@ -177,7 +174,8 @@ class Loader:
         """Many small records; lists as long as a value may be; then appends to many of them at once, so that
         two operations make more than a batch may hold, and one is too large as a whole (KAFKA-14204).
         """
-        while self._long_done * LONG_GROUP < LONG_RECORDS:
+        nodes = self.world.nodes.values()
+        while max((node.marks[-1].end_offset for node in nodes if node.marks), default=0) < LONG_RECORDS:
             value = str(self._last_number)
             changes = [_set(f"load.{name}", value) for name in range(LONG_GROUP // len(BROKERS))]
             yield IncrementalAlterConfigsRequest(tuple(_resource(name, changes) for name in BROKERS))

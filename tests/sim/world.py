@@ -51,7 +51,7 @@ PACE = (1.0, 1.0, 1.0, 1.4, 2.0, 2.7, 3.6, 4.5)
 """Writes a second that clients try, by the number of nodes: the more there are, the less time a seed has."""
 
 VOTERS = (1, 2, 3, 3, 3, 3, 3, 3, 4, 6, 5, 5, 5, 5, 5, 5, 5, 7, 7, 7)
-LONG_PART = 0.02
+LONG_PART = 0.01
 SHORT_PART = 0.06
 
 ENOUGH_WRITES = 100
