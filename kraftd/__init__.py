@@ -21,8 +21,8 @@ import-linter and `tests/test_project_rules.py` hold that.
     protocol    RPC messages in msgpack, sans-I/O framing  records    batches, control and metadata records
     errors      what can go wrong, by who has to act       types      ids, positions, elections
 
-Good first reads: `raft/machine.py` (what may stand behind the log), `raft/events.py` and
-`raft/effects.py` (the seam between judgement and deeds), `raft/member.py` (the way in),
+Good first reads: `raft/state_machine.py` (what may stand behind the log), `raft/events.py` and
+`raft/effects.py` (the seam between judgement and deeds), `raft/node.py` (the way in),
 `runtime/interpreter.py` (the way out), `runtime/assembly.py` (what a node is made of; a simulator builds
 the same), and `storage/recovery.py` (what a crash can leave behind).
 Messages and records are generated from `proto/` by `make proto`.

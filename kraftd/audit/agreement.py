@@ -13,7 +13,7 @@ from kraftd.audit.watching import Invariant, NodeView
 from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
 from kraftd.raft.effects import AppendDone, AssignEpoch, Commit, Effect, Send, Truncate
-from kraftd.raft.states import Leader
+from kraftd.raft.epoch_states import Leader
 from kraftd.types import Epoch, NodeId, Offset
 
 

@@ -10,8 +10,8 @@ Follows: VOTE-02, CQ-05, D-07, D-18, KIP-996.
 from collections.abc import Mapping
 
 from kraftd.audit.watching import Invariant, NodeView
-from kraftd.raft.effects import Effect, LeaderChanged, Moved, VoteCast
-from kraftd.raft.states import Leader
+from kraftd.raft.effects import Effect, LeaderChanged, StateChanged, VoteCast
+from kraftd.raft.epoch_states import Leader
 from kraftd.types import Epoch, NodeId
 
 
@@ -22,7 +22,7 @@ class LeadersAreElected(Invariant):
     what it promised elects nobody: the others know that it did (D-06).
     """
 
-    watches = (VoteCast, Moved)
+    watches = (VoteCast, StateChanged)
 
     def __init__(self) -> None:
         self._granted: dict[tuple[NodeId, Epoch, bool], set[NodeId]] = {}
@@ -33,7 +33,7 @@ class LeadersAreElected(Invariant):
             if effect.granted and node.is_voter and (effect.pre_vote or not node.forgot):
                 key = (effect.candidate, effect.epoch, effect.pre_vote)
                 self._granted.setdefault(key, set()).add(node.node_id)
-        elif isinstance(effect, Moved):
+        elif isinstance(effect, StateChanged):
             if (effect.source, effect.target) == ("prospective", "candidate"):
                 self._need(node, effect.epoch - 1, nodes, pre_vote=True)
             elif effect.target == "leader":
@@ -83,10 +83,10 @@ class OnlyLeadersAreTold(Invariant):
 class TheOnlyVoterLeads(Invariant):
     """Nobody else can lead, so the only voter never resigns (CQ-05)."""
 
-    watches = (Moved,)
+    watches = (StateChanged,)
 
     def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
         """Watch it go."""
-        resigns = isinstance(effect, Moved) and effect.target == "resigned"
+        resigns = isinstance(effect, StateChanged) and effect.target == "resigned"
         if resigns and sum(other.is_voter for other in nodes.values()) == 1:
             self.fail(f"{node.node_id} resigns, and there is no other voter")

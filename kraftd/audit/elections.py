@@ -19,8 +19,8 @@ from kraftd.raft.effects import (
     Send,
     VoteCast,
 )
+from kraftd.raft.epoch_states import Candidate, Leader, Prospective
 from kraftd.raft.events import Token
-from kraftd.raft.states import Candidate, Leader, Prospective
 from kraftd.types import NO_NODE, Election, Epoch, NodeId, ReplicaKey
 
 

@@ -13,7 +13,8 @@ from collections.abc import Mapping
 
 from kraftd.audit.watching import Invariant, NodeView
 from kraftd.protocol import messages as m
-from kraftd.raft.effects import AppendDone, Effect, Moved, ReadDone, Reply, ResignDone, Send
+from kraftd.raft.effects import AppendDone, Effect, ReadDone, Reply, ResignDone, Send, StateChanged
+from kraftd.raft.epoch_states import Leader, Prospective
 from kraftd.raft.events import (
     AppendRequested,
     Event,
@@ -24,7 +25,6 @@ from kraftd.raft.events import (
     ResponseReceived,
     Token,
 )
-from kraftd.raft.states import Leader, Prospective
 from kraftd.types import Epoch, NodeId, Offset
 
 SPANS = 2
@@ -112,7 +112,7 @@ class _Following:
 class PreVotesAreOfOneRound(Invariant):
     """Whoever campaigns was given a majority of pre-votes in answer to what it asked in this very round."""
 
-    watches = (Send, Moved)
+    watches = (Send, StateChanged)
     listens = (ResponseReceived,)
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ class PreVotesAreOfOneRound(Invariant):
 
     def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
         """Note which question belongs to which round, and count when the answers are used."""
-        if isinstance(effect, Moved):
+        if isinstance(effect, StateChanged):
             if (effect.source, effect.target) == ("prospective", "candidate"):
                 self._need(node, nodes)
             elif effect.target == "prospective":

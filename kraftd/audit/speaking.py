@@ -18,17 +18,17 @@ from kraftd.raft.effects import (
     Effect,
     LeaderChanged,
     LearnEndpoint,
-    Moved,
     PersistElection,
     RefusePeer,
     RememberPeer,
     RememberWholeness,
     Reply,
+    StateChanged,
     Truncate,
     VoteCast,
 )
+from kraftd.raft.epoch_states import EpochState
 from kraftd.raft.events import Event, NonceShown, PeerClaimed, PeerIdentified, RequestReceived
-from kraftd.raft.states import EpochState
 from kraftd.types import NodeId
 
 _CHANGES = (
@@ -37,7 +37,7 @@ _CHANGES = (
     Commit,
     LeaderChanged,
     LearnEndpoint,
-    Moved,
+    StateChanged,
     PersistElection,
     RememberPeer,
     RememberWholeness,

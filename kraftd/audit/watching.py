@@ -11,8 +11,8 @@ from typing import ClassVar
 import msgspec
 
 from kraftd.raft.effects import Effect
+from kraftd.raft.epoch_states import EpochState
 from kraftd.raft.events import Event, Handle
-from kraftd.raft.states import EpochState
 from kraftd.types import Election, Epoch, NodeId, Offset
 
 

@@ -73,7 +73,7 @@ class UnknownRecordError(KraftdError):
 
 
 class QuorumController:
-    """One node's controller. Fulfils `kraftd.raft.machine.StateMachine`.
+    """One node's controller. Fulfils `kraftd.raft.state_machine.StateMachine`.
 
     Raises:
         UnknownRecordError: The bootstrap records are those of a cluster that kraftd cannot run.

@@ -1,1 +1,1 @@
-"""The quorum: events in, effects out. Begin with `kraftd.raft.member`."""
+"""The quorum: events in, effects out. Begin with `kraftd.raft.node`."""

@@ -1,23 +1,28 @@
-"""What the leader was asked to append and has not written yet.
+"""What the leader was asked to append: not written yet, or not committed yet.
 
-A client's append only joins the queue; the leader drains it once a turn, so that whatever arrived in one turn
-of the loop becomes one group: one encoding, one write, one flush (D-16). Linger lets small groups wait for
-company; it is 0 by default, because the group commit already batches.
+A client's append only joins the queue; the leader drains it once a turn, so that whatever arrived in one
+turn of the loop becomes one group: one encoding, one write, one flush (D-16). Linger lets small groups wait
+for company; it is 0 by default, because the group commit already batches. All records of one append land in
+one batch, and nothing of an append is taken if it cannot be taken whole (ACC-07, ACC-24). Many appends
+share a batch until it is full.
 
-All records of one append land in one batch, and nothing of an append is taken if it cannot be taken whole
-(ACC-07, ACC-24). Many appends share a batch until it is full.
+Once written, an append waits for its commit. It is keyed by (epoch, end offset): both queues belong to one
+leadership, so the epoch is its own, and what another leader later puts at the same offset can never
+complete it (D-13). Every append has a deadline.
 
-Follows: ACC-04, ACC-07 to ACC-10, ACC-13, ACC-16.
-Differs: no buffers, no thread, no prepared appends: offsets are known only when a batch is cut, because only
-the leader's own turn cuts batches.
+Follows: ACC-04, ACC-07 to ACC-10, ACC-13, ACC-16, REQ-12.
+Differs: no buffers, no thread, no prepared appends: offsets are known only when a batch is cut, because
+only the leader's own turn cuts batches. Deadlines are honoured (ACC-22 says that Kafka's never pass).
 """
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
 from kraftd.raft.events import Token
 from kraftd.raft.timing import NEVER_MS
+from kraftd.types import Offset
 
 BATCH_BYTES_MAX = 8 * 1024 * 1024
 APPEND_RECORDS_MAX = 10_000
@@ -25,7 +30,7 @@ _BATCH_OVERHEAD_BYTES = 61
 _RECORD_OVERHEAD_BYTES = 24
 
 
-class Waiting(msgspec.Struct, frozen=True, gc=False):
+class QueuedAppend(msgspec.Struct, frozen=True, gc=False):
     """An append that waits for its batch."""
 
     token: Token
@@ -34,10 +39,10 @@ class Waiting(msgspec.Struct, frozen=True, gc=False):
     deadline_ms: int
 
 
-class Group(msgspec.Struct, frozen=True):
+class AppendGroup(msgspec.Struct, frozen=True):
     """Appends that share a batch, in the order they came."""
 
-    appends: Sequence[Waiting]
+    appends: Sequence[QueuedAppend]
     size_bytes: int
 
 
@@ -48,7 +53,7 @@ class Accumulator:
 
     def __init__(self, *, linger_ms: int) -> None:
         self._linger_ms = linger_ms
-        self._waiting: list[Waiting] = []
+        self._waiting: list[QueuedAppend] = []
         self._drain_at_ms = NEVER_MS
         self.size_bytes = 0
 
@@ -57,7 +62,7 @@ class Accumulator:
         """When the queue must be drained (ACC-10)."""
         return self._drain_at_ms
 
-    def add(self, waiting: Waiting, now_ms: int) -> None:
+    def add(self, waiting: QueuedAppend, now_ms: int) -> None:
         """Queue an append; the first one starts the linger (ACC-09), which lasts beyond nobody's deadline:
         an append is written before it is told that its time is up, so that nothing written is forgotten.
         """
@@ -70,20 +75,20 @@ class Accumulator:
         elif waiting.deadline_ms < self._drain_at_ms:
             self._drain_at_ms = max(now_ms, waiting.deadline_ms)
 
-    def drain(self) -> Iterator[Group]:
+    def drain(self) -> Iterator[AppendGroup]:
         """Empty the queue, cut into groups that each fit a batch."""
         waiting, self._waiting = self._waiting, []
         self.size_bytes, self._drain_at_ms = 0, NEVER_MS
-        group: list[Waiting] = []
+        group: list[QueuedAppend] = []
         size_bytes = _BATCH_OVERHEAD_BYTES
         for append in waiting:
             if group and size_bytes + append.size_bytes > BATCH_BYTES_MAX:
-                yield Group(group, size_bytes)
+                yield AppendGroup(group, size_bytes)
                 group, size_bytes = [], _BATCH_OVERHEAD_BYTES
             group.append(append)
             size_bytes += append.size_bytes
         if group:
-            yield Group(group, size_bytes)
+            yield AppendGroup(group, size_bytes)
 
 
 def size_of(records: Sequence[bytes]) -> int:
@@ -96,3 +101,58 @@ def size_of(records: Sequence[bytes]) -> int:
 def is_too_large(records: Sequence[bytes], size_bytes: int) -> bool:
     """Whether an append can never fit a batch (ACC-04)."""
     return size_bytes + _BATCH_OVERHEAD_BYTES > BATCH_BYTES_MAX or len(records) > APPEND_RECORDS_MAX
+
+
+class PendingAppend(msgspec.Struct, frozen=True, gc=False):
+    """An append that stands in the log."""
+
+    end_offset: Offset
+    token: Token
+    deadline_ms: int
+
+
+class PendingAppends:
+    """The appends of one leadership that are not committed yet, by offset. Mutable, owned by it."""
+
+    __slots__ = ("_queue", "check_at_ms")
+
+    def __init__(self) -> None:
+        self._queue: deque[PendingAppend] = deque()
+        self.check_at_ms = NEVER_MS
+        """No deadline passes before this moment."""
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def add(self, pending_appends: Iterable[PendingAppend]) -> None:
+        """Take waiters whose offsets follow those taken before."""
+        earliest = self.check_at_ms
+        for waiter in pending_appends:
+            self._queue.append(waiter)
+            earliest = min(earliest, waiter.deadline_ms)
+        self.check_at_ms = earliest
+
+    def committed(self, high_watermark: Offset) -> Iterator[PendingAppend]:
+        """Let go of the waiters that the high watermark has passed."""
+        queue = self._queue
+        while queue and queue[0].end_offset <= high_watermark:
+            yield queue.popleft()
+        if not queue:
+            self.check_at_ms = NEVER_MS
+
+    def expired(self, now_ms: int) -> list[PendingAppend]:
+        """Let go of the waiters whose time is up; their records stay in the log."""
+        if now_ms < self.check_at_ms:
+            return []
+        late = [waiter for waiter in self._queue if waiter.deadline_ms <= now_ms]
+        if late:
+            self._queue = deque(waiter for waiter in self._queue if waiter.deadline_ms > now_ms)
+        self.check_at_ms = min((waiter.deadline_ms for waiter in self._queue), default=NEVER_MS)
+        return late
+
+    def drop(self) -> list[PendingAppend]:
+        """Let go of everyone: the leadership is over."""
+        left = list(self._queue)
+        self._queue.clear()
+        self.check_at_ms = NEVER_MS
+        return left

@@ -32,9 +32,9 @@ Follows: D-37. Differs from Kafka, whose voters believe what a request says of i
 import msgspec
 
 from kraftd.protocol.limits import CLAIMS_PER_VOTER_MAX
-from kraftd.raft.core import Core
 from kraftd.raft.effects import ChallengePeer, ConfirmPeer, RefusePeer, RejectNonce, ShowNonce
 from kraftd.raft.events import LinkAnswered, NonceGiven, NonceShown, PeerClaimed, PeerIdentity
+from kraftd.raft.state import RaftState
 from kraftd.raft.timing import NEVER_MS
 from kraftd.types import NodeId, Now, Uuid
 
@@ -61,8 +61,8 @@ class _Claim(msgspec.Struct, frozen=True):
 class Claims:
     """The nonces given and taken, and the inbound connections of voters. Mutable; the member owns it."""
 
-    def __init__(self, core: Core) -> None:
-        self.core = core
+    def __init__(self, raft: RaftState) -> None:
+        self.raft = raft
         self._given: dict[int, tuple[NodeId, Uuid]] = {}
         """By connection of ours that stands: whom it goes to, and the nonce that was given on it."""
         self._unconfirmed_links: dict[NodeId, int] = {}
@@ -86,7 +86,7 @@ class Claims:
         """A voter wants a nonce of its own shown: show all that came under its id, the proved one first."""
         self._unconfirmed_links[event.peer] = event.connection
         for nonce in self._nonces_from(event.peer):
-            self.core.out.append(ShowNonce(event.connection, nonce))
+            self.raft.out.append(ShowNonce(event.connection, nonce))
 
     def on_link_confirmed(self, peer: NodeId, connection: int) -> None:
         """The voter at the other end knows us: nothing more needs to be shown there."""
@@ -109,36 +109,36 @@ class Claims:
             same = [n for n, (said, _) in self._brought.items() if said == peer]
             if len(same) >= CLAIMS_MAX:
                 del self._brought[same[0]]
-                self.core.out.append(RefusePeer(same[0], f"{CLAIMS_MAX} newer challenges came under its id"))
+                self.raft.out.append(RefusePeer(same[0], f"{CLAIMS_MAX} newer challenges came under its id"))
             self._brought[event.connection] = (peer, event.nonce)
         else:
             same = [n for n, claim in self.waiting.items() if claim.peer == peer]
             if len(same) >= CLAIMS_MAX:
                 self._refuse(same[0], f"{CLAIMS_MAX} newer connections came under its id")
-            deadline_ms = now.mono_ms + max(1, self.core.timing.fetch_timeout_ms)
+            deadline_ms = now.mono_ms + max(1, self.raft.timing.fetch_timeout_ms)
             self.waiting[event.connection] = _Claim(peer, event.directory_id, event.nonce, deadline_ms)
             has_nonce = any(to == peer for to, _ in self._given.values())
             self._plan_challenge(peer, now.mono_ms + (CHALLENGE_AFTER_MS if has_nonce else 0))
         link = self._unconfirmed_links.get(peer)
         if link is not None:
-            self.core.out.append(ShowNonce(link, event.nonce))
+            self.raft.out.append(ShowNonce(link, event.nonce))
 
     def on_shown(self, event: NonceShown) -> None:
         """Confirm the claim if the nonce is one that we gave to that voter on a connection that stands."""
-        core, connection = self.core, event.connection
+        raft, connection = self.raft, event.connection
         claim = self.waiting.get(connection)
         if claim is not None and (claim.peer, event.nonce) in self._given.values():
             peer = PeerIdentity(claim.peer, claim.directory_id, event.start_counter, event.start_id)
             self._stop_waiting(connection)
             self._confirmed[connection] = (peer, claim.nonce)
-            core.identify(connection, peer, outbound=False)
-            core.out.append(ConfirmPeer(connection, peer))
+            raft.identify(connection, peer, outbound=False)
+            raft.out.append(ConfirmPeer(connection, peer))
         elif connection in self._confirmed:
-            core.out.append(ConfirmPeer(connection, self._confirmed[connection][0]))
+            raft.out.append(ConfirmPeer(connection, self._confirmed[connection][0]))
         else:
             # Node 2 shows all that came to it under our id. Were wrong ones counted against it, then whoever
             # greets it as us often enough would have it refused here. Nobody guesses 16 random bytes.
-            core.out.append(RejectNonce(connection))
+            raft.out.append(RejectNonce(connection))
 
     def on_closed(self, connection: int) -> None:
         """A connection ended: what was given or brought on it is void."""
@@ -151,7 +151,7 @@ class Claims:
 
     def _refuse(self, connection: int, why: str) -> None:
         self._stop_waiting(connection)
-        self.core.out.append(RefusePeer(connection, why))
+        self.raft.out.append(RefusePeer(connection, why))
 
     def _stop_waiting(self, connection: int) -> None:
         claim = self.waiting.pop(connection, None)
@@ -165,10 +165,10 @@ class Claims:
         for peer in [peer for peer, at_ms in self._challenge_at_ms.items() if at_ms <= now.mono_ms]:
             self._challenged_at_ms[peer] = now.mono_ms
             self._challenge_at_ms[peer] = now.mono_ms + CHALLENGE_EVERY_MS
-            self.core.out.append(ChallengePeer(peer))
+            self.raft.out.append(ChallengePeer(peer))
         for connection, claim in list(self.waiting.items()):
             if claim.deadline_ms <= now.mono_ms:
-                endpoint = self.core.endpoints.get(claim.peer)
+                endpoint = self.raft.endpoints.get(claim.peer)
                 self._refuse(
                     connection, f"node {claim.peer} at {endpoint} did not confirm that it is its own"
                 )

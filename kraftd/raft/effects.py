@@ -196,7 +196,7 @@ class ShutdownReady(msgspec.Struct, frozen=True):
     handed_over: bool
 
 
-class Moved(msgspec.Struct, frozen=True):
+class StateChanged(msgspec.Struct, frozen=True):
     """Log: the member went from one epoch state to another."""
 
     source: str
@@ -270,7 +270,7 @@ Effect: TypeAlias = (
     | ReadDone
     | ResignDone
     | ShutdownReady
-    | Moved
+    | StateChanged
     | ElectionEnded
     | VoteCast
     | Warned

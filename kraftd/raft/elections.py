@@ -17,13 +17,9 @@ from msgspec.structs import replace
 
 from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
-from kraftd.raft import wire
-from kraftd.raft.core import Core
+from kraftd.raft import rpc
 from kraftd.raft.effects import VoteCast
-from kraftd.raft.events import RequestReceived
-from kraftd.raft.requests import Kind, Sent
-from kraftd.raft.roles import Roles
-from kraftd.raft.states import (
+from kraftd.raft.epoch_states import (
     Ballot,
     Candidate,
     Follower,
@@ -34,8 +30,12 @@ from kraftd.raft.states import (
     Unattached,
     state_name,
 )
+from kraftd.raft.events import RequestReceived
+from kraftd.raft.request_manager import Kind, Sent
+from kraftd.raft.rpc import LeaderAndEpoch, ResponseHeader, VoteParams
+from kraftd.raft.state import RaftState
+from kraftd.raft.state_changes import StateChanges
 from kraftd.raft.timing import ASKS, NEVER_MS, ask_again_ms
-from kraftd.raft.wire import Answer, Standing, VoteAsk
 from kraftd.types import NO_NODE, ZERO_UUID, Now
 
 _NOT_WHOLE = "this member is not whole"
@@ -47,107 +47,114 @@ TAKEN_FOR_ANOTHER = "it knows another directory, or a later start, under this id
 class Elections:
     """The part of a member that elects."""
 
-    def __init__(self, core: Core, roles: Roles) -> None:
-        self.core = core
-        self.roles = roles
+    def __init__(self, raft: RaftState, changes: StateChanges) -> None:
+        self.raft = raft
+        self.changes = changes
 
     # --- asking -----------------------------------------------------------------------------------------
 
-    def poll_unattached(self, state: Unattached, now: Now, *, graced: bool) -> None:
+    def poll_unattached(self, state: Unattached, now: Now, *, timeouts_deferred: bool) -> None:
         """Wait no longer than the election timeout."""
-        core = self.core
-        if core.counts and not core.is_stopping and not graced and now.mono_ms >= state.deadline_ms:
-            self.roles.become_prospective(now, "election timeout")
+        raft = self.raft
+        if (
+            raft.may_vote
+            and not raft.is_stopping
+            and not timeouts_deferred
+            and now.mono_ms >= state.deadline_ms
+        ):
+            self.changes.become_prospective(now, "election timeout")
 
-    def poll_prospective(self, state: Prospective, now: Now, *, graced: bool = False) -> None:
+    def poll_prospective(self, state: Prospective, now: Now, *, timeouts_deferred: bool = False) -> None:
         """Ask for pre-votes, a few times, then let things be."""
-        core = self.core
+        raft = self.raft
         outcome = state.ballot.outcome
         if outcome is Outcome.WON:
-            self.roles.end_election(now, won=True)
-            self.roles.become_candidate(now, "a majority would elect it")
-        elif now.mono_ms >= state.deadline_ms and not graced:
+            self.changes.end_election(now, won=True)
+            self.changes.become_candidate(now, "a majority would elect it")
+        elif now.mono_ms >= state.deadline_ms and not timeouts_deferred:
             self._give_up(state, now, "pre-vote timed out")
         elif outcome is Outcome.OPEN:
             self._ask(state.ballot, Kind.PRE_VOTE, now, round_=state.round)
         elif not state.ask_at_ms:
-            self.roles.end_election(now, won=False)
+            self.changes.end_election(now, won=False)
             if state.round >= ASKS:
                 self._give_up(state, now, "no majority would elect it")
             else:
-                core.revise(replace(state, ask_at_ms=now.mono_ms + ask_again_ms(core.dice)))
+                raft.update_state(replace(state, ask_at_ms=now.mono_ms + ask_again_ms(raft.dice)))
         elif now.mono_ms >= state.ask_at_ms:
-            core.requests.forget(Kind.PRE_VOTE)
-            self.roles.refusals.clear()
-            again = Ballot(state.ballot.voters, frozenset({core.me.id}), silent=state.ballot.silent)
-            core.revise(replace(state, ballot=again, round=state.round + 1, ask_at_ms=0))
+            raft.requests.forget(Kind.PRE_VOTE)
+            self.changes.refusals.clear()
+            again = Ballot(state.ballot.voters, frozenset({raft.me.id}), silent=state.ballot.silent)
+            raft.update_state(replace(state, ballot=again, round=state.round + 1, ask_at_ms=0))
             self._ask(again, Kind.PRE_VOTE, now, round_=state.round + 1)
 
     def _give_up(self, state: Prospective, now: Now, why: str) -> None:
         """Back to the leader, if its time is not up yet; else wait for what comes (D-08)."""
         if state.leader_id != NO_NODE and state.fetch_deadline_ms > now.mono_ms:
-            self.roles.become_follower(
+            self.changes.become_follower(
                 state.epoch, state.leader_id, now, why, fetch_deadline_ms=state.fetch_deadline_ms
             )
         else:
-            self.roles.become_unattached(state.epoch, now, why)
+            self.changes.become_unattached(state.epoch, now, why)
 
-    def poll_candidate(self, state: Candidate, now: Now, *, graced: bool = False) -> None:
+    def poll_candidate(self, state: Candidate, now: Now, *, timeouts_deferred: bool = False) -> None:
         """Ask for votes; after a loss, wait for a random while and see whether another try makes sense."""
-        core = self.core
+        raft = self.raft
         if state.retry_at_ms != NEVER_MS:
-            if now.mono_ms >= state.retry_at_ms and not core.is_stopping:
-                self.roles.become_prospective(now, "no majority")
+            if now.mono_ms >= state.retry_at_ms and not raft.is_stopping:
+                self.changes.become_prospective(now, "no majority")
             return
         outcome = state.ballot.outcome
         if outcome is Outcome.WON:
-            self.roles.end_election(now, won=True)
-            self.roles.become_leader(state, now)
-        elif outcome is Outcome.LOST or (now.mono_ms >= state.deadline_ms and not graced):
-            self.roles.end_election(now, won=False)
-            core.requests.forget(Kind.VOTE)
-            wait_ms = core.timing.backoff_ms(state.attempt, core.dice)
-            core.revise(replace(state, retry_at_ms=now.mono_ms + max(1, wait_ms)))
+            self.changes.end_election(now, won=True)
+            self.changes.become_leader(state, now)
+        elif outcome is Outcome.LOST or (now.mono_ms >= state.deadline_ms and not timeouts_deferred):
+            self.changes.end_election(now, won=False)
+            raft.requests.forget(Kind.VOTE)
+            wait_ms = raft.timing.backoff_ms(state.attempt, raft.dice)
+            raft.update_state(replace(state, retry_at_ms=now.mono_ms + max(1, wait_ms)))
         else:
             self._ask(state.ballot, Kind.VOTE, now)
 
     def _ask(self, ballot: Ballot, kind: Kind, now: Now, *, round_: int = 0) -> None:
-        core = self.core
+        raft = self.raft
         for voter in sorted(ballot.unanswered):
-            if core.requests.is_ready(voter, kind, now.mono_ms):
-                receiver = core.voters.get(voter)
-                ask = VoteAsk(
-                    core.epoch,
-                    core.me,
-                    core.claimed_position,
-                    wire.NOBODY if receiver is None else receiver.key,
+            if raft.requests.is_ready(voter, kind, now.mono_ms):
+                receiver = raft.voters.get(voter)
+                ask = VoteParams(
+                    raft.epoch,
+                    raft.me,
+                    raft.claimed_position,
+                    rpc.NOBODY if receiver is None else receiver.key,
                     pre_vote=kind is Kind.PRE_VOTE,
                 )
-                request = wire.vote_request(core.cluster_id, ask)
-                core.send(voter, kind, request, now.mono_ms, round_=round_)
+                request = rpc.vote_request(raft.cluster_id, ask)
+                raft.send(voter, kind, request, now.mono_ms, round_=round_)
 
     def wake_at_ms(self) -> int:
         """When this part must act next."""
-        core = self.core
-        match core.state:
+        raft = self.raft
+        match raft.state:
             case Unattached() as state:
-                return NEVER_MS if core.is_stopping or not core.counts else state.deadline_ms
+                return NEVER_MS if raft.is_stopping or not raft.may_vote else state.deadline_ms
             case Prospective() as state:
                 if state.ask_at_ms:
                     return min(state.deadline_ms, state.ask_at_ms)
-                ready_ms = core.requests.next_ready_ms(state.ballot.unanswered, Kind.PRE_VOTE)
+                ready_ms = raft.requests.next_ready_ms(state.ballot.unanswered, Kind.PRE_VOTE)
                 return min(state.deadline_ms, ready_ms)
             case Candidate() as state:
                 if state.retry_at_ms != NEVER_MS:
-                    return NEVER_MS if core.is_stopping else state.retry_at_ms
-                ready_ms = core.requests.next_ready_ms(state.ballot.unanswered, Kind.VOTE)
+                    return NEVER_MS if raft.is_stopping else state.retry_at_ms
+                ready_ms = raft.requests.next_ready_ms(state.ballot.unanswered, Kind.VOTE)
                 return min(state.deadline_ms, ready_ms)
             case _:
                 return NEVER_MS
 
     # --- counting ---------------------------------------------------------------------------------------
 
-    def on_vote_response(self, sent: Sent, answer: Answer, response: m.VoteResponse, now: Now) -> None:
+    def on_vote_response(
+        self, sent: Sent, answer: ResponseHeader, response: m.VoteResponse, now: Now
+    ) -> None:
         """Count an answer, if it belongs to the ballot at hand."""
         granted = answer.error == ErrorCode.NONE and response.topics[0].partitions[0].vote_granted
         why = "" if granted else self._refusal(answer)
@@ -156,33 +163,33 @@ class Elections:
 
     def on_vote_failed(self, sent: Sent, reason: str, now: Now) -> None:
         """A voter cannot be asked: it is not waited for, but asked again (D-08)."""
-        state = self.core.state
+        state = self.raft.state
         if self._is_current(sent) and isinstance(state, Prospective | Candidate):
-            self.roles.refusals[sent.to] = reason
-            self.core.revise(replace(state, ballot=state.ballot.give_up_on(sent.to)))
+            self.changes.refusals[sent.to] = reason
+            self.raft.update_state(replace(state, ballot=state.ballot.give_up_on(sent.to)))
             self._decide(now)
 
     def _count(self, sent: Sent, *, granted: bool, why: str) -> None:
-        core = self.core
-        state = core.state
+        raft = self.raft
+        state = raft.state
         if not self._is_current(sent) or not isinstance(state, Prospective | Candidate):
             return
         if granted:
-            barriers = core.peers.vouch(core.peers.answers(sent.to))
+            barriers = raft.peers.verify_identity(raft.peers.answers(sent.to))
             if barriers is None:
                 granted, why = False, "it is not the member known under that id"
             else:
-                core.out.extend(barriers)
+                raft.out.extend(barriers)
         if not granted:
-            self.roles.refusals[sent.to] = why
+            self.changes.refusals[sent.to] = why
         ballot = state.ballot.count(sent.to, granted=granted)
         if isinstance(state, Prospective) and ballot.outcome is not Outcome.LOST:
-            core.revise(replace(state, ballot=ballot, ask_at_ms=0))  # one given up on answers after all
+            raft.update_state(replace(state, ballot=ballot, ask_at_ms=0))  # one given up on answers after all
         else:
-            core.revise(replace(state, ballot=ballot))
+            raft.update_state(replace(state, ballot=ballot))
 
     def _is_current(self, sent: Sent) -> bool:
-        match self.core.state:
+        match self.raft.state:
             case Prospective() as state:
                 return sent.kind is Kind.PRE_VOTE and (sent.epoch, sent.round) == (state.epoch, state.round)
             case Candidate() as state:
@@ -192,7 +199,7 @@ class Elections:
 
     def _decide(self, now: Now) -> None:
         """Act on a decided ballot in the same turn (VOTE-02)."""
-        while isinstance(state := self.core.state, Prospective | Candidate):
+        while isinstance(state := self.raft.state, Prospective | Candidate):
             if isinstance(state, Prospective) and not state.ask_at_ms:
                 if state.ballot.outcome is Outcome.OPEN:
                     return
@@ -204,73 +211,75 @@ class Elections:
             else:
                 return
 
-    def _refusal(self, answer: Answer) -> str:
+    def _refusal(self, answer: ResponseHeader) -> str:
         if answer.error == ErrorCode.INVALID_VOTER_KEY:
             return TAKEN_FOR_ANOTHER
         if answer.error != ErrorCode.NONE:
             return f"error {answer.error}"
-        leader_id = answer.standing.leader_id
+        leader_id = answer.leader_and_epoch.leader_id
         return "refused" if leader_id == NO_NODE else f"it follows {leader_id}"
 
     # --- giving -----------------------------------------------------------------------------------------
 
-    def on_vote_request(self, event: RequestReceived, ask: VoteAsk, now: Now) -> None:
+    def on_vote_request(self, event: RequestReceived, ask: VoteParams, now: Now) -> None:
         """Answer a request for a vote or pre-vote; the promise, if any, is durable before the answer."""
-        core = self.core
+        raft = self.raft
         error, granted, why = self._consider(event, ask, now)
         if error in (ErrorCode.NONE, ErrorCode.INVALID_VOTER_KEY):
-            core.out.append(VoteCast(ask.candidate.id, ask.epoch, ask.pre_vote, granted, why))
-        if ask.pre_vote and ask.epoch > core.epoch:
-            standing = Standing(ask.epoch, NO_NODE)  # the asker's epoch, or it could not use the answer
+            raft.out.append(VoteCast(ask.candidate.id, ask.epoch, ask.pre_vote, granted, why))
+        if ask.pre_vote and ask.epoch > raft.epoch:
+            leader_and_epoch = LeaderAndEpoch(
+                ask.epoch, NO_NODE
+            )  # the asker's epoch, or it could not use the answer
         else:
-            standing = core.standing(event.version)
-        core.reply(event.handle, wire.vote_response(error, standing, granted=granted))
+            leader_and_epoch = raft.leader_and_epoch(event.version)
+        raft.reply(event.handle, rpc.vote_response(error, leader_and_epoch, granted=granted))
 
-    def _consider(self, event: RequestReceived, ask: VoteAsk, now: Now) -> tuple[ErrorCode, bool, str]:
-        core = self.core
+    def _consider(self, event: RequestReceived, ask: VoteParams, now: Now) -> tuple[ErrorCode, bool, str]:
+        raft = self.raft
         highest = ask.epoch if ask.pre_vote else ask.epoch - 1
         if ask.position.offset < 0 or not 0 <= ask.position.epoch <= highest:
             return ErrorCode.INVALID_REQUEST, False, "impossible position"
-        if not core.believes(ask.epoch):
+        if not raft.is_plausible_epoch(ask.epoch):
             return ErrorCode.INVALID_REQUEST, False, "impossible epoch"
-        if ask.epoch < core.epoch:
+        if ask.epoch < raft.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH, False, "older epoch"
         if ask.candidate.id < 0 or event.peer is None or event.peer.node_id != ask.candidate.id:
             return ErrorCode.INVALID_REQUEST, False, "not the candidate itself"
-        if not core.is_voter:
+        if not raft.is_voter:
             return ErrorCode.INVALID_REQUEST, False, "not asked of a voter"
-        if ask.candidate.id not in core.voters:
+        if ask.candidate.id not in raft.voters:
             # Node 99 asks for votes of epoch 2^30. Were it refused, but its epoch believed, every voter that
             # it asked would be out for good (D-37).
             return ErrorCode.INVALID_REQUEST, False, "no voter"
-        barriers = core.peers.vouch(event.peer)
-        if barriers is None and core.mending.has_forgotten:
+        barriers = raft.peers.verify_identity(event.peer)
+        if barriers is None and raft.rejoin.has_forgotten:
             return ErrorCode.NONE, False, _NOT_WHOLE
         if barriers is None:
-            return ErrorCode.INVALID_VOTER_KEY, False, core.peers.doubt(event.peer)
-        core.out.extend(barriers)
-        if not ask.pre_vote and ask.epoch > core.epoch:
-            self.roles.become_unattached(ask.epoch, now, f"{ask.candidate.id} asks for votes in it")
+            return ErrorCode.INVALID_VOTER_KEY, False, raft.peers.identity_conflict(event.peer)
+        raft.out.extend(barriers)
+        if not ask.pre_vote and ask.epoch > raft.epoch:
+            self.changes.become_unattached(ask.epoch, now, f"{ask.candidate.id} asks for votes in it")
         if not self._is_meant(ask):
             return ErrorCode.INVALID_VOTER_KEY, False, "meant for another voter"
         refusal = self._refuse_pre_vote(ask) if ask.pre_vote else self._refuse_vote(ask)
         if not refusal and not ask.pre_vote:
-            core.settle()
-            if core.state.election.voted is None:
+            raft.mark_initialized()
+            if raft.state.election.voted is None:
                 why = f"vote for {ask.candidate.id}"
-                self.roles.become_unattached(ask.epoch, now, why, voted=ask.candidate)
+                self.changes.become_unattached(ask.epoch, now, why, voted=ask.candidate)
         return ErrorCode.NONE, not refusal, refusal or "its log is as complete as ours"
 
-    def _is_meant(self, ask: VoteAsk) -> bool:
+    def _is_meant(self, ask: VoteParams) -> bool:
         """Whether the request names this member as its receiver, or nobody (VOTE-20, VOTE-21)."""
-        me, receiver = self.core.me, ask.receiver
+        me, receiver = self.raft.me, ask.receiver
         return receiver.id == NO_NODE or (
             receiver.id == me.id and receiver.directory_id in (ZERO_UUID, me.directory_id)
         )
 
-    def _refuse_pre_vote(self, ask: VoteAsk) -> str:
+    def _refuse_pre_vote(self, ask: VoteParams) -> str:
         """Why a pre-vote is refused; empty if it is granted."""
-        match self.core.state:
+        match self.raft.state:
             case Leader():
                 return "this member leads"
             case Follower(in_touch=True, leader_id=leader_id):
@@ -278,27 +287,27 @@ class Elections:
             case Follower() | Unattached() | Prospective() | Candidate() | Resigned():
                 return self._refuse_log(ask)
 
-    def _refuse_vote(self, ask: VoteAsk) -> str:
+    def _refuse_vote(self, ask: VoteParams) -> str:
         """Why a vote in the current epoch is refused; empty if it is granted."""
-        state = self.core.state
+        state = self.raft.state
         match state:
             case Unattached() | Prospective():
                 if state.voted is not None and not state.voted.matches(ask.candidate):
                     return f"voted for {state.voted.id}"
                 if state.voted is not None:  # asked again; a vote of which nothing is sure is not repeated
-                    return "" if self.core.mending.is_whole else _NOT_WHOLE
+                    return "" if self.raft.rejoin.is_whole else _NOT_WHOLE
                 if state.leader_id != NO_NODE:
                     return f"{state.leader_id} leads this epoch"
                 return self._refuse_log(ask)
             case Candidate() | Follower() | Leader() | Resigned():
                 return f"{state_name(state)} in this epoch"
 
-    def _refuse_log(self, ask: VoteAsk) -> str:
-        core = self.core
-        if not core.mending.is_whole:
+    def _refuse_log(self, ask: VoteParams) -> str:
+        raft = self.raft
+        if not raft.rejoin.is_whole:
             return _NOT_WHOLE
-        if core.mending.wholeness.blank and ask.position.offset > 0:
+        if raft.rejoin.wholeness.blank and ask.position.offset > 0:
             return "this member has neither records nor promises: it cannot judge a log with records"
-        if ask.position.log_order < core.log.position.log_order:
-            return f"its log ends before ours, at {core.log.end_offset} in epoch {core.log.last_epoch}"
+        if ask.position.log_order < raft.log.position.log_order:
+            return f"its log ends before ours, at {raft.log.end_offset} in epoch {raft.log.last_epoch}"
         return ""

@@ -2,7 +2,7 @@
 
 A voter's promises live on its disk. If the disk lost them, or an older copy of it came back, the voter must
 not be counted until it cannot do harm any more. `Wholeness` is what opening the directory, and reading from
-it since, found out about our own disk; `Mending` is the way back from there; `Peers` remembers who each voter
+it since, found out about our own disk; `Rejoin` is the way back from there; `Peers` remembers who each voter
 id belongs to, and finds out when somebody else comes back under it.
 
 How a voter whose disk was replaced behind its back comes to know it: the others remember another directory
@@ -53,7 +53,7 @@ class Wholeness(msgspec.Struct, frozen=True):
         return not self.damage and not self.amnesia
 
 
-class Mending:
+class Rejoin:
     """Whether we are counted, and our own way back if not. Mutable; the core is its only owner.
 
     Whole again once (a) every other voter has told its epoch since we knew, and the highest of them is
@@ -106,7 +106,7 @@ class Mending:
         )
         return True
 
-    def hear(self, voter: NodeId, epoch: Epoch) -> None:
+    def record_response(self, voter: NodeId, epoch: Epoch) -> None:
         """A voter answered; `epoch` is the higher of its own and ours, which is persisted here by now."""
         self._highest = max(self._highest, epoch)
         self.silent -= {voter}
@@ -123,7 +123,7 @@ class Mending:
         self.silent = self._others
         return True
 
-    def settle(self) -> bool:
+    def mark_initialized(self) -> bool:
         """Stop being blank: a promise was given, or records are here. Returns whether that is news."""
         if not self.wholeness.blank:
             return False
@@ -139,13 +139,13 @@ class Mending:
 class Peers:
     """Who each voter id belongs to, and who is connected. Mutable; the core is its only owner."""
 
-    __slots__ = ("_aware", "_connections", "_me", "_mending", "_outbound", "_remembered", "_voters")
+    __slots__ = ("_aware", "_connections", "_me", "_outbound", "_rejoin", "_remembered", "_voters")
 
     def __init__(
-        self, me: ReplicaKey, voters: VoterSet, known: tuple[PeerIdentity, ...], mending: Mending
+        self, me: ReplicaKey, voters: VoterSet, known: tuple[PeerIdentity, ...], rejoin: Rejoin
     ) -> None:
         self._me = me
-        self._mending = mending
+        self._rejoin = rejoin
         self._voters = voters
         self._remembered = {peer.node_id: peer for peer in known}
         self._connections: dict[int, PeerIdentity] = {}
@@ -159,7 +159,7 @@ class Peers:
         effects: list[Effect] = []
         if peer.node_id in self._voters and self._me.id in self._voters:
             # Our memory may be as old as what was forgotten: who answers at its address is that voter.
-            if (outbound and self._mending.has_forgotten) or not self.doubt(peer):
+            if (outbound and self._rejoin.has_forgotten) or not self.identity_conflict(peer):
                 effects = self._remember(peer)
             effects += self._replace(peer, outbound=outbound)
         self._connections[connection] = peer
@@ -186,7 +186,7 @@ class Peers:
             effects.append(RefusePeer(connection, f"node {peer.node_id} has connected anew since"))
         return effects
 
-    def relearn(self) -> list[Effect]:
+    def accept_current_peers(self) -> list[Effect]:
         """We found out that we forgot: take those who answer us for the voters that they say they are."""
         voters = [peer for _, peer in self._outbound.values() if peer.node_id in self._voters]
         return [effect for peer in voters for effect in self._remember(peer)]
@@ -216,7 +216,7 @@ class Peers:
         """Whether what this peer acknowledges may be counted for its voter id."""
         return peer is not None and self._remembered.get(peer.node_id) == peer
 
-    def doubt(self, peer: PeerIdentity) -> str:
+    def identity_conflict(self, peer: PeerIdentity) -> str:
         """Why this cannot be the member we remember under its id; empty if it can."""
         known = self._remembered.get(peer.node_id)
         if known is None or known == peer:
@@ -245,21 +245,21 @@ class Peers:
             peer is not None
             and known is not None
             and known.directory_id == peer.directory_id
-            and bool(self.doubt(peer))
+            and bool(self.identity_conflict(peer))
         )
 
-    def doubted(self) -> list[NodeId]:
+    def conflicting_voters(self) -> list[NodeId]:
         """The voters in whose place others are connected than the ones we remember, in order."""
-        if self._mending.has_forgotten or self._me.id not in self._voters:
+        if self._rejoin.has_forgotten or self._me.id not in self._voters:
             return []
-        return sorted({peer.node_id for peer in self._connections.values() if self.doubt(peer)})
+        return sorted({peer.node_id for peer in self._connections.values() if self.identity_conflict(peer)})
 
-    def note_awareness(self, peer: PeerIdentity) -> None:
+    def note_rejoining(self, peer: PeerIdentity) -> None:
         """A voter fetched without its id: it knows that it is not whole."""
-        if peer.node_id in self._voters and self.doubt(peer):
+        if peer.node_id in self._voters and self.identity_conflict(peer):
             self._aware[peer.node_id] = peer
 
-    def vouch(self, peer: PeerIdentity | None) -> list[Effect] | None:
+    def verify_identity(self, peer: PeerIdentity | None) -> list[Effect] | None:
         """A peer did what only a whole member does, under its id.
 
         Returns:
@@ -269,7 +269,7 @@ class Peers:
             return None
         if self._remembered.get(peer.node_id) == peer:
             return []
-        if not self.doubt(peer):
+        if not self.identity_conflict(peer):
             return self._remember(peer)
         aware = self._aware.get(peer.node_id)
         if aware is None or aware.directory_id != peer.directory_id:

@@ -1,12 +1,12 @@
 """How long the quorum waits, and where chance comes in.
 
-`Timing` holds the configured spans and derives the others from them; `Dice` is the one source of chance, so
-that a simulator owns every draw. Deadlines are moments on the monotonic clock, `NEVER_MS` one that does not
-come.
+`Timing` holds the configured spans and derives the others from them; `RandomSource` is the one source of
+chance, so that a simulator owns every draw. Deadlines are moments on the monotonic clock, `NEVER_MS` one
+that does not come.
 
 Follows: the keys and hard-coded spans of section 1.3, VOTE-05, EQE-02, CQ-01, BQE-01.
-Differs: a backoff that saturates is spread over the upper half of its range. Kafka's reaches its maximum for
-every candidate at once, and candidates that retry together split the vote together (KAFKA-18345).
+Differs: a backoff that saturates is spread over the upper half of its range. Kafka's reaches its maximum
+for every candidate at once, and candidates that retry together split the vote together (KAFKA-18345).
 """
 
 from typing import Protocol
@@ -38,7 +38,7 @@ _BACKOFF_STEP_MS = 100
 _BACKOFF_DOUBLINGS_MAX = 21
 
 
-class Dice(Protocol):
+class RandomSource(Protocol):
     """Where chance comes from."""
 
     def draw(self, below: int) -> int:
@@ -75,12 +75,12 @@ class Timing(msgspec.Struct, frozen=True):
         """
         return max(1, min(self.fetch_max_wait_ms, self.fetch_timeout_ms // 2, self.request_timeout_ms // 2))
 
-    def election_ms(self, dice: Dice) -> int:
+    def election_ms(self, dice: RandomSource) -> int:
         """A random election timeout in [T, 2T), never nothing."""
         span = self.election_timeout_ms
         return max(1, span + (dice.draw(span) if span else 0))
 
-    def backoff_ms(self, attempt: int, dice: Dice) -> int:
+    def backoff_ms(self, attempt: int, dice: RandomSource) -> int:
         """How long to wait after losing candidacy number `attempt`, counted from 1 (VOTE-05)."""
         draw = dice.draw(1 << min(attempt, _BACKOFF_DOUBLINGS_MAX)) * _BACKOFF_STEP_MS
         longest = self.election_backoff_max_ms
@@ -103,11 +103,11 @@ BEHIND_DELAY_MS = 300
 """How long it lets them: enough for their pre-vote and their vote, and less than an election timeout."""
 
 
-def loss_delay_ms(dice: Dice) -> int:
+def loss_delay_ms(dice: RandomSource) -> int:
     """The wait between losing the leader and asking for pre-votes: it keeps followers apart (D-08)."""
     return dice.draw(LOSS_JITTER_MS + 1)
 
 
-def ask_again_ms(dice: Dice) -> int:
+def ask_again_ms(dice: RandomSource) -> int:
     """The wait before a refused pre-vote is asked once more (D-08)."""
     return 20 + dice.draw(31)

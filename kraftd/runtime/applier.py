@@ -14,7 +14,7 @@ from typing import Protocol
 from kraftd.controller.controller import APPLY
 from kraftd.raft.effects import LeaderChanged
 from kraftd.raft.events import Applied
-from kraftd.raft.machine import StateMachine
+from kraftd.raft.state_machine import StateMachine
 from kraftd.records.batch import BatchView, scan
 from kraftd.records.committed import CommittedBatch
 from kraftd.runtime.driver import Driver

@@ -24,12 +24,12 @@ from kraftd.net.repeats import Repeats
 from kraftd.net.server import InboundConnection, Server, connection_numbers
 from kraftd.protocol.codec import Request
 from kraftd.protocol.messages import DescribeNodeRequest, ExportChunkRequest, ExportManifestRequest
-from kraftd.raft.effects import LeaderChanged, Moved, ShutdownReady
+from kraftd.raft.effects import LeaderChanged, ShutdownReady, StateChanged
 from kraftd.raft.events import PeerIdentity
 from kraftd.raft.identity import StartIdentity, Wholeness
-from kraftd.raft.member import LogStart, Member
-from kraftd.raft.tail import FETCH_BYTES_MAX
-from kraftd.raft.timing import HANDOVER_REST_MS, Dice, Timing
+from kraftd.raft.log_mirror import FETCH_BYTES_MAX
+from kraftd.raft.node import LogStart, Member
+from kraftd.raft.timing import HANDOVER_REST_MS, RandomSource, Timing
 from kraftd.raft.voters import Voter, VoterSet
 from kraftd.records.frame import decode_record
 from kraftd.runtime.applier import Applier
@@ -60,7 +60,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     clock: Callable[[], Now]
     clock_ns: Callable[[], int]
     """For how long something is done; nothing is due by it."""
-    dice: Dice
+    dice: RandomSource
     spread: Callable[[float, float], float]
     """A factor between two bounds, for waits that need not be exact."""
     nonce: Callable[[], Uuid]
@@ -207,7 +207,7 @@ class Assembly:
 
     def note(self, news: News) -> None:
         """Implements `Journal`."""
-        if type(news) is Moved:
+        if type(news) is StateChanged:
             self.meters.moved(news, self.driver.now().mono_ms)
         self._chronicle.note(news)
 

@@ -77,7 +77,7 @@ class SystemDice:
         self._random = random.SystemRandom()
 
     def draw(self, below: int) -> int:
-        """Implements `Dice`."""
+        """Implements `RandomSource`."""
         return self._random.randrange(below)
 
 

@@ -28,7 +28,6 @@ from kraftd.raft.effects import (
     Flush,
     LeaderChanged,
     LearnEndpoint,
-    Moved,
     PersistElection,
     ReadDone,
     RefusePeer,
@@ -40,6 +39,7 @@ from kraftd.raft.effects import (
     Send,
     ShowNonce,
     ShutdownReady,
+    StateChanged,
     Truncate,
     VoteCast,
     Warned,
@@ -47,7 +47,7 @@ from kraftd.raft.effects import (
 from kraftd.raft.events import PeerIdentity
 from kraftd.types import Election, Epoch, Offset
 
-News: TypeAlias = Moved | ElectionEnded | VoteCast | Warned | Alarmed | AlarmCleared
+News: TypeAlias = StateChanged | ElectionEnded | VoteCast | Warned | Alarmed | AlarmCleared
 """Effects that only tell people something."""
 
 
@@ -170,7 +170,7 @@ class Interpreter:
             ReadDone: callers.read_done,
             ResignDone: callers.resign_done,
             ShutdownReady: callers.shutdown_ready,
-            Moved: journal.note,
+            StateChanged: journal.note,
             ElectionEnded: journal.note,
             VoteCast: journal.note,
             Warned: journal.note,

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from kraftd.raft.effects import Moved
+from kraftd.raft.effects import StateChanged
 from kraftd.types import Offset
 
 _WINDOW_MS = 30_000
@@ -99,7 +99,7 @@ class RaftMeters:
         self.flush_total_ms += took_ms
         self.flush_max_ms = max(self.flush_max_ms, took_ms)
 
-    def moved(self, move: Moved, now_ms: int) -> None:
+    def moved(self, move: StateChanged, now_ms: int) -> None:
         """The member went to another state: time elections, and forget appends of a lost leadership."""
         if move.source == "leader" or move.target == "leader":
             self._uncommitted.clear()

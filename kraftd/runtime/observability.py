@@ -17,7 +17,7 @@ from typing import Any, TextIO, TypeAlias
 import msgspec
 
 from kraftd.net.repeats import Repeats
-from kraftd.raft.effects import AlarmCleared, Alarmed, ElectionEnded, Moved, VoteCast, Warned
+from kraftd.raft.effects import AlarmCleared, Alarmed, ElectionEnded, StateChanged, VoteCast, Warned
 from kraftd.runtime.interpreter import News
 from kraftd.types import NodeId
 
@@ -81,7 +81,7 @@ class Chronicle:
         """Implements `Journal`."""
         say = self._repeats.info
         match news:
-            case Moved(source, target, epoch, why):
+            case StateChanged(source, target, epoch, why):
                 key = (source, target, epoch, why)
                 moved = {"from": source, "to": target}  # `from` cannot be a keyword argument
                 say("transition", key=key, **moved, epoch=epoch, reason=why)

@@ -25,7 +25,7 @@ from kraftd.net.server import Server
 from kraftd.protocol import limits
 from kraftd.protocol.brief import brief, briefs
 from kraftd.protocol.messages import DescribeNodeResponse, DescribeNodeResponsePeer
-from kraftd.raft.view import PeerView, QuorumView
+from kraftd.raft.status import PeerStatus, QuorumStatus
 from kraftd.runtime.applier import Applier
 from kraftd.runtime.health import Vitals
 from kraftd.runtime.metrics import Number, RaftMeters
@@ -44,7 +44,7 @@ class Describer(Protocol):
     def voted(self) -> ReplicaKey | None:
         """Whom it voted for in this epoch."""
 
-    def describe(self, now: Now) -> QuorumView:
+    def describe(self, now: Now) -> QuorumStatus:
         """Its own view of the quorum."""
 
 
@@ -266,11 +266,11 @@ class NodeStatus:
     def _connections(self) -> Mapping[str, int]:
         return {each.value: count for each, count in self._server.statistics().items()}
 
-    def _alarms(self, view: QuorumView) -> tuple[str, ...]:
+    def _alarms(self, view: QuorumStatus) -> tuple[str, ...]:
         stuck = self._applier.stuck_because
         return (*view.alarms, f"apply_stuck: {stuck}") if stuck else view.alarms
 
-    def _peers(self, view: QuorumView) -> Iterator[DescribeNodeResponsePeer]:
+    def _peers(self, view: QuorumStatus) -> Iterator[DescribeNodeResponsePeer]:
         links = self._links.statistics()
         for peer in view.peers:
             link = links.get(peer.node_id)
@@ -285,7 +285,7 @@ class NodeStatus:
                 note=brief(_note(peer, "" if link is None else link[2]), limits.WORDS_BYTES_MAX),
             )
 
-    def _lag_ms(self, view: QuorumView, now: Now) -> int:
+    def _lag_ms(self, view: QuorumStatus, now: Now) -> int:
         if view.role == "leader" or self._applier.applied_timestamp_ms < 0:
             return 0
         return max(now.wall_ms - self._applier.applied_timestamp_ms, 0)
@@ -322,5 +322,5 @@ RAFT_METERS = {
 """What each raft metric means, for the page's help texts."""
 
 
-def _note(peer: PeerView, trouble: str) -> str:
+def _note(peer: PeerStatus, trouble: str) -> str:
     return "; ".join(part for part in (trouble, peer.note) if part)

@@ -19,7 +19,7 @@ from typing import Any
 
 from kraftd.net import budgeted, server
 from kraftd.protocol.codec import RequestDecoder
-from kraftd.raft.member import Member
+from kraftd.raft.node import Member
 from kraftd.runtime import daemon
 from kraftd.runtime.applier import Applier
 from kraftd.runtime.interpreter import Interpreter

@@ -56,15 +56,15 @@ def test_the_history_of_elections_and_of_the_log_is_complete() -> None:
 
 # --- mutants that are no good -------------------------------------------------------------------------------
 
-POLL = "kraftd.raft.leading:Leading.poll"
+POLL = "kraftd.raft.leader:LeaderRole.poll"
 
 
 @pytest.mark.parametrize(
     ("target", "old", "new", "complaint"),
     [
-        ("kraftd.raft.leading:Leading.pol", "a", "b", "is gone"),
-        ("kraftd.raft.lead:Leading.poll", "a", "b", "is gone"),
-        ("kraftd.raft.leading:Kind", "a", "b", "no plain function"),
+        ("kraftd.raft.leader:Leading.pol", "a", "b", "is gone"),
+        ("kraftd.raft.lead:LeaderRole.poll", "a", "b", "is gone"),
+        ("kraftd.raft.leader:Kind", "a", "b", "no plain function"),
         (POLL, "no such line", "b", "0 times, not once"),
         (POLL, "led", "b", "times, not once"),
         (POLL, "if led is None:", "if led is None:", "not once"),

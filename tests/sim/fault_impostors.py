@@ -17,8 +17,8 @@ from kraftd.protocol.messages import (
     HandshakeRequest,
     ShowNonceRequest,
 )
-from kraftd.raft import wire
-from kraftd.raft.wire import FetchAsk, VoteAsk
+from kraftd.raft import rpc
+from kraftd.raft.rpc import FetchParams, VoteParams
 from kraftd.records import quorum_state
 from kraftd.storage.disk import Disk
 from kraftd.types import ZERO_UUID, Election, Epoch, OffsetAndEpoch, ReplicaKey, Uuid
@@ -81,13 +81,15 @@ def shows(identity: Identity, shown: list[Uuid]) -> list[bytes]:
 
 def votes(epoch: Epoch, candidate: ReplicaKey, position: OffsetAndEpoch) -> list[bytes]:
     """Requests for a pre-vote and for a vote."""
-    asks = [VoteAsk(epoch, candidate, position, wire.NOBODY, pre_vote) for pre_vote in (True, False)]
-    return [frame(2, 10 + n, wire.vote_request(CLUSTER_ID, ask)) for n, ask in enumerate(asks)]
+    asks = [VoteParams(epoch, candidate, position, rpc.NOBODY, pre_vote) for pre_vote in (True, False)]
+    return [frame(2, 10 + n, rpc.vote_request(CLUSTER_ID, ask)) for n, ask in enumerate(asks)]
 
 
 def fetch(epoch: Epoch, replica: ReplicaKey, position: OffsetAndEpoch) -> bytes:
     """A fetch, which acknowledges everything before its position."""
-    return frame(18, 20, wire.fetch_request(CLUSTER_ID, FetchAsk(replica, epoch, position, 0, 500), 1 << 20))
+    return frame(
+        18, 20, rpc.fetch_request(CLUSTER_ID, FetchParams(replica, epoch, position, 0, 500), 1 << 20)
+    )
 
 
 def announcements(world: "World", epoch: Epoch, leader_id: int) -> list[bytes]:
@@ -95,8 +97,8 @@ def announcements(world: "World", epoch: Epoch, leader_id: int) -> list[bytes]:
     trap = endpoint_of(Listener(world).machine)
     successors = tuple(ReplicaKey(n) for n in sorted(world.voters))
     return [
-        frame(1, 30, wire.begin_request(CLUSTER_ID, wire.NOBODY, epoch, leader_id, trap)),
-        frame(1, 31, wire.end_request(CLUSTER_ID, epoch, leader_id, successors)),
+        frame(1, 30, rpc.begin_request(CLUSTER_ID, rpc.NOBODY, epoch, leader_id, trap)),
+        frame(1, 31, rpc.end_request(CLUSTER_ID, epoch, leader_id, successors)),
     ]
 
 

@@ -22,8 +22,8 @@ from kraftd.protocol.messages import (
     HandshakeRequest,
     ResignLeaderRequest,
 )
-from kraftd.raft import wire
-from kraftd.raft.wire import FetchAsk, VoteAsk
+from kraftd.raft import rpc
+from kraftd.raft.rpc import FetchParams, VoteParams
 from kraftd.types import (
     METADATA_TOPIC,
     NO_NODE,
@@ -135,13 +135,13 @@ def demands(world: "World", identity: Identity, epoch: int) -> list[bytes]:
     me = ReplicaKey(identity.node_id, identity.directory_id)
     far = OffsetAndEpoch(int(world.random.random() * 1_000), max(0, epoch - 1))
     endpoint = Endpoint("m1", 1)
-    nothing, nobody = OffsetAndEpoch(0, 0), wire.NOBODY
+    nothing, nobody = OffsetAndEpoch(0, 0), rpc.NOBODY
     return [
-        frame(2, 1, wire.vote_request(CLUSTER_ID, VoteAsk(epoch, me, nothing, nobody, True))),
-        frame(2, 2, wire.vote_request(CLUSTER_ID, VoteAsk(epoch, me, nothing, nobody, False))),
-        frame(18, 3, wire.fetch_request(CLUSTER_ID, FetchAsk(me, epoch, far, 0, 0), 1 << 20)),
-        frame(1, 4, wire.begin_request(CLUSTER_ID, nobody, epoch, me.id, endpoint)),
-        frame(1, 5, wire.end_request(CLUSTER_ID, epoch, me.id, ())),
+        frame(2, 1, rpc.vote_request(CLUSTER_ID, VoteParams(epoch, me, nothing, nobody, True))),
+        frame(2, 2, rpc.vote_request(CLUSTER_ID, VoteParams(epoch, me, nothing, nobody, False))),
+        frame(18, 3, rpc.fetch_request(CLUSTER_ID, FetchParams(me, epoch, far, 0, 0), 1 << 20)),
+        frame(1, 4, rpc.begin_request(CLUSTER_ID, nobody, epoch, me.id, endpoint)),
+        frame(1, 5, rpc.end_request(CLUSTER_ID, epoch, me.id, ())),
     ]
 
 
@@ -196,7 +196,7 @@ class GarbageInAFrame(Fault):
         if node is None:
             return False
         stranger = Identity(CLUSTER_ID, "stranger")
-        good = bytearray(frame(2, 1, wire.vote_request(CLUSTER_ID, _some_vote(world))))
+        good = bytearray(frame(2, 1, rpc.vote_request(CLUSTER_ID, _some_vote(world))))
         for _ in range(1 + int(world.random.random() * 4)):
             at = 4 + int(world.random.random() * (len(good) - 4))
             good[at] = int(world.random.random() * 256)
@@ -205,9 +205,9 @@ class GarbageInAFrame(Fault):
         return call(world, node, [first, bytes(good), len(body).to_bytes(4, "big") + body])
 
 
-def _some_vote(world: "World") -> VoteAsk:
+def _some_vote(world: "World") -> VoteParams:
     epoch = int(world.random.random() * 100)
-    return VoteAsk(epoch, ReplicaKey(1), OffsetAndEpoch(0, 0), ReplicaKey(2), False)
+    return VoteParams(epoch, ReplicaKey(1), OffsetAndEpoch(0, 0), ReplicaKey(2), False)
 
 
 class TruncatedFrame(Fault):

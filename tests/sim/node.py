@@ -29,10 +29,10 @@ from kraftd.raft.effects import (
     ShutdownReady,
     Truncate,
 )
+from kraftd.raft.epoch_states import Candidate, Leader
 from kraftd.raft.events import Event, ShutdownRequested
-from kraftd.raft.machine import StateMachine
-from kraftd.raft.member import Member
-from kraftd.raft.states import Candidate, Leader
+from kraftd.raft.node import Member
+from kraftd.raft.state_machine import StateMachine
 from kraftd.raft.timing import Timing
 from kraftd.records.batch import BatchView, scan
 from kraftd.records.committed import CommittedBatch

@@ -9,7 +9,7 @@ from kraftd.net.client import OutboundConnection
 from kraftd.net.handshake import Identity
 from kraftd.net.server import InboundConnection
 from kraftd.protocol.framing import Buffer
-from kraftd.raft.states import Follower, Leader
+from kraftd.raft.epoch_states import Follower, Leader
 from kraftd.runtime.assembly import incarnation_of
 from kraftd.runtime.config import QuorumTiming
 from kraftd.types import ZERO_UUID

@@ -17,9 +17,9 @@ from kraftd.audit.trace import IN, OUT, WORLD, Line, trace
 from kraftd.errors import ErrorCode
 from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
+from kraftd.raft.epoch_states import Leader
 from kraftd.raft.identity import StartIdentity, Wholeness
-from kraftd.raft.member import LogStart, Member
-from kraftd.raft.states import Leader
+from kraftd.raft.node import LogStart, Member
 from kraftd.raft.timing import NEVER_MS, Timing
 from kraftd.raft.voters import Voter, VoterSet
 from kraftd.records.batch import BatchView, scan

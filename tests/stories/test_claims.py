@@ -39,7 +39,7 @@ def test_a_greeting_alone_changes_nothing_and_sends_a_challenge_to_the_voters_ow
     effects = claimed(lone)
     assert effects == [fx.ChallengePeer(2)]
     assert lone.member.state == before
-    assert not lone.member._core.peers.is_connected(2)
+    assert not lone.member._raft.peers.is_connected(2)
 
 
 def test_whoever_shows_the_nonce_that_was_told_at_the_voters_address_is_that_voter() -> None:
@@ -72,7 +72,7 @@ def test_a_confirmed_connection_stays_so_whatever_becomes_of_the_one_that_the_no
     shown(lone)
     lone.feed(ev.ConnectionClosed(OUTBOUND, 2, outbound=True))
     lone.run(60_000)
-    assert lone.member._core.peers.is_connected(2)
+    assert lone.member._raft.peers.is_connected(2)
     assert kinds(lone.effects, fx.RefusePeer) == []
 
 
@@ -196,7 +196,7 @@ def test_a_voter_that_lost_its_power_takes_the_place_of_connections_that_nobody_
     cluster.confirm(1, 10**6, again)
     trace = cluster.take_trace()
     assert trace.count('RefusePeer reason="node 2 has connected anew since"') == 2
-    connections = cluster.member(1)._core.peers._connections
+    connections = cluster.member(1)._raft.peers._connections
     assert cluster.nodes[1].disk.peers[2] == again
     assert {ours, theirs, 10**6} & set(connections) == {10**6}
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from kraftd.raft.effects import Moved
-from kraftd.raft.states import Candidate, Follower, Leader, Prospective, Unattached
+from kraftd.raft.effects import StateChanged
+from kraftd.raft.epoch_states import Candidate, Follower, Leader, Prospective, Unattached
 from kraftd.types import Election, Now, ReplicaKey
 from tests.stories.cluster import Cluster
 
@@ -294,7 +294,7 @@ def test_a_process_that_stutters_without_end_campaigns_all_the_same() -> None:
     cluster.start(1)
     member = cluster.member(1)
     effects = [effect for turn in range(1, 20) for effect in member.poll(Now(turn * 450, turn * 450))]
-    assert "prospective" in {effect.target for effect in effects if isinstance(effect, Moved)}
+    assert "prospective" in {effect.target for effect in effects if isinstance(effect, StateChanged)}
 
 
 @pytest.mark.covers("OBS-01", "OBS-04", "OBS-06", "OBS-07", "QS-28")

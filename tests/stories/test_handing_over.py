@@ -7,9 +7,9 @@ import pytest
 from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
 from kraftd.raft import effects as fx
+from kraftd.raft.epoch_states import Follower, Leader, Resigned
 from kraftd.raft.events import ShutdownRequested
 from kraftd.raft.reads import Reads
-from kraftd.raft.states import Follower, Leader, Resigned
 from tests.stories.cluster import Cluster, Node
 
 

@@ -5,11 +5,11 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from kraftd.raft import wire
+from kraftd.raft import rpc
+from kraftd.raft.epoch_states import Candidate, Follower, Prospective
 from kraftd.raft.events import LogDamaged, PeerClaimed, PeerIdentified, PeerIdentity, RequestReceived
-from kraftd.raft.identity import Mending, Wholeness
-from kraftd.raft.states import Candidate, Follower, Prospective
-from kraftd.raft.wire import VoteAsk
+from kraftd.raft.identity import Rejoin, Wholeness
+from kraftd.raft.rpc import VoteParams
 from kraftd.records.batch import encode_batch
 from kraftd.types import FORGET_PEERS, NO_NODE, Election, OffsetAndEpoch, ReplicaKey
 from tests.stories.cluster import CLUSTER_ID, Cluster
@@ -105,8 +105,8 @@ def test_a_member_that_forgot_does_not_even_repeat_a_vote() -> None:
     candidate = ReplicaKey(2, cluster.nodes[2].disk.directory_id)
     cluster.nodes[1].disk.election = Election(5, NO_NODE, candidate)
     cluster.start(1, wholeness=Wholeness(amnesia=("kraftd.state is gone",)))
-    ask = VoteAsk(5, candidate, OffsetAndEpoch(0, 0), ReplicaKey(1), pre_vote=False)
-    asked = RequestReceived(10**8, wire.vote_request(CLUSTER_ID, ask), 2, cluster.identity(2))
+    ask = VoteParams(5, candidate, OffsetAndEpoch(0, 0), ReplicaKey(1), pre_vote=False)
+    asked = RequestReceived(10**8, rpc.vote_request(CLUSTER_ID, ask), 2, cluster.identity(2))
     cluster.feed(1, asked)
     data = cluster.nodes[1].outcomes[asked.handle].response.topics[0].partitions[0]
     assert (data.vote_granted, data.leader_epoch) == (False, 5)
@@ -416,15 +416,15 @@ def test_an_election_file_behind_the_log_is_amnesia() -> None:
 @pytest.mark.covers("D-06")
 def test_a_member_that_forgot_waits_for_every_voters_epoch_and_for_a_leader_after_the_highest() -> None:
     """The last one to answer may know of the epoch in which the forgotten vote was given."""
-    mending = Mending(Wholeness(amnesia=("lost",)), frozenset({2, 3}))
-    mending.hear(2, 5)
-    assert not mending.mends(6, 0, 0), "3 was not heard"
-    mending.hear(3, 9)
-    assert not mending.mends(6, 0, 0)
-    assert not mending.mends(9, 0, 0), "it may have voted in epoch 9"
-    assert not mending.mends(10, 7, 6), "not all that is committed is here"
-    assert mending.mends(10, 7, 7)
-    assert mending.is_whole
+    rejoin = Rejoin(Wholeness(amnesia=("lost",)), frozenset({2, 3}))
+    rejoin.record_response(2, 5)
+    assert not rejoin.mends(6, 0, 0), "3 was not heard"
+    rejoin.record_response(3, 9)
+    assert not rejoin.mends(6, 0, 0)
+    assert not rejoin.mends(9, 0, 0), "it may have voted in epoch 9"
+    assert not rejoin.mends(10, 7, 6), "not all that is committed is here"
+    assert rejoin.mends(10, 7, 7)
+    assert rejoin.is_whole
 
 
 @pytest.mark.covers("D-06", "D-12")

@@ -4,9 +4,9 @@ import pytest
 
 from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
-from kraftd.raft import wire
+from kraftd.raft import rpc
 from kraftd.raft.events import ResponseReceived
-from kraftd.raft.wire import Standing
+from kraftd.raft.rpc import LeaderAndEpoch
 from kraftd.types import OffsetAndEpoch
 from tests.stories.cluster import Cluster
 from tests.stories.test_replication import with_logs
@@ -26,7 +26,7 @@ def test_a_divergence_of_an_older_epoch_cuts_nothing_in_a_newer_one() -> None:
     for n in (1, 2):
         cluster.start(n)
     assert cluster.elect() == 1
-    old = Standing(cluster.member(1).epoch, 1)
+    old = LeaderAndEpoch(cluster.member(1).epoch, 1)
 
     # Node 3 asks where its log leaves the leader's; the answer is on its way for long.
     cluster.cut.add((1, 3))
@@ -37,7 +37,7 @@ def test_a_divergence_of_an_older_epoch_cuts_nothing_in_a_newer_one() -> None:
     )
     assert asks.last_send is not None
     assert asks.last_send.to == 1
-    answer = wire.fetch_response(ErrorCode.NONE, old, high_watermark=2, diverging=OffsetAndEpoch(2, 1))
+    answer = rpc.fetch_response(ErrorCode.NONE, old, high_watermark=2, diverging=OffsetAndEpoch(2, 1))
     late = ResponseReceived(1, asks.last_send.correlation_id, answer)
     began_ms = cluster.now_ms
 

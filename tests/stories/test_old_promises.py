@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from kraftd.errors import ErrorCode
-from kraftd.raft.states import Candidate, Leader
+from kraftd.raft.epoch_states import Candidate, Leader
 from kraftd.types import Election, NodeId, ReplicaKey
 from tests.stories.cluster import Cluster, Disk
 from tests.stories.test_replication import with_logs
@@ -260,7 +260,7 @@ def test_a_wiped_voter_is_not_whole_by_a_leader_that_knows_no_high_watermark_yet
     cut(cluster, (1, 3))
     cluster.start(3)
     cluster.start(2)
-    cluster.run_until(lambda: not cluster.member(2)._core.mending.silent, 5_000)
+    cluster.run_until(lambda: not cluster.member(2)._raft.rejoin.silent, 5_000)
     cut(cluster, (1, 3), (1, 2))
     cluster.run_until(lambda: not cluster.member(1).is_leader)
     cut(cluster, (1, 2))

@@ -9,10 +9,10 @@ import pytest
 from kraftd.audit.invariants import Auditor, Violation
 from kraftd.errors import ErrorCode
 from kraftd.raft import effects as fx
-from kraftd.raft import wire
+from kraftd.raft import rpc
+from kraftd.raft.epoch_states import Follower, Leader
 from kraftd.raft.events import AppendRequested, Applied, LogFlushed, RequestReceived, ResponseReceived
-from kraftd.raft.states import Follower, Leader
-from kraftd.raft.wire import FetchAsk, Standing
+from kraftd.raft.rpc import FetchParams, LeaderAndEpoch
 from kraftd.records.batch import HEADER_BYTES, encode_batch, scan
 from kraftd.types import Election, OffsetAndEpoch, ReplicaKey
 from tests.stories.cluster import Cluster
@@ -49,10 +49,10 @@ def test_s1_to_s5_a_record_of_an_older_epoch_on_a_majority_is_not_committed() ->
     cluster.isolate(1)
     for follower in (2, 3):
         position = OffsetAndEpoch(2, 2)
-        ask = FetchAsk(
+        ask = FetchParams(
             ReplicaKey(follower, cluster.nodes[follower].disk.directory_id), leader.epoch, position, -1, 500
         )
-        request = wire.fetch_request("story", ask, 1 << 20)
+        request = rpc.fetch_request("story", ask, 1 << 20)
         cluster.feed(1, RequestReceived(10**7 + follower, request, 18, cluster.identity(follower)))
     cluster.run(5)
     assert isinstance(leader.state, Leader)
@@ -137,8 +137,8 @@ def test_a_leader_that_wants_to_cut_what_is_committed_is_not_followed() -> None:
     cluster.append(1)
     cluster.run(100)
     member = cluster.member(3)
-    lie = wire.fetch_response(
-        ErrorCode.NONE, Standing(member.epoch, 1), high_watermark=2, diverging=OffsetAndEpoch(1, 1)
+    lie = rpc.fetch_response(
+        ErrorCode.NONE, LeaderAndEpoch(member.epoch, 1), high_watermark=2, diverging=OffsetAndEpoch(1, 1)
     )
     before = member.log.end_offset
     asked = cluster.nodes[3].last_send
@@ -228,8 +228,8 @@ def test_followers_that_fetch_but_never_get_on_do_not_keep_a_leader() -> None:
     began, handle = cluster.now_ms, 10**7
     while leader.is_leader and cluster.now_ms < began + 10_000:
         handle += 1
-        ask = FetchAsk(ReplicaKey(2, stuck.directory_id), leader.epoch, OffsetAndEpoch(1, 1), -1, 0)
-        cluster.feed(1, RequestReceived(handle, wire.fetch_request("story", ask, 1), 18, stuck))
+        ask = FetchParams(ReplicaKey(2, stuck.directory_id), leader.epoch, OffsetAndEpoch(1, 1), -1, 0)
+        cluster.feed(1, RequestReceived(handle, rpc.fetch_request("story", ask, 1), 18, stuck))
         cluster.run(100)
     assert cluster.now_ms - began <= 3_200
 
@@ -345,7 +345,7 @@ def test_records_that_do_not_continue_the_log_are_refused_whole(damage: str) -> 
         "no records": with_good_checksum(encode_batch(end, epoch, 0, [b"x"])[:HEADER_BYTES] + b"\xff" * 9),
     }[damage]
     sent = cluster.nodes[2].last_send
-    response = wire.fetch_response(ErrorCode.NONE, Standing(member.epoch, 1), high_watermark=end)
+    response = rpc.fetch_response(ErrorCode.NONE, LeaderAndEpoch(member.epoch, 1), high_watermark=end)
     cluster.take_trace()
     cluster.feed(2, ResponseReceived(1, sent.correlation_id, response, batch))
     assert member.log.end_offset == end
@@ -361,7 +361,7 @@ def test_a_cut_end_of_a_response_is_left_out() -> None:
     member = cluster.member(2)
     end = member.log.end_offset
     sent = cluster.nodes[2].last_send
-    response = wire.fetch_response(ErrorCode.NONE, Standing(member.epoch, 1), high_watermark=end)
+    response = rpc.fetch_response(ErrorCode.NONE, LeaderAndEpoch(member.epoch, 1), high_watermark=end)
     whole, cut = encode_batch(end, 1, 0, [b"x"]), encode_batch(end + 1, 1, 0, [b"y"])[:-3]
     effects = member.handle(
         ResponseReceived(1, sent.correlation_id, response, whole + cut), cluster.now(cluster.nodes[2])
@@ -425,8 +425,8 @@ def test_an_observer_that_gave_up_on_its_leader_lives_and_finds_the_next_one() -
     cluster.append(1)
     cluster.run(2_000)
     observer = cluster.member(9)
-    lie = wire.fetch_response(
-        ErrorCode.NONE, Standing(observer.epoch, 1), high_watermark=2, diverging=OffsetAndEpoch(1, 1)
+    lie = rpc.fetch_response(
+        ErrorCode.NONE, LeaderAndEpoch(observer.epoch, 1), high_watermark=2, diverging=OffsetAndEpoch(1, 1)
     )
     asked = cluster.nodes[9].last_send
     cluster.feed(9, ResponseReceived(1, asked.correlation_id, lie))
@@ -462,9 +462,9 @@ def test_a_client_is_given_nothing_uncommitted_from_the_disk_either() -> None:
     handle = 10**8
     for offset in (0, member.high_watermark):
         position = OffsetAndEpoch(offset, 0 if offset == 0 else member.epoch)
-        ask = FetchAsk(ReplicaKey(-1), member.epoch, position, 1 << 62, 0)
+        ask = FetchParams(ReplicaKey(-1), member.epoch, position, 1 << 62, 0)
         handle += 1
-        cluster.feed(leader, RequestReceived(handle, wire.fetch_request("story", ask, 1 << 20), 18, None))
+        cluster.feed(leader, RequestReceived(handle, rpc.fetch_request("story", ask, 1 << 20), 18, None))
         cluster.run(20)
         reply = cluster.nodes[leader].outcomes[handle]
         given = [value for batch in scan(b"".join(reply.records)) for value in batch.values()]
@@ -494,7 +494,9 @@ def test_a_follower_commits_no_further_than_its_log_goes() -> None:
     cluster.auditor = Auditor(())  # it would see that no leader committed what this one tells
     end_offset, asked = member.log.end_offset, cluster.nodes[3].last_send
     some = encode_batch(end_offset, member.epoch, 0, [b"first part"])
-    ahead = wire.fetch_response(ErrorCode.NONE, Standing(member.epoch, 1), high_watermark=end_offset + 500)
+    ahead = rpc.fetch_response(
+        ErrorCode.NONE, LeaderAndEpoch(member.epoch, 1), high_watermark=end_offset + 500
+    )
     cluster.isolate(3)
     cluster.feed(3, ResponseReceived(1, asked.correlation_id, ahead, some))
     assert member.log.end_offset == end_offset + 1

@@ -253,7 +253,7 @@ BOUNDARY = (
         "A leader that hands over to a voter that is dead takes no write for as long as the request says: 24 days.",
         "tests",
         (
-            "kraftd.raft.resigning:Resigning._is_silent",
+            "kraftd.raft.resignation:Resignation._is_silent",
             "return now.mono_ms >=",
             "return False and now.mono_ms >=",
         ),
@@ -367,7 +367,7 @@ BOUNDARY = (
         "D-06",
         "A leader counts what a voter acknowledged before its disk was replaced by an older one.",
         "tests",
-        ("kraftd.raft.core:Core.identify", "self.leadership.disown(peer.node_id)", "pass"),
+        ("kraftd.raft.state:RaftState.identify", "self.leader_state.reset_progress(peer.node_id)", "pass"),
         where=(
             "tests/stories/test_identity.py::test_what_a_disk_acknowledged_does_not_count_after_it_was_replaced",
         ),

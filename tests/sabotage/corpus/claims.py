@@ -21,8 +21,8 @@ CLAIMS = (
             "self.waiting[event.connection] = _Claim(peer, event.directory_id, event.nonce, deadline_ms)",
             "said = PeerIdentity(peer, event.directory_id, (1 << 31) - 1, event.nonce)\n"
             "        self._confirmed[event.connection] = (said, event.nonce)\n"
-            "        self.core.identify(event.connection, said, outbound=False)\n"
-            "        self.core.out.append(ConfirmPeer(event.connection, said))",
+            "        self.raft.identify(event.connection, said, outbound=False)\n"
+            "        self.raft.out.append(ConfirmPeer(event.connection, said))",
         ),
     ),
     mutant(
@@ -136,7 +136,7 @@ CLAIMS = (
             "peer = event.peer",
             "peer = event.peer\n"
             "    said = PeerIdentity(peer, event.directory_id, 0, event.nonce)\n"
-            "    self.core.out.extend(self.core.peers._replace(said, outbound=False))",
+            "    self.raft.out.extend(self.raft.peers._replace(said, outbound=False))",
         ),
     ),
     mutant(
@@ -164,7 +164,7 @@ CLAIMS = (
             "given = self._given.pop(connection, None)\n"
             "    for number, (known, _) in list(self._confirmed.items()) if given else ():\n"
             "        if known.node_id == given[0]:\n"
-            '            self.core.out.append(RefusePeer(number, "it cannot be reached"))',
+            '            self.raft.out.append(RefusePeer(number, "it cannot be reached"))',
         ),
         where=(
             _STORIES,
@@ -206,8 +206,8 @@ CLAIMS = (
         (
             "kraftd.raft.elections:Elections._consider",
             'return ErrorCode.INVALID_REQUEST, False, "no voter"',
-            "if not ask.pre_vote and ask.epoch > core.epoch:\n"
-            '            self.roles.become_unattached(ask.epoch, now, "an outsider said so")\n'
+            "if not ask.pre_vote and ask.epoch > raft.epoch:\n"
+            '            self.changes.become_unattached(ask.epoch, now, "an outsider said so")\n'
             '        return ErrorCode.INVALID_REQUEST, False, "no voter"',
         ),
     ),
@@ -218,7 +218,7 @@ CLAIMS = (
         "sim",
         (
             "kraftd.raft.elections:Elections._consider",
-            "if ask.candidate.id not in core.voters:",
+            "if ask.candidate.id not in raft.voters:",
             "if False:",
         ),
     ),
@@ -228,8 +228,8 @@ CLAIMS = (
         "Who is no voter announces itself as the leader, and its epoch is believed.",
         "sim",
         (
-            "kraftd.raft.resigning:Resigning._check_announcement",
-            "or leader_id not in self.core.voters",
+            "kraftd.raft.resignation:Resignation._check_announcement",
+            "or leader_id not in self.raft.voters",
             "",
         ),
     ),
@@ -239,11 +239,11 @@ CLAIMS = (
         "Who announces itself as the leader says where it listens, and members connect there.",
         "sim",
         (
-            "kraftd.raft.resigning:Resigning._check_announcement",
-            "or leader_id not in self.core.voters",
+            "kraftd.raft.resignation:Resignation._check_announcement",
+            "or leader_id not in self.raft.voters",
             "",
         ),
-        ("kraftd.raft.core:Core.learn", "and not len(self.voters)", ""),
+        ("kraftd.raft.state:RaftState.learn", "and not len(self.voters)", ""),
     ),
     mutant(
         "farewell-by-anybody",
@@ -251,7 +251,7 @@ CLAIMS = (
         "EndQuorumEpoch in the leader's name is believed of whoever says it.",
         "sim",
         (
-            "kraftd.raft.resigning:Resigning._check_announcement",
+            "kraftd.raft.resignation:Resignation._check_announcement",
             "event.peer is None or event.peer.node_id != leader_id or",
             "event.peer is None or",
         ),
@@ -272,10 +272,10 @@ CLAIMS = (
         "D-37",
         "Nobody confirms a voter's id at an observer, which takes an epoch from it and then waits for ever.",
         "sim",
-        ("kraftd.raft.elections:Elections._consider", "if not core.is_voter:", "if False:"),
+        ("kraftd.raft.elections:Elections._consider", "if not raft.is_voter:", "if False:"),
         (
-            "kraftd.raft.resigning:Resigning._check_announcement",
-            "if not self.core.is_voter:",
+            "kraftd.raft.resignation:Resignation._check_announcement",
+            "if not self.raft.is_voter:",
             "if False:",
         ),
     ),
@@ -285,7 +285,7 @@ CLAIMS = (
         "A voter that was lifted far above the others is not believed by anybody, and is out for good.",
         "sim",
         (
-            "kraftd.raft.core:Core.believes",
+            "kraftd.raft.state:RaftState.is_plausible_epoch",
             "max(_EPOCH_BELIEVED, self.epoch + _EPOCH_STEP)",
             "self.epoch + _EPOCH_STEP",
         ),
@@ -296,10 +296,10 @@ CLAIMS = (
         "An answer from far above moves nobody, so the member that gave it never follows a leader again.",
         "sim",
         (
-            "kraftd.raft.member:Member._on_response",
-            'self._roles.adopt(answer.standing, now, f"told by {event.sender}")',
-            "if answer.standing.epoch < core.epoch + (1 << 16):\n"
-            '        self._roles.adopt(answer.standing, now, f"told by {event.sender}")',
+            "kraftd.raft.node:Member._on_response",
+            'self._changes.observe_epoch(answer.leader_and_epoch, now, f"told by {event.sender}")',
+            "if answer.leader_and_epoch.epoch < raft.epoch + (1 << 16):\n"
+            '        self._changes.observe_epoch(answer.leader_and_epoch, now, f"told by {event.sender}")',
         ),
     ),
     mutant(
@@ -308,16 +308,16 @@ CLAIMS = (
         "A voter that is far above the others takes their lower epoch, where it may have voted before.",
         "sim",
         (
-            "kraftd.raft.resigning:Resigning._check_announcement",
-            "if epoch < self.core.epoch:",
-            "if epoch < self.core.epoch < epoch + (1 << 16):",
+            "kraftd.raft.resignation:Resignation._check_announcement",
+            "if epoch < self.raft.epoch:",
+            "if epoch < self.raft.epoch < epoch + (1 << 16):",
         ),
         (
-            "kraftd.raft.roles:Roles.adopt",
-            "if epoch < core.epoch:\n        return",
-            "if epoch + (1 << 16) < core.epoch:\n"
+            "kraftd.raft.state_changes:StateChanges.observe_epoch",
+            "if epoch < raft.epoch:\n        return",
+            "if epoch + (1 << 16) < raft.epoch:\n"
             "        self.become_follower(epoch, leader_id, now, why)\n"
-            "    if epoch < core.epoch:\n        return",
+            "    if epoch < raft.epoch:\n        return",
         ),
     ),
 )

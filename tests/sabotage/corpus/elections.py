@@ -9,9 +9,9 @@ ELECTIONS = (
         "A leader that restarts leads on in its old epoch, although the unflushed end of its log is gone.",
         "sim",
         (
-            "kraftd.raft.starting:initial_state",
-            "return Resigned(stored.epoch, core.me, election_ms, voted)",
-            "return Candidate(stored.epoch, core.me, Ballot(core.voters.ids, core.voters.ids), now.mono_ms, election_ms)",
+            "kraftd.raft.state_changes:initial_state",
+            "return Resigned(stored.epoch, raft.me, election_ms, voted)",
+            "return Candidate(stored.epoch, raft.me, Ballot(raft.voters.ids, raft.voters.ids), now.mono_ms, election_ms)",
         ),
     ),
     mutant(
@@ -20,8 +20,8 @@ ELECTIONS = (
         "A leader that restarts knows neither that it led nor that it voted, and votes for another candidate of its epoch.",
         "sim",
         (
-            "kraftd.raft.starting:initial_state",
-            "return Resigned(stored.epoch, core.me, election_ms, voted)",
+            "kraftd.raft.state_changes:initial_state",
+            "return Resigned(stored.epoch, raft.me, election_ms, voted)",
             "return Unattached(stored.epoch, election_ms)",
         ),
     ),
@@ -31,9 +31,9 @@ ELECTIONS = (
         "A leader that restarts tells its controller at once that it is active.",
         "sim",
         (
-            "kraftd.raft.member:Member.start",
-            "if isinstance(core.state, Follower | Unattached):\n        core.announce(view.known_leader(core))",
-            "if isinstance(core.state, Follower | Unattached | Resigned):\n        core.announce(core.leader_id)",
+            "kraftd.raft.node:Member.start",
+            "if isinstance(raft.state, Follower | Unattached):\n        raft.announce(status.known_leader(raft))",
+            "if isinstance(raft.state, Follower | Unattached | Resigned):\n        raft.announce(raft.leader_id)",
         ),
     ),
     mutant(
@@ -41,9 +41,13 @@ ELECTIONS = (
         "KAFKA-15489",
         "A leader that is cut off from the majority leads on for ever.",
         "sim",
-        ("kraftd.raft.leading:Leading.poll", "if led.check_quorum.is_over(now_ms):", "if False and now_ms:"),
         (
-            "kraftd.raft.leadership:Leadership.next_deadline_ms",
+            "kraftd.raft.leader:LeaderRole.poll",
+            "if led.check_quorum.is_over(now_ms):",
+            "if False and now_ms:",
+        ),
+        (
+            "kraftd.raft.leader_state:LeaderState.next_deadline_ms",
             "if self.followers:",
             "if False:",
         ),
@@ -54,18 +58,18 @@ ELECTIONS = (
         "The only voter waits for fetches of others, hears none, and resigns again and again.",
         "sim",
         (
-            "kraftd.raft.progress:CheckQuorum.is_over",
+            "kraftd.raft.leader_state:CheckQuorum.is_over",
             "return self._needed > 0 and now_ms >= self.deadline_ms",
             "return now_ms >= self.deadline_ms",
         ),
-        ("kraftd.raft.leadership:Leadership.next_deadline_ms", "if self.followers:", "if True:"),
+        ("kraftd.raft.leader_state:LeaderState.next_deadline_ms", "if self.followers:", "if True:"),
     ),
     mutant(
         "fetch-no-progress",
         "KAFKA-15911",
         "Followers that fetch the same offset for ever count as alive, so the leader neither commits nor goes.",
         "tests",
-        ("kraftd.raft.progress:Progress.on_fetch", "return progressed", "return True"),
+        ("kraftd.raft.leader_state:ReplicaState.on_fetch", "return progressed", "return True"),
         where=("tests/stories/test_replication.py",),
     ),
     mutant(
@@ -74,9 +78,9 @@ ELECTIONS = (
         "A voter that was cut off raises its epoch by itself, and deposes a healthy leader when it returns.",
         "sim",
         (
-            "kraftd.raft.roles:Roles.become_prospective",
-            "ballot=Ballot(core.voters.ids, frozenset({core.me.id}), silent=lost - {core.me.id})",
-            "ballot=Ballot(core.voters.ids, core.voters.ids)",
+            "kraftd.raft.state_changes:StateChanges.become_prospective",
+            "ballot=Ballot(raft.voters.ids, frozenset({raft.me.id}), silent=lost - {raft.me.id})",
+            "ballot=Ballot(raft.voters.ids, raft.voters.ids)",
         ),
     ),
     mutant(
@@ -95,9 +99,9 @@ ELECTIONS = (
             "state.leader_id >= 0",
         ),
         (
-            "kraftd.raft.roles:Roles.become_follower",
-            "deadline_ms = fetch_deadline_ms or now.mono_ms + core.timing.fetch_timeout_ms",
-            "deadline_ms = now.mono_ms + core.timing.fetch_timeout_ms",
+            "kraftd.raft.state_changes:StateChanges.become_follower",
+            "deadline_ms = fetch_deadline_ms or now.mono_ms + raft.timing.fetch_timeout_ms",
+            "deadline_ms = now.mono_ms + raft.timing.fetch_timeout_ms",
         ),
     ),
     mutant(
@@ -117,7 +121,11 @@ ELECTIONS = (
         "KAFKA-17067",
         "A member that is no voter becomes a candidate and raises everybody's epoch.",
         "sim",
-        ("kraftd.raft.core:Core.counts", "return self.is_voter and self.mending.is_whole", "return True"),
+        (
+            "kraftd.raft.state:RaftState.may_vote",
+            "return self.is_voter and self.rejoin.is_whole",
+            "return True",
+        ),
     ),
     mutant(
         "vote-matrix",
@@ -137,7 +145,7 @@ ELECTIONS = (
         "A vote is kept in memory only, and after a restart it is given again.",
         "sim",
         (
-            "kraftd.raft.core:Core.finish",
+            "kraftd.raft.state:RaftState.finish",
             "if election != self._persisted or self._must_persist:",
             "if election.epoch != self._persisted.epoch or self._must_persist:",
         ),
@@ -148,7 +156,7 @@ ELECTIONS = (
         "The epoch is written first and the vote after the answer, so a crash between the two forgets the vote.",
         "sim",
         (
-            "kraftd.raft.core:Core.finish",
+            "kraftd.raft.state:RaftState.finish",
             "effects.insert(self._persist_at, PersistElection(election))",
             "effects.insert(self._persist_at, PersistElection(Election(election.epoch)))\n"
             "            effects.append(PersistElection(election))",
@@ -160,12 +168,12 @@ ELECTIONS = (
         "Whoever stops campaigning forgets the vote that it gave in this epoch.",
         "sim",
         (
-            "kraftd.raft.roles:Roles.become_unattached",
+            "kraftd.raft.state_changes:StateChanges.become_unattached",
             "leader_id, voted = state.election.leader_id, voted or state.election.voted",
             "leader_id = state.election.leader_id",
         ),
         (
-            "kraftd.raft.transitions:check_move",
+            "kraftd.raft.epoch_states:check_move",
             "before.voted not in (None, after.voted)",
             "before.voted is NO_NODE",
         ),
@@ -180,11 +188,11 @@ ELECTIONS = (
             "return sent.kind is Kind.VOTE and sent.epoch == state.epoch and state.retry_at_ms == NEVER_MS",
             "return sent.kind is Kind.VOTE",
         ),
-        ("kraftd.raft.elections:Elections.poll_candidate", "core.requests.forget(Kind.VOTE)", "pass"),
-        ("kraftd.raft.core:Core.become", "self.requests.reset()", "pass"),
+        ("kraftd.raft.elections:Elections.poll_candidate", "raft.requests.forget(Kind.VOTE)", "pass"),
+        ("kraftd.raft.state:RaftState.become", "self.requests.reset()", "pass"),
         (
-            "kraftd.raft.member:Member._on_response",
-            "is_old = answer.standing.epoch < core.epoch and sent.kind is not Kind.PRE_VOTE",
+            "kraftd.raft.node:Member._on_response",
+            "is_old = answer.leader_and_epoch.epoch < raft.epoch and sent.kind is not Kind.PRE_VOTE",
             "is_old = False",
         ),
     ),
@@ -198,8 +206,8 @@ ELECTIONS = (
             "return sent.kind is Kind.PRE_VOTE and (sent.epoch, sent.round) == (state.epoch, state.round)",
             "return True",
         ),
-        ("kraftd.raft.elections:Elections.poll_prospective", "core.requests.forget(Kind.PRE_VOTE)", "pass"),
-        ("kraftd.raft.core:Core.become", "self.requests.reset()", "pass"),
+        ("kraftd.raft.elections:Elections.poll_prospective", "raft.requests.forget(Kind.PRE_VOTE)", "pass"),
+        ("kraftd.raft.state:RaftState.become", "self.requests.reset()", "pass"),
     ),
     mutant(
         "vote-for-shorter-log",
@@ -208,7 +216,7 @@ ELECTIONS = (
         "sim",
         (
             "kraftd.raft.elections:Elections._refuse_log",
-            "if ask.position.log_order < core.log.position.log_order:",
+            "if ask.position.log_order < raft.log.position.log_order:",
             "if False:",
         ),
     ),
@@ -217,7 +225,7 @@ ELECTIONS = (
         "D-02",
         "A candidate claims the unflushed end of its log, loses it in a crash, and is elected without it.",
         "sim",
-        ("kraftd.raft.core:Core.claimed_position", "if flushed == self.log.end_offset:", "if True:"),
+        ("kraftd.raft.state:RaftState.claimed_position", "if flushed == self.log.end_offset:", "if True:"),
     ),
     mutant(
         "vote-before-it-is-durable",
@@ -225,7 +233,7 @@ ELECTIONS = (
         "The answer to a vote request leaves before the vote is on disk.",
         "sim",
         (
-            "kraftd.raft.core:Core.finish",
+            "kraftd.raft.state:RaftState.finish",
             "effects.insert(self._persist_at, PersistElection(election))",
             "effects.append(PersistElection(election))",
         ),
@@ -236,7 +244,7 @@ ELECTIONS = (
         "Half of the voters are a majority, so each half of four elects a leader of its own.",
         "sim",
         (
-            "kraftd.raft.states:Ballot.outcome",
+            "kraftd.raft.epoch_states:Ballot.outcome",
             "majority = len(self.voters) // 2 + 1",
             "majority = (len(self.voters) + 1) // 2",
         ),
@@ -247,7 +255,7 @@ ELECTIONS = (
         "A leader whose connection closed is taken for lost again and again in the same epoch.",
         "tests",
         (
-            "kraftd.raft.following:Following.on_connection_closed",
+            "kraftd.raft.follower:FollowerRole.on_connection_closed",
             "self._loss_used_in = state.epoch",
             "pass",
         ),
@@ -259,9 +267,9 @@ ELECTIONS = (
         "A process that stood still campaigns before it has looked at what came meanwhile.",
         "tests",
         (
-            "kraftd.raft.member:Member.poll",
-            "graced = late_ms > STALL_MS and not self._not_before_ms",
-            "graced = False",
+            "kraftd.raft.node:Member.poll",
+            "timeouts_deferred = late_ms > STALL_MS and not self._not_before_ms",
+            "timeouts_deferred = False",
         ),
         where=("tests/stories/test_elections.py",),
     ),
@@ -271,9 +279,9 @@ ELECTIONS = (
         "A process that stutters is given one more turn after the other and never campaigns.",
         "tests",
         (
-            "kraftd.raft.member:Member.poll",
-            "graced = late_ms > STALL_MS and not self._not_before_ms",
-            "graced = late_ms > STALL_MS",
+            "kraftd.raft.node:Member.poll",
+            "timeouts_deferred = late_ms > STALL_MS and not self._not_before_ms",
+            "timeouts_deferred = late_ms > STALL_MS",
         ),
         where=("tests/stories/test_elections.py",),
     ),
@@ -285,8 +293,8 @@ ELECTIONS = (
         (
             "kraftd.raft.elections:Elections._consider",
             'return ErrorCode.NONE, not refusal, refusal or "its log is as complete as ours"',
-            "if not refusal and ask.pre_vote and isinstance(core.state, Unattached):\n"
-            "        core.revise(replace(core.state, deadline_ms=now.mono_ms + core.timing.election_ms(core.dice)))\n"
+            "if not refusal and ask.pre_vote and isinstance(raft.state, Unattached):\n"
+            "        raft.update_state(replace(raft.state, deadline_ms=now.mono_ms + raft.timing.election_ms(raft.dice)))\n"
             '    return ErrorCode.NONE, not refusal, refusal or "its log is as complete as ours"',
         ),
         where=("tests/stories/test_elections.py",),
@@ -297,8 +305,8 @@ ELECTIONS = (
         "The named successor waits for its election timeout like everybody else.",
         "tests",
         (
-            "kraftd.raft.resigning:Resigning._succeed",
-            "if position == 0 and not core.is_behind:",
+            "kraftd.raft.resignation:Resignation._succeed",
+            "if position == 0 and not raft.is_behind:",
             "if False:",
         ),
         where=("tests/stories/test_handing_over.py",),
@@ -309,7 +317,7 @@ ELECTIONS = (
         "Leadership is handed to a voter that lacks the end of the log.",
         "tests",
         (
-            "kraftd.raft.leadership:Leadership.caught_up",
+            "kraftd.raft.leader_state:LeaderState.caught_up",
             "if p.fetch_offset >= offset and is_connected(p.key.id)",
             "if is_connected(p.key.id)",
         ),
@@ -321,7 +329,7 @@ ELECTIONS = (
         "A leader on its way out takes appends, so its successor never catches up.",
         "tests",
         (
-            "kraftd.raft.leading:Leading.on_append",
+            "kraftd.raft.leader:LeaderRole.on_append",
             "or led.handover is not None",
             "",
         ),
@@ -334,7 +342,7 @@ ELECTIONS = (
         "tests",
         (
             "kraftd.raft.elections:Elections.on_vote_request",
-            "if ask.pre_vote and ask.epoch > core.epoch:",
+            "if ask.pre_vote and ask.epoch > raft.epoch:",
             "if False:",
         ),
         where=("tests/unit/raft/test_requests_in.py",),
@@ -345,8 +353,8 @@ ELECTIONS = (
         "The leader announces itself once, so a voter that restarts and knows no leader starts an election.",
         "tests",
         (
-            "kraftd.raft.leading:Leading.poll",
-            "led.begin_at_ms = now_ms + core.timing.begin_quorum_ms",
+            "kraftd.raft.leader:LeaderRole.poll",
+            "led.begin_at_ms = now_ms + raft.timing.begin_quorum_ms",
             "led.begin_at_ms = 1 << 62",
         ),
         where=(
@@ -361,8 +369,8 @@ ELECTIONS = (
         "A follower that hears of its leader again takes it for a new one, which the table forbids.",
         "sim",
         (
-            "kraftd.raft.roles:Roles.adopt",
-            "known == NO_NODE or (from_leader and not isinstance(core.state, Follower))",
+            "kraftd.raft.state_changes:StateChanges.observe_epoch",
+            "known == NO_NODE or (from_leader and not isinstance(raft.state, Follower))",
             "known == NO_NODE or from_leader",
         ),
     ),
@@ -372,8 +380,8 @@ ELECTIONS = (
         "An observer that asked around goes on asking around, and never fetches from the leader it was told of.",
         "tests",
         (
-            "kraftd.raft.following:Following.on_fetch_response",
-            "core.pursuit.is_probing = False",
+            "kraftd.raft.follower:FollowerRole.on_fetch_response",
+            "raft.follower_state.is_probing = False",
             "pass",
         ),
         where=("tests/stories/test_elections.py",),
@@ -384,7 +392,7 @@ ELECTIONS = (
         "A state machine that starts after the election is never told who leads.",
         "sim",
         (
-            "kraftd.raft.core:Core.announce",
+            "kraftd.raft.state:RaftState.announce",
             "self.out.append(LeaderChanged(self.epoch, leader_id))",
             "pass",
         ),

@@ -14,7 +14,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "Who was heard for one span of check-quorum counts in all later spans, so a leader with too few followers never resigns.",
         "sim",
         (
-            "kraftd.raft.progress:CheckQuorum.hear",
+            "kraftd.raft.leader_state:CheckQuorum.record_fetch",
             "self._heard.clear()\n        self.deadline_ms = now_ms + self._span_ms",
             "self.deadline_ms = now_ms + self._span_ms",
         ),
@@ -28,9 +28,9 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "A voter that voted for itself and finds its log damaged at the next start goes on with its candidacy.",
         "tests",
         (
-            "kraftd.raft.starting:initial_state",
-            "voted.matches(core.me) and core.counts and leader_id == NO_NODE",
-            "voted.matches(core.me) and core.is_voter and leader_id == NO_NODE",
+            "kraftd.raft.state_changes:initial_state",
+            "voted.matches(raft.me) and raft.may_vote and leader_id == NO_NODE",
+            "voted.matches(raft.me) and raft.is_voter and leader_id == NO_NODE",
         ),
         where=("tests/unit/raft/test_behaviours_starting.py",),
     ),
@@ -44,9 +44,9 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "A voter that is not whole takes up the leadership if the farewell names it first.",
         "tests",
         (
-            "kraftd.raft.resigning:Resigning._succeed",
-            "if not core.counts or core.is_stopping or state.epoch_ended:",
-            "if not core.is_voter or core.is_stopping or state.epoch_ended:",
+            "kraftd.raft.resignation:Resignation._succeed",
+            "if not raft.may_vote or raft.is_stopping or state.epoch_ended:",
+            "if not raft.is_voter or raft.is_stopping or state.epoch_ended:",
         ),
         where=("tests/unit/raft/test_reactions.py",),
     ),
@@ -61,8 +61,8 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "tests",
         (
             "kraftd.raft.elections:Elections._consider",
-            "core.settle()\n        if core.state.election.voted is None:",
-            "if core.state.election.voted is None:",
+            "raft.mark_initialized()\n        if raft.state.election.voted is None:",
+            "if raft.state.election.voted is None:",
         ),
         where=("tests/unit/raft/test_requests_in.py",),
     ),
@@ -91,7 +91,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "A log that is cut where an epoch begins still says that it ends in that epoch.",
         "sim",
         (
-            "kraftd.raft.epochs:EpochCache.truncate",
+            "kraftd.raft.log_mirror:EpochCache.truncate",
             "keep = bisect_left(self._starts, end_offset)",
             "keep = bisect_right(self._starts, end_offset)",
         ),
@@ -106,9 +106,9 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "A follower notes that an epoch begins where the response began that brought it, not at its own batch.",
         "sim",
         (
-            "kraftd.raft.following:Following._append",
-            "core.log.epochs.assign(batch.epoch, batch.base_offset)",
-            "core.log.epochs.assign(batch.epoch, base_offset)",
+            "kraftd.raft.follower:FollowerRole._append",
+            "raft.log.epochs.assign(batch.epoch, batch.base_offset)",
+            "raft.log.epochs.assign(batch.epoch, base_offset)",
         ),
     ),
     # Node 2 catches up over [6, 12) in one answer: 6..9 are of epoch 2, 10 and 11 of epoch 3. It notes
@@ -120,8 +120,8 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "What a follower knows of its leader, the leader's high watermark above all, is kept into the next epoch.",
         "tests",
         (
-            "kraftd.raft.core:Core.become",
-            "self.requests.reset()\n        self.pursuit = Pursuit()",
+            "kraftd.raft.state:RaftState.become",
+            "self.requests.reset()\n        self.follower_state = FollowerState()",
             "self.requests.reset()",
         ),
         where=("tests/unit/raft/test_behaviours_mending.py",),
@@ -136,9 +136,9 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "A late good answer of a leader that has said goodbye makes a waiting successor a follower in touch again.",
         "tests",
         (
-            "kraftd.raft.following:Following._note_good_fetch",
+            "kraftd.raft.follower:FollowerRole._note_good_fetch",
             "if not state.epoch_ended:",
-            "if core.leader_id == state.leader_id:",
+            "if raft.leader_id == state.leader_id:",
         ),
         where=("tests/unit/raft/test_behaviours_announcements.py",),
     ),
@@ -151,7 +151,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "Asked for an epoch that it never held, a log names that epoch instead of the one before it.",
         "tests",
         (
-            "kraftd.raft.epochs:EpochCache.end_of",
+            "kraftd.raft.log_mirror:EpochCache.end_of",
             "return OffsetAndEpoch(self._starts[floor + 1], self._epochs[floor])",
             "return OffsetAndEpoch(self._starts[floor + 1], epoch)",
         ),
@@ -168,7 +168,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "A follower cuts at the leader's end of the last common epoch, even if its own part of it ends before.",
         "tests",
         (
-            "kraftd.raft.following:Following._on_diverging",
+            "kraftd.raft.follower:FollowerRole._on_diverging",
             "min(ours.offset, theirs.offset) if ours.epoch == theirs.epoch",
             "theirs.offset if ours.epoch == theirs.epoch",
         ),
@@ -183,7 +183,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "A cut in the middle of an epoch that falls on a batch boundary takes the batch before it, too.",
         "sim",
         (
-            "kraftd.raft.tail:LogTail.boundary_at_most",
+            "kraftd.raft.log_mirror:LogMirror.boundary_at_most",
             "index = bisect_right(self._bases, offset) - 1",
             "index = bisect_left(self._bases, offset) - 1",
         ),
@@ -198,7 +198,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "If the disk must tell where a batch ends, the cut takes the batch that ends just where it is wanted.",
         "tests",
         (
-            "kraftd.raft.following:Following.on_batches_read",
+            "kraftd.raft.follower:FollowerRole.on_batches_read",
             "whole = batch.end_offset <= cutting[1]",
             "whole = batch.end_offset < cutting[1]",
         ),
@@ -213,7 +213,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "A truncation leaves the first batch that it cuts in the tail in memory.",
         "sim",
         (
-            "kraftd.raft.tail:LogTail.truncate",
+            "kraftd.raft.log_mirror:LogMirror.truncate",
             "index = bisect_left(self._bases, end_offset)",
             "index = bisect_right(self._bases, end_offset)",
         ),
@@ -227,9 +227,9 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "A follower that waits for the disk to say where to cut fetches on meanwhile.",
         "tests",
         (
-            "kraftd.raft.following:Following.fetch",
-            "if not core.log.is_flushed or core.pursuit.cutting is not None:",
-            "if not core.log.is_flushed:",
+            "kraftd.raft.follower:FollowerRole.fetch",
+            "if not raft.log.is_flushed or raft.follower_state.cutting is not None:",
+            "if not raft.log.is_flushed:",
         ),
         where=("tests/unit/raft/test_fetching.py",),
     ),
@@ -258,9 +258,9 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "A voter that forgot compares what it has flushed with its own high watermark instead of the leader's.",
         "tests",
         (
-            "kraftd.raft.following:Following._mend",
-            "core.epoch, core.pursuit.leader_high_watermark, core.log.flushed_offset",
-            "core.epoch, core.high_watermark, core.log.flushed_offset",
+            "kraftd.raft.follower:FollowerRole._mend",
+            "raft.epoch, raft.follower_state.leader_high_watermark, raft.log.flushed_offset",
+            "raft.epoch, raft.high_watermark, raft.log.flushed_offset",
         ),
         where=("tests/unit/raft/test_behaviours_mending.py",),
     ),
@@ -274,9 +274,9 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "What a leader wrote while a flush was running is not flushed when that one ends.",
         "tests",
         (
-            "kraftd.raft.member:Member._on_flushed",
-            "core.flush()\n    if core.leadership is not None:\n        self._replication.advance(core.leadership, now)\n    else:\n",
-            "if core.leadership is not None:\n        self._replication.advance(core.leadership, now)\n    else:\n        core.flush()\n",
+            "kraftd.raft.node:Member._on_flushed",
+            "raft.flush()\n    if raft.leader_state is not None:\n        self._replication.advance(raft.leader_state, now)\n    else:\n",
+            "if raft.leader_state is not None:\n        self._replication.advance(raft.leader_state, now)\n    else:\n        raft.flush()\n",
         ),
         where=("tests/unit/raft/test_durability.py",),
     ),
@@ -290,7 +290,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "A flush that ends covers what was appended after it had begun, too.",
         "sim",
         (
-            "kraftd.raft.tail:LogTail.on_flushed",
+            "kraftd.raft.log_mirror:LogMirror.on_flushed",
             "self.flushed_offset = max(self.flushed_offset, end_offset)",
             "self.flushed_offset = self.end_offset",
         ),
@@ -321,9 +321,9 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "A confirmation counts whoever stands behind the voter's connection, even an old copy of its disk.",
         "tests",
         (
-            "kraftd.raft.leading:Leading.on_begin_response",
-            "if core.peers.is_trusted(core.peers.answers(sent.to)):",
-            "if core.peers.answers(sent.to) is not None:",
+            "kraftd.raft.leader:LeaderRole.on_begin_response",
+            "if raft.peers.is_trusted(raft.peers.answers(sent.to)):",
+            "if raft.peers.answers(sent.to) is not None:",
         ),
         where=("tests/stories/test_identity.py",),
     ),
@@ -337,7 +337,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "Any answer in the leader's epoch confirms it, even one that says no.",
         "tests",
         (
-            "kraftd.raft.leading:Leading.on_begin_response",
+            "kraftd.raft.leader:LeaderRole.on_begin_response",
             "sent.kind is not Kind.CONFIRM or error != ErrorCode.NONE or sent.epoch != led.epoch",
             "sent.kind is not Kind.CONFIRM or sent.epoch != led.epoch",
         ),
@@ -385,9 +385,9 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "When leadership ends, fetches that wait for a cold read are never answered.",
         "tests",
         (
-            "kraftd.raft.roles:Roles._leave",
-            "for fetch in (*led.parked.take_all(), *led.cold.values()):",
-            "for fetch in led.parked.take_all():",
+            "kraftd.raft.state_changes:StateChanges._leave",
+            "for fetch in (*led.purgatory.take_all(), *led.cold.values()):",
+            "for fetch in led.purgatory.take_all():",
         ),
         where=("tests/stories/test_identity.py",),
     ),
@@ -399,7 +399,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "waiters",
         "Each new group of appends moves the moment at which deadlines are looked at behind its own deadline.",
         "sim",
-        ("kraftd.raft.waiters:Waiters.add", "earliest = self.check_at_ms", "earliest = NEVER_MS"),
+        ("kraftd.raft.accumulator:PendingAppends.add", "earliest = self.check_at_ms", "earliest = NEVER_MS"),
     ),
     # Node 1 is cut off from its followers, but not from its clients, which append every 100 ms with a
     # deadline of 1 s each. The deadline of the first is not looked at before that of the newest: nobody
@@ -410,9 +410,9 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "An append waits for the offset at which its records begin, not for their end.",
         "tests",
         (
-            "kraftd.raft.leading:Leading._drain",
-            "end_offset += len(append.records)\n            waiters.append(Waiter(end_offset, append.token, append.deadline_ms))\n",
-            "waiters.append(Waiter(end_offset, append.token, append.deadline_ms))\n            end_offset += len(append.records)\n",
+            "kraftd.raft.leader:LeaderRole._drain",
+            "end_offset += len(append.records)\n            pending_appends.append(PendingAppend(end_offset, append.token, append.deadline_ms))\n",
+            "pending_appends.append(PendingAppend(end_offset, append.token, append.deadline_ms))\n            end_offset += len(append.records)\n",
         ),
         where=("tests/unit/raft/test_appending.py",),
     ),
@@ -425,7 +425,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "Who asks a young leader to hand over while another one's wish still rests takes its place unanswered.",
         "sim",
         (
-            "kraftd.raft.resigning:Resigning.on_resign",
+            "kraftd.raft.resignation:Resignation.on_resign",
             "elif (other := led.handover or led.asked_to_leave) is not None:",
             "elif (other := led.handover) is not None:",
         ),
@@ -439,7 +439,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "A leader that is stopped while a wish to hand over still rests never answers that wish.",
         "tests",
         (
-            "kraftd.raft.resigning:Resigning.on_shutdown",
+            "kraftd.raft.resignation:Resignation.on_shutdown",
             "asked = led.handover or led.asked_to_leave",
             "asked = led.handover",
         ),
@@ -454,9 +454,9 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "The leader does not wake up for the deadline of an append that waits for its commit.",
         "sim",
         (
-            "kraftd.raft.leadership:Leadership.next_deadline_ms",
-            "self.parked.next_deadline_ms,\n        self.waiters.check_at_ms,\n",
-            "self.parked.next_deadline_ms,\n",
+            "kraftd.raft.leader_state:LeaderState.next_deadline_ms",
+            "self.purgatory.next_deadline_ms,\n        self.pending_appends.check_at_ms,\n",
+            "self.purgatory.next_deadline_ms,\n",
         ),
     ),
     # Node 1's followers are cut off without a word, and one append with a deadline of 300 ms is in its
@@ -480,7 +480,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
     mutant(
         "next-flush-as-silent-as-the-last",
         "flush-order",
-        "A flush that was asked for while one ran for the hint alone ends without being reported to the core.",
+        "A flush that was asked for while one ran for the hint alone ends without being reported to the raft.",
         "sim",
         (
             "kraftd.runtime.store:DirectoryStore._flushed",
@@ -513,9 +513,9 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "What was appended while a flush ran is flushed next only if this member still leads when it ends.",
         "tests",
         (
-            "kraftd.raft.member:Member._on_flushed",
-            "    core.flush()\n    if core.leadership is not None:\n",
-            "    if core.leadership is not None:\n        core.flush()\n",
+            "kraftd.raft.node:Member._on_flushed",
+            "    raft.flush()\n    if raft.leader_state is not None:\n",
+            "    if raft.leader_state is not None:\n        raft.flush()\n",
         ),
         where=("tests/stories/test_old_promises.py",),
     ),
@@ -665,7 +665,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "identity",
         "Who finds out that promises were lost mends by the epochs that it heard before it knew.",
         "tests",
-        ("kraftd.raft.identity:Mending.lose", "self._floor, self._highest = None, 0", "self._highest = 0"),
+        ("kraftd.raft.identity:Rejoin.lose", "self._floor, self._highest = None, 0", "self._highest = 0"),
         where=("tests/unit/raft/test_behaviours_mending.py",),
     ),
     # Node 3 heard all voters in epoch 5. In epoch 9 a copy of its directory runs for a moment, votes for
@@ -678,7 +678,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "Who is whole again does not ask the other voters under its id, so that only the leader knows.",
         "tests",
         (
-            "kraftd.raft.identity:Mending.mends",
+            "kraftd.raft.identity:Rejoin.mends",
             "    self.wholeness = Wholeness()\n    self.silent = self._others\n",
             "    self.wholeness = Wholeness()\n",
         ),
@@ -724,8 +724,8 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "Who finds out that it forgot still takes voters that are connected already for strangers.",
         "tests",
         (
-            "kraftd.raft.following:Following._lose_promises",
-            "        core.out.extend(core.peers.relearn())\n",
+            "kraftd.raft.follower:FollowerRole._lose_promises",
+            "        raft.out.extend(raft.peers.accept_current_peers())\n",
             "",
         ),
         where=("tests/stories/test_identity.py",),
@@ -741,7 +741,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "tests",
         (
             "kraftd.raft.replication:Replication._is_vouched",
-            "    if core.mending.has_forgotten:\n        return True\n",
+            "    if raft.rejoin.has_forgotten:\n        return True\n",
             "",
         ),
         where=("tests/unit/raft/test_behaviours_mending.py",),

@@ -16,7 +16,7 @@ OVERLOOKED: tuple[Mutant, ...] = (
         "A candidate with an unflushed tail claims the flushed offset with the epoch of the unflushed end.",
         "sim",
         (
-            "kraftd.raft.core:Core.claimed_position",
+            "kraftd.raft.state:RaftState.claimed_position",
             "OffsetAndEpoch(flushed, self.log.epochs.epoch_before(flushed))",
             "OffsetAndEpoch(flushed, self.log.last_epoch)",
         ),
@@ -27,9 +27,9 @@ OVERLOOKED: tuple[Mutant, ...] = (
         "A new leader's epoch begins at the flushed end of its log, not at the end.",
         "sim",
         (
-            "kraftd.raft.roles:Roles.become_leader",
-            "start_offset = core.log.end_offset",
-            "start_offset = core.log.flushed_offset",
+            "kraftd.raft.state_changes:StateChanges.become_leader",
+            "start_offset = raft.log.end_offset",
+            "start_offset = raft.log.flushed_offset",
         ),
     ),
     mutant(
@@ -67,11 +67,15 @@ OVERLOOKED: tuple[Mutant, ...] = (
         "D-13",
         "Of a drain with several groups only the last one's waiters are kept.",
         "tests",
-        ("kraftd.raft.leading:Leading._drain", "led.waiters.add(waiters)", "pending = waiters"),
         (
-            "kraftd.raft.leading:Leading._drain",
+            "kraftd.raft.leader:LeaderRole._drain",
+            "led.pending_appends.add(pending_appends)",
+            "pending = waiters",
+        ),
+        (
+            "kraftd.raft.leader:LeaderRole._drain",
             "if batches:",
-            'if "pending" in locals():\n        led.waiters.add(pending)\n    if batches:',
+            'if "pending" in locals():\n        led.pending_appends.add(pending)\n    if batches:',
         ),
         where=(_APPENDING,),
     ),
@@ -81,7 +85,7 @@ OVERLOOKED: tuple[Mutant, ...] = (
         "The newest group weighs on the accumulator's limit after it was committed.",
         "tests",
         (
-            "kraftd.raft.leadership:Leadership.note_committed",
+            "kraftd.raft.leader_state:LeaderState.note_committed",
             "queue[0][0] <= high_watermark",
             "queue[0][0] < high_watermark",
         ),
@@ -93,7 +97,7 @@ OVERLOOKED: tuple[Mutant, ...] = (
         "A later leader that does not know its high watermark yet (-1) makes a voter whole at once.",
         "tests",
         (
-            "kraftd.raft.identity:Mending.mends",
+            "kraftd.raft.identity:Rejoin.mends",
             "or not 0 <= high_watermark <= flushed_offset:",
             "or not high_watermark <= flushed_offset:",
         ),
@@ -105,7 +109,7 @@ OVERLOOKED: tuple[Mutant, ...] = (
         "Once a voter was seen to know that it forgot, any older copy of that directory is believed too.",
         "tests",
         (
-            "kraftd.raft.identity:Peers.vouch",
+            "kraftd.raft.identity:Peers.verify_identity",
             "if aware == peer or peer.start_counter > aware.start_counter:",
             "if True:",
         ),

@@ -35,9 +35,9 @@ PROCESSES = (
         "In some epochs a leader dies, for no reason.",
         "report",
         (
-            "kraftd.raft.roles:Roles.become_leader",
-            "core.attempts = 0",
-            'core.attempts = 0\n    if start_offset % 5 == 3:\n        raise ValueError("tweet")',
+            "kraftd.raft.state_changes:StateChanges.become_leader",
+            "raft.attempts = 0",
+            'raft.attempts = 0\n    if start_offset % 5 == 3:\n        raise ValueError("tweet")',
         ),
     ),
 )

@@ -10,12 +10,12 @@ PROMISES = (
         "An append succeeds when its offset is committed, although another leader wrote what stands there now.",
         "sim",
         (
-            "kraftd.raft.roles:Roles._leave",
-            "for waiter in led.waiters.drop():\n        core.out.append(AppendDone(waiter.token, ErrorCode.REQUEST_TIMED_OUT))",
-            "core.orphans = led.waiters.drop()",
+            "kraftd.raft.state_changes:StateChanges._leave",
+            "for waiter in led.pending_appends.drop():\n        raft.out.append(AppendDone(waiter.token, ErrorCode.REQUEST_TIMED_OUT))",
+            "raft.orphans = led.pending_appends.drop()",
         ),
         (
-            "kraftd.raft.core:Core.commit",
+            "kraftd.raft.state:RaftState.commit",
             "self.out.append(Commit(high_watermark))",
             "self.out.append(Commit(high_watermark))\n"
             "        from kraftd.raft.effects import AppendDone, ErrorCode\n"
@@ -30,9 +30,9 @@ PROMISES = (
         "An append that stands in the log when leadership ends is answered as not appended, so a client repeats it.",
         "sim",
         (
-            "kraftd.raft.roles:Roles._leave",
-            "core.out.append(AppendDone(waiter.token, ErrorCode.REQUEST_TIMED_OUT))",
-            "core.out.append(AppendDone(waiter.token, ErrorCode.NOT_CONTROLLER))",
+            "kraftd.raft.state_changes:StateChanges._leave",
+            "raft.out.append(AppendDone(waiter.token, ErrorCode.REQUEST_TIMED_OUT))",
+            "raft.out.append(AppendDone(waiter.token, ErrorCode.NOT_CONTROLLER))",
         ),
     ),
     mutant(
@@ -41,8 +41,8 @@ PROMISES = (
         "When leadership ends, whoever waits for a commit is never answered.",
         "sim",
         (
-            "kraftd.raft.roles:Roles._leave",
-            "core.out.append(AppendDone(waiter.token, ErrorCode.REQUEST_TIMED_OUT))",
+            "kraftd.raft.state_changes:StateChanges._leave",
+            "raft.out.append(AppendDone(waiter.token, ErrorCode.REQUEST_TIMED_OUT))",
             "pass",
         ),
     ),
@@ -52,8 +52,8 @@ PROMISES = (
         "A leader that resigns leaves the fetches parked, and the followers learn of it late.",
         "tests",
         (
-            "kraftd.raft.roles:Roles._leave",
-            "for fetch in (*led.parked.take_all(), *led.cold.values()):",
+            "kraftd.raft.state_changes:StateChanges._leave",
+            "for fetch in (*led.purgatory.take_all(), *led.cold.values()):",
             "for fetch in ():",
         ),
         where=(
@@ -67,8 +67,8 @@ PROMISES = (
         "KAFKA-12778",
         "The deadline of an append is not looked at, and its caller waits for ever.",
         "sim",
-        ("kraftd.raft.waiters:Waiters.expired", "if now_ms < self.check_at_ms:", "if True:"),
-        ("kraftd.raft.waiters:Waiters.add", "self.check_at_ms = earliest", "pass"),
+        ("kraftd.raft.accumulator:PendingAppends.expired", "if now_ms < self.check_at_ms:", "if True:"),
+        ("kraftd.raft.accumulator:PendingAppends.add", "self.check_at_ms = earliest", "pass"),
     ),
     mutant(
         "decided-in-another-epoch",
@@ -76,7 +76,7 @@ PROMISES = (
         "What was decided in an older epoch is appended by the leader of a newer one.",
         "tests",
         (
-            "kraftd.raft.leading:Leading.on_append",
+            "kraftd.raft.leader:LeaderRole.on_append",
             "event.epoch != led.epoch",
             "event.epoch > led.epoch",
         ),
@@ -93,7 +93,7 @@ PROMISES = (
             "if round_ != self.round or not self._on_round:",
             "if not self._on_round:",
         ),
-        ("kraftd.raft.leading:Leading.poll", "core.requests.forget(Kind.CONFIRM)", "pass"),
+        ("kraftd.raft.leader:LeaderRole.poll", "raft.requests.forget(Kind.CONFIRM)", "pass"),
         where=("tests/stories/test_handing_over.py",),
     ),
     mutant(
@@ -102,9 +102,9 @@ PROMISES = (
         "A new leader answers reads before a record of its own epoch is committed.",
         "chaos",
         (
-            "kraftd.raft.leading:Leading.on_read",
+            "kraftd.raft.leader:LeaderRole.on_read",
             "established = led.high_watermark if led.high_watermark >= 0 else None",
-            "established = max(0, self.core.high_watermark)",
+            "established = max(0, self.raft.high_watermark)",
         ),
     ),
     mutant(
@@ -125,9 +125,9 @@ PROMISES = (
         "tests",
         (
             "kraftd.raft.replication:Replication._acknowledge",
-            "if follower.on_fetch(offset, core.log.end_offset, now):",
+            "if follower.on_fetch(offset, raft.log.end_offset, now):",
             "led.reads.acknowledge(ask.replica.id, led.reads.round)\n"
-            "    if follower.on_fetch(offset, core.log.end_offset, now):",
+            "    if follower.on_fetch(offset, raft.log.end_offset, now):",
         ),
         where=("tests/stories/test_handing_over.py",),
     ),
@@ -149,8 +149,8 @@ PROMISES = (
         "A member that may have promised itself to a later leader confirms an earlier one.",
         "tests",
         (
-            "kraftd.raft.resigning:Resigning.on_begin_request",
-            "or not core.mending.can_confirm",
+            "kraftd.raft.resignation:Resignation.on_begin_request",
+            "or not raft.rejoin.can_confirm",
             "",
         ),
         where=("tests/stories/test_identity.py",),
@@ -161,9 +161,9 @@ PROMISES = (
         "Redpanda 2327254",
         "A flush that began before a truncation counts for what was appended after it.",
         "tests",
-        ("kraftd.raft.tail:LogTail.on_flushed", "if generation != self.generation:", "if False:"),
+        ("kraftd.raft.log_mirror:LogMirror.on_flushed", "if generation != self.generation:", "if False:"),
         (
-            "kraftd.raft.tail:LogTail.on_flushed",
+            "kraftd.raft.log_mirror:LogMirror.on_flushed",
             "if end_offset > self.end_offset:",
             "if False:",
         ),
@@ -187,7 +187,7 @@ PROMISES = (
         "D-06",
         "A voter whose promises are forgotten gives votes and campaigns like any other.",
         "sim",
-        ("kraftd.raft.elections:Elections._refuse_log", "if not core.mending.is_whole:", "if False:"),
+        ("kraftd.raft.elections:Elections._refuse_log", "if not raft.rejoin.is_whole:", "if False:"),
     ),
     mutant(
         "forgetful-voter-is-counted",
@@ -195,7 +195,7 @@ PROMISES = (
         "What a voter with another disk fetches is counted for the one that was known under its id.",
         "tests",
         (
-            "kraftd.raft.identity:Peers.doubt",
+            "kraftd.raft.identity:Peers.identity_conflict",
             "if known is None or known == peer:",
             "if True:",
         ),
@@ -209,7 +209,7 @@ PROMISES = (
         "What a voter acknowledged on a disk that is gone still counts.",
         "tests",
         (
-            "kraftd.raft.leadership:Leadership.disown",
+            "kraftd.raft.leader_state:LeaderState.reset_progress",
             "if node_id in self.followers:",
             "if False:",
         ),
@@ -221,7 +221,7 @@ PROMISES = (
         "A voter that forgot counts again under a leader that its forgotten vote may have elected.",
         "tests",
         (
-            "kraftd.raft.identity:Mending.mends",
+            "kraftd.raft.identity:Rejoin.mends",
             "if leader_epoch <= self._floor or",
             "if",
         ),
@@ -235,7 +235,7 @@ PROMISES = (
         "A voter that forgot does not wait for the epochs of all the others.",
         "tests",
         (
-            "kraftd.raft.identity:Mending.hear",
+            "kraftd.raft.identity:Rejoin.record_response",
             "if not self.silent and self._floor is None:",
             "if self._floor is None:",
         ),
@@ -250,7 +250,7 @@ PROMISES = (
         "tests",
         (
             "kraftd.raft.elections:Elections._refuse_log",
-            "if core.mending.wholeness.blank and ask.position.offset > 0:",
+            "if raft.rejoin.wholeness.blank and ask.position.offset > 0:",
             "if False:",
         ),
         where=("tests/stories/test_identity.py::test_a_blank_voter_judges_no_log_with_records",),
@@ -261,7 +261,7 @@ PROMISES = (
         "A directory that was restored from a backup is taken for the one that it was copied from.",
         "tests",
         (
-            "kraftd.raft.identity:Peers.doubt",
+            "kraftd.raft.identity:Peers.identity_conflict",
             "if peer.start_counter > known.start_counter:",
             "if True:",
         ),
@@ -273,8 +273,8 @@ PROMISES = (
         "A member that forgot and restarts believes that it is whole.",
         "tests",
         (
-            "kraftd.raft.following:Following._lose_promises",
-            'core.out.append(RememberWholeness("amnesia", core.mending.wholeness.amnesia))',
+            "kraftd.raft.follower:FollowerRole._lose_promises",
+            'raft.out.append(RememberWholeness("amnesia", raft.rejoin.wholeness.amnesia))',
             "pass",
         ),
         where=("tests/stories/test_identity.py",),
@@ -286,9 +286,9 @@ PROMISES = (
         "The controller is told to lead when it has applied what came before its epoch, not the epoch's own first record.",
         "tests",
         (
-            "kraftd.raft.leading:Leading.on_applied",
-            "core.applied_offset > led.epoch_start_offset",
-            "core.applied_offset >= led.epoch_start_offset",
+            "kraftd.raft.leader:LeaderRole.on_applied",
+            "raft.applied_offset > led.epoch_start_offset",
+            "raft.applied_offset >= led.epoch_start_offset",
         ),
         where=("tests/stories/test_replication.py",),
     ),

@@ -32,8 +32,8 @@ REPLICATION = (
         "sim",
         (
             "kraftd.raft.replication:Replication.advance",
-            "core.log.flushed_offset",
-            "core.log.end_offset",
+            "raft.log.flushed_offset",
+            "raft.log.end_offset",
         ),
     ),
     mutant(
@@ -42,11 +42,11 @@ REPLICATION = (
         "A follower fetches on, and so acknowledges, before it has flushed what it was given.",
         "sim",
         (
-            "kraftd.raft.following:Following.fetch",
-            "if not core.log.is_flushed or core.pursuit.cutting is not None:",
-            "if core.pursuit.cutting is not None:",
+            "kraftd.raft.follower:FollowerRole.fetch",
+            "if not raft.log.is_flushed or raft.follower_state.cutting is not None:",
+            "if raft.follower_state.cutting is not None:",
         ),
-        ("kraftd.raft.core:Core.claimed_position", "if flushed == self.log.end_offset:", "if True:"),
+        ("kraftd.raft.state:RaftState.claimed_position", "if flushed == self.log.end_offset:", "if True:"),
     ),
     mutant(
         "single-node-ack",
@@ -54,17 +54,17 @@ REPLICATION = (
         "The only voter answers while its flush is still running.",
         "sim",
         (
-            "kraftd.raft.leadership:Leadership.majority_offset",
+            "kraftd.raft.leader_state:LeaderState.majority_offset",
             "own_flushed_offset if voter == me",
             "(own_flushed_offset if self.followers else (1 << 40)) if voter == me",
         ),
         (
             "kraftd.raft.replication:Replication.advance",
-            "offset = led.majority_offset(core.me.id, core.log.flushed_offset, core.voters)",
-            "offset = min(core.log.end_offset, led.majority_offset(core.me.id, core.log.flushed_offset, core.voters))",
+            "offset = led.majority_offset(raft.me.id, raft.log.flushed_offset, raft.voters)",
+            "offset = min(raft.log.end_offset, led.majority_offset(raft.me.id, raft.log.flushed_offset, raft.voters))",
         ),
         (
-            "kraftd.raft.leading:Leading._drain",
+            "kraftd.raft.leader:LeaderRole._drain",
             "self.replication.serve_parked(led, now)",
             "self.replication.advance(led, now)\n        self.replication.serve_parked(led, now)",
         ),
@@ -75,10 +75,10 @@ REPLICATION = (
         "A leader takes what it has just written for flushed.",
         "sim",
         (
-            "kraftd.raft.leading:Leading._drain",
-            "core.out.append(core.log.append(base_offset, end_offset, batches))",
-            "core.out.append(core.log.append(base_offset, end_offset, batches))\n"
-            "        core.log.flushed_offset = core.log.end_offset",
+            "kraftd.raft.leader:LeaderRole._drain",
+            "raft.out.append(raft.log.append(base_offset, end_offset, batches))",
+            "raft.out.append(raft.log.append(base_offset, end_offset, batches))\n"
+            "        raft.log.flushed_offset = raft.log.end_offset",
         ),
     ),
     mutant(
@@ -109,7 +109,7 @@ REPLICATION = (
         "What an observer has fetched moves the high watermark as if it were a voter's.",
         "sim",
         (
-            "kraftd.raft.leadership:Leadership.majority_offset",
+            "kraftd.raft.leader_state:LeaderState.majority_offset",
             "own_flushed_offset if voter == me else self.followers[voter].fetch_offset for voter in voters.ids",
             "own_flushed_offset if voter == me else max(p.fetch_offset for p in "
             "(self.followers[voter], *self.observers.values())) for voter in voters.ids",
@@ -121,7 +121,7 @@ REPLICATION = (
         "A follower takes over the leader's high watermark even when it is lower than the one it knew.",
         "sim",
         (
-            "kraftd.raft.core:Core.commit",
+            "kraftd.raft.state:RaftState.commit",
             "if high_watermark > self.high_watermark:",
             "if high_watermark != self.high_watermark:",
         ),
@@ -137,7 +137,7 @@ REPLICATION = (
             "or offset == led.high_watermark:",
         ),
         (
-            "kraftd.raft.core:Core.commit",
+            "kraftd.raft.state:RaftState.commit",
             "if high_watermark > self.high_watermark:",
             "if high_watermark != self.high_watermark:",
         ),
@@ -148,9 +148,9 @@ REPLICATION = (
         "A follower calls committed what the leader has and it has not.",
         "sim",
         (
-            "kraftd.raft.following:Following.on_fetch_response",
-            "core.commit(min(core.log.end_offset, data.high_watermark))",
-            "core.commit(data.high_watermark)",
+            "kraftd.raft.follower:FollowerRole.on_fetch_response",
+            "raft.commit(min(raft.log.end_offset, data.high_watermark))",
+            "raft.commit(data.high_watermark)",
         ),
     ),
     mutant(
@@ -159,11 +159,11 @@ REPLICATION = (
         "A follower cuts its log below what it knows to be committed, because a leader says so.",
         "tests",
         (
-            "kraftd.raft.following:Following._on_diverging",
-            "if target < core.high_watermark:",
+            "kraftd.raft.follower:FollowerRole._on_diverging",
+            "if target < raft.high_watermark:",
             "if False:",
         ),
-        ("kraftd.raft.following:Following._cut", "if end_offset < core.high_watermark:", "if False:"),
+        ("kraftd.raft.follower:FollowerRole._cut", "if end_offset < raft.high_watermark:", "if False:"),
         where=("tests/stories/test_replication.py",),
     ),
     mutant(
@@ -172,10 +172,10 @@ REPLICATION = (
         "A follower raises its high watermark before it has cut what diverges.",
         "sim",
         (
-            "kraftd.raft.following:Following.on_fetch_response",
+            "kraftd.raft.follower:FollowerRole.on_fetch_response",
             "if data.diverging_epoch.epoch >= 0 and data.diverging_epoch.end_offset >= 0:",
             "if data.diverging_epoch.epoch >= 0 and data.diverging_epoch.end_offset >= 0:\n"
-            "        core.commit(min(core.log.end_offset, data.high_watermark))",
+            "        raft.commit(min(raft.log.end_offset, data.high_watermark))",
         ),
     ),
     mutant(
@@ -184,7 +184,7 @@ REPLICATION = (
         "Logs are compared by their length only, so after quick failovers two of them differ in the middle.",
         "sim",
         (
-            "kraftd.raft.tail:LogTail.diverges_at",
+            "kraftd.raft.log_mirror:LogMirror.diverges_at",
             "if end.epoch != position.epoch or position.offset > end.offset:",
             "if position.offset > self.end_offset:",
         ),
@@ -195,13 +195,13 @@ REPLICATION = (
         "A late answer from an older epoch says where the logs part, and what the newer leader gave is cut.",
         "tests",
         (
-            "kraftd.raft.core:Core.become",
+            "kraftd.raft.state:RaftState.become",
             "self.requests.reset()",
             "self.requests._slots.clear()\n        self.requests._rests.clear()",
         ),
         (
-            "kraftd.raft.member:Member._on_response",
-            "is_old = answer.standing.epoch < core.epoch and sent.kind is not Kind.PRE_VOTE",
+            "kraftd.raft.node:Member._on_response",
+            "is_old = answer.leader_and_epoch.epoch < raft.epoch and sent.kind is not Kind.PRE_VOTE",
             "is_old = False",
         ),
         where=("tests/stories/test_late_answers.py",),
@@ -213,8 +213,8 @@ REPLICATION = (
         "sim",
         (
             "kraftd.raft.replication:Replication.on_fetch",
-            "diverging = core.log.diverges_at(ask.position)",
-            "diverging = core.log.diverges_at(ask.position)\n"
+            "diverging = raft.log.diverges_at(ask.position)",
+            "diverging = raft.log.diverges_at(ask.position)\n"
             "    if ask.replica.id >= 0:\n"
             "        self._acknowledge(led, ask, now)",
         ),
@@ -225,7 +225,7 @@ REPLICATION = (
         "A follower that lost its disk fetches from a lower offset, and that ends the leader.",
         "sim",
         (
-            "kraftd.raft.progress:Progress.on_fetch",
+            "kraftd.raft.leader_state:ReplicaState.on_fetch",
             "reached = self._leader_end_seen",
             "if offset < self.fetch_offset:\n"
             '        raise ValueError(f"{self.key} went back from {self.fetch_offset} to {offset}")\n'
@@ -238,7 +238,7 @@ REPLICATION = (
         "The record that opens an epoch says offset 0, wherever it stands.",
         "sim",
         (
-            "kraftd.raft.leading:Leading._drain",
+            "kraftd.raft.leader:LeaderRole._drain",
             "batches.append(self._leader_change(end_offset, now))",
             "batches.append(self._leader_change(0, now))",
         ),
@@ -249,11 +249,11 @@ REPLICATION = (
         "The records of one decision go into several batches, and a failover keeps only the first.",
         "sim",
         (
-            "kraftd.raft.leading:Leading._drain",
+            "kraftd.raft.leader:LeaderRole._drain",
             "batches.append(encode_batch(end_offset, led.epoch, now.wall_ms, values))",
             "batches += [encode_batch(end_offset + n, led.epoch, now.wall_ms, [v]) for n, v in enumerate(values)]",
         ),
-        ("kraftd.raft.leading:Leading._drain", "core.log.keep_values(end_offset, values)", "pass"),
+        ("kraftd.raft.leader:LeaderRole._drain", "raft.log.keep_values(end_offset, values)", "pass"),
     ),
     mutant(
         "poison-request",
@@ -273,7 +273,7 @@ REPLICATION = (
         "A parked fetch is not answered when the high watermark moves, so followers hear of it half a second late.",
         "tests",
         (
-            "kraftd.raft.parked:Fetch.wants_high_watermark",
+            "kraftd.raft.leader_state:DelayedFetch.wants_high_watermark",
             "return self.high_watermark < min(high_watermark, self.offset)",
             "return False",
         ),
@@ -307,10 +307,10 @@ REPLICATION = (
         "KAFKA-18723",
         "A batch with a gap before it, a bad checksum or an epoch from the future is appended as it came.",
         "tests",
-        ("kraftd.raft.following:Following._check", "if batch.base_offset != end_offset:", "if False:"),
+        ("kraftd.raft.follower:FollowerRole._check", "if batch.base_offset != end_offset:", "if False:"),
         (
-            "kraftd.raft.following:Following._check",
-            "if not last_epoch <= batch.epoch <= core.epoch:",
+            "kraftd.raft.follower:FollowerRole._check",
+            "if not last_epoch <= batch.epoch <= raft.epoch:",
             "if False:",
         ),
         where=("tests/stories/test_replication.py",),
@@ -329,9 +329,9 @@ REPLICATION = (
         "A member takes all that it finds in its log for committed when it starts.",
         "sim",
         (
-            "kraftd.raft.member:Member.start",
-            "core.revise(initial_state(core, core.state.election, now))",
-            "core.revise(initial_state(core, core.state.election, now))\n    core.commit(core.log.end_offset)",
+            "kraftd.raft.node:Member.start",
+            "raft.update_state(initial_state(raft, raft.state.election, now))",
+            "raft.update_state(initial_state(raft, raft.state.election, now))\n    raft.commit(raft.log.end_offset)",
         ),
     ),
     mutant(
@@ -340,9 +340,9 @@ REPLICATION = (
         "A member that does not lead answers a fetch as if there were nothing new.",
         "tests",
         (
-            "kraftd.raft.core:Core.refuse_fetch",
-            "wire.fetch_response(error,",
-            "wire.fetch_response(ErrorCode.NONE,",
+            "kraftd.raft.state:RaftState.refuse_fetch",
+            "rpc.fetch_response(error,",
+            "rpc.fetch_response(ErrorCode.NONE,",
         ),
         where=("tests/unit/raft/test_requests_in.py",),
     ),
@@ -353,7 +353,7 @@ REPLICATION = (
         "tests",
         (
             "kraftd.raft.replication:Replication.on_batches_read",
-            "may_have_all = fetch.replica_id >= 0 or led.high_watermark >= self.core.log.end_offset",
+            "may_have_all = fetch.replica_id >= 0 or led.high_watermark >= self.raft.log.end_offset",
             "may_have_all = True",
         ),
         where=("tests/stories/test_replication.py",),
@@ -364,8 +364,8 @@ REPLICATION = (
         "A timer that has nothing to do is not set anew, and the leader is polled without end.",
         "sim",
         (
-            "kraftd.raft.leading:Leading.poll",
-            "led.begin_at_ms = now_ms + core.timing.begin_quorum_ms",
+            "kraftd.raft.leader:LeaderRole.poll",
+            "led.begin_at_ms = now_ms + raft.timing.begin_quorum_ms",
             "pass",
         ),
     ),
@@ -375,7 +375,7 @@ REPLICATION = (
         "An observer that nobody answers asks for another turn at once, for ever.",
         "sim",
         (
-            "kraftd.raft.requests:Requests.next_ready_ms",
+            "kraftd.raft.request_manager:RequestManager.next_ready_ms",
             "idle = (self._rests.get((peer, kind), 0) for peer in peers if (peer, kind) not in self._slots)",
             "idle = (0 for peer in peers if (peer, kind) not in self._slots)",
         ),
@@ -386,7 +386,7 @@ REPLICATION = (
         "Every append begins a flush of its own, although one is running.",
         "tests",
         (
-            "kraftd.raft.tail:LogTail.flush",
+            "kraftd.raft.log_mirror:LogMirror.flush",
             "if self._flushing or self.is_flushed:",
             "if self.is_flushed:",
         ),
@@ -398,8 +398,8 @@ REPLICATION = (
         "A leader whose log parts from ours below the high watermark ends our process.",
         "tests",
         (
-            "kraftd.raft.following:Following._shun",
-            "self.shunned_because = why",
+            "kraftd.raft.follower:FollowerRole._reject_leader",
+            "self.rejection = why",
             "raise ValueError(why)",
         ),
         where=("tests/stories/test_replication.py",),
@@ -410,7 +410,7 @@ REPLICATION = (
         "One peer that refuses us with an error we did not expect ends our process.",
         "tests",
         (
-            "kraftd.raft.member:Member._on_response",
+            "kraftd.raft.node:Member._on_response",
             "if answer.top_error:",
             "if answer.top_error:\n        raise ValueError(answer.top_error)",
         ),
@@ -421,7 +421,7 @@ REPLICATION = (
         "hashicorp/raft e59f65d",
         "A fetch whose numbers make no sense is taken at its word.",
         "tests",
-        ("kraftd.raft.replication:Replication._check", "if not wire.is_sane(ask):", "if False:"),
+        ("kraftd.raft.replication:Replication._check", "if not rpc.is_sane(ask):", "if False:"),
         where=("tests/unit/raft/test_requests_in.py",),
     ),
     mutant(
@@ -430,7 +430,7 @@ REPLICATION = (
         "Requests of another cluster are served.",
         "tests",
         (
-            "kraftd.raft.wire:_cluster_error",
+            "kraftd.raft.rpc:_cluster_error",
             "return ErrorCode.INCONSISTENT_CLUSTER_ID if theirs is not None and theirs != ours else None",
             "return None",
         ),

@@ -12,9 +12,9 @@ from kraftd.audit.trace import Line, parse
 from kraftd.errors import ErrorCode, MalformedError
 from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
-from kraftd.raft import wire
-from kraftd.raft.states import Ballot, Leader, Prospective, Unattached
-from kraftd.raft.wire import FetchAsk, Standing, VoteAsk
+from kraftd.raft import rpc
+from kraftd.raft.epoch_states import Ballot, Leader, Prospective, Unattached
+from kraftd.raft.rpc import FetchParams, LeaderAndEpoch, VoteParams
 from kraftd.types import Election, Endpoint, OffsetAndEpoch, ReplicaKey
 from tests.stories.cluster import Cluster
 
@@ -93,21 +93,21 @@ def cast(candidate: int, *, pre_vote: bool = False) -> fx.VoteCast:
 
 
 def vote_reply() -> fx.Reply:
-    return fx.Reply(1, wire.vote_response(ErrorCode.NONE, Standing(3, -1), granted=True))
+    return fx.Reply(1, rpc.vote_response(ErrorCode.NONE, LeaderAndEpoch(3, -1), granted=True))
 
 
 def fetch(offset: int, *, last_epoch: int = 1) -> fx.Send:
-    ask = FetchAsk(ME, 3, OffsetAndEpoch(offset, last_epoch), 0, 0)
-    return fx.Send(2, 1, wire.fetch_request("c", ask, 1))
+    ask = FetchParams(ME, 3, OffsetAndEpoch(offset, last_epoch), 0, 0)
+    return fx.Send(2, 1, rpc.fetch_request("c", ask, 1))
 
 
 def vote(epoch: int) -> fx.Send:
-    ask = VoteAsk(epoch, ME, OffsetAndEpoch(5, 1), ReplicaKey(2), False)
-    return fx.Send(2, 1, wire.vote_request("c", ask))
+    ask = VoteParams(epoch, ME, OffsetAndEpoch(5, 1), ReplicaKey(2), False)
+    return fx.Send(2, 1, rpc.vote_request("c", ask))
 
 
 def fetch_of_epoch(epoch: int) -> fx.Send:
-    return fx.Send(2, 1, wire.fetch_request("c", FetchAsk(ME, epoch, OffsetAndEpoch(5, 1), 0, 0), 1))
+    return fx.Send(2, 1, rpc.fetch_request("c", FetchParams(ME, epoch, OffsetAndEpoch(5, 1), 0, 0), 1))
 
 
 def lead(**changes: object) -> Step:
@@ -127,8 +127,8 @@ def polled(now_ms: int) -> Step:
 
 
 def fetched(now_ms: int, *, offset: int) -> Step:
-    ask = FetchAsk(ReplicaKey(2), 3, OffsetAndEpoch(offset, 1), 0, 0)
-    return event(1, ev.RequestReceived(7, wire.fetch_request("c", ask, 1), 18, None), now_ms)
+    ask = FetchParams(ReplicaKey(2), 3, OffsetAndEpoch(offset, 1), 0, 0)
+    return event(1, ev.RequestReceived(7, rpc.fetch_request("c", ask, 1), 18, None), now_ms)
 
 
 def leads_for_long(*fetches: Step) -> list[Step]:
@@ -144,15 +144,15 @@ def leads_for_long(*fetches: Step) -> list[Step]:
 
 def pre_vote(number: int, round_: int) -> list[Step]:
     ballot = Ballot(frozenset({1, 2, 3}), frozenset({1}))
-    ask = VoteAsk(3, ME, OffsetAndEpoch(5, 1), ReplicaKey(2), pre_vote=True)
+    ask = VoteParams(3, ME, OffsetAndEpoch(5, 1), ReplicaKey(2), pre_vote=True)
     return [
         state(state=Prospective(3, ballot, 0, 0, round=round_)),
-        effect(1, fx.Send(2, number, wire.vote_request("c", ask))),
+        effect(1, fx.Send(2, number, rpc.vote_request("c", ask))),
     ]
 
 
 def pre_vote_granted(number: int) -> Step:
-    response = wire.vote_response(ErrorCode.NONE, Standing(3, -1), granted=True)
+    response = rpc.vote_response(ErrorCode.NONE, LeaderAndEpoch(3, -1), granted=True)
     return event(1, ev.ResponseReceived(2, number, response))
 
 
@@ -165,14 +165,14 @@ def handled(value: ev.Event, *effects: fx.Effect) -> Step:
 
 
 def asked(said: int, replica: int = 2, *effects: fx.Effect) -> Step:
-    ask = FetchAsk(ReplicaKey(replica), 3, OffsetAndEpoch(5, 1), 0, 0)
-    return handled(ev.RequestReceived(HANDLE, wire.fetch_request("c", ask, 1), 18, peer(said)), *effects)
+    ask = FetchParams(ReplicaKey(replica), 3, OffsetAndEpoch(5, 1), 0, 0)
+    return handled(ev.RequestReceived(HANDLE, rpc.fetch_request("c", ask, 1), 18, peer(said)), *effects)
 
 
 CONFIRMED = effect(1, fx.ConfirmPeer(CONNECTION, peer(2)))
 CLAIMED = ev.PeerClaimed(41, 2, bytes(16), bytes(16))
-REFUSED = fx.Reply(HANDLE, wire.fetch_response(ErrorCode.INVALID_VOTER_KEY, Standing(3, 1)))
-CAMPAIGNS = fx.Moved("prospective", "candidate", 4, "")
+REFUSED = fx.Reply(HANDLE, rpc.fetch_response(ErrorCode.INVALID_VOTER_KEY, LeaderAndEpoch(3, 1)))
+CAMPAIGNS = fx.StateChanged("prospective", "candidate", 4, "")
 CASES: dict[str, tuple[str, list[Step]]] = {
     "two leaders of an epoch": (
         "OneLeaderAnEpoch",
@@ -217,21 +217,24 @@ CASES: dict[str, tuple[str, list[Step]]] = {
     "a message of an epoch that is not durable": ("EpochIsDurableBeforeUse", [effect(1, fetch_of_epoch(4))]),
     "an answer of an epoch that is not durable": (
         "EpochIsDurableBeforeUse",
-        [effect(1, fx.Reply(1, wire.end_response(ErrorCode.NONE, Standing(4, -1))))],
+        [effect(1, fx.Reply(1, rpc.end_response(ErrorCode.NONE, LeaderAndEpoch(4, -1))))],
     ),
     "an epoch in memory behind the disk": ("EpochsNeverGoBack", [state(durable_election=Election(4))]),
     "an epoch that goes back": ("EpochsNeverGoBack", [state(), state(durable_election=Election(2))]),
     "an epoch that is not durable": ("EpochsNeverGoBack", [state(state=Unattached(4, 0))]),
     "a leader by fewer votes than a majority": (
         "LeadersAreElected",
-        [effect(2, fx.VoteCast(1, 2, False, True, "")), effect(1, fx.Moved("candidate", "leader", 3, ""))],
+        [
+            effect(2, fx.VoteCast(1, 2, False, True, "")),
+            effect(1, fx.StateChanged("candidate", "leader", 3, "")),
+        ],
     ),
     "a leader by the vote of a member that forgot": (
         "LeadersAreElected",
         [
             lambda _, nodes: setattr(nodes[2], "forgot", True),
             effect(2, fx.VoteCast(1, 3, False, True, "")),
-            effect(1, fx.Moved("candidate", "leader", 3, "")),
+            effect(1, fx.StateChanged("candidate", "leader", 3, "")),
         ],
     ),
     "a leader that would have another": (
@@ -240,7 +243,7 @@ CASES: dict[str, tuple[str, list[Step]]] = {
     ),
     "a candidate that nobody would elect": (
         "LeadersAreElected",
-        [effect(1, fx.Moved("prospective", "candidate", 4, ""))],
+        [effect(1, fx.StateChanged("prospective", "candidate", 4, ""))],
     ),
     "a state machine that leads without its member": (
         "OnlyLeadersAreTold",
@@ -254,7 +257,7 @@ CASES: dict[str, tuple[str, list[Step]]] = {
         "TheOnlyVoterLeads",
         [
             lambda _, nodes: [setattr(nodes[n], "is_voter", False) for n in (2, 3)],
-            effect(1, fx.Moved("leader", "resigned", 3, "")),
+            effect(1, fx.StateChanged("leader", "resigned", 3, "")),
         ],
     ),
     "a request that is left behind": (
@@ -406,7 +409,8 @@ CASES: dict[str, tuple[str, list[Step]]] = {
         [
             opened_by(2),
             handled(
-                ev.NonceShown(CONNECTION, bytes(16), 1, bytes(16)), fx.Moved("leader", "unattached", 9, "")
+                ev.NonceShown(CONNECTION, bytes(16), 1, bytes(16)),
+                fx.StateChanged("leader", "unattached", 9, ""),
             ),
         ],
     ),
@@ -414,7 +418,7 @@ CASES: dict[str, tuple[str, list[Step]]] = {
         "NothingByTheUnconfirmed",
         [
             opened_by(77),
-            event(1, ev.RequestReceived(HANDLE, wire.end_request("c", 3, 2, ()), 1, peer(77))),
+            event(1, ev.RequestReceived(HANDLE, rpc.end_request("c", 3, 2, ()), 1, peer(77))),
             state(state=Unattached(3, 999)),
             asked(77, 77, REFUSED),
         ],
@@ -433,7 +437,10 @@ CASES: dict[str, tuple[str, list[Step]]] = {
     ),
     "an observer that acknowledges for a voter": (
         "NothingByTheUnconfirmed",
-        [opened_by(77), asked(77, 2, fx.Reply(HANDLE, wire.fetch_response(ErrorCode.NONE, Standing(3, 1))))],
+        [
+            opened_by(77),
+            asked(77, 2, fx.Reply(HANDLE, rpc.fetch_response(ErrorCode.NONE, LeaderAndEpoch(3, 1)))),
+        ],
     ),
     "an observer whose fetch in a voter's name waits": (
         "NothingByTheUnconfirmed",
@@ -510,7 +517,7 @@ def test_a_voter_that_is_confirmed_may_do_what_voters_do() -> None:
     auditor, nodes = Auditor(), {n: node(n) for n in (1, 2, 3)}
     promise, cut = fx.PersistElection(Election(4)), fx.RefusePeer(CONNECTION, "it connected anew")
     shown = ev.NonceShown(CONNECTION, bytes(16), 1, bytes(16))
-    observer = fx.Reply(HANDLE, wire.fetch_response(ErrorCode.NONE, Standing(3, 1)))
+    observer = fx.Reply(HANDLE, rpc.fetch_response(ErrorCode.NONE, LeaderAndEpoch(3, 1)))
     for step in (
         opened_by(2),
         handled(shown, fx.RememberPeer(peer(2)), fx.ConfirmPeer(CONNECTION, peer(2))),

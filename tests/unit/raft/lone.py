@@ -12,12 +12,12 @@ from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
 from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
-from kraftd.raft import wire
+from kraftd.raft import rpc
 from kraftd.raft.identity import StartIdentity, Wholeness
-from kraftd.raft.member import LogStart, Member
+from kraftd.raft.node import LogStart, Member
+from kraftd.raft.rpc import FetchParams, LeaderAndEpoch, VoteParams
 from kraftd.raft.timing import NEVER_MS, Timing
 from kraftd.raft.voters import Voter, VoterSet
-from kraftd.raft.wire import FetchAsk, Standing, VoteAsk
 from kraftd.records.batch import encode_batch
 from kraftd.types import (
     NO_NODE,
@@ -179,7 +179,7 @@ class Lone:
 
     def open_requests(self) -> list[fx.Send]:
         """What it asked and still waits for, the oldest first."""
-        in_flight = self.member._core.requests._in_flight
+        in_flight = self.member._raft.requests._in_flight
         sent = {e.correlation_id: e for e in self.effects if isinstance(e, fx.Send)}
         return [sent[correlation_id] for correlation_id in in_flight]
 
@@ -201,14 +201,16 @@ class Lone:
         voter: NodeId,
         *,
         granted: bool,
-        standing: Standing | None = None,
+        leader_and_epoch: LeaderAndEpoch | None = None,
         error: ErrorCode = ErrorCode.NONE,
     ) -> list[fx.Effect]:
         """A voter answers the open request for its vote or pre-vote."""
         send = self.asked(voter, m.VoteRequest)
         assert send is not None
-        standing = standing or Standing(send.request.topics[0].partitions[0].replica_epoch, NO_NODE)  # type: ignore[union-attr]
-        return self.answer(send, wire.vote_response(error, standing, granted=granted))
+        leader_and_epoch = leader_and_epoch or LeaderAndEpoch(
+            send.request.topics[0].partitions[0].replica_epoch, NO_NODE
+        )  # type: ignore[union-attr]
+        return self.answer(send, rpc.vote_response(error, leader_and_epoch, granted=granted))
 
     def fetch_answer(
         self,
@@ -217,14 +219,16 @@ class Lone:
         of: NodeId = 2,
         high_watermark: Offset = -1,
         diverging: OffsetAndEpoch | None = None,
-        standing: Standing | None = None,
+        leader_and_epoch: LeaderAndEpoch | None = None,
         error: ErrorCode = ErrorCode.NONE,
     ) -> list[fx.Effect]:
         """Who was asked answers the open fetch."""
         send = self.asked(of, m.FetchRequest)
         assert send is not None, f"no fetch from {of} is open"
-        standing = standing or Standing(self.epoch, of)
-        response = wire.fetch_response(error, standing, high_watermark=high_watermark, diverging=diverging)
+        leader_and_epoch = leader_and_epoch or LeaderAndEpoch(self.epoch, of)
+        response = rpc.fetch_response(
+            error, leader_and_epoch, high_watermark=high_watermark, diverging=diverging
+        )
         return self.answer(send, response, records)
 
     # --- requests of others -----------------------------------------------------------------------------
@@ -255,8 +259,8 @@ class Lone:
         """A member asks for the vote, by default with a log as good as ours."""
         key = key_of(candidate) if directory_id is None else ReplicaKey(candidate, directory_id)
         position = self.member.log.position if position is None else position
-        ask = VoteAsk(epoch, key, position, receiver or ReplicaKey(ME), pre)
-        response = self.ask(wire.vote_request(CLUSTER_ID, ask), candidate)
+        ask = VoteParams(epoch, key, position, receiver or ReplicaKey(ME), pre)
+        response = self.ask(rpc.vote_request(CLUSTER_ID, ask), candidate)
         assert isinstance(response, m.VoteResponse)
         return response.topics[0].partitions[0]
 
@@ -271,7 +275,7 @@ class Lone:
     ) -> m.BeginQuorumEpochResponsePartitionData:
         """A leader announces itself."""
         endpoint = endpoint or Endpoint(f"host{leader}", 9_000 + max(0, leader))
-        request = wire.begin_request(CLUSTER_ID, receiver or ReplicaKey(ME), epoch, leader, endpoint)
+        request = rpc.begin_request(CLUSTER_ID, receiver or ReplicaKey(ME), epoch, leader, endpoint)
         response = self.ask(request, leader if sender is None else sender)
         assert isinstance(response, m.BeginQuorumEpochResponse)
         return response.topics[0].partitions[0]
@@ -285,7 +289,7 @@ class Lone:
         sender: NodeId | None = None,
     ) -> m.EndQuorumEpochResponsePartitionData:
         """A leader says goodbye."""
-        request = wire.end_request(CLUSTER_ID, epoch, leader, tuple(successors))
+        request = rpc.end_request(CLUSTER_ID, epoch, leader, tuple(successors))
         response = self.ask(request, leader if sender is None else sender)
         assert isinstance(response, m.EndQuorumEpochResponse)
         return response.topics[0].partitions[0]
@@ -304,8 +308,8 @@ class Lone:
         """A replica fetches; None while the fetch is parked."""
         key = key_of(replica) if replica >= 0 else ReplicaKey(replica)
         at = OffsetAndEpoch(offset, last_epoch)
-        ask = FetchAsk(key, self.epoch if epoch is None else epoch, at, known, wait_ms)
-        request = wire.fetch_request(CLUSTER_ID, ask, 1 << 20)
+        ask = FetchParams(key, self.epoch if epoch is None else epoch, at, known, wait_ms)
+        request = rpc.fetch_request(CLUSTER_ID, ask, 1 << 20)
         response = self.ask(request, replica if sender is None else sender)
         assert response is None or isinstance(response, m.FetchResponse)
         return None if response is None else response.responses[0].partitions[0]

@@ -13,10 +13,10 @@ from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
 from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
-from kraftd.raft import wire
+from kraftd.raft import rpc
+from kraftd.raft.epoch_states import EpochState, Follower, state_name
 from kraftd.raft.identity import Wholeness
-from kraftd.raft.states import EpochState, Follower, state_name
-from kraftd.raft.wire import Standing
+from kraftd.raft.rpc import LeaderAndEpoch
 from kraftd.types import METADATA_TOPIC, NO_NODE, Election, Endpoint, OffsetAndEpoch
 from tests.unit.raft.lone import ME, Lone, every, key_of
 
@@ -164,21 +164,23 @@ def _answer(
     """Who was asked last answers; whoever asks nobody gets an answer that it does not expect."""
 
     def happen(lone: Lone, epoch: int) -> str:
-        standing = Standing(epoch, leader, Endpoint("host", 9_000) if leader == 8 else None)
+        leader_and_epoch = LeaderAndEpoch(epoch, leader, Endpoint("host", 9_000) if leader == 8 else None)
         open_ = [send for send in lone.open_requests() if send.to in (2, 3)]
         if not open_:
-            lone.feed(ev.ResponseReceived(2, 10**6, wire.vote_response(error, standing, granted=granted)))
+            lone.feed(
+                ev.ResponseReceived(2, 10**6, rpc.vote_response(error, leader_and_epoch, granted=granted))
+            )
             return ""
         response: m.QuorumResponse
         match open_[-1].request:
             case m.VoteRequest():
-                response = wire.vote_response(error, standing, granted=granted)
+                response = rpc.vote_response(error, leader_and_epoch, granted=granted)
             case m.FetchRequest():
-                response = wire.fetch_response(error, standing)
+                response = rpc.fetch_response(error, leader_and_epoch)
             case m.BeginQuorumEpochRequest():
-                response = wire.begin_response(error, standing)
+                response = rpc.begin_response(error, leader_and_epoch)
             case _:
-                response = wire.end_response(error, standing)
+                response = rpc.end_response(error, leader_and_epoch)
         lone.answer(open_[-1], response)
         return ""
 
@@ -333,8 +335,8 @@ def react(state: str, happening: Happening, epoch: int) -> Reaction:
     before, seen = lone.member.state, len(lone.effects)
     answer = happening.make(lone, epoch)
     effects = tuple(lone.effects[seen:])
-    path = ((state_name(before), EPOCH), *((e.target, e.epoch) for e in every(effects, fx.Moved)))
-    for (source, _), moved in zip(pairwise(path), every(effects, fx.Moved), strict=False):
+    path = ((state_name(before), EPOCH), *((e.target, e.epoch) for e in every(effects, fx.StateChanged)))
+    for (source, _), moved in zip(pairwise(path), every(effects, fx.StateChanged), strict=False):
         assert moved.source == source[0]
     return Reaction(before, lone.member.state, path, answer, effects)
 

@@ -8,11 +8,11 @@ from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
 from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
-from kraftd.raft import wire
+from kraftd.raft import rpc
 from kraftd.raft.accumulator import BATCH_BYTES_MAX
-from kraftd.raft.states import Follower, Leader, Resigned, Unattached
+from kraftd.raft.epoch_states import Follower, Leader, Resigned, Unattached
+from kraftd.raft.rpc import LeaderAndEpoch
 from kraftd.raft.timing import Timing
-from kraftd.raft.wire import Standing
 from kraftd.records.batch import BatchView, scan
 from kraftd.records.control import decode_control
 from kraftd.records.messages import LeaderChangeMessage, LeaderChangeMessageVoter
@@ -86,7 +86,7 @@ def test_what_no_batch_can_hold_is_refused_whole_and_what_fills_one_is_taken() -
 def test_what_waits_for_its_commit_is_bounded() -> None:
     """Kafka counts buffers and batches; we count bytes, written or not, until they are committed."""
     lone = leader()
-    lone.member._core.accumulator_bytes_max = 10_000
+    lone.member._raft.accumulator_bytes_max = 10_000
     tokens = [lone.append(b"x" * 3_000) for _ in range(4)]
     assert [lone.outcome(token) for token in tokens] == [None] * 3 + [ErrorCode.THROTTLING_QUOTA_EXCEEDED]
     lone.ask_fetch(lone.member.log.end_offset, lone.epoch)
@@ -173,7 +173,7 @@ def test_whoever_appended_in_one_turn_is_answered_though_it_takes_two_batches() 
 @covers("ACC-07", "D-13")
 def test_a_group_that_was_committed_weighs_nothing() -> None:
     lone = leader()
-    lone.member._core.accumulator_bytes_max = 1_000_000
+    lone.member._raft.accumulator_bytes_max = 1_000_000
     token = lone.append(b"x" * 2_000_000)
     lone.establish()
     assert lone.outcome(token) == ErrorCode.NONE
@@ -198,7 +198,7 @@ def test_the_leaders_first_batch_goes_out_at_once_and_takes_what_waits_along() -
     lone = Lone(epochs=(1, 1), election=Election(4), timing=LINGER).become_candidate()
     send = lone.asked(2, m.VoteRequest)
     assert send is not None
-    granted = wire.vote_response(ErrorCode.NONE, Standing(lone.epoch, NO_NODE), granted=True)
+    granted = rpc.vote_response(ErrorCode.NONE, LeaderAndEpoch(lone.epoch, NO_NODE), granted=True)
     lone.member.handle(ev.ResponseReceived(2, send.correlation_id, granted), lone.now)
     assert isinstance(lone.member.state, Leader)
     ask(lone, 1, b"data")

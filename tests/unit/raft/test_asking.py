@@ -5,9 +5,9 @@ import pytest
 from kraftd.protocol import messages as m
 from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
-from kraftd.raft.requests import Kind, Requests
+from kraftd.raft.request_manager import Kind, RequestManager
+from kraftd.raft.rpc import LeaderAndEpoch
 from kraftd.raft.timing import NEVER_MS, Timing
-from kraftd.raft.wire import Standing
 from kraftd.types import NO_NODE, Election, Endpoint
 from tests.conformance import covers
 from tests.stories.cluster import FixedDice
@@ -19,7 +19,7 @@ SERVERS = (Endpoint("host2", 9_002), Endpoint("other", 9_093))
 
 @covers("REQ-01", "REQ-06")
 def test_a_peer_is_ready_or_awaited_or_resting_and_each_says_until_when() -> None:
-    requests = Requests(timeout_ms=100, backoff_ms=20)
+    requests = RequestManager(timeout_ms=100, backoff_ms=20)
     assert requests.is_ready(2, Kind.FETCH, 0)
     assert (requests.next_ready_ms((2,), Kind.FETCH), requests.next_timeout_ms()) == (0, NEVER_MS)
     first = requests.send(2, Kind.FETCH, 1, 10)
@@ -39,7 +39,7 @@ def test_a_peer_is_ready_or_awaited_or_resting_and_each_says_until_when() -> Non
 
 @covers("REQ-05", "REQ-02", "REQ-03")
 def test_what_was_given_up_is_forgotten() -> None:
-    requests = Requests(timeout_ms=100, backoff_ms=20)
+    requests = RequestManager(timeout_ms=100, backoff_ms=20)
     first, other = requests.send(2, Kind.FETCH, 1, 0), requests.send(3, Kind.FETCH, 1, 50)
     assert [sent.correlation_id for sent in requests.expire(100)] == [first]
     assert requests.take(2, first) is None
@@ -102,7 +102,7 @@ def test_a_bootstrap_server_and_the_voter_at_its_address_are_two() -> None:
     assert (learnt[-2].host, learnt[-2].port) == (learnt[2].host, learnt[2].port)
     (send,) = lone.open_requests()
     assert send.to == -2
-    effects = lone.fetch_answer(of=-2, standing=Standing(4, 2, Endpoint("host2", 9_002)))
+    effects = lone.fetch_answer(of=-2, leader_and_epoch=LeaderAndEpoch(4, 2, Endpoint("host2", 9_002)))
     assert lone.member.leader_id == 2
     assert requests_to(effects, m.FetchRequest) == [2]
 

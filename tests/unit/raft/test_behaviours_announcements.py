@@ -6,10 +6,10 @@ from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
 from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
-from kraftd.raft import wire
-from kraftd.raft.states import Candidate, Follower, Leader, Resigned
+from kraftd.raft import rpc
+from kraftd.raft.epoch_states import Candidate, Follower, Leader, Resigned
+from kraftd.raft.rpc import LeaderAndEpoch
 from kraftd.raft.timing import Timing
-from kraftd.raft.wire import Standing
 from kraftd.types import Election, Endpoint, ReplicaKey
 from tests.conformance import covers
 from tests.unit.raft.lone import CLUSTER_ID, ME, Lone, every, key_of, requests_to
@@ -30,7 +30,7 @@ def acknowledge(lone: Lone, *voters: int) -> None:
     """These voters answer the announcements that are open."""
     for send in lone.open_requests():
         if send.to in voters and isinstance(send.request, m.BeginQuorumEpochRequest):
-            lone.answer(send, wire.begin_response(ErrorCode.NONE, Standing(lone.epoch, ME)))
+            lone.answer(send, rpc.begin_response(ErrorCode.NONE, LeaderAndEpoch(lone.epoch, ME)))
 
 
 # --- BeginQuorumEpoch ---------------------------------------------------------------------------------------
@@ -134,15 +134,15 @@ def test_a_new_address_of_the_leader_is_learnt_without_a_move_unless_voters_are_
     def told(where: Endpoint) -> list[fx.Effect]:
         seen = len(lone.effects)
         (asked,) = lone.open_requests()
-        standing = Standing(6, 8, where)
-        lone.answer(asked, wire.fetch_response(ErrorCode.NOT_LEADER_OR_FOLLOWER, standing))
+        leader_and_epoch = LeaderAndEpoch(6, 8, where)
+        lone.answer(asked, rpc.fetch_response(ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_and_epoch))
         lone.run(1_000)
         return lone.effects[seen:]
 
     assert every(told(Endpoint("here", 1)), fx.LearnEndpoint) == [fx.LearnEndpoint(8, Endpoint("here", 1))]
     effects = told(Endpoint("there", 2))
     assert every(effects, fx.LearnEndpoint) == [fx.LearnEndpoint(8, Endpoint("there", 2))]
-    assert every(effects, fx.Moved) == []
+    assert every(effects, fx.StateChanged) == []
 
     voter = Lone(election=Election(5), epochs=(1, 4))
     seen = len(voter.effects)
@@ -193,7 +193,7 @@ def test_an_answer_to_a_heartbeat_is_no_proof_of_leadership_and_one_to_a_reads_o
     heartbeat = lone.asked(2, m.BeginQuorumEpochRequest)
     assert heartbeat is not None
     token = lone.read()
-    answer = wire.begin_response(ErrorCode.NONE, Standing(5, ME))
+    answer = rpc.begin_response(ErrorCode.NONE, LeaderAndEpoch(5, ME))
     lone.answer(heartbeat, answer)
     assert lone.outcome(token) is None
     confirmation = lone.asked(2, m.BeginQuorumEpochRequest)
@@ -227,7 +227,7 @@ def test_an_answer_from_a_node_that_was_not_asked_harms_nothing() -> None:
     lone = leading()
     heartbeat = lone.asked(2, m.BeginQuorumEpochRequest)
     assert heartbeat is not None
-    response = wire.begin_response(ErrorCode.NONE, Standing(5, ME))
+    response = rpc.begin_response(ErrorCode.NONE, LeaderAndEpoch(5, ME))
     lone.feed(ev.ResponseReceived(9, heartbeat.correlation_id, response))
     lone.feed(ev.ResponseReceived(9, 10**6, response))
     assert isinstance(lone.member.state, Leader)
@@ -328,7 +328,7 @@ def test_a_farewell_is_repeated_to_each_voter_until_that_one_has_answered() -> N
     two, three = (lone.asked(voter, m.EndQuorumEpochRequest) for voter in (2, 3))
     assert two is not None
     assert three is not None
-    good = wire.end_response(ErrorCode.NONE, Standing(5, ME))
+    good = rpc.end_response(ErrorCode.NONE, LeaderAndEpoch(5, ME))
     lone.feed(ev.ResponseReceived(9, two.correlation_id, good))
     lone.feed(ev.ResponseReceived(3, two.correlation_id, good))
     state = lone.member.state
@@ -338,7 +338,7 @@ def test_a_farewell_is_repeated_to_each_voter_until_that_one_has_answered() -> N
     assert requests_to(lone.run(300), m.EndQuorumEpochRequest) == [3]
     again = lone.asked(3, m.EndQuorumEpochRequest)
     assert again is not None
-    lone.answer(again, wire.end_response(ErrorCode.UNKNOWN_SERVER_ERROR, Standing(5, ME)))
+    lone.answer(again, rpc.end_response(ErrorCode.UNKNOWN_SERVER_ERROR, LeaderAndEpoch(5, ME)))
     assert requests_to(lone.run(20), m.EndQuorumEpochRequest) == [3]
     last = lone.asked(3, m.EndQuorumEpochRequest)
     assert last is not None

@@ -5,7 +5,7 @@ import pytest
 from kraftd.errors import InvariantError
 from kraftd.raft import effects as fx
 from kraftd.raft.elections import Elections
-from kraftd.raft.states import Follower
+from kraftd.raft.epoch_states import Follower
 from kraftd.records.batch import BatchView
 from kraftd.types import Election, Now
 from tests.conformance import covers

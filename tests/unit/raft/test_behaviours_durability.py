@@ -6,7 +6,7 @@ from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
 from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
-from kraftd.raft.states import Resigned
+from kraftd.raft.epoch_states import Resigned
 from kraftd.raft.timing import Timing
 from kraftd.records.batch import encode_batch
 from kraftd.types import Election, OffsetAndEpoch

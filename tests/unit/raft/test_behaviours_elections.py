@@ -8,11 +8,11 @@ from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
 from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
-from kraftd.raft import wire
+from kraftd.raft import rpc
+from kraftd.raft.epoch_states import Candidate, Follower, Leader, Prospective, Unattached
 from kraftd.raft.identity import Wholeness
-from kraftd.raft.states import Candidate, Follower, Leader, Prospective, Unattached
+from kraftd.raft.rpc import FetchParams, LeaderAndEpoch, VoteParams
 from kraftd.raft.timing import Timing
-from kraftd.raft.wire import FetchAsk, Standing, VoteAsk
 from kraftd.records.batch import BatchView
 from kraftd.records.control import decode_control
 from kraftd.records.messages import LeaderChangeMessage
@@ -49,8 +49,8 @@ def test_who_hears_of_no_leader_asks_first_and_campaigns_with_a_majority_behind_
     for voter in (2, 3):
         send = lone.asked(voter, m.VoteRequest)
         assert send is not None
-        ask = wire.read_vote(send.request, CLUSTER_ID)  # type: ignore[arg-type]
-        assert ask == VoteAsk(6, key_of(ME), OffsetAndEpoch(2, 4), ReplicaKey(voter), pre_vote=False)
+        ask = rpc.read_vote(send.request, CLUSTER_ID)  # type: ignore[arg-type]
+        assert ask == VoteParams(6, key_of(ME), OffsetAndEpoch(2, 4), ReplicaKey(voter), pre_vote=False)
 
 
 @covers("VOTE-28")
@@ -73,7 +73,7 @@ def test_the_vote_that_makes_the_majority_makes_the_leader_in_the_same_event() -
     assert lone.stored == Election(6, NO_NODE, key_of(ME))
     send = lone.asked(2, m.VoteRequest)
     assert send is not None
-    response = wire.vote_response(ErrorCode.NONE, Standing(6, NO_NODE), granted=True)
+    response = rpc.vote_response(ErrorCode.NONE, LeaderAndEpoch(6, NO_NODE), granted=True)
     effects = lone.member.handle(ev.ResponseReceived(2, send.correlation_id, response), lone.now)
     assert isinstance(lone.member.state, Leader)
     assert every(effects, fx.PersistElection) == [fx.PersistElection(Election(6, ME, key_of(ME)))]
@@ -165,7 +165,7 @@ def test_a_request_that_failed_is_sent_again_and_a_late_answer_to_the_first_mean
     assert second is not None
     assert second.correlation_id != first.correlation_id
     assert second.request == first.request, "in the same epoch"
-    lone.answer(first, wire.vote_response(ErrorCode.NONE, Standing(6, NO_NODE), granted=True))
+    lone.answer(first, rpc.vote_response(ErrorCode.NONE, LeaderAndEpoch(6, NO_NODE), granted=True))
     assert isinstance(lone.member.state, Candidate)
     lone.vote_answer(5, granted=True)
     assert isinstance(lone.member.state, Leader)
@@ -192,7 +192,7 @@ def test_an_answer_from_somebody_who_was_not_asked_is_never_counted() -> None:
     assert isinstance(lone.member.state, Candidate), "one more is needed"
     send = lone.asked(4, m.VoteRequest)
     assert send is not None
-    yes = wire.vote_response(ErrorCode.NONE, Standing(6, NO_NODE), granted=True)
+    yes = rpc.vote_response(ErrorCode.NONE, LeaderAndEpoch(6, NO_NODE), granted=True)
     for sender in (2, 3, 8):
         lone.feed(ev.ResponseReceived(sender, send.correlation_id, yes))
         lone.feed(ev.ResponseReceived(sender, send.correlation_id, yes))
@@ -206,7 +206,7 @@ def test_a_candidate_that_found_its_leader_counts_no_more_votes() -> None:
     assert send is not None
     lone.ask_begin(6, 2)
     assert isinstance(lone.member.state, Follower)
-    lone.answer(send, wire.vote_response(ErrorCode.NONE, Standing(6, NO_NODE), granted=True))
+    lone.answer(send, rpc.vote_response(ErrorCode.NONE, LeaderAndEpoch(6, NO_NODE), granted=True))
     assert isinstance(lone.member.state, Follower)
     assert (lone.epoch, lone.member.leader_id) == (6, 2)
 
@@ -218,7 +218,7 @@ def test_grants_after_the_victory_change_nothing() -> None:
     assert late is not None
     lone.vote_answer(2, granted=True)
     state, end_offset = lone.member.state, lone.member.log.end_offset
-    lone.answer(late, wire.vote_response(ErrorCode.NONE, Standing(6, NO_NODE), granted=True))
+    lone.answer(late, rpc.vote_response(ErrorCode.NONE, LeaderAndEpoch(6, NO_NODE), granted=True))
     assert lone.member.state == state
     assert lone.member.log.end_offset == end_offset
     assert isinstance(state, Leader)
@@ -229,7 +229,7 @@ def test_grants_after_the_victory_change_nothing() -> None:
 @pytest.mark.parametrize(("leader", "role"), [(NO_NODE, Unattached), (3, Follower), (9, Unattached)])
 def test_an_answer_of_a_higher_epoch_is_adopted(leader: int, role: type) -> None:
     lone = waiting().become_candidate()
-    lone.vote_answer(2, granted=True, standing=Standing(8, leader))
+    lone.vote_answer(2, granted=True, leader_and_epoch=LeaderAndEpoch(8, leader))
     assert isinstance(lone.member.state, role)
     assert lone.epoch == 8
     assert lone.stored == Election(8, leader if role is Follower else NO_NODE)
@@ -241,7 +241,7 @@ def test_what_was_asked_in_an_older_role_expects_no_answer() -> None:
     fetch = lone.asked(2, m.FetchRequest)
     assert fetch is not None
     lone.ask_begin(6, 3)
-    lone.answer(fetch, wire.fetch_response(ErrorCode.NONE, Standing(9, 2)))
+    lone.answer(fetch, rpc.fetch_response(ErrorCode.NONE, LeaderAndEpoch(9, 2)))
     assert (lone.epoch, lone.member.leader_id) == (6, 3)
 
 
@@ -250,7 +250,7 @@ def test_waiting_on_in_the_epoch_at_hand_forgets_nothing() -> None:
     lone = Lone(election=Election(5), epochs=(1, 4), wholeness=Wholeness(amnesia=("a vote",)))
     asked = next(send for send in lone.open_requests() if send.request.max_wait_ms > 0)  # type: ignore[union-attr]
     lone.feed(ev.LogDamaged(lone.member.log.generation, "a hole"))
-    lone.answer(asked, wire.fetch_response(ErrorCode.NONE, Standing(5, 3)))
+    lone.answer(asked, rpc.fetch_response(ErrorCode.NONE, LeaderAndEpoch(5, 3)))
     assert isinstance(lone.member.state, Follower)
 
 
@@ -293,9 +293,9 @@ def test_who_has_the_vote_gets_it_again_even_with_a_shorter_log() -> None:
 @covers("VOTE-15")
 def test_a_follower_refuses_and_says_whom_it_follows_and_where_to_find_it() -> None:
     lone = following()
-    ask = VoteAsk(5, key_of(3), OffsetAndEpoch(9, 4), ReplicaKey(ME), pre_vote=False)
+    ask = VoteParams(5, key_of(3), OffsetAndEpoch(9, 4), ReplicaKey(ME), pre_vote=False)
     for version, endpoints in ((1, [(2, "host2", 9_002)]), (0, [])):
-        response = lone.ask(wire.vote_request(CLUSTER_ID, ask), sender=3, version=version)
+        response = lone.ask(rpc.vote_request(CLUSTER_ID, ask), sender=3, version=version)
         assert isinstance(response, m.VoteResponse)
         data = response.topics[0].partitions[0]
         assert (data.error_code, data.vote_granted, data.leader_id, data.leader_epoch) == (0, False, 2, 5)
@@ -316,8 +316,8 @@ def test_an_older_epoch_is_fenced_with_what_is_known_of_the_current_one() -> Non
 def test_a_leader_that_is_shutting_down_yields_to_a_higher_epoch_and_may_vote_in_it() -> None:
     lone = Lone(election=Election(4), epochs=(1, 4)).become_leader().establish()
     written = lone.append()
-    parked = lone.ask_fetch(lone.member.log.end_offset, 5, replica=9, wait_ms=500)
-    assert parked is None
+    purgatory = lone.ask_fetch(lone.member.log.end_offset, 5, replica=9, wait_ms=500)
+    assert purgatory is None
     lone.shut_down(60_000)
     assert lone.member.is_leader
     seen = len(lone.effects)
@@ -341,12 +341,14 @@ def test_a_refused_request_of_a_higher_epoch_deposes_a_leader_all_the_same() -> 
 
 
 REQUESTS = [
-    lambda cluster_id: wire.vote_request(
-        cluster_id, VoteAsk(6, key_of(2), OffsetAndEpoch(2, 4), ReplicaKey(ME), pre_vote=False)
+    lambda cluster_id: rpc.vote_request(
+        cluster_id, VoteParams(6, key_of(2), OffsetAndEpoch(2, 4), ReplicaKey(ME), pre_vote=False)
     ),
-    lambda cluster_id: wire.begin_request(cluster_id, ReplicaKey(ME), 6, 2, Endpoint("host2", 9_002)),
-    lambda cluster_id: wire.end_request(cluster_id, 6, 2, (key_of(3),)),
-    lambda cluster_id: wire.fetch_request(cluster_id, FetchAsk(key_of(2), 5, OffsetAndEpoch(2, 4), 0, 0), 1),
+    lambda cluster_id: rpc.begin_request(cluster_id, ReplicaKey(ME), 6, 2, Endpoint("host2", 9_002)),
+    lambda cluster_id: rpc.end_request(cluster_id, 6, 2, (key_of(3),)),
+    lambda cluster_id: rpc.fetch_request(
+        cluster_id, FetchParams(key_of(2), 5, OffsetAndEpoch(2, 4), 0, 0), 1
+    ),
 ]
 
 
@@ -377,7 +379,7 @@ def test_a_pre_vote_counts_only_in_the_round_it_was_asked_in() -> None:
     assert isinstance(again, Prospective)
     assert again.round == 2
     lone.vote_answer(2, granted=True)
-    lone.answer(late, wire.vote_response(ErrorCode.NONE, Standing(5, NO_NODE), granted=True))
+    lone.answer(late, rpc.vote_response(ErrorCode.NONE, LeaderAndEpoch(5, NO_NODE), granted=True))
     assert isinstance(lone.member.state, Prospective), "one grant of this round, one of the last"
     lone.vote_answer(3, granted=True)
     assert isinstance(lone.member.state, Candidate)

@@ -6,10 +6,10 @@ from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
 from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
-from kraftd.raft import wire
-from kraftd.raft.states import Candidate, Follower, Leader, Prospective, Resigned, Unattached
+from kraftd.raft import rpc
+from kraftd.raft.epoch_states import Candidate, Follower, Leader, Prospective, Resigned, Unattached
+from kraftd.raft.rpc import LeaderAndEpoch
 from kraftd.raft.timing import Timing
-from kraftd.raft.wire import Standing
 from kraftd.types import NO_NODE, Election, Endpoint
 from tests.conformance import covers
 from tests.unit.raft.lone import ME, Lone, every, key_of, requests_to
@@ -123,9 +123,9 @@ def test_neither_observers_nor_strangers_under_a_voters_id_keep_a_leader() -> No
     handles = iter(range(10**9, 10**9 + 1_000))
 
     def fetch_as_twin() -> None:
-        ask = wire.FetchAsk(key_of(2), 5, lone.member.log.position, 1 << 62, 0)
+        ask = rpc.FetchParams(key_of(2), 5, lone.member.log.position, 1 << 62, 0)
         handle = next(handles)
-        lone.feed(ev.RequestReceived(handle, wire.fetch_request("lone", ask, 1), 18, twin))
+        lone.feed(ev.RequestReceived(handle, rpc.fetch_request("lone", ask, 1), 18, twin))
 
     assert runs_until_resigned(lone, fetch_as_twin) == 3_000
 
@@ -235,10 +235,10 @@ def test_a_resigned_leader_answers_all_who_wait_and_all_who_come() -> None:
     lone.read()
     seen = len(lone.effects)
     lone.resign(2)
-    parked = [e.response for e in every(lone.effects[seen:], fx.Reply)]
-    assert [type(response) for response in parked] == [m.FetchResponse]
+    purgatory = [e.response for e in every(lone.effects[seen:], fx.Reply)]
+    assert [type(response) for response in purgatory] == [m.FetchResponse]
     data = lone.ask_fetch(3, 5, replica=2, wait_ms=500)
-    for told in (parked[0].responses[0].partitions[0], data):  # type: ignore[union-attr]
+    for told in (purgatory[0].responses[0].partitions[0], data):  # type: ignore[union-attr]
         assert told is not None
         assert told.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert (told.current_leader.leader_id, told.current_leader.leader_epoch) == (ME, 5)
@@ -337,5 +337,5 @@ def test_who_said_goodbye_is_answered_with_the_successor_it_chose() -> None:
     sent = lone.asked(3, m.EndQuorumEpochRequest)
     assert sent is not None
     assert sent.request.topics[0].partitions[0].preferred_successors == (3, 2)  # type: ignore[union-attr]
-    lone.answer(sent, wire.end_response(ErrorCode.NONE, Standing(5, ME, Endpoint("host1", 9_001))))
+    lone.answer(sent, rpc.end_response(ErrorCode.NONE, LeaderAndEpoch(5, ME, Endpoint("host1", 9_001))))
     assert isinstance(lone.member.state, Resigned)

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from kraftd.raft import effects as fx
+from kraftd.raft.epoch_states import Candidate, Leader, Prospective, Resigned, Unattached
 from kraftd.raft.events import Applied
-from kraftd.raft.states import Candidate, Leader, Prospective, Resigned, Unattached
 from kraftd.records.batch import encode_batch
 from kraftd.types import NO_NODE, Election, OffsetAndEpoch
 from tests.conformance import covers

@@ -8,9 +8,9 @@ from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
 from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
-from kraftd.raft import wire
+from kraftd.raft import rpc
 from kraftd.raft.identity import Wholeness
-from kraftd.raft.wire import FetchAsk, Standing
+from kraftd.raft.rpc import FetchParams, LeaderAndEpoch
 from kraftd.records.batch import encode_batch
 from kraftd.types import Election, NodeId, Offset, OffsetAndEpoch, ReplicaKey
 from tests.conformance import covers
@@ -58,7 +58,7 @@ def lead(
 ) -> None:
     """The leader answers the fetch that waits for records there."""
     (send,) = [send for send in fetches(lone) if asks_for_records(send, leader)]
-    response = wire.fetch_response(error, Standing(lone.epoch, leader), high_watermark=high_watermark)
+    response = rpc.fetch_response(error, LeaderAndEpoch(lone.epoch, leader), high_watermark=high_watermark)
     lone.answer(send, response, records)
 
 
@@ -68,7 +68,7 @@ def tell_epochs(lone: Lone) -> None:
     for send in fetches(lone):
         if not asks_for_records(send, leader):
             error = ErrorCode.NONE if send.to == leader else ErrorCode.NOT_LEADER_OR_FOLLOWER
-            lone.answer(send, wire.fetch_response(error, Standing(lone.epoch, leader)))
+            lone.answer(send, rpc.fetch_response(error, LeaderAndEpoch(lone.epoch, leader)))
     lone.run(50)
 
 
@@ -128,8 +128,8 @@ def test_who_forgot_does_not_tell_another_by_its_old_memory_that_it_is_not_who_i
     """Node 3 has had a new disk since the backup that we run on. It would take itself for forgetful, too."""
     lone = forgetful()
     new = ev.PeerIdentity(3, b"a newer disk dir", 1, b"a newer start id")
-    ask = FetchAsk(ReplicaKey(3, new.directory_id), lone.epoch, OffsetAndEpoch(2, 4), -1, 0)
-    request = wire.fetch_request("lone", ask, 1 << 20)
+    ask = FetchParams(ReplicaKey(3, new.directory_id), lone.epoch, OffsetAndEpoch(2, 4), -1, 0)
+    request = rpc.fetch_request("lone", ask, 1 << 20)
     effects = lone.feed(ev.RequestReceived(77, request, type(request).MAX_VERSION, new))
     answer = lone.reply_to(77, effects)
     assert isinstance(answer, m.FetchResponse)

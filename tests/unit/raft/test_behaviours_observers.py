@@ -8,9 +8,9 @@ from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
 from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
-from kraftd.raft import wire
-from kraftd.raft.states import Follower, Unattached
-from kraftd.raft.wire import Standing, VoteAsk
+from kraftd.raft import rpc
+from kraftd.raft.epoch_states import Follower, Unattached
+from kraftd.raft.rpc import LeaderAndEpoch, VoteParams
 from kraftd.types import METADATA_TOPIC, NO_NODE, Election, Endpoint
 from tests.conformance import covers
 from tests.stories.cluster import SeededDice
@@ -33,7 +33,7 @@ def observing(seed: int = 0, **options: object) -> Lone:
 def followed() -> Lone:
     lone = observing()
     (asked,) = lone.open_requests()
-    lone.answer(asked, wire.fetch_response(ErrorCode.NONE, Standing(5, 2)))
+    lone.answer(asked, rpc.fetch_response(ErrorCode.NONE, LeaderAndEpoch(5, 2)))
     assert isinstance(lone.member.state, Follower)
     return lone
 
@@ -79,7 +79,7 @@ def test_who_fails_rests_and_another_is_asked_at_once() -> None:
 def test_a_leader_that_is_known_is_fetched_from() -> None:
     lone = observing()
     (asked,) = lone.open_requests()
-    lone.answer(asked, wire.fetch_response(ErrorCode.NOT_LEADER_OR_FOLLOWER, Standing(6, 4)))
+    lone.answer(asked, rpc.fetch_response(ErrorCode.NOT_LEADER_OR_FOLLOWER, LeaderAndEpoch(6, 4)))
     assert lone.member.leader_id == 4
     assert lone.fetching() == [4]
 
@@ -93,7 +93,7 @@ def test_a_leader_that_fails_sends_the_observer_around_with_one_fetch_at_a_time(
     lone.feed(ev.Applied(0))  # another turn, and still one fetch
     (other,) = lone.open_requests()
     assert other.to in (3, 4)
-    lone.answer(other, wire.fetch_response(ErrorCode.FENCED_LEADER_EPOCH, Standing(6, 3)))
+    lone.answer(other, rpc.fetch_response(ErrorCode.FENCED_LEADER_EPOCH, LeaderAndEpoch(6, 3)))
     assert lone.fetching() == [3]
 
 
@@ -126,14 +126,14 @@ def test_an_observer_believes_nobody_who_comes_under_a_voters_id(epoch: int) -> 
     """
     lone = observing()
     before = lone.member.state
-    me, position = wire.NOBODY, lone.member.log.position
+    me, position = rpc.NOBODY, lone.member.log.position
     said = (
-        wire.vote_request(CLUSTER_ID, VoteAsk(epoch, key_of(2), position, me, False)),
-        wire.begin_request(CLUSTER_ID, me, epoch, 2, Endpoint("elsewhere", 1)),
-        wire.end_request(CLUSTER_ID, epoch, 2, (key_of(3),)),
+        rpc.vote_request(CLUSTER_ID, VoteParams(epoch, key_of(2), position, me, False)),
+        rpc.begin_request(CLUSTER_ID, me, epoch, 2, Endpoint("elsewhere", 1)),
+        rpc.end_request(CLUSTER_ID, epoch, 2, (key_of(3),)),
     )
     for request in said:
-        answer = wire.read_answer(lone.ask(request, sender=2))  # type: ignore[arg-type]
+        answer = rpc.read_answer(lone.ask(request, sender=2))  # type: ignore[arg-type]
         assert answer is not None
         assert answer.error == ErrorCode.INVALID_REQUEST
     asked = lone.ask_fetch(position.offset, position.epoch, epoch=epoch, sender=2)

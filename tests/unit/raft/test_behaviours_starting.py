@@ -7,11 +7,11 @@ import pytest
 from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
 from kraftd.raft import effects as fx
-from kraftd.raft import wire
+from kraftd.raft import rpc
+from kraftd.raft.epoch_states import Candidate, Follower, Leader, Resigned, Unattached
 from kraftd.raft.identity import Wholeness
-from kraftd.raft.states import Candidate, Follower, Leader, Resigned, Unattached
+from kraftd.raft.rpc import LeaderAndEpoch
 from kraftd.raft.timing import NEVER_MS
-from kraftd.raft.wire import Standing
 from kraftd.types import NO_NODE, Election, OffsetAndEpoch, ReplicaKey
 from tests.conformance import covers
 from tests.stories.cluster import SeededDice
@@ -212,7 +212,7 @@ def test_giving_a_vote_draws_a_new_election_timeout(epoch: int) -> None:
 def test_an_observer_has_no_election_deadline_and_sleeps_between_its_questions() -> None:
     lone = Lone(voters=(2, 3, 4), election=Election(5, 2), epochs=(1, 4))
     (asked,) = lone.open_requests()
-    lone.answer(asked, wire.fetch_response(ErrorCode.NOT_LEADER_OR_FOLLOWER, Standing(7, NO_NODE)))
+    lone.answer(asked, rpc.fetch_response(ErrorCode.NOT_LEADER_OR_FOLLOWER, LeaderAndEpoch(7, NO_NODE)))
     state = lone.member.state
     assert isinstance(state, Unattached)
     assert state.deadline_ms == NEVER_MS

@@ -9,10 +9,10 @@ from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
 from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
-from kraftd.raft import wire
-from kraftd.raft.states import Candidate, Follower, Leader, Prospective
+from kraftd.raft import rpc
+from kraftd.raft.epoch_states import Candidate, Follower, Leader, Prospective
+from kraftd.raft.rpc import LeaderAndEpoch
 from kraftd.raft.timing import Timing
-from kraftd.raft.wire import Standing
 from kraftd.records.batch import encode_batch
 from kraftd.types import METADATA_TOPIC_ID, Election, Endpoint, EpochEntry, OffsetAndEpoch
 from tests.conformance import covers
@@ -207,9 +207,9 @@ def test_a_divergence_goes_before_a_snapshot_and_that_before_records(what: str) 
     lone = follower(epochs=(3, 3, 3))
     send = lone.asked(2, m.FetchRequest)
     assert send is not None
-    response = wire.fetch_response(
+    response = rpc.fetch_response(
         ErrorCode.NONE,
-        Standing(5, 2),
+        LeaderAndEpoch(5, 2),
         high_watermark=3,
         diverging=OffsetAndEpoch(2, 3) if what == "divergence" else None,
     )
@@ -260,7 +260,7 @@ def test_an_answer_that_comes_after_the_move_changes_nothing(moves: Callable[[Lo
     assert send is not None
     moves(lone)
     before, end = lone.member.state, lone.member.log.end_offset
-    response = wire.fetch_response(ErrorCode.NONE, Standing(5, 2), high_watermark=1)
+    response = rpc.fetch_response(ErrorCode.NONE, LeaderAndEpoch(5, 2), high_watermark=1)
     effects = lone.answer(send, response, record(0))
     assert not every(effects, fx.Append)
     assert (lone.member.state, lone.member.log.end_offset) == (before, end)
@@ -276,7 +276,7 @@ def test_the_late_answer_to_a_fetch_that_was_given_up_writes_nothing_twice() -> 
     assert (2, 0, 0) in asked_for(lone.run(300)), "asked again, at once"
     lone.fetch_answer(record(0))
     assert lone.member.log.end_offset == 1
-    response = wire.fetch_response(ErrorCode.NONE, Standing(5, 2), high_watermark=1)
+    response = rpc.fetch_response(ErrorCode.NONE, LeaderAndEpoch(5, 2), high_watermark=1)
     assert lone.answer(first, response, record(0)) == []
     assert (lone.member.log.end_offset, lone.member.high_watermark) == (1, -1)
 
@@ -285,7 +285,7 @@ def test_the_late_answer_to_a_fetch_that_was_given_up_writes_nothing_twice() -> 
 def test_fenced_it_follows_the_leader_it_is_told_of() -> None:
     lone = follower()
     effects = lone.fetch_answer(
-        error=ErrorCode.FENCED_LEADER_EPOCH, standing=Standing(8, 3, Endpoint("host3", 9_003))
+        error=ErrorCode.FENCED_LEADER_EPOCH, leader_and_epoch=LeaderAndEpoch(8, 3, Endpoint("host3", 9_003))
     )
     assert (lone.epoch, lone.member.leader_id) == (8, 3)
     assert asked_for(effects) == [(3, 0, 0)]
@@ -296,8 +296,8 @@ def test_one_answer_may_name_the_leader_and_bring_records() -> None:
     lone = Lone(voters=(2, 3), connected=(2, 3), election=Election(5))
     assert lone.member.leader_id == -1
     (asked,) = asked_for(lone.started)
-    standing = Standing(5, asked[0], Endpoint("somewhere", 9_000))
-    effects = lone.fetch_answer(record(0), of=asked[0], standing=standing, high_watermark=1)
+    leader_and_epoch = LeaderAndEpoch(5, asked[0], Endpoint("somewhere", 9_000))
+    effects = lone.fetch_answer(record(0), of=asked[0], leader_and_epoch=leader_and_epoch, high_watermark=1)
     assert lone.member.leader_id == asked[0]
     assert [append.end_offset for append in every(effects, fx.Append)] == [1]
     assert lone.member.high_watermark == 1
@@ -346,8 +346,8 @@ def test_an_observer_flushes_too_before_it_fetches_on() -> None:
     """Every member here is a controller: what it has applied must be there after a power cut."""
     lone = Lone(voters=(2, 3), election=Election(5), flushes=False)
     (asked,) = requests_to(lone.started, m.FetchRequest)
-    standing = Standing(5, asked, Endpoint("somewhere", 9_000))
-    effects = lone.fetch_answer(record(0), of=asked, standing=standing)
+    leader_and_epoch = LeaderAndEpoch(5, asked, Endpoint("somewhere", 9_000))
+    effects = lone.fetch_answer(record(0), of=asked, leader_and_epoch=leader_and_epoch)
     assert every(effects, fx.Flush)
     assert asked_for(effects) == []
     assert asked_for(lone.feed(ev.LogFlushed(0, 1))) == [(asked, 1, 5)]

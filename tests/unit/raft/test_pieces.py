@@ -7,15 +7,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kraftd.errors import ConfigError, InvariantError
-from kraftd.raft.accumulator import BATCH_BYTES_MAX, Accumulator, Waiting, is_too_large, size_of
-from kraftd.raft.epochs import EpochCache
-from kraftd.raft.parked import ANONYMOUS_MAX, OTHERS_MAX, Fetch, ParkedFetches
-from kraftd.raft.progress import CheckQuorum, Progress
-from kraftd.raft.requests import Kind, Requests
-from kraftd.raft.tail import LogStart, LogTail
+from kraftd.raft.accumulator import (
+    BATCH_BYTES_MAX,
+    Accumulator,
+    PendingAppend,
+    PendingAppends,
+    QueuedAppend,
+    is_too_large,
+    size_of,
+)
+from kraftd.raft.leader_state import (
+    ANONYMOUS_MAX,
+    OTHERS_MAX,
+    CheckQuorum,
+    DelayedFetch,
+    FetchPurgatory,
+    ReplicaState,
+)
+from kraftd.raft.log_mirror import EpochCache, LogMirror, LogStart
+from kraftd.raft.request_manager import Kind, RequestManager
 from kraftd.raft.timing import NEVER_MS, Timing
 from kraftd.raft.voters import VoterSet
-from kraftd.raft.waiters import Waiter, Waiters
 from kraftd.records.batch import encode_batch
 from kraftd.types import EpochEntry, Now, OffsetAndEpoch, ReplicaKey
 from tests.stories.cluster import FixedDice, SeededDice
@@ -107,7 +119,7 @@ def batch(base: int, count: int = 1, epoch: int = 1) -> bytes:
 
 @pytest.mark.covers("D-03")
 def test_a_flush_of_an_older_generation_says_nothing() -> None:
-    log = LogTail(LogStart())
+    log = LogMirror(LogStart())
     log.append(0, 1, [batch(0)])
     log.append(1, 2, [batch(1)])
     flush = log.flush()
@@ -126,14 +138,14 @@ def test_a_flush_of_an_older_generation_says_nothing() -> None:
 
 @pytest.mark.covers("D-03")
 def test_a_flush_cannot_have_covered_more_than_there_is() -> None:
-    log = LogTail(LogStart())
+    log = LogMirror(LogStart())
     with pytest.raises(InvariantError):
         log.on_flushed(0, 5)
 
 
 @pytest.mark.covers("D-15", "FREQ-05", "LOG-05")
 def test_the_tail_serves_whole_batches_and_sheds_the_oldest() -> None:
-    log = LogTail(LogStart(), bytes_max=1_000)
+    log = LogMirror(LogStart(), bytes_max=1_000)
     for base in range(0, 40, 2):
         log.append(base, base + 2, [batch(base, 2)])
     assert log.read(0, 1 << 20) is None
@@ -149,7 +161,7 @@ def test_the_tail_serves_whole_batches_and_sheds_the_oldest() -> None:
 
 @pytest.mark.covers("FREQ-13", "FREQ-17")
 def test_a_position_lies_on_the_log_or_the_log_says_where_they_part() -> None:
-    log = LogTail(LogStart(end_offset=9, epochs=(EpochEntry(1, 0), EpochEntry(3, 3), EpochEntry(5, 6))))
+    log = LogMirror(LogStart(end_offset=9, epochs=(EpochEntry(1, 0), EpochEntry(3, 3), EpochEntry(5, 6))))
     assert log.diverges_at(OffsetAndEpoch(0, 7)) is None
     assert log.diverges_at(OffsetAndEpoch(6, 3)) is None
     assert log.diverges_at(OffsetAndEpoch(7, 3)) == OffsetAndEpoch(6, 3)
@@ -162,7 +174,7 @@ def test_a_position_lies_on_the_log_or_the_log_says_where_they_part() -> None:
 
 @pytest.mark.covers("REQ-01", "REQ-02", "REQ-03", "VOTE-31")
 def test_an_answer_counts_once_and_only_under_its_own_id() -> None:
-    requests = Requests(timeout_ms=100, backoff_ms=20)
+    requests = RequestManager(timeout_ms=100, backoff_ms=20)
     first = requests.send(2, Kind.VOTE, 1, 0)
     assert not requests.is_ready(2, Kind.VOTE, 0)
     assert requests.is_ready(2, Kind.FETCH, 0)
@@ -188,9 +200,9 @@ def test_an_answer_counts_once_and_only_under_its_own_id() -> None:
 def test_the_records_of_one_append_share_one_batch() -> None:
     accumulator = Accumulator(linger_ms=0)
     half = (b"x" * (BATCH_BYTES_MAX // 2 + 1),)
-    accumulator.add(Waiting(1, (b"a", b"b"), size_of((b"a", b"b")), 9), 0)
-    accumulator.add(Waiting(2, half, size_of(half), 9), 0)
-    accumulator.add(Waiting(3, half, size_of(half), 9), 0)
+    accumulator.add(QueuedAppend(1, (b"a", b"b"), size_of((b"a", b"b")), 9), 0)
+    accumulator.add(QueuedAppend(2, half, size_of(half), 9), 0)
+    accumulator.add(QueuedAppend(3, half, size_of(half), 9), 0)
     groups = [[append.token for append in group.appends] for group in accumulator.drain()]
     assert groups == [[1, 2], [3]]
     assert accumulator.size_bytes == 0
@@ -201,8 +213,8 @@ def test_the_records_of_one_append_share_one_batch() -> None:
 def test_linger_begins_with_the_first_append() -> None:
     accumulator = Accumulator(linger_ms=25)
     assert accumulator.drain_at_ms == NEVER_MS
-    accumulator.add(Waiting(1, (b"a",), 1, 999), 100)
-    accumulator.add(Waiting(2, (b"a",), 1, 999), 110)
+    accumulator.add(QueuedAppend(1, (b"a",), 1, 999), 100)
+    accumulator.add(QueuedAppend(2, (b"a",), 1, 999), 110)
     assert accumulator.drain_at_ms == 125
 
 
@@ -216,14 +228,14 @@ def test_what_never_fits_is_told_apart() -> None:
 
 @pytest.mark.covers("D-13", "REQ-12")
 def test_waiters_leave_by_offset_or_by_deadline() -> None:
-    waiters = Waiters()
-    waiters.add([Waiter(1, 11, 50), Waiter(2, 12, 10), Waiter(3, 13, 90)])
-    assert [waiter.token for waiter in waiters.committed(1)] == [11]
-    assert waiters.expired(9) == []
-    assert [waiter.token for waiter in waiters.expired(10)] == [12]
-    assert waiters.check_at_ms == 90
-    assert [waiter.token for waiter in waiters.drop()] == [13]
-    assert waiters.check_at_ms == NEVER_MS
+    pending_appends = PendingAppends()
+    pending_appends.add([PendingAppend(1, 11, 50), PendingAppend(2, 12, 10), PendingAppend(3, 13, 90)])
+    assert [waiter.token for waiter in pending_appends.committed(1)] == [11]
+    assert pending_appends.expired(9) == []
+    assert [waiter.token for waiter in pending_appends.expired(10)] == [12]
+    assert pending_appends.check_at_ms == 90
+    assert [waiter.token for waiter in pending_appends.drop()] == [13]
+    assert pending_appends.check_at_ms == NEVER_MS
 
 
 # --- progress -----------------------------------------------------------------------------------------------
@@ -235,7 +247,7 @@ def at(ms: int) -> Now:
 
 @pytest.mark.covers("D-11", "FREQ-27")
 def test_asking_again_for_what_was_given_is_no_progress() -> None:
-    progress = Progress(ReplicaKey(2))
+    progress = ReplicaState(ReplicaKey(2))
     assert progress.on_fetch(5, 10, at(0))
     assert not progress.on_fetch(5, 10, at(1)), "KAFKA-15911: it fetches, but never gets on"
     assert progress.on_fetch(6, 10, at(2))
@@ -249,7 +261,7 @@ def test_asking_again_for_what_was_given_is_no_progress() -> None:
 
 @pytest.mark.covers("DQ-04")
 def test_caught_up_means_level_now_or_level_with_the_previous_look() -> None:
-    progress = Progress(ReplicaKey(2))
+    progress = ReplicaState(ReplicaKey(2))
     progress.on_fetch(5, 10, at(0))
     assert progress.caught_up_ms == -1
     progress.on_fetch(10, 20, at(7))
@@ -261,15 +273,15 @@ def test_caught_up_means_level_now_or_level_with_the_previous_look() -> None:
 @pytest.mark.covers("CQ-02", "CQ-05")
 def test_check_quorum_starts_again_for_all_once_enough_were_heard() -> None:
     quorum = CheckQuorum(needed=2, span_ms=100, now_ms=0)
-    quorum.hear(2, 50)
-    quorum.hear(2, 60)
+    quorum.record_fetch(2, 50)
+    quorum.record_fetch(2, 60)
     assert quorum.deadline_ms == 100
-    quorum.hear(3, 70)
+    quorum.record_fetch(3, 70)
     assert quorum.deadline_ms == 170
     assert not quorum.is_over(169)
     assert quorum.is_over(170)
-    quorum.hear(2, 170)
-    quorum.hear(3, 170)
+    quorum.record_fetch(2, 170)
+    quorum.record_fetch(3, 170)
     assert quorum.is_over(170), "too late"
     assert not CheckQuorum(needed=0, span_ms=100, now_ms=0).is_over(1_000)
 
@@ -277,47 +289,47 @@ def test_check_quorum_starts_again_for_all_once_enough_were_heard() -> None:
 # --- parked fetches -----------------------------------------------------------------------------------------
 
 
-def fetch(handle: int, replica: int = 2, offset: int = 5, known: int = 5, deadline: int = 9) -> Fetch:
-    return Fetch(handle, replica, offset, known, 1, 18, deadline)
+def fetch(handle: int, replica: int = 2, offset: int = 5, known: int = 5, deadline: int = 9) -> DelayedFetch:
+    return DelayedFetch(handle, replica, offset, known, 1, 18, deadline)
 
 
 @pytest.mark.covers("D-10", "FREQ-07")
 def test_a_parked_fetch_leaves_for_a_high_watermark_it_does_not_know() -> None:
-    parked = ParkedFetches()
-    parked.park(fetch(1, replica=2, offset=5, known=3))
-    parked.park(fetch(2, replica=3, offset=5, known=1 << 63))
-    parked.park(fetch(3, replica=-1, offset=4))
-    assert [f.handle for f in parked.take_uninformed(3)] == []
-    assert [f.handle for f in parked.take_uninformed(5)] == [1, 3]
-    assert [f.handle for f in parked.take_expired(9)] == [2]
-    assert parked.next_deadline_ms == NEVER_MS
+    purgatory = FetchPurgatory()
+    purgatory.park(fetch(1, replica=2, offset=5, known=3))
+    purgatory.park(fetch(2, replica=3, offset=5, known=1 << 63))
+    purgatory.park(fetch(3, replica=-1, offset=4))
+    assert [f.handle for f in purgatory.take_below_high_watermark(3)] == []
+    assert [f.handle for f in purgatory.take_below_high_watermark(5)] == [1, 3]
+    assert [f.handle for f in purgatory.take_expired(9)] == [2]
+    assert purgatory.next_deadline_ms == NEVER_MS
 
 
 def test_one_parked_fetch_a_replica() -> None:
-    parked = ParkedFetches()
-    parked.park(fetch(1))
-    replaced = parked.replaced_by(fetch(2))
+    purgatory = FetchPurgatory()
+    purgatory.park(fetch(1))
+    replaced = purgatory.replaced_by(fetch(2))
     assert replaced is not None
     assert replaced.handle == 1
-    parked.park(fetch(3, replica=-1))
-    assert parked.replaced_by(fetch(4, replica=-1)) is None
+    purgatory.park(fetch(3, replica=-1))
+    assert purgatory.replaced_by(fetch(4, replica=-1)) is None
 
 
 def test_whoever_is_no_follower_parks_as_many_as_there_is_room_for_whatever_ids_it_says() -> None:
-    parked = ParkedFetches()
+    purgatory = FetchPurgatory()
     for handle in range(ANONYMOUS_MAX):
-        assert not parked.is_full_for(-1)
-        parked.park(fetch(handle, replica=-1))
-    assert parked.is_full_for(-1)
+        assert not purgatory.is_full_for(-1)
+        purgatory.park(fetch(handle, replica=-1))
+    assert purgatory.is_full_for(-1)
     for handle in range(ANONYMOUS_MAX, OTHERS_MAX):
-        assert not parked.is_full_for(handle)
-        parked.park(fetch(handle, replica=handle))
-    assert parked.is_full_for(OTHERS_MAX)
+        assert not purgatory.is_full_for(handle)
+        purgatory.park(fetch(handle, replica=handle))
+    assert purgatory.is_full_for(OTHERS_MAX)
 
 
 def test_values_kept_for_the_state_machine_go_with_their_batch() -> None:
     """What was appended twice under one offset, with a cut between, is never mixed up."""
-    tail = LogTail(LogStart())
+    tail = LogMirror(LogStart())
     tail.append(0, 1, [encode_batch(0, 1, 0, [b"a"])])
     tail.keep_values(0, [b"a"])
     assert tail.take_values(0) == [b"a"]

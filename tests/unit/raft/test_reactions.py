@@ -13,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kraftd.raft import effects as fx
-from kraftd.raft.states import (
+from kraftd.raft.epoch_states import (
+    ROLES,
+    TRANSITIONS,
     Candidate,
     EpochState,
     Follower,
@@ -23,7 +25,6 @@ from kraftd.raft.states import (
     Unattached,
     state_name,
 )
-from kraftd.raft.transitions import ROLES, TRANSITIONS
 from tests.conformance import covers
 from tests.unit.raft.lone import every
 from tests.unit.raft.reactions import EPOCH, STATES, Happening, Reaction, react, render, rows

@@ -7,11 +7,11 @@ import pytest
 from kraftd.audit.invariants import Auditor
 from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
-from kraftd.raft import wire
+from kraftd.raft import rpc
 from kraftd.raft.effects import Reply
+from kraftd.raft.epoch_states import Follower, Leader, Prospective, Resigned, Unattached
 from kraftd.raft.events import AppendRequested, PeerIdentity, RequestReceived, ResponseReceived
-from kraftd.raft.states import Follower, Leader, Prospective, Resigned, Unattached
-from kraftd.raft.wire import FetchAsk, Standing, VoteAsk
+from kraftd.raft.rpc import FetchParams, LeaderAndEpoch, VoteParams
 from kraftd.types import NO_NODE, Election, Endpoint, OffsetAndEpoch, ReplicaKey
 from tests.stories.cluster import CLUSTER_ID, Cluster
 
@@ -59,7 +59,7 @@ class Bench:
         sender: int | None = 2,
     ) -> tuple[int, bool, int]:
         key = ReplicaKey(candidate, candidate.to_bytes(16, "big", signed=True))
-        request = wire.vote_request(CLUSTER_ID, VoteAsk(epoch, key, position, receiver, pre))
+        request = rpc.vote_request(CLUSTER_ID, VoteParams(epoch, key, position, receiver, pre))
         response = self.ask(request, sender)
         data = response.topics[0].partitions[0]
         return data.error_code, data.vote_granted, data.leader_epoch
@@ -68,8 +68,8 @@ class Bench:
         self, epoch: int, offset: int, last: int, *, replica: int = 2, wait: int = 0, sender: int | None = 2
     ) -> m.FetchResponsePartitionData:
         key = ReplicaKey(replica, bytes(16) if replica < 0 else replica.to_bytes(16, "big"))
-        ask = FetchAsk(key, epoch, OffsetAndEpoch(offset, last), 1 << 63, wait)
-        response = self.ask(wire.fetch_request(CLUSTER_ID, ask, 1 << 20), sender)
+        ask = FetchParams(key, epoch, OffsetAndEpoch(offset, last), 1 << 63, wait)
+        response = self.ask(rpc.fetch_request(CLUSTER_ID, ask, 1 << 20), sender)
         assert response.error_code == 0
         return response.responses[0].partitions[0]
 
@@ -114,9 +114,9 @@ def test_a_candidate_that_restarts_has_voted_for_itself() -> None:
     disk.election = Election(5, NO_NODE, ReplicaKey(1, disk.directory_id))
     cluster.start(1)
     member = cluster.member(1)
-    ask = VoteAsk(5, ReplicaKey(2, cluster.nodes[2].disk.directory_id), EMPTY, ReplicaKey(1), False)
+    ask = VoteParams(5, ReplicaKey(2, cluster.nodes[2].disk.directory_id), EMPTY, ReplicaKey(1), False)
     for handle in range(10**8, 10**8 + 3):
-        request = wire.vote_request(CLUSTER_ID, ask)
+        request = rpc.vote_request(CLUSTER_ID, ask)
         cluster.feed(1, RequestReceived(handle, request, 2, cluster.identity(2)))
         data = cluster.nodes[1].outcomes[handle].response.topics[0].partitions[0]
         assert (data.vote_granted, data.leader_epoch) == (False, 5)
@@ -129,7 +129,7 @@ def test_a_candidate_that_restarts_has_voted_for_itself() -> None:
 def test_nobody_gets_a_vote_in_an_epoch_that_has_a_leader() -> None:
     """Also not once that leader is lost and nobody is followed any more."""
     bench = Bench()
-    announcement = wire.begin_request(CLUSTER_ID, TO_ME, 5, 2, Endpoint("h", 1))
+    announcement = rpc.begin_request(CLUSTER_ID, TO_ME, 5, 2, Endpoint("h", 1))
     bench.ask(announcement)
     assert (bench.member.epoch, bench.member.leader_id, bench.member.voted) == (5, 2, None)
     seen = set()
@@ -188,10 +188,10 @@ def test_a_follower_in_touch_refuses_pre_votes_until_it_loses_its_leader() -> No
     cluster.run(100)
     member = cluster.member(3)
     assert isinstance(member.state, Follower)
-    ask = VoteAsk(
+    ask = VoteParams(
         1, ReplicaKey(2, cluster.nodes[2].disk.directory_id), OffsetAndEpoch(9, 1), ReplicaKey(3), True
     )
-    request = wire.vote_request(CLUSTER_ID, ask)
+    request = rpc.vote_request(CLUSTER_ID, ask)
     cluster.feed(3, RequestReceived(10**8, request, 2, cluster.identity(2)))
     assert not cluster.nodes[3].outcomes[10**8].response.topics[0].partitions[0].vote_granted
     cluster.crash(1)
@@ -206,10 +206,10 @@ def test_another_clusters_requests_are_refused_whole(cluster_id: str) -> None:
     bench = Bench()
     key, position = ReplicaKey(2), EMPTY
     requests = [
-        wire.vote_request(cluster_id, VoteAsk(1, key, position, ReplicaKey(1), False)),
-        wire.begin_request(cluster_id, ReplicaKey(1), 1, 2, Endpoint("h", 1)),
-        wire.end_request(cluster_id, 1, 2, ()),
-        wire.fetch_request(cluster_id, FetchAsk(key, 1, position, 0, 0), 1),
+        rpc.vote_request(cluster_id, VoteParams(1, key, position, ReplicaKey(1), False)),
+        rpc.begin_request(cluster_id, ReplicaKey(1), 1, 2, Endpoint("h", 1)),
+        rpc.end_request(cluster_id, 1, 2, ()),
+        rpc.fetch_request(cluster_id, FetchParams(key, 1, position, 0, 0), 1),
     ]
     for request in requests:
         assert bench.ask(request).error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
@@ -238,8 +238,8 @@ def test_an_epoch_after_which_no_other_fits_is_not_believed() -> None:
         assert bench.vote(epoch) == (ErrorCode.INVALID_REQUEST, False, 0)
         assert not bench.vote(epoch, pre=True)[1]
         for request in (
-            wire.begin_request(CLUSTER_ID, TO_ME, epoch, 2, Endpoint("h", 1)),
-            wire.end_request(CLUSTER_ID, epoch, 2, ()),
+            rpc.begin_request(CLUSTER_ID, TO_ME, epoch, 2, Endpoint("h", 1)),
+            rpc.end_request(CLUSTER_ID, epoch, 2, ()),
         ):
             assert bench.ask(request).topics[0].partitions[0].error_code == ErrorCode.INVALID_REQUEST
     assert bench.member.epoch == 0
@@ -254,7 +254,7 @@ def test_an_answer_that_speaks_of_an_impossible_epoch_is_not_believed() -> None:
     cluster.run(100)
     member = cluster.member(3)
     epoch = member.epoch
-    lie = wire.fetch_response(ErrorCode.FENCED_LEADER_EPOCH, Standing(2**31 - 1, 2))
+    lie = rpc.fetch_response(ErrorCode.FENCED_LEADER_EPOCH, LeaderAndEpoch(2**31 - 1, 2))
     cluster.feed(3, ResponseReceived(1, cluster.nodes[3].last_send.correlation_id, lie))
     assert (member.epoch, member.leader_id) == (epoch, 1)
     token = cluster.append(1)
@@ -268,7 +268,7 @@ def test_announcements_of_leaders() -> None:
     bench = Bench()
 
     def begin(epoch: int, leader: int, receiver: ReplicaKey = TO_ME, sender: int | None = None) -> int:
-        request = wire.begin_request(CLUSTER_ID, receiver, epoch, leader, Endpoint("h", 1))
+        request = rpc.begin_request(CLUSTER_ID, receiver, epoch, leader, Endpoint("h", 1))
         return bench.ask(request, sender or leader).topics[0].partitions[0].error_code
 
     assert bench.vote(5) == (ErrorCode.NONE, True, 5)
@@ -288,7 +288,7 @@ def test_farewells_of_leaders() -> None:
     bench = Bench()
 
     def end(epoch: int, leader: int, *successors: int) -> int:
-        request = wire.end_request(CLUSTER_ID, epoch, leader, tuple(map(ReplicaKey, successors)))
+        request = rpc.end_request(CLUSTER_ID, epoch, leader, tuple(map(ReplicaKey, successors)))
         return bench.ask(request, leader).topics[0].partitions[0].error_code
 
     assert end(5, 2, 3) == ErrorCode.NONE
@@ -341,8 +341,8 @@ def test_a_tool_sees_only_what_is_committed() -> None:
     end, epoch = bench.member.log.end_offset, bench.member.epoch
     bench.cluster.append(1)
     handle = 10**8 - 1
-    ask = FetchAsk(ReplicaKey(-1), epoch, OffsetAndEpoch(end, epoch), 1 << 63, 0)
-    request = wire.fetch_request(CLUSTER_ID, ask, 1 << 20)
+    ask = FetchParams(ReplicaKey(-1), epoch, OffsetAndEpoch(end, epoch), 1 << 63, 0)
+    request = rpc.fetch_request(CLUSTER_ID, ask, 1 << 20)
     bench.cluster.feed(1, RequestReceived(handle, request, 18, None))
     reply = bench.cluster.nodes[1].outcomes[handle]
     assert b"".join(reply.records) == b""
@@ -355,10 +355,10 @@ def test_a_fetch_at_the_end_waits_for_records_or_its_time() -> None:
     outcomes = bench.cluster.nodes[1].outcomes
 
     def park(handle: int, known: int) -> None:
-        ask = FetchAsk(
+        ask = FetchParams(
             ReplicaKey(2, bench.identity(2).directory_id), epoch, OffsetAndEpoch(end, epoch), known, 400
         )
-        request = wire.fetch_request(CLUSTER_ID, ask, 1 << 20)
+        request = rpc.fetch_request(CLUSTER_ID, ask, 1 << 20)
         bench.cluster.feed(1, RequestReceived(handle, request, 18, bench.identity(2)))
 
     park(1, known=end - 1)
@@ -378,10 +378,10 @@ def test_news_of_the_high_watermark_and_records_that_come_at_once_are_one_answer
     bench = Bench(leads=True)
     now = bench.cluster.now(bench.cluster.nodes[1])
     end, epoch = bench.member.log.end_offset, bench.member.epoch
-    ask = FetchAsk(
+    ask = FetchParams(
         ReplicaKey(2, bench.identity(2).directory_id), epoch, OffsetAndEpoch(end, epoch), end - 1, 400
     )
-    request = wire.fetch_request(CLUSTER_ID, ask, 1 << 20)
+    request = rpc.fetch_request(CLUSTER_ID, ask, 1 << 20)
     early = bench.member.handle(RequestReceived(1, request, 18, bench.identity(2)), now)
     assert bench.member.wake_at_ms <= now.mono_ms + 1, "it must be told within a millisecond"
     early += bench.member.handle(AppendRequested(1, epoch, (b"record",), now.mono_ms + 1_000), now)
@@ -415,12 +415,12 @@ RESPONSES: list[tuple[str, Callable[[int], m.QuorumResponse]]] = [
     ("top-level error", lambda _: m.FetchResponse(error_code=31)),
     ("no topics", lambda _: m.FetchResponse()),
     ("wrong kind", lambda _: m.VoteResponse()),
-    ("older epoch", lambda e: wire.fetch_response(ErrorCode.NONE, wire.Standing(e - 1, 1))),
-    ("unknown epoch", lambda e: wire.fetch_response(ErrorCode.UNKNOWN_LEADER_EPOCH, wire.Standing(e, 1))),
-    ("invalid request", lambda e: wire.fetch_response(ErrorCode.INVALID_REQUEST, wire.Standing(e, 1))),
-    ("server error", lambda e: wire.fetch_response(ErrorCode.UNKNOWN_SERVER_ERROR, wire.Standing(e, 1))),
-    ("another leader", lambda e: wire.fetch_response(ErrorCode.NONE, wire.Standing(e, 3))),
-    ("ourselves", lambda e: wire.fetch_response(ErrorCode.NONE, wire.Standing(e + 1, 2))),
+    ("older epoch", lambda e: rpc.fetch_response(ErrorCode.NONE, rpc.LeaderAndEpoch(e - 1, 1))),
+    ("unknown epoch", lambda e: rpc.fetch_response(ErrorCode.UNKNOWN_LEADER_EPOCH, rpc.LeaderAndEpoch(e, 1))),
+    ("invalid request", lambda e: rpc.fetch_response(ErrorCode.INVALID_REQUEST, rpc.LeaderAndEpoch(e, 1))),
+    ("server error", lambda e: rpc.fetch_response(ErrorCode.UNKNOWN_SERVER_ERROR, rpc.LeaderAndEpoch(e, 1))),
+    ("another leader", lambda e: rpc.fetch_response(ErrorCode.NONE, rpc.LeaderAndEpoch(e, 3))),
+    ("ourselves", lambda e: rpc.fetch_response(ErrorCode.NONE, rpc.LeaderAndEpoch(e + 1, 2))),
 ]
 
 
@@ -447,7 +447,7 @@ def test_who_led_an_epoch_gives_no_vote_in_it_also_after_losing_its_first_record
     cluster.start(1)
     assert isinstance(cluster.member(1).state, Resigned)
     key = ReplicaKey(2, cluster.nodes[2].disk.directory_id)
-    request = wire.vote_request(CLUSTER_ID, VoteAsk(5, key, EMPTY, ReplicaKey(1), False))
+    request = rpc.vote_request(CLUSTER_ID, VoteParams(5, key, EMPTY, ReplicaKey(1), False))
     cluster.feed(1, RequestReceived(10**8, request, 2, cluster.identity(2)))
     data = cluster.nodes[1].outcomes[10**8].response.topics[0].partitions[0]
     assert (data.vote_granted, data.leader_epoch) == (False, 5)

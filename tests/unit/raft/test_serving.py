@@ -9,10 +9,10 @@ from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
 from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
-from kraftd.raft import wire
-from kraftd.raft.parked import OTHERS_MAX
-from kraftd.raft.states import Leader, Resigned, Unattached
-from kraftd.raft.wire import FetchAsk
+from kraftd.raft import rpc
+from kraftd.raft.epoch_states import Leader, Resigned, Unattached
+from kraftd.raft.leader_state import OTHERS_MAX
+from kraftd.raft.rpc import FetchParams
 from kraftd.records.batch import scan
 from kraftd.types import METADATA_TOPIC, METADATA_TOPIC_ID, Election, OffsetAndEpoch, ReplicaKey
 from tests.conformance import covers
@@ -32,8 +32,8 @@ def fetch_of(
     lone: Lone, offset: int, last_epoch: int, *, replica: int = 2, wait_ms: int = 0, known: int = NEVER_TOLD
 ) -> m.FetchRequest:
     key = key_of(replica) if replica >= 0 else ReplicaKey(replica)
-    ask = FetchAsk(key, lone.epoch, OffsetAndEpoch(offset, last_epoch), known, wait_ms)
-    return wire.fetch_request(CLUSTER_ID, ask, 1)
+    ask = FetchParams(key, lone.epoch, OffsetAndEpoch(offset, last_epoch), known, wait_ms)
+    return rpc.fetch_request(CLUSTER_ID, ask, 1)
 
 
 def reply_to(lone: Lone, request: m.FetchRequest, version: int = 18, sender: int | None = 2) -> fx.Reply:
@@ -250,7 +250,7 @@ def test_whatever_a_leader_becomes_parked_fetches_are_refused(way: str) -> None:
     lone = leader()
     epoch = lone.epoch
     # It waits longer than a leader lasts that nobody fetches from any more.
-    lone.member._core.timing = replace(lone.member._core.timing, fetch_max_wait_ms=9_000)
+    lone.member._raft.timing = replace(lone.member._raft.timing, fetch_max_wait_ms=9_000)
     lone.now_ms += 2_500
     request = fetch_of(lone, lone.member.log.end_offset, epoch, replica=-1, wait_ms=1_000)
     assert not every(lone.feed(ev.RequestReceived(HANDLE, request, 18, None)), fx.Reply)

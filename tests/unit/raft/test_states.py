@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kraftd.errors import InvariantError
-from kraftd.raft.states import Ballot, Candidate, Outcome
+from kraftd.raft.epoch_states import Ballot, Candidate, Outcome
 from kraftd.types import ReplicaKey
 
 THREE = Ballot(frozenset({1, 2, 3}), frozenset({1}))

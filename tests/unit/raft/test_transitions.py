@@ -6,7 +6,9 @@ from textwrap import dedent
 import pytest
 
 from kraftd.errors import InvariantError
-from kraftd.raft.states import (
+from kraftd.raft.epoch_states import (
+    ROLES,
+    TRANSITIONS,
     Ballot,
     Candidate,
     EpochState,
@@ -14,9 +16,11 @@ from kraftd.raft.states import (
     Leader,
     Prospective,
     Resigned,
+    Role,
     Unattached,
+    check_move,
+    render,
 )
-from kraftd.raft.transitions import ROLES, TRANSITIONS, Role, check_move, render
 from kraftd.types import ReplicaKey
 
 ME = ReplicaKey(1)

@@ -22,11 +22,11 @@ from kraftd.protocol import limits
 from kraftd.protocol import messages as m
 from kraftd.protocol.apis import APIS
 from kraftd.protocol.codec import RequestDecoder, decode_response, encode_request, encode_response
-from kraftd.raft import wire
+from kraftd.raft import rpc
 from kraftd.raft.effects import ResignDone
+from kraftd.raft.rpc import FetchParams, VoteParams
+from kraftd.raft.status import PeerStatus
 from kraftd.raft.timing import OBSERVERS_MAX
-from kraftd.raft.view import PeerView
-from kraftd.raft.wire import FetchAsk, VoteAsk
 from kraftd.runtime.export import Exports
 from kraftd.runtime.requests import Desk
 from kraftd.types import METADATA_TOPIC, Endpoint, Now, OffsetAndEpoch
@@ -59,14 +59,14 @@ def filling(text: str = "x", *, but: int = 300, of: int = SHORT) -> str:
 def quorum_answers() -> Iterator[Any]:
     """What a member answers of a leader with the longest address, and to the longest requests."""
     endpoint = Endpoint(filling(but=400), 9_002)
-    ask = VoteAsk(3, key_of(3), OffsetAndEpoch(0, 0), key_of(1), pre_vote=False)
-    position = FetchAsk(key_of(3), 3, OffsetAndEpoch(0, 0), 0, 0)
+    ask = VoteParams(3, key_of(3), OffsetAndEpoch(0, 0), key_of(1), pre_vote=False)
+    position = FetchParams(key_of(3), 3, OffsetAndEpoch(0, 0), 0, 0)
     requests = [
-        wire.begin_request(CLUSTER_ID, key_of(1), 5, 2, endpoint),
-        wire.vote_request(CLUSTER_ID, ask),
-        wire.begin_request(CLUSTER_ID, key_of(1), 3, 3, endpoint),
-        wire.end_request(CLUSTER_ID, 3, 3, ()),
-        wire.fetch_request(CLUSTER_ID, position, 1 << 20),
+        rpc.begin_request(CLUSTER_ID, key_of(1), 5, 2, endpoint),
+        rpc.vote_request(CLUSTER_ID, ask),
+        rpc.begin_request(CLUSTER_ID, key_of(1), 3, 3, endpoint),
+        rpc.end_request(CLUSTER_ID, 3, 3, ()),
+        rpc.fetch_request(CLUSTER_ID, position, 1 << 20),
         m.VoteRequest(cluster_id=filling()),
         m.BeginQuorumEpochRequest(cluster_id=filling()),
         m.EndQuorumEpochRequest(cluster_id=filling()),
@@ -100,7 +100,7 @@ def described_nodes() -> Iterator[Any]:
     words = "é" * 100_000
     view = lone.member.describe(lone.now)
     peers = tuple(
-        PeerView(number, Endpoint(words, 9_000), is_voter=False, is_connected=True, note=words)
+        PeerStatus(number, Endpoint(words, 9_000), is_voter=False, is_connected=True, note=words)
         for number in range(OBSERVERS_MAX + 10)
     )
     worst = msgspec.structs.replace(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kraftd.errors import InvariantError
-from kraftd.raft.effects import Moved
+from kraftd.raft.effects import StateChanged
 from kraftd.raft.events import Applied
 from kraftd.runtime.driver import Driver
 from kraftd.runtime.interpreter import Interpreter
@@ -97,7 +97,7 @@ async def test_an_event_that_arises_while_effects_are_carried_out_waits_for_the_
     driver, ports = drive(member)
     await turns()
     member.seen.clear()
-    note = Moved("a", "b", 1, "test")
+    note = StateChanged("a", "b", 1, "test")
     member.answers["handle 1"] = [note, note]
     notes = 0
 
@@ -225,7 +225,7 @@ async def test_what_a_turn_has_to_write_leaves_at_its_own_end() -> None:
     ports.on_note = driver.wake_to_write
     for by in ("poll", "handle 1"):
         member.seen.clear()
-        member.answers[by] = [Moved("follower", "follower", 1, "why")]
+        member.answers[by] = [StateChanged("follower", "follower", 1, "why")]
         if by == "poll":
             driver.wake()
         else:

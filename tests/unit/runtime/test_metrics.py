@@ -1,6 +1,6 @@
 """The numbers: windows that forget, latencies that mean what Kafka's mean."""
 
-from kraftd.raft.effects import Moved
+from kraftd.raft.effects import StateChanged
 from kraftd.runtime.metrics import RaftMeters, Window
 
 
@@ -38,7 +38,7 @@ def test_commit_latency_is_from_append_to_high_watermark_on_the_leader() -> None
 def test_what_a_lost_leadership_left_uncommitted_is_not_measured() -> None:
     meters = RaftMeters(0)
     meters.appended(0, 3, 100, as_leader=True)
-    meters.moved(Moved("leader", "resigned", 3, "test"), 110)
+    meters.moved(StateChanged("leader", "resigned", 3, "test"), 110)
     meters.committed(3, 9_000)
     assert meters.readings(9_000)["commit-latency-max"] == 0
 
@@ -50,7 +50,7 @@ def test_election_latency_is_from_losing_a_leader_to_having_one() -> None:
         ("prospective", "candidate", 1_010),
         ("candidate", "leader", 1_030),
     ):
-        meters.moved(Moved(source, target, 2, "test"), at_ms)
+        meters.moved(StateChanged(source, target, 2, "test"), at_ms)
     readings = meters.readings(1_030)
     assert readings["election-latency-max"] == 30
     assert (meters.elections, meters.leader_changes) == (1, 1)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kraftd.net.repeats import Repeats
-from kraftd.raft.effects import AlarmCleared, Alarmed, ElectionEnded, Moved, VoteCast, Warned
+from kraftd.raft.effects import AlarmCleared, Alarmed, ElectionEnded, StateChanged, VoteCast, Warned
 from kraftd.runtime.observability import Chronicle, open_log
 
 
@@ -22,7 +22,7 @@ def lines(*news: Any) -> list[dict[str, Any]]:
 
 
 def test_a_line_is_one_json_object_with_its_keys_in_front() -> None:
-    (line,) = lines(Moved("follower", "prospective", 5, "leader lost"))
+    (line,) = lines(StateChanged("follower", "prospective", 5, "leader lost"))
     assert list(line)[:4] == ["timestamp", "level", "event", "node"]
     assert len(line["timestamp"]) == len("2026-01-31T12:34:56.789Z")
     assert line["timestamp"].endswith("Z")
@@ -63,7 +63,9 @@ def test_on_a_terminal_fields_stand_in_the_order_in_which_they_were_told(
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     stream = Terminal()
-    Chronicle(open_log(7, stream=stream), lambda: 0.0).note(Moved("follower", "prospective", 5, "lost"))
+    Chronicle(open_log(7, stream=stream), lambda: 0.0).note(
+        StateChanged("follower", "prospective", 5, "lost")
+    )
     (line,) = stream.getvalue().splitlines()
     assert line.endswith("node=7 from=follower to=prospective epoch=5 reason=lost")
 
@@ -102,13 +104,13 @@ def test_a_member_without_a_quorum_does_not_fill_the_log() -> None:
     chronicle = Chronicle(open_log(1, stream=stream), lambda: now_s[0])
     for attempt in range(100):
         now_s[0] = attempt / 10
-        chronicle.note(Moved("unattached", "prospective", 5, "election timeout"))
+        chronicle.note(StateChanged("unattached", "prospective", 5, "election timeout"))
         chronicle.note(ElectionEnded(5, True, False, [1], [], [2, 3], attempt))
-        chronicle.note(Moved("prospective", "unattached", 5, "no majority would elect it"))
+        chronicle.note(StateChanged("prospective", "unattached", 5, "no majority would elect it"))
     assert len(stream.getvalue().splitlines()) == 3
     now_s[0] = 11.0
-    chronicle.note(Moved("unattached", "prospective", 5, "election timeout"))
-    chronicle.note(Moved("unattached", "prospective", 6, "election timeout"))
+    chronicle.note(StateChanged("unattached", "prospective", 5, "election timeout"))
+    chronicle.note(StateChanged("unattached", "prospective", 6, "election timeout"))
     *_, repeated, new = (json.loads(line) for line in stream.getvalue().splitlines())
     assert repeated["repeated"] == 99
     assert "repeated" not in new, "another epoch is news"

@@ -44,7 +44,7 @@ class Connection:
         self.rejected.append(reason)
 
 
-class Core:
+class RaftState:
     """Driver and leadership in one: what was delivered, and who leads."""
 
     leader_id = 1
@@ -59,11 +59,11 @@ class Core:
         return NOW
 
 
-def desk(*, active: bool = True) -> tuple[Desk, Core, Connection]:
+def desk(*, active: bool = True) -> tuple[Desk, RaftState, Connection]:
     controller = QuorumController(
         me=registration_of(1, bytes(15) + b"\x01", [Endpoint("h", 1)]), bootstrap=bootstrap_records()
     )
-    core = Core()
+    core = RaftState()
     made = Desk(
         core,
         controller,

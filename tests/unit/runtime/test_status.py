@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kraftd.net.budgets import Tally
-from kraftd.raft.effects import Moved
-from kraftd.raft.states import Candidate, Follower, Leader, Prospective, Resigned, Unattached
+from kraftd.raft.effects import StateChanged
+from kraftd.raft.epoch_states import Candidate, Follower, Leader, Prospective, Resigned, Unattached
 from kraftd.runtime.metrics import RaftMeters
 from kraftd.runtime.status import Facts, NodeStatus
 from kraftd.types import Election, Now, uuid_text
@@ -139,7 +139,7 @@ def test_every_raft_metric_of_kafka_is_there_and_the_measured_ones_are_measured(
     lone.establish()
     now_ms = lone.now_ms
     for source, target, at_ms in (("unattached", "prospective", 0), ("candidate", "leader", 40)):
-        meters.moved(Moved(source, target, 1, "test"), now_ms + at_ms)
+        meters.moved(StateChanged(source, target, 1, "test"), now_ms + at_ms)
     meters.appended(0, 6, now_ms + 40, as_leader=True)
     meters.appended(6, 9, now_ms + 41, as_leader=False)
     meters.committed(6, now_ms + 60)

@@ -18,25 +18,25 @@ has much left to apply waits too: another one can lead sooner (D-18).
 from msgspec.structs import replace
 
 from kraftd.errors import ErrorCode
-from kraftd.raft import wire
-from kraftd.raft.core import Core
+from kraftd.raft import rpc
 from kraftd.raft.effects import ResignDone, ShutdownReady
+from kraftd.raft.epoch_states import Candidate, Follower, Leader, Prospective, Resigned, Unattached
 from kraftd.raft.events import LogDamaged, RequestReceived, ResignRequested, ShutdownRequested
-from kraftd.raft.leadership import Handover, Leadership
-from kraftd.raft.requests import Kind, Sent
-from kraftd.raft.roles import Roles
-from kraftd.raft.states import Candidate, Follower, Leader, Prospective, Resigned, Unattached
+from kraftd.raft.leader_state import Handover, LeaderState
+from kraftd.raft.request_manager import Kind, Sent
+from kraftd.raft.rpc import BeginParams, EndParams, LeaderAndEpoch
+from kraftd.raft.state import RaftState
+from kraftd.raft.state_changes import StateChanges
 from kraftd.raft.timing import NEVER_MS, loss_delay_ms
-from kraftd.raft.wire import BeginAsk, EndAsk, Standing
 from kraftd.types import NO_NODE, ZERO_UUID, NodeId, Now, ReplicaKey
 
 
-class Resigning:
+class Resignation:
     """The part of a member that begins and ends epochs by announcement."""
 
-    def __init__(self, core: Core, roles: Roles) -> None:
-        self.core = core
-        self.roles = roles
+    def __init__(self, raft: RaftState, changes: StateChanges) -> None:
+        self.raft = raft
+        self.changes = changes
         self._stop_at_ms = NEVER_MS
         self._was_handed_over = False
 
@@ -44,8 +44,8 @@ class Resigning:
 
     def on_resign(self, event: ResignRequested, now: Now) -> None:
         """An operator wants another leader."""
-        core = self.core
-        led = core.leadership
+        raft = self.raft
+        led = raft.leader_state
         refusal = ""
         if led is None:
             refusal = "this member does not lead"
@@ -55,19 +55,19 @@ class Resigning:
             refusal = "there is no other voter"
         elif event.to != NO_NODE and event.to not in led.followers:
             refusal = f"{event.to} is not another voter"
-        elif event.to != NO_NODE and not core.peers.is_connected(event.to):
+        elif event.to != NO_NODE and not raft.peers.is_connected(event.to):
             refusal = f"{event.to} is not connected"
         elif event.to != NO_NODE:
             refusal = self._why_not(led, event.to)
         if led is None or refusal:
             error = ErrorCode.NOT_CONTROLLER if led is None else ErrorCode.INVALID_REQUEST
-            core.out.append(ResignDone(event.token, error, core.epoch, NO_NODE, refusal))
+            raft.out.append(ResignDone(event.token, error, raft.epoch, NO_NODE, refusal))
             return
-        begins_ms = max(now.mono_ms, led.began_ms + core.timing.handover_rest_ms)
+        begins_ms = max(now.mono_ms, led.began_ms + raft.timing.handover_rest_ms)
         led.asked_to_leave = Handover(event.to, event.deadline_ms, begins_ms, event.token)
         self._begin_handover(led, now)
 
-    def _begin_handover(self, led: Leadership, now: Now) -> None:
+    def _begin_handover(self, led: LeaderState, now: Now) -> None:
         """Begin the handover that was asked for if it is time to, or say that its time is up before."""
         asked = led.asked_to_leave
         if asked is None:
@@ -76,31 +76,31 @@ class Resigning:
             led.handover, led.asked_to_leave = asked, None
         elif now.mono_ms >= asked.deadline_ms and asked.token is not None:
             led.asked_to_leave = None
-            rest_ms = self.core.timing.handover_rest_ms
+            rest_ms = self.raft.timing.handover_rest_ms
             why = f"it began to lead less than {rest_ms} ms ago, and hands over to nobody before"
             error = ErrorCode.REQUEST_TIMED_OUT
-            self.core.out.append(ResignDone(asked.token, error, self.core.epoch, NO_NODE, why))
+            self.raft.out.append(ResignDone(asked.token, error, self.raft.epoch, NO_NODE, why))
 
-    def _why_not(self, led: Leadership, to: NodeId) -> str:
+    def _why_not(self, led: LeaderState, to: NodeId) -> str:
         """Why a voter could not lead however far it has come; empty if it could."""
-        peer = self.core.peers.answers(to)
-        doubt = self.core.peers.doubt(peer) if peer is not None else ""
-        if not doubt and led.followers[to].is_uncounted:
-            doubt = "it fetches without its id, since it is not whole"
-        return f"{to} is not counted: {doubt}" if doubt else ""
+        peer = self.raft.peers.answers(to)
+        identity_conflict = self.raft.peers.identity_conflict(peer) if peer is not None else ""
+        if not identity_conflict and led.followers[to].is_uncounted:
+            identity_conflict = "it fetches without its id, since it is not whole"
+        return f"{to} is not counted: {identity_conflict}" if identity_conflict else ""
 
     def on_shutdown(self, event: ShutdownRequested, now: Now) -> None:
         """The process wants to stop."""
-        core = self.core
-        core.is_stopping = True
+        raft = self.raft
+        raft.is_stopping = True
         self._stop_at_ms = event.deadline_ms
-        led = core.leadership
+        led = raft.leader_state
         if led is not None and led.followers:
             patience_ms = max(0, event.deadline_ms - now.mono_ms) // 2
             asked = led.handover or led.asked_to_leave
             if asked is not None and asked.token is not None:
                 why = "the leader is stopping"
-                core.out.append(ResignDone(asked.token, ErrorCode.NONE, core.epoch, NO_NODE, why))
+                raft.out.append(ResignDone(asked.token, ErrorCode.NONE, raft.epoch, NO_NODE, why))
             led.asked_to_leave = None
             led.handover = Handover(NO_NODE, now.mono_ms + patience_ms, now.mono_ms)
 
@@ -109,40 +109,40 @@ class Resigning:
 
         What is cut meanwhile is no damage (D-15). A leader cannot serve what it has lost: another one can.
         """
-        core = self.core
-        if event.generation != core.log.generation or not core.mending.damage(event.damage):
+        raft = self.raft
+        if event.generation != raft.log.generation or not raft.rejoin.damage(event.damage):
             return
-        core.alarm("not_whole", core.mending.text)
+        raft.alarm("not_whole", raft.rejoin.text)
         why = "it lost a part of its log"
-        led = core.leadership
+        led = raft.leader_state
         if led is not None:
-            successors = tuple(progress.key for progress in led.best_followers(core.peers.is_connected))
-            self.roles.become_resigned(now, why, successors)
-        elif core.is_voter and isinstance(core.state, Unattached | Prospective | Candidate):
-            self.roles.end_election(now, won=False)
-            self.roles.become_unattached(core.epoch, now, why)
+            successors = tuple(progress.key for progress in led.best_followers(raft.peers.is_connected))
+            self.changes.become_resigned(now, why, successors)
+        elif raft.is_voter and isinstance(raft.state, Unattached | Prospective | Candidate):
+            self.changes.end_election(now, won=False)
+            self.changes.become_unattached(raft.epoch, now, why)
 
-    def poll_handover(self, led: Leadership, now: Now) -> bool:
+    def poll_handover(self, led: LeaderState, now: Now) -> bool:
         """Say goodbye once a successor has caught up, or time is up. Returns whether we resigned."""
-        core = self.core
+        raft = self.raft
         self._begin_handover(led, now)
         handover = led.handover
         if handover is None:
             return False
-        log = core.log
-        is_near = core.peers.is_connected
+        log = raft.log
+        is_near = raft.peers.is_connected
         can_leave = led.is_opened and log.is_flushed
         successor = led.caught_up(handover.to, log.end_offset, is_near) if can_leave else None
         if successor is None:
-            doubt = "" if handover.to == NO_NODE else self._why_not(led, handover.to)
-            is_over = bool(doubt) or now.mono_ms >= handover.deadline_ms
+            identity_conflict = "" if handover.to == NO_NODE else self._why_not(led, handover.to)
+            is_over = bool(identity_conflict) or now.mono_ms >= handover.deadline_ms
             if not is_over and not self._is_silent(led, handover, now):
                 return False
             if handover.token is not None:
                 who = "no voter has" if handover.to == NO_NODE else f"node {handover.to} has not"
-                reason = doubt or f"{who} caught up to {log.end_offset} in time"
-                error = ErrorCode.INVALID_REQUEST if doubt else ErrorCode.REQUEST_TIMED_OUT
-                core.out.append(ResignDone(handover.token, error, core.epoch, NO_NODE, reason))
+                reason = identity_conflict or f"{who} caught up to {log.end_offset} in time"
+                error = ErrorCode.INVALID_REQUEST if identity_conflict else ErrorCode.REQUEST_TIMED_OUT
+                raft.out.append(ResignDone(handover.token, error, raft.epoch, NO_NODE, reason))
                 led.handover = None
                 return False
         rest = tuple(p.key for p in led.best_followers(is_near) if p is not successor)
@@ -151,112 +151,112 @@ class Resigning:
         self._was_handed_over = successor is not None
         led.handover = None
         why = "stopping" if handover.token is None else "handing over"
-        self.roles.become_resigned(now, f"{why}, {chosen} is to follow", successors)
+        self.changes.become_resigned(now, f"{why}, {chosen} is to follow", successors)
         if handover.token is not None:
-            core.out.append(ResignDone(handover.token, ErrorCode.NONE, core.epoch, chosen))
+            raft.out.append(ResignDone(handover.token, ErrorCode.NONE, raft.epoch, chosen))
         return True
 
-    def _is_silent(self, led: Leadership, handover: Handover, now: Now) -> bool:
+    def _is_silent(self, led: LeaderState, handover: Handover, now: Now) -> bool:
         """Whether the one voter that is to follow cannot be waited for: while we wait nobody can write, and
         who asked may have said any time.
         """
         if handover.token is None or handover.to == NO_NODE:
             return False
         heard_ms = max(led.followers[handover.to].fetch_at_ms, handover.begins_ms)
-        return now.mono_ms >= heard_ms + self.core.timing.fetch_timeout_ms
+        return now.mono_ms >= heard_ms + self.raft.timing.fetch_timeout_ms
 
-    def poll_resigned(self, state: Resigned, now: Now, *, graced: bool) -> None:
+    def poll_resigned(self, state: Resigned, now: Now, *, timeouts_deferred: bool) -> None:
         """Tell every voter that has not heard yet; after a while wait like everybody else."""
-        core = self.core
-        if not core.is_stopping and not graced and now.mono_ms >= state.deadline_ms:
-            self.roles.become_unattached(state.epoch + 1, now, "nobody took over")
+        raft = self.raft
+        if not raft.is_stopping and not timeouts_deferred and now.mono_ms >= state.deadline_ms:
+            self.changes.become_unattached(state.epoch + 1, now, "nobody took over")
             return
-        for voter in core.others:
-            if voter not in state.acknowledged and core.requests.is_ready(voter, Kind.END, now.mono_ms):
-                request = wire.end_request(core.cluster_id, state.epoch, core.me.id, state.successors)
-                core.send(voter, Kind.END, request, now.mono_ms)
+        for voter in raft.others:
+            if voter not in state.acknowledged and raft.requests.is_ready(voter, Kind.END, now.mono_ms):
+                request = rpc.end_request(raft.cluster_id, state.epoch, raft.me.id, state.successors)
+                raft.send(voter, Kind.END, request, now.mono_ms)
 
     def poll_stopping(self, now: Now) -> None:
         """Say that nothing holds this process any more."""
-        core = self.core
+        raft = self.raft
         if self._stop_at_ms == NEVER_MS:
             return
-        state = core.state
-        holds = isinstance(state, Resigned) or (isinstance(state, Leader) and bool(core.others))
+        state = raft.state
+        holds = isinstance(state, Resigned) or (isinstance(state, Leader) and bool(raft.others))
         if not holds or now.mono_ms >= self._stop_at_ms:
             self._stop_at_ms = NEVER_MS
-            core.out.append(ShutdownReady(handed_over=self._was_handed_over and not holds))
+            raft.out.append(ShutdownReady(handed_over=self._was_handed_over and not holds))
 
     def wake_at_ms(self) -> int:
         """When this part must act next."""
-        core = self.core
-        state = core.state
+        raft = self.raft
+        state = raft.state
         wake_at_ms = self._stop_at_ms
         if isinstance(state, Resigned):
-            if not core.is_stopping:
+            if not raft.is_stopping:
                 wake_at_ms = min(wake_at_ms, state.deadline_ms)
-            untold = [voter for voter in core.others if voter not in state.acknowledged]
-            wake_at_ms = min(wake_at_ms, core.requests.next_ready_ms(untold, Kind.END))
+            untold = [voter for voter in raft.others if voter not in state.acknowledged]
+            wake_at_ms = min(wake_at_ms, raft.requests.next_ready_ms(untold, Kind.END))
         return wake_at_ms
 
     def on_end_response(self, sent: Sent, error: int, now: Now) -> None:
         """A voter knows that we lead no longer (EQE-08), or is left alone for a moment."""
-        state = self.core.state
+        state = self.raft.state
         if error != ErrorCode.NONE:
-            self.core.requests.rest(sent.to, sent.kind, now.mono_ms)
+            self.raft.requests.rest(sent.to, sent.kind, now.mono_ms)
         elif isinstance(state, Resigned) and sent.epoch == state.epoch:
-            self.core.revise(replace(state, acknowledged=state.acknowledged | {sent.to}))
+            self.raft.update_state(replace(state, acknowledged=state.acknowledged | {sent.to}))
 
     # --- what leaders announce --------------------------------------------------------------------------
 
-    def on_begin_request(self, event: RequestReceived, ask: BeginAsk, now: Now) -> None:
+    def on_begin_request(self, event: RequestReceived, ask: BeginParams, now: Now) -> None:
         """A leader announces itself. It is followed in any case, but one that may have forgotten a promise to
         a later leader must not confirm that this one still leads (D-06, D-12).
         """
-        core = self.core
+        raft = self.raft
         error = self._check_announcement(event, ask.epoch, ask.leader_id)
         if error is ErrorCode.NONE:
-            standing = Standing(ask.epoch, ask.leader_id, ask.endpoint)
-            self.roles.adopt(standing, now, f"{ask.leader_id} leads", from_leader=True)
-            if (core.epoch, core.leader_id) != (ask.epoch, ask.leader_id):
+            leader_and_epoch = LeaderAndEpoch(ask.epoch, ask.leader_id, ask.endpoint)
+            self.changes.observe_epoch(leader_and_epoch, now, f"{ask.leader_id} leads", from_leader=True)
+            if (raft.epoch, raft.leader_id) != (ask.epoch, ask.leader_id):
                 error = ErrorCode.INVALID_REQUEST
-            elif not self._is_me(ask.receiver) or not core.mending.can_confirm:
+            elif not self._is_me(ask.receiver) or not raft.rejoin.can_confirm:
                 error = ErrorCode.INVALID_VOTER_KEY
-        core.reply(event.handle, wire.begin_response(error, core.standing(event.version)))
+        raft.reply(event.handle, rpc.begin_response(error, raft.leader_and_epoch(event.version)))
 
-    def on_end_request(self, event: RequestReceived, ask: EndAsk, now: Now) -> None:
+    def on_end_request(self, event: RequestReceived, ask: EndParams, now: Now) -> None:
         """A leader says goodbye: the first successor campaigns at once, the others one after another."""
-        core = self.core
+        raft = self.raft
         error = self._check_announcement(event, ask.epoch, ask.leader_id)
         if error is ErrorCode.NONE:
-            standing = Standing(ask.epoch, ask.leader_id)
-            self.roles.adopt(standing, now, f"{ask.leader_id} led", from_leader=True)
-            if (core.epoch, core.leader_id) != (ask.epoch, ask.leader_id):
+            leader_and_epoch = LeaderAndEpoch(ask.epoch, ask.leader_id)
+            self.changes.observe_epoch(leader_and_epoch, now, f"{ask.leader_id} led", from_leader=True)
+            if (raft.epoch, raft.leader_id) != (ask.epoch, ask.leader_id):
                 error = ErrorCode.INVALID_REQUEST
-            elif isinstance(core.state, Follower):
-                self._succeed(core.state, ask, now)
-        core.reply(event.handle, wire.end_response(error, core.standing(event.version)))
+            elif isinstance(raft.state, Follower):
+                self._succeed(raft.state, ask, now)
+        raft.reply(event.handle, rpc.end_response(error, raft.leader_and_epoch(event.version)))
 
-    def _succeed(self, state: Follower, ask: EndAsk, now: Now) -> None:
-        core = self.core
-        if not core.counts or core.is_stopping or state.epoch_ended:
+    def _succeed(self, state: Follower, ask: EndParams, now: Now) -> None:
+        raft = self.raft
+        if not raft.may_vote or raft.is_stopping or state.epoch_ended:
             return
         position = self._position(ask.successors)
-        if position == 0 and not core.is_behind:
-            self.roles.become_candidate(now, f"{ask.leader_id} named it successor")
+        if position == 0 and not raft.is_behind:
+            self.changes.become_candidate(now, f"{ask.leader_id} named it successor")
             return
         if not position:  # not named, or named although it has much left to apply
-            patience_ms = core.timing.election_backoff_max_ms if ask.successors else 0
-            delay_ms = patience_ms + loss_delay_ms(core.dice)
+            patience_ms = raft.timing.election_backoff_max_ms if ask.successors else 0
+            delay_ms = patience_ms + loss_delay_ms(raft.dice)
         else:
-            delay_ms = core.timing.successor_delay_ms(position, len(ask.successors))
+            delay_ms = raft.timing.successor_delay_ms(position, len(ask.successors))
         campaign_at_ms = now.mono_ms + max(1, delay_ms)
-        core.revise(replace(state, in_touch=False, epoch_ended=True, campaign_at_ms=campaign_at_ms))
+        raft.update_state(replace(state, in_touch=False, epoch_ended=True, campaign_at_ms=campaign_at_ms))
 
     def _position(self, successors: tuple[ReplicaKey, ...]) -> int | None:
         """Where we stand among the successors; None if we are not named (EQE-03, EQE-04)."""
         for position, key in enumerate(successors):
-            if key.matches(self.core.me):
+            if key.matches(self.raft.me):
                 return position
         return None
 
@@ -264,16 +264,16 @@ class Resigning:
         """Whether a voter says this to a voter. Who connects to an observer under a voter's id is never
         confirmed there, and could send it to an epoch where nobody ever leads (D-37).
         """
-        if epoch < self.core.epoch:
+        if epoch < self.raft.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
-        if not self.core.is_voter:
+        if not self.raft.is_voter:
             return ErrorCode.INVALID_REQUEST
-        if event.peer is None or event.peer.node_id != leader_id or leader_id not in self.core.voters:
+        if event.peer is None or event.peer.node_id != leader_id or leader_id not in self.raft.voters:
             return ErrorCode.INVALID_REQUEST
         return ErrorCode.NONE
 
     def _is_me(self, receiver: ReplicaKey) -> bool:
-        me = self.core.me
+        me = self.raft.me
         return receiver.id == NO_NODE or (
             receiver.id == me.id and receiver.directory_id in (ZERO_UUID, me.directory_id)
         )

@@ -1,21 +1,31 @@
-"""What is true of this member in its epoch: one frozen class a state, with only what the state needs.
+"""The states of a raft node within an epoch, and which may follow which.
 
-Leader and vote of an epoch are fields of every state in which they may be known, because they pass through
-each move within the epoch (D-07); `election` is what must be durable before the state may act. Everything
-that changes faster than the epoch, such as the progress of followers, lives elsewhere
-(`kraftd.raft.leadership`). Observer is not a state but a lookup in the voter set.
+One frozen class a state, with only what the state needs. Leader and vote of an epoch are fields of every
+state in which they may be known, because they pass through each change of state within the epoch (D-07);
+`election` is what must be durable before the state may act. What changes faster than the epoch is mutable
+and lives elsewhere: a leader's in `leader_state`, a follower's in `FollowerState`. Observer is not a state
+but a lookup in the voter set.
 
-Follows: section 1.1, with Prospective from KIP-996.
-Differs: a resigned leader keeps its vote; a follower knows whether it is in touch with its leader, which
-decides about pre-votes (D-08).
+`TRANSITIONS` is the one table of the moves and of how far the epoch goes with each. Three readers share it:
+`check_move`, through which every change of state passes; the test that tries every pair at every epoch; and
+`render`. A move that is not in it is a bug in this program, never an error of a peer (that is checked
+before): it raises `InvariantError`, and nothing has changed yet when it does.
+
+Follows: QuorumState of Kafka (QS-01 to QS-24), with Prospective from KIP-996; D-07, D-08, D-09.
+Differs: a resigned leader keeps its vote, and never follows within the epoch that it led; a follower knows
+whether it is in touch with its leader, which decides about pre-votes (D-08); more endpoints for the same
+leader are not a change of state.
 """
 
+from collections.abc import Mapping
 from enum import Enum
+from types import MappingProxyType
 from typing import TypeAlias
 
 import msgspec
 
 from kraftd.errors import InvariantError
+from kraftd.raft.events import Token
 from kraftd.raft.timing import NEVER_MS
 from kraftd.types import NO_NODE, Election, Epoch, NodeId, Offset, ReplicaKey
 
@@ -201,3 +211,97 @@ def state_name(state: EpochState | type[EpochState]) -> str:
     """The state's name, as logs and traces print it."""
     role = state if isinstance(state, type) else type(state)
     return role.__name__.lower()
+
+
+class Step(Enum):
+    """How far the epoch may move along with a transition."""
+
+    SAME = "same"
+    NEXT = "next"
+    HIGHER = "higher"
+    EITHER = "either"
+
+    def allows(self, source: Epoch, target: Epoch) -> bool:
+        """Whether the epoch may go from `source` to `target`."""
+        match self:
+            case Step.SAME:
+                return target == source
+            case Step.NEXT:
+                return target == source + 1
+            case Step.HIGHER:
+                return target > source
+            case Step.EITHER:
+                return target >= source
+
+
+Role: TypeAlias = type[EpochState]
+
+ROLES: tuple[Role, ...] = (Unattached, Prospective, Candidate, Follower, Leader, Resigned)
+
+TRANSITIONS: Mapping[tuple[Role, Role], Step] = MappingProxyType(
+    {
+        (Unattached, Unattached): Step.EITHER,  # higher epoch seen; or vote given in this one
+        (Unattached, Prospective): Step.SAME,  # election timeout
+        (Unattached, Follower): Step.EITHER,  # leader found
+        (Prospective, Unattached): Step.EITHER,  # refused, and no leader known; or vote given
+        (Prospective, Candidate): Step.NEXT,  # a majority would elect it
+        (Prospective, Follower): Step.EITHER,  # leader found, or found to be still there
+        (Candidate, Unattached): Step.EITHER,  # higher epoch seen; or its log is damaged
+        (Candidate, Prospective): Step.SAME,  # no majority in time
+        (Candidate, Follower): Step.EITHER,  # another candidate won
+        (Candidate, Leader): Step.SAME,  # majority granted
+        (Follower, Unattached): Step.HIGHER,  # higher epoch seen
+        (Follower, Prospective): Step.SAME,  # leader lost
+        (Follower, Candidate): Step.NEXT,  # named successor by its leader
+        (Follower, Follower): Step.HIGHER,  # leader found in a higher epoch
+        (Leader, Unattached): Step.HIGHER,  # higher epoch seen
+        (Leader, Follower): Step.HIGHER,  # leader found in a higher epoch
+        (Leader, Resigned): Step.SAME,  # hands over, stops, is damaged, or the majority stopped fetching
+        (Resigned, Unattached): Step.HIGHER,  # higher epoch seen, or nobody took over
+        (Resigned, Follower): Step.HIGHER,  # successor found
+    }
+)
+
+
+def check_move(source: EpochState, target: EpochState, why: str) -> None:
+    """Make sure that `target` may follow `source`.
+
+    Within an epoch a leader once known and a vote once given never change: only news may be added (D-07).
+
+    Raises:
+        InvariantError: The table has no such move, or an election would be rewritten.
+    """
+    step = TRANSITIONS.get((type(source), type(target)))
+    if step is None or not step.allows(source.epoch, target.epoch):
+        raise InvariantError(f"no way from {source} to {target} ({why})")
+    if source.epoch == target.epoch:
+        before, after = source.election, target.election
+        if before.leader_id not in (NO_NODE, after.leader_id) or before.voted not in (None, after.voted):
+            raise InvariantError(f"{target} forgets who led or got the vote in {source} ({why})")
+
+
+def render(transitions: Mapping[tuple[Role, Role], Step]) -> str:
+    """Draw the table as text: rows are where a member comes from, columns where it goes."""
+    names = [role.__name__ for role in ROLES]
+    width = max(len(name) for name in names) + 2
+    lines = ["from \\ to".ljust(width + 2) + "".join(name.ljust(width) for name in names)]
+    for source in ROLES:
+        cells = (transitions.get((source, target)) for target in ROLES)
+        row = "".join((step.value if step else "-").ljust(width) for step in cells)
+        lines.append(source.__name__.ljust(width + 2) + row)
+    return "\n".join(line.rstrip() for line in lines)
+
+
+class FollowerState:
+    """The mutable half of following. Owned by the core, new in each role."""
+
+    __slots__ = ("cutting", "good_connection", "is_probing", "leader_high_watermark")
+
+    def __init__(self) -> None:
+        self.good_connection: int | None = None
+        """The connection that carried a good fetch: its end means something (D-08)."""
+        self.is_probing = False
+        """The leader does not answer: an observer asks around (OBS-05, OBS-06)."""
+        self.leader_high_watermark: Offset = -1
+        self.cutting: tuple[Token, Offset] | None = None
+        """A truncation that waits for the disk to tell where a batch ends."""

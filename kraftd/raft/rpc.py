@@ -28,7 +28,7 @@ from kraftd.types import (
 )
 
 
-class VoteAsk(msgspec.Struct, frozen=True):
+class VoteParams(msgspec.Struct, frozen=True):
     """A request for a vote or a pre-vote."""
 
     epoch: Epoch
@@ -38,7 +38,7 @@ class VoteAsk(msgspec.Struct, frozen=True):
     pre_vote: bool
 
 
-class BeginAsk(msgspec.Struct, frozen=True):
+class BeginParams(msgspec.Struct, frozen=True):
     """A leader says that it leads."""
 
     epoch: Epoch
@@ -47,7 +47,7 @@ class BeginAsk(msgspec.Struct, frozen=True):
     endpoint: Endpoint | None
 
 
-class EndAsk(msgspec.Struct, frozen=True):
+class EndParams(msgspec.Struct, frozen=True):
     """A leader says that it leads no longer."""
 
     epoch: Epoch
@@ -55,7 +55,7 @@ class EndAsk(msgspec.Struct, frozen=True):
     successors: tuple[ReplicaKey, ...]
 
 
-class FetchAsk(msgspec.Struct, frozen=True, gc=False):
+class FetchParams(msgspec.Struct, frozen=True, gc=False):
     """A replica asks for records from a position on."""
 
     replica: ReplicaKey
@@ -65,7 +65,7 @@ class FetchAsk(msgspec.Struct, frozen=True, gc=False):
     max_wait_ms: int
 
 
-class Standing(msgspec.Struct, frozen=True, gc=False):
+class LeaderAndEpoch(msgspec.Struct, frozen=True, gc=False):
     """Who leads which epoch, as every answer tells."""
 
     epoch: Epoch
@@ -73,12 +73,12 @@ class Standing(msgspec.Struct, frozen=True, gc=False):
     endpoint: Endpoint | None = None
 
 
-class Answer(msgspec.Struct, frozen=True, gc=False):
+class ResponseHeader(msgspec.Struct, frozen=True, gc=False):
     """What is common to every response: the error, and what the other knows of the epoch (section 1.6)."""
 
     top_error: int
     error: int
-    standing: Standing
+    leader_and_epoch: LeaderAndEpoch
 
 
 def _cluster_error(theirs: str | None, ours: str) -> ErrorCode | None:
@@ -88,7 +88,7 @@ def _cluster_error(theirs: str | None, ours: str) -> ErrorCode | None:
 # --- vote ---------------------------------------------------------------------------------------------------
 
 
-def vote_request(cluster_id: str, ask: VoteAsk) -> m.VoteRequest:
+def vote_request(cluster_id: str, ask: VoteParams) -> m.VoteRequest:
     """A request for a vote or pre-vote."""
     partition = m.VoteRequestPartitionData(
         replica_epoch=ask.epoch,
@@ -103,14 +103,14 @@ def vote_request(cluster_id: str, ask: VoteAsk) -> m.VoteRequest:
     return m.VoteRequest(cluster_id=cluster_id, voter_id=ask.receiver.id, topics=(topic,))
 
 
-def read_vote(request: m.VoteRequest, cluster_id: str) -> VoteAsk | ErrorCode:
+def read_vote(request: m.VoteRequest, cluster_id: str) -> VoteParams | ErrorCode:
     """Check the shape of a vote request; the error is one of the whole request."""
     if error := _cluster_error(request.cluster_id, cluster_id):
         return error
     partition = _only_partition(request.topics)
     if partition is None:
         return ErrorCode.INVALID_REQUEST
-    return VoteAsk(
+    return VoteParams(
         partition.replica_epoch,
         ReplicaKey(partition.replica_id, partition.replica_directory_id),
         OffsetAndEpoch(partition.last_offset, partition.last_offset_epoch),
@@ -119,16 +119,18 @@ def read_vote(request: m.VoteRequest, cluster_id: str) -> VoteAsk | ErrorCode:
     )
 
 
-def vote_response(error: ErrorCode, standing: Standing, *, granted: bool = False) -> m.VoteResponse:
+def vote_response(
+    error: ErrorCode, leader_and_epoch: LeaderAndEpoch, *, granted: bool = False
+) -> m.VoteResponse:
     """An answer about the one partition."""
     partition = m.VoteResponsePartitionData(
         error_code=error,
-        leader_id=standing.leader_id,
-        leader_epoch=standing.epoch,
+        leader_id=leader_and_epoch.leader_id,
+        leader_epoch=leader_and_epoch.epoch,
         vote_granted=granted,
     )
     topic = m.VoteResponseTopicData(topic_name=METADATA_TOPIC, partitions=(partition,))
-    endpoints = tuple(m.VoteResponseNodeEndpoint(*entry) for entry in _endpoint_entry(standing))
+    endpoints = tuple(m.VoteResponseNodeEndpoint(*entry) for entry in _endpoint_entry(leader_and_epoch))
     return m.VoteResponse(topics=(topic,), node_endpoints=endpoints)
 
 
@@ -151,7 +153,7 @@ def begin_request(
     )
 
 
-def read_begin(request: m.BeginQuorumEpochRequest, cluster_id: str) -> BeginAsk | ErrorCode:
+def read_begin(request: m.BeginQuorumEpochRequest, cluster_id: str) -> BeginParams | ErrorCode:
     """Check the shape of an announcement."""
     if error := _cluster_error(request.cluster_id, cluster_id):
         return error
@@ -163,16 +165,18 @@ def read_begin(request: m.BeginQuorumEpochRequest, cluster_id: str) -> BeginAsk 
         first = request.leader_endpoints[0]
         endpoint = Endpoint(first.host, first.port, first.name)
     receiver = ReplicaKey(request.voter_id, partition.voter_directory_id)
-    return BeginAsk(partition.leader_epoch, partition.leader_id, receiver, endpoint)
+    return BeginParams(partition.leader_epoch, partition.leader_id, receiver, endpoint)
 
 
-def begin_response(error: ErrorCode, standing: Standing) -> m.BeginQuorumEpochResponse:
+def begin_response(error: ErrorCode, leader_and_epoch: LeaderAndEpoch) -> m.BeginQuorumEpochResponse:
     """An answer about the one partition."""
     partition = m.BeginQuorumEpochResponsePartitionData(
-        error_code=error, leader_id=standing.leader_id, leader_epoch=standing.epoch
+        error_code=error, leader_id=leader_and_epoch.leader_id, leader_epoch=leader_and_epoch.epoch
     )
     topic = m.BeginQuorumEpochResponseTopicData(topic_name=METADATA_TOPIC, partitions=(partition,))
-    endpoints = tuple(m.BeginQuorumEpochResponseNodeEndpoint(*entry) for entry in _endpoint_entry(standing))
+    endpoints = tuple(
+        m.BeginQuorumEpochResponseNodeEndpoint(*entry) for entry in _endpoint_entry(leader_and_epoch)
+    )
     return m.BeginQuorumEpochResponse(topics=(topic,), node_endpoints=endpoints)
 
 
@@ -193,7 +197,7 @@ def end_request(
     return m.EndQuorumEpochRequest(cluster_id=cluster_id, topics=(topic,))
 
 
-def read_end(request: m.EndQuorumEpochRequest, cluster_id: str) -> EndAsk | ErrorCode:
+def read_end(request: m.EndQuorumEpochRequest, cluster_id: str) -> EndParams | ErrorCode:
     """Check the shape of a farewell; version 0 names successors without directories (EQE-04)."""
     if error := _cluster_error(request.cluster_id, cluster_id):
         return error
@@ -202,23 +206,25 @@ def read_end(request: m.EndQuorumEpochRequest, cluster_id: str) -> EndAsk | Erro
         return ErrorCode.INVALID_REQUEST
     keys = tuple(ReplicaKey(c.candidate_id, c.candidate_directory_id) for c in partition.preferred_candidates)
     successors = keys or tuple(ReplicaKey(node) for node in partition.preferred_successors)
-    return EndAsk(partition.leader_epoch, partition.leader_id, successors)
+    return EndParams(partition.leader_epoch, partition.leader_id, successors)
 
 
-def end_response(error: ErrorCode, standing: Standing) -> m.EndQuorumEpochResponse:
+def end_response(error: ErrorCode, leader_and_epoch: LeaderAndEpoch) -> m.EndQuorumEpochResponse:
     """An answer about the one partition."""
     partition = m.EndQuorumEpochResponsePartitionData(
-        error_code=error, leader_id=standing.leader_id, leader_epoch=standing.epoch
+        error_code=error, leader_id=leader_and_epoch.leader_id, leader_epoch=leader_and_epoch.epoch
     )
     topic = m.EndQuorumEpochResponseTopicData(topic_name=METADATA_TOPIC, partitions=(partition,))
-    endpoints = tuple(m.EndQuorumEpochResponseNodeEndpoint(*entry) for entry in _endpoint_entry(standing))
+    endpoints = tuple(
+        m.EndQuorumEpochResponseNodeEndpoint(*entry) for entry in _endpoint_entry(leader_and_epoch)
+    )
     return m.EndQuorumEpochResponse(topics=(topic,), node_endpoints=endpoints)
 
 
 # --- fetch --------------------------------------------------------------------------------------------------
 
 
-def fetch_request(cluster_id: str, ask: FetchAsk, max_bytes: int) -> m.FetchRequest:
+def fetch_request(cluster_id: str, ask: FetchParams, max_bytes: int) -> m.FetchRequest:
     """A request for the records from a position on."""
     partition = m.FetchRequestFetchPartition(
         current_leader_epoch=ask.epoch,
@@ -237,7 +243,7 @@ def fetch_request(cluster_id: str, ask: FetchAsk, max_bytes: int) -> m.FetchRequ
     )
 
 
-def read_fetch(request: m.FetchRequest, version: int, cluster_id: str) -> FetchAsk | ErrorCode:
+def read_fetch(request: m.FetchRequest, version: int, cluster_id: str) -> FetchParams | ErrorCode:
     """Check the shape of a fetch; the error is one of the whole request."""
     if error := _cluster_error(request.cluster_id, cluster_id):
         return error
@@ -248,7 +254,7 @@ def read_fetch(request: m.FetchRequest, version: int, cluster_id: str) -> FetchA
     if partition.partition != 0:
         return ErrorCode.INVALID_REQUEST
     replica_id = request.replica_state.replica_id if version >= 15 else request.replica_id
-    return FetchAsk(
+    return FetchParams(
         ReplicaKey(replica_id, partition.replica_directory_id),
         partition.current_leader_epoch,
         OffsetAndEpoch(partition.fetch_offset, partition.last_fetched_epoch),
@@ -257,7 +263,7 @@ def read_fetch(request: m.FetchRequest, version: int, cluster_id: str) -> FetchA
     )
 
 
-def is_sane(ask: FetchAsk) -> bool:
+def is_sane(ask: FetchParams) -> bool:
     """Whether the numbers of a fetch can be meant (FREQ-01)."""
     position = ask.position
     return ask.max_wait_ms >= 0 <= position.offset and 0 <= position.epoch <= ask.epoch
@@ -265,7 +271,7 @@ def is_sane(ask: FetchAsk) -> bool:
 
 def fetch_response(
     error: ErrorCode,
-    standing: Standing,
+    leader_and_epoch: LeaderAndEpoch,
     *,
     high_watermark: Offset = -1,
     log_start_offset: Offset = -1,
@@ -282,10 +288,10 @@ def fetch_response(
         high_watermark=high_watermark,
         log_start_offset=log_start_offset,
         diverging_epoch=where,
-        current_leader=m.FetchResponseLeaderIdAndEpoch(standing.leader_id, standing.epoch),
+        current_leader=m.FetchResponseLeaderIdAndEpoch(leader_and_epoch.leader_id, leader_and_epoch.epoch),
     )
     topic = m.FetchResponseFetchableTopicResponse(topic_id=METADATA_TOPIC_ID, partitions=(partition,))
-    endpoints = tuple(m.FetchResponseNodeEndpoint(*entry) for entry in _endpoint_entry(standing))
+    endpoints = tuple(m.FetchResponseNodeEndpoint(*entry) for entry in _endpoint_entry(leader_and_epoch))
     return m.FetchResponse(responses=(topic,), node_endpoints=endpoints)
 
 
@@ -340,11 +346,11 @@ def refusal(request: m.QuorumRequest, error: ErrorCode) -> m.QuorumResponse:
             return m.DescribeQuorumResponse(error_code=error)
 
 
-def read_answer(response: m.QuorumResponse) -> Answer | None:
+def read_answer(response: m.QuorumResponse) -> ResponseHeader | None:
     """What is common to every response; None if its shape is wrong or it is none of the quorum's."""
     match response:
         case m.FetchResponse(error_code=error) if error:
-            return Answer(error, error, Standing(-1, NO_NODE))
+            return ResponseHeader(error, error, LeaderAndEpoch(-1, NO_NODE))
         case m.FetchResponse():
             topics = response.responses
             if len(topics) != 1 or topics[0].topic_id != METADATA_TOPIC_ID or len(topics[0].partitions) != 1:
@@ -354,19 +360,21 @@ def read_answer(response: m.QuorumResponse) -> Answer | None:
                 return None
             current = data.current_leader
             endpoint = _find_endpoint(response.node_endpoints, current.leader_id)
-            return Answer(0, data.error_code, Standing(current.leader_epoch, current.leader_id, endpoint))
+            return ResponseHeader(
+                0, data.error_code, LeaderAndEpoch(current.leader_epoch, current.leader_id, endpoint)
+            )
         case m.DescribeQuorumResponse():
             return None
         case _:
             if response.error_code:
-                return Answer(response.error_code, response.error_code, Standing(-1, NO_NODE))
+                return ResponseHeader(response.error_code, response.error_code, LeaderAndEpoch(-1, NO_NODE))
             told: Sequence[_Topic[_Told]] = response.topics
             partition = _only_partition(told)
             if partition is None:
                 return None
             endpoint = _find_endpoint(response.node_endpoints, partition.leader_id)
-            standing = Standing(partition.leader_epoch, partition.leader_id, endpoint)
-            return Answer(0, partition.error_code, standing)
+            leader_and_epoch = LeaderAndEpoch(partition.leader_epoch, partition.leader_id, endpoint)
+            return ResponseHeader(0, partition.error_code, leader_and_epoch)
 
 
 _RESPONSE_OF: dict[str, type[m.QuorumResponse]] = {
@@ -399,10 +407,10 @@ def _find_endpoint(endpoints: Sequence[_Endpoint], leader_id: NodeId) -> Endpoin
     return None
 
 
-def _endpoint_entry(standing: Standing) -> tuple[tuple[NodeId, str, int], ...]:
-    if standing.endpoint is None or standing.leader_id == NO_NODE:
+def _endpoint_entry(leader_and_epoch: LeaderAndEpoch) -> tuple[tuple[NodeId, str, int], ...]:
+    if leader_and_epoch.endpoint is None or leader_and_epoch.leader_id == NO_NODE:
         return ()
-    return ((standing.leader_id, standing.endpoint.host, standing.endpoint.port),)
+    return ((leader_and_epoch.leader_id, leader_and_epoch.endpoint.host, leader_and_epoch.endpoint.port),)
 
 
 NOBODY = ReplicaKey(NO_NODE, ZERO_UUID)

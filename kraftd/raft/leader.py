@@ -11,54 +11,53 @@ Follows: ACC-*, HWM-*, BQE-*, CQ-*, D-09 to D-13.
 from itertools import chain
 
 from kraftd.errors import ErrorCode
-from kraftd.raft import wire
-from kraftd.raft.accumulator import Waiting, is_too_large, size_of
-from kraftd.raft.core import Core
+from kraftd.raft import rpc
+from kraftd.raft.accumulator import PendingAppend, QueuedAppend, is_too_large, size_of
 from kraftd.raft.effects import AppendDone, ReadDone
+from kraftd.raft.epoch_states import Leader
 from kraftd.raft.events import AppendRequested, ReadRequested
-from kraftd.raft.leadership import Leadership
+from kraftd.raft.leader_state import LeaderState
 from kraftd.raft.replication import Replication
-from kraftd.raft.requests import Kind, Sent
-from kraftd.raft.roles import Roles
-from kraftd.raft.states import Leader
-from kraftd.raft.waiters import Waiter
+from kraftd.raft.request_manager import Kind, Sent
+from kraftd.raft.state import RaftState
+from kraftd.raft.state_changes import StateChanges
 from kraftd.records.batch import encode_batch, encode_control_batch
 from kraftd.records.control import encode_control
 from kraftd.records.messages import LeaderChangeMessage, LeaderChangeMessageVoter
 from kraftd.types import Now
 
 
-class Leading:
+class LeaderRole:
     """The part of a member that leads."""
 
-    def __init__(self, core: Core, roles: Roles, replication: Replication) -> None:
-        self.core = core
-        self.roles = roles
+    def __init__(self, raft: RaftState, changes: StateChanges, replication: Replication) -> None:
+        self.raft = raft
+        self.changes = changes
         self.replication = replication
 
     # --- what others ask --------------------------------------------------------------------------------
 
     def on_append(self, event: AppendRequested, now: Now) -> None:
         """Queue records for the next drain, or refuse them whole."""
-        led = self.core.leadership
+        led = self.raft.leader_state
         if led is None or event.epoch != led.epoch or led.handover is not None:
-            self.core.out.append(AppendDone(event.token, ErrorCode.NOT_CONTROLLER))
+            self.raft.out.append(AppendDone(event.token, ErrorCode.NOT_CONTROLLER))
             return
         size_bytes = size_of(event.records)
         if not event.records or is_too_large(event.records, size_bytes):
-            self.core.out.append(AppendDone(event.token, ErrorCode.POLICY_VIOLATION))
-        elif led.pending_bytes + size_bytes > self.core.accumulator_bytes_max and led.pending_bytes:
-            self.core.out.append(AppendDone(event.token, ErrorCode.THROTTLING_QUOTA_EXCEEDED))
+            self.raft.out.append(AppendDone(event.token, ErrorCode.POLICY_VIOLATION))
+        elif led.pending_bytes + size_bytes > self.raft.accumulator_bytes_max and led.pending_bytes:
+            self.raft.out.append(AppendDone(event.token, ErrorCode.THROTTLING_QUOTA_EXCEEDED))
         else:
             led.accumulator.add(
-                Waiting(event.token, event.records, size_bytes, event.deadline_ms), now.mono_ms
+                QueuedAppend(event.token, event.records, size_bytes, event.deadline_ms), now.mono_ms
             )
 
     def on_read(self, event: ReadRequested) -> None:
         """Queue a read until this member has proved that it still leads (D-12)."""
-        led = self.core.leadership
+        led = self.raft.leader_state
         if led is None:
-            self.core.out.append(ReadDone(event.token, ErrorCode.NOT_CONTROLLER))
+            self.raft.out.append(ReadDone(event.token, ErrorCode.NOT_CONTROLLER))
             return
         established = led.high_watermark if led.high_watermark >= 0 else None
         if led.reads.add(event.token, event.deadline_ms, established):
@@ -66,60 +65,60 @@ class Leading:
 
     def on_begin_response(self, sent: Sent, error: int) -> None:
         """A voter knows that this member leads; in a read round that is the proof."""
-        core = self.core
-        led = core.leadership
+        raft = self.raft
+        led = raft.leader_state
         if led is None or sent.kind is not Kind.CONFIRM or error != ErrorCode.NONE or sent.epoch != led.epoch:
             return
-        if core.peers.is_trusted(core.peers.answers(sent.to)):
+        if raft.peers.is_trusted(raft.peers.answers(sent.to)):
             led.reads.acknowledge(sent.to, sent.round)
             self.answer_reads(led)
 
     def on_applied(self) -> None:
         """The state machine got on: it may be told to lead, and reads may be answered."""
-        core = self.core
-        led = core.leadership
+        raft = self.raft
+        led = raft.leader_state
         if led is None:
             return
-        if not led.is_announced and core.applied_offset > led.epoch_start_offset:
+        if not led.is_announced and raft.applied_offset > led.epoch_start_offset:
             led.is_announced = True
-            core.announce(core.me.id)
+            raft.announce(raft.me.id)
         self.answer_reads(led)
 
-    def answer_reads(self, led: Leadership) -> None:
+    def answer_reads(self, led: LeaderState) -> None:
         """Answer the reads that are proved and applied."""
-        for token in led.reads.take_answerable(self.core.applied_offset):
-            self.core.out.append(ReadDone(token, ErrorCode.NONE))
+        for token in led.reads.take_answerable(self.raft.applied_offset):
+            self.raft.out.append(ReadDone(token, ErrorCode.NONE))
 
     # --- the leader's turn ------------------------------------------------------------------------------
 
     def poll(self, now: Now) -> None:
         """Do what is due: resign if nobody follows, write, send heartbeats, prove reads, time out waiters."""
-        core = self.core
-        led = core.leadership
+        raft = self.raft
+        led = raft.leader_state
         if led is None:
             return
         now_ms = now.mono_ms
         if led.check_quorum.is_over(now_ms):
-            successors = tuple(progress.key for progress in led.best_followers(core.peers.is_connected))
-            self.roles.become_resigned(now, "a majority of the voters stopped fetching", successors)
+            successors = tuple(progress.key for progress in led.best_followers(raft.peers.is_connected))
+            self.changes.become_resigned(now, "a majority of the voters stopped fetching", successors)
             return
         if not led.is_opened or led.accumulator.drain_at_ms <= now_ms:
             self._drain(led, now)
-        if led.news_at_ms <= now_ms:
-            self.replication.tell_news(led)
+        if led.hw_push_at_ms <= now_ms:
+            self.replication.push_high_watermark(led)
         self._expire(led, now_ms)
         if led.begin_at_ms <= now_ms:
-            led.begin_at_ms = now_ms + core.timing.begin_quorum_ms
+            led.begin_at_ms = now_ms + raft.timing.begin_quorum_ms
             self._begin(led, Kind.BEGIN, now_ms)
         if led.reads.wants_round(now_ms):
             round_ = led.reads.begin_round(now_ms)
-            core.requests.forget(Kind.CONFIRM)
+            raft.requests.forget(Kind.CONFIRM)
             self._begin(led, Kind.CONFIRM, now_ms, round_=round_)
 
-    def _drain(self, led: Leadership, now: Now) -> None:
+    def _drain(self, led: LeaderState, now: Now) -> None:
         """Write everything appended since the last turn, as one group."""
-        core = self.core
-        base_offset = end_offset = core.log.end_offset
+        raft = self.raft
+        base_offset = end_offset = raft.log.end_offset
         batches: list[bytes] = []
         if not led.is_opened:
             led.is_opened = True
@@ -129,48 +128,48 @@ class Leading:
             appends = group.appends
             values = [*chain.from_iterable([append.records for append in appends])]
             batches.append(encode_batch(end_offset, led.epoch, now.wall_ms, values))
-            core.log.keep_values(end_offset, values)
-            waiters = []
+            raft.log.keep_values(end_offset, values)
+            pending_appends = []
             for append in appends:
                 end_offset += len(append.records)
-                waiters.append(Waiter(end_offset, append.token, append.deadline_ms))
-            led.waiters.add(waiters)
+                pending_appends.append(PendingAppend(end_offset, append.token, append.deadline_ms))
+            led.pending_appends.add(pending_appends)
             led.note_uncommitted(end_offset, group.size_bytes)
         if batches:
-            core.out.append(core.log.append(base_offset, end_offset, batches))
-            core.flush()
+            raft.out.append(raft.log.append(base_offset, end_offset, batches))
+            raft.flush()
             self.replication.serve_parked(led, now)
 
     def _leader_change(self, offset: int, now: Now) -> bytes:
         """The control batch that opens the epoch (VOTE-30)."""
-        state = self.core.state
+        state = self.raft.state
         granted = sorted(state.granted) if isinstance(state, Leader) else ()
         record = LeaderChangeMessage(
-            leader_id=self.core.me.id,
-            voters=tuple(LeaderChangeMessageVoter(voter.id) for voter in self.core.voters),
+            leader_id=self.raft.me.id,
+            voters=tuple(LeaderChangeMessageVoter(voter.id) for voter in self.raft.voters),
             granting_voters=tuple(map(LeaderChangeMessageVoter, granted)),
         )
-        return encode_control_batch(offset, self.core.epoch, now.wall_ms, [encode_control(record)])
+        return encode_control_batch(offset, self.raft.epoch, now.wall_ms, [encode_control(record)])
 
-    def _expire(self, led: Leadership, now_ms: int) -> None:
-        out = self.core.out
-        for waiter in led.waiters.expired(now_ms):
+    def _expire(self, led: LeaderState, now_ms: int) -> None:
+        out = self.raft.out
+        for waiter in led.pending_appends.expired(now_ms):
             out.append(AppendDone(waiter.token, ErrorCode.REQUEST_TIMED_OUT))
         if led.reads.next_deadline_ms <= now_ms:
             for token in led.reads.take_expired(now_ms):
                 out.append(ReadDone(token, ErrorCode.REQUEST_TIMED_OUT))
         self.replication.expire_parked(led, now_ms)
 
-    def _begin(self, led: Leadership, kind: Kind, now_ms: int, *, round_: int = 0) -> None:
+    def _begin(self, led: LeaderState, kind: Kind, now_ms: int, *, round_: int = 0) -> None:
         """Announce the leadership to every other voter that is not being told already (BQE-02)."""
-        core = self.core
+        raft = self.raft
         for voter, progress in led.followers.items():
-            if core.requests.is_ready(voter, kind, now_ms):
-                request = wire.begin_request(
-                    core.cluster_id, progress.key, led.epoch, core.me.id, core.advertised
+            if raft.requests.is_ready(voter, kind, now_ms):
+                request = rpc.begin_request(
+                    raft.cluster_id, progress.key, led.epoch, raft.me.id, raft.advertised
                 )
-                core.send(voter, kind, request, now_ms, round_=round_)
+                raft.send(voter, kind, request, now_ms, round_=round_)
 
-    def wake_at_ms(self, led: Leadership) -> int:
+    def wake_at_ms(self, led: LeaderState) -> int:
         """When the leader must act next."""
         return led.next_deadline_ms() if led.is_opened else 0

@@ -19,15 +19,15 @@ from msgspec.structs import replace
 
 from kraftd.errors import CorruptBatchError, ErrorCode
 from kraftd.protocol import messages as m
-from kraftd.raft import wire
-from kraftd.raft.core import Core
+from kraftd.raft import rpc
 from kraftd.raft.effects import ColdRead, RememberWholeness
+from kraftd.raft.epoch_states import Follower, Unattached
 from kraftd.raft.events import BatchesRead, ConnectionClosed
-from kraftd.raft.requests import Kind, Sent
-from kraftd.raft.roles import Roles
-from kraftd.raft.states import Follower, Unattached
+from kraftd.raft.request_manager import Kind, Sent
+from kraftd.raft.rpc import FetchParams
+from kraftd.raft.state import RaftState
+from kraftd.raft.state_changes import StateChanges
 from kraftd.raft.timing import BEHIND_DELAY_MS, NEVER_MS, loss_delay_ms
-from kraftd.raft.wire import FetchAsk
 from kraftd.records.batch import BatchView, scan
 from kraftd.types import (
     DOUBTED_BY_OTHERS,
@@ -44,160 +44,166 @@ from kraftd.types import (
 _PROBE_REST_MS = 1_000
 
 
-class Following:
+class FollowerRole:
     """The part of a member that follows."""
 
-    def __init__(self, core: Core, roles: Roles) -> None:
-        self.core = core
-        self.roles = roles
+    def __init__(self, raft: RaftState, changes: StateChanges) -> None:
+        self.raft = raft
+        self.changes = changes
         self._loss_used_in: Epoch = -1
-        self.shunned: tuple[Epoch, NodeId] = (-1, NO_NODE)
+        self.rejected_leader: tuple[Epoch, NodeId] = (-1, NO_NODE)
         """The leader of an epoch that is not followed any more (D-14)."""
         self.last_contact_ms = -1
         """Monotonic moment of the last good fetch."""
-        self.shunned_because = ""
+        self.rejection = ""
 
     # --- the follower's turn ----------------------------------------------------------------------------
 
-    def poll_follower(self, state: Follower, now: Now, *, graced: bool) -> None:
+    def poll_follower(self, state: Follower, now: Now, *, timeouts_deferred: bool) -> None:
         """Notice that the leader is gone; else fetch from it."""
-        core = self.core
-        if not graced and now.mono_ms >= state.deadline_ms:
-            if not core.counts or core.is_stopping:
-                core.pursuit.is_probing = True
-                deadline_ms = now.mono_ms + max(1, core.timing.fetch_timeout_ms)
-                core.revise(replace(state, fetch_deadline_ms=deadline_ms, campaign_at_ms=NEVER_MS))
+        raft = self.raft
+        if not timeouts_deferred and now.mono_ms >= state.deadline_ms:
+            if not raft.may_vote or raft.is_stopping:
+                raft.follower_state.is_probing = True
+                deadline_ms = now.mono_ms + max(1, raft.timing.fetch_timeout_ms)
+                raft.update_state(replace(state, fetch_deadline_ms=deadline_ms, campaign_at_ms=NEVER_MS))
             elif state.campaign_at_ms == NEVER_MS:
                 self._lose(state, now)
             else:
                 why = "leader ended its epoch" if state.epoch_ended else "leader lost"
-                self.roles.become_prospective(now, why)
+                self.changes.become_prospective(now, why)
                 return
         self.fetch(now)
 
     def poll_unattached(self, now: Now) -> None:
         """An observer, or a voter that is not whole, looks for a leader."""
-        if not self.core.counts:
+        if not self.raft.may_vote:
             self.fetch(now)
 
     def poll_probes(self, now: Now) -> None:
         """Ask the voters that have not answered yet whether they know us, and for their epoch (D-06)."""
-        core = self.core
-        for voter in self._unheard() if core.mending.silent else ():
-            if core.requests.is_ready(voter, Kind.PROBE, now.mono_ms):
+        raft = self.raft
+        for voter in self._unheard() if raft.rejoin.silent else ():
+            if raft.requests.is_ready(voter, Kind.PROBE, now.mono_ms):
                 self._send_fetch(voter, Kind.PROBE, now, max_wait_ms=0)
 
     def _unheard(self) -> list[NodeId]:
         """Whom to probe: a member in good standing asks once it follows, and not its leader."""
-        core = self.core
-        if not core.is_voter:
+        raft = self.raft
+        if not raft.is_voter:
             return []
-        if not core.mending.is_whole:
-            return sorted(core.mending.silent)
-        return sorted(core.mending.silent - {core.leader_id}) if isinstance(core.state, Follower) else []
+        if not raft.rejoin.is_whole:
+            return sorted(raft.rejoin.silent)
+        return sorted(raft.rejoin.silent - {raft.leader_id}) if isinstance(raft.state, Follower) else []
 
     def on_flushed(self, now: Now) -> None:
         """Everything appended is durable: the next fetch may say so."""
-        core = self.core
-        if core.log.is_flushed and core.log.end_offset > 0 and core.mending.wholeness.blank:
-            core.settle()
+        raft = self.raft
+        if raft.log.is_flushed and raft.log.end_offset > 0 and raft.rejoin.wholeness.blank:
+            raft.mark_initialized()
         self._mend()
-        if isinstance(core.state, Follower | Unattached):
+        if isinstance(raft.state, Follower | Unattached):
             self.fetch(now)
 
     def fetch(self, now: Now) -> None:
         """Send the next fetch, if everything appended is durable and nobody is being asked."""
-        core = self.core
-        if not core.log.is_flushed or core.pursuit.cutting is not None:
+        raft = self.raft
+        if not raft.log.is_flushed or raft.follower_state.cutting is not None:
             return
-        if core.requests.any_waiting(Kind.FETCH):
+        if raft.requests.any_waiting(Kind.FETCH):
             return
         target = self._target(now)
         if target != NO_NODE:
-            self._send_fetch(target, Kind.FETCH, now, max_wait_ms=core.timing.park_ms)
+            self._send_fetch(target, Kind.FETCH, now, max_wait_ms=raft.timing.park_ms)
 
     def _target(self, now: Now) -> NodeId:
         """Whom to fetch from; NO_NODE if nobody is ready."""
-        core = self.core
-        leader_id = core.leader_id if isinstance(core.state, Follower) else NO_NODE
-        if leader_id != NO_NODE and not self._is_shunning:
-            ready = core.requests.is_ready(leader_id, Kind.FETCH, now.mono_ms)
-            if ready and not core.pursuit.is_probing:
+        raft = self.raft
+        leader_id = raft.leader_id if isinstance(raft.state, Follower) else NO_NODE
+        if leader_id != NO_NODE and not self._is_leader_rejected:
+            ready = raft.requests.is_ready(leader_id, Kind.FETCH, now.mono_ms)
+            if ready and not raft.follower_state.is_probing:
                 return leader_id
-        if core.counts:
+        if raft.may_vote:
             return NO_NODE
-        candidates = [n for n in self._sources() if core.requests.is_ready(n, Kind.FETCH, now.mono_ms)]
-        return candidates[core.dice.draw(len(candidates))] if candidates else NO_NODE
+        candidates = [n for n in self._sources() if raft.requests.is_ready(n, Kind.FETCH, now.mono_ms)]
+        return candidates[raft.dice.draw(len(candidates))] if candidates else NO_NODE
 
     @property
-    def _is_shunning(self) -> bool:
+    def _is_leader_rejected(self) -> bool:
         """Whether the leader of this epoch is one that is not followed any more (D-14)."""
-        return (self.core.epoch, self.core.leader_id) == self.shunned
+        return (self.raft.epoch, self.raft.leader_id) == self.rejected_leader
 
     def _sources(self) -> tuple[NodeId, ...]:
         """Everyone who may know the leader: the other voters; no shunned leader. An observer asks bootstrap
         servers, too. A voter believes nothing but voters (D-37).
         """
-        core = self.core
-        others = tuple(n for n in core.others if n != core.leader_id) if self._is_shunning else core.others
-        return others if core.is_voter else (*others, *(node for node in core.endpoints if node < NO_NODE))
+        raft = self.raft
+        others = (
+            tuple(n for n in raft.others if n != raft.leader_id) if self._is_leader_rejected else raft.others
+        )
+        return others if raft.is_voter else (*others, *(node for node in raft.endpoints if node < NO_NODE))
 
     def _send_fetch(self, to: NodeId, kind: Kind, now: Now, *, max_wait_ms: int) -> None:
-        core = self.core
-        replica_id = core.me.id if core.mending.is_whole else NO_NODE
-        ask = FetchAsk(
-            ReplicaKey(replica_id, core.me.directory_id),
-            core.epoch,
-            core.claimed_position,
-            core.high_watermark,
+        raft = self.raft
+        replica_id = raft.me.id if raft.rejoin.is_whole else NO_NODE
+        ask = FetchParams(
+            ReplicaKey(replica_id, raft.me.directory_id),
+            raft.epoch,
+            raft.claimed_position,
+            raft.high_watermark,
             max_wait_ms,
         )
-        core.send(to, kind, wire.fetch_request(core.cluster_id, ask, core.log.fetch_bytes_max), now.mono_ms)
+        raft.send(to, kind, rpc.fetch_request(raft.cluster_id, ask, raft.log.fetch_bytes_max), now.mono_ms)
 
     def wake_at_ms(self) -> int:
         """When this part must act next."""
-        core = self.core
+        raft = self.raft
         wake_at_ms = NEVER_MS
-        if isinstance(core.state, Follower):
-            wake_at_ms = core.state.deadline_ms
-        if core.log.is_flushed and core.pursuit.cutting is None and not core.requests.any_waiting(Kind.FETCH):
-            follows = isinstance(core.state, Follower) and not self._is_shunning
-            if follows and not core.pursuit.is_probing:
-                wake_at_ms = min(wake_at_ms, core.requests.next_ready_ms((core.leader_id,), Kind.FETCH))
-            if not core.counts and isinstance(core.state, Follower | Unattached):
-                wake_at_ms = min(wake_at_ms, core.requests.next_ready_ms(self._sources(), Kind.FETCH))
-        if core.mending.silent:
-            wake_at_ms = min(wake_at_ms, core.requests.next_ready_ms(self._unheard(), Kind.PROBE))
+        if isinstance(raft.state, Follower):
+            wake_at_ms = raft.state.deadline_ms
+        if (
+            raft.log.is_flushed
+            and raft.follower_state.cutting is None
+            and not raft.requests.any_waiting(Kind.FETCH)
+        ):
+            follows = isinstance(raft.state, Follower) and not self._is_leader_rejected
+            if follows and not raft.follower_state.is_probing:
+                wake_at_ms = min(wake_at_ms, raft.requests.next_ready_ms((raft.leader_id,), Kind.FETCH))
+            if not raft.may_vote and isinstance(raft.state, Follower | Unattached):
+                wake_at_ms = min(wake_at_ms, raft.requests.next_ready_ms(self._sources(), Kind.FETCH))
+        if raft.rejoin.silent:
+            wake_at_ms = min(wake_at_ms, raft.requests.next_ready_ms(self._unheard(), Kind.PROBE))
         return wake_at_ms
 
     # --- losing the leader ------------------------------------------------------------------------------
 
     def on_connection_closed(self, event: ConnectionClosed, now: Now) -> None:
         """The connection that carried a good fetch of this epoch is gone: the leader may be, too (D-08)."""
-        core = self.core
-        if event.connection != core.pursuit.good_connection:
+        raft = self.raft
+        if event.connection != raft.follower_state.good_connection:
             return
-        core.pursuit.good_connection = None
-        state = core.state
+        raft.follower_state.good_connection = None
+        state = raft.state
         if (
             isinstance(state, Follower)
             and event.peer == state.leader_id
             and state.in_touch
             and not state.epoch_ended
             and self._loss_used_in != state.epoch
-            and core.counts
-            and not core.is_stopping
+            and raft.may_vote
+            and not raft.is_stopping
         ):
             self._loss_used_in = state.epoch
             self._lose(state, now)
 
     def _lose(self, state: Follower, now: Now) -> None:
         """Wait for a random moment, granting pre-votes from now on, then ask for them."""
-        core = self.core
-        campaign_at_ms = now.mono_ms + max(1, loss_delay_ms(core.dice))
-        if core.is_behind:
+        raft = self.raft
+        campaign_at_ms = now.mono_ms + max(1, loss_delay_ms(raft.dice))
+        if raft.is_behind:
             campaign_at_ms += BEHIND_DELAY_MS
-        core.revise(replace(state, in_touch=False, campaign_at_ms=campaign_at_ms))
+        raft.update_state(replace(state, in_touch=False, campaign_at_ms=campaign_at_ms))
 
     # --- responses --------------------------------------------------------------------------------------
 
@@ -205,20 +211,20 @@ class Following:
         self, sent: Sent, error: int, response: m.FetchResponse, records: bytes, now: Now
     ) -> None:
         """Take in what the leader sent; the common checks of responses are done."""
-        core = self.core
+        raft = self.raft
         if error == ErrorCode.INVALID_VOTER_KEY:
-            if not core.peers.is_outdated(core.peers.answers(sent.to)):
+            if not raft.peers.is_outdated(raft.peers.answers(sent.to)):
                 self._lose_promises()
-            core.requests.rest(sent.to, sent.kind, now.mono_ms)
+            raft.requests.rest(sent.to, sent.kind, now.mono_ms)
             return
         if error != ErrorCode.NONE or sent.kind is not Kind.FETCH:
-            core.requests.rest(sent.to, sent.kind, now.mono_ms, self.failure_rest_ms(sent))
+            raft.requests.rest(sent.to, sent.kind, now.mono_ms, self.failure_rest_ms(sent))
             return
-        state = core.state
-        if not isinstance(state, Follower) or state.leader_id != sent.to or self._is_shunning:
-            core.requests.rest(sent.to, sent.kind, now.mono_ms, _PROBE_REST_MS)
+        state = raft.state
+        if not isinstance(state, Follower) or state.leader_id != sent.to or self._is_leader_rejected:
+            raft.requests.rest(sent.to, sent.kind, now.mono_ms, _PROBE_REST_MS)
             return
-        core.pursuit.is_probing = False
+        raft.follower_state.is_probing = False
         data = response.responses[0].partitions[0]
         if data.diverging_epoch.epoch >= 0 and data.diverging_epoch.end_offset >= 0:
             self._note_good_fetch(state, now)
@@ -226,45 +232,45 @@ class Following:
             self._on_diverging(OffsetAndEpoch(diverging.end_offset, diverging.epoch), now)
             return
         if data.snapshot_id.epoch >= 0 or data.snapshot_id.end_offset >= 0:
-            core.alarm(
+            raft.alarm(
                 "snapshot_needed", f"leader {sent.to} offers only a snapshot, which cannot be loaded yet"
             )
-            core.requests.rest(sent.to, sent.kind, now.mono_ms, _PROBE_REST_MS)
+            raft.requests.rest(sent.to, sent.kind, now.mono_ms, _PROBE_REST_MS)
             return
         if records and not self._append(records, sent.to):
-            core.requests.rest(sent.to, sent.kind, now.mono_ms)
+            raft.requests.rest(sent.to, sent.kind, now.mono_ms)
             return
         self._note_good_fetch(state, now)
-        core.pursuit.leader_high_watermark = data.high_watermark
-        core.commit(min(core.log.end_offset, data.high_watermark))
-        core.flush()
+        raft.follower_state.leader_high_watermark = data.high_watermark
+        raft.commit(min(raft.log.end_offset, data.high_watermark))
+        raft.flush()
         self._mend()
         self.fetch(now)
 
     def _note_good_fetch(self, state: Follower, now: Now) -> None:
-        core = self.core
+        raft = self.raft
         self.last_contact_ms = now.mono_ms
-        core.pursuit.good_connection = core.peers.connection_to(state.leader_id)
+        raft.follower_state.good_connection = raft.peers.connection_to(state.leader_id)
         if not state.epoch_ended:
-            deadline_ms = now.mono_ms + core.timing.fetch_timeout_ms
+            deadline_ms = now.mono_ms + raft.timing.fetch_timeout_ms
             good = Follower(state.epoch, state.leader_id, deadline_ms, state.voted, in_touch=True)
-            core.revise(good)
+            raft.update_state(good)
 
     def _append(self, records: bytes, leader_id: NodeId) -> bool:
         """Append whole batches that continue the log; all of them or nothing (Q-07)."""
-        core = self.core
+        raft = self.raft
         try:
             batches = self._check(records)
         except CorruptBatchError as error:
-            core.warn("bad_batch", f"leader {leader_id} sent records that do not continue the log: {error}")
+            raft.warn("bad_batch", f"leader {leader_id} sent records that do not continue the log: {error}")
             return False
         if batches:
-            base_offset = core.log.end_offset
+            base_offset = raft.log.end_offset
             for batch, values in batches:
-                core.log.epochs.assign(batch.epoch, batch.base_offset)
-                core.log.keep_values(batch.base_offset, values)
+                raft.log.epochs.assign(batch.epoch, batch.base_offset)
+                raft.log.keep_values(batch.base_offset, values)
             raw = [bytes(batch.raw) for batch, _ in batches]
-            core.out.append(core.log.append(base_offset, batches[-1][0].end_offset, raw))
+            raft.out.append(raft.log.append(base_offset, batches[-1][0].end_offset, raw))
         return True
 
     def _check(self, records: bytes) -> list[tuple[BatchView, Sequence[bytes]]]:
@@ -274,16 +280,16 @@ class Following:
         Raises:
             CorruptBatchError: A batch is damaged, leaves a gap or an overlap, or has an impossible epoch.
         """
-        core = self.core
+        raft = self.raft
         batches: list[tuple[BatchView, Sequence[bytes]]] = []
-        end_offset, last_epoch = core.log.end_offset, core.log.last_epoch
+        end_offset, last_epoch = raft.log.end_offset, raft.log.last_epoch
         try:
             for batch in scan(records):
                 if batch.base_offset != end_offset:
                     reason = f"it starts at {batch.base_offset}, but {end_offset} is next"
                     raise CorruptBatchError(reason, position_bytes=batch.position)
-                if not last_epoch <= batch.epoch <= core.epoch:
-                    reason = f"epoch {batch.epoch} is not within {last_epoch} and {core.epoch}"
+                if not last_epoch <= batch.epoch <= raft.epoch:
+                    reason = f"epoch {batch.epoch} is not within {last_epoch} and {raft.epoch}"
                     raise CorruptBatchError(reason, position_bytes=batch.position)
                 # A checksum proves what was sent, not that it is records: applying it would end every member.
                 if batch.is_control:
@@ -297,80 +303,84 @@ class Following:
 
     def failure_rest_ms(self, sent: Sent) -> int:
         """How long to leave a peer alone that gave no good answer; probes are in no hurry."""
-        return _PROBE_REST_MS if sent.kind is Kind.PROBE or self._is_shunning else 0
+        return _PROBE_REST_MS if sent.kind is Kind.PROBE or self._is_leader_rejected else 0
 
     # --- truncation -------------------------------------------------------------------------------------
 
     def _on_diverging(self, theirs: OffsetAndEpoch, now: Now) -> None:
         """Find where the logs part, and cut there (FRSP-05); never below what is committed (D-14)."""
-        core = self.core
-        log = core.log
+        raft = self.raft
+        log = raft.log
         ours = log.epochs.end_of(theirs.epoch, log.end_offset)
         if theirs.epoch == 0:
             target = min(theirs.offset, log.end_offset)
         else:
             target = min(ours.offset, theirs.offset) if ours.epoch == theirs.epoch else ours.offset
-        if target < core.high_watermark:
-            self._shun(f"its log leaves ours at {target}, but ours is committed up to {core.high_watermark}")
+        if target < raft.high_watermark:
+            self._reject_leader(
+                f"its log leaves ours at {target}, but ours is committed up to {raft.high_watermark}"
+            )
             return
         boundary = log.boundary_at_most(target)
         if boundary is None:
-            token = core.new_token()
-            core.pursuit.cutting = (token, target)
-            core.out.append(ColdRead(token, log.generation, target - 1, 1))
+            token = raft.new_token()
+            raft.follower_state.cutting = (token, target)
+            raft.out.append(ColdRead(token, log.generation, target - 1, 1))
         else:
             self._cut(boundary, now)
 
     def on_batches_read(self, event: BatchesRead, now: Now) -> None:
         """A cold read found the batch in which to cut, unless the world has moved on (D-15)."""
-        core = self.core
-        cutting = core.pursuit.cutting
+        raft = self.raft
+        cutting = raft.follower_state.cutting
         if cutting is None or cutting[0] != event.token:
             return
-        core.pursuit.cutting = None
-        if event.generation != core.log.generation or not isinstance(core.state, Follower):
+        raft.follower_state.cutting = None
+        if event.generation != raft.log.generation or not isinstance(raft.state, Follower):
             return
         if not event.records:
-            core.requests.rest(core.leader_id, Kind.FETCH, now.mono_ms, _PROBE_REST_MS)
+            raft.requests.rest(raft.leader_id, Kind.FETCH, now.mono_ms, _PROBE_REST_MS)
             return
         batch = BatchView(event.records)
         whole = batch.end_offset <= cutting[1]
         self._cut(batch.end_offset if whole else batch.base_offset, now)
 
     def _cut(self, end_offset: Offset, now: Now) -> None:
-        core = self.core
-        if end_offset < core.high_watermark:
-            self._shun(f"it wants a cut at {end_offset}, but ours is committed up to {core.high_watermark}")
+        raft = self.raft
+        if end_offset < raft.high_watermark:
+            self._reject_leader(
+                f"it wants a cut at {end_offset}, but ours is committed up to {raft.high_watermark}"
+            )
             return
-        core.out.append(core.log.truncate(end_offset))
-        core.flush()
+        raft.out.append(raft.log.truncate(end_offset))
+        raft.flush()
         self.fetch(now)
 
-    def _shun(self, why: str) -> None:
+    def _reject_leader(self, why: str) -> None:
         """Stop following this leader in this epoch, and say so (D-14)."""
-        core = self.core
-        self.shunned = (core.epoch, core.leader_id)
-        self.shunned_because = why
-        core.alarm("diverged_below_high_watermark", f"leader {core.leader_id} of epoch {core.epoch}: {why}")
+        raft = self.raft
+        self.rejected_leader = (raft.epoch, raft.leader_id)
+        self.rejection = why
+        raft.alarm("diverged_below_high_watermark", f"leader {raft.leader_id} of epoch {raft.epoch}: {why}")
 
     # --- our own promises -------------------------------------------------------------------------------
 
     def _lose_promises(self) -> None:
         """The quorum remembers somebody else under our id: what it promised, we do not know (D-06)."""
-        core = self.core
+        raft = self.raft
         reason = (
-            f"{DOUBTED_BY_OTHERS}{core.me.id}: this directory was replaced or restored. It is counted again "
+            f"{DOUBTED_BY_OTHERS}{raft.me.id}: this directory was replaced or restored. It is counted again "
             f"once every voter was heard and a new leader elected, but {FORGET_PEERS}"
         )
-        if core.is_voter and core.mending.lose(reason):
-            core.out.append(RememberWholeness("amnesia", core.mending.wholeness.amnesia))
-            core.out.extend(core.peers.relearn())
-            core.alarm("not_whole", core.mending.text)
+        if raft.is_voter and raft.rejoin.lose(reason):
+            raft.out.append(RememberWholeness("amnesia", raft.rejoin.wholeness.amnesia))
+            raft.out.extend(raft.peers.accept_current_peers())
+            raft.alarm("not_whole", raft.rejoin.text)
 
     def _mend(self) -> None:
-        core = self.core
-        if isinstance(core.state, Follower) and core.mending.mends(
-            core.epoch, core.pursuit.leader_high_watermark, core.log.flushed_offset
+        raft = self.raft
+        if isinstance(raft.state, Follower) and raft.rejoin.mends(
+            raft.epoch, raft.follower_state.leader_high_watermark, raft.log.flushed_offset
         ):
-            core.out.append(RememberWholeness("whole"))
-            core.clear_alarm("not_whole")
+            raft.out.append(RememberWholeness("whole"))
+            raft.clear_alarm("not_whole")

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from kraftd.errors import ErrorCode
 from kraftd.protocol.messages import QuorumRequest, QuorumResponse
-from kraftd.raft import wire
+from kraftd.raft import rpc
 from kraftd.raft.effects import (
     AlarmCleared,
     Alarmed,
@@ -21,24 +21,22 @@ from kraftd.raft.effects import (
     Effect,
     LeaderChanged,
     LearnEndpoint,
-    Moved,
     PersistElection,
     RememberWholeness,
     Reply,
     Send,
+    StateChanged,
     Warned,
 )
+from kraftd.raft.epoch_states import EpochState, FollowerState, Unattached, check_move, state_name
 from kraftd.raft.events import Handle, PeerIdentity, Token
-from kraftd.raft.identity import Mending, Peers, StartIdentity, Wholeness
-from kraftd.raft.leadership import Leadership
-from kraftd.raft.pursuit import Pursuit
-from kraftd.raft.requests import Kind, Requests
-from kraftd.raft.states import EpochState, Unattached, state_name
-from kraftd.raft.tail import LogTail
-from kraftd.raft.timing import BEHIND_RECORDS, Dice, Timing
-from kraftd.raft.transitions import check_move
+from kraftd.raft.identity import Peers, Rejoin, StartIdentity, Wholeness
+from kraftd.raft.leader_state import LeaderState
+from kraftd.raft.log_mirror import LogMirror
+from kraftd.raft.request_manager import Kind, RequestManager
+from kraftd.raft.rpc import LeaderAndEpoch
+from kraftd.raft.timing import BEHIND_RECORDS, RandomSource, Timing
 from kraftd.raft.voters import VoterSet
-from kraftd.raft.wire import Standing
 from kraftd.types import (
     FORGET_PEERS,
     NO_NODE,
@@ -61,7 +59,7 @@ _FETCH_ENDPOINT_SINCE = 17
 """The first version of Fetch whose answer has room for where the leader listens."""
 
 
-class Core:
+class RaftState:
     """What the parts of one member share. Mutable, single-threaded, without a clock of its own."""
 
     def __init__(
@@ -70,11 +68,11 @@ class Core:
         me: ReplicaKey,
         cluster_id: str,
         voters: VoterSet,
-        log: LogTail,
+        log: LogMirror,
         initial: EpochState,
         persisted: Election,
         timing: Timing,
-        dice: Dice,
+        dice: RandomSource,
         wholeness: Wholeness,
         start: StartIdentity,
         known_peers: Sequence[PeerIdentity],
@@ -93,11 +91,13 @@ class Core:
         self.advertised = advertised
         self.accumulator_bytes_max = accumulator_bytes
         self.state: EpochState = initial
-        self.requests = Requests(timeout_ms=timing.request_timeout_ms, backoff_ms=timing.retry_backoff_ms)
-        self.mending = Mending(wholeness, frozenset(self.others))
-        self.peers = Peers(me, voters, tuple(known_peers), self.mending)
-        self.leadership: Leadership | None = None
-        self.pursuit = Pursuit()
+        self.requests = RequestManager(
+            timeout_ms=timing.request_timeout_ms, backoff_ms=timing.retry_backoff_ms
+        )
+        self.rejoin = Rejoin(wholeness, frozenset(self.others))
+        self.peers = Peers(me, voters, tuple(known_peers), self.rejoin)
+        self.leader_state: LeaderState | None = None
+        self.follower_state = FollowerState()
         self.high_watermark: Offset = -1
         """The highest offset known to be committed; survives every change of role (Q-09, D-14)."""
         self.applied_offset: Offset = 0
@@ -134,13 +134,13 @@ class Core:
         if self._persist_at is None:
             self._persist_at = len(self.out)
         self.state = target
-        self.out.append(Moved(state_name(source), state_name(target), target.epoch, why))
+        self.out.append(StateChanged(state_name(source), state_name(target), target.epoch, why))
         same_wait = isinstance(source, Unattached) and isinstance(target, Unattached)
         if not (same_wait and source.epoch == target.epoch):
             self.requests.reset()
-            self.pursuit = Pursuit()
+            self.follower_state = FollowerState()
 
-    def revise(self, state: EpochState) -> None:
+    def update_state(self, state: EpochState) -> None:
         """Take in news that changes neither the role nor what was promised."""
         self.state = state
 
@@ -166,9 +166,9 @@ class Core:
         return self.me.id in self.voters
 
     @property
-    def counts(self) -> bool:
+    def may_vote(self) -> bool:
         """Whether this member may vote, campaign and acknowledge: a voter whose promises hold (D-06)."""
-        return self.is_voter and self.mending.is_whole
+        return self.is_voter and self.rejoin.is_whole
 
     @property
     def is_behind(self) -> bool:
@@ -190,7 +190,7 @@ class Core:
             return self.log.position
         return OffsetAndEpoch(flushed, self.log.epochs.epoch_before(flushed))
 
-    def believes(self, epoch: Epoch) -> bool:
+    def is_plausible_epoch(self, epoch: Epoch) -> bool:
         """Whether a quorum can have come to this epoch. One wrong number must not bring everybody to where
         no later epoch fits into its field: nobody could be elected any more, not even after a restart (D-14).
 
@@ -199,13 +199,13 @@ class Core:
         """
         return epoch <= max(_EPOCH_BELIEVED, self.epoch + _EPOCH_STEP)
 
-    def standing(self, version: int = 1) -> Standing:
+    def leader_and_epoch(self, version: int = 1) -> LeaderAndEpoch:
         """Who leads the current epoch, for an answer; version 0 cannot carry endpoints."""
         leader_id = self.leader_id
         if version < 1 or leader_id == NO_NODE:
-            return Standing(self.epoch, leader_id)
+            return LeaderAndEpoch(self.epoch, leader_id)
         endpoint = self.advertised if leader_id == self.me.id else self.endpoints.get(leader_id)
-        return Standing(self.epoch, leader_id, endpoint)
+        return LeaderAndEpoch(self.epoch, leader_id, endpoint)
 
     def send(self, to: NodeId, kind: Kind, request: QuorumRequest, now_ms: int, *, round_: int = 0) -> None:
         """Send a request and expect its answer."""
@@ -216,14 +216,14 @@ class Core:
         """Answer a request."""
         self.out.append(Reply(handle, response))
 
-    def fetch_standing(self, version: int) -> Standing:
+    def fetch_leader_and_epoch(self, version: int) -> LeaderAndEpoch:
         """Who leads the current epoch, for an answer to a fetch of this version."""
-        return self.standing(version >= _FETCH_ENDPOINT_SINCE)
+        return self.leader_and_epoch(version >= _FETCH_ENDPOINT_SINCE)
 
     def refuse_fetch(self, handle: Handle, version: int, error: ErrorCode) -> None:
         """Answer a fetch with an error; where the log begins is said all the same (FREQ-23)."""
-        standing, start_offset = self.fetch_standing(version), self.log.start_offset
-        self.reply(handle, wire.fetch_response(error, standing, log_start_offset=start_offset))
+        leader_and_epoch, start_offset = self.fetch_leader_and_epoch(version), self.log.start_offset
+        self.reply(handle, rpc.fetch_response(error, leader_and_epoch, log_start_offset=start_offset))
 
     def flush(self) -> None:
         """Make the log durable, unless that is under way or needless."""
@@ -261,14 +261,17 @@ class Core:
     def identify(self, connection: int, peer: PeerIdentity, *, outbound: bool) -> None:
         """Take in who is on a connection; a leader forgets what another disk acknowledged (D-06)."""
         self.out.extend(self.peers.identify(connection, peer, outbound=outbound))
-        if self.leadership is not None and self.peers.doubt(peer):
-            self.leadership.disown(peer.node_id)
-        if peer.node_id in self.peers.doubted():
-            self.warn("doubtful_voter", f"{self.peers.doubt(peer)}; it does not count, but {FORGET_PEERS}")
+        if self.leader_state is not None and self.peers.identity_conflict(peer):
+            self.leader_state.reset_progress(peer.node_id)
+        if peer.node_id in self.peers.conflicting_voters():
+            self.warn(
+                "doubtful_voter",
+                f"{self.peers.identity_conflict(peer)}; it does not count, but {FORGET_PEERS}",
+            )
 
-    def settle(self) -> None:
+    def mark_initialized(self) -> None:
         """A promise was given or records are here: from now on the election file is missed if it is gone."""
-        if self.mending.settle():
+        if self.rejoin.mark_initialized():
             self.out.append(RememberWholeness("whole"))
 
     def warn(self, event: str, text: str) -> None:

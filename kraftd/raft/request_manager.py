@@ -41,7 +41,7 @@ class Sent(msgspec.Struct, frozen=True):
     deadline_ms: int
 
 
-class Requests:
+class RequestManager:
     """The requests on their way and the peers that rest. Mutable; the core is its only owner."""
 
     __slots__ = ("_backoff_ms", "_ids", "_in_flight", "_rests", "_slots", "_timeout_ms")

@@ -12,20 +12,19 @@ import msgspec
 from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
 from kraftd.protocol.limits import ECHO_BYTES_MAX
-from kraftd.raft.core import Core
 from kraftd.raft.elections import TAKEN_FOR_ANOTHER
-from kraftd.raft.following import Following
-from kraftd.raft.leadership import Leadership
-from kraftd.raft.progress import Progress
-from kraftd.raft.roles import Roles
-from kraftd.raft.states import Candidate, Follower, Leader, Prospective, Resigned, Unattached
+from kraftd.raft.epoch_states import Candidate, Follower, Leader, Prospective, Resigned, Unattached
+from kraftd.raft.follower import FollowerRole
+from kraftd.raft.leader_state import LeaderState, ReplicaState
+from kraftd.raft.state import RaftState
+from kraftd.raft.state_changes import StateChanges
 from kraftd.types import FORGET_PEERS, METADATA_TOPIC, NO_NODE, Endpoint, Epoch, NodeId, Now, Offset
 
 _ECHO_MAX = 1_000
 """Topics and partitions of a request that are told one by one that they are not described here."""
 
 
-class PeerView(msgspec.Struct, frozen=True):
+class PeerStatus(msgspec.Struct, frozen=True):
     """What this member knows of another voter, or of an observer of its own."""
 
     node_id: NodeId
@@ -42,7 +41,7 @@ class PeerView(msgspec.Struct, frozen=True):
     note: str = ""
 
 
-class QuorumView(msgspec.Struct, frozen=True):
+class QuorumStatus(msgspec.Struct, frozen=True):
     """This member's own view of the quorum."""
 
     role: str
@@ -64,46 +63,46 @@ class QuorumView(msgspec.Struct, frozen=True):
     no_leader_reason: str
     """Empty while a leader is known."""
     alarms: tuple[str, ...]
-    peers: tuple[PeerView, ...]
+    peers: tuple[PeerStatus, ...]
     accumulator_bytes: int
     waiting_appends: int
     parked_fetches: int
 
 
-def describe(core: Core, roles: Roles, following: Following, now: Now) -> QuorumView:
+def describe(raft: RaftState, changes: StateChanges, following: FollowerRole, now: Now) -> QuorumStatus:
     """This member's own view."""
-    state = core.state
-    led = core.leadership
+    state = raft.state
+    led = raft.leader_state
     contact_ms = following.last_contact_ms
     ago_ms = 0 if led else (now.mono_ms - contact_ms if contact_ms >= 0 else -1)
     voted = state.election.voted
-    return QuorumView(
-        role=role_text(core),
-        epoch=core.epoch,
-        leader_id=known_leader(core),
+    return QuorumStatus(
+        role=role_text(raft),
+        epoch=raft.epoch,
+        leader_id=known_leader(raft),
         voted_id=NO_NODE if voted is None else voted.id,
-        is_voter=core.is_voter,
-        is_whole=core.mending.is_whole,
-        log_start_offset=core.log.start_offset,
-        log_end_offset=core.log.end_offset,
-        log_end_epoch=core.log.last_epoch,
-        flushed_offset=core.log.flushed_offset,
-        high_watermark=core.high_watermark,
-        applied_offset=core.applied_offset,
-        election_attempts=core.attempts,
+        is_voter=raft.is_voter,
+        is_whole=raft.rejoin.is_whole,
+        log_start_offset=raft.log.start_offset,
+        log_end_offset=raft.log.end_offset,
+        log_end_epoch=raft.log.last_epoch,
+        flushed_offset=raft.log.flushed_offset,
+        high_watermark=raft.high_watermark,
+        applied_offset=raft.applied_offset,
+        election_attempts=raft.attempts,
         last_contact_ms_ago=ago_ms,
-        no_leader_reason=no_leader_reason(core, roles, following, now),
-        alarms=tuple(f"{event}: {text}" for event, text in sorted(core.alarms.items())),
-        peers=tuple(_peers(core, roles, now)),
+        no_leader_reason=no_leader_reason(raft, changes, following, now),
+        alarms=tuple(f"{event}: {text}" for event, text in sorted(raft.alarms.items())),
+        peers=tuple(_peers(raft, changes, now)),
         accumulator_bytes=led.pending_bytes if led else 0,
-        waiting_appends=len(led.waiters) if led else 0,
-        parked_fetches=len(led.parked) if led else 0,
+        waiting_appends=len(led.pending_appends) if led else 0,
+        parked_fetches=len(led.purgatory) if led else 0,
     )
 
 
-def role_text(core: Core) -> str:
+def role_text(raft: RaftState) -> str:
     """Kafka's name of the role (MET-01): Resigned shows as unattached, a voter that voted as voted."""
-    match core.state:
+    match raft.state:
         case Leader():
             return "leader"
         case Candidate():
@@ -111,59 +110,59 @@ def role_text(core: Core) -> str:
         case Prospective():
             return "prospective"
         case Follower():
-            return "follower" if core.is_voter else "observer"
-        case Unattached(voted=voted) if voted is not None and core.is_voter:
+            return "follower" if raft.is_voter else "observer"
+        case Unattached(voted=voted) if voted is not None and raft.is_voter:
             return "voted"
         case Unattached() | Resigned():
             return "unattached"
 
 
-def known_leader(core: Core) -> NodeId:
+def known_leader(raft: RaftState) -> NodeId:
     """Who leads now, as far as this member knows: one that resigned does not."""
-    return NO_NODE if isinstance(core.state, Resigned | Unattached) else core.leader_id
+    return NO_NODE if isinstance(raft.state, Resigned | Unattached) else raft.leader_id
 
 
-def no_leader_reason(core: Core, roles: Roles, following: Following, now: Now) -> str:
+def no_leader_reason(raft: RaftState, changes: StateChanges, following: FollowerRole, now: Now) -> str:
     """Why this member knows no leader, or does not follow the one it knows; empty if all is well."""
-    state = core.state
-    if not core.mending.is_whole:
-        return f"not counted: {core.mending.text}"
+    state = raft.state
+    if not raft.rejoin.is_whole:
+        return f"not counted: {raft.rejoin.text}"
     match state:
         case Leader():
             return ""
         case Follower():
-            if following.shunned_because and (core.epoch, core.leader_id) == following.shunned:
-                return f"does not follow {state.leader_id}: {following.shunned_because}"
+            if following.rejection and (raft.epoch, raft.leader_id) == following.rejected_leader:
+                return f"does not follow {state.leader_id}: {following.rejection}"
             if state.in_touch:
                 return ""
-            return f"no answer from leader {state.leader_id} yet{_strangeness(core, roles)}"
+            return f"no answer from leader {state.leader_id} yet{_strangeness(raft, changes)}"
         case Resigned():
-            return f"resigned; waiting for a successor{_strangeness(core, roles)}"
+            return f"resigned; waiting for a successor{_strangeness(raft, changes)}"
         case Prospective() | Candidate():
             ballot = state.ballot
             wants = len(ballot.voters) // 2 + 1
             what = "pre-votes" if isinstance(state, Prospective) else "votes"
             missing = [
                 f"{voter} {'refused' if voter in ballot.refused else 'silent'}"
-                + (f" ({roles.refusals[voter]})" if voter in roles.refusals else "")
+                + (f" ({changes.refusals[voter]})" if voter in changes.refusals else "")
                 for voter in sorted(ballot.voters - ballot.granted)
             ]
             tally = f"{len(ballot.granted)} of {wants} {what} needed: {', '.join(missing)}"
-            return tally + _strangeness(core, roles)
+            return tally + _strangeness(raft, changes)
         case Unattached():
-            if not core.is_voter:
+            if not raft.is_voter:
                 return "an observer that looks for the leader"
-            silent = [voter for voter in core.others if not core.peers.is_connected(voter)]
+            silent = [voter for voter in raft.others if not raft.peers.is_connected(voter)]
             wait_ms = max(0, state.deadline_ms - now.mono_ms)
             unreachable = f"; not connected: {', '.join(map(str, silent))}" if silent else ""
-            return f"waiting {wait_ms} ms before the next election{unreachable}{_strangeness(core, roles)}"
+            return f"waiting {wait_ms} ms before the next election{unreachable}{_strangeness(raft, changes)}"
 
 
-def _strangeness(core: Core, roles: Roles) -> str:
+def _strangeness(raft: RaftState, changes: StateChanges) -> str:
     """Which voters do not know each other again, so that none of them can vote for the other; with a lead."""
-    ours = ", ".join(map(str, core.peers.doubted()))
+    ours = ", ".join(map(str, raft.peers.conflicting_voters()))
     theirs = ", ".join(
-        str(voter) for voter, why in sorted(roles.refusals.items()) if why == TAKEN_FOR_ANOTHER
+        str(voter) for voter, why in sorted(changes.refusals.items()) if why == TAKEN_FOR_ANOTHER
     )
     parts = [
         f"does not count {ours}: another directory, or an older start, than it knows" if ours else "",
@@ -173,23 +172,23 @@ def _strangeness(core: Core, roles: Roles) -> str:
     return "".join(f"; {part}" for part in (*told, FORGET_PEERS)) if told else ""
 
 
-def _peers(core: Core, roles: Roles, now: Now) -> list[PeerView]:
-    led = core.leadership
+def _peers(raft: RaftState, changes: StateChanges, now: Now) -> list[PeerStatus]:
+    led = raft.leader_state
     views = []
-    for voter in core.others:
+    for voter in raft.others:
         progress = led.followers[voter] if led else None
-        note = roles.refusals.get(voter, "")
-        views.append(_peer(core, voter, progress, now, is_voter=True, note=note))
+        note = changes.refusals.get(voter, "")
+        views.append(_peer(raft, voter, progress, now, is_voter=True, note=note))
     observers = sorted(led.heard_observers(now.mono_ms), key=lambda heard: heard.key.id) if led else ()
-    views += [_peer(core, heard.key.id, heard, now, is_voter=False, note="") for heard in observers]
+    views += [_peer(raft, heard.key.id, heard, now, is_voter=False, note="") for heard in observers]
     return views
 
 
 def _peer(
-    core: Core, node_id: NodeId, progress: Progress | None, now: Now, *, is_voter: bool, note: str
-) -> PeerView:
-    view = PeerView(
-        node_id, core.endpoints.get(node_id), is_voter, core.peers.is_connected(node_id), note=note
+    raft: RaftState, node_id: NodeId, progress: ReplicaState | None, now: Now, *, is_voter: bool, note: str
+) -> PeerStatus:
+    view = PeerStatus(
+        node_id, raft.endpoints.get(node_id), is_voter, raft.peers.is_connected(node_id), note=note
     )
     if progress is None or progress.fetch_at_ms < 0:
         return view
@@ -205,48 +204,48 @@ def _peer(
 # --- DescribeQuorum -----------------------------------------------------------------------------------------
 
 
-def describe_quorum(core: Core, request: m.DescribeQuorumRequest, now: Now) -> m.DescribeQuorumResponse:
+def describe_quorum(raft: RaftState, request: m.DescribeQuorumRequest, now: Now) -> m.DescribeQuorumResponse:
     """Kafka's description of the quorum, by its leader (DQ-01 to DQ-03)."""
     topics = request.topics
     shaped = len(topics) == 1 and topics[0].topic_name == METADATA_TOPIC and len(topics[0].partitions) == 1
     if not shaped or topics[0].partitions[0].partition_index != 0:
         return _unknown_topics(topics)
-    led = core.leadership
+    led = raft.leader_state
     if led is None:
-        leader = known_leader(core)
+        leader = known_leader(raft)
         error = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        text = f"node {core.me.id} does not lead; " + (
+        text = f"node {raft.me.id} does not lead; " + (
             f"node {leader} does" if leader != NO_NODE else "no leader is known"
         )
         partition = m.DescribeQuorumResponsePartitionData(
-            error_code=error, error_message=text, leader_id=leader, leader_epoch=core.epoch, high_watermark=-1
+            error_code=error, error_message=text, leader_id=leader, leader_epoch=raft.epoch, high_watermark=-1
         )
         return _description((partition,), ())
     partition = m.DescribeQuorumResponsePartitionData(
         error_message=None,
-        leader_id=core.me.id,
-        leader_epoch=core.epoch,
+        leader_id=raft.me.id,
+        leader_epoch=raft.epoch,
         high_watermark=led.high_watermark,
-        current_voters=tuple(_voter_states(core, led, now)),
+        current_voters=tuple(_voter_states(raft, led, now)),
         observers=tuple(_state(progress) for progress in led.heard_observers(now.mono_ms)),
     )
     nodes = tuple(
-        m.DescribeQuorumResponseNode(voter.id, (_listener(voter.endpoint),)) for voter in core.voters
+        m.DescribeQuorumResponseNode(voter.id, (_listener(voter.endpoint),)) for voter in raft.voters
     )
     return _description((partition,), nodes)
 
 
-def _voter_states(core: Core, led: Leadership, now: Now) -> list[m.DescribeQuorumResponseReplicaState]:
+def _voter_states(raft: RaftState, led: LeaderState, now: Now) -> list[m.DescribeQuorumResponseReplicaState]:
     states = [_state(progress) for progress in led.followers.values()]
-    if core.is_voter:
+    if raft.is_voter:
         own = m.DescribeQuorumResponseReplicaState(
-            core.me.id, core.me.directory_id, core.log.end_offset, now.wall_ms, now.wall_ms
+            raft.me.id, raft.me.directory_id, raft.log.end_offset, now.wall_ms, now.wall_ms
         )
         states.append(own)
     return sorted(states, key=lambda state: state.replica_id)
 
 
-def _state(progress: Progress) -> m.DescribeQuorumResponseReplicaState:
+def _state(progress: ReplicaState) -> m.DescribeQuorumResponseReplicaState:
     return m.DescribeQuorumResponseReplicaState(
         progress.key.id,
         progress.key.directory_id,

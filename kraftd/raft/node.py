@@ -25,20 +25,11 @@ from typing import TypeAlias
 from kraftd.errors import ErrorCode, InvariantError
 from kraftd.protocol import messages as m
 from kraftd.raft import events as e
-from kraftd.raft import view, wire
+from kraftd.raft import rpc, status
 from kraftd.raft.claims import Claims
-from kraftd.raft.core import Core
 from kraftd.raft.effects import Effect, LearnEndpoint, RememberWholeness
 from kraftd.raft.elections import Elections
-from kraftd.raft.following import Following
-from kraftd.raft.identity import StartIdentity, Wholeness
-from kraftd.raft.leading import Leading
-from kraftd.raft.replication import Replication
-from kraftd.raft.requests import Kind, Sent
-from kraftd.raft.resigning import Resigning
-from kraftd.raft.roles import Roles
-from kraftd.raft.starting import initial_state
-from kraftd.raft.states import (
+from kraftd.raft.epoch_states import (
     Candidate,
     EpochState,
     Follower,
@@ -48,8 +39,16 @@ from kraftd.raft.states import (
     Unattached,
     state_name,
 )
-from kraftd.raft.tail import FETCH_BYTES_MAX, TAIL_BYTES_MAX, LogStart, LogTail
-from kraftd.raft.timing import NEVER_MS, STALL_MS, Dice, Timing
+from kraftd.raft.follower import FollowerRole
+from kraftd.raft.identity import StartIdentity, Wholeness
+from kraftd.raft.leader import LeaderRole
+from kraftd.raft.log_mirror import FETCH_BYTES_MAX, TAIL_BYTES_MAX, LogMirror, LogStart
+from kraftd.raft.replication import Replication
+from kraftd.raft.request_manager import Kind, Sent
+from kraftd.raft.resignation import Resignation
+from kraftd.raft.state import RaftState
+from kraftd.raft.state_changes import StateChanges, initial_state
+from kraftd.raft.timing import NEVER_MS, STALL_MS, RandomSource, Timing
 from kraftd.raft.voters import VoterSet
 from kraftd.types import Election, Endpoint, Epoch, NodeId, Now, Offset, ReplicaKey
 
@@ -71,7 +70,7 @@ class Member:
         log: LogStart,
         election: Election,
         timing: Timing,
-        dice: Dice,
+        dice: RandomSource,
         wholeness: Wholeness,
         start: StartIdentity,
         known_peers: Sequence[e.PeerIdentity],
@@ -81,8 +80,8 @@ class Member:
         tail_bytes: int = TAIL_BYTES_MAX,
         fetch_bytes: int = FETCH_BYTES_MAX,
     ) -> None:
-        tail = LogTail(log, tail_bytes, fetch_bytes)
-        self._core = core = Core(
+        tail = LogMirror(log, tail_bytes, fetch_bytes)
+        self._raft = raft = RaftState(
             me=me,
             cluster_id=cluster_id,
             voters=voters,
@@ -98,16 +97,16 @@ class Member:
             bootstrap=bootstrap,
             accumulator_bytes=accumulator_bytes,
         )
-        self._claims = Claims(core)
-        self._roles = Roles(core)
-        self._elections = Elections(core, self._roles)
-        self._replication = Replication(core)
-        self._leading = Leading(core, self._roles, self._replication)
-        self._following = Following(core, self._roles)
-        self._resigning = Resigning(core, self._roles)
+        self._claims = Claims(raft)
+        self._changes = StateChanges(raft)
+        self._elections = Elections(raft, self._changes)
+        self._replication = Replication(raft)
+        self._leader = LeaderRole(raft, self._changes, self._replication)
+        self._follower = FollowerRole(raft, self._changes)
+        self._resignation = Resignation(raft, self._changes)
         self._stored = election
         self._due_ms = NEVER_MS
-        self._is_settled = False
+        self._is_idle = False
         """Nothing is left to do before `_due_ms`: a poll until then is free."""
         self._not_before_ms = 0
         self._is_started = False
@@ -116,150 +115,151 @@ class Member:
 
     def start(self, now: Now) -> list[Effect]:
         """Take up where the last process left off (QS-01 to QS-12); called once, before anything else."""
-        core = self._core
+        raft = self._raft
         if self._is_started:
             raise InvariantError("a member starts once")
         self._is_started = True
-        for node_id, endpoint in core.endpoints.items():
-            if node_id != core.me.id:
-                core.out.append(LearnEndpoint(node_id, endpoint))
-        if core.log.last_epoch > self._stored.epoch and core.is_voter:
-            epochs = f"epoch {self._stored.epoch}, but the log holds epoch {core.log.last_epoch}"
-            core.mending.lose(f"the election file knows {epochs}: votes may have been forgotten")
-        wholeness = core.mending.wholeness
+        for node_id, endpoint in raft.endpoints.items():
+            if node_id != raft.me.id:
+                raft.out.append(LearnEndpoint(node_id, endpoint))
+        if raft.log.last_epoch > self._stored.epoch and raft.is_voter:
+            epochs = f"epoch {self._stored.epoch}, but the log holds epoch {raft.log.last_epoch}"
+            raft.rejoin.lose(f"the election file knows {epochs}: votes may have been forgotten")
+        wholeness = raft.rejoin.wholeness
         if not wholeness.is_whole:
             if wholeness.amnesia:
-                core.out.append(RememberWholeness("amnesia", wholeness.amnesia))
-            core.alarm("not_whole", core.mending.text)
+                raft.out.append(RememberWholeness("amnesia", wholeness.amnesia))
+            raft.alarm("not_whole", raft.rejoin.text)
         elif wholeness.blank:
-            core.out.append(RememberWholeness("blank"))
-        core.revise(initial_state(core, core.state.election, now))
-        if wholeness.blank or core.epoch > self._stored.epoch:
-            core.persist_anyway()
-        if isinstance(core.state, Follower | Unattached):
-            core.announce(view.known_leader(core))
-        if core.counts and not core.others and isinstance(core.state, Unattached):
-            self._roles.become_prospective(now, "the only voter")
-        self._turn(now, graced=False)
-        return core.finish()
+            raft.out.append(RememberWholeness("blank"))
+        raft.update_state(initial_state(raft, raft.state.election, now))
+        if wholeness.blank or raft.epoch > self._stored.epoch:
+            raft.persist_anyway()
+        if isinstance(raft.state, Follower | Unattached):
+            raft.announce(status.known_leader(raft))
+        if raft.may_vote and not raft.others and isinstance(raft.state, Unattached):
+            self._changes.become_prospective(now, "the only voter")
+        self._turn(now, timeouts_deferred=False)
+        return raft.finish()
 
     def handle(self, event: e.Event, now: Now) -> list[Effect]:
         """Take in one event and return what must follow from it, in order."""
-        core = self._core
+        raft = self._raft
         match event:
             case e.AppendRequested():
-                self._leading.on_append(event, now)
+                self._leader.on_append(event, now)
             case e.RequestReceived(request=m.FetchRequest() as request):
                 self._on_fetch(event, request, now)
-                return core.finish()
+                return raft.finish()
             case e.LogFlushed():
                 self._on_flushed(event, now)
             case e.Applied():
-                core.applied_offset = max(core.applied_offset, event.offset)
-                self._leading.on_applied()
+                raft.applied_offset = max(raft.applied_offset, event.offset)
+                self._leader.on_applied()
             case _:
                 self._handle_rare(event, now)
-        self._is_settled = False
-        return core.finish() if core.out else []
+        self._is_idle = False
+        return raft.finish() if raft.out else []
 
     def _handle_rare(self, event: e.Event, now: Now) -> None:
-        core = self._core
+        raft = self._raft
         match event:
             case e.ResponseReceived():
                 self._on_response(event, now)
             case e.RequestReceived():
                 self._on_other_request(event, now)
             case e.ReadRequested():
-                self._leading.on_read(event)
+                self._leader.on_read(event)
             case e.RequestFailed():
                 self._on_failed(event, now)
             case e.NonceGiven() | e.LinkAnswered() | e.PeerClaimed() | e.NonceShown() | e.PeerIdentified():
                 self._on_meeting(event, now)
             case e.ConnectionClosed():
-                self._following.on_connection_closed(event, now)
-                core.peers.close(event.connection)
+                self._follower.on_connection_closed(event, now)
+                raft.peers.close(event.connection)
                 self._claims.on_closed(event.connection)
             case e.BatchesRead():
                 if not self._replication.on_batches_read(event):
-                    self._following.on_batches_read(event, now)
+                    self._follower.on_batches_read(event, now)
             case e.LogDamaged():
-                self._resigning.on_damaged(event, now)
+                self._resignation.on_damaged(event, now)
             case e.ResignRequested():
-                self._resigning.on_resign(event, now)
+                self._resignation.on_resign(event, now)
             case e.ShutdownRequested():
-                self._resigning.on_shutdown(event, now)
+                self._resignation.on_shutdown(event, now)
             case unknown:
                 raise InvariantError(f"no event of the quorum: {unknown}")
 
     def poll(self, now: Now) -> list[Effect]:
         """Do what the passing of time demands, and what this turn's events left to be done."""
-        core = self._core
+        raft = self._raft
         late_ms = now.mono_ms - self._due_ms
-        if self._is_settled and late_ms < 0:
+        if self._is_idle and late_ms < 0:
             return []
-        graced = late_ms > STALL_MS and not self._not_before_ms  # one more turn, not one after another
-        if graced:
-            core.warn("stall", f"this turn came {late_ms} ms late")
-        self._turn(now, graced=graced)
-        return core.finish()
+        # One more turn, not one after another.
+        timeouts_deferred = late_ms > STALL_MS and not self._not_before_ms
+        if timeouts_deferred:
+            raft.warn("stall", f"this turn came {late_ms} ms late")
+        self._turn(now, timeouts_deferred=timeouts_deferred)
+        return raft.finish()
 
-    def _turn(self, now: Now, *, graced: bool) -> None:
-        core = self._core
-        for sent in () if graced else core.requests.expire(now.mono_ms):
+    def _turn(self, now: Now, *, timeouts_deferred: bool) -> None:
+        raft = self._raft
+        for sent in () if timeouts_deferred else raft.requests.expire(now.mono_ms):
             self._elections.on_vote_failed(sent, "no answer in time", now)
         for _ in range(_MOVES_A_TURN):
-            state = core.state
-            self._poll_state(state, now, graced=graced)
-            if type(core.state) is type(state) and core.state.epoch == state.epoch:
+            state = raft.state
+            self._poll_state(state, now, timeouts_deferred=timeouts_deferred)
+            if type(raft.state) is type(state) and raft.state.epoch == state.epoch:
                 break
         else:
-            raise InvariantError(f"{state_name(core.state)} of epoch {core.epoch} finds no rest")
-        self._following.poll_probes(now)
-        self._resigning.poll_stopping(now)
+            raise InvariantError(f"{state_name(raft.state)} of epoch {raft.epoch} finds no rest")
+        self._follower.poll_probes(now)
+        self._resignation.poll_stopping(now)
         if self._claims.waiting:
             self._claims.poll(now)
-        self._not_before_ms = now.mono_ms + 1 if graced else 0
-        self._is_settled = False
+        self._not_before_ms = now.mono_ms + 1 if timeouts_deferred else 0
+        self._is_idle = False
         self._due_ms = self.wake_at_ms
-        self._is_settled = True
+        self._is_idle = True
         if self._due_ms <= now.mono_ms:
-            raise InvariantError(f"{core.state} would be polled for ever: due at {self._due_ms}, {now}")
+            raise InvariantError(f"{raft.state} would be polled for ever: due at {self._due_ms}, {now}")
 
-    def _poll_state(self, state: EpochState, now: Now, *, graced: bool) -> None:
+    def _poll_state(self, state: EpochState, now: Now, *, timeouts_deferred: bool) -> None:
         match state:
             case Leader():
-                self._leading.poll(now)
-                if led := self._core.leadership:
-                    self._resigning.poll_handover(led, now)
+                self._leader.poll(now)
+                if led := self._raft.leader_state:
+                    self._resignation.poll_handover(led, now)
             case Follower():
-                self._following.poll_follower(state, now, graced=graced)
+                self._follower.poll_follower(state, now, timeouts_deferred=timeouts_deferred)
             case Prospective():
-                self._elections.poll_prospective(state, now, graced=graced)
+                self._elections.poll_prospective(state, now, timeouts_deferred=timeouts_deferred)
             case Candidate():
-                self._elections.poll_candidate(state, now, graced=graced)
+                self._elections.poll_candidate(state, now, timeouts_deferred=timeouts_deferred)
             case Unattached():
-                self._elections.poll_unattached(state, now, graced=graced)
-                self._following.poll_unattached(now)
+                self._elections.poll_unattached(state, now, timeouts_deferred=timeouts_deferred)
+                self._follower.poll_unattached(now)
             case Resigned():
-                self._resigning.poll_resigned(state, now, graced=graced)
+                self._resignation.poll_resigned(state, now, timeouts_deferred=timeouts_deferred)
 
     @property
     def wake_at_ms(self) -> int:
         """When `poll` must be called next, on the monotonic clock, unless something happens before."""
-        if self._is_settled:
+        if self._is_idle:
             return self._due_ms
-        core = self._core
-        if core.leadership is not None:
-            part_ms = self._leading.wake_at_ms(core.leadership)
-        elif isinstance(core.state, Follower):
-            part_ms = self._following.wake_at_ms()
+        raft = self._raft
+        if raft.leader_state is not None:
+            part_ms = self._leader.wake_at_ms(raft.leader_state)
+        elif isinstance(raft.state, Follower):
+            part_ms = self._follower.wake_at_ms()
         else:
-            part_ms = min(self._elections.wake_at_ms(), self._following.wake_at_ms())
+            part_ms = min(self._elections.wake_at_ms(), self._follower.wake_at_ms())
         wake_at_ms = min(
             part_ms,
-            self._resigning.wake_at_ms(),
+            self._resignation.wake_at_ms(),
             self._claims.wake_at_ms() if self._claims.waiting else NEVER_MS,
-            core.requests.next_timeout_ms(),
+            raft.requests.next_timeout_ms(),
         )
         return max(self._not_before_ms, wake_at_ms)
 
@@ -279,184 +279,184 @@ class Member:
             case e.PeerIdentified(connection=connection, peer=peer, outbound=outbound):
                 if outbound:
                     self._claims.on_link_confirmed(peer.node_id, connection)
-                self._core.identify(connection, peer, outbound=outbound)
+                self._raft.identify(connection, peer, outbound=outbound)
 
     def _on_fetch(self, event: e.RequestReceived, request: m.FetchRequest, now: Now) -> None:
         """Serve a fetch. For a leader that only waits it leaves nothing to do but its own end."""
-        core = self._core
-        fetch = wire.read_fetch(request, event.version, core.cluster_id)
+        raft = self._raft
+        fetch = rpc.read_fetch(request, event.version, raft.cluster_id)
         if isinstance(fetch, ErrorCode):
-            core.reply(event.handle, wire.refusal(request, fetch))
+            raft.reply(event.handle, rpc.refusal(request, fetch))
             return
         self._replication.on_fetch(event, fetch, now)
-        led = core.leadership
+        led = raft.leader_state
         if led is None or led.handover is not None:
-            self._is_settled = False
+            self._is_idle = False
         else:
-            self._due_ms = min(self._due_ms, led.parked.next_deadline_ms, led.news_at_ms)
+            self._due_ms = min(self._due_ms, led.purgatory.next_deadline_ms, led.hw_push_at_ms)
 
     def _on_other_request(self, event: e.RequestReceived, now: Now) -> None:
         """Everything but fetches. Only members elect (section 1.4)."""
-        core = self._core
+        raft = self._raft
         request = event.request
         if event.peer is None and not isinstance(request, m.DescribeQuorumRequest):
-            core.reply(event.handle, wire.refusal(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+            raft.reply(event.handle, rpc.refusal(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
             return
         match request:
             case m.VoteRequest():
-                vote = wire.read_vote(request, core.cluster_id)
+                vote = rpc.read_vote(request, raft.cluster_id)
                 if isinstance(vote, ErrorCode):
-                    core.reply(event.handle, wire.refusal(request, vote))
+                    raft.reply(event.handle, rpc.refusal(request, vote))
                 else:
                     self._elections.on_vote_request(event, vote, now)
             case m.BeginQuorumEpochRequest():
-                begin = wire.read_begin(request, core.cluster_id)
+                begin = rpc.read_begin(request, raft.cluster_id)
                 if isinstance(begin, ErrorCode):
-                    core.reply(event.handle, wire.refusal(request, begin))
+                    raft.reply(event.handle, rpc.refusal(request, begin))
                 else:
-                    self._resigning.on_begin_request(event, begin, now)
+                    self._resignation.on_begin_request(event, begin, now)
             case m.EndQuorumEpochRequest():
-                end = wire.read_end(request, core.cluster_id)
+                end = rpc.read_end(request, raft.cluster_id)
                 if isinstance(end, ErrorCode):
-                    core.reply(event.handle, wire.refusal(request, end))
+                    raft.reply(event.handle, rpc.refusal(request, end))
                 else:
-                    self._resigning.on_end_request(event, end, now)
+                    self._resignation.on_end_request(event, end, now)
             case m.DescribeQuorumRequest():
-                core.reply(event.handle, view.describe_quorum(core, request, now))
+                raft.reply(event.handle, status.describe_quorum(raft, request, now))
 
     def _on_response(self, event: e.ResponseReceived, now: Now) -> None:
         """Take in an answer in the order of section 1.6; what is not expected any more is dropped."""
-        core = self._core
-        sent = core.requests.take(event.sender, event.correlation_id)
+        raft = self._raft
+        sent = raft.requests.take(event.sender, event.correlation_id)
         if sent is None:
             return
-        answer = wire.read_answer(event.response)
-        if answer is None or not wire.answers(sent.kind.value, event.response):
+        answer = rpc.read_answer(event.response)
+        if answer is None or not rpc.answers(sent.kind.value, event.response):
             self._reject(sent, "an answer of the wrong shape", now)
             return
         if answer.top_error:
             self._reject(sent, f"error {answer.top_error}", now)
             return
-        if not core.believes(answer.standing.epoch):
-            self._reject(sent, f"it speaks of epoch {answer.standing.epoch}", now)
+        if not raft.is_plausible_epoch(answer.leader_and_epoch.epoch):
+            self._reject(sent, f"it speaks of epoch {answer.leader_and_epoch.epoch}", now)
             return
         if (
-            event.sender in core.mending.silent
+            event.sender in raft.rejoin.silent
             and answer.error != ErrorCode.INVALID_VOTER_KEY
-            and core.peers.is_trusted(core.peers.answers(event.sender))
+            and raft.peers.is_trusted(raft.peers.answers(event.sender))
         ):
-            core.mending.hear(event.sender, max(core.epoch, answer.standing.epoch))
-        is_old = answer.standing.epoch < core.epoch and sent.kind is not Kind.PRE_VOTE
+            raft.rejoin.record_response(event.sender, max(raft.epoch, answer.leader_and_epoch.epoch))
+        is_old = answer.leader_and_epoch.epoch < raft.epoch and sent.kind is not Kind.PRE_VOTE
         if is_old or answer.error == ErrorCode.UNKNOWN_LEADER_EPOCH:
-            core.requests.rest(sent.to, sent.kind, now.mono_ms, self._following.failure_rest_ms(sent))
+            raft.requests.rest(sent.to, sent.kind, now.mono_ms, self._follower.failure_rest_ms(sent))
             return
-        epoch = core.epoch
-        self._roles.adopt(answer.standing, now, f"told by {event.sender}")
-        if core.epoch != epoch:
+        epoch = raft.epoch
+        self._changes.observe_epoch(answer.leader_and_epoch, now, f"told by {event.sender}")
+        if raft.epoch != epoch:
             return
         match event.response:
             case m.FetchResponse() as response:
-                self._following.on_fetch_response(sent, answer.error, response, event.records, now)
+                self._follower.on_fetch_response(sent, answer.error, response, event.records, now)
             case m.VoteResponse() as response:
                 self._elections.on_vote_response(sent, answer, response, now)
             case m.BeginQuorumEpochResponse():
-                self._leading.on_begin_response(sent, answer.error)
+                self._leader.on_begin_response(sent, answer.error)
             case m.EndQuorumEpochResponse():
-                self._resigning.on_end_response(sent, answer.error, now)
+                self._resignation.on_end_response(sent, answer.error, now)
             case m.DescribeQuorumResponse():
                 pass
 
     def _reject(self, sent: Sent, what: str, now: Now) -> None:
         """A peer answered what makes no sense to us: say so, and leave it alone for a while (D-14)."""
-        core = self._core
-        core.warn("bad_response", f"{sent.kind.value} to {sent.to}: {what}")
-        core.requests.rest(sent.to, sent.kind, now.mono_ms)
+        raft = self._raft
+        raft.warn("bad_response", f"{sent.kind.value} to {sent.to}: {what}")
+        raft.requests.rest(sent.to, sent.kind, now.mono_ms)
         self._elections.on_vote_failed(sent, what, now)
 
     def _on_failed(self, event: e.RequestFailed, now: Now) -> None:
-        core = self._core
-        sent = core.requests.take(event.sender, event.correlation_id)
+        raft = self._raft
+        sent = raft.requests.take(event.sender, event.correlation_id)
         if sent is not None:
-            span_ms = self._following.failure_rest_ms(sent)
-            core.requests.rest(sent.to, sent.kind, now.mono_ms, span_ms)
+            span_ms = self._follower.failure_rest_ms(sent)
+            raft.requests.rest(sent.to, sent.kind, now.mono_ms, span_ms)
             self._elections.on_vote_failed(sent, event.reason, now)
 
     def _on_flushed(self, event: e.LogFlushed, now: Now) -> None:
-        core = self._core
-        if not core.log.on_flushed(event.generation, event.end_offset):
+        raft = self._raft
+        if not raft.log.on_flushed(event.generation, event.end_offset):
             return
-        core.flush()
-        if core.leadership is not None:
-            self._replication.advance(core.leadership, now)
+        raft.flush()
+        if raft.leader_state is not None:
+            self._replication.advance(raft.leader_state, now)
         else:
-            self._following.on_flushed(now)
+            self._follower.on_flushed(now)
 
     # --- what others may look at ------------------------------------------------------------------------
 
     @property
     def state(self) -> EpochState:
         """Where this member stands in its epoch."""
-        return self._core.state
+        return self._raft.state
 
     @property
     def epoch(self) -> Epoch:
         """The current epoch."""
-        return self._core.epoch
+        return self._raft.epoch
 
     @property
     def leader_id(self) -> NodeId:
         """Who leads, as far as known; NO_NODE once it has resigned."""
-        return view.known_leader(self._core)
+        return status.known_leader(self._raft)
 
     @property
     def voted(self) -> ReplicaKey | None:
         """Who got this member's vote in the current epoch."""
-        return self._core.state.election.voted
+        return self._raft.state.election.voted
 
     @property
     def is_leader(self) -> bool:
         """Whether this member leads."""
-        return self._core.leadership is not None
+        return self._raft.leader_state is not None
 
     @property
     def is_voter(self) -> bool:
         """Whether this member is in the voter set; it may not be counted all the same (D-06)."""
-        return self._core.is_voter
+        return self._raft.is_voter
 
     @property
     def is_whole(self) -> bool:
         """Whether this member's promises hold, so that it may be counted (D-06)."""
-        return self._core.mending.is_whole
+        return self._raft.rejoin.is_whole
 
     @property
     def damage(self) -> tuple[str, ...]:
         """Which parts of the log are gone, as far as it was found out (D-06)."""
-        return self._core.mending.wholeness.damage
+        return self._raft.rejoin.wholeness.damage
 
     @property
     def high_watermark(self) -> Offset:
         """Everything before this offset is committed; -1 while unknown. Never goes back."""
-        return self._core.high_watermark
+        return self._raft.high_watermark
 
     @property
-    def log(self) -> LogTail:
+    def log(self) -> LogMirror:
         """The log's ends and epochs. Read only."""
-        return self._core.log
+        return self._raft.log
 
     @property
     def accumulator_bytes(self) -> int:
         """Bytes of records that are taken but not committed yet."""
-        led = self._core.leadership
+        led = self._raft.leader_state
         return led.pending_bytes if led else 0
 
-    def describe(self, now: Now) -> view.QuorumView:
+    def describe(self, now: Now) -> status.QuorumStatus:
         """This member's own view of the quorum; needs no leader."""
-        return view.describe(self._core, self._roles, self._following, now)
+        return status.describe(self._raft, self._changes, self._follower, now)
 
     def committed_batches(self, from_offset: Offset, max_bytes: int) -> list[bytes] | None:
         """Whole committed batches from the one that holds `from_offset`; None if the disk must be read."""
-        return self._core.log.read(from_offset, max_bytes, max(0, self._core.high_watermark))
+        return self._raft.log.read(from_offset, max_bytes, max(0, self._raft.high_watermark))
 
     def take_values(self, base_offset: Offset) -> Sequence[bytes] | None:
         """The record values of a batch of this log, as far as they are at hand, and only once."""
-        return self._core.log.take_values(base_offset)
+        return self._raft.log.take_values(base_offset)

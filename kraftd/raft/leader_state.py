@@ -1,0 +1,368 @@
+"""The mutable state of a leader: queues, the replicas' progress, held fetches and timers.
+
+A `LeaderState` is made when an epoch is won and dropped with it. When the leadership ends, by whatever way,
+everyone who waits on it is answered (D-13, Q-08).
+
+A fetch position is an acknowledgement: everything before it is durable at the follower (D-02).
+`ReplicaState` keeps it, for the high watermark, check-quorum and `DescribeQuorum`.
+
+The purgatory holds at most one fetch a replica: a new one answers the old, and only followers always find
+room. Each is answered by the first of: records to send, a high watermark that the follower does not know
+(D-10), the end of its wait, the end of the leadership.
+
+Follows: HWM-01 to HWM-05, DQ-04, CQ-02 to CQ-05, FREQ-06 to FREQ-10, FREQ-27, KIP-1166; D-10, D-11.
+"""
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
+
+import msgspec
+
+from kraftd.raft.accumulator import Accumulator, PendingAppends
+from kraftd.raft.events import Handle, Token
+from kraftd.raft.reads import Reads
+from kraftd.raft.timing import NEVER_MS, OBSERVER_SESSION_MS, OBSERVERS_MAX, Timing
+from kraftd.raft.voters import VoterSet
+from kraftd.types import NO_NODE, Epoch, NodeId, Now, Offset, ReplicaKey
+
+UNKNOWN: Offset = -1
+
+ANONYMOUS_MAX = 256
+"""Above so many parked fetches those without replica id are answered at once."""
+
+OTHERS_MAX = 1_000
+"""Above so many everybody is who is no follower, whatever their ids: each record appended answers all."""
+
+
+class ReplicaState:
+    """One replica's progress. Mutable; the leadership is its only owner."""
+
+    __slots__ = (
+        "_leader_end_seen",
+        "caught_up_ms",
+        "fetch_at_ms",
+        "fetch_offset",
+        "is_uncounted",
+        "key",
+        "last_fetch_ms",
+    )
+
+    def __init__(self, key: ReplicaKey) -> None:
+        self.key = key
+        self.fetch_offset: Offset = UNKNOWN
+        self.is_uncounted = False
+        """Whether it last fetched without its id, because it knows that it is not whole (D-06)."""
+        self.last_fetch_ms = -1
+        """Wall clock of the last fetch, for `DescribeQuorum`."""
+        self.fetch_at_ms = -1
+        """Monotonic moment of the last fetch."""
+        self.caught_up_ms = -1
+        """Wall clock when it last held all that the leader had."""
+        self._leader_end_seen: Offset = UNKNOWN
+
+    def on_fetch(self, offset: Offset, leader_end_offset: Offset, now: Now) -> bool:
+        """Take in a valid fetch; returns whether it shows that the replica is alive and getting on (D-11).
+
+        A replica that only asks again for what it was given before is not: it cannot commit anything
+        (KAFKA-15911). After a regression the comparison starts anew from the lower offset.
+        """
+        reached = self._leader_end_seen != UNKNOWN and offset >= self._leader_end_seen
+        progressed = offset > self.fetch_offset or reached
+        if offset >= leader_end_offset:
+            self.caught_up_ms = max(self.caught_up_ms, now.wall_ms)
+        elif reached:
+            self.caught_up_ms = max(self.caught_up_ms, self.last_fetch_ms)
+        self.fetch_offset = offset
+        self.is_uncounted = False
+        self.last_fetch_ms = now.wall_ms
+        self.fetch_at_ms = now.mono_ms
+        self._leader_end_seen = leader_end_offset
+        return progressed
+
+
+class CheckQuorum:
+    """Whether a majority still follows; if not, the leader must stop leading. Mutable, owned by it."""
+
+    __slots__ = ("_heard", "_needed", "_span_ms", "deadline_ms")
+
+    def __init__(self, *, needed: int, span_ms: int, now_ms: int) -> None:
+        self._needed = needed
+        self._span_ms = span_ms
+        self._heard: set[int] = set()
+        self.deadline_ms = now_ms + span_ms
+
+    def record_fetch(self, voter: int, now_ms: int) -> None:
+        """A voter got on. Once enough others have, the time starts again for all of them (CQ-02).
+
+        After a stall, what waited meanwhile is heard before the time is looked at: it comes too late (D-01).
+        """
+        if now_ms >= self.deadline_ms:
+            return
+        self._heard.add(voter)
+        if len(self._heard) >= self._needed:
+            self._heard.clear()
+            self.deadline_ms = now_ms + self._span_ms
+
+    def is_over(self, now_ms: int) -> bool:
+        """Whether too few others were heard in time; never with nobody else to hear (CQ-05)."""
+        return self._needed > 0 and now_ms >= self.deadline_ms
+
+    @property
+    def heard(self) -> Collection[int]:
+        """Who was heard since the time last started."""
+        return self._heard
+
+
+class DelayedFetch(msgspec.Struct, frozen=True, gc=False):
+    """A fetch whose position was found valid."""
+
+    handle: Handle
+    replica_id: NodeId
+    offset: Offset
+    high_watermark: Offset
+    """What the follower knows; huge if it never wants to be told."""
+    max_bytes: int
+    version: int
+    deadline_ms: int
+
+    @property
+    def key(self) -> tuple[NodeId, Handle]:
+        """One slot a replica; those without id have one a request."""
+        return (self.replica_id, 0 if self.replica_id >= 0 else self.handle)
+
+    def wants_high_watermark(self, high_watermark: Offset) -> bool:
+        """Whether the replica should be told of this high watermark now (D-10).
+
+        One without id is given committed records only, so for it that is the same as new records.
+        """
+        if self.replica_id < 0:
+            return self.offset < high_watermark
+        return self.high_watermark < min(high_watermark, self.offset)
+
+
+class FetchPurgatory:
+    """The fetches held back. Mutable; the leadership is its only owner."""
+
+    __slots__ = ("_fetches", "next_deadline_ms")
+
+    def __init__(self) -> None:
+        self._fetches: dict[tuple[NodeId, Handle], DelayedFetch] = {}
+        self.next_deadline_ms = NEVER_MS
+
+    def __len__(self) -> int:
+        return len(self._fetches)
+
+    def __iter__(self) -> Iterator[DelayedFetch]:
+        return iter(self._fetches.values())
+
+    def is_full_for(self, replica_id: NodeId) -> bool:
+        """Whether a fetch of one who is no follower must be answered at once."""
+        return len(self._fetches) >= (ANONYMOUS_MAX if replica_id < 0 else OTHERS_MAX)
+
+    def park(self, fetch: DelayedFetch) -> None:
+        """Hold a fetch back; the replica has no other one here."""
+        self._fetches[fetch.key] = fetch
+        self.next_deadline_ms = min(self.next_deadline_ms, fetch.deadline_ms)
+
+    def replaced_by(self, fetch: DelayedFetch) -> DelayedFetch | None:
+        """Take out the fetch that this one of the same replica makes void."""
+        return self._fetches.pop(fetch.key, None)
+
+    def take_all(self) -> list[DelayedFetch]:
+        """Take out every fetch."""
+        taken = list(self._fetches.values())
+        self._fetches.clear()
+        self.next_deadline_ms = NEVER_MS
+        return taken
+
+    def take_below_high_watermark(self, high_watermark: Offset) -> list[DelayedFetch]:
+        """Take out the fetches whose replicas should hear of this high watermark."""
+        uninformed = [f for f in self._fetches.values() if f.wants_high_watermark(high_watermark)]
+        for fetch in uninformed:
+            del self._fetches[fetch.key]
+        return uninformed
+
+    def take_expired(self, now_ms: int) -> list[DelayedFetch]:
+        """Take out the fetches that have waited long enough (FREQ-07)."""
+        if now_ms < self.next_deadline_ms:
+            return []
+        late = [fetch for fetch in self._fetches.values() if fetch.deadline_ms <= now_ms]
+        for fetch in late:
+            del self._fetches[fetch.key]
+        self.next_deadline_ms = min((f.deadline_ms for f in self._fetches.values()), default=NEVER_MS)
+        return late
+
+
+class Handover(msgspec.Struct, frozen=True):
+    """A leader on its way out: it takes no more appends and waits for its successor to catch up (D-09)."""
+
+    to: NodeId
+    deadline_ms: int
+    begins_ms: int
+    """From when on it takes no more appends."""
+    token: Token | None = None
+    """Who asked; None if the process is stopping."""
+
+
+class LeaderState:
+    """The mutable half of one leadership. Owned by the core, gone when another state begins."""
+
+    __slots__ = (
+        "_uncommitted",
+        "accumulator",
+        "asked_to_leave",
+        "began_ms",
+        "begin_at_ms",
+        "check_quorum",
+        "cold",
+        "epoch",
+        "epoch_start_offset",
+        "followers",
+        "handover",
+        "high_watermark",
+        "hw_push_at_ms",
+        "is_announced",
+        "is_opened",
+        "observers",
+        "pending_appends",
+        "purgatory",
+        "reads",
+        "uncommitted_bytes",
+    )
+
+    def __init__(
+        self,
+        *,
+        epoch: Epoch,
+        epoch_start_offset: Offset,
+        me: NodeId,
+        voters: VoterSet,
+        timing: Timing,
+        now_ms: int,
+    ) -> None:
+        others = voters.others(me)
+        self.epoch = epoch
+        self.epoch_start_offset = epoch_start_offset
+        self.high_watermark: Offset = UNKNOWN
+        """Unknown until a record of this epoch stands on a majority (HWM-02)."""
+        self.followers: dict[NodeId, ReplicaState] = {
+            voter.id: ReplicaState(voter.key) for voter in voters if voter.id != me
+        }
+        self.observers: dict[ReplicaKey, ReplicaState] = {}
+        self.accumulator = Accumulator(linger_ms=timing.append_linger_ms)
+        self.pending_appends = PendingAppends()
+        self.purgatory = FetchPurgatory()
+        self.cold: dict[Token, DelayedFetch] = {}
+        """Fetches that wait for the disk (D-15)."""
+        needed = voters.majority - 1
+        self.reads = Reads(others_needed=needed, retry_ms=timing.begin_quorum_ms // 2)
+        self.check_quorum = CheckQuorum(
+            needed=needed if others else 0, span_ms=timing.check_quorum_ms, now_ms=now_ms
+        )
+        self.began_ms = now_ms
+        self.begin_at_ms = now_ms
+        self.asked_to_leave: Handover | None = None
+        """A handover that begins once this leadership is old enough; until then it takes appends."""
+        self.handover: Handover | None = None
+        self.is_opened = False
+        """Whether the LeaderChange record is in the log."""
+        self.is_announced = False
+        """Whether the state machine was told to lead."""
+        self.hw_push_at_ms = NEVER_MS
+        """When parked fetches are told of the high watermark, unless records take it along before."""
+        self._uncommitted: deque[tuple[Offset, int]] = deque()
+        self.uncommitted_bytes = 0
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of records that are taken but not committed, which backpressure limits."""
+        return self.accumulator.size_bytes + self.uncommitted_bytes
+
+    def note_uncommitted(self, end_offset: Offset, size_bytes: int) -> None:
+        """A batch was written; it weighs on the limit until it is committed."""
+        self._uncommitted.append((end_offset, size_bytes))
+        self.uncommitted_bytes += size_bytes
+
+    def note_committed(self, high_watermark: Offset) -> None:
+        """The high watermark rose."""
+        queue = self._uncommitted
+        while queue and queue[0][0] <= high_watermark:
+            self.uncommitted_bytes -= queue.popleft()[1]
+
+    def reset_progress(self, node_id: NodeId) -> None:
+        """What this voter acknowledged is not to be relied on any more: its disk is another one (D-06)."""
+        if node_id in self.followers:
+            self.followers[node_id] = ReplicaState(ReplicaKey(node_id))
+
+    def note_uncounted(self, node_id: NodeId) -> None:
+        """A voter fetched without its id: it cannot take over before it counts again (D-06)."""
+        if node_id in self.followers:
+            self.followers[node_id].is_uncounted = True
+
+    def observer(self, key: ReplicaKey, now_ms: int) -> ReplicaState:
+        """The progress of an observer; the silent ones are forgotten (OBS-09)."""
+        progress = self.observers.get(key)
+        if progress is None:
+            self.observers = {heard.key: heard for heard in self.heard_observers(now_ms)}
+            if len(self.observers) >= OBSERVERS_MAX:
+                del self.observers[next(iter(self.observers))]
+            progress = self.observers[key] = ReplicaState(key)
+        return progress
+
+    def heard_observers(self, now_ms: int) -> list[ReplicaState]:
+        """The observers that have fetched within their session's length (OBS-09)."""
+        horizon = now_ms - OBSERVER_SESSION_MS
+        return [progress for progress in self.observers.values() if progress.fetch_at_ms > horizon]
+
+    def majority_offset(self, me: NodeId, own_flushed_offset: Offset, voters: VoterSet) -> Offset:
+        """The largest offset that a majority of the voters holds durably, this member included (D-10)."""
+        return voters.majority_reached(
+            own_flushed_offset if voter == me else self.followers[voter].fetch_offset for voter in voters.ids
+        )
+
+    def best_followers(self, is_connected: Callable[[NodeId], bool]) -> tuple[ReplicaState, ...]:
+        """The other voters: those that count first, then those within reach, the furthest first, those never
+        heard last (EQE-10).
+        """
+        return tuple(
+            sorted(
+                self.followers.values(),
+                key=lambda p: (
+                    p.is_uncounted,
+                    not is_connected(p.key.id),
+                    -p.fetch_offset,
+                    p.key.id,
+                    p.key.directory_id,
+                ),
+            )
+        )
+
+    def caught_up(
+        self, to: NodeId, offset: Offset, is_connected: Callable[[NodeId], bool]
+    ) -> ReplicaState | None:
+        """A follower within reach that counts and has got to `offset`: that one, or the best one if `to` is
+        NO_NODE.
+        """
+        chosen = self.best_followers(is_connected) if to == NO_NODE else (self.followers[to],)
+        able = (p for p in chosen if not p.is_uncounted)
+        return next((p for p in able if p.fetch_offset >= offset and is_connected(p.key.id)), None)
+
+    def next_deadline_ms(self) -> int:
+        """When the leader must act next, retries of requests aside."""
+        deadlines = (
+            self.begin_at_ms,
+            self.accumulator.drain_at_ms,
+            self.purgatory.next_deadline_ms,
+            self.pending_appends.check_at_ms,
+            self.reads.next_deadline_ms,
+            self.reads.retry_at_ms,
+            self.hw_push_at_ms,
+        )
+        earliest = min(deadlines)
+        if self.followers:
+            earliest = min(earliest, self.check_quorum.deadline_ms)
+        if self.handover is not None:
+            earliest = min(earliest, self.handover.deadline_ms)
+        if self.asked_to_leave is not None:
+            earliest = min(earliest, self.asked_to_leave.begins_ms, self.asked_to_leave.deadline_ms)
+        return earliest

@@ -1,0 +1,231 @@
+"""The changes of state of a raft node: the new state with its timers, and what must happen along with it.
+
+Every part changes the state through here, so that the same change is made the same way everywhere. What
+leads to it is decided by the parts; whether it is allowed is the table's (`kraftd.raft.epoch_states`).
+`initial_state` is the state in which a node begins, by what the last process left behind.
+
+Follows: VOTE-29, QS-01 to QS-12, the election timers of Kafka's states; D-07, D-08, D-13.
+Differs: a stored vote for itself does not stop a node that is no voter any more (Q-14). A node that may not
+vote waits or follows, whatever it was (D-06). The only voter does not stay resigned: nobody else leads.
+"""
+
+from kraftd.errors import ErrorCode
+from kraftd.raft.effects import AppendDone, AssignEpoch, ElectionEnded, ReadDone, ResignDone
+from kraftd.raft.epoch_states import (
+    Ballot,
+    Candidate,
+    EpochState,
+    Follower,
+    Leader,
+    Prospective,
+    Resigned,
+    Unattached,
+    state_name,
+)
+from kraftd.raft.leader_state import LeaderState
+from kraftd.raft.rpc import LeaderAndEpoch
+from kraftd.raft.state import RaftState
+from kraftd.raft.timing import NEVER_MS
+from kraftd.types import NO_NODE, Election, Epoch, NodeId, Now, ReplicaKey
+
+
+class StateChanges:
+    """The moves of one member."""
+
+    def __init__(self, raft: RaftState) -> None:
+        self.raft = raft
+        self.refusals: dict[NodeId, str] = {}
+        """Why voters refused in the ballot at hand."""
+
+    def become_unattached(self, epoch: Epoch, now: Now, why: str, *, voted: ReplicaKey | None = None) -> None:
+        """Wait in an epoch, perhaps with a vote given in it."""
+        raft = self.raft
+        state = raft.state
+        if epoch == state.epoch:
+            leader_id, voted = state.election.leader_id, voted or state.election.voted
+        else:
+            leader_id = NO_NODE
+        deadline_ms = now.mono_ms + raft.timing.election_ms(raft.dice)
+        if not raft.may_vote:
+            deadline_ms = NEVER_MS
+        elif (
+            isinstance(state, Unattached | Candidate | Prospective) and epoch > state.epoch and voted is None
+        ) and now.mono_ms < state.deadline_ms < NEVER_MS:
+            deadline_ms = state.deadline_ms  # epoch bumps reset no timer (QS-23)
+        raft.become(Unattached(epoch, deadline_ms, leader_id, voted), why)
+        self._leave()
+        raft.announce(leader_id)
+
+    def become_follower(
+        self, epoch: Epoch, leader_id: NodeId, now: Now, why: str, *, fetch_deadline_ms: int = 0
+    ) -> None:
+        """Follow a leader. A deadline that is still running stays (D-08)."""
+        raft = self.raft
+        voted = raft.state.election.voted if epoch == raft.epoch else None
+        deadline_ms = fetch_deadline_ms or now.mono_ms + raft.timing.fetch_timeout_ms
+        raft.attempts = 0
+        raft.become(Follower(epoch, leader_id, deadline_ms, voted), why)
+        self._leave()
+        raft.announce(leader_id)
+
+    def become_prospective(self, now: Now, why: str) -> None:
+        """Ask for pre-votes. A leader that was just lost is not waited for (D-08)."""
+        raft = self.raft
+        state = raft.state
+        election = state.election
+        lost = (
+            frozenset({election.leader_id}) & raft.voters.ids if isinstance(state, Follower) else frozenset()
+        )
+        prospective = Prospective(
+            epoch=state.epoch,
+            ballot=Ballot(raft.voters.ids, frozenset({raft.me.id}), silent=lost - {raft.me.id}),
+            started_at_ms=now.mono_ms,
+            deadline_ms=now.mono_ms + raft.timing.election_ms(raft.dice),
+            fetch_deadline_ms=state.fetch_deadline_ms if isinstance(state, Follower) else 0,
+            leader_id=election.leader_id,
+            voted=election.voted,
+        )
+        self.refusals.clear()
+        raft.become(prospective, why)
+
+    def become_candidate(self, now: Now, why: str) -> None:
+        """Ask for votes in the next epoch, having voted for itself."""
+        raft = self.raft
+        state = raft.state
+        silent = state.ballot.silent if isinstance(state, Prospective) else frozenset()
+        raft.attempts += 1
+        candidate = Candidate(
+            epoch=state.epoch + 1,
+            me=raft.me,
+            ballot=Ballot(raft.voters.ids, frozenset({raft.me.id}), silent=silent),
+            started_at_ms=now.mono_ms,
+            deadline_ms=now.mono_ms + raft.timing.election_ms(raft.dice),
+            attempt=raft.attempts,
+        )
+        self.refusals.clear()
+        raft.become(candidate, why)
+        raft.mark_initialized()
+        raft.announce(NO_NODE)
+
+    def become_leader(self, candidate: Candidate, now: Now) -> None:
+        """Lead; the epoch begins where the log ends (VOTE-29)."""
+        raft = self.raft
+        start_offset = raft.log.end_offset
+        granted = candidate.ballot.granted
+        raft.become(Leader(candidate.epoch, raft.me, start_offset, granted, now.mono_ms), "majority granted")
+        raft.attempts = 0
+        raft.log.epochs.assign(candidate.epoch, start_offset)
+        raft.out.append(AssignEpoch(candidate.epoch, start_offset))
+        raft.leader_state = LeaderState(
+            epoch=candidate.epoch,
+            epoch_start_offset=start_offset,
+            me=raft.me.id,
+            voters=raft.voters,
+            timing=raft.timing,
+            now_ms=now.mono_ms,
+        )
+
+    def become_resigned(self, now: Now, why: str, successors: tuple[ReplicaKey, ...]) -> None:
+        """Lead no longer, but remember having led (QS-07)."""
+        raft = self.raft
+        deadline_ms = now.mono_ms + raft.timing.election_ms(raft.dice)
+        voted = raft.state.election.voted
+        raft.become(Resigned(raft.epoch, raft.me, deadline_ms, voted, successors), why)
+        self._leave()
+
+    def observe_epoch(
+        self, leader_and_epoch: LeaderAndEpoch, now: Now, why: str, *, from_leader: bool = False
+    ) -> None:
+        """Take in what somebody says about the epoch, as far as it is news ("maybe transition", 1.6).
+
+        Nothing that a peer says here is fatal: what cannot be true is logged and ignored (D-14).
+        """
+        raft = self.raft
+        epoch, leader_id = leader_and_epoch.epoch, leader_and_epoch.leader_id
+        if epoch < raft.epoch:
+            return
+        if not raft.is_plausible_epoch(epoch):
+            raft.warn("impossible_epoch", f"told of epoch {epoch}, from epoch {raft.epoch}: not believed")
+            return
+        if leader_id == raft.me.id:
+            if epoch > raft.epoch:
+                raft.warn("inconsistent_leader", f"told to lead epoch {epoch}, which this member never led")
+                self.become_unattached(epoch, now, why)
+            return
+        followable = leader_id != NO_NODE and raft.learn(leader_id, leader_and_epoch.endpoint)
+        if epoch > raft.epoch:
+            if followable:
+                self.become_follower(epoch, leader_id, now, why)
+            else:
+                self.become_unattached(epoch, now, why)
+            return
+        known = raft.leader_id
+        if known not in (NO_NODE, leader_id) and leader_id != NO_NODE:
+            raft.warn("inconsistent_leader", f"{leader_id} is said to lead epoch {epoch}, but {known} does")
+        elif followable and (known == NO_NODE or (from_leader and not isinstance(raft.state, Follower))):
+            self.become_follower(epoch, leader_id, now, why)
+
+    def end_election(self, now: Now, *, won: bool) -> None:
+        """Say how the ballot of the current state ended."""
+        state = self.raft.state
+        if not isinstance(state, Prospective | Candidate):
+            return
+        ballot = state.ballot
+        unheard = ballot.voters - ballot.granted - ballot.refused
+        self.raft.out.append(
+            ElectionEnded(
+                epoch=state.epoch,
+                pre_vote=isinstance(state, Prospective),
+                won=won,
+                granted=sorted(ballot.granted),
+                refused=[(voter, self.refusals.get(voter, "")) for voter in sorted(ballot.refused)],
+                silent=sorted(unheard),
+                took_ms=now.mono_ms - state.started_at_ms,
+            )
+        )
+
+    def _leave(self) -> None:
+        """Answer everyone who waits on a leadership that is over (D-13)."""
+        raft = self.raft
+        led = raft.leader_state
+        if led is None:
+            return
+        raft.leader_state = None
+        for group in led.accumulator.drain():
+            for append in group.appends:
+                raft.out.append(AppendDone(append.token, ErrorCode.NOT_CONTROLLER))
+        for waiter in led.pending_appends.drop():
+            raft.out.append(AppendDone(waiter.token, ErrorCode.REQUEST_TIMED_OUT))
+        for token in led.reads.take_all():
+            raft.out.append(ReadDone(token, ErrorCode.NOT_CONTROLLER))
+        for fetch in (*led.purgatory.take_all(), *led.cold.values()):
+            raft.refuse_fetch(fetch.handle, fetch.version, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        for handover in (led.handover, led.asked_to_leave):
+            if handover is not None and handover.token is not None:
+                why = (
+                    f"lost the leadership while handing over: {state_name(raft.state)} in epoch {raft.epoch}"
+                )
+                error = ErrorCode.NOT_CONTROLLER
+                raft.out.append(ResignDone(handover.token, error, raft.epoch, raft.leader_id, why))
+
+
+def initial_state(raft: RaftState, stored: Election, now: Now) -> EpochState:
+    """Where to begin. Nothing is persisted anew except an epoch that the log is ahead of (QS-09)."""
+    election_ms = now.mono_ms + raft.timing.election_ms(raft.dice) if raft.may_vote else NEVER_MS
+    if raft.log.last_epoch > stored.epoch:
+        text = f"the election file knows epoch {stored.epoch}, but the log has epoch {raft.log.last_epoch}"
+        raft.warn("stored_epoch_behind_log", text)
+        return Unattached(raft.log.last_epoch, election_ms)
+    leader_id, voted = stored.leader_id, stored.voted
+    if leader_id == raft.me.id:
+        if raft.may_vote and raft.others:
+            return Resigned(stored.epoch, raft.me, election_ms, voted)
+        return Unattached(stored.epoch, election_ms, leader_id, voted)
+    if leader_id != NO_NODE and leader_id in raft.endpoints:
+        deadline_ms = now.mono_ms + max(1, raft.timing.fetch_timeout_ms)
+        return Follower(stored.epoch, leader_id, deadline_ms, voted)
+    if voted is not None and voted.matches(raft.me) and raft.may_vote and leader_id == NO_NODE:
+        ballot = Ballot(raft.voters.ids, frozenset({raft.me.id}))
+        raft.attempts = 1
+        return Candidate(stored.epoch, raft.me, ballot, now.mono_ms, election_ms)
+    return Unattached(stored.epoch, election_ms, leader_id, voted)
