@@ -47,7 +47,7 @@ class AppendGroup(msgspec.Struct, frozen=True):
 
 
 class Accumulator:
-    """The queue of appends. Mutable; the leadership is its only owner."""
+    """The queue of appends. Mutable; the `LeaderState` is its only owner."""
 
     __slots__ = ("_drain_at_ms", "_linger_ms", "_waiting", "size_bytes")
 
@@ -125,7 +125,7 @@ class PendingAppends:
         return len(self._queue)
 
     def add(self, pending_appends: Iterable[PendingAppend]) -> None:
-        """Take waiters whose offsets follow those taken before."""
+        """Add appends whose offsets follow those added before."""
         earliest = self.check_at_ms
         for waiter in pending_appends:
             self._queue.append(waiter)
@@ -133,7 +133,7 @@ class PendingAppends:
         self.check_at_ms = earliest
 
     def committed(self, high_watermark: Offset) -> Iterator[PendingAppend]:
-        """Let go of the waiters that the high watermark has passed."""
+        """Remove and yield the appends that the high watermark has passed."""
         queue = self._queue
         while queue and queue[0].end_offset <= high_watermark:
             yield queue.popleft()
@@ -141,7 +141,7 @@ class PendingAppends:
             self.check_at_ms = NEVER_MS
 
     def expired(self, now_ms: int) -> list[PendingAppend]:
-        """Let go of the waiters whose time is up; their records stay in the log."""
+        """Remove and return the appends whose deadline has passed; their records stay in the log."""
         if now_ms < self.check_at_ms:
             return []
         late = [waiter for waiter in self._queue if waiter.deadline_ms <= now_ms]
@@ -151,7 +151,7 @@ class PendingAppends:
         return late
 
     def drop(self) -> list[PendingAppend]:
-        """Let go of everyone: the leadership is over."""
+        """Remove and return every append: the leadership is over."""
         left = list(self._queue)
         self._queue.clear()
         self.check_at_ms = NEVER_MS

@@ -1,4 +1,4 @@
-"""Whether somebody who says that it is a voter is that voter (D-37).
+"""Whether a peer that says it is a voter is that voter (D-37).
 
 A greeting is only words. What proves them is that its sender can be reached where the configuration says that
 this voter listens: each voter gives whoever listens there a nonce, a random number of that one connection,
@@ -161,7 +161,7 @@ class Claims:
     # --- time -------------------------------------------------------------------------------------------
 
     def poll(self, now: Now) -> None:
-        """Challenge the voters in whose name somebody waits, and refuse who waited long enough."""
+        """Challenge the voters in whose name connections wait; refuse those that waited too long."""
         for peer in [peer for peer, at_ms in self._challenge_at_ms.items() if at_ms <= now.mono_ms]:
             self._challenged_at_ms[peer] = now.mono_ms
             self._challenge_at_ms[peer] = now.mono_ms + CHALLENGE_EVERY_MS
@@ -174,7 +174,7 @@ class Claims:
                 )
 
     def wake_at_ms(self) -> int:
-        """When this part must act next, if somebody waits."""
+        """When `poll` must run next while connections wait, in monotonic milliseconds."""
         deadlines = [claim.deadline_ms for claim in self.waiting.values()]
         return min(*deadlines, *self._challenge_at_ms.values())
 

@@ -1,4 +1,4 @@
-"""What the core asks of the world, as values, to be carried out in order.
+"""What a raft node asks of the world, as values, to be carried out in order.
 
 Three kinds, by what the list after them may rely on (D-02):
 
@@ -86,7 +86,7 @@ class Send(msgspec.Struct, frozen=True):
     """Send a request. The answer, or its failure, comes back under `correlation_id`.
 
     The driver connects, resolves names and shakes hands as needed. It reports failures at once;
-    deadlines are the core's (it gives up by itself at its own request timeout).
+    deadlines are the node's (it gives up by itself at its own request timeout).
     """
 
     to: NodeId
@@ -191,7 +191,7 @@ class ResignDone(msgspec.Struct, frozen=True):
 
 
 class ShutdownReady(msgspec.Struct, frozen=True):
-    """Nothing holds this process any more."""
+    """The process may exit."""
 
     handed_over: bool
 

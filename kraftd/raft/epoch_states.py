@@ -158,7 +158,7 @@ class Follower(msgspec.Struct, frozen=True):
     campaign_at_ms: int = NEVER_MS
     """When to ask for pre-votes, once the leader is lost or has ended its epoch."""
     epoch_ended: bool = False
-    """The leader said goodbye: its closing connection is no news (D-09)."""
+    """The leader sent EndQuorumEpoch: its connection is expected to close (D-09)."""
 
     @property
     def election(self) -> Election:
@@ -167,7 +167,7 @@ class Follower(msgspec.Struct, frozen=True):
 
     @property
     def deadline_ms(self) -> int:
-        """When this state ends unless the leader is heard."""
+        """When this state ends unless a good fetch response comes."""
         return self.fetch_deadline_ms if self.campaign_at_ms == NEVER_MS else self.campaign_at_ms
 
 
@@ -266,7 +266,8 @@ TRANSITIONS: Mapping[tuple[Role, Role], Step] = MappingProxyType(
 def check_move(source: EpochState, target: EpochState, why: str) -> None:
     """Make sure that `target` may follow `source`.
 
-    Within an epoch a leader once known and a vote once given never change: only news may be added (D-07).
+    Within an epoch a leader once known and a vote once given never change: they may be added
+    while unknown (D-07).
 
     Raises:
         InvariantError: The table has no such move, or an election would be rewritten.
@@ -293,7 +294,7 @@ def render(transitions: Mapping[tuple[Role, Role], Step]) -> str:
 
 
 class FollowerState:
-    """The mutable half of following. Owned by the core, new in each role."""
+    """The mutable state of a follower, or of a node that looks for a leader. New with each state."""
 
     __slots__ = ("cutting", "good_connection", "is_probing", "leader_high_watermark")
 

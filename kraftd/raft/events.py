@@ -1,8 +1,8 @@
-"""What the world tells the core. `Member.handle` takes one of these, and nothing else.
+"""What the world tells a raft node. `Member.handle` takes one of these, and nothing else.
 
 Messages are the generated classes of `kraftd.protocol`. A `handle`, a `token` and a correlation id are
-numbers that the core hands back unread (handles and tokens come from the driver, correlation ids from
-the core).
+numbers that the node hands back unread (handles and tokens come from the driver, correlation ids from
+the node).
 """
 
 from collections.abc import Sequence
@@ -102,7 +102,7 @@ class PeerIdentified(msgspec.Struct, frozen=True):
     """A connection of ours stands, to a member that says who it is and, if we are both voters, knows us. Or
     an observer connected to us.
 
-    The core answers with effects: `RememberPeer`, or `RefusePeer` with the reason (D-06).
+    The node answers with effects: `RememberPeer`, or `RefusePeer` with the reason (D-06).
     """
 
     connection: int
@@ -111,7 +111,7 @@ class PeerIdentified(msgspec.Struct, frozen=True):
 
 
 class ConnectionClosed(msgspec.Struct, frozen=True):
-    """A connection that the core was told of ended with EOF or RST (D-08).
+    """A connection that the node was told of ended with EOF or RST (D-08).
 
     A connect that failed is never this event.
     """
@@ -139,7 +139,7 @@ class BatchesRead(msgspec.Struct, frozen=True):
 class LogDamaged(msgspec.Struct, frozen=True):
     """Reading the log of that generation found bytes that are not what was written (D-06).
 
-    Comes before the `BatchesRead` that it leaves empty, if the read was for the core.
+    Comes before the `BatchesRead` that it leaves empty, if the read was for the node.
     """
 
     generation: int

@@ -45,7 +45,7 @@ _PROBE_REST_MS = 1_000
 
 
 class FollowerRole:
-    """The part of a member that follows."""
+    """Acts while this node follows a leader, or looks for one."""
 
     def __init__(self, raft: RaftState, changes: StateChanges) -> None:
         self.raft = raft
@@ -88,7 +88,7 @@ class FollowerRole:
                 self._send_fetch(voter, Kind.PROBE, now, max_wait_ms=0)
 
     def _unheard(self) -> list[NodeId]:
-        """Whom to probe: a member in good standing asks once it follows, and not its leader."""
+        """The voters to probe. A node that may vote asks once it follows, and not its leader."""
         raft = self.raft
         if not raft.is_voter:
             return []
@@ -135,7 +135,7 @@ class FollowerRole:
         return (self.raft.epoch, self.raft.leader_id) == self.rejected_leader
 
     def _sources(self) -> tuple[NodeId, ...]:
-        """Everyone who may know the leader: the other voters; no shunned leader. An observer asks bootstrap
+        """Everyone who may know the leader: the other voters; no rejected leader. An observer asks bootstrap
         servers, too. A voter believes nothing but voters (D-37).
         """
         raft = self.raft
@@ -366,7 +366,7 @@ class FollowerRole:
     # --- our own promises -------------------------------------------------------------------------------
 
     def _lose_promises(self) -> None:
-        """The quorum remembers somebody else under our id: what it promised, we do not know (D-06)."""
+        """The quorum remembers another directory under our id: what it promised is unknown here (D-06)."""
         raft = self.raft
         reason = (
             f"{DOUBTED_BY_OTHERS}{raft.me.id}: this directory was replaced or restored. It is counted again "

@@ -3,7 +3,7 @@
 A voter's promises live on its disk. If the disk lost them, or an older copy of it came back, the voter must
 not be counted until it cannot do harm any more. `Wholeness` is what opening the directory, and reading from
 it since, found out about our own disk; `Rejoin` is the way back from there; `Peers` remembers who each voter
-id belongs to, and finds out when somebody else comes back under it.
+id belongs to, and finds out when another directory comes back under it.
 
 How a voter whose disk was replaced behind its back comes to know it: the others remember another directory
 (or a later start) under its id. The leader refuses its fetch with INVALID_VOTER_KEY; it then knows that it is
@@ -54,13 +54,13 @@ class Wholeness(msgspec.Struct, frozen=True):
 
 
 class Rejoin:
-    """Whether we are counted, and our own way back if not. Mutable; the core is its only owner.
+    """Whether we are counted, and our own way back if not. Mutable; the `RaftState` is its only owner.
 
     Whole again once (a) every other voter has told its epoch since we knew, and the highest of them is
     persisted here; (b) we have flushed up to the high watermark of a leader of a later epoch, which was
     therefore elected without us; and (c) the log has no holes.
 
-    Every voter is heard once after each start, too: only the others can tell a wiped or restored disk.
+    Every voter must answer once after each start, too: only the others can tell a wiped or restored disk.
     """
 
     __slots__ = ("_floor", "_highest", "_others", "silent", "wholeness")
@@ -89,7 +89,7 @@ class Rejoin:
         return self.is_whole and not self.wholeness.blank
 
     def lose(self, reason: str) -> bool:
-        """Find out that promises were forgotten; returns whether that is news."""
+        """Note that promises were forgotten; returns False if that was known."""
         if self.has_forgotten:
             return False
         self.wholeness = msgspec.structs.replace(self.wholeness, amnesia=(reason,), blank=False)
@@ -98,7 +98,7 @@ class Rejoin:
         return True
 
     def damage(self, text: str) -> bool:
-        """Find out that the log lost a part since it was opened; returns whether that is news."""
+        """Note that the log lost a part since it was opened; returns False if that was known."""
         if text in self.wholeness.damage:
             return False
         self.wholeness = msgspec.structs.replace(
@@ -124,7 +124,7 @@ class Rejoin:
         return True
 
     def mark_initialized(self) -> bool:
-        """Stop being blank: a promise was given, or records are here. Returns whether that is news."""
+        """Note that a promise was given or records are here. Returns False if that was known."""
         if not self.wholeness.blank:
             return False
         self.wholeness = msgspec.structs.replace(self.wholeness, blank=False)
@@ -137,7 +137,7 @@ class Rejoin:
 
 
 class Peers:
-    """Who each voter id belongs to, and who is connected. Mutable; the core is its only owner."""
+    """Who each voter id belongs to, and who is connected. Mutable; the `RaftState` is its only owner."""
 
     __slots__ = ("_aware", "_connections", "_me", "_outbound", "_rejoin", "_remembered", "_voters")
 

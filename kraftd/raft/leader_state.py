@@ -35,7 +35,7 @@ OTHERS_MAX = 1_000
 
 
 class ReplicaState:
-    """One replica's progress. Mutable; the leadership is its only owner."""
+    """One replica's progress. Mutable; the `LeaderState` is its only owner."""
 
     __slots__ = (
         "_leader_end_seen",
@@ -94,7 +94,7 @@ class CheckQuorum:
     def record_fetch(self, voter: int, now_ms: int) -> None:
         """A voter got on. Once enough others have, the time starts again for all of them (CQ-02).
 
-        After a stall, what waited meanwhile is heard before the time is looked at: it comes too late (D-01).
+        After a stall, fetches that waited meanwhile come before the deadline is looked at: too late (D-01).
         """
         if now_ms >= self.deadline_ms:
             return
@@ -104,12 +104,12 @@ class CheckQuorum:
             self.deadline_ms = now_ms + self._span_ms
 
     def is_over(self, now_ms: int) -> bool:
-        """Whether too few others were heard in time; never with nobody else to hear (CQ-05)."""
+        """Whether too few voters made progress in time; never in a quorum of one (CQ-05)."""
         return self._needed > 0 and now_ms >= self.deadline_ms
 
     @property
     def heard(self) -> Collection[int]:
-        """Who was heard since the time last started."""
+        """The voters that made progress since the time last started."""
         return self._heard
 
 
@@ -141,7 +141,7 @@ class DelayedFetch(msgspec.Struct, frozen=True, gc=False):
 
 
 class FetchPurgatory:
-    """The fetches held back. Mutable; the leadership is its only owner."""
+    """The fetches held back. Mutable; the `LeaderState` is its only owner."""
 
     __slots__ = ("_fetches", "next_deadline_ms")
 
@@ -176,7 +176,7 @@ class FetchPurgatory:
         return taken
 
     def take_below_high_watermark(self, high_watermark: Offset) -> list[DelayedFetch]:
-        """Take out the fetches whose replicas should hear of this high watermark."""
+        """Take out the fetches of replicas that do not know this high watermark."""
         uninformed = [f for f in self._fetches.values() if f.wants_high_watermark(high_watermark)]
         for fetch in uninformed:
             del self._fetches[fetch.key]
@@ -205,7 +205,7 @@ class Handover(msgspec.Struct, frozen=True):
 
 
 class LeaderState:
-    """The mutable half of one leadership. Owned by the core, gone when another state begins."""
+    """The mutable state of a leader. Owned by the `RaftState`, dropped when another state begins."""
 
     __slots__ = (
         "_uncommitted",

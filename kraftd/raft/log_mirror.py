@@ -1,6 +1,6 @@
-"""What the core knows of the log: its ends, its epochs, and the newest batches in memory.
+"""What a raft node knows of its log: its ends, its epochs, and the newest batches in memory.
 
-The core never reads the disk. The tail serves followers inline (D-15); what is older is a `ColdRead`. The
+The node never reads the disk. The tail serves followers inline (D-15); what is older is a `ColdRead`. The
 mirror moves together with the effects that it hands out: an `Append` has happened as soon as it is asked
 for, a `Truncate` too, while a `Flush` has happened only once its `LogFlushed` came back (D-02, D-03).
 
@@ -45,7 +45,7 @@ class LogStart(msgspec.Struct, frozen=True):
 
 
 class LogMirror:
-    """The log's mirror. Mutable; the core is its only owner."""
+    """The log's mirror. Mutable; the `RaftState` is its only owner."""
 
     __slots__ = (
         "_bases",

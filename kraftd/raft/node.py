@@ -1,4 +1,4 @@
-"""One member of the quorum, with no clock, no socket and no file in reach.
+"""One node of the quorum, with no clock, no socket and no file in reach.
 
 The driver tells it what happened (`handle`) and that time has passed (`poll`), and carries out the effects
 that come back, in order, before it calls again. Nothing here awaits, so what is true at the top of a method
@@ -13,8 +13,9 @@ Time that went missing: a turn that comes more than 200 ms after `wake_at_ms` fi
 process stood still. The sockets may hold what was missed meanwhile, so the timers of fetch, election and
 requests wait for one more turn; check-quorum does not, because the others did not stand still (D-01).
 
-The parts: `elections`, `leading`, `replication`, `following`, `resigning`, `claims` act; `core` is the desk
-they share; `roles` are the moves; `states` and `transitions` say what is true and what may follow.
+The parts: `elections`, `leader`, `replication`, `follower`, `resignation` and `claims` act; `state` is what
+they share; `state_changes` makes the changes of state; `epoch_states` says what a state is, and what may
+follow it.
 
 Not here: the log on disk, names and sockets, the state machine (`kraftd.runtime`).
 """

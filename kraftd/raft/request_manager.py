@@ -42,7 +42,7 @@ class Sent(msgspec.Struct, frozen=True):
 
 
 class RequestManager:
-    """The requests on their way and the peers that rest. Mutable; the core is its only owner."""
+    """The requests on their way and the peers that rest. Mutable; the `RaftState` is its only owner."""
 
     __slots__ = ("_backoff_ms", "_ids", "_in_flight", "_rests", "_slots", "_timeout_ms")
 

@@ -1,17 +1,17 @@
 """Leaving the lead: handing over to a successor, stopping the process, and the time after (D-09).
 
 A leader that hands over takes no more appends, waits until its successor holds all that is flushed here, and
-only then says goodbye, the successor first; if that takes too long it leads on and says why. A process that
-stops does the same, but leaves even without a successor at half of its time, so that the others begin at
+only then ends its epoch with EndQuorumEpoch, the successor first; if that takes too long it leads on and says
+why. A process that stops does the same, but leaves even without a successor at half of its time, so that the others begin at
 once. The old leader stays to vote until it sees the new epoch or its time is up. A leader whose disk turns
-out to have lost a part of the log says goodbye at once.
+out to have lost a part of the log sends EndQuorumEpoch at once.
 
 Who is asked to hand over before it has led for a while leads on until then: any client may ask, and if it
 asked without end, nobody would lead for long enough to commit anything (D-38).
 
 Follows: EQE-*, RSG-*, D-09.
-Differs: on the farewell of its own leader the first successor becomes a candidate in the same turn. A
-farewell that names nobody, after a restart, makes nobody wait for another (EQE-03). A first successor that
+Differs: on the EndQuorumEpoch of its own leader the first successor becomes a candidate in the same turn.
+One that names nobody, after a restart, makes nobody wait for another (EQE-03). A first successor that
 has much left to apply waits too: another one can lead sooner (D-18).
 """
 
@@ -123,7 +123,7 @@ class Resignation:
             self.changes.become_unattached(raft.epoch, now, why)
 
     def poll_handover(self, led: LeaderState, now: Now) -> bool:
-        """Say goodbye once a successor has caught up, or time is up. Returns whether we resigned."""
+        """Resign once a successor has caught up, or time is up. Returns whether this node resigned."""
         raft = self.raft
         self._begin_handover(led, now)
         handover = led.handover
@@ -166,7 +166,7 @@ class Resignation:
         return now.mono_ms >= heard_ms + self.raft.timing.fetch_timeout_ms
 
     def poll_resigned(self, state: Resigned, now: Now, *, timeouts_deferred: bool) -> None:
-        """Tell every voter that has not heard yet; after a while wait like everybody else."""
+        """Send EndQuorumEpoch to the voters that have not acknowledged it; then become unattached."""
         raft = self.raft
         if not raft.is_stopping and not timeouts_deferred and now.mono_ms >= state.deadline_ms:
             self.changes.become_unattached(state.epoch + 1, now, "nobody took over")
@@ -225,7 +225,7 @@ class Resignation:
         raft.reply(event.handle, rpc.begin_response(error, raft.leader_and_epoch(event.version)))
 
     def on_end_request(self, event: RequestReceived, ask: EndParams, now: Now) -> None:
-        """A leader says goodbye: the first successor campaigns at once, the others one after another."""
+        """Handle EndQuorumEpoch: the first successor campaigns at once, the others one after another."""
         raft = self.raft
         error = self._check_announcement(event, ask.epoch, ask.leader_id)
         if error is ErrorCode.NONE:

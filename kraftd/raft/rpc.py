@@ -1,4 +1,4 @@
-"""Shapes of the quorum's messages: builds them, and reads what peers sent into what the core asks of it.
+"""Shapes of the quorum's messages: builds them, and reads what peers sent into parameters.
 
 Reading checks the shape only (cluster id, exactly one topic and partition, sane numbers), in the order of
 section 1.5; what a message means in the current epoch is not decided here. A message that fails is an
@@ -183,7 +183,7 @@ def begin_response(error: ErrorCode, leader_and_epoch: LeaderAndEpoch) -> m.Begi
 def end_request(
     cluster_id: str, epoch: Epoch, leader_id: NodeId, successors: tuple[ReplicaKey, ...]
 ) -> m.EndQuorumEpochRequest:
-    """The leader's farewell, with who should lead next."""
+    """EndQuorumEpoch, with the preferred successors in order."""
     partition = m.EndQuorumEpochRequestPartitionData(
         leader_id=leader_id,
         leader_epoch=epoch,
@@ -198,7 +198,7 @@ def end_request(
 
 
 def read_end(request: m.EndQuorumEpochRequest, cluster_id: str) -> EndParams | ErrorCode:
-    """Check the shape of a farewell; version 0 names successors without directories (EQE-04)."""
+    """Check the shape of EndQuorumEpoch; version 0 names successors without directories (EQE-04)."""
     if error := _cluster_error(request.cluster_id, cluster_id):
         return error
     partition = _only_partition(request.topics)

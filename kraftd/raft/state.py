@@ -1,12 +1,12 @@
-"""The desk that all parts of a member share: its state, its log, and the effects of the event at hand.
+"""The state that all parts of a raft node share: its role, its log, and the effects of the event at hand.
 
 `become` is the one door through which the epoch state changes. It looks the move up in the table, and sees to
 it that whatever must survive is durable before anything that relies on it: the effects of an event hold at
 most one `PersistElection`, in the place of the first move, with what the last one promised. So a vote in a
 higher epoch is one write, not two (VOTE-17), and no message of a state can overtake it (QS-15).
 
-Here is what every part needs; what only one part needs is with that part (`elections`, `leading`,
-`replication`, `following`, `resigning`).
+Here is what every part needs; what only one part needs is with that part (`elections`, `leader`,
+`replication`, `follower`, `resignation`).
 """
 
 from collections.abc import Sequence
@@ -60,7 +60,7 @@ _FETCH_ENDPOINT_SINCE = 17
 
 
 class RaftState:
-    """What the parts of one member share. Mutable, single-threaded, without a clock of its own."""
+    """The shared state of one raft node. Mutable, single-threaded, without a clock of its own."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class RaftState:
             self.follower_state = FollowerState()
 
     def update_state(self, state: EpochState) -> None:
-        """Take in news that changes neither the role nor what was promised."""
+        """Replace the state by one of the same role and epoch that promises the same."""
         self.state = state
 
     def persist_anyway(self) -> None:
@@ -191,7 +191,7 @@ class RaftState:
         return OffsetAndEpoch(flushed, self.log.epochs.epoch_before(flushed))
 
     def is_plausible_epoch(self, epoch: Epoch) -> bool:
-        """Whether a quorum can have come to this epoch. One wrong number must not bring everybody to where
+        """Whether a quorum can have come to this epoch. One wrong number must not bring all nodes to where
         no later epoch fits into its field: nobody could be elected any more, not even after a restart (D-14).
 
         Below that any height is believed of a voter, in one step: a member that was lifted far above the
@@ -244,7 +244,7 @@ class RaftState:
             self.out.append(LeaderChanged(self.epoch, leader_id))
 
     def learn(self, node_id: NodeId, endpoint: Endpoint | None) -> bool:
-        """Take in where a leader listens, if the configuration names no voters. Returns if it is known.
+        """Record a leader's endpoint, if the configuration names no voters. Returns whether one is known.
 
         Voters are where the configuration says, and nobody else leads (D-37).
         """
@@ -254,7 +254,7 @@ class RaftState:
         return node_id in self.endpoints
 
     def new_token(self) -> Token:
-        """A token of the core's own, for what it starts itself."""
+        """A token of the node's own, for what it starts itself."""
         self._next_token += 1
         return self._next_token
 
@@ -270,16 +270,16 @@ class RaftState:
             )
 
     def mark_initialized(self) -> None:
-        """A promise was given or records are here: from now on the election file is missed if it is gone."""
+        """A missing quorum-state file is an error from now on: a promise was given, or records are here."""
         if self.rejoin.mark_initialized():
             self.out.append(RememberWholeness("whole"))
 
     def warn(self, event: str, text: str) -> None:
-        """Something for a person to look at; we go on (D-14)."""
+        """Log a warning and go on (D-14)."""
         self.out.append(Warned(event, text))
 
     def alarm(self, event: str, text: str) -> None:
-        """Something we cannot mend; said once, and kept in sight until it is over."""
+        """Raise an alarm that a person must look at; logged once, shown until it is cleared."""
         if self.alarms.get(event) != text:
             self.alarms[event] = text
             self.out.append(Alarmed(event, text))

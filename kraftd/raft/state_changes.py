@@ -30,7 +30,7 @@ from kraftd.types import NO_NODE, Election, Epoch, NodeId, Now, ReplicaKey
 
 
 class StateChanges:
-    """The moves of one member."""
+    """The changes of state of one raft node."""
 
     def __init__(self, raft: RaftState) -> None:
         self.raft = raft
@@ -136,7 +136,8 @@ class StateChanges:
     def observe_epoch(
         self, leader_and_epoch: LeaderAndEpoch, now: Now, why: str, *, from_leader: bool = False
     ) -> None:
-        """Take in what somebody says about the epoch, as far as it is news ("maybe transition", 1.6).
+        """Act on a leader and epoch that a peer told: a higher epoch, or a leader that was unknown ("maybe
+        transition" in Kafka).
 
         Nothing that a peer says here is fatal: what cannot be true is logged and ignored (D-14).
         """
@@ -166,7 +167,7 @@ class StateChanges:
             self.become_follower(epoch, leader_id, now, why)
 
     def end_election(self, now: Now, *, won: bool) -> None:
-        """Say how the ballot of the current state ended."""
+        """Emit `ElectionEnded` for the ballot of the current state."""
         state = self.raft.state
         if not isinstance(state, Prospective | Candidate):
             return
@@ -185,7 +186,7 @@ class StateChanges:
         )
 
     def _leave(self) -> None:
-        """Answer everyone who waits on a leadership that is over (D-13)."""
+        """Answer all callers and fetches that wait on a leadership that is over (D-13)."""
         raft = self.raft
         led = raft.leader_state
         if led is None:
