@@ -22,10 +22,13 @@ import-linter and `tests/test_project_rules.py` hold that.
     errors      what can go wrong, by who has to act       types      ids, positions, elections
 
 Good first reads: `raft/state_machine.py` (what may stand behind the log), `raft/events.py` and
-`raft/effects.py` (the seam between judgement and deeds), `raft/node.py` (the way in),
+`raft/effects.py` (between decisions and I/O), `raft/__init__.py` and `raft/node.py` (the way in),
 `runtime/interpreter.py` (the way out), `runtime/assembly.py` (what a node is made of; a simulator builds
 the same), and `storage/recovery.py` (what a crash can leave behind).
 Messages and records are generated from `proto/` by `make proto`.
+
+The words: `docs/glossary.md`. Ids such as VOTE-31 or HWM-02 are behaviours of Kafka's quorum; each stands,
+with what happens and when, in `tests/conformance/behaviours.toml`.
 
 The rules. Tests cite them by number (`@pytest.mark.covers("D-05")`), comments too.
 

@@ -1,18 +1,18 @@
 """Leaving the lead: handing over to a successor, stopping the process, and the time after (D-09).
 
-A leader that hands over takes no more appends, waits until its successor holds all that is flushed here, and
-only then ends its epoch with EndQuorumEpoch, the successor first; if that takes too long it leads on and says
-why. A process that stops does the same, but leaves even without a successor at half of its time, so that the others begin at
-once. The old leader stays to vote until it sees the new epoch or its time is up. A leader whose disk turns
-out to have lost a part of the log sends EndQuorumEpoch at once.
+A leader that hands over takes no more appends, waits until its successor holds all that is flushed here,
+and only then ends its epoch with EndQuorumEpoch, the successor first; if that takes too long it leads on
+and says why. A process that stops does the same, but leaves even without a successor at half of its time,
+so that the others begin at once. The old leader stays to vote until it sees the new epoch or its time is
+up. A leader whose disk turns out to have lost a part of the log sends EndQuorumEpoch at once.
 
 Who is asked to hand over before it has led for a while leads on until then: any client may ask, and if it
 asked without end, nobody would lead for long enough to commit anything (D-38).
 
 Follows: EQE-*, RSG-*, D-09.
 Differs: on the EndQuorumEpoch of its own leader the first successor becomes a candidate in the same turn.
-One that names nobody, after a restart, makes nobody wait for another (EQE-03). A first successor that
-has much left to apply waits too: another one can lead sooner (D-18).
+One that names nobody, after a restart, makes nobody wait for another (EQE-03). A first successor that has
+much left to apply waits too: another one can lead sooner (D-18).
 """
 
 from msgspec.structs import replace
