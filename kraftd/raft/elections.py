@@ -258,6 +258,9 @@ class Elections:
         if barriers is None:
             return ErrorCode.INVALID_VOTER_KEY, False, raft.peers.identity_conflict(event.peer)
         raft.out.extend(barriers)
+        # The epoch moves even if the vote is refused. Node 1 leads epoch 4 and hears node 3 ask for votes of
+        # epoch 6: a candidate of 6 never follows epoch 4 again, so node 1 gives way, and whoever has the
+        # better log asks in epoch 7.
         if not ask.pre_vote and ask.epoch > raft.epoch:
             self.changes.become_unattached(ask.epoch, now, f"{ask.candidate.id} asks for votes in it")
         if not self._is_meant(ask):
@@ -306,8 +309,13 @@ class Elections:
         raft = self.raft
         if not raft.rejoin.is_whole:
             return _NOT_WHOLE
+        # Records 0 to 9 are committed on nodes 2 and 3. Node 3 is wiped and starts as if it were new; node 1,
+        # whose log ends at 5, asks it. With its vote node 1 would lead without records 5 to 9. If no log
+        # holds a record, the cluster is new, and somebody must be elected.
         if raft.rejoin.wholeness.blank and ask.position.offset > 0:
             return "this member has neither records nor promises: it cannot judge a log with records"
+        # Our whole log is compared, the part that is not flushed too: to hold more than can be claimed only
+        # refuses more.
         if ask.position.log_order < raft.log.position.log_order:
             return f"its log ends before ours, at {raft.log.end_offset} in epoch {raft.log.last_epoch}"
         return ""

@@ -108,6 +108,9 @@ class FollowerRole:
     def fetch(self, now: Now) -> None:
         """Send the next fetch, if everything appended is durable and nobody is being asked."""
         raft = self.raft
+        # The position of a fetch acknowledges all before it. Node 2 has appended up to 20 and flushed up to
+        # 15: asked at 20, the leader would commit up to 20. Nodes 1 and 2 lose their power, and what clients
+        # were told is gone (D-02).
         if not raft.log.is_flushed or raft.follower_state.cutting is not None:
             return
         if raft.requests.any_waiting(Kind.FETCH):
@@ -194,6 +197,8 @@ class FollowerRole:
             and raft.may_vote
             and not raft.is_stopping
         ):
+            # Once an epoch. Behind a network that ends each connection after a second, node 2 would ask for
+            # pre-votes, find the leader alive, and begin anew with the next connection.
             self._loss_used_in = state.epoch
             self._lose(state, now)
 
@@ -312,6 +317,10 @@ class FollowerRole:
         raft = self.raft
         log = raft.log
         ours = log.epochs.end_of(theirs.epoch, log.end_offset)
+        # Node 2 holds epoch 1 up to 10 and epoch 2 up to 15, and asks at 2:15. The leader holds epoch 1 up to
+        # 12, then epoch 3: it answers 1:12, where the latest epoch that it holds up to 2 ends. Our epoch 1
+        # ends at 10, before that, so the logs are alike up to 10 and the next fetch asks at 1:10. Had ours
+        # ended at 14, we would cut at 12.
         if theirs.epoch == 0:
             target = min(theirs.offset, log.end_offset)
         else:

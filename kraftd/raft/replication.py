@@ -134,6 +134,11 @@ class Replication:
         """Move the high watermark to what a majority holds durably, if that is past the epoch's start."""
         raft = self.raft
         offset = led.majority_offset(raft.me.id, raft.log.flushed_offset, raft.voters)
+        # A majority is not enough before the leader's own first record (Raft, figure 8). Node 1 wrote record
+        # 9 in epoch 2 and lost the lead; node 3 won epoch 3 with node 2's vote and wrote another record 9.
+        # Node 1 leads epoch 4 and brings its record 9 to node 2. Were it committed now, node 3 could still
+        # win epoch 5, its log ends in epoch 3, and overwrite it. Once a record of epoch 4 is on nodes 1 and
+        # 2, node 3 cannot win.
         if offset <= led.epoch_start_offset or offset <= led.high_watermark:
             return
         is_first = led.high_watermark < 0

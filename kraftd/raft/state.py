@@ -131,6 +131,9 @@ class RaftState:
         """Take on a new role or epoch; requests of the old role expect no answers any more (VOTE-31)."""
         source = self.state
         check_move(source, target, why)
+        # The first change of an event decides the place, the last one the content. Node 2 follows epoch 3 and
+        # is asked for its vote in epoch 4: it becomes unattached, then has voted. One write says both, before
+        # the answer leaves.
         if self._persist_at is None:
             self._persist_at = len(self.out)
         self.state = target
