@@ -407,6 +407,17 @@ def test_tags_that_nothing_here_knows_are_a_difference(plain):
     assert not diff(images[1], apply(EMPTY, tagged, 7))
 
 
+def test_the_names_of_a_resource_that_had_many_configs_are_those_that_it_has():
+    names = [f"k{number:03}" for number in range(258)]
+    image = apply_all(EMPTY, [config(name, "1") for name in names], 0)
+    for gone in (names[:1], names[1:3], names[3:257]):
+        image = apply_all(image, [config(name, None) for name in gone], 0)
+        names = [name for name in names if name not in gone]
+        assert [entry.name for entry in image.configs()] == names
+    image = apply_all(image, [config("later", "2")], 0)
+    assert [entry.name for entry in image.configs()] == [*names, "later"]
+
+
 @settings(max_examples=10)
 @given(st.integers(0, 1000))
 def test_a_large_image_survives_random_edits(seed):

@@ -48,6 +48,15 @@ def test_whoever_has_just_come_to_lead_leads_for_a_while_before_it_hands_over() 
 
 
 @covers("D-09", "D-13", "D-38")
+def test_who_asked_for_a_handover_is_answered_although_the_leadership_is_lost_before_it_begins() -> None:
+    lone = leading(timing=Timing(handover_rest_ms=1_000)).establish()
+    early = lone.resign(2)
+    lone.ask_begin(9, 3)
+    assert isinstance(lone.member.state, Follower)
+    assert lone.outcome(early) == ErrorCode.NOT_CONTROLLER
+
+
+@covers("D-09", "D-13", "D-38")
 def test_who_asked_for_a_handover_is_answered_although_the_leader_stops_before_it_begins() -> None:
     lone = leading(timing=Timing(handover_rest_ms=1_000)).establish()
     early = lone.resign(2)

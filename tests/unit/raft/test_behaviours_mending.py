@@ -9,12 +9,13 @@ from kraftd.protocol import messages as m
 from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
 from kraftd.raft import rpc
-from kraftd.raft.identity import Wholeness
+from kraftd.raft.identity import Peers, Rejoin, Wholeness
 from kraftd.raft.rpc import FetchParams, LeaderAndEpoch
+from kraftd.raft.voters import Voter, VoterSet
 from kraftd.records.batch import encode_batch
-from kraftd.types import Election, NodeId, Offset, OffsetAndEpoch, ReplicaKey
+from kraftd.types import Election, Endpoint, NodeId, Offset, OffsetAndEpoch, ReplicaKey
 from tests.conformance import covers
-from tests.unit.raft.lone import Lone, every
+from tests.unit.raft.lone import Lone, every, key_of
 
 
 def following(wholeness: Wholeness, voters: Sequence[NodeId] = (1, 2, 3)) -> Lone:
@@ -121,6 +122,23 @@ def test_what_was_heard_before_the_loss_was_known_does_not_help_to_mend() -> Non
     lone.ask_begin(10, 3)
     lead(lone, 3, high_watermark=2)
     assert lone.member.is_whole
+
+
+@covers("D-06")
+def test_who_fetched_without_its_id_is_believed_no_older_copy_later() -> None:
+    """Node 3 found its election file bad in start 5, was mended, and is start 8 now: its backup is not."""
+
+    def start_of(counter: int, start_id: bytes) -> ev.PeerIdentity:
+        return ev.PeerIdentity(3, key_of(3).directory_id, counter, start_id)
+
+    voters = VoterSet(Voter(node_id, Endpoint("h", node_id)) for node_id in (1, 2, 3))
+    fifth = start_of(5, b"the fifth start!")
+    peers = Peers(key_of(1), voters, (fifth,), Rejoin(Wholeness(), frozenset({2, 3})))
+    peers.note_rejoining(fifth)
+    eighth = start_of(8, b"the eighth start")
+    assert peers.verify_identity(eighth) == [fx.RememberPeer(eighth)]
+    assert peers.verify_identity(start_of(6, b"of a backup of 5")) is None
+    assert peers.verify_identity(eighth) == []
 
 
 @covers("D-06")

@@ -151,6 +151,23 @@ def test_a_vote_meant_for_another_voter_is_not_given_but_its_epoch_counts() -> N
     assert bench.vote(5, receiver=ReplicaKey(-1)) == (ErrorCode.NONE, True, 5)
 
 
+@pytest.mark.covers("D-06", "D-37")
+def test_a_candidate_that_is_not_the_known_one_gets_no_vote_and_moves_no_epoch() -> None:
+    """An old copy of node 2's directory asks for votes of a later epoch: the leader leads on."""
+    bench = Bench(leads=True)
+    epoch = bench.member.epoch
+    known = bench.cluster.identity(2)
+    copy = PeerIdentity(2, known.directory_id, known.start_counter - 1, b"of an older copy")
+    key = ReplicaKey(2, known.directory_id)
+    ask = VoteParams(epoch + 3, key, OffsetAndEpoch(9, epoch), TO_ME, False)
+    handle = next(bench.handles)
+    request = rpc.vote_request(CLUSTER_ID, ask)
+    bench.cluster.feed(1, RequestReceived(handle, request, type(request).MAX_VERSION, copy))
+    data = bench.cluster.nodes[1].outcomes[handle].response.topics[0].partitions[0]
+    assert (data.error_code, data.vote_granted) == (ErrorCode.INVALID_VOTER_KEY, False)
+    assert (bench.member.epoch, bench.member.is_leader) == (epoch, True)
+
+
 @pytest.mark.covers("VOTE-13", "VOTE-12")
 def test_a_log_that_is_behind_gets_no_vote_and_costs_none() -> None:
     bench = Bench(leads=True)

@@ -167,6 +167,23 @@ async def test_a_cold_read_of_rotten_bytes_gives_none_of_them_and_tells_of_the_d
     assert (damaged.generation, read) == (0, BatchesRead(7, 0, b""))
 
 
+@pytest.mark.covers("D-03", "D-06")
+async def test_damage_is_told_of_the_log_in_which_it_was_read(world: World) -> None:
+    """What was cut meanwhile is not damage of the log as it is now: its voter would be out for nothing."""
+    for base in range(4):
+        world.append(base)
+    rot(world)
+    was_read = threading.Event()
+    world.store.start_read(ColdRead(7, 0, 2, 1 << 20))
+    world.workers[1].submit(was_read.set, lambda _: None)
+    assert was_read.wait(10)
+    world.store.truncate(2, 1)
+    await world.until(2)
+    damaged, _ = world.events
+    assert isinstance(damaged, LogDamaged)
+    assert damaged.generation == 0
+
+
 @pytest.mark.covers("D-06", "D-18")
 async def test_the_state_machine_meets_damage_in_the_same_way(world: World) -> None:
     for base in range(4):

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from kraftd.errors import StorageError
+from kraftd.records.batch import HEADER_BYTES
 from kraftd.storage import DamagedReadError, Disk, Log, LogConfig, Opened, OsFileSystem, StorageFailure
 from kraftd.types import EpochEntry, OffsetAndEpoch
 from tests.crash.hooks import Changes, PowerCutError, calm, cut_power_before, refuse
@@ -514,6 +515,22 @@ class TestEpochs:
         log, report = open_at(home, None)
         assert (report.damage, report.torn, log.end_offset, log.last_epoch) == ((), (), 11, 4)
         log.close()
+
+    @pytest.mark.covers("D-05")
+    def test_what_is_sound_behind_bad_bytes_is_found_wherever_a_window_ends(
+        self, home: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The head of the next sound batch may lie across the end of what is read at once."""
+        spoil(segment(home, 8), 70)
+        found = set()
+        for window_bytes in range(HEADER_BYTES + 1, HEADER_BYTES + 2 * SIZE):
+            monkeypatch.setattr("kraftd.storage.recovery.WINDOW_BYTES", window_bytes)
+            log, report = open_at(home, None, read_only=True)
+            found.add((report.damage, report.torn, log.end_offset))
+            log.close()
+        assert len(found) == 1
+        assert not report.torn
+        assert report.damage
 
 
 class TestReadOnly:
