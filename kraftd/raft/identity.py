@@ -271,16 +271,14 @@ class Peers:
             return []
         if not self.identity_conflict(peer):
             return self._remember(peer)
-        aware = self._aware.get(peer.node_id)
-        if aware is None or aware.directory_id != peer.directory_id:
-            return None
-        if aware == peer or peer.start_counter > aware.start_counter:
-            del self._aware[peer.node_id]
-            return self._remember(peer)
-        return None
+        # Only the very start that fetched without its id. Node 3 runs on a backup of its start 2 and knows
+        # that it has forgotten; then a backup of its start 4 takes its place. It counts higher than the
+        # aware one, but does not descend from it: it never knew that anything was forgotten.
+        return self._remember(peer) if self._aware.get(peer.node_id) == peer else None
 
     def _remember(self, peer: PeerIdentity) -> list[Effect]:
         if self._remembered.get(peer.node_id) == peer:
             return []
         self._remembered[peer.node_id] = peer
+        self._aware.pop(peer.node_id, None)
         return [RememberPeer(peer)]

@@ -1,10 +1,12 @@
 """Stories of members that forgot: wiped, restored from a backup, doubled, or brand new (D-06)."""
 
 from collections.abc import Callable
+from copy import deepcopy
 
 import pytest
 from msgspec.structs import replace
 
+from kraftd.errors import ErrorCode
 from kraftd.raft import rpc
 from kraftd.raft.epoch_states import Candidate, Follower, Prospective
 from kraftd.raft.events import LogDamaged, PeerClaimed, PeerIdentified, PeerIdentity, RequestReceived
@@ -197,6 +199,51 @@ def test_an_old_copy_of_a_directory_makes_nobody_else_doubt_itself() -> None:
     cluster.resign(cluster.leader or 0)
     cluster.run_until(lambda: cluster.member(3).is_whole, 20_000)
     assert all(cluster.member(n).is_whole for n in (1, 2, 3))
+
+
+@pytest.mark.covers("D-06")
+def test_a_second_backup_that_is_newer_than_the_first_is_not_believed_for_it() -> None:
+    """Node 3 runs on a backup of start 2 and knows that it forgot; then a backup of start 4 takes its place.
+
+    The write that only nodes 1 and 3 hold is not on it. Node 2 has seen node 3 fetch without its id: were the
+    newer backup taken for a later start of that one, nodes 2 and 3 would elect a leader without the write.
+    """
+    cluster = written()
+    node, backups = cluster.nodes[3], {}
+    for _ in range(5):
+        cluster.crash(3)
+        backups[node.disk.start_counter] = deepcopy(node.disk)
+        cluster.run(50)
+        cluster.start(3)
+        cluster.run(3_000)
+
+    def restore(start_counter: int) -> None:
+        cluster.auditor.forget(cluster.view(node))
+        node.disk = deepcopy(backups[start_counter])
+        node.remark()
+        cluster.look(node)
+        cluster.run(50)
+        cluster.start(3)
+
+    cluster.crash(2)
+    token = cluster.append(1)
+    cluster.run(2_000)
+    assert cluster.outcome(1, token) == ErrorCode.NONE
+    cluster.crash(3)
+    cluster.cut |= {(1, 2), (2, 1)}
+    cluster.start(2)
+    restore(2)
+    cluster.run(4_000)
+    assert not cluster.member(3).is_whole
+    cluster.crash(3)
+    cluster.crash(1)
+    restore(4)
+    cluster.run(15_000)
+    assert not cluster.member(3).is_whole
+    assert cluster.leader is None
+    cluster.cut.clear()
+    cluster.start(1)
+    cluster.run_until(lambda: cluster.leader == 1, 20_000)
 
 
 @pytest.mark.covers("D-06")

@@ -110,8 +110,8 @@ OVERLOOKED: tuple[Mutant, ...] = (
         "tests",
         (
             "kraftd.raft.identity:Peers.verify_identity",
-            "if aware == peer or peer.start_counter > aware.start_counter:",
-            "if True:",
+            "if self._aware.get(peer.node_id) == peer else None",
+            "if peer.node_id in self._aware else None",
         ),
         where=(_MET,),
     ),
