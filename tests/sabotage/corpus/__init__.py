@@ -11,6 +11,7 @@ from tests.sabotage.corpus.overlooked import OVERLOOKED
 from tests.sabotage.corpus.processes import PROCESSES
 from tests.sabotage.corpus.promises import PROMISES
 from tests.sabotage.corpus.replication import REPLICATION
+from tests.sabotage.corpus.second_reading import SECOND_READING
 from tests.sabotage.corpus.storage import STORAGE
 
 MUTANTS = (
@@ -26,4 +27,5 @@ MUTANTS = (
     *FOLD,
     *OVERLOOKED,
     *INDEPENDENT,
+    *SECOND_READING,
 )
