@@ -228,9 +228,8 @@ class Elections:
         if error in (ErrorCode.NONE, ErrorCode.INVALID_VOTER_KEY):
             raft.out.append(VoteCast(ask.candidate.id, ask.epoch, ask.pre_vote, granted, why))
         if ask.pre_vote and ask.epoch > raft.epoch:
-            leader_and_epoch = LeaderAndEpoch(
-                ask.epoch, NO_NODE
-            )  # the asker's epoch, or it could not use the answer
+            # The asker's epoch, or it could not use the answer.
+            leader_and_epoch = LeaderAndEpoch(ask.epoch, NO_NODE)
         else:
             leader_and_epoch = raft.leader_and_epoch(event.version)
         raft.reply(event.handle, rpc.vote_response(error, leader_and_epoch, granted=granted))

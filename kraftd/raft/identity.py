@@ -8,7 +8,8 @@ id belongs to, and finds out when another directory comes back under it.
 How a voter whose disk was replaced behind its back comes to know it: the others remember another directory
 (or a later start) under its id. The leader refuses its fetch with INVALID_VOTER_KEY; it then knows that it is
 an amnesiac, fetches without replica id, and mends. A peer that has been seen to fetch like that is *aware*:
-when it uses its id again, it claims to be whole, and is believed.
+when the same start of it uses its id again, it claims to be whole, and is believed. A later start is not: it
+may be that of a newer backup, which never knew.
 
 What an amnesiac remembers of the others may be as old as the rest: it makes nobody doubt itself, and takes
 whoever answers at a voter's address for that voter.

@@ -47,7 +47,7 @@ class Replication:
             if led is not None:
                 led.note_uncounted(event.peer.node_id)
         error = self._check(ask, led)
-        if error is not ErrorCode.INVALID_REQUEST and not self._is_vouched(event, ask):
+        if error is not ErrorCode.INVALID_REQUEST and not self._is_identified(event, ask):
             error = ErrorCode.INVALID_VOTER_KEY
         if error is not None or led is None:
             raft.refuse_fetch(event.handle, event.version, error or ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -95,7 +95,7 @@ class Replication:
             return ErrorCode.UNKNOWN_SERVER_ERROR
         return None
 
-    def _is_vouched(self, event: RequestReceived, ask: FetchParams) -> bool:
+    def _is_identified(self, event: RequestReceived, ask: FetchParams) -> bool:
         """Whether the fetch comes from the member that it names, and may be counted for it (D-06).
 
         Not only a leader says no: a member whose disk was replaced must hear of it from whoever knows.

@@ -740,7 +740,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "A member that forgot tells others, by its old memory, that they are not who they say.",
         "tests",
         (
-            "kraftd.raft.replication:Replication._is_vouched",
+            "kraftd.raft.replication:Replication._is_identified",
             "    if raft.rejoin.has_forgotten:\n        return True\n",
             "",
         ),
