@@ -38,7 +38,7 @@ class Identity(msgspec.Struct, frozen=True):
     start_id: Uuid = ZERO_UUID
 
     def greeting(self, nonce: Uuid = ZERO_UUID, *, is_challenge: bool = False) -> HandshakeRequest:
-        """What the connecting end says first. A challenge only brings the nonce, and claims nothing."""
+        """The first request of the connecting end. A challenge only brings the nonce, and claims nothing."""
         return HandshakeRequest(
             cluster_id=self.cluster_id,
             node_id=self.node_id,
@@ -53,7 +53,7 @@ class Identity(msgspec.Struct, frozen=True):
         )
 
     def answer(self, *, must_show: bool = False) -> HandshakeResponse:
-        """What the other end says when all is well. `must_show`: requests wait until a nonce is shown."""
+        """The answer to a greeting that is accepted. `must_show`: requests wait until a nonce is shown."""
         return HandshakeResponse(
             error_code=ErrorCode.NONE,
             cluster_id=self.cluster_id or "",
@@ -68,15 +68,15 @@ class Identity(msgspec.Struct, frozen=True):
         )
 
     def refusal(self, error: ErrorCode, reason: str) -> HandshakeResponse:
-        """What the other end says before it closes: one clear line."""
+        """The answer to a greeting that is not accepted, with the reason on one line."""
         return msgspec.structs.replace(self.answer(), error_code=error, error_message=reason)
 
     def show(self, nonce: Uuid) -> ShowNonceRequest:
-        """The other end's nonce, and which start of this node shows it."""
+        """The request that shows the other end's nonce, and tells which start of this node shows it."""
         return ShowNonceRequest(nonce, self.start_counter, self.start_id)
 
     def confirmation(self) -> ShowNonceResponse:
-        """The answer to a nonce of ours: the voter that shows it is told which start of this node this is."""
+        """The answer to a nonce of ours, which tells the voter which start of this node this is."""
         return ShowNonceResponse(ErrorCode.NONE, self.start_counter, self.start_id)
 
 
@@ -88,7 +88,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 def refusal_of(theirs: HandshakeRequest, ours: Identity) -> Refusal | None:
-    """Judge a greeting. None: welcome."""
+    """Judge a greeting. Returns None if it is accepted."""
     if theirs.cluster_id is not None and theirs.cluster_id != ours.cluster_id:
         return Refusal(
             ErrorCode.INCONSISTENT_CLUSTER_ID,
@@ -107,7 +107,10 @@ def refusal_of(theirs: HandshakeRequest, ours: Identity) -> Refusal | None:
 
 
 def refusal_of_answer(theirs: HandshakeResponse, ours: Identity, expected: NodeId) -> Refusal | None:
-    """Judge an answer. None: use the connection. `expected` below 0 (a bootstrap server) fits any node."""
+    """Judge the answer to a greeting. Returns None if the connection can be used.
+
+    `expected` is the id of the node that should answer; below 0 (a bootstrap server) any node may.
+    """
     if theirs.error_code != ErrorCode.NONE:
         return Refusal(error_of(theirs.error_code), theirs.error_message or f"error {theirs.error_code}")
     if ours.cluster_id is not None and theirs.cluster_id != ours.cluster_id:

@@ -17,7 +17,7 @@ from kraftd.net.connection import CallbackError, FrameConnection, Outbox
 from kraftd.net.handshake import Identity, Refusal, common_versions, refusal_of_answer
 from kraftd.net.repeats import Repeats
 from kraftd.protocol import limits
-from kraftd.protocol.codec import SealedResponse, encode_request
+from kraftd.protocol.codec import UndecodedResponse, encode_request
 from kraftd.protocol.framing import Buffer
 from kraftd.protocol.messages import (
     HandshakeRequest,
@@ -210,16 +210,16 @@ class OutboundConnection(FrameConnection, asyncio.Protocol):
 
     def _take(self, frame: Buffer) -> None:
         try:
-            sealed = SealedResponse(frame)
-            expected = self._expected(sealed.correlation_id)
+            undecoded = UndecodedResponse(frame)
+            expected = self._expected(undecoded.correlation_id)
             if expected is None:
                 return
-            response = sealed.open(expected)
+            response = undecoded.decode(expected)
             refusal = self._refusal_of(response) if self._answer is None else None
         except Exception as error:  # noqa: BLE001 - the boundary (D-38)
             self.fail("reading an answer", error)
             return
-        correlation_id = sealed.correlation_id
+        correlation_id = undecoded.correlation_id
         if refusal is not None:
             self.close(f"refused: {refusal.reason}")
         elif self._answer is None:
@@ -228,7 +228,7 @@ class OutboundConnection(FrameConnection, asyncio.Protocol):
             self._take_confirmation(self._answer, response)
         else:
             del self._in_flight[correlation_id]
-            self.link.links.handler.response_received(self.peer, correlation_id, response, sealed.records)
+            self.link.links.handler.response_received(self.peer, correlation_id, response, undecoded.records)
 
     def _expected(self, correlation_id: int) -> tuple[int, int] | None:
         """Which API and version an answer is of; None if nobody waits for it."""

@@ -1,5 +1,6 @@
-"""The wire: messages generated from `proto/rpc/`, their msgpack codec, and framing without I/O (design 5).
+"""The wire: messages generated from `proto/rpc/`, their msgpack codec, and framing without I/O.
 
 `messages` are the values, `codec` turns them into frames and back, `framing` cuts a byte stream into frames,
-`apis` says who speaks what, `limits` bounds what a peer may cost us. Nothing here reads a socket.
+`apis` lists the APIs and their versions, `limits` bounds what a peer may cost us. Nothing here reads a
+socket.
 """

@@ -1,4 +1,4 @@
-"""Every API that kraftd speaks: its number, its messages and their versions."""
+"""Every API that kraftd speaks: its key, its messages and their versions."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from kraftd.protocol import messages
-from kraftd.protocol.bodies import REQUEST_LOOKS
+from kraftd.protocol.bodies import REQUEST_CODECS
 
 OWN_KEYS_FROM = 20_000
 """API keys from here on are kraftd's; below, they are Kafka's."""
@@ -62,4 +62,4 @@ APIS = _table(
 
 def is_supported(api_key: int, version: int) -> bool:
     """Whether a request of this API and version can be read."""
-    return (api_key, version) in REQUEST_LOOKS
+    return (api_key, version) in REQUEST_CODECS

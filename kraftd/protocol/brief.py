@@ -1,6 +1,6 @@
-"""Texts of others, as they can be passed on: cut to what has room in an answer, and on one line.
+"""Cuts foreign text to what has room in an answer, and writes it on one line.
 
-A peer's words, an argument, a name in a request, a list of what is damaged.
+Foreign text is a peer's reason, an argument, a name in a request, a list of what is damaged.
 """
 
 import re
@@ -17,12 +17,12 @@ def has_control_characters(text: str) -> bool:
 
 
 def on_one_line(text: str) -> str:
-    """A text with line breaks and other control characters written out: no terminal obeys them."""
+    """Return a text with line breaks and other control characters written as escapes, safe for a terminal."""
     return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 def brief(text: str, bytes_max: int) -> str:
-    """A text of at most so many bytes as UTF-8; what is cut off is marked."""
+    """Cut a text to so many bytes of UTF-8; a cut one ends with `…`."""
     if len(text) <= bytes_max and (text.isascii() or len(text.encode()) <= bytes_max):
         return text
     room = bytes_max - len(_MORE.encode())
@@ -30,7 +30,7 @@ def brief(text: str, bytes_max: int) -> str:
 
 
 def briefs(texts: Sequence[str], bytes_max: int, count_max: int) -> tuple[str, ...]:
-    """At most so many texts, each cut; the last one says how many more there are."""
+    """Cut each text, and keep at most so many; the last one says how many more there are."""
     if len(texts) <= count_max:
         return tuple(brief(text, bytes_max) for text in texts)
     kept = tuple(brief(text, bytes_max) for text in texts[: count_max - 1])

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from kraftd.errors import ErrorCode, KraftdError, MalformedError, UnencodableError
-from kraftd.protocol.bodies import REQUEST_LOOKS, RESPONSE_LOOKS
+from kraftd.protocol.bodies import REQUEST_CODECS, RESPONSE_CODECS
 from kraftd.protocol.limits import (
     HEAD_BYTES_MAX,
     NESTED_ELEMENTS_MAX,
@@ -54,7 +54,7 @@ class UnsupportedVersion(KraftdError):  # noqa: N818 - named for what a peer is 
 
 
 class MalformedRequestError(MalformedError):
-    """A request whose head could be read and whose body could not: whoever sent it can be told so."""
+    """A request whose head could be read and whose body could not: its sender gets an error in reply."""
 
     def __init__(self, text: str, api_key: int, version: int, correlation_id: int) -> None:
         super().__init__(text)
@@ -101,7 +101,7 @@ class _Resource(msgspec.Struct, array_like=True, gc=False):
     elements: msgspec.Raw
 
 
-_look_into = msgspec.msgpack.Decoder(_ManyResources).decode
+_decode_resources = msgspec.msgpack.Decoder(_ManyResources).decode
 _decode_request_head = msgspec.msgpack.Decoder(_RequestHead).decode
 _decode_response_head = msgspec.msgpack.Decoder(_ResponseHead).decode
 
@@ -119,10 +119,10 @@ def encode_request(
         UnencodableError: The message has no such version, or does not fit it.
     """
     key = message.API_KEY
-    look = REQUEST_LOOKS.get((key, api_version))
-    if look is None:
+    version_codec = REQUEST_CODECS.get((key, api_version))
+    if version_codec is None:
         raise UnencodableError(f"{message.NAME} has no version {api_version}")
-    return _frame((key, api_version, correlation_id, client_id, look.pack(message)), records)
+    return _frame((key, api_version, correlation_id, client_id, version_codec.pack(message)), records)
 
 
 def encode_response(
@@ -131,20 +131,20 @@ def encode_response(
     """A response as the buffers of one whole frame.
 
     Raises:
-        UnencodableError: The message has no such version, does not fit it, or is longer than anybody takes.
+        UnencodableError: The message has no such version, does not fit it, or exceeds `HEAD_BYTES_MAX`.
     """
-    look = RESPONSE_LOOKS.get((message.API_KEY, api_version))
-    if look is None:
+    version_codec = RESPONSE_CODECS.get((message.API_KEY, api_version))
+    if version_codec is None:
         raise UnencodableError(f"{message.NAME} has no version {api_version}")
-    buffers = _frame((correlation_id, look.pack(message)), records)
+    buffers = _frame((correlation_id, version_codec.pack(message)), records)
     if len(buffers[0]) > HEAD_BYTES_MAX:
-        raise UnencodableError(f"{message.NAME} of {len(buffers[0])} bytes is longer than anybody takes")
+        raise UnencodableError(f"{message.NAME} of {len(buffers[0])} bytes is longer than {HEAD_BYTES_MAX}")
     return buffers
 
 
 def encode_body(api_version: int, message: Any) -> msgspec.Raw:
     """The body of a response, for an answer that is always the same."""
-    return msgspec.Raw(_ENCODE(RESPONSE_LOOKS[message.API_KEY, api_version].pack(message)))
+    return msgspec.Raw(_ENCODE(RESPONSE_CODECS[message.API_KEY, api_version].pack(message)))
 
 
 def encode_response_of(body: msgspec.Raw, correlation_id: int) -> list[Buffer]:
@@ -166,7 +166,7 @@ class RequestDecoder:
         Raises:
             MalformedError: It is no request or too large; or, as a `MalformedRequestError`, its body does not
                 follow its schema.
-            UnsupportedVersion: Nobody here speaks that API in that version.
+            UnsupportedVersion: That API is not spoken here in that version.
         """
         try:
             head = _decode_request_head(frame)
@@ -188,8 +188,8 @@ class RequestDecoder:
         return Request(key, version, head.correlation_id, head.client_id, message, records)
 
 
-class SealedResponse:
-    """A response of which only the head was read: it tells which request it answers, and so what it is.
+class UndecodedResponse:
+    """A response of which only the head was read: it tells which request it answers, and so its API.
 
     Raises:
         MalformedError: It is no response, or it is too large.
@@ -206,7 +206,7 @@ class SealedResponse:
         self.records = _checked_records(frame, head.records, HEAD_BYTES_MAX)
         self._body = head.body
 
-    def open(self, expected: tuple[int, int]) -> Any:
+    def decode(self, expected: tuple[int, int]) -> Any:
         """Read the message, which answers a request of the API and version expected.
 
         Raises:
@@ -225,8 +225,8 @@ def decode_response(frame: Buffer, expected: tuple[int, int]) -> tuple[Any, Buff
     Raises:
         MalformedError: It is no response, its body does not follow its schema, or it is too large.
     """
-    sealed = SealedResponse(frame)
-    return sealed.open(expected), sealed.records
+    undecoded = UndecodedResponse(frame)
+    return undecoded.decode(expected), undecoded.records
 
 
 def peek_api_key(frame: Buffer) -> int:
@@ -242,12 +242,12 @@ def peek_api_key(frame: Buffer) -> int:
 
 
 def peek_correlation_id(frame: Buffer) -> int:
-    """Which request a response answers.
+    """The correlation id of the request that a response answers.
 
     Raises:
         MalformedError: It is no response.
     """
-    return SealedResponse(frame).correlation_id
+    return UndecodedResponse(frame).correlation_id
 
 
 _Body: TypeAlias = tuple[Callable[[msgspec.Raw], Any], Callable[[Any], Any]]
@@ -255,21 +255,24 @@ _request_bodies: dict[tuple[int, int], _Body] = {}
 
 
 def _request_body(key: int, version: int) -> _Body | None:
-    """How a request is read; None if nobody here speaks that API in that version."""
-    # Not `functools.cache`, as for responses: who asks for a thousand unknown APIs would fill it.
+    """How a request is decoded; None if that API is not spoken here in that version."""
+    # Not `functools.cache`, as for responses: a client that asks for a thousand unknown APIs would fill it.
     body = _request_bodies.get((key, version))
     if body is None:
-        look = REQUEST_LOOKS.get((key, version))
-        if look is None:
+        version_codec = REQUEST_CODECS.get((key, version))
+        if version_codec is None:
             return None
-        body = _request_bodies[key, version] = msgspec.msgpack.Decoder(look.wire).decode, look.build
+        body = _request_bodies[key, version] = (
+            msgspec.msgpack.Decoder(version_codec.wire).decode,
+            version_codec.build,
+        )
     return body
 
 
 @cache
 def _response_body(key: int, version: int) -> tuple[Any, Any]:
-    look = RESPONSE_LOOKS[key, version]
-    return msgspec.msgpack.Decoder(look.wire).decode, look.build
+    version_codec = RESPONSE_CODECS[key, version]
+    return msgspec.msgpack.Decoder(version_codec.wire).decode, version_codec.build
 
 
 def _frame(elements: tuple[object, ...], records: Sequence[Buffer]) -> list[Buffer]:
@@ -290,7 +293,7 @@ def _bin_header(size: int) -> bytes:
 
 
 def _check_long(head: _RequestHead) -> None:
-    """Refuse a long body that nobody has a use for, before objects are made of all that it nests."""
+    """Refuse a body that is long or nests too much, before objects are made of all that it nests."""
     size = len(head.body)
     if size <= SHORT_REQUEST_BYTES_MAX:
         return
@@ -298,7 +301,9 @@ def _check_long(head: _RequestHead) -> None:
     if head.api_key not in _LONG_REQUESTS:
         text += f"{size} bytes are more than {SHORT_REQUEST_BYTES_MAX}"
     else:
-        nested = sum([_array_length(resource.elements) for resource in _look_into(head.body).resources])
+        nested = sum(
+            [_array_length(resource.elements) for resource in _decode_resources(head.body).resources]
+        )
         if nested <= NESTED_ELEMENTS_MAX:
             return
         text += f"{nested} elements are more than {NESTED_ELEMENTS_MAX}"

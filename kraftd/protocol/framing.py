@@ -1,4 +1,4 @@
-"""Cuts a byte stream into frames, without reading a socket, and no faster than somebody takes them.
+"""Cuts a byte stream into frames, without reading a socket, and no faster than they are taken.
 
 The byte after a frame's length tells msgpack (an array of up to 15 elements, 0x9_) from Kafka's own
 framing (0x00, the high byte of its API key), which is reserved: a Kafka client is refused with a clear
@@ -29,9 +29,9 @@ def whole_frame(data: bytes, limit_bytes: int) -> bytes | None:
 class FrameReader:
     """Give it what arrives, take whole frames.
 
-    Frames are cut when they are taken: one read of 256 KiB may hold 23,000 of them, which whoever serves
-    many connections does not want at once. After it raised, its connection is done for: there is no way to
-    find the next frame.
+    Frames are cut when they are taken: one read of 256 KiB may hold 23,000 of them, too many to handle
+    before another connection is served. After an error the connection must be closed, since the beginning
+    of the next frame cannot be found.
     """
 
     __slots__ = ("_at", "_data", "_partial", "_size", "limit_bytes", "waiting_bytes")
@@ -39,7 +39,7 @@ class FrameReader:
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self.waiting_bytes = 0
-        """How much is kept here: frames that nobody took, and an unfinished one."""
+        """How much is kept here: frames that were not taken, and an unfinished one."""
         self._data: bytes = b""
         """What came in and was not looked at, from `_at` on."""
         self._at = 0
@@ -114,7 +114,7 @@ class FrameReader:
         return memoryview(partial)[LENGTH_BYTES:]
 
     def _fill(self, size: int) -> None:
-        """Let the unfinished frame grow to `size` bytes, if there are as many."""
+        """Move bytes into the unfinished frame until it has `size` bytes or none are left."""
         data, at = self._data, self._at
         end = at + size - len(self._partial)
         self._partial += memoryview(data)[at:end]

@@ -1,4 +1,4 @@
-"""What a peer may cost us at most: the one table of bounds (design 5).
+"""What a peer may cost us at most: the one table of bounds (D-38).
 
 Sizes of frames are checked by `framing` and `codec`, counts inside a body by the typed decoders of
 `bodies`, the rest by the server. Every number here is a promise to the others on the machine, not a

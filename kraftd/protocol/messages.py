@@ -971,8 +971,8 @@ class HandshakeRequest(Struct, frozen=True, gc=False):
     connection that it opens itself. Zero from clients and observers. (uuid)
     """
     challenge: bool = False
-    """This connection only brings the nonce: whoever opened it claims nothing and asks for nothing on
-    it. (bool)
+    """This connection only brings the nonce: its opener claims nothing and sends no requests on it.
+    (bool)
     """
     software: str = ""
     """Name and version of the program. (string)"""

@@ -1,7 +1,8 @@
 """What the generated msgpack codec in `bodies` is made of: bounded wire types and the handling of tags.
 
-The types do the refusing: a typed decoder checks counts, lengths and ranges before it allocates, and
-gives up at the first byte that does not fit. That is why a peer's bytes never meet a generic decoder.
+The types bound a message: a typed decoder checks counts, lengths and ranges before it allocates, and
+stops at the first byte that does not fit. A peer's bytes never meet a generic decoder, which
+allocates before it knows what fits.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,11 +29,11 @@ Tags: TypeAlias = Annotated[dict[Tag, Raw], Meta(max_length=TAGS_MAX)]
 """The tagged fields at the end of every struct, undecoded."""
 
 NO_TAGS: Mapping[int, object] = {}
-"""What most structs end with."""
+"""The end of a struct without tagged fields."""
 
 
-class Look(NamedTuple):
-    """How one message looks on the wire in one version."""
+class VersionCodec(NamedTuple):
+    """The msgpack codec of one message in one version."""
 
     wire: Any
     """The type that a decoder must enforce."""
@@ -43,12 +44,12 @@ class Look(NamedTuple):
 
 
 def kept(tags: Mapping[int, Raw]) -> tuple[tuple[int, bytes], ...]:
-    """Tagged fields that nobody here knows, still encoded."""
+    """Tagged fields unknown here, still encoded."""
     return tuple([(tag, bytes(tags[tag])) for tag in sorted(tags)])
 
 
 def raw_tags(unknown: Sequence[tuple[int, bytes]]) -> dict[int, object]:
-    """The same on their way out."""
+    """Unknown tagged fields as they are put into a message."""
     return {tag: Raw(value) for tag, value in unknown}
 
 

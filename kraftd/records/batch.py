@@ -4,7 +4,7 @@
 timestamp, no producer. `scan` walks the batches of a file or a fetch and checks each; a `BatchView` shows
 one without copying. The checksum does not cover base offset and epoch.
 
-Follows sections 4.1 and 4.2 of the behaviour catalogue. Differs from Kafka: a batch that the metadata log
+Follows Kafka's `DefaultRecordBatch`. Differs from it: a batch that the metadata log
 never holds (compressed, another magic, log-append time) is refused as corrupt, with the reason.
 """
 

@@ -10,7 +10,7 @@ from kraftd.types import Epoch, Offset
 class CommittedBatch(msgspec.Struct, frozen=True):
     """A whole committed batch (D-18).
 
-    `records` are the framed values of section 4.4, undecoded; a control batch has none.
+    `records` are record values in their frames (`kraftd.records.frame`), undecoded; a control batch has none.
     """
 
     base_offset: Offset

@@ -1,4 +1,4 @@
-"""Control records: what the quorum writes for itself, in batches of their own (section 4.3).
+"""Control records: what the quorum writes for itself, in batches of their own (ACC-14).
 
 Differs from Kafka (Q-24): the body is read in the version that it names, and an unknown type or version
 becomes a `RawControl` instead of stopping the reader, so that a log of a newer Kafka can be carried.

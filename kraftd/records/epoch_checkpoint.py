@@ -1,4 +1,4 @@
-"""The `leader-epoch-checkpoint` file: where each epoch begins, as text (section 3).
+"""The `leader-epoch-checkpoint` file: where each epoch begins, as text.
 
 Line 1 is the format's version, 0; line 2 the number of entries; then `epoch start-offset` a line, ascending.
 An empty file has no entries.

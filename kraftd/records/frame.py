@@ -1,4 +1,4 @@
-"""The frame around every metadata record: frame version 1, kind, version, body (section 4.4).
+"""The frame around every metadata record: frame version 1, kind, version, body.
 
 A kind or version that this program does not know becomes a `RawRecord` and encodes to the same bytes again: a
 newer Kafka's log can be read, copied and counted without being understood.

@@ -1,4 +1,4 @@
-"""Entries of the `.index` and `.timeindex` files beside a segment (section 3).
+"""Entries of the `.index` and `.timeindex` files beside a segment (LOG-02).
 
 An offset entry maps the last offset of an append to where that append starts in the segment; a time entry
 maps a timestamp to an offset. Both store offsets relative to the segment's base. Files that are in use end

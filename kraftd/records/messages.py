@@ -471,7 +471,7 @@ class ProducerIdsRecord(Struct, frozen=True, gc=False):
     broker_epoch: int = -1
     """The epoch of its registration. (int64)"""
     next_producer_id: int = 0
-    """The first id that nobody has yet. (int64)"""
+    """The first id that is not given out yet. (int64)"""
     unknown_tags: UnknownTags = ()
 
 

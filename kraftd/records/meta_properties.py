@@ -1,4 +1,4 @@
-"""The `meta.properties` file: which cluster, node and directory this is, as Java properties (section 3).
+"""The `meta.properties` file: which cluster, node and directory this is, as Java properties.
 
 Version 0, of old brokers, has no version line and calls the node `broker.id`; it is read, never written.
 """

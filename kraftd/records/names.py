@@ -1,4 +1,4 @@
-"""Names of the files in a log's directory, and what they say (section 3)."""
+"""Names of the files in a log's directory, and what they say (SNAP-18)."""
 
 import re
 from typing import Literal, TypeAlias

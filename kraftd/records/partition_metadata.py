@@ -1,4 +1,4 @@
-"""The `partition.metadata` file: which topic the log in this directory belongs to (section 3)."""
+"""The `partition.metadata` file: which topic the log in this directory belongs to."""
 
 import re
 

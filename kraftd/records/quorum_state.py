@@ -1,4 +1,4 @@
-"""The `quorum-state` file: one line of compact JSON that holds what an election must not forget (section 2).
+"""The `quorum-state` file: one line of compact JSON with the epoch, its leader and the vote (QS-17).
 
 Version 0 belongs to static voters and lists them; it has no place for the directory of the voted member.
 Version 1 belongs to dynamic voters. Leader and vote may both be set (D-07). The names and the order of the

@@ -1,5 +1,5 @@
-"""Writes the codec in Kafka's binary encoding: a reader, a writer and a JSON view for every look of every
-struct.
+"""Writes the codec in Kafka's binary encoding: a reader, a writer and a JSON view for every layout of
+every struct.
 """
 
 import struct

@@ -1,4 +1,4 @@
-"""Which versions of a struct look the same on the wire, so that each look is written once."""
+"""Which versions of a struct have the same layout on the wire, so that each layout is written once."""
 
 from generator.schema import (
     ArrayType,
@@ -14,9 +14,9 @@ from generator.text import python_type
 
 
 class Layouts:
-    """The looks of one message's structs, in one encoding.
+    """The layouts of one message's structs, in one encoding.
 
-    A look is named by the lowest version that has it: `v0` serves versions 0 to 2 if they do not differ.
+    A layout is named by the lowest version that has it: `v0` serves versions 0 to 2 if they do not differ.
     """
 
     def __init__(self, message: Message, *, by_flexibility: bool) -> None:
@@ -24,20 +24,20 @@ class Layouts:
         self._by_flexibility = by_flexibility
 
     def of(self, struct: StructDef) -> list[int]:
-        """Every look of a struct that some version uses, by the version that names it."""
+        """Every layout of a struct that some version uses, by the version that names it."""
         return sorted({self.name(struct, version) for version in self._versions_with(struct)})
 
     def name(self, struct: StructDef, version: int) -> int:
-        """The look of a struct in a version."""
+        """The layout of a struct in a version."""
         wanted = self._key(struct, version)
         return next(v for v in self._versions_with(struct) if self._key(struct, v) == wanted)
 
     def function(self, verb: str, struct: StructDef, version: int) -> str:
-        """The name of the function that does something with that look."""
+        """The name of the function that does something with that layout."""
         return f"_{verb}_{snake_case(struct.class_name)}_v{self.name(struct, version)}"
 
     def constant(self, struct: StructDef, version: int) -> str:
-        """The name of that look itself."""
+        """The name of the wire type of that layout."""
         return f"_{struct.class_name}V{self.name(struct, version)}"
 
     def element(self, field_type: FieldType) -> StructDef | None:

@@ -1,5 +1,5 @@
-"""Writes the msgpack codec: for every look of every struct its wire type, and the functions to and from
-it.
+"""Writes the msgpack codec: for every layout of every struct its wire type, and the functions to and
+from it.
 
 On this wire a struct is an array of its version's fields in schema order, with a map of tagged fields
 at its end, in every version. Fields of type `records` are left out: the frame carries them.
@@ -45,13 +45,13 @@ class PackedWriter:
                 yield self._packer(struct, version)
 
     def rows(self) -> Iterable[str]:
-        """The message's rows in the table from key and version to look."""
+        """The message's rows in the table from key and version to codec."""
         root = self._message.root
         for version in self._message.versions:
             build = self._layouts.function("build", root, version)
             pack = self._layouts.function("pack", root, version)
             wire = self._layouts.constant(root, version)
-            yield f"({self._message.key}, {version}): Look({wire}, {build}, {pack}),"
+            yield f"({self._message.key}, {version}): VersionCodec({wire}, {build}, {pack}),"
 
     def _plain(self, struct: StructDef, version: int) -> list[Field]:
         kept = kept_fields(struct, records_inside=False)

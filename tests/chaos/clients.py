@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from kraftd.audit.linearizability import Kind, Operation, Outcome
 from kraftd.errors import ErrorCode, MalformedError
 from kraftd.net.handshake import Identity
-from kraftd.protocol.codec import SealedResponse, encode_request
+from kraftd.protocol.codec import UndecodedResponse, encode_request
 from kraftd.protocol.messages import (
     DescribeConfigsRequest,
     DescribeConfigsRequestDescribeConfigsResource,
@@ -248,10 +248,10 @@ class Wire:
         self._writer.writelines(encode_request(message.MAX_VERSION, self._last_id, "chaos", message))
         length = int.from_bytes(await self._reader.readexactly(4), "big")
         frame = await self._reader.readexactly(length)
-        sealed = SealedResponse(frame)
-        if sealed.correlation_id != self._last_id:
-            raise MalformedError(f"answer {sealed.correlation_id} to request {self._last_id}")
-        return sealed.open((message.API_KEY, message.MAX_VERSION))
+        undecoded = UndecodedResponse(frame)
+        if undecoded.correlation_id != self._last_id:
+            raise MalformedError(f"answer {undecoded.correlation_id} to request {self._last_id}")
+        return undecoded.decode((message.API_KEY, message.MAX_VERSION))
 
     def close(self) -> None:
         """Drop the connection."""

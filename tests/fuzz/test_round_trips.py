@@ -130,7 +130,7 @@ def test_every_record_in_msgpack(
     other: SimpleNamespace, message: Message, version: int, data: st.DataObject
 ) -> None:
     value = data.draw(values_of(message.root, version, other.record_messages, packed=True))
-    look = vars(other.records)[f"{message.kind.upper()}_LOOKS"][message.key, version]
-    body = msgspec.msgpack.encode(look.pack(value))
-    assert look.build(msgspec.msgpack.decode(body, type=look.wire)) == value
+    version_codec = vars(other.records)[f"{message.kind.upper()}_CODECS"][message.key, version]
+    body = msgspec.msgpack.encode(version_codec.pack(value))
+    assert version_codec.build(msgspec.msgpack.decode(body, type=version_codec.wire)) == value
     assert msgpack.unpackb(body, strict_map_key=False) == oracle_body(message.root, version, value)

@@ -18,7 +18,7 @@ from kraftd.audit.linearizability import Operation
 from kraftd.errors import ErrorCode, MalformedError
 from kraftd.net.handshake import Identity
 from kraftd.protocol import limits
-from kraftd.protocol.codec import SealedResponse, encode_request
+from kraftd.protocol.codec import UndecodedResponse, encode_request
 from kraftd.protocol.framing import FrameReader
 from kraftd.protocol.messages import (
     DescribeConfigsRequest,
@@ -81,7 +81,7 @@ class Asker(Protocol):
     machine: int
     world: "World"
 
-    def answered(self, wire: "Wire", sealed: SealedResponse) -> None:
+    def answered(self, wire: "Wire", undecoded: UndecodedResponse) -> None:
         """Something came back."""
 
     def lost(self, wire: "Wire", *, was_asked: bool) -> None:
@@ -210,13 +210,13 @@ class Client:
         if call is not None:
             self._ended(call, "unknown" if was_asked else "failed", None)
 
-    def answered(self, wire: "Wire", sealed: SealedResponse) -> None:
+    def answered(self, wire: "Wire", undecoded: UndecodedResponse) -> None:
         """Something came back."""
         call = self._call
-        if wire is not self._asked or call is None or sealed.correlation_id != call.number:
+        if wire is not self._asked or call is None or undecoded.correlation_id != call.number:
             return
         if call.kind == RESIGN:
-            answer = sealed.open((ResignLeaderRequest.API_KEY, 0))
+            answer = undecoded.decode((ResignLeaderRequest.API_KEY, 0))
             if answer.error_code == ErrorCode.NONE and answer.successor >= 0:
                 self._leader = answer.successor
             elif answer.error_code:
@@ -224,7 +224,7 @@ class Client:
             self._ended(call, "ok" if not answer.error_code else "failed", None)
             return
         request = IncrementalAlterConfigsRequest if call.kind == WRITE else DescribeConfigsRequest
-        answer = sealed.open((request.API_KEY, 1))
+        answer = undecoded.decode((request.API_KEY, 1))
         result = answer.responses[0] if call.kind == WRITE else answer.results[0]
         if result.error_code == ErrorCode.NONE:
             value = call.value
@@ -333,16 +333,16 @@ class Wire:
             return
         try:
             for frame in self._reader.feed(data):
-                self._take(SealedResponse(frame))
+                self._take(UndecodedResponse(frame))
         except MalformedError:
             self.hang_up()
             self._client.lost(self, was_asked=self._was_asked)
 
-    def _take(self, sealed: SealedResponse) -> None:
+    def _take(self, undecoded: UndecodedResponse) -> None:
         if self._is_greeted:
-            self._client.answered(self, sealed)
+            self._client.answered(self, undecoded)
             return
-        answer = sealed.open((HandshakeRequest.API_KEY, HandshakeRequest.MAX_VERSION))
+        answer = undecoded.decode((HandshakeRequest.API_KEY, HandshakeRequest.MAX_VERSION))
         if answer.error_code:
             raise MalformedError(answer.error_message or "refused")
         self._is_greeted = True

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kraftd.audit.linearizability import Operation
 from kraftd.errors import ErrorCode
-from kraftd.protocol.codec import SealedResponse, encode_request
+from kraftd.protocol.codec import UndecodedResponse, encode_request
 from kraftd.protocol.messages import (
     DescribeConfigsRequest,
     DescribeConfigsRequestDescribeConfigsResource,
@@ -100,22 +100,22 @@ class Loader:
         self.world.count("call", self.machine)
         wire.ask(b"".join(encode_request(1, self._last_number, CLIENT_ID, request)))
 
-    def answered(self, wire: Wire, sealed: SealedResponse) -> None:
+    def answered(self, wire: Wire, undecoded: UndecodedResponse) -> None:
         """Implements `Asker`."""
-        read = self._reads.pop(sealed.correlation_id, None)
+        read = self._reads.pop(undecoded.correlation_id, None)
         if read is not None:
             if wire is self._wire:
-                self._take_read(*read, sealed)
+                self._take_read(*read, undecoded)
             return
-        answer = sealed.open((IncrementalAlterConfigsRequest.API_KEY, 1))
+        answer = undecoded.decode((IncrementalAlterConfigsRequest.API_KEY, 1))
         errors = {one.error_code for one in answer.responses}
         is_done = errors == {ErrorCode.NONE}
         self.world.statistics["load ok" if is_done else "load refused"] += 1
         self.world.acknowledged += is_done
 
-    def _take_read(self, key: str, called_us: int, sealed: SealedResponse) -> None:
+    def _take_read(self, key: str, called_us: int, undecoded: UndecodedResponse) -> None:
         """A read that was answered is a part of the clients' history."""
-        result = sealed.open((DescribeConfigsRequest.API_KEY, 1)).results[0]
+        result = undecoded.decode((DescribeConfigsRequest.API_KEY, 1)).results[0]
         is_done = result.error_code == ErrorCode.NONE
         self.world.statistics["load read ok" if is_done else "load read refused"] += 1
         if result.error_code not in (ErrorCode.NONE, ErrorCode.NOT_CONTROLLER) and self.world.is_undisturbed:

@@ -131,7 +131,7 @@ async def test_an_answer_that_cannot_be_read_costs_its_link_one_connection(
             raise RecursionError("boom")
 
         with monkeypatch.context() as patch:
-            patch.setattr("kraftd.net.outbound.SealedResponse", explode)
+            patch.setattr("kraftd.net.outbound.UndecodedResponse", explode)
             two.requests[0][0].reply(0, two.requests[0][1].correlation_id, DescribeNodeResponse())
             await one.until(lambda: one.failures)
         assert one.failures[0][:2] == (2, 5)

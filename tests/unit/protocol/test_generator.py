@@ -189,10 +189,10 @@ def test_every_type_in_kafkas_encoding(emitted: dict[str, Any], version: int) ->
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_every_type_in_msgpack(emitted: dict[str, Any], version: int) -> None:
     messages, bodies = emitted["msgpack"]
-    look = bodies.RECORD_LOOKS[99, version]
+    version_codec = bodies.RECORD_CODECS[99, version]
     for value in (full(messages, version), messages.EveryTypeRecord()):
-        body = msgspec.msgpack.encode(look.pack(value))
-        assert look.build(msgspec.msgpack.decode(body, type=look.wire)) == value
+        body = msgspec.msgpack.encode(version_codec.pack(value))
+        assert version_codec.build(msgspec.msgpack.decode(body, type=version_codec.wire)) == value
 
 
 def test_the_bytes_of_a_version_that_is_not_flexible(emitted: dict[str, Any]) -> None:
@@ -215,7 +215,7 @@ def test_a_value_is_never_silently_dropped(emitted: dict[str, Any], encoding: st
         if encoding == "binary":
             bodies.RECORD_WRITERS[99, version]([], value)
         else:
-            bodies.RECORD_LOOKS[99, version].pack(value)
+            bodies.RECORD_CODECS[99, version].pack(value)
 
     write(0, dropped=5)
     for version, values in (
