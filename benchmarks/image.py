@@ -31,8 +31,8 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from kraftd.metadata.fold import Fold, apply, apply_all
 from kraftd.metadata.image import EMPTY, MetadataImage
+from kraftd.metadata.image_builder import ImageBuilder, apply, apply_all
 from kraftd.records.batch import LENGTH_AT, BatchView
 from kraftd.records.messages import PartitionChangeRecord, PartitionRecord
 from kraftd.types import Offset, Uuid
@@ -107,10 +107,10 @@ def batches(path: Path) -> Iterator[BatchView]:
 
 
 def load(path: Path) -> MetadataImage:
-    fold = Fold(EMPTY)
+    builder = ImageBuilder(EMPTY)
     for batch in batches(path):
-        fold.add_values(batch.values(), batch.base_offset)
-    return fold.image()
+        builder.replay_values(batch.values(), batch.base_offset)
+    return builder.image()
 
 
 def measure(path: Path, *, only_load: bool) -> Ours:

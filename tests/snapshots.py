@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from kraftd.metadata.features import METADATA_VERSION
+from kraftd.metadata.feature_levels import METADATA_VERSION
 from kraftd.metadata.image import MetadataImage, to_records
 from kraftd.metadata.record_versions import encode_allowed
 from kraftd.records.frame import AnyRecord, decode_record, read_frame

@@ -99,14 +99,19 @@ def test_functions_stay_within_a_glance() -> None:
 
 
 OLD_WORDS = {
+    "ConfigsFold",
     "Core",
     "FetchAsk",
+    "Fold",
+    "ImageDelta",
     "LogTail",
     "Look",
     "Mending",
     "ParkedFetches",
+    "PlacementFold",
     "Pursuit",
     "SealedResponse",
+    "TopicsFold",
     "VoteAsk",
     "Waiters",
     "adopt",
@@ -115,6 +120,7 @@ OLD_WORDS = {
     "disown",
     "doubted",
     "graced",
+    "mark_of",
     "mending",
     "note_awareness",
     "pursuit",

@@ -27,7 +27,7 @@ import typer
 from kraftd.cli.failures import CommandError, ExitCode, UsageError
 from kraftd.cli.options import OutputOption, output_of
 from kraftd.cli.output import emit
-from kraftd.metadata.features import METADATA_VERSION, metadata_version_name
+from kraftd.metadata.feature_levels import METADATA_VERSION, metadata_version_name
 from kraftd.protocol.limits import CLUSTER_ID_BYTES_MAX
 from kraftd.records import names
 from kraftd.types import NO_NODE, Uuid, uuid_text

@@ -20,7 +20,7 @@ from kraftd.cli.findings import in_short, troubles
 from kraftd.cli.options import BootstrapOption, OutputOption, TimeoutOption, bootstrap_of, output_of
 from kraftd.cli.output import columns, emit, id_text
 from kraftd.cli.survey import ANSWER_TIMEOUT_MS, NodeView, Survey, ask_leader, survey
-from kraftd.metadata.configs import ResourceType
+from kraftd.metadata.config_schema import ResourceType
 from kraftd.protocol.messages import ListConfigsRequest, ListConfigsResponse
 from kraftd.types import NO_NODE, Endpoint, NodeId, Offset
 

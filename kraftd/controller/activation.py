@@ -11,16 +11,16 @@ Differs: the controller registers itself here instead of sending itself a reques
 
 from collections.abc import Sequence
 
-from kraftd.metadata.configs import CLUSTER_DEFAULT, ResourceType
-from kraftd.metadata.features import (
+from kraftd.metadata.config_schema import CLUSTER_DEFAULT, ResourceType
+from kraftd.metadata.feature_levels import (
     ELIGIBLE_LEADER_REPLICAS,
     METADATA_VERSION,
     REGISTER_CONTROLLER_SINCE,
     SUPPORTED,
     TRANSACTIONS_SINCE,
 )
-from kraftd.metadata.fold import apply_all
 from kraftd.metadata.image import EMPTY, ControllerRegistration, MetadataImage
+from kraftd.metadata.image_builder import apply_all
 from kraftd.records.frame import AnyRecord
 from kraftd.records.messages import (
     AbortTransactionRecord,

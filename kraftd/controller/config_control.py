@@ -20,7 +20,7 @@ from typing import TypeAlias
 from kraftd.controller.decisions import refuse_alter
 from kraftd.controller.pages import Echo, shown
 from kraftd.errors import ErrorCode
-from kraftd.metadata.configs import (
+from kraftd.metadata.config_schema import (
     CLUSTER_DEFAULT,
     ConfigKey,
     ConfigType,
@@ -30,7 +30,7 @@ from kraftd.metadata.configs import (
     needs_listener_prefix,
     split_list,
 )
-from kraftd.metadata.features import CORDONED_LOG_DIRS_SINCE, ELIGIBLE_LEADER_REPLICAS, METADATA_VERSION
+from kraftd.metadata.feature_levels import CORDONED_LOG_DIRS_SINCE, ELIGIBLE_LEADER_REPLICAS, METADATA_VERSION
 from kraftd.metadata.image import MetadataImage
 from kraftd.protocol.brief import has_control_characters
 from kraftd.protocol.limits import OPERATION_RECORDS_MAX

@@ -14,7 +14,14 @@ from heapq import merge
 from kraftd.controller.config_control import resource_complaint
 from kraftd.controller.pages import Echo, entry_bytes
 from kraftd.errors import ErrorCode
-from kraftd.metadata.configs import CLUSTER_DEFAULT, ConfigType, ResourceType, Update, broker_key, topic_key
+from kraftd.metadata.config_schema import (
+    CLUSTER_DEFAULT,
+    ConfigType,
+    ResourceType,
+    Update,
+    broker_key,
+    topic_key,
+)
 from kraftd.metadata.image import MetadataImage
 from kraftd.protocol.limits import ARRAY_LENGTH_MAX, PAGE_BYTES_MAX, PAGE_ENTRIES_MAX
 from kraftd.protocol.messages import (

@@ -34,9 +34,9 @@ from kraftd.controller.decisions import (
 from kraftd.controller.speculation import Speculation
 from kraftd.controller.statistics import EventStatistics
 from kraftd.errors import ErrorCode, InvariantError, KraftdError
-from kraftd.metadata.features import METADATA_VERSION, NO_OP_SINCE, is_supported
-from kraftd.metadata.fold import Fold, is_folded
+from kraftd.metadata.feature_levels import METADATA_VERSION, NO_OP_SINCE, is_supported
 from kraftd.metadata.image import EMPTY, ControllerRegistration, MetadataImage, to_records
+from kraftd.metadata.image_builder import ImageBuilder, is_replayed
 from kraftd.metadata.record_versions import encode_allowed
 from kraftd.protocol.messages import (
     DescribeConfigsRequest,
@@ -256,7 +256,7 @@ class QuorumController:
         if len(values) > 1 and _is_too_large(values):
             error = ErrorCode.POLICY_VIOLATION
             return Answer(refuse_write(request, error, write_refusal(error, self._leader)))
-        fold = Fold(image)
+        fold = ImageBuilder(image)
         for record in records:
             fold.put_config(record.resource_type, record.resource_name, record.name, record.value)
         write = Write(request.NAME, self._leader.epoch, values, response, request)
@@ -268,9 +268,9 @@ class QuorumController:
         speculation = self._speculation
         if speculation is None:
             raise InvariantError(f"{kind} written by a controller that is not active")
-        fold = Fold(speculation.image)
+        fold = ImageBuilder(speculation.image)
         for record in records:
-            fold.add(record, -1)
+            fold.replay(record, -1)
         image = fold.image()
         level = image.feature_level(METADATA_VERSION)  # what these records themselves may set
         write = Write(kind, self._leader.epoch, tuple([encode_allowed(record, level) for record in records]))
@@ -297,8 +297,8 @@ def _is_too_large(values: Sequence[bytes]) -> bool:
 
 
 def _fold(image: MetadataImage, values: Sequence[bytes], base_offset: Offset) -> MetadataImage:
-    fold = Fold(image)
-    fold.add_values(
+    fold = ImageBuilder(image)
+    fold.replay_values(
         values,
         base_offset,
         lambda record, offset: _check_known(record, f"the record at offset {offset}"),
@@ -309,7 +309,7 @@ def _fold(image: MetadataImage, values: Sequence[bytes], base_offset: Offset) ->
 def _check_known(record: AnyRecord, which: str) -> None:
     if isinstance(record, RawRecord):
         what = f"of kind {record_name(record.api_key)}, version {record.version}"
-    elif not is_folded(record):
+    elif not is_replayed(record):
         what = f"of kind {record.NAME}" + (" with tags of a newer version" if record.unknown_tags else "")
     elif isinstance(record, FeatureLevelRecord) and not is_supported(record.name, record.feature_level):
         what = f"level {record.feature_level} of feature {record.name}"

@@ -14,8 +14,8 @@ from typing import TypeAlias
 
 from kraftd.controller.decisions import Write
 from kraftd.errors import InvariantError
-from kraftd.metadata.fold import Fold
 from kraftd.metadata.image import MetadataImage
+from kraftd.metadata.image_builder import ImageBuilder
 from kraftd.records.committed import CommittedBatch
 from kraftd.records.frame import decode_record
 
@@ -89,7 +89,7 @@ class Speculation:
                 later.append(write)
         self._refused.clear()
         for write in reversed(later):
-            fold = Fold(self.image)
+            fold = ImageBuilder(self.image)
             for value in write.records:
-                fold.add(decode_record(value), -1)
+                fold.replay(decode_record(value), -1)
             self._pending.append((write, fold.image()))

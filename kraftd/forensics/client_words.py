@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from kraftd.forensics import kafka_names
 from kraftd.forensics.facts import Fact
 from kraftd.forensics.kafka_names import name_of
-from kraftd.metadata.delta import Change, ImageDelta, R
+from kraftd.metadata.image_diff import Change, ImageDiff, R
 from kraftd.records.messages import AccessControlEntryRecord, ClientQuotaRecord
 
 
-def client_facts(delta: ImageDelta) -> Iterator[Fact]:
+def client_facts(delta: ImageDiff) -> Iterator[Fact]:
     """Every fact about clients."""
     yield from map(_quota, delta.client_quotas)
     for ids in delta.producer_ids:

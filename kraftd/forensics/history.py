@@ -19,9 +19,9 @@ from kraftd.forensics.quorum import controls_of
 from kraftd.forensics.reading import Batch, Fault
 from kraftd.forensics.state import earliest, with_leader
 from kraftd.forensics.words import changes, config_changes, partition_changes
-from kraftd.metadata.features import ELIGIBLE_LEADER_REPLICAS
-from kraftd.metadata.fold import Fold
+from kraftd.metadata.feature_levels import ELIGIBLE_LEADER_REPLICAS
 from kraftd.metadata.image import EMPTY, MetadataImage
+from kraftd.metadata.image_builder import ImageBuilder
 from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.records.frame import AnyRecord, RawRecord, decode_record, record_name
 from kraftd.records.messages import (
@@ -111,7 +111,7 @@ class _Question:
         topic_id = self._base.image.topic_id(topic)
         self._topic_ids = set[Uuid]() if topic_id is None else {topic_id}
         self._end = self._base.end_offset
-        self._fold = Fold(self._base.image)
+        self._fold = ImageBuilder(self._base.image)
         self._quorum = with_leader(self._base)
         self._entries: list[Entry] = []
         self._pending: list[Entry] | None = None
@@ -166,16 +166,16 @@ class _Question:
             if offset < self._base.end_offset or type(record) is NoOpRecord:
                 continue
             if isinstance(record, _TRANSACTION_RECORDS):
-                fold.add(record, offset)
+                fold.replay(record, offset)
                 self._turn(record, offset)
             elif self._concerns(record, self._topic_ids):
                 before = _inside(fold.image())
-                fold.add(record, offset)
+                fold.replay(record, offset)
                 kind = record_name(record.api_key if isinstance(record, RawRecord) else record.API_KEY)
                 facts = self._facts(before, _inside(fold.image()), record)
                 self._tell(facts, offset, view.max_timestamp, kind, view.epoch)
             else:
-                fold.add(record, offset)
+                fold.replay(record, offset)
 
     def _turn(self, record: AnyRecord, offset: Offset) -> None:
         """A transaction begins, ends or is undone."""

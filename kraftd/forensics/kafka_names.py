@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from kraftd.metadata.configs import ResourceType
+from kraftd.metadata.config_schema import ResourceType
 
 CONFIG_RESOURCES: Final[Mapping[int, str]] = {
     ResourceType.TOPIC: "topic",

@@ -20,8 +20,8 @@ from kraftd.forensics.errors import UnanswerableError
 from kraftd.forensics.files import LogFiles, SnapshotFile, find_log, read_log, times_of
 from kraftd.forensics.quorum import QuorumFacts, controls_of
 from kraftd.forensics.reading import Batch, Fault, read_batches
-from kraftd.metadata.fold import Fold
 from kraftd.metadata.image import EMPTY, MetadataImage
+from kraftd.metadata.image_builder import ImageBuilder
 from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.records import epoch_checkpoint, names
 from kraftd.records.control import AnyControl
@@ -107,7 +107,7 @@ def advanced(start: State, end: Offset = NEVER) -> State:
     Raises:
         UnanswerableError: A segment cannot be read.
     """
-    fold, quorum, count = Fold(start.image), start.quorum, 0
+    fold, quorum, count = ImageBuilder(start.image), start.quorum, 0
     offset, epoch, newest = start.end_offset, start.epoch, start.timestamp_ms
     damage: Fault | None = None
     for item in _from(start, end):
@@ -118,7 +118,7 @@ def advanced(start: State, end: Offset = NEVER) -> State:
         try:
             quorum = quorum.after(controls_of(view), view.epoch)
             values = view.values()[max(offset - view.base_offset, 0) :]
-            fold.add_values(values, max(offset, view.base_offset))
+            fold.replay_values(values, max(offset, view.base_offset))
         except (ImpossibleRecordError, MalformedError) as error:
             # Half of the batch is folded in: fold once more, up to its beginning.
             reason = error.reason if isinstance(error, ImpossibleRecordError) else str(error)
@@ -145,7 +145,7 @@ def load_snapshot(log: LogFiles, snapshot: SnapshotFile) -> State:
         UnanswerableError: It is not whole, or its records make no state.
     """
     path = snapshot.path
-    fold, quorum, newest = Fold(EMPTY), QuorumFacts(), -1
+    fold, quorum, newest = ImageBuilder(EMPTY), QuorumFacts(), -1
     first: AnyControl | None = None
     last: AnyControl | None = None
     try:
@@ -154,7 +154,7 @@ def load_snapshot(log: LogFiles, snapshot: SnapshotFile) -> State:
             quorum = quorum.after(controls, snapshot.id.epoch)
             for control in controls:
                 first, last = first or control, control
-            fold.add_values(batch.view.values(), batch.view.base_offset)
+            fold.replay_values(batch.view.values(), batch.view.base_offset)
     except (ImpossibleRecordError, MalformedError) as error:
         raise UnanswerableError(f"{path}: {error}") from error
     if not isinstance(last, SnapshotFooterRecord):

@@ -22,10 +22,10 @@ from kraftd.forensics.reading import Batch, Fault
 from kraftd.forensics.soundness import Finding, examine
 from kraftd.forensics.state import State, load_snapshot
 from kraftd.forensics.words import changes
-from kraftd.metadata.fold import Fold
 from kraftd.metadata.image import EMPTY, MetadataImage
+from kraftd.metadata.image_builder import ImageBuilder
 from kraftd.metadata.impossible import ImpossibleRecordError
-from kraftd.metadata.plain_changes import decoded
+from kraftd.metadata.parts.topics.change_fast_codec import decoded
 from kraftd.records import epoch_checkpoint, names
 from kraftd.types import Epoch, EpochEntry, Offset
 
@@ -126,7 +126,7 @@ class _Examination:
         self._end = log.start_offset
         self._epoch: Epoch = 0
         self._epochs: list[EpochEntry] = []
-        self._fold: Fold | None = Fold(EMPTY) if log.start_offset == 0 else None
+        self._fold: ImageBuilder | None = ImageBuilder(EMPTY) if log.start_offset == 0 else None
         self._image: MetadataImage = EMPTY
         self._quorum = QuorumFacts()
 
@@ -183,7 +183,7 @@ class _Examination:
         if first is not None and (state := self._load(first)) is not None:
             self._quorum = state.quorum
             if self._fold is not None:
-                self._fold = Fold(state.image)
+                self._fold = ImageBuilder(state.image)
         start = self.log.start_offset
         if not self.log.segments:
             self._problems.append(f"{self.log.directory}: holds no segment")
@@ -207,7 +207,7 @@ class _Examination:
             for offset, value in enumerate(view.values(), view.base_offset):
                 record = decoded(value)
                 if self._fold is not None:
-                    self._fold.add(record, offset)
+                    self._fold.replay(record, offset)
         except ImpossibleRecordError as error:
             self._spoil(item, error.offset, f"cannot follow what came before it: {error.reason}")
         except MalformedError as error:
@@ -256,7 +256,7 @@ class _Examination:
         if state is None:
             return
         if self._fold is None:
-            self._fold = Fold(state.image)
+            self._fold = ImageBuilder(state.image)
             self._quorum = msgspec.structs.replace(state.quorum, leader_epoch=self._quorum.leader_epoch)
             if snapshot.id.offset > self.log.start_offset:
                 self._notes.append(f"{snapshot.path}: not compared, from here on the state is folded again")

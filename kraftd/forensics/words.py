@@ -15,10 +15,10 @@ from kraftd.forensics.client_words import client_facts
 from kraftd.forensics.facts import Fact
 from kraftd.forensics.kafka_names import name_of
 from kraftd.forensics.quorum import QuorumFacts
-from kraftd.metadata.configs import ResourceType
-from kraftd.metadata.delta import Change, ConfigChange, ControllerChange, FeatureChange, ImageDelta, diff
-from kraftd.metadata.features import METADATA_VERSION, metadata_version_name
+from kraftd.metadata.config_schema import ResourceType
+from kraftd.metadata.feature_levels import METADATA_VERSION, metadata_version_name
 from kraftd.metadata.image import MetadataImage
+from kraftd.metadata.image_diff import Change, ConfigChange, ControllerChange, FeatureChange, ImageDiff, diff
 from kraftd.metadata.secrets import shown_config
 from kraftd.records.messages import (
     ConfigRecord,
@@ -68,7 +68,7 @@ def changes(
 
 
 def _topics(
-    delta: ImageDelta, before: MetadataImage, after: MetadataImage, *, with_consequences: bool
+    delta: ImageDiff, before: MetadataImage, after: MetadataImage, *, with_consequences: bool
 ) -> Iterator[Fact]:
     known = {one.topic_id for change in delta.topics for one in (change.before, change.after) if one}
     # First those that went: a new topic may have the name of one of them.

@@ -1,5 +1,6 @@
-"""What the metadata log adds up to: an immutable image, the fold that makes it, and Kafka's config names.
+"""What the metadata log adds up to: an immutable image, how records change it, and Kafka's config names.
 
-Entered through `image` (`MetadataImage`, `apply`, `Fold`, `to_records`), `delta` (`diff`) and `configs`
-(names, types, validation). The daemon, the command line and the Spark job fold with the same code.
+Entered through `image` (`MetadataImage`, `to_records`), `image_builder` (`apply`, `ImageBuilder`),
+`image_diff` (`diff`) and `config_schema` (names, types, validation). The daemon, the command line and the
+Spark job replay records with the same code.
 """

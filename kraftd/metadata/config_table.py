@@ -4,7 +4,8 @@ One line a name: `name|type|default|update|values`. A default of `~` is none. `u
 be changed while a broker runs: `cluster` (the cluster default or one broker), `broker` (one broker only),
 `fixed` (in its file only). `values` is a range `low..high` or a list of the only words allowed.
 
-Read by `kraftd.metadata.configs`, which gives the lines a meaning. Listed from Kafka 4.3.1's own definitions.
+Read by `kraftd.metadata.config_schema`, which gives the lines a meaning. Listed from Kafka 4.3.1's own
+definitions.
 """
 
 BROKER = """\

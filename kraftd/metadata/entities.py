@@ -1,10 +1,10 @@
 """A part of the image whose entities are few and change seldom: each is kept as the record that makes it.
 
 The record is canonical: whoever puts it here has chosen one among those that mean the same, so that equal
-states are equal records and have equal marks. Tags that nothing here knows are in the record, so in its mark
+states are equal records and have equal hashes. Tags that nothing here knows are in the record, so in its hash
 and among what is written again.
 
-A mark is taken of the record's bytes in a version that never changes, whatever newer ones come: the hash is a
+The hash is taken of the record's bytes in a version that never changes, whatever newer ones come: it is a
 promise across releases.
 """
 
@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 import msgspec
 from immutables import Map
 
-from kraftd.metadata.mark import Mark, mark_of_bytes
+from kraftd.metadata.entity_hash import EntityHash, hash_of_bytes
 from kraftd.records.frame import encode_record
 from kraftd.records.messages import PartitionRecord, Record, RegisterBrokerRecord
 
@@ -29,15 +29,15 @@ class Ordered(Protocol):
 K = TypeVar("K", bound=Ordered)
 R = TypeVar("R", bound=Record)
 
-MARK_VERSIONS: Final[dict[type[Record], int]] = {RegisterBrokerRecord: 4, PartitionRecord: 2}
-"""The version that a mark is taken of; 0 for the kinds that are not listed."""
+HASH_VERSIONS: Final[dict[type[Record], int]] = {RegisterBrokerRecord: 4, PartitionRecord: 2}
+"""The version that a hash is taken of; 0 for the kinds that are not listed."""
 
 
 class Entities(msgspec.Struct, Generic[K, R], frozen=True):
-    """Canonical records by key. `sum` is the sum of their marks."""
+    """Canonical records by key. `sum` is the sum of their hashes."""
 
     _records: Map[K, R] = Map()
-    sum: Mark = 0
+    sum: EntityHash = 0
 
     def __bool__(self) -> bool:
         return bool(self._records)
@@ -68,19 +68,19 @@ class Entities(msgspec.Struct, Generic[K, R], frozen=True):
 
     def put(self, key: K, record: R) -> "Entities[K, R]":
         """Set an entity, in the place of what it was before."""
-        marks = self.sum + mark_of_record(record)
+        hashes = self.sum + hash_of_record(record)
         if (old := self._records.get(key)) is not None:
-            marks -= mark_of_record(old)
-        return Entities(self._records.set(key, record), marks)
+            hashes -= hash_of_record(old)
+        return Entities(self._records.set(key, record), hashes)
 
     def remove(self, key: K) -> "Entities[K, R]":
         """Remove an entity if it is there."""
         old = self._records.get(key)
         if old is None:
             return self
-        return Entities(self._records.delete(key), self.sum - mark_of_record(old))
+        return Entities(self._records.delete(key), self.sum - hash_of_record(old))
 
 
-def mark_of_record(record: Record) -> Mark:
-    """The mark of an entity that this canonical record makes."""
-    return mark_of_bytes(encode_record(record, MARK_VERSIONS.get(type(record), 0)))
+def hash_of_record(record: Record) -> EntityHash:
+    """The hash of an entity that this canonical record makes."""
+    return hash_of_bytes(encode_record(record, HASH_VERSIONS.get(type(record), 0)))

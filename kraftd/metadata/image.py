@@ -1,23 +1,22 @@
 """The state of the cluster at one offset of the metadata log, as an immutable value.
 
-`to_records` writes the state out, as a snapshot holds it; `fold` makes one image of another. What a
+`to_records` writes the state out, as a snapshot holds it; `image_builder` makes one image of another. What a
 `MetadataImage` is made of is private to these two: readers use its lookups and iterators, so that the
 representation can change. Two images share all that they have in common.
 
 Between BeginTransaction and EndTransaction the image shows what it showed before Begin; the pending side is
 part of the state, not of the hash. A record of a kind or version that has no part here makes the image
 partial: it is counted, and everything else stays true. Tags that nothing here knows stay with what their
-record made, are in its mark, and are written again.
+record made, are in its hash, and are written again.
 
-The hash is the sum, modulo 2^128, of a mark of each entity (D-18): it does not depend on the order in which
-entities came to be, and every fold keeps it up to date. Equal hashes on two nodes, or on a node and the Spark
-job, mean equal images.
+The hash is the sum, modulo 2^128, of a hash of each entity (D-18): it does not depend on the order in which
+entities came to be, and every change keeps it up to date. Equal hashes on two nodes, or on a node and the
+Spark job, mean equal images.
 
-An entity is shown as the record that would make it as it is now. Each part of the state has a module
-(`features_image`, `brokers`, `controllers_image`, `topics_image`, `configs_image`, `clients`); a new kind of
-record adds a part, its lookups here and a row to the table in `fold`.
+An entity is shown as the record that would make it as it is now. Each part of the state has a module in
+`parts`.
 
-Not here: what a request may change (`kraftd.controller`), and what differs between two images (`delta`).
+Not here: what a request may change (`kraftd.controller`), and what differs between two images (`image_diff`).
 Follows: the replay rules of Kafka's image, and the order of sections in its snapshots.
 Differs: the content of an unfinished transaction is kept aside as an image, not as a list of deltas. What old
 logs say of the migration from ZooKeeper is kept and written again, as Kafka did before 4.0.
@@ -30,15 +29,15 @@ import msgspec
 from immutables import Map
 
 from kraftd.metadata import clients
-from kraftd.metadata.brokers import Brokers
-from kraftd.metadata.configs_image import ConfigEntry, ConfigPlace, ConfigsImage, Resource
-from kraftd.metadata.controllers_image import ControllerRegistration, ControllersImage
 from kraftd.metadata.entities import Entities
-from kraftd.metadata.features import DIRECTORIES_SINCE, METADATA_VERSION
-from kraftd.metadata.features_image import FeaturesImage
-from kraftd.metadata.mark import MARK_MASK
-from kraftd.metadata.placement import IN_SYNC, LEADER, REPLICA
-from kraftd.metadata.topics_image import TopicsImage
+from kraftd.metadata.entity_hash import HASH_MASK
+from kraftd.metadata.feature_levels import DIRECTORIES_SINCE, METADATA_VERSION
+from kraftd.metadata.parts.brokers import Brokers
+from kraftd.metadata.parts.configs import ConfigEntry, ConfigPlace, ConfigsImage, Resource
+from kraftd.metadata.parts.controllers import ControllerRegistration, ControllersImage
+from kraftd.metadata.parts.features import FeaturesImage
+from kraftd.metadata.parts.topics.broker_index import IN_SYNC, LEADER, REPLICA
+from kraftd.metadata.parts.topics.image import TopicsImage
 from kraftd.records.frame import AnyRecord
 from kraftd.records.messages import (
     AccessControlEntryRecord,
@@ -230,7 +229,7 @@ class MetadataImage(msgspec.Struct, frozen=True):
             parts.tokens,
         )
         total = sum(part.sum for part in summed)
-        return f"{total & MARK_MASK:032x}"
+        return f"{total & HASH_MASK:032x}"
 
     def shares_configs(self, other: "MetadataImage", resource_type: int, resource_name: str) -> bool:
         """Whether two images hold the very same configs of one resource, which is cheap to see."""
@@ -242,16 +241,16 @@ class MetadataImage(msgspec.Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing has ever been folded that left a trace."""
+        """Whether no record has left anything here."""
         return not self._configs and self._parts == _Parts()
 
     @property
     def is_partial(self) -> bool:
-        """Whether records were folded past that have no part in the image."""
+        """Whether records were replayed that have no part in the image."""
         return bool(self._parts.unknown)
 
     def unknown_kinds(self) -> Iterator[tuple[int, int]]:
-        """The kinds (record type numbers) folded past, each with how many records, by number."""
+        """The kinds (record type numbers) without a part, each with how many records, by number."""
         return iter(sorted(self._parts.unknown.items()))
 
     @property

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Final
 
 from kraftd.errors import InvariantError
-from kraftd.metadata.features import (
+from kraftd.metadata.feature_levels import (
     CORDONED_LOG_DIRS_SINCE,
     DELEGATION_TOKENS_SINCE,
     DIRECTORIES_SINCE,

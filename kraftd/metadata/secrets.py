@@ -11,7 +11,7 @@ Differs: Kafka's dump of a log leaves nothing out.
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from kraftd.metadata.configs import (
+from kraftd.metadata.config_schema import (
     ConfigKey,
     ResourceType,
     broker_key,

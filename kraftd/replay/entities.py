@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
-from kraftd.metadata.configs import ResourceType
+from kraftd.metadata.config_schema import ResourceType
 from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.secrets import shown_config
 from kraftd.types import Uuid, uuid_text

@@ -27,11 +27,11 @@ from typing import Final
 import msgspec
 
 from kraftd.errors import MalformedError
-from kraftd.metadata.fold import Fold, apply_all
+from kraftd.metadata.entity_hash import HASH_MASK
 from kraftd.metadata.image import EMPTY, MetadataImage, to_records
+from kraftd.metadata.image_builder import ImageBuilder, apply_all
 from kraftd.metadata.impossible import ImpossibleRecordError
-from kraftd.metadata.mark import MARK_MASK
-from kraftd.metadata.plain_changes import decoded
+from kraftd.metadata.parts.topics.change_fast_codec import decoded
 from kraftd.records import messages as m
 from kraftd.records.bodies import RECORD_READERS
 from kraftd.records.frame import AnyRecord, decode_record
@@ -109,14 +109,14 @@ def topic_of_skeleton(value: bytes) -> Uuid | None:
 
 def fold_skeleton(rows: Iterable[FoldRow], cluster_id: str = "") -> Skeleton:
     """Fold all but the records of partitions, in the order of their offsets."""
-    fold, barriers = Fold(EMPTY), []
+    fold, barriers = ImageBuilder(EMPTY), []
     history = Registrations(cluster_id)
     count, last_ms = 0, -1
     stopped = None
     for row in rows:
         try:
             record = decode_record(row.value)
-            fold.add(record, row.offset)
+            fold.replay(record, row.offset)
             history.add(record, row)
         except (ImpossibleRecordError, MalformedError) as error:
             stopped = Stopped(row.offset, row.batch_base_offset, str(error))
@@ -125,7 +125,7 @@ def fold_skeleton(rows: Iterable[FoldRow], cluster_id: str = "") -> Skeleton:
         last_ms = row.timestamp_ms
         if isinstance(record, m.ClearElrRecord) and record.topic_name:
             image = fold.image()
-            fold = Fold(image)
+            fold = ImageBuilder(image)
             inside = image if image.transaction is None else image.transaction.pending
             topic_id = inside.topic_id(record.topic_name)
             barriers.append(Barrier(row.batch_base_offset, row.offset, row.value, topic_id))
@@ -143,7 +143,7 @@ class Shard:
             for one in barriers
             if one.topic_id is None or shard_of(one.topic_id, shards) == shard
         ]
-        self._fold = Fold(EMPTY)
+        self._fold = ImageBuilder(EMPTY)
         self._history = PartitionChanges(cluster_id)
         self.record_count = 0
         self.stopped: Stopped | None = None
@@ -157,7 +157,7 @@ class Shard:
         for row in merge(rows, self._barriers, key=attrgetter("offset")):
             try:
                 record = decoded(row.value)
-                self._fold.add(record, row.offset)
+                self._fold.replay(record, row.offset)
                 history.add(record, row)
             except (ImpossibleRecordError, MalformedError) as error:
                 self.stopped = Stopped(row.offset, row.batch_base_offset, str(error))
@@ -176,12 +176,12 @@ class Shard:
 def partitions_sum(image: MetadataImage) -> int:
     """What the partitions of an image add to its hash."""
     rest: list[AnyRecord] = [one for one in to_records(image) if not isinstance(one, m.PartitionRecord)]
-    return (_number(image) - _number(apply_all(EMPTY, rest, 0))) & MARK_MASK
+    return (_number(image) - _number(apply_all(EMPTY, rest, 0))) & HASH_MASK
 
 
 def hash_of(skeleton_hash: str, partition_sums: Iterable[int]) -> str:
     """The hash of the image that a skeleton and its shards make together."""
-    return f"{(int(skeleton_hash, 16) + sum(partition_sums)) & MARK_MASK:032x}"
+    return f"{(int(skeleton_hash, 16) + sum(partition_sums)) & HASH_MASK:032x}"
 
 
 def _number(image: MetadataImage) -> int:

@@ -13,7 +13,7 @@ comes (`kraftd.controller`).
 from collections.abc import Iterator
 
 from kraftd.errors import MalformedError, StorageError
-from kraftd.metadata.features import METADATA_VERSION
+from kraftd.metadata.feature_levels import METADATA_VERSION
 from kraftd.records import names, quorum_state
 from kraftd.records.batch import scan
 from kraftd.records.frame import RawRecord, decode_record

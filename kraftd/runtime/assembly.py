@@ -16,7 +16,7 @@ import msgspec
 
 from kraftd.controller.activation import registration_of
 from kraftd.controller.controller import QuorumController
-from kraftd.metadata.features import bootstrap_records
+from kraftd.metadata.feature_levels import bootstrap_records
 from kraftd.net.client import PeerLinks
 from kraftd.net.connection import Outbox
 from kraftd.net.handshake import Identity

@@ -19,7 +19,7 @@ import msgspec
 
 from kraftd.controller.controller import QuorumController
 from kraftd.errors import ErrorCode
-from kraftd.metadata.features import METADATA_VERSION, metadata_version_name
+from kraftd.metadata.feature_levels import METADATA_VERSION, metadata_version_name
 from kraftd.net.client import PeerLinks
 from kraftd.net.server import Server
 from kraftd.protocol import limits

@@ -13,8 +13,8 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from kraftd.metadata.fold import Fold, apply_all
 from kraftd.metadata.image import EMPTY, MetadataImage
+from kraftd.metadata.image_builder import ImageBuilder, apply_all
 from kraftd.records.frame import AnyRecord, decode_record
 from tests.interop.conftest import HERE
 from tests.interop.known_defects import Known, known_differences
@@ -115,13 +115,13 @@ def compare(log: Told) -> None:
 
 def _our_images(batches: Sequence[Sequence[bytes]], wanted: Images) -> Iterator[tuple[int, MetadataImage]]:
     """Our image after each batch that is wanted. Batches go in whole and record by record, in turn."""
-    fold, offset = Fold(EMPTY), 0
+    fold, offset = ImageBuilder(EMPTY), 0
     for number, values in enumerate(batches):
         if number % 2:
-            fold.add_values(values, offset)
+            fold.replay_values(values, offset)
         else:
             for at, value in enumerate(values, offset):
-                fold.add(decode_record(value), at)
+                fold.replay(decode_record(value), at)
         offset += len(values)
         if number in wanted:
             yield number, fold.image()

@@ -18,7 +18,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from kraftd.metadata.configs import ResourceType
+from kraftd.metadata.config_schema import ResourceType
 from kraftd.records import messages as m
 from kraftd.records.frame import AnyRecord, decode_record
 from tests.interop.legal_world import ZK_MIGRATION_SINCE

@@ -18,8 +18,8 @@ from random import Random
 from typing import Final, NamedTuple, TypeAlias
 
 from kraftd.errors import UnencodableError
-from kraftd.metadata.configs import ResourceType
-from kraftd.metadata.features import (
+from kraftd.metadata.config_schema import ResourceType
+from kraftd.metadata.feature_levels import (
     CORDONED_LOG_DIRS_SINCE,
     DELEGATION_TOKENS_SINCE,
     DIRECTORIES_SINCE,

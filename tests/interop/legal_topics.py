@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from random import Random
 from typing import Final
 
-from kraftd.metadata.configs import ResourceType
-from kraftd.metadata.features import DIRECTORIES_SINCE
+from kraftd.metadata.config_schema import ResourceType
+from kraftd.metadata.feature_levels import DIRECTORIES_SINCE
 from kraftd.records import messages as m
 from tests.interop.legal_world import BROKERS, Partition, Topic, World, config_of
 

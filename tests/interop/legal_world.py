@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from kraftd.metadata.features import ELIGIBLE_LEADER_REPLICAS
+from kraftd.metadata.feature_levels import ELIGIBLE_LEADER_REPLICAS
 from kraftd.metadata.record_versions import SINCE
 from kraftd.records import messages as m
 

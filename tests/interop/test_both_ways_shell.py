@@ -14,7 +14,7 @@ import pytest
 from fixtures import klog
 
 from kraftd.metadata.config_table import TOPIC
-from kraftd.metadata.features import metadata_version_name
+from kraftd.metadata.feature_levels import metadata_version_name
 from tests.interop.peer import Kafka
 from tests.interop.test_both_ways_dump import kraftctl
 

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from strategies import EVERY_RECORD
 
-from kraftd.metadata.features import METADATA_VERSION
+from kraftd.metadata.feature_levels import METADATA_VERSION
 from kraftd.records import messages as m
 from kraftd.records.frame import AnyRecord, decode_record, encode_record
 from tests.interop.folding import Told, compare, differences, kafkas_images, told_by

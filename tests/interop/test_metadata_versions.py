@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kraftd.metadata.features import METADATA_VERSION, SUPPORTED, metadata_version_name
+from kraftd.metadata.feature_levels import METADATA_VERSION, SUPPORTED, metadata_version_name
 from kraftd.metadata.record_versions import newest_versions
 from kraftd.records.messages import (
     AbortTransactionRecord,

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from kraftd.metadata.fold import apply
 from kraftd.metadata.image import EMPTY, MetadataImage
+from kraftd.metadata.image_builder import apply
 from kraftd.records.batch import encode_batch, scan
 from kraftd.records.frame import decode_record, encode_record
 from kraftd.records.messages import (

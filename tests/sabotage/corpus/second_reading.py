@@ -173,7 +173,7 @@ SECOND_READING: tuple[Mutant, ...] = (
         "A resource that once had many configs is listed by the names that it had then.",
         "tests",
         (
-            "kraftd.metadata.configs_image:_with_names",
+            "kraftd.metadata.parts.configs:_with_names",
             "return names if known is None else names.delete(resource)",
             "return names",
         ),
@@ -187,7 +187,7 @@ SECOND_READING: tuple[Mutant, ...] = (
         "A resource whose last config was deleted stays in the order of resources.",
         "tests",
         (
-            "kraftd.metadata.configs_image:ConfigsFold.image",
+            "kraftd.metadata.parts.configs:ConfigsBuilder.image",
             "            gone.append(resource)\n            resources = resources.delete(resource)\n",
             "            resources = resources.delete(resource)\n",
         ),

@@ -15,7 +15,7 @@ import pytest
 from kraftd.cli.failures import ExitCode, UsageError
 from kraftd.cli.main import COMMANDS
 from kraftd.cli.points import parse_at, parse_time
-from kraftd.metadata.configs import ResourceType
+from kraftd.metadata.config_schema import ResourceType
 from kraftd.protocol.messages import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,

@@ -4,8 +4,8 @@ import pytest
 
 from kraftd.controller.config_control import APPEND, DELETE, SET, SUBTRACT, decide
 from kraftd.errors import ErrorCode
-from kraftd.metadata.fold import apply_all
 from kraftd.metadata.image import EMPTY
+from kraftd.metadata.image_builder import apply_all
 from kraftd.protocol.messages import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,

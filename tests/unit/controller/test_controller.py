@@ -13,7 +13,7 @@ from kraftd.controller.controller import (
 )
 from kraftd.controller.decisions import Answer, NeedsRead, Write
 from kraftd.errors import ErrorCode, InvariantError
-from kraftd.metadata.features import bootstrap_records
+from kraftd.metadata.feature_levels import bootstrap_records
 from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.protocol.messages import (
     DescribeConfigsRequest,

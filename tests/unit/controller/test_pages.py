@@ -9,8 +9,8 @@ from kraftd.controller.config_control import decide
 from kraftd.controller.config_readers import describe_configs, list_configs
 from kraftd.controller.decisions import refuse_read, refuse_write
 from kraftd.errors import ErrorCode, UnencodableError
-from kraftd.metadata.fold import Fold
 from kraftd.metadata.image import EMPTY
+from kraftd.metadata.image_builder import ImageBuilder
 from kraftd.protocol.codec import encode_response
 from kraftd.protocol.limits import (
     ARRAY_LENGTH_MAX,
@@ -33,7 +33,7 @@ LONG = 32_767
 
 
 def image_of(configs):
-    fold = Fold(EMPTY)
+    fold = ImageBuilder(EMPTY)
     for place, value in configs.items():
         fold.put_config(*place, value)
     return fold.image()

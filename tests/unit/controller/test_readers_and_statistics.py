@@ -5,9 +5,9 @@ import pytest
 from kraftd.controller.config_readers import describe_configs, list_configs
 from kraftd.controller.statistics import EventStatistics
 from kraftd.errors import ErrorCode
-from kraftd.metadata.configs import ConfigType
-from kraftd.metadata.fold import apply_all
+from kraftd.metadata.config_schema import ConfigType
 from kraftd.metadata.image import EMPTY
+from kraftd.metadata.image_builder import apply_all
 from kraftd.protocol.messages import (
     DescribeConfigsRequest,
     DescribeConfigsRequestDescribeConfigsResource,

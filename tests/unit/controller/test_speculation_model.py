@@ -15,9 +15,9 @@ from kraftd.controller.activation import registration_of
 from kraftd.controller.controller import ACTIVATE, QuorumController
 from kraftd.controller.decisions import Answer, Write
 from kraftd.errors import ErrorCode
-from kraftd.metadata.features import bootstrap_records
-from kraftd.metadata.fold import apply_all
+from kraftd.metadata.feature_levels import bootstrap_records
 from kraftd.metadata.image import EMPTY
+from kraftd.metadata.image_builder import apply_all
 from kraftd.protocol.messages import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,

@@ -7,8 +7,8 @@ import pytest
 from kraftd.forensics.errors import UnanswerableError
 from kraftd.forensics.files import find_log, find_logs, times_of
 from kraftd.forensics.state import At, advanced, known_committed, refreshed, state_at
-from kraftd.metadata.fold import Fold
 from kraftd.metadata.image import EMPTY, MetadataImage
+from kraftd.metadata.image_builder import ImageBuilder
 from kraftd.records.batch import scan
 from kraftd.records.frame import RawRecord, decode_record
 from kraftd.records.messages import (
@@ -25,12 +25,12 @@ from tests.unit.forensics.logs import ORDERS, T0, LogMaker, config, orders
 
 def folded(log_directory: Path, end: int) -> MetadataImage:
     """The image by the shortest way: every record below the end, from nothing."""
-    fold = Fold(EMPTY)
+    fold = ImageBuilder(EMPTY)
     for segment in sorted(log_directory.glob("*.log")):
         for batch in scan(segment.read_bytes()):
             if batch.end_offset <= end:
                 for offset, value in enumerate(batch.values(), batch.base_offset):
-                    fold.add(decode_record(value), offset)
+                    fold.replay(decode_record(value), offset)
     return fold.image()
 
 

@@ -9,8 +9,8 @@ from kraftd.forensics.files import find_log
 from kraftd.forensics.quorum import QuorumFacts, Voter
 from kraftd.forensics.state import At, state_at
 from kraftd.forensics.words import changes, quorum_changes
-from kraftd.metadata.fold import apply_all
 from kraftd.metadata.image import EMPTY
+from kraftd.metadata.image_builder import apply_all
 from kraftd.records.frame import AnyRecord
 from kraftd.records.messages import (
     AccessControlEntryRecord,

@@ -8,8 +8,8 @@ from operator import add
 
 from hypothesis import strategies as st
 
-from kraftd.metadata.fold import apply
 from kraftd.metadata.image import EMPTY, MetadataImage
+from kraftd.metadata.image_builder import apply
 from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.records import messages as m
 from kraftd.records.frame import AnyRecord

@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from kraftd.metadata.fold import apply, apply_all, is_folded
 from kraftd.metadata.image import EMPTY, to_records
+from kraftd.metadata.image_builder import apply, apply_all, is_replayed
 from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.records.messages import (
     BrokerRegistrationChangeRecord,
@@ -112,7 +112,7 @@ def test_tags_of_a_registration_stay_and_those_of_a_change_make_the_image_partia
     assert tagged.hash() != REGISTERED.hash()
     assert apply(tagged, change(fenced=-1), 1).broker(7).unknown_tags == tags
     later = change(fenced=-1, unknown_tags=tags)
-    assert not is_folded(later)
+    assert not is_replayed(later)
     image = apply(REGISTERED, later, 1)
     assert image.is_partial
     assert not image.broker(7).fenced

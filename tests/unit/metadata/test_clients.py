@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from kraftd.metadata.fold import apply, apply_all
 from kraftd.metadata.image import EMPTY, to_records
+from kraftd.metadata.image_builder import apply, apply_all
 from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.records.messages import (
     AccessControlEntryRecord,

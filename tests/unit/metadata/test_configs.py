@@ -2,7 +2,7 @@
 
 import pytest
 
-from kraftd.metadata.configs import (
+from kraftd.metadata.config_schema import (
     ConfigType,
     Update,
     broker_key,
@@ -12,7 +12,7 @@ from kraftd.metadata.configs import (
     topic_key,
     topic_names,
 )
-from kraftd.metadata.features import SUPPORTED, bootstrap_records, metadata_version_name
+from kraftd.metadata.feature_levels import SUPPORTED, bootstrap_records, metadata_version_name
 
 
 def test_the_tables_hold_what_kafka_defines():

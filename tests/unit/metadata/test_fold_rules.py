@@ -2,8 +2,8 @@
 
 import msgspec
 
-from kraftd.metadata.fold import apply_all
 from kraftd.metadata.image import EMPTY
+from kraftd.metadata.image_builder import apply_all
 from kraftd.records import messages as m
 
 ID, D = b"T" * 16, b"D" * 16

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kraftd.metadata.delta import Change, ConfigChange, ControllerChange, FeatureChange, diff
-from kraftd.metadata.fold import Fold, apply, apply_all
 from kraftd.metadata.image import EMPTY, ConfigEntry, ControllerRegistration, to_records
+from kraftd.metadata.image_builder import ImageBuilder, apply, apply_all
+from kraftd.metadata.image_diff import Change, ConfigChange, ControllerChange, FeatureChange, diff
 from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.records import messages
 from kraftd.records.frame import RawRecord, decode_record, encode_record
@@ -166,10 +166,10 @@ def test_folding_one_by_one_and_all_at_once_is_the_same(records):
 
 @given(logs)
 def test_a_fold_can_be_looked_at_and_continued(records):
-    fold = Fold(EMPTY)
+    builder = ImageBuilder(EMPTY)
     for offset, record in enumerate(records):
-        fold.add(record, offset)
-        assert fold.image() == apply_all(EMPTY, records[: offset + 1], 0)
+        builder.replay(record, offset)
+        assert builder.image() == apply_all(EMPTY, records[: offset + 1], 0)
 
 
 @given(logs)
@@ -241,7 +241,7 @@ def test_the_hash_is_a_promise_across_processes_and_releases():
 
 def test_the_hash_does_not_depend_on_the_hash_seed_of_python():
     program = (
-        "from kraftd.metadata.fold import apply_all; from kraftd.metadata.image import EMPTY;"
+        "from kraftd.metadata.image_builder import apply_all; from kraftd.metadata.image import EMPTY;"
         "from kraftd.records.messages import ConfigRecord;"
         "print(apply_all(EMPTY, [ConfigRecord(4, '', k, k) for k in 'abc'], 0).hash())"
     )

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kraftd.metadata.delta import diff
-from kraftd.metadata.fold import Fold, apply, apply_all
 from kraftd.metadata.image import EMPTY, to_records
+from kraftd.metadata.image_builder import ImageBuilder, apply, apply_all
+from kraftd.metadata.image_diff import diff
 from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.records.frame import decode_record, encode_record
 from kraftd.records.messages import (
@@ -109,11 +109,11 @@ def test_it_does_not_matter_how_a_log_is_cut_into_folds(records, cuts):
     for start, end in itertools.pairwise(edges):
         image = apply_all(image, records[start:end], start)
     assert image == apply_all(EMPTY, records, 0)
-    fold = Fold(EMPTY)
+    builder = ImageBuilder(EMPTY)
     for offset, record in enumerate(records):
-        fold.add(record, offset)
-        fold.image()
-    assert fold.image() == image
+        builder.replay(record, offset)
+        builder.image()
+    assert builder.image() == image
 
 
 @some

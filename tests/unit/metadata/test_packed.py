@@ -1,4 +1,4 @@
-"""What lies packed is what was put there: numbers, spans, partitions in bulk and those of a broker."""
+"""What lies packed is what was put there: numbers, blocks, partitions in bulk and those of a broker."""
 
 import random
 
@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from kraftd.errors import MalformedError, UnencodableError
-from kraftd.metadata import number_set, placement, topics_fold
-from kraftd.metadata.delta import diff
-from kraftd.metadata.fold import Fold, apply, apply_all
 from kraftd.metadata.image import EMPTY, to_records
+from kraftd.metadata.image_builder import ImageBuilder, apply, apply_all
+from kraftd.metadata.image_diff import diff
 from kraftd.metadata.impossible import ImpossibleRecordError
-from kraftd.metadata.number_set import NumberSet
-from kraftd.metadata.spans import SPAN_MASK, packed_span, row_at, rows_of, with_rows
+from kraftd.metadata.parts.topics import broker_index, packed_int_set
+from kraftd.metadata.parts.topics import builder as topics_builder
+from kraftd.metadata.parts.topics.packed_int_set import PackedIntSet
+from kraftd.metadata.parts.topics.partition_block import BLOCK_MASK, packed_block, row_at, rows_of, with_rows
 from kraftd.records.frame import decode_record, encode_record
 from kraftd.records.messages import (
     ClearElrRecord,
@@ -41,9 +42,9 @@ numbers = st.lists(st.integers(0, 60) | st.integers(0, 1 << 40), max_size=40, un
 @given(st.lists(st.tuples(numbers, numbers), max_size=8))
 def test_a_set_of_numbers_is_a_set_whatever_the_size_of_its_blocks(steps):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(number_set, "_BLOCK", 4)
-        patch.setattr(number_set, "_FEW", 2)
-        numbers, model = NumberSet(), set()
+        patch.setattr(packed_int_set, "_BLOCK", 4)
+        patch.setattr(packed_int_set, "_FEW", 2)
+        numbers, model = PackedIntSet(), set()
         for added, dropped in steps:
             before, shown = numbers, list(numbers)
             numbers = numbers.changed(added, dropped)
@@ -56,7 +57,7 @@ def test_a_set_of_numbers_is_a_set_whatever_the_size_of_its_blocks(steps):
 def test_a_large_set_of_numbers_grows_and_shrinks_one_by_one():
     dice = random.Random(4)
     members = dice.sample(range(1 << 34), 20_000)
-    numbers = NumberSet().changed(members)
+    numbers = PackedIntSet().changed(members)
     for number in members[:5_000]:
         numbers = numbers.changed([], [number])
     for number in members[:2_500]:
@@ -65,25 +66,25 @@ def test_a_large_set_of_numbers_grows_and_shrinks_one_by_one():
     assert list(numbers.changed([], members)) == []
 
 
-# -- spans
+# -- blocks
 
-spans = st.dictionaries(st.integers(0, SPAN_MASK), st.binary(min_size=1, max_size=9), min_size=1)
+blocks = st.dictionaries(st.integers(0, BLOCK_MASK), st.binary(min_size=1, max_size=9), min_size=1)
 
 
-@given(spans, st.none() | spans)
+@given(blocks, st.none() | blocks)
 @example({0: b"a", 1: b"b", 3: b"d"}, {1: b"longer"})
 @example({0: b"a", 1: b"b", 3: b"d"}, {2: b"new"})
 @example({0: b"a"}, {31: b"new"})
 def test_a_span_gives_back_each_partition(rows, changed):
-    span = packed_span(rows)
+    block = packed_block(rows)
     if changed is not None:
-        span = with_rows(span, changed)
+        block = with_rows(block, changed)
         rows = rows | changed
-        assert with_rows(b"", changed) == packed_span(changed)
-    assert span == packed_span(rows)
-    assert list(rows_of(span)) == sorted(rows.items())
-    assert {at: row_at(span, at) for at in range(SPAN_MASK + 1)} == {
-        at: rows.get(at) for at in range(SPAN_MASK + 1)
+        assert with_rows(b"", changed) == packed_block(changed)
+    assert block == packed_block(rows)
+    assert list(rows_of(block)) == sorted(rows.items())
+    assert {at: row_at(block, at) for at in range(BLOCK_MASK + 1)} == {
+        at: rows.get(at) for at in range(BLOCK_MASK + 1)
     }
 
 
@@ -157,8 +158,8 @@ def test_a_broker_has_what_it_leads_what_it_is_in_sync_for_and_what_it_holds():
 @pytest.mark.parametrize("wait_max", [1, 5, 256])
 @pytest.mark.parametrize("few_max", [2, 7, 128])
 def test_moves_that_wait_are_seen_at_once(monkeypatch, wait_max, few_max):
-    monkeypatch.setattr(placement, "_WAIT_MAX", wait_max)
-    monkeypatch.setattr(placement, "_FEW_MAX", few_max)
+    monkeypatch.setattr(broker_index, "_WAIT_MAX", wait_max)
+    monkeypatch.setattr(broker_index, "_FEW_MAX", few_max)
     dice = random.Random(wait_max + few_max)
     records = [TopicRecord("a", A)]
     records += [PartitionRecord(n, A, (1, 2, 3), (1, 2, 3), leader=1) for n in range(40)]
@@ -185,7 +186,7 @@ def test_a_topic_that_comes_back_has_only_its_new_partitions():
 
 @pytest.mark.parametrize("few_max", [0, 100], ids=["many", "few"])
 def test_moves_back_and_forth_in_one_fold_are_no_move(monkeypatch, few_max):
-    monkeypatch.setattr(placement, "_FEW_MAX", few_max)
+    monkeypatch.setattr(broker_index, "_FEW_MAX", few_max)
     base = apply_all(EMPTY, [TopicRecord("a", A), PartitionRecord(0, A, (1, 2), (1, 2), leader=1)], 0)
     back_and_forth = [PartitionChangeRecord(0, A, leader=leader) for leader in (2, 1, 2, 1)]
     image = apply_all(base, back_and_forth, 5)
@@ -250,21 +251,21 @@ def one_by_one(values):
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize(("open_max", "pending_max"), [(512, 2_000_000), (2, 5)], ids=["roomy", "tight"])
 def test_in_bulk_or_one_by_one_makes_no_difference(monkeypatch, seed, open_max, pending_max):
-    monkeypatch.setattr(topics_fold, "_OPEN_MAX", open_max)
-    monkeypatch.setattr(placement, "_PENDING_MAX", pending_max)
+    monkeypatch.setattr(topics_builder, "_OPEN_MAX", open_max)
+    monkeypatch.setattr(broker_index, "_PENDING_MAX", pending_max)
     dice = random.Random(seed)
     values = random_log(dice, [dice.choice([0, 1, 3, 31, 33, 70, 150]) for _ in range(12)])
     expected = one_by_one(values)
 
-    fold, image, at = Fold(EMPTY), EMPTY, 0
+    builder, image, at = ImageBuilder(EMPTY), EMPTY, 0
     while at < len(values):
         end = at + dice.choice([1, 7, 100])
-        fold.add_values(values[at:end], at)
+        builder.replay_values(values[at:end], at)
         if dice.random() < 0.1:
-            image = fold.image()
-            fold = dice.choice([fold, Fold(image)])
+            image = builder.image()
+            builder = dice.choice([builder, ImageBuilder(image)])
         at = end
-    image = fold.image()
+    image = builder.image()
 
     assert image == expected
     assert image.hash() == expected.hash()
@@ -283,10 +284,10 @@ def test_any_log_gives_the_same_image_in_bulk(records, dice):
             values.append(encode_record(record, dice.randint(record.MIN_VERSION, record.MAX_VERSION)))
         except UnencodableError:
             values.append(encode_record(record))
-    fold = Fold(EMPTY)
-    fold.add_values(values, 0)
-    assert fold.image() == one_by_one(values)
-    assert fold.image().hash() == one_by_one(values).hash()
+    builder = ImageBuilder(EMPTY)
+    builder.replay_values(values, 0)
+    assert builder.image() == one_by_one(values)
+    assert builder.image().hash() == one_by_one(values).hash()
 
 
 def outcome(fold_values, values):
@@ -299,9 +300,9 @@ def outcome(fold_values, values):
 
 
 def in_bulk(values):
-    fold = Fold(EMPTY)
-    fold.add_values(values, 0)
-    return fold.image()
+    builder = ImageBuilder(EMPTY)
+    builder.replay_values(values, 0)
+    return builder.image()
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
@@ -331,25 +332,25 @@ def test_a_leader_that_is_no_broker_leads_nothing_in_bulk_either(replicas, leade
 
 @pytest.mark.parametrize("chunk", [100, 1000])
 def test_places_in_bulk_are_written_down_before_they_are_too_many(monkeypatch, chunk):
-    monkeypatch.setattr(placement, "_PENDING_MAX", 2_000)
+    monkeypatch.setattr(broker_index, "_PENDING_MAX", 2_000)
     most = 0
 
-    def image(fold, image=placement.PlacementFold.image):
+    def image(builder, image=broker_index.BrokerIndexBuilder.image):
         nonlocal most
-        most = max(most, sum(map(len, fold._come.values())))
-        return image(fold)
+        most = max(most, sum(map(len, builder._added.values())))
+        return image(builder)
 
-    monkeypatch.setattr(placement.PlacementFold, "image", image)
+    monkeypatch.setattr(broker_index.BrokerIndexBuilder, "image", image)
     values = [
         encode_record(PartitionRecord(n, A, (1, 2), (1, 2), leader=1, directories=(D1, D2)))
         for n in range(9_000)
     ]
-    fold = Fold(EMPTY)
-    fold.add_values([encode_record(TopicRecord("a", A))], 0)
+    builder = ImageBuilder(EMPTY)
+    builder.replay_values([encode_record(TopicRecord("a", A))], 0)
     for at in range(0, len(values), chunk):
-        fold.add_values(values[at : at + chunk], at + 1)
+        builder.replay_values(values[at : at + chunk], at + 1)
     assert 2_000 < most <= 2_000 + 2 * chunk
-    assert len(list(fold.image().partitions_on(2))) == len(values)
+    assert len(list(builder.image().partitions_on(2))) == len(values)
 
 
 def test_an_impossible_partition_in_bulk_is_named_by_its_offset():
@@ -359,7 +360,7 @@ def test_an_impossible_partition_in_bulk_is_named_by_its_offset():
         encode_record(PartitionRecord(0, B, (1,), (1,), leader=1, directories=(D1,))),
     ]
     with pytest.raises(ImpossibleRecordError, match="offset 106"):
-        Fold(EMPTY).add_values(values, 100)
+        ImageBuilder(EMPTY).replay_values(values, 100)
 
 
 def test_whoever_checks_sees_every_record_but_configs_and_partitions():
@@ -371,7 +372,9 @@ def test_whoever_checks_sees_every_record_but_configs_and_partitions():
         encode_record(ConfigRecord(2, "a", "k", "v")),
         encode_record(ClearElrRecord("a")),
     ]
-    Fold(EMPTY).add_values(values, 7, check=lambda record, offset: seen.append((record.NAME, offset)))
+    ImageBuilder(EMPTY).replay_values(
+        values, 7, check=lambda record, offset: seen.append((record.NAME, offset))
+    )
     assert seen == [("TopicRecord", 7), ("ClearElrRecord", 11)]
 
 

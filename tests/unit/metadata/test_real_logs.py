@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from kraftd.metadata.features import METADATA_VERSION
-from kraftd.metadata.fold import Fold, apply_all
+from kraftd.metadata.feature_levels import METADATA_VERSION
 from kraftd.metadata.image import EMPTY, MetadataImage, to_records
+from kraftd.metadata.image_builder import ImageBuilder, apply_all
 from kraftd.records.batch import BatchView, scan
 from kraftd.records.control import AnyControl, decode_control
 from kraftd.records.frame import decode_record, encode_record
@@ -56,14 +56,14 @@ def fold_to(
     directory: Path, stops: Sequence[int], start: int = 0, image: MetadataImage = EMPTY
 ) -> dict[int, MetadataImage]:
     """The image at each of `stops`, which are batch boundaries, from the one at `start`."""
-    fold, images, wanted = Fold(image), {}, sorted(stops)
+    builder, images, wanted = ImageBuilder(image), {}, sorted(stops)
     for batch in batches(directory):
         while wanted and batch.base_offset >= wanted[0]:
-            images[wanted.pop(0)] = fold.image()
+            images[wanted.pop(0)] = builder.image()
         if not batch.is_control and batch.base_offset >= start:
             for offset, value in enumerate(batch.values(), batch.base_offset):
-                fold.add(decode_record(value), offset)
-    return images | dict.fromkeys(wanted, fold.image())
+                builder.replay(decode_record(value), offset)
+    return images | dict.fromkeys(wanted, builder.image())
 
 
 def data_values(path: Path) -> Iterator[bytes]:
@@ -73,10 +73,10 @@ def data_values(path: Path) -> Iterator[bytes]:
 
 
 def read_snapshot(path: Path) -> MetadataImage:
-    fold = Fold(EMPTY)
+    builder = ImageBuilder(EMPTY)
     for value in data_values(path):
-        fold.add(decode_record(value), 0)
-    return fold.image()
+        builder.replay(decode_record(value), 0)
+    return builder.image()
 
 
 def snapshots(directory: Path) -> dict[int, Path]:

@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 
 from kraftd.errors import InvariantError, UnencodableError
-from kraftd.metadata.features import METADATA_VERSION, SUPPORTED
+from kraftd.metadata.feature_levels import METADATA_VERSION, SUPPORTED
 from kraftd.metadata.record_versions import SINCE, encode_allowed, newest_versions
 from kraftd.records.frame import RawRecord, read_frame
 from kraftd.records.messages import (

@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kraftd.metadata.fold import Fold
 from kraftd.metadata.image import EMPTY
+from kraftd.metadata.image_builder import ImageBuilder
 from kraftd.metadata.sorted_keys import SortedKeys
 
 keys = st.integers(0, 2_000)
@@ -44,15 +44,15 @@ def test_configs_are_listed_in_order_from_any_place(steps, resource, name):
     """Few and many in a resource, and across the line between them; all of one removed and set again."""
     image, model = EMPTY, {}
     for many, few, removed in steps:
-        fold = Fold(image)
+        builder = ImageBuilder(image)
         if removed is not None:
-            fold._configs.remove(removed)
+            builder._configs.remove(removed)
             model = {place: value for place, value in model.items() if place[:2] != removed}
         spread = [(of, f"n{number:04}", value) for of, count, value in many for number in range(count)]
         for of, config, value in [*spread, *few]:
-            fold.put_config(*of, config, value)
+            builder.put_config(*of, config, value)
             model[*of, config] = value
-        image = fold.image()
+        image = builder.image()
     expected = sorted((*place, value) for place, value in model.items() if value is not None)
     assert [tuple(entry) for entry in image.configs()] == expected
     after = (*resource, name)
@@ -63,12 +63,12 @@ def test_configs_are_listed_in_order_from_any_place(steps, resource, name):
 
 def test_a_page_costs_what_it_is_long_and_not_what_the_image_is():
     """Counted, not timed: the rest of the configs is not even looked at."""
-    fold = Fold(EMPTY)
+    builder = ImageBuilder(EMPTY)
     for number in range(20_000):
-        fold.put_config(4, "", f"n{number:05}", "x")
+        builder.put_config(4, "", f"n{number:05}", "x")
     for broker in range(5_000):
-        fold.put_config(4, str(broker), "n", "x")
-    image = fold.image()
+        builder.put_config(4, str(broker), "n", "x")
+    image = builder.image()
     seen = _Counted.seen
     page = image.configs(4, (4, "", _Counted("n15000")))
     assert next(page).name == "n15001"

@@ -3,10 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
-from kraftd.metadata.fold import apply, apply_all, is_folded
 from kraftd.metadata.image import EMPTY, to_records
+from kraftd.metadata.image_builder import apply, apply_all, is_replayed
 from kraftd.metadata.impossible import ImpossibleRecordError
-from kraftd.metadata.partitions import MIGRATING
+from kraftd.metadata.parts.topics.partitions import MIGRATING
 from kraftd.records.messages import (
     ClearElrRecord,
     ConfigRecord,
@@ -191,7 +191,7 @@ def test_tags_of_a_partition_stay_and_those_of_a_change_make_the_image_partial()
     assert not tagged.is_partial
     assert apply(tagged, change(isr=(2,)), 1).partition(A, 0).unknown_tags == tags
     later = change(isr=(2,), unknown_tags=tags)
-    assert not is_folded(later)
+    assert not is_replayed(later)
     assert after(later).is_partial
     assert after(later).partition(A, 0).isr == (2,)
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kraftd.errors import MalformedError
-from kraftd.metadata.fold import apply, apply_all
 from kraftd.metadata.image import EMPTY, MetadataImage
+from kraftd.metadata.image_builder import apply, apply_all
 from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.records import messages as m
 from kraftd.records.frame import RawRecord, decode_record, encode_record

@@ -15,8 +15,8 @@ from kraftd.controller.config_control import decide
 from kraftd.controller.config_readers import describe_configs, list_configs
 from kraftd.controller.decisions import refuse_read, refuse_write
 from kraftd.errors import ErrorCode, UnencodableError
-from kraftd.metadata.fold import Fold
 from kraftd.metadata.image import EMPTY, MetadataImage
+from kraftd.metadata.image_builder import ImageBuilder
 from kraftd.net.handshake import Identity, refusal_of, supported
 from kraftd.protocol import limits
 from kraftd.protocol import messages as m
@@ -197,7 +197,7 @@ def chunks() -> Iterator[Answer]:
 @cache
 def image() -> MetadataImage:
     """Longest names and values, and many of them, for the cluster and for brokers."""
-    fold = Fold(EMPTY)
+    fold = ImageBuilder(EMPTY)
     for number in range(20):
         for broker in ("", "1", "2147483647"):
             fold.put_config(4, broker, f"{number:02}".ljust(32_767, "n"), "v" * 32_767)

@@ -7,7 +7,7 @@ import pytest
 from kraftd.controller.activation import registration_of
 from kraftd.controller.controller import QuorumController
 from kraftd.errors import ErrorCode
-from kraftd.metadata.features import bootstrap_records
+from kraftd.metadata.feature_levels import bootstrap_records
 from kraftd.protocol.codec import Request
 from kraftd.protocol.limits import RESIGN_TIMEOUT_MS_MAX
 from kraftd.protocol.messages import (

@@ -1,8 +1,8 @@
 """Changes of a partition's ISR and leader alone, read and made faster than field by field.
 
-Nearly every change in a log is one. `read` knows its record by its form, and `changed` writes it into the
-bytes that the image keeps of a plain partition (`plain`). Both leave to the codec and to `partitions` what is
-not of that form, and give what those give.
+Nearly every change in a log is one. `read` knows its record by its layout, and `changed` writes it into the
+bytes that the image keeps of a usual partition (`partition_fast_codec`). Both leave to the codec and to
+`partitions` whatever has another layout, and give what those give.
 """
 
 from functools import lru_cache
@@ -10,8 +10,8 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is a class
 from typing import Final, NamedTuple
 
-from kraftd.metadata.placement import Brokers
-from kraftd.metadata.plain import COUNT_MAX, NOBODY, plain_form
+from kraftd.metadata.parts.topics.broker_index import Assignment
+from kraftd.metadata.parts.topics.partition_fast_codec import COUNT_MAX, NOBODY, fast_layout
 from kraftd.records.frame import AnyRecord, decode_record, encode_record
 from kraftd.records.messages import PartitionChangeRecord, PartitionRecord
 
@@ -37,26 +37,26 @@ _EPOCHS: Final = Struct(">3i")
 """The leader, its epoch, and the partition's."""
 
 
-class _Form(NamedTuple):
-    """How a change of one form is read; None where the ISR or the leader is not in it."""
+class _Layout(NamedTuple):
+    """How a change of one layout is read; None where the ISR or the leader is not in it."""
 
     struct: Struct
     isr_count: int | None
     has_leader: bool
 
 
-def _forms() -> dict[tuple[int, bytes], _Form]:
-    """Each form by the size and the hint of its values."""
-    forms = [(bytes((1, *_LEADER_TAG)), _Form(Struct(_FIELDS + "3xi"), None, has_leader=True))]
+def _layouts() -> dict[tuple[int, bytes], _Layout]:
+    """Each layout by the size and the hint of its values."""
+    layouts = [(bytes((1, *_LEADER_TAG)), _Layout(Struct(_FIELDS + "3xi"), None, has_leader=True))]
     for count in range(_ISR_MAX + 1):
         isr = f"{_FIELDS}3xB{count}i"
         isr_bytes = 1 + 4 * count
-        forms.append((bytes((1, _ISR, isr_bytes)), _Form(Struct(isr), count, has_leader=False)))
-        forms.append((bytes((2, _ISR, isr_bytes)), _Form(Struct(f"{isr}2si"), count, has_leader=True)))
-    return {(form.struct.size, hint): form for hint, form in forms}
+        layouts.append((bytes((1, _ISR, isr_bytes)), _Layout(Struct(isr), count, has_leader=False)))
+        layouts.append((bytes((2, _ISR, isr_bytes)), _Layout(Struct(f"{isr}2si"), count, has_leader=True)))
+    return {(layout.struct.size, hint): layout for hint, layout in layouts}
 
 
-_FORMS: Final = _forms()
+_LAYOUTS: Final = _layouts()
 
 
 def decoded(value: bytes) -> AnyRecord:
@@ -71,29 +71,29 @@ def decoded(value: bytes) -> AnyRecord:
 
 def read(value: bytes) -> PartitionChangeRecord | None:
     """The record of a framed value if it is a change of ISR, leader or both, and of no more."""
-    form = _FORMS.get((len(value), value[_HINT]))
-    if form is None:
+    layout = _LAYOUTS.get((len(value), value[_HINT]))
+    if layout is None:
         return None
-    fields = form.struct.unpack(value)
+    fields = layout.struct.unpack(value)
     if fields[0] not in _OPENINGS:
         return None
-    if form.isr_count is None:
+    if layout.isr_count is None:
         return PartitionChangeRecord(fields[1], fields[2], leader=fields[-1])
-    isr_end = _ISR_AT + form.isr_count
-    if fields[_ISR_AT - 1] != form.isr_count + 1:
+    isr_end = _ISR_AT + layout.isr_count
+    if fields[_ISR_AT - 1] != layout.isr_count + 1:
         return None
     isr = fields[_ISR_AT:isr_end]
-    if not form.has_leader:
+    if not layout.has_leader:
         return PartitionChangeRecord(fields[1], fields[2], isr)
     if fields[isr_end] != _LEADER_TAG:
         return None
     return PartitionChangeRecord(fields[1], fields[2], isr, fields[-1])
 
 
-def changed(packed: bytes, change: PartitionChangeRecord) -> tuple[bytes, Brokers, Brokers] | None:
+def changed(packed: bytes, change: PartitionChangeRecord) -> tuple[bytes, Assignment, Assignment] | None:
     """The packed partition after a change, and whom it was on and is.
 
-    None if either is not plain.
+    None if either has another layout.
     """
     if (
         change.replicas is not None
@@ -105,13 +105,13 @@ def changed(packed: bytes, change: PartitionChangeRecord) -> tuple[bytes, Broker
         or change.leader_recovery_state not in {_NO_RECOVERY_CHANGE, _RECOVERED}
     ):
         return None
-    found = plain_form(packed)
+    found = fast_layout(packed)
     if found is None:
         return None
-    form, fields = found
-    brokers = form.brokers(fields)
+    layout, fields = found
+    brokers = layout.brokers(fields)
     replicas, old_isr, old_leader = brokers
-    isr_at, epochs_at = form.isr_at, form.epochs_at
+    isr_at, epochs_at = layout.isr_at, layout.epochs_at
     isr = old_isr if change.isr is None else change.isr
     if len(isr) >= COUNT_MAX:
         return None

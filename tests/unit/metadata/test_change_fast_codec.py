@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from kraftd.errors import MalformedError
-from kraftd.metadata import partitions, plain_changes
-from kraftd.metadata.fold import apply_all
 from kraftd.metadata.image import EMPTY
+from kraftd.metadata.image_builder import apply_all
 from kraftd.metadata.impossible import ImpossibleRecordError
+from kraftd.metadata.parts.topics import change_fast_codec, partitions
 from kraftd.records.frame import decode_record, encode_record
 from kraftd.records.messages import ClearElrRecord, PartitionChangeRecord, PartitionRecord, TopicRecord
 from tests.unit.metadata.legal_records import logs
@@ -47,14 +47,14 @@ def outcome(decode, value):
 @pytest.mark.parametrize("version", [0, 1, 2])
 @pytest.mark.parametrize("record", USUAL)
 def test_a_usual_change_is_read(record, version):
-    assert plain_changes.read(encode_record(record, version)) == record
+    assert change_fast_codec.read(encode_record(record, version)) == record
 
 
 @pytest.mark.parametrize("record", UNUSUAL)
 def test_any_other_is_left_to_the_codec(record):
     value = encode_record(record)
-    assert plain_changes.read(value) is None
-    assert plain_changes.decoded(value) == record
+    assert change_fast_codec.read(value) is None
+    assert change_fast_codec.decoded(value) == record
 
 
 @pytest.mark.parametrize("record", [*USUAL, *UNUSUAL])
@@ -63,16 +63,16 @@ def test_whatever_byte_of_a_change_is_wrong_it_is_as_wrong_as_when_decoded(recor
     for at in range(len(good)):
         for byte in {*range(10), 13, 0x7F, 0x80, 0xFF, good[at] ^ 1}:
             bad = good[:at] + bytes([byte]) + good[at + 1 :]
-            assert outcome(plain_changes.decoded, bad) == outcome(decode_record, bad), (at, byte)
+            assert outcome(change_fast_codec.decoded, bad) == outcome(decode_record, bad), (at, byte)
     for bad in (*(good[:end] for end in range(len(good))), good + b"\0"):
-        assert outcome(plain_changes.decoded, bad) == outcome(decode_record, bad)
+        assert outcome(change_fast_codec.decoded, bad) == outcome(decode_record, bad)
 
 
 @given(logs)
 def test_every_record_is_read_as_the_codec_reads_it(records):
     for record in records:
         value = encode_record(record)
-        assert plain_changes.decoded(value) == decode_record(value)
+        assert change_fast_codec.decoded(value) == decode_record(value)
 
 
 ids = st.integers(-1, 4)
@@ -111,7 +111,7 @@ before = st.builds(
 @settings(max_examples=500)
 @given(before, changes)
 def test_a_change_made_in_the_bytes_is_the_change(old, change):
-    made = plain_changes.changed(partitions.pack(old), change)
+    made = change_fast_codec.changed(partitions.pack(old), change)
     if made is None:
         return
     new = partitions.changed(old, change, 9)
@@ -124,7 +124,7 @@ def test_a_change_made_in_the_bytes_is_the_change(old, change):
 
 @pytest.mark.parametrize("change", USUAL)
 def test_a_usual_change_of_a_usual_partition_is_made_in_the_bytes(change):
-    assert plain_changes.changed(partitions.pack(PARTITION), change) is not None
+    assert change_fast_codec.changed(partitions.pack(PARTITION), change) is not None
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_a_usual_change_of_a_usual_partition_is_made_in_the_bytes(change):
     ids="-".join,
 )
 def test_a_change_of_more_is_not_made_in_the_bytes(more):
-    assert plain_changes.changed(partitions.pack(PARTITION), replace(USUAL[0], **more)) is None
+    assert change_fast_codec.changed(partitions.pack(PARTITION), replace(USUAL[0], **more)) is None
 
 
 @pytest.mark.parametrize(

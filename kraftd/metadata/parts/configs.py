@@ -1,6 +1,6 @@
 """The dynamic configs: the part of the image that ConfigRecords make, and the busiest one.
 
-Entries keep their mark next to their value, so that replacing one costs one hash, not two, and the tags of
+Entries keep their hash next to their value, so that replacing one costs one hash, not two, and the tags of
 their record that nothing here knows, for those who will. `ConfigsFold` writes many changes into one new
 image; consecutive changes of one resource share its lookup.
 
@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, TypeAlias
 import msgspec
 from immutables import Map, MapMutation
 
-from kraftd.metadata.mark import MARK_MASK, Mark, tagged
+from kraftd.metadata.entity_hash import HASH_MASK, EntityHash, tagged
 from kraftd.metadata.sorted_keys import SortedKeys
 from kraftd.records.messages import ConfigRecord, UnknownTags
 
@@ -35,7 +35,7 @@ Resource: TypeAlias = tuple[int, str]
 ConfigPlace: TypeAlias = tuple[int, str, str]
 """A place in the order of all configs: type and name of a resource, name of a config."""
 
-_Entry: TypeAlias = tuple[str, Mark, UnknownTags]
+_Entry: TypeAlias = tuple[str, EntityHash, UnknownTags]
 _Entries: TypeAlias = Map[str, _Entry]
 _Resources: TypeAlias = Map[Resource, _Entries]
 
@@ -48,10 +48,10 @@ _FEW: Final = 256
 
 
 class ConfigsImage(msgspec.Struct, frozen=True):
-    """Every dynamic config, by resource and name. `sum` is the sum of their marks."""
+    """Every dynamic config, by resource and name. `sum` is the sum of their hashes."""
 
     _resources: _Resources = Map()
-    sum: Mark = 0
+    sum: EntityHash = 0
     _order: SortedKeys[Resource] = SortedKeys()
     _names: _Names = Map()
     """In order, for the resources that have many."""
@@ -123,7 +123,7 @@ class ConfigsImage(msgspec.Struct, frozen=True):
         return iter(names) if after is None else (name for name in names.since(after) if name != after)
 
 
-class ConfigsFold:
+class ConfigsBuilder:
     """A scratch copy that changes are written into. One owner, mutable."""
 
     __slots__ = ("_base", "_changed", "_entries", "_moves", "_resource", "_sum", "_touched")
@@ -154,23 +154,23 @@ class ConfigsFold:
                 self._sum -= old[1]
                 self._moves.append(name)
             return
-        # `mark_of`, written out: this runs for every change on every node.
+        # `hash_of_text`, written out: this runs for every change on every node.
         text = f"config {resource_type} {len(resource_name)} {len(name)} {resource_name}{name}{value}"
         if tags:
             text = tagged(text, tags)
-        mark = int.from_bytes(blake2b(text.encode(), digest_size=16).digest(), "big")
-        entries[name] = (value, mark, tags)
+        hash_ = int.from_bytes(blake2b(text.encode(), digest_size=16).digest(), "big")
+        entries[name] = (value, hash_, tags)
         if old is None:
-            self._sum += mark
+            self._sum += hash_
             self._moves.append(name)
         else:
-            self._sum += mark - old[1]
+            self._sum += hash_ - old[1]
 
     def remove(self, resource: Resource) -> None:
         """Remove all configs of a resource."""
         touched = self._touched.get(resource)
         entries = self._base._resources.get(resource, _NO_ENTRIES) if touched is None else touched.finish()
-        self._sum -= sum(mark for _, mark, _ in entries.values())
+        self._sum -= sum(hash_ for _, hash_, _ in entries.values())
         self._touched[resource] = _NO_ENTRIES.mutate()
         self._changed.setdefault(resource, []).extend(entries)
         self._resource = None
@@ -194,7 +194,7 @@ class ConfigsFold:
             if moves:
                 names = _with_names(names, resource, entries, moves)
         order = self._base._order.changed(come, gone) if come or gone else self._base._order
-        image = ConfigsImage(resources, self._sum & MARK_MASK, order, names)
+        image = ConfigsImage(resources, self._sum & HASH_MASK, order, names)
         self._load(image)
         return image
 

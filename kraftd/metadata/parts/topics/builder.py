@@ -1,8 +1,8 @@
 """How records change the topics and their partitions.
 
-`TopicsFold` writes many changes into one new image. A span of partitions that is changed is laid open, and
-packed again for the image; only then are its changes hashed and moved between brokers. `put_plain` takes
-partitions in bulk, from the bytes of their records (`plain`).
+`TopicsBuilder` writes many changes into one new image. A block of partitions that is changed is unpacked, and
+packed again for the image; only then are its changes hashed and moved between brokers. `put_values` takes
+partitions in bulk, from the bytes of their records (`partition_fast_codec`).
 
 Follows: Kafka's TopicsDelta and TopicDelta.
 Differs: a second topic of a name or id is impossible; Kafka's controller refuses it too, its image does not
@@ -18,39 +18,44 @@ import msgspec
 from immutables import MapMutation
 
 from kraftd.errors import UnencodableError
-from kraftd.metadata import partitions, plain_changes
-from kraftd.metadata.entities import mark_of_record
+from kraftd.metadata.entities import hash_of_record
+from kraftd.metadata.entity_hash import HASH_MASK, hash_of_bytes, sum_of_hashes
 from kraftd.metadata.impossible import ImpossibleRecordError
-from kraftd.metadata.mark import MARK_MASK, mark_of_bytes, sum_of_marks
-from kraftd.metadata.placement import (
+from kraftd.metadata.parts.topics import change_fast_codec, partitions
+from kraftd.metadata.parts.topics.broker_index import (
     ID_BITS,
     ID_MASK,
-    Brokers,
-    Place,
-    PlacementFold,
-    parts_of,
+    Assignment,
+    BrokerIndexBuilder,
+    PartitionKey,
+    roles_of,
 )
-from kraftd.metadata.plain import REPLICAS_AT, brokers_in, plain_fields, plain_form
-from kraftd.metadata.spans import SPAN_BITS, SPAN_MASK, row_at, with_rows
-from kraftd.metadata.topics_image import Topic, TopicsImage
+from kraftd.metadata.parts.topics.image import Topic, TopicsImage
+from kraftd.metadata.parts.topics.partition_block import BLOCK_BITS, BLOCK_MASK, row_at, with_rows
+from kraftd.metadata.parts.topics.partition_fast_codec import (
+    REPLICAS_AT,
+    assignment_in,
+    fast_fields,
+    fast_layout,
+)
 from kraftd.records.messages import PartitionChangeRecord, PartitionRecord, TopicRecord
 from kraftd.types import Offset, Uuid
 
 _NO_LEADER: Final = -1
 _OPEN_MAX: Final = 512
-"""How many spans lie open before all are packed: what lies open takes several times the memory."""
+"""How many blocks are unpacked before all are packed: unpacked, they take several times the memory."""
 
 
-class _Open(msgspec.Struct):
-    """A span that is being changed: its bytes, empty if it is new, and what is in their place."""
+class _OpenBlock(msgspec.Struct):
+    """A block that is being changed: its bytes, empty if it is new, and what replaces them."""
 
     packed: bytes
     rows: dict[int, bytes] = {}
-    before: dict[int, tuple[bytes | None, Brokers]] = {}
-    """What those were that have changed, and whom they were on. What comes in bulk is not among them."""
-    after: dict[int, Brokers] = {}
+    before: dict[int, tuple[bytes | None, Assignment]] = {}
+    """What the changed ones were, and which brokers they were on; without those put in bulk."""
+    after: dict[int, Assignment] = {}
 
-    def put(self, at: int, old: tuple[bytes | None, Brokers], new: tuple[bytes, Brokers]) -> None:
+    def put(self, at: int, old: tuple[bytes | None, Assignment], new: tuple[bytes, Assignment]) -> None:
         """Put a partition in the place of what is there now."""
         self.before.setdefault(at, old)
         self.rows[at], self.after[at] = new
@@ -64,20 +69,20 @@ class _Touched(msgspec.Struct):
     """A topic that is being changed."""
 
     topic: Topic
-    spans: MapMutation[int, bytes]
-    open: dict[int, _Open]
+    blocks: MapMutation[int, bytes]
+    open: dict[int, _OpenBlock]
 
 
-class TopicsFold:
+class TopicsBuilder:
     """A scratch copy that changes are written into. One owner, mutable."""
 
-    __slots__ = ("_ids", "_open_count", "_placement", "_sum", "_topics", "_touched")
+    __slots__ = ("_broker_index", "_ids", "_open_count", "_sum", "_topics", "_touched")
 
     def __init__(self, base: TopicsImage) -> None:
         self._topics = base._topics
         self._ids = base._ids
         self._sum = base.sum
-        self._placement = PlacementFold(base.placement)
+        self._broker_index = BrokerIndexBuilder(base.broker_index)
         self._touched: dict[Uuid, _Touched] = {}
         self._open_count = 0
 
@@ -88,39 +93,39 @@ class TopicsFold:
             raise ImpossibleRecordError(offset, f"there is a topic {name} already, {self._ids[name].hex()}")
         if topic_id in self._topics:
             raise ImpossibleRecordError(offset, f"there is a topic with the id {topic_id.hex()} already")
-        self._topics = self._topics.set(topic_id, Topic(record, self._placement.take(topic_id)))
+        self._topics = self._topics.set(topic_id, Topic(record, self._broker_index.add_topic(topic_id)))
         self._ids = self._ids.set(name, topic_id)
-        self._sum += mark_of_record(record)
+        self._sum += hash_of_record(record)
 
     def put_partition(self, record: PartitionRecord, offset: Offset) -> None:
         """Make a partition, or make it anew."""
         touched = self._known(record.topic_id, offset)
-        span, at = self._open(touched, record.partition_id >> SPAN_BITS), record.partition_id & SPAN_MASK
-        old, new = span.row(at), partitions.made(record, offset)
-        were = _NOWHERE if old is None else _brokers_in(old)
-        span.put(at, (old, were), (_packed(new, offset), _brokers_of(new)))
+        block, at = self._open(touched, record.partition_id >> BLOCK_BITS), record.partition_id & BLOCK_MASK
+        old, new = block.row(at), partitions.made(record, offset)
+        were = _NOWHERE if old is None else _assignment_in(old)
+        block.put(at, (old, were), (_packed(new, offset), _assignment_of(new)))
 
-    def put_plain(self, values: Sequence[bytes], start: int) -> int:
-        """Make partitions of the records whose values begin at a position, as long as they are plain.
+    def put_values(self, values: Sequence[bytes], start: int) -> int:
+        """Put partitions in bulk, from the values of their records, beginning at a position.
 
-        Stops before the first that is not a plain PartitionRecord of a new partition of a topic that is here,
-        and gives its position; it has to be folded by itself.
+        Stops before the first value that is not a PartitionRecord of the usual layout, of a new partition of
+        a known topic. Returns its position; it has to be replayed by itself.
         """
         self._make_room()
-        placement = self._placement
-        placement.make_room()
-        leaders, followers, laggards = placement.leaders, placement.followers, placement.laggards
-        expected = placement.expected
+        broker_index = self._broker_index
+        broker_index.make_room()
+        leaders, followers, laggards = broker_index.leaders, broker_index.followers, broker_index.laggards
+        expected = broker_index.expected
         topic_id, number, first, before, rows = b"", -1, 0, b"", dict[int, bytes]()
         made: list[bytes] = []
-        for value, fields, isr_count_at, isr_end in plain_fields(islice(values, start, None)):
+        for value, fields, isr_count_at, isr_end in fast_fields(islice(values, start, None)):
             partition_id = fields[1]
-            if partition_id >> SPAN_BITS != number or fields[2] != topic_id:
-                topic_id, number = fields[2], partition_id >> SPAN_BITS
+            if partition_id >> BLOCK_BITS != number or fields[2] != topic_id:
+                topic_id, number = fields[2], partition_id >> BLOCK_BITS
                 if topic_id not in self._topics:
                     break
                 first, before, rows = self._open_in_bulk(topic_id, number)
-            row = partition_id & SPAN_MASK
+            row = partition_id & BLOCK_MASK
             replicas = fields[REPLICAS_AT:isr_count_at]
             isr = fields[isr_count_at + 1 : isr_end]
             leader = fields[isr_end + 1]
@@ -137,35 +142,35 @@ class TopicsFold:
             rows[row] = value
             made.append(value)
             if not brokers <= expected:
-                placement.expect(brokers)
-            place = first | row
+                broker_index.expect(brokers)
+            key = first | row
             if is_usual:
-                leaders[leader](place)
+                leaders[leader](key)
                 for broker in replicas[1:]:
-                    followers[broker](place)
+                    followers[broker](key)
                 continue
             for broker in replicas:
                 puts = leaders if broker == leader else followers if broker in isr else laggards
-                puts[broker](place)
-        self._sum += sum_of_marks(made)
+                puts[broker](key)
+        self._sum += sum_of_hashes(made)
         return start + len(made)
 
     def change_partition(self, change: PartitionChangeRecord, offset: Offset) -> None:
         """Change a partition that is there."""
         touched = self._known(change.topic_id, offset)
-        span, at = self._open(touched, change.partition_id >> SPAN_BITS), change.partition_id & SPAN_MASK
-        packed = span.row(at)
+        block, at = self._open(touched, change.partition_id >> BLOCK_BITS), change.partition_id & BLOCK_MASK
+        packed = block.row(at)
         if packed is None:
             which = f"{change.partition_id} of topic {change.topic_id.hex()}"
             raise ImpossibleRecordError(offset, f"there is no partition {which}")
-        plain = plain_changes.changed(packed, change)
-        if plain is not None:
-            after, were, are = plain
-            span.put(at, (packed, were), (after, are))
+        fast = change_fast_codec.changed(packed, change)
+        if fast is not None:
+            after, were, are = fast
+            block.put(at, (packed, were), (after, are))
             return
         old = partitions.unpack(packed)
         new = partitions.changed(old, change, offset)
-        span.put(at, (packed, _brokers_of(old)), (_packed(new, offset), _brokers_of(new)))
+        block.put(at, (packed, _assignment_of(old)), (_packed(new, offset), _assignment_of(new)))
 
     def remove_topic(self, topic_id: Uuid, offset: Offset) -> str:
         """Remove a topic with its partitions; its name."""
@@ -174,10 +179,10 @@ class TopicsFold:
         topic = self._topics[topic_id]
         first = topic.number << ID_BITS
         for partition_id, packed in topic.rows():
-            self._placement.move(first | partition_id & ID_MASK, parts_of(*_brokers_in(packed)), {})
-            self._sum -= mark_of_bytes(packed)
-        self._placement.release(topic.number)
-        self._sum -= mark_of_record(topic.record)
+            self._broker_index.move(first | partition_id & ID_MASK, roles_of(*_assignment_in(packed)), {})
+            self._sum -= hash_of_bytes(packed)
+        self._broker_index.remove_topic(topic.number)
+        self._sum -= hash_of_record(topic.record)
         self._topics = self._topics.delete(topic_id)
         self._ids = self._ids.delete(topic.record.name)
         return topic.record.name
@@ -200,9 +205,9 @@ class TopicsFold:
         self._each_with_elr(self._topics, partitions.without_elr, offset)
 
     def image(self) -> TopicsImage:
-        """What was written, as an image. This fold ends with it."""
+        """The image after all changes. Do not use this builder any more."""
         self._pack()
-        return TopicsImage(self._topics, self._ids, self._sum & MARK_MASK, self._placement.image())
+        return TopicsImage(self._topics, self._ids, self._sum & HASH_MASK, self._broker_index.image())
 
     def _known(self, topic_id: Uuid, offset: Offset) -> _Touched:
         self._make_room()
@@ -216,53 +221,53 @@ class TopicsFold:
         touched = self._touched.get(topic_id)
         if touched is None:
             topic = self._topics[topic_id]
-            touched = self._touched[topic_id] = _Touched(topic, topic.spans.mutate(), {})
+            touched = self._touched[topic_id] = _Touched(topic, topic.blocks.mutate(), {})
         return touched
 
-    def _open(self, touched: _Touched, number: int) -> _Open:
-        span = touched.open.get(number)
-        if span is None:
-            span = touched.open[number] = _Open(touched.spans.get(number, b""))
+    def _open(self, touched: _Touched, number: int) -> _OpenBlock:
+        block = touched.open.get(number)
+        if block is None:
+            block = touched.open[number] = _OpenBlock(touched.blocks.get(number, b""))
             self._open_count += 1
-        return span
+        return block
 
-    def _open_in_bulk(self, topic_id: Uuid, number: int) -> tuple[Place, bytes, dict[int, bytes]]:
-        """A span of a topic that is here: its first place, its bytes, and where partitions are put."""
+    def _open_in_bulk(self, topic_id: Uuid, number: int) -> tuple[PartitionKey, bytes, dict[int, bytes]]:
+        """Open a block of a known topic: its first key, its bytes, and where partitions are put."""
         if self._open_count >= _OPEN_MAX:
             self._pack()
         touched = self._touch(topic_id)
-        span = self._open(touched, number)
-        return touched.topic.number << ID_BITS | number << SPAN_BITS & ID_MASK, span.packed, span.rows
+        block = self._open(touched, number)
+        return touched.topic.number << ID_BITS | number << BLOCK_BITS & ID_MASK, block.packed, block.rows
 
     def _pack(self) -> None:
-        """Pack all that lies open."""
+        """Pack all open blocks."""
         topics = self._topics
         for topic_id, touched in self._touched.items():
             topic = touched.topic
-            for number, span in touched.open.items():
-                if span.rows:
-                    self._account(topic.number << ID_BITS | number << SPAN_BITS & ID_MASK, span)
-                    touched.spans[number] = with_rows(span.packed, span.rows)
-            topics = topics.set(topic_id, Topic(topic.record, topic.number, touched.spans.finish()))
+            for number, block in touched.open.items():
+                if block.rows:
+                    self._account(topic.number << ID_BITS | number << BLOCK_BITS & ID_MASK, block)
+                    touched.blocks[number] = with_rows(block.packed, block.rows)
+            topics = topics.set(topic_id, Topic(topic.record, topic.number, touched.blocks.finish()))
         self._topics = topics
         self._touched = {}
         self._open_count = 0
 
-    def _account(self, first: Place, span: _Open) -> None:
-        """Take what has changed in a span into the sum and the placement."""
-        for at, (old, were) in span.before.items():
+    def _account(self, first: PartitionKey, block: _OpenBlock) -> None:
+        """Take what has changed in a block into the hash and the broker index."""
+        for at, (old, were) in block.before.items():
             if old is not None:
-                self._sum -= mark_of_bytes(old)
-            self._sum += mark_of_bytes(span.rows[at])
-            are = span.after[at]
+                self._sum -= hash_of_bytes(old)
+            self._sum += hash_of_bytes(block.rows[at])
+            are = block.after[at]
             if were != are:
-                self._placement.move(first | at, parts_of(*were), parts_of(*are))
+                self._broker_index.move(first | at, roles_of(*were), roles_of(*are))
 
     def _make_room(self) -> None:
-        """Keep small what a long fold has not written down."""
+        """Bound the memory of changes that are not packed yet."""
         if self._open_count >= _OPEN_MAX:
             self._pack()
-            self._placement.make_room()
+            self._broker_index.make_room()
 
     def _each_with_elr(
         self,
@@ -274,15 +279,15 @@ class TopicsFold:
         topics = self._topics
         for topic_id in topic_ids:
             for partition_id, packed in topics[topic_id].rows():
-                if plain_form(packed) is not None:
+                if fast_layout(packed) is not None:
                     continue  # no tags, so no ELR
                 partition = partitions.unpack(packed)
                 if partitions.has_elr(partition):
                     self._make_room()
-                    span = self._open(self._touch(topic_id), partition_id >> SPAN_BITS)
-                    brokers = _brokers_of(partition)
+                    block = self._open(self._touch(topic_id), partition_id >> BLOCK_BITS)
+                    brokers = _assignment_of(partition)
                     new = _packed(change(partition), offset)
-                    span.put(partition_id & SPAN_MASK, (packed, brokers), (new, brokers))
+                    block.put(partition_id & BLOCK_MASK, (packed, brokers), (new, brokers))
 
 
 def _packed(partition: PartitionRecord, offset: Offset) -> bytes:
@@ -294,13 +299,13 @@ def _packed(partition: PartitionRecord, offset: Offset) -> bytes:
         raise ImpossibleRecordError(offset, f"partition {which} cannot be written then: {error}") from None
 
 
-_NOWHERE: Final[Brokers] = ((), (), _NO_LEADER)
+_NOWHERE: Final[Assignment] = ((), (), _NO_LEADER)
 
 
-def _brokers_of(partition: PartitionRecord) -> Brokers:
+def _assignment_of(partition: PartitionRecord) -> Assignment:
     return partition.replicas, partition.isr, partition.leader
 
 
-def _brokers_in(packed: bytes) -> Brokers:
-    brokers = brokers_in(packed)
-    return _brokers_of(partitions.unpack(packed)) if brokers is None else brokers
+def _assignment_in(packed: bytes) -> Assignment:
+    brokers = assignment_in(packed)
+    return _assignment_of(partitions.unpack(packed)) if brokers is None else brokers

@@ -6,7 +6,7 @@ from typing import TypeAlias
 import msgspec
 from immutables import Map
 
-from kraftd.metadata.mark import Mark, mark_of
+from kraftd.metadata.entity_hash import EntityHash, hash_of_text
 from kraftd.records.frame import encode_record
 from kraftd.records.messages import (
     RegisterControllerRecord,
@@ -66,10 +66,10 @@ _Tagged: TypeAlias = Map[NodeId, RegisterControllerRecord]
 
 
 class ControllersImage(msgspec.Struct, frozen=True):
-    """Every registered controller. `sum` is the sum of their marks."""
+    """Every registered controller. `sum` is the sum of their hashes."""
 
     _registrations: _Registrations = Map()
-    sum: Mark = 0
+    sum: EntityHash = 0
     _tagged: _Tagged = Map()
     """The records with tags in them that nothing here knows: these are written again as they came."""
 
@@ -95,14 +95,14 @@ class ControllersImage(msgspec.Struct, frozen=True):
     def put(self, record: RegisterControllerRecord) -> "ControllersImage":
         """Register a controller, in the place of what it said before."""
         node_id, registration, kept = record.controller_id, ControllerRegistration.of(record), self._tagged
-        marks = self.sum + (_tagged_mark(record) if _has_tags(record) else _mark(registration))
+        hashes = self.sum + (_tagged_hash(record) if _has_tags(record) else _hash_of(registration))
         if (old := self._registrations.get(node_id)) is not None:
             tagged = kept.get(node_id)
-            marks -= _mark(old) if tagged is None else _tagged_mark(tagged)
+            hashes -= _hash_of(old) if tagged is None else _tagged_hash(tagged)
             kept = kept if tagged is None else kept.delete(node_id)
         if _has_tags(record):
             kept = kept.set(node_id, record)
-        return ControllersImage(self._registrations.set(node_id, registration), marks, kept)
+        return ControllersImage(self._registrations.set(node_id, registration), hashes, kept)
 
 
 def _has_tags(record: RegisterControllerRecord) -> bool:
@@ -110,11 +110,11 @@ def _has_tags(record: RegisterControllerRecord) -> bool:
     return bool(record.unknown_tags) or inside or any(f.unknown_tags for f in record.features)
 
 
-def _tagged_mark(record: RegisterControllerRecord) -> Mark:
-    return mark_of(f"tagged controller {encode_record(record).hex()}")
+def _tagged_hash(record: RegisterControllerRecord) -> EntityHash:
+    return hash_of_text(f"tagged controller {encode_record(record).hex()}")
 
 
-def _mark(registration: ControllerRegistration) -> Mark:
+def _hash_of(registration: ControllerRegistration) -> EntityHash:
     fields = (
         registration.id,
         registration.incarnation_id.hex(),
@@ -122,4 +122,4 @@ def _mark(registration: ControllerRegistration) -> Mark:
         registration.endpoints,
         registration.features,
     )
-    return mark_of("controller " + msgspec.json.encode(fields).decode())
+    return hash_of_text("controller " + msgspec.json.encode(fields).decode())

@@ -12,7 +12,7 @@ import msgspec
 
 from kraftd.metadata.entities import Entities, Ordered
 from kraftd.metadata.image import ControllerRegistration, MetadataImage
-from kraftd.metadata.topics_image import TopicsImage
+from kraftd.metadata.parts.topics.image import TopicsImage
 from kraftd.records.messages import (
     AccessControlEntryRecord,
     ClientQuotaRecord,
@@ -70,7 +70,7 @@ class Change(msgspec.Struct, Generic[R], frozen=True):
 _Tagged: TypeAlias = FeatureLevelRecord | RegisterControllerRecord | ConfigRecord
 
 
-class ImageDelta(msgspec.Struct, frozen=True):
+class ImageDiff(msgspec.Struct, frozen=True):
     """All that differs, each part sorted by what it is about."""
 
     features: tuple[FeatureChange, ...] = ()
@@ -97,10 +97,10 @@ class ImageDelta(msgspec.Struct, frozen=True):
         return any(msgspec.structs.astuple(self))
 
 
-def diff(before: MetadataImage, after: MetadataImage) -> ImageDelta:
+def diff(before: MetadataImage, after: MetadataImage) -> ImageDiff:
     """What has to change in `before` to make it show what `after` shows."""
     old, new = before._parts, after._parts
-    return ImageDelta(
+    return ImageDiff(
         tuple(_feature_changes(before, after)),
         tuple(_config_changes(before, after)),
         tuple(_controller_changes(before, after)),

@@ -6,8 +6,8 @@ from typing import Final, TypeAlias
 import msgspec
 from immutables import Map
 
-from kraftd.metadata.features import METADATA_VERSION
-from kraftd.metadata.mark import Mark, mark_of, tagged
+from kraftd.metadata.entity_hash import EntityHash, hash_of_text, tagged
+from kraftd.metadata.feature_levels import METADATA_VERSION
 from kraftd.records.messages import FeatureLevelRecord, UnknownTags
 
 _Level: TypeAlias = tuple[int, UnknownTags]
@@ -18,10 +18,10 @@ _OFF: Final[_Level] = (0, ())
 
 
 class FeaturesImage(msgspec.Struct, frozen=True):
-    """Every feature that is on, with its level. `sum` is the sum of their marks."""
+    """Every feature that is on, with its level. `sum` is the sum of their hashes."""
 
     _levels: _Levels = Map()
-    sum: Mark = 0
+    sum: EntityHash = 0
 
     def __bool__(self) -> bool:
         return bool(self._levels)
@@ -41,19 +41,19 @@ class FeaturesImage(msgspec.Struct, frozen=True):
 
     def put(self, name: str, level: int, tags: UnknownTags = ()) -> "FeaturesImage":
         """Put a feature at a level; 0 removes it."""
-        levels, marks = self._levels, self.sum
+        levels, hashes = self._levels, self.sum
         old = levels.get(name)
         if old is not None:
-            marks -= _mark(name, old)
+            hashes -= _hash_of(name, old)
             levels = levels.delete(name)
         if level:
-            marks += _mark(name, (level, tags))
+            hashes += _hash_of(name, (level, tags))
             levels = levels.set(name, (level, tags))
-        return FeaturesImage(levels, marks)
+        return FeaturesImage(levels, hashes)
 
     def _sorted(self) -> Iterator[tuple[str, _Level]]:
         return iter(sorted(self._levels.items(), key=lambda item: (item[0] != METADATA_VERSION, item)))
 
 
-def _mark(name: str, level: _Level) -> Mark:
-    return mark_of(tagged(f"feature {level[0]} {name}", level[1]))
+def _hash_of(name: str, level: _Level) -> EntityHash:
+    return hash_of_text(tagged(f"feature {level[0]} {name}", level[1]))

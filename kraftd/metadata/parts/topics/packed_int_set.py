@@ -1,8 +1,8 @@
-"""An immutable sorted set of numbers below 2^64, eight bytes each.
+"""An immutable sorted set of integers below 2^64, eight bytes each.
 
 The numbers stand in blocks of a few hundred. A change makes new blocks only where numbers come or go, so
 that two sets share the rest, and millions of numbers cost no objects. Most of what a change costs is copying
-its blocks: whoever has few numbers to change at a time lets them wait (`placement` does).
+its blocks: whoever has few numbers to change at a time collects them first (`broker_index` does).
 """
 
 from array import array
@@ -19,8 +19,8 @@ _TYPE: Final = "Q"
 _BYTES: Final = 8
 
 
-class NumberSet(msgspec.Struct, frozen=True):
-    """A set of numbers. Make one with `NumberSet().changed(...)`."""
+class PackedIntSet(msgspec.Struct, frozen=True):
+    """A set of numbers. Make one with `PackedIntSet().changed(...)`."""
 
     _blocks: tuple[bytes, ...] = ()
     _firsts: tuple[int, ...] = ()
@@ -36,7 +36,7 @@ class NumberSet(msgspec.Struct, frozen=True):
         for block in self._blocks:
             yield from memoryview(block).cast(_TYPE)
 
-    def changed(self, added: Collection[int], dropped: Collection[int] = ()) -> "NumberSet":
+    def changed(self, added: Collection[int], removed: Collection[int] = ()) -> "PackedIntSet":
         """The set with numbers, each named once, that it may have already, and without others."""
         blocks: dict[int, array[int]] = {}
         new = sorted(added)
@@ -50,7 +50,7 @@ class NumberSet(msgspec.Struct, frozen=True):
             at = bisect_left(block, number)
             if at == len(block) or block[at] != number:
                 block.insert(at, number)
-        for number in dropped:
+        for number in removed:
             block = self._opened(blocks, number)
             at = bisect_left(block, number)
             if at < len(block) and block[at] == number:
@@ -71,7 +71,7 @@ class NumberSet(msgspec.Struct, frozen=True):
     def _block(self, index: int) -> "array[int]":
         return array(_TYPE, self._blocks[index] if self._blocks else b"")
 
-    def _with(self, changed: "dict[int, array[int]]") -> "NumberSet":
+    def _with(self, changed: "dict[int, array[int]]") -> "PackedIntSet":
         blocks, firsts = list(self._blocks), list(self._firsts)
         for index in sorted(changed, reverse=True):
             block, start = changed[index], index
@@ -86,4 +86,4 @@ class NumberSet(msgspec.Struct, frozen=True):
             parts = [block[at : at + size] for at in range(0, len(block), size)]
             blocks[start : index + 1] = [part.tobytes() for part in parts]
             firsts[start : index + 1] = [part[0] for part in parts]
-        return NumberSet(tuple(blocks), tuple(firsts))
+        return PackedIntSet(tuple(blocks), tuple(firsts))

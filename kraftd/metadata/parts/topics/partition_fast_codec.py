@@ -1,9 +1,9 @@
-"""PartitionRecords of the usual form, read and written faster than by the codec of all records.
+"""PartitionRecords of the usual layout, read and written faster than by the codec of all records.
 
-A plain one has replicas, no tags, and nobody to remove or to add; nearly every partition of a snapshot is.
-The layout of a version with so many replicas, members of the ISR and directories is worked out once, as a
-`Form`, and all records of that form are read by one compiled `Struct` and a few comparisons, which prove as
-much as decoding does. Whatever is not plain is decoded.
+The usual layout has replicas, no tags, and nobody to remove or to add; nearly every partition of a snapshot
+has it. How the bytes lie in a version with so many replicas, members of the ISR and directories is worked out
+once, as a `Layout`, and all records of that layout are read by one compiled `Struct` and a few comparisons,
+which prove as much as decoding does. Any other record is left to the codec of all records.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -12,7 +12,7 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is a class
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from kraftd.metadata.placement import Brokers
+from kraftd.metadata.parts.topics.broker_index import Assignment
 from kraftd.records.frame import encode_record
 from kraftd.records.messages import PartitionRecord
 
@@ -22,7 +22,7 @@ _VERSION_AT: Final = 2
 _COUNT_AT: Final = 23
 """Where the count of replicas is: after the frame, the partition's id and the topic's."""
 HINT: Final = slice(_VERSION_AT, _COUNT_AT + 1, _COUNT_AT - _VERSION_AT)
-"""Two bytes of a value, version and count of replicas: with its size they tell of which form it may be."""
+"""Two bytes of a value, version and count of replicas: with its size they tell which layout it may have."""
 
 PARTITION: Final = encode_record(PartitionRecord())[:_VERSION_AT]
 """How every PartitionRecord begins, whatever its version."""
@@ -32,7 +32,7 @@ _CANONICAL: Final = 2
 _CANONICAL_OPENING: Final = PARTITION + bytes((_CANONICAL,))
 COUNT_MAX: Final = 0x7F
 """A count is one more than there are, and one byte up to here."""
-_FORMS_MAX: Final = 4096
+_LAYOUTS_MAX: Final = 4096
 NOBODY: Final = b"\1\1"
 """Two empty lists: nobody to remove and nobody to add."""
 _UUID_BYTES: Final = 16
@@ -40,8 +40,8 @@ REPLICAS_AT: Final = 4
 """Where the replicas begin in what is unpacked: after the opening, the two ids and the count."""
 
 
-class Form(NamedTuple):
-    """How a record of one form is read."""
+class Layout(NamedTuple):
+    """How a record of one layout is read."""
 
     unpack: Callable[[bytes], _Fields]
     opening: bytes
@@ -63,7 +63,7 @@ class Form(NamedTuple):
     """Where in the bytes the leader is, and after it its epoch and the partition's."""
 
     def fits(self, fields: _Fields) -> bool:
-        """Whether what was unpacked is a plain record."""
+        """Whether what was unpacked is a record of this layout."""
         return (
             fields[0] == self.opening
             and not fields[-1]
@@ -72,41 +72,42 @@ class Form(NamedTuple):
             and fields[self.directories_at] == self.directory_count
         )
 
-    def brokers(self, fields: _Fields) -> Brokers:
+    def brokers(self, fields: _Fields) -> Assignment:
         """The replicas, the ISR and the leader."""
         isr_end = self.isr_end
         isr_at = self.isr_count_at + 1
         return fields[REPLICAS_AT : isr_at - 1], fields[isr_at:isr_end], fields[isr_end + 1]
 
 
-class _Forms(dict[tuple[int, bytes], Form | None]):
-    """By size and hint, the form that a value may be of, None if it is not plain."""
+class _Layouts(dict[tuple[int, bytes], Layout | None]):
+    """By size and hint, the layout that a value may have, None if it is not a usual one."""
 
-    def __missing__(self, key: tuple[int, bytes]) -> Form | None:
-        if len(self) >= _FORMS_MAX:
+    def __missing__(self, key: tuple[int, bytes]) -> Layout | None:
+        if len(self) >= _LAYOUTS_MAX:
             self.clear()
-        form = self[key] = _form_of(*key)
-        return form
+        layout = self[key] = _find_layout(*key)
+        return layout
 
 
-FORMS: Final = _Forms()
+LAYOUTS: Final = _Layouts()
 
 
-def plain_fields(values: Iterable[bytes]) -> Iterator[tuple[bytes, _Fields, int, int]]:
-    """What is in the values of plain PartitionRecords, up to the first value that is not one.
+def fast_fields(values: Iterable[bytes]) -> Iterator[tuple[bytes, _Fields, int, int]]:
+    """The fields of PartitionRecords of a usual layout, up to the first value that is none.
 
-    Of each: its canonical value, its fields, where in them its replicas end and where its ISR does. The form
-    is looked up only where it changes, and `Form.fits` is written out: this runs for each of a million.
+    Of each: its canonical value, its fields, where in them its replicas end and where its ISR does. The
+    layout is looked up only where it changes, and `Layout.fits` is written out: this runs for each of a
+    million.
     """
     last: tuple[int, bytes] | None = None
     for value in values:
         key = (len(value), value[HINT])
         if key != last:
-            form = FORMS[key]
-            if form is None:
+            layout = LAYOUTS[key]
+            if layout is None:
                 return
             last = key
-            unpack, opening, _, isr_count_at, isr_count, isr_end, listed_at, listed, canonical = form[:9]
+            unpack, opening, _, isr_count_at, isr_count, isr_end, listed_at, listed, canonical = layout[:9]
         fields = unpack(value)
         if (
             fields[-1]
@@ -119,22 +120,22 @@ def plain_fields(values: Iterable[bytes]) -> Iterator[tuple[bytes, _Fields, int,
         yield value if canonical is None else canonical(value), fields, isr_count_at, isr_end
 
 
-def plain_form(packed: bytes) -> tuple[Form, _Fields] | None:
-    """The form and the fields of a partition as the image keeps it, None if it is not plain."""
-    form = FORMS[len(packed), packed[HINT]]
-    if form is None or form.canonical is not None:
+def fast_layout(packed: bytes) -> tuple[Layout, _Fields] | None:
+    """The layout and the fields of a partition as the image keeps it, None if it is not a usual one."""
+    layout = LAYOUTS[len(packed), packed[HINT]]
+    if layout is None or layout.canonical is not None:
         return None
-    fields = form.unpack(packed)
-    return (form, fields) if form.fits(fields) else None
+    fields = layout.unpack(packed)
+    return (layout, fields) if layout.fits(fields) else None
 
 
-def brokers_in(packed: bytes) -> Brokers | None:
-    """Whom a partition as the image keeps it is on, None if it is not plain."""
-    found = plain_form(packed)
+def assignment_in(packed: bytes) -> Assignment | None:
+    """The brokers of a partition as the image keeps it, None if its layout is not a usual one."""
+    found = fast_layout(packed)
     return None if found is None else found[0].brokers(found[1])
 
 
-def _form_of(size_bytes: int, hint: bytes) -> Form | None:
+def _find_layout(size_bytes: int, hint: bytes) -> Layout | None:
     if len(hint) != len((_VERSION_AT, _COUNT_AT)):
         return None
     version, count = hint
@@ -142,14 +143,14 @@ def _form_of(size_bytes: int, hint: bytes) -> Form | None:
     if version not in _VERSIONS or not 0 < replicas < COUNT_MAX:
         return None
     for directories in (None,) if version == 0 else (replicas, 0):
-        isr, rest = divmod(size_bytes - Struct(_layout(replicas, 0, directories)).size, 4)
+        isr, rest = divmod(size_bytes - Struct(_struct_format(replicas, 0, directories)).size, 4)
         if not rest and 0 <= isr <= replicas:
-            return _form(version, replicas, isr, directories)
+            return _layout_of(version, replicas, isr, directories)
     return None
 
 
 def pack(partition: PartitionRecord) -> bytes | None:
-    """A canonical record as the image keeps it, None if it is not plain or cannot be written."""
+    """A canonical record as the image keeps it, None if it has no usual layout or cannot be written."""
     replicas, isr, directories = partition.replicas, partition.isr, partition.directories
     if (
         partition.removing_replicas
@@ -185,17 +186,17 @@ def pack(partition: PartitionRecord) -> bytes | None:
 
 
 def unpack(packed: bytes) -> PartitionRecord | None:
-    """The record of a partition as the image keeps it, None if it is not plain."""
-    form = FORMS[len(packed), packed[HINT]]
-    if form is None or form.canonical is not None:
+    """The record of a partition as the image keeps it, None if its layout is not a usual one."""
+    layout = LAYOUTS[len(packed), packed[HINT]]
+    if layout is None or layout.canonical is not None:
         return None
-    fields = _whole(form.replica_count, form.isr_count - 1).unpack(packed)
-    replicas_end, isr_end = form.isr_count_at, form.isr_end
+    fields = _whole(layout.replica_count, layout.isr_count - 1).unpack(packed)
+    replicas_end, isr_end = layout.isr_count_at, layout.isr_end
     if (
         fields[0] != _CANONICAL_OPENING
-        or fields[replicas_end] != form.isr_count
+        or fields[replicas_end] != layout.isr_count
         or fields[isr_end] != NOBODY
-        or fields[isr_end + 4] != form.directory_count
+        or fields[isr_end + 4] != layout.directory_count
         or fields[-1]
     ):
         return None
@@ -212,24 +213,24 @@ def unpack(packed: bytes) -> PartitionRecord | None:
     )
 
 
-@lru_cache(maxsize=_FORMS_MAX)
+@lru_cache(maxsize=_LAYOUTS_MAX)
 def _whole(replicas: int, isr: int) -> Struct:
-    """All of a canonical record, where a form passes over what an index does not need."""
+    """All of a canonical record, where a `Layout` skips what an index does not need."""
     ids = f">{_VERSION_AT + 1}si{_UUID_BYTES}s"
     return Struct(f"{ids}B{replicas}iB{isr}i{len(NOBODY)}s3iB{f'{_UUID_BYTES}s' * replicas}B")
 
 
-def _layout(replicas: int, isr: int, directories: int | None) -> str:
-    """The frame, the ids, and the lists with their counts, each but the first a constant of the form."""
+def _struct_format(replicas: int, isr: int, directories: int | None) -> str:
+    """The frame, the ids, and the lists with their counts, each but the first a constant of the layout."""
     listed = "" if directories is None else f"B{_UUID_BYTES * directories}x"
     return f">3si{_UUID_BYTES}sB{replicas}iB{isr}i{len(NOBODY)}si8x{listed}B"
 
 
-def _form(version: int, replicas: int, isr: int, directories: int | None) -> Form:
+def _layout_of(version: int, replicas: int, isr: int, directories: int | None) -> Layout:
     isr_end = REPLICAS_AT + replicas + 1 + isr
     isr_at = _COUNT_AT + 1 + 4 * replicas
-    return Form(
-        Struct(_layout(replicas, isr, directories)).unpack,
+    return Layout(
+        Struct(_struct_format(replicas, isr, directories)).unpack,
         PARTITION + bytes((version,)),
         replicas,
         REPLICAS_AT + replicas,

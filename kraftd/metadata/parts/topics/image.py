@@ -1,9 +1,10 @@
 """The topics and their partitions: the part of the image that grows.
 
-Each topic keeps its partitions packed (`partitions`), a few neighbours together (`spans`), so that an image
-of a million is small, and what two images share is shared. `placement` knows which of them a broker has.
+Each topic keeps its partitions packed (`partitions`), a few neighbours together (`partition_block`), so that
+an image of a million is small, and what two images share is shared. `broker_index` knows which of them a
+broker has.
 
-Not here: how records change it (`topics_fold`).
+Not here: how records change it (`builder`).
 Follows: Kafka's TopicsImage.
 """
 
@@ -13,42 +14,42 @@ from typing import Final, TypeAlias
 import msgspec
 from immutables import Map
 
-from kraftd.metadata import partitions
-from kraftd.metadata.mark import Mark
-from kraftd.metadata.placement import Placement
-from kraftd.metadata.spans import SPAN_BITS, SPAN_MASK, row_at, rows_of
+from kraftd.metadata.entity_hash import EntityHash
+from kraftd.metadata.parts.topics import partitions
+from kraftd.metadata.parts.topics.broker_index import BrokerIndex
+from kraftd.metadata.parts.topics.partition_block import BLOCK_BITS, BLOCK_MASK, row_at, rows_of
 from kraftd.records.messages import PartitionRecord, TopicRecord
 from kraftd.types import NodeId, Uuid
 
-Spans: TypeAlias = Map[int, bytes]
+Blocks: TypeAlias = Map[int, bytes]
 
-_NO_PARTITIONS: Final[Spans] = Map()
+_NO_PARTITIONS: Final[Blocks] = Map()
 
 
 class Topic(msgspec.Struct, frozen=True, eq=False):  # noqa: PLW1641 - compared, and never a key
-    """A topic and its spans of partitions. Its number is one of `placement`, and no part of what it is."""
+    """A topic and its blocks of partitions. Its number is one of the broker index, and is not compared."""
 
     record: TopicRecord
     number: int
-    spans: Spans = Map()
+    blocks: Blocks = Map()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Topic) and self.record == other.record and self.spans == other.spans
+        return isinstance(other, Topic) and self.record == other.record and self.blocks == other.blocks
 
     def rows(self) -> Iterator[tuple[int, bytes]]:
         """Every partition's id and packed form, by id."""
-        for span in sorted(self.spans):
-            for at, packed in rows_of(self.spans[span]):
-                yield span << SPAN_BITS | at, packed
+        for block in sorted(self.blocks):
+            for at, packed in rows_of(self.blocks[block]):
+                yield block << BLOCK_BITS | at, packed
 
 
 class TopicsImage(msgspec.Struct, frozen=True, eq=False):  # noqa: PLW1641 - compared, and never a key
-    """Every topic with its partitions. `sum` is the sum of their marks."""
+    """Every topic with its partitions. `sum` is the sum of their hashes."""
 
     _topics: Map[Uuid, Topic] = Map()
     _ids: Map[str, Uuid] = Map()
-    sum: Mark = 0
-    placement: Placement = Placement()
+    sum: EntityHash = 0
+    broker_index: BrokerIndex = BrokerIndex()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TopicsImage) and self.sum == other.sum and self._topics == other._topics
@@ -74,8 +75,8 @@ class TopicsImage(msgspec.Struct, frozen=True, eq=False):  # noqa: PLW1641 - com
 
     def partition(self, topic_id: Uuid, partition_id: int) -> PartitionRecord | None:
         """A partition, None if there is none."""
-        span = self._spans(topic_id).get(partition_id >> SPAN_BITS)
-        packed = None if span is None else row_at(span, partition_id & SPAN_MASK)
+        block = self._blocks(topic_id).get(partition_id >> BLOCK_BITS)
+        packed = None if block is None else row_at(block, partition_id & BLOCK_MASK)
         return None if packed is None else partitions.unpack(packed)
 
     def partitions(self, topic_id: Uuid) -> Iterator[PartitionRecord]:
@@ -87,7 +88,7 @@ class TopicsImage(msgspec.Struct, frozen=True, eq=False):  # noqa: PLW1641 - com
 
     def partitions_of(self, broker: NodeId, role: int) -> Iterator[tuple[Uuid, int]]:
         """The partitions (topic id, partition id) for which a broker has a role, in no order."""
-        return self.placement.partitions(broker, role)
+        return self.broker_index.partitions(broker, role)
 
     def to_records(self, *, has_directories: bool) -> Iterator[TopicRecord | PartitionRecord]:
         """The records that make these topics, each before its partitions."""
@@ -113,7 +114,7 @@ class TopicsImage(msgspec.Struct, frozen=True, eq=False):  # noqa: PLW1641 - com
         self, after: "TopicsImage", topic_id: Uuid
     ) -> Iterator[tuple[PartitionRecord | None, PartitionRecord | None]]:
         """What each partition of a topic that differs is here and in another image, by id."""
-        before, now = self._spans(topic_id), after._spans(topic_id)
+        before, now = self._blocks(topic_id), after._blocks(topic_id)
         for number in sorted({*before, *now}):
             old, new = before.get(number), now.get(number)
             if old is new:
@@ -123,13 +124,13 @@ class TopicsImage(msgspec.Struct, frozen=True, eq=False):  # noqa: PLW1641 - com
                 if were.get(at) != are.get(at):
                     yield _unpacked(were.get(at)), _unpacked(are.get(at))
 
-    def _spans(self, topic_id: Uuid) -> Spans:
+    def _blocks(self, topic_id: Uuid) -> Blocks:
         topic = self._topics.get(topic_id)
-        return _NO_PARTITIONS if topic is None else topic.spans
+        return _NO_PARTITIONS if topic is None else topic.blocks
 
 
-def _rows(span: bytes | None) -> dict[int, bytes]:
-    return {} if span is None else dict(rows_of(span))
+def _rows(block: bytes | None) -> dict[int, bytes]:
+    return {} if block is None else dict(rows_of(block))
 
 
 def _unpacked(packed: bytes | None) -> PartitionRecord | None:

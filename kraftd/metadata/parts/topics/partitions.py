@@ -12,9 +12,9 @@ from typing import Final, TypeAlias
 import msgspec
 
 from kraftd.errors import InvariantError
-from kraftd.metadata import plain
-from kraftd.metadata.entities import MARK_VERSIONS
+from kraftd.metadata.entities import HASH_VERSIONS
 from kraftd.metadata.impossible import ImpossibleRecordError
+from kraftd.metadata.parts.topics import partition_fast_codec
 from kraftd.records.frame import decode_record, encode_record
 from kraftd.records.messages import PartitionChangeRecord, PartitionRecord
 from kraftd.types import NodeId, Offset, Uuid
@@ -29,7 +29,7 @@ _RECOVERY_STATES: Final = (0, 1)
 
 _About: TypeAlias = PartitionRecord | PartitionChangeRecord
 
-_PACKED_VERSION: Final = MARK_VERSIONS[PartitionRecord]
+_PACKED_VERSION: Final = HASH_VERSIONS[PartitionRecord]
 
 
 def made(record: PartitionRecord, offset: Offset) -> PartitionRecord:
@@ -104,13 +104,13 @@ def cleared(partition: PartitionRecord) -> PartitionRecord:
 
 def pack(partition: PartitionRecord) -> bytes:
     """A canonical record as the image keeps it."""
-    packed = plain.pack(partition)
+    packed = partition_fast_codec.pack(partition)
     return encode_record(partition, _PACKED_VERSION) if packed is None else packed
 
 
 def unpack(packed: bytes) -> PartitionRecord:
     """The record that was packed."""
-    partition = plain.unpack(packed)
+    partition = partition_fast_codec.unpack(packed)
     if partition is not None:
         return partition
     record = decode_record(packed)

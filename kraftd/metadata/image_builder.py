@@ -1,10 +1,10 @@
 """How records change the state of the cluster: one image and a record give another image.
 
-`apply` folds one record, `apply_all` several, all of them or none; a `Fold` takes many and makes one image in
-the end. A record that cannot follow what came before it is an `ImpossibleRecordError`, and leaves nothing
-half applied. `is_folded` tells whether a record has its part in the image; any other makes it partial. So
-does a tag that nothing here knows on a record that only changes an entity, since it has no place to stay:
-what the record says is folded all the same.
+`apply` replays one record, `apply_all` several, all of them or none; an `ImageBuilder` takes many and makes
+one image in the end. A record that cannot follow what came before it is an `ImpossibleRecordError`, and
+leaves nothing half applied. `is_replayed` tells whether a record has its part in the image; any other makes
+it partial. So does a tag that nothing here knows on a record that only changes an entity, since the image
+cannot keep it: what the record says is replayed all the same.
 
 Not here: what an image shows (`image`), and what its parts do with a record (their modules).
 Follows: the replay rules of Kafka's image.
@@ -15,15 +15,16 @@ from typing import Final
 
 import msgspec
 
-from kraftd.metadata import brokers, clients
-from kraftd.metadata.configs import ResourceType
-from kraftd.metadata.configs_image import ConfigsFold
-from kraftd.metadata.features import ELIGIBLE_LEADER_REPLICAS
+from kraftd.metadata import clients
+from kraftd.metadata.config_schema import ResourceType
+from kraftd.metadata.feature_levels import ELIGIBLE_LEADER_REPLICAS
 from kraftd.metadata.image import MetadataImage, OpenTransaction
 from kraftd.metadata.impossible import ImpossibleRecordError
-from kraftd.metadata.plain import PARTITION
-from kraftd.metadata.plain_changes import decoded
-from kraftd.metadata.topics_fold import TopicsFold
+from kraftd.metadata.parts import brokers
+from kraftd.metadata.parts.configs import ConfigsBuilder
+from kraftd.metadata.parts.topics.builder import TopicsBuilder
+from kraftd.metadata.parts.topics.change_fast_codec import decoded
+from kraftd.metadata.parts.topics.partition_fast_codec import PARTITION
 from kraftd.records.frame import AnyRecord, RawRecord
 from kraftd.records.messages import (
     AbortTransactionRecord,
@@ -59,33 +60,33 @@ _TOPIC_CONFIGS: Final = int(ResourceType.TOPIC)
 
 
 def apply(image: MetadataImage, record: AnyRecord, offset: Offset) -> MetadataImage:
-    """Fold one record.
+    """Replay one record.
 
     Raises:
         ImpossibleRecordError: It cannot follow what is in the image.
     """
-    fold = Fold(image)
-    fold.add(record, offset)
-    return fold.image()
+    builder = ImageBuilder(image)
+    builder.replay(record, offset)
+    return builder.image()
 
 
 def apply_all(image: MetadataImage, records: Iterable[AnyRecord], base_offset: Offset) -> MetadataImage:
-    """Fold records of consecutive offsets; all of them or, when one is impossible, none."""
-    fold = Fold(image)
+    """Replay records of consecutive offsets; all of them or, when one is impossible, none."""
+    builder = ImageBuilder(image)
     for offset, record in enumerate(records, base_offset):
-        fold.add(record, offset)
-    return fold.image()
+        builder.replay(record, offset)
+    return builder.image()
 
 
-def is_folded(record: AnyRecord) -> bool:
+def is_replayed(record: AnyRecord) -> bool:
     """Whether a record has its part in an image; any other makes the image partial."""
     if isinstance(record, _CHANGES):
         return not record.unknown_tags
-    return type(record) is ConfigRecord or _HANDLERS[type(record)] is not Fold._past
+    return type(record) is ConfigRecord or _HANDLERS[type(record)] is not ImageBuilder._past
 
 
-class Fold:
-    """A scratch copy of an image that records are folded into, cheaper than one image a record.
+class ImageBuilder:
+    """A scratch copy of an image that records are written into, cheaper than one image a record.
 
     It belongs to whoever made it. When `add` raises, it must be dropped; the image it came from is untouched.
     """
@@ -93,7 +94,7 @@ class Fold:
     __slots__ = ("_begin", "_configs", "_outside", "_parts", "_topics", "put_config")
 
     put_config: Callable[..., None]
-    """Fold a ConfigRecord given by its fields: resource's type and name, name, value or None, tags if any."""
+    """Replay a ConfigRecord given by its fields: resource's type and name, name, value or None, tags."""
 
     def __init__(self, image: MetadataImage) -> None:
         self._outside: MetadataImage | None = None
@@ -106,11 +107,11 @@ class Fold:
             self._begin = (transaction.begin_offset, transaction.name)
             self._load(transaction.pending)
 
-    def add(self, record: AnyRecord, offset: Offset) -> None:
-        """Fold one record.
+    def replay(self, record: AnyRecord, offset: Offset) -> None:
+        """Replay one record.
 
         Raises:
-            ImpossibleRecordError: It cannot follow what is here. Drop this fold then.
+            ImpossibleRecordError: It cannot follow what is here. Drop this builder then.
         """
         if type(record) is ConfigRecord:
             self.put_config(
@@ -119,35 +120,35 @@ class Fold:
         else:
             _HANDLERS[type(record)](self, record, offset)
 
-    def add_values(
+    def replay_values(
         self,
         values: Sequence[bytes],
         base_offset: Offset,
         check: Callable[[AnyRecord, Offset], None] | None = None,
     ) -> None:
-        """Fold records of consecutive offsets, given by their framed values. Partitions go in bulk.
+        """Replay records of consecutive offsets, given by their framed values. Partitions go in bulk.
 
-        Every record is as valid as if it had been decoded. `check`, if given, sees each before it is folded,
-        but for those that an image always takes: configs and partitions.
+        Every record is as valid as if it had been decoded. `check`, if given, sees each before it is
+        replayed, but for those that an image always takes: configs and partitions.
 
         Raises:
             MalformedError: A value is no record.
-            ImpossibleRecordError: A record cannot follow what is here. Drop this fold then, in both cases.
+            ImpossibleRecordError: A record cannot follow what is here. Drop this builder then, in both cases.
         """
         at, end = 0, len(values)
         while at < end:
             if values[at].startswith(PARTITION):
-                at = self._topics_fold().put_plain(values, at)
+                at = self._topics_builder().put_values(values, at)
                 if at == end:
                     return
             record = decoded(values[at])
             if check is not None and type(record) not in _ALWAYS_TAKEN:
                 check(record, base_offset + at)
-            self.add(record, base_offset + at)
+            self.replay(record, base_offset + at)
             at += 1
 
     def image(self) -> MetadataImage:
-        """What has been folded so far, as an image."""
+        """What has been replayed so far, as an image."""
         inside = self._freeze()
         if self._outside is None:
             return inside
@@ -155,8 +156,8 @@ class Fold:
 
     def _load(self, image: MetadataImage) -> None:
         self._parts = image._parts
-        self._topics: TopicsFold | None = None
-        self._configs = ConfigsFold(image._configs)
+        self._topics: TopicsBuilder | None = None
+        self._configs = ConfigsBuilder(image._configs)
         self.put_config = self._configs.put
 
     def _freeze(self) -> MetadataImage:
@@ -180,7 +181,7 @@ class Fold:
         features = self._parts.features.put(record.name, record.feature_level, record.unknown_tags)
         self._set(features=features)
         if record.name == ELIGIBLE_LEADER_REPLICAS and record.feature_level == 0:
-            self._topics_fold().drop_elr(offset)
+            self._topics_builder().drop_elr(offset)
 
     def _register_controller(self, record: RegisterControllerRecord, _offset: Offset) -> None:
         self._set(controllers=self._parts.controllers.put(record))
@@ -206,25 +207,25 @@ class Fold:
         self._set(brokers=self._parts.brokers.put(broker.broker_id, broker))
 
     def _add_topic(self, record: TopicRecord, offset: Offset) -> None:
-        self._topics_fold().add_topic(record, offset)
+        self._topics_builder().add_topic(record, offset)
 
     def _put_partition(self, record: PartitionRecord, offset: Offset) -> None:
-        self._topics_fold().put_partition(record, offset)
+        self._topics_builder().put_partition(record, offset)
 
     def _change_partition(self, record: PartitionChangeRecord, offset: Offset) -> None:
-        self._topics_fold().change_partition(record, offset)
+        self._topics_builder().change_partition(record, offset)
         self._note_lost_tags(record, offset)
 
     def _remove_topic(self, record: RemoveTopicRecord, offset: Offset) -> None:
-        name = self._topics_fold().remove_topic(record.topic_id, offset)
+        name = self._topics_builder().remove_topic(record.topic_id, offset)
         self._configs.remove((_TOPIC_CONFIGS, name))
 
     def _clear_elr(self, record: ClearElrRecord, offset: Offset) -> None:
-        self._topics_fold().clear_elr(record.topic_name, offset)
+        self._topics_builder().clear_elr(record.topic_name, offset)
 
-    def _topics_fold(self) -> TopicsFold:
+    def _topics_builder(self) -> TopicsBuilder:
         if self._topics is None:
-            self._topics = TopicsFold(self._parts.topics)
+            self._topics = TopicsBuilder(self._parts.topics)
         return self._topics
 
     def _client_quota(self, record: ClientQuotaRecord, _offset: Offset) -> None:
@@ -275,7 +276,7 @@ class Fold:
         self._load(before)
 
     def _note_lost_tags(self, record: AnyRecord, offset: Offset) -> None:
-        if not is_folded(record):
+        if not is_replayed(record):
             self._past(record, offset)
 
     def _past(self, record: AnyRecord, _offset: Offset) -> None:
@@ -290,31 +291,31 @@ _CHANGES: Final = (BrokerRegistrationChangeRecord, PartitionChangeRecord)
 """Kinds that change an entity and are not kept: a tag of theirs that nothing here knows would be lost."""
 
 _HANDLERS: Final[dict[type, Callable[..., None]]] = {
-    NoOpRecord: Fold._no_op,
-    FeatureLevelRecord: Fold._feature_level,
-    RegisterControllerRecord: Fold._register_controller,
-    RegisterBrokerRecord: Fold._register_broker,
-    UnregisterBrokerRecord: Fold._unregister_broker,
-    FenceBrokerRecord: Fold._fence_broker,
-    UnfenceBrokerRecord: Fold._fence_broker,
-    BrokerRegistrationChangeRecord: Fold._change_broker,
-    TopicRecord: Fold._add_topic,
-    PartitionRecord: Fold._put_partition,
-    PartitionChangeRecord: Fold._change_partition,
-    RemoveTopicRecord: Fold._remove_topic,
-    ClearElrRecord: Fold._clear_elr,
-    ClientQuotaRecord: Fold._client_quota,
-    ProducerIdsRecord: Fold._producer_ids,
-    AccessControlEntryRecord: Fold._put_acl,
-    RemoveAccessControlEntryRecord: Fold._remove_acl,
-    UserScramCredentialRecord: Fold._put_scram,
-    RemoveUserScramCredentialRecord: Fold._remove_scram,
-    DelegationTokenRecord: Fold._put_token,
-    RemoveDelegationTokenRecord: Fold._remove_token,
-    ZkMigrationStateRecord: Fold._zk_migration,
-    BeginTransactionRecord: Fold._begin_transaction,
-    EndTransactionRecord: Fold._end_transaction,
-    AbortTransactionRecord: Fold._abort_transaction,
-    RawRecord: Fold._past,
+    NoOpRecord: ImageBuilder._no_op,
+    FeatureLevelRecord: ImageBuilder._feature_level,
+    RegisterControllerRecord: ImageBuilder._register_controller,
+    RegisterBrokerRecord: ImageBuilder._register_broker,
+    UnregisterBrokerRecord: ImageBuilder._unregister_broker,
+    FenceBrokerRecord: ImageBuilder._fence_broker,
+    UnfenceBrokerRecord: ImageBuilder._fence_broker,
+    BrokerRegistrationChangeRecord: ImageBuilder._change_broker,
+    TopicRecord: ImageBuilder._add_topic,
+    PartitionRecord: ImageBuilder._put_partition,
+    PartitionChangeRecord: ImageBuilder._change_partition,
+    RemoveTopicRecord: ImageBuilder._remove_topic,
+    ClearElrRecord: ImageBuilder._clear_elr,
+    ClientQuotaRecord: ImageBuilder._client_quota,
+    ProducerIdsRecord: ImageBuilder._producer_ids,
+    AccessControlEntryRecord: ImageBuilder._put_acl,
+    RemoveAccessControlEntryRecord: ImageBuilder._remove_acl,
+    UserScramCredentialRecord: ImageBuilder._put_scram,
+    RemoveUserScramCredentialRecord: ImageBuilder._remove_scram,
+    DelegationTokenRecord: ImageBuilder._put_token,
+    RemoveDelegationTokenRecord: ImageBuilder._remove_token,
+    ZkMigrationStateRecord: ImageBuilder._zk_migration,
+    BeginTransactionRecord: ImageBuilder._begin_transaction,
+    EndTransactionRecord: ImageBuilder._end_transaction,
+    AbortTransactionRecord: ImageBuilder._abort_transaction,
+    RawRecord: ImageBuilder._past,
 }
 """What folds a record of each class but ConfigRecord, which `add` folds itself."""

@@ -1,0 +1,1 @@
+"""The parts of the image: one module a kind of entity."""

@@ -1,0 +1,257 @@
+"""Which partitions a broker has, as leader, in sync and as replica: found without looking at the others.
+
+Each topic has a number, and each partition a key: that number and its id. For each broker, and each
+combination of roles that it can have for a partition, the keys are a `PackedIntSet`; a pair of broker and
+partition is in exactly one of them. A few moves are kept beside the sets, and merged into them once there are
+some hundreds. `BrokerIndexBuilder` writes many moves into one new index.
+
+The numbers of topics depend on the order in which they were created, so the indexes of two equal images may
+differ, and so may the order in which partitions are listed. Nothing of it is hashed or written.
+"""
+
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from struct import Struct
+from typing import Final, TypeAlias
+
+import msgspec
+from immutables import Map
+
+from kraftd.metadata.parts.topics.packed_int_set import PackedIntSet
+from kraftd.types import NodeId, Uuid
+
+REPLICA: Final = 1
+IN_SYNC: Final = 2
+LEADER: Final = 4
+"""The roles of a broker for a partition, as bits."""
+
+ID_BITS: Final = 32
+"""The low bits of a key, which are the partition's id."""
+ID_MASK: Final = (1 << ID_BITS) - 1
+
+_ROLE_BITS: Final = 3
+_NO_ROLE: Final = 0
+_ROLES: Final = range(1, 1 << _ROLE_BITS)
+_PENDING_MAX: Final = 2_000_000
+"""With more moves than this a builder merges them: they would take more memory than the sets."""
+_FEW_MAX: Final = 64
+"""The moves of so many partitions are appended to `waiting`; with more, all are merged into the sets."""
+_WAIT_MAX: Final = 256
+"""A broker has fewer moves beside its sets than this; listing its partitions merges them first."""
+_MOVE: Final = Struct("=QB?")
+"""One move of a broker: a partition's key, the roles there, and whether it gained or lost them."""
+_ADDED: Final = True
+_REMOVED: Final = False
+
+PartitionKey: TypeAlias = int
+Roles: TypeAlias = dict[NodeId, int]
+"""The roles of each broker for one partition."""
+Assignment: TypeAlias = tuple[tuple[NodeId, ...], tuple[NodeId, ...], NodeId]
+"""The replicas, the ISR and the leader of one partition."""
+_Moves: TypeAlias = "defaultdict[int, array[int]]"
+_ByBroker: TypeAlias = "Map[NodeId, _OfBroker]"
+
+
+class _OfBroker(msgspec.Struct, frozen=True):
+    """The partitions of one broker."""
+
+    sets: tuple[PackedIntSet, ...] = (PackedIntSet(),) * (1 << _ROLE_BITS)
+    """The keys of its partitions, by roles."""
+    waiting: bytes = b""
+    """Moves that are not in the sets yet, oldest first."""
+
+    def with_moves(self, moves: bytes) -> "_OfBroker":
+        """This after moves, which may stay beside the sets."""
+        after = _OfBroker(self.sets, self.waiting + moves)
+        return after if len(after.waiting) < _WAIT_MAX * _MOVE.size else after.compacted()
+
+    def compacted(self) -> "_OfBroker":
+        """This with all moves merged into the sets."""
+        if not self.waiting:
+            return self
+        last = {(key, roles): is_added for key, roles, is_added in _MOVE.iter_unpack(self.waiting)}
+        sets = list(self.sets)
+        for each in {roles for _, roles in last}:
+            added = [key for (key, roles), is_added in last.items() if roles == each and is_added]
+            removed = [key for (key, roles), is_added in last.items() if roles == each and not is_added]
+            sets[each] = sets[each].changed(added, removed)
+        return _OfBroker(tuple(sets))
+
+
+class BrokerIndex(msgspec.Struct, frozen=True):
+    """The partitions of each broker, and the topic of each number."""
+
+    _brokers: Map[NodeId, _OfBroker] = Map()
+    _topics: Map[int, Uuid] = Map()
+    _next: int = 0
+    """The number of the next topic. No number is used twice."""
+
+    def partitions(self, broker: NodeId, role: int) -> Iterator[tuple[Uuid, int]]:
+        """The partitions (topic id, partition id) for which a broker has a role, in no order."""
+        sets = self._brokers.get(broker, _NOWHERE).compacted().sets
+        for roles in _ROLES:
+            if roles & role:
+                for key in sets[roles]:
+                    yield self._topics[key >> ID_BITS], _partition_id(key)
+
+
+def roles_of(replicas: tuple[NodeId, ...], isr: tuple[NodeId, ...], leader: NodeId) -> Roles:
+    """The roles of each broker for a partition with these replicas, ISR and leader."""
+    roles_by_broker = dict.fromkeys(replicas, REPLICA)
+    for broker in isr:
+        roles_by_broker[broker] = roles_by_broker.get(broker, 0) | IN_SYNC
+    if leader >= 0:
+        roles_by_broker[leader] = roles_by_broker.get(leader, 0) | LEADER
+    return roles_by_broker
+
+
+class BrokerIndexBuilder:
+    """A scratch copy that moves are written into. One owner, mutable."""
+
+    __slots__ = (
+        "_added",
+        "_base",
+        "_few",
+        "_next",
+        "_removed",
+        "_topics",
+        "_waiting",
+        "expected",
+        "followers",
+        "laggards",
+        "leaders",
+    )
+
+    _base: BrokerIndex
+    _topics: Map[int, Uuid]
+    _next: int
+    _waiting: dict[NodeId, bytes]
+    """By broker, moves that are not in `_added` and `_removed` yet."""
+    _few: int
+    """How many partitions those are of."""
+    _added: _Moves
+    """By broker and roles, where moves are many."""
+    _removed: _Moves
+    expected: set[NodeId]
+    """The brokers in `leaders`, `followers` and `laggards`; emptied by `make_room`."""
+    leaders: dict[NodeId, Callable[[PartitionKey], None]]
+    """Adds the key of a new partition that a broker leads, in sync; plain dictionaries, for speed."""
+    followers: dict[NodeId, Callable[[PartitionKey], None]]
+    laggards: dict[NodeId, Callable[[PartitionKey], None]]
+
+    def __init__(self, base: BrokerIndex) -> None:
+        self._load(base)
+
+    def add_topic(self, topic_id: Uuid) -> int:
+        """Add a topic. Returns its number."""
+        number = self._next
+        self._topics = self._topics.set(number, topic_id)
+        self._next += 1
+        return number
+
+    def remove_topic(self, number: int) -> None:
+        """Remove a topic whose partitions have been moved away."""
+        self._topics = self._topics.delete(number)
+
+    def expect(self, brokers: Iterable[NodeId]) -> None:
+        """Put these brokers into `leaders`, `followers` and `laggards`."""
+        for broker in brokers:
+            for puts, roles in (
+                (self.leaders, REPLICA | IN_SYNC | LEADER),
+                (self.followers, REPLICA | IN_SYNC),
+                (self.laggards, REPLICA),
+            ):
+                puts[broker] = self._added[_move_key(broker, roles)].append
+        self.expected.update(brokers)
+
+    def move(self, key: PartitionKey, before: Roles, after: Roles) -> None:
+        """Note the roles that brokers had and have for a partition."""
+        waiting = self._waiting
+        for broker, roles in before.items():
+            now = after.get(broker, _NO_ROLE)
+            if now != roles:
+                moves = _MOVE.pack(key, roles, _REMOVED)
+                if now != _NO_ROLE:
+                    moves += _MOVE.pack(key, now, _ADDED)
+                waiting[broker] = waiting.get(broker, b"") + moves
+        for broker, roles in after.items():
+            if broker not in before:
+                waiting[broker] = waiting.get(broker, b"") + _MOVE.pack(key, roles, _ADDED)
+        self._few += 1
+        if self._few > _FEW_MAX:
+            self._spill()
+
+    def make_room(self) -> None:
+        """Merge the moves noted so far if they are many."""
+        if sum(map(len, self._added.values())) + sum(map(len, self._removed.values())) > _PENDING_MAX:
+            self._load(self.image())
+
+    def image(self) -> BrokerIndex:
+        """The index after all moves. Do not use this builder any more."""
+        brokers = self._base._brokers
+        if self._added or self._removed:
+            self._spill()
+            brokers = self._with_many(brokers)
+        else:
+            for broker, moves in self._waiting.items():
+                brokers = brokers.set(broker, brokers.get(broker, _NOWHERE).with_moves(moves))
+        return BrokerIndex(brokers, self._topics, self._next)
+
+    def _spill(self) -> None:
+        """Put the few moves to the many."""
+        for broker, moves in self._waiting.items():
+            for key, roles, is_added in _MOVE.iter_unpack(moves):
+                (self._added if is_added else self._removed)[_move_key(broker, roles)].append(key)
+        self._waiting.clear()
+        self._few = 0
+
+    def _with_many(self, brokers: _ByBroker) -> _ByBroker:
+        """The brokers after many moves."""
+        mutation = brokers.mutate()
+        for broker in {key >> _ROLE_BITS for key in (*self._added, *self._removed)}:
+            sets = list(mutation.get(broker, _NOWHERE).compacted().sets)
+            for roles in _ROLES:
+                added = self._added.pop(_move_key(broker, roles), _NONE)
+                removed = self._removed.pop(_move_key(broker, roles), _NONE)
+                sets[roles] = _changed(sets[roles], added, removed)
+            if any(sets):
+                mutation[broker] = _OfBroker(tuple(sets))
+            else:
+                mutation.pop(broker, None)
+        return mutation.finish()
+
+    def _load(self, base: BrokerIndex) -> None:
+        self._base = base
+        self._topics = base._topics
+        self._next = base._next
+        self._waiting = {}
+        self._few = 0
+        self._added = defaultdict(_numbers)
+        self._removed = defaultdict(_numbers)
+        self.expected = set()
+        self.leaders, self.followers, self.laggards = {}, {}, {}
+
+
+_NOWHERE: Final = _OfBroker()
+_numbers: Final = partial(array, "Q")
+_NONE: Final = _numbers()
+
+
+def _changed(numbers: PackedIntSet, added: "array[int]", removed: "array[int]") -> PackedIntSet:
+    """A set after many moves: a key that was added and removed in turn may have stayed what it was."""
+    if added and removed:
+        gained, lost = Counter(added), Counter(removed)
+        return numbers.changed(gained - lost, lost - gained)
+    return numbers.changed(added, removed) if added or removed else numbers
+
+
+def _move_key(broker: NodeId, roles: int) -> int:
+    return broker << _ROLE_BITS | roles
+
+
+def _partition_id(key: PartitionKey) -> int:
+    """The id, which is a signed number."""
+    half = 1 << (ID_BITS - 1)
+    return ((key & ID_MASK) ^ half) - half
