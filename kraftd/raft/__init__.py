@@ -8,10 +8,11 @@ the caller carries out in order. Data lies below behaviour:
     replication  resignation  claims       fetches served; hand-over and shutdown; who may speak for a voter
     state_changes                          the only way from one state to another
     state                                  what all parts share
-    leader_state  log_mirror  identity     mutable: a leader's; the log's ends and tail; who may vote
+    leader_state  log_mirror               mutable: a leader's; the log's ends and tail
+    voters  peers  rejoin                  who votes (one owner); who each id belongs to; whether we may vote
     accumulator  reads  request_manager    appends, linearizable reads and requests under way
     epoch_states                           the states as values, and the table of transitions
-    events  effects  rpc  voters  timing   the values that go in and out, and the configuration
+    events  effects  rpc  timing           the values that go in and out, and the configuration
     state_machine                          what applies committed records
     status                                 what a node tells about itself
 """

@@ -24,7 +24,7 @@ Three moments need more than that:
   most ten times a second, whoever asked for it.
 
 Entered through `Member.handle` and `Member.poll`. Who is counted once it is confirmed is not decided here
-(`kraftd.raft.identity`), and source addresses prove nothing.
+(`kraftd.raft.peers`), and source addresses prove nothing.
 
 Follows: D-37. Differs from Kafka, whose voters believe what a request says of its sender.
 """
@@ -168,7 +168,7 @@ class Claims:
             self.raft.out.append(ChallengePeer(peer))
         for connection, claim in list(self.waiting.items()):
             if claim.deadline_ms <= now.mono_ms:
-                endpoint = self.raft.endpoints.get(claim.peer)
+                endpoint = self.raft.endpoint(claim.peer)
                 self._refuse(
                     connection, f"node {claim.peer} at {endpoint} did not confirm that it is its own"
                 )

@@ -83,7 +83,7 @@ class Elections:
                 raft.update_state(replace(state, ask_at_ms=now.mono_ms + ask_again_ms(raft.dice)))
         elif now.mono_ms >= state.ask_at_ms:
             raft.requests.forget(Kind.PRE_VOTE)
-            self.changes.refusals.clear()
+            raft.refusals.clear()
             again = Ballot(state.ballot.voters, frozenset({raft.me.id}), silent=state.ballot.silent)
             raft.update_state(replace(state, ballot=again, round=state.round + 1, ask_at_ms=0))
             self._ask(again, Kind.PRE_VOTE, now, round_=state.round + 1)
@@ -165,7 +165,7 @@ class Elections:
         """A voter cannot be asked: it is not waited for, but asked again (D-08)."""
         state = self.raft.state
         if self._is_current(sent) and isinstance(state, Prospective | Candidate):
-            self.changes.refusals[sent.to] = reason
+            self.raft.refusals[sent.to] = reason
             self.raft.update_state(replace(state, ballot=state.ballot.give_up_on(sent.to)))
             self._decide(now)
 
@@ -181,7 +181,7 @@ class Elections:
             else:
                 raft.out.extend(barriers)
         if not granted:
-            self.changes.refusals[sent.to] = why
+            raft.refusals[sent.to] = why
         ballot = state.ballot.count(sent.to, granted=granted)
         if isinstance(state, Prospective) and ballot.outcome is not Outcome.LOST:
             raft.update_state(replace(state, ballot=ballot, ask_at_ms=0))  # one given up on answers after all

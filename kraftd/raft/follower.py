@@ -33,7 +33,6 @@ from kraftd.types import (
     DOUBTED_BY_OTHERS,
     FORGET_PEERS,
     NO_NODE,
-    Epoch,
     NodeId,
     Now,
     Offset,
@@ -50,12 +49,6 @@ class FollowerRole:
     def __init__(self, raft: RaftState, changes: StateChanges) -> None:
         self.raft = raft
         self.changes = changes
-        self._loss_used_in: Epoch = -1
-        self.rejected_leader: tuple[Epoch, NodeId] = (-1, NO_NODE)
-        """The leader of an epoch that is not followed any more (D-14)."""
-        self.last_contact_ms = -1
-        """Monotonic moment of the last good fetch."""
-        self.rejection = ""
 
     # --- the follower's turn ----------------------------------------------------------------------------
 
@@ -135,7 +128,7 @@ class FollowerRole:
     @property
     def _is_leader_rejected(self) -> bool:
         """Whether the leader of this epoch is one that is not followed any more (D-14)."""
-        return (self.raft.epoch, self.raft.leader_id) == self.rejected_leader
+        return (self.raft.epoch, self.raft.leader_id) == self.raft.rejected_leader
 
     def _sources(self) -> tuple[NodeId, ...]:
         """Everyone who may know the leader: the other voters; no rejected leader. An observer asks bootstrap
@@ -145,7 +138,7 @@ class FollowerRole:
         others = (
             tuple(n for n in raft.others if n != raft.leader_id) if self._is_leader_rejected else raft.others
         )
-        return others if raft.is_voter else (*others, *(node for node in raft.endpoints if node < NO_NODE))
+        return others if raft.is_voter else (*others, *(node for node in raft.learned if node < NO_NODE))
 
     def _send_fetch(self, to: NodeId, kind: Kind, now: Now, *, max_wait_ms: int) -> None:
         raft = self.raft
@@ -193,13 +186,13 @@ class FollowerRole:
             and event.peer == state.leader_id
             and state.in_touch
             and not state.epoch_ended
-            and self._loss_used_in != state.epoch
+            and raft.loss_used_in != state.epoch
             and raft.may_vote
             and not raft.is_stopping
         ):
             # Once an epoch. Behind a network that ends each connection after a second, node 2 would ask for
             # pre-votes, find the leader alive, and begin anew with the next connection.
-            self._loss_used_in = state.epoch
+            raft.loss_used_in = state.epoch
             self._lose(state, now)
 
     def _lose(self, state: Follower, now: Now) -> None:
@@ -254,7 +247,7 @@ class FollowerRole:
 
     def _note_good_fetch(self, state: Follower, now: Now) -> None:
         raft = self.raft
-        self.last_contact_ms = now.mono_ms
+        raft.last_contact_ms = now.mono_ms
         raft.follower_state.good_connection = raft.peers.connection_to(state.leader_id)
         if not state.epoch_ended:
             deadline_ms = now.mono_ms + raft.timing.fetch_timeout_ms
@@ -368,8 +361,8 @@ class FollowerRole:
     def _reject_leader(self, why: str) -> None:
         """Stop following this leader in this epoch, and say so (D-14)."""
         raft = self.raft
-        self.rejected_leader = (raft.epoch, raft.leader_id)
-        self.rejection = why
+        raft.rejected_leader = (raft.epoch, raft.leader_id)
+        raft.rejection = why
         raft.alarm("diverged_below_high_watermark", f"leader {raft.leader_id} of epoch {raft.epoch}: {why}")
 
     # --- our own promises -------------------------------------------------------------------------------

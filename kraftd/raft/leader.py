@@ -163,7 +163,8 @@ class LeaderRole:
     def _begin(self, led: LeaderState, kind: Kind, now_ms: int, *, round_: int = 0) -> None:
         """Announce the leadership to every other voter that is not being told already (BQE-02)."""
         raft = self.raft
-        for voter, progress in led.followers.items():
+        for progress in led.followers:
+            voter = progress.key.id
             if raft.requests.is_ready(voter, kind, now_ms):
                 request = rpc.begin_request(
                     raft.cluster_id, progress.key, led.epoch, raft.me.id, raft.advertised

@@ -22,7 +22,7 @@ from kraftd.raft.accumulator import Accumulator, PendingAppends
 from kraftd.raft.events import Handle, Token
 from kraftd.raft.reads import Reads
 from kraftd.raft.timing import NEVER_MS, OBSERVER_SESSION_MS, OBSERVERS_MAX, Timing
-from kraftd.raft.voters import VoterSet
+from kraftd.raft.voters import Quorum, Voter
 from kraftd.types import NO_NODE, Epoch, NodeId, Now, Offset, ReplicaKey
 
 UNKNOWN: Offset = -1
@@ -83,10 +83,10 @@ class ReplicaState:
 class CheckQuorum:
     """Whether a majority still follows; if not, the leader must stop leading. Mutable, owned by it."""
 
-    __slots__ = ("_heard", "_needed", "_span_ms", "deadline_ms")
+    __slots__ = ("_heard", "_quorum", "_span_ms", "deadline_ms")
 
-    def __init__(self, *, needed: int, span_ms: int, now_ms: int) -> None:
-        self._needed = needed
+    def __init__(self, quorum: Quorum, *, span_ms: int, now_ms: int) -> None:
+        self._quorum = quorum
         self._span_ms = span_ms
         self._heard: set[int] = set()
         self.deadline_ms = now_ms + span_ms
@@ -99,13 +99,13 @@ class CheckQuorum:
         if now_ms >= self.deadline_ms:
             return
         self._heard.add(voter)
-        if len(self._heard) >= self._needed:
+        if len(self._heard) >= self._quorum.followers_needed:
             self._heard.clear()
             self.deadline_ms = now_ms + self._span_ms
 
     def is_over(self, now_ms: int) -> bool:
         """Whether too few voters made progress in time; never in a quorum of one (CQ-05)."""
-        return self._needed > 0 and now_ms >= self.deadline_ms
+        return self._quorum.followers_needed > 0 and now_ms >= self.deadline_ms
 
     @property
     def heard(self) -> Collection[int]:
@@ -208,6 +208,8 @@ class LeaderState:
     """The mutable state of a leader. Owned by the `RaftState`, dropped when another state begins."""
 
     __slots__ = (
+        "_progress",
+        "_quorum",
         "_uncommitted",
         "accumulator",
         "asked_to_leave",
@@ -217,7 +219,6 @@ class LeaderState:
         "cold",
         "epoch",
         "epoch_start_offset",
-        "followers",
         "handover",
         "high_watermark",
         "hw_push_at_ms",
@@ -235,30 +236,24 @@ class LeaderState:
         *,
         epoch: Epoch,
         epoch_start_offset: Offset,
-        me: NodeId,
-        voters: VoterSet,
+        quorum: Quorum,
         timing: Timing,
         now_ms: int,
     ) -> None:
-        others = voters.others(me)
+        self._quorum = quorum
         self.epoch = epoch
         self.epoch_start_offset = epoch_start_offset
         self.high_watermark: Offset = UNKNOWN
         """Unknown until a record of this epoch stands on a majority (HWM-02)."""
-        self.followers: dict[NodeId, ReplicaState] = {
-            voter.id: ReplicaState(voter.key) for voter in voters if voter.id != me
-        }
+        self._progress: dict[NodeId, ReplicaState] = {}
         self.observers: dict[ReplicaKey, ReplicaState] = {}
         self.accumulator = Accumulator(linger_ms=timing.append_linger_ms)
         self.pending_appends = PendingAppends()
         self.purgatory = FetchPurgatory()
         self.cold: dict[Token, DelayedFetch] = {}
         """Fetches that wait for the disk (D-15)."""
-        needed = voters.majority - 1
-        self.reads = Reads(others_needed=needed, retry_ms=timing.begin_quorum_ms // 2)
-        self.check_quorum = CheckQuorum(
-            needed=needed if others else 0, span_ms=timing.check_quorum_ms, now_ms=now_ms
-        )
+        self.reads = Reads(quorum, retry_ms=timing.begin_quorum_ms // 2)
+        self.check_quorum = CheckQuorum(quorum, span_ms=timing.check_quorum_ms, now_ms=now_ms)
         self.began_ms = now_ms
         self.begin_at_ms = now_ms
         self.asked_to_leave: Handover | None = None
@@ -289,15 +284,31 @@ class LeaderState:
         while queue and queue[0][0] <= high_watermark:
             self.uncommitted_bytes -= queue.popleft()[1]
 
+    @property
+    def followers(self) -> list[ReplicaState]:
+        """The progress of each other voter, by id."""
+        return [self._of(voter) for voter in self._quorum.voters if voter.id != self._quorum.me]
+
+    def follower(self, node_id: NodeId) -> ReplicaState | None:
+        """The progress of another voter; None if `node_id` is none."""
+        voter = self._quorum.voters.get(node_id)
+        return None if voter is None or node_id == self._quorum.me else self._of(voter)
+
+    def _of(self, voter: Voter) -> ReplicaState:
+        progress = self._progress.get(voter.id)
+        if progress is None:
+            progress = self._progress[voter.id] = ReplicaState(voter.key)
+        return progress
+
     def reset_progress(self, node_id: NodeId) -> None:
         """What this voter acknowledged is not to be relied on any more: its disk is another one (D-06)."""
-        if node_id in self.followers:
-            self.followers[node_id] = ReplicaState(ReplicaKey(node_id))
+        if self.follower(node_id) is not None:
+            self._progress[node_id] = ReplicaState(ReplicaKey(node_id))
 
     def note_uncounted(self, node_id: NodeId) -> None:
         """A voter fetched without its id: it cannot take over before it counts again (D-06)."""
-        if node_id in self.followers:
-            self.followers[node_id].is_uncounted = True
+        if (follower := self.follower(node_id)) is not None:
+            follower.is_uncounted = True
 
     def observer(self, key: ReplicaKey, now_ms: int) -> ReplicaState:
         """The progress of an observer; the silent ones are forgotten (OBS-09)."""
@@ -314,11 +325,10 @@ class LeaderState:
         horizon = now_ms - OBSERVER_SESSION_MS
         return [progress for progress in self.observers.values() if progress.fetch_at_ms > horizon]
 
-    def majority_offset(self, me: NodeId, own_flushed_offset: Offset, voters: VoterSet) -> Offset:
+    def majority_offset(self, own_flushed_offset: Offset) -> Offset:
         """The largest offset that a majority of the voters holds durably, this member included (D-10)."""
-        return voters.majority_reached(
-            own_flushed_offset if voter == me else self.followers[voter].fetch_offset for voter in voters.ids
-        )
+        reached = [follower.fetch_offset for follower in self.followers]
+        return self._quorum.voters.majority_reached((*reached, own_flushed_offset))
 
     def best_followers(self, is_connected: Callable[[NodeId], bool]) -> tuple[ReplicaState, ...]:
         """The other voters: those that count first, then those within reach, the furthest first, those never
@@ -326,7 +336,7 @@ class LeaderState:
         """
         return tuple(
             sorted(
-                self.followers.values(),
+                self.followers,
                 key=lambda p: (
                     p.is_uncounted,
                     not is_connected(p.key.id),
@@ -343,8 +353,8 @@ class LeaderState:
         """A follower within reach that counts and has got to `offset`: that one, or the best one if `to` is
         NO_NODE.
         """
-        chosen = self.best_followers(is_connected) if to == NO_NODE else (self.followers[to],)
-        able = (p for p in chosen if not p.is_uncounted)
+        chosen = self.best_followers(is_connected) if to == NO_NODE else (self.follower(to),)
+        able = (p for p in chosen if p is not None and not p.is_uncounted)
         return next((p for p in able if p.fetch_offset >= offset and is_connected(p.key.id)), None)
 
     def next_deadline_ms(self) -> int:
@@ -359,7 +369,7 @@ class LeaderState:
             self.hw_push_at_ms,
         )
         earliest = min(deadlines)
-        if self.followers:
+        if self._quorum.followers_needed:
             earliest = min(earliest, self.check_quorum.deadline_ms)
         if self.handover is not None:
             earliest = min(earliest, self.handover.deadline_ms)

@@ -41,9 +41,9 @@ from kraftd.raft.epoch_states import (
     state_name,
 )
 from kraftd.raft.follower import FollowerRole
-from kraftd.raft.identity import StartIdentity, Wholeness
 from kraftd.raft.leader import LeaderRole
 from kraftd.raft.log_mirror import FETCH_BYTES_MAX, TAIL_BYTES_MAX, LogMirror, LogStart
+from kraftd.raft.rejoin import Wholeness
 from kraftd.raft.replication import Replication
 from kraftd.raft.request_manager import Kind, Sent
 from kraftd.raft.resignation import Resignation
@@ -73,7 +73,6 @@ class Member:
         timing: Timing,
         dice: RandomSource,
         wholeness: Wholeness,
-        start: StartIdentity,
         known_peers: Sequence[e.PeerIdentity],
         advertised: Endpoint,
         bootstrap: Sequence[Endpoint] = (),
@@ -92,7 +91,6 @@ class Member:
             timing=timing,
             dice=dice,
             wholeness=wholeness,
-            start=start,
             known_peers=known_peers,
             advertised=advertised,
             bootstrap=bootstrap,
@@ -120,9 +118,11 @@ class Member:
         if self._is_started:
             raise InvariantError("a member starts once")
         self._is_started = True
-        for node_id, endpoint in raft.endpoints.items():
-            if node_id != raft.me.id:
-                raft.out.append(LearnEndpoint(node_id, endpoint))
+        for voter in raft.voters:
+            if voter.id != raft.me.id:
+                raft.out.append(LearnEndpoint(voter.id, voter.endpoint))
+        for node_id, endpoint in raft.learned.items():
+            raft.out.append(LearnEndpoint(node_id, endpoint))
         if raft.log.last_epoch > self._stored.epoch and raft.is_voter:
             epochs = f"epoch {self._stored.epoch}, but the log holds epoch {raft.log.last_epoch}"
             raft.rejoin.lose(f"the election file knows {epochs}: votes may have been forgotten")
@@ -452,7 +452,7 @@ class Member:
 
     def describe(self, now: Now) -> status.QuorumStatus:
         """This member's own view of the quorum; needs no leader."""
-        return status.describe(self._raft, self._changes, self._follower, now)
+        return status.describe(self._raft, now)
 
     def committed_batches(self, from_offset: Offset, max_bytes: int) -> list[bytes] | None:
         """Whole committed batches from the one that holds `from_offset`; None if the disk must be read."""

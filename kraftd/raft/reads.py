@@ -13,6 +13,7 @@ from collections.abc import Iterable
 
 from kraftd.raft.events import Token
 from kraftd.raft.timing import NEVER_MS
+from kraftd.raft.voters import Quorum
 from kraftd.types import NodeId, Offset
 
 
@@ -32,15 +33,15 @@ class Reads:
     __slots__ = (
         "_acknowledged",
         "_on_round",
-        "_others_needed",
+        "_quorum",
         "_reads",
         "_retry_ms",
         "retry_at_ms",
         "round",
     )
 
-    def __init__(self, *, others_needed: int, retry_ms: int) -> None:
-        self._others_needed = others_needed
+    def __init__(self, quorum: Quorum, *, retry_ms: int) -> None:
+        self._quorum = quorum
         self._retry_ms = max(1, retry_ms)
         self._reads: list[_Read] = []
         self._on_round: list[_Read] = []
@@ -64,7 +65,7 @@ class Reads:
         Returns whether it is proved already: a lone voter has nobody to ask.
         """
         read = _Read(token, deadline_ms, high_watermark)
-        read.confirmed = self._others_needed == 0
+        read.confirmed = self._quorum.followers_needed == 0
         self._reads.append(read)
         return read.confirmed
 
@@ -87,7 +88,7 @@ class Reads:
         if round_ != self.round or not self._on_round:
             return
         self._acknowledged.add(voter)
-        if len(self._acknowledged) >= self._others_needed:
+        if len(self._acknowledged) >= self._quorum.followers_needed:
             for read in self._on_round:
                 read.confirmed = True
             self._on_round = []

@@ -117,7 +117,7 @@ class Replication:
         """Note how far a replica has come, and what follows from it."""
         raft = self.raft
         offset = ask.position.offset
-        follower = led.followers.get(ask.replica.id)
+        follower = led.follower(ask.replica.id)
         if follower is None:
             key = ReplicaKey(ask.replica.id, ask.replica.directory_id)
             led.observer(key, now.mono_ms).on_fetch(offset, raft.log.end_offset, now)
@@ -133,7 +133,7 @@ class Replication:
     def advance(self, led: LeaderState, now: Now) -> None:
         """Move the high watermark to what a majority holds durably, if that is past the epoch's start."""
         raft = self.raft
-        offset = led.majority_offset(raft.me.id, raft.log.flushed_offset, raft.voters)
+        offset = led.majority_offset(raft.log.flushed_offset)
         # A majority is not enough before the leader's own first record (Raft, figure 8). Node 1 wrote record
         # 9 in epoch 2 and lost the lead; node 3 won epoch 3 with node 2's vote and wrote another record 9.
         # Node 1 leads epoch 4 and brings its record 9 to node 2. Were it committed now, node 3 could still
@@ -199,7 +199,7 @@ class Replication:
             raft.out.append(ColdRead(token, raft.log.generation, fetch.offset, fetch.max_bytes))
             return
         may_wait = wait_ms > 0 and not batches
-        is_follower = fetch.replica_id in led.followers
+        is_follower = led.follower(fetch.replica_id) is not None
         if not may_wait or (not is_follower and led.purgatory.is_full_for(fetch.replica_id)):
             self._reply(led, fetch, batches)
             return

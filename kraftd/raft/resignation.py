@@ -37,8 +37,6 @@ class Resignation:
     def __init__(self, raft: RaftState, changes: StateChanges) -> None:
         self.raft = raft
         self.changes = changes
-        self._stop_at_ms = NEVER_MS
-        self._was_handed_over = False
 
     # --- leaving ----------------------------------------------------------------------------------------
 
@@ -53,7 +51,7 @@ class Resignation:
             refusal = f"a handover to {other.to} is under way already"
         elif not led.followers:
             refusal = "there is no other voter"
-        elif event.to != NO_NODE and event.to not in led.followers:
+        elif event.to != NO_NODE and led.follower(event.to) is None:
             refusal = f"{event.to} is not another voter"
         elif event.to != NO_NODE and not raft.peers.is_connected(event.to):
             refusal = f"{event.to} is not connected"
@@ -85,7 +83,8 @@ class Resignation:
         """Why a voter could not lead however far it has come; empty if it could."""
         peer = self.raft.peers.answers(to)
         identity_conflict = self.raft.peers.identity_conflict(peer) if peer is not None else ""
-        if not identity_conflict and led.followers[to].is_uncounted:
+        follower = led.follower(to)
+        if not identity_conflict and follower is not None and follower.is_uncounted:
             identity_conflict = "it fetches without its id, since it is not whole"
         return f"{to} is not counted: {identity_conflict}" if identity_conflict else ""
 
@@ -93,7 +92,7 @@ class Resignation:
         """The process wants to stop."""
         raft = self.raft
         raft.is_stopping = True
-        self._stop_at_ms = event.deadline_ms
+        raft.stop_at_ms = event.deadline_ms
         led = raft.leader_state
         if led is not None and led.followers:
             patience_ms = max(0, event.deadline_ms - now.mono_ms) // 2
@@ -148,7 +147,7 @@ class Resignation:
         rest = tuple(p.key for p in led.best_followers(is_near) if p is not successor)
         successors = rest if successor is None else (successor.key, *rest)
         chosen = NO_NODE if successor is None else successor.key.id
-        self._was_handed_over = successor is not None
+        raft.was_handed_over = successor is not None
         led.handover = None
         why = "stopping" if handover.token is None else "handing over"
         self.changes.become_resigned(now, f"{why}, {chosen} is to follow", successors)
@@ -162,7 +161,8 @@ class Resignation:
         """
         if handover.token is None or handover.to == NO_NODE:
             return False
-        heard_ms = max(led.followers[handover.to].fetch_at_ms, handover.begins_ms)
+        follower = led.follower(handover.to)
+        heard_ms = handover.begins_ms if follower is None else max(follower.fetch_at_ms, handover.begins_ms)
         return now.mono_ms >= heard_ms + self.raft.timing.fetch_timeout_ms
 
     def poll_resigned(self, state: Resigned, now: Now, *, timeouts_deferred: bool) -> None:
@@ -179,19 +179,19 @@ class Resignation:
     def poll_stopping(self, now: Now) -> None:
         """Say that nothing holds this process any more."""
         raft = self.raft
-        if self._stop_at_ms == NEVER_MS:
+        if raft.stop_at_ms == NEVER_MS:
             return
         state = raft.state
         holds = isinstance(state, Resigned) or (isinstance(state, Leader) and bool(raft.others))
-        if not holds or now.mono_ms >= self._stop_at_ms:
-            self._stop_at_ms = NEVER_MS
-            raft.out.append(ShutdownReady(handed_over=self._was_handed_over and not holds))
+        if not holds or now.mono_ms >= raft.stop_at_ms:
+            raft.stop_at_ms = NEVER_MS
+            raft.out.append(ShutdownReady(handed_over=raft.was_handed_over and not holds))
 
     def wake_at_ms(self) -> int:
         """When this part must act next."""
         raft = self.raft
         state = raft.state
-        wake_at_ms = self._stop_at_ms
+        wake_at_ms = raft.stop_at_ms
         if isinstance(state, Resigned):
             if not raft.is_stopping:
                 wake_at_ms = min(wake_at_ms, state.deadline_ms)

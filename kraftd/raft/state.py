@@ -30,13 +30,14 @@ from kraftd.raft.effects import (
 )
 from kraftd.raft.epoch_states import EpochState, FollowerState, Unattached, check_move, state_name
 from kraftd.raft.events import Handle, PeerIdentity, Token
-from kraftd.raft.identity import Peers, Rejoin, StartIdentity, Wholeness
 from kraftd.raft.leader_state import LeaderState
 from kraftd.raft.log_mirror import LogMirror
+from kraftd.raft.peers import Peers
+from kraftd.raft.rejoin import Rejoin, Wholeness
 from kraftd.raft.request_manager import Kind, RequestManager
 from kraftd.raft.rpc import LeaderAndEpoch
-from kraftd.raft.timing import BEHIND_RECORDS, RandomSource, Timing
-from kraftd.raft.voters import VoterSet
+from kraftd.raft.timing import BEHIND_RECORDS, NEVER_MS, RandomSource, Timing
+from kraftd.raft.voters import Quorum, VoterSet
 from kraftd.types import (
     FORGET_PEERS,
     NO_NODE,
@@ -74,7 +75,6 @@ class RaftState:
         timing: Timing,
         dice: RandomSource,
         wholeness: Wholeness,
-        start: StartIdentity,
         known_peers: Sequence[PeerIdentity],
         advertised: Endpoint,
         bootstrap: Sequence[Endpoint],
@@ -82,20 +82,18 @@ class RaftState:
     ) -> None:
         self.me = me
         self.cluster_id = cluster_id
-        self.voters = voters
-        self.others = voters.others(me.id)
+        self.quorum = Quorum(me.id, voters)
         self.log = log
         self.timing = timing
         self.dice = dice
-        self.start = start
         self.advertised = advertised
         self.accumulator_bytes_max = accumulator_bytes
         self.state: EpochState = initial
         self.requests = RequestManager(
             timeout_ms=timing.request_timeout_ms, backoff_ms=timing.retry_backoff_ms
         )
-        self.rejoin = Rejoin(wholeness, frozenset(self.others))
-        self.peers = Peers(me, voters, tuple(known_peers), self.rejoin)
+        self.rejoin = Rejoin(wholeness, self.quorum)
+        self.peers = Peers(me, self.quorum, tuple(known_peers), self.rejoin)
         self.leader_state: LeaderState | None = None
         self.follower_state = FollowerState()
         self.high_watermark: Offset = -1
@@ -103,10 +101,23 @@ class RaftState:
         self.applied_offset: Offset = 0
         self.attempts = 0
         """Candidacies since a leader was last known."""
+        self.refusals: dict[NodeId, str] = {}
+        """Why voters refused in the ballot at hand."""
+        self.last_contact_ms = -1
+        """Monotonic moment of the last good fetch; -1 before the first."""
+        self.rejected_leader: tuple[Epoch, NodeId] = (-1, NO_NODE)
+        """The leader of an epoch that is not followed any more (D-14), and `rejection` says why."""
+        self.rejection = ""
+        self.loss_used_in: Epoch = -1
+        """The epoch in which a closed connection has started a pre-vote already (D-08)."""
         self.is_stopping = False
+        self.stop_at_ms = NEVER_MS
+        """When a process that is stopping ends, whoever leads then; NEVER_MS unless it is stopping."""
+        self.was_handed_over = False
+        """Whether the leadership that ended last went to a successor that had caught up."""
         self.alarms: dict[str, str] = {}
-        self.endpoints: dict[NodeId, Endpoint] = {voter.id: voter.endpoint for voter in voters}
-        self.endpoints |= {-2 - index: endpoint for index, endpoint in enumerate(bootstrap)}
+        self.learned = {-2 - index: endpoint for index, endpoint in enumerate(bootstrap)}
+        """Where those listen that are no voters: bootstrap servers, leaders that an observer was told of."""
         self.out: list[Effect] = []
         self._persisted = persisted
         self._persist_at: int | None = None
@@ -164,9 +175,19 @@ class RaftState:
         return self.state.election.leader_id
 
     @property
+    def voters(self) -> VoterSet:
+        """The voter set in force."""
+        return self.quorum.voters
+
+    @property
+    def others(self) -> tuple[NodeId, ...]:
+        """Every other voter, by id."""
+        return self.quorum.others
+
+    @property
     def is_voter(self) -> bool:
         """Whether this member is in the voter set."""
-        return self.me.id in self.voters
+        return self.quorum.is_voter
 
     @property
     def may_vote(self) -> bool:
@@ -207,7 +228,7 @@ class RaftState:
         leader_id = self.leader_id
         if version < 1 or leader_id == NO_NODE:
             return LeaderAndEpoch(self.epoch, leader_id)
-        endpoint = self.advertised if leader_id == self.me.id else self.endpoints.get(leader_id)
+        endpoint = self.advertised if leader_id == self.me.id else self.endpoint(leader_id)
         return LeaderAndEpoch(self.epoch, leader_id, endpoint)
 
     def send(self, to: NodeId, kind: Kind, request: QuorumRequest, now_ms: int, *, round_: int = 0) -> None:
@@ -251,10 +272,15 @@ class RaftState:
 
         Voters are where the configuration says, and nobody else leads (D-37).
         """
-        if endpoint is not None and not len(self.voters) and self.endpoints.get(node_id) != endpoint:
-            self.endpoints[node_id] = endpoint
+        if endpoint is not None and not len(self.voters) and self.endpoint(node_id) != endpoint:
+            self.learned[node_id] = endpoint
             self.out.append(LearnEndpoint(node_id, endpoint))
-        return node_id in self.endpoints
+        return self.endpoint(node_id) is not None
+
+    def endpoint(self, node_id: NodeId) -> Endpoint | None:
+        """Where a voter or a leader listens, if that is known."""
+        voter = self.voters.get(node_id)
+        return voter.endpoint if voter is not None else self.learned.get(node_id)
 
     def new_token(self) -> Token:
         """A token of the node's own, for what it starts itself."""

@@ -34,8 +34,6 @@ class StateChanges:
 
     def __init__(self, raft: RaftState) -> None:
         self.raft = raft
-        self.refusals: dict[NodeId, str] = {}
-        """Why voters refused in the ballot at hand."""
 
     def become_unattached(self, epoch: Epoch, now: Now, why: str, *, voted: ReplicaKey | None = None) -> None:
         """Wait in an epoch, perhaps with a vote given in it."""
@@ -85,7 +83,7 @@ class StateChanges:
             leader_id=election.leader_id,
             voted=election.voted,
         )
-        self.refusals.clear()
+        raft.refusals.clear()
         raft.become(prospective, why)
 
     def become_candidate(self, now: Now, why: str) -> None:
@@ -102,7 +100,7 @@ class StateChanges:
             deadline_ms=now.mono_ms + raft.timing.election_ms(raft.dice),
             attempt=raft.attempts,
         )
-        self.refusals.clear()
+        raft.refusals.clear()
         raft.become(candidate, why)
         raft.mark_initialized()
         raft.announce(NO_NODE)
@@ -119,8 +117,7 @@ class StateChanges:
         raft.leader_state = LeaderState(
             epoch=candidate.epoch,
             epoch_start_offset=start_offset,
-            me=raft.me.id,
-            voters=raft.voters,
+            quorum=raft.quorum,
             timing=raft.timing,
             now_ms=now.mono_ms,
         )
@@ -179,7 +176,7 @@ class StateChanges:
                 pre_vote=isinstance(state, Prospective),
                 won=won,
                 granted=sorted(ballot.granted),
-                refused=[(voter, self.refusals.get(voter, "")) for voter in sorted(ballot.refused)],
+                refused=[(voter, self.raft.refusals.get(voter, "")) for voter in sorted(ballot.refused)],
                 silent=sorted(unheard),
                 took_ms=now.mono_ms - state.started_at_ms,
             )
@@ -222,7 +219,7 @@ def initial_state(raft: RaftState, stored: Election, now: Now) -> EpochState:
         if raft.may_vote and raft.others:
             return Resigned(stored.epoch, raft.me, election_ms, voted)
         return Unattached(stored.epoch, election_ms, leader_id, voted)
-    if leader_id != NO_NODE and leader_id in raft.endpoints:
+    if leader_id != NO_NODE and raft.endpoint(leader_id) is not None:
         deadline_ms = now.mono_ms + max(1, raft.timing.fetch_timeout_ms)
         return Follower(stored.epoch, leader_id, deadline_ms, voted)
     if voted is not None and voted.matches(raft.me) and raft.may_vote and leader_id == NO_NODE:

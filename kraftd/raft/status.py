@@ -14,10 +14,8 @@ from kraftd.protocol import messages as m
 from kraftd.protocol.limits import ECHO_BYTES_MAX
 from kraftd.raft.elections import TAKEN_FOR_ANOTHER
 from kraftd.raft.epoch_states import Candidate, Follower, Leader, Prospective, Resigned, Unattached
-from kraftd.raft.follower import FollowerRole
 from kraftd.raft.leader_state import LeaderState, ReplicaState
 from kraftd.raft.state import RaftState
-from kraftd.raft.state_changes import StateChanges
 from kraftd.types import FORGET_PEERS, METADATA_TOPIC, NO_NODE, Endpoint, Epoch, NodeId, Now, Offset
 
 _ECHO_MAX = 1_000
@@ -69,11 +67,11 @@ class QuorumStatus(msgspec.Struct, frozen=True):
     parked_fetches: int
 
 
-def describe(raft: RaftState, changes: StateChanges, following: FollowerRole, now: Now) -> QuorumStatus:
+def describe(raft: RaftState, now: Now) -> QuorumStatus:
     """This member's own view."""
     state = raft.state
     led = raft.leader_state
-    contact_ms = following.last_contact_ms
+    contact_ms = raft.last_contact_ms
     ago_ms = 0 if led else (now.mono_ms - contact_ms if contact_ms >= 0 else -1)
     voted = state.election.voted
     return QuorumStatus(
@@ -91,9 +89,9 @@ def describe(raft: RaftState, changes: StateChanges, following: FollowerRole, no
         applied_offset=raft.applied_offset,
         election_attempts=raft.attempts,
         last_contact_ms_ago=ago_ms,
-        no_leader_reason=no_leader_reason(raft, changes, following, now),
+        no_leader_reason=no_leader_reason(raft, now),
         alarms=tuple(f"{event}: {text}" for event, text in sorted(raft.alarms.items())),
-        peers=tuple(_peers(raft, changes, now)),
+        peers=tuple(_peers(raft, now)),
         accumulator_bytes=led.pending_bytes if led else 0,
         waiting_appends=len(led.pending_appends) if led else 0,
         parked_fetches=len(led.purgatory) if led else 0,
@@ -122,7 +120,7 @@ def known_leader(raft: RaftState) -> NodeId:
     return NO_NODE if isinstance(raft.state, Resigned | Unattached) else raft.leader_id
 
 
-def no_leader_reason(raft: RaftState, changes: StateChanges, following: FollowerRole, now: Now) -> str:
+def no_leader_reason(raft: RaftState, now: Now) -> str:
     """Why this member knows no leader, or does not follow the one it knows; empty if all is well."""
     state = raft.state
     if not raft.rejoin.is_whole:
@@ -131,39 +129,37 @@ def no_leader_reason(raft: RaftState, changes: StateChanges, following: Follower
         case Leader():
             return ""
         case Follower():
-            if following.rejection and (raft.epoch, raft.leader_id) == following.rejected_leader:
-                return f"does not follow {state.leader_id}: {following.rejection}"
+            if raft.rejection and (raft.epoch, raft.leader_id) == raft.rejected_leader:
+                return f"does not follow {state.leader_id}: {raft.rejection}"
             if state.in_touch:
                 return ""
-            return f"no answer from leader {state.leader_id} yet{_strangeness(raft, changes)}"
+            return f"no answer from leader {state.leader_id} yet{_strangeness(raft)}"
         case Resigned():
-            return f"resigned; waiting for a successor{_strangeness(raft, changes)}"
+            return f"resigned; waiting for a successor{_strangeness(raft)}"
         case Prospective() | Candidate():
             ballot = state.ballot
             wants = len(ballot.voters) // 2 + 1
             what = "pre-votes" if isinstance(state, Prospective) else "votes"
             missing = [
                 f"{voter} {'refused' if voter in ballot.refused else 'silent'}"
-                + (f" ({changes.refusals[voter]})" if voter in changes.refusals else "")
+                + (f" ({raft.refusals[voter]})" if voter in raft.refusals else "")
                 for voter in sorted(ballot.voters - ballot.granted)
             ]
             tally = f"{len(ballot.granted)} of {wants} {what} needed: {', '.join(missing)}"
-            return tally + _strangeness(raft, changes)
+            return tally + _strangeness(raft)
         case Unattached():
             if not raft.is_voter:
                 return "an observer that looks for the leader"
             silent = [voter for voter in raft.others if not raft.peers.is_connected(voter)]
             wait_ms = max(0, state.deadline_ms - now.mono_ms)
             unreachable = f"; not connected: {', '.join(map(str, silent))}" if silent else ""
-            return f"waiting {wait_ms} ms before the next election{unreachable}{_strangeness(raft, changes)}"
+            return f"waiting {wait_ms} ms before the next election{unreachable}{_strangeness(raft)}"
 
 
-def _strangeness(raft: RaftState, changes: StateChanges) -> str:
+def _strangeness(raft: RaftState) -> str:
     """Which voters do not know each other again, so that none of them can vote for the other; with a lead."""
     ours = ", ".join(map(str, raft.peers.conflicting_voters()))
-    theirs = ", ".join(
-        str(voter) for voter, why in sorted(changes.refusals.items()) if why == TAKEN_FOR_ANOTHER
-    )
+    theirs = ", ".join(str(voter) for voter, why in sorted(raft.refusals.items()) if why == TAKEN_FOR_ANOTHER)
     parts = [
         f"does not count {ours}: another directory, or an older start, than it knows" if ours else "",
         f"not counted by {theirs}: another directory, or an older start, than known there" if theirs else "",
@@ -172,12 +168,12 @@ def _strangeness(raft: RaftState, changes: StateChanges) -> str:
     return "".join(f"; {part}" for part in (*told, FORGET_PEERS)) if told else ""
 
 
-def _peers(raft: RaftState, changes: StateChanges, now: Now) -> list[PeerStatus]:
+def _peers(raft: RaftState, now: Now) -> list[PeerStatus]:
     led = raft.leader_state
     views = []
     for voter in raft.others:
-        progress = led.followers[voter] if led else None
-        note = changes.refusals.get(voter, "")
+        progress = led.follower(voter) if led else None
+        note = raft.refusals.get(voter, "")
         views.append(_peer(raft, voter, progress, now, is_voter=True, note=note))
     observers = sorted(led.heard_observers(now.mono_ms), key=lambda heard: heard.key.id) if led else ()
     views += [_peer(raft, heard.key.id, heard, now, is_voter=False, note="") for heard in observers]
@@ -187,9 +183,7 @@ def _peers(raft: RaftState, changes: StateChanges, now: Now) -> list[PeerStatus]
 def _peer(
     raft: RaftState, node_id: NodeId, progress: ReplicaState | None, now: Now, *, is_voter: bool, note: str
 ) -> PeerStatus:
-    view = PeerStatus(
-        node_id, raft.endpoints.get(node_id), is_voter, raft.peers.is_connected(node_id), note=note
-    )
+    view = PeerStatus(node_id, raft.endpoint(node_id), is_voter, raft.peers.is_connected(node_id), note=note)
     if progress is None or progress.fetch_at_ms < 0:
         return view
     return msgspec.structs.replace(
@@ -236,7 +230,7 @@ def describe_quorum(raft: RaftState, request: m.DescribeQuorumRequest, now: Now)
 
 
 def _voter_states(raft: RaftState, led: LeaderState, now: Now) -> list[m.DescribeQuorumResponseReplicaState]:
-    states = [_state(progress) for progress in led.followers.values()]
+    states = [_state(progress) for progress in led.followers]
     if raft.is_voter:
         own = m.DescribeQuorumResponseReplicaState(
             raft.me.id, raft.me.directory_id, raft.log.end_offset, now.wall_ms, now.wall_ms

@@ -1,7 +1,7 @@
-"""Who votes. Static today, from `controller.quorum.voters`; whoever asks goes through `VoterSet`.
+"""Who votes. Static today, from `controller.quorum.voters`; whoever asks goes through `Quorum`.
 
 Voter or observer is a lookup here, never a state or a setting: a member that is not in the set observes
-(OBS-*). Whether a voter *counts* is another question, answered by `kraftd.raft.identity` (D-06).
+(OBS-*). Whether a voter *counts* is another question, answered by `kraftd.raft.rejoin` (D-06).
 """
 
 from collections.abc import Iterable, Iterator
@@ -77,6 +77,36 @@ class VoterSet:
     def majority_reached(self, offsets: Iterable[Offset]) -> Offset:
         """The largest offset that a majority of the voters has reached, one value a voter (HWM-01)."""
         return sorted(offsets, reverse=True)[self.majority - 1]
+
+
+class Quorum:
+    """Who votes, as one node sees it: the one owner of the voter set.
+
+    The parts hold this object and ask it at use; none copies the set or what follows from it. What is kept
+    for one voter (its progress, its connections) is kept under its id, beside the set. Only a ballot holds
+    the ids of the set that it began with: votes of two sets do not add up.
+    """
+
+    __slots__ = ("me", "voters")
+
+    def __init__(self, me: NodeId, voters: VoterSet) -> None:
+        self.me = me
+        self.voters = voters
+
+    @property
+    def is_voter(self) -> bool:
+        """Whether this node is in the voter set."""
+        return self.me in self.voters
+
+    @property
+    def others(self) -> tuple[NodeId, ...]:
+        """Every other voter, by id."""
+        return self.voters.others(self.me)
+
+    @property
+    def followers_needed(self) -> int:
+        """How many other voters make a majority together with this one."""
+        return self.voters.majority - 1
 
 
 def _parse_voter(item: str) -> Voter:

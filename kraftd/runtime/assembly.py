@@ -26,9 +26,9 @@ from kraftd.protocol.codec import Request
 from kraftd.protocol.messages import DescribeNodeRequest, ExportChunkRequest, ExportManifestRequest
 from kraftd.raft.effects import LeaderChanged, ShutdownReady, StateChanged
 from kraftd.raft.events import PeerIdentity
-from kraftd.raft.identity import StartIdentity, Wholeness
 from kraftd.raft.log_mirror import FETCH_BYTES_MAX
 from kraftd.raft.node import LogStart, Member
+from kraftd.raft.rejoin import Wholeness
 from kraftd.raft.timing import HANDOVER_REST_MS, RandomSource, Timing
 from kraftd.raft.voters import Voter, VoterSet
 from kraftd.records.frame import decode_record
@@ -266,7 +266,6 @@ def _member_of(
         ),
         dice=surroundings.dice,
         wholeness=Wholeness(directory.damage, directory.amnesia, directory.blank),
-        start=StartIdentity(directory.start_counter, directory.start_id),
         known_peers=tuple(
             PeerIdentity(peer.node_id, peer.directory_id, peer.start_counter, peer.start_id)
             for peer in directory.peers

@@ -18,8 +18,8 @@ from kraftd.errors import ErrorCode
 from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
 from kraftd.raft.epoch_states import Leader
-from kraftd.raft.identity import StartIdentity, Wholeness
 from kraftd.raft.node import LogStart, Member
+from kraftd.raft.rejoin import Wholeness
 from kraftd.raft.timing import NEVER_MS, Timing
 from kraftd.raft.voters import Voter, VoterSet
 from kraftd.records.batch import BatchView, scan
@@ -209,7 +209,6 @@ class Cluster:
             timing=self.timing,
             dice=self.dice_of(node_id),
             wholeness=wholeness,
-            start=self.start_identity(node),
             known_peers=tuple(disk.peers.values()),
             advertised=Endpoint(f"host{node_id}", 9000 + node_id),
             tail_bytes=self.tail_bytes,
@@ -224,13 +223,10 @@ class Cluster:
         self.carry_out(node, node.member.start(self.now(node)))
         self.schedule_poll(node)
 
-    def start_identity(self, node: Node) -> StartIdentity:
-        return StartIdentity(node.disk.start_counter, node.incarnation.to_bytes(16, "big"))
-
     def identity(self, node_id: NodeId) -> ev.PeerIdentity:
         node = self.nodes[node_id]
-        start = self.start_identity(node)
-        return ev.PeerIdentity(node_id, node.disk.directory_id, start.start_counter, start.start_id)
+        start_id = node.incarnation.to_bytes(16, "big")
+        return ev.PeerIdentity(node_id, node.disk.directory_id, node.disk.start_counter, start_id)
 
     def crash(self, node_id: NodeId, *, silently: bool = False) -> None:
         """Kill -9 with loss of the page cache; `silently` as if the cable was cut at the same moment."""

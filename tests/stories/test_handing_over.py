@@ -10,6 +10,7 @@ from kraftd.raft import effects as fx
 from kraftd.raft.epoch_states import Follower, Leader, Resigned
 from kraftd.raft.events import ShutdownRequested
 from kraftd.raft.reads import Reads
+from kraftd.raft.voters import Quorum, VoterSet
 from tests.stories.cluster import Cluster, Node
 
 
@@ -251,7 +252,7 @@ def test_reads_share_a_round_that_is_not_sent_yet_and_no_other() -> None:
 @pytest.mark.covers("D-12")
 def test_an_answer_to_an_older_round_proves_nothing() -> None:
     """Etcd 20418: an acknowledgement that was sent before the read arrived, and comes after."""
-    reads = Reads(others_needed=1, retry_ms=100)
+    reads = Reads(Quorum(1, VoterSet.parse("1@a:1,2@b:2,3@c:3")), retry_ms=100)
     reads.add(1, 1_000, 0)
     first = reads.begin_round(0)
     assert not reads.wants_round(99)
@@ -265,7 +266,7 @@ def test_an_answer_to_an_older_round_proves_nothing() -> None:
 
 @pytest.mark.covers("D-12")
 def test_a_read_waits_until_its_high_watermark_is_applied() -> None:
-    reads = Reads(others_needed=0, retry_ms=100)
+    reads = Reads(Quorum(1, VoterSet.parse("1@a:1")), retry_ms=100)
     reads.add(1, 1_000, 7)
     assert reads.take_answerable(6) == []
     assert reads.take_answerable(7) == [1]

@@ -10,8 +10,9 @@ from kraftd.errors import ErrorCode
 from kraftd.raft import rpc
 from kraftd.raft.epoch_states import Candidate, Follower, Prospective
 from kraftd.raft.events import LogDamaged, PeerClaimed, PeerIdentified, PeerIdentity, RequestReceived
-from kraftd.raft.identity import Rejoin, Wholeness
+from kraftd.raft.rejoin import Rejoin, Wholeness
 from kraftd.raft.rpc import VoteParams
+from kraftd.raft.voters import Quorum, VoterSet
 from kraftd.records.batch import encode_batch
 from kraftd.types import FORGET_PEERS, NO_NODE, Election, OffsetAndEpoch, ReplicaKey
 from tests.stories.cluster import CLUSTER_ID, Cluster
@@ -463,7 +464,7 @@ def test_an_election_file_behind_the_log_is_amnesia() -> None:
 @pytest.mark.covers("D-06")
 def test_a_member_that_forgot_waits_for_every_voters_epoch_and_for_a_leader_after_the_highest() -> None:
     """The last one to answer may know of the epoch in which the forgotten vote was given."""
-    rejoin = Rejoin(Wholeness(amnesia=("lost",)), frozenset({2, 3}))
+    rejoin = Rejoin(Wholeness(amnesia=("lost",)), Quorum(1, VoterSet.parse("1@a:1,2@b:2,3@c:3")))
     rejoin.record_response(2, 5)
     assert not rejoin.mends(6, 0, 0), "3 was not heard"
     rejoin.record_response(3, 9)

@@ -123,7 +123,7 @@ CLAIMS = (
         "D-37",
         "A voter that lost its power comes back, and its half-open connections are kept beside the new one.",
         "tests",
-        ("kraftd.raft.identity:Peers.identify", "effects += self._replace(peer, outbound=outbound)", "pass"),
+        ("kraftd.raft.peers:Peers.identify", "effects += self._replace(peer, outbound=outbound)", "pass"),
         where=(_STORIES, _POWER),
     ),
     mutant(

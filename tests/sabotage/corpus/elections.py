@@ -48,7 +48,7 @@ ELECTIONS = (
         ),
         (
             "kraftd.raft.leader_state:LeaderState.next_deadline_ms",
-            "if self.followers:",
+            "if self._quorum.followers_needed:",
             "if False:",
         ),
     ),
@@ -59,10 +59,14 @@ ELECTIONS = (
         "sim",
         (
             "kraftd.raft.leader_state:CheckQuorum.is_over",
-            "return self._needed > 0 and now_ms >= self.deadline_ms",
+            "return self._quorum.followers_needed > 0 and now_ms >= self.deadline_ms",
             "return now_ms >= self.deadline_ms",
         ),
-        ("kraftd.raft.leader_state:LeaderState.next_deadline_ms", "if self.followers:", "if True:"),
+        (
+            "kraftd.raft.leader_state:LeaderState.next_deadline_ms",
+            "if self._quorum.followers_needed:",
+            "if True:",
+        ),
     ),
     mutant(
         "fetch-no-progress",
@@ -256,7 +260,7 @@ ELECTIONS = (
         "tests",
         (
             "kraftd.raft.follower:FollowerRole.on_connection_closed",
-            "self._loss_used_in = state.epoch",
+            "raft.loss_used_in = state.epoch",
             "pass",
         ),
         where=("tests/stories/test_elections.py",),

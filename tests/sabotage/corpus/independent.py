@@ -665,7 +665,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "identity",
         "Who finds out that promises were lost mends by the epochs that it heard before it knew.",
         "tests",
-        ("kraftd.raft.identity:Rejoin.lose", "self._floor, self._highest = None, 0", "self._highest = 0"),
+        ("kraftd.raft.rejoin:Rejoin.lose", "self._floor, self._highest = None, 0", "self._highest = 0"),
         where=("tests/unit/raft/test_behaviours_mending.py",),
     ),
     # Node 3 heard all voters in epoch 5. In epoch 9 a copy of its directory runs for a moment, votes for
@@ -678,8 +678,8 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "Who is whole again does not ask the other voters under its id, so that only the leader knows.",
         "tests",
         (
-            "kraftd.raft.identity:Rejoin.mends",
-            "    self.wholeness = Wholeness()\n    self.silent = self._others\n",
+            "kraftd.raft.rejoin:Rejoin.mends",
+            "    self.wholeness = Wholeness()\n    self.silent = frozenset(self._quorum.others)\n",
             "    self.wholeness = Wholeness()\n",
         ),
         where=("tests/stories/test_identity.py",),
@@ -693,7 +693,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "When any connection of a peer ends, it is forgotten who answers on our own connection to it.",
         "tests",
         (
-            "kraftd.raft.identity:Peers.close",
+            "kraftd.raft.peers:Peers.close",
             "    if peer is not None and self._outbound.get(peer.node_id, (None,))[0] == connection:\n        del self._outbound[peer.node_id]\n",
             "    if peer is not None:\n        self._outbound.pop(peer.node_id, None)\n",
         ),

@@ -97,7 +97,7 @@ OVERLOOKED: tuple[Mutant, ...] = (
         "A later leader that does not know its high watermark yet (-1) makes a voter whole at once.",
         "tests",
         (
-            "kraftd.raft.identity:Rejoin.mends",
+            "kraftd.raft.rejoin:Rejoin.mends",
             "or not 0 <= high_watermark <= flushed_offset:",
             "or not high_watermark <= flushed_offset:",
         ),
@@ -109,7 +109,7 @@ OVERLOOKED: tuple[Mutant, ...] = (
         "Once a voter was seen to know that it forgot, any older copy of that directory is believed too.",
         "tests",
         (
-            "kraftd.raft.identity:Peers.verify_identity",
+            "kraftd.raft.peers:Peers.verify_identity",
             "if self._aware.get(peer.node_id) == peer else None",
             "if peer.node_id in self._aware else None",
         ),

@@ -114,7 +114,7 @@ PROMISES = (
         "sim",
         (
             "kraftd.raft.reads:Reads.add",
-            "read.confirmed = self._others_needed == 0",
+            "read.confirmed = self._quorum.followers_needed == 0",
             "read.confirmed = True",
         ),
     ),
@@ -195,7 +195,7 @@ PROMISES = (
         "What a voter with another disk fetches is counted for the one that was known under its id.",
         "tests",
         (
-            "kraftd.raft.identity:Peers.identity_conflict",
+            "kraftd.raft.peers:Peers.identity_conflict",
             "if known is None or known == peer:",
             "if True:",
         ),
@@ -210,7 +210,7 @@ PROMISES = (
         "tests",
         (
             "kraftd.raft.leader_state:LeaderState.reset_progress",
-            "if node_id in self.followers:",
+            "if self.follower(node_id) is not None:",
             "if False:",
         ),
         where=("tests/stories/test_identity.py",),
@@ -221,7 +221,7 @@ PROMISES = (
         "A voter that forgot counts again under a leader that its forgotten vote may have elected.",
         "tests",
         (
-            "kraftd.raft.identity:Rejoin.mends",
+            "kraftd.raft.rejoin:Rejoin.mends",
             "if leader_epoch <= self._floor or",
             "if",
         ),
@@ -235,7 +235,7 @@ PROMISES = (
         "A voter that forgot does not wait for the epochs of all the others.",
         "tests",
         (
-            "kraftd.raft.identity:Rejoin.record_response",
+            "kraftd.raft.rejoin:Rejoin.record_response",
             "if not self.silent and self._floor is None:",
             "if self._floor is None:",
         ),
@@ -261,7 +261,7 @@ PROMISES = (
         "A directory that was restored from a backup is taken for the one that it was copied from.",
         "tests",
         (
-            "kraftd.raft.identity:Peers.identity_conflict",
+            "kraftd.raft.peers:Peers.identity_conflict",
             "if peer.start_counter > known.start_counter:",
             "if True:",
         ),

@@ -55,13 +55,13 @@ REPLICATION = (
         "sim",
         (
             "kraftd.raft.leader_state:LeaderState.majority_offset",
-            "own_flushed_offset if voter == me",
-            "(own_flushed_offset if self.followers else (1 << 40)) if voter == me",
+            "(*reached, own_flushed_offset)",
+            "(*reached, own_flushed_offset if reached else (1 << 40))",
         ),
         (
             "kraftd.raft.replication:Replication.advance",
-            "offset = led.majority_offset(raft.me.id, raft.log.flushed_offset, raft.voters)",
-            "offset = min(raft.log.end_offset, led.majority_offset(raft.me.id, raft.log.flushed_offset, raft.voters))",
+            "offset = led.majority_offset(raft.log.flushed_offset)",
+            "offset = min(raft.log.end_offset, led.majority_offset(raft.log.flushed_offset))",
         ),
         (
             "kraftd.raft.leader:LeaderRole._drain",
@@ -110,9 +110,8 @@ REPLICATION = (
         "sim",
         (
             "kraftd.raft.leader_state:LeaderState.majority_offset",
-            "own_flushed_offset if voter == me else self.followers[voter].fetch_offset for voter in voters.ids",
-            "own_flushed_offset if voter == me else max(p.fetch_offset for p in "
-            "(self.followers[voter], *self.observers.values())) for voter in voters.ids",
+            "[follower.fetch_offset for follower in self.followers]",
+            "[max(p.fetch_offset for p in (follower, *self.observers.values())) for follower in self.followers]",
         ),
     ),
     mutant(
@@ -399,7 +398,7 @@ REPLICATION = (
         "tests",
         (
             "kraftd.raft.follower:FollowerRole._reject_leader",
-            "self.rejection = why",
+            "raft.rejection = why",
             "raise ValueError(why)",
         ),
         where=("tests/stories/test_replication.py",),

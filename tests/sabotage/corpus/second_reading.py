@@ -136,7 +136,7 @@ SECOND_READING: tuple[Mutant, ...] = (
         "Whoever refuses us is taken for an old copy if it comes with the directory that we know of it.",
         "sim",
         (
-            "kraftd.raft.identity:Peers.is_outdated",
+            "kraftd.raft.peers:Peers.is_outdated",
             "        and known.directory_id == peer.directory_id\n        and bool(self.identity_conflict(peer))\n",
             "        and known.directory_id == peer.directory_id\n",
         ),
@@ -325,8 +325,8 @@ SECOND_READING: tuple[Mutant, ...] = (
         "tests",
         (
             "kraftd.raft.leader_state:LeaderState.caught_up",
-            "able = (p for p in chosen if not p.is_uncounted)",
-            "able = (p for p in chosen)",
+            "able = (p for p in chosen if p is not None and not p.is_uncounted)",
+            "able = (p for p in chosen if p is not None)",
         ),
         where=("tests/unit/raft/test_behaviours_leaving.py",),
     ),

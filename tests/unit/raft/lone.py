@@ -13,8 +13,8 @@ from kraftd.protocol import messages as m
 from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
 from kraftd.raft import rpc
-from kraftd.raft.identity import StartIdentity, Wholeness
 from kraftd.raft.node import LogStart, Member
+from kraftd.raft.rejoin import Wholeness
 from kraftd.raft.rpc import FetchParams, LeaderAndEpoch, VoteParams
 from kraftd.raft.timing import NEVER_MS, Timing
 from kraftd.raft.voters import Voter, VoterSet
@@ -95,7 +95,6 @@ class Lone:
             timing=timing or Timing(),
             dice=dice or FixedDice(0.5),
             wholeness=wholeness or Wholeness(blank=blank),
-            start=StartIdentity(1, bytes(16)),
             known_peers=(),
             advertised=Endpoint("host1", 9_001),
             bootstrap=bootstrap,

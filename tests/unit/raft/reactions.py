@@ -15,7 +15,7 @@ from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
 from kraftd.raft import rpc
 from kraftd.raft.epoch_states import EpochState, Follower, state_name
-from kraftd.raft.identity import Wholeness
+from kraftd.raft.rejoin import Wholeness
 from kraftd.raft.rpc import LeaderAndEpoch
 from kraftd.types import METADATA_TOPIC, NO_NODE, Election, Endpoint, OffsetAndEpoch
 from tests.unit.raft.lone import ME, Lone, every, key_of

@@ -10,7 +10,7 @@ from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
 from kraftd.raft import rpc
 from kraftd.raft.epoch_states import Candidate, Follower, Leader, Prospective, Unattached
-from kraftd.raft.identity import Wholeness
+from kraftd.raft.rejoin import Wholeness
 from kraftd.raft.rpc import FetchParams, LeaderAndEpoch, VoteParams
 from kraftd.raft.timing import Timing
 from kraftd.records.batch import BatchView

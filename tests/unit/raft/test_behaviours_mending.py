@@ -9,9 +9,10 @@ from kraftd.protocol import messages as m
 from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
 from kraftd.raft import rpc
-from kraftd.raft.identity import Peers, Rejoin, Wholeness
+from kraftd.raft.peers import Peers
+from kraftd.raft.rejoin import Rejoin, Wholeness
 from kraftd.raft.rpc import FetchParams, LeaderAndEpoch
-from kraftd.raft.voters import Voter, VoterSet
+from kraftd.raft.voters import Quorum, Voter, VoterSet
 from kraftd.records.batch import encode_batch
 from kraftd.types import Election, Endpoint, NodeId, Offset, OffsetAndEpoch, ReplicaKey
 from tests.conformance import covers
@@ -133,7 +134,8 @@ def test_who_fetched_without_its_id_is_believed_no_older_copy_later() -> None:
 
     voters = VoterSet(Voter(node_id, Endpoint("h", node_id)) for node_id in (1, 2, 3))
     fifth = start_of(5, b"the fifth start!")
-    peers = Peers(key_of(1), voters, (fifth,), Rejoin(Wholeness(), frozenset({2, 3})))
+    quorum = Quorum(1, voters)
+    peers = Peers(key_of(1), quorum, (fifth,), Rejoin(Wholeness(), quorum))
     peers.note_rejoining(fifth)
     eighth = start_of(8, b"the eighth start")
     assert peers.verify_identity(eighth) == [fx.RememberPeer(eighth)]

@@ -9,7 +9,7 @@ from kraftd.protocol import messages as m
 from kraftd.raft import effects as fx
 from kraftd.raft import rpc
 from kraftd.raft.epoch_states import Candidate, Follower, Leader, Resigned, Unattached
-from kraftd.raft.identity import Wholeness
+from kraftd.raft.rejoin import Wholeness
 from kraftd.raft.rpc import LeaderAndEpoch
 from kraftd.raft.timing import NEVER_MS
 from kraftd.types import NO_NODE, Election, OffsetAndEpoch, ReplicaKey

@@ -27,7 +27,7 @@ from kraftd.raft.leader_state import (
 from kraftd.raft.log_mirror import EpochCache, LogMirror, LogStart
 from kraftd.raft.request_manager import Kind, RequestManager
 from kraftd.raft.timing import NEVER_MS, Timing
-from kraftd.raft.voters import VoterSet
+from kraftd.raft.voters import Quorum, VoterSet
 from kraftd.records.batch import encode_batch
 from kraftd.types import EpochEntry, Now, OffsetAndEpoch, ReplicaKey
 from tests.stories.cluster import FixedDice, SeededDice
@@ -270,9 +270,13 @@ def test_caught_up_means_level_now_or_level_with_the_previous_look() -> None:
     assert progress.caught_up_ms == 1_000_009
 
 
+def quorum_of(voters: int) -> Quorum:
+    return Quorum(1, VoterSet.parse(",".join(f"{n}@h:1" for n in range(1, voters + 1))))
+
+
 @pytest.mark.covers("CQ-02", "CQ-05")
 def test_check_quorum_starts_again_for_all_once_enough_were_heard() -> None:
-    quorum = CheckQuorum(needed=2, span_ms=100, now_ms=0)
+    quorum = CheckQuorum(quorum_of(5), span_ms=100, now_ms=0)
     quorum.record_fetch(2, 50)
     quorum.record_fetch(2, 60)
     assert quorum.deadline_ms == 100
@@ -283,7 +287,7 @@ def test_check_quorum_starts_again_for_all_once_enough_were_heard() -> None:
     quorum.record_fetch(2, 170)
     quorum.record_fetch(3, 170)
     assert quorum.is_over(170), "too late"
-    assert not CheckQuorum(needed=0, span_ms=100, now_ms=0).is_over(1_000)
+    assert not CheckQuorum(quorum_of(1), span_ms=100, now_ms=0).is_over(1_000)
 
 
 # --- parked fetches -----------------------------------------------------------------------------------------

@@ -1,15 +1,9 @@
-"""Whether a member may be counted: ourselves, and each peer that says who it is (D-06).
+"""Who each voter id belongs to, and who is connected (D-06).
 
-A voter's promises live on its disk. If the disk lost them, or an older copy of it came back, the voter must
-not be counted until it cannot do harm any more. `Wholeness` is what opening the directory, and reading from
-it since, found out about our own disk; `Rejoin` is the way back from there; `Peers` remembers who each voter
-id belongs to, and finds out when another directory comes back under it.
-
-How a voter whose disk was replaced behind its back comes to know it: the others remember another directory
-(or a later start) under its id. The leader refuses its fetch with INVALID_VOTER_KEY; it then knows that it is
-an amnesiac, fetches without replica id, and mends. A peer that has been seen to fetch like that is *aware*:
-when the same start of it uses its id again, it claims to be whole, and is believed. A later start is not: it
-may be that of a newer backup, which never knew.
+`Peers` remembers the directory and the newest start of each voter, and finds out when another directory, or
+an older start, comes back under its id. A peer that has been seen to fetch without its id is *aware* that it
+is not whole: when the same start of it uses its id again, it claims to be whole, and is believed. A later
+start is not: it may be that of a newer backup, which never knew.
 
 What an amnesiac remembers of the others may be as old as the rest: it makes nobody doubt itself, and takes
 whoever answers at a voter's address for that voter.
@@ -17,137 +11,27 @@ whoever answers at a voter's address for that voter.
 That a peer is who it says it is has been proved before it comes here (`kraftd.raft.claims`); nobody else is
 remembered, and an observer remembers nobody.
 
-Follows: D-05, D-06, D-37; closes Q-31.
+Follows: D-06, D-37.
 """
-
-import msgspec
 
 from kraftd.raft.effects import Effect, RefusePeer, RememberPeer
 from kraftd.raft.events import PeerIdentity
-from kraftd.raft.voters import VoterSet
-from kraftd.types import Epoch, NodeId, Offset, ReplicaKey, Uuid, uuid_text
-
-
-class StartIdentity(msgspec.Struct, frozen=True):
-    """Which start of this member's process this is, raised and synced before the first message (D-05)."""
-
-    start_counter: int
-    start_id: Uuid
-
-
-class Wholeness(msgspec.Struct, frozen=True):
-    """What opening the directory, and reading from it since, found out about our own promises.
-
-    Each text says which file, byte and offset, and what to do about it.
-    """
-
-    damage: tuple[str, ...] = ()
-    """Parts of the log below the flushed offset that are gone: mended only by repair."""
-    amnesia: tuple[str, ...] = ()
-    """Why votes or acknowledgements of ours may have been forgotten."""
-    blank: bool = False
-    """Neither records nor an election file: a new member, or a wiped one. Nobody can tell from here."""
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether this member may vote, campaign and be counted."""
-        return not self.damage and not self.amnesia
-
-
-class Rejoin:
-    """Whether we are counted, and our own way back if not. Mutable; the `RaftState` is its only owner.
-
-    Whole again once (a) every other voter has told its epoch since we knew, and the highest of them is
-    persisted here; (b) we have flushed up to the high watermark of a leader of a later epoch, which was
-    therefore elected without us; and (c) the log has no holes.
-
-    Every voter must answer once after each start, too: only the others can tell a wiped or restored disk.
-    """
-
-    __slots__ = ("_floor", "_highest", "_others", "silent", "wholeness")
-
-    def __init__(self, wholeness: Wholeness, others: frozenset[NodeId]) -> None:
-        self.wholeness = wholeness
-        self._others = others
-        self._highest: Epoch = 0
-        self._floor: Epoch | None = None
-        self.silent = others
-        """Voters that have not answered us yet, under the identity and wholeness that we have now."""
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether this member may be counted."""
-        return self.wholeness.is_whole
-
-    @property
-    def has_forgotten(self) -> bool:
-        """Whether promises were lost. Such a member doubts nobody: it may know others as they once were."""
-        return bool(self.wholeness.amnesia)
-
-    @property
-    def can_confirm(self) -> bool:
-        """Whether this member would know of a later leader that it promised itself to."""
-        return self.is_whole and not self.wholeness.blank
-
-    def lose(self, reason: str) -> bool:
-        """Note that promises were forgotten; returns False if that was known."""
-        if self.has_forgotten:
-            return False
-        self.wholeness = msgspec.structs.replace(self.wholeness, amnesia=(reason,), blank=False)
-        self.silent = self._others
-        self._floor, self._highest = None, 0
-        return True
-
-    def damage(self, text: str) -> bool:
-        """Note that the log lost a part since it was opened; returns False if that was known."""
-        if text in self.wholeness.damage:
-            return False
-        self.wholeness = msgspec.structs.replace(
-            self.wholeness, damage=(*self.wholeness.damage, text), blank=False
-        )
-        return True
-
-    def record_response(self, voter: NodeId, epoch: Epoch) -> None:
-        """A voter answered; `epoch` is the higher of its own and ours, which is persisted here by now."""
-        self._highest = max(self._highest, epoch)
-        self.silent -= {voter}
-        if not self.silent and self._floor is None:
-            self._floor = self._highest
-
-    def mends(self, leader_epoch: Epoch, high_watermark: Offset, flushed_offset: Offset) -> bool:
-        """Whether following this leader this far makes us whole; if so, we are from now on."""
-        if self.is_whole or self.wholeness.damage or self._floor is None:
-            return False
-        if leader_epoch <= self._floor or not 0 <= high_watermark <= flushed_offset:
-            return False
-        self.wholeness = Wholeness()
-        self.silent = self._others
-        return True
-
-    def mark_initialized(self) -> bool:
-        """Note that a promise was given or records are here. Returns False if that was known."""
-        if not self.wholeness.blank:
-            return False
-        self.wholeness = msgspec.structs.replace(self.wholeness, blank=False)
-        return True
-
-    @property
-    def text(self) -> str:
-        """Why we are not counted, for an operator; empty if we are."""
-        return "; ".join((*self.wholeness.damage, *self.wholeness.amnesia))
+from kraftd.raft.rejoin import Rejoin
+from kraftd.raft.voters import Quorum
+from kraftd.types import NodeId, ReplicaKey, uuid_text
 
 
 class Peers:
     """Who each voter id belongs to, and who is connected. Mutable; the `RaftState` is its only owner."""
 
-    __slots__ = ("_aware", "_connections", "_me", "_outbound", "_rejoin", "_remembered", "_voters")
+    __slots__ = ("_aware", "_connections", "_me", "_outbound", "_quorum", "_rejoin", "_remembered")
 
     def __init__(
-        self, me: ReplicaKey, voters: VoterSet, known: tuple[PeerIdentity, ...], rejoin: Rejoin
+        self, me: ReplicaKey, quorum: Quorum, known: tuple[PeerIdentity, ...], rejoin: Rejoin
     ) -> None:
         self._me = me
         self._rejoin = rejoin
-        self._voters = voters
+        self._quorum = quorum
         self._remembered = {peer.node_id: peer for peer in known}
         self._connections: dict[int, PeerIdentity] = {}
         self._outbound: dict[NodeId, tuple[int, PeerIdentity]] = {}
@@ -158,7 +42,7 @@ class Peers:
         if peer.node_id == self._me.id:
             return [RefusePeer(connection, f"node id {peer.node_id} is mine: two members share one id")]
         effects: list[Effect] = []
-        if peer.node_id in self._voters and self._me.id in self._voters:
+        if peer.node_id in self._quorum.voters and self._quorum.is_voter:
             # Our memory may be as old as what was forgotten: who answers at its address is that voter.
             if (outbound and self._rejoin.has_forgotten) or not self.identity_conflict(peer):
                 effects = self._remember(peer)
@@ -189,7 +73,7 @@ class Peers:
 
     def accept_current_peers(self) -> list[Effect]:
         """We found out that we forgot: take those who answer us for the voters that they say they are."""
-        voters = [peer for _, peer in self._outbound.values() if peer.node_id in self._voters]
+        voters = [peer for _, peer in self._outbound.values() if peer.node_id in self._quorum.voters]
         return [effect for peer in voters for effect in self._remember(peer)]
 
     def close(self, connection: int) -> PeerIdentity | None:
@@ -251,13 +135,13 @@ class Peers:
 
     def conflicting_voters(self) -> list[NodeId]:
         """The voters in whose place others are connected than the ones we remember, in order."""
-        if self._rejoin.has_forgotten or self._me.id not in self._voters:
+        if self._rejoin.has_forgotten or not self._quorum.is_voter:
             return []
         return sorted({peer.node_id for peer in self._connections.values() if self.identity_conflict(peer)})
 
     def note_rejoining(self, peer: PeerIdentity) -> None:
         """A voter fetched without its id: it knows that it is not whole."""
-        if peer.node_id in self._voters and self.identity_conflict(peer):
+        if peer.node_id in self._quorum.voters and self.identity_conflict(peer):
             self._aware[peer.node_id] = peer
 
     def verify_identity(self, peer: PeerIdentity | None) -> list[Effect] | None:
