@@ -406,9 +406,14 @@ class Log:
             end_offset = hole.offset
         else:
             position, end_offset = self.reader_view().position_of(new_end), new_end
+        kept = segment.cut(position, end_offset)
+        # Behind the last index entry only the batches tell the newest timestamp. If the disk has lost them,
+        # nothing is cut, and the next start finds the damage.
+        for head in self.reader_view().heads_before(end_offset, kept.unindexed_from, position):
+            kept.note_time(head)
         self._disk.resize(segment.handle, position, segment.path)
         self._disk.sync(segment.handle, segment.path)
-        return segment.cut(self._disk, position, end_offset)
+        return kept
 
     # -- reading -------------------------------------------------------------------------------
 

@@ -136,6 +136,18 @@ class ReaderView:
         """Where in its segment the batch that holds `offset` begins."""
         return self._locate(offset)[1]
 
+    def heads_before(self, end_offset: Offset, start: int, end: int) -> list[Head]:
+        """The heads of the batches between two places of the segment that ends, or is cut, at `end_offset`.
+
+        Raises:
+            DamagedReadError: One of them is not sound.
+        """
+        part = self._slices[max(bisect_right(self._bases, end_offset - 1) - 1, 0)]
+        try:
+            return [head for head, _ in sound_batches(self._disk, part.handle, part.path, start, end)]
+        except CorruptBatchError:
+            raise self._damaged(part, end_offset - 1) from None
+
     def _read_sound(self, offset: Offset, max_bytes: int) -> bytes:
         part, position, first = self._locate(offset)
         end = self._end_of(part, position, first.size_bytes, max_bytes)

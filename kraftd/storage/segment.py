@@ -157,8 +157,21 @@ class Segment:
         hole = self.holes[slot]
         return hole if offset < hole.end_offset else None
 
-    def cut(self, disk: Disk, position: int, end_offset: Offset) -> "Segment":
-        """This segment with its file already cut at a batch boundary, as a new object for new readers."""
+    @property
+    def unindexed_from(self) -> int:
+        """Where the last indexed batch begins, or the last damage ends: times from there are in no entry."""
+        return max(self.index.last_position, self.holes[-1].end_position if self.holes else 0)
+
+    def note_time(self, head: Head) -> None:
+        """Take in the newest timestamp of a batch."""
+        if head.max_timestamp_ms > self.max_timestamp_ms:
+            self.max_timestamp_ms = head.max_timestamp_ms
+            self.max_timestamp_offset = head.last_offset
+
+    def cut(self, position: int, end_offset: Offset) -> "Segment":
+        """This segment cut at a batch boundary, as a new object for new readers. Its times are those of its
+        index: what follows `unindexed_from` is still to be noted.
+        """
         kept = Segment(self.base_offset, self.path, self.handle)
         kept.index = self.index.cut(end_offset - self.base_offset)
         kept.holes = [hole for hole in self.holes if hole.end_position <= position]
@@ -168,11 +181,6 @@ class Segment:
         if kept.index.timestamps:
             kept.max_timestamp_ms = kept.index.timestamps[-1]
             kept.max_timestamp_offset = self.base_offset + kept.index.time_lasts[-1]
-        start = max(kept.index.last_position, kept.holes[-1].end_position if kept.holes else 0)
-        for head in heads_of((disk.read(self.handle, position - start, start, self.path),)):
-            if head.max_timestamp_ms > kept.max_timestamp_ms:
-                kept.max_timestamp_ms = head.max_timestamp_ms
-                kept.max_timestamp_offset = head.last_offset
         return kept
 
     def activate(self, disk: Disk, index_bytes: int) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from kraftd.records.index import INDEX_INTERVAL_BYTES
 from kraftd.storage import DamagedReadError, Disk, Log, OsFileSystem
 from tests.unit.storage.batches import batch, run_of
 
@@ -94,4 +95,27 @@ def test_a_file_that_ends_between_two_batches_is_damaged(tmp_path: Path) -> None
         file.truncate(150 * SIZE)
     with pytest.raises(DamagedReadError, match="the file ends too early"):
         log.read(150, 1 << 20)
+    log.close()
+
+
+def test_a_cut_above_bytes_that_went_bad_says_so_and_cuts_nothing(tmp_path: Path) -> None:
+    """An index entry leads straight to the place of the cut. The newest timestamp below it comes from the
+    batches before: out of bad bytes it would be any number.
+    """
+    log = written(tmp_path)
+    indexed = INDEX_INTERVAL_BYTES // SIZE + 1
+    path = log.segment_files[0][1]
+    with path.open("r+b") as file:
+        file.seek((indexed - 5) * SIZE)
+        file.write(b"x" * (5 * SIZE))
+    with pytest.raises(DamagedReadError) as caught:
+        log.truncate(indexed, 1)
+    damage = caught.value.damage
+    assert damage is not None
+    assert (damage.file, damage.position_bytes, damage.offset) == (
+        str(path),
+        (indexed - 5) * SIZE,
+        indexed - 5,
+    )
+    assert path.stat().st_size == 200 * SIZE
     log.close()
