@@ -114,7 +114,6 @@ class RaftState:
         self.stop_at_ms = NEVER_MS
         """When a process that is stopping ends, whoever leads then; NEVER_MS unless it is stopping."""
         self.was_handed_over = False
-        """Whether the leadership that ended last went to a successor that had caught up."""
         self.alarms: dict[str, str] = {}
         self.learned = {-2 - index: endpoint for index, endpoint in enumerate(bootstrap)}
         """Where those listen that are no voters: bootstrap servers, leaders that an observer was told of."""
