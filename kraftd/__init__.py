@@ -11,7 +11,8 @@ import-linter and `tests/test_project_rules.py` hold that.
     cli         `kraftctl`, one module a command group; works without a leader
     replay      Spark: logs of any node, ours or Kafka's, as tables; never needs a daemon
     runtime     the daemon: configuration, poll loop, the interpreter that orders effects, flush thread, HTTP
-    forensics   questions to a log on a disk: state, history, what differs, is it whole; no daemon, no Spark
+    logtools    questions to a log on a disk: state, history, what differs, is it whole; no daemon, no Spark
+    forensics   an image for people: what differs in words, folders and files
     net         asyncio protocols, the handshake           storage    segments, election file, recovery
     ---------------------------- from here on: no clock, no dice, no I/O, no await ---------------------------
     audit       invariants of a whole quorum, and the one-line trace of every event and effect

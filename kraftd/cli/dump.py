@@ -1,7 +1,7 @@
 """What is in segments and snapshots, batch by batch, good or bad: the reading half of `kraftctl log dump`.
 
 `Selection` says what is wanted, `read_file` yields it, `follow` goes on with whatever a running node appends.
-Batches and faults come from `kraftd.forensics.reading`.
+Batches and problems come from `kraftd.logtools.batch_reader`.
 
 Follows: the names and contents of Kafka's DumpLogSegments with `--cluster-metadata-decoder`.
 """
@@ -14,12 +14,10 @@ from typing import Any, TypeAlias
 import msgspec
 
 from kraftd.errors import CorruptBatchError, MalformedError
-from kraftd.forensics.errors import UnanswerableError
-from kraftd.forensics.files import find_log
-from kraftd.forensics.reading import Batch as Batch
-from kraftd.forensics.reading import BatchReader, base_offset_of, open_file
-from kraftd.forensics.reading import Fault as Fault
-from kraftd.forensics.reading import read_batches as read_batches
+from kraftd.logtools.batch_reader import Batch, BatchReader, base_offset_of, open_file
+from kraftd.logtools.errors import UnanswerableError
+from kraftd.logtools.files import find_log
+from kraftd.logtools.problem import Problem
 from kraftd.metadata.secrets import REDACTED, shown
 from kraftd.records import names
 from kraftd.records.batch import BatchView, RecordView
@@ -42,14 +40,14 @@ class FileStart(msgspec.Struct, frozen=True):
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """A record, decoded. `type`, `version` and `data` are Kafka's; `fault` says why there is no data."""
+    """A record, decoded. `type`, `version` and `data` are Kafka's; `problem` says why there is no data."""
 
     batch: Batch
     record: RecordView
     type: str
     version: int
     data: object
-    fault: str | None = None
+    problem: str | None = None
 
     @property
     def offset(self) -> Offset:
@@ -62,7 +60,7 @@ class Entry(msgspec.Struct, frozen=True):
         return self.batch.view.base_timestamp + self.record.timestamp_delta
 
 
-Item: TypeAlias = FileStart | Batch | Entry | Fault
+Item: TypeAlias = FileStart | Batch | Entry | Problem
 
 
 class Selection(msgspec.Struct, frozen=True):
@@ -119,7 +117,7 @@ def files_of(path: Path) -> list[Path]:
 
 
 def read_file(path: Path, selection: Selection) -> Iterator[Item]:
-    """Everything wanted in one file, in order; faults are always told.
+    """Everything wanted in one file, in order; problems are always told.
 
     Raises:
         UnanswerableError: The file cannot be opened or read.
@@ -163,7 +161,7 @@ def follow(path: Path, selection: Selection, *, wait: Callable[[], None] | None 
 
 def _selected(reader: BatchReader, selection: Selection) -> Iterator[Item]:
     for item in reader.read():
-        if isinstance(item, Fault):
+        if isinstance(item, Problem):
             yield item
         else:
             yield from _select(item, selection)
@@ -171,18 +169,17 @@ def _selected(reader: BatchReader, selection: Selection) -> Iterator[Item]:
 
 def _select(batch: Batch, selection: Selection) -> Iterator[Item]:
     """The batch with those of its records that are wanted; nothing if none is. A bad batch is always told."""
-    if batch.fault is None and not selection.may_hold(batch.view):
+    if batch.problem is None and not selection.may_hold(batch.view):
         return
     try:
         entries = [
             _entry(batch, record, show_secrets=selection.show_secrets) for record in batch.view.records()
         ]
     except CorruptBatchError as error:
-        reason = batch.fault or error.reason
-        yield msgspec.structs.replace(batch, fault=reason)
+        yield msgspec.structs.replace(batch, problem=batch.problem or batch.misfit(error.reason))
         return
     wanted = [entry for entry in entries if selection.wants(entry)]
-    if wanted or batch.fault is not None:
+    if wanted or batch.problem is not None:
         yield batch
         yield from wanted
 

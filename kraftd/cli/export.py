@@ -11,7 +11,7 @@ Schema: out, source, cluster_id, node_id, epoch, leader_id, high_watermark (-1 u
 `manifest.json`: format (1), cluster_id, node_id, directory_id, epoch, leader_id, high_watermark,
     log_start_offset, log_end_offset, exported_at_ms, problems, files (name, size_bytes, crc32c in hex).
 
-What was copied is examined (`kraftd.forensics.soundness`). A damaged directory is copied as it is, since the
+What was copied is examined (`kraftd.logtools.integrity`). A damaged directory is copied as it is, since the
 rest of it is sound, and the damage is what somebody may want to look at: each problem is told with file, byte
 and offset, stands in the manifest, and the exit code is 1. A file that cannot be read ends the export, and
 leaves nothing.
@@ -35,7 +35,7 @@ from kraftd.cli.options import BootstrapOption, OutputOption, bootstrap_of, outp
 from kraftd.cli.output import emit, labels, to_json
 from kraftd.cli.survey import survey, unreachable_text
 from kraftd.errors import ErrorCode, MalformedError
-from kraftd.forensics.soundness import Finding, examine
+from kraftd.logtools.integrity import Finding, examine
 from kraftd.protocol.messages import (
     ExportChunkRequest,
     ExportChunkResponse,
@@ -326,7 +326,7 @@ def _attempt(source: Source, source_name: str, partial: Path, out: Path) -> dict
         **{key: manifest[key] for key in shown},
         "files": len(manifest["files"]),
         "size_bytes": sum(file["size_bytes"] for file in manifest["files"]),
-        "problems": list(copied.problems),
+        "problems": [problem.short for problem in copied.problems],
     }
 
 
@@ -420,7 +420,7 @@ def _manifest(
         "log_start_offset": copied.start_offset,
         "log_end_offset": copied.end_offset,
         "exported_at_ms": time.time_ns() // 1_000_000,
-        "problems": list(copied.problems),
+        "problems": [problem.short for problem in copied.problems],
         "files": files,
     }
 

@@ -31,7 +31,8 @@ from kraftd.cli.failures import ExitCode, UsageError
 from kraftd.cli.options import OutputOption, output_of
 from kraftd.cli.output import Format, to_json_line, to_yaml
 from kraftd.cli.points import parse_time
-from kraftd.forensics.reading import Batch, Fault
+from kraftd.logtools.batch_reader import Batch
+from kraftd.logtools.problem import Problem, ProblemKind
 from kraftd.records.control import CONTROL_NAMES
 from kraftd.records.frame import RECORD_NAMES
 
@@ -189,7 +190,7 @@ def write_items(items: Iterable[Item], output: Format, *, flush_each: bool) -> b
 
 def is_bad(item: Item) -> bool:
     """Whether something is wrong with it."""
-    return isinstance(item, Fault) or (isinstance(item, Batch | Entry) and item.fault is not None)
+    return isinstance(item, Problem) or (isinstance(item, Batch | Entry) and item.problem is not None)
 
 
 def _render(item: Item, output: Format) -> str:
@@ -217,15 +218,15 @@ def data_of(item: Item) -> Json:
             return _batch_data(item)
         case Entry():
             return _entry_data(item)
-        case Fault():
+        case Problem():
             return {
                 "kind": "fault",
-                "file": item.path,
-                "position": item.position,
+                "file": f"{item.directory}/{item.file}",
+                "position": item.position_bytes,
                 "size_bytes": item.size_bytes,
                 "offset": item.offset,
-                "reason": item.reason,
-                "is_torn": item.torn,
+                "reason": item.what,
+                "is_torn": item.kind is ProblemKind.TORN,
             }
         case unknown:
             assert_never(unknown)
@@ -248,8 +249,8 @@ def _batch_data(batch: Batch) -> Json:
         "magic": view.magic,
         "compression": _compression(view.attributes),
         "crc": view.crc,
-        "is_valid": batch.fault is None,
-        "fault": batch.fault,
+        "is_valid": batch.problem is None,
+        "fault": batch.problem and batch.problem.what,
     }
 
 
@@ -267,8 +268,8 @@ def _entry_data(entry: Entry) -> Json:
         "data": entry.data,
         "key_size": _size(entry.record.key),
         "value_size": _size(entry.record.value),
-        "is_valid": entry.batch.fault is None and entry.fault is None,
-        "fault": entry.fault,
+        "is_valid": entry.batch.problem is None and entry.problem is None,
+        "fault": entry.problem,
     }
 
 
@@ -281,18 +282,18 @@ def text_of(item: Item) -> str:
             return _batch_text(item)
         case Entry():
             return _entry_text(item)
-        case Fault(torn=True):
-            name = Path(item.path).name
-            return f"Found {item.size_bytes} invalid bytes at the end of {name} {_where(item)}: {item.reason}"
-        case Fault():
+        case Problem(kind=ProblemKind.TORN):
+            size, name = item.size_bytes, item.file
+            return f"Found {size} invalid bytes at the end of {name} {_where(item)}: {item.what}"
+        case Problem():
             left_out = f"{item.size_bytes} bytes left out"
-            return f"Damaged: {item.path} {_where(item)}: {item.reason}; {left_out}"
+            return f"Damaged: {item.directory}/{item.file} {_where(item)}: {item.what}; {left_out}"
         case unknown:
             assert_never(unknown)
 
 
-def _where(fault: Fault) -> str:
-    return f"at byte {fault.position}, after offset {fault.offset - 1}"
+def _where(problem: Problem) -> str:
+    return f"at byte {problem.position_bytes}, after offset {problem.offset - 1}"
 
 
 def _start_text(start: FileStart) -> str:
@@ -316,11 +317,9 @@ def _batch_text(batch: Batch) -> str:
         f"isControl: {_bool(view.is_control)} deleteHorizonMs: OptionalLong.empty position: {batch.position} "
         f"CreateTime: {view.max_timestamp} size: {view.size_bytes} magic: {view.magic} "
         f"compresscodec: {_compression(view.attributes)} crc: {view.crc} "
-        f"isvalid: {_bool(batch.fault is None)}"
+        f"isvalid: {_bool(batch.problem is None)}"
     )
-    if batch.fault is None:
-        return text
-    return f"{text}\nDamaged: {batch.path} at byte {batch.position}, offset {view.base_offset}: {batch.fault}"
+    return text if batch.problem is None else f"{text}\nDamaged: {batch.problem}"
 
 
 def _entry_text(entry: Entry) -> str:
@@ -330,8 +329,8 @@ def _entry_text(entry: Entry) -> str:
         f"valueSize: {_size(record.value)} sequence: -1 "
         f"headerKeys: [{','.join(name.decode(errors='replace') for name, _ in record.headers)}]"
     )
-    if entry.fault is not None:
-        return f"{text} payload: Error at {entry.offset}, skipping. {entry.fault}"
+    if entry.problem is not None:
+        return f"{text} payload: Error at {entry.offset}, skipping. {entry.problem}"
     if entry.batch.view.is_control:
         colon = ":" if entry.type == "LeaderChange" else ""  # so Kafka prints it
         return f"{text} {entry.type}{colon} {_compact(entry.data)}"

@@ -20,9 +20,9 @@ from kraftd.cli.options import OutputOption, output_of
 from kraftd.cli.output import columns, emit
 from kraftd.cli.points import parse_at, time_text
 from kraftd.forensics.facts import Fact
-from kraftd.forensics.files import find_log
-from kraftd.forensics.state import State, continued, state_at
 from kraftd.forensics.words import changes, quorum_changes
+from kraftd.logtools.files import find_log
+from kraftd.logtools.state import State, continued, state_at
 
 Json: TypeAlias = dict[str, Any]
 

@@ -27,9 +27,9 @@ from kraftd.cli.failures import ExitCode
 from kraftd.cli.options import OutputOption, output_of
 from kraftd.cli.output import Format, emit, id_text, labels, note, to_json, to_yaml, write
 from kraftd.cli.points import parse_at, time_text
-from kraftd.forensics.files import find_log
-from kraftd.forensics.state import State, known_committed, state_at
 from kraftd.forensics.tree import Place, data_of, match, root_of
+from kraftd.logtools.files import find_log
+from kraftd.logtools.state import State, known_committed, state_at
 from kraftd.metadata.image import MetadataImage
 from kraftd.records.frame import record_name
 

@@ -22,9 +22,9 @@ import typer
 from kraftd.cli.failures import ExitCode, UsageError
 from kraftd.cli.options import OutputOption, output_of
 from kraftd.cli.output import columns, emit, id_text
-from kraftd.forensics.files import LogFiles, find_logs
-from kraftd.forensics.verify import LogVerdict, PairVerdict, Verdict
-from kraftd.forensics.verify import verify as verify_logs
+from kraftd.logtools.files import LogFiles, find_logs
+from kraftd.logtools.verify import LogVerdict, PairVerdict, Verdict
+from kraftd.logtools.verify import verify as verify_logs
 from kraftd.records.frame import record_name
 
 Json: TypeAlias = dict[str, Any]
@@ -85,7 +85,7 @@ def _log_data(verdict: LogVerdict) -> Json:
         "unknown_kinds": {record_name(kind): count for kind, count in verdict.unknown_kinds},
         "unread": [{"from": start, "to": end} for start, end in verdict.unread],
         "is_whole": not verdict.problems,
-        "problems": list(verdict.problems),
+        "problems": [str(problem) for problem in verdict.problems],
         "notes": list(verdict.notes),
     }
 
@@ -107,7 +107,7 @@ def _table(verdict: Verdict) -> str:
     headers = ("Node", "Offsets", "Epoch", "Batches", "Snapshots", "Verdict", "Log")
     blocks = [columns(headers, map(_row, verdict.logs))]
     for log in verdict.logs:
-        blocks += _block(f"Problems in {log.log.named}", [_within(problem, log) for problem in log.problems])
+        blocks += _block(f"Problems in {log.log.named}", [problem.short for problem in log.problems])
     blocks += _block("Problems between logs", [pair.problem for pair in verdict.pairs if pair.problem])
     notes = [note for log in verdict.logs for note in (*log.notes, *_partial(log))]
     blocks += _block("Notes", [*notes, *(pair.note for pair in verdict.pairs if pair.note)])
@@ -119,11 +119,6 @@ def _table(verdict: Verdict) -> str:
 
 def _block(title: str, lines: list[str]) -> list[str]:
     return ["\n".join([f"{title}:", *(f"  {line}" for line in lines)])] if lines else []
-
-
-def _within(problem: str, log: LogVerdict) -> str:
-    """A problem, without the name of the directory that stands above it."""
-    return problem.removeprefix(f"{log.log.home}/")
 
 
 def _row(log: LogVerdict) -> tuple[object, ...]:

@@ -4,7 +4,7 @@ import re
 from datetime import UTC, datetime
 
 from kraftd.cli.failures import UsageError
-from kraftd.forensics.state import At
+from kraftd.logtools.state import At
 
 _OFFSET = re.compile("[0-9]{1,19}")
 _TIME_MS = re.compile("[0-9]{9,19}")

@@ -13,8 +13,8 @@ from typing import NamedTuple, cast
 import msgspec
 
 from kraftd.cli.output import Data, to_json
-from kraftd.forensics.errors import UnanswerableError
 from kraftd.forensics.tree import File, Folder, Node, Place, data_of, find, match, normal, walk
+from kraftd.logtools.errors import UnanswerableError
 
 
 class Answer(NamedTuple):

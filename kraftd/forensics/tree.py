@@ -21,10 +21,10 @@ from typing import TypeAlias
 import msgspec
 
 from kraftd.forensics import kafka_names
-from kraftd.forensics.errors import UnanswerableError
 from kraftd.forensics.kafka_names import name_of
-from kraftd.forensics.quorum import QuorumFacts
-from kraftd.forensics.state import State
+from kraftd.logtools.errors import UnanswerableError
+from kraftd.logtools.quorum_facts import QuorumFacts
+from kraftd.logtools.state import State
 from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.secrets import shown, shown_config
 from kraftd.records.frame import AnyRecord, record_name, to_json

@@ -14,7 +14,7 @@ from kraftd.forensics import kafka_names
 from kraftd.forensics.client_words import client_facts
 from kraftd.forensics.facts import Fact
 from kraftd.forensics.kafka_names import name_of
-from kraftd.forensics.quorum import QuorumFacts
+from kraftd.logtools.quorum_facts import QuorumFacts
 from kraftd.metadata.config_schema import ResourceType
 from kraftd.metadata.feature_levels import METADATA_VERSION, metadata_version_name
 from kraftd.metadata.image import MetadataImage

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kraftd.forensics.errors import UnanswerableError
-from kraftd.forensics.files import find_log
-from kraftd.forensics.verify import verify
+from kraftd.logtools.errors import UnanswerableError
+from kraftd.logtools.files import find_log
+from kraftd.logtools.verify import verify
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -260,10 +260,8 @@ def _verified(log: tuple[str, int, str]) -> list[tuple[str, int, str, int, str |
         (verdict,) = verify([find_log(Path(directory))]).logs
     except UnanswerableError as error:
         return [(cluster_id, node_id, directory, 0, str(error))]
-    return [
-        (cluster_id, node_id, directory, verdict.snapshot_count, problem)
-        for problem in (*verdict.problems, None)[: max(1, len(verdict.problems))]
-    ]
+    texts: list[str | None] = [str(problem) for problem in verdict.problems]
+    return [(cluster_id, node_id, directory, verdict.snapshot_count, text) for text in texts or [None]]
 
 
 def _isr_moves(tables: Tables) -> "DataFrame":

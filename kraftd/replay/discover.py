@@ -17,16 +17,10 @@ import crc32c
 import msgspec
 
 from kraftd.errors import KraftdError, MalformedError
+from kraftd.logtools.problem import Problem, ProblemKind
 from kraftd.records import epoch_checkpoint, meta_properties, names, quorum_state
 from kraftd.replay.errors import ReplayError
-from kraftd.replay.model import (
-    FileKind,
-    LogFile,
-    Manifest,
-    NodeDirectory,
-    Problem,
-    ProblemKind,
-)
+from kraftd.replay.model import FileKind, LogFile, Manifest, NodeDirectory
 from kraftd.types import NO_NODE, ZERO_UUID, Election, NodeId, uuid_text
 
 PARTITION = names.LOG_DIRECTORY

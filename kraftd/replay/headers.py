@@ -4,24 +4,28 @@ A segment has no sync marks, so the only way to a batch is along the chain of le
 file. The walk reads four bytes a batch; numpy gathers the headers after it, all at once. This is what the
 data source splits on, what nodes are compared by and what decides which records are committed.
 
-A batch that fails its checksum stays in the chain, marked; the chain itself ends where a length cannot be
-right, and what follows is one problem with its byte. Record decoding is not here: see `kraftd.replay.decode`.
+A batch that fails its checksum stays in the chain, marked, if a good one follows it. Where none does, or a
+length cannot be right, there is a hole, up to the next good batch at any distance: the rules, and the words,
+are those of `kraftd.logtools.batch_reader`. Record decoding is not here: see `kraftd.replay.decode`.
 """
 
 import mmap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from struct import Struct
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import crc32c
 import numpy as np
 import numpy.typing as npt
 
-from kraftd.errors import CorruptBatchError, InvariantError
+from kraftd.errors import CorruptBatchError
+from kraftd.logtools.batch_reader import claimed_bytes, invalid_because
+from kraftd.logtools.problem import Problem, ProblemKind
 from kraftd.records.batch import HEADER_BYTES, LENGTH_AT, BatchView
-from kraftd.replay.model import FileKind, Headers, LogFile, Problem, ProblemKind
+from kraftd.records.batch_search import plausible_headers
+from kraftd.replay.model import FileKind, Headers, LogFile
 
 Bytes: TypeAlias = bytes | memoryview | mmap.mmap
 
@@ -62,6 +66,9 @@ BATCH = np.dtype(
 )
 """What a replay keeps of a batch. `whole` means that checksum, magic and counts are right."""
 
+_BLOCK = 4096
+"""So many batches are checked before anything is concluded: behind a hole the rest of them is done again."""
+
 _LENGTH = Struct(">i")
 BODY_AT = 12
 CRC_FROM = 21
@@ -82,49 +89,111 @@ def mapped(path: str) -> Iterator[Bytes]:
             yield data
 
 
-def scan_file(file: LogFile, directory: str, *, index: int = 0) -> tuple[Headers, list[Problem]]:
+class Hole(NamedTuple):
+    """Bytes of a file that no batch can be read from."""
+
+    position: int
+    end_position: int
+    """Where the next good batch begins, or the end of the file."""
+    next_batch: int
+    """The number of that batch in the headers; as many as there are if none follows."""
+
+
+class Scan(NamedTuple):
+    """What is in a file: its batches, and what is wrong with it, in order of position."""
+
+    headers: Headers
+    problems: list[Problem]
+    ends_in_hole: bool
+
+
+def scan_file(file: LogFile, directory: str, *, index: int = 0) -> Scan:
     """Read the headers of all batches of a file and check each batch against its checksum.
 
     Args:
         file: What to read.
         directory: Named in the problems.
         index: Goes into the headers' `file` column.
-
-    Returns:
-        The headers, and what is wrong with the file, in order of position.
     """
     with mapped(file.path) as data:
-        headers, end = read_headers(data, index=index)
-        problems = _batch_problems(file, directory, data, headers)
-        if end < len(data):
-            problems.append(_rest(file, directory, data, end, headers))
-    return headers, problems
+        headers, holes = read_headers(data, index=index)
+        problems = [_hole_problem(file, directory, data, hole, headers) for hole in holes]
+        problems += _batch_problems(file, directory, data, headers, holes)
+    ends_in_hole = bool(holes) and holes[-1].next_batch == len(headers)
+    return Scan(headers, sorted(problems, key=lambda problem: problem.position_bytes), ends_in_hole)
 
 
-def read_headers(data: Bytes, *, end: int | None = None, index: int = 0) -> tuple[Headers, int]:
-    """The headers of all whole batches up to `end`, each checked, and where the chain of batches ends."""
-    positions, reached = walk(data, end=end)
+def read_headers(data: Bytes, *, end: int | None = None, index: int = 0) -> tuple[Headers, list[Hole]]:
+    """The headers of all whole batches up to `end`, each checked, and the holes between them."""
+    limit = len(data) if end is None else end
+    parts: list[Headers] = []
+    holes: list[Hole] = []
+    position = count = 0
+    while position < limit:
+        headers, position = _next_block(data, position, limit, index)
+        parts.append(headers)
+        count += len(headers)
+        if len(headers) < _BLOCK and position < limit:
+            resumed = _next_good(data, position + 1, limit)
+            holes.append(Hole(position, resumed, count))
+            position = resumed
+    return np.concatenate(parts) if parts else empty(), holes
+
+
+def _next_block(data: Bytes, position: int, limit: int, index: int) -> tuple[Headers, int]:
+    """Up to `_BLOCK` batches, and where they end: fewer only before a hole or the end."""
+    positions, reached = walk(data, position, limit, _BLOCK)
     wire = _gather(data, positions)
-    return _headers(wire, positions, _sums_match(data, positions, wire), index), reached
+    headers = _headers(wire, positions, _sums_match(data, positions, wire), index)
+    if not len(headers):
+        return headers, reached
+    followed = np.append(headers["whole"][1:], reached == limit or _is_good(data, reached, limit))
+    lost = ~headers["whole"] & ~followed
+    if not lost.any():
+        return headers, reached
+    first = int(np.argmax(lost))
+    return headers[:first], int(positions[first])
 
 
-def walk(data: Bytes, position: int = 0, end: int | None = None) -> tuple[npt.NDArray[np.int64], int]:
-    """Follow the chain of lengths.
+def walk(
+    data: Bytes, position: int = 0, end: int | None = None, count_max: int | None = None
+) -> tuple[npt.NDArray[np.int64], int]:
+    """Follow the chain of lengths, for so many batches.
 
     Returns:
-        The positions of the whole batches, and where the chain ends: at `end` if all is well.
+        The positions of the whole batches, and where the last one ends: at `end` if all is well.
     """
     limit = len(data) if end is None else end
     last = limit - HEADER_BYTES
     positions: list[int] = []
     append, length_at = positions.append, _LENGTH.unpack_from
-    while position <= last:
+    while position <= last and len(positions) != count_max:
         size = BODY_AT + length_at(data, position + LENGTH_AT)[0]
         if size < HEADER_BYTES or position + size > limit:
             break
         append(position)
         position += size
     return np.array(positions, dtype=np.int64), position
+
+
+def _is_good(data: Bytes, position: int, limit: int) -> bool:
+    """Whether a whole batch with a good checksum begins there."""
+    try:
+        head = bytes(data[position : min(position + HEADER_BYTES, limit)])
+        size = claimed_bytes(head, position, limit)
+    except CorruptBatchError:
+        return False
+    return not invalid_because(BatchView(data[position : position + size]))
+
+
+def _next_good(data: Bytes, position: int, limit: int) -> int:
+    """Where the next good batch begins; `limit` if there is none."""
+
+    def read(size_bytes: int, at: int) -> bytes:
+        return bytes(data[at : at + size_bytes])
+
+    found = (at for at, _ in plausible_headers(read, position, limit) if _is_good(data, at, limit))
+    return next(found, limit)
 
 
 def headers_at(data: Bytes, positions: npt.NDArray[np.int64]) -> Headers:
@@ -192,28 +261,28 @@ def _headers(
     return headers
 
 
-def _batch_problems(file: LogFile, directory: str, data: Bytes, headers: Headers) -> list[Problem]:
+def _batch_problems(
+    file: LogFile, directory: str, data: Bytes, headers: Headers, holes: Sequence[Hole]
+) -> list[Problem]:
     problems = [
         _problem(file, directory, _what_is_wrong(data, headers[index]), headers[index])
         for index in np.flatnonzero(~headers["whole"]).tolist()
     ]
     expected = np.concatenate((_first_offset(file, headers), headers["end_offset"][:-1]))
-    for index in np.flatnonzero(headers["base_offset"] != expected).tolist():
+    differs = headers["base_offset"] != expected
+    differs[[hole.next_batch for hole in holes if hole.next_batch < len(headers)]] = False  # told already
+    for index in np.flatnonzero(differs).tolist():
         text = f"batch starts at offset {headers['base_offset'][index]}, expected {expected[index]}"
         problems.append(_problem(file, directory, text, headers[index]))
     for index in np.flatnonzero(np.diff(headers["epoch"]) < 0).tolist():
         text = f"epoch falls from {headers['epoch'][index]} to {headers['epoch'][index + 1]}"
         problems.append(_problem(file, directory, text, headers[index + 1]))
-    return sorted(problems, key=lambda problem: problem.position_bytes)
+    return problems
 
 
 def _what_is_wrong(data: Bytes, header: np.void) -> str:
     position = int(header["position"])
-    try:
-        BatchView(bytes(data[position : position + int(header["size_bytes"])])).check()
-    except CorruptBatchError as error:
-        return error.reason
-    raise InvariantError(f"the batch at byte {position} is sound after all")
+    return invalid_because(BatchView(bytes(data[position : position + int(header["size_bytes"])])))
 
 
 def _first_offset(file: LogFile, headers: Headers) -> npt.NDArray[np.int64]:
@@ -232,24 +301,23 @@ def _problem(file: LogFile, directory: str, text: str, header: np.void) -> Probl
     )
 
 
-def _rest(file: LogFile, directory: str, data: Bytes, end: int, headers: Headers) -> Problem:
-    """Say what the bytes after the last whole batch look like."""
-    rest = len(data) - end
-    sample = bytes(data[end : end + HEADER_BYTES])
-    length = int.from_bytes(sample[LENGTH_AT:BODY_AT], "big", signed=True)
-    if not any(sample):
-        text = f"{rest:,} bytes of zeros after the last batch"
-    elif len(sample) < HEADER_BYTES:
-        text = f"torn: {rest} bytes, too few for a batch header"
-    elif length + BODY_AT >= HEADER_BYTES and sample[16] == 2:
-        text = f"torn: a batch of {length + BODY_AT:,} bytes, of which {rest:,} are there"
-    else:
-        text = f"{rest:,} bytes that are no batch; nothing after this byte was read"
+def _hole_problem(file: LogFile, directory: str, data: Bytes, hole: Hole, headers: Headers) -> Problem:
+    kind, text = ProblemKind.DAMAGED, ""
+    try:
+        head = bytes(data[hole.position : hole.position + HEADER_BYTES])
+        size = claimed_bytes(head, hole.position, len(data))
+        text = invalid_because(BatchView(bytes(data[hole.position : hole.position + size])))
+    except CorruptBatchError as error:
+        text = error.reason
+        if error.torn and hole.end_position == len(data):
+            kind = ProblemKind.TORN
+    before = headers[hole.next_batch - 1] if hole.next_batch else None
     return Problem(
-        kind=ProblemKind.DAMAGED,
+        kind=kind,
         directory=directory,
         file=file.name,
-        position_bytes=end,
-        offset=int(headers["end_offset"][-1]) if len(headers) else file.base_offset,
+        position_bytes=hole.position,
+        offset=(0 if file.is_snapshot else file.base_offset) if before is None else int(before["end_offset"]),
+        size_bytes=hole.end_position - hole.position,
         text=text,
     )

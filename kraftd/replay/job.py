@@ -22,13 +22,14 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 from pyarrow.dataset import dataset
 
+from kraftd.logtools.problem import Problem, ProblemKind
 from kraftd.replay.analyses import Tables
 from kraftd.replay.answers import ask, shown_in_full
 from kraftd.replay.discover import clusters as by_cluster
 from kraftd.replay.discover import discover_most
 from kraftd.replay.errors import ReplayError
 from kraftd.replay.fold import FoldSummary, fold_all, fold_task
-from kraftd.replay.model import NodeDirectory, Problem, ProblemKind
+from kraftd.replay.model import NodeDirectory
 from kraftd.replay.page import require_page, write_page
 from kraftd.replay.parts import make_directories, write_part
 from kraftd.replay.points import At, FoldPlan, parse_at, plan_fold

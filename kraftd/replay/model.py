@@ -1,7 +1,7 @@
-"""What a replay knows of its input: directories, files, batches' headers, and what is wrong with them.
+"""What a replay knows of its input: directories, files and batches' headers.
 
 Plain values, shared by the Spark data source, the job and the tests; nothing here reads a file. Offsets
-named `end` are exclusive. A `Problem` is a fact about the input, never about this program.
+named `end` are exclusive.
 """
 
 from enum import StrEnum
@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from kraftd.logtools.problem import Problem
 from kraftd.types import Election, Epoch, EpochEntry, NodeId, Offset
 
 
@@ -20,30 +21,6 @@ class FileKind(StrEnum):
     LOG = "log"
     SNAPSHOT = "snapshot"
     BOOTSTRAP = "bootstrap"
-
-
-class ProblemKind(StrEnum):
-    """What is wrong, by what it means for the result."""
-
-    DAMAGED = "damaged"
-    """Bytes that are not what was written."""
-    INCOMPLETE = "incomplete"
-    """Something that the directory itself says exists is not there."""
-    DIVERGED = "diverged"
-    """Two nodes hold different records at one offset."""
-    NOTE = "note"
-    """Worth knowing; the result does not suffer."""
-
-
-class Problem(msgspec.Struct, frozen=True):
-    """One thing to tell the operator: where, and what it means. -1 stands for "does not apply"."""
-
-    kind: ProblemKind
-    directory: str
-    text: str
-    file: str = ""
-    position_bytes: int = -1
-    offset: Offset = -1
 
 
 class LogFile(msgspec.Struct, frozen=True):

@@ -16,10 +16,10 @@ from typing import Final
 
 import msgspec
 
+from kraftd.logtools.problem import Problem, ProblemKind
 from kraftd.replay import charts
 from kraftd.replay.answers import Answers
 from kraftd.replay.errors import ReplayError
-from kraftd.replay.model import Problem, ProblemKind
 from kraftd.replay.report import ClusterReport, Report
 from kraftd.replay.sections import sections, several
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
+from kraftd.logtools.problem import Problem, ProblemKind
 from kraftd.replay.commit import Status
 from kraftd.replay.fold import FoldSummary
-from kraftd.replay.model import Problem, ProblemKind
 from kraftd.replay.points import FoldPlan
 from kraftd.replay.survey import ClusterSurvey, NodeSurvey
 from kraftd.replay.tables import LeaderEpoch, leader_epochs

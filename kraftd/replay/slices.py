@@ -14,7 +14,7 @@ import numpy.typing as npt
 from kraftd.replay.commit import NEVER_ENDS, Bounds
 from kraftd.replay.filters import Wanted, ranges
 from kraftd.replay.headers import headers_at, mapped, walk
-from kraftd.replay.model import FileKind, LogFile, NodeDirectory
+from kraftd.replay.model import FileKind, Headers, LogFile, NodeDirectory
 from kraftd.types import NodeId, Offset
 
 PARTITION_BYTES = 16 << 20
@@ -85,7 +85,8 @@ def cuts(file: LogFile, slice_bytes: int, wanted: Wanted = EVERYTHING) -> Iterat
         yield 0, file.size_bytes
         return
     with mapped(file.path) as data:
-        positions, _ = walk(data)
+        positions, reached = walk(data)
+        positions = positions[_is_continued(headers_at(data, positions))]
         places = [0]
         while (place := _reaching(positions, places[-1], slice_bytes)) < len(positions):
             places.append(place)
@@ -93,8 +94,16 @@ def cuts(file: LogFile, slice_bytes: int, wanted: Wanted = EVERYTHING) -> Iterat
         for (place, upto), (start, end) in zip(
             pairwise([*places, len(positions)]), pairwise(edges), strict=True
         ):
-            if wanted.every_row or wanted.batches(headers_at(data, positions[place:upto])).any():
+            unread = upto == len(positions) and reached < len(data)  # what lies behind a hole is found later
+            if wanted.every_row or unread or wanted.batches(headers_at(data, positions[place:upto])).any():
                 yield start, end
+
+
+def _is_continued(headers: Headers) -> npt.NDArray[np.bool_]:
+    """Which batches continue the one before: where a length is wrong, the chain leads to none that do."""
+    continued: npt.NDArray[np.bool_] = headers["whole"].copy()
+    continued[1:] &= headers["base_offset"][1:] == headers["end_offset"][:-1]
+    return continued
 
 
 def _reaching(positions: npt.NDArray[np.int64], place: int, size: int) -> int:

@@ -17,8 +17,8 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from kraftd.logtools.problem import Problem, ProblemKind
 from kraftd.replay.commit import Status
-from kraftd.replay.model import Problem, ProblemKind
 from kraftd.replay.report import ClusterReport, FoldReport, KindCount, NodeReport, Report
 from kraftd.replay.tables import LeaderEpoch
 from kraftd.types import Offset
@@ -32,6 +32,7 @@ STATUS_STYLE = {Status.COMMITTED: "green", Status.UNKNOWN: "yellow", Status.UNCO
 PROBLEM_STYLE = {
     ProblemKind.DAMAGED: "bold red",
     ProblemKind.DIVERGED: "bold red",
+    ProblemKind.TORN: "bold yellow",
     ProblemKind.INCOMPLETE: "bold yellow",
     ProblemKind.NOTE: "cyan",
 }
@@ -246,7 +247,7 @@ def _problems(problems: Sequence[Problem]) -> RenderableType:
         if problem.position_bytes >= 0:
             where += f" byte {problem.position_bytes:,}"
         line = Text.assemble((f"{problem.kind.value:<11}", PROBLEM_STYLE[problem.kind]), f"{where}: ")
-        line.append(problem.text)
+        line.append(problem.what)
         lines.append(line)
     hidden = problems[PROBLEMS_SHOWN:]
     for kind, group in groupby(sorted(hidden, key=lambda p: p.kind), key=lambda p: p.kind):

@@ -15,13 +15,14 @@ import msgspec
 import numpy as np
 
 from kraftd.errors import MalformedError
+from kraftd.logtools.problem import Problem, ProblemKind
 from kraftd.records.batch import scan
 from kraftd.records.control import decode_control
 from kraftd.records.messages import LeaderChangeMessage, VotersRecord
 from kraftd.replay.commit import Bounds, Holder, Proof, Rule, Verdict, judge
-from kraftd.replay.headers import CONTROL_BIT, empty, mapped, scan_file
+from kraftd.replay.headers import CONTROL_BIT, Scan, empty, mapped, scan_file
 from kraftd.replay.matching import Match, match_all
-from kraftd.replay.model import FileKind, Headers, NodeDirectory, Problem, ProblemKind
+from kraftd.replay.model import FileKind, Headers, NodeDirectory
 from kraftd.types import Epoch, NodeId, Offset
 
 
@@ -152,15 +153,15 @@ def _compared(nodes: Sequence[NodeSurvey], matches: Sequence[Sequence[Match]], v
 
 def survey_node(node: NodeDirectory) -> NodeSurvey:
     """Scan all segments of a node and read their control records."""
-    tables: list[Headers] = []
+    segments: list[Scan] = []
     problems = list(node.problems)
     for index, file in enumerate(node.files):
-        headers, found = scan_file(file, node.directory, index=index)
-        problems += found
+        scan = scan_file(file, node.directory, index=index)
+        problems += scan.problems
         if file.kind is FileKind.LOG:
-            tables.append(headers)
-    log = np.concatenate(tables) if tables else empty()
-    problems += _gaps(node, tables)
+            segments.append(scan)
+    log = np.concatenate([scan.headers for scan in segments]) if segments else empty()
+    problems += _gaps(node, segments)
     sound_count = _sound_count(log)
     leaderships, voter_sets = _control_records(node, log[:sound_count])
     sound = log[:sound_count]
@@ -185,13 +186,12 @@ def survey_node(node: NodeDirectory) -> NodeSurvey:
     return msgspec.structs.replace(survey, problems=tuple(problems))
 
 
-def _gaps(node: NodeDirectory, tables: Sequence[Headers]) -> Iterator[Problem]:
-    """Compare each segment's start with the end of the one before it."""
-    files = node.segments
-    for (before, first), (after, file) in pairwise(zip(tables, files, strict=True)):
-        end = int(before["end_offset"][-1]) if len(before) else first.base_offset
-        start = int(after["base_offset"][0]) if len(after) else file.base_offset
-        if start > end:
+def _gaps(node: NodeDirectory, segments: Sequence[Scan]) -> Iterator[Problem]:
+    """Compare each segment's start with the end of the one before it, unless that end is damaged."""
+    for (before, first), (after, file) in pairwise(zip(segments, node.segments, strict=True)):
+        end = int(before.headers["end_offset"][-1]) if len(before.headers) else first.base_offset
+        start = int(after.headers["base_offset"][0]) if len(after.headers) else file.base_offset
+        if start > end and not before.ends_in_hole:
             text = f"offsets {end:,} to {start - 1:,} are missing before this segment"
             yield Problem(ProblemKind.INCOMPLETE, node.directory, text, file=file.name, offset=end)
         elif start < end:
@@ -331,7 +331,7 @@ def _holder(survey: NodeSurvey) -> Holder:
 def _may_hold_more(survey: NodeSurvey) -> bool:
     """Whether the node itself may have had records that this copy lacks."""
     running = survey.node.manifest is not None and survey.node.manifest.high_watermark >= 0
-    kinds = {ProblemKind.DAMAGED, ProblemKind.INCOMPLETE}
+    kinds = {ProblemKind.DAMAGED, ProblemKind.TORN, ProblemKind.INCOMPLETE}
     log_problem = any(problem.kind in kinds and problem.offset >= 0 for problem in survey.problems)
     return running or log_problem or not survey.batch_count or survey.node.epochs is None
 

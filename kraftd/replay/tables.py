@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import pyarrow as pa
 
-from kraftd.replay.model import Problem
+from kraftd.logtools.problem import Problem
 from kraftd.replay.parts import rows_batch
 from kraftd.replay.spans import MAX_TIMESTAMP_MS
 from kraftd.replay.survey import ClusterSurvey, EpochSpan, Leadership, NodeSurvey

@@ -27,16 +27,15 @@ import msgspec
 from kraftd.errors import CorruptBatchError, MalformedError, StorageError
 from kraftd.records import names
 from kraftd.records.batch import HEADER_BYTES
+from kraftd.records.batch_search import plausible_headers
 from kraftd.storage.disk import Disk
 from kraftd.storage.epochs import epoch_at, with_entry
 from kraftd.storage.filesystem import Access
 from kraftd.storage.segment import NO_END, Head, Segment, head_at
 from kraftd.storage.segment_index import index_paths
-from kraftd.storage.walking import WINDOW_BYTES, fingerprint, sound_batches
+from kraftd.storage.walking import fingerprint, sound_batches
 from kraftd.types import Epoch, EpochEntry, Offset, OffsetAndEpoch
 
-_MAGIC_POSITION = 16
-_MAGIC = b"\x02"
 _ROUNDS_MAX = 3
 
 
@@ -386,21 +385,14 @@ class _Survey:
         held the offsets in between: at least one, and each took more than one byte.
         """
         bad = segment.size_bytes
-        while position + HEADER_BYTES <= end:
-            window = self._disk.read_around(
-                segment.handle, min(WINDOW_BYTES, end - position), position, segment.path
-            )
-            at = window.find(_MAGIC, _MAGIC_POSITION)
-            while 0 <= at <= len(window) - (HEADER_BYTES - _MAGIC_POSITION):
-                candidate = at - _MAGIC_POSITION
-                head = head_at(window, candidate)
-                start = position + candidate
-                if self._plausible(head, start - bad, end - start) and self._sound(segment, start, head):
-                    return start, head
-                at = window.find(_MAGIC, at + 1)
-            if position + len(window) >= end:
-                return None
-            position += len(window) - HEADER_BYTES
+
+        def read(size_bytes: int, at: int) -> bytes:
+            return self._disk.read_around(segment.handle, size_bytes, at, segment.path)
+
+        for start, header in plausible_headers(read, position, end):
+            head = head_at(header, 0)
+            if self._plausible(head, start - bad, end - start) and self._sound(segment, start, head):
+                return start, head
         return None
 
     def _plausible(self, head: Head, skipped_bytes: int, room_bytes: int) -> bool:

@@ -96,8 +96,8 @@ SECOND_READING: tuple[Mutant, ...] = (
         "The search for sound batches behind damage misses one whose head lies across two windows.",
         "tests",
         (
-            "kraftd.storage.recovery:_Survey._next_sound",
-            "position += len(window) - HEADER_BYTES",
+            "kraftd.records.batch_search:plausible_headers",
+            "position += last + 1",
             "position += len(window)",
         ),
         where=("tests/unit/storage/test_recovery.py",),

@@ -10,7 +10,7 @@ import yaml
 
 from kraftd.cli import dump
 from kraftd.cli.dump import Entry, FileStart, Selection
-from kraftd.forensics.reading import Batch
+from kraftd.logtools.batch_reader import Batch
 from kraftd.records.batch import encode_batch, encode_control_batch, scan
 from kraftd.records.binary import base64_text
 from kraftd.records.control import encode_control
@@ -90,7 +90,7 @@ def test_a_segment_looks_as_kafka_prints_it(kraftctl: Kraftctl) -> None:
 def test_every_log_that_kafka_wrote_is_dumped_to_its_last_byte() -> None:
     for path in klog_files("*.log"):
         seen = [item for item in dump.read_file(path, Selection()) if isinstance(item, Batch)]
-        assert all(batch.fault is None for batch in seen)
+        assert all(batch.problem is None for batch in seen)
         assert seen[-1].position + seen[-1].view.size_bytes == path.stat().st_size
 
 

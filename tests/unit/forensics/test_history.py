@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from kraftd.forensics.errors import UnanswerableError
-from kraftd.forensics.files import find_log
-from kraftd.forensics.history import History, Subject, history_of
-from kraftd.forensics.state import state_at
 from kraftd.forensics.words import changes
+from kraftd.logtools.errors import UnanswerableError
+from kraftd.logtools.files import find_log
+from kraftd.logtools.history import History, Subject, history_of
+from kraftd.logtools.state import state_at
 from kraftd.metadata.image import EMPTY
 from kraftd.records.frame import RawRecord
 from kraftd.records.messages import (

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from kraftd.forensics.errors import UnanswerableError
-from kraftd.forensics.files import find_log, find_logs, times_of
-from kraftd.forensics.state import At, advanced, known_committed, refreshed, state_at
+from kraftd.logtools.errors import UnanswerableError
+from kraftd.logtools.files import find_log, find_logs, times_of
+from kraftd.logtools.state import At, advanced, known_committed, refreshed, state_at
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.image_builder import ImageBuilder
 from kraftd.records.batch import scan
@@ -166,8 +166,8 @@ def test_damage_ends_the_state_before_it(tmp_path: Path):
     state = state_at(find_log(tmp_path))
     assert state.end_offset == 4
     assert state.damage is not None
-    assert (state.damage.offset, state.damage.position) == (4, sum(sizes[:3]))
-    assert "the checksum is" in state.damage.reason
+    assert (state.damage.offset, state.damage.position_bytes) == (4, sum(sizes[:3]))
+    assert "the checksum is" in state.damage.text
     assert state_at(find_log(tmp_path), at(4)).damage is None
 
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from kraftd.forensics.errors import UnanswerableError
-from kraftd.forensics.files import find_log
-from kraftd.forensics.state import State, state_at
 from kraftd.forensics.tree import File, Folder, Place, data_of, find, match, normal, root_of, walk
+from kraftd.logtools.errors import UnanswerableError
+from kraftd.logtools.files import find_log
+from kraftd.logtools.state import State, state_at
 from kraftd.metadata.image import to_records
 from kraftd.records.binary import base64_text
 from kraftd.records.messages import (

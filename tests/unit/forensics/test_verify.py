@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kraftd.forensics.files import find_logs
-from kraftd.forensics.verify import Verdict, verify
+from kraftd.logtools.files import find_logs
+from kraftd.logtools.verify import Verdict, verify
 from kraftd.records import epoch_checkpoint, names, quorum_state
 from kraftd.records.batch import encode_batch, scan
 from kraftd.records.frame import RawRecord
@@ -21,7 +21,7 @@ def judged(*homes: Path) -> Verdict:
 
 
 def problems(verdict: Verdict) -> list[str]:
-    return [problem for log in verdict.logs for problem in log.problems]
+    return [str(problem) for log in verdict.logs for problem in log.problems]
 
 
 @pytest.mark.parametrize("node", ["node-2", "node-3"])
@@ -36,7 +36,7 @@ def test_what_kafka_forgot_to_drop_is_named_snapshot_by_snapshot():
     """Kafka's delta kept the configs of a topic that had been removed (compare KAFKA-16206)."""
     verdict = judged(klog("generated-kafka-4.3-dynamic-voters"))
     assert [bool(log.problems) for log in verdict.logs] == [True, False, False]
-    found = verdict.logs[0].problems
+    found = problems(verdict)
     assert all("of topic t564 set to" in problem for problem in found)
     assert [int(Path(problem.partition(": ")[0]).name[:20]) for problem in found] == [
         635,

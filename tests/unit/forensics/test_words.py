@@ -5,10 +5,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kraftd.forensics.files import find_log
-from kraftd.forensics.quorum import QuorumFacts, Voter
-from kraftd.forensics.state import At, state_at
 from kraftd.forensics.words import changes, quorum_changes
+from kraftd.logtools.files import find_log
+from kraftd.logtools.quorum_facts import QuorumFacts, Voter
+from kraftd.logtools.state import At, state_at
 from kraftd.metadata.image import EMPTY
 from kraftd.metadata.image_builder import apply_all
 from kraftd.records.frame import AnyRecord

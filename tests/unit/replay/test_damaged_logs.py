@@ -7,10 +7,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from kraftd.logtools.problem import ProblemKind
 from kraftd.replay.columns import SCHEMA
 from kraftd.replay.decode import Decoder
 from kraftd.replay.discover import clusters, discover
-from kraftd.replay.model import ProblemKind
 from kraftd.replay.points import plan_fold
 from kraftd.replay.slices import plan_node
 from kraftd.replay.survey import ClusterSurvey, survey_cluster

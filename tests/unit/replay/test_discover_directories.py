@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from kraftd.logtools.problem import ProblemKind
 from kraftd.replay.discover import clusters, discover
 from kraftd.replay.errors import ReplayError
-from kraftd.replay.model import NodeDirectory, ProblemKind
+from kraftd.replay.model import NodeDirectory
 from kraftd.replay.survey import survey_cluster
 from tests.replay.logs import CLUSTER_ID, leader_change, noops, write_manifest, write_node
 

@@ -11,7 +11,7 @@ from tests.replay.logs import leader_change, noops
 def log(tmp_path: Path, data: bytes, base_offset: int = 0) -> Headers:
     path = tmp_path / "one.log"
     path.write_bytes(data)
-    return scan_file(LogFile(str(path), path.name, FileKind.LOG, base_offset, -1, len(data)), "")[0]
+    return scan_file(LogFile(str(path), path.name, FileKind.LOG, base_offset, -1, len(data)), "").headers
 
 
 def test_a_prefix_agrees_to_its_end(tmp_path: Path) -> None:

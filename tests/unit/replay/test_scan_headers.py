@@ -5,8 +5,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kraftd.logtools.problem import Problem, ProblemKind
 from kraftd.replay.headers import scan_file, walk
-from kraftd.replay.model import FileKind, LogFile, Problem, ProblemKind
+from kraftd.replay.model import FileKind, LogFile
 from tests.replay.logs import leader_change, noops
 
 LOG = leader_change(0, 1, 1) + noops(1, 1, 9)
@@ -16,8 +17,8 @@ def scanned(tmp_path: Path, data: bytes, base_offset: int = 0) -> tuple[list[int
     path = tmp_path / "segment.log"
     path.write_bytes(data)
     file = LogFile(str(path), path.name, FileKind.LOG, base_offset, -1, len(data))
-    headers, problems = scan_file(file, str(tmp_path))
-    return headers["base_offset"].tolist(), problems
+    scan = scan_file(file, str(tmp_path))
+    return scan.headers["base_offset"].tolist(), scan.problems
 
 
 def test_a_good_segment_has_no_problem(tmp_path: Path) -> None:
@@ -33,17 +34,20 @@ def test_a_torn_batch_is_named_with_its_byte(tmp_path: Path) -> None:
     assert offsets == list(range(9))
     assert problems[0].position_bytes == len(LOG) - len(noops(9, 1, 1))
     assert problems[0].offset == 9
-    assert problems[0].text.startswith("torn: a batch of")
+    assert problems[0].kind is ProblemKind.TORN
+    assert problems[0].text.startswith("the batch claims ")
 
 
 def test_a_few_bytes_at_the_end_are_torn(tmp_path: Path) -> None:
     _, problems = scanned(tmp_path, LOG + LOG[:20])
-    assert problems[0].text == "torn: 20 bytes, too few for a batch header"
+    assert problems[0].kind is ProblemKind.TORN
+    assert problems[0].text.endswith(" bytes, 20 are left")
 
 
 def test_zeros_at_the_end_are_called_zeros(tmp_path: Path) -> None:
     _, problems = scanned(tmp_path, LOG + bytes(4096))
-    assert problems[0].text == "4,096 bytes of zeros after the last batch"
+    assert (problems[0].kind, problems[0].size_bytes) == (ProblemKind.DAMAGED, 4096)
+    assert problems[0].text == "zeros, where a batch must begin"
 
 
 def test_a_flipped_bit_is_found_and_the_scan_goes_on(tmp_path: Path) -> None:
@@ -53,6 +57,24 @@ def test_a_flipped_bit_is_found_and_the_scan_goes_on(tmp_path: Path) -> None:
     assert offsets == list(range(10))
     assert [(p.kind, p.offset) for p in problems] == [(ProblemKind.DAMAGED, 1)]
     assert "checksum" in problems[0].text
+
+
+def test_behind_a_length_that_is_wrong_the_next_good_batch_is_found(tmp_path: Path) -> None:
+    data = bytearray(LOG)
+    data[len(leader_change(0, 1, 1)) + 8] = 0x7F
+    offsets, problems = scanned(tmp_path, bytes(data))
+    assert offsets == [0, *range(2, 10)]
+    assert [(p.offset, p.size_bytes) for p in problems] == [(1, len(noops(1, 1, 1)))]
+
+
+def test_many_holes_are_told_one_by_one(tmp_path: Path) -> None:
+    one = noops(1, 1, 1)
+    data = bytearray(LOG)
+    for number in (0, 4, 8):
+        data[len(leader_change(0, 1, 1)) + number * len(one) + 8] = 0x7F
+    offsets, problems = scanned(tmp_path, bytes(data))
+    assert offsets == [0, 2, 3, 4, 6, 7, 8]
+    assert [p.offset for p in problems] == [1, 5, 9]
 
 
 def test_missing_offsets_inside_a_segment_are_found(tmp_path: Path) -> None:

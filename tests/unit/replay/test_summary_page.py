@@ -85,7 +85,7 @@ def test_problems_are_counted_when_they_are_many(report: Report) -> None:
 
 
 def survey_problems(count: int) -> tuple:
-    from kraftd.replay.model import Problem, ProblemKind
+    from kraftd.logtools.problem import Problem, ProblemKind
 
     return tuple(Problem(ProblemKind.DAMAGED, "/n", f"checksum {n}", "a.log", n, n) for n in range(count))
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from kraftd.logtools.problem import ProblemKind
 from kraftd.replay.commit import Rule, Status
 from kraftd.replay.discover import clusters, discover
-from kraftd.replay.model import ProblemKind
 from kraftd.replay.survey import ClusterSurvey, survey_cluster
 from tests.fixtures import klog, klogs
 

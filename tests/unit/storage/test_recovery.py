@@ -524,7 +524,7 @@ class TestEpochs:
         spoil(segment(home, 8), 70)
         found = set()
         for window_bytes in range(HEADER_BYTES + 1, HEADER_BYTES + 2 * SIZE):
-            monkeypatch.setattr("kraftd.storage.recovery.WINDOW_BYTES", window_bytes)
+            monkeypatch.setattr("kraftd.records.batch_search.WINDOW_BYTES", window_bytes)
             log, report = open_at(home, None, read_only=True)
             found.add((report.damage, report.torn, log.end_offset))
             log.close()

@@ -1,8 +1,8 @@
 """Is this log whole, do its snapshots say what it says, and do the nodes of a cluster agree?
 
-`verify` examines the bytes of each log (`soundness`), reads every record, folds them by the daemon's own
+`verify` examines the bytes of each log (`integrity`), reads every record, folds them by the daemon's own
 rules, compares each snapshot with the state that the log makes there, and each two logs of one cluster batch
-by batch (`matching`). It goes on behind a fault: where the fold cannot, from the next snapshot on.
+by batch (`comparison`). It goes on behind damage: where the fold cannot, from the next snapshot on.
 
 What a directory says of itself, and what other nodes' logs say, is compared; what a flush had covered is not
 asked. Not here: what is committed (`kraftd.replay`).
@@ -14,14 +14,15 @@ from itertools import combinations
 import msgspec
 
 from kraftd.errors import MalformedError
-from kraftd.forensics.errors import UnanswerableError
-from kraftd.forensics.files import LogFiles, SnapshotFile, read_log
-from kraftd.forensics.matching import Heads, Match, match
-from kraftd.forensics.quorum import QuorumFacts, controls_of
-from kraftd.forensics.reading import Batch, Fault
-from kraftd.forensics.soundness import Finding, examine
-from kraftd.forensics.state import State, load_snapshot
 from kraftd.forensics.words import changes
+from kraftd.logtools.batch_reader import Batch
+from kraftd.logtools.comparison import Heads, Match, match
+from kraftd.logtools.errors import UnanswerableError
+from kraftd.logtools.files import LogFiles, SnapshotFile, read_log
+from kraftd.logtools.integrity import Finding, examine
+from kraftd.logtools.problem import Problem, ProblemKind, in_file
+from kraftd.logtools.quorum_facts import QuorumFacts, controls_of
+from kraftd.logtools.state import State, load_snapshot
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.image_builder import ImageBuilder
 from kraftd.metadata.impossible import ImpossibleRecordError
@@ -51,7 +52,7 @@ class LogVerdict(msgspec.Struct, frozen=True):
     unknown_kinds: tuple[tuple[int, int], ...]
     unread: tuple[tuple[Offset, Offset], ...]
     """From where to where (exclusive; -1: to its end) no sound batch is: it is compared with no other log."""
-    problems: tuple[str, ...]
+    problems: tuple[Problem, ...]
     notes: tuple[str, ...]
 
 
@@ -118,7 +119,7 @@ class _Examination:
         self.log = log
         self.heads = Heads()
         self.unread: list[tuple[Offset, Offset]] = []
-        self._problems: list[str] = []
+        self._problems: list[Problem] = []
         self._notes: list[str] = []
         self._snapshots = [snapshot for snapshot in log.snapshots if snapshot.id.offset > 0]
         self._compared = 0
@@ -133,16 +134,16 @@ class _Examination:
     def run(self) -> None:
         """Look at everything."""
         finding = _examined(self.log)
-        self._problems += (f"{self.log.home}/{problem}" for problem in finding.problems)
+        self._problems += finding.problems
         if finding.torn is not None:
             where = f"{finding.torn.path} ends inside a batch at byte {finding.torn.position}"
             self._notes.append(f"{where}: it was being written")
         self._begin()
         hole = -1
         for item in read_log(self.log):
-            if isinstance(item, Fault):
+            if isinstance(item, Problem):
                 self._fold = None  # the examination has told what is wrong with the bytes
-                hole = hole if item.torn or hole >= 0 else self._end
+                hole = hole if item.kind is ProblemKind.TORN or hole >= 0 else self._end
                 continue
             if 0 <= hole < item.view.base_offset:
                 self.unread.append((hole, item.view.base_offset))
@@ -154,10 +155,9 @@ class _Examination:
         self._at_snapshots(self._end)
         self._at_epochs()
         for snapshot in self._snapshots:
-            self._problems.append(
-                f"{snapshot.path}: is of offset {snapshot.id.offset}, but the log ends at {self._end}: "
-                "what lies between is missing"
-            )
+            text = f"is of offset {snapshot.id.offset}, but the log ends at {self._end}"
+            text += ": what lies between is missing"
+            self._tell(in_file(snapshot.path, text, kind=ProblemKind.INCOMPLETE, offset=self._end))
         if self._fold is not None:
             self._image = self._fold.image()
 
@@ -186,11 +186,10 @@ class _Examination:
                 self._fold = ImageBuilder(state.image)
         start = self.log.start_offset
         if not self.log.segments:
-            self._problems.append(f"{self.log.directory}: holds no segment")
+            self._tell(in_file(self.log.directory, "holds no segment", kind=ProblemKind.INCOMPLETE))
         if start > 0 and not any(one.id.offset >= start for one in self.log.snapshots):
-            self._problems.append(
-                f"{self.log.directory}: begins at offset {start}, and no snapshot holds the state before it"
-            )
+            text = f"begins at offset {start}, and no snapshot holds the state before it"
+            self._tell(in_file(self.log.directory, text, kind=ProblemKind.INCOMPLETE, offset=start))
 
     # -- records -------------------------------------------------------------------------------
 
@@ -216,7 +215,7 @@ class _Examination:
     def _spoil(self, item: Batch, offset: Offset, reason: str) -> None:
         """A record is wrong although its bytes are good; no state can be had before the next snapshot."""
         self._fold = None
-        self._problems.append(f"{item.path} at byte {item.position}, offset {offset}: {reason}")
+        self._tell(item.misfit(reason, offset))
 
     def _at_epochs(self) -> None:
         """Compare where epochs begin with `leader-epoch-checkpoint`, unless a fault has been told already.
@@ -235,7 +234,7 @@ class _Examination:
         if differing and not self._problems:
             epoch, offset = min(differing, key=lambda entry: entry[::-1])
             who = "the segments say, the file does not" if (epoch, offset) in found else "says the file only"
-            self._problems.append(f"{path}: epoch {epoch} begins at offset {offset}, {who}")
+            self._tell(in_file(path, f"epoch {epoch} begins at offset {offset}, {who}"))
 
     # -- snapshots -----------------------------------------------------------------------------
 
@@ -245,9 +244,8 @@ class _Examination:
             if snapshot.id.offset < self.log.start_offset:
                 self._notes.append(f"{snapshot.path}: is older than the log and was not compared")
             elif snapshot.id.offset != self._end:
-                self._problems.append(
-                    f"{snapshot.path}: offset {snapshot.id.offset} is not between two batches"
-                )
+                text = f"offset {snapshot.id.offset} is not between two batches"
+                self._tell(in_file(snapshot.path, text))
             else:
                 self._compare(snapshot)
 
@@ -277,16 +275,19 @@ class _Examination:
         if wrong:
             more = f", and {len(wrong) - _FACTS_TOLD} more" if len(wrong) > _FACTS_TOLD else ""
             told = "; ".join(wrong[:_FACTS_TOLD])
-            where = f"{snapshot.path}: is not what the log makes at offset {snapshot.id.offset}"
-            self._problems.append(f"{where}; the snapshot against the log: {told}{more}")
+            text = f"is not what the log makes at offset {snapshot.id.offset}"
+            self._tell(in_file(snapshot.path, f"{text}; the snapshot against the log: {told}{more}"))
 
     def _load(self, snapshot: SnapshotFile) -> State | None:
         try:
             return load_snapshot(self.log, snapshot)
         except UnanswerableError as error:
-            if not any(str(snapshot.path.name) in problem for problem in self._problems):
-                self._problems.append(str(error))
+            if not any(problem.file.endswith(snapshot.path.name) for problem in self._problems):
+                self._tell(error.problem or in_file(snapshot.path, str(error)))
             return None
+
+    def _tell(self, problem: Problem) -> None:
+        self._problems.append(problem.within(self.log.home))
 
 
 def _examined(log: LogFiles) -> Finding:

@@ -1,12 +1,13 @@
 """Batches of one file, good or bad, in the order of the bytes.
 
 Files are only read, with no lock, so a live node's directory can be looked at. Batches are read one at a
-time: a segment of 1 GiB costs no more memory than its largest batch. A fault does not end the reading: it
-goes on at the next byte where a whole batch with a good checksum begins, and says how many bytes it had to
-leave out.
+time: a segment of 1 GiB costs no more memory than its largest batch. Damage does not end the reading: it
+goes on at the next byte where a whole batch with a good checksum begins, however far that is, and says how
+many bytes it had to leave out.
 
 `BatchReader` reads a file, also on while it grows; `read_batches` reads one to its end. Which files make up a
-log is in `files`.
+log is in `files`. The replay reads the headers of whole files at once (`kraftd.replay.headers`), by the same
+rules.
 
 Differs: Kafka's DumpLogSegments trusts every size field, and ends at the first wrong one.
 """
@@ -19,44 +20,35 @@ from typing import IO
 import msgspec
 
 from kraftd.errors import CorruptBatchError, MalformedError
-from kraftd.forensics.errors import UnanswerableError
+from kraftd.logtools.errors import UnanswerableError
+from kraftd.logtools.problem import Problem, ProblemKind, in_file
 from kraftd.records import names
-from kraftd.records.batch import HEADER_BYTES, BatchView
+from kraftd.records.batch import HEADER_BYTES, LENGTH_AT, BatchView
+from kraftd.records.batch_search import plausible_headers
 from kraftd.types import Offset
 
-_OVERHEAD_BYTES = 12
-_MAGIC = b"\x02"
-_MAGIC_AT = 16
-_SEARCH_BYTES = 64 << 20
+_OVERHEAD_BYTES = LENGTH_AT + 4
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """A batch, whole as far as its own size goes. `fault` is why it is not valid, None if it is."""
+    """A batch, whole as far as its own size goes. `problem` is why it is not valid, None if it is."""
 
     path: str
     position: int
     view: BatchView
-    fault: str | None
+    problem: Problem | None
 
-
-class Fault(msgspec.Struct, frozen=True):
-    """Bytes that cannot be trusted or read: where, how many, why. `torn`: the file only ends too early."""
-
-    path: str
-    position: int
-    size_bytes: int
-    offset: Offset
-    reason: str
-    torn: bool
-
-    def __str__(self) -> str:
-        return f"{self.path} at byte {self.position} (offset {self.offset}): {self.reason}"
+    def misfit(self, text: str, offset: Offset = -1) -> Problem:
+        """What is wrong with this batch, or with the record in it that has this offset."""
+        at = offset if offset >= 0 else self.view.base_offset
+        size_bytes = self.view.size_bytes
+        return in_file(self.path, text, position_bytes=self.position, offset=at, size_bytes=size_bytes)
 
 
 def read_batches(
     path: Path, from_offset: Offset = 0, *, with_records: bool = True
-) -> Iterator[Batch | Fault]:
-    """Everything in one file.
+) -> Iterator[Batch | Problem]:
+    """Everything in one file. A `TORN` problem is the last item, if there is one.
 
     Args:
         path: A segment or a snapshot.
@@ -76,7 +68,7 @@ def read_batches(
 
 def _with_records_checked(batch: Batch) -> Batch:
     """A batch whose checksum is good may still hold records that do not fill it."""
-    if batch.fault is not None:
+    if batch.problem is not None:
         return batch
     try:
         if batch.view.values():  # nearly every batch, and quicker
@@ -86,7 +78,7 @@ def _with_records_checked(batch: Batch) -> Batch:
     try:
         batch.view.records()
     except CorruptBatchError as error:
-        return msgspec.structs.replace(batch, fault=error.reason)
+        return msgspec.structs.replace(batch, problem=batch.misfit(error.reason))
     return batch
 
 
@@ -98,10 +90,10 @@ class BatchReader:
         self._file = file
         self._position = 0
         self._next_offset = max(base_offset_of(path), 0)
-        self.torn: Fault | None = None
+        self.torn: Problem | None = None
         """The beginning of a batch at the end of the file, if there is one."""
 
-    def read(self, from_offset: Offset = 0) -> Iterator[Batch | Fault]:
+    def read(self, from_offset: Offset = 0) -> Iterator[Batch | Problem]:
         """Whatever the file has gained."""
         end = self._file.seek(0, 2)
         self.torn = None
@@ -110,20 +102,20 @@ class BatchReader:
                 continue
             try:
                 view = self._batch_at(self._position, end)
-                fault = fault_of(view)
+                reason = invalid_because(view)
             except CorruptBatchError as error:
-                fault, view = error.reason, None
+                reason, view = error.reason, None
                 if error.torn and self._next_good(end) is None:
-                    self.torn = self._fault(fault, end, torn=True)
+                    self.torn = self._problem(reason, end, ProblemKind.TORN)
                     return
-            if view is None or (fault and not self._begins_batch(self._position + view.size_bytes, end)):
-                target = self._next_good(end) or end
-                yield self._fault(fault or "", target, torn=False)
-                self._position = target
-                continue
-            yield Batch(self._path, self._position, view, fault)
-            self._position += view.size_bytes
-            self._next_offset = view.end_offset
+            if view is not None and (not reason or self._begins_batch(self._position + view.size_bytes, end)):
+                yield self._batch(view, reason)
+                self._position += view.size_bytes
+                self._next_offset = view.end_offset
+            else:
+                resumed = self._next_good(end) or end
+                yield self._problem(reason, resumed, ProblemKind.DAMAGED)
+                self._position = resumed
 
     def step_back(self) -> None:
         """Follow the file where it was cut: a truncation ends at a batch's end."""
@@ -145,19 +137,8 @@ class BatchReader:
         return True
 
     def _batch_at(self, position: int, end: int) -> BatchView:
-        self._file.seek(position)
-        head = self._file.read(_OVERHEAD_BYTES)
-        size = int.from_bytes(head[8:12], "big", signed=True) + _OVERHEAD_BYTES
-        if len(head) < _OVERHEAD_BYTES:
-            raise self._corrupt(f"{len(head)} bytes are left, fewer than a batch begins with", torn=True)
-        if size < HEADER_BYTES:
-            raise self._corrupt(f"the batch claims {size} bytes, fewer than its header")
-        if size > end - position:
-            raise self._corrupt(f"the batch claims {size} bytes, {end - position} are left", torn=True)
-        return BatchView(head + self._file.read(size - _OVERHEAD_BYTES), path=self._path)
-
-    def _corrupt(self, reason: str, *, torn: bool = False) -> CorruptBatchError:
-        return CorruptBatchError(reason, position_bytes=self._position, path=self._path, torn=torn)
+        size = claimed_bytes(self._bytes_at(HEADER_BYTES, position), position, end)
+        return BatchView(self._bytes_at(size, position), path=self._path)
 
     def _begins_batch(self, position: int, end: int) -> bool:
         if position == end:
@@ -168,30 +149,70 @@ class BatchReader:
             return False
         return True
 
-    def _fault(self, reason: str, until: int, *, torn: bool) -> Fault:
-        return Fault(self._path, self._position, until - self._position, self._next_offset, reason, torn)
+    def _batch(self, view: BatchView, reason: str) -> Batch:
+        batch = Batch(self._path, self._position, view, None)
+        return msgspec.structs.replace(batch, problem=batch.misfit(reason)) if reason else batch
+
+    def _problem(self, reason: str, until: int, kind: ProblemKind) -> Problem:
+        return in_file(
+            self._path,
+            reason,
+            kind=kind,
+            position_bytes=self._position,
+            offset=self._next_offset,
+            size_bytes=until - self._position,
+        )
 
     def _next_good(self, end: int) -> int | None:
         """Where the next whole batch with a good checksum begins, if there is one."""
-        self._file.seek(self._position)
-        rest = self._file.read(min(_SEARCH_BYTES, end - self._position))
-        at = 0
-        while (at := rest.find(_MAGIC, at + _MAGIC_AT + 1) - _MAGIC_AT) >= 0:
-            try:
-                BatchView(rest, at).check()
-            except CorruptBatchError:
-                continue
-            return self._position + at
+        for position, _ in plausible_headers(self._bytes_at, self._position + 1, end):
+            if self._begins_batch(position, end):
+                return position
         return None
 
+    def _bytes_at(self, size_bytes: int, position: int) -> bytes:
+        self._file.seek(position)
+        return self._file.read(size_bytes)
 
-def fault_of(view: BatchView) -> str | None:
-    """Why a batch is not valid, None if it is."""
+
+def problem_of(item: Batch | Problem) -> Problem | None:
+    """What is wrong with what a reader gave; None for a batch that is valid."""
+    return item.problem if isinstance(item, Batch) else item
+
+
+def claimed_bytes(head: bytes, position: int, end: int) -> int:
+    """How long the batch is that begins with these bytes, by its own word; all of it is in the file.
+
+    Args:
+        head: The first bytes, as many as a header has, or fewer at the end of the file.
+        position: Where in the file they are.
+        end: Where the file ends.
+
+    Raises:
+        CorruptBatchError: It is no batch, or (`torn`) the file ends inside it.
+    """
+    left = end - position
+    size = int.from_bytes(head[LENGTH_AT:_OVERHEAD_BYTES], "big", signed=True) + _OVERHEAD_BYTES
+    if not any(head):
+        reason, torn = "zeros, where a batch must begin", False
+    elif left < _OVERHEAD_BYTES:
+        reason, torn = f"{left} bytes are left, fewer than a batch begins with", True
+    elif size < HEADER_BYTES:
+        reason, torn = f"the batch claims {size} bytes, fewer than its header", False
+    elif size > left:
+        reason, torn = f"the batch claims {size} bytes, {left} are left", True
+    else:
+        return size
+    raise CorruptBatchError(reason, position_bytes=position, torn=torn)
+
+
+def invalid_because(view: BatchView) -> str:
+    """Why a batch is not valid; empty if it is."""
     try:
         view.check()
     except CorruptBatchError as error:
         return error.reason
-    return None
+    return ""
 
 
 def base_offset_of(path: Path) -> Offset:

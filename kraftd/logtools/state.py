@@ -16,10 +16,11 @@ from pathlib import Path
 import msgspec
 
 from kraftd.errors import MalformedError
-from kraftd.forensics.errors import UnanswerableError
-from kraftd.forensics.files import LogFiles, SnapshotFile, find_log, read_log, times_of
-from kraftd.forensics.quorum import QuorumFacts, controls_of
-from kraftd.forensics.reading import Batch, Fault, read_batches
+from kraftd.logtools.batch_reader import Batch, problem_of, read_batches
+from kraftd.logtools.errors import UnanswerableError
+from kraftd.logtools.files import LogFiles, SnapshotFile, find_log, read_log, times_of
+from kraftd.logtools.problem import Problem, ProblemKind, in_file
+from kraftd.logtools.quorum_facts import QuorumFacts, controls_of
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.image_builder import ImageBuilder
 from kraftd.metadata.impossible import ImpossibleRecordError
@@ -59,7 +60,7 @@ class State(msgspec.Struct, frozen=True):
     record_count: int = 0
     """How many were folded after it."""
     notes: tuple[str, ...] = ()
-    damage: Fault | None = None
+    damage: Problem | None = None
     """Why the fold ended before the point that was asked for."""
 
     @property
@@ -109,10 +110,10 @@ def advanced(start: State, end: Offset = NEVER) -> State:
     """
     fold, quorum, count = ImageBuilder(start.image), start.quorum, 0
     offset, epoch, newest = start.end_offset, start.epoch, start.timestamp_ms
-    damage: Fault | None = None
+    damage: Problem | None = None
     for item in _from(start, end):
-        if isinstance(item, Fault):
-            damage = None if item.torn else item
+        if isinstance(item, Problem):
+            damage = None if item.kind is ProblemKind.TORN else item
             break
         view = item.view
         try:
@@ -122,8 +123,7 @@ def advanced(start: State, end: Offset = NEVER) -> State:
         except (ImpossibleRecordError, MalformedError) as error:
             # Half of the batch is folded in: fold once more, up to its beginning.
             reason = error.reason if isinstance(error, ImpossibleRecordError) else str(error)
-            where = Fault(item.path, item.position, view.size_bytes, view.base_offset, reason, torn=False)
-            return msgspec.structs.replace(advanced(start, view.base_offset), damage=where)
+            return msgspec.structs.replace(advanced(start, view.base_offset), damage=item.misfit(reason))
         count += len(values)
         offset, epoch, newest = view.end_offset, view.epoch, max(newest, view.max_timestamp)
     return msgspec.structs.replace(
@@ -156,9 +156,9 @@ def load_snapshot(log: LogFiles, snapshot: SnapshotFile) -> State:
                 first, last = first or control, control
             fold.replay_values(batch.view.values(), batch.view.base_offset)
     except (ImpossibleRecordError, MalformedError) as error:
-        raise UnanswerableError(f"{path}: {error}") from error
+        raise UnanswerableError(in_file(path, str(error))) from error
     if not isinstance(last, SnapshotFooterRecord):
-        raise UnanswerableError(f"{path} ends without a footer: it was cut short")
+        raise UnanswerableError(in_file(path, "ends without a footer: it was cut short"))
     if isinstance(first, SnapshotHeaderRecord):
         newest = first.last_contained_log_timestamp
     return State(
@@ -183,8 +183,8 @@ def known_committed(log: LogFiles) -> Offset:
     return max([*vouched, high_watermark if isinstance(high_watermark, int) else 0])
 
 
-def _from(start: State, end: Offset) -> Iterator[Batch | Fault]:
-    """The batches from a state on that end at or before `end`; a fault if the log does not continue it."""
+def _from(start: State, end: Offset) -> Iterator[Batch | Problem]:
+    """The batches from a state on that end at or before `end`; a problem if the log does not continue it."""
     expected: Offset | None = start.end_offset
     for item in read_log(start.log, start.end_offset):
         if isinstance(item, Batch):
@@ -193,7 +193,8 @@ def _from(start: State, end: Offset) -> Iterator[Batch | Fault]:
                 return
             if expected is not None and view.base_offset > expected:
                 reason = f"the offsets up to {view.base_offset} are missing"
-                yield Fault(item.path, item.position, 0, expected, reason, torn=False)
+                kind = ProblemKind.INCOMPLETE
+                yield in_file(item.path, reason, kind=kind, position_bytes=item.position, offset=expected)
                 return
             expected = None
         elif item.offset >= end:
@@ -312,7 +313,7 @@ def with_leader(state: State) -> QuorumFacts:
     if not state.log.start_offset <= start < state.end_offset:
         return quorum
     for item in read_log(state.log, start):
-        if isinstance(item, Fault) or item.view.base_offset != start:
+        if isinstance(item, Problem) or item.view.base_offset != start:
             break
         found = QuorumFacts().after(controls_of(item.view), item.view.epoch)
         known = msgspec.structs.replace(found, kraft_version=quorum.kraft_version)
@@ -322,8 +323,7 @@ def with_leader(state: State) -> QuorumFacts:
 
 def _sound_batches(snapshot: SnapshotFile) -> Iterator[Batch]:
     for item in read_batches(snapshot.path, with_records=False):
-        if isinstance(item, Fault):
-            raise UnanswerableError(str(item))
-        if item.fault is not None:
-            raise UnanswerableError(f"{item.path} at byte {item.position}: {item.fault}")
-        yield item
+        if (problem := problem_of(item)) is not None:
+            raise UnanswerableError(problem)
+        if isinstance(item, Batch):
+            yield item

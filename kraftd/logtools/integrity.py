@@ -1,8 +1,8 @@
-"""What is wrong with a log that lies on a disk, fault by fault: file, byte, offset, reason.
+"""What is wrong with a log that lies on a disk, problem by problem: file, byte, offset, reason.
 
 `examine` reads every batch of every segment and snapshot of a node's directory. It proves what a checksum
 covers, and what none does: that offsets go on without a gap, that epochs never fall, are known to the
-election, and begin where `leader-epoch-checkpoint` says. It goes on behind a fault, so the list is whole.
+election, and begin where `leader-epoch-checkpoint` says. It goes on behind damage, so the list is whole.
 
 Nothing is changed, and no judgement of a member is passed: which bytes a flush had covered stands in a file
 that copies do not have (`kraftd.storage.inspection` looks at a member's own directory). A log that only ends
@@ -16,8 +16,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+import msgspec
+
 from kraftd.errors import MalformedError
-from kraftd.forensics.reading import Batch, Fault, read_batches
+from kraftd.logtools.batch_reader import Batch, problem_of, read_batches
+from kraftd.logtools.problem import Problem, ProblemKind, in_file
 from kraftd.records import epoch_checkpoint, meta_properties, names, partition_metadata, quorum_state
 from kraftd.records.batch import BatchView
 from kraftd.records.control import decode_control
@@ -48,7 +51,7 @@ class Finding(NamedTuple):
     last_batch: Place | None
     torn: Place | None
     """The beginning of a batch at the end of the log."""
-    problems: tuple[str, ...]
+    problems: tuple[Problem, ...]
 
 
 def examine(directory: Path, log_directory: Path | None = None) -> Finding:
@@ -70,13 +73,13 @@ class _Examination:
     def __init__(self, directory: Path, log_directory: Path) -> None:
         self._root = directory
         self._log = log_directory
-        self._problems: list[str] = []
+        self._problems: list[Problem] = []
         self._election: Election | None = None
         self._epochs: tuple[EpochEntry, ...] = ()
         self._start: Offset = -1
         self._end: Offset = -1
-        self._after_fault = False
-        """How many offsets a fault took shows at the next sound batch."""
+        self._after_damage = False
+        """How many offsets the damage took shows at the next sound batch."""
         self._epoch: Epoch = 0
         self._last: Place | None = None
         self._torn: Place | None = None
@@ -105,7 +108,7 @@ class _Examination:
         try:
             return decode(path.read_bytes()) if path.exists() else None
         except MalformedError as error:
-            self._problems.append(f"{self._name(path)}: {error}")
+            self._tell(in_file(path, str(error)))
             return None
 
     # -- segments ------------------------------------------------------------------------------
@@ -115,48 +118,49 @@ class _Examination:
         for path in segments:
             self._at_segment(path, is_last=path == segments[-1])
         missing = next((entry for entry in self._epochs if entry.start_offset > self._end), None)
-        if segments and missing and not self._after_fault:
-            self._problems.append(
-                f"{self._name(segments[-1])}: ends at offset {self._end}, but {names.EPOCH_CHECKPOINT} knows "
-                f"that epoch {missing.epoch} begins at {missing.start_offset}"
+        if segments and missing and not self._after_damage:
+            text = (
+                f"ends at offset {self._end}, but {names.EPOCH_CHECKPOINT} knows that epoch {missing.epoch} "
+                f"begins at {missing.start_offset}"
             )
+            self._tell(in_file(segments[-1], text, kind=ProblemKind.INCOMPLETE, offset=self._end))
 
     def _at_segment(self, path: Path, *, is_last: bool) -> None:
         named = names.parse_segment_name(path.name)
         base = named.base_offset if named else 0
         if self._start < 0:
             self._start = self._end = base
-        if base != self._end and not (self._after_fault and base > self._end):
-            self._problems.append(f"{self._name(path)}: {_gap(self._end, base)}")
+        if base != self._end and not (self._after_damage and base > self._end):
+            self._tell(in_file(path, _gap(self._end, base), kind=ProblemKind.INCOMPLETE, offset=self._end))
         self._end = base
         for item in read_batches(path):
             match item:
-                case Fault(torn=True) if is_last:
-                    self._torn = Place(path, item.position, item.size_bytes)
-                case Fault():
-                    self._tell(item, self._end, item.reason)
-                    self._after_fault = True
+                case Problem(kind=ProblemKind.TORN) if is_last:
+                    self._torn = Place(path, item.position_bytes, item.size_bytes)
+                case Problem():
+                    self._tell_damage(item, self._end)
+                    self._after_damage = True
                 case Batch():
                     self._last = Place(path, item.position, item.view.size_bytes)
                     self._at_batch(item)
 
     def _at_batch(self, batch: Batch) -> None:
         view = batch.view
-        if batch.fault is not None:
-            self._tell(batch, self._end, batch.fault)
-            self._after_fault = True
+        if batch.problem is not None:
+            self._tell_damage(batch.problem, self._end)
+            self._after_damage = True
             return
-        if view.base_offset != self._end and not (self._after_fault and view.base_offset > self._end):
-            self._tell(batch, view.base_offset, _gap(self._end, view.base_offset))
-        fault = self._fault_of_epoch(view.epoch, view.base_offset)
-        if fault:
-            self._tell(batch, view.base_offset, fault)
+        if view.base_offset != self._end and not (self._after_damage and view.base_offset > self._end):
+            self._tell(batch.misfit(_gap(self._end, view.base_offset)))
+        reason = self._impossible_epoch(view.epoch, view.base_offset)
+        if reason:
+            self._tell(batch.misfit(reason))
         else:
             self._epoch = view.epoch
-        self._after_fault = False
+        self._after_damage = False
         self._end = view.end_offset
 
-    def _fault_of_epoch(self, epoch: Epoch, offset: Offset) -> str | None:
+    def _impossible_epoch(self, epoch: Epoch, offset: Offset) -> str | None:
         if epoch < self._epoch:
             return f"epoch {epoch} comes after epoch {self._epoch}"
         if self._election is not None and epoch > self._election.epoch:
@@ -182,28 +186,28 @@ class _Examination:
         begun = ended = False
         snapshot_id = names.parse_snapshot_name(path.name)
         for number, item in enumerate(read_batches(path)):
-            if isinstance(item, Fault) or item.fault is not None:
-                self._tell(item, end, (item.reason if isinstance(item, Fault) else item.fault) or "")
+            if (problem := problem_of(item)) is not None:
+                self._tell_damage(problem, end)
+            if isinstance(item, Problem) or problem is not None:
                 continue
             view = item.view
             if view.base_offset != end:
-                self._tell(item, view.base_offset, _gap(end, view.base_offset))
+                self._tell(item.misfit(_gap(end, view.base_offset)))
             if snapshot_id is not None and view.epoch != snapshot_id.epoch:
-                self._tell(item, view.base_offset, f"epoch {view.epoch} in a snapshot of {snapshot_id.epoch}")
+                self._tell(item.misfit(f"epoch {view.epoch} in a snapshot of {snapshot_id.epoch}"))
             begun |= number == 0 and _holds(view, SnapshotHeaderRecord)
             ended = _holds(view, SnapshotFooterRecord)
             end = view.end_offset
         for found, what in ((begun, "begin with a header"), (ended, "end with a footer")):
             if not found:
-                self._problems.append(f"{self._name(path)}: does not {what}, so it is no whole snapshot")
+                self._tell(in_file(path, f"does not {what}, so it is no whole snapshot"))
 
-    def _tell(self, where: Batch | Fault, offset: Offset, reason: str) -> None:
-        self._problems.append(
-            f"{self._name(Path(where.path))} at byte {where.position}, offset {offset}: {reason}"
-        )
+    def _tell_damage(self, problem: Problem, offset: Offset) -> None:
+        """Tell of bytes that are no batch; the offset is the one that must come there."""
+        self._tell(msgspec.structs.replace(problem, kind=ProblemKind.DAMAGED, offset=offset))
 
-    def _name(self, path: Path) -> str:
-        return str(path.relative_to(self._root))
+    def _tell(self, problem: Problem) -> None:
+        self._problems.append(problem.within(self._root))
 
 
 def _gap(expected: Offset, found: Offset) -> str:

@@ -12,13 +12,14 @@ from enum import StrEnum
 import msgspec
 
 from kraftd.errors import MalformedError
-from kraftd.forensics.errors import UnanswerableError
 from kraftd.forensics.facts import Fact
-from kraftd.forensics.files import LogFiles, read_log
-from kraftd.forensics.quorum import controls_of
-from kraftd.forensics.reading import Batch, Fault
-from kraftd.forensics.state import earliest, with_leader
 from kraftd.forensics.words import changes, config_changes, partition_changes
+from kraftd.logtools.batch_reader import Batch
+from kraftd.logtools.errors import UnanswerableError
+from kraftd.logtools.files import LogFiles, read_log
+from kraftd.logtools.problem import Problem, ProblemKind
+from kraftd.logtools.quorum_facts import controls_of
+from kraftd.logtools.state import earliest, with_leader
 from kraftd.metadata.feature_levels import ELIGIBLE_LEADER_REPLICAS
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.image_builder import ImageBuilder
@@ -77,7 +78,7 @@ class History(msgspec.Struct, frozen=True):
     unknown_kinds: tuple[tuple[int, int], ...] = ()
     """Kinds folded past, with how many records: the history may be incomplete for them."""
     notes: tuple[str, ...] = ()
-    damage: Fault | None = None
+    damage: Problem | None = None
     """Why it ends before the log does."""
 
 
@@ -117,7 +118,7 @@ class _Question:
         self._pending: list[Entry] | None = None
         self._pending_since: Offset = -1
         self._notes: list[str] = []
-        self._damage: Fault | None = None
+        self._damage: Problem | None = None
 
     def run(self) -> None:
         """Fold the log."""
@@ -127,16 +128,15 @@ class _Question:
         if base.end_offset > 0:
             self._notes.append(f"the log begins at offset {base.end_offset}; what was before is not here")
         for item in read_log(self._log, base.end_offset):
-            if isinstance(item, Fault):
-                self._damage = None if item.torn else item
+            if isinstance(item, Problem):
+                self._damage = None if item.kind is ProblemKind.TORN else item
                 break
             try:
                 self._quorum = self._quorum.after(controls_of(item.view), item.view.epoch)
                 self._take(item)
             except (ImpossibleRecordError, MalformedError) as error:
                 reason = error.reason if isinstance(error, ImpossibleRecordError) else str(error)
-                at = item.view.base_offset
-                self._damage = Fault(item.path, item.position, item.view.size_bytes, at, reason, torn=False)
+                self._damage = item.misfit(reason)
                 break
             self._end = item.view.end_offset
 

@@ -4,7 +4,7 @@
 snapshot, or a folder above several nodes. `read_log` goes through the segments of one as one log, and tells
 what does not follow from what came before.
 
-Not here: what is in a batch, and whether its bytes are good (`reading`).
+Not here: what is in a batch, and whether its bytes are good (`batch_reader`).
 """
 
 import os
@@ -16,8 +16,9 @@ from typing import NamedTuple
 import msgspec
 
 from kraftd.errors import KraftdError, MalformedError
-from kraftd.forensics.errors import UnanswerableError
-from kraftd.forensics.reading import Batch, Fault, base_offset_of, open_file, read_batches
+from kraftd.logtools.batch_reader import Batch, base_offset_of, open_file, read_batches
+from kraftd.logtools.errors import UnanswerableError
+from kraftd.logtools.problem import Problem, ProblemKind, in_file
 from kraftd.records import meta_properties, names
 from kraftd.records.batch import HEADER_BYTES
 from kraftd.types import NO_NODE, NodeId, Offset, OffsetAndEpoch, uuid_text
@@ -115,11 +116,11 @@ def find_logs(path: Path) -> list[LogFiles]:
     return logs if len(logs) == 1 else [msgspec.structs.replace(log, named=str(log.home)) for log in logs]
 
 
-def read_log(log: LogFiles, from_offset: Offset = 0) -> Iterator[Batch | Fault]:
-    """Every batch that ends after an offset, in order, and every fault on the way.
+def read_log(log: LogFiles, from_offset: Offset = 0) -> Iterator[Batch | Problem]:
+    """Every batch that ends after an offset, in order, and every problem on the way.
 
-    A batch whose checksum is bad, or that cannot stand where it stands, comes as a fault only. A fault is
-    `torn` where the log itself only ends too early.
+    A batch whose checksum is bad, or that cannot stand where it stands, comes as a problem only. The problem
+    is `TORN` where the log itself only ends too early.
 
     Raises:
         UnanswerableError: A segment cannot be read.
@@ -131,15 +132,16 @@ def read_log(log: LogFiles, from_offset: Offset = 0) -> Iterator[Batch | Fault]:
         if not is_last and log.segments[number + 1].base_offset <= from_offset:
             continue
         if expected is not None and base > expected:
-            yield Fault(str(path), 0, 0, expected, f"the offsets up to {base} are missing", torn=False)
+            text = f"the offsets up to {base} are missing"
+            yield in_file(path, text, kind=ProblemKind.INCOMPLETE, position_bytes=0, offset=expected)
             expected = base
         for item in read_batches(path, from_offset, with_records=False):
-            fault = _fault(item, expected, epoch, is_last=is_last)
-            if fault is not None:
-                yield fault
+            problem = _problem(item, expected, epoch, is_last=is_last)
+            if problem is not None:
+                yield problem
             if isinstance(item, Batch):
                 expected, epoch = item.view.end_offset, max(epoch, item.view.epoch)
-                if fault is None:
+                if problem is None:
                     yield item
 
 
@@ -163,19 +165,19 @@ def times_of(log: LogFiles) -> Iterator[BatchTimes]:
                 at += length + 12
 
 
-def _fault(item: Batch | Fault, expected: Offset | None, epoch: int, *, is_last: bool) -> Fault | None:
+def _problem(item: Batch | Problem, expected: Offset | None, epoch: int, *, is_last: bool) -> Problem | None:
     """Why something does not continue the log, None if it does."""
-    if isinstance(item, Fault):
-        return item if is_last or not item.torn else msgspec.structs.replace(item, torn=False)
-    view, reason = item.view, item.fault
-    if reason is None and expected is not None and view.base_offset != expected:
+    if isinstance(item, Problem):
+        torn_inside = item.kind is ProblemKind.TORN and not is_last
+        return msgspec.structs.replace(item, kind=ProblemKind.DAMAGED) if torn_inside else item
+    view, reason = item.view, item.problem.text if item.problem else ""
+    if not reason and expected is not None and view.base_offset != expected:
         reason = f"the batch says offset {view.base_offset} where {expected} must come"
-    elif reason is None and view.epoch < epoch:
+    elif not reason and view.epoch < epoch:
         reason = f"the batch says epoch {view.epoch} after epoch {epoch}"
-    if reason is None:
+    if not reason:
         return None
-    offset = view.base_offset if expected is None else expected
-    return Fault(item.path, item.position, view.size_bytes, offset, reason, torn=False)
+    return item.misfit(reason, -1 if expected is None else expected)
 
 
 def _directories(path: Path, depth: int) -> Iterator[Path]:
