@@ -20,6 +20,7 @@ import-linter and `tests/test_project_rules.py` hold that.
     controller  commands to records, records to replies; Kafka's QuorumController
     metadata    the image: `apply`, `diff`, `to_records`, a hash that every reader can compute
     protocol    RPC messages in msgpack, sans-I/O framing  records    batches, control and metadata records
+    serde       single values to bytes and back: Kafka's encoding, varints, bounded msgpack types
     errors      what can go wrong, by who has to act       types      ids, positions, elections
 
 Good first reads: `raft/state_machine.py` (what may stand behind the log), `raft/events.py` and

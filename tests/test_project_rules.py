@@ -29,7 +29,18 @@ GENERATED = {
 }
 WRITTEN = [path for path in MODULES if path not in GENERATED]
 
-PURE = ("types", "errors", "protocol", "records", "metadata", "raft", "controller", "broker", "audit")
+PURE = (
+    "types",
+    "errors",
+    "serde",
+    "protocol",
+    "records",
+    "metadata",
+    "raft",
+    "controller",
+    "broker",
+    "audit",
+)
 WORLD = {"asyncio", "time", "random", "os", "socket", "pathlib", "logging", "structlog", "aiofiles"}
 WORLD |= {
     "threading",

@@ -90,7 +90,7 @@ from kraftd.protocol.messages import (
     VoteResponsePartitionData,
     VoteResponseTopicData,
 )
-from kraftd.protocol.packed import (
+from kraftd.serde.msgpack_types import (
     NO_TAGS,
     Array,
     Int8,

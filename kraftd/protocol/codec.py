@@ -26,7 +26,7 @@ from kraftd.protocol.limits import (
     SHORT_REQUEST_BYTES_MAX,
 )
 from kraftd.protocol.messages import DescribeConfigsRequest, IncrementalAlterConfigsRequest
-from kraftd.protocol.packed import Array, Int16, Int32
+from kraftd.serde.msgpack_types import Array, Int16, Int32
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 

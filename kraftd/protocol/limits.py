@@ -1,11 +1,13 @@
 """What a peer may cost us at most: the one table of bounds (D-38).
 
-Sizes of frames are checked by `framing` and `codec`, counts inside a body by the typed decoders of
-`bodies`, the rest by the server. Every number here is a promise to the others on the machine, not a
-tuning knob.
+Sizes of frames are checked by `framing` and `codec`, counts inside a body by the typed decoders
+(`kraftd.serde.msgpack_types`), the rest by the server. Every number here is a promise to the others on the
+machine, not a tuning knob.
 """
 
 from typing import Final
+
+from kraftd.serde import msgpack_types
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
@@ -52,7 +54,7 @@ RECORDS_BYTES_MAX: Final = 8 * MIB
 
 FRAME_BYTES_MAX: Final = HEAD_BYTES_MAX + RECORDS_BYTES_MAX
 
-ARRAY_LENGTH_MAX: Final = 16_384
+ARRAY_LENGTH_MAX: Final = msgpack_types.ARRAY_LENGTH_MAX
 """Elements of one array in a body. Checked before anything is allocated for them: a short element is decoded
 to some 300 bytes. An operation of `OPERATION_RECORDS_MAX` changes fits.
 """
@@ -62,7 +64,7 @@ NESTED_ELEMENTS_MAX: Final = 2 * ARRAY_LENGTH_MAX
 one of five bytes is decoded to 200. Twice what one operation or one answer holds at least.
 """
 
-TAGS_MAX: Final = 64
+TAGS_MAX: Final = msgpack_types.TAGS_MAX
 """Tagged fields of one struct."""
 
 OPERATION_BYTES_MAX: Final = 8 * MIB

@@ -16,7 +16,7 @@ import msgspec
 from crc32c import crc32c
 
 from kraftd.errors import CorruptBatchError, MalformedError
-from kraftd.records.varint import encode_zigzag, read_uvarint, read_zigzag, read_zigzag_long
+from kraftd.serde.varint import encode_zigzag, read_uvarint, read_zigzag, read_zigzag_long
 from kraftd.types import Epoch, Offset
 
 HEADER_BYTES = 61

@@ -10,9 +10,9 @@ from typing import TypeAlias
 import msgspec
 
 from kraftd.errors import MalformedError, UnencodableError
-from kraftd.records.binary import READ_ERRORS, WRITE_ERRORS
 from kraftd.records.bodies import CONTROL_READERS, CONTROL_VIEWS, CONTROL_WRITERS
 from kraftd.records.messages import ControlRecord
+from kraftd.serde.binary import READ_ERRORS, WRITE_ERRORS
 
 LEADER_CHANGE = 2
 SNAPSHOT_HEADER = 3

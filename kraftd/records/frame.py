@@ -11,10 +11,10 @@ from typing import Final, TypeAlias, get_args
 import msgspec
 
 from kraftd.errors import MalformedError, UnencodableError
-from kraftd.records.binary import READ_ERRORS, WRITE_ERRORS
 from kraftd.records.bodies import RECORD_READERS, RECORD_VIEWS, RECORD_WRITERS
 from kraftd.records.messages import Record
-from kraftd.records.varint import encode_uvarint, read_uvarint
+from kraftd.serde.binary import READ_ERRORS, WRITE_ERRORS
+from kraftd.serde.varint import encode_uvarint, read_uvarint
 
 _FRAME_VERSION = 1
 _INT16_MAX = 0x7FFF

@@ -114,7 +114,7 @@ def packed_bodies(schemas: list[Schema], *, package: str) -> str:
     return "\n\n".join(parts)
 
 
-_PACKED_IMPORTS = """from kraftd.protocol.packed import (
+_PACKED_IMPORTS = """from kraftd.serde.msgpack_types import (
     NO_TAGS, Array, Int8, Int16, Int32, Int64, Tags, UInt16, UInt32, Uuid16, VersionCodec,
     build_array, build_struct, kept, lacking, raw_tags,
 )"""
@@ -136,7 +136,7 @@ def binary_bodies(schemas: list[Schema], *, package: str) -> str:
         "from collections.abc import Callable, Mapping",
         "from struct import Struct",
         "from typing import Any, Final",
-        f"from kraftd.records.binary import {', '.join(helpers)}",
+        f"from kraftd.serde.binary import {', '.join(helpers)}",
         "from kraftd.types import ZERO_UUID, Uuid, uuid_text",
         f"from {package}.messages import {', '.join(classes)}",
         "\n".join(f'{name} = Struct("{code}")' for name, code in sorted(layouts.items())),

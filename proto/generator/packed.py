@@ -124,8 +124,9 @@ class PackedWriter:
     def _packer(self, struct: StructDef, version: int) -> str:
         name = self._layouts.function("pack", struct, version)
         lines = [f"def {name}(value: {struct.class_name}) -> tuple[object, ...]:"]
+        kept = kept_fields(struct, records_inside=False)
         for field in struct.absent(version):
-            if not field.ignorable:
+            if field in kept and not field.ignorable:
                 lines.append(f"    if {is_set(field, f'value.{field.attribute}')}:")
                 lines.append(f'        raise lacking("{struct.class_name}", "{field.attribute}", {version})')
         for field in (*self._plain(struct, version), *struct.tagged(version)):

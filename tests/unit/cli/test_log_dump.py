@@ -12,7 +12,6 @@ from kraftd.cli import dump
 from kraftd.cli.dump import Entry, FileStart, Selection
 from kraftd.logtools.batch_reader import Batch
 from kraftd.records.batch import encode_batch, encode_control_batch, scan
-from kraftd.records.binary import base64_text
 from kraftd.records.control import encode_control
 from kraftd.records.frame import RawRecord, decode_record, encode_record
 from kraftd.records.messages import (
@@ -21,6 +20,7 @@ from kraftd.records.messages import (
     NoOpRecord,
     UserScramCredentialRecord,
 )
+from kraftd.serde.binary import base64_text
 from tests.fixtures import klog, klog_files
 from tests.unit.cli.kraftctl import Kraftctl, Outcome
 

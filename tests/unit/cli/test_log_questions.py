@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kraftd.records.binary import base64_text
 from kraftd.records.frame import RawRecord
 from kraftd.records.messages import (
     BeginTransactionRecord,
     ConfigRecord,
     UserScramCredentialRecord,
 )
+from kraftd.serde.binary import base64_text
 from tests.fixtures import klog
 from tests.unit.cli.kraftctl import Kraftctl
 from tests.unit.forensics.logs import T0, LogMaker, config, orders

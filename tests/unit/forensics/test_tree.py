@@ -9,7 +9,6 @@ from kraftd.logtools.errors import UnanswerableError
 from kraftd.logtools.files import find_log
 from kraftd.logtools.state import State, state_at
 from kraftd.metadata.image import to_records
-from kraftd.records.binary import base64_text
 from kraftd.records.messages import (
     ClientQuotaRecord,
     ClientQuotaRecordEntityData,
@@ -17,6 +16,7 @@ from kraftd.records.messages import (
     PartitionRecord,
     UserScramCredentialRecord,
 )
+from kraftd.serde.binary import base64_text
 from kraftd.types import uuid_text
 from tests.fixtures import klog
 from tests.unit.forensics.logs import ORDERS, orders

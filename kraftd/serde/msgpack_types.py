@@ -1,4 +1,4 @@
-"""What the generated msgpack codec in `bodies` is made of: bounded wire types and the handling of tags.
+"""The wire types of kraftd's msgpack, each with its bounds, and the handling of tagged fields.
 
 The types bound a message: a typed decoder checks counts, lengths and ranges before it allocates, and
 stops at the first byte that does not fit. A peer's bytes never meet a generic decoder, which
@@ -6,12 +6,17 @@ allocates before it knows what fits.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from msgspec import Meta, Raw
 
 from kraftd.errors import UnencodableError
-from kraftd.protocol.limits import ARRAY_LENGTH_MAX, TAGS_MAX
+
+ARRAY_LENGTH_MAX: Final = 16_384
+"""Elements of one array."""
+
+TAGS_MAX: Final = 64
+"""Tagged fields of one struct."""
 
 T = TypeVar("T")
 W = TypeVar("W")

@@ -1,4 +1,4 @@
-"""Kafka's binary encoding of single values: what the generated codecs in `bodies` are made of.
+"""Kafka's binary encoding of single values: what the generated codecs are made of.
 
 A `read_x` takes a buffer and a position and gives the value and the position after it. It raises
 `MalformedError` on bytes that Kafka's reader would refuse, and checks every claimed length against the
@@ -9,7 +9,8 @@ The generated codecs read short strings and runs of numbers in place, which is m
 so may raise any of `READ_ERRORS` and `WRITE_ERRORS`. A string that is cut short there is found out by
 the byte that must follow: in a flexible version every struct ends with its tags.
 
-Every type of Kafka's schemas is here, whether a schema of `proto/` uses it yet or not.
+Only what the schemas of `proto/` need is here: a schema that needs another primitive generates a module that
+cannot be imported until the primitive is written.
 
 "Compact" values carry their length plus one as a varint, 0 being null; they belong to flexible
 versions. Differs from Kafka: invalid UTF-8, tags out of order and a tagged field that leaves bytes over
@@ -23,7 +24,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias, TypeVar
 
 from kraftd.errors import MalformedError, UnencodableError
-from kraftd.records.varint import encode_uvarint, read_uvarint
+from kraftd.serde.varint import encode_uvarint, read_uvarint
 
 T = TypeVar("T")
 Reader: TypeAlias = Callable[[bytes, int], tuple[T, int]]
@@ -50,9 +51,6 @@ _INT8 = struct.Struct(">b")
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
-_UINT16 = struct.Struct(">H")
-_UINT32 = struct.Struct(">I")
-_FLOAT64 = struct.Struct(">d")
 
 
 def _fixed_reader(layout: struct.Struct, what: str) -> Reader[int]:
@@ -71,13 +69,6 @@ read_int8 = _fixed_reader(_INT8, "int8")
 read_int16 = _fixed_reader(_INT16, "int16")
 read_int32 = _fixed_reader(_INT32, "int32")
 read_int64 = _fixed_reader(_INT64, "int64")
-read_uint16 = _fixed_reader(_UINT16, "uint16")
-read_uint32 = _fixed_reader(_UINT32, "uint32")
-
-
-def read_float64(data: bytes, position: int) -> tuple[float, int]:
-    """Read an IEEE 754 double."""
-    return struct.unpack(">d", _take(data, position, 8, "float64"))[0], position + 8
 
 
 def read_bool(data: bytes, position: int) -> tuple[bool, int]:
@@ -137,22 +128,6 @@ def read_compact_nullable_bytes(data: bytes, position: int) -> tuple[bytes | Non
     if claim == 0:
         return None, start
     return _take(data, start, claim - 1, "bytes"), start + claim - 1
-
-
-def read_bytes(data: bytes, position: int) -> tuple[bytes, int]:
-    """Read bytes of a version that is not flexible."""
-    value, end = read_nullable_bytes(data, position)
-    if value is None:
-        raise MalformedError(f"byte {position}: null where bytes must be")
-    return value, end
-
-
-def read_nullable_bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
-    """Read bytes or null of a version that is not flexible."""
-    size, start = read_int32(data, position)
-    if size < 0:
-        return None, start
-    return _take(data, start, size, "bytes"), start + size
 
 
 def read_compact_array(
@@ -288,21 +263,6 @@ def write_int64(out: Chunks, value: int) -> None:
     _write_fixed(out, _INT64, value)
 
 
-def write_uint16(out: Chunks, value: int) -> None:
-    """Append a uint16."""
-    _write_fixed(out, _UINT16, value)
-
-
-def write_uint32(out: Chunks, value: int) -> None:
-    """Append a uint32."""
-    _write_fixed(out, _UINT32, value)
-
-
-def write_float64(out: Chunks, value: float) -> None:
-    """Append an IEEE 754 double."""
-    _write_fixed(out, _FLOAT64, value)
-
-
 def write_bool(out: Chunks, value: bool) -> None:  # noqa: FBT001 - a value
     """Append 0 or 1."""
     out.append(b"\1" if value else ZERO)
@@ -341,15 +301,6 @@ def write_compact_bytes(out: Chunks, value: bytes | None) -> None:
         out.append(ZERO)
         return
     out.append(encode_uvarint(len(value) + 1))
-    out.append(value)
-
-
-def write_bytes(out: Chunks, value: bytes | None) -> None:
-    """Append bytes or null in a version that is not flexible."""
-    if value is None:
-        write_int32(out, -1)
-        return
-    write_int32(out, len(value))
     out.append(value)
 
 

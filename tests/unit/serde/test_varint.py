@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kraftd.errors import MalformedError
-from kraftd.records.varint import encode_uvarint, encode_zigzag, read_uvarint, read_zigzag, read_zigzag_long
+from kraftd.serde.varint import encode_uvarint, encode_zigzag, read_uvarint, read_zigzag, read_zigzag_long
 
 
 @pytest.mark.parametrize(
