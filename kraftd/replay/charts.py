@@ -17,7 +17,14 @@ COLOURS: Final = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E0
 ALARM: Final = "#B00020"
 KINDS_MAX: Final = 7
 OTHER: Final = "other"
+AXIS: Final = 72
+"""What every plot leaves for the labels on its left, so that times stand below each other."""
+MARGIN: Final = AXIS + 50
+"""What views below each other do not get of the page's width: labels, a title, the last time."""
+LEGEND: Final = 190
+"""What the longest name of a kind takes in a legend."""
 WIDTH: Final = 1000
+"""Of a plot, until the page puts in its own width."""
 
 
 def leaders(rows: Sequence[Row], span: Span) -> Spec:
@@ -75,7 +82,7 @@ def leaders(rows: Sequence[Row], span: Span) -> Spec:
         },
     }
     both = [{**_layer([led, tick]), "height": {"step": 26}, "width": WIDTH}, {**gaps, "width": WIDTH}]
-    return _spec({"vconcat": both, "resolve": {"scale": {"x": "shared"}}}, data, width=None)
+    return _spec({"vconcat": both, "resolve": {"scale": {"x": "shared"}}}, data)
 
 
 def kinds(rows: Sequence[Row], step_s: int, span: Span) -> Spec:
@@ -179,11 +186,12 @@ def topics(rows: Sequence[Row]) -> Spec:
         "color": {"field": "what", "type": "nominal", "title": None, "scale": {"range": COLOURS}},
         "tooltip": [{"field": "topic"}, {"field": "what"}, {"field": "changes", "format": ","}],
     }
-    return _spec({"mark": "bar", "encoding": encoding, "height": {"step": 20}}, data, width=WIDTH - 180)
+    return _spec({"mark": "bar", "encoding": encoding, "height": {"step": 20}}, data)
 
 
 _CONFIG: Final = {
     "font": "system-ui, sans-serif",
+    "axisY": {"minExtent": AXIS},
     "axis": {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "gridColor": "#e5e5e5"},
     "legend": {
         "labelFontSize": 12,
@@ -224,11 +232,12 @@ def _stacked(
             "field": by,
             "type": "nominal",
             "title": None,
+            "legend": {"columns": {"expr": f"max(1, floor(width / {LEGEND}))"}},
             "scale": {"domain": list(domain), "range": COLOURS},
         },
         "tooltip": [{"field": "at", "title": "from"}, {"field": by}, {"field": amount, "format": ","}],
     }
-    mark = {"type": "bar", "width": max(2, WIDTH // (steps + 1) - 1)}
+    mark = {"type": "bar", "width": {"expr": f"max(2, width / {steps + 1} - 1)"}}
     return _spec({"mark": mark, "encoding": encoding, "height": height}, wide)
 
 
@@ -249,8 +258,10 @@ def _layer(layers: Iterable[Spec]) -> Spec:
     return {"layer": [{key: value for key, value in one.items() if key != "height"} for one in layers]}
 
 
-def _spec(spec: Spec, data: Sequence[Row], width: int | None = WIDTH) -> Spec:
-    sized = spec if width is None else {**spec, "width": width}
+def _spec(spec: Spec, data: Sequence[Row]) -> Spec:
+    """The whole of a plot; of one view, the width is that of all that is drawn."""
+    fits = {"width": WIDTH, "autosize": {"type": "fit-x", "contains": "padding"}}
+    sized = spec if "vconcat" in spec else {**spec, **fits}
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
         "background": "transparent",

@@ -20,7 +20,7 @@ from kraftd.logtools.problem import Problem, ProblemKind
 from kraftd.replay import charts
 from kraftd.replay.answers import Answers
 from kraftd.replay.errors import ReplayError
-from kraftd.replay.report import ClusterReport, Report
+from kraftd.replay.report import ClusterReport, Report, alike
 from kraftd.replay.sections import sections, several
 
 ROWS_SHOWN: Final = 100
@@ -79,8 +79,20 @@ def render_page(report: Report, answers: Mapping[str, Answers], library: str) ->
 
 
 _DRAW: Final = """const options = {actions: false, renderer: "svg", timeFormatLocale: undefined};
-specs.forEach((spec, number) => vegaEmbed("#plot-" + number, spec, options));
-"""
+const draw = (spec, number) => {
+  const box = document.getElementById("plot-" + number), room = box.clientWidth;
+  const fitted = {...spec, ...(spec.vconcat ?
+    {vconcat: spec.vconcat.map(view => ({...view, width: Math.max(room - MARGIN, 160)}))} : {width: room})};
+  return vegaEmbed(box, fitted, options);
+};
+specs.forEach(draw);
+let waiting;
+addEventListener("resize", () => {
+  clearTimeout(waiting);
+  waiting = setTimeout(() => specs.forEach(draw), 150);
+});
+""".replace("MARGIN", str(charts.MARGIN))
+"""Draws each plot as wide as the page, again when the window changes."""
 
 
 def _drawing_library() -> str:
@@ -94,14 +106,13 @@ def _drawing_library() -> str:
 
 
 def _overview(report: Report, answers: Mapping[str, Answers], left_out: int) -> Iterator[str]:
-    records = sum(node.records for cluster in report.clusters for node in cluster.nodes)
     wrong = sum(problem.kind is not ProblemKind.NOTE for problem in report.problems)
     found = sum(row["problem"] is not None for one in answers.values() for row in one.snapshots)
     yield "<header><h1>Metadata log replay</h1>"
     yield (
         f"<p>{several(len(report.clusters), 'cluster')}, "
         f"{several(sum(len(one.nodes) for one in report.clusters), 'node')}, "
-        f"{records:,} records in logs. "
+        f"{report.record_count:,} records in logs, each counted once. "
     )
     yield f'<strong class="bad">{several(wrong, "problem")}.</strong>' if wrong else "No problems."
     if found:
@@ -110,16 +121,20 @@ def _overview(report: Report, answers: Mapping[str, Answers], left_out: int) -> 
     rows = [
         (
             _link(cluster) if cluster.cluster_id in answers else escape(cluster.cluster_id),
+            cluster.folder,
+            sum(problem.kind is not ProblemKind.NOTE for problem in cluster.problems),
             len(cluster.nodes),
             cluster.end_offset - cluster.start_offset,
             f"{cluster.noop_share:.0%}",
             len(cluster.epochs),
             *_image_counts(cluster),
-            sum(problem.kind is not ProblemKind.NOTE for problem in cluster.problems),
         )
         for cluster in report.clusters
     ]
-    heads = ("cluster", "nodes", "records", "NoOp", "leaders", "brokers", "topics", "partitions", "problems")
+    heads = (
+        *("cluster", "folder", "problems", "nodes", "records", "NoOp", "leaders"),
+        *("brokers", "topics", "partitions"),
+    )
     yield '<section aria-labelledby="overview"><h2 id="overview">Clusters</h2>'
     yield _table(heads, rows, raw_first=True)
     if left_out:
@@ -145,7 +160,8 @@ def _link(cluster: ClusterReport) -> str:
 
 def _cluster(cluster: ClusterReport, answers: Answers, plots: list[charts.Spec]) -> Iterator[str]:
     name = escape(cluster.cluster_id)
-    yield f'<section class="cluster" aria-labelledby="{name}"><h2 id="{name}">Cluster {name}</h2>'
+    yield f'<section class="cluster" aria-labelledby="{name}">'
+    yield f'<h2 id="{name}">Cluster {name} in {escape(cluster.folder)}</h2>'
     yield f"<p>{_sentence(cluster)}</p>"
     yield "<h3>Problems</h3>"
     yield _problems(cluster.problems) if cluster.problems else '<p class="good">None.</p>'
@@ -185,14 +201,14 @@ def _sentence(cluster: ClusterReport) -> str:
 def _problems(problems: Sequence[Problem]) -> str:
     rows = [
         (
-            problem.kind.value,
-            problem.directory.rsplit("/", 1)[-1],
-            problem.file,
-            problem.position_bytes if problem.position_bytes >= 0 else None,
-            problem.offset if problem.offset >= 0 else None,
-            problem.text,
+            group[0].kind.value,
+            ", ".join(problem.directory.rsplit("/", 1)[-1] for problem in group),
+            group[0].file,
+            group[0].position_bytes if group[0].position_bytes >= 0 else None,
+            group[0].offset if group[0].offset >= 0 else None,
+            group[0].what,
         )
-        for problem in problems[:ROWS_SHOWN]
+        for group in alike(problems)[:ROWS_SHOWN]
     ]
     return _table(("kind", "node", "file", "byte", "offset", "what"), rows)
 

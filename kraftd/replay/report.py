@@ -4,6 +4,8 @@ The names of the fields are the schema and stay stable. Offsets named `end` are 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from os.path import commonpath
+from pathlib import PurePath
 from typing import Any
 
 import msgspec
@@ -94,6 +96,14 @@ class ClusterReport(msgspec.Struct, frozen=True):
     problems: tuple[Problem, ...]
     fold: FoldReport | None
 
+    @property
+    def folder(self) -> str:
+        """The folder that its directories lie in, or the only directory, by their last names."""
+        paths = [PurePath(node.directory) for node in self.nodes]
+        if len(paths) > 1:
+            return PurePath(commonpath(paths)).name
+        return "/".join(paths[0].parts[-2:]).lstrip("/")
+
 
 class Report(msgspec.Struct, frozen=True):
     """The whole run."""
@@ -106,6 +116,11 @@ class Report(msgspec.Struct, frozen=True):
     tables: Mapping[str, int]
     elapsed_ms: int
     spark_version: str
+
+    @property
+    def record_count(self) -> int:
+        """The records of all clusters, each once, however many nodes hold it."""
+        return sum(cluster.end_offset - cluster.start_offset for cluster in self.clusters)
 
     @property
     def problems(self) -> Iterator[Problem]:
@@ -123,6 +138,15 @@ class Report(msgspec.Struct, frozen=True):
         """Plain dicts, lists, numbers and text, for JSON and YAML."""
         plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
         return plain
+
+
+def alike(problems: Sequence[Problem]) -> list[list[Problem]]:
+    """Problems, those together that say the same of several directories, in the order of the first."""
+    groups: dict[tuple[object, ...], list[Problem]] = {}
+    for problem in problems:
+        key = (problem.kind, problem.file, problem.position_bytes, problem.offset, problem.what)
+        groups.setdefault(key, []).append(problem)
+    return list(groups.values())
 
 
 def cluster_report(

@@ -6,7 +6,6 @@ One block a cluster. Colours only repeat what the words say. Numbers that are no
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from itertools import groupby
 from os.path import commonpath, relpath
 
 from rich import box
@@ -19,7 +18,7 @@ from rich.text import Text
 
 from kraftd.logtools.problem import Problem, ProblemKind
 from kraftd.replay.commit import Status
-from kraftd.replay.report import ClusterReport, FoldReport, KindCount, NodeReport, Report
+from kraftd.replay.report import ClusterReport, FoldReport, KindCount, NodeReport, Report, alike
 from kraftd.replay.tables import LeaderEpoch
 from kraftd.types import Offset
 
@@ -27,6 +26,8 @@ EPOCHS_SHOWN = 8
 KINDS_SHOWN = 12
 PROBLEMS_SHOWN = 12
 LABEL_COLUMNS = 14
+PATH_COLUMNS = 58
+"""What is left of 80 columns beside a label, a slash and an ellipsis."""
 
 STATUS_STYLE = {Status.COMMITTED: "green", Status.UNKNOWN: "yellow", Status.UNCOMMITTED: "yellow"}
 PROBLEM_STYLE = {
@@ -49,7 +50,7 @@ def render(report: Report) -> RenderableType:
 
 def _cluster(cluster: ClusterReport) -> RenderableType:
     sections: list[RenderableType] = [
-        Rule(Text.assemble("cluster ", (cluster.cluster_id, "bold")), align="left", style="dim"),
+        Rule(_title(cluster), align="left", style="dim"),
         _facts(_log_facts(cluster)),
         _indented(_nodes(cluster)),
     ]
@@ -61,6 +62,13 @@ def _cluster(cluster: ClusterReport) -> RenderableType:
         sections += [_heading("image"), _facts(_image_facts(cluster.fold))]
     sections += [_heading("problems"), _indented(_problems(cluster.problems)), Text()]
     return Group(*sections)
+
+
+def _title(cluster: ClusterReport) -> Text:
+    """Its id and its folder: ids are copied, and say nothing to a person."""
+    if cluster.cluster_id in {node.directory for node in cluster.nodes}:
+        return Text.assemble("without a cluster id, in ", (cluster.folder, "bold"))
+    return Text.assemble("cluster ", (cluster.cluster_id, "bold"), " in ", (cluster.folder, "bold"))
 
 
 def _log_facts(cluster: ClusterReport) -> Iterator[tuple[str, str]]:
@@ -88,9 +96,24 @@ def _log_facts(cluster: ClusterReport) -> Iterator[tuple[str, str]]:
 def _directories(paths: Sequence[str]) -> str:
     """The directories, what they share said once."""
     if len(paths) == 1:
-        return escape(paths[0])
+        return escape(_short(paths[0]))
     parent = commonpath(paths)
-    return escape(f"{parent}/ {', '.join(relpath(path, parent) for path in paths)}")
+    return escape(f"{_short(parent)}/ {', '.join(relpath(path, parent) for path in paths)}")
+
+
+def _from_here(path: str) -> str:
+    """A path as the user would type it, where he stands above it."""
+    here = relpath(path)
+    return path if here.startswith("..") else here
+
+
+def _short(path: str) -> str:
+    """A path that is no longer than a line; what is cut is its beginning."""
+    shown = _from_here(path)
+    parts = shown.split("/")
+    while len("/".join(parts)) > PATH_COLUMNS and len(parts) > 1:
+        parts = parts[1:]
+    return shown if len(parts) == shown.count("/") + 1 else "/".join(["…", *parts])
 
 
 def _committed(cluster: ClusterReport) -> str:
@@ -170,7 +193,7 @@ def _epochs(epochs: Sequence[LeaderEpoch]) -> Table:
     table = _table(">epoch", ">leader", ">start", ">length", "since (UTC)", "votes", "held", "status")
     hidden = max(0, len(epochs) - EPOCHS_SHOWN)
     if hidden:
-        table.add_row("…", f"[dim]{hidden} earlier[/]")
+        table.add_row("…", "", "", "", f"[dim]{hidden} earlier[/]")
     for epoch in epochs[hidden:]:
         table.add_row(
             str(epoch.epoch),
@@ -240,29 +263,37 @@ def _image_facts(fold: FoldReport) -> Iterator[tuple[str, str]]:
 def _problems(problems: Sequence[Problem]) -> RenderableType:
     if not problems:
         return Text("none", style="green")
-    lines = []
-    for problem in problems[:PROBLEMS_SHOWN]:
-        where = problem.directory.rstrip("/").rsplit("/", 1)[-1]
-        where = f"{where}/{problem.file}" if problem.file else where
-        if problem.position_bytes >= 0:
-            where += f" byte {problem.position_bytes:,}"
-        line = Text.assemble((f"{problem.kind.value:<11}", PROBLEM_STYLE[problem.kind]), f"{where}: ")
-        line.append(problem.what)
-        lines.append(line)
-    hidden = problems[PROBLEMS_SHOWN:]
-    for kind, group in groupby(sorted(hidden, key=lambda p: p.kind), key=lambda p: p.kind):
-        lines.append(Text(f"… {len(list(group))} more {kind.value}: see the table of problems", style="dim"))
+    groups = alike(problems)
+    lines = [_problem(group) for group in groups[:PROBLEMS_SHOWN]]
+    hidden = Counter(group[0].kind for group in groups[PROBLEMS_SHOWN:])
+    for kind, count in sorted(hidden.items()):
+        lines.append(Text(f"… {count} more {kind.value}: see the table of problems", style="dim"))
     return Group(*lines)
+
+
+def _problem(group: Sequence[Problem]) -> RenderableType:
+    """A problem, said once of all directories that have it, its lines below each other."""
+    first = group[0]
+    names = ", ".join(one.directory.rstrip("/").rsplit("/", 1)[-1] for one in group)
+    where = ": ".join(part for part in (names, first.file) if part)
+    if first.position_bytes >= 0:
+        where += f" byte {first.position_bytes:,}"
+    line = Table.grid(padding=(0, 1))
+    line.add_column(width=LABEL_COLUMNS - 4, no_wrap=True)
+    line.add_column()
+    text = f"{where}: {first.what}" if where else first.what
+    line.add_row(Text(first.kind.value, PROBLEM_STYLE[first.kind]), Text(text))
+    return line
 
 
 def _footer(report: Report) -> RenderableType:
     counts = ", ".join(f"{name} {count:,}" for name, count in report.tables.items())
-    took = f"{report.elapsed_ms / 1000:.1f} s with Spark {report.spark_version}"
-    return Group(
-        Rule(style="dim"),
-        Text.assemble(("tables  ", "bold"), report.out),
-        Text.assemble(f"        {counts}   ", (took, "dim")),
-    )
+    facts = [
+        ("tables", escape(_from_here(report.out))),
+        ("with rows", counts),
+        ("took", f"{report.elapsed_ms / 1000:.1f} s with Spark {report.spark_version}"),
+    ]
+    return Group(Rule(style="dim"), _facts(iter(facts)))
 
 
 def _heading(text: str) -> Text:

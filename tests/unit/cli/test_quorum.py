@@ -26,10 +26,6 @@ def test_with_a_leader_status_begins_as_kafkas(kraftctl: Kraftctl, quorum: Scrip
     outcome = status(kraftctl, quorum)
     assert outcome.code == 0
     ports = {node_id: node.port for node_id, node in quorum.nodes.items()}
-    voters = ", ".join(
-        f'{{"id": {node_id}, "endpoints": ["CONTROLLER://127.0.0.1:{ports[node_id]}"]}}'
-        for node_id in (1, 2, 3)
-    )
     head, _, rows = outcome.out.partition("\n\n")
     assert head.splitlines() == [
         "ClusterId:              test-cluster",
@@ -38,7 +34,7 @@ def test_with_a_leader_status_begins_as_kafkas(kraftctl: Kraftctl, quorum: Scrip
         "HighWatermark:          101",
         "MaxFollowerLag:         1",
         "MaxFollowerLagTimeMs:   10",
-        f"CurrentVoters:          [{voters}]",
+        "CurrentVoters:          [1,2,3]",
         "CurrentObservers:       []",
     ]
     assert rows.splitlines()[0].split() == [

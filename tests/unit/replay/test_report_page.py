@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from kraftd.replay import charts
 from kraftd.replay.answers import Answers, shown_in_full, step_of
 from kraftd.replay.discover import clusters, discover
 from kraftd.replay.errors import ReplayError
@@ -109,6 +110,28 @@ def test_it_says_in_words_what_the_plots_show(page: str) -> None:
         assert words in page, words
     plots = re.findall(r'<div class="plot" id="plot-(\d+)" role="img" aria-label="[^"]+"></div>', page)
     assert [int(number) for number in plots] == list(range(6))
+
+
+def test_the_overview_names_folders_and_counts_a_record_once(page: str, report: Report) -> None:
+    cluster = report.clusters[0]
+    assert f"{cluster.end_offset:,} records in logs, each counted once" in page
+    assert "<td>generated-kafka-4.3-dynamic-voters</td>" in page
+    assert f"Cluster {cluster.cluster_id} in generated-kafka-4.3-dynamic-voters</h2>" in page
+
+
+@pytest.mark.parametrize("room", [800, 1600])
+def test_plots_are_as_wide_as_the_page_and_no_wider(page: str, room: int) -> None:
+    """As the page's own script does it: one width for a view, a smaller one for views below each other."""
+    specs = msgspec.json.decode(re.search(r"const specs = (.*);\n", page)[1].replace("<\\/", "</"))
+    for spec in specs:
+        if "vconcat" in spec:
+            for view in spec["vconcat"]:
+                view["width"] = room - charts.MARGIN
+        else:
+            spec["width"] = room
+        svg = vl_convert.vegalite_to_svg(spec)
+        width = float(re.search(r'<svg[^>]* width="([\d.]+)"', svg)[1])
+        assert room - 60 <= width <= room, spec
 
 
 def test_every_plot_is_one_that_vega_lite_takes(page: str) -> None:

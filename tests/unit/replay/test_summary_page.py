@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
+from kraftd.logtools.problem import Problem, ProblemKind
 from kraftd.replay.commit import Status
 from kraftd.replay.discover import clusters, discover
 from kraftd.replay.fold import FoldSummary
@@ -61,6 +62,33 @@ def test_no_column_is_cut_at_80(report: Report) -> None:
     assert max(len(line) for line in page(report, 80).splitlines()) <= 80
 
 
+def test_no_word_is_broken_at_80_and_the_beginning_of_a_long_path_is_left_out(report: Report) -> None:
+    far = "/srv/backups/of/all/controllers/before/the/upgrade/of/november/2026/cluster-a"
+    nodes = [
+        msgspec.structs.replace(node, directory=f"{far}/node-{node.node_id}")
+        for node in report.clusters[0].nodes
+    ]
+    cluster = msgspec.structs.replace(report.clusters[0], nodes=tuple(nodes))
+    text = page(msgspec.structs.replace(report, clusters=(cluster,)), 80)
+    assert "…/controllers/before/the/upgrade/of/november/2026/cluster-a/ " in text
+    assert far not in text
+    assert " in cluster-a " in text.splitlines()[0]
+
+
+def test_the_same_problem_of_several_nodes_is_said_once(report: Report) -> None:
+    text = "lists epoch 7 at 2,307, but the log ends at 2,305"
+    problems = tuple(Problem(ProblemKind.INCOMPLETE, f"/x/node-{n}", text, "epochs") for n in (1, 2, 3))
+    cluster = msgspec.structs.replace(report.clusters[0], problems=problems)
+    shown = page(msgspec.structs.replace(report, clusters=(cluster,)), 120)
+    assert shown.count(text) == 1
+    assert f"incomplete node-1, node-2, node-3: epochs: {text}" in shown
+
+
+def test_a_record_counts_once_however_many_nodes_hold_it(report: Report) -> None:
+    assert report.record_count == report.clusters[0].end_offset
+    assert sum(node.records for node in report.clusters[0].nodes) > 2 * report.record_count
+
+
 def test_it_says_what_is_committed_unknown_and_uncommitted(report: Report) -> None:
     text = page(report, 160)
     assert "committed     0 to 1,687   every voter holds them" in text
@@ -85,8 +113,6 @@ def test_problems_are_counted_when_they_are_many(report: Report) -> None:
 
 
 def survey_problems(count: int) -> tuple:
-    from kraftd.logtools.problem import Problem, ProblemKind
-
     return tuple(Problem(ProblemKind.DAMAGED, "/n", f"checksum {n}", "a.log", n, n) for n in range(count))
 
 
