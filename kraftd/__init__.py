@@ -10,7 +10,7 @@ import-linter and `tests/test_project_rules.py` hold that.
 
     cli         `kraftctl`, one module a command group; works without a leader
     replay      Spark: logs of any node, ours or Kafka's, as tables; never needs a daemon
-    runtime     the daemon: configuration, poll loop, the interpreter that orders effects, flush thread, HTTP
+    runtime     the daemon: configuration, poll loop, the executor of effects, flush thread, HTTP
     logtools    questions to a log on a disk: state, history, what differs, is it whole; no daemon, no Spark
     forensics   an image for people: what differs in words, folders and files
     net         asyncio protocols, the handshake           storage    segments, election file, recovery
@@ -25,8 +25,8 @@ import-linter and `tests/test_project_rules.py` hold that.
 
 Good first reads: `raft/state_machine.py` (what may stand behind the log), `raft/events.py` and
 `raft/effects.py` (between decisions and I/O), `raft/__init__.py` and `raft/node.py` (the way in),
-`runtime/interpreter.py` (the way out), `runtime/assembly.py` (what a node is made of; a simulator builds
-the same), and `storage/recovery.py` (what a crash can leave behind).
+`runtime/effect_executor.py` (the way out), `runtime/controller_server.py` (what a node is made of; a
+simulator builds the same), and `storage/recovery.py` (what a crash can leave behind).
 Messages and records are generated from `proto/` by `make proto`.
 
 The words: `docs/glossary.md`. Ids such as VOTE-31 or HWM-02 are behaviours of Kafka's quorum; each stands,

@@ -28,6 +28,9 @@ NO_NODE: NodeId = -1
 ZERO_UUID: Uuid = bytes(16)
 """Stands for an absent directory id."""
 
+NEVER_MS = 1 << 62
+"""A moment on the monotonic clock that does not come."""
+
 METADATA_TOPIC = "__cluster_metadata"
 METADATA_TOPIC_ID: Uuid = bytes(15) + b"\x01"
 

@@ -11,7 +11,7 @@ Differs: the controller registers itself here instead of sending itself a reques
 
 from collections.abc import Sequence
 
-from kraftd.metadata.config_schema import CLUSTER_DEFAULT, ResourceType
+from kraftd.metadata.config_schema import CLUSTER_DEFAULT, MIN_IN_SYNC_REPLICAS, ResourceType
 from kraftd.metadata.feature_levels import (
     ELIGIBLE_LEADER_REPLICAS,
     METADATA_VERSION,
@@ -29,8 +29,6 @@ from kraftd.records.messages import (
     EndTransactionRecord,
 )
 from kraftd.types import Endpoint, NodeId, Uuid
-
-MIN_IN_SYNC_REPLICAS = "min.insync.replicas"
 
 
 def registration_of(

@@ -22,6 +22,7 @@ from kraftd.controller.pages import Echo, shown
 from kraftd.errors import ErrorCode
 from kraftd.metadata.config_schema import (
     CLUSTER_DEFAULT,
+    MIN_IN_SYNC_REPLICAS,
     ConfigKey,
     ConfigType,
     ResourceType,
@@ -56,7 +57,6 @@ _TOO_MANY_RESOURCES = "Not appended: one answer cannot tell what became of so ma
 
 _TOO_MANY_CONFIGS = f"Not appended: more than {OPERATION_RECORDS_MAX} configs in one request. Split it."
 
-MIN_IN_SYNC_REPLICAS = "min.insync.replicas"
 CORDONED_LOG_DIRS = "cordoned.log.dirs"
 
 _BROKER: int = ResourceType.BROKER

@@ -30,6 +30,8 @@ class ResourceType(IntEnum):
 CLUSTER_DEFAULT = ""
 """The name of the BROKER resource that stands for all brokers."""
 
+MIN_IN_SYNC_REPLICAS = "min.insync.replicas"
+
 
 class ConfigType(IntEnum):
     """How a value is written: Kafka's codes in DescribeConfigs."""

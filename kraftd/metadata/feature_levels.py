@@ -4,6 +4,8 @@ Follows: Kafka 4.3.1's feature levels, and what its formatter writes into a new 
 Not here: which level a cluster is at, which the image knows.
 """
 
+from collections.abc import Mapping
+
 import msgspec
 
 from kraftd.records.messages import FeatureLevelRecord
@@ -31,6 +33,14 @@ SUPPORTED = (
     SupportedFeature("streams.version", 0, 1),
     SupportedFeature("transaction.version", 0, 2),
 )
+
+_OTHER_FEATURES = sorted(f.name for f in SUPPORTED if f.name not in (METADATA_VERSION, KRAFT_VERSION))
+
+NEW_CLUSTER_LEVELS: Mapping[str, int] = {
+    name: next(f.max_level for f in SUPPORTED if f.name == name)
+    for name in (METADATA_VERSION, *_OTHER_FEATURES)
+}
+"""The levels that a newly formatted cluster starts with: the newest ones, in Kafka's order."""
 
 SCRAM_SINCE = 11
 """The first `metadata.version` with records of SCRAM credentials."""
@@ -97,11 +107,10 @@ def is_supported(name: str, level: int) -> bool:
 
 
 def bootstrap_records() -> tuple[FeatureLevelRecord, ...]:
-    """What a newly formatted cluster starts with: the newest levels, `metadata.version` first."""
-    levels = {feature.name: feature.max_level for feature in SUPPORTED if feature.name != KRAFT_VERSION}
-    first = FeatureLevelRecord(name=METADATA_VERSION, feature_level=levels.pop(METADATA_VERSION))
-    others = (FeatureLevelRecord(name=name, feature_level=level) for name, level in sorted(levels.items()))
-    return (first, *others)
+    """The records of `NEW_CLUSTER_LEVELS`: what a newly formatted cluster starts with."""
+    return tuple(
+        FeatureLevelRecord(name=name, feature_level=level) for name, level in NEW_CLUSTER_LEVELS.items()
+    )
 
 
 def metadata_version_name(level: int) -> str:

@@ -1,11 +1,11 @@
-"""How does one inbound connection keep to its budget? (D-38)
+"""An inbound connection that keeps within its budget (D-38).
 
-Entered by asyncio, with bytes; by the `Lane` of the connection's class, which says when its next frame may
-be handled; and by whoever answers, through `reply`. A connection is not served while too many of its
-requests are unanswered or too many bytes of answers are not taken, and not read while it keeps more than a
-read undecoded. Whatever ends such a state lets it go on.
+Entered by asyncio, with bytes; by the `Lane` of the connection's class, which says when its next frame may be
+handled; and by the handler of a request, through `reply`. A connection is not served while too many of its
+requests are unanswered or too many bytes of answers are unsent, and not read while it keeps more than a read
+undecoded. The event that ends such a state also serves or reads the connection again.
 
-Not here: what a frame means, and who is at the other end (`server`).
+Not here: what a frame means, and which node is at the other end (`server`).
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from kraftd.errors import UnencodableError
 from kraftd.net.budgets import Budgets, PeerClass
 from kraftd.net.connection import CallbackError, FrameConnection, Outbox
-from kraftd.net.repeats import Repeats
+from kraftd.net.rate_limited_logger import RateLimitedLogger
 from kraftd.net.slots import Slots
 from kraftd.protocol import limits
 from kraftd.protocol.codec import Request, encode_response, peek_api_key
@@ -31,44 +31,44 @@ from kraftd.types import NodeId
 _LONG_ANSWERS = frozenset(
     {ListConfigsRequest, DescribeConfigsRequest, ExportManifestRequest, ExportChunkRequest}
 )
-"""What is answered from the image or the log: a few bytes of request may make a long answer."""
+"""Requests answered from the image or the log: a few bytes of request may have a long answer."""
 _LONG_ANSWER_KEYS = frozenset(request.API_KEY for request in _LONG_ANSWERS)  # type: ignore[attr-defined]
 
 
 class RequestHandler(Protocol):
-    """Whoever answers requests."""
+    """The object that answers requests."""
 
     def request_received(self, connection: Any, request: Request) -> None:
-        """A request to be answered with `connection.reply`, sooner or later."""
+        """A request to be answered with `connection.reply`, now or later."""
 
 
 class Host(Protocol):
-    """The server, as far as a connection's budget is concerned."""
+    """What a connection needs of its server."""
 
     @property
     def handler(self) -> RequestHandler:
-        """Whoever answers requests."""
+        """The object that answers requests."""
 
     outbox: Outbox
-    repeats: Repeats
+    limited_log: RateLimitedLogger
     budgets: Budgets
     slots: Slots
 
 
 class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
-    """An inbound connection, cut into frames no faster than its class may be served."""
+    """Cuts what comes in into frames no faster than the class of the connection may be served."""
 
     WRITE_BUFFER_BYTES_HIGH = limits.CLIENT_WRITE_BUFFER_BYTES_HIGH
 
     def __init__(self, host: Host, number: int) -> None:
-        super().__init__(host.outbox, host.repeats)
+        super().__init__(host.outbox, host.limited_log)
         self.number = number
         self.quiet_sweeps = 0
-        """How many sweeps for idle connections found nothing new from it."""
+        """How many sweeps for idle connections found no new request."""
         self.has_asked = False
-        """Whether it ever asked anything, after its greeting."""
+        """Whether a request has come since its greeting."""
         self.untaken_bytes = 0
-        """Answers that it does not take, beyond what the kernel holds."""
+        """Unsent answers, beyond what the kernel holds."""
         self._handler = host.handler
         self._budgets = host.budgets
         self._slots = host.slots
@@ -76,32 +76,32 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         self._in_flight = 0
         self._long_in_flight = 0
         self._next: Buffer | None = None
-        """The frame that comes before all that the reader keeps: often a read is just one."""
+        """The frame before all that the reader keeps: often a read is exactly one frame."""
         self._parked: Buffer | None = None
-        """A request that waits, undecoded, until there is room for its answer; what came later waits too."""
+        """A request that waits, undecoded, for room for its answer; later frames wait behind it."""
         self._debt = 0
-        """Work of this connection that others have not caught up with."""
-        self._heard_bytes = 0
-        """What it sent before its handshake."""
+        """Work beyond `WORK_PER_ROUND` that was done here; rounds are skipped until it is paid off."""
+        self._unproved_bytes = 0
+        """Bytes received before the handshake was done."""
         self._is_queued = False
         self._is_held = False
-        """Not served, since too much is unanswered."""
+        """Not served, since too many requests are unanswered."""
         self._is_input_held = False
-        """Not read, since too much of what was read waits."""
+        """Not read, since too many bytes that were read wait."""
         self._is_given_up = False
 
-    # What subclasses fill in.
+    # Overridden by subclasses.
 
     @property
     def claimed_id(self) -> NodeId | None:
-        """The node that it says it is, once it has."""
+        """The node id of its greeting; None before the greeting."""
         return None
 
     def handle(self, frame: Buffer) -> None:
-        """Decode a frame, and do what it asks for."""
+        """Decode a frame and handle its request."""
         raise NotImplementedError
 
-    # What they and their owners use.
+    # Used by subclasses and owners.
 
     @property
     def peer_class(self) -> PeerClass:
@@ -110,17 +110,17 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
 
     @property
     def waiting_bytes(self) -> int:
-        """What it sent and nobody looked at yet."""
+        """Bytes received and not handled yet."""
         cut = self._next if self._next is not None else self._parked
         return self._reader.waiting_bytes + (0 if cut is None else len(cut) + LENGTH_BYTES)
 
     @property
     def is_busy(self) -> bool:
-        """Whether it waits for something: an answer, or that it takes one."""
+        """Whether a request of it is not handled or not answered, or an answer is unsent."""
         return self._in_flight > 0 or self._is_queued or self._parked is not None or self._slow is not None
 
     def become(self, peer_class: PeerClass) -> None:
-        """It is known now what this is."""
+        """Move to another class: it is known now what the other end is."""
         old, new = self._lane, self._budgets.lanes[peer_class]
         self._slots.move(self, old.peer_class, peer_class)
         old.waiting_bytes -= self.waiting_bytes
@@ -134,17 +134,17 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
             self.allow_frames(limits.HEAD_BYTES_MAX)
 
     def give_up(self, reason: str) -> None:
-        """Close it at once, with all that waits in it."""
+        """Close it at once, and drop all that waits in it."""
         self._is_given_up = True
         self._uncount()
         self.abort(reason)
 
     def ended(self) -> None:
-        """Implements `FrameConnection`."""
+        """Subtract what waits here from the budgets."""
         self._uncount()
 
     def _uncount(self) -> None:
-        """Nothing waits here any more."""
+        """Drop all that waits here, and subtract it from the budgets."""
         lane = self._lane
         lane.waiting_bytes -= self.waiting_bytes
         self._next = None
@@ -157,11 +157,11 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
     # What comes in.
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
-        """Implements `asyncio.BufferedProtocol`."""
+        """Read into the buffer of the class."""
         return self._lane.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Implements `asyncio.BufferedProtocol`."""
+        """Take what was read. A read that is exactly one frame, the usual case, bypasses the frame reader."""
         lane, reader = self._lane, self._reader
         data = lane.buffer[:nbytes].tobytes()
         if self._next is None and not reader.waiting_bytes and self._parked is None:
@@ -184,7 +184,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         self.received(data)
 
     def received(self, data: bytes) -> None:
-        """Take in bytes: voters are served at once, everybody else at the end of the turn."""
+        """Take bytes: voters are served at once, all others at the end of the turn."""
         if not self.is_open:
             return
         lane, size = self._lane, len(data)
@@ -202,14 +202,14 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         if size >= lane.given_bytes or self._reader.waiting_bytes > lane.read_bytes:
             self._hold_input()
         if lane.peer_class is PeerClass.STRANGER:
-            self._heard_bytes += size
-            if self._heard_bytes > limits.HANDSHAKE_BYTES_MAX:
+            self._unproved_bytes += size
+            if self._unproved_bytes > limits.HANDSHAKE_BYTES_MAX:
                 self.reject(f"more than {limits.HANDSHAKE_BYTES_MAX} bytes before the handshake")
         if lane.waiting_bytes > lane.waiting_bytes_max:
             self._budgets.make_room(lane)
 
     def serve(self) -> int:
-        """Implements `Waiting`: handle the next frame, or sit out a round; the work that it was."""
+        """Handle the next frame, or skip a round. Returns the work done, in bytes."""
         self._is_queued = False
         if (
             self._is_held
@@ -274,7 +274,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
             self._queue()
 
     def _may_be_served(self) -> bool:
-        """Not if too much of it is unanswered or not taken: then whatever mends that goes on."""
+        """False if too much is unanswered or unsent: the event that ends this calls `_go_on`."""
         return (
             self.is_open
             and not self._is_held
@@ -297,7 +297,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
             self.release_reading()
 
     def _cut(self) -> Buffer | None:
-        """The next frame; None if it is not whole, or if this is the end of the connection."""
+        """The next frame; None if it is not complete, or if it is malformed, which closes the connection."""
         try:
             frame = self._reader.take()
         except Exception as error:  # noqa: BLE001 - the boundary (D-38)
@@ -308,11 +308,15 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         return frame
 
     def must_park(self, frame: Buffer) -> bool:
-        """Keep a request as it came, if there is no room for its answer now: decoded it would be many times
-        as long. A voter never waits so.
+        """Keep a request undecoded if there is no room for its answer now. A voter's never waits.
+
+        Decoded it would take many times as much memory.
+
+        Returns:
+            Whether it is kept.
 
         Raises:
-            MalformedError: It is no request.
+            MalformedError: The frame is no request.
         """
         if (
             self._lane.serves_at_once
@@ -326,7 +330,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         return True
 
     def hand_on(self, request: Request) -> None:
-        """Count a request as unanswered and give it to who answers it."""
+        """Count a request as unanswered, and give it to the handler."""
         if type(request.message) in _LONG_ANSWERS:
             self._long_in_flight += 1
             self._lane.long_answers += 1
@@ -339,7 +343,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         self._handler.request_received(self, request)
 
     def _park(self) -> None:
-        """Wait for room for a long answer: for our own last one, which goes on here, or for others'."""
+        """Wait for room: for the last long answer of this connection, which calls `_go_on`, or of others."""
         if not self._long_in_flight:
             self._is_queued = True
             self._lane.add_for_long_answer(self)
@@ -352,7 +356,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
     def reply(
         self, api_version: int, correlation_id: int, message: Any, records: Sequence[Buffer] = ()
     ) -> None:
-        """Answer one request. Nothing happens if the other end has gone."""
+        """Answer one request; does nothing if the connection is closed."""
         self._in_flight -= 1
         if not self.is_open:
             return
@@ -361,7 +365,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
             self._go_on_after(message)
 
     def _go_on_after(self, answer: Any) -> None:
-        """What waited for an answer goes on."""
+        """Serve what waited for this answer."""
         if self._long_in_flight and answer.API_KEY in _LONG_ANSWER_KEYS:
             self._long_in_flight -= 1
             self._lane.end_long_answers(1)
@@ -374,12 +378,12 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
     def answer(
         self, api_version: int, correlation_id: int, message: Any, records: Sequence[Buffer] = ()
     ) -> None:
-        """The boundary on the way out: an answer that cannot be encoded ends its connection, not us."""
+        """Encode and write an answer. One that cannot be encoded closes its connection only (D-38)."""
         try:
             frame = encode_response(api_version, correlation_id, message, records)
         except UnencodableError as error:
-            # The version that a stranger asked in has no place for our answer.
-            self.repeats.warning(
+            # The version of the request lacks a field that the answer needs.
+            self.limited_log.warning(
                 "unencodable_reply", key=message.NAME, address=self.address, reason=str(error)
             )
             self.tally.malformed += 1
@@ -394,12 +398,12 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         size = len(frame[0]) if len(frame) == 1 else sum(map(len, frame))
         if size > limits.WORK_PER_ROUND:
             self._long_bytes += size
-            if self.peer_class is not PeerClass.VOTER:  # those are served at once, and would never pay it off
+            if self.peer_class is not PeerClass.VOTER:  # voters skip no rounds
                 self._debt += size
         self.write(frame)
 
     def written(self) -> None:
-        """Implements `FrameConnection`: what was too much for one turn may go on in the next."""
+        """Serve the connection again if its answers had been too much for one turn."""
         if self._slow is not None:
             self._count_untaken()
         if self._long_bytes:
@@ -408,12 +412,12 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
                 self._go_on()
 
     def pause_writing(self) -> None:
-        """Implements `asyncio.Protocol`."""
+        """Count what the other end does not read."""
         super().pause_writing()
         self._count_untaken()
 
     def resume_writing(self) -> None:
-        """Implements `asyncio.Protocol`."""
+        """Serve the connection again, since the other end reads."""
         super().resume_writing()
         self._count_untaken()
         self._go_on()

@@ -1,15 +1,16 @@
-"""What may each kind of peer cost, and whose turn is it? (D-38)
+"""How much work each class of peer may cause in one turn, and in which order peers are served (D-38).
 
 Every inbound connection is in the `Lane` of its class. What a connection sent waits in the connection,
-undecoded, and the connection waits in its lane; once a turn of the loop `Budgets.serve` goes round those who
-wait, one frame each, until the work of this turn is done. Work is counted in bytes, with an addition for each
-request, so that the same input does the same on every machine and in the simulator. Who caused much (a long
-request, a long answer) sits out as many rounds as others need for the same.
+undecoded, and the connection waits in its lane; once a turn of the loop `Budgets.serve` goes round the
+waiting connections, one frame each, until the work of this turn is done. Work is counted in bytes, with an
+addition for each request, so that the same input does the same on every machine and in the simulator. A
+connection that caused much (a long request, a long answer) is skipped for as many rounds as others need for
+the same.
 
 How much is read follows from what waits: a connection that filled its read is not read again before it was
 served, and the more connections of a class wait, the less is read of each. When more waits in a class than
-there is room for, or more answers are not taken, whoever has most of it is closed: so whoever has little, as
-everybody honest has, is never in question.
+there is room for, or more answers are unsent, the connection with most of it is closed: so a connection
+with little, as every honest one is, is never in question.
 
 Not here: sockets, frames and what a request means (`connection`, `server`).
 """
@@ -22,52 +23,52 @@ from typing import Protocol
 import msgspec
 
 from kraftd.errors import InvariantError
-from kraftd.net.repeats import Repeats
+from kraftd.net.rate_limited_logger import RateLimitedLogger
 from kraftd.protocol import limits
 
 _FIT_EVERY = 8
-"""The size of reads follows the number of those who wait, in steps of so many."""
+"""The size of reads follows the number of waiting connections, in steps of so many."""
 
 
 class PeerClass(Enum):
-    """What is known of whoever is at the other end of an inbound connection."""
+    """What is known of the other end of an inbound connection."""
 
     STRANGER = "stranger"
     """It has not greeted, or claims a voter's id without proof (D-37)."""
     CLIENT = "client"
-    """It greeted as nobody."""
+    """It greeted without a node id."""
     OBSERVER = "observer"
-    """It greeted under an id that is no voter's."""
+    """It greeted with a node id that is no voter's."""
     VOTER = "voter"
-    """It is confirmed to be the voter that it says it is."""
+    """It has proved to be the voter of its greeting."""
 
 
 class Tally(msgspec.Struct):
-    """Connections that were closed for what came in on them, or did not; for the metrics."""
+    """The number of connections closed by this node, by reason; for the metrics."""
 
     malformed: int = 0
     """Bytes that are no frame, no request, or not the one expected."""
     broken: int = 0
-    """Bytes, or an answer, that raised what nobody expected: a defect of ours that cost one connection."""
+    """Bytes, or an answer, that raised an unexpected exception: a defect of kraftd."""
     over_budget: int = 0
-    """More bytes waiting, or more answers not taken, than its class has room for."""
+    """More bytes waiting, or more unsent answers, than its class has room for."""
     idle: int = 0
-    """Nothing asked for `connections.max.idle.ms`, or in the way of somebody who has something to ask."""
+    """No request for `connections.max.idle.ms`, or closed for the slot of another connection."""
     refused: int = 0
-    """No slot, or not who it says."""
+    """No slot, or a claim that was not proved."""
     slow: int = 0
-    """Did not take what it had asked for."""
+    """Did not read its answers."""
 
 
 class Waiting(Protocol):
-    """Whoever waits in a lane."""
+    """A connection that waits in a lane."""
 
     def serve(self) -> int:
-        """Handle the next frame, or sit out a round; the work that it was."""
+        """Handle the next frame, or skip a round. Returns the work done, in bytes."""
 
 
 class Lane:
-    """The connections of one class that wait to be served, and what they may cost."""
+    """The connections of one class that wait to be served, and how much work they may cause."""
 
     def __init__(
         self,
@@ -82,22 +83,22 @@ class Lane:
         self.serves_at_once = peer_class is PeerClass.VOTER
         self.read_bytes = read_bytes
         self.given_bytes = read_bytes
-        """How much a read gives now: whoever fills that has more."""
+        """The size of the next read: a connection that fills it has sent more."""
         self.waiting_bytes = 0
         """What the connections of this class keep undecoded."""
         self.waiting_bytes_max = waiting_bytes_max
         self.long_answers = 0
-        """Requests in flight that may have long answers."""
+        """The number of requests in flight that may have long answers."""
         self._queue: deque[Waiting] = deque()
         self._long_queue: deque[Waiting] = deque()
         self._wake = wake
         self._work_per_turn = work_per_turn
         self._whole_buffer = memoryview(bytearray(read_bytes))
         self.buffer = self._whole_buffer
-        """Where the next read goes; whoever reads copies out of it at once."""
+        """The next read goes here; its bytes are copied out at once."""
 
     def add(self, waiting: Waiting) -> None:
-        """Somebody has something to handle."""
+        """Queue a connection that has a frame to handle."""
         if not self._queue:
             self._wake()
         self._queue.append(waiting)
@@ -105,20 +106,20 @@ class Lane:
             self._fit_buffer()
 
     def add_for_long_answer(self, waiting: Waiting) -> None:
-        """The next request of somebody may have a long answer, and has to wait for the end of another one."""
+        """Queue a connection whose next request must wait for room for a long answer."""
         self._long_queue.append(waiting)
 
     def end_long_answers(self, count: int) -> None:
-        """Such requests were answered, or nobody waits for them any more."""
+        """Note that such requests were answered, or that their connection is closed."""
         self.long_answers -= count
         if self._long_queue:
             self._wake()
 
     def serve(self) -> None:
-        """Go round those who wait until the work of a turn is done.
+        """Go round the waiting connections until the work of a turn is done.
 
-        One round is for everybody, as far as it goes. More rounds are for those who sent much at once, and
-        those the turn may leave waiting sooner.
+        The first round may use all the work of the turn. Further rounds, for connections that sent many
+        frames at once, end after less, so that a few that flood do not make the turn longer.
         """
         queue, long_queue = self._queue, self._long_queue
         for _ in range(min(len(long_queue), limits.LONG_ANSWERS_MAX - self.long_answers)):
@@ -138,7 +139,7 @@ class Lane:
         return bool(self._queue) or (bool(self._long_queue) and self.long_answers < limits.LONG_ANSWERS_MAX)
 
     def _fit_buffer(self) -> None:
-        """Read less of each the more wait."""
+        """Read less of each connection the more of them wait."""
         waiting = len(self._queue)
         size = self.read_bytes
         if waiting * size > limits.READ_AHEAD_BYTES:
@@ -148,12 +149,12 @@ class Lane:
             self.buffer = self._whole_buffer[:size]
 
 
-class Spender(Protocol):
+class BudgetHolder(Protocol):
     """A connection, as far as its budget is concerned."""
 
     address: str
     untaken_bytes: int
-    """Answers that it does not take, beyond what the kernel holds."""
+    """Unsent answers, beyond what the kernel holds."""
 
     @property
     def peer_class(self) -> PeerClass:
@@ -161,10 +162,10 @@ class Spender(Protocol):
 
     @property
     def waiting_bytes(self) -> int:
-        """What it sent and nobody looked at yet."""
+        """Bytes received and not handled yet."""
 
     def give_up(self, reason: str) -> None:
-        """Close it at once, and count nothing of it any more."""
+        """Close it at once, and subtract all that waits in it."""
 
 
 class Budgets:
@@ -173,11 +174,11 @@ class Budgets:
     def __init__(
         self,
         tally: Tally,
-        repeats: Repeats,
-        connections: Mapping[int, Spender],
+        limited_log: RateLimitedLogger,
+        connections: Mapping[int, BudgetHolder],
         wake: Callable[[], None],
     ) -> None:
-        """`connections` is everybody there is; `wake` must see to it that `serve` is called this turn."""
+        """`connections` are all inbound ones; `wake` must schedule a call of `serve` in this turn."""
         self.tally = tally
         self.is_waiting = False
         """Whether `serve` has something to do."""
@@ -185,12 +186,12 @@ class Budgets:
         self._wake = wake
         self._connections = connections
         self.untaken_bytes = 0
-        """Answers that nobody takes, of everybody but voters."""
-        self._repeats = repeats
+        """Unsent answers of all connections but voters'."""
+        self._limited_log = limited_log
 
     def serve(self) -> None:
         """Handle what waits, class by class, each up to the work of a turn."""
-        self.is_waiting = False  # a lane that was empty says so when somebody comes, at any time
+        self.is_waiting = False  # set again by `_woken`, when a connection enters an empty lane
         for lane in self.lanes.values():
             if lane.is_waiting:
                 lane.serve()
@@ -202,7 +203,7 @@ class Budgets:
         self._wake()
 
     def make_room(self, lane: Lane) -> None:
-        """More waits in a lane than there is room for: close whoever has most of it."""
+        """Close the connections with most waiting bytes until a lane is within its bound."""
         while lane.waiting_bytes > lane.waiting_bytes_max:
             greatest = max(
                 (each for each in self._connections.values() if each.peer_class is lane.peer_class),
@@ -211,17 +212,17 @@ class Budgets:
             self._close(greatest, "requests", greatest.waiting_bytes)
 
     def make_room_for_answers(self) -> None:
-        """More answers are not taken than there is room for: close whoever has most of them."""
+        """Close the connections with most unsent answers until all are within the bound."""
         while self.untaken_bytes > limits.UNTAKEN_BYTES_MAX:
             greatest = max(self._connections.values(), key=lambda each: each.untaken_bytes)
             self._close(greatest, "answers", greatest.untaken_bytes)
 
-    def _close(self, greatest: Spender, what: str, size: int) -> None:
+    def _close(self, greatest: BudgetHolder, what: str, size: int) -> None:
         if size == 0:
             raise InvariantError(f"{what} wait in connections that have none")
         self.tally.over_budget += 1
         name = greatest.peer_class.value
-        self._repeats.warning(
+        self._limited_log.warning(
             "over_budget",
             key=(name, what),
             peer_class=name,

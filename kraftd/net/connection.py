@@ -1,4 +1,4 @@
-"""What do both ends of a connection share? Frames in, buffers out, and bounds on both.
+"""What inbound and outbound connections share: frames in, buffers out, and bounds on both.
 
 Entered through asyncio's Protocol callbacks. Frames are cut off the stream and handed on synchronously
 (D-16). What is to be written is collected, and leaves in one write per connection and turn of the loop: the
@@ -8,9 +8,9 @@ owner of the loop calls `Outbox.flush` at the end of each turn.
 any exception closes the connection, is one line and is counted: `FrameConnection.fail`. It ends where a
 message is handed on: what is raised there leaves the callback and ends the process (D-17).
 
-A reader that does not keep up is not read any more either, and closed after five seconds, so that neither
-memory nor a slot can be held for free. A machine that is gone without a word is noticed within eight
-seconds, even if nobody writes to it.
+A peer that does not read its answers is not read any more either, and closed after five seconds, so that
+neither memory nor a slot can be held for free. A machine that lost its power or network is noticed within
+eight seconds, even if nothing is sent to it.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from typing import cast
 
 from kraftd.errors import KraftdError
 from kraftd.net.budgets import Tally
-from kraftd.net.repeats import Repeats
+from kraftd.net.rate_limited_logger import RateLimitedLogger
 from kraftd.protocol import limits
 from kraftd.protocol.framing import Buffer, FrameReader
 
@@ -31,17 +31,17 @@ _KEEPALIVE = (
     (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
     (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 8_000),
 )
-"""Else a half-open connection counts as open for ever. The last one, in milliseconds, is for a connection on
-which something was sent that nobody acknowledges: it is not probed, and the system tries for 15 minutes."""
+"""Without these a half-open connection would stay open for ever. The last one, in milliseconds, is for a
+connection with unacknowledged data: it is not probed, and the system would retransmit for 15 minutes."""
 
 _JOIN_BELOW_BYTES = 256 * 1024
 """Buffers are joined up to here: a copy is cheaper than a vectored write of many small ones."""
 
 
 class Outbox:
-    """The connections that have something to write at the end of this turn, and how others came to their end.
+    """The connections that must write at the end of this turn, and the tally of those that were closed.
 
-    `wake` is called when the first of them has; it must see to it that `flush` is called this turn.
+    `wake` is called for the first of them; it must schedule a call of `flush` in this turn.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:
@@ -71,8 +71,8 @@ class FrameConnection(asyncio.BaseProtocol):
 
     WRITE_BUFFER_BYTES_HIGH = limits.WRITE_BUFFER_BYTES_HIGH
 
-    def __init__(self, outbox: Outbox, repeats: Repeats) -> None:
-        self.repeats = repeats
+    def __init__(self, outbox: Outbox, limited_log: RateLimitedLogger) -> None:
+        self.limited_log = limited_log
         self.address = self.host = "?"
         self.is_open = False
         self.end_reason = ""
@@ -83,27 +83,27 @@ class FrameConnection(asyncio.BaseProtocol):
         self._reader = FrameReader(limits.HEAD_BYTES_MAX_BEFORE_HANDSHAKE)
         self._out: list[Buffer] = []
         self._slow: asyncio.TimerHandle | None = None
-        """Set while the other end does not take what is written."""
+        """Runs while the other end does not read what is written."""
         self._slow_bytes = 0
         self._long_bytes = 0
         """Long answers written this turn."""
         self._holds_reading = 0
 
-    # What subclasses fill in.
+    # Overridden by subclasses.
 
     def opened(self) -> None:
-        """The connection stands."""
+        """Called when the connection is open."""
 
     def ended(self) -> None:
-        """The connection is gone; `end_reason` says why. Called once, and only after `opened`."""
+        """Called once when the connection is closed, and only after `opened`; `end_reason` says why."""
 
     def written(self) -> None:
-        """What was collected has left, and some of it was long, or the other end does not take it."""
+        """Called after a write with long answers, or while the other end does not read."""
 
-    # What they and their owners use.
+    # Used by subclasses and owners.
 
     def write(self, buffers: Sequence[Buffer]) -> None:
-        """Write at the end of this turn. Dropped if the connection is gone."""
+        """Write at the end of this turn; does nothing if the connection is closed."""
         if not self.is_open:
             return
         if not self._out:
@@ -125,7 +125,7 @@ class FrameConnection(asyncio.BaseProtocol):
             self.written()
 
     def close(self, reason: str) -> None:
-        """Write what is collected, then close. The peer has five seconds to take it."""
+        """Write what is collected, then close. The peer has five seconds to read it."""
         if self._transport is None or self._transport.is_closing():
             return
         self.end_reason = self.end_reason or reason
@@ -142,19 +142,19 @@ class FrameConnection(asyncio.BaseProtocol):
             self._transport.abort()
 
     def reject(self, reason: str) -> None:
-        """The other end sent what nobody can use: say so in the log, and close."""
+        """Close the connection because of malformed input, and log the reason."""
         self.tally.malformed += 1
-        self.repeats.warning("bad_frame", key=self.host, address=self.address, reason=reason)
+        self.limited_log.warning("bad_frame", key=self.host, address=self.address, reason=reason)
         self.close(f"bad frame: {reason}")
 
     def fail(self, doing: str, error: Exception) -> None:
-        """Something between bytes and message was raised: this connection ends, and nothing else."""
+        """Close the connection after an exception between bytes and message (D-38)."""
         if isinstance(error, KraftdError):
             self.reject(str(error))
             return
         self.tally.broken += 1
         kind = type(error).__name__
-        self.repeats.warning(
+        self.limited_log.warning(
             "connection_broken",
             key=(doing, kind),
             address=self.address,
@@ -164,7 +164,7 @@ class FrameConnection(asyncio.BaseProtocol):
         self.abort(f"{doing}: {kind}")
 
     def allow_frames(self, limit_bytes: int) -> None:
-        """The handshake is done: raise the bound from a greeting to a whole message."""
+        """Raise the bound of a frame, after the handshake."""
         self._reader.limit_bytes = limit_bytes
 
     def hold_reading(self) -> None:
@@ -182,7 +182,7 @@ class FrameConnection(asyncio.BaseProtocol):
     # asyncio's callbacks.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Implements `asyncio.Protocol`."""
+        """Set the socket's options and call `opened`."""
         self._transport = cast("asyncio.Transport", transport)
         self.is_open = True
         peer = transport.get_extra_info("peername")
@@ -196,20 +196,20 @@ class FrameConnection(asyncio.BaseProtocol):
         self.opened()
 
     def pause_writing(self) -> None:
-        """Implements `asyncio.Protocol`: the other end does not read as fast as we write."""
+        """Stop reading while the other end does not read, and start its timeout."""
         self.hold_reading()
         self._slow_bytes = self._transport.get_write_buffer_size() if self._transport is not None else 0
         self._watch_slowness()
 
     def resume_writing(self) -> None:
-        """Implements `asyncio.Protocol`."""
+        """Read again, since the other end does."""
         if self._slow is not None:
             self._slow.cancel()
             self._slow = None
         self.release_reading()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Implements `asyncio.Protocol`."""
+        """Note why the connection is closed, and call `ended`."""
         self.is_open = False
         self._transport = None
         self._out.clear()
@@ -237,5 +237,5 @@ class FrameConnection(asyncio.BaseProtocol):
                 self._watch_slowness()
                 return
             self.tally.slow += 1
-            self.repeats.warning("slow_connection_closed", key=self.host, address=self.address)
+            self.limited_log.warning("slow_connection_closed", key=self.host, address=self.address)
         self.abort(f"did not read for {limits.WRITE_STALL_TIMEOUT_MS} ms")

@@ -1,8 +1,8 @@
-"""One connection of ours to another member: greeting, nonce, requests and their answers.
+"""One outbound connection to another member: greeting, nonce, requests and their responses.
 
-Made by the links (`kraftd.net.client`), entered by asyncio, and by whoever asks or shows a nonce. What comes
-in is first the answer to the greeting, then, between voters, whether the nonce shown was right, and from then
-on answers to requests.
+Made by `PeerConnection` (`kraftd.net.peer_connections`), entered by asyncio, and to send a request or show a
+nonce. It receives first the answer to the greeting, then, between voters, whether the nonce shown was right,
+and from then on responses to requests.
 
 A `Challenge` is such a connection that only brings a nonce (D-37).
 """
@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from kraftd.errors import ErrorCode, UnencodableError
 from kraftd.net.connection import CallbackError, FrameConnection, Outbox
 from kraftd.net.handshake import Identity, Refusal, common_versions, refusal_of_answer
-from kraftd.net.repeats import Repeats
+from kraftd.net.rate_limited_logger import RateLimitedLogger
 from kraftd.protocol import limits
 from kraftd.protocol.codec import UndecodedResponse, encode_request
 from kraftd.protocol.framing import Buffer
@@ -29,114 +29,114 @@ from kraftd.types import ZERO_UUID, Endpoint, NodeId, Uuid
 
 CONNECT_MS = 2_000
 CHALLENGE_MS = 500
-"""How long a challenge may take to connect, and how long it stands then. Whoever takes the nonce shows it at
-once, and the machine may have lost its power since it took it, so that only another challenge reaches it.
+"""How long a challenge may take to connect, and how long it stays open then. A node that takes the nonce
+shows it at once; if its machine loses power before that, only another challenge can reach it.
 """
 _GREETING_ID = 0
 _GREETING = (HandshakeRequest.API_KEY, HandshakeRequest.MAX_VERSION)
 _SHOWN = (ShowNonceRequest.API_KEY, ShowNonceRequest.MAX_VERSION)
 
 
-class LinkHandler(Protocol):
-    """What the links' owner does with what comes back."""
+class PeerHandler(Protocol):
+    """What is told of the connections to peers."""
 
     def nonce_given(self, connection: "OutboundConnection", nonce: Uuid) -> None:
         """A nonce is on its way to a voter's address."""
 
     def link_answered(self, connection: "OutboundConnection") -> None:
-        """The greeting was answered, and a nonce is wanted: the handler calls `connection.show` with those it
-        knows.
+        """The greeting was answered, and the peer wants a nonce: call `connection.show` with those that are
+        known.
         """
 
     def peer_identified(
         self, connection: "OutboundConnection", answer: HandshakeResponse, shown: ShowNonceResponse
     ) -> None:
-        """The link is good for requests: who answers there, and which start of it. The handler may call
-        `connection.refuse` before it returns.
+        """The connection is ready for requests: which node, and which start of it, is at the other end. The
+        handler may call `connection.refuse` before it returns.
         """
 
     def response_received(self, peer: NodeId, correlation_id: int, response: Any, records: Buffer) -> None:
-        """The answer to a request."""
+        """The response to a request."""
 
     def request_failed(self, peer: NodeId, correlation_id: int, reason: str) -> None:
-        """A request will not be answered."""
+        """A request will have no response."""
 
     def connection_lost(self, connection: "OutboundConnection") -> None:
-        """A connection that the handler was told of is gone."""
+        """A connection that the handler was told of is closed."""
 
 
-class Links(Protocol):
-    """What all connections of a node share."""
+class ConnectionContext(Protocol):
+    """What all outbound connections of a node share."""
 
     identity: Identity
-    handler: LinkHandler
+    handler: PeerHandler
     outbox: Outbox
     numbers: Iterator[int]
-    repeats: Repeats
+    limited_log: RateLimitedLogger
     log: Any
     nonce: Callable[[], Uuid]
     voter_ids: frozenset[NodeId]
 
 
-class Link(Protocol):
-    """Whoever makes connections to one member."""
+class ConnectionOwner(Protocol):
+    """The object that opens the connections to one member."""
 
     peer: NodeId
     endpoint: Endpoint
 
     @property
-    def links(self) -> Links:
-        """What it shares with the others."""
+    def context(self) -> ConnectionContext:
+        """What all outbound connections share."""
 
     def ready(self, connection: "OutboundConnection") -> None:
-        """A connection is good for requests."""
+        """A connection is ready for requests."""
 
 
 class OutboundConnection(FrameConnection, asyncio.Protocol):
-    """One attempt to talk to a member."""
+    """One TCP connection to a member."""
 
     is_challenge = False
-    PATIENCE_MS = limits.HANDSHAKE_TIMEOUT_MS
+    HANDSHAKE_MS = limits.HANDSHAKE_TIMEOUT_MS
     """How long the handshake may take."""
 
-    def __init__(self, link: Link) -> None:
-        super().__init__(link.links.outbox, link.links.repeats)
-        self.link = link
-        self.number = next(link.links.numbers)
+    def __init__(self, owner: ConnectionOwner) -> None:
+        super().__init__(owner.context.outbox, owner.context.limited_log)
+        self.owner = owner
+        self.number = next(owner.context.numbers)
         self.is_ready = False
         self.was_ready = False
         self.over = asyncio.Event()
-        self._is_told_of = False
-        """Whether the handler knows this connection, and is to hear of its end."""
+        self._is_announced = False
+        """Whether the handler was told of this connection, and must be told of its end."""
         self._answer: HandshakeResponse | None = None
         self._versions: Mapping[int, int] = {}
         self._in_flight: dict[int, tuple[int, int]] = {}
         self._last_show_id = 0
-        self._patience: asyncio.TimerHandle | None = None
-        self._client_id = f"kraftd-{link.links.identity.node_id}"
+        self._handshake_timer: asyncio.TimerHandle | None = None
+        self._client_id = f"kraftd-{owner.context.identity.node_id}"
 
     @property
     def peer(self) -> NodeId:
         """The member at the other end."""
-        return self.link.peer
+        return self.owner.peer
 
     @property
     def is_answered(self) -> bool:
-        """Whether the other end has read our greeting, and the nonce in it."""
+        """Whether the other end has answered our greeting, and so read the nonce in it."""
         return self._answer is not None
 
     def show(self, nonce: Uuid) -> None:
-        """Show a nonce that came to us under the id of who is at the other end (D-37)."""
+        """Send back a nonce that came to us under the node id of the other end (D-37)."""
         self._last_show_id -= 1
         self.write(
-            encode_request(0, self._last_show_id, self._client_id, self.link.links.identity.show(nonce))
+            encode_request(0, self._last_show_id, self._client_id, self.owner.context.identity.show(nonce))
         )
 
     def ask(self, correlation_id: int, message: Any) -> None:
         """Send a request in the highest version that both ends speak."""
         api_key = message.API_KEY
         version = self._versions.get(api_key)
-        handler = self.link.links.handler
+        handler = self.owner.context.handler
         if version is None:
             handler.request_failed(
                 self.peer, correlation_id, f"node {self.peer} does not know {message.NAME}"
@@ -145,35 +145,35 @@ class OutboundConnection(FrameConnection, asyncio.Protocol):
         try:
             frame = encode_request(version, correlation_id, self._client_id, message)
         except UnencodableError as error:
-            # A peer may say that it knows only versions without room for what we ask: that is not fatal.
+            # A peer may speak only versions that lack a field which this request needs: not fatal.
             handler.request_failed(self.peer, correlation_id, str(error))
             return
         self._in_flight[correlation_id] = (api_key, version)
         if len(self._in_flight) > limits.REQUESTS_IN_FLIGHT_MAX:
-            # The core gave up on the oldest long ago; its answer, should it come, is nobody's.
+            # The raft node gave up on the oldest long ago; a response to it would be dropped.
             del self._in_flight[next(iter(self._in_flight))]
         self.write(frame)
 
     def refuse(self, reason: str) -> None:
-        """End it at once: we do not want to talk to who is there, or nobody is there any more."""
+        """Close it at once: the raft node refuses the peer at the other end."""
         self.abort(f"refused: {reason}")
 
     def opened(self) -> None:
-        """Implements `FrameConnection`: greet, with a nonce if both ends are voters."""
-        links = self.link.links
+        """Send the greeting, with a nonce if both ends are voters."""
+        context = self.owner.context
         loop = asyncio.get_running_loop()
-        self._patience = loop.call_later(self.PATIENCE_MS / 1_000, self._lose_patience)
+        self._handshake_timer = loop.call_later(self.HANDSHAKE_MS / 1_000, self._handshake_timed_out)
         nonce = ZERO_UUID
-        if self.peer in links.voter_ids:
-            nonce = links.nonce()
-            self._is_told_of = True
-            links.handler.nonce_given(self, nonce)
-        greeting = links.identity.greeting(nonce, is_challenge=self.is_challenge)
+        if self.peer in context.voter_ids:
+            nonce = context.nonce()
+            self._is_announced = True
+            context.handler.nonce_given(self, nonce)
+        greeting = context.identity.greeting(nonce, is_challenge=self.is_challenge)
         self.write(encode_request(HandshakeRequest.MAX_VERSION, _GREETING_ID, self._client_id, greeting))
         self.flush()
 
     def data_received(self, data: bytes) -> None:
-        """Implements `asyncio.Protocol`: first the answer to the greeting, then answers to requests."""
+        """Take the frames that came in: first the answer to the greeting, then responses."""
         if not self.is_open:
             return
         try:
@@ -189,20 +189,20 @@ class OutboundConnection(FrameConnection, asyncio.Protocol):
             raise CallbackError(f"{type(error).__name__}: {error}") from error
 
     def ended(self) -> None:
-        """Implements `FrameConnection`."""
-        if self._patience is not None:
-            self._patience.cancel()
+        """Tell the handler that the connection is closed and that its requests have failed."""
+        if self._handshake_timer is not None:
+            self._handshake_timer.cancel()
         self.is_ready = False
         self.over.set()
-        handler = self.link.links.handler
+        handler = self.owner.context.handler
         if self.was_ready:
-            self.link.links.log.info("peer_lost", peer=self.peer, reason=self.end_reason)
+            self.owner.context.log.info("peer_lost", peer=self.peer, reason=self.end_reason)
         elif self.is_answered and not self.is_challenge:
             self.end_reason += (
                 f": node {self.peer} did not confirm this node; it must be able to reach the address that "
-                f"its controller.quorum.voters has for node {self.link.links.identity.node_id}"
+                f"its controller.quorum.voters has for node {self.owner.context.identity.node_id}"
             )
-        if self._is_told_of:
+        if self._is_announced:
             handler.connection_lost(self)
         in_flight, self._in_flight = self._in_flight, {}
         for correlation_id in in_flight:
@@ -228,17 +228,19 @@ class OutboundConnection(FrameConnection, asyncio.Protocol):
             self._take_confirmation(self._answer, response)
         else:
             del self._in_flight[correlation_id]
-            self.link.links.handler.response_received(self.peer, correlation_id, response, undecoded.records)
+            self.owner.context.handler.response_received(
+                self.peer, correlation_id, response, undecoded.records
+            )
 
     def _expected(self, correlation_id: int) -> tuple[int, int] | None:
-        """Which API and version an answer is of; None if nobody waits for it."""
+        """The API key and version of a response; None if no request waits for it."""
         if self._answer is None:
             return _GREETING
         return _SHOWN if correlation_id < 0 else self._in_flight.get(correlation_id)
 
     def _refusal_of(self, answer: HandshakeResponse) -> Refusal | None:
-        """Judge the answer to the greeting, and remember which versions both ends speak."""
-        refusal = refusal_of_answer(answer, self.link.links.identity, self.peer)
+        """Check the answer to the greeting, and note the versions that both ends speak."""
+        refusal = refusal_of_answer(answer, self.owner.context.identity, self.peer)
         if refusal is None:
             self._versions = common_versions(answer)
         return refusal
@@ -250,61 +252,61 @@ class OutboundConnection(FrameConnection, asyncio.Protocol):
         if not answer.must_show:
             self._become_ready(answer, ShowNonceResponse())
             return
-        self._cancel_patience()  # from here on the other end decides how long it waits for a nonce
-        self._is_told_of = True
-        self.link.links.handler.link_answered(self)
+        self._cancel_handshake_timer()  # from here on the other end limits how long it waits for a nonce
+        self._is_announced = True
+        self.owner.context.handler.link_answered(self)
 
     def _take_confirmation(self, answer: HandshakeResponse, shown: ShowNonceResponse) -> None:
         if shown.error_code == ErrorCode.NONE and not self.was_ready:
             self._become_ready(answer, shown)
 
     def _become_ready(self, answer: HandshakeResponse, shown: ShowNonceResponse) -> None:
-        links = self.link.links
-        self._is_told_of = True
-        links.handler.peer_identified(self, answer, shown)
+        context = self.owner.context
+        self._is_announced = True
+        context.handler.peer_identified(self, answer, shown)
         if not self.is_open:
             return
-        self._cancel_patience()
+        self._cancel_handshake_timer()
         self.allow_frames(limits.FRAME_BYTES_MAX)
         self.is_ready = self.was_ready = True
-        links.log.info("peer_connected", peer=self.peer, address=self.address)
-        self.link.ready(self)
+        context.log.info("peer_connected", peer=self.peer, address=self.address)
+        self.owner.ready(self)
 
-    def _cancel_patience(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
+    def _cancel_handshake_timer(self) -> None:
+        if self._handshake_timer is not None:
+            self._handshake_timer.cancel()
+            self._handshake_timer = None
 
-    def _lose_patience(self) -> None:
-        self._patience = None
-        self.abort(f"no answer to the handshake within {self.PATIENCE_MS} ms")
+    def _handshake_timed_out(self) -> None:
+        self._handshake_timer = None
+        self.abort(f"no answer to the handshake within {self.HANDSHAKE_MS} ms")
 
 
 class Challenge(OutboundConnection):
-    """A connection beside the link that brings a nonce, claims nothing, and ends by itself (D-37)."""
+    """A second connection to a peer that brings a nonce, claims nothing, and ends by itself (D-37)."""
 
     is_challenge = True
-    PATIENCE_MS = CHALLENGE_MS
+    HANDSHAKE_MS = CHALLENGE_MS
 
-    def __init__(self, link: Link) -> None:
-        super().__init__(link)
+    def __init__(self, owner: ConnectionOwner) -> None:
+        super().__init__(owner)
         self.task: asyncio.Task[None] | None = None
 
     @property
     def is_over(self) -> bool:
-        """Whether it came to its end, or could not connect."""
+        """Whether it is closed or could not connect."""
         return self.task is not None and self.task.done()
 
     async def run(self) -> None:
-        """Connect and wait for the end. That nobody is there is not news: the link says so."""
-        endpoint = self.link.endpoint
+        """Connect and wait for the end. A failure is not logged: `PeerConnection` logs it."""
+        endpoint = self.owner.endpoint
         with suppress(OSError, ValueError, OverflowError):
             async with asyncio.timeout(CHALLENGE_MS / 1_000):
                 await asyncio.get_running_loop().create_connection(lambda: self, endpoint.host, endpoint.port)
             await self.over.wait()
 
     def stop(self) -> None:
-        """End it, however far it came."""
+        """Close it, in whatever state it is."""
         self.abort("the challenge is over")
         if self.task is not None:
             self.task.cancel()

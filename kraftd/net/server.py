@@ -1,15 +1,16 @@
-"""Who may talk to this node, in what order is it heard, and how much may it ask at once?
+"""The listening socket and the inbound connections: who may connect, and in which order requests are
+served.
 
 Entered through `Server.start`; every connection then is an `InboundConnection`. Until its handshake is
 done, a connection gets only a greeting and one ApiVersions answered; one that greets as a voter may then
-show a nonce, and all else that it sends waits until the owner confirms it (D-37). Requests of confirmed
-voters go to the handler as they arrive; what everybody else sent waits, undecoded, for the end of the turn,
-when the owner of the loop calls `Budgets.serve`: so voters are always served first, and a turn does a
-bounded amount of work for each class (`budgets`).
+show a nonce, and all else that it sends waits until the raft node confirms it (D-37). Requests of confirmed
+voters go to the handler as they arrive; those of all others wait, undecoded, for the end of the turn, when
+`Budgets.serve` is called: so voters are always served first, and a turn does a bounded amount of work for
+each class (`budgets`).
 
-Bounds (design 5): slots (`slots`), requests in flight and answers not taken of a connection, answers not
-taken in all, bytes that wait, time and bytes for the handshake, time without a request. Replies may come in
-any order; the correlation id tells them apart.
+Bounds (`protocol.limits`): slots (`slots`), requests in flight and unsent answers of a connection, unsent
+answers in all, bytes that wait, time and bytes for the handshake, time without a request. Replies may come
+in any order; the correlation id tells them apart.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ from kraftd.net.budgeted import BudgetedConnection
 from kraftd.net.budgets import Budgets, PeerClass
 from kraftd.net.connection import Outbox
 from kraftd.net.handshake import Identity, Refusal, refusal_of, supported
-from kraftd.net.repeats import Repeats
+from kraftd.net.rate_limited_logger import RateLimitedLogger
 from kraftd.net.slots import Slots
 from kraftd.protocol import limits
 from kraftd.protocol.apis import APIS
@@ -55,28 +56,28 @@ _BACKLOG = 1024
 
 
 class ServerHandler(Protocol):
-    """What the server's owner does with what comes in."""
+    """What is told of inbound connections and their requests."""
 
     def member_greeted(self, connection: "InboundConnection", greeting: HandshakeRequest) -> None:
-        """Somebody says that it is a voter or an observer; the handler may call `connection.refuse` before it
-        returns. A voter's requests come only after `connection.confirm` was called (D-37).
+        """A greeting says that the other end is a voter or an observer; the handler may call
+        `connection.refuse` before it returns. A voter's requests come only after `connection.confirm` (D-37).
         """
 
     def nonce_shown(self, connection: "InboundConnection", shown: ShowNonceRequest) -> None:
-        """Somebody shows a nonce; the handler calls `connection.confirm` or `connection.reject_nonce`."""
+        """A nonce was shown: call `connection.confirm` or `connection.reject_nonce`."""
 
     def request_received(self, connection: "InboundConnection", request: Request) -> None:
-        """A request to be answered with `connection.reply`, sooner or later."""
+        """A request to be answered with `connection.reply`, now or later."""
 
     def connection_ended(self, connection: "InboundConnection") -> None:
-        """A connection whose greeting was welcome is gone."""
+        """A connection whose greeting was accepted is closed."""
 
     def clients_wait(self) -> None:
         """Client requests wait: call `budgets.serve` at the end of this turn."""
 
 
 class Server:
-    """The listening socket and everybody connected to it."""
+    """The listening socket and its connections."""
 
     def __init__(
         self,
@@ -84,30 +85,31 @@ class Server:
         handler: ServerHandler,
         outbox: Outbox,
         numbers: Iterator[int],
-        repeats: Repeats,
+        limited_log: RateLimitedLogger,
     ) -> None:
         self.identity = identity
         self.handler = handler
         self.outbox = outbox
-        self.repeats = repeats
+        self.limited_log = limited_log
         self.tally = outbox.tally
         self.decoder = RequestDecoder()
         self.connections: dict[int, InboundConnection] = {}
         self.voter_ids: frozenset[NodeId] = frozenset()
-        """Under which ids a greeting must be confirmed; empty if this node is no voter."""
+        """Greetings with these ids must be confirmed; empty if this node is no voter."""
         self.max_idle_ms = 600_000
-        """For how long everybody but voters may ask nothing (`connections.max.idle.ms`)."""
+        """How long a connection but a voter's may send no request (`connections.max.idle.ms`)."""
         self.slots = Slots(self.tally)
-        self.budgets = Budgets(self.tally, repeats, self.connections, handler.clients_wait)
+        self.budgets = Budgets(self.tally, limited_log, self.connections, handler.clients_wait)
         self._numbers = numbers
         self._socket: socket.socket | None = None
         self._server: asyncio.Server | None = None
         self._sweep: asyncio.TimerHandle | None = None
 
     def bind(self, bind: Endpoint) -> int:
-        """Take the address, and return the port, which the kernel chose if `bind` has port 0.
+        """Bind the address. Connections that come before `start` wait in the backlog.
 
-        Who connects before `start` waits in the backlog.
+        Returns:
+            The port, which the kernel chose if `bind` has port 0.
 
         Raises:
             OSError: The address cannot be bound.
@@ -129,11 +131,11 @@ class Server:
         )
 
     def accept(self) -> "InboundConnection":
-        """The protocol of a connection that somebody opens to us."""
+        """Make the protocol object of a new inbound connection."""
         return InboundConnection(self, next(self._numbers))
 
     async def stop(self) -> None:
-        """Stop listening and close everybody, after what they are owed was written."""
+        """Stop listening and close all connections, after their answers were written."""
         if self._server is not None:
             self._server.close()
         for connection in list(self.connections.values()):
@@ -143,7 +145,7 @@ class Server:
 
     @property
     def connections_max(self) -> int:
-        """Connections in all but voters'; less than in the table where the system allows fewer files."""
+        """The most connections but voters'; fewer where the system allows fewer files."""
         return self.slots.connections_max
 
     @connections_max.setter
@@ -155,7 +157,7 @@ class Server:
         return self.slots.counts()
 
     def admit(self, connection: "InboundConnection") -> str | None:
-        """Count a new connection in; or say why it must go."""
+        """Give a new connection a slot. Returns why it has none, None if it has."""
         why = self.slots.admit(connection)
         if why is None:
             self.connections[connection.number] = connection
@@ -164,7 +166,7 @@ class Server:
         return why
 
     def forget(self, connection: "InboundConnection") -> None:
-        """Count a connection out."""
+        """Free the slot of a connection."""
         self.connections.pop(connection.number, None)
         self.slots.forget(connection, connection.peer_class)
         if not self.connections and self._sweep is not None:
@@ -178,7 +180,7 @@ class Server:
         self._sweep = asyncio.get_running_loop().call_later(wait_ms / 1_000, self._sweep_idle, wait_ms)
 
     def _sweep_idle(self, waited_ms: int) -> None:
-        """Close who has asked nothing for too long. The moment is not exact: one sweep more at most."""
+        """Close connections without a request for `max_idle_ms`, or up to one sweep longer."""
         sweeps_max = -(-self.max_idle_ms // waited_ms)
         for connection in list(self.connections.values()):
             if connection.peer_class is PeerClass.VOTER or connection.is_busy:
@@ -191,22 +193,22 @@ class Server:
 
 
 class InboundConnection(BudgetedConnection):
-    """Someone who connected to us."""
+    """A connection that another process opened to this node."""
 
     def __init__(self, server: Server, number: int) -> None:
         super().__init__(server, number)
         self.greeting: HandshakeRequest | None = None
-        """Who it is, once the handshake is done."""
+        """The greeting, once the handshake is done."""
         self.refused = False
         self._server = server
         self._greeting_id = 0
         self._asked_versions = False
         self._unconfirmed: list[Buffer] | None = None
-        """What waits until the voter of the greeting is confirmed; None if nothing needs to."""
+        """Frames that wait until the voter of the greeting is confirmed; None if none must wait."""
         self._shown_ids: deque[int] = deque()
-        self._is_told_of = False
-        """Whether the handler knows this connection, and is to hear of its end."""
-        self._patience: asyncio.TimerHandle | None = None
+        self._is_announced = False
+        """Whether the handler was told of this connection, and must be told of its end."""
+        self._handshake_timer: asyncio.TimerHandle | None = None
 
     @property
     def is_member(self) -> bool:
@@ -215,24 +217,26 @@ class InboundConnection(BudgetedConnection):
 
     @property
     def claimed_id(self) -> NodeId | None:
-        """The node that it says it is, once it has."""
+        """The node id of its greeting; None before the greeting."""
         return None if self.greeting is None else self.greeting.node_id
 
     def opened(self) -> None:
-        """Implements `FrameConnection`: count it in, and give it a few seconds to greet."""
+        """Take a slot, and start the time for the handshake."""
         why = self._server.admit(self)
         if why is not None:
             self.tally.refused += 1
-            self.repeats.warning("connection_refused", key=self.host, address=self.address, reason=why)
+            self.limited_log.warning("connection_refused", key=self.host, address=self.address, reason=why)
             self.abort(why)
             return
         loop = asyncio.get_running_loop()
-        self._patience = loop.call_later(limits.HANDSHAKE_TIMEOUT_MS / 1_000, self._lose_patience)
+        self._handshake_timer = loop.call_later(
+            limits.HANDSHAKE_TIMEOUT_MS / 1_000, self._handshake_timed_out
+        )
 
     def handle(self, frame: Buffer) -> None:
-        """Implements `BudgetedConnection`: decode one request and hand it on."""
+        """Decode one request and give it to the handler, or keep it until the voter is confirmed."""
         if self.greeting is None:
-            self._meet(frame)
+            self._handle_before_greeting(frame)
             return
         if self._unconfirmed is not None and self._must_wait(self._unconfirmed, frame):
             return
@@ -253,7 +257,7 @@ class InboundConnection(BudgetedConnection):
             self.hand_on(request)
 
     def confirm(self) -> None:
-        """The voter of the greeting is at the other end: tell it so, and serve it as one (D-37)."""
+        """Serve the other end as the voter of its greeting from now on, and tell it so (D-37)."""
         if self._shown_ids:
             self.answer(0, self._shown_ids.popleft(), self._server.identity.confirmation())
         waiting, self._unconfirmed = self._unconfirmed, None
@@ -265,12 +269,12 @@ class InboundConnection(BudgetedConnection):
                 self.handle(frame)
 
     def reject_nonce(self) -> None:
-        """The nonce that was shown is none of ours."""
+        """Answer that the nonce shown is not one that this node gave."""
         if self._shown_ids:
             self.answer(0, self._shown_ids.popleft(), ShowNonceResponse(ErrorCode.INVALID_VOTER_KEY))
 
     def _must_wait(self, waiting: list[Buffer], frame: Buffer) -> bool:
-        """Before the confirmation only a nonce is looked at: everything else is kept as it came."""
+        """Keep a frame, undecoded, for the confirmation, unless it shows a nonce. Returns if it is kept."""
         try:
             if peek_api_key(frame) == ShowNonceRequest.API_KEY:
                 return False
@@ -287,30 +291,30 @@ class InboundConnection(BudgetedConnection):
     # How it ends.
 
     def refuse(self, error: ErrorCode, reason: str) -> None:
-        """Answer the greeting with one clear line, and close."""
+        """Answer the greeting with an error and a reason, and close."""
         if self.refused:
             return
         self.refused = True
         self.tally.refused += 1
         reason = reason[: limits.LOG_TEXT_MAX]
-        self.repeats.warning("peer_refused", key=(self.host, reason), address=self.address, reason=reason)
+        self.limited_log.warning("peer_refused", key=(self.host, reason), address=self.address, reason=reason)
         if self.greeting is None:
             refusal = self._server.identity.refusal(error, reason)
             self.answer(HandshakeRequest.MAX_VERSION, self._greeting_id, refusal)
         self.close(f"refused: {reason}")
 
     def ended(self) -> None:
-        """Implements `FrameConnection`."""
-        if self._patience is not None:
-            self._patience.cancel()
+        """Free the slot, and tell the handler."""
+        if self._handshake_timer is not None:
+            self._handshake_timer.cancel()
         super().ended()
         self._server.forget(self)
-        if self._is_told_of:
+        if self._is_announced:
             self._server.handler.connection_ended(self)
 
     # The handshake.
 
-    def _meet(self, frame: Buffer) -> None:
+    def _handle_before_greeting(self, frame: Buffer) -> None:
         try:
             request = self._server.decoder.decode(frame)
         except Exception as error:  # noqa: BLE001 - the boundary (D-38)
@@ -342,14 +346,14 @@ class InboundConnection(BudgetedConnection):
         if refusal is not None:
             self.refuse(refusal.error, refusal.reason)
             return
-        self._is_told_of = True
+        self._is_announced = True
         if node_id != NO_NODE:
             server.handler.member_greeted(self, greeting)
             if self.refused:
                 return
-        if self._patience is not None and not greeting.challenge:
-            self._patience.cancel()
-            self._patience = None
+        if self._handshake_timer is not None and not greeting.challenge:
+            self._handshake_timer.cancel()
+            self._handshake_timer = None
         self.greeting = greeting
         if is_voters:
             self._unconfirmed = []
@@ -358,7 +362,7 @@ class InboundConnection(BudgetedConnection):
         self.answer(HandshakeRequest.MAX_VERSION, correlation_id, answer)
 
     def _undecodable(self, error: Exception) -> None:
-        """The boundary on the way in: what cannot be decoded ends this connection, and nothing else."""
+        """Close the connection on a request that cannot be decoded (D-38)."""
         if isinstance(error, UnsupportedVersion) and error.api_key == ApiVersionsRequest.API_KEY:
             self._answer_api_versions(0, error.correlation_id, ErrorCode.UNSUPPORTED_VERSION)
             return
@@ -367,7 +371,7 @@ class InboundConnection(BudgetedConnection):
         self.fail("decoding a request", error)
 
     def _answer_malformed(self, error: MalformedRequestError) -> None:
-        """Say INVALID_REQUEST under the request's correlation id, if its answer has a place for it."""
+        """Answer INVALID_REQUEST under the request's correlation id, if the response has a field for it."""
         response = APIS[error.api_key].response
         if self.greeting is not None and "error_code" in response.__struct_fields__:
             refusal = response(error_code=ErrorCode.INVALID_REQUEST)
@@ -385,8 +389,8 @@ class InboundConnection(BudgetedConnection):
         else:
             self.write_answer(frame)
 
-    def _lose_patience(self) -> None:
-        self._patience = None
+    def _handshake_timed_out(self) -> None:
+        self._handshake_timer = None
         self.abort(f"no handshake within {limits.HANDSHAKE_TIMEOUT_MS} ms")
 
 
@@ -400,5 +404,5 @@ def _api_versions(version: int, error: ErrorCode) -> msgspec.Raw:
 
 
 def connection_numbers() -> Iterator[int]:
-    """Numbers for connections of both directions: never two alike in one process."""
+    """Unique numbers for the connections of one process, in both directions."""
     return itertools.count(1)

@@ -1,11 +1,12 @@
-"""Who may be connected at all, and who has to make room? (D-38)
+"""Who gets a connection when slots are short, and whose connection is closed for it (D-38).
 
-Entered by the server: `admit` when somebody connects, `move` when it is known who that is, `forget` at the
-end. Everybody but confirmed voters shares `connections_max` slots, with a part of them for each address.
-Who comes when all are taken pushes the oldest out of those who have not greeted yet, or takes one of a few
-reserved slots until it has said that it is a voter; a client pushes out the one that has asked nothing for
-longest. So idle connections, however many, shut out neither a voter nor, for long, a client. How many may
-say that they are one voter is the core's to bound (`kraftd.raft.claims`).
+Entered by the server: `admit` when a connection opens, `move` when it is known who is at the other end,
+`forget` at its end. All connections but those of confirmed voters share `connections_max` slots, with a
+part of them for each address. When all are taken, a new connection closes the oldest one that has not
+greeted yet, or gets one of a few reserved slots until it has greeted as a voter; a client closes the one
+that has asked nothing for longest. So idle connections, however many, shut out neither a voter nor, for
+long, a client. How many connections may claim one voter's id is the raft node's to bound
+(`kraftd.raft.claims`).
 """
 
 from collections import Counter
@@ -23,34 +24,34 @@ class Holder(Protocol):
     number: int
     host: str
     quiet_sweeps: int
-    """How many sweeps for idle connections found nothing new from it; 0 while it waits for an answer."""
+    """How many sweeps for idle connections found no new request; 0 while it waits for an answer."""
     has_asked: bool
-    """Whether it ever asked anything, after its greeting."""
+    """Whether a request has come since its greeting."""
 
     @property
     def claimed_id(self) -> NodeId | None:
-        """The node that it says it is, once it has."""
+        """The node id of its greeting; None before the greeting."""
 
     def abort(self, reason: str) -> None:
         """Close it at once."""
 
 
 class Slots:
-    """Everybody who is connected, by class, oldest first."""
+    """The inbound connections by class, oldest first."""
 
     def __init__(self, tally: Tally) -> None:
         self.connections_max = limits.CONNECTIONS_MAX
-        """Everybody but voters; less where the system allows fewer files."""
+        """The most connections but voters'; fewer where the system allows fewer files."""
         self._tally = tally
         self._per_address: Counter[str] = Counter()
         self._holders: dict[PeerClass, dict[int, Holder]] = {each: {} for each in PeerClass}
 
     def counts(self) -> Mapping[PeerClass, int]:
-        """How many connections each class has."""
+        """The number of connections of each class."""
         return {each: len(holders) for each, holders in self._holders.items()}
 
     def admit(self, holder: Holder) -> str | None:
-        """Count a new connection in; or say why it must go."""
+        """Give a new connection a slot. Returns why it has none, None if it has."""
         host = holder.host
         here, total = self._per_address[host], self._others_count()
         crowded_here = here >= limits.CONNECTIONS_PER_ADDRESS_MAX
@@ -66,14 +67,14 @@ class Slots:
         return None
 
     def move(self, holder: Holder, old: PeerClass, new: PeerClass) -> None:
-        """It is known now who this is."""
+        """Count a connection in another class from now on."""
         del self._holders[old][holder.number]
         self._holders[new][holder.number] = holder
         if new is PeerClass.VOTER:
             self._uncount_address(holder.host)
 
     def forget(self, holder: Holder, peer_class: PeerClass) -> None:
-        """Count a connection out."""
+        """Free the slot of a connection."""
         if (
             self._holders[peer_class].pop(holder.number, None) is not None
             and peer_class is not PeerClass.VOTER
@@ -81,17 +82,17 @@ class Slots:
             self._uncount_address(holder.host)
 
     def has_room_for_client(self, host: str) -> bool:
-        """Whether one more client or observer may stay, if need be instead of one that asks nothing."""
+        """Whether one more client or observer may stay; may close another one for it."""
         holders = self._holders
-        settled = len(holders[PeerClass.CLIENT]) + len(holders[PeerClass.OBSERVER])
-        if settled >= self.connections_max:
+        greeted = len(holders[PeerClass.CLIENT]) + len(holders[PeerClass.OBSERVER])
+        if greeted >= self.connections_max:
             return self._push_out_quiet(None)
         if self._per_address[host] > limits.CONNECTIONS_PER_ADDRESS_MAX:
             return self._push_out_quiet(host)
         return True
 
     def _push_out_newcomer(self, host: str | None) -> bool:
-        """Close the oldest of those who have not greeted, of one address or of all; whether there was one."""
+        """Close the oldest connection without a greeting, of one address or of all, if there is one."""
         for holder in self._holders[PeerClass.STRANGER].values():
             if holder.claimed_id is None and (host is None or holder.host == host):
                 self._close(holder, PeerClass.STRANGER, "it had not greeted, and others came")
@@ -100,10 +101,13 @@ class Slots:
         return False
 
     def _push_out_quiet(self, host: str | None) -> bool:
-        """Close whoever asked nothing for longest, of one address or of all; whether there was one.
+        """Close the connection that has asked nothing for longest, of one address or of all.
 
-        Four thousand may come and say nothing before the first sweep finds them: of those who seem equally
-        quiet, the oldest that never asked anything goes first.
+        Four thousand may connect and send nothing before the first sweep finds them: of those that are
+        equally quiet, the oldest that never had a request is closed first.
+
+        Returns:
+            Whether there was one.
         """
         quietest, quietest_class = None, PeerClass.CLIENT
         most = (0, False)
@@ -119,7 +123,7 @@ class Slots:
         return True
 
     def _close(self, holder: Holder, peer_class: PeerClass, reason: str) -> None:
-        """Close a connection whose slot is free from now on, not only when the loop says that it is gone."""
+        """Close a connection and free its slot at once, not only when the loop reports its end."""
         self.forget(holder, peer_class)
         holder.abort(reason)
 

@@ -21,8 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from kraftd.raft.events import Token
-from kraftd.raft.timing import NEVER_MS
-from kraftd.types import Offset
+from kraftd.types import NEVER_MS, Offset
 
 BATCH_BYTES_MAX = 8 * 1024 * 1024
 APPEND_RECORDS_MAX = 10_000

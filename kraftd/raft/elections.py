@@ -35,8 +35,8 @@ from kraftd.raft.request_manager import Kind, Sent
 from kraftd.raft.rpc import LeaderAndEpoch, ResponseHeader, VoteParams
 from kraftd.raft.state import RaftState
 from kraftd.raft.state_changes import StateChanges
-from kraftd.raft.timing import ASKS, NEVER_MS, ask_again_ms
-from kraftd.types import NO_NODE, ZERO_UUID, Now
+from kraftd.raft.timing import ASKS, ask_again_ms
+from kraftd.types import NEVER_MS, NO_NODE, ZERO_UUID, Now
 
 _NOT_WHOLE = "this member is not whole"
 

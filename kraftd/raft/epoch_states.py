@@ -26,8 +26,7 @@ import msgspec
 
 from kraftd.errors import InvariantError
 from kraftd.raft.events import Token
-from kraftd.raft.timing import NEVER_MS
-from kraftd.types import NO_NODE, Election, Epoch, NodeId, Offset, ReplicaKey
+from kraftd.types import NEVER_MS, NO_NODE, Election, Epoch, NodeId, Offset, ReplicaKey
 
 
 class Outcome(Enum):

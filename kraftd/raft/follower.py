@@ -27,11 +27,12 @@ from kraftd.raft.request_manager import Kind, Sent
 from kraftd.raft.rpc import FetchParams
 from kraftd.raft.state import RaftState
 from kraftd.raft.state_changes import StateChanges
-from kraftd.raft.timing import BEHIND_DELAY_MS, NEVER_MS, loss_delay_ms
+from kraftd.raft.timing import BEHIND_DELAY_MS, loss_delay_ms
 from kraftd.records.batch import BatchView, scan
 from kraftd.types import (
     DOUBTED_BY_OTHERS,
     FORGET_PEERS,
+    NEVER_MS,
     NO_NODE,
     NodeId,
     Now,

@@ -21,9 +21,9 @@ import msgspec
 from kraftd.raft.accumulator import Accumulator, PendingAppends
 from kraftd.raft.events import Handle, Token
 from kraftd.raft.reads import Reads
-from kraftd.raft.timing import NEVER_MS, OBSERVER_SESSION_MS, OBSERVERS_MAX, Timing
+from kraftd.raft.timing import OBSERVER_SESSION_MS, OBSERVERS_MAX, Timing
 from kraftd.raft.voters import Quorum, Voter
-from kraftd.types import NO_NODE, Epoch, NodeId, Now, Offset, ReplicaKey
+from kraftd.types import NEVER_MS, NO_NODE, Epoch, NodeId, Now, Offset, ReplicaKey
 
 UNKNOWN: Offset = -1
 

@@ -49,9 +49,9 @@ from kraftd.raft.request_manager import Kind, Sent
 from kraftd.raft.resignation import Resignation
 from kraftd.raft.state import RaftState
 from kraftd.raft.state_changes import StateChanges, initial_state
-from kraftd.raft.timing import NEVER_MS, STALL_MS, RandomSource, Timing
+from kraftd.raft.timing import STALL_MS, RandomSource, Timing
 from kraftd.raft.voters import VoterSet
-from kraftd.types import Election, Endpoint, Epoch, NodeId, Now, Offset, ReplicaKey
+from kraftd.types import NEVER_MS, Election, Endpoint, Epoch, NodeId, Now, Offset, ReplicaKey
 
 __all__ = ["NEVER_MS", "LogStart", "Member"]
 

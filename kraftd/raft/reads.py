@@ -12,9 +12,8 @@ the read arrived; before a record of the leader's own epoch is committed there i
 from collections.abc import Iterable
 
 from kraftd.raft.events import Token
-from kraftd.raft.timing import NEVER_MS
 from kraftd.raft.voters import Quorum
-from kraftd.types import NodeId, Offset
+from kraftd.types import NEVER_MS, NodeId, Offset
 
 
 class _Read:

@@ -22,9 +22,8 @@ from kraftd.raft.events import BatchesRead, RequestReceived
 from kraftd.raft.leader_state import DelayedFetch, LeaderState
 from kraftd.raft.rpc import FetchParams
 from kraftd.raft.state import RaftState
-from kraftd.raft.timing import NEVER_MS
 from kraftd.records.batch import BatchView
-from kraftd.types import Now, Offset, ReplicaKey
+from kraftd.types import NEVER_MS, Now, Offset, ReplicaKey
 
 _NEWS_DELAY_MS = 1
 

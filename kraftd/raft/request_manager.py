@@ -14,8 +14,7 @@ from itertools import count
 
 import msgspec
 
-from kraftd.raft.timing import NEVER_MS
-from kraftd.types import Epoch, NodeId
+from kraftd.types import NEVER_MS, Epoch, NodeId
 
 
 class Kind(StrEnum):

@@ -27,8 +27,8 @@ from kraftd.raft.request_manager import Kind, Sent
 from kraftd.raft.rpc import BeginParams, EndParams, LeaderAndEpoch
 from kraftd.raft.state import RaftState
 from kraftd.raft.state_changes import StateChanges
-from kraftd.raft.timing import NEVER_MS, loss_delay_ms
-from kraftd.types import NO_NODE, ZERO_UUID, NodeId, Now, ReplicaKey
+from kraftd.raft.timing import loss_delay_ms
+from kraftd.types import NEVER_MS, NO_NODE, ZERO_UUID, NodeId, Now, ReplicaKey
 
 
 class Resignation:

@@ -36,10 +36,11 @@ from kraftd.raft.peers import Peers
 from kraftd.raft.rejoin import Rejoin, Wholeness
 from kraftd.raft.request_manager import Kind, RequestManager
 from kraftd.raft.rpc import LeaderAndEpoch
-from kraftd.raft.timing import BEHIND_RECORDS, NEVER_MS, RandomSource, Timing
+from kraftd.raft.timing import BEHIND_RECORDS, RandomSource, Timing
 from kraftd.raft.voters import Quorum, VoterSet
 from kraftd.types import (
     FORGET_PEERS,
+    NEVER_MS,
     NO_NODE,
     Election,
     Endpoint,

@@ -25,8 +25,7 @@ from kraftd.raft.epoch_states import (
 from kraftd.raft.leader_state import LeaderState
 from kraftd.raft.rpc import LeaderAndEpoch
 from kraftd.raft.state import RaftState
-from kraftd.raft.timing import NEVER_MS
-from kraftd.types import NO_NODE, Election, Epoch, NodeId, Now, ReplicaKey
+from kraftd.types import NEVER_MS, NO_NODE, Election, Epoch, NodeId, Now, ReplicaKey
 
 
 class StateChanges:

@@ -1,8 +1,7 @@
 """How long the quorum waits, and where chance comes in.
 
 `Timing` holds the configured spans and derives the others from them; `RandomSource` is the one source of
-chance, so that a simulator owns every draw. Deadlines are moments on the monotonic clock, `NEVER_MS` one
-that does not come.
+chance, so that a simulator owns every draw. Deadlines are moments on the monotonic clock.
 
 Follows: the keys and hard-coded spans of section 1.3, VOTE-05, EQE-02, CQ-01, BQE-01.
 Differs: a backoff that saturates is spread over the upper half of its range. Kafka's reaches its maximum
@@ -12,9 +11,6 @@ for every candidate at once, and candidates that retry together split the vote t
 from typing import Protocol
 
 import msgspec
-
-NEVER_MS = 1 << 62
-"""A deadline that does not come."""
 
 STALL_MS = 200
 """How late a turn may be before timers get a second chance (D-01)."""

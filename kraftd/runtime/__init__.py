@@ -1,1 +1,1 @@
-"""The deeds: configuration, the poll loop, the executor of effects, logs, metrics and the daemon."""
+"""The daemon: configuration, the event loop, the executor of effects, request handlers, logs and metrics."""

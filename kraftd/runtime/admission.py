@@ -1,4 +1,4 @@
-"""May a daemon run on this log at all?
+"""Refuses directories that a daemon cannot run on: logs of old releases, and dynamic quorums.
 
 Entered once, between opening the directory and the first message. A log of a Kafka older than 3.3 has no
 `metadata.version`: nothing in it says which records its members may write, so it is for tools only. The
@@ -36,7 +36,7 @@ _WITHOUT_STATE = (
     AbortTransactionRecord,
     RawRecord,
 )
-"""What proves nothing about the release that wrote a log."""
+"""Records that any release may have written first."""
 _FIRST_VOTERS = names.snapshot_name(OffsetAndEpoch(0, 0))
 """Where Kafka's formatter puts the first voters of a dynamic quorum."""
 
@@ -81,7 +81,7 @@ def _election_version(directory: NodeDirectory) -> int:
     try:
         return quorum_state.decode(data)[1] if data is not None else 0
     except MalformedError:
-        return 0  # the directory was judged by it already
+        return 0  # opening the directory has reported it already
 
 
 def _is_old(log: ReaderView) -> bool:
@@ -93,7 +93,7 @@ def _is_old(log: ReaderView) -> bool:
                 return False
             has_state = has_state or not isinstance(record, _WITHOUT_STATE)
     except (DamagedReadError, MalformedError):
-        return False  # what is damaged is told elsewhere, and may have held it
+        return False  # the damage is reported elsewhere, and the damaged part may have held it
     return has_state
 
 

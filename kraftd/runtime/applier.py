@@ -1,27 +1,29 @@
-"""How do committed batches reach the state machine without stopping the loop?
+"""Feeds committed batches to the state machine without stopping the loop.
 
-Entered through the interpreter's `Machine` port: `commit` raises the target, and once a turn, after all
-effects, `run` applies what it may: from the core's in-memory tail, or, for a node that starts or lags, from
-the store through a thread, in both cases a slice at a time. When a slice is done the core hears `Applied`.
+`commit` raises the target, and once a turn, after all effects, `run` applies a slice of what is committed:
+from memory, or, on a node that starts or lags, from the disk through a thread. After each slice the raft
+node is told `Applied`.
 
-Any exception of the state machine is fatal (D-18): it could not have applied the same batch again.
+Any exception of the state machine is fatal (D-18): it could not apply the same batch again.
 """
 
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from kraftd.controller.controller import APPLY
 from kraftd.raft.effects import LeaderChanged
 from kraftd.raft.events import Applied
 from kraftd.raft.state_machine import StateMachine
 from kraftd.records.batch import BatchView, scan
 from kraftd.records.committed import CommittedBatch
-from kraftd.runtime.driver import Driver
+from kraftd.runtime.driver import Driver, TurnTask
 from kraftd.types import NodeId, Now, Offset
 
 _SLICE_BYTES = 256 << 10
 _SLICE_MS = 10
+
+APPLY = "Apply"
+"""The kind under which applying is counted among the events of the controller."""
 
 
 class CommittedLog(Protocol):
@@ -37,8 +39,8 @@ class CommittedLog(Protocol):
         """From the store, in a thread; `done` is called on the loop."""
 
 
-class Applier:
-    """Feeds one state machine, in order, each committed batch once."""
+class Applier(TurnTask):
+    """Applies each committed batch once, in order, to one state machine."""
 
     def __init__(
         self,
@@ -53,7 +55,7 @@ class Applier:
         self.applied_offset: Offset = 0
         self.applied_timestamp_ms = -1
         self.stuck_because = ""
-        """Why nothing more can be applied; empty if all is well."""
+        """Why nothing more can be applied; empty if nothing is wrong."""
         self._me = me
         self._machine = machine
         self._log = log
@@ -63,24 +65,19 @@ class Applier:
         self._target: Offset = 0
         self._is_reading = False
         self._spent_turn = -1
-        """The turn whose time is used up: the core's reaction to `Applied` leads here again within it."""
+        """The turn in which `_SLICE_MS` are used up: its `run` may be called again after `Applied`."""
         self._cold: list[CommittedBatch] = []
 
-    @property
-    def target_offset(self) -> Offset:
-        """Up to where batches are known to be committed."""
-        return self._target
-
     def commit(self, high_watermark: Offset) -> None:
-        """Implements `Machine`."""
+        """Note that everything before `high_watermark` is committed."""
         self._target = max(self._target, high_watermark)
 
     def leader_changed(self, change: LeaderChanged) -> None:
-        """Implements `Machine`."""
+        """Tell the state machine who leads."""
         self._machine.leader_changed(change.epoch, change.leader_id, is_self=change.leader_id == self._me)
 
-    def run(self, now: Now) -> None:  # noqa: ARG002 - a chore's signature
-        """Implements `Chore`: apply a slice, and ask for another turn if there is more."""
+    def run(self, now: Now) -> None:  # noqa: ARG002 - the signature of a turn task
+        """Apply a slice, and schedule another turn if there is more."""
         if self.applied_offset >= self._target or self._is_reading or self.stuck_because:
             return
         if self._spent_turn == self._driver.turns:
@@ -97,7 +94,7 @@ class Applier:
             self._driver.deliver(Applied(self.applied_offset))
 
     def _apply_slice(self) -> bool:
-        """Apply what is at hand; whether it is worth trying again at once."""
+        """Apply the batches that are in memory or were read. Returns whether more can be applied at once."""
         before = self.applied_offset
         batches, self._cold = self._cold, []
         if not batches and before < self._target:
@@ -127,7 +124,7 @@ class Applier:
 def committed(
     batches: Iterable[BatchView], take_values: Callable[[Offset], Sequence[bytes] | None]
 ) -> list[CommittedBatch]:
-    """The batches as the state machine gets them. Those in memory are proved already, those read are not."""
+    """The batches in the form that the state machine gets; `take_values` gives records that are in memory."""
     return [
         CommittedBatch(
             base_offset=view.base_offset,

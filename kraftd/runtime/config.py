@@ -31,7 +31,7 @@ _INT64_MAX = 2**63 - 1
 
 
 class QuorumTiming(msgspec.Struct, frozen=True):
-    """The clocks of the quorum, in milliseconds (section 1.3 of the behaviour catalogue)."""
+    """The clocks of the quorum, in milliseconds."""
 
     election_timeout_ms: int
     fetch_timeout_ms: int

@@ -1,9 +1,9 @@
-"""One node, put together and kept running until it is told to stop.
+"""The process of one node: runs a `ControllerServer` until a signal stops it.
 
-Entered through `serve`, inside a running loop, with a checked configuration and an open directory. The
-order of a start: identity and log are already durable; the server listens; then the member starts, and with
-it the links. The order of a stop: the member hands over, the last answers are written, connections close,
-the running flush ends, the directory is closed.
+Entered through `serve`, inside a running loop, with a checked configuration and an open directory. The order
+of a start: identity and log are already durable; the server listens; then the raft node starts, and with it
+the connections to the peers. The order of a stop: the raft node hands over, the last answers are written,
+connections close, the running flush ends, the directory is closed.
 
 Nothing here decides anything about the quorum. What goes wrong here ends the process (D-17); see `main`.
 """
@@ -25,14 +25,15 @@ from kraftd.errors import ConfigError
 from kraftd.net.server import Server
 from kraftd.raft.effects import ShutdownReady
 from kraftd.raft.events import ShutdownRequested
-from kraftd.runtime.assembly import Assembly, Surroundings
+from kraftd.raft.timing import RandomSource
 from kraftd.runtime.config import Config
+from kraftd.runtime.controller_server import ControllerServer, Environment
 from kraftd.runtime.driver import read_clocks
-from kraftd.runtime.files import connections_allowed, refuse_few_files
-from kraftd.runtime.flusher import Worker
-from kraftd.runtime.health import livez, readyz
+from kraftd.runtime.file_limits import connections_allowed, refuse_few_files
+from kraftd.runtime.health_checks import livez, readyz
+from kraftd.runtime.node_status import SOFTWARE
 from kraftd.runtime.observability import Log
-from kraftd.runtime.status import SOFTWARE
+from kraftd.runtime.worker import Worker
 from kraftd.storage.node_directory import NodeDirectory
 from kraftd.types import Endpoint, uuid_text
 
@@ -40,7 +41,7 @@ FILES_COUNTED_EVERY_S = 1.0
 """How often the connections that are allowed follow the files that the log holds open."""
 
 _GC_THRESHOLDS = (20_000, 20, 20)
-"""Requests in flight are a young generation of thousands that is not garbage: look for cycles less often."""
+"""Requests in flight are thousands of young objects that are not garbage: collect less often."""
 
 
 async def serve(config: Config, directory: NodeDirectory, log: Log) -> None:
@@ -61,7 +62,7 @@ async def serve(config: Config, directory: NodeDirectory, log: Log) -> None:
 
 @contextlib.contextmanager
 def _listening(address: Endpoint, key: str) -> Iterator[None]:
-    """Make an address that cannot be had one line that names it, and where it was written."""
+    """Turn the failure to bind an address into one line that names the address and its configuration key."""
     try:
         yield
     except OSError as error:
@@ -70,30 +71,30 @@ def _listening(address: Endpoint, key: str) -> Iterator[None]:
         raise ConfigError(f"cannot listen on {address}: {reason}; see {key}") from error
 
 
-class SystemDice:
-    """Chance from the operating system."""
+class SystemDice(RandomSource):
+    """Random numbers of the operating system."""
 
     def __init__(self) -> None:
         self._random = random.SystemRandom()
 
     def draw(self, below: int) -> int:
-        """Implements `RandomSource`."""
+        """A number from 0 to `below` - 1."""
         return self._random.randrange(below)
 
 
 class Node:
-    """One assembly, and what ties it to this process: signals, pages, lines."""
+    """A `ControllerServer` with the signals, the HTTP port and the log lines of its process."""
 
     def __init__(self, config: Config, directory: NodeDirectory, log: Log, tasks: asyncio.TaskGroup) -> None:
         loop = asyncio.get_running_loop()
         self._config, self._directory, self._log, self._tasks = config, directory, log, tasks
         self._stop_asked = asyncio.Event()
         self._may_stop = asyncio.Event()
-        self._pages: tuple[Any, int] | None = None
+        self._http: tuple[Any, int] | None = None
         self._metrics_task: asyncio.Task[None] | None = None
         self._counting: asyncio.TimerHandle | None = None
         self._port = 0
-        surroundings = Surroundings(
+        environment = Environment(
             loop=loop,
             tasks=tasks,
             clock=read_clocks,
@@ -103,68 +104,68 @@ class Node:
             nonce=lambda: os.urandom(16),
             worker=lambda name: Worker(loop, name),
         )
-        self._parts = Assembly(
+        self._server = ControllerServer(
             config,
             directory,
             log,
-            surroundings,
+            environment,
             listen=self._listen,
             on_shutdown_ready=self._shutdown_ready,
         )
 
     def _listen(self, server: Server) -> Endpoint:
-        """Take the configured address, and say how the others find it."""
-        refuse_few_files(_files_max(), len(self._directory.log.segment_files), http=self._has_pages)
+        """Bind the configured address; returns the one to advertise."""
+        refuse_few_files(_files_max(), len(self._directory.log.segment_files), http=self._has_http)
         server.connections_max = self._connections_allowed()
         with _listening(self._config.bind, "listeners"):
             self._port = server.bind(self._config.bind)
         return _with_port(self._config.advertised, self._port)
 
     @property
-    def _has_pages(self) -> bool:
+    def _has_http(self) -> bool:
         return self._config.http is not None
 
     def _connections_allowed(self) -> int:
         segments = len(self._directory.log.segment_files)
-        return connections_allowed(_files_max(), segments, http=self._has_pages)
+        return connections_allowed(_files_max(), segments, http=self._has_http)
 
     def _count_files(self) -> None:
-        """A log that grows leaves fewer connections."""
-        self._parts.server.connections_max = self._connections_allowed()
+        """Allow fewer connections when the log holds more files open."""
+        self._server.server.connections_max = self._connections_allowed()
         self._counting = asyncio.get_running_loop().call_later(FILES_COUNTED_EVERY_S, self._count_files)
 
     async def start(self) -> None:
-        """Start the member and everything that feeds it, then let the others in."""
-        await self._start_pages()
+        """Start the raft node and its turn tasks, then accept connections."""
+        await self._start_http()
         self._listen_to_signals()
-        self._say_started()
-        self._parts.start()
-        await self._parts.server.start()
+        self._log_started()
+        self._server.start()
+        await self._server.server.start()
         self._count_files()
         if self._config.metrics_interval_ms > 0:
             self._metrics_task = self._tasks.create_task(self._log_metrics(), name="metrics")
 
     async def run(self) -> None:
-        """Wait for a signal, then for the member to hand over, or for the deadline."""
+        """Wait for a signal, then for the raft node to hand over, or for the deadline."""
         await self._stop_asked.wait()
         self._log.info("stopping")
-        driver = self._parts.driver
+        driver = self._server.driver
         deadline_ms = driver.now().mono_ms + self._config.shutdown_timeout_ms
         driver.deliver(ShutdownRequested(deadline_ms))
         await self._may_stop.wait()
 
     async def stop(self) -> None:
-        """Close everything, in an order that loses nothing."""
-        self._parts.driver.stop()
+        """Close everything, in the order of the module's docstring."""
+        self._server.driver.stop()
         if self._metrics_task is not None:
             self._metrics_task.cancel()
         if self._counting is not None:
             self._counting.cancel()
-        self._parts.links.stop()
-        await self._parts.server.stop()
-        if self._pages is not None:
-            await self._pages[0].stop()
-        self._parts.settle()
+        self._server.peer_connections.stop()
+        await self._server.server.stop()
+        if self._http is not None:
+            await self._http[0].stop()
+        self._server.stop_workers()
         self._directory.close()
         self._log.info("stopped")
 
@@ -172,7 +173,7 @@ class Node:
         self._log.info("may_stop", handed_over=ready.handed_over)
         self._may_stop.set()
 
-    # Signals, pages and lines.
+    # Signals, HTTP and log lines.
 
     def _listen_to_signals(self) -> None:
         loop = asyncio.get_running_loop()
@@ -183,26 +184,26 @@ class Node:
         if not self._stop_asked.is_set():
             self._stop_asked.set()
             return
-        # The second one means it. What was acknowledged is durable; nothing else was promised.
+        # The second signal stops at once. What was acknowledged is durable; nothing else was promised.
         self._log.warning("stopped_at_once", signal=number.name)
         sys.stderr.flush()
         os._exit(128 + number)
 
-    async def _start_pages(self) -> None:
+    async def _start_http(self) -> None:
         if self._config.http is None:
             return
-        from kraftd.runtime.http import Pages  # imported late: a node without it need not pay for it
+        from kraftd.runtime.http_server import HttpServer  # imported late: it costs memory
 
-        pages = Pages(
-            livez=lambda: livez(self._parts.status.vitals(self._parts.driver.now())),
-            readyz=lambda: readyz(self._parts.status.vitals(self._parts.driver.now())),
-            samples=lambda: self._parts.status.samples(self._parts.driver.now()),
+        http = HttpServer(
+            livez=lambda: livez(self._server.status.health_input(self._server.driver.now())),
+            readyz=lambda: readyz(self._server.status.health_input(self._server.driver.now())),
+            samples=lambda: self._server.status.samples(self._server.driver.now()),
             log=self._log,
         )
         with _listening(self._config.http, "kraftd.http.listener"):
-            self._pages = pages, await pages.start(self._config.http, self._tasks)
+            self._http = http, await http.start(self._config.http, self._tasks)
 
-    def _say_started(self) -> None:
+    def _log_started(self) -> None:
         config, directory = self._config, self._directory
         for warning in directory.warnings:
             self._log.warning("directory", text=warning)
@@ -213,8 +214,8 @@ class Node:
             "started",
             cluster_id=directory.cluster_id,
             listening=f"{config.bind.host or '*'}:{self._port}",
-            advertised=str(self._parts.advertised),
-            http=f"{http.host or '*'}:{self._pages[1]}" if http is not None and self._pages else None,
+            advertised=str(self._server.advertised),
+            http=f"{http.host or '*'}:{self._http[1]}" if http is not None and self._http else None,
             directory=str(directory.path),
             directory_id=uuid_text(directory.directory_id),
             log_end_offset=directory.log.end_offset,
@@ -226,11 +227,11 @@ class Node:
     async def _log_metrics(self) -> None:
         while True:
             await asyncio.sleep(self._config.metrics_interval_ms / 1_000)
-            self._log.info("metrics", **self._parts.status.readings(self._parts.driver.now()))
+            self._log.info("metrics", **self._server.status.readings(self._server.driver.now()))
 
 
 def _files_max() -> int | None:
-    """The limit of open files; None for no limit."""
+    """The soft limit of open files; None for no limit."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return None if soft == resource.RLIM_INFINITY else soft
 

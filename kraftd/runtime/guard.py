@@ -1,80 +1,71 @@
-"""Does the directory that this node writes to still exist, and is it still its own? Looked at once a second.
+"""Checks once a second that the directory of this node still exists and is still its own.
 
-Entered as a chore of the driver. The look itself happens in the reader thread: asking a dead mount may hang,
-and neither the loop nor a flush may wait for it. While one look is under way there is no second.
+A turn task. The check itself happens in the reader thread: asking a dead mount may hang, and neither the
+loop nor a flush may wait for it. While one check is running no second one begins.
 
-What follows from a loss: the process ends with one line (D-17), because nothing that it promises is kept any
-more. At once if another process may use the directory. If it is gone, a leader says goodbye first, as it does
-when its log is damaged, so that nobody has to wait for an election timeout.
+On a loss the process ends with one line (D-17), because it can no longer keep what it promises: at once if
+another process may use the directory. If the directory is gone, a leader first hands over, as it does when
+its log is damaged, so that the cluster does not wait for an election timeout.
 """
 
-from typing import Protocol
-
 from kraftd.raft.events import LogDamaged
-from kraftd.runtime.driver import NEVER_MS, Driver
-from kraftd.runtime.flusher import Worker
+from kraftd.raft.node import Member
+from kraftd.runtime.driver import Driver, TimedTurnTask
+from kraftd.runtime.worker import Worker
 from kraftd.storage import StorageFailure
 from kraftd.storage.node_directory import NodeDirectory
 from kraftd.storage.presence import Loss
-from kraftd.types import Now
+from kraftd.types import NEVER_MS, Now
 
-LOOK_INTERVAL_MS = 900
-"""How far apart the looks are: what happens is noticed within a second."""
-FAREWELL_MS = 200
-"""How long a leader without a directory may take to tell the others."""
+CHECK_INTERVAL_MS = 900
+"""Time between two checks: a loss is noticed within a second."""
+HAND_OVER_MS = 200
+"""How long a leader without a directory waits for its EndQuorumEpoch to leave."""
 
 _HANDING_OVER = "its files are gone: it hands over, and ends"
-"""What a leader says meanwhile; the last line says which files, and what to do."""
+"""The reason that a leader gives meanwhile; the last line names the files and what to do."""
 
 
-class Role(Protocol):
-    """What the guard must know of the member."""
-
-    @property
-    def is_leader(self) -> bool:
-        """Whether there is a lead to hand over."""
-
-
-class Guard:
+class Guard(TimedTurnTask):
     """Watches one node's directory."""
 
-    def __init__(self, directory: NodeDirectory, driver: Driver, member: Role, worker: Worker) -> None:
+    def __init__(self, directory: NodeDirectory, driver: Driver, member: Member, worker: Worker) -> None:
         self._directory = directory
         self._driver = driver
         self._member = member
         self._worker = worker
-        self._look_at_ms = 0
-        self._is_looking = False
+        self._check_at_ms = 0
+        self._is_checking = False
         self._loss: Loss | None = None
         self._end_at_ms = NEVER_MS
 
     def run(self, now: Now) -> None:
-        """Implements `Chore`: look if it is time to.
+        """Begin a check if one is due.
 
         Raises:
-            StorageFailure: The directory is lost, and the others know it.
+            StorageFailure: The directory is lost, and a leader has had its time to hand over.
         """
         if self._loss is not None and now.mono_ms >= self._end_at_ms:
             raise StorageFailure(self._loss.text)
-        if now.mono_ms < self._look_at_ms:
+        if now.mono_ms < self._check_at_ms:
             return
-        self._look_at_ms = now.mono_ms + LOOK_INTERVAL_MS
-        if not self._is_looking and self._loss is None:
-            self._is_looking = True
+        self._check_at_ms = now.mono_ms + CHECK_INTERVAL_MS
+        if not self._is_checking and self._loss is None:
+            self._is_checking = True
             names = self._directory.names()
-            self._worker.submit(names.look, lambda loss: self._looked(names.generation, loss))
+            self._worker.submit(names.look, lambda loss: self._checked(names.generation, loss))
 
     def wake_at_ms(self) -> int:
-        """Implements `TimedChore`."""
-        return min(self._look_at_ms, self._end_at_ms)
+        """When the next check is due, or the end of a leader that hands over."""
+        return min(self._check_at_ms, self._end_at_ms)
 
-    def _looked(self, generation: int, loss: Loss | None) -> None:
-        self._is_looking = False
+    def _checked(self, generation: int, loss: Loss | None) -> None:
+        self._is_checking = False
         if loss is None or generation != self._directory.log.generation:
             return
         if loss.is_shared or not self._member.is_leader:
             raise StorageFailure(loss.text)
         self._loss = loss
         self._directory.disk.lost = loss.text
-        self._end_at_ms = self._driver.now().mono_ms + FAREWELL_MS
+        self._end_at_ms = self._driver.now().mono_ms + HAND_OVER_MS
         self._driver.deliver(LogDamaged(generation, _HANDING_OVER))

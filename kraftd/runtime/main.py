@@ -1,13 +1,12 @@
-"""The console script `kraftd`: reads the configuration, opens the directory, runs the node, and how it all
-may end.
+"""The console script `kraftd`: reads the configuration, opens the directory, runs the node.
 
 `kraftd start CONFIG.properties`. Exit codes: 0 stopped as asked, 1 cannot start or had to end, 64 wrong
 usage, 128 + n stopped at once by a second signal n.
 
-*How a process ends that met what it cannot go on from* (D-17). An exception in a callback of the loop, in a
-timer, in a task or in a thread reaches `Fuse.blow`: one line, the trace, and the process is gone before any
-other callback runs, because effects that were half carried out must not be followed by more. Whatever was
-acknowledged is durable.
+*Fatal errors* (D-17). An exception in a callback of the loop, in a timer, in a task or in a thread reaches
+`FatalErrorHandler.abort`: it logs one line with the traceback and ends the process before any other callback
+runs, because effects that were half carried out must not be followed by more. What was acknowledged is
+durable.
 """
 
 import argparse
@@ -27,8 +26,8 @@ from kraftd.errors import ConfigError, KraftdError
 from kraftd.runtime.admission import refuse_dynamic_voters, refuse_old_log
 from kraftd.runtime.config import Config, load_config
 from kraftd.runtime.daemon import serve
+from kraftd.runtime.node_status import SOFTWARE
 from kraftd.runtime.observability import Log, open_log
-from kraftd.runtime.status import SOFTWARE
 from kraftd.storage.filesystem import OsFileSystem
 from kraftd.storage.log import LogConfig
 from kraftd.storage.node_directory import NodeDirectory
@@ -51,45 +50,45 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def start(config: Config, log: Log) -> int:
     """Run one node; returns the exit code."""
-    fuse = Fuse(log)
-    threading.excepthook = fuse.on_thread
+    fatal = FatalErrorHandler(log)
+    threading.excepthook = fatal.on_thread
     try:
         _allow_files()
         directory = _open_directory(config)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.get_loop().set_exception_handler(fuse.on_loop)
+            runner.get_loop().set_exception_handler(fatal.on_loop)
             runner.run(serve(config, directory, log))
     except (KraftdError, OSError) as error:
         log.critical("fatal", reason=str(error))
         return EXIT_FAILED
     except BaseExceptionGroup as group:
-        fuse.blow("a task failed", _first(group))
-    except BaseException as error:  # noqa: BLE001 - nothing may end this process without a line
-        fuse.blow("the node failed", error)
+        fatal.abort("a task failed", _first(group))
+    except BaseException as error:  # noqa: BLE001 - the process must not end without a line in the log
+        fatal.abort("the node failed", error)
     return EXIT_OK
 
 
-class Fuse:
-    """Ends the process at once, with one clear line and a non-zero code."""
+class FatalErrorHandler:
+    """Ends the process at once, with one line in the log and a non-zero exit code."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
 
     def on_loop(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """The loop's exception handler: callbacks, timers, completions of threads, protocols."""
+        """Handle an exception of the loop: in callbacks, timers, completions of threads, protocols."""
         error = context.get("exception")
         if error is None:
             self._log.warning("loop", text=str(context.get("message")))
             return
-        self.blow(str(context.get("message")), error)
+        self.abort(str(context.get("message")), error)
 
     def on_thread(self, failure: threading.ExceptHookArgs) -> None:
-        """The last resort of a thread."""
+        """Handle an exception that nothing in a thread has caught."""
         name = failure.thread.name if failure.thread is not None else "?"
-        self.blow(f"thread {name} failed", failure.exc_value)
+        self.abort(f"thread {name} failed", failure.exc_value)
 
-    def blow(self, what: str, error: BaseException | None) -> NoReturn:
-        """Say what happened, and be gone."""
+    def abort(self, what: str, error: BaseException | None) -> NoReturn:
+        """Log the error and end the process; does not return."""
         try:
             expected = isinstance(error, KraftdError | OSError)
             trace = [] if error is None or expected else traceback.format_exception(error)
@@ -104,7 +103,7 @@ class Fuse:
 
 
 def _allow_files() -> None:
-    """Open as many files and sockets as the system lets us; the usual default would be too few."""
+    """Raise the soft limit of open files to the hard one; the usual default is too low."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
@@ -133,7 +132,7 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Leaves with our code for wrong usage."""
+    """Exits with 64 for wrong usage."""
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)

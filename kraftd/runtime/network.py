@@ -1,20 +1,20 @@
-"""How do frames become events of the core, and effects of the core frames?
+"""Turns frames into events of the raft node, and its effects into frames.
 
-Entered from below by the server and the links (handshakes, requests, answers, ends of connections), and
-from above by the interpreter (`send`, `reply`, `refuse`, `learn`). A quorum request becomes
-`RequestReceived` under a handle that remembers connection and correlation id; every other request goes to
-`Requests`, which is the controller's and the operator's side.
+Entered from below by the server and the peer connections (handshakes, requests, responses, ends of
+connections), and from above by the effect executor (`send`, `reply`, `refuse`, `learn`). A quorum request
+becomes `RequestReceived` under a handle that stands for connection and correlation id; every other request
+goes to `Requests`, which is the controller's and the operator's side.
 
-Not here: who is welcome on wire level (`net.handshake`) and in the quorum (the core).
+Not here: which connections are accepted on the level of the wire (`net.handshake`) and in the quorum (raft).
 """
 
 from typing import Any, Protocol
 
 from kraftd.errors import ErrorCode
 from kraftd.net.budgets import Budgets
-from kraftd.net.client import PeerLinks
-from kraftd.net.outbound import OutboundConnection
-from kraftd.net.server import InboundConnection, Server
+from kraftd.net.outbound import OutboundConnection, PeerHandler
+from kraftd.net.peer_connections import PeerConnections
+from kraftd.net.server import InboundConnection, Server, ServerHandler
 from kraftd.protocol.codec import Request
 from kraftd.protocol.framing import Buffer
 from kraftd.protocol.messages import (
@@ -50,8 +50,9 @@ from kraftd.raft.events import (
     RequestReceived,
     ResponseReceived,
 )
-from kraftd.runtime.driver import NEVER_MS, Driver
-from kraftd.types import ZERO_UUID, NodeId, Now, Uuid
+from kraftd.runtime.driver import Driver, TimedTurnTask
+from kraftd.runtime.effect_executor import Network
+from kraftd.types import NEVER_MS, ZERO_UUID, NodeId, Now, Uuid
 
 QUORUM_REQUESTS = frozenset(
     {VoteRequest, BeginQuorumEpochRequest, EndQuorumEpochRequest, FetchRequest, DescribeQuorumRequest}
@@ -59,57 +60,59 @@ QUORUM_REQUESTS = frozenset(
 
 
 class Requests(Protocol):
-    """Whoever answers what is not for the core."""
+    """Handles the requests that are not for the raft node."""
 
     def request_received(self, connection: InboundConnection, request: Request) -> None:
-        """Answer it with `connection.reply`, sooner or later."""
+        """Answer with `connection.reply`, now or later."""
 
     def connection_ended(self, connection: InboundConnection) -> None:
-        """Nobody waits there any more."""
+        """A connection whose handshake was done is closed."""
 
 
-class QuorumNetwork:
-    """Translates between `net` and the core, for both."""
+class QuorumNetwork(ServerHandler, PeerHandler, Network, TimedTurnTask):
+    """Translates between `net` and the raft node, in both directions."""
 
     def __init__(self) -> None:
         self.server: Server
-        self.links: PeerLinks
+        self.peer_connections: PeerConnections
         self._driver: Driver
         self._requests: Requests
         self._budgets: Budgets
-        self._told: dict[int, NodeId] = {}
-        """The connections of members that the core knows of, and whose they are or say they are."""
+        self._announced: dict[int, NodeId] = {}
+        """Connections that the raft node was told of, with the node id that the other end has or claims."""
         self._members: dict[int, PeerIdentity] = {}
-        """Whose requests an inbound connection brings: a confirmed voter's, or an observer's."""
+        """The confirmed voter or the observer at the other end of an inbound connection."""
         self._outbound: dict[int, OutboundConnection] = {}
         self._held: dict[int, tuple[InboundConnection, int, int]] = {}
         self._last_handle = 0
 
-    def attach(self, driver: Driver, requests: Requests, server: Server, links: PeerLinks) -> None:
-        """Get to know those who, in turn, were given this object. Before the server accepts anybody."""
+    def attach(
+        self, driver: Driver, requests: Requests, server: Server, peer_connections: PeerConnections
+    ) -> None:
+        """Set the references to objects that were built with this one. Call it before the server accepts."""
         self._driver, self._requests = driver, requests
-        self.server, self.links = server, links
+        self.server, self.peer_connections = server, peer_connections
         self._budgets = server.budgets
 
     def wake(self) -> None:
-        """There is something to write: have a turn."""
+        """Schedule a turn, at whose end connections write."""
         self._driver.wake_to_write()
 
-    def run(self, now: Now) -> None:  # noqa: ARG002 - a chore's signature
-        """Implements `Chore`: let the clients of this turn in."""
+    def run(self, now: Now) -> None:  # noqa: ARG002 - the signature of a turn task
+        """Serve what clients sent."""
         if self._budgets.is_waiting:
             self._budgets.serve()
 
     def wake_at_ms(self) -> int:
-        """Implements `TimedChore`."""
+        """0 while client requests wait: the next turn must come at once."""
         return 0 if self._budgets.is_waiting else NEVER_MS
 
     # From the server.
 
     def member_greeted(self, connection: InboundConnection, greeting: HandshakeRequest) -> None:
-        """Implements `ServerHandler`: a voter has to be confirmed by the core (D-37), an observer has not."""
+        """Announce a voter's claim, which the raft node must confirm (D-37), or an observer."""
         number, node_id = connection.number, greeting.node_id
-        self._told[number] = node_id
+        self._announced[number] = node_id
         if node_id in self.server.voter_ids:
             directory_id, nonce = greeting.directory_id, greeting.nonce
             self._driver.deliver(PeerClaimed(number, node_id, directory_id, nonce, greeting.challenge))
@@ -118,11 +121,11 @@ class QuorumNetwork:
             self._driver.deliver(PeerIdentified(number, peer, outbound=False))
 
     def nonce_shown(self, connection: InboundConnection, shown: ShowNonceRequest) -> None:
-        """Implements `ServerHandler`."""
+        """Let the raft node check a nonce that was shown."""
         self._driver.deliver(NonceShown(connection.number, shown.nonce, shown.start_counter, shown.start_id))
 
     def request_received(self, connection: InboundConnection, request: Request) -> None:
-        """Implements `ServerHandler`."""
+        """Hand a request to the raft node or to `Requests`."""
         message = request.message
         if type(message) in QUORUM_REQUESTS:
             self._last_handle = handle = self._last_handle + 1
@@ -133,98 +136,98 @@ class QuorumNetwork:
             self._requests.request_received(connection, request)
 
     def connection_ended(self, connection: InboundConnection) -> None:
-        """Implements `ServerHandler`."""
+        """Tell both sides that a connection is closed."""
         self._requests.connection_ended(connection)
         self._ended(connection.number, outbound=False)
 
     def clients_wait(self) -> None:
-        """Implements `ServerHandler`."""
+        """Schedule a turn, in which clients are served."""
         self._driver.wake()
 
-    # From the links.
+    # From the peer connections.
 
     def nonce_given(self, connection: OutboundConnection, nonce: Uuid) -> None:
-        """Implements `LinkHandler`."""
-        self._know(connection)
+        """Tell the raft node that a nonce is on its way to a peer."""
+        self._announce(connection)
         self._driver.deliver(NonceGiven(connection.number, connection.peer, nonce))
 
     def link_answered(self, connection: OutboundConnection) -> None:
-        """Implements `LinkHandler`."""
-        self._know(connection)
+        """Tell the raft node that a peer has answered the greeting."""
+        self._announce(connection)
         self._driver.deliver(LinkAnswered(connection.number, connection.peer))
 
     def peer_identified(
         self, connection: OutboundConnection, answer: HandshakeResponse, shown: ShowNonceResponse
     ) -> None:
-        """Implements `LinkHandler`: the core may refuse it before this returns (D-06)."""
-        self._know(connection)
+        """Tell the raft node who is at the other end; it may refuse the peer before this returns (D-06)."""
+        self._announce(connection)
         peer = PeerIdentity(answer.node_id, answer.directory_id, shown.start_counter, shown.start_id)
         self._driver.deliver(PeerIdentified(connection.number, peer, outbound=True))
 
-    def _know(self, connection: OutboundConnection) -> None:
-        self._told[connection.number] = connection.peer
+    def _announce(self, connection: OutboundConnection) -> None:
+        self._announced[connection.number] = connection.peer
         self._outbound[connection.number] = connection
 
     def response_received(self, peer: NodeId, correlation_id: int, response: Any, records: Buffer) -> None:
-        """Implements `LinkHandler`."""
+        """Give a response to the raft node."""
         self._driver.deliver(ResponseReceived(peer, correlation_id, response, bytes(records)))
 
     def request_failed(self, peer: NodeId, correlation_id: int, reason: str) -> None:
-        """Implements `LinkHandler`."""
+        """Tell the raft node that a request has no response."""
         self._driver.deliver(RequestFailed(peer, correlation_id, reason))
 
     def connection_lost(self, connection: OutboundConnection) -> None:
-        """Implements `LinkHandler`."""
+        """Tell the raft node that a connection of ours is closed."""
         self._outbound.pop(connection.number, None)
         self._ended(connection.number, outbound=True)
 
-    # From the core.
+    # From the effect executor.
 
     def send(self, send: Send) -> None:
-        """Implements `Network`."""
-        self.links.send(send.to, send.correlation_id, send.request)
+        """Send a request to a peer."""
+        self.peer_connections.send(send.to, send.correlation_id, send.request)
 
     def reply(self, reply: Reply) -> None:
-        """Implements `Network`."""
+        """Answer the request of this handle."""
         connection, correlation_id, version = self._held.pop(reply.handle)
         connection.reply(version, correlation_id, reply.response, reply.records)
 
     def show_nonce(self, show: ShowNonce) -> None:
-        """Implements `Network`."""
+        """Send a nonce back on our connection to a peer."""
         if (outbound := self._outbound.get(show.connection)) is not None:
             outbound.show(show.nonce)
 
     def confirm(self, confirmation: ConfirmPeer) -> None:
-        """Implements `Network`."""
+        """Serve the requests of a voter from now on."""
         number, peer = confirmation.connection, confirmation.peer
         if (inbound := self.server.connections.get(number)) is not None:
             self._members[number] = peer
             inbound.confirm()
-            self.links.confirmed(peer.node_id)
+            self.peer_connections.confirmed(peer.node_id)
 
     def reject_nonce(self, rejection: RejectNonce) -> None:
-        """Implements `Network`."""
+        """Answer that a nonce is not one that this node gave."""
         if (inbound := self.server.connections.get(rejection.connection)) is not None:
             inbound.reject_nonce()
 
     def challenge(self, challenge: ChallengePeer) -> None:
-        """Implements `Network`."""
-        self.links.challenge(challenge.peer)
+        """Connect to a voter's address now, with a nonce."""
+        self.peer_connections.challenge(challenge.peer)
 
     def refuse(self, refusal: RefusePeer) -> None:
-        """Implements `Network`."""
+        """Close a connection, with a reason for its log."""
         number = refusal.connection
         if (outbound := self._outbound.get(number)) is not None:
             outbound.refuse(refusal.reason)
         elif (inbound := self.server.connections.get(number)) is not None:
             inbound.refuse(ErrorCode.INVALID_VOTER_KEY, refusal.reason)
 
-    def learn(self, news: LearnEndpoint) -> None:
-        """Implements `Network`."""
-        self.links.learn(news.node_id, news.endpoint)
+    def learn(self, learned: LearnEndpoint) -> None:
+        """Connect to a peer at this endpoint from now on."""
+        self.peer_connections.learn(learned.node_id, learned.endpoint)
 
     def _ended(self, number: int, *, outbound: bool) -> None:
         self._members.pop(number, None)
-        node_id = self._told.pop(number, None)
+        node_id = self._announced.pop(number, None)
         if node_id is not None:
             self._driver.deliver(ConnectionClosed(number, node_id, outbound))

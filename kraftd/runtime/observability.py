@@ -1,11 +1,11 @@
-"""What does a node tell its operators? One JSON object a line on stderr, and silence when idle.
+"""The log of a node: one JSON object a line on stderr, and no lines while nothing happens.
 
-Entered through `open_journal`, once at start. Events have names in snake_case (`transition`, `election`,
-`vote`, `metrics`, …) under the key `event`; every line carries `timestamp`, `level` and `node`. On a
-terminal the same events are rendered for eyes.
+Entered through `open_log`, once at start. Events have names in snake_case (`transition`, `election`, `vote`,
+`metrics`, …) under the key `event`; every line carries `timestamp`, `level` and `node`. On a terminal the
+same events are rendered for people.
 
-Not here: what the numbers of the `metrics` line mean (`metrics`) and the HTTP pages (`http`). Nothing is
-logged per request: a line costs more than a whole commit.
+Not here: what the numbers of the `metrics` line mean (`node_status`) and the HTTP pages (`http_server`).
+Nothing is logged for each request: a line costs more than a whole commit.
 """
 
 import os
@@ -16,15 +16,15 @@ from typing import Any, TextIO, TypeAlias
 
 import msgspec
 
-from kraftd.net.repeats import Repeats
+from kraftd.net.rate_limited_logger import RateLimitedLogger
 from kraftd.raft.effects import AlarmCleared, Alarmed, ElectionEnded, StateChanged, VoteCast, Warned
-from kraftd.runtime.interpreter import News
+from kraftd.runtime.effect_executor import EventLog, LogEvent
 from kraftd.types import NodeId
 
 
 @contextmanager
 def _hidden(package: str) -> Iterator[None]:
-    """Let nobody import a package that nobody has imported yet."""
+    """Make the import of a package fail meanwhile, unless it is imported already."""
     if package in sys.modules:
         yield
         return
@@ -53,7 +53,7 @@ _encoder = msgspec.json.Encoder(enc_hook=str)
 def open_log(node_id: NodeId, *, stream: TextIO | None = None) -> Log:
     """Make the logger of this node, on stderr unless told otherwise."""
     target = sys.stderr if stream is None else stream
-    renderer: Any = _for_eyes() if target.isatty() else _render_json
+    renderer: Any = _for_people() if target.isatty() else _render_json
     return structlog.wrap_logger(
         structlog.WriteLogger(target),
         processors=[
@@ -66,51 +66,51 @@ def open_log(node_id: NodeId, *, stream: TextIO | None = None) -> Log:
     ).bind(node=node_id)
 
 
-class Chronicle:
-    """Writes one line for each of the core's notes.
+class EventLogger(EventLog):
+    """Writes one line for each event of the raft node that is only logged.
 
-    A member without a quorum asks again and again, with the same outcome; the same move, vote or election
-    in the same epoch is one line in ten seconds, with the number of those that were not written.
+    A node without a quorum asks for votes again and again, with the same outcome: the same state change, vote
+    or election in the same epoch is one line in ten seconds, with the number of those that were left out.
     """
 
     def __init__(self, log: Log, clock_s: Callable[[], float]) -> None:
         self._log = log
-        self._repeats = Repeats(log, clock_s, interval_s=10.0, lines_max=1_000)
+        self._limited_log = RateLimitedLogger(log, clock_s, interval_s=10.0, lines_max=1_000)
 
-    def note(self, news: News) -> None:
-        """Implements `Journal`."""
-        say = self._repeats.info
-        match news:
+    def log_event(self, event: LogEvent) -> None:
+        """Write one event, unless the same one was written in the last ten seconds."""
+        log = self._limited_log.info
+        match event:
             case StateChanged(source, target, epoch, why):
                 key = (source, target, epoch, why)
                 moved = {"from": source, "to": target}  # `from` cannot be a keyword argument
-                say("transition", key=key, **moved, epoch=epoch, reason=why)
+                log("transition", key=key, **moved, epoch=epoch, reason=why)
             case ElectionEnded():
-                granted, silent = tuple(news.granted), tuple(news.silent)
-                say(
+                granted, silent = tuple(event.granted), tuple(event.silent)
+                log(
                     "election",
-                    key=(news.epoch, news.pre_vote, news.won, granted, tuple(news.refused), silent),
-                    epoch=news.epoch,
-                    pre_vote=news.pre_vote,
-                    won=news.won,
+                    key=(event.epoch, event.pre_vote, event.won, granted, tuple(event.refused), silent),
+                    epoch=event.epoch,
+                    pre_vote=event.pre_vote,
+                    won=event.won,
                     granted=granted,
-                    refused=[{"node_id": node_id, "reason": why} for node_id, why in news.refused],
+                    refused=[{"node_id": node_id, "reason": why} for node_id, why in event.refused],
                     silent=silent,
-                    took_ms=news.took_ms,
+                    took_ms=event.took_ms,
                 )
             case VoteCast():
-                facts = msgspec.structs.asdict(news)
-                facts["reason"] = facts.pop("why")
-                say("vote", key=news, **facts)
+                fields = msgspec.structs.asdict(event)
+                fields["reason"] = fields.pop("why")
+                log("vote", key=event, **fields)
             case Warned():
-                self._repeats.warning(news.event, key=news.text, text=news.text)
+                self._limited_log.warning(event.event, key=event.text, text=event.text)
             case Alarmed():
-                self._log.error("alarm", alarm=news.event, text=news.text)
+                self._log.error("alarm", alarm=event.event, text=event.text)
             case AlarmCleared():
-                self._log.info("alarm_cleared", alarm=news.event)
+                self._log.info("alarm_cleared", alarm=event.event)
 
 
-def _for_eyes() -> Any:
+def _for_people() -> Any:
     """Lines for a terminal: fields in the order in which they were told, a trace as it is."""
     return structlog.dev.ConsoleRenderer(
         colors=not os.environ.get("NO_COLOR"),

@@ -1,56 +1,42 @@
-"""How do the effects that touch the disk happen? Barriers at once, flushes and cold reads in threads.
+"""Carries out the effects that touch the disk: barriers at once, flushes and cold reads in threads.
 
-Entered through the interpreter's `Store` port, and by the applier for batches that are no longer in memory.
-A barrier blocks the loop until it is durable; that is rare (an election, a truncation), and nothing may
-happen before it anyway. A flush runs in the flush thread, one at a time; whatever is appended meanwhile
-goes with the next one. Any failure of the disk is raised on the loop and ends the process: it is never
-retried (D-03).
+Entered by the effect executor, as its `Store`. A barrier blocks the loop until it is durable; that is rare
+(an election, a truncation), and nothing may happen before it anyway. A flush runs in the flush thread, one at
+a time; what is appended meanwhile goes with the next one. Any failure of the disk is raised on the loop and
+ends the process: it is never retried (D-03).
 
-Not here: files (`kraftd.storage`) and the order of effects (`interpreter`).
+Not here: files (`kraftd.storage`) and the order of effects (`effect_executor`).
 """
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from kraftd.errors import StorageError
 from kraftd.raft.effects import Append, ColdRead, Flush, RememberWholeness
 from kraftd.raft.events import BatchesRead, LogDamaged, LogFlushed, PeerIdentity
-from kraftd.runtime.driver import NEVER_MS, Driver
-from kraftd.runtime.flusher import Done, Job, Worker
-from kraftd.runtime.metrics import RaftMeters
+from kraftd.raft.node import Member
+from kraftd.runtime.driver import Driver, TimedTurnTask
+from kraftd.runtime.effect_executor import Store
+from kraftd.runtime.raft_metrics import RaftMetrics
+from kraftd.runtime.worker import Done, Job, Worker
 from kraftd.storage import StorageFailure
 from kraftd.storage.flush import FlushJob
 from kraftd.storage.node_directory import NodeDirectory
 from kraftd.storage.reading import DamagedReadError, ReaderView
-from kraftd.types import Election, Epoch, Now, Offset
+from kraftd.types import NEVER_MS, Election, Epoch, Now, Offset
 
 HINT_INTERVAL_MS = 1_000
-"""How long a flushed offset may be known only to the page cache (D-05)."""
+"""How long the recovery point of a flush may stay in the page cache only (D-05)."""
 
 
-class Roles(Protocol):
-    """What the store must know of the member, for its meters."""
-
-    @property
-    def is_leader(self) -> bool:
-        """Whether what is appended is our own."""
-
-    def committed_batches(self, from_offset: Offset, max_bytes: int) -> list[bytes] | None:
-        """Committed batches that are still in memory; None if they are not."""
-
-    def take_values(self, base_offset: Offset) -> Sequence[bytes] | None:
-        """What such a batch holds, if that is at hand."""
-
-
-class DirectoryStore:
-    """Carries out what the core wants of one node's directory."""
+class DirectoryStore(Store, TimedTurnTask):
+    """Reads and writes one node's directory for its raft node."""
 
     def __init__(
         self,
         directory: NodeDirectory,
         driver: Driver,
-        member: Roles,
-        meters: RaftMeters,
+        member: Member,
+        metrics: RaftMetrics,
         *,
         flush_worker: Worker,
         read_worker: Worker,
@@ -59,7 +45,7 @@ class DirectoryStore:
         self._log = directory.log
         self._driver = driver
         self._member = member
-        self._meters = meters
+        self._metrics = metrics
         self._flush_worker = flush_worker
         self._read_worker = read_worker
         self._flushing_since_ms = -1
@@ -71,28 +57,28 @@ class DirectoryStore:
     # Barriers.
 
     def persist_election(self, election: Election) -> None:
-        """Implements `Store`."""
+        """Write the quorum-state file, durably."""
         self._directory.write_election(election)
 
     def remember_peer(self, peer: PeerIdentity) -> None:
-        """Implements `Store`."""
+        """Write to the sidecar which directory and start a voter id belongs to, durably."""
         self._directory.remember_peer(peer.node_id, peer.directory_id, peer.start_counter, peer.start_id)
 
     def remember_wholeness(self, wholeness: RememberWholeness) -> None:
-        """Implements `Store`."""
+        """Write to the sidecar whether this node may vote, durably."""
         self._directory.remember_wholeness(wholeness.state, wholeness.reasons)
 
     def truncate(self, end_offset: Offset, generation: int) -> None:
-        """Implements `Store`: first the running flush must end (D-03)."""
-        self.settle()
+        """Cut the log, durably, after the running flush has ended (D-03)."""
+        self.drain()
         self._log.truncate(end_offset, generation)
 
     # The log.
 
     def append(self, append: Append) -> None:
-        """Implements `Store`."""
+        """Append batches to the log, not durably."""
         self._log.append(append.batches, append.base_offset, append.end_offset)
-        self._meters.appended(
+        self._metrics.appended(
             append.base_offset,
             append.end_offset,
             self._driver.now().mono_ms,
@@ -100,18 +86,18 @@ class DirectoryStore:
         )
 
     def assign_epoch(self, epoch: Epoch, start_offset: Offset) -> None:
-        """Implements `Store`."""
+        """Note the start of an epoch that has no record yet."""
         self._log.assign_epoch(epoch, start_offset)
 
-    def start_flush(self, flush: Flush) -> None:  # noqa: ARG002 - whatever is appended by now rides along
-        """Implements `Store`: one at a time; a flush that is asked for meanwhile comes next."""
+    def start_flush(self, flush: Flush) -> None:  # noqa: ARG002 - a flush takes all that is appended
+        """Begin a flush, or remember to begin one when the running one has ended."""
         if self._flushing_since_ms >= 0:
             self._flush_wanted = True
         else:
             self._begin_flush(self._driver.now().mono_ms, report=True)
 
     def start_read(self, read: ColdRead) -> None:
-        """Implements `Store`."""
+        """Begin to read old batches in the reader thread."""
         generation = self._log.generation
         self.read_cold(
             read.offset,
@@ -122,15 +108,15 @@ class DirectoryStore:
     # For the applier.
 
     def committed_batches(self, from_offset: Offset, max_bytes: int) -> list[bytes] | None:
-        """Implements `CommittedLog`."""
+        """Committed batches from the memory of the raft node."""
         return self._member.committed_batches(from_offset, max_bytes)
 
     def take_values(self, base_offset: Offset) -> Sequence[bytes] | None:
-        """Implements `CommittedLog`."""
+        """The records of such a batch, from the memory of the raft node."""
         return self._member.take_values(base_offset)
 
     def read_cold(self, offset: Offset, max_bytes: int, done: Callable[[bytes], None]) -> None:
-        """Implements `CommittedLog`. Damage is told to the core, whoever met it (D-06)."""
+        """Read committed batches in the reader thread. New damage is reported to the raft node (D-06)."""
         view = self._log.reader_view()
 
         def ended(read: tuple[bytes, str]) -> None:
@@ -144,34 +130,34 @@ class DirectoryStore:
     # For the driver and for health.
 
     def run(self, now: Now) -> None:
-        """Implements `Chore`: make the flushed offset durable where it is kept, once nothing is flushed."""
+        """Make the recovery point of the last flush durable, once nothing has been flushed for a while."""
         if now.mono_ms >= self.wake_at_ms():
             self._begin_flush(now.mono_ms, report=False)
 
     def wake_at_ms(self) -> int:
-        """Implements `TimedChore`."""
+        """When the recovery point must be made durable; NEVER_MS if it is."""
         if not self._hint_is_dirty or self._flushing_since_ms >= 0:
             return NEVER_MS
         return self._hint_synced_at_ms + HINT_INTERVAL_MS
 
     def hand_over(self) -> None:
-        """Give the flush that was begun to its thread: at the end of a turn, when the loop goes to sleep.
+        """Give the flush that was begun to its thread. Call it at the end of a turn.
 
-        Earlier, the thread would wake only to wait for the interpreter that the loop still holds.
+        Before, the thread would wake only to wait for the GIL, which the loop still holds.
         """
         if self._handed_over is not None:
             job, done = self._handed_over
             self._handed_over = None
             self._flush_worker.submit(job, done)
 
-    def settle(self) -> None:
-        """Wait until no flush runs and none will begin by itself: before a truncation, and at the end."""
+    def drain(self) -> None:
+        """Wait until no flush runs and none will begin by itself: for a truncation, and at the end."""
         self._flush_wanted = False
         self.hand_over()
-        self._flush_worker.settle()
+        self._flush_worker.drain()
 
     def flush_running_ms(self, now: Now) -> int:
-        """For how long the current flush has been running; 0 if none is."""
+        """Milliseconds since the running flush began; 0 if none runs."""
         return now.mono_ms - self._flushing_since_ms if self._flushing_since_ms >= 0 else 0
 
     def _begin_flush(self, now_ms: int, *, report: bool) -> None:
@@ -184,7 +170,7 @@ class DirectoryStore:
         self._handed_over = job.run, lambda _: self._flushed(job, report=report)
 
     def _flushed(self, job: FlushJob, *, report: bool) -> None:
-        self._meters.flushed(self._driver.now().mono_ms - self._flushing_since_ms)
+        self._metrics.flushed(self._driver.now().mono_ms - self._flushing_since_ms)
         self._flushing_since_ms = -1
         generation, end_offset = self._log.flush_done(job)
         self._hint_is_dirty = self._hint_is_dirty or report
@@ -198,10 +184,11 @@ class DirectoryStore:
 
 
 def _read(view: ReaderView, offset: Offset, max_bytes: int) -> tuple[bytes, str]:
-    """Read in the thread; nothing where the log was cut meanwhile or is damaged: not fatal (D-14).
+    """Read batches, in the thread.
 
     Returns:
-        What was read, and which damage was found that was not known.
+        The bytes, empty if the log was cut meanwhile or is damaged, which is not fatal (D-14); and a text
+        of the damage, if it was not known before.
     """
     try:
         return view.read(offset, max_bytes), ""

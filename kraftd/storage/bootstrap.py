@@ -16,18 +16,6 @@ from kraftd.records.frame import encode_record
 from kraftd.records.messages import FeatureLevelRecord, SnapshotFooterRecord, SnapshotHeaderRecord
 from kraftd.storage.disk import Disk
 
-METADATA_VERSION = "metadata.version"
-
-FEATURES_4_3: Mapping[str, int] = {
-    METADATA_VERSION: 30,
-    "eligible.leader.replicas.version": 1,
-    "group.version": 1,
-    "share.version": 1,
-    "streams.version": 1,
-    "transaction.version": 2,
-}
-"""The features that Kafka 4.3 writes for a new cluster, in its order."""
-
 
 def encode_bootstrap(features: Mapping[str, int], now_ms: int) -> bytes:
     """The file's bytes for a new cluster with these feature levels; levels of 0 are left out."""

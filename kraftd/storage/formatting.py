@@ -10,9 +10,10 @@ from pathlib import Path
 import msgspec
 
 from kraftd.errors import MalformedError, StorageError
+from kraftd.metadata.feature_levels import NEW_CLUSTER_LEVELS
 from kraftd.records import meta_properties, names
 from kraftd.records.meta_properties import MetaProperties
-from kraftd.storage.bootstrap import FEATURES_4_3, encode_bootstrap
+from kraftd.storage.bootstrap import encode_bootstrap
 from kraftd.storage.disk import Disk
 from kraftd.storage.filesystem import FileSystem
 from kraftd.types import NodeId, Uuid
@@ -38,7 +39,7 @@ def format_directory(
     node_id: NodeId,
     directory_id: Uuid,
     now_ms: int,
-    features: Mapping[str, int] = FEATURES_4_3,
+    features: Mapping[str, int] = NEW_CLUSTER_LEVELS,
     ignore_formatted: bool = False,
     dry_run: bool = False,
 ) -> Formatted:
@@ -51,7 +52,7 @@ def format_directory(
         node_id: Who will live here.
         directory_id: A new random id.
         now_ms: The wall clock, for the timestamps of the bootstrap records.
-        features: Feature levels of a new cluster; see `FEATURES_4_3`.
+        features: Feature levels of a new cluster; see `NEW_CLUSTER_LEVELS`.
         ignore_formatted: Leave a formatted directory as it is, without an error.
         dry_run: Change nothing.
 

@@ -9,11 +9,11 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kraftd.controller import controller
+from kraftd.controller import quorum_controller
 from kraftd.errors import ErrorCode
 from kraftd.raft.reads import Reads
+from kraftd.runtime.controller_apis import ControllerApis
 from kraftd.runtime.main import main
-from kraftd.runtime.requests import Desk
 
 
 def stale_reads() -> None:
@@ -28,18 +28,18 @@ def stale_reads() -> None:
 
 
 def acknowledged_at_once() -> None:
-    append = Desk._append
+    append = ControllerApis._append
 
-    def append_and_reply(desk: Any, write: Any, caller: Any, now: Any) -> None:
-        append(desk, write, None, now)
+    def append_and_reply(apis: Any, write: Any, caller: Any, now: Any) -> None:
+        append(apis, write, None, now)
         if caller is not None:
             caller.reply(write.response_when_committed)
 
-    Desk._append = append_and_reply  # type: ignore[assignment,method-assign]
+    ControllerApis._append = append_and_reply  # type: ignore[assignment,method-assign]
 
 
 def refused_but_written() -> None:
-    module: Any = controller
+    module: Any = quorum_controller
     refuse = module.refuse_write
 
     def refuse_as_not_appended(request: Any, error: ErrorCode, text: str) -> Any:

@@ -22,7 +22,7 @@ from kraftd.protocol.codec import RequestDecoder
 from kraftd.raft.node import Member
 from kraftd.runtime import daemon
 from kraftd.runtime.applier import Applier
-from kraftd.runtime.interpreter import Interpreter
+from kraftd.runtime.effect_executor import EffectExecutor
 from kraftd.runtime.main import main
 from kraftd.runtime.network import QuorumNetwork
 from kraftd.storage.log import Log
@@ -52,7 +52,7 @@ def once(then: Callable[..., Any]) -> Callable[..., Any]:
 BEYOND = {
     "handler": (QuorumNetwork, "request_received"),
     "raft": (Member, "handle"),
-    "executor": (Interpreter, "run"),
+    "executor": (EffectExecutor, "run"),
     "storage": (Log, "append"),
     "apply": (Applier, "commit"),
 }
@@ -85,7 +85,7 @@ def arm(node: daemon.Node, place: str) -> None:
         case "soon":
             loop.call_soon(explode)
         case "thread":
-            internals._parts.workers[0].submit(explode, lambda _: None)
+            internals._server.workers[0].submit(explode, lambda _: None)
         case "plain-thread":
             threading.Thread(target=explode).start()
         case "task":

@@ -2,10 +2,10 @@
 
     python -m tests.sim.branches --seeds 60
 
-It runs seeds on all cores, prints every branch and every function of `raft`, `storage` and the interpreter
-that none of them reached and that `excused.toml` does not name, and exits with 1 if there is one. A name that
-nothing needs is printed, too. Left out is what a function rules out itself: a branch that ends in an
-`InvariantError`, and the way past the last case of a `match`.
+It runs seeds on all cores, prints every branch and every function of `raft`, `storage` and the executor of
+effects that none of them reached and that `excused.toml` does not name, and exits with 1 if there is one. A
+name that nothing needs is printed, too. Left out is what a function rules out itself: a branch that ends in
+an `InvariantError`, and the way past the last case of a `match`.
 
 A branch is named by its function, the line that decides, and the line that it would have led to.
 
@@ -29,7 +29,7 @@ from tests import commands
 from tests.sim.run import run_seed
 
 ROOT = Path(__file__).resolve().parents[2]
-WATCHED = ("kraftd/raft/*", "kraftd/storage/*", "kraftd/runtime/interpreter.py")
+WATCHED = ("kraftd/raft/*", "kraftd/storage/*", "kraftd/runtime/effect_executor.py")
 SEEDS = 60
 END = "the end"
 """Where a branch leads that leaves its function."""

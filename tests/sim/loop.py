@@ -396,7 +396,7 @@ class SimLoop:
 
 
 class SimWorker:
-    """A thread of the daemon; fulfils `kraftd.runtime.flusher.Worker`.
+    """A thread of the daemon; fulfils `kraftd.runtime.worker.Worker`.
 
     `begin(job)` is called when a job begins: it does what the job does and returns what is to be called when
     it ends, and how long it takes. A job's failure comes back with its completion, as it does from a thread.
@@ -428,7 +428,7 @@ class SimWorker:
         if self._running is None:
             self._start()
 
-    def settle(self) -> None:
+    def drain(self) -> None:
         """Implements `Worker`: the loop waits for as long as the jobs still take."""
         while self.pending:
             if self._running is not None:
@@ -467,7 +467,7 @@ class SimWorker:
             self._start()
 
     def _take_one(self, _: object) -> None:
-        # A settle may have taken this completion already; then there is nothing left to take.
+        # A drain may have taken this completion already; then there is nothing left to take.
         if not self._finished:
             return
         finished = self._finished.popleft()

@@ -1,11 +1,11 @@
 """One node: the daemon's own parts on a simulated machine.
 
 `SimNode` owns a machine (its disk, its clocks, whether it is on) and the process on it, which is a
-`kraftd.runtime.assembly.Assembly` over a `SimLoop`, `SimWorker`s and the simulated network. What happens to
-it from outside: `start`, `stop` (SIGTERM), `crash` (SIGKILL), `cut_power`, `pause`, `resume`.
+`kraftd.runtime.controller_server.ControllerServer` over a `SimLoop`, `SimWorker`s and the simulated network.
+What happens to it from outside: `start`, `stop` (SIGTERM), `crash` (SIGKILL), `cut_power`, `pause`, `resume`.
 
 Everything that the member takes in and asks for passes `Watch`, which shows it to the auditor, to the trace
-and to the table of what was covered. It only looks: the effects are carried out by the daemon's interpreter.
+and to the table of what was covered. It only looks: the effects are carried out by the daemon's executor.
 
 Not here: what the others see of it (`network`), and when it is harmed (`faults`).
 """
@@ -36,10 +36,10 @@ from kraftd.raft.state_machine import StateMachine
 from kraftd.raft.timing import Timing
 from kraftd.records.batch import BatchView, scan
 from kraftd.records.committed import CommittedBatch
-from kraftd.runtime.assembly import Assembly, Surroundings
 from kraftd.runtime.config import Config, LogLimits
-from kraftd.runtime.driver import TimedChore
-from kraftd.runtime.interpreter import Interpreter
+from kraftd.runtime.controller_server import ControllerServer, Environment
+from kraftd.runtime.driver import TimedTurnTask
+from kraftd.runtime.effect_executor import EffectExecutor
 from kraftd.storage import LogConfig, NodeDirectory, StorageFailure, format_directory
 from kraftd.types import Election, NodeId, Now, Offset, Uuid
 from tests.sim.durable import DurableLog
@@ -97,7 +97,7 @@ class NodeDice:
 
 
 class SimLog:
-    """The journal of one node: lines of the trace if somebody reads it, else nothing."""
+    """The log of one node: lines of the trace if somebody reads it, else nothing."""
 
     def __init__(self, node: "SimNode") -> None:
         self._node = node
@@ -134,7 +134,7 @@ class SimNode:
         self.incarnation = 0
         self.cluster_id = CLUSTER_ID
         self.timing = world.shape.timing
-        self.parts: WatchedAssembly | None = None
+        self.parts: WatchedServer | None = None
         self.directory: NodeDirectory | None = None
         self.loop: SimLoop | None = None
         self.died_of = ""
@@ -316,7 +316,7 @@ class SimNode:
         self._durable = DurableLog(self.fs, DATA_PATH)
         self.look_at_disk(self._marks_of(directory))
         workers = iter((self._begin_flush, self._begin_read))
-        surroundings = Surroundings(
+        environment = Environment(
             loop=loop,  # type: ignore[arg-type]
             tasks=loop,  # type: ignore[arg-type]
             clock=self.clock.now,
@@ -333,12 +333,12 @@ class SimNode:
             world.network.listen(self.id, loop, server.accept)
             return endpoint_of(self.id)
 
-        self.parts = parts = WatchedAssembly(
+        self.parts = parts = WatchedServer(
             self,
             self._config(),
             directory,
             SimLog(self),
-            surroundings,
+            environment,
             listen=listen,
             on_shutdown_ready=self._shutdown_ready,
         )
@@ -383,9 +383,9 @@ class SimNode:
         assert directory is not None
         parts.is_running = False
         parts.driver.stop()
-        parts.links.stop()
+        parts.peer_connections.stop()
         await parts.server.stop()
-        parts.settle()
+        parts.stop_workers()
         directory.close()
         self._charge_disk()
         self.world.at(0, self._stopped)
@@ -688,8 +688,8 @@ class WorkingMachine:
         self._machine.apply(batch)
 
 
-class WatchedAssembly(Assembly):
-    """The daemon's assembly with an interpreter that is looked at."""
+class WatchedServer(ControllerServer):
+    """The daemon's server with an executor that is watched."""
 
     def __init__(self, node: SimNode, *args: Any, **ports: Any) -> None:
         self._node = node
@@ -701,28 +701,33 @@ class WatchedAssembly(Assembly):
 
     def start(self) -> None:
         super().start()
-        chores = (self.network, self.desk, self.applier, self.store, self.guard)
-        self.deadlines = [chore.wake_at_ms for chore in chores if isinstance(chore, TimedChore)]
+        tasks = (self.network, self.apis, self.applier, self.store, self.guard)
+        self.deadlines = [task.wake_at_ms for task in tasks if isinstance(task, TimedTurnTask)]
         self.is_running = True
 
-    def make_interpreter(self) -> Interpreter:
-        return WatchedInterpreter(
-            self._node, store=self.store, network=self.network, machine=self, callers=self.desk, journal=self
+    def make_executor(self) -> EffectExecutor:
+        return WatchedExecutor(
+            self._node,
+            store=self.store,
+            network=self.network,
+            machine=self,
+            outcomes=self.apis,
+            event_log=self,
         )
 
 
-class WatchedInterpreter(Interpreter):
-    """The daemon's interpreter, with somebody who looks at what it does."""
+class WatchedExecutor(EffectExecutor):
+    """The daemon's executor of effects, watched."""
 
     def __init__(self, node: SimNode, **ports: Any) -> None:
         super().__init__(**ports)
         self._node = node
-        deeds = self._deeds
+        handlers = self._handlers
         for kind in {kind for promise in node.world.auditor.invariants for kind in promise.watches}:
-            deeds[kind] = _looked_at(node.audit, deeds[kind])
-        deeds[Append] = _then(deeds[Append], node.appended)
-        deeds[Truncate] = _then(deeds[Truncate], node.truncated)
-        deeds[PersistElection] = _then(deeds[PersistElection], node.persisted)
+            handlers[kind] = _looked_at(node.audit, handlers[kind])
+        handlers[Append] = _then(handlers[Append], node.appended)
+        handlers[Truncate] = _then(handlers[Truncate], node.truncated)
+        handlers[PersistElection] = _then(handlers[PersistElection], node.persisted)
 
     def run(self, effects: Sequence[Effect]) -> None:
         if effects:
@@ -731,17 +736,17 @@ class WatchedInterpreter(Interpreter):
             self._node.after_effects()
 
 
-def _looked_at(look: Callable[[Any], None], deed: Callable[[Any], None]) -> Callable[[Any], None]:
+def _looked_at(look: Callable[[Any], None], handler: Callable[[Any], None]) -> Callable[[Any], None]:
     def both(effect: Any) -> None:
         look(effect)
-        deed(effect)
+        handler(effect)
 
     return both
 
 
-def _then(deed: Callable[[Any], None], note: Callable[[Any], None]) -> Callable[[Any], None]:
+def _then(handler: Callable[[Any], None], note: Callable[[Any], None]) -> Callable[[Any], None]:
     def both(effect: Any) -> None:
-        deed(effect)
+        handler(effect)
         note(effect)
 
     return both

@@ -5,13 +5,13 @@ from collections.abc import Callable
 import pytest
 
 from kraftd.audit.invariants import Violation
-from kraftd.net.client import OutboundConnection
 from kraftd.net.handshake import Identity
+from kraftd.net.peer_connections import OutboundConnection
 from kraftd.net.server import InboundConnection
 from kraftd.protocol.framing import Buffer
 from kraftd.raft.epoch_states import Follower, Leader
-from kraftd.runtime.assembly import incarnation_of
 from kraftd.runtime.config import QuorumTiming
+from kraftd.runtime.controller_server import incarnation_of
 from kraftd.types import ZERO_UUID
 from tests.sim.fault_base import MS, Fault, S
 from tests.sim.fault_impostors import IMPOSTOR_FAULTS, LIFT, LiftedVoter, greeting

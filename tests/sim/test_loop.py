@@ -170,12 +170,12 @@ def test_jobs_end_later_one_after_the_other() -> None:
     ]
 
 
-def test_whoever_settles_waits_for_the_thread() -> None:
+def test_whoever_drains_waits_for_the_thread() -> None:
     it = Setting()
     worker = worker_of(it, 3_000)
     worker.submit(lambda: it.see("job"), lambda _: it.see("done"))
     it.scheduler.now_us = 1_000
-    worker.settle()
+    worker.drain()
     assert (worker.pending, it.loop.busy_until_us) == (0, 3_000)
     assert it.run() == ["begin", "job", "done"]
 

@@ -1,7 +1,7 @@
 """Several members in one thread, with a network, disks and clocks that the test owns.
 
 Everything that happens is an entry of one queue, ordered by time and then by age. Effects are carried out in
-order, as the daemon's interpreter does it: barriers at once, appends to a page cache, flushes after a while;
+order, as the daemon's executor does it: barriers at once, appends to a page cache, flushes after a while;
 a crash loses whatever was not flushed. After every event the invariants of `kraftd.audit` are checked, and
 every event and effect is a line of the trace.
 """
@@ -20,10 +20,10 @@ from kraftd.raft import events as ev
 from kraftd.raft.epoch_states import Leader
 from kraftd.raft.node import LogStart, Member
 from kraftd.raft.rejoin import Wholeness
-from kraftd.raft.timing import NEVER_MS, Timing
+from kraftd.raft.timing import Timing
 from kraftd.raft.voters import Voter, VoterSet
 from kraftd.records.batch import BatchView, scan
-from kraftd.types import Election, Endpoint, EpochEntry, NodeId, Now, Offset, ReplicaKey
+from kraftd.types import NEVER_MS, Election, Endpoint, EpochEntry, NodeId, Now, Offset, ReplicaKey
 
 WALL_MS = 1_700_000_000_000
 CLUSTER_ID = "story"

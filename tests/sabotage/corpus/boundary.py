@@ -6,10 +6,10 @@ _NET = "tests/unit/net/test_budgets.py"
 _CLAIMS = "tests/unit/net/test_claims.py"
 _STORIES = "tests/stories/test_claims.py"
 _PAGES = "tests/unit/controller/test_pages.py"
-_HTTP = "tests/unit/runtime/test_http.py"
+_HTTP = "tests/unit/runtime/test_http_server.py"
 _SERVED = "kraftd.net.budgeted:BudgetedConnection"
 _SERVER = "kraftd.net.server:InboundConnection"
-_LINK = "kraftd.net.client:PeerLink"
+_LINK = "kraftd.net.peer_connections:PeerConnection"
 _OUTBOUND = "kraftd.net.outbound:OutboundConnection"
 
 BOUNDARY = (
@@ -20,7 +20,7 @@ BOUNDARY = (
         "What could not be decoded is decoded once more for its answer, and a RecursionError leaves the callback.",
         "process",
         (
-            f"{_SERVER}._meet",
+            f"{_SERVER}._handle_before_greeting",
             "except Exception as error:  # noqa: BLE001 - the boundary (D-38)\n        self._undecodable(error)",
             "except Exception as error:\n"
             "        try:\n"
@@ -47,7 +47,7 @@ BOUNDARY = (
         "What nobody expected of a decoder ends the process.",
         "tests",
         (
-            f"{_SERVER}._meet",
+            f"{_SERVER}._handle_before_greeting",
             "except Exception as error:",
             "except (MalformedRequestError, UnsupportedVersion) as error:",
         ),
@@ -207,7 +207,7 @@ BOUNDARY = (
         "D-38",
         "A request's first line may be as long as aiohttp lets it be.",
         "tests",
-        ("kraftd.runtime.http:Pages.__init__", "max_line_size=_LINE_BYTES_MAX,", ""),
+        ("kraftd.runtime.http_server:HttpServer.__init__", "max_line_size=_LINE_BYTES_MAX,", ""),
         where=(f"{_HTTP}::test_what_is_no_small_request_is_refused_without_a_trace",),
     ),
     mutant(
@@ -215,7 +215,7 @@ BOUNDARY = (
         "D-38",
         "A header may be as long as aiohttp lets it be.",
         "tests",
-        ("kraftd.runtime.http:Pages.__init__", "max_field_size=_HEADER_BYTES_MAX,", ""),
+        ("kraftd.runtime.http_server:HttpServer.__init__", "max_field_size=_HEADER_BYTES_MAX,", ""),
         where=(f"{_HTTP}::test_what_is_no_small_request_is_refused_without_a_trace",),
     ),
     mutant(
@@ -223,7 +223,7 @@ BOUNDARY = (
         "D-38",
         "A request may have as many headers as aiohttp lets it have.",
         "tests",
-        ("kraftd.runtime.http:Pages.__init__", "max_headers=_HEADERS_MAX,", ""),
+        ("kraftd.runtime.http_server:HttpServer.__init__", "max_headers=_HEADERS_MAX,", ""),
         where=(f"{_HTTP}::test_what_is_no_small_request_is_refused_without_a_trace",),
     ),
     mutant(
@@ -232,7 +232,7 @@ BOUNDARY = (
         "A connection that was answered once asks on, beside the pace at which others are let in.",
         "tests",
         (
-            "kraftd.runtime.http:Pages._serve_once",
+            "kraftd.runtime.http_server:HttpServer._serve_once",
             "answer.force_close()\n    return answer",
             "return answer",
         ),
@@ -243,7 +243,7 @@ BOUNDARY = (
         "D-38",
         "The page of metrics is made anew for everybody who asks at the same time.",
         "tests",
-        ("kraftd.runtime.http:Pages._serve_metrics", "if now >= self._page_until:", "if True:"),
+        ("kraftd.runtime.http_server:HttpServer._serve_metrics", "if now >= self._page_until:", "if True:"),
         where=(f"{_HTTP}::test_the_page_of_metrics_is_made_once_for_all_who_ask_at_the_same_time",),
     ),
     # --- handing over ---
@@ -267,12 +267,12 @@ BOUNDARY = (
         "Whoever asks a leader to hand over says how long nobody can write.",
         "tests",
         (
-            "kraftd.runtime.requests:Desk._serve_resign",
+            "kraftd.runtime.controller_apis:ControllerApis._serve_resign",
             "min(message.timeout_ms, RESIGN_TIMEOUT_MS_MAX)",
             "message.timeout_ms",
         ),
         where=(
-            "tests/unit/runtime/test_requests.py::test_nobody_says_for_how_many_days_a_leader_waits_for_its_successor",
+            "tests/unit/runtime/test_controller_apis.py::test_nobody_says_for_how_many_days_a_leader_waits_for_its_successor",
         ),
     ),
     # --- nonces, challenges and links ---
@@ -284,7 +284,7 @@ BOUNDARY = (
         (
             f"{_OUTBOUND}._take_answer",
             "if self.is_challenge:\n        return",
-            "if self.is_challenge:\n        self._cancel_patience()\n        return",
+            "if self.is_challenge:\n        self._cancel_handshake_timer()\n        return",
         ),
         where=(f"{_CLAIMS}::test_a_challenge_ends_soon_and_does_not_stand_in_the_way_of_the_next_one",),
     ),
@@ -335,7 +335,7 @@ BOUNDARY = (
         "tests",
         (
             f"{_OUTBOUND}._take_answer",
-            "self._cancel_patience()  # from here on the other end decides how long it waits for a nonce",
+            "self._cancel_handshake_timer()  # from here on the other end limits how long it waits for a nonce",
             "pass",
         ),
         where=(f"{_CLAIMS}::test_a_link_waits_for_its_confirmation_as_long_as_the_other_end_does",),

@@ -171,7 +171,7 @@ WORK = (
         "D-38",
         "What comes before a greeting is bounded by the frame, not in all.",
         "tests",
-        (f"{_SERVED}.received", "self._heard_bytes += size", "pass"),
+        (f"{_SERVED}.received", "self._unproved_bytes += size", "pass"),
         where=(f"{_NET}::test_a_stranger_may_send_64_kib_and_no_more",),
     ),
     mutant(

@@ -2,7 +2,7 @@
 
 from tests.sabotage.mutant import mutant
 
-PAGES = ("tests/unit/runtime/test_http.py",)
+PAGES = ("tests/unit/runtime/test_http_server.py",)
 PRESENCE = ("tests/unit/storage/test_presence.py",)
 GUARD = ("tests/unit/runtime/test_guard.py",)
 
@@ -12,15 +12,23 @@ FILES = (
         "D-38",
         "Connections take the files that the next segment of the log needs.",
         "tests",
-        ("kraftd.runtime.files:connections_allowed", "files_max - _taken(segments, http=http)", "files_max"),
-        where=("tests/unit/runtime/test_files.py",),
+        (
+            "kraftd.runtime.file_limits:connections_allowed",
+            "files_max - _taken(segments, http=http)",
+            "files_max",
+        ),
+        where=("tests/unit/runtime/test_file_limits.py",),
     ),
     mutant(
         "pages-without-bound",
         "D-38",
         "Half requests on the HTTP port keep as many files open as somebody likes.",
         "tests",
-        ("kraftd.runtime.http:Pages._accept", "if len(waiting) >= HTTP_CONNECTIONS_MAX:", "if False:"),
+        (
+            "kraftd.runtime.http_server:HttpServer._accept",
+            "if len(waiting) >= HTTP_CONNECTIONS_MAX:",
+            "if False:",
+        ),
         where=PAGES,
     ),
     mutant(
@@ -28,7 +36,11 @@ FILES = (
         "D-38",
         "A request that never ends is waited for.",
         "tests",
-        ("kraftd.runtime.visit:Visit.__init__", "call_later(seconds,", "call_later(3_600,"),
+        (
+            "kraftd.runtime.http_connection:HttpConnection.__init__",
+            "call_later(seconds,",
+            "call_later(3_600,",
+        ),
         where=PAGES,
     ),
     mutant(
@@ -61,7 +73,7 @@ FILES = (
         "A follower whose log was cut while its names were looked at ends, although all is in order.",
         "tests",
         (
-            "kraftd.runtime.guard:Guard._looked",
+            "kraftd.runtime.guard:Guard._checked",
             "if loss is None or generation != self._directory.log.generation:",
             "if loss is None:",
         ),
@@ -72,7 +84,7 @@ FILES = (
         "D-17",
         "A mount that does not answer is asked again each second, and reads wait behind all that.",
         "tests",
-        ("kraftd.runtime.guard:Guard.run", "if not self._is_looking and", "if"),
+        ("kraftd.runtime.guard:Guard.run", "if not self._is_checking and", "if"),
         where=GUARD,
     ),
     mutant(

@@ -772,7 +772,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "A write whose time was up is taken back from the image although it stands in the log.",
         "sim",
         (
-            "kraftd.controller.controller:QuorumController.finished",
+            "kraftd.controller.quorum_controller:QuorumController.finished",
             "if error is not ErrorCode.REQUEST_TIMED_OUT and speculation is not None:",
             "if speculation is not None:",
         ),
@@ -815,7 +815,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "What a read answers is taken from the image when it arrives, not when it is confirmed and applied.",
         "tests",
         (
-            "kraftd.controller.controller:QuorumController.handle",
+            "kraftd.controller.quorum_controller:QuorumController.handle",
             "    return NeedsRead(\n        request.NAME,\n        answer=lambda: self._read(request),\n",
             "    response = self._read(request)\n    return NeedsRead(\n        request.NAME,\n        answer=lambda: response,\n",
         ),
@@ -830,7 +830,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "A controller whose first records were refused for another reason than throttling never writes them.",
         "tests",
         (
-            "kraftd.controller.controller:QuorumController.finished",
+            "kraftd.controller.quorum_controller:QuorumController.finished",
             "if write.kind == ACTIVATE:",
             "if write.kind == ACTIVATE and error is ErrorCode.THROTTLING_QUOTA_EXCEEDED:",
         ),
@@ -930,14 +930,14 @@ INDEPENDENT: tuple[Mutant, ...] = (
     # short answer: the reader waits for 200 KB more. Nothing is wrong with the connection, but no answer
     # comes from it any more; or two frames are taken for one and the connection is closed.
     mutant(
-        "only-later-chores-have-deadlines",
+        "only-later-tasks-have-deadlines",
         "driver",
         "What is to be done before the core's part of a turn never leads to a turn by itself.",
         "sim",
         (
             "kraftd.runtime.driver:Driver.start",
-            "for c in (*before, *after) if isinstance(c, TimedChore)",
-            "for c in after if isinstance(c, TimedChore)",
+            "for c in (*before, *after) if isinstance(c, TimedTurnTask)",
+            "for c in after if isinstance(c, TimedTurnTask)",
         ),
     ),
     # A lone voter gets more requests in one turn than it may serve in it. The rest waits for a next turn,

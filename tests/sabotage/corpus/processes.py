@@ -9,8 +9,8 @@ PROCESSES = (
         "An exception in a timer is a line in the log, and the process goes on with half of its effects carried out.",
         "process",
         (
-            "kraftd.runtime.main:Fuse.on_loop",
-            'self.blow(str(context.get("message")), error)',
+            "kraftd.runtime.main:FatalErrorHandler.on_loop",
+            'self.abort(str(context.get("message")), error)',
             'self._log.warning("loop", text=str(context.get("message")))',
         ),
         where=("tests/process/test_endings.py::test_an_unexpected_exception_ends_the_process[timer]",),

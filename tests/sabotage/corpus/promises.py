@@ -334,7 +334,7 @@ PROMISES = (
         "A controller whose state machine failed goes on as if nothing had happened.",
         "tests",
         (
-            "kraftd.controller.controller:QuorumController.apply",
+            "kraftd.controller.quorum_controller:QuorumController.apply",
             "raise InvariantError(",
             "print(",
         ),
@@ -358,7 +358,7 @@ PROMISES = (
         "A controller answers reads from what it has decided, not from what is committed.",
         "tests",
         (
-            "kraftd.controller.controller:QuorumController._read",
+            "kraftd.controller.quorum_controller:QuorumController._read",
             "return describe_configs(self._image, request)",
             "return describe_configs(self._speculation.image if self._speculation else self._image, request)",
         ),

@@ -200,13 +200,13 @@ SECOND_READING: tuple[Mutant, ...] = (
         "A completion that a barrier has taken already is taken once more when the loop comes to it.",
         "tests",
         (
-            "kraftd.runtime.flusher:Worker._take_one",
+            "kraftd.runtime.worker:Worker._take_one",
             "    if not self._finished.empty():\n        self._take(self._finished.get_nowait())\n",
             "    self._take(self._finished.get_nowait())\n",
         ),
-        where=("tests/unit/runtime/test_flusher.py",),
+        where=("tests/unit/runtime/test_worker.py",),
     ),
-    # A follower is told to cut while its flush runs: settle takes the completion, the call that the thread asked
+    # A follower is told to cut while its flush runs: drain takes the completion, the call that the thread asked
     # for finds nothing: queue.Empty on the loop, and the process ends.
     mutant(
         "damage-of-what-was-cut",

@@ -229,8 +229,8 @@ STORAGE = (
         "KAFKA-14644",
         "A job of the flush thread fails, nobody hears of it, and the process lives on as a shell.",
         "tests",
-        ("kraftd.runtime.flusher:Worker._take", "raise finished", "return"),
-        where=("tests/unit/runtime/test_flusher.py",),
+        ("kraftd.runtime.worker:Worker._take", "raise finished", "return"),
+        where=("tests/unit/runtime/test_worker.py",),
     ),
     mutant(
         "config-bounds",
@@ -253,7 +253,7 @@ STORAGE = (
         "D-03",
         "A truncation does not wait for the flush that runs.",
         "tests",
-        ("kraftd.runtime.store:DirectoryStore.truncate", "self.settle()", "pass"),
+        ("kraftd.runtime.store:DirectoryStore.truncate", "self.drain()", "pass"),
         where=("tests/unit/runtime/test_store.py",),
     ),
     mutant(
@@ -262,10 +262,10 @@ STORAGE = (
         "What must be durable first is carried out after everything else.",
         "tests",
         (
-            "kraftd.runtime.interpreter:Interpreter.run",
+            "kraftd.runtime.effect_executor:EffectExecutor.run",
             "for effect in effects:",
             "for effect in reversed(effects):",
         ),
-        where=("tests/unit/runtime/test_interpreter.py",),
+        where=("tests/unit/runtime/test_effect_executor.py",),
     ),
 )

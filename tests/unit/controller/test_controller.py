@@ -3,7 +3,8 @@
 import pytest
 
 from kraftd.controller.activation import registration_of
-from kraftd.controller.controller import (
+from kraftd.controller.decisions import Answer, NeedsRead, Write
+from kraftd.controller.quorum_controller import (
     ACTIVATE,
     NEVER_MS,
     NO_OP,
@@ -11,7 +12,6 @@ from kraftd.controller.controller import (
     QuorumController,
     UnknownRecordError,
 )
-from kraftd.controller.decisions import Answer, NeedsRead, Write
 from kraftd.errors import ErrorCode, InvariantError
 from kraftd.metadata.feature_levels import bootstrap_records
 from kraftd.metadata.impossible import ImpossibleRecordError

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kraftd.controller.controller import QuorumController
+from kraftd.controller.quorum_controller import QuorumController
 from kraftd.metadata.image import ControllerRegistration
 from kraftd.records.batch import scan
 from kraftd.records.committed import CommittedBatch

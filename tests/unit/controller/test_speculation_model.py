@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from kraftd.controller.activation import registration_of
-from kraftd.controller.controller import ACTIVATE, QuorumController
 from kraftd.controller.decisions import Answer, Write
+from kraftd.controller.quorum_controller import ACTIVATE, QuorumController
 from kraftd.errors import ErrorCode
 from kraftd.metadata.feature_levels import bootstrap_records
 from kraftd.metadata.image import EMPTY

@@ -123,7 +123,7 @@ async def test_an_answer_that_cannot_be_read_costs_its_link_one_connection(
 ) -> None:
     one, two = Node(1), Node(2)
     async with running(one, two):
-        one.links.learn(2, Endpoint("127.0.0.1", two.port))
+        one.peer_connections.learn(2, Endpoint("127.0.0.1", two.port))
         one.ask(2, 5, DescribeNodeRequest())
         await two.until(lambda: two.requests)
 
@@ -583,7 +583,7 @@ async def test_lines_that_strangers_cause_are_few_however_many_addresses_they_ha
     node = Node(1)
     async with running(node):
         for number in range(3 * limits.LOG_LINES_PER_EVENT_MAX):
-            node.repeats.warning("bad_frame", key=f"10.0.0.{number}", reason="x" * 100_000)
+            node.limited_log.warning("bad_frame", key=f"10.0.0.{number}", reason="x" * 100_000)
         assert node.log.events() == ["bad_frame"] * limits.LOG_LINES_PER_EVENT_MAX
         assert len(node.log.lines[0][1]["reason"]) <= limits.LOG_TEXT_MAX + 1
         await asyncio.sleep(0)

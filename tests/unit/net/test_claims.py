@@ -7,7 +7,7 @@ from contextlib import ExitStack
 import pytest
 
 from kraftd.errors import ErrorCode
-from kraftd.net import client as client_module
+from kraftd.net import peer_connections
 from kraftd.net.outbound import CHALLENGE_MS, OutboundConnection
 from kraftd.protocol import limits
 from kraftd.protocol.codec import encode_request
@@ -33,7 +33,7 @@ def voters() -> tuple[Node, Node]:
 
 def introduce(one: Node, two: Node) -> None:
     for node, other in ((one, two), (two, one)):
-        node.server.voter_ids = node.links.voter_ids = frozenset({other.identity.node_id})
+        node.server.voter_ids = node.peer_connections.voter_ids = frozenset({other.identity.node_id})
 
 
 async def claim(node: Node, **more: object) -> Client:
@@ -48,8 +48,8 @@ async def test_voters_that_show_each_others_nonces_are_told_which_start_the_othe
     one, two = voters()
     async with running(one, two):
         introduce(one, two)
-        one.links.learn(2, Endpoint("127.0.0.1", two.port))
-        two.links.learn(1, Endpoint("127.0.0.1", one.port))
+        one.peer_connections.learn(2, Endpoint("127.0.0.1", two.port))
+        two.peer_connections.learn(1, Endpoint("127.0.0.1", one.port))
         one.ask(2, 10, DescribeNodeRequest())
         await one.until(lambda: one.answered and one.greetings)
         await two.until(lambda: two.answered and two.greetings)
@@ -176,15 +176,15 @@ async def test_a_link_that_stands_is_left_alone_while_another_connection_brings_
     one, two = voters()
     async with running(one, two):
         introduce(one, two)
-        one.links.learn(2, Endpoint("127.0.0.1", two.port))
+        one.peer_connections.learn(2, Endpoint("127.0.0.1", two.port))
         await two.until(lambda: two.greetings)
         await one.until(lambda: one.answered)
-        one.links.challenge(2)
+        one.peer_connections.challenge(2)
         await two.until(lambda: len(two.greetings) == 2)
         assert two.greetings[1].challenge
         assert one.given == [greeting.nonce for greeting in two.greetings]
         assert one.answered[0].is_open
-        one.links.confirmed(2)
+        one.peer_connections.confirmed(2)
         await one.until(lambda: one.lost)
         assert one.answered[0].is_open, "only the challenge is over"
 
@@ -193,14 +193,14 @@ async def test_a_link_that_rests_connects_at_once_when_it_is_to_challenge() -> N
     one, two = voters()
     async with running(one, two):
         introduce(one, two)
-        one.links.spread = lambda low, high: 1_000.0  # it rests for a minute or so
+        one.peer_connections.spread = lambda low, high: 1_000.0  # it rests for a minute or so
         with socket.create_server(("127.0.0.1", 0)) as deaf:
             address = Endpoint("127.0.0.1", deaf.getsockname()[1])
-        one.links.learn(2, address)
+        one.peer_connections.learn(2, address)
         one.ask(2, 5, DescribeNodeRequest())
         await one.until(lambda: one.failures)
-        one.links._links[2].endpoint = Endpoint("127.0.0.1", two.port)
-        one.links.challenge(2)
+        one.peer_connections._connections[2].endpoint = Endpoint("127.0.0.1", two.port)
+        one.peer_connections.challenge(2)
         await two.until(lambda: two.greetings)
         assert not two.greetings[0].challenge, "it is the link itself that brings the nonce"
 
@@ -210,10 +210,10 @@ async def test_a_challenge_ends_soon_and_does_not_stand_in_the_way_of_the_next_o
     one, two = voters()
     async with running(one, two):
         introduce(one, two)
-        one.links.learn(2, Endpoint("127.0.0.1", two.port))
+        one.peer_connections.learn(2, Endpoint("127.0.0.1", two.port))
         await one.until(lambda: one.answered)
         for count in (1, 2):
-            one.links.challenge(2)
+            one.peer_connections.challenge(2)
             await two.until(lambda count=count: len(two.greetings) == 1 + count)  # type: ignore[misc]
             await one.until(lambda count=count: len(one.lost) == count)  # type: ignore[misc]
         assert one.lost == [f"no answer to the handshake within {CHALLENGE_MS} ms"] * 2
@@ -224,10 +224,10 @@ async def test_of_one_voter_there_is_one_challenge_at_a_time() -> None:
     one, two = voters()
     async with running(one, two):
         introduce(one, two)
-        one.links.learn(2, Endpoint("127.0.0.1", two.port))
+        one.peer_connections.learn(2, Endpoint("127.0.0.1", two.port))
         await one.until(lambda: one.answered)
         for _ in range(5):
-            one.links.challenge(2)
+            one.peer_connections.challenge(2)
         await one.until(lambda: one.lost)
         assert [greeting.challenge for greeting in two.greetings] == [False, True]
 
@@ -247,13 +247,13 @@ async def test_a_link_waits_for_its_confirmation_as_long_as_the_other_end_does(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The other voter was just cut off from this one, and cannot bring a nonce yet."""
-    monkeypatch.setattr(OutboundConnection, "PATIENCE_MS", CHALLENGE_MS // 2)
+    monkeypatch.setattr(OutboundConnection, "HANDSHAKE_MS", CHALLENGE_MS // 2)
     one, two = voters()
     async with running(one, two):
         introduce(one, two)
-        one.links.learn(2, Endpoint("127.0.0.1", two.port))
+        one.peer_connections.learn(2, Endpoint("127.0.0.1", two.port))
         await one.until(lambda: one.answered)
-        one.links.challenge(2)
+        one.peer_connections.challenge(2)
         await one.until(lambda: one.lost)
         assert one.lost == [f"no answer to the handshake within {CHALLENGE_MS} ms"]
         assert one.answered[0].is_open
@@ -264,21 +264,21 @@ async def test_a_link_that_rests_connects_at_once_to_a_voter_that_was_confirmed(
     one, two = voters()
     async with running(one, two):
         introduce(one, two)
-        one.links.spread = lambda low, high: 1_000.0  # it rests for a minute or so
+        one.peer_connections.spread = lambda low, high: 1_000.0  # it rests for a minute or so
         with socket.create_server(("127.0.0.1", 0)) as deaf:
             address = Endpoint("127.0.0.1", deaf.getsockname()[1])
-        one.links.learn(2, address)
+        one.peer_connections.learn(2, address)
         one.ask(2, 5, DescribeNodeRequest())
         await one.until(lambda: one.failures)
-        one.links._links[2].endpoint = Endpoint("127.0.0.1", two.port)
-        one.links.confirmed(2)
+        one.peer_connections._connections[2].endpoint = Endpoint("127.0.0.1", two.port)
+        one.peer_connections.confirmed(2)
         await two.until(lambda: two.greetings)
 
 
 async def test_a_connect_that_nobody_answers_does_not_delay_the_one_to_where_the_voter_is_now(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(client_module, "CONNECT_MS", 3_600_000)
+    monkeypatch.setattr(peer_connections, "CONNECT_MS", 3_600_000)
     one, two = voters()
     async with running(one, two):
         with ExitStack() as stack:
@@ -287,10 +287,10 @@ async def test_a_connect_that_nobody_answers_does_not_delay_the_one_to_where_the
                 waiting = stack.enter_context(socket.socket())
                 waiting.setblocking(False)
                 waiting.connect_ex(full.getsockname())
-            one.links.learn(2, Endpoint("127.0.0.1", full.getsockname()[1]))
+            one.peer_connections.learn(2, Endpoint("127.0.0.1", full.getsockname()[1]))
             await asyncio.sleep(0)
-            assert one.links._links[2]._limit is not None, "it connects"
-            one.links.learn(2, Endpoint("127.0.0.1", two.port))
+            assert one.peer_connections._connections[2]._limit is not None, "it connects"
+            one.peer_connections.learn(2, Endpoint("127.0.0.1", two.port))
             await two.until(lambda: two.greetings)
 
 
@@ -298,18 +298,18 @@ async def test_a_voter_may_be_confirmed_just_when_the_time_to_connect_to_it_is_u
     """The attempt has ended, but not been seen to: it must not be given another end."""
     one, _ = voters()
     async with running(one):
-        one.links.spread = lambda low, high: 1_000.0
+        one.peer_connections.spread = lambda low, high: 1_000.0
         with socket.create_server(("127.0.0.1", 0)) as deaf:
             address = Endpoint("127.0.0.1", deaf.getsockname()[1])
-        one.links.learn(2, address)
+        one.peer_connections.learn(2, address)
         one.ask(2, 5, DescribeNodeRequest())
         await one.until(lambda: one.failures)
-        link = one.links._links[2]
-        link._is_resting = False
+        connection = one.peer_connections._connections[2]
+        connection._is_resting = False
         with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0) as link._limit:
+            async with asyncio.timeout(0) as connection._limit:
                 try:
                     await asyncio.Event().wait()
                 finally:
-                    one.links.confirmed(2)
-        link._limit = None
+                    one.peer_connections.confirmed(2)
+        connection._limit = None

@@ -11,11 +11,11 @@ import pytest
 
 from kraftd.errors import ErrorCode
 from kraftd.net import handshake
-from kraftd.net.client import PeerLinks
 from kraftd.net.connection import Outbox
 from kraftd.net.handshake import Identity
 from kraftd.net.outbound import OutboundConnection
-from kraftd.net.repeats import Repeats
+from kraftd.net.peer_connections import PeerConnections
+from kraftd.net.rate_limited_logger import RateLimitedLogger
 from kraftd.net.server import InboundConnection, Server, connection_numbers
 from kraftd.protocol import limits
 from kraftd.protocol.codec import Request, decode_response, encode_request
@@ -61,9 +61,9 @@ class Node:
         self.log = Log()
         self.identity = Identity(cluster_id, "kraftd test", node_id, bytes([node_id]) * 16, 1, bytes(16))
         self.outbox = Outbox(lambda: loop.call_soon(self.outbox.flush))
-        self.repeats = Repeats(self.log, loop.time)
+        self.limited_log = RateLimitedLogger(self.log, loop.time)
         self.numbers = connection_numbers()
-        self.server = Server(self.identity, self, self.outbox, self.numbers, self.repeats)
+        self.server = Server(self.identity, self, self.outbox, self.numbers, self.limited_log)
         self.requests: list[tuple[InboundConnection, Request]] = []
         self.responses: list[tuple[int, int, Any]] = []
         self.failures: list[tuple[int, int, str]] = []
@@ -79,7 +79,7 @@ class Node:
         self.on_request: Callable[[InboundConnection, Request], None] | None = None
         self.changed = asyncio.Event()
         self.port = 0
-        self.links: PeerLinks
+        self.peer_connections: PeerConnections
 
     def member_greeted(self, connection: InboundConnection, greeting: HandshakeRequest) -> None:
         if self.refuse:
@@ -136,7 +136,7 @@ class Node:
         self.changed.set()
 
     def ask(self, peer: int, correlation_id: int, message: Any) -> None:
-        self.links.send(peer, correlation_id, message)
+        self.peer_connections.send(peer, correlation_id, message)
 
     async def until(self, condition: Callable[[], object]) -> None:
         async with asyncio.timeout(10):
@@ -152,8 +152,8 @@ async def running(*nodes: Node) -> AsyncIterator[None]:
         for node in nodes:
             node.port = node.server.bind(LOCAL)
             await node.server.start()
-            node.links = PeerLinks(
-                node.identity, node, node.outbox, node.numbers, tasks, node.repeats, log=node.log
+            node.peer_connections = PeerConnections(
+                node.identity, node, node.outbox, node.numbers, tasks, node.limited_log, log=node.log
             )
         try:
             yield
@@ -161,7 +161,7 @@ async def running(*nodes: Node) -> AsyncIterator[None]:
             for client in Client.open:
                 client.writer.transport.abort()
             for node in nodes:
-                node.links.stop()
+                node.peer_connections.stop()
             for node in nodes:
                 await node.server.stop()
             await asyncio.sleep(0)
@@ -206,7 +206,7 @@ class Client:
 async def test_members_meet_and_answers_may_come_in_any_order() -> None:
     one, two = Node(1), Node(2)
     async with running(one, two):
-        one.links.learn(2, Endpoint("localhost", two.port))
+        one.peer_connections.learn(2, Endpoint("localhost", two.port))
         for correlation_id in (10, 11):
             one.ask(2, correlation_id, DescribeNodeRequest())
         await two.until(lambda: len(two.requests) == 2)
@@ -216,7 +216,7 @@ async def test_members_meet_and_answers_may_come_in_any_order() -> None:
         assert [correlation_id for _, correlation_id, _ in one.responses] == [11, 10]
         assert [node_id for _, node_id in one.identified] == [2]
         assert [node_id for _, node_id in two.identified] == [1]
-        assert one.links.statistics()[2][1]
+        assert one.peer_connections.statistics()[2][1]
 
 
 @pytest.mark.covers("D-06")
@@ -224,10 +224,14 @@ async def test_a_machine_that_is_gone_without_a_word_is_noticed_at_both_ends() -
     """Its old connection would keep out whoever comes back in its place."""
     one, two = Node(1), Node(2)
     async with running(one, two):
-        one.links.learn(2, Endpoint("127.0.0.1", two.port))
+        one.peer_connections.learn(2, Endpoint("127.0.0.1", two.port))
         one.ask(2, 5, DescribeNodeRequest())
         await two.until(lambda: two.requests)
-        (outbound,) = [link._connection for link in one.links._links.values() if link._connection]
+        (outbound,) = [
+            connection._connection
+            for connection in one.peer_connections._connections.values()
+            if connection._connection
+        ]
         for connection in (outbound, two.requests[0][0]):
             channel = connection._transport.get_extra_info("socket")
             assert channel.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
@@ -242,7 +246,7 @@ async def test_a_failed_connect_fails_the_request_and_is_no_closed_connection() 
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         async with running(one):
-            one.links.learn(2, Endpoint("127.0.0.1", taken.getsockname()[1]))
+            one.peer_connections.learn(2, Endpoint("127.0.0.1", taken.getsockname()[1]))
             one.ask(2, 7, DescribeNodeRequest())
             await one.until(lambda: one.failures)
             peer, correlation_id, reason = one.failures[0]
@@ -256,7 +260,7 @@ async def test_a_failed_connect_fails_the_request_and_is_no_closed_connection() 
 async def test_the_end_of_an_identified_connection_is_told_to_both_ends_and_fails_what_is_in_flight() -> None:
     one, two = Node(1), Node(2)
     async with running(one, two):
-        one.links.learn(2, Endpoint("127.0.0.1", two.port))
+        one.peer_connections.learn(2, Endpoint("127.0.0.1", two.port))
         one.ask(2, 5, DescribeNodeRequest())
         await two.until(lambda: two.requests)
         two.requests[0][0].abort("the test pulls the plug")
@@ -270,7 +274,7 @@ async def test_the_end_of_an_identified_connection_is_told_to_both_ends_and_fail
 async def test_an_address_that_is_none_is_trouble_of_that_link_only(host: str) -> None:
     one = Node(1)
     async with running(one):
-        one.links.learn(2, Endpoint(host, 1))
+        one.peer_connections.learn(2, Endpoint(host, 1))
         one.ask(2, 7, DescribeNodeRequest())
         await one.until(lambda: one.failures)
         assert one.failures[0][2].startswith("cannot connect to")
@@ -284,7 +288,7 @@ async def test_a_peer_that_has_no_version_with_room_for_our_request_does_not_end
     monkeypatch.setattr(handshake, "supported", lambda: [(FetchRequest.API_KEY, 13, 14)])
     one, two = Node(1), Node(2)
     async with running(one, two):
-        one.links.learn(2, Endpoint("127.0.0.1", two.port))
+        one.peer_connections.learn(2, Endpoint("127.0.0.1", two.port))
         one.ask(2, 5, FetchRequest(replica_state=FetchRequestReplicaState(replica_id=1)))
         await one.until(lambda: one.failures)
         assert one.failures == [(2, 5, "FetchRequest version 13 has no replica_state")]
@@ -306,7 +310,7 @@ async def test_the_core_may_refuse_a_member_with_one_clear_line_at_both_ends() -
     one, two = Node(1), Node(2)
     two.refuse = "node 1 was another directory before"
     async with running(one, two):
-        one.links.learn(2, Endpoint("127.0.0.1", two.port))
+        one.peer_connections.learn(2, Endpoint("127.0.0.1", two.port))
         one.ask(2, 5, DescribeNodeRequest())
         await two.until(lambda: two.identified)
         await one.until(lambda: one.failures)
@@ -338,7 +342,7 @@ async def test_the_handshake_refuses_the_wrong_ones(who: dict[str, Any], error: 
 async def test_a_link_to_the_wrong_node_is_not_used() -> None:
     one, three = Node(1), Node(3)
     async with running(one, three):
-        one.links.learn(2, Endpoint("127.0.0.1", three.port))
+        one.peer_connections.learn(2, Endpoint("127.0.0.1", three.port))
         one.ask(2, 5, DescribeNodeRequest())
         await three.until(lambda: three.identified)
         await one.until(lambda: one.failures)
@@ -520,7 +524,7 @@ async def test_the_link_comes_back_when_the_peer_does() -> None:
             reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             reserved.bind(("127.0.0.1", 0))
             port = reserved.getsockname()[1]
-        one.links.learn(2, Endpoint("127.0.0.1", port))
+        one.peer_connections.learn(2, Endpoint("127.0.0.1", port))
         one.ask(2, 5, DescribeNodeRequest())
         await one.until(lambda: one.failures)
         two.server.bind(Endpoint("127.0.0.1", port))

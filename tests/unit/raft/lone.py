@@ -16,10 +16,11 @@ from kraftd.raft import rpc
 from kraftd.raft.node import LogStart, Member
 from kraftd.raft.rejoin import Wholeness
 from kraftd.raft.rpc import FetchParams, LeaderAndEpoch, VoteParams
-from kraftd.raft.timing import NEVER_MS, Timing
+from kraftd.raft.timing import Timing
 from kraftd.raft.voters import Voter, VoterSet
 from kraftd.records.batch import encode_batch
 from kraftd.types import (
+    NEVER_MS,
     NO_NODE,
     Election,
     Endpoint,

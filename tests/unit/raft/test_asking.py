@@ -7,8 +7,8 @@ from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
 from kraftd.raft.request_manager import Kind, RequestManager
 from kraftd.raft.rpc import LeaderAndEpoch
-from kraftd.raft.timing import NEVER_MS, Timing
-from kraftd.types import NO_NODE, Election, Endpoint
+from kraftd.raft.timing import Timing
+from kraftd.types import NEVER_MS, NO_NODE, Election, Endpoint
 from tests.conformance import covers
 from tests.stories.cluster import FixedDice
 from tests.unit.raft.lone import Lone, every, requests_to

@@ -11,8 +11,7 @@ from kraftd.raft import rpc
 from kraftd.raft.epoch_states import Candidate, Follower, Leader, Resigned, Unattached
 from kraftd.raft.rejoin import Wholeness
 from kraftd.raft.rpc import LeaderAndEpoch
-from kraftd.raft.timing import NEVER_MS
-from kraftd.types import NO_NODE, Election, OffsetAndEpoch, ReplicaKey
+from kraftd.types import NEVER_MS, NO_NODE, Election, OffsetAndEpoch, ReplicaKey
 from tests.conformance import covers
 from tests.stories.cluster import SeededDice
 from tests.unit.raft.lone import ME, Lone, every, key_of, requests_to

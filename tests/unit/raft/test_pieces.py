@@ -26,10 +26,10 @@ from kraftd.raft.leader_state import (
 )
 from kraftd.raft.log_mirror import EpochCache, LogMirror, LogStart
 from kraftd.raft.request_manager import Kind, RequestManager
-from kraftd.raft.timing import NEVER_MS, Timing
+from kraftd.raft.timing import Timing
 from kraftd.raft.voters import Quorum, VoterSet
 from kraftd.records.batch import encode_batch
-from kraftd.types import EpochEntry, Now, OffsetAndEpoch, ReplicaKey
+from kraftd.types import NEVER_MS, EpochEntry, Now, OffsetAndEpoch, ReplicaKey
 from tests.stories.cluster import FixedDice, SeededDice
 
 # --- timing -------------------------------------------------------------------------------------------------

@@ -27,11 +27,11 @@ from kraftd.raft.effects import ResignDone
 from kraftd.raft.rpc import FetchParams, VoteParams
 from kraftd.raft.status import PeerStatus
 from kraftd.raft.timing import OBSERVERS_MAX
-from kraftd.runtime.export import Exports
-from kraftd.runtime.requests import Desk
+from kraftd.runtime.controller_apis import ControllerApis
+from kraftd.runtime.log_export import LogExports
 from kraftd.types import METADATA_TOPIC, Endpoint, Now, OffsetAndEpoch
 from tests.unit.raft.lone import CLUSTER_ID, Lone, key_of
-from tests.unit.runtime.test_status import status_of
+from tests.unit.runtime.test_node_status import status_of
 
 Answer: TypeAlias = tuple[Any, bytes]
 """A response, and the records that go with it."""
@@ -118,7 +118,7 @@ def resignations() -> Iterator[Any]:
     connection = SimpleNamespace(reply=lambda _version, _id, message: answers.append(message))
     driver: Any = SimpleNamespace(now=lambda: Now(0, 0), deliver=lambda _: None)
     leadership: Any = SimpleNamespace(leader_id=1)
-    desk = Desk(
+    apis = ControllerApis(
         driver,
         SimpleNamespace(),
         leadership,
@@ -126,10 +126,10 @@ def resignations() -> Iterator[Any]:
         on_shutdown_ready=lambda _: None,
         on_connection_ended=lambda _: None,
     )
-    desk.request_received(
+    apis.request_received(
         connection, SimpleNamespace(message=m.ResignLeaderRequest(), api_version=0, correlation_id=1)
     )
-    desk.resign_done(ResignDone(1, ErrorCode.INVALID_REQUEST, 1, 1, "why " * 1_000_000))
+    apis.resign_done(ResignDone(1, ErrorCode.INVALID_REQUEST, 1, 1, "why " * 1_000_000))
     yield from answers
 
 
@@ -167,7 +167,7 @@ def exported(request: Any, *, segments: int) -> list[Answer]:
     directory: Any = SimpleNamespace(path=_Anywhere(), log=log, disk=disk)
     standing: Any = SimpleNamespace(epoch=1 << 30, leader_id=1 << 30, high_watermark=1 << 62)
     tasks: Any = SimpleNamespace()
-    exports = Exports(directory, standing, tasks)
+    exports = LogExports(directory, standing, tasks)
     manifest = SimpleNamespace(message=m.ExportManifestRequest(), api_version=0, correlation_id=1)
     exports.serve_manifest(connection, manifest)  # type: ignore[arg-type]
     if request is not None:

@@ -117,7 +117,7 @@ def test_a_control_batch_is_a_batch_without_records() -> None:
 
 @pytest.mark.covers("D-16")
 def test_a_long_log_is_applied_over_many_turns_also_if_a_turn_comes_back_to_it() -> None:
-    """The core reacts to `Applied` within the turn, and the turn then asks each chore again."""
+    """The core reacts to `Applied` within the turn, and the turn then asks each task again."""
     world, machine = World(7), Machine()
     ticks_ns = count(0, 20_000_000)
     feeder = Applier(1, machine, world, world, lambda *_: None, clock_ns=lambda: next(ticks_ns))

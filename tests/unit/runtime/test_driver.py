@@ -10,7 +10,7 @@ from kraftd.errors import InvariantError
 from kraftd.raft.effects import StateChanged
 from kraftd.raft.events import Applied
 from kraftd.runtime.driver import Driver
-from kraftd.runtime.interpreter import Interpreter
+from kraftd.runtime.effect_executor import EffectExecutor
 from kraftd.types import Now
 
 NEVER_MS = 1 << 62
@@ -41,19 +41,19 @@ class Script:
 
 
 class Ports:
-    """All five ports: `note` calls back, so that a test can deliver from within a list of effects."""
+    """All five ports: `log_event` calls back, so that a test can deliver from within a list of effects."""
 
     def __init__(self) -> None:
         self.on_note: Callable[[], None] = lambda: None
 
-    def note(self, news: Any) -> None:
+    def log_event(self, event: Any) -> None:
         self.on_note()
 
     def __getattr__(self, name: str) -> Any:
         return lambda *_: None
 
 
-class Chores:
+class Tasks:
     def __init__(self, seen: list[str], name: str) -> None:
         self._seen, self._name = seen, name
 
@@ -67,8 +67,8 @@ class Chores:
 def drive(member: Script, **clock: Any) -> tuple[Driver, Ports]:
     driver = Driver(asyncio.get_running_loop(), member, end_turn=lambda: member.seen.append("write"), **clock)
     ports = Ports()
-    interpreter = Interpreter(store=ports, network=ports, machine=ports, callers=ports, journal=ports)
-    driver.start(interpreter, before=[Chores(member.seen, "clients")], after=[Chores(member.seen, "apply")])
+    executor = EffectExecutor(store=ports, network=ports, machine=ports, outcomes=ports, event_log=ports)
+    driver.start(executor, before=[Tasks(member.seen, "clients")], after=[Tasks(member.seen, "apply")])
     return driver, ports
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from kraftd.raft.events import LogDamaged
-from kraftd.runtime.flusher import Worker
-from kraftd.runtime.guard import FAREWELL_MS, LOOK_INTERVAL_MS, Guard
+from kraftd.runtime.guard import CHECK_INTERVAL_MS, HAND_OVER_MS, Guard
+from kraftd.runtime.worker import Worker
 from kraftd.storage import NodeDirectory, OsFileSystem, StorageFailure, format_directory
 from kraftd.types import Now, uuid_text
 
@@ -61,7 +61,7 @@ class World:
         """Let the time of a look come, and take what it found."""
         self.at_ms = max(self.at_ms, self.guard.wake_at_ms())
         self.guard.run(self.now())
-        self.worker.settle()
+        self.worker.drain()
 
 
 @pytest.fixture
@@ -77,12 +77,12 @@ async def test_it_looks_less_than_a_second_apart_and_not_more_often(world: World
     world.look()
     asked = world.mount.asked
     assert asked > 0
-    assert world.guard.wake_at_ms() == world.at_ms + LOOK_INTERVAL_MS
+    assert world.guard.wake_at_ms() == world.at_ms + CHECK_INTERVAL_MS
     world.guard.run(world.now())
     assert world.mount.asked == asked
     world.look()
     assert world.mount.asked == 2 * asked
-    assert LOOK_INTERVAL_MS < 1_000
+    assert CHECK_INTERVAL_MS < 1_000
 
 
 async def test_a_mount_that_hangs_hangs_the_look_alone_and_is_asked_once(world: World) -> None:
@@ -93,7 +93,7 @@ async def test_a_mount_that_hangs_hangs_the_look_alone_and_is_asked_once(world: 
     assert world.worker.pending == 1
     assert world.guard.wake_at_ms() > world.at_ms, "the loop does not spin meanwhile"
     world.mount.answers.set()
-    world.worker.settle()
+    world.worker.drain()
     world.look()
     assert world.events == []
 
@@ -113,9 +113,9 @@ async def test_a_leader_whose_log_is_gone_says_goodbye_and_ends(world: World) ->
     (event,) = world.events
     assert isinstance(event, LogDamaged)
     assert event.generation == world.directory.log.generation
-    assert world.guard.wake_at_ms() == world.at_ms + FAREWELL_MS
+    assert world.guard.wake_at_ms() == world.at_ms + HAND_OVER_MS
     world.guard.run(world.now())
-    world.at_ms += FAREWELL_MS
+    world.at_ms += HAND_OVER_MS
     with pytest.raises(StorageFailure, match="nothing that it writes is kept"):
         world.guard.run(world.now())
 
@@ -135,5 +135,5 @@ async def test_a_cut_while_it_looks_is_no_loss(world: World) -> None:
     for segment in (world.directory.path / "__cluster_metadata-0").glob("*.log"):
         segment.rename(segment.with_suffix(".kept"))
     world.mount.answers.set()
-    world.worker.settle()
+    world.worker.drain()
     assert world.events == []

@@ -19,7 +19,7 @@ class Heard(Node):
         super().__init__(node_id)
         self.events: list[ev.Event] = []
         network = QuorumNetwork()
-        self.server = Server(self.identity, network, self.outbox, self.numbers, self.repeats)
+        self.server = Server(self.identity, network, self.outbox, self.numbers, self.limited_log)
         driver: Any = SimpleNamespace(deliver=self.deliver, wake=self.clients_wait)
         network.attach(driver, self, self.server, None)  # type: ignore[arg-type]
 

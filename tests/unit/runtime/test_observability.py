@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from kraftd.net.repeats import Repeats
+from kraftd.net.rate_limited_logger import RateLimitedLogger
 from kraftd.raft.effects import AlarmCleared, Alarmed, ElectionEnded, StateChanged, VoteCast, Warned
-from kraftd.runtime.observability import Chronicle, open_log
+from kraftd.runtime.observability import EventLogger, open_log
 
 
 def lines(*news: Any) -> list[dict[str, Any]]:
     stream = io.StringIO()
-    chronicle = Chronicle(open_log(7, stream=stream), lambda: 0.0)
+    event_logger = EventLogger(open_log(7, stream=stream), lambda: 0.0)
     for each in news:
-        chronicle.note(each)
+        event_logger.log_event(each)
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
@@ -63,7 +63,7 @@ def test_on_a_terminal_fields_stand_in_the_order_in_which_they_were_told(
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     stream = Terminal()
-    Chronicle(open_log(7, stream=stream), lambda: 0.0).note(
+    EventLogger(open_log(7, stream=stream), lambda: 0.0).log_event(
         StateChanged("follower", "prospective", 5, "lost")
     )
     (line,) = stream.getvalue().splitlines()
@@ -88,12 +88,12 @@ def test_warnings_and_alarms_have_levels() -> None:
 def test_repeats_are_counted_not_written() -> None:
     stream = io.StringIO()
     now_s = [0.0]
-    repeats = Repeats(open_log(1, stream=stream), lambda: now_s[0])
+    limited_log = RateLimitedLogger(open_log(1, stream=stream), lambda: now_s[0])
     for _ in range(5):
-        repeats.warning("bad_frame", key="10.0.0.1", reason="noise")
-    repeats.warning("bad_frame", key="10.0.0.2", reason="noise")
+        limited_log.warning("bad_frame", key="10.0.0.1", reason="noise")
+    limited_log.warning("bad_frame", key="10.0.0.2", reason="noise")
     now_s[0] = 61.0
-    repeats.warning("bad_frame", key="10.0.0.1", reason="noise")
+    limited_log.warning("bad_frame", key="10.0.0.1", reason="noise")
     written = [json.loads(line) for line in stream.getvalue().splitlines()]
     assert [line.get("repeated") for line in written] == [None, None, 4]
 
@@ -101,16 +101,16 @@ def test_repeats_are_counted_not_written() -> None:
 def test_a_member_without_a_quorum_does_not_fill_the_log() -> None:
     stream = io.StringIO()
     now_s = [0.0]
-    chronicle = Chronicle(open_log(1, stream=stream), lambda: now_s[0])
+    event_logger = EventLogger(open_log(1, stream=stream), lambda: now_s[0])
     for attempt in range(100):
         now_s[0] = attempt / 10
-        chronicle.note(StateChanged("unattached", "prospective", 5, "election timeout"))
-        chronicle.note(ElectionEnded(5, True, False, [1], [], [2, 3], attempt))
-        chronicle.note(StateChanged("prospective", "unattached", 5, "no majority would elect it"))
+        event_logger.log_event(StateChanged("unattached", "prospective", 5, "election timeout"))
+        event_logger.log_event(ElectionEnded(5, True, False, [1], [], [2, 3], attempt))
+        event_logger.log_event(StateChanged("prospective", "unattached", 5, "no majority would elect it"))
     assert len(stream.getvalue().splitlines()) == 3
     now_s[0] = 11.0
-    chronicle.note(StateChanged("unattached", "prospective", 5, "election timeout"))
-    chronicle.note(StateChanged("unattached", "prospective", 6, "election timeout"))
+    event_logger.log_event(StateChanged("unattached", "prospective", 5, "election timeout"))
+    event_logger.log_event(StateChanged("unattached", "prospective", 6, "election timeout"))
     *_, repeated, new = (json.loads(line) for line in stream.getvalue().splitlines())
     assert repeated["repeated"] == 99
     assert "repeated" not in new, "another epoch is news"

@@ -13,9 +13,9 @@ from kraftd.raft.effects import Append, ColdRead, Flush
 from kraftd.raft.events import BatchesRead, LogDamaged, LogFlushed
 from kraftd.records.batch import encode_batch
 from kraftd.runtime.driver import read_clocks
-from kraftd.runtime.flusher import Worker
-from kraftd.runtime.metrics import RaftMeters
+from kraftd.runtime.raft_metrics import RaftMetrics
 from kraftd.runtime.store import DirectoryStore
+from kraftd.runtime.worker import Worker
 from kraftd.storage import NodeDirectory, OsFileSystem, format_directory
 from kraftd.types import Now, uuid_text
 
@@ -59,7 +59,7 @@ class World:
             self.directory,
             self,
             self,
-            RaftMeters(0),
+            RaftMetrics(0),
             flush_worker=self.workers[0],
             read_worker=self.workers[1],
         )
@@ -97,7 +97,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
     yield world
     world.disk.may_sync.set()
     for worker in world.workers:
-        worker.settle()
+        worker.drain()
         worker.stop()
     world.directory.close()
 
@@ -251,6 +251,6 @@ async def test_at_the_end_no_flush_is_left_begun(world: World) -> None:
     world.store.start_flush(Flush(0, 1))
     world.append(1)
     world.store.start_flush(Flush(0, 2))
-    world.store.settle()
+    world.store.drain()
     world.directory.log.flush()
     assert world.directory.log.flushed_offset == 2

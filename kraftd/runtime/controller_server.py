@@ -1,11 +1,11 @@
-"""What is one node made of, and how are its parts tied together?
+"""One controller node: builds its parts and connects them.
 
-Entered through `Assembly`, by whoever owns the loop: the daemon, with sockets, threads and the machine's
-clocks, or a simulator, with its own. What differs between the two comes in as `Surroundings` and as `listen`;
-everything else is the same objects in the same order. Identity and log are durable before an assembly
-exists; then `start` starts the member, and with it the links.
+Entered through `ControllerServer`, by the owner of the loop: the daemon, with sockets, threads and the
+machine's clocks, or a simulator, with its own. What differs between the two comes in as `Environment` and as
+`listen`; everything else is the same objects in the same order. Identity and log are durable before a server
+is built; `start` starts the raft node, and with it the connections to the peers.
 
-Nothing here decides anything about the quorum, and nothing here knows signals, pages or the process.
+Nothing here decides anything about the quorum, and nothing here knows signals, HTTP or the process.
 """
 
 from asyncio import AbstractEventLoop, TaskGroup
@@ -15,12 +15,12 @@ from hashlib import sha256
 import msgspec
 
 from kraftd.controller.activation import registration_of
-from kraftd.controller.controller import QuorumController
+from kraftd.controller.quorum_controller import QuorumController
 from kraftd.metadata.feature_levels import bootstrap_records
-from kraftd.net.client import PeerLinks
 from kraftd.net.connection import Outbox
 from kraftd.net.handshake import Identity
-from kraftd.net.repeats import Repeats
+from kraftd.net.peer_connections import PeerConnections
+from kraftd.net.rate_limited_logger import RateLimitedLogger
 from kraftd.net.server import InboundConnection, Server, connection_numbers
 from kraftd.protocol.codec import Request
 from kraftd.protocol.messages import DescribeNodeRequest, ExportChunkRequest, ExportManifestRequest
@@ -34,44 +34,44 @@ from kraftd.raft.voters import Voter, VoterSet
 from kraftd.records.frame import decode_record
 from kraftd.runtime.applier import Applier
 from kraftd.runtime.config import Config
+from kraftd.runtime.controller_apis import ControllerApis
 from kraftd.runtime.driver import Driver
-from kraftd.runtime.export import Exports
-from kraftd.runtime.flusher import Worker
+from kraftd.runtime.effect_executor import EffectExecutor, EventLog, LogEvent, Machine
 from kraftd.runtime.guard import Guard
-from kraftd.runtime.interpreter import Interpreter, News
-from kraftd.runtime.metrics import RaftMeters
+from kraftd.runtime.log_export import LogExports
 from kraftd.runtime.network import QuorumNetwork
-from kraftd.runtime.observability import Chronicle, Log
-from kraftd.runtime.requests import Desk
-from kraftd.runtime.status import SOFTWARE, Facts, NodeStatus
+from kraftd.runtime.node_status import SOFTWARE, NodeInfo, NodeStatus
+from kraftd.runtime.observability import EventLogger, Log
+from kraftd.runtime.raft_metrics import RaftMetrics
 from kraftd.runtime.store import DirectoryStore
+from kraftd.runtime.worker import Worker
 from kraftd.storage.node_directory import NodeDirectory
 from kraftd.types import Endpoint, Now, Offset, ReplicaKey, Uuid
 
 TAIL_BYTES = 8 << 20
-"""How much of the newest log is kept at hand in memory (D-15)."""
+"""How much of the newest log is kept in memory (D-15)."""
 
 
-class Surroundings(msgspec.Struct, frozen=True):
-    """Time, chance, threads and tasks, as whoever runs a node provides them."""
+class Environment(msgspec.Struct, frozen=True):
+    """Time, randomness, threads and tasks, as the daemon or a simulator provides them."""
 
     loop: AbstractEventLoop
     tasks: TaskGroup
     clock: Callable[[], Now]
     clock_ns: Callable[[], int]
-    """For how long something is done; nothing is due by it."""
+    """Measures how long work takes; no deadline depends on it."""
     dice: RandomSource
     spread: Callable[[float, float], float]
-    """A factor between two bounds, for waits that need not be exact."""
+    """A random factor between two bounds, for backoffs."""
     nonce: Callable[[], Uuid]
-    """16 bytes that nobody can guess, new each time."""
+    """16 unpredictable bytes, new at each call."""
     worker: Callable[[str], Worker]
-    """A thread of that name."""
+    """Starts a thread of that name."""
     tail_bytes: int = TAIL_BYTES
     fetch_bytes: int = FETCH_BYTES_MAX
 
 
-class Assembly:
+class ControllerServer(Machine, EventLog):
     """All parts of one node."""
 
     def __init__(
@@ -79,78 +79,79 @@ class Assembly:
         config: Config,
         directory: NodeDirectory,
         log: Log,
-        surroundings: Surroundings,
+        environment: Environment,
         *,
         listen: Callable[[Server], Endpoint],
         on_shutdown_ready: Callable[[ShutdownReady], None],
     ) -> None:
-        """Put the parts together; `listen` takes an address for the server and says what to advertise."""
+        """Build the parts; `listen` binds the server's address and returns the one to advertise."""
         self._config, self._directory, self._log = config, directory, log
-        loop, clock = surroundings.loop, surroundings.clock
+        loop, clock = environment.loop, environment.clock
         started_at = clock()
         identity = _identity_of(config, directory)
         network = self.network = QuorumNetwork()
         outbox = self.outbox = Outbox(network.wake)
         numbers = connection_numbers()
-        repeats = Repeats(log, loop.time)
-        self._chronicle = Chronicle(log, loop.time)
-        self.server = Server(identity, network, outbox, numbers, repeats)
+        limited_log = RateLimitedLogger(log, loop.time)
+        self._event_logger = EventLogger(log, loop.time)
+        self.server = Server(identity, network, outbox, numbers, limited_log)
         self.server.max_idle_ms = config.max_idle_ms
         self.advertised = listen(self.server)
-        tasks, spread = surroundings.tasks, surroundings.spread
-        self.links = PeerLinks(
+        tasks, spread = environment.tasks, environment.spread
+        self.peer_connections = PeerConnections(
             identity,
             network,
             outbox,
             numbers,
             tasks,
-            repeats,
+            limited_log,
             log=log,
             spread=spread,
-            nonce=surroundings.nonce,
+            nonce=environment.nonce,
         )
         if config.is_voter:
-            self.server.voter_ids = self.links.voter_ids = frozenset(config.voters) - {config.node_id}
-        self.member = _member_of(config, directory, self.advertised, surroundings)
+            self.server.voter_ids = self.peer_connections.voter_ids = frozenset(config.voters) - {
+                config.node_id
+            }
+        self.member = _member_of(config, directory, self.advertised, environment)
         self.driver = Driver(loop, self.member, end_turn=self._end_turn, clock=clock)
-        self.meters = RaftMeters(started_at.mono_ms)
-        self.workers = surroundings.worker("kraftd-flush"), surroundings.worker("kraftd-read")
+        self.metrics = RaftMetrics(started_at.mono_ms)
+        self.workers = environment.worker("kraftd-flush"), environment.worker("kraftd-read")
         self.store = DirectoryStore(
             directory,
             self.driver,
             self.member,
-            self.meters,
+            self.metrics,
             flush_worker=self.workers[0],
             read_worker=self.workers[1],
         )
         self.guard = Guard(directory, self.driver, self.member, self.workers[1])
         self.controller = controller = _controller_of(config, directory, self.advertised)
-        clock_ns, observe = surroundings.clock_ns, controller.events.observe
+        clock_ns, observe = environment.clock_ns, controller.events.observe
         self.applier = Applier(
             config.node_id, controller, self.store, self.driver, observe, clock_ns=clock_ns
         )
         self.status = self._make_status(started_at)
-        self.desk = self._make_desk(surroundings, on_shutdown_ready)
-        network.attach(self.driver, self.desk, self.server, self.links)
+        self.apis = self._make_apis(environment, on_shutdown_ready)
+        network.attach(self.driver, self.apis, self.server, self.peer_connections)
 
     def _make_status(self, started_at: Now) -> NodeStatus:
         return NodeStatus(
-            _facts_of(self._config, self._directory, started_at),
+            _info_of(self._config, self._directory, started_at),
             member=self.member,
             controller=self.controller,
             applier=self.applier,
             store=self.store,
-            links=self.links,
+            peer_connections=self.peer_connections,
             server=self.server,
-            meters=self.meters,
+            metrics=self.metrics,
         )
 
-    def _make_desk(
-        self, surroundings: Surroundings, on_shutdown_ready: Callable[[ShutdownReady], None]
-    ) -> Desk:
-        """Whoever answers what is not for the core, and where each kind of request goes."""
-        exports = Exports(self._directory, self.member, surroundings.tasks)
-        desk = Desk(
+    def _make_apis(
+        self, environment: Environment, on_shutdown_ready: Callable[[ShutdownReady], None]
+    ) -> ControllerApis:
+        exports = LogExports(self._directory, self.member, environment.tasks)
+        apis = ControllerApis(
             self.driver,
             self.controller,
             self.member,
@@ -158,66 +159,66 @@ class Assembly:
             on_shutdown_ready=on_shutdown_ready,
             on_connection_ended=exports.forget,
         )
-        desk.offer(
+        apis.offer(
             {
                 DescribeNodeRequest: self._serve_describe,
                 ExportManifestRequest: exports.serve_manifest,
                 ExportChunkRequest: exports.serve_chunk,
             }
         )
-        return desk
+        return apis
 
     def start(self) -> None:
-        """Start the member and everything that feeds it. Let the others in after this."""
+        """Start the raft node and its turn tasks. The server must accept connections only after this."""
         self.driver.start(
-            self.make_interpreter(),
-            before=[self.network, self.desk],
+            self.make_executor(),
+            before=[self.network, self.apis],
             after=[self.applier, self.store, self.guard],
         )
 
-    def make_interpreter(self) -> Interpreter:
-        """Whoever carries out the effects of the member."""
-        return Interpreter(
-            store=self.store, network=self.network, machine=self, callers=self.desk, journal=self
+    def make_executor(self) -> EffectExecutor:
+        """The executor of the raft node's effects; a simulator watches it."""
+        return EffectExecutor(
+            store=self.store, network=self.network, machine=self, outcomes=self.apis, event_log=self
         )
 
-    def settle(self) -> None:
-        """Wait for what threads still do, and end them. No more turns come after this."""
-        self.store.settle()
+    def stop_workers(self) -> None:
+        """Wait for the jobs that run, and end the threads. The driver must have stopped before."""
+        self.store.drain()
         for worker in self.workers:
-            worker.settle()
+            worker.drain()
             worker.stop()
 
     def _end_turn(self) -> None:
-        """What was written leaves first: the flush thread wakes when the loop goes to sleep."""
+        """Write to the sockets first: the flush thread starts when the loop goes to sleep."""
         self.outbox.flush()
         self.store.hand_over()
 
-    # The interpreter's ports that only pass news on.
+    # What the executor calls for the state machine and the log.
 
     def commit(self, high_watermark: Offset) -> None:
-        """Implements `Machine`."""
-        self.meters.committed(high_watermark, self.driver.now().mono_ms)
+        """Count the commit, and let the applier apply up to here."""
+        self.metrics.committed(high_watermark, self.driver.now().mono_ms)
         self.applier.commit(high_watermark)
 
     def leader_changed(self, change: LeaderChanged) -> None:
-        """Implements `Machine`."""
+        """Log who leads, and tell the controller."""
         self._log.info("leader_changed", epoch=change.epoch, leader=change.leader_id)
         self.applier.leader_changed(change)
 
-    def note(self, news: News) -> None:
-        """Implements `Journal`."""
-        if type(news) is StateChanged:
-            self.meters.moved(news, self.driver.now().mono_ms)
-        self._chronicle.note(news)
+    def log_event(self, event: LogEvent) -> None:
+        """Log one event; a state change is also counted in the metrics."""
+        if type(event) is StateChanged:
+            self.metrics.state_changed(event, self.driver.now().mono_ms)
+        self._event_logger.log_event(event)
 
     def _serve_describe(self, connection: InboundConnection, request: Request) -> None:
         response = self.status.describe(self.driver.now())
         connection.reply(request.api_version, request.correlation_id, response)
 
 
-def _facts_of(config: Config, directory: NodeDirectory, started_at: Now) -> Facts:
-    return Facts(
+def _info_of(config: Config, directory: NodeDirectory, started_at: Now) -> NodeInfo:
+    return NodeInfo(
         node_id=config.node_id,
         cluster_id=directory.cluster_id,
         directory_id=directory.directory_id,
@@ -239,9 +240,9 @@ def _identity_of(config: Config, directory: NodeDirectory) -> Identity:
 
 
 def _member_of(
-    config: Config, directory: NodeDirectory, advertised: Endpoint, surroundings: Surroundings
+    config: Config, directory: NodeDirectory, advertised: Endpoint, environment: Environment
 ) -> Member:
-    """The core, from what the directory remembers."""
+    """The raft node, from what the directory holds."""
     log, timing = directory.log, config.timing
     return Member(
         me=ReplicaKey(config.node_id, directory.directory_id),
@@ -252,7 +253,7 @@ def _member_of(
             log.end_offset,
             log.epochs,
             log.generation,
-            tuple(log.tail(surroundings.tail_bytes)),
+            tuple(log.tail(environment.tail_bytes)),
         ),
         election=directory.election,
         timing=Timing(
@@ -264,7 +265,7 @@ def _member_of(
             request_timeout_ms=timing.request_timeout_ms,
             retry_backoff_ms=timing.retry_backoff_ms,
         ),
-        dice=surroundings.dice,
+        dice=environment.dice,
         wholeness=Wholeness(directory.damage, directory.amnesia, directory.blank),
         known_peers=tuple(
             PeerIdentity(peer.node_id, peer.directory_id, peer.start_counter, peer.start_id)
@@ -273,8 +274,8 @@ def _member_of(
         advertised=advertised,
         bootstrap=tuple(config.bootstrap_servers),
         accumulator_bytes=config.accumulator_bytes,
-        tail_bytes=2 * surroundings.tail_bytes,
-        fetch_bytes=surroundings.fetch_bytes,
+        tail_bytes=2 * environment.tail_bytes,
+        fetch_bytes=environment.fetch_bytes,
     )
 
 
@@ -289,7 +290,9 @@ def _controller_of(config: Config, directory: NodeDirectory, advertised: Endpoin
 
 
 def incarnation_of(start_id: Uuid) -> Uuid:
-    """What the metadata log calls a start. Whoever reads the log reads it, so it is not the start id itself,
-    which is told to confirmed voters only (D-37), and nobody can compute that from it.
+    """The incarnation id in the metadata log, of one start of this node.
+
+    Every reader of the log sees it, so it is not the start id itself, which only confirmed voters are told
+    (D-37), but its hash.
     """
     return sha256(b"incarnation" + start_id).digest()[:16]

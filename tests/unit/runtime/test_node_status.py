@@ -9,8 +9,8 @@ import pytest
 from kraftd.net.budgets import Tally
 from kraftd.raft.effects import StateChanged
 from kraftd.raft.epoch_states import Candidate, Follower, Leader, Prospective, Resigned, Unattached
-from kraftd.runtime.metrics import RaftMeters
-from kraftd.runtime.status import Facts, NodeStatus
+from kraftd.runtime.node_status import NodeInfo, NodeStatus
+from kraftd.runtime.raft_metrics import RaftMetrics
 from kraftd.types import Election, Now, uuid_text
 from tests.conformance import covers
 from tests.unit.raft.lone import Lone, key_of
@@ -35,7 +35,7 @@ KAFKAS = {
 }
 
 
-def status_of(lone: Lone) -> tuple[NodeStatus, RaftMeters]:
+def status_of(lone: Lone) -> tuple[NodeStatus, RaftMetrics]:
     """The status of that member in a node where nothing else goes on."""
     parts: Any = SimpleNamespace(
         applied_offset=0,
@@ -46,19 +46,19 @@ def status_of(lone: Lone) -> tuple[NodeStatus, RaftMeters]:
         events=SimpleNamespace(statistics=list),
         tally=Tally(idle=3),
     )
-    meters = RaftMeters(lone.now_ms)
-    facts = Facts(1, "lone", key_of(1).directory_id, 3, 2_000, Now(0, 0))
+    metrics = RaftMetrics(lone.now_ms)
+    facts = NodeInfo(1, "lone", key_of(1).directory_id, 3, 2_000, Now(0, 0))
     status = NodeStatus(
         facts,
         member=lone.member,
         controller=parts,
         applier=parts,
         store=parts,
-        links=parts,
+        peer_connections=parts,
         server=parts,
-        meters=meters,
+        metrics=metrics,
     )
-    return status, meters
+    return status, metrics
 
 
 def _voted(lone: Lone) -> None:
@@ -131,7 +131,7 @@ def test_an_observer_that_follows_is_called_one() -> None:
 @covers("MET-01")
 def test_every_raft_metric_of_kafka_is_there_and_the_measured_ones_are_measured() -> None:
     lone = Lone().become_leader()
-    status, meters = status_of(lone)
+    status, metrics = status_of(lone)
     before = status.readings(lone.now)
     assert set(before) >= KAFKAS
     assert (before["high-watermark"], before["log-end-epoch"]) == (-1, 1)
@@ -139,10 +139,10 @@ def test_every_raft_metric_of_kafka_is_there_and_the_measured_ones_are_measured(
     lone.establish()
     now_ms = lone.now_ms
     for source, target, at_ms in (("unattached", "prospective", 0), ("candidate", "leader", 40)):
-        meters.moved(StateChanged(source, target, 1, "test"), now_ms + at_ms)
-    meters.appended(0, 6, now_ms + 40, as_leader=True)
-    meters.appended(6, 9, now_ms + 41, as_leader=False)
-    meters.committed(6, now_ms + 60)
+        metrics.state_changed(StateChanged(source, target, 1, "test"), now_ms + at_ms)
+    metrics.appended(0, 6, now_ms + 40, as_leader=True)
+    metrics.appended(6, 9, now_ms + 41, as_leader=False)
+    metrics.committed(6, now_ms + 60)
     lone.now_ms += 1_000
     after = status.readings(lone.now)
     assert after["high-watermark"] == 1

@@ -1,9 +1,7 @@
-"""What does this node know about itself? One place that asks all its parts, for every page and line that
-shows it.
+"""What a node tells about itself, for `kraftctl status`, health checks, the `metrics` line and Prometheus.
 
-Entered through `NodeStatus`: `describe` answers `DescribeNode` (with or without a leader), `vitals` is what
-health is judged by, `readings` is the `metrics` line, `samples` the Prometheus page. Nothing is changed by
-looking.
+Entered through `NodeStatus`: `describe` answers `DescribeNode` (with or without a leader), `health_input` is
+what health checks look at, `readings` is the `metrics` line, `samples` the Prometheus page. Read-only.
 
 Follows: the names of Kafka's raft-metrics and KafkaController MBeans, and Strimzi's Prometheus spelling of
 them. Differs: `poll-idle-ratio-avg` is the share of wall time that the loop's thread spent off the
@@ -13,43 +11,32 @@ processor.
 import time
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
-from typing import Protocol
 
 import msgspec
 
-from kraftd.controller.controller import QuorumController
+from kraftd.controller.quorum_controller import QuorumController
 from kraftd.errors import ErrorCode
 from kraftd.metadata.feature_levels import METADATA_VERSION, metadata_version_name
-from kraftd.net.client import PeerLinks
+from kraftd.net.peer_connections import PeerConnections
 from kraftd.net.server import Server
 from kraftd.protocol import limits
 from kraftd.protocol.brief import brief, briefs
 from kraftd.protocol.messages import DescribeNodeResponse, DescribeNodeResponsePeer
+from kraftd.raft.node import Member
 from kraftd.raft.status import PeerStatus, QuorumStatus
 from kraftd.runtime.applier import Applier
-from kraftd.runtime.health import Vitals
-from kraftd.runtime.metrics import Number, RaftMeters
+from kraftd.runtime.health_checks import HealthInput
+from kraftd.runtime.raft_metrics import Number, RaftMetrics
 from kraftd.runtime.store import DirectoryStore
-from kraftd.types import ZERO_UUID, NodeId, Now, ReplicaKey, Uuid, uuid_text
+from kraftd.types import ZERO_UUID, NodeId, Now, Uuid, uuid_text
 
 SOFTWARE = f"kraftd {version('kraftd')}"
 
 ROLES = ("leader", "candidate", "prospective", "voted", "follower", "unattached", "observer")
 
 
-class Describer(Protocol):
-    """What is asked of the member."""
-
-    @property
-    def voted(self) -> ReplicaKey | None:
-        """Whom it voted for in this epoch."""
-
-    def describe(self, now: Now) -> QuorumStatus:
-        """Its own view of the quorum."""
-
-
-class Facts(msgspec.Struct, frozen=True):
-    """What does not change while a node runs."""
+class NodeInfo(msgspec.Struct, frozen=True):
+    """The properties of a node that do not change while it runs."""
 
     node_id: NodeId
     cluster_id: str
@@ -70,28 +57,28 @@ class Sample(msgspec.Struct, frozen=True):
 
 
 class NodeStatus:
-    """Looks at everything, owns nothing."""
+    """Reads the state of all parts of a node."""
 
     def __init__(
         self,
-        facts: Facts,
+        info: NodeInfo,
         *,
-        member: Describer,
+        member: Member,
         controller: QuorumController,
         applier: Applier,
         store: DirectoryStore,
-        links: PeerLinks,
+        peer_connections: PeerConnections,
         server: Server,
-        meters: RaftMeters,
+        metrics: RaftMetrics,
     ) -> None:
-        self._facts = facts
+        self._info = info
         self._member = member
         self._controller = controller
         self._applier = applier
         self._store = store
-        self._links = links
+        self._peer_connections = peer_connections
         self._server = server
-        self._meters = meters
+        self._metrics = metrics
         self._busy_mark = (time.monotonic(), time.thread_time())
 
     def describe(self, now: Now) -> DescribeNodeResponse:
@@ -100,9 +87,9 @@ class NodeStatus:
         level = self._controller.image.feature_level(METADATA_VERSION)
         return DescribeNodeResponse(
             error_code=ErrorCode.NONE,
-            cluster_id=self._facts.cluster_id,
-            node_id=self._facts.node_id,
-            directory_id=self._facts.directory_id,
+            cluster_id=self._info.cluster_id,
+            node_id=self._info.node_id,
+            directory_id=self._info.directory_id,
             software=SOFTWARE,
             role=view.role,
             is_voter=view.is_voter,
@@ -122,15 +109,15 @@ class NodeStatus:
             election_attempts=view.election_attempts,
             last_contact_ms=view.last_contact_ms_ago,
             peers=tuple(self._peers(view)),
-            started_at_ms=self._facts.started_at.wall_ms,
-            uptime_ms=now.mono_ms - self._facts.started_at.mono_ms,
+            started_at_ms=self._info.started_at.wall_ms,
+            uptime_ms=now.mono_ms - self._info.started_at.mono_ms,
             metadata_version=metadata_version_name(level) if level else "",
         )
 
-    def vitals(self, now: Now) -> Vitals:
-        """What health is judged by."""
+    def health_input(self, now: Now) -> HealthInput:
+        """What the health checks look at."""
         view = self._member.describe(now)
-        return Vitals(
+        return HealthInput(
             leader_id=view.leader_id,
             is_leader=view.role == "leader",
             role=view.role,
@@ -138,7 +125,7 @@ class NodeStatus:
             high_watermark=view.high_watermark,
             applied_offset=self._applier.applied_offset,
             last_contact_ms=view.last_contact_ms_ago,
-            fetch_timeout_ms=self._facts.fetch_timeout_ms,
+            fetch_timeout_ms=self._info.fetch_timeout_ms,
             flush_running_ms=self._store.flush_running_ms(now),
             is_whole=view.is_whole,
             alarms=self._alarms(view),
@@ -159,10 +146,10 @@ class NodeStatus:
             "log-end-offset": view.log_end_offset,
             "log-end-epoch": view.log_end_epoch,
             "number-unknown-voter-connections": 0,
-            "number-of-voters": self._facts.voters,
+            "number-of-voters": self._info.voters,
             "number-of-observers": sum(not peer.is_voter for peer in view.peers),
             "uncommitted-voter-change": 0,
-            **self._meters.readings(now.mono_ms),
+            **self._metrics.readings(now.mono_ms),
             "poll-idle-ratio-avg": self._idle_ratio(),
             "last-applied-record-offset": self._applier.applied_offset - 1,
             "last-applied-record-lag-ms": self._lag_ms(view, now),
@@ -183,7 +170,7 @@ class NodeStatus:
                 {"current_state": name},
             )
         for name, value in readings.items():
-            meaning = RAFT_METERS.get(name)
+            meaning = RAFT_METRIC_TEXTS.get(name)
             if meaning is not None and isinstance(value, int | float):
                 yield Sample(f"kafka_server_raftmetrics_{name.replace('-', '_')}", meaning, value)
         yield from self._controller_samples(now)
@@ -230,22 +217,22 @@ class NodeStatus:
                     )
 
     def _process_samples(self) -> Iterator[Sample]:
-        meters = self._meters
-        yield Sample("kraftd_elections", "Candidacies of this node.", meters.elections, is_counter=True)
+        metrics = self._metrics
+        yield Sample("kraftd_elections", "Candidacies of this node.", metrics.elections, is_counter=True)
         yield Sample(
             "kraftd_leader_changes_seen",
             "How often this node led or followed anew.",
-            meters.leader_changes,
+            metrics.leader_changes,
             is_counter=True,
         )
-        yield Sample("kraftd_log_flushes", "Flushes of the log.", meters.flushes, is_counter=True)
+        yield Sample("kraftd_log_flushes", "Flushes of the log.", metrics.flushes, is_counter=True)
         yield Sample(
             "kraftd_log_flush_milliseconds",
             "Time spent in them.",
-            meters.flush_total_ms,
+            metrics.flush_total_ms,
             is_counter=True,
         )
-        yield Sample("kraftd_log_flush_max_milliseconds", "The longest of them.", meters.flush_max_ms)
+        yield Sample("kraftd_log_flush_max_milliseconds", "The longest of them.", metrics.flush_max_ms)
         for name, count in self._connections().items():
             yield Sample("kraftd_connections", "Connections that others opened.", count, {"class": name})
         for reason, count in msgspec.structs.asdict(self._server.tally).items():
@@ -256,11 +243,11 @@ class NodeStatus:
                 {"reason": reason},
                 is_counter=True,
             )
-        links = self._links.statistics()
+        peer_connections = self._peer_connections.statistics()
         yield Sample(
             "kafka_server_raftchannelmetrics_connection_count",
             "Standing connections to other members.",
-            sum(ready for _, ready, _ in links.values()),
+            sum(ready for _, ready, _ in peer_connections.values()),
         )
 
     def _connections(self) -> Mapping[str, int]:
@@ -271,18 +258,18 @@ class NodeStatus:
         return (*view.alarms, f"apply_stuck: {stuck}") if stuck else view.alarms
 
     def _peers(self, view: QuorumStatus) -> Iterator[DescribeNodeResponsePeer]:
-        links = self._links.statistics()
+        peer_connections = self._peer_connections.statistics()
         for peer in view.peers:
-            link = links.get(peer.node_id)
-            endpoint = link[0] if link is not None else peer.endpoint
+            connection = peer_connections.get(peer.node_id)
+            endpoint = connection[0] if connection is not None else peer.endpoint
             yield DescribeNodeResponsePeer(
                 node_id=peer.node_id,
                 host=brief(endpoint.host, limits.HOST_BYTES_MAX) if endpoint is not None else "",
                 port=endpoint.port if endpoint is not None else 0,
-                connected=peer.is_connected if link is None else link[1],
+                connected=peer.is_connected if connection is None else connection[1],
                 fetch_offset=peer.fetch_offset,
                 last_fetch_ms_ago=peer.last_fetch_ms_ago,
-                note=brief(_note(peer, "" if link is None else link[2]), limits.WORDS_BYTES_MAX),
+                note=brief(_note(peer, "" if connection is None else connection[2]), limits.WORDS_BYTES_MAX),
             )
 
     def _lag_ms(self, view: QuorumStatus, now: Now) -> int:
@@ -300,7 +287,7 @@ class NodeStatus:
         return round(min(max(1.0 - (busy - since_busy) / (wall - since_wall), 0.0), 1.0), 4)
 
 
-RAFT_METERS = {
+RAFT_METRIC_TEXTS = {
     "current-leader": "The leader's id, -1 if none is known.",
     "current-vote": "Whom this node voted for in the epoch, -1 for nobody.",
     "current-epoch": "The epoch.",
@@ -319,7 +306,7 @@ RAFT_METERS = {
     "append-records-rate": "Records appended as leader a second.",
     "poll-idle-ratio-avg": "Share of time the loop was idle.",
 }
-"""What each raft metric means, for the page's help texts."""
+"""The help text of each raft metric on the Prometheus page."""
 
 
 def _note(peer: PeerStatus, trouble: str) -> str:

@@ -1,8 +1,8 @@
-"""How many connections may there be, so that the log never finds that this process may open no more files?
+"""How many connections are allowed, so that the log can always open its files.
 
-One limit of the system holds for all that is open. A segment that cannot be created ends the process (D-03),
-a connection that is not accepted ends nothing: so connections get what is left when everything else has its
-place. A log keeps one file open for each segment, and so leaves fewer connections as it grows.
+The system has one limit for all open files of a process. A segment that cannot be created ends the process
+(D-03), a connection that is not accepted ends nothing: so connections get what is left over. A log keeps one
+file open for each segment, and so leaves fewer connections as it grows.
 
 Entered at the start and once a second, by the daemon. Not here: who may connect (`kraftd.net.server`).
 """
@@ -11,7 +11,7 @@ from kraftd.errors import ConfigError
 from kraftd.protocol import limits
 
 HTTP_CONNECTIONS_MAX = 64
-"""Connections to the HTTP port; the oldest makes room for one more."""
+"""Connections to the HTTP port; the oldest is closed for one more."""
 
 FILES_RESERVED = 128
 """Files that are neither connections to us nor segments that are there already: our own connections to the

@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from kraftd.runtime.health import DISK_STUCK_MS, LAG_MAX, Vitals, livez, readyz
+from kraftd.runtime.health_checks import DISK_STUCK_MS, LAG_MAX, HealthInput, livez, readyz
 
-WELL = Vitals(
+WELL = HealthInput(
     leader_id=2,
     is_leader=False,
     role="follower",
@@ -44,9 +44,9 @@ def test_a_node_that_is_well_is_live_and_ready() -> None:
     ],
 )
 def test_what_makes_a_node_unready_never_makes_it_dead(change: dict[str, Any], not_ready: set[str]) -> None:
-    vitals = msgspec.structs.replace(WELL, **change)
-    assert failing(readyz(vitals)) == not_ready
-    assert failing(livez(vitals)) == set()
+    node = msgspec.structs.replace(WELL, **change)
+    assert failing(readyz(node)) == not_ready
+    assert failing(livez(node)) == set()
 
 
 def test_a_leader_needs_no_contact_with_itself() -> None:
@@ -58,6 +58,6 @@ def test_a_disk_that_does_not_answer_needs_a_restart() -> None:
 
 
 def test_a_failed_check_says_why() -> None:
-    vitals = msgspec.structs.replace(WELL, leader_id=-1, no_leader_reason="1 of 2 votes needed: 3 silent")
-    leader = next(check for check in readyz(vitals) if check.name == "leader")
+    node = msgspec.structs.replace(WELL, leader_id=-1, no_leader_reason="1 of 2 votes needed: 3 silent")
+    leader = next(check for check in readyz(node) if check.name == "leader")
     assert leader.detail == "1 of 2 votes needed: 3 silent"

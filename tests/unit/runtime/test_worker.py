@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from kraftd.runtime.flusher import Worker
+from kraftd.runtime.worker import Worker
 
 
 @pytest.mark.covers("D-17", "REQ-13")
@@ -34,7 +34,7 @@ async def test_jobs_run_in_order_in_another_thread_and_complete_on_the_loop() ->
 
 
 @pytest.mark.covers("D-03")
-async def test_settle_waits_for_the_running_job_and_takes_its_completion_once() -> None:
+async def test_drain_waits_for_the_running_job_and_takes_its_completion_once() -> None:
     loop = asyncio.get_running_loop()
     caught: list[str] = []
     loop.set_exception_handler(lambda _, context: caught.append(repr(context["exception"])))
@@ -43,7 +43,7 @@ async def test_settle_waits_for_the_running_job_and_takes_its_completion_once() 
     done: list[str] = []
     worker.submit(may_end.wait, lambda _: done.append("flush"))
     threading.Timer(0.02, may_end.set).start()
-    worker.settle()
+    worker.drain()
     assert done == ["flush"], "a truncation may only begin now"
     worker.stop()  # by then the thread has asked the loop to take it, too
     await asyncio.sleep(0)
@@ -70,7 +70,7 @@ async def test_a_job_that_raises_raises_on_the_loop() -> None:
 
 
 @pytest.mark.covers("D-17", "D-03")
-async def test_settle_raises_what_a_job_raised() -> None:
+async def test_drain_raises_what_a_job_raised() -> None:
     loop = asyncio.get_running_loop()
     worker = Worker(loop, "flush")
 
@@ -79,5 +79,5 @@ async def test_settle_raises_what_a_job_raised() -> None:
 
     worker.submit(fail, lambda _: None)
     with pytest.raises(OSError, match="input/output"):
-        worker.settle()
+        worker.drain()
     worker.stop()

@@ -1,9 +1,9 @@
-"""Has this been said just now? A log that a stranger's garbage cannot flood.
+"""A logger that repeated events, such as those that a stranger causes, cannot flood.
 
-Entered through `Repeats.warning` and `Repeats.info`: the first of its kind is logged, repeats within a
-minute are only counted, and the next line that is logged says how many were not. With `lines_max`, one
-event has no more lines than that in a minute, however many kinds of it there are: somebody with many
-addresses is many kinds. Long texts are cut.
+Entered through `RateLimitedLogger.warning` and `info`: the first line of an event and key is logged,
+repeats within a minute are only counted, and the next line that is logged tells how many were left out.
+With `lines_max`, one event has no more lines than that in a minute, however many keys it has: an attacker
+with many addresses has many keys. Long texts are cut.
 """
 
 from collections.abc import Callable, Hashable
@@ -18,7 +18,7 @@ _KINDS_MAX = 1_000
 
 
 class _Kind(msgspec.Struct):
-    said_at_s: float
+    logged_at_s: float
     suppressed: int = 0
 
 
@@ -28,8 +28,8 @@ class _Lines(msgspec.Struct):
     suppressed: int = 0
 
 
-class Repeats:
-    """Logs each kind of line once in a while: once a minute, unless told otherwise."""
+class RateLimitedLogger:
+    """Logs each event and key once in `interval_s`."""
 
     def __init__(
         self,
@@ -47,17 +47,19 @@ class Repeats:
         self._kinds: dict[Hashable, _Kind] = {}
 
     def warning(self, event: str, *, key: Hashable, **fields: object) -> None:
-        """Log a warning, unless one of the same event and key was logged a moment ago."""
-        self._say(self._log.warning, event, key, fields)
+        """Log a warning, unless one of the same event and key was logged in this interval."""
+        self._log_once(self._log.warning, event, key, fields)
 
     def info(self, event: str, *, key: Hashable, **fields: object) -> None:
-        """The same for what is no warning."""
-        self._say(self._log.info, event, key, fields)
+        """The same on level info."""
+        self._log_once(self._log.info, event, key, fields)
 
-    def _say(self, say: Callable[..., object], event: str, key: Hashable, fields: dict[str, object]) -> None:
+    def _log_once(
+        self, write: Callable[..., object], event: str, key: Hashable, fields: dict[str, object]
+    ) -> None:
         now_s = self._clock_s()
         kind = self._kinds.get((event, key))
-        if kind is not None and now_s - kind.said_at_s < self._interval_s:
+        if kind is not None and now_s - kind.logged_at_s < self._interval_s:
             kind.suppressed += 1
             return
         lines = self._lines.get(event)
@@ -77,4 +79,4 @@ class Repeats:
         if len(self._kinds) >= _KINDS_MAX:
             self._kinds.clear()
         self._kinds[(event, key)] = _Kind(now_s)
-        say(event, **fields)
+        write(event, **fields)

@@ -1,8 +1,8 @@
-"""How does an fsync happen without stopping the loop? In one thread of our own, one job at a time.
+"""A thread that runs blocking jobs (fsync, reads) one at a time, so that the loop never waits for the disk.
 
 Entered through `Worker.submit`, on the loop. The job runs in the thread; its result comes back on the loop. A
-queue and `call_soon_threadsafe` cost a third of an executor hop. Group commit is not here but follows from
-it: while one flush runs, whoever appends only marks that another one is wanted.
+queue and `call_soon_threadsafe` cost a third of an executor hop. Group commit follows from it: while one
+flush runs, appends only mark that another one is wanted.
 
 A job that raises is never retried (D-03): the exception is raised again on the loop, where it ends the
 process.
@@ -31,7 +31,7 @@ class Worker:
 
     @property
     def pending(self) -> int:
-        """Jobs whose completion has not been taken on the loop yet."""
+        """Jobs whose result has not been handled on the loop yet."""
         return self._pending
 
     def submit(self, job: Job, done: Done) -> None:
@@ -39,16 +39,16 @@ class Worker:
         self._pending += 1
         self._jobs.put((job, done))
 
-    def settle(self) -> None:
-        """Wait, on the loop, until every submitted job has ended, and take the completions now.
+    def drain(self) -> None:
+        """Block the loop until every submitted job has ended, and handle their results now.
 
-        This blocks: only barriers (a truncation) and the end of the process may ask for it.
+        Only barriers (a truncation) and the end of the process may do this.
         """
         while self._pending:
             self._take(self._finished.get())
 
     def stop(self) -> None:
-        """Finish what was submitted, without taking its completions, and end the thread."""
+        """Run what was submitted, drop the results, and end the thread."""
         self._jobs.put(None)
         self._thread.join()
 
@@ -62,7 +62,7 @@ class Worker:
             self._loop.call_soon_threadsafe(self._take_one)
 
     def _take_one(self) -> None:
-        # A settle may have taken this completion already; then there is nothing left to take.
+        # `drain` may have handled this result already: its call was scheduled before, and finds nothing.
         if not self._finished.empty():
             self._take(self._finished.get_nowait())
 

@@ -46,10 +46,7 @@ from kraftd.protocol.messages import (
 from kraftd.records.committed import CommittedBatch
 from kraftd.records.frame import AnyRecord, RawRecord, record_name
 from kraftd.records.messages import FeatureLevelRecord, NoOpRecord
-from kraftd.types import Epoch, NodeId, Now, Offset
-
-NEVER_MS = 1 << 62
-"""A deadline that does not come."""
+from kraftd.types import NEVER_MS, Epoch, NodeId, Now, Offset
 
 OPERATION_RECORDS_MAX = 10_000
 OPERATION_BYTES_MAX = 8 * 1024 * 1024
@@ -62,8 +59,7 @@ RETRY_MS = 50
 
 ACTIVATE = "Activate"
 NO_OP = "NoOp"
-APPLY = "Apply"
-"""Kinds of the events that are no requests; a request's kind is its name."""
+"""Kinds of writes that no request asked for; the kind of a request is its name."""
 
 
 class UnknownRecordError(KraftdError):

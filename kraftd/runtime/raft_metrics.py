@@ -1,10 +1,11 @@
-"""What are the numbers of this node? Kafka's raft metrics, under Kafka's names.
+"""Kafka's raft metrics that must be measured, under Kafka's names.
 
-Entered through `RaftMeters`, which the interpreter's effects feed (`appended`, `committed`, `moved`, …),
-and read by the `metrics` line and the Prometheus page. Averages and rates cover the last half minute or so,
-as Kafka's do: two windows of 30 s, of which the older one fades out as a whole.
+Entered through `RaftMetrics`, which is told of appends, commits, flushes and state changes, and read by the
+`metrics` line and the Prometheus page. Averages and rates cover the last 30 to 60 seconds, as Kafka's do: two
+windows of 30 s, of which the older one is dropped as a whole.
 
-Not here: how they are shown (`observability`, `http`).
+Not here: how they are shown (`observability`, `http_server`), and what can be read off the raft node
+(`node_status`).
 """
 
 from collections import deque
@@ -31,7 +32,7 @@ class Window:
         self._previous = (0, 0.0, 0.0)
 
     def add(self, value: float, now_ms: int) -> None:
-        """See one value."""
+        """Add one value."""
         self._turn(now_ms)
         count, total, highest = self._current
         self._current = (count + 1, total + value, max(highest, value))
@@ -62,8 +63,8 @@ class Window:
         self._turned_at_ms = now_ms - age_ms % _WINDOW_MS
 
 
-class RaftMeters:
-    """What cannot be read off the member at any time, because it happens."""
+class RaftMetrics:
+    """Metrics that must be recorded when events occur."""
 
     def __init__(self, now_ms: int) -> None:
         self.commit_latency_ms = Window(now_ms)
@@ -99,16 +100,16 @@ class RaftMeters:
         self.flush_total_ms += took_ms
         self.flush_max_ms = max(self.flush_max_ms, took_ms)
 
-    def moved(self, move: StateChanged, now_ms: int) -> None:
-        """The member went to another state: time elections, and forget appends of a lost leadership."""
-        if move.source == "leader" or move.target == "leader":
+    def state_changed(self, change: StateChanged, now_ms: int) -> None:
+        """Count elections and measure their time; forget appends of a lost leadership."""
+        if change.source == "leader" or change.target == "leader":
             self._uncommitted.clear()
-        if move.target in ("prospective", "candidate"):
-            if move.target == "candidate":
+        if change.target in ("prospective", "candidate"):
+            if change.target == "candidate":
                 self.elections += 1
             if self._electing_since_ms is None:
                 self._electing_since_ms = now_ms
-        elif move.target in ("leader", "follower"):
+        elif change.target in ("leader", "follower"):
             self.leader_changes += 1
             if self._electing_since_ms is not None:
                 self.election_latency_ms.add(now_ms - self._electing_since_ms, now_ms)

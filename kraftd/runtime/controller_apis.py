@@ -1,22 +1,22 @@
-"""Who answers a request that is not for the core? The controller, or the node itself.
+"""Answers the requests that are not for the raft node: those of the controller and of operators.
 
-Entered through `Desk.request_received`, for each request, and through the interpreter's `Callers` port,
-when the core is done with what such a request needed: an append, a linearizable read, a resignation. Each
-request gets exactly one reply, whatever happens; what the core was asked on its behalf carries a deadline
-(D-13).
+Entered through `ControllerApis.request_received`, for each request, and as the effect executor's
+`OutcomeHandler`, when the raft node is done with what such a request needed: an append, a linearizable
+read, a resignation. Each request gets exactly one reply; what the raft node is asked on its behalf carries
+a deadline (D-13).
 
-The controller's own writes (its first records, its NoOps) take the same way, with nobody to reply to: `run`
-asks for them once a turn.
+The controller's own writes (its first records, its NoOps) take the same way, without a reply: `run` asks
+for them once a turn.
 """
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
-from kraftd.controller.controller import QuorumController
 from kraftd.controller.decisions import Answer, NeedsRead, Write
+from kraftd.controller.quorum_controller import QuorumController
 from kraftd.errors import ErrorCode, InvariantError
 from kraftd.net.server import InboundConnection
 from kraftd.protocol.brief import brief
@@ -31,22 +31,17 @@ from kraftd.protocol.messages import (
 )
 from kraftd.raft.effects import AppendDone, ReadDone, ResignDone, ShutdownReady
 from kraftd.raft.events import AppendRequested, ReadRequested, ResignRequested, Token
-from kraftd.runtime.driver import Driver
-from kraftd.types import NodeId, Now
+from kraftd.raft.node import Member
+from kraftd.runtime.driver import Driver, TimedTurnTask
+from kraftd.runtime.effect_executor import OutcomeHandler
+from kraftd.runtime.network import Requests
+from kraftd.types import Now
 
 Service: TypeAlias = Callable[[InboundConnection, Request], None]
 
 
-class Leadership(Protocol):
-    """What a caller may want to know about who leads."""
-
-    @property
-    def leader_id(self) -> NodeId:
-        """Who leads, or NO_NODE."""
-
-
 class _Caller(msgspec.Struct, frozen=True):
-    """Where a reply goes."""
+    """A request that waits for its reply."""
 
     connection: InboundConnection
     version: int
@@ -56,14 +51,14 @@ class _Caller(msgspec.Struct, frozen=True):
         self.connection.reply(self.version, self.correlation_id, message)
 
 
-class Desk:
-    """Takes requests in, and brings each back exactly one reply."""
+class ControllerApis(Requests, OutcomeHandler, TimedTurnTask):
+    """Takes requests, and sends exactly one reply to each."""
 
     def __init__(
         self,
         driver: Driver,
         controller: QuorumController,
-        leadership: Leadership,
+        member: Member,
         *,
         request_timeout_ms: int,
         on_shutdown_ready: Callable[[ShutdownReady], None],
@@ -71,7 +66,7 @@ class Desk:
     ) -> None:
         self._driver = driver
         self._controller = controller
-        self._leadership = leadership
+        self._member = member
         self._timeout_ms = request_timeout_ms
         self._on_shutdown_ready = on_shutdown_ready
         self._on_connection_ended = on_connection_ended
@@ -87,11 +82,11 @@ class Desk:
         }
 
     def offer(self, services: Mapping[type[Any], Service]) -> None:
-        """Serve more kinds of request."""
+        """Add handlers for more types of request."""
         self._services.update(services)
 
     def request_received(self, connection: InboundConnection, request: Request) -> None:
-        """Implements `Requests`."""
+        """Give a request to the handler of its type."""
         service = self._services.get(type(request.message))
         if service is None:
             connection.reject(f"{request.message.NAME} after the handshake")
@@ -99,11 +94,11 @@ class Desk:
         service(connection, request)
 
     def connection_ended(self, connection: InboundConnection) -> None:
-        """Implements `Requests`."""
+        """Forget what belongs to a closed connection."""
         self._on_connection_ended(connection)
 
     def statistics(self) -> Mapping[str, int]:
-        """How many callers wait, and for what."""
+        """How many requests wait for an append, a read and a resignation."""
         return {
             "appends": len(self._appends),
             "reads": len(self._reads),
@@ -113,7 +108,7 @@ class Desk:
     # The controller's side.
 
     def run(self, now: Now) -> None:
-        """Implements `Chore`: append what the controller wants to write by itself."""
+        """Append what the controller writes by itself: its first records, NoOps."""
         if now.mono_ms < self._controller.wake_at_ms:
             return
         started_ns = time.monotonic_ns()
@@ -123,11 +118,11 @@ class Desk:
             self._observe(write.kind, started_ns, now)
 
     def wake_at_ms(self) -> int:
-        """Implements `TimedChore`."""
+        """When the controller wants to write by itself."""
         return self._controller.wake_at_ms
 
     def append_done(self, done: AppendDone) -> None:
-        """Implements `Callers`."""
+        """Reply to the request whose write was committed or refused."""
         write, caller = self._appends.pop(done.token)
         response = self._controller.finished(write, done.error)
         if caller is not None:
@@ -136,7 +131,7 @@ class Desk:
             caller.reply(response)
 
     def read_done(self, done: ReadDone) -> None:
-        """Implements `Callers`."""
+        """Reply to the request whose read was confirmed or refused."""
         read, caller = self._reads.pop(done.token)
         caller.reply(read.answer() if done.error is ErrorCode.NONE else read.refuse(done.error))
 
@@ -163,27 +158,27 @@ class Desk:
         )
 
     def _observe(self, kind: str, started_ns: int, now: Now) -> None:
-        """Count an event: since this turn's clock was read it waited, since `started_ns` it was handled."""
+        """Count an event: it waited since this turn's clock was read, and was handled since `started_ns`."""
         took_us = (time.monotonic_ns() - started_ns) // 1_000
         self._controller.events.observe(kind, max(started_ns // 1_000 - now.mono_ms * 1_000, 0), took_us)
 
     # The operator's side.
 
     def resign_done(self, done: ResignDone) -> None:
-        """Implements `Callers`."""
+        """Reply to the request whose resignation has begun or was refused."""
         why = done.reason or ("" if done.error is ErrorCode.NONE else done.error.name)
         self._resignations.pop(done.token).reply(
             ResignLeaderResponse(
                 error_code=done.error,
                 error_message=brief(why, WORDS_BYTES_MAX) or None,
                 epoch=done.epoch,
-                leader_id=self._leadership.leader_id,
+                leader_id=self._member.leader_id,
                 successor=done.successor,
             )
         )
 
     def shutdown_ready(self, ready: ShutdownReady) -> None:
-        """Implements `Callers`."""
+        """Tell the process that it may exit."""
         self._on_shutdown_ready(ready)
 
     def _serve_resign(self, connection: InboundConnection, request: Request) -> None:

@@ -1,16 +1,16 @@
-"""What do probes and Prometheus see? `/livez`, `/readyz` and `/metrics`, on a port of their own.
+"""The HTTP port for probes and Prometheus: `/livez`, `/readyz` and `/metrics`.
 
-Entered through `Pages.start`; imported only when `kraftd.http.listener` is set, because the HTTP server
-costs memory that a node without it need not spend. `/readyz/NAME` answers for one check, `?exclude=NAME`
-leaves one out; the status is 200 or 503 and the body a JSON object with every check.
+Entered through `HttpServer.start`; imported only when `kraftd.http.listener` is set, because aiohttp costs
+memory that a node without it need not spend. `/readyz/NAME` answers for one check, `?exclude=NAME` leaves
+one out; the status is 200 or 503 and the body a JSON object with every check.
 
-Whoever reaches the port may cost the node no more than this (D-38): a connection is accepted every 10 ms,
-the others wait in the system; it serves one request, of 8 KiB and 64 headers at most, and is closed after 5 s
-whatever it does. Of more than `HTTP_CONNECTIONS_MAX` the oldest makes room: a probe, which sends its request
-at once, is served although others hold connections on which they send nothing. The page of metrics is made
-at most ten times a second.
+Any client of the port costs the node no more than this (D-38): a connection is accepted every 10 ms, the
+others wait in the system; it serves one request, of 8 KiB and 64 headers at most, and is closed after 5 s.
+Of more than `HTTP_CONNECTIONS_MAX` connections the oldest is closed: a probe, which sends its request at
+once, is served although others hold connections on which they send nothing. The page of metrics is made at
+most ten times a second.
 
-Not here: what the checks mean (`health`) and what the numbers are (`status`).
+Not here: what the checks mean (`health_checks`) and what the numbers are (`node_status`).
 """
 
 import asyncio
@@ -25,18 +25,18 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from kraftd.errors import InvariantError
-from kraftd.runtime.files import HTTP_CONNECTIONS_MAX
-from kraftd.runtime.health import Check
+from kraftd.runtime.file_limits import HTTP_CONNECTIONS_MAX
+from kraftd.runtime.health_checks import Check
+from kraftd.runtime.http_connection import HttpConnection
+from kraftd.runtime.node_status import Sample
 from kraftd.runtime.observability import Log
-from kraftd.runtime.status import Sample
-from kraftd.runtime.visit import Visit
 from kraftd.types import Endpoint
 
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 ACCEPT_INTERVAL_S = 0.01
 """How far apart connections are accepted."""
-VISIT_S = 5.0
+CONNECTION_S = 5.0
 """How long a connection may last, from the first byte of its request to the last of the answer."""
 PAGE_AGE_S = 0.1
 """How old the page of metrics may be."""
@@ -46,7 +46,7 @@ _HEADER_BYTES_MAX = 2_048
 _BACKLOG = 128
 
 
-class Pages:
+class HttpServer:
     """The HTTP server of one node."""
 
     def __init__(
@@ -108,39 +108,41 @@ class Pages:
         await self._runner.cleanup()
 
     async def _accept(self, listening: socket.socket) -> None:
-        """Let one after the other in, no faster than agreed: a flood waits in the backlog."""
+        """Accept one connection every `ACCEPT_INTERVAL_S`: a flood waits in the backlog."""
         loop = asyncio.get_running_loop()
         server = self._runner.server
         if server is None:
             raise InvariantError("the pages are set up before they are served")
-        waiting: list[Visit] = []
+        waiting: list[HttpConnection] = []
         while True:
             await asyncio.sleep(ACCEPT_INTERVAL_S)
             try:
-                visitor, _ = await loop.sock_accept(listening)
+                accepted, _ = await loop.sock_accept(listening)
             except OSError:
-                continue  # gone again, or this process may open no more files: the next one, in a moment
-            waiting = [visit for visit in waiting if not visit.is_over]
+                continue  # closed meanwhile, or too many files are open: try again after the interval
+            waiting = [connection for connection in waiting if not connection.is_over]
             if len(waiting) >= HTTP_CONNECTIONS_MAX:
                 waiting[0].end()
             try:
-                _, visit = await loop.connect_accepted_socket(lambda: Visit(server(), VISIT_S), visitor)
+                _, connection = await loop.connect_accepted_socket(
+                    lambda: HttpConnection(server(), CONNECTION_S), accepted
+                )
             except OSError:
-                visitor.close()
+                accepted.close()
                 continue
-            waiting.append(visit)
+            waiting.append(connection)
 
     @web.middleware
     async def _serve_once(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        """Answer, and close. What goes wrong in a page is a line, and a 500."""
+        """Answer, and close the connection. An exception of a page is one line in the log, and a 500."""
         try:
             answer = await handler(request)
         except web.HTTPException as known:
             known.force_close()
             raise
-        except Exception as error:  # noqa: BLE001 - whoever looks at a node must not end it
+        except Exception as error:  # noqa: BLE001 - a probe must not end the process
             self._log.error("http_failed", path=request.path, reason=repr(error))
             answer = web.Response(status=500)
         answer.force_close()
@@ -160,7 +162,7 @@ class Pages:
 
 
 def _silent_logger() -> logging.Logger:
-    """For what aiohttp says of requests that make no sense: a trace each, for whoever sends them."""
+    """Drops what aiohttp logs of malformed requests: a trace for each."""
     logger = logging.getLogger("kraftd.http")
     logger.propagate = False
     logger.addHandler(logging.NullHandler())
@@ -168,7 +170,7 @@ def _silent_logger() -> logging.Logger:
 
 
 class _Samples(Collector):
-    """Shows our samples as Prometheus families; nothing is counted twice."""
+    """Gives our samples to Prometheus, as families by name."""
 
     def __init__(self, samples: Callable[[], Iterable[Sample]]) -> None:
         self._samples = samples
@@ -185,7 +187,7 @@ class _Samples(Collector):
 
 
 def _verdict(checks: Sequence[Check], request: web.Request) -> web.Response:
-    """All checks, one of them, or all but some, as a status and a body."""
+    """The response for all checks, one of them, or all but the excluded ones."""
     wanted = request.match_info.get("check")
     excluded = {name for text in request.query.getall("exclude", []) for name in text.split(",")}
     names = {check.name for check in checks}

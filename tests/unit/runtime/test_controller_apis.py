@@ -1,11 +1,11 @@
-"""The desk: each request gets exactly one reply, and what is asked of the core for it carries a deadline."""
+"""Each request gets exactly one reply, and what is asked of the core for it carries a deadline."""
 
 from typing import Any
 
 import pytest
 
 from kraftd.controller.activation import registration_of
-from kraftd.controller.controller import QuorumController
+from kraftd.controller.quorum_controller import QuorumController
 from kraftd.errors import ErrorCode
 from kraftd.metadata.feature_levels import bootstrap_records
 from kraftd.protocol.codec import Request
@@ -23,7 +23,7 @@ from kraftd.protocol.messages import (
 from kraftd.raft.effects import AppendDone, ReadDone, ResignDone
 from kraftd.raft.events import AppendRequested, ReadRequested, ResignRequested
 from kraftd.records.committed import CommittedBatch
-from kraftd.runtime.requests import Desk
+from kraftd.runtime.controller_apis import ControllerApis
 from kraftd.types import Endpoint, Now
 
 NOW = Now(10_000, 1)
@@ -59,12 +59,12 @@ class RaftState:
         return NOW
 
 
-def desk(*, active: bool = True) -> tuple[Desk, RaftState, Connection]:
+def apis(*, active: bool = True) -> tuple[ControllerApis, RaftState, Connection]:
     controller = QuorumController(
         me=registration_of(1, bytes(15) + b"\x01", [Endpoint("h", 1)]), bootstrap=bootstrap_records()
     )
     core = RaftState()
-    made = Desk(
+    made = ControllerApis(
         core,
         controller,
         core,
@@ -97,7 +97,7 @@ def request(message: Any, correlation_id: int = 5) -> Request:
 
 @pytest.mark.covers("D-13")
 def test_a_write_is_appended_with_a_deadline_and_answered_once_it_is_committed() -> None:
-    made, core, connection = desk()
+    made, core, connection = apis()
     made.request_received(connection, request(alter("x"), 77))
     (append,) = core.events
     assert isinstance(append, AppendRequested)
@@ -120,7 +120,7 @@ def test_a_write_is_appended_with_a_deadline_and_answered_once_it_is_committed()
     ],
 )
 def test_a_write_that_failed_is_answered_with_what_that_means(error: ErrorCode, text: str) -> None:
-    made, core, connection = desk()
+    made, core, connection = apis()
     made.request_received(connection, request(alter("x")))
     made.append_done(AppendDone(core.events[0].token, error))
     (result,) = connection.replies[0][2].responses
@@ -129,7 +129,7 @@ def test_a_write_that_failed_is_answered_with_what_that_means(error: ErrorCode, 
 
 
 def test_a_node_that_does_not_lead_answers_at_once() -> None:
-    made, core, connection = desk(active=False)
+    made, core, connection = apis(active=False)
     made.request_received(connection, request(alter("x"), 1))
     made.request_received(connection, request(ListConfigsRequest(), 2))
     assert core.events == []
@@ -139,7 +139,7 @@ def test_a_node_that_does_not_lead_answers_at_once() -> None:
 
 @pytest.mark.covers("D-12")
 def test_a_read_waits_for_a_confirmed_leader() -> None:
-    made, core, connection = desk()
+    made, core, connection = apis()
     made.request_received(connection, request(ListConfigsRequest()))
     (read,) = core.events
     assert read == ReadRequested(read.token, NOW.mono_ms + TIMEOUT_MS)
@@ -152,7 +152,7 @@ def test_a_read_waits_for_a_confirmed_leader() -> None:
 
 
 def test_a_resignation_is_answered_with_where_leadership_went() -> None:
-    made, core, connection = desk()
+    made, core, connection = apis()
     made.request_received(connection, request(ResignLeaderRequest(to=3, timeout_ms=50)))
     (resign,) = core.events
     assert resign == ResignRequested(resign.token, 3, NOW.mono_ms + 50)
@@ -162,14 +162,14 @@ def test_a_resignation_is_answered_with_where_leadership_went() -> None:
 
 
 def test_nobody_says_for_how_many_days_a_leader_waits_for_its_successor() -> None:
-    made, core, connection = desk()
+    made, core, connection = apis()
     made.request_received(connection, request(ResignLeaderRequest(to=3, timeout_ms=(1 << 31) - 1)))
     (resign,) = core.events
     assert resign == ResignRequested(resign.token, 3, NOW.mono_ms + RESIGN_TIMEOUT_MS_MAX)
 
 
 def test_a_refused_resignation_says_why() -> None:
-    made, core, connection = desk()
+    made, core, connection = apis()
     made.request_received(connection, request(ResignLeaderRequest(to=9)))
     made.resign_done(ResignDone(core.events[0].token, ErrorCode.INVALID_REQUEST, 3, -1, "9 is no voter"))
     answer = connection.replies[0][2]
@@ -177,13 +177,13 @@ def test_a_refused_resignation_says_why() -> None:
 
 
 def test_a_second_greeting_is_no_request() -> None:
-    made, _, connection = desk()
+    made, _, connection = apis()
     made.request_received(connection, request(HandshakeRequest()))
     assert connection.rejected == ["HandshakeRequest after the handshake"]
 
 
 def test_services_can_be_added_and_whoever_waits_is_counted() -> None:
-    made, _, connection = desk()
+    made, _, connection = apis()
     seen: list[Any] = []
     made.offer({DescribeNodeRequest: lambda _, asked: seen.append(asked.message)})
     made.request_received(connection, request(DescribeNodeRequest()))

@@ -1,13 +1,12 @@
-"""In which order do effects happen, and what does each of them touch?
+"""Carries out the effects of a raft node, in order.
 
-Entered through `Interpreter.run`, with the list that one call of `Member.handle` or `Member.poll`
-returned. It carries the list out strictly in order (D-02): a barrier has returned, and with it is durable,
-before the next effect begins; a start only begins; nothing here waits, and nothing here calls the member.
-What an effect leads to comes back as an event, which the owner of the member must queue until the list
-is done.
+Entered through `EffectExecutor.run`, with the list that one call of `Member.handle` or `Member.poll`
+returned. A barrier has returned, and with it is durable, before the next effect begins; a start only begins;
+nothing here waits, and nothing here calls the raft node (D-02). The outcome of an effect comes back as an
+event, which the driver queues until the whole list is done.
 
-Not here: sockets, threads, loops and files. They are behind five ports, so that the daemon and a
-simulator of whole clusters run this same code (D-17).
+Not here: sockets, threads, loops and files. They are behind five protocols, so that the daemon and the
+simulator run this same code (D-17).
 """
 
 from collections.abc import Callable, Sequence
@@ -47,8 +46,8 @@ from kraftd.raft.effects import (
 from kraftd.raft.events import PeerIdentity
 from kraftd.types import Election, Epoch, Offset
 
-News: TypeAlias = StateChanged | ElectionEnded | VoteCast | Warned | Alarmed | AlarmCleared
-"""Effects that only tell people something."""
+LogEvent: TypeAlias = StateChanged | ElectionEnded | VoteCast | Warned | Alarmed | AlarmCleared
+"""Effects that are only logged."""
 
 
 class Store(Protocol):
@@ -83,71 +82,77 @@ class Network(Protocol):
     """The other nodes and the clients. Only queues bytes."""
 
     def send(self, send: Send) -> None:
-        """Ask a peer; ends as `ResponseReceived` or `RequestFailed`."""
+        """Send a request to a peer; ends as `ResponseReceived` or `RequestFailed`."""
 
     def reply(self, reply: Reply) -> None:
-        """Answer whoever holds this handle; a caller that is gone is no error."""
+        """Answer the request of this handle; does nothing if its connection is closed."""
 
     def show_nonce(self, show: ShowNonce) -> None:
-        """Show a peer's nonce on our connection to it."""
+        """Send a peer's nonce back on our connection to it (D-37)."""
 
     def confirm(self, confirmation: ConfirmPeer) -> None:
-        """Let the requests of a voter in; a connection that is gone is no error."""
+        """Serve the requests of a voter from now on; does nothing if its connection is closed."""
 
     def reject_nonce(self, rejection: RejectNonce) -> None:
-        """Answer that a nonce is none of ours."""
+        """Answer that a nonce is not one that this node gave."""
 
     def challenge(self, challenge: ChallengePeer) -> None:
-        """Bring a nonce to a voter's address now."""
+        """Connect to a voter's address now, with a nonce."""
 
     def refuse(self, refusal: RefusePeer) -> None:
         """Close a connection and say why."""
 
-    def learn(self, news: LearnEndpoint) -> None:
-        """Remember where a member listens."""
+    def learn(self, learned: LearnEndpoint) -> None:
+        """Connect to a member at this endpoint from now on."""
 
 
 class Machine(Protocol):
-    """The state machine, behind whatever feeds it committed batches."""
+    """The state machine, behind the object that feeds it committed batches."""
 
     def commit(self, high_watermark: Offset) -> None:
-        """Apply up to here soon; ends as `Applied`."""
+        """Apply the log up to here in one of the next turns; ends as `Applied`."""
 
     def leader_changed(self, change: LeaderChanged) -> None:
-        """Hear who leads."""
+        """Tell the state machine who leads."""
 
 
-class Callers(Protocol):
-    """Those of our own process who wait for an outcome, by token."""
+class OutcomeHandler(Protocol):
+    """Takes the outcomes of appends, reads and resignations that this process asked for, by token."""
 
     def append_done(self, done: AppendDone) -> None:
         """An append was committed or refused."""
 
     def read_done(self, done: ReadDone) -> None:
-        """A linearizable read may happen, or not."""
+        """A linearizable read was confirmed or refused."""
 
     def resign_done(self, done: ResignDone) -> None:
-        """A resignation is on its way, or refused."""
+        """A resignation has begun or was refused."""
 
     def shutdown_ready(self, ready: ShutdownReady) -> None:
         """The process may end."""
 
 
-class Journal(Protocol):
-    """People: the log, the metrics and the health page."""
+class EventLog(Protocol):
+    """The log lines and metrics of the raft node."""
 
-    def note(self, news: News) -> None:
-        """Something happened that an operator may want to read."""
+    def log_event(self, event: LogEvent) -> None:
+        """Log one event and count it."""
 
 
-class Interpreter:
-    """Carries out effects in order, through ports. Holds no state of its own."""
+class EffectExecutor:
+    """Calls the handler of each effect, in order. Holds no state of its own."""
 
     def __init__(
-        self, *, store: Store, network: Network, machine: Machine, callers: Callers, journal: Journal
+        self,
+        *,
+        store: Store,
+        network: Network,
+        machine: Machine,
+        outcomes: OutcomeHandler,
+        event_log: EventLog,
     ) -> None:
         # One table instead of a chain of `match`: this runs several times a request.
-        self._deeds: dict[type[Effect], Callable[..., None]] = {
+        self._handlers: dict[type[Effect], Callable[..., None]] = {
             PersistElection: lambda effect: store.persist_election(effect.election),
             RememberPeer: lambda effect: store.remember_peer(effect.peer),
             RememberWholeness: store.remember_wholeness,
@@ -166,25 +171,25 @@ class Interpreter:
             LearnEndpoint: network.learn,
             Commit: lambda effect: machine.commit(effect.high_watermark),
             LeaderChanged: machine.leader_changed,
-            AppendDone: callers.append_done,
-            ReadDone: callers.read_done,
-            ResignDone: callers.resign_done,
-            ShutdownReady: callers.shutdown_ready,
-            StateChanged: journal.note,
-            ElectionEnded: journal.note,
-            VoteCast: journal.note,
-            Warned: journal.note,
-            Alarmed: journal.note,
-            AlarmCleared: journal.note,
+            AppendDone: outcomes.append_done,
+            ReadDone: outcomes.read_done,
+            ResignDone: outcomes.resign_done,
+            ShutdownReady: outcomes.shutdown_ready,
+            StateChanged: event_log.log_event,
+            ElectionEnded: event_log.log_event,
+            VoteCast: event_log.log_event,
+            Warned: event_log.log_event,
+            Alarmed: event_log.log_event,
+            AlarmCleared: event_log.log_event,
         }
 
     def run(self, effects: Sequence[Effect]) -> None:
-        """Carry out a whole list, in order. An exception leaves the rest undone, and is fatal."""
-        deeds = self._deeds
+        """Carry out a list of effects, in order. An exception skips the rest and must end the process."""
+        handlers = self._handlers
         for effect in effects:
-            deeds[type(effect)](effect)
+            handlers[type(effect)](effect)
 
     @property
     def knows(self) -> frozenset[type[Effect]]:
-        """The kinds of effect this can carry out; a test holds them against the whole union."""
-        return frozenset(self._deeds)
+        """The kinds of effect that have a handler; a test compares them with the `Effect` union."""
+        return frozenset(self._handlers)

@@ -15,7 +15,7 @@ from kraftd.raft.effects import (
     Send,
     Truncate,
 )
-from kraftd.runtime.interpreter import Interpreter
+from kraftd.runtime.effect_executor import EffectExecutor
 from kraftd.types import Election
 
 
@@ -30,24 +30,24 @@ class Port:
         return lambda *_: self._seen.append(f"{self._name}.{deed}")
 
 
-def interpreter(seen: list[str]) -> Interpreter:
-    return Interpreter(
+def executor(seen: list[str]) -> EffectExecutor:
+    return EffectExecutor(
         store=Port("store", seen),
         network=Port("network", seen),
         machine=Port("machine", seen),
-        callers=Port("callers", seen),
-        journal=Port("journal", seen),
+        outcomes=Port("callers", seen),
+        event_log=Port("journal", seen),
     )
 
 
 def test_every_effect_of_the_union_has_a_port() -> None:
-    assert interpreter([]).knows == frozenset(get_args(effects.Effect))
+    assert executor([]).knows == frozenset(get_args(effects.Effect))
 
 
 @pytest.mark.covers("D-02")
 def test_a_list_is_carried_out_in_its_order_with_barriers_where_the_core_put_them() -> None:
     seen: list[str] = []
-    interpreter(seen).run(
+    executor(seen).run(
         [
             PersistElection(Election(epoch=3)),
             Reply(1, None),  # type: ignore[arg-type]
@@ -75,12 +75,12 @@ def test_nothing_follows_a_barrier_that_failed() -> None:
         def persist_election(self, election: Election) -> None:
             raise OSError("no space left on device")
 
-    carrier = Interpreter(
+    carrier = EffectExecutor(
         store=Broken("store", seen),
         network=Port("network", seen),
         machine=Port("machine", seen),
-        callers=Port("callers", seen),
-        journal=Port("journal", seen),
+        outcomes=Port("callers", seen),
+        event_log=Port("journal", seen),
     )
     with pytest.raises(OSError, match="no space"):
         carrier.run([PersistElection(Election(epoch=3)), Reply(1, None)])  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ import pytest
 
 from kraftd.errors import ConfigError
 from kraftd.protocol import limits
-from kraftd.runtime.files import (
+from kraftd.runtime.file_limits import (
     CONNECTIONS_MIN,
     FILES_RESERVED,
     HTTP_CONNECTIONS_MAX,

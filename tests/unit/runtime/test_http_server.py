@@ -8,18 +8,18 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from kraftd.runtime import http
-from kraftd.runtime.files import HTTP_CONNECTIONS_MAX
-from kraftd.runtime.health import Check
-from kraftd.runtime.http import Pages
-from kraftd.runtime.status import Sample
-from kraftd.runtime.visit import Visit
+from kraftd.runtime import http_server
+from kraftd.runtime.file_limits import HTTP_CONNECTIONS_MAX
+from kraftd.runtime.health_checks import Check
+from kraftd.runtime.http_connection import HttpConnection
+from kraftd.runtime.http_server import HttpServer
+from kraftd.runtime.node_status import Sample
 from kraftd.types import Endpoint
 
 PROBE = b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"
 
 
-class Journal:
+class EventLog:
     def __init__(self) -> None:
         self.lines: list[tuple[str, dict[str, object]]] = []
 
@@ -34,7 +34,7 @@ class Site:
 
     def __init__(self) -> None:
         self.numbers = itertools.count()
-        self.log = Journal()
+        self.log = EventLog()
         self.port = 0
         self.broken = False
 
@@ -64,7 +64,7 @@ class Site:
 async def site() -> AsyncIterator[Site]:
     site = Site()
     async with asyncio.TaskGroup() as tasks:
-        pages = Pages(site.livez, site.livez, site.samples, site.log)
+        pages = HttpServer(site.livez, site.livez, site.samples, site.log)
         site.port = await pages.start(Endpoint("127.0.0.1", 0), tasks)
         yield site
         await pages.stop()
@@ -87,7 +87,7 @@ async def ended(reader: asyncio.StreamReader) -> None:
 async def test_half_requests_keep_no_probe_out_the_oldest_make_room(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "VISIT_S", 3_600.0)
+    monkeypatch.setattr(http_server, "CONNECTION_S", 3_600.0)
     silent = [await site.connect() for _ in range(HTTP_CONNECTIONS_MAX + 10)]
     for _, writer in silent:
         writer.write(PROBE[:10])
@@ -101,7 +101,7 @@ async def test_half_requests_keep_no_probe_out_the_oldest_make_room(
 
 
 async def test_a_half_request_is_not_waited_for(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "VISIT_S", 0.2)
+    monkeypatch.setattr(http_server, "CONNECTION_S", 0.2)
     reader, writer = await site.connect()
     writer.write(PROBE[:10])
     async with asyncio.timeout(20):
@@ -126,7 +126,7 @@ async def test_a_half_request_is_not_waited_for(site: Site, monkeypatch: pytest.
 async def test_what_is_no_small_request_is_refused_without_a_trace(
     site: Site, request_: bytes, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "VISIT_S", 1.0)
+    monkeypatch.setattr(http_server, "CONNECTION_S", 1.0)
     try:
         answer = await site.ask(request_)
     except ConnectionResetError:
@@ -148,15 +148,15 @@ async def test_a_visit_that_sends_too_much_is_not_read_to_its_end(site: Site) ->
 
 
 async def test_nothing_is_kept_of_a_visit_that_has_ended(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "VISIT_S", 3_600.0)
+    monkeypatch.setattr(http_server, "CONNECTION_S", 3_600.0)
     made: list[weakref.ref[asyncio.BaseProtocol]] = []
 
-    class Noted(Visit):
+    class Noted(HttpConnection):
         def __init__(self, inner: asyncio.Protocol, seconds: float) -> None:
             super().__init__(inner, seconds)
             made.append(weakref.ref(self))
 
-    monkeypatch.setattr(http, "Visit", Noted)
+    monkeypatch.setattr(http_server, "HttpConnection", Noted)
     for _ in range(3):
         await site.ask(PROBE)
     async with asyncio.timeout(20):
@@ -168,8 +168,8 @@ async def test_nothing_is_kept_of_a_visit_that_has_ended(site: Site, monkeypatch
 async def test_the_page_of_metrics_is_made_once_for_all_who_ask_at_the_same_time(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "PAGE_AGE_S", 3_600.0)
-    monkeypatch.setattr(http, "ACCEPT_INTERVAL_S", 0.0)
+    monkeypatch.setattr(http_server, "PAGE_AGE_S", 3_600.0)
+    monkeypatch.setattr(http_server, "ACCEPT_INTERVAL_S", 0.0)
     answers = [await site.ask(PROBE.replace(b"livez", b"metrics")) for _ in range(3)]
     assert [answer.count(b"\nmade 0.0") for answer in answers] == [1, 1, 1]
 

@@ -1,4 +1,4 @@
-"""How is a consistent copy of a running node's log made? One list of files at one moment, then their bytes.
+"""Sends a consistent copy of a running node's log: a list of its files at one moment, then their bytes.
 
 Entered through `Exports.serve_manifest` and `serve_chunk`. The manifest fixes the moment: small files
 (election, epochs, properties) are read into memory then, because they are replaced as a whole; of segments,
@@ -11,7 +11,6 @@ Not here: what the client makes of it (`kraftctl export`).
 
 import asyncio
 from pathlib import Path
-from typing import Protocol
 
 import aiofiles
 import msgspec
@@ -27,9 +26,9 @@ from kraftd.protocol.messages import (
     ExportManifestResponse,
     ExportManifestResponseFile,
 )
+from kraftd.raft.node import Member
 from kraftd.records import names
 from kraftd.storage.node_directory import NodeDirectory
-from kraftd.types import Epoch, NodeId, Offset
 
 _SMALL = (
     (names.META_PROPERTIES, "meta"),
@@ -40,49 +39,33 @@ _SMALL = (
 )
 
 
-class Standing(Protocol):
-    """What the manifest says of the quorum."""
-
-    @property
-    def epoch(self) -> Epoch:
-        """The node's epoch."""
-
-    @property
-    def leader_id(self) -> NodeId:
-        """Whom it follows."""
-
-    @property
-    def high_watermark(self) -> Offset:
-        """Everything before it is committed."""
-
-
 class _Export(msgspec.Struct, frozen=True):
     generation: int
     small: dict[str, bytes]
     large: dict[str, tuple[Path, int]]
 
 
-class Exports:
-    """The exports that are under way, one a connection."""
+class LogExports:
+    """The exports under way, one for each connection."""
 
     def __init__(
         self,
         directory: NodeDirectory,
-        standing: Standing,
+        member: Member,
         tasks: asyncio.TaskGroup,
     ) -> None:
         self._directory = directory
-        self._standing = standing
+        self._member = member
         self._tasks = tasks
         self._exports: dict[int, _Export] = {}
 
     def forget(self, connection: InboundConnection) -> None:
-        """The connection is gone, and its export with it."""
+        """Drop the export of a closed connection."""
         self._exports.pop(connection.number, None)
 
     def serve_manifest(self, connection: InboundConnection, request: Request) -> None:
-        """Fix the moment, and list what belongs to it."""
-        root, log, standing = self._directory.path, self._directory.log, self._standing
+        """Begin an export: answer with the files and sizes of this moment."""
+        root, log, member = self._directory.path, self._directory.log, self._member
         small = {}
         for name, _ in _SMALL:
             data = self._directory.disk.read_file(root / name)
@@ -107,9 +90,9 @@ class Exports:
             for name, (_, size_bytes) in large.items()
         ]
         response = ExportManifestResponse(
-            epoch=standing.epoch,
-            leader_id=standing.leader_id,
-            high_watermark=standing.high_watermark,
+            epoch=member.epoch,
+            leader_id=member.leader_id,
+            high_watermark=member.high_watermark,
             start_offset=log.start_offset,
             end_offset=log.end_offset,
             files=tuple(files),
@@ -117,7 +100,7 @@ class Exports:
         connection.reply(request.api_version, request.correlation_id, response)
 
     def serve_chunk(self, connection: InboundConnection, request: Request) -> None:
-        """Send some bytes of one file, as it was when the manifest was made."""
+        """Answer with bytes of one file, as it was when the export began."""
         message: ExportChunkRequest = request.message
         export = self._exports.get(connection.number)
         if export is None:
@@ -176,7 +159,7 @@ class Exports:
 
 
 def _span(message: ExportChunkRequest, size_bytes: int) -> tuple[int, int]:
-    """The bytes wanted, as far as there are any."""
+    """The range of bytes that a request wants, cut to the file."""
     start = min(max(message.position, 0), size_bytes)
     wanted = message.max_bytes if 0 < message.max_bytes <= RECORDS_BYTES_MAX else RECORDS_BYTES_MAX
     return start, min(start + wanted, size_bytes)
