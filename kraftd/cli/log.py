@@ -1,7 +1,8 @@
 """`kraftctl log dump FILE|DIR…`: what is in segments and snapshots, as Kafka's dump prints it or as JSON.
 
 Reads a live directory, a copy, or one that Apache Kafka wrote; a DIR stands for its segments, snapshots are
-named as files. Ends with 1 if anything was damaged, torn or undecodable, and says at which byte and offset.
+named as files. Ends with 1 if anything was damaged or undecodable, and says at which byte and offset. A batch
+that was being written is told, too, and is no fault.
 
 Schema of `-o json` (one object a line) and `-o yaml`, told apart by `kind`:
     file: file, type (segment, snapshot, bootstrap), offset (where a segment starts or a snapshot ends; -1
@@ -189,8 +190,10 @@ def write_items(items: Iterable[Item], output: Format, *, flush_each: bool) -> b
 
 
 def is_bad(item: Item) -> bool:
-    """Whether something is wrong with it."""
-    return isinstance(item, Problem) or (isinstance(item, Batch | Entry) and item.problem is not None)
+    """Whether something is wrong with it. Nothing is with a batch that was being written."""
+    if isinstance(item, Problem):
+        return item.is_fault
+    return isinstance(item, Batch | Entry) and item.problem is not None
 
 
 def _render(item: Item, output: Format) -> str:

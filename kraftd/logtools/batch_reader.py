@@ -22,10 +22,11 @@ import msgspec
 from kraftd.errors import CorruptBatchError, MalformedError
 from kraftd.logtools.errors import UnanswerableError
 from kraftd.logtools.problem import Problem, ProblemKind, in_file
+from kraftd.logtools.torn import BATCH_BYTES_MAX, begins_batch
 from kraftd.records import names
 from kraftd.records.batch import HEADER_BYTES, LENGTH_AT, BatchView
 from kraftd.records.batch_search import plausible_headers
-from kraftd.types import Offset
+from kraftd.types import Epoch, Offset
 
 _OVERHEAD_BYTES = LENGTH_AT + 4
 
@@ -90,6 +91,7 @@ class BatchReader:
         self._file = file
         self._position = 0
         self._next_offset = max(base_offset_of(path), 0)
+        self._epoch: Epoch = 0
         self.torn: Problem | None = None
         """The beginning of a batch at the end of the file, if there is one."""
 
@@ -105,13 +107,13 @@ class BatchReader:
                 reason = invalid_because(view)
             except CorruptBatchError as error:
                 reason, view = error.reason, None
-                if error.torn and self._next_good(end) is None:
+                if error.torn and self._is_torn(end):
                     self.torn = self._problem(reason, end, ProblemKind.TORN)
                     return
             if view is not None and (not reason or self._begins_batch(self._position + view.size_bytes, end)):
                 yield self._batch(view, reason)
                 self._position += view.size_bytes
-                self._next_offset = view.end_offset
+                self._next_offset, self._epoch = view.end_offset, max(view.epoch, self._epoch)
             else:
                 resumed = self._next_good(end) or end
                 yield self._problem(reason, resumed, ProblemKind.DAMAGED)
@@ -139,6 +141,11 @@ class BatchReader:
     def _batch_at(self, position: int, end: int) -> BatchView:
         size = claimed_bytes(self._bytes_at(HEADER_BYTES, position), position, end)
         return BatchView(self._bytes_at(size, position), path=self._path)
+
+    def _is_torn(self, end: int) -> bool:
+        """Whether the rest of the file is the beginning of the batch that must come next."""
+        left = min(end - self._position, BATCH_BYTES_MAX)
+        return begins_batch(self._bytes_at(left, self._position), self._next_offset, self._epoch)
 
     def _begins_batch(self, position: int, end: int) -> bool:
         if position == end:
@@ -193,10 +200,10 @@ def claimed_bytes(head: bytes, position: int, end: int) -> int:
     """
     left = end - position
     size = int.from_bytes(head[LENGTH_AT:_OVERHEAD_BYTES], "big", signed=True) + _OVERHEAD_BYTES
-    if not any(head):
-        reason, torn = "zeros, where a batch must begin", False
-    elif left < _OVERHEAD_BYTES:
+    if left < _OVERHEAD_BYTES:
         reason, torn = f"{left} bytes are left, fewer than a batch begins with", True
+    elif not any(head):
+        reason, torn = "zeros, where a batch must begin", False
     elif size < HEADER_BYTES:
         reason, torn = f"the batch claims {size} bytes, fewer than its header", False
     elif size > left:

@@ -49,6 +49,11 @@ class Problem(msgspec.Struct, frozen=True):
         return f"{self.directory}/{self.short}" if self.file else f"{self.directory}: {self.what}"
 
     @property
+    def is_fault(self) -> bool:
+        """Whether something is wrong: not with a note, nor with a batch that was being written."""
+        return self.kind not in (ProblemKind.NOTE, ProblemKind.TORN)
+
+    @property
     def short(self) -> str:
         """The same without the directory, for a list that stands below its name."""
         if not self.file:

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from kraftd.errors import CorruptBatchError
 from kraftd.logtools.batch_reader import claimed_bytes, invalid_because
 from kraftd.logtools.problem import Problem, ProblemKind
+from kraftd.logtools.torn import BATCH_BYTES_MAX, begins_batch
 from kraftd.records.batch import HEADER_BYTES, LENGTH_AT, BatchView
 from kraftd.records.batch_search import plausible_headers
 from kraftd.replay.model import FileKind, Headers, LogFile
@@ -302,6 +303,9 @@ def _problem(file: LogFile, directory: str, text: str, header: np.void) -> Probl
 
 
 def _hole_problem(file: LogFile, directory: str, data: Bytes, hole: Hole, headers: Headers) -> Problem:
+    before = headers[hole.next_batch - 1] if hole.next_batch else None
+    first = 0 if file.is_snapshot else file.base_offset
+    offset, epoch = (first, 0) if before is None else (int(before["end_offset"]), int(before["epoch"]))
     kind, text = ProblemKind.DAMAGED, ""
     try:
         head = bytes(data[hole.position : hole.position + HEADER_BYTES])
@@ -309,15 +313,15 @@ def _hole_problem(file: LogFile, directory: str, data: Bytes, hole: Hole, header
         text = invalid_because(BatchView(bytes(data[hole.position : hole.position + size])))
     except CorruptBatchError as error:
         text = error.reason
-        if error.torn and hole.end_position == len(data):
+        rest = bytes(data[hole.position : hole.position + BATCH_BYTES_MAX])
+        if error.torn and hole.end_position == len(data) and begins_batch(rest, offset, epoch):
             kind = ProblemKind.TORN
-    before = headers[hole.next_batch - 1] if hole.next_batch else None
     return Problem(
         kind=kind,
         directory=directory,
         file=file.name,
         position_bytes=hole.position,
-        offset=(0 if file.is_snapshot else file.base_offset) if before is None else int(before["end_offset"]),
+        offset=offset,
         size_bytes=hole.end_position - hole.position,
         text=text,
     )

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from kraftd.logtools.problem import Problem, ProblemKind
+from kraftd.logtools.problem import Problem
 from kraftd.replay import charts
 from kraftd.replay.answers import Answers
 from kraftd.replay.errors import ReplayError
@@ -106,7 +106,7 @@ def _drawing_library() -> str:
 
 
 def _overview(report: Report, answers: Mapping[str, Answers], left_out: int) -> Iterator[str]:
-    wrong = sum(problem.kind is not ProblemKind.NOTE for problem in report.problems)
+    wrong = sum(problem.is_fault for problem in report.problems)
     found = sum(row["problem"] is not None for one in answers.values() for row in one.snapshots)
     yield "<header><h1>Metadata log replay</h1>"
     yield (
@@ -122,7 +122,7 @@ def _overview(report: Report, answers: Mapping[str, Answers], left_out: int) -> 
         (
             _link(cluster) if cluster.cluster_id in answers else escape(cluster.cluster_id),
             cluster.folder,
-            sum(problem.kind is not ProblemKind.NOTE for problem in cluster.problems),
+            sum(problem.is_fault for problem in cluster.problems),
             len(cluster.nodes),
             cluster.end_offset - cluster.start_offset,
             f"{cluster.noop_share:.0%}",

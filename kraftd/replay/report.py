@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from kraftd.logtools.problem import Problem, ProblemKind
+from kraftd.logtools.problem import Problem
 from kraftd.replay.commit import Status
 from kraftd.replay.fold import FoldSummary
 from kraftd.replay.points import FoldPlan
@@ -132,7 +132,7 @@ class Report(msgspec.Struct, frozen=True):
     def exit_code(self) -> int:
         """1 if the input is damaged, incomplete or diverged, or a fold was stopped; else 0."""
         stopped = any(cluster.fold is None or cluster.fold.image.stopped for cluster in self.clusters)
-        return int(stopped or any(problem.kind is not ProblemKind.NOTE for problem in self.problems))
+        return int(stopped or any(problem.is_fault for problem in self.problems))
 
     def to_builtins(self) -> dict[str, Any]:
         """Plain dicts, lists, numbers and text, for JSON and YAML."""

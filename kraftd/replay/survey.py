@@ -283,7 +283,7 @@ def _missing_end(survey: NodeSurvey) -> Iterator[Problem]:
     node, end = survey.node, survey.readable_end
     damaged = any(problem.position_bytes >= 0 for problem in survey.problems)
     ends = f"the log can be read to {end:,} only" if damaged else f"the log ends at {end:,}"
-    beyond = [entry for entry in node.epochs or () if entry.start_offset >= end]
+    beyond = [entry for entry in node.epochs or () if entry.start_offset > end]  # noted before it is written
     if beyond:
         listed = ", ".join(f"{entry.epoch} at {entry.start_offset:,}" for entry in beyond)
         text = f"lists epoch{'s' if len(beyond) > 1 else ''} {listed}, but {ends}"

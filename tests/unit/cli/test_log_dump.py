@@ -213,7 +213,7 @@ def test_a_torn_end_is_told_apart_from_damage(kraftctl: Kraftctl, segment: Path)
     data = segment.read_bytes()
     segment.write_bytes(data[:-5])
     outcome = kraftctl("log", "dump", segment)
-    assert outcome.code == 1
+    assert outcome.code == 0
     start = len(data) - len(batches()[-1])
     assert (
         f"Found {len(data) - 5 - start} invalid bytes at the end of {segment.name} at byte {start}"

@@ -38,9 +38,15 @@ def test_a_torn_batch_is_named_with_its_byte(tmp_path: Path) -> None:
     assert problems[0].text.startswith("the batch claims ")
 
 
-def test_a_few_bytes_at_the_end_are_torn(tmp_path: Path) -> None:
-    _, problems = scanned(tmp_path, LOG + LOG[:20])
+def test_the_beginning_of_the_next_batch_is_torn(tmp_path: Path) -> None:
+    _, problems = scanned(tmp_path, LOG + noops(10, 1, 1)[:20])
     assert problems[0].kind is ProblemKind.TORN
+    assert problems[0].text.endswith(" bytes, 20 are left")
+
+
+def test_the_beginning_of_another_batch_is_damage(tmp_path: Path) -> None:
+    _, problems = scanned(tmp_path, LOG + LOG[:20])
+    assert problems[0].kind is ProblemKind.DAMAGED
     assert problems[0].text.endswith(" bytes, 20 are left")
 
 

@@ -1,0 +1,73 @@
+"""Is the end of a file the beginning of the batch that must come next, or something else?
+
+A node that is copied while it writes, or that lost its power, leaves the first bytes of a batch. They follow
+from what came before: the next offset, an epoch that is not older, a length that a batch can have, and
+records that are cut where the file ends. Anything else was not being written: it is damage.
+
+Follows: the largest batch of a metadata log in Kafka, `KafkaRaftClient.MAX_BATCH_SIZE_BYTES`.
+"""
+
+import struct
+from typing import Final
+
+from kraftd.errors import MalformedError
+from kraftd.records.batch import HEADER_BYTES
+from kraftd.serde.varint import read_zigzag
+from kraftd.types import Epoch, Offset
+
+BATCH_BYTES_MAX: Final = 8 << 20
+
+_OFFSET: Final = struct.Struct(">q")
+_MAGIC: Final = 2
+_FOREIGN_BITS: Final = 0x0F
+_RECORD_BYTES_MIN: Final = 6
+
+
+def begins_batch(data: bytes, offset: Offset, epoch: Epoch) -> bool:
+    """Whether bytes at the end of a file begin the batch of this offset, and do not complete it.
+
+    Args:
+        data: All bytes that are left; not empty.
+        offset: The end of the batch before.
+        epoch: Of the batch before, or the lowest that there can be.
+    """
+    if not _OFFSET.pack(offset).startswith(data[:8]):
+        return False
+    return _header_fits(data, epoch) and (len(data) <= HEADER_BYTES or _records_are_cut(data))
+
+
+def _header_fits(data: bytes, epoch: Epoch) -> bool:
+    """Whether the fields that are there can be those of a batch; nothing is said of those that are cut."""
+    length = _number(data, 8, 12)
+    last_delta, count = _number(data, 23, 27), _number(data, 57, 61)
+    found_epoch, magic, attributes = _number(data, 12, 16), _number(data, 16, 17), _number(data, 21, 23)
+    return not (
+        (length is not None and not max(HEADER_BYTES, len(data) + 1) <= length + 12 <= BATCH_BYTES_MAX)
+        or (found_epoch is not None and found_epoch < epoch)
+        or (magic is not None and magic != _MAGIC)
+        or (attributes is not None and attributes & _FOREIGN_BITS)
+        or (last_delta is not None and last_delta < 0)
+        or (count is not None and last_delta is not None and count != last_delta + 1)
+    )
+
+
+def _records_are_cut(data: bytes) -> bool:
+    """Whether the records go on to the end of the bytes, and further."""
+    count = _number(data, 57, 61) or 0
+    position = HEADER_BYTES
+    try:
+        for _ in range(count):
+            size, position = read_zigzag(data, position)
+            if size < _RECORD_BYTES_MIN:
+                return False
+            position += size
+            if position > len(data):
+                return True
+    except MalformedError:
+        return len(data) - position < 5  # the bytes end inside a length
+    return False
+
+
+def _number(data: bytes, start: int, end: int) -> int | None:
+    """A field of the header; None where the bytes end before it does."""
+    return int.from_bytes(data[start:end], "big", signed=True) if len(data) >= end else None
