@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from kraftd.errors import CorruptBatchError, MalformedError
-from kraftd.logtools.batch_reader import Batch, BatchReader, base_offset_of, open_file
+from kraftd.logtools.batch_reader import Batch, BatchReader, base_offset_of, open_file, read_batches
 from kraftd.logtools.errors import UnanswerableError
 from kraftd.logtools.files import find_log
 from kraftd.logtools.problem import Problem
@@ -128,6 +128,19 @@ def read_file(path: Path, selection: Selection) -> Iterator[Item]:
         yield from _selected(reader, selection)
         if reader.torn:
             yield reader.torn
+
+
+def end_of(path: Path) -> Offset:
+    """Where the last batch of a file, or of a directory's last segment, ends; 0 without one.
+
+    Raises:
+        UnanswerableError: It cannot be read.
+    """
+    last = files_of(path)[-1]
+    ends = (
+        item.view.end_offset for item in read_batches(last, with_records=False) if isinstance(item, Batch)
+    )
+    return max(ends, default=max(base_offset_of(last), 0))
 
 
 def follow(path: Path, selection: Selection, *, wait: Callable[[], None] | None = None) -> Iterator[Item]:

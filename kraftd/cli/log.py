@@ -19,9 +19,9 @@ Differs: filters, JSON, several files and directories, `--follow`, a bad checksu
 """
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias, assert_never
+from typing import Annotated, Any, NamedTuple, TypeAlias, assert_never
 
 import msgspec
 import typer
@@ -30,12 +30,13 @@ from kraftd.cli import dump, log_diff, log_history, log_state, log_verify
 from kraftd.cli.dump import Entry, FileStart, Item, Selection
 from kraftd.cli.failures import ExitCode, UsageError
 from kraftd.cli.options import OutputOption, output_of
-from kraftd.cli.output import Format, to_json_line, to_yaml
+from kraftd.cli.output import Format, note, to_json_line, to_yaml
 from kraftd.cli.points import parse_time
 from kraftd.logtools.batch_reader import Batch
 from kraftd.logtools.problem import Problem, ProblemKind
 from kraftd.records.control import CONTROL_NAMES
 from kraftd.records.frame import RECORD_NAMES
+from kraftd.types import Offset
 
 app = typer.Typer(help="Ask metadata logs on a disk: dump, state, diff, history, verify.")
 
@@ -119,9 +120,8 @@ def dump_files(
     if follow and len(paths) > 1:
         raise UsageError("--follow takes one FILE or DIR; open a second terminal for another")
     items = dump.follow(paths[0], selection) if follow else read_all(paths, selection)
-    bad = write_items(items, output_of(context, output), flush_each=follow)
-    if bad:
-        raise typer.Exit(ExitCode.ERROR)
+    written = write_items(items, output_of(context, output), flush_each=follow)
+    _finish(paths, from_offset, written)
 
 
 app.command("state")(log_state.state)
@@ -178,15 +178,33 @@ def read_all(paths: Iterable[Path], selection: Selection) -> Iterator[Item]:
             yield from dump.read_file(file, selection)
 
 
-def write_items(items: Iterable[Item], output: Format, *, flush_each: bool) -> bool:
-    """Write each item as it comes; true if any of them was bad."""
-    bad = False
+class Written(NamedTuple):
+    """What was written: how many batches, and whether anything was bad."""
+
+    batches: int
+    is_bad: bool
+
+
+def write_items(items: Iterable[Item], output: Format, *, flush_each: bool) -> Written:
+    """Write each item as it comes."""
+    bad, batches = False, 0
     for item in items:
         bad = bad or is_bad(item)
+        batches += isinstance(item, Batch)
         sys.stdout.write(_render(item, output))
         if flush_each:
             sys.stdout.flush()
-    return bad
+    return Written(batches, bad)
+
+
+def _finish(paths: Sequence[Path], from_offset: Offset, written: Written) -> None:
+    """End with 1 if anything was bad; say where the logs end if they end before what was asked for."""
+    for path in paths if from_offset and not written.batches else ():
+        end = dump.end_of(path)
+        if end <= from_offset:
+            note(f"{path} ends at offset {end}: nothing in it is at or after {from_offset}")
+    if written.is_bad:
+        raise typer.Exit(ExitCode.ERROR)
 
 
 def is_bad(item: Item) -> bool:

@@ -320,3 +320,11 @@ def test_the_fixtures_stay_as_they_are(tmp_path: Path) -> None:
     shutil.copytree(node_1(), copy)
     list(dump.read_file(copy / "bootstrap.checkpoint", Selection()))
     assert (copy / "bootstrap.checkpoint").read_bytes() == (node_1() / "bootstrap.checkpoint").read_bytes()
+
+
+def test_an_offset_past_the_end_is_said(kraftctl: Kraftctl, segment: Path) -> None:
+    outcome = kraftctl("log", "dump", segment, "--from-offset", "5")
+    assert outcome.code == 0
+    assert outcome.err == f"kraftctl: {segment} ends at offset 5: nothing in it is at or after 5\n"
+    assert kraftctl("log", "dump", segment, "--from-offset", "4").err == ""
+    assert kraftctl("log", "dump", segment, "--to-offset", "0").err == ""
