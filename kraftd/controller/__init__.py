@@ -1,6 +1,8 @@
-"""The active controller: what becomes of an admin request, and the state machine behind the log.
+"""The active controller: decides admin requests, and is the state machine behind the log.
 
-Entered through `controller.QuorumController`. `config_control` decides about configs, `activation` what a new
-leader writes first, `speculation` keeps what is appended and not yet committed, `statistics` how long events
-wait and take. Nothing here reads a clock, waits or does I/O: time comes in, decisions come out.
+Entered through `quorum_controller.QuorumController`. An admin API is one module with one `operations`
+value, listed in `registry`: `configuration_control`, `describe_configs`, `list_configs`. `activation` is
+what a new active controller writes first, `speculation` keeps what is appended and not yet committed,
+`decisions` are the values that come back, `statistics` how long events wait and take. Nothing here reads a
+clock, waits or does I/O.
 """

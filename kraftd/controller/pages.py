@@ -1,15 +1,22 @@
-"""How much goes into one answer, known before it is built.
+"""How much fits into one answer, known before it is built.
 
-An answer that grows with the image, or with the request, must be one that the other end takes, and must not
-keep us busy. The outcomes of the resources that a request names come first: `Echo` tells whether there is
-room for all of them, and how many of them can have a text.
+An answer that grows with the image, or with the request, must stay within the bounds of a frame and of the
+time that it takes to build. `Echo` is the room for the outcomes of the resources that a request names:
+whether there is room for all of them, and how many of them can have a text. `PageRoom` is the room for
+configs.
 """
 
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import Final
 
-from kraftd.protocol.limits import ECHO_BYTES_MAX, KIB
+from kraftd.protocol.limits import (
+    ARRAY_LENGTH_MAX,
+    ECHO_BYTES_MAX,
+    KIB,
+    PAGE_BYTES_MAX,
+    PAGE_ENTRIES_MAX,
+)
 
 FRAME_BYTES: Final = 48
 """At least what msgpack adds to the texts of one entry: its numbers, and the heads of texts and arrays."""
@@ -42,6 +49,32 @@ class Echo:
             return None
         self._left -= size
         return text
+
+
+class PageRoom:
+    """The room for configs that is left in an answer. The first config always fits."""
+
+    def __init__(self, *, is_over: bool = False) -> None:
+        self.is_over = is_over
+        self._bytes = PAGE_BYTES_MAX
+        self._entries = PAGE_ENTRIES_MAX
+        self._looks = ARRAY_LENGTH_MAX
+
+    def look(self, names: int) -> bool:
+        """Count names to be looked up, found or not; False if they are too many."""
+        self._looks -= names
+        self.is_over = self.is_over or self._looks < 0
+        return not self.is_over
+
+    def take(self, size_bytes: int) -> bool:
+        """Count one more config in; False if it does not fit, after which nothing fits."""
+        is_first = self._entries == PAGE_ENTRIES_MAX
+        if self.is_over or self._entries == 0 or (size_bytes > self._bytes and not is_first):
+            self.is_over = True
+            return False
+        self._bytes -= size_bytes
+        self._entries -= 1
+        return True
 
 
 def entry_bytes(*texts: str | None) -> int:

@@ -1,36 +1,36 @@
-"""The controller of one node: the state machine behind its log and, while it leads, the one who decides.
+"""The controller of one node: the state machine behind its log and, on the leader, the active controller.
 
-The driver gives it committed batches (`apply`), news of leadership (`leader_changed`), requests (`handle`)
+The driver gives it committed batches (`apply`), changes of leadership (`leader_changed`), requests (`handle`)
 and time (`poll`, due at `wake_at_ms`), and carries out what comes back: a `Write` goes to the log and,
-whatever becomes of it, to `finished`, which knows the reply. Calls come from one loop.
+whatever becomes of it, to `finished`, which knows the reply. All calls come from one loop.
 
 On every node `image` is what is committed. The active controller also has a speculative image, the one after
 all that it appended, and decides on that; losing leadership drops it (D-18). It activates when told that it
-leads, which the log promises to say only after its own LeaderChange has been applied.
+leads, which the raft node says only after the LeaderChange record of its epoch has been applied.
 
-Follows: Kafka's QuorumController, with the log's own order in the place of its event queue.
+How a request is decided or read is in its operation (`registry`); no rule of an API is here.
+
+Follows: Kafka's QuorumController, with the order of the log instead of its event queue.
 Differs: a NoOp is written when nothing else was for the idle interval, not each interval.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
 
-from kraftd.controller import config_control
 from kraftd.controller.activation import activation_records
-from kraftd.controller.config_readers import describe_configs, list_configs
 from kraftd.controller.decisions import (
     NOT_ACTIVE_YET,
     Answer,
-    ControllerRequest,
-    ControllerResponse,
     Decision,
-    Leader,
+    KnownLeader,
     NeedsRead,
     Write,
     read_refusal,
-    refuse_read,
-    refuse_write,
     write_refusal,
 )
+from kraftd.controller.operations import Operation, ReadOperation, WriteOperation
+from kraftd.controller.registry import OPERATIONS
 from kraftd.controller.speculation import Speculation
 from kraftd.controller.statistics import EventStatistics
 from kraftd.errors import ErrorCode, InvariantError, KraftdError
@@ -38,24 +38,17 @@ from kraftd.metadata.feature_levels import METADATA_VERSION, NO_OP_SINCE, is_sup
 from kraftd.metadata.image import EMPTY, ControllerRegistration, MetadataImage, to_records
 from kraftd.metadata.image_builder import ImageBuilder, is_replayed
 from kraftd.metadata.record_versions import encode_allowed
-from kraftd.protocol.messages import (
-    DescribeConfigsRequest,
-    IncrementalAlterConfigsRequest,
-    ListConfigsRequest,
-)
+from kraftd.protocol.limits import OPERATION_BYTES_MAX, OPERATION_RECORDS_MAX
 from kraftd.records.committed import CommittedBatch
 from kraftd.records.frame import AnyRecord, RawRecord, record_name
 from kraftd.records.messages import FeatureLevelRecord, NoOpRecord
 from kraftd.types import NEVER_MS, Epoch, NodeId, Now, Offset
 
-OPERATION_RECORDS_MAX = 10_000
-OPERATION_BYTES_MAX = 8 * 1024 * 1024
-
 SNAPSHOT_SLICE_RECORDS = 1024
-"""As many as Kafka puts into one batch of a snapshot."""
+"""The records of one batch of a snapshot, as in Kafka."""
 
 RETRY_MS = 50
-"""After how long the records of an activation that the log refused are tried again."""
+"""How long after a refusal of its first records a new active controller writes them again."""
 
 ACTIVATE = "Activate"
 NO_OP = "NoOp"
@@ -69,7 +62,7 @@ class UnknownRecordError(KraftdError):
 
 
 class QuorumController:
-    """One node's controller. Fulfils `kraftd.raft.state_machine.StateMachine`.
+    """The controller of one node; a `kraftd.raft.state_machine.StateMachine`.
 
     Raises:
         UnknownRecordError: The bootstrap records are those of a cluster that kraftd cannot run.
@@ -81,6 +74,7 @@ class QuorumController:
         me: ControllerRegistration,
         bootstrap: Sequence[AnyRecord],
         max_idle_interval_ms: int = 500,
+        operations: Sequence[Operation] = OPERATIONS,
     ) -> None:
         self._me = me
         self._bootstrap = tuple(bootstrap)
@@ -89,14 +83,20 @@ class QuorumController:
         self._max_idle_interval_ms = max_idle_interval_ms
         self._image = EMPTY
         self._applied_offset: Offset | None = 0
-        self._leader = Leader()
+        self._leader = KnownLeader()
         self._speculation: Speculation | None = None
         self._activation_at_ms = NEVER_MS
         self._idle_deadline_ms = NEVER_MS
         self._polled_at_ms = 0
         self.events = EventStatistics()
+        self._operations = {each.request: each for each in operations}
+        ways: Mapping[type[Operation], Callable[..., Decision]] = {
+            WriteOperation: self._decide,
+            ReadOperation: self._read,
+        }
+        self._handlers = {each.request: partial(ways[type(each)], each) for each in operations}
 
-    # -- what others may look at
+    # -- state
 
     @property
     def node_id(self) -> NodeId:
@@ -110,17 +110,22 @@ class QuorumController:
 
     @property
     def applied_offset(self) -> Offset:
-        """The end of what `image` stands for; 0 until known after a `restore`."""
+        """The end of the records in `image`; 0 after a `restore`, until the next batch."""
         return self._applied_offset or 0
 
     @property
+    def requests(self) -> frozenset[type[Any]]:
+        """The types of request that `handle` takes."""
+        return frozenset(self._operations)
+
+    @property
     def is_active(self) -> bool:
-        """Whether this controller decides now."""
+        """Whether this is the active controller."""
         return self._speculation is not None
 
     @property
     def in_flight(self) -> int:
-        """How many writes it has handed over and not seen committed."""
+        """The number of writes that were appended and are not committed yet."""
         return len(self._speculation) if self._speculation is not None else 0
 
     @property
@@ -134,10 +139,10 @@ class QuorumController:
     # -- the state machine behind the log
 
     def apply(self, batch: CommittedBatch) -> None:
-        """Fold one committed batch.
+        """Apply one committed batch to the image.
 
         Raises:
-            UnknownRecordError: It holds a record whose kind, version or feature level has no part here.
+            UnknownRecordError: It holds a record whose kind, version or feature level is unknown here.
             ImpossibleRecordError: It holds a record that cannot follow what came before.
         """
         if self._applied_offset is not None and batch.base_offset != self._applied_offset:
@@ -148,13 +153,13 @@ class QuorumController:
             if self._speculation is not None and batch.epoch == self._leader.epoch:
                 self._image = self._speculation.commit(batch)
             else:
-                self._image = _fold(self._image, batch.records, batch.base_offset)
+                self._image = _replay(self._image, batch.records, batch.base_offset)
         self._applied_offset = batch.end_offset
 
     def leader_changed(self, epoch: Epoch, leader_id: NodeId, *, is_self: bool) -> None:
-        """Hear who leads; begin or stop deciding."""
+        """Note who leads; become the active controller or stop being it."""
         already = self._speculation is not None and epoch == self._leader.epoch
-        self._leader = Leader(epoch, leader_id)
+        self._leader = KnownLeader(epoch, leader_id)
         if is_self and already:
             return
         self._speculation = Speculation(self._image) if is_self else None
@@ -162,7 +167,7 @@ class QuorumController:
         self._idle_deadline_ms = NEVER_MS
 
     def snapshot(self) -> Iterator[Sequence[bytes]]:
-        """Freeze the committed image, in O(1), and yield it in slices of framed values.
+        """Yield the committed image of this moment in slices of framed values.
 
         Not inside a transaction: what is pending would be lost, and its end would follow nothing.
         """
@@ -177,7 +182,7 @@ class QuorumController:
         """Discard everything and load a snapshot. The next batch says at which offset it stands."""
         image = EMPTY
         for values in slices:
-            image = _fold(image, values, 0)
+            image = _replay(image, values, 0)
         self._image = image
         self._applied_offset = None
         self._speculation = None
@@ -186,22 +191,15 @@ class QuorumController:
 
     # -- requests
 
-    def handle(self, request: ControllerRequest, now: Now) -> Decision:
-        """Decide what becomes of a request. A `Write` counts as appended from here on, see `finished`."""
-        if isinstance(request, IncrementalAlterConfigsRequest):
-            return self._alter_configs(request, now)
-        if not isinstance(request, DescribeConfigsRequest | ListConfigsRequest):
+    def handle(self, request: Any, now: Now) -> Decision:
+        """Decide a request by its operation. A `Write` counts as appended from here on, see `finished`."""
+        handler = self._handlers.get(type(request))
+        if handler is None:
             raise InvariantError(f"{type(request).__name__} is not for the controller")
-        if self._speculation is None:
-            return Answer(self._refuse_read(request, ErrorCode.NOT_CONTROLLER))
-        return NeedsRead(
-            request.NAME,
-            answer=lambda: self._read(request),
-            refuse=lambda error: self._refuse_read(request, error),
-        )
+        return handler(request, now)
 
-    def finished(self, write: Write, error: ErrorCode) -> ControllerResponse | None:
-        """Hear how an append ended (D-13), and get the reply to send; None if nobody waits for one.
+    def finished(self, write: Write, error: ErrorCode) -> Any:
+        """Note how an append ended (D-13). Returns the reply to send, None for a write without a request.
 
         Unless the error is REQUEST_TIMED_OUT, which leaves the outcome open, a write that ended in an error
         is not in the log, and what was decided after it forgets it.
@@ -215,7 +213,8 @@ class QuorumController:
                 self._activation_at_ms = self._polled_at_ms + RETRY_MS
         if write.request is None:
             return None
-        return refuse_write(write.request, error, write_refusal(error, self._leader))
+        operation = self._operations[type(write.request)]
+        return operation.refuse(write.request, error, write_refusal(error, self._leader))
 
     def poll(self, now: Now) -> Write | None:
         """Write what is due by itself: the first records of an activation, or a NoOp on an idle log."""
@@ -236,38 +235,50 @@ class QuorumController:
 
     # -- inside
 
-    def _alter_configs(self, request: IncrementalAlterConfigsRequest, now: Now) -> Decision:
-        speculation = self._speculation
+    def _decide(self, operation: WriteOperation[Any], request: Any, now: Now) -> Decision:
+        speculation, refuse = self._speculation, operation.refuse
         if speculation is None:
             error = ErrorCode.NOT_CONTROLLER
-            return Answer(refuse_write(request, error, write_refusal(error, self._leader)))
+            return Answer(refuse(request, error, write_refusal(error, self._leader)))
         if self._activation_at_ms != NEVER_MS:
-            return Answer(refuse_write(request, ErrorCode.NOT_CONTROLLER, NOT_ACTIVE_YET))
+            return Answer(refuse(request, ErrorCode.NOT_CONTROLLER, NOT_ACTIVE_YET))
         image = speculation.image
-        records, response = config_control.decide(image, request)
-        if not records or request.validate_only:
+        records, response = operation.decide(image, request)
+        if not records:
             return Answer(response)
         level = image.feature_level(METADATA_VERSION)
         values = tuple([encode_allowed(record, level) for record in records])
         if len(values) > 1 and _is_too_large(values):
             error = ErrorCode.POLICY_VIOLATION
-            return Answer(refuse_write(request, error, write_refusal(error, self._leader)))
-        fold = ImageBuilder(image)
+            return Answer(refuse(request, error, write_refusal(error, self._leader)))
+        builder = ImageBuilder(image)
         for record in records:
-            fold.put_config(record.resource_type, record.resource_name, record.name, record.value)
+            builder.replay(record, -1)
         write = Write(request.NAME, self._leader.epoch, values, response, request)
-        speculation.add(write, fold.image())
+        speculation.add(write, builder.image())
         self._note_activity(now)
         return write
+
+    def _read(self, operation: ReadOperation[Any], request: Any, _now: Now) -> Decision:
+        if self._speculation is None:
+            return Answer(self._refuse_read(operation, request, ErrorCode.NOT_CONTROLLER))
+        return NeedsRead(
+            request.NAME,
+            answer=lambda: operation.read(self._image, self.applied_offset, request),
+            refuse=lambda error: self._refuse_read(operation, request, error),
+        )
+
+    def _refuse_read(self, operation: ReadOperation[Any], request: Any, error: ErrorCode) -> Any:
+        return operation.refuse(request, error, read_refusal(error, self._leader))
 
     def _write(self, kind: str, records: Sequence[AnyRecord]) -> Write:
         speculation = self._speculation
         if speculation is None:
             raise InvariantError(f"{kind} written by a controller that is not active")
-        fold = ImageBuilder(speculation.image)
+        builder = ImageBuilder(speculation.image)
         for record in records:
-            fold.replay(record, -1)
-        image = fold.image()
+            builder.replay(record, -1)
+        image = builder.image()
         level = image.feature_level(METADATA_VERSION)  # what these records themselves may set
         write = Write(kind, self._leader.epoch, tuple([encode_allowed(record, level) for record in records]))
         speculation.add(write, image)
@@ -277,29 +288,19 @@ class QuorumController:
         interval_ms = self._max_idle_interval_ms
         self._idle_deadline_ms = now.mono_ms + interval_ms if interval_ms > 0 else NEVER_MS
 
-    def _read(self, request: DescribeConfigsRequest | ListConfigsRequest) -> ControllerResponse:
-        if isinstance(request, ListConfigsRequest):
-            return list_configs(self._image, request, self.applied_offset)
-        return describe_configs(self._image, request)
-
-    def _refuse_read(
-        self, request: DescribeConfigsRequest | ListConfigsRequest, error: ErrorCode
-    ) -> ControllerResponse:
-        return refuse_read(request, error, read_refusal(error, self._leader))
-
 
 def _is_too_large(values: Sequence[bytes]) -> bool:
     return len(values) > OPERATION_RECORDS_MAX or sum(map(len, values)) > OPERATION_BYTES_MAX
 
 
-def _fold(image: MetadataImage, values: Sequence[bytes], base_offset: Offset) -> MetadataImage:
-    fold = ImageBuilder(image)
-    fold.replay_values(
+def _replay(image: MetadataImage, values: Sequence[bytes], base_offset: Offset) -> MetadataImage:
+    builder = ImageBuilder(image)
+    builder.replay_values(
         values,
         base_offset,
         lambda record, offset: _check_known(record, f"the record at offset {offset}"),
     )
-    return fold.image()
+    return builder.image()
 
 
 def _check_known(record: AnyRecord, which: str) -> None:

@@ -1,12 +1,12 @@
-"""What the active controller has decided and not yet seen committed.
+"""The writes that the active controller has decided and not yet seen committed.
 
-Decisions are made on the newest image, the one after every write handed to the log; each write remembers the
-image that its records lead to. When the log gives the records back as committed, that image is adopted as it
-is: the leader never decodes what it encoded itself (D-18).
+Decisions are made on the newest image, the one after every write that was appended; each write remembers the
+image that its records lead to. When the log gives the records back as committed, that image becomes the
+committed one: the leader never decodes what it encoded itself (D-18).
 
-The log gives writes back in the order in which they were handed over, whole, without gaps. Anything else in
-our own epoch means that this program is broken, and stops it. What the log refuses is withdrawn; the images
-after it are made anew when the next one is needed, once for however many refusals came together.
+The log gives writes back in the order in which they were appended, whole, without gaps. Anything else in our
+own epoch means that this program is broken, and stops it. What the log refuses is withdrawn; the images after
+it are made anew when the next one is needed, once for all refusals until then.
 """
 
 from collections import deque
@@ -24,7 +24,7 @@ _Pending: TypeAlias = tuple[Write, MetadataImage]
 
 
 class Speculation:
-    """The writes of one epoch of leadership that are on their way, oldest first. One owner, mutable."""
+    """The writes of one epoch of leadership that are not committed yet, oldest first. Mutable."""
 
     __slots__ = ("_committed", "_pending", "_refused")
 
@@ -38,21 +38,21 @@ class Speculation:
 
     @property
     def image(self) -> MetadataImage:
-        """The image after everything handed to the log and not refused."""
+        """The image after everything that was appended and not refused."""
         if self._refused:
             self._rebuild()
         return self._pending[-1][1] if self._pending else self._committed
 
     def add(self, write: Write, image: MetadataImage) -> None:
-        """Remember a write that goes to the log now, and the image after it, made from `image`."""
+        """Remember a write that is appended now, and the image after it, made from `image`."""
         self._pending.append((write, image))
 
     def withdraw(self, write: Write) -> None:
-        """Forget a write of this epoch that the log has not taken."""
+        """Forget a write of this epoch that the log has refused."""
         self._refused.add(write)
 
     def commit(self, batch: CommittedBatch) -> MetadataImage:
-        """Take the writes that a committed batch of our epoch consists of; the image after it.
+        """Remove the writes that a committed batch of our epoch consists of. Returns the image after them.
 
         Raises:
             InvariantError: The batch is not made of the oldest writes in their order.
@@ -79,7 +79,7 @@ class Speculation:
         return self._committed
 
     def _rebuild(self) -> None:
-        """Leave out what was refused, from the newest back, and fold what was decided after it anew."""
+        """Remove what was refused, from the newest back, and replay what was decided after it."""
         later: list[Write] = []
         while self._refused and self._pending:
             write = self._pending.pop()[0]
@@ -89,7 +89,7 @@ class Speculation:
                 later.append(write)
         self._refused.clear()
         for write in reversed(later):
-            fold = ImageBuilder(self.image)
+            builder = ImageBuilder(self.image)
             for value in write.records:
-                fold.replay(decode_record(value), -1)
-            self._pending.append((write, fold.image()))
+                builder.replay(decode_record(value), -1)
+            self._pending.append((write, builder.image()))

@@ -37,7 +37,7 @@ class EventStatistics:
         self._kinds: dict[str, tuple[_Histogram, _Histogram]] = {}
 
     def observe(self, kind: str, queue_us: int, processing_us: int) -> None:
-        """Count one event: how long it waited for its turn, and how long its turn took."""
+        """Count one event: how long it waited, and how long handling it took, in microseconds."""
         pair = self._kinds.get(kind)
         if pair is None:
             pair = self._kinds[kind] = (_Histogram(), _Histogram())
@@ -45,7 +45,7 @@ class EventStatistics:
         pair[1].add(processing_us)
 
     def statistics(self) -> tuple[KindTimes, ...]:
-        """What has been seen so far, by kind."""
+        """The distribution of both times so far, by kind."""
         return tuple(
             KindTimes(kind, queue.count, queue.spread(), processing.spread())
             for kind, (queue, processing) in sorted(self._kinds.items())

@@ -1,7 +1,7 @@
 """Which config names there are, where each may be set, and which values each takes.
 
 `broker_key` and `topic_key` look a name up, listener prefixes included; `ConfigKey.complaint` says what is
-wrong with a value. What a request may do with them is decided in `kraftd.controller.config_control`.
+wrong with a value. What a request may do with them is decided in `kraftd.controller.configuration_control`.
 
 Follows: Kafka 4.3's tables (`config_table`). As in Kafka, a name that is in no table is allowed: plug-ins
 read their own.

@@ -22,13 +22,7 @@ from kraftd.net.server import InboundConnection
 from kraftd.protocol.brief import brief
 from kraftd.protocol.codec import Request
 from kraftd.protocol.limits import RESIGN_TIMEOUT_MS_MAX, WORDS_BYTES_MAX
-from kraftd.protocol.messages import (
-    DescribeConfigsRequest,
-    IncrementalAlterConfigsRequest,
-    ListConfigsRequest,
-    ResignLeaderRequest,
-    ResignLeaderResponse,
-)
+from kraftd.protocol.messages import ResignLeaderRequest, ResignLeaderResponse
 from kraftd.raft.effects import AppendDone, ReadDone, ResignDone, ShutdownReady
 from kraftd.raft.events import AppendRequested, ReadRequested, ResignRequested, Token
 from kraftd.raft.node import Member
@@ -75,10 +69,8 @@ class ControllerApis(Requests, OutcomeHandler, TimedTurnTask):
         self._reads: dict[Token, tuple[NeedsRead, _Caller]] = {}
         self._resignations: dict[Token, _Caller] = {}
         self._services: dict[type[Any], Service] = {
-            IncrementalAlterConfigsRequest: self._serve_controller,
-            DescribeConfigsRequest: self._serve_controller,
-            ListConfigsRequest: self._serve_controller,
             ResignLeaderRequest: self._serve_resign,
+            **dict.fromkeys(controller.requests, self._serve_controller),
         }
 
     def offer(self, services: Mapping[type[Any], Service]) -> None:

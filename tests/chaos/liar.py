@@ -9,7 +9,9 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kraftd.controller import quorum_controller
+import msgspec
+
+from kraftd.controller.registry import OPERATIONS
 from kraftd.errors import ErrorCode
 from kraftd.raft.reads import Reads
 from kraftd.runtime.controller_apis import ControllerApis
@@ -39,14 +41,17 @@ def acknowledged_at_once() -> None:
 
 
 def refused_but_written() -> None:
-    module: Any = quorum_controller
-    refuse = module.refuse_write
+    for operation in OPERATIONS:
+        internals: Any = operation
+        msgspec.structs.force_setattr(internals, "refuse", _as_not_appended(operation.refuse))
 
+
+def _as_not_appended(refuse: Callable[..., Any]) -> Callable[..., Any]:
     def refuse_as_not_appended(request: Any, error: ErrorCode, text: str) -> Any:
         told = ErrorCode.NOT_CONTROLLER if error is ErrorCode.REQUEST_TIMED_OUT else error
         return refuse(request, told, text)
 
-    module.refuse_write = refuse_as_not_appended
+    return refuse_as_not_appended
 
 
 LIES: Mapping[str, Callable[[], None]] = {

@@ -150,7 +150,7 @@ BOUNDARY = (
         "D-38",
         "The cursor names the first entry of the next page, which is behind it then.",
         "tests",
-        ("kraftd.controller.config_readers:list_configs", "last = page[-1]", "last = entry"),
+        ("kraftd.controller.list_configs:list_configs", "last = page[-1]", "last = entry"),
         where=(f"{_PAGES}::test_a_listing_goes_on_behind_each_page",),
     ),
     mutant(
@@ -158,7 +158,7 @@ BOUNDARY = (
         "D-38",
         "The cursor names the last entry but one, so the last is told twice.",
         "tests",
-        ("kraftd.controller.config_readers:list_configs", "last = page[-1]", "last = page[-2:][0]"),
+        ("kraftd.controller.list_configs:list_configs", "last = page[-1]", "last = page[-2:][0]"),
         where=(f"{_PAGES}::test_a_listing_goes_on_behind_each_page",),
     ),
     mutant(
@@ -167,7 +167,7 @@ BOUNDARY = (
         "A page holds so many entries, however long they are.",
         "tests",
         (
-            "kraftd.controller.config_readers:_Room.take",
+            "kraftd.controller.pages:PageRoom.take",
             "or (size_bytes > self._bytes and not is_first)",
             "",
         ),
@@ -178,7 +178,7 @@ BOUNDARY = (
         "D-38",
         "A page holds so many bytes, however many entries they are.",
         "tests",
-        ("kraftd.controller.config_readers:_Room.take", "or self._entries == 0", ""),
+        ("kraftd.controller.pages:PageRoom.take", "or self._entries == 0", ""),
         where=(f"{_PAGES}::test_a_listing_goes_on_behind_each_page",),
     ),
     mutant(

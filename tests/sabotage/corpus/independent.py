@@ -786,7 +786,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "A describe with synonyms tells the values of passwords in the list of where a value comes from.",
         "tests",
         (
-            "kraftd.controller.config_readers:_describe_one",
+            "kraftd.controller.describe_configs:_describe_one",
             "synonyms=_synonyms(name, shown) if with_synonyms else (),",
             "synonyms=_synonyms(name, found) if with_synonyms else (),",
         ),
@@ -800,11 +800,11 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "A name or value that is not ASCII may be longer than a record can hold.",
         "tests",
         (
-            "kraftd.controller.config_control:_is_too_long",
+            "kraftd.controller.configuration_control:_is_too_long",
             "return len(text.encode()) > TEXT_BYTES_MAX",
             "return len(text) > TEXT_BYTES_MAX",
         ),
-        where=("tests/unit/controller/test_config_control.py",),
+        where=("tests/unit/controller/test_configuration_control.py",),
     ),
     # A client sets an unknown config of broker 1 to 20,000 times "é": 40,000 bytes. It is not refused,
     # the record cannot be encoded, the exception leaves the controller, and the leader's process ends.
@@ -815,9 +815,9 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "What a read answers is taken from the image when it arrives, not when it is confirmed and applied.",
         "tests",
         (
-            "kraftd.controller.quorum_controller:QuorumController.handle",
-            "    return NeedsRead(\n        request.NAME,\n        answer=lambda: self._read(request),\n",
-            "    response = self._read(request)\n    return NeedsRead(\n        request.NAME,\n        answer=lambda: response,\n",
+            "kraftd.controller.quorum_controller:QuorumController._read",
+            "    return NeedsRead(\n        request.NAME,\n        answer=lambda: operation.read(self._image, self.applied_offset, request),\n",
+            "    response = operation.read(self._image, self.applied_offset, request)\n    return NeedsRead(\n        request.NAME,\n        answer=lambda: response,\n",
         ),
         where=("tests/unit/controller/test_controller.py",),
     ),
@@ -846,11 +846,11 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "A request that holds just two resources is not looked at for one that appears twice.",
         "tests",
         (
-            "kraftd.controller.config_control:_repeated_resources",
+            "kraftd.controller.configuration_control:_repeated_resources",
             "if len(request.resources) < 2:",
             "if len(request.resources) <= 2:",
         ),
-        where=("tests/unit/controller/test_config_control.py",),
+        where=("tests/unit/controller/test_configuration_control.py",),
     ),
     # One request names broker 1 twice, APPEND a and APPEND b to the same list. Both are decided on the
     # image before the request and both are said to have succeeded; the second record replaces the first,

@@ -359,8 +359,8 @@ PROMISES = (
         "tests",
         (
             "kraftd.controller.quorum_controller:QuorumController._read",
-            "return describe_configs(self._image, request)",
-            "return describe_configs(self._speculation.image if self._speculation else self._image, request)",
+            "operation.read(self._image, self",
+            "operation.read(self._speculation.image if self._speculation else self._image, self",
         ),
         where=("tests/unit/controller/test_controller.py",),
     ),
@@ -377,7 +377,7 @@ PROMISES = (
         "D-38",
         "A page of a listing holds all that is set: 14 bytes of a question cost the whole image.",
         "tests",
-        ("kraftd.controller.config_readers:_Room.take", "self._bytes -= size_bytes", "pass"),
+        ("kraftd.controller.pages:PageRoom.take", "self._bytes -= size_bytes", "pass"),
         where=("tests/unit/controller/test_pages.py",),
     ),
     mutant(
@@ -398,7 +398,7 @@ PROMISES = (
         "What does not fit into a description is left out, and nobody is told.",
         "tests",
         (
-            "kraftd.controller.config_readers:_describe",
+            "kraftd.controller.describe_configs:_describe",
             "complaint = (ErrorCode.POLICY_VIOLATION, _TOO_MUCH)\n                break",
             "break",
         ),
@@ -417,7 +417,7 @@ PROMISES = (
         "D-13",
         "A change is appended although its answer has no room for what became of each resource.",
         "tests",
-        ("kraftd.controller.config_control:decide", "if not echo.is_whole:", "if False:"),
+        ("kraftd.controller.configuration_control:decide", "if not echo.is_whole:", "if False:"),
         where=("tests/unit/controller/test_pages.py",),
     ),
     mutant(
@@ -425,8 +425,12 @@ PROMISES = (
         "D-14",
         "A config gets a name that breaks the line it is shown in.",
         "tests",
-        ("kraftd.controller.config_control:_name_complaint", "if has_control_characters(name):", "if False:"),
-        where=("tests/unit/controller/test_config_control.py",),
+        (
+            "kraftd.controller.configuration_control:_name_complaint",
+            "if has_control_characters(name):",
+            "if False:",
+        ),
+        where=("tests/unit/controller/test_configuration_control.py",),
     ),
     mutant(
         "any-claim-is-followed",

@@ -8,13 +8,13 @@ from kraftd.controller.quorum_controller import (
     ACTIVATE,
     NEVER_MS,
     NO_OP,
-    OPERATION_RECORDS_MAX,
     QuorumController,
     UnknownRecordError,
 )
 from kraftd.errors import ErrorCode, InvariantError
 from kraftd.metadata.feature_levels import bootstrap_records
 from kraftd.metadata.impossible import ImpossibleRecordError
+from kraftd.protocol.limits import OPERATION_RECORDS_MAX
 from kraftd.protocol.messages import (
     DescribeConfigsRequest,
     DescribeConfigsRequestDescribeConfigsResource,

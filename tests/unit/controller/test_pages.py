@@ -5,9 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kraftd.controller.config_control import decide
-from kraftd.controller.config_readers import describe_configs, list_configs
-from kraftd.controller.decisions import refuse_read, refuse_write
+from kraftd.controller.configuration_control import decide
+from kraftd.controller.configuration_control import refuse as refuse_alter
+from kraftd.controller.describe_configs import describe_configs
+from kraftd.controller.describe_configs import refuse as refuse_describe
+from kraftd.controller.list_configs import list_configs
 from kraftd.errors import ErrorCode, UnencodableError
 from kraftd.metadata.image import EMPTY
 from kraftd.metadata.image_builder import ImageBuilder
@@ -157,8 +159,8 @@ def test_every_answer_to_many_resources_is_bounded(names):
     assert records == []
     answers = [
         describe_configs(EMPTY, described),
-        refuse_read(described, ErrorCode.REQUEST_TIMED_OUT, "x" * 300),
-        refuse_write(altered, ErrorCode.REQUEST_TIMED_OUT, "x" * 300),
+        refuse_describe(described, ErrorCode.REQUEST_TIMED_OUT, "x" * 300),
+        refuse_alter(altered, ErrorCode.REQUEST_TIMED_OUT, "x" * 300),
         response,
     ]
     assert max(map(size, answers)) <= ECHO_BYTES_MAX + 100
@@ -207,7 +209,7 @@ def test_the_outcome_of_every_resource_is_told_even_where_the_texts_have_no_room
     request = alteration([str(n) for n in range(9_000)])
     records, response = decide(EMPTY, request)
     assert len(records) == len(response.responses) == 9_000
-    timed_out = refuse_write(request, ErrorCode.REQUEST_TIMED_OUT, "x" * 300)
+    timed_out = refuse_alter(request, ErrorCode.REQUEST_TIMED_OUT, "x" * 300)
     assert [outcome.error_code for outcome in timed_out.responses] == [ErrorCode.REQUEST_TIMED_OUT] * 9_000
     assert timed_out.responses[0].error_message == "x" * 300
 

@@ -11,9 +11,10 @@ from typing import Any, TypeAlias
 import msgspec
 import pytest
 
-from kraftd.controller.config_control import decide
-from kraftd.controller.config_readers import describe_configs, list_configs
-from kraftd.controller.decisions import refuse_read, refuse_write
+from kraftd.controller.configuration_control import decide
+from kraftd.controller.describe_configs import describe_configs
+from kraftd.controller.list_configs import list_configs
+from kraftd.controller.registry import OPERATIONS
 from kraftd.errors import ErrorCode, UnencodableError
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.image_builder import ImageBuilder
@@ -108,7 +109,7 @@ def described_nodes() -> Iterator[Any]:
     )
     status, _ = status_of(lone)
     status._member = SimpleNamespace(describe=lambda _: worst)
-    status._links = SimpleNamespace(statistics=dict)
+    status._peer_connections = SimpleNamespace(statistics=dict)
     status._controller = SimpleNamespace(image=image())
     yield status.describe(Now(1, 1))
 
@@ -117,11 +118,11 @@ def resignations() -> Iterator[Any]:
     answers: list[Any] = []
     connection = SimpleNamespace(reply=lambda _version, _id, message: answers.append(message))
     driver: Any = SimpleNamespace(now=lambda: Now(0, 0), deliver=lambda _: None)
-    leadership: Any = SimpleNamespace(leader_id=1)
+    member: Any = SimpleNamespace(leader_id=1)
     apis = ControllerApis(
         driver,
-        SimpleNamespace(),
-        leadership,
+        SimpleNamespace(requests=frozenset()),
+        member,
         request_timeout_ms=1,
         on_shutdown_ready=lambda _: None,
         on_connection_ended=lambda _: None,
@@ -165,9 +166,9 @@ def exported(request: Any, *, segments: int) -> list[Answer]:
     )
     disk = SimpleNamespace(read_file=lambda _: bytes(2 * limits.RECORDS_BYTES_MAX))
     directory: Any = SimpleNamespace(path=_Anywhere(), log=log, disk=disk)
-    standing: Any = SimpleNamespace(epoch=1 << 30, leader_id=1 << 30, high_watermark=1 << 62)
+    member: Any = SimpleNamespace(epoch=1 << 30, leader_id=1 << 30, high_watermark=1 << 62)
     tasks: Any = SimpleNamespace()
-    exports = LogExports(directory, standing, tasks)
+    exports = LogExports(directory, member, tasks)
     manifest = SimpleNamespace(message=m.ExportManifestRequest(), api_version=0, correlation_id=1)
     exports.serve_manifest(connection, manifest)  # type: ignore[arg-type]
     if request is not None:
@@ -206,11 +207,16 @@ def image() -> MetadataImage:
     return fold.image()
 
 
+def refuse(request: Any, error: ErrorCode, text: str) -> Any:
+    (operation,) = [each for each in OPERATIONS if each.request is type(request)]
+    return operation.refuse(request, error, text)
+
+
 def listings() -> Iterator[Any]:
     for cursor in (None, (4, "1", "19"), (4, "2", "")):
         request = m.ListConfigsRequest(4, cursor and m.ListConfigsRequestCursor(*cursor))
         yield list_configs(image(), request, 1 << 62)
-    yield refuse_read(m.ListConfigsRequest(), ErrorCode.REQUEST_TIMED_OUT, "why")
+    yield refuse(m.ListConfigsRequest(), ErrorCode.REQUEST_TIMED_OUT, "why")
 
 
 RESOURCES = (
@@ -227,7 +233,7 @@ def descriptions() -> Iterator[Any]:
         resources = tuple(m.DescribeConfigsRequestDescribeConfigsResource(4, name, None) for name in names)
         request = asked(m.DescribeConfigsRequest(resources, include_synonyms=True))
         yield describe_configs(image(), request)
-        yield refuse_read(request, ErrorCode.REQUEST_TIMED_OUT, "why " * 50)
+        yield refuse(request, ErrorCode.REQUEST_TIMED_OUT, "why " * 50)
     repeated = (next(iter(image().configs_of(4, "1")))[0],) * 25 + ("n1",) * (limits.ARRAY_LENGTH_MAX - 25)
     resource = m.DescribeConfigsRequestDescribeConfigsResource(4, "1", repeated)
     yield describe_configs(image(), asked(m.DescribeConfigsRequest((resource,), include_synonyms=True)))
@@ -238,7 +244,7 @@ def alterations() -> Iterator[Any]:
         resources = tuple(m.IncrementalAlterConfigsRequestAlterConfigsResource(4, name, ()) for name in names)
         request = asked(m.IncrementalAlterConfigsRequest(resources))
         yield decide(image(), request)[1]
-        yield refuse_write(request, ErrorCode.REQUEST_TIMED_OUT, "why " * 50)
+        yield refuse(request, ErrorCode.REQUEST_TIMED_OUT, "why " * 50)
     change = m.IncrementalAlterConfigsRequestAlterableConfig("num.io.threads", 0, CONTROL * 32_000)
     resources = tuple(
         m.IncrementalAlterConfigsRequestAlterConfigsResource(4, str(n), (change,)) for n in range(30)

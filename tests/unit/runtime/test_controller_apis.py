@@ -1,13 +1,17 @@
 """Each request gets exactly one reply, and what is asked of the core for it carries a deadline."""
 
-from typing import Any
+from typing import Any, ClassVar
 
+import msgspec
 import pytest
 
 from kraftd.controller.activation import registration_of
+from kraftd.controller.operations import Operation, ReadOperation, WriteOperation
 from kraftd.controller.quorum_controller import QuorumController
+from kraftd.controller.registry import OPERATIONS
 from kraftd.errors import ErrorCode
 from kraftd.metadata.feature_levels import bootstrap_records
+from kraftd.metadata.image import MetadataImage
 from kraftd.protocol.codec import Request
 from kraftd.protocol.limits import RESIGN_TIMEOUT_MS_MAX
 from kraftd.protocol.messages import (
@@ -23,6 +27,8 @@ from kraftd.protocol.messages import (
 from kraftd.raft.effects import AppendDone, ReadDone, ResignDone
 from kraftd.raft.events import AppendRequested, ReadRequested, ResignRequested
 from kraftd.records.committed import CommittedBatch
+from kraftd.records.frame import decode_record
+from kraftd.records.messages import ConfigRecord
 from kraftd.runtime.controller_apis import ControllerApis
 from kraftd.types import Endpoint, Now
 
@@ -59,9 +65,11 @@ class RaftState:
         return NOW
 
 
-def apis(*, active: bool = True) -> tuple[ControllerApis, RaftState, Connection]:
+def apis(*operations: Operation, active: bool = True) -> tuple[ControllerApis, RaftState, Connection]:
     controller = QuorumController(
-        me=registration_of(1, bytes(15) + b"\x01", [Endpoint("h", 1)]), bootstrap=bootstrap_records()
+        me=registration_of(1, bytes(15) + b"\x01", [Endpoint("h", 1)]),
+        bootstrap=bootstrap_records(),
+        operations=operations or OPERATIONS,
     )
     core = RaftState()
     made = ControllerApis(
@@ -191,3 +199,85 @@ def test_services_can_be_added_and_whoever_waits_is_counted() -> None:
     made.request_received(connection, request(alter("x")))
     made.request_received(connection, request(ListConfigsRequest()))
     assert made.statistics() == {"appends": 1, "reads": 1, "resignations": 0}
+
+
+class ToyRequest(msgspec.Struct, frozen=True):
+    """A request of an API that no other module knows."""
+
+    API_KEY: ClassVar[int] = 1_234
+    NAME: ClassVar[str] = "Toy"
+
+    value: str = "1"
+
+
+class ToyResponse(msgspec.Struct, frozen=True):
+    error: ErrorCode = ErrorCode.NONE
+    text: str = ""
+
+
+def toy_records(image: MetadataImage, request: ToyRequest) -> tuple[list[ConfigRecord], ToyResponse]:
+    before = image.config(4, "1", "toy") or ""
+    return [ConfigRecord(4, "1", "toy", before + request.value)], ToyResponse(text=before + request.value)
+
+
+def toy_read(image: MetadataImage, applied_offset: int, _request: ToyRequest) -> ToyResponse:
+    return ToyResponse(text=f"{image.config(4, '1', 'toy')} before {applied_offset}")
+
+
+def toy_refusal(_request: ToyRequest, error: ErrorCode, text: str) -> ToyResponse:
+    return ToyResponse(error, text)
+
+
+TOY_WRITE = WriteOperation(ToyRequest, toy_records, toy_refusal)
+TOY_READ = ReadOperation(ToyRequest, toy_read, toy_refusal)
+
+
+def test_an_api_of_its_own_is_decided_and_answered_once_it_is_committed() -> None:
+    made, core, connection = apis(TOY_WRITE)
+    made.request_received(connection, request(ToyRequest("a"), 1))
+    made.request_received(connection, request(ToyRequest("b"), 2))
+    first, second = core.events
+    assert [decode_record(value) for value in first.records + second.records] == [
+        ConfigRecord(4, "1", "toy", "a"),
+        ConfigRecord(4, "1", "toy", "ab"),
+    ]
+    assert connection.replies == []
+    made.append_done(AppendDone(first.token, ErrorCode.NONE, 99))
+    made.append_done(AppendDone(second.token, ErrorCode.NONE, 100))
+    assert connection.replies == [(0, 1, ToyResponse(text="a")), (0, 2, ToyResponse(text="ab"))]
+
+
+@pytest.mark.parametrize("operation", [TOY_WRITE, TOY_READ])
+def test_an_api_of_its_own_is_refused_by_a_node_that_does_not_lead(operation: Operation) -> None:
+    made, core, connection = apis(operation, active=False)
+    made.request_received(connection, request(ToyRequest()))
+    assert core.events == []
+    ((_, _, response),) = connection.replies
+    assert response.error == ErrorCode.NOT_CONTROLLER
+    assert "his node is not the active controller" in response.text
+
+
+def test_an_api_of_its_own_is_refused_when_its_time_is_up() -> None:
+    made, core, connection = apis(TOY_WRITE)
+    made.request_received(connection, request(ToyRequest()))
+    made.append_done(AppendDone(core.events[0].token, ErrorCode.REQUEST_TIMED_OUT))
+    ((_, _, response),) = connection.replies
+    assert response.error == ErrorCode.REQUEST_TIMED_OUT
+    assert "outcome unknown" in response.text
+
+
+def test_an_api_of_its_own_is_read_once_the_leader_is_confirmed() -> None:
+    made, core, connection = apis(TOY_READ)
+    for error in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT):
+        made.request_received(connection, request(ToyRequest()))
+        made.read_done(ReadDone(core.events.pop().token, error))
+    (_, _, response), (_, _, refused) = connection.replies
+    assert response.text.startswith("None before")
+    assert refused.error == ErrorCode.REQUEST_TIMED_OUT
+    assert "did not confirm the leader" in refused.text
+
+
+def test_an_api_that_is_not_registered_is_rejected() -> None:
+    made, _, connection = apis()
+    made.request_received(connection, request(ToyRequest()))
+    assert connection.rejected == ["Toy after the handshake"]

@@ -1,18 +1,18 @@
-"""What DescribeConfigs and ListConfigs answer, from a committed image.
+"""DescribeConfigs: the configs of the resources that a request names, from a committed image.
 
 A describe without names tells what is set; one with names also tells the default of a name that is not set.
-A broker's value is its own, else that of the cluster default, else Kafka's default.
-Values of passwords are never told. What a broker's own file says is not known here.
+A broker's value is its own, else that of the cluster default, else Kafka's default. Values of passwords are
+never told. The configs in a broker's own file are not known here.
 
-No answer grows with the image: a list goes on in the next page, a describe of more than one answer holds is
-refused. What is not put into it is not looked at.
+No answer grows with the image: a describe of more than one answer holds is refused.
 """
 
 from collections.abc import Iterator
 from heapq import merge
 
-from kraftd.controller.config_control import resource_complaint
-from kraftd.controller.pages import Echo, entry_bytes
+from kraftd.controller.configuration_control import resource_complaint
+from kraftd.controller.operations import ReadOperation
+from kraftd.controller.pages import Echo, PageRoom, entry_bytes
 from kraftd.errors import ErrorCode
 from kraftd.metadata.config_schema import (
     CLUSTER_DEFAULT,
@@ -20,10 +20,8 @@ from kraftd.metadata.config_schema import (
     ResourceType,
     Update,
     broker_key,
-    topic_key,
 )
 from kraftd.metadata.image import MetadataImage
-from kraftd.protocol.limits import ARRAY_LENGTH_MAX, PAGE_BYTES_MAX, PAGE_ENTRIES_MAX
 from kraftd.protocol.messages import (
     DescribeConfigsRequest,
     DescribeConfigsRequestDescribeConfigsResource,
@@ -31,12 +29,7 @@ from kraftd.protocol.messages import (
     DescribeConfigsResponseDescribeConfigsResourceResult,
     DescribeConfigsResponseDescribeConfigsResult,
     DescribeConfigsResponseDescribeConfigsSynonym,
-    ListConfigsRequest,
-    ListConfigsResponse,
-    ListConfigsResponseEntry,
-    ListConfigsResponseNextCursor,
 )
-from kraftd.types import Offset
 
 SOURCE_DYNAMIC_BROKER = 2
 SOURCE_DYNAMIC_CLUSTER = 3
@@ -58,7 +51,7 @@ def describe_configs(image: MetadataImage, request: DescribeConfigsRequest) -> D
     refused: Kafka's schema has no cursor, and no client of Kafka would see that something is missing.
     """
     echo = Echo([resource.resource_name for resource in request.resources])
-    room = _Room(is_over=not echo.is_whole)
+    room = PageRoom(is_over=not echo.is_whole)
     return DescribeConfigsResponse(
         results=tuple(
             _describe(image, resource, echo, room, with_synonyms=request.include_synonyms)
@@ -67,69 +60,11 @@ def describe_configs(image: MetadataImage, request: DescribeConfigsRequest) -> D
     )
 
 
-def list_configs(
-    image: MetadataImage, request: ListConfigsRequest, applied_offset: Offset
-) -> ListConfigsResponse:
-    """A page of the dynamic configs of one type of resource, or of all for type 0."""
-    begin = request.cursor
-    after = None if begin is None else (begin.resource_type, begin.resource_name, begin.name)
-    room = _Room()
-    page: list[ListConfigsResponseEntry] = []
-    next_cursor = None
-    for config in image.configs(request.resource_type or None, after):
-        entry = ListConfigsResponseEntry(
-            resource_type=config.resource_type,
-            resource_name=config.resource_name,
-            name=config.name,
-            value=None if is_sensitive(config.resource_type, config.name) else config.value,
-        )
-        if not room.take(entry_bytes(entry.resource_name, entry.name, entry.value)):
-            last = page[-1]
-            next_cursor = ListConfigsResponseNextCursor(last.resource_type, last.resource_name, last.name)
-            break
-        page.append(entry)
-    return ListConfigsResponse(
-        error_message=None, applied_offset=applied_offset, entries=tuple(page), next_cursor=next_cursor
-    )
-
-
-def is_sensitive(resource_type: int, name: str) -> bool:
-    """Whether the value of a config must never be shown."""
-    key = topic_key(name) if resource_type == ResourceType.TOPIC else broker_key(name)
-    return key is not None and key.is_sensitive
-
-
-class _Room:
-    """What is left of an answer for configs, and of the time that it may take. The first one always fits."""
-
-    def __init__(self, *, is_over: bool = False) -> None:
-        self.is_over = is_over
-        self._bytes = PAGE_BYTES_MAX
-        self._entries = PAGE_ENTRIES_MAX
-        self._looks = ARRAY_LENGTH_MAX
-
-    def look(self, names: int) -> bool:
-        """Count names to be looked up, found or not; False if they are too many."""
-        self._looks -= names
-        self.is_over = self.is_over or self._looks < 0
-        return not self.is_over
-
-    def take(self, size_bytes: int) -> bool:
-        """Count one more config in; False if it does not fit, after which nothing fits."""
-        is_first = self._entries == PAGE_ENTRIES_MAX
-        if self.is_over or self._entries == 0 or (size_bytes > self._bytes and not is_first):
-            self.is_over = True
-            return False
-        self._bytes -= size_bytes
-        self._entries -= 1
-        return True
-
-
 def _describe(
     image: MetadataImage,
     resource: DescribeConfigsRequestDescribeConfigsResource,
     echo: Echo,
-    room: _Room,
+    room: PageRoom,
     *,
     with_synonyms: bool,
 ) -> DescribeConfigsResponseDescribeConfigsResult:
@@ -216,3 +151,24 @@ def _synonyms(
         DescribeConfigsResponseDescribeConfigsSynonym(name=name, value=value, source=source)
         for value, source in shown
     )
+
+
+def refuse(request: DescribeConfigsRequest, error: ErrorCode, text: str) -> DescribeConfigsResponse:
+    """Answer a describe that could not be read, for each of its resources."""
+    echo = Echo([resource.resource_name for resource in request.resources])
+    return DescribeConfigsResponse(
+        results=tuple(
+            DescribeConfigsResponseDescribeConfigsResult(
+                error_code=error,
+                error_message=echo.text(text),
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in request.resources[: echo.count]
+        )
+    )
+
+
+DESCRIBE_CONFIGS = ReadOperation(
+    DescribeConfigsRequest, lambda image, _, request: describe_configs(image, request), refuse
+)

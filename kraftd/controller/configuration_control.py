@@ -1,7 +1,6 @@
-"""Dynamic configs: what an IncrementalAlterConfigs writes, and what the two config readers are told.
+"""IncrementalAlterConfigs: the records that it writes, and the rules of names and values of dynamic configs.
 
-`decide` and the readers are functions of an image and a request; nothing changes. Each resource of a request
-succeeds or fails by itself; those that succeed are written together.
+Each resource of a request succeeds or fails by itself; those that succeed are written together.
 
 Follows: Kafka's rules for SET, DELETE, APPEND and SUBTRACT, for null values, duplicates and the names that
 cannot be set dynamically, or not for all brokers at once. As in Kafka, setting a broker's config to the value
@@ -13,11 +12,11 @@ Not here yet: topics; there are none, and the answer says so. A broker needs not
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
-from kraftd.controller.decisions import refuse_alter
+from kraftd.controller.operations import WriteOperation
 from kraftd.controller.pages import Echo, shown
 from kraftd.errors import ErrorCode
 from kraftd.metadata.config_schema import (
@@ -78,7 +77,7 @@ def decide(
     """The records that a request leads to, and its response for when they are committed."""
     echo = Echo([resource.resource_name for resource in request.resources])
     if not echo.is_whole:
-        return [], refuse_alter(request, ErrorCode.POLICY_VIOLATION, _TOO_MANY_RESOURCES)
+        return [], refuse(request, ErrorCode.POLICY_VIOLATION, _TOO_MANY_RESOURCES)
     asked = 0
     records: list[ConfigRecord] = []
     responses = []
@@ -88,7 +87,7 @@ def decide(
         code, text = ErrorCode.NONE, None
         asked += len(resource.configs)
         if asked > OPERATION_RECORDS_MAX:
-            return [], refuse_alter(request, ErrorCode.POLICY_VIOLATION, _TOO_MANY_CONFIGS)
+            return [], refuse(request, ErrorCode.POLICY_VIOLATION, _TOO_MANY_CONFIGS)
         try:
             if (kind, name) in repeated:
                 raise _RefusedError(ErrorCode.INVALID_REQUEST, "Each resource may appear only once.")
@@ -102,6 +101,24 @@ def decide(
             )
         )
     return records, IncrementalAlterConfigsResponse(responses=tuple(responses))
+
+
+def refuse(
+    request: IncrementalAlterConfigsRequest, error: ErrorCode, text: str
+) -> IncrementalAlterConfigsResponse:
+    """Answer a change of configs that did not happen, or may not have, for each of its resources."""
+    echo = Echo([resource.resource_name for resource in request.resources])
+    return IncrementalAlterConfigsResponse(
+        responses=tuple(
+            IncrementalAlterConfigsResponseAlterConfigsResourceResponse(
+                error_code=error,
+                error_message=echo.text(text),
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in request.resources[: echo.count]
+        )
+    )
 
 
 def resource_complaint(kind: int, name: str) -> tuple[ErrorCode, str] | None:
@@ -303,3 +320,13 @@ def _name_complaint(name: str) -> tuple[ErrorCode, str] | None:
 
 
 _usual_rules = lru_cache(maxsize=1024)(_find_rules)
+
+
+def _decide(
+    image: MetadataImage, request: IncrementalAlterConfigsRequest
+) -> tuple[Sequence[ConfigRecord], IncrementalAlterConfigsResponse]:
+    records, response = decide(image, request)
+    return ((), response) if request.validate_only else (records, response)
+
+
+INCREMENTAL_ALTER_CONFIGS = WriteOperation(IncrementalAlterConfigsRequest, _decide, refuse)

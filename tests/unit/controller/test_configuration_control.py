@@ -2,7 +2,7 @@
 
 import pytest
 
-from kraftd.controller.config_control import APPEND, DELETE, SET, SUBTRACT, decide
+from kraftd.controller.configuration_control import APPEND, DELETE, SET, SUBTRACT, decide
 from kraftd.errors import ErrorCode
 from kraftd.metadata.image import EMPTY
 from kraftd.metadata.image_builder import apply_all

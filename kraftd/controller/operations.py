@@ -1,0 +1,46 @@
+"""What an admin API is: a value that says how its request is decided or read, and how it is refused.
+
+The module of an API declares one of these values and `registry.OPERATIONS` lists it. The controller looks a
+request up there by its type; so does whoever routes requests. Functions of an operation are pure: an image
+and a request in, records and responses out.
+
+Not here: when a request may be decided, and which errors there are (`quorum_controller`, `decisions`).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import msgspec
+
+from kraftd.errors import ErrorCode
+from kraftd.metadata.image import MetadataImage
+from kraftd.records.frame import AnyRecord
+from kraftd.types import Offset
+
+RequestT = TypeVar("RequestT")
+
+
+class WriteOperation(msgspec.Struct, Generic[RequestT], frozen=True):
+    """An API that writes records."""
+
+    request: type[RequestT]
+    """The type of its request message."""
+    decide: Callable[[MetadataImage, RequestT], tuple[Sequence[AnyRecord], Any]]
+    """Decides on the newest image. Returns the records to append, all or none, and the response for when they
+    are committed; a response without records is sent at once."""
+    refuse: Callable[[RequestT, ErrorCode, str], Any]
+    """The response to a request that was not appended, or may not have been, with the reason."""
+
+
+class ReadOperation(msgspec.Struct, Generic[RequestT], frozen=True):
+    """An API that only reads."""
+
+    request: type[RequestT]
+    """The type of its request message."""
+    read: Callable[[MetadataImage, Offset, RequestT], Any]
+    """The response from the committed image, which stands for everything before the offset."""
+    refuse: Callable[[RequestT, ErrorCode, str], Any]
+    """The response to a request that could not be read, with the reason."""
+
+
+Operation: TypeAlias = WriteOperation[Any] | ReadOperation[Any]
