@@ -12,13 +12,11 @@ has a correlation id to answer to.
 
 import struct
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any, TypeAlias
 
 import msgspec
 
 from kraftd.errors import ErrorCode, KraftdError, MalformedError, UnencodableError
-from kraftd.protocol.bodies import REQUEST_CODECS, RESPONSE_CODECS
 from kraftd.protocol.limits import (
     HEAD_BYTES_MAX,
     NESTED_ELEMENTS_MAX,
@@ -26,7 +24,8 @@ from kraftd.protocol.limits import (
     SHORT_REQUEST_BYTES_MAX,
 )
 from kraftd.protocol.messages import DescribeConfigsRequest, IncrementalAlterConfigsRequest
-from kraftd.serde.msgpack_types import Array, Int16, Int32
+from kraftd.protocol.msgpack import API_MODULES
+from kraftd.serde.msgpack_types import Array, Int16, Int32, VersionCodec
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -119,7 +118,7 @@ def encode_request(
         UnencodableError: The message has no such version, or does not fit it.
     """
     key = message.API_KEY
-    version_codec = REQUEST_CODECS.get((key, api_version))
+    version_codec = _version_codec(_request_codecs, key, api_version)
     if version_codec is None:
         raise UnencodableError(f"{message.NAME} has no version {api_version}")
     return _frame((key, api_version, correlation_id, client_id, version_codec.pack(message)), records)
@@ -133,7 +132,7 @@ def encode_response(
     Raises:
         UnencodableError: The message has no such version, does not fit it, or exceeds `HEAD_BYTES_MAX`.
     """
-    version_codec = RESPONSE_CODECS.get((message.API_KEY, api_version))
+    version_codec = _version_codec(_response_codecs, message.API_KEY, api_version)
     if version_codec is None:
         raise UnencodableError(f"{message.NAME} has no version {api_version}")
     buffers = _frame((correlation_id, version_codec.pack(message)), records)
@@ -143,8 +142,15 @@ def encode_response(
 
 
 def encode_body(api_version: int, message: Any) -> msgspec.Raw:
-    """The body of a response, for an answer that is always the same."""
-    return msgspec.Raw(_ENCODE(RESPONSE_CODECS[message.API_KEY, api_version].pack(message)))
+    """The body of a response, for an answer that is always the same.
+
+    Raises:
+        UnencodableError: The message has no such version, or does not fit it.
+    """
+    version_codec = _version_codec(_response_codecs, message.API_KEY, api_version)
+    if version_codec is None:
+        raise UnencodableError(f"{message.NAME} has no version {api_version}")
+    return msgspec.Raw(_ENCODE(version_codec.pack(message)))
 
 
 def encode_response_of(body: msgspec.Raw, correlation_id: int) -> list[Buffer]:
@@ -174,7 +180,7 @@ class RequestDecoder:
             raise MalformedError(f"not a request: {error}") from None
         records = _checked_records(frame, head.records, self.head_bytes_max)
         key, version = head.api_key, head.api_version
-        body = _request_body(key, version)
+        body = _body(_request_bodies, _request_codecs, key, version)
         if body is None:
             raise UnsupportedVersion(key, version, head.correlation_id)
         decode, build = body
@@ -212,7 +218,10 @@ class UndecodedResponse:
         Raises:
             MalformedError: The body does not follow its schema.
         """
-        decode, build = _response_body(*expected)
+        body = _body(_response_bodies, _response_codecs, *expected)
+        if body is None:
+            raise MalformedError(f"response to {expected[0]} version {expected[1]}: that version is unknown")
+        decode, build = body
         try:
             return build(decode(self._body))
         except _BAD_BYTES as error:
@@ -250,29 +259,53 @@ def peek_correlation_id(frame: Buffer) -> int:
     return UndecodedResponse(frame).correlation_id
 
 
-_Body: TypeAlias = tuple[Callable[[msgspec.Raw], Any], Callable[[Any], Any]]
-_request_bodies: dict[tuple[int, int], _Body] = {}
+_Codecs: TypeAlias = dict[tuple[int, int], VersionCodec]
+_Bodies: TypeAlias = dict[tuple[int, int], tuple[Callable[[msgspec.Raw], Any], Callable[[Any], Any]]]
+_request_codecs: _Codecs = {}
+_response_codecs: _Codecs = {}
+_request_bodies: _Bodies = {}
+_response_bodies: _Bodies = {}
 
 
-def _request_body(key: int, version: int) -> _Body | None:
-    """How a request is decoded; None if that API is not spoken here in that version."""
-    # Not `functools.cache`, as for responses: a client that asks for a thousand unknown APIs would fill it.
-    body = _request_bodies.get((key, version))
+def load_codecs() -> None:
+    """Import the codec of every API, which else is imported when it is needed first."""
+    for key in API_MODULES:
+        _load(key)
+
+
+def _load(key: int) -> None:
+    codec = API_MODULES[key].load()
+    for table, codecs in (
+        (_request_codecs, codec.REQUEST_CODECS),
+        (_response_codecs, codec.RESPONSE_CODECS),
+    ):
+        table |= {(key, version): version_codec for version, version_codec in codecs.items()}
+
+
+def _version_codec(table: _Codecs, key: int, version: int) -> VersionCodec | None:
+    """The codec of an API and version; None if that API is not spoken here in that version."""
+    found = table.get((key, version))
+    if found is None:
+        module = API_MODULES.get(key)
+        if module is None or not module.min_version <= version <= module.max_version:
+            return None
+        _load(key)
+        found = table[key, version]
+    return found
+
+
+def _body(
+    bodies: _Bodies, codecs: _Codecs, key: int, version: int
+) -> tuple[Callable[[msgspec.Raw], Any], Callable[[Any], Any]] | None:
+    """How a body is decoded; None if that API is not spoken here in that version."""
+    body = bodies.get((key, version))
     if body is None:
-        version_codec = REQUEST_CODECS.get((key, version))
+        version_codec = _version_codec(codecs, key, version)
         if version_codec is None:
             return None
-        body = _request_bodies[key, version] = (
-            msgspec.msgpack.Decoder(version_codec.wire).decode,
-            version_codec.build,
-        )
+        body = msgspec.msgpack.Decoder(version_codec.wire).decode, version_codec.build
+        bodies[key, version] = body
     return body
-
-
-@cache
-def _response_body(key: int, version: int) -> tuple[Any, Any]:
-    version_codec = RESPONSE_CODECS[key, version]
-    return msgspec.msgpack.Decoder(version_codec.wire).decode, version_codec.build
 
 
 def _frame(elements: tuple[object, ...], records: Sequence[Buffer]) -> list[Buffer]:

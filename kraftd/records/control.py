@@ -5,12 +5,13 @@ becomes a `RawControl` instead of stopping the reader, so that a log of a newer 
 """
 
 import struct
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
 from kraftd.errors import MalformedError, UnencodableError
-from kraftd.records.bodies import CONTROL_READERS, CONTROL_VIEWS, CONTROL_WRITERS
+from kraftd.records.bodies import CONTROL_MODULES
+from kraftd.records.body_codecs import BodyCodecs
 from kraftd.records.messages import ControlRecord
 from kraftd.serde.binary import READ_ERRORS, WRITE_ERRORS
 
@@ -29,6 +30,9 @@ CONTROL_NAMES = {
     KRAFT_VERSION: "KRaftVersion",
     KRAFT_VOTERS: "KRaftVoters",
 }
+
+CONTROL_CODECS: Final = BodyCodecs(CONTROL_MODULES, "CONTROL")
+"""What reads, writes and shows the bodies of control records."""
 
 _KEY = struct.Struct(">hh")
 _VERSION = struct.Struct(">h")
@@ -54,7 +58,7 @@ def encode_control(record: AnyControl) -> tuple[int, bytes]:
     """
     if isinstance(record, RawControl):
         return record.type, record.value
-    writer = CONTROL_WRITERS.get((record.CONTROL_TYPE, record.version))
+    writer = CONTROL_CODECS.writer((record.CONTROL_TYPE, record.version))
     if writer is None:
         raise UnencodableError(f"{record.NAME} has no version {record.version}")
     out: list[bytes] = []
@@ -77,7 +81,7 @@ def decode_control(key: bytes | None, value: bytes | None) -> AnyControl:
     (version,) = _VERSION.unpack_from(value)
     if key_version < 0 or version < 0:
         raise MalformedError(f"control record type {control_type} has a negative version")
-    reader = CONTROL_READERS.get((control_type, version))
+    reader = CONTROL_CODECS.reader((control_type, version))
     if reader is None:
         return RawControl(control_type, version, key, value)
     try:
@@ -106,5 +110,5 @@ def control_to_json(record: AnyControl) -> dict[str, object]:
     return {
         "type": name,
         "version": record.version,
-        "data": CONTROL_VIEWS[record.CONTROL_TYPE, record.version](record),
+        "data": CONTROL_CODECS.view((record.CONTROL_TYPE, record.version))(record),
     }

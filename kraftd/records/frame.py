@@ -6,12 +6,13 @@ newer Kafka's log can be read, copied and counted without being understood.
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Final, TypeAlias, get_args
+from typing import Final, TypeAlias
 
 import msgspec
 
 from kraftd.errors import MalformedError, UnencodableError
-from kraftd.records.bodies import RECORD_READERS, RECORD_VIEWS, RECORD_WRITERS
+from kraftd.records.bodies import RECORD_MODULES
+from kraftd.records.body_codecs import BodyCodecs, Reader
 from kraftd.records.messages import Record
 from kraftd.serde.binary import READ_ERRORS, WRITE_ERRORS
 from kraftd.serde.varint import encode_uvarint, read_uvarint
@@ -19,8 +20,11 @@ from kraftd.serde.varint import encode_uvarint, read_uvarint
 _FRAME_VERSION = 1
 _INT16_MAX = 0x7FFF
 
-RECORD_NAMES: Final[Mapping[int, str]] = {kind.API_KEY: kind.NAME for kind in get_args(Record)}
+RECORD_NAMES: Final[Mapping[int, str]] = {key: module.name for key, module in RECORD_MODULES.items()}
 """Every kind of metadata record in Kafka 4.3."""
+
+RECORD_CODECS: Final = BodyCodecs(RECORD_MODULES, "RECORD")
+"""What reads, writes and shows their bodies."""
 
 
 class RawRecord(msgspec.Struct, frozen=True, gc=False):
@@ -44,7 +48,7 @@ def encode_record(record: AnyRecord, version: int | None = None) -> bytes:
         return _frame(record.api_key, record.version) + record.raw
     version = record.MAX_VERSION if version is None else version
     kind = (record.API_KEY, version)
-    writer = RECORD_WRITERS.get(kind)
+    writer = RECORD_CODECS.writer(kind)
     if writer is None:
         raise UnencodableError(f"{record.NAME} has no version {version}")
     out = [_OPENINGS[kind]]
@@ -66,9 +70,11 @@ def decode_record(value: bytes) -> AnyRecord:
         at = _OPENING_BYTES
     else:
         key, version, at = read_frame(value)
-        reader = RECORD_READERS.get((key, version))
+        reader = RECORD_CODECS.reader((key, version))
         if reader is None:
             return RawRecord(key, version, value[at:])
+        if at == _OPENING_BYTES:
+            _READERS_BY_OPENING[value[:at]] = reader
     try:
         record, end = reader(value, at)
     except READ_ERRORS as error:
@@ -107,7 +113,7 @@ def to_json(record: AnyRecord, version: int | None = None) -> dict[str, object]:
         version, data = record.version, {"raw": record.raw.hex()}
         return {"type": _dump_name(key), "version": version, "data": data}
     version = record.MAX_VERSION if version is None else version
-    return {"type": _dump_name(key), "version": version, "data": RECORD_VIEWS[key, version](record)}
+    return {"type": _dump_name(key), "version": version, "data": RECORD_CODECS.view((key, version))(record)}
 
 
 @cache
@@ -127,7 +133,8 @@ def _described(value: bytes) -> str:
     return f"{record_name(key)} version {version}"
 
 
-_OPENINGS = {kind: _frame(*kind) for kind in RECORD_WRITERS}
+_OPENINGS = {kind: _frame(*kind) for kind in RECORD_CODECS.known}
 _OPENING_BYTES = 3
 """How long a frame is before the body, if kind and version are below 128, as all known ones are."""
-_READERS_BY_OPENING = {_frame(*kind): reader for kind, reader in RECORD_READERS.items()}
+_READERS_BY_OPENING: dict[bytes, Reader] = {}
+"""The readers that were used, so that most records cost one lookup."""

@@ -33,8 +33,7 @@ from kraftd.metadata.image_builder import ImageBuilder, apply_all
 from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.metadata.parts.topics.change_fast_codec import decoded
 from kraftd.records import messages as m
-from kraftd.records.bodies import RECORD_READERS
-from kraftd.records.frame import AnyRecord, decode_record
+from kraftd.records.frame import RECORD_CODECS, AnyRecord, decode_record
 from kraftd.replay.contents import ENDING_AT, PARTITION_KINDS, TOPIC_ID_AT
 from kraftd.replay.history import FoldRow, PartitionChange, PartitionChanges, Registration, Registrations
 from kraftd.types import Offset, Uuid
@@ -48,7 +47,7 @@ _BARRIERS: Final = (
 """What every shard has to see."""
 
 PARTITION_FRAMES: Final = frozenset(
-    bytes((1, kind, version)) for kind, version in RECORD_READERS if kind in PARTITION_KINDS
+    bytes((1, kind, version)) for kind, version in RECORD_CODECS.known if kind in PARTITION_KINDS
 )
 """How the value of a record of a partition begins."""
 

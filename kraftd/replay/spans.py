@@ -15,8 +15,7 @@ import numpy.typing as npt
 
 from kraftd.errors import CorruptBatchError
 from kraftd.records.batch import HEADER_BYTES, BatchView
-from kraftd.records.bodies import RECORD_READERS
-from kraftd.records.frame import RECORD_NAMES
+from kraftd.records.frame import RECORD_CODECS, RECORD_NAMES
 from kraftd.replay.contents import FRAME_BYTES, Content, control_content, odd_content
 from kraftd.replay.filters import Wanted
 from kraftd.replay.headers import CONTROL_BIT
@@ -26,7 +25,7 @@ from kraftd.replay.model import Headers
 KINDS_MAX: Final = 128
 """Kinds and versions of one byte; all known ones are below."""
 _KNOWN: Final = np.zeros((KINDS_MAX, KINDS_MAX), dtype=np.bool_)
-for _kind, _version in RECORD_READERS:
+for _kind, _version in RECORD_CODECS.known:
     _KNOWN[_kind, _version] = True
 
 MAX_TIMESTAMP_MS: Final = 253_402_300_799_999

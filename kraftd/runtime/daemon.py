@@ -23,9 +23,12 @@ from typing import Any
 
 from kraftd.errors import ConfigError
 from kraftd.net.server import Server
+from kraftd.protocol.codec import load_codecs
 from kraftd.raft.effects import ShutdownReady
 from kraftd.raft.events import ShutdownRequested
 from kraftd.raft.timing import RandomSource
+from kraftd.records.control import CONTROL_CODECS
+from kraftd.records.frame import RECORD_CODECS
 from kraftd.runtime.config import Config
 from kraftd.runtime.controller_server import ControllerServer, Environment
 from kraftd.runtime.driver import read_clocks
@@ -50,6 +53,7 @@ async def serve(config: Config, directory: NodeDirectory, log: Log) -> None:
     Raises:
         ConfigError: An address cannot be bound.
     """
+    import_codecs()
     async with asyncio.TaskGroup() as tasks:
         node = Node(config, directory, log, tasks)
         await node.start()
@@ -58,6 +62,17 @@ async def serve(config: Config, directory: NodeDirectory, log: Log) -> None:
         gc.set_threshold(*_GC_THRESHOLDS)
         await node.run()
         await node.stop()
+
+
+def import_codecs() -> None:
+    """Import every generated codec now: a running node must not read code from disk.
+
+    An upgrade may replace the files while the node runs, or all file descriptors may be in use when the first
+    record of some kind comes.
+    """
+    load_codecs()
+    RECORD_CODECS.load()
+    CONTROL_CODECS.load()
 
 
 @contextlib.contextmanager

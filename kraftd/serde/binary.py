@@ -341,11 +341,6 @@ def float_or_text(value: float) -> float | str:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-def lacking(message: str, field: str, version: int) -> UnencodableError:
-    """The error for a value that a version cannot say."""
-    return UnencodableError(f"{message} version {version} has no {field}")
-
-
 def _take(data: bytes, position: int, size: int, what: str) -> bytes:
     value = data[position : position + size]
     if len(value) != size:

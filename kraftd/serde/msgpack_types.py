@@ -10,8 +10,6 @@ from typing import Annotated, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from msgspec import Meta, Raw
 
-from kraftd.errors import UnencodableError
-
 ARRAY_LENGTH_MAX: Final = 16_384
 """Elements of one array."""
 
@@ -66,8 +64,3 @@ def build_struct(build: Callable[[W], T], wire: W | None) -> T | None:
 def build_array(build: Callable[[W], T], wire: Sequence[W] | None) -> tuple[T, ...] | None:
     """An array that may be null."""
     return None if wire is None else tuple([build(element) for element in wire])
-
-
-def lacking(message: str, field: str, version: int) -> UnencodableError:
-    """The error for a value that a version cannot say."""
-    return UnencodableError(f"{message} version {version} has no {field}")

@@ -1,169 +1,235 @@
-"""Which generated file holds what."""
+"""Which generated file holds what: a module a schema for its classes, and one a codec for each encoding.
 
-import re
+A folder of generated modules holds nothing else. Its `__init__` is the index: by name for the classes, which
+are imported at their first use, by key for the codecs (`kraftd.serde.generated.CodecModule`).
+"""
+
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from generator.binary import BinaryWriter
+from generator import binary, packed
 from generator.classes import class_texts
-from generator.packed import PackedWriter
-from generator.schema import Schema, read_schemas
+from generator.schema import Kind, Message, Schema, read_schemas, snake_case
 from generator.text import docstring
 
 QUORUM = ("Vote", "BeginQuorumEpoch", "EndQuorumEpoch", "Fetch", "DescribeQuorum")
 """The APIs that the core itself handles."""
 
-
-ENCODINGS = {"rpc": "msgpack", "records": "binary"}
+ENCODINGS: Mapping[str, Sequence[str]] = {"rpc": ("msgpack",), "records": ("binary",)}
 """How each part of `proto/` is encoded, unless asked otherwise."""
 
+BACK_ENDS = {"msgpack": packed, "binary": binary}
+"""By encoding, the module that writes codecs: `module_text` writes the codec of one schema."""
 
-def generate(proto: Path, package: Path, encodings: Mapping[str, str] = ENCODINGS) -> dict[Path, str]:
-    """Every generated file of a package, by its path, formatted.
+FOLDERS = {
+    ("rpc", "msgpack"): ("protocol/msgpack", "The msgpack codec of every API"),
+    ("rpc", "binary"): ("protocol/kafka", "The codec of every API in Kafka's encoding"),
+    ("records", "msgpack"): ("records/msgpack", "The msgpack codec of every record kind"),
+    ("records", "binary"): ("records/bodies", "The codec of every record kind in Kafka's encoding"),
+}
+"""Where the codecs of each part of `proto/` go in each encoding, and what they are."""
+
+Files = dict[Path, str]
+
+
+def generate(
+    proto: Path, package: Path, encodings: Mapping[str, Sequence[str]] = ENCODINGS
+) -> tuple[Files, set[Path]]:
+    """Every generated file of a package by its path, and the files that should not exist any more.
 
     Args:
         proto: Where the schemas are.
         package: The directory of the package; its name is what the files import each other by.
-        encodings: "msgpack" or "binary" for "rpc" and for "records" (control records included).
+        encodings: "msgpack" or "binary" or both for "rpc" and for "records" (control records included).
     """
     rpcs = read_schemas(proto / "rpc")
     controls = read_schemas(proto / "control")
     records = read_schemas(proto / "records")
-    quorum = [" | ".join(name + side for name in QUORUM) for side in ("Request", "Response")]
-    files: dict[Path, str] = {}
-    for folder, kind, schemas, aliases in (
-        (
-            "protocol",
-            "rpc",
-            rpcs,
-            (
-                _alias("QuorumRequest", quorum[0], "The requests that the core itself handles."),
-                _alias("QuorumResponse", quorum[1], "The responses that the core itself handles."),
+    quorum = [schema.name for schema in rpcs if schema.name in QUORUM]
+    files: dict[str, str] = {}
+    files |= _part("rpc", rpcs, package.name, encodings["rpc"])
+    files |= _classes(
+        "protocol/messages",
+        "Every request and response, as frozen values",
+        rpcs,
+        {
+            "QuorumRequest": (
+                [f"{name}Request" for name in quorum],
+                "The requests that the core itself handles.",
             ),
-        ),
-        (
-            "records",
-            "records",
-            controls + records,
-            (
-                _alias("ControlRecord", _names(controls), "The control records of the quorum."),
-                _alias("Record", _names(records), "The metadata records."),
+            "QuorumResponse": (
+                [f"{name}Response" for name in quorum],
+                "The responses that the core itself handles.",
             ),
-        ),
-    ):
-        binary = encodings[kind] == "binary"
-        bodies = binary_bodies if binary else packed_bodies
-        files[package / folder / "messages.py"] = _classes(folder, schemas, aliases, records_inside=binary)
-        files[package / folder / "bodies.py"] = bodies(schemas, package=f"{package.name}.{folder}")
-    return {path: _formatted(text, path) for path, text in files.items()}
+        },
+        package=package.name,
+        records_inside="msgpack" not in encodings["rpc"],
+    )
+    files |= _part("records", controls + records, package.name, encodings["records"])
+    files |= _classes(
+        "records/messages",
+        "Every control and metadata record, as frozen values",
+        controls + records,
+        {
+            "ControlRecord": ([schema.name for schema in controls], "The control records of the quorum."),
+            "Record": ([schema.name for schema in records], "The metadata records."),
+        },
+        package=package.name,
+        records_inside="msgpack" not in encodings["records"],
+    )
+    found = {package / name: text for name, text in _formatted(files).items()}
+    folders = {path.parent for path in found}
+    left_over = {path for folder in folders for path in folder.glob("*.py") if path not in found}
+    return found, left_over
 
 
-def _classes(folder: str, schemas: list[Schema], aliases: Iterable[str], *, records_inside: bool) -> str:
+def module_name(schema: Schema) -> str:
+    """The module of a schema: its name in snake case."""
+    return snake_case(schema.name)
+
+
+def _part(part: str, schemas: list[Schema], package: str, encodings: Sequence[str]) -> dict[str, str]:
+    """The codecs of a part of `proto/`, in each encoding wanted."""
+    files = {}
+    for encoding in encodings:
+        folder, what = FOLDERS[part, encoding]
+        for schema in schemas:
+            classes = f"{package}.{Path(folder).parts[0]}.messages.{module_name(schema)}"
+            files[f"{folder}/{module_name(schema)}.py"] = BACK_ENDS[encoding].module_text(schema, classes)
+        files[f"{folder}/__init__.py"] = _codec_index(what, schemas)
+    return files
+
+
+def _codec_index(what: str, schemas: list[Schema]) -> str:
     parts = [
-        docstring(_TITLES[folder], indent=0),
-        "from typing import ClassVar, TypeAlias",
-        "from msgspec import Struct",
-        "from kraftd.types import ZERO_UUID, Uuid",
-        _UNKNOWN_TAGS,
+        docstring(f"{what}, a module each, by key. Generated by `make proto`.", indent=0),
+        "from collections.abc import Mapping\nfrom typing import Final",
+        "from kraftd.serde.generated import CodecModule",
     ]
-    for schema in schemas:
-        parts += class_texts(schema, records_inside=records_inside)
-    return "\n\n".join([*parts, *aliases])
+    for kind, name in _INDEXES.items():
+        chosen = [schema for schema in schemas if schema.messages[0].kind == kind]
+        if chosen:
+            rows = "\n".join(_codec_row(schema, schema.messages[0]) for schema in chosen)
+            parts.append(f"{name}: Final[Mapping[int, CodecModule]] = {{\n{rows}\n}}")
+    return "\n\n".join(parts)
 
 
-_TITLES = {
-    "protocol": "Every request and response, as frozen values. Generated from `proto/rpc/` by `make proto`.",
-    "records": (
-        "Control and metadata records, as frozen values. Generated from `proto/control/` and "
-        "`proto/records/` by `make proto`."
-    ),
+_INDEXES: Mapping[Kind, str] = {
+    "request": "API_MODULES",
+    "control": "CONTROL_MODULES",
+    "record": "RECORD_MODULES",
 }
 
 
-def _names(schemas: Iterable[Schema]) -> str:
-    return " | ".join(schema.name for schema in schemas)
+def _codec_row(schema: Schema, message: Message) -> str:
+    low, high = message.versions.low, message.versions.high
+    module = f'f"{{__name__}}.{module_name(schema)}"'
+    return f'{message.key}: CodecModule("{schema.name}", {module}, {low}, {high}),'
 
 
-def _alias(name: str, types: str, meaning: str) -> str:
-    return f"{name}: TypeAlias = {types}\n" + docstring(meaning, indent=0)
+def _classes(
+    folder: str,
+    what: str,
+    schemas: list[Schema],
+    unions: Mapping[str, tuple[list[str], str]],
+    *,
+    package: str,
+    records_inside: bool,
+) -> dict[str, str]:
+    dotted = f"{package}.{folder.replace('/', '.')}"
+    files = {
+        f"{folder}/{module_name(schema)}.py": _class_module(schema, records_inside=records_inside)
+        for schema in schemas
+    }
+    names = {module_name(schema): _class_names(schema) for schema in schemas}
+    files[f"{folder}/unions.py"] = _unions(dotted, names, unions)
+    files[f"{folder}/__init__.py"] = _class_index(what, dotted, {**names, "unions": sorted(unions)})
+    return files
 
 
-_UNKNOWN_TAGS = '''UnknownTags: TypeAlias = tuple[tuple[int, bytes], ...]
-"""Tagged fields that this program does not know, still encoded, by ascending tag."""'''
-
-
-def packed_bodies(schemas: list[Schema], *, package: str) -> str:
-    """The module with the msgpack codec of every body."""
-    messages = [message for schema in schemas for message in schema.messages]
-    writers = [PackedWriter(message) for message in messages]
-    classes = sorted({struct.class_name for m in messages for struct in (*m.structs, m.root)})
+def _class_module(schema: Schema, *, records_inside: bool) -> str:
+    source = f"proto/{schema.path.parent.name}/{schema.path.name}"
     parts = [
-        docstring("Every body in msgpack, by layout. Generated by `make proto`.", indent=0),
-        "from collections.abc import Mapping\nfrom typing import Final, TypeAlias",
-        "from msgspec.msgpack import Decoder",
-        _PACKED_IMPORTS,
+        docstring(f"{schema.meaning} Generated from `{source}`.", indent=0),
+        "from typing import ClassVar",
+        "from msgspec import Struct",
+        "from kraftd.serde.generated import UnknownTags",
         "from kraftd.types import ZERO_UUID, Uuid",
-        f"from {package}.messages import {', '.join(classes)}",
-        *(text for writer in writers for text in writer.functions()),
+        *class_texts(schema, records_inside=records_inside),
     ]
-    for kind in dict.fromkeys(message.kind for message in messages):
-        rows = "\n".join(row for writer in writers if writer.kind == kind for row in writer.rows())
-        parts.append(f"{kind.upper()}_CODECS: Final[Mapping[tuple[int, int], VersionCodec]] = {{\n{rows}\n}}")
     return "\n\n".join(parts)
 
 
-_PACKED_IMPORTS = """from kraftd.serde.msgpack_types import (
-    NO_TAGS, Array, Int8, Int16, Int32, Int64, Tags, UInt16, UInt32, Uuid16, VersionCodec,
-    build_array, build_struct, kept, lacking, raw_tags,
-)"""
+def _class_names(schema: Schema) -> list[str]:
+    return sorted(
+        struct.class_name for message in schema.messages for struct in (*message.structs, message.root)
+    )
 
 
-def binary_bodies(schemas: list[Schema], *, package: str) -> str:
-    """The module with the binary codec of every body."""
-    messages = [message for schema in schemas for message in schema.messages]
-    writers = [BinaryWriter(message) for message in messages]
-    functions = [text for writer in writers for text in writer.functions()]
-    layouts = {name: code for writer in writers for name, code in writer.layouts.items()}
-    classes = sorted({struct.class_name for m in messages for struct in (*m.structs, m.root)})
-    helpers = sorted(set(_HELPER.findall("".join(functions))))
-    parts = [
-        docstring(
-            "Every body in Kafka's binary encoding, by layout. Generated by `make proto`.",
-            indent=0,
-        ),
-        "from collections.abc import Callable, Mapping",
-        "from struct import Struct",
-        "from typing import Any, Final",
-        f"from kraftd.serde.binary import {', '.join(helpers)}",
-        "from kraftd.types import ZERO_UUID, Uuid, uuid_text",
-        f"from {package}.messages import {', '.join(classes)}",
-        "\n".join(f'{name} = Struct("{code}")' for name, code in sorted(layouts.items())),
-        *functions,
+def _unions(dotted: str, names: Mapping[str, list[str]], unions: Mapping[str, tuple[list[str], str]]) -> str:
+    wanted = {name for members, _ in unions.values() for name in members}
+    imports = [
+        f"from {dotted}.{module} import {', '.join(name for name in classes if name in wanted)}"
+        for module, classes in names.items()
+        if wanted.intersection(classes)
     ]
-    for kind in dict.fromkeys(message.kind for message in messages):
-        chosen = [writer for writer in writers if writer.kind == kind]
-        for verb, suffix, sort in _TABLES:
-            rows = "\n".join(row for writer in chosen for row in writer.rows(verb))
-            parts.append(f"{kind.upper()}_{suffix}: Final[Mapping[tuple[int, int], {sort}]] = {{\n{rows}\n}}")
-    return "\n\n".join(parts)
+    aliases = [
+        f"{name}: TypeAlias = {' | '.join(members)}\n{docstring(meaning, indent=0)}"
+        for name, (members, meaning) in unions.items()
+    ]
+    title = docstring("Messages that are handled together. Generated by `make proto`.", indent=0)
+    return "\n\n".join([title, "from typing import TypeAlias", *imports, *aliases])
 
 
-_HELPER = re.compile(
-    r"(?<!\w)(?:read_|write_)\w+|lacking|end_of_tag|Chunks|ZERO(?!_)|SHORT_LENGTHS|unread|base64_text|float_or_text"
-)
+def _class_index(what: str, dotted: str, names: Mapping[str, Iterable[str]]) -> str:
+    title = f"{what}, a module each, imported at the first use. Generated by `make proto`."
+    imports = "\n".join(
+        f"    from {dotted}.{module} import {name} as {name}"
+        for module, classes in names.items()
+        for name in classes
+    )
+    rows = "\n".join(f'        "{module}": ({_quoted(classes)}),' for module, classes in names.items())
+    return f"""{docstring(title, indent=0)}
 
-_TABLES = (
-    ("read", "READERS", "Callable[[bytes, int], tuple[Any, int]]"),
-    ("write", "WRITERS", "Callable[[Chunks, Any], None]"),
-    ("json", "VIEWS", "Callable[[Any], dict[str, object]]"),
-)
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from kraftd.serde.generated import UnknownTags as UnknownTags
+
+if TYPE_CHECKING:
+{imports}
+else:
+    _CLASSES = {{
+{rows}
+    }}
+    _MODULES = {{name: module for module, names in _CLASSES.items() for name in names}}
+
+    def __getattr__(name: str) -> object:
+        module = _MODULES.get(name)
+        if module is None:
+            raise AttributeError(f"module {{__name__!r}} has no attribute {{name!r}}")
+        value = globals()[name] = getattr(import_module(f"{{__name__}}.{{module}}"), name)
+        return value
+"""
 
 
-def _formatted(text: str, path: Path) -> str:
-    ruff = [sys.executable, "-m", "ruff"]
-    for arguments in (["check", "--fix", "--quiet", "--select", "I,F401"], ["format", "--quiet"]):
-        command = [*ruff, *arguments, "--stdin-filename", str(path), "-"]
-        text = subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout  # noqa: S603
-    return text
+def _quoted(names: Iterable[str]) -> str:
+    return "".join(f'"{name}",' for name in names)
+
+
+def _formatted(files: Mapping[str, str]) -> dict[str, str]:
+    """The files as ruff formats them, without imports that are not used."""
+    settings = Path(__file__).parents[2] / "pyproject.toml"
+    ours = 'lint.isort.known-first-party = ["kraftd"]'
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for path, text in files.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(text, encoding="utf-8")
+        for arguments in (["check", "--fix", "--select", "I,F401"], ["format"]):
+            options = ["--quiet", "--no-cache", "--config", str(settings), "--config", ours]
+            subprocess.run([sys.executable, "-m", "ruff", *arguments, *options, name], check=True)  # noqa: S603
+        return {path: (folder / path).read_text(encoding="utf-8") for path in files}

@@ -93,15 +93,16 @@ def test_every_control_record(message: Message, version: int, data: st.DataObjec
 def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
     """The same schemas in the encoding that kraftd does not use for them."""
     package = tmp_path_factory.mktemp("emitted") / "emitted_by_test"
-    for path, text in generate(PROTO, package, {"rpc": "binary", "records": "msgpack"}).items():
+    files, _ = generate(PROTO, package, {"rpc": ["binary"], "records": ["msgpack"]})
+    for path, text in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     sys.path.insert(0, str(package.parent))
     try:
         yield SimpleNamespace(
-            rpc=importlib.import_module("emitted_by_test.protocol.bodies"),
+            rpc=importlib.import_module("emitted_by_test.protocol.kafka"),
             rpc_messages=importlib.import_module("emitted_by_test.protocol.messages"),
-            records=importlib.import_module("emitted_by_test.records.bodies"),
+            records=importlib.import_module("emitted_by_test.records.msgpack"),
             record_messages=importlib.import_module("emitted_by_test.records.messages"),
         )
     finally:
@@ -117,10 +118,10 @@ def test_every_rpc_in_kafkas_encoding(
     drawn = data.draw(values_of(message.root, version, other.rpc_messages, packed=False))
     value = flexible_only(message, version, drawn)
     sent: list[bytes] = []
-    tables: Any = vars(other.rpc)
-    tables[f"{message.kind.upper()}_WRITERS"][message.key, version](sent, value)
+    tables: Any = vars(other.rpc.API_MODULES[message.key].load())
+    tables[f"{message.kind.upper()}_WRITERS"][version](sent, value)
     body = b"".join(sent)
-    assert tables[f"{message.kind.upper()}_READERS"][message.key, version](body, 0) == (value, len(body))
+    assert tables[f"{message.kind.upper()}_READERS"][version](body, 0) == (value, len(body))
 
 
 @pytest.mark.parametrize(("message", "version"), EVERY_RECORD + EVERY_CONTROL, ids=name_of)
@@ -130,7 +131,8 @@ def test_every_record_in_msgpack(
     other: SimpleNamespace, message: Message, version: int, data: st.DataObject
 ) -> None:
     value = data.draw(values_of(message.root, version, other.record_messages, packed=True))
-    version_codec = vars(other.records)[f"{message.kind.upper()}_CODECS"][message.key, version]
+    module = vars(other.records)[f"{message.kind.upper()}_MODULES"][message.key].load()
+    version_codec = vars(module)[f"{message.kind.upper()}_CODECS"][version]
     body = msgspec.msgpack.encode(version_codec.pack(value))
     assert version_codec.build(msgspec.msgpack.decode(body, type=version_codec.wire)) == value
     assert msgpack.unpackb(body, strict_map_key=False) == oracle_body(message.root, version, value)

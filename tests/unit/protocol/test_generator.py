@@ -1,9 +1,10 @@
 """The generator: the committed code is fresh, every type of Kafka's works, a wrong schema is named."""
 
-import importlib.util
+import importlib
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -84,25 +85,25 @@ def test_stale_files_are_named(tmp_path: Path) -> None:
     command = [sys.executable, "proto/generate.py", "--package", str(tmp_path / "kraftd")]
     assert subprocess.run(command, cwd=ROOT, check=False, capture_output=True).returncode == 0
     assert subprocess.run([*command, "--check"], cwd=ROOT, check=False).returncode == 0
-    bodies = tmp_path / "kraftd" / "records" / "bodies.py"
-    bodies.write_text(bodies.read_text() + "\n")
+    folder = tmp_path / "kraftd" / "records" / "bodies"
+    (folder / "topic_record.py").write_text((folder / "topic_record.py").read_text() + "\n")
+    (folder / "of_before.py").write_text("")
     found = subprocess.run([*command, "--check"], cwd=ROOT, check=False, capture_output=True, text=True)
-    assert (found.returncode, found.stderr) == (1, "kraftd/records/bodies.py is stale: run `make proto`\n")
-
-
-def loaded(path: Path, name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
+    assert (found.returncode, found.stderr.splitlines()) == (
+        1,
+        [
+            "kraftd/records/bodies/of_before.py should not exist any more: run `make proto`",
+            "kraftd/records/bodies/topic_record.py is stale: run `make proto`",
+        ],
+    )
+    assert subprocess.run(command, cwd=ROOT, check=False, capture_output=True).returncode == 0
+    assert subprocess.run([*command, "--check"], cwd=ROOT, check=False).returncode == 0
+    assert not (folder / "of_before.py").exists()
 
 
 @pytest.fixture(scope="module")
-def emitted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[ModuleType, ModuleType]]:
-    """The record with everything, in both encodings."""
+def emitted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[ModuleType, ModuleType]]]:
+    """The record with everything: its classes and its codec, in both encodings."""
     folder = tmp_path_factory.mktemp("every_type")
     for kind in ("rpc", "control", "records"):
         (folder / "proto" / kind).mkdir(parents=True)
@@ -113,16 +114,20 @@ def emitted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[ModuleT
     control = (ROOT / "proto" / "control" / "SnapshotFooterRecord.json").read_text()
     (folder / "proto" / "control" / "SnapshotFooterRecord.json").write_text(control)
     out = {}
-    for encoding in ("binary", "msgpack"):
+    monkeypatch = pytest.MonkeyPatch()
+    monkeypatch.syspath_prepend(str(folder))
+    for encoding, codecs in (("binary", "bodies"), ("msgpack", "msgpack")):
         package = folder / f"every_{encoding}"
-        files = generate(folder / "proto", package, {"rpc": "msgpack", "records": encoding})
+        files, _ = generate(folder / "proto", package, {"rpc": ["msgpack"], "records": [encoding]})
         for path, text in files.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-        messages = loaded(package / "records" / "messages.py", f"every_{encoding}.records.messages")
-        bodies = loaded(package / "records" / "bodies.py", f"every_{encoding}.records.bodies")
-        out[encoding] = (messages, bodies)
-    return out
+        messages = importlib.import_module(f"every_{encoding}.records.messages")
+        index = importlib.import_module(f"every_{encoding}.records.{codecs}")
+        assert index.RECORD_MODULES[99][::2] == ("EveryTypeRecord", 0)
+        out[encoding] = (messages, index.RECORD_MODULES[99].load())
+    yield out
+    monkeypatch.undo()
 
 
 def full(messages: ModuleType, version: int) -> Any:
@@ -177,19 +182,19 @@ def test_every_type_in_kafkas_encoding(emitted: dict[str, Any], version: int) ->
     messages, bodies = emitted["binary"]
     for value in (full(messages, version), messages.EveryTypeRecord()):
         chunks: list[bytes] = []
-        bodies.RECORD_WRITERS[99, version](chunks, value)
+        bodies.RECORD_WRITERS[version](chunks, value)
         body = b"".join(chunks)
-        assert bodies.RECORD_READERS[99, version](body, 0) == (value, len(body))
-        assert json.dumps(bodies.RECORD_VIEWS[99, version](value))
+        assert bodies.RECORD_READERS[version](body, 0) == (value, len(body))
+        assert json.dumps(bodies.RECORD_VIEWS[version](value))
         for end in range(len(body)):
             with pytest.raises(READ_ERRORS):
-                bodies.RECORD_READERS[99, version](body[:end], 0)
+                bodies.RECORD_READERS[version](body[:end], 0)
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_every_type_in_msgpack(emitted: dict[str, Any], version: int) -> None:
     messages, bodies = emitted["msgpack"]
-    version_codec = bodies.RECORD_CODECS[99, version]
+    version_codec = bodies.RECORD_CODECS[version]
     for value in (full(messages, version), messages.EveryTypeRecord()):
         body = msgspec.msgpack.encode(version_codec.pack(value))
         assert version_codec.build(msgspec.msgpack.decode(body, type=version_codec.wire)) == value
@@ -199,7 +204,7 @@ def test_the_bytes_of_a_version_that_is_not_flexible(emitted: dict[str, Any]) ->
     """Fixed lengths before strings and arrays, no tags anywhere."""
     messages, bodies = emitted["binary"]
     chunks: list[bytes] = []
-    bodies.RECORD_WRITERS[99, 0](chunks, messages.EveryTypeRecord(names=("hi",), null_string=None))
+    bodies.RECORD_WRITERS[0](chunks, messages.EveryTypeRecord(names=("hi",), null_string=None))
     body = b"".join(chunks).hex()
     assert body.startswith("01" + "00" + "ffff" + "00000000" + "7fffffffffffffff" + "0000" + "00000000")
     assert ("00056120226222" + "ffff" + "0000" + "00" * 16 + "00000000") in body
@@ -213,9 +218,9 @@ def test_a_value_is_never_silently_dropped(emitted: dict[str, Any], encoding: st
     def write(version: int, **values: Any) -> None:
         value = messages.EveryTypeRecord(**values)
         if encoding == "binary":
-            bodies.RECORD_WRITERS[99, version]([], value)
+            bodies.RECORD_WRITERS[version]([], value)
         else:
-            bodies.RECORD_CODECS[99, version].pack(value)
+            bodies.RECORD_CODECS[version].pack(value)
 
     write(0, dropped=5)
     for version, values in (

@@ -1,0 +1,31 @@
+"""When generated codecs are imported: all at the start of a daemon, few by a command."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+FOLDERS = ("protocol/msgpack", "protocol/messages", "records/bodies", "records/messages")
+EVERY = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    for folder in FOLDERS
+    for path in (ROOT / "kraftd" / folder).glob("*_*.py")
+    if path.name != "__init__.py"
+}
+
+
+def imported_by(code: str) -> set[str]:
+    printed = f"{code}; import sys; print(*sys.modules)"
+    found = subprocess.run(
+        [sys.executable, "-c", printed], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return EVERY.intersection(found.stdout.split())
+
+
+def test_a_running_node_reads_no_code_from_disk() -> None:
+    assert imported_by("from kraftd.runtime import daemon; daemon.import_codecs()") == EVERY
+
+
+def test_a_command_imports_the_codecs_that_it_needs() -> None:
+    found = imported_by("import kraftd.cli.main, kraftd.cli.quorum")
+    assert {name for name in found if ".msgpack." in name or ".records." in name} == set()
