@@ -114,7 +114,7 @@ def _measure(home: str, what: str, cores: int) -> None:
     os.environ["PYTHONPATH"] = str(Path(__file__).parents[1])
     from functools import partial
 
-    from kraftd.replay.discover import discover
+    from kraftd.logtools.node_files import find_fleet
     from kraftd.replay.parts import make_directories
     from kraftd.replay.session import session
     from kraftd.replay.slices import UNJUDGED, plan_node, shares
@@ -132,7 +132,7 @@ def _measure(home: str, what: str, cores: int) -> None:
             write_rows(spark, [home], out, columns=RAW)
         else:
             make_directories(out)
-            (node,) = discover([home])
+            (node,) = find_fleet([home])[0]
             slices = list(plan_node(node, UNJUDGED))
             divided = shares(slices, spark.sparkContext.defaultParallelism)
             tasks = [Share(str(number), tuple(share)) for number, share in enumerate(divided)]

@@ -16,7 +16,7 @@ import msgspec
 from kraftd.errors import CorruptBatchError, MalformedError
 from kraftd.logtools.batch_reader import Batch, BatchReader, base_offset_of, open_file, read_batches
 from kraftd.logtools.errors import UnanswerableError
-from kraftd.logtools.files import find_log
+from kraftd.logtools.node_files import find_log
 from kraftd.logtools.problem import Problem
 from kraftd.metadata.secrets import REDACTED, shown
 from kraftd.records import names
@@ -112,7 +112,7 @@ def files_of(path: Path) -> list[Path]:
         return [path]
     log = find_log(path)
     if not log.segments:
-        raise UnanswerableError(f"{log.directory} holds no segment; name a snapshot as a file")
+        raise UnanswerableError(f"{log.log_directory} holds no segment; name a snapshot as a file")
     return [segment.path for segment in log.segments]
 
 

@@ -36,6 +36,7 @@ from kraftd.cli.output import emit, labels, to_json
 from kraftd.cli.survey import survey, unreachable_text
 from kraftd.errors import ErrorCode, MalformedError
 from kraftd.logtools.integrity import Finding, examine
+from kraftd.logtools.node_files import NodeFiles, describe
 from kraftd.protocol.messages import (
     ExportChunkRequest,
     ExportChunkResponse,
@@ -300,11 +301,12 @@ def _attempt(source: Source, source_name: str, partial: Path, out: Path) -> dict
         raise CommandError(f"{source_name} has no log yet; there is nothing to export")
     for file in wanted:
         _copy(source, file, _inside(partial, file.name))
-    copied = examine(partial)
+    node = describe(partial / names.LOG_DIRECTORY)
+    copied = examine(node)
     _check_unchanged(source, partial, copied)
     if copied.torn is not None:
         os.truncate(copied.torn.path, copied.torn.position)
-    manifest = _manifest(partial, wanted, copied, source.high_watermark)
+    manifest = _manifest(node, wanted, copied, source.high_watermark)
     _write_durably(partial / MANIFEST, to_json(manifest).encode() + b"\n")
     _sync_directories(partial)
     if out.exists():
@@ -399,13 +401,13 @@ def _read_whole(source: Source, name: str, position: int, size: int) -> Iterator
 
 
 def _manifest(
-    partial: Path, wanted: Sequence[Wanted], copied: Finding, high_watermark: Offset
+    node: NodeFiles, wanted: Sequence[Wanted], copied: Finding, high_watermark: Offset
 ) -> dict[str, Any]:
-    properties = copied.properties or MetaProperties(None, None, None, 0)
-    election = copied.election or Election()
+    properties = node.properties or MetaProperties(None, None, None, 0)
+    election = node.election or Election()
     files = []
     for file in sorted(wanted, key=lambda file: file.name):
-        path = partial / file.name
+        path = node.home / file.name
         files.append(
             {"name": file.name, "size_bytes": path.stat().st_size, "crc32c": f"{_checksum(path):08x}"}
         )

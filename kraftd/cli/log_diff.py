@@ -21,7 +21,7 @@ from kraftd.cli.output import columns, emit
 from kraftd.cli.points import parse_at, time_text
 from kraftd.forensics.facts import Fact
 from kraftd.forensics.words import changes, quorum_changes
-from kraftd.logtools.files import find_log
+from kraftd.logtools.node_files import find_log
 from kraftd.logtools.state import State, continued, state_at
 
 Json: TypeAlias = dict[str, Any]

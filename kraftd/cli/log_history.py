@@ -21,8 +21,8 @@ from kraftd.cli.log_state import DirectoryArgument, SecretsOption
 from kraftd.cli.options import OutputOption, output_of
 from kraftd.cli.output import columns, emit, id_text, note
 from kraftd.cli.points import time_text
-from kraftd.logtools.files import find_log
 from kraftd.logtools.history import Entry, History, Subject, history_of
+from kraftd.logtools.node_files import find_log
 from kraftd.records.frame import record_name
 
 Json: TypeAlias = dict[str, Any]

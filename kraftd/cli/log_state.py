@@ -28,8 +28,8 @@ from kraftd.cli.options import OutputOption, output_of
 from kraftd.cli.output import Format, emit, id_text, labels, note, to_json, to_yaml, write
 from kraftd.cli.points import parse_at, time_text
 from kraftd.forensics.tree import Place, data_of, match, root_of
-from kraftd.logtools.files import find_log
-from kraftd.logtools.state import State, known_committed, state_at
+from kraftd.logtools.node_files import find_log
+from kraftd.logtools.state import State, state_at
 from kraftd.metadata.image import MetadataImage
 from kraftd.records.frame import record_name
 
@@ -108,7 +108,7 @@ def summary(found: State) -> Json:
         "timestamp": found.timestamp_ms,
         "snapshot": snapshot and {"offset": snapshot.offset, "epoch": snapshot.epoch},
         "records": found.record_count,
-        "known_committed_offset": known_committed(found.log),
+        "known_committed_offset": found.known_committed,
         "leader_id": found.quorum.leader_id,
         "leader_epoch": found.quorum.leader_epoch,
         "hash": image.hash(),

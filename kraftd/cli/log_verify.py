@@ -22,7 +22,7 @@ import typer
 from kraftd.cli.failures import ExitCode, UsageError
 from kraftd.cli.options import OutputOption, output_of
 from kraftd.cli.output import columns, emit, id_text
-from kraftd.logtools.files import LogFiles, find_logs
+from kraftd.logtools.node_files import NodeFiles, find_logs
 from kraftd.logtools.verify import LogVerdict, PairVerdict, Verdict
 from kraftd.logtools.verify import verify as verify_logs
 from kraftd.records.frame import record_name
@@ -58,14 +58,14 @@ def verdict_data(verdict: Verdict) -> Json:
     }
 
 
-def _logs(directories: Sequence[Path]) -> list[LogFiles]:
+def _logs(directories: Sequence[Path]) -> list[NodeFiles]:
     """Every log once, in the order named."""
-    found: dict[Path, LogFiles] = {}
+    found: dict[Path, NodeFiles] = {}
     for directory in directories:
         if directory.is_file():
             raise UsageError(f"{directory} is a file; name the node's directory that it lies in")
         for log in find_logs(directory):
-            found.setdefault(log.directory.resolve(), log)
+            found.setdefault(log.log_directory.resolve(), log)
     return list(found.values())
 
 
@@ -94,10 +94,10 @@ def _pair_data(pair: PairVerdict) -> Json:
     return {
         "left": pair.left.named,
         "right": pair.right.named,
-        "common_end": pair.match.common_end,
-        "parted_at": pair.match.parted_at,
-        "left_epoch": pair.match.left_epoch,
-        "right_epoch": pair.match.right_epoch,
+        "common_end": pair.comparison.common_end,
+        "parted_at": pair.comparison.parted_at,
+        "left_epoch": pair.comparison.left_epoch,
+        "right_epoch": pair.comparison.right_epoch,
         "problem": pair.problem or None,
         "note": pair.note or None,
     }
@@ -142,7 +142,7 @@ def _partial(log: LogVerdict) -> list[str]:
 
 
 def _agreement(verdict: Verdict) -> str:
-    agreeing = [pair for pair in verdict.pairs if pair.match.parted_at < 0]
+    agreeing = [pair for pair in verdict.pairs if pair.comparison.parted_at < 0]
     if not agreeing or len(agreeing) < len(verdict.pairs):
         return ""
     count = len({log for pair in agreeing for log in (pair.left.named, pair.right.named)})
@@ -153,7 +153,7 @@ def _agreement(verdict: Verdict) -> str:
     rest = f" Not compared: {'; '.join([*holes[:_HOLES_TOLD], *more])}." if holes else ""
     if clusters > 1:
         return f"The logs of each of {clusters} clusters agree batch by batch, {how_far}.{rest}"
-    end = min(pair.match.common_end for pair in agreeing)
+    end = min(pair.comparison.common_end for pair in agreeing)
     return f"The {count} logs agree batch by batch {how_far}, all of them to offset {end}.{rest}"
 
 

@@ -1,46 +1,34 @@
 """Offsets and times on the command line, and times in answers."""
 
-import re
 from datetime import UTC, datetime
 
 from kraftd.cli.failures import UsageError
-from kraftd.logtools.state import At
-
-_OFFSET = re.compile("[0-9]{1,19}")
-_TIME_MS = re.compile("[0-9]{9,19}")
-"""As many digits as 64 bits have."""
+from kraftd.logtools import points
+from kraftd.logtools.points import At, NotAPointError
 
 
 def parse_time(text: str) -> int:
-    """Milliseconds since 1970 of an ISO 8601 time (UTC unless it says otherwise), or of such a number.
+    """Milliseconds since 1970, from a time on the command line.
 
     Raises:
-        UsageError: It is neither.
+        UsageError: It is no time.
     """
-    if _TIME_MS.fullmatch(text):
-        return int(text)
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise UsageError(f"{text!r} is no time; write 2026-01-31T12:00:00 (UTC) or ms since 1970") from None
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return round(aware.timestamp() * 1_000)
+        return points.parse_time(text)
+    except NotAPointError as error:
+        raise UsageError(str(error)) from None
 
 
 def parse_at(text: str) -> At:
-    """A point of a log: digits are an offset, anything else is an ISO 8601 time.
+    """A point of a log, from the command line.
 
     Raises:
-        UsageError: It is neither.
+        UsageError: It is neither an offset nor a time.
     """
-    if _OFFSET.fullmatch(text):
-        return At(text, offset=int(text))
     try:
-        return At(text, time_ms=parse_time(text))
-    except UsageError:
-        raise UsageError(
-            f"{text!r} is neither an offset (1234) nor a time (2026-01-31T12:00:00, UTC by default)"
-        ) from None
+        return points.parse_at(text)
+    except NotAPointError as error:
+        raise UsageError(str(error)) from None
 
 
 def time_text(ms: int, unknown: str = "-") -> str:

@@ -30,7 +30,7 @@ from kraftd.cli.points import parse_at, time_text
 from kraftd.cli.shell_commands import Answer, LeaveError, Session
 from kraftd.errors import KraftdError
 from kraftd.forensics.tree import root_of
-from kraftd.logtools.files import find_log
+from kraftd.logtools.node_files import find_log
 from kraftd.logtools.state import State, refreshed, state_at
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from kraftd.forensics.facts import Fact
 from kraftd.forensics.words import changes, config_changes, partition_changes
 from kraftd.logtools.batch_reader import Batch
 from kraftd.logtools.errors import UnanswerableError
-from kraftd.logtools.files import LogFiles, read_log
+from kraftd.logtools.log_reader import read_log
+from kraftd.logtools.node_files import NodeFiles
 from kraftd.logtools.problem import Problem, ProblemKind
 from kraftd.logtools.quorum_facts import controls_of
 from kraftd.logtools.state import earliest, with_leader
@@ -71,7 +72,7 @@ class Entry(msgspec.Struct, frozen=True):
 class History(msgspec.Struct, frozen=True):
     """All changes in a log, from `start_offset` to `end_offset`."""
 
-    log: LogFiles
+    log: NodeFiles
     start_offset: Offset
     end_offset: Offset
     entries: tuple[Entry, ...]
@@ -82,7 +83,7 @@ class History(msgspec.Struct, frozen=True):
     """Why it ends before the log does."""
 
 
-def history_of(log: LogFiles, subject: Subject, name: str, *, show_secrets: bool = False) -> History:
+def history_of(log: NodeFiles, subject: Subject, name: str, *, show_secrets: bool = False) -> History:
     """Everything that happened to one entity.
 
     Args:
@@ -103,7 +104,7 @@ def history_of(log: LogFiles, subject: Subject, name: str, *, show_secrets: bool
 class _Question:
     """One pass over a log."""
 
-    def __init__(self, log: LogFiles, subject: Subject, name: str, *, show_secrets: bool) -> None:
+    def __init__(self, log: NodeFiles, subject: Subject, name: str, *, show_secrets: bool) -> None:
         self._log, self._subject, self._name = log, subject, name
         self._show_secrets = show_secrets
         self._concerns = _concerns(subject, name)

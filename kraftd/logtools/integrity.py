@@ -12,23 +12,20 @@ Not here: what records mean, and whether snapshots are what a replay gives.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import msgspec
 
 from kraftd.errors import MalformedError
 from kraftd.logtools.batch_reader import Batch, problem_of, read_batches
+from kraftd.logtools.node_files import FileKind, LogFile, NodeFiles
 from kraftd.logtools.problem import Problem, ProblemKind, in_file
-from kraftd.records import epoch_checkpoint, meta_properties, names, partition_metadata, quorum_state
+from kraftd.records import names
 from kraftd.records.batch import BatchView
 from kraftd.records.control import decode_control
 from kraftd.records.messages import ControlRecord, SnapshotFooterRecord, SnapshotHeaderRecord
-from kraftd.records.meta_properties import MetaProperties
-from kraftd.types import Election, Epoch, EpochEntry, Offset
-
-T = TypeVar("T")
+from kraftd.types import Epoch, Offset
 
 
 class Place(NamedTuple):
@@ -45,37 +42,28 @@ class Finding(NamedTuple):
     start_offset: Offset
     end_offset: Offset
     """-1, both of them, without a segment."""
-    properties: MetaProperties | None
-    election: Election | None
-    """None where the file is missing or cannot be read."""
     last_batch: Place | None
     torn: Place | None
     """The beginning of a batch at the end of the log."""
     problems: tuple[Problem, ...]
 
 
-def examine(directory: Path, log_directory: Path | None = None) -> Finding:
-    """Read all of a node's directory and say what is wrong.
-
-    Args:
-        directory: Where `meta.properties` is.
-        log_directory: Where the segments are, if not in its `__cluster_metadata-0`.
+def examine(node: NodeFiles) -> Finding:
+    """Read all large files of a node's directory and say what is wrong with them and with the small ones.
 
     Raises:
         UnanswerableError: A file of the log cannot be read.
     """
-    return _Examination(directory, log_directory or directory / names.LOG_DIRECTORY).run()
+    return _Examination(node).run()
 
 
 class _Examination:
     """One reading, file by file."""
 
-    def __init__(self, directory: Path, log_directory: Path) -> None:
-        self._root = directory
-        self._log = log_directory
-        self._problems: list[Problem] = []
-        self._election: Election | None = None
-        self._epochs: tuple[EpochEntry, ...] = ()
+    def __init__(self, node: NodeFiles) -> None:
+        self._node = node
+        self._problems = [problem for problem in node.problems if problem.kind is not ProblemKind.NOTE]
+        self._epochs = node.epochs or ()
         self._start: Offset = -1
         self._end: Offset = -1
         self._after_damage = False
@@ -86,48 +74,31 @@ class _Examination:
 
     def run(self) -> Finding:
         """See `examine`."""
-        properties = self._small(self._root / names.META_PROPERTIES, meta_properties.decode)
-        self._small(self._log / names.PARTITION_METADATA, partition_metadata.decode)
-        self._epochs = self._small(self._log / names.EPOCH_CHECKPOINT, epoch_checkpoint.decode) or ()
-        found = self._small(self._log / names.QUORUM_STATE, quorum_state.decode)
-        self._election = found[0] if found else None
         self._at_segments()
         self._at_snapshots()
         return Finding(
             self._start,
             self._end,
-            properties,
-            self._election,
             self._last,
             self._torn,
             tuple(self._problems),
         )
 
-    def _small(self, path: Path, decode: Callable[[bytes], T]) -> T | None:
-        """What a small file says; None if it is missing, or says nothing that can be understood."""
-        try:
-            return decode(path.read_bytes()) if path.exists() else None
-        except MalformedError as error:
-            self._tell(in_file(path, str(error)))
-            return None
-
     # -- segments ------------------------------------------------------------------------------
 
     def _at_segments(self) -> None:
-        segments = sorted(path for path in self._log.glob("*.log") if names.parse_segment_name(path.name))
-        for path in segments:
-            self._at_segment(path, is_last=path == segments[-1])
+        segments = self._node.segments
+        for segment in segments:
+            self._at_segment(segment.path, segment.base_offset, is_last=segment is segments[-1])
         missing = next((entry for entry in self._epochs if entry.start_offset > self._end), None)
         if segments and missing and not self._after_damage:
             text = (
                 f"ends at offset {self._end}, but {names.EPOCH_CHECKPOINT} knows that epoch {missing.epoch} "
                 f"begins at {missing.start_offset}"
             )
-            self._tell(in_file(segments[-1], text, kind=ProblemKind.INCOMPLETE, offset=self._end))
+            self._tell(in_file(segments[-1].path, text, kind=ProblemKind.INCOMPLETE, offset=self._end))
 
-    def _at_segment(self, path: Path, *, is_last: bool) -> None:
-        named = names.parse_segment_name(path.name)
-        base = named.base_offset if named else 0
+    def _at_segment(self, path: Path, base: Offset, *, is_last: bool) -> None:
         if self._start < 0:
             self._start = self._end = base
         if base != self._end and not (self._after_damage and base > self._end):
@@ -163,8 +134,9 @@ class _Examination:
     def _impossible_epoch(self, epoch: Epoch, offset: Offset) -> str | None:
         if epoch < self._epoch:
             return f"epoch {epoch} comes after epoch {self._epoch}"
-        if self._election is not None and epoch > self._election.epoch:
-            return f"epoch {epoch}, but {names.QUORUM_STATE} knows none after {self._election.epoch}"
+        election = self._node.election
+        if election is not None and epoch > election.epoch:
+            return f"epoch {epoch}, but {names.QUORUM_STATE} knows none after {election.epoch}"
         # Where another epoch is known to follow, this one is known for sure; the last one may have been
         # replaced since the file was written.
         after = bisect_right(self._epochs, offset, key=lambda entry: entry.start_offset)
@@ -175,17 +147,15 @@ class _Examination:
     # -- snapshots -----------------------------------------------------------------------------
 
     def _at_snapshots(self) -> None:
-        found = [path for path in self._log.glob("*.checkpoint") if names.parse_snapshot_name(path.name)]
-        bootstrap = self._root / names.BOOTSTRAP_CHECKPOINT
-        for path in [*sorted(found), *([bootstrap] if bootstrap.exists() else [])]:
-            self._at_snapshot(path)
+        for file in self._node.files:
+            if file.is_snapshot:
+                self._at_snapshot(file)
 
-    def _at_snapshot(self, path: Path) -> None:
+    def _at_snapshot(self, file: LogFile) -> None:
         """A header, the records by a running number, and a footer, without which it is cut short."""
         end: Offset = 0
         begun = ended = False
-        snapshot_id = names.parse_snapshot_name(path.name)
-        for number, item in enumerate(read_batches(path)):
+        for number, item in enumerate(read_batches(file.path)):
             if (problem := problem_of(item)) is not None:
                 self._tell_damage(problem, end)
             if isinstance(item, Problem) or problem is not None:
@@ -193,21 +163,21 @@ class _Examination:
             view = item.view
             if view.base_offset != end:
                 self._tell(item.misfit(_gap(end, view.base_offset)))
-            if snapshot_id is not None and view.epoch != snapshot_id.epoch:
-                self._tell(item.misfit(f"epoch {view.epoch} in a snapshot of {snapshot_id.epoch}"))
+            if file.kind is FileKind.SNAPSHOT and view.epoch != file.epoch:
+                self._tell(item.misfit(f"epoch {view.epoch} in a snapshot of {file.epoch}"))
             begun |= number == 0 and _holds(view, SnapshotHeaderRecord)
             ended = _holds(view, SnapshotFooterRecord)
             end = view.end_offset
         for found, what in ((begun, "begin with a header"), (ended, "end with a footer")):
             if not found:
-                self._tell(in_file(path, f"does not {what}, so it is no whole snapshot"))
+                self._tell(in_file(file.path, f"does not {what}, so it is no whole snapshot"))
 
     def _tell_damage(self, problem: Problem, offset: Offset) -> None:
         """Tell of bytes that are no batch; the offset is the one that must come there."""
         self._tell(msgspec.structs.replace(problem, kind=ProblemKind.DAMAGED, offset=offset))
 
     def _tell(self, problem: Problem) -> None:
-        self._problems.append(problem.within(self._root))
+        self._problems.append(problem.within(self._node.home))
 
 
 def _gap(expected: Offset, found: Offset) -> str:

@@ -4,8 +4,8 @@
 on from a state. Whole batches only: an offset inside one steps back to where it begins, and the state says
 so. What cannot be read ends the fold before it: then `damage` tells why, and the state is the one there.
 
-A single log does not tell which of its last records are committed. `known_committed` is what its snapshots,
-or the manifest of an export, vouch for.
+A single log does not tell which of its last records are committed. `State.known_committed` is what its
+snapshots, or the manifest of an export, prove (`commit`).
 
 Not here: how it is shown (`tree`, and `kraftd.cli`).
 """
@@ -17,14 +17,17 @@ import msgspec
 
 from kraftd.errors import MalformedError
 from kraftd.logtools.batch_reader import Batch, problem_of, read_batches
+from kraftd.logtools.commit import proofs_of
 from kraftd.logtools.errors import UnanswerableError
-from kraftd.logtools.files import LogFiles, SnapshotFile, find_log, read_log, times_of
+from kraftd.logtools.log_reader import read_log, times_of
+from kraftd.logtools.node_files import LogFile, NodeFiles, find_log
+from kraftd.logtools.points import At
 from kraftd.logtools.problem import Problem, ProblemKind, in_file
 from kraftd.logtools.quorum_facts import QuorumFacts, controls_of
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.image_builder import ImageBuilder
 from kraftd.metadata.impossible import ImpossibleRecordError
-from kraftd.records import epoch_checkpoint, names
+from kraftd.records import names
 from kraftd.records.control import AnyControl
 from kraftd.records.frame import record_name
 from kraftd.records.messages import SnapshotFooterRecord, SnapshotHeaderRecord
@@ -33,21 +36,11 @@ from kraftd.types import Epoch, Offset, OffsetAndEpoch
 NEVER: Offset = (1 << 63) - 1
 """After every offset: as far as the log goes."""
 
-MANIFEST = "manifest.json"
-
-
-class At(msgspec.Struct, frozen=True):
-    """A point that somebody asked for, by offset (exclusive) or by time, and his words for it."""
-
-    text: str
-    offset: Offset | None = None
-    time_ms: int | None = None
-
 
 class State(msgspec.Struct, frozen=True):
     """The image at one point of a log, and how it came to be."""
 
-    log: LogFiles
+    log: NodeFiles
     image: MetadataImage = EMPTY
     end_offset: Offset = 0
     epoch: Epoch = 0
@@ -64,18 +57,24 @@ class State(msgspec.Struct, frozen=True):
     """Why the fold ended before the point that was asked for."""
 
     @property
+    def known_committed(self) -> Offset:
+        """Up to where the node's files prove by themselves that its records are committed; 0 if nowhere."""
+        return max((proof.end_offset for proof in proofs_of(self.log, NEVER)), default=0)
+
+    @property
     def unknown_text(self) -> str:
         """Which records have no part in the image; empty if it is whole."""
         kinds = ", ".join(f"{count} {record_name(kind)}" for kind, count in self.image.unknown_kinds())
         return f"records that this program does not know are left out: {kinds}" if kinds else ""
 
 
-def state_at(log: LogFiles, at: At | None = None) -> State:
+def state_at(log: NodeFiles, at: At | None = None) -> State:
     """The state at a point, by default at the end of the log.
 
     Raises:
         UnanswerableError: The files do not reach that point, or no state before it can be had.
     """
+    _require_readable(log)
     end, _ = _end_of(log, at)
     base = _nearest(log, end)
     state = continued(base, at)
@@ -138,7 +137,7 @@ def advanced(start: State, end: Offset = NEVER) -> State:
     )
 
 
-def load_snapshot(log: LogFiles, snapshot: SnapshotFile) -> State:
+def load_snapshot(log: NodeFiles, snapshot: LogFile) -> State:
     """The state that a snapshot holds.
 
     Raises:
@@ -170,17 +169,6 @@ def load_snapshot(log: LogFiles, snapshot: SnapshotFile) -> State:
         quorum=quorum,
         snapshot=snapshot.id,
     )
-
-
-def known_committed(log: LogFiles) -> Offset:
-    """Up to where a log vouches by itself that its records are committed; 0 if nowhere."""
-    vouched = [snapshot.id.offset for snapshot in log.snapshots]
-    try:
-        manifest = msgspec.json.decode((log.home / MANIFEST).read_bytes(), type=dict[str, object])
-    except (OSError, msgspec.DecodeError):
-        manifest = {}
-    high_watermark = manifest.get("high_watermark")
-    return max([*vouched, high_watermark if isinstance(high_watermark, int) else 0])
 
 
 def _from(start: State, end: Offset) -> Iterator[Batch | Problem]:
@@ -220,12 +208,13 @@ def refreshed(state: State) -> State:
     return state_at(log)
 
 
-def earliest(log: LogFiles) -> State:
+def earliest(log: NodeFiles) -> State:
     """The first state that a log can tell: empty at 0, or that of its oldest whole snapshot.
 
     Raises:
         UnanswerableError: There is none.
     """
+    _require_readable(log)
     if log.start_offset == 0 and not any(snapshot.id.offset == 0 for snapshot in log.snapshots):
         return State(log) if log.segments else _nearest(log, NEVER)
     for snapshot in log.snapshots:
@@ -237,7 +226,18 @@ def earliest(log: LogFiles) -> State:
     return _nearest(log, NEVER)
 
 
-def _nearest(log: LogFiles, end: Offset) -> State:
+def _require_readable(log: NodeFiles) -> None:
+    """Refuse to answer for a log of which a file cannot be read.
+
+    Raises:
+        UnanswerableError: There is such a file.
+    """
+    for problem in log.problems:
+        if problem.file.endswith((names.LOG, ".checkpoint")):
+            raise UnanswerableError(problem)
+
+
+def _nearest(log: NodeFiles, end: Offset) -> State:
     """The newest snapshot that is whole and not after `end`, or the empty state where the log begins at 0."""
     notes = list[str]()
     for snapshot in reversed(log.snapshots):
@@ -253,7 +253,8 @@ def _nearest(log: LogFiles, end: Offset) -> State:
             notes.append(f"{error}; an earlier state was taken")
     if not log.segments and not log.snapshots:
         raise UnanswerableError(
-            f"{log.directory} holds neither segment nor snapshot: this node was never started, or lost them"
+            f"{log.log_directory} holds neither segment nor snapshot: this node was never started, or lost "
+            "them"
         )
     if log.start_offset > 0 or not log.segments:
         raise UnanswerableError(
@@ -263,7 +264,7 @@ def _nearest(log: LogFiles, end: Offset) -> State:
     return State(log, notes=tuple(notes))
 
 
-def _end_of(log: LogFiles, at: At | None) -> tuple[Offset, list[str]]:
+def _end_of(log: NodeFiles, at: At | None) -> tuple[Offset, list[str]]:
     """The offset that a point stands for."""
     if at is None or at.time_ms is None:
         return (NEVER if at is None or at.offset is None else at.offset), []
@@ -305,10 +306,7 @@ def with_leader(state: State) -> QuorumFacts:
     quorum = state.quorum
     if quorum.leader_epoch == state.epoch or not state.log.segments:
         return quorum
-    try:
-        entries = epoch_checkpoint.decode((state.log.directory / names.EPOCH_CHECKPOINT).read_bytes())
-    except (OSError, MalformedError):
-        return quorum
+    entries = state.log.epochs or ()
     start = next((entry.start_offset for entry in entries if entry.epoch == state.epoch), NEVER)
     if not state.log.start_offset <= start < state.end_offset:
         return quorum
@@ -321,7 +319,7 @@ def with_leader(state: State) -> QuorumFacts:
     return quorum
 
 
-def _sound_batches(snapshot: SnapshotFile) -> Iterator[Batch]:
+def _sound_batches(snapshot: LogFile) -> Iterator[Batch]:
     for item in read_batches(snapshot.path, with_records=False):
         if (problem := problem_of(item)) is not None:
             raise UnanswerableError(problem)

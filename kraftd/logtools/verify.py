@@ -16,10 +16,11 @@ import msgspec
 from kraftd.errors import MalformedError
 from kraftd.forensics.words import changes
 from kraftd.logtools.batch_reader import Batch
-from kraftd.logtools.comparison import Heads, Match, match
+from kraftd.logtools.comparison import BatchKeys, Comparison, compare
 from kraftd.logtools.errors import UnanswerableError
-from kraftd.logtools.files import LogFiles, SnapshotFile, read_log
 from kraftd.logtools.integrity import Finding, examine
+from kraftd.logtools.log_reader import read_log
+from kraftd.logtools.node_files import LogFile, NodeFiles, describe
 from kraftd.logtools.problem import Problem, ProblemKind, in_file
 from kraftd.logtools.quorum_facts import QuorumFacts, controls_of
 from kraftd.logtools.state import State, load_snapshot
@@ -27,7 +28,7 @@ from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.image_builder import ImageBuilder
 from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.metadata.parts.topics.change_fast_codec import decoded
-from kraftd.records import epoch_checkpoint, names
+from kraftd.records import names
 from kraftd.types import Epoch, EpochEntry, Offset
 
 _FACTS_TOLD = 5
@@ -40,7 +41,7 @@ _LOOKS = 3
 class LogVerdict(msgspec.Struct, frozen=True):
     """What was found in one log."""
 
-    log: LogFiles
+    log: NodeFiles
     end_offset: Offset
     end_epoch: Epoch
     batch_count: int
@@ -59,9 +60,9 @@ class LogVerdict(msgspec.Struct, frozen=True):
 class PairVerdict(msgspec.Struct, frozen=True):
     """What was found between two logs of one cluster."""
 
-    left: LogFiles
-    right: LogFiles
-    match: Match
+    left: NodeFiles
+    right: NodeFiles
+    comparison: Comparison
     problem: str = ""
     note: str = ""
 
@@ -78,7 +79,7 @@ class Verdict(msgspec.Struct, frozen=True):
         return not any(log.problems for log in self.logs) and not any(pair.problem for pair in self.pairs)
 
 
-def verify(logs: Sequence[LogFiles]) -> Verdict:
+def verify(logs: Sequence[NodeFiles]) -> Verdict:
     """Look at each log, and at each two of one cluster.
 
     Raises:
@@ -96,14 +97,14 @@ def verify(logs: Sequence[LogFiles]) -> Verdict:
 
 
 def _pair(one: "_Examination", two: "_Examination") -> PairVerdict:
-    found = match(one.heads, two.heads)
+    found = compare(one.keys, two.keys)
     holes = [start for start, _ in (*one.unread, *two.unread)]
     if holes:
         found = msgspec.structs.replace(found, common_end=min(found.common_end, *holes))
     names = f"{one.log.named} and {two.log.named}"
     if found.violation:
         return PairVerdict(one.log, two.log, found, problem=f"{names}: {found.violation}")
-    if found.parted_at < 0:
+    if not found.is_parted:
         return PairVerdict(one.log, two.log, found)
     text = (
         f"{names} part at offset {found.parted_at} (epochs {found.left_epoch} and {found.right_epoch}): "
@@ -115,9 +116,9 @@ def _pair(one: "_Examination", two: "_Examination") -> PairVerdict:
 class _Examination:
     """One pass over a log."""
 
-    def __init__(self, log: LogFiles) -> None:
+    def __init__(self, log: NodeFiles) -> None:
         self.log = log
-        self.heads = Heads()
+        self.keys = BatchKeys()
         self.unread: list[tuple[Offset, Offset]] = []
         self._problems: list[Problem] = []
         self._notes: list[str] = []
@@ -133,7 +134,7 @@ class _Examination:
 
     def run(self) -> None:
         """Look at everything."""
-        finding = _examined(self.log)
+        self.log, finding = _examined(self.log)
         self._problems += finding.problems
         if finding.torn is not None:
             where = f"{finding.torn.path} ends inside a batch at byte {finding.torn.position}"
@@ -167,7 +168,7 @@ class _Examination:
             log=self.log,
             end_offset=self._end,
             end_epoch=self._epoch,
-            batch_count=len(self.heads),
+            batch_count=len(self.keys),
             record_count=self._records,
             snapshot_count=self._compared,
             image_hash=None if self._fold is None else self._image.hash(),
@@ -186,16 +187,16 @@ class _Examination:
                 self._fold = ImageBuilder(state.image)
         start = self.log.start_offset
         if not self.log.segments:
-            self._tell(in_file(self.log.directory, "holds no segment", kind=ProblemKind.INCOMPLETE))
+            self._tell(in_file(self.log.log_directory, "holds no segment", kind=ProblemKind.INCOMPLETE))
         if start > 0 and not any(one.id.offset >= start for one in self.log.snapshots):
             text = f"begins at offset {start}, and no snapshot holds the state before it"
-            self._tell(in_file(self.log.directory, text, kind=ProblemKind.INCOMPLETE, offset=start))
+            self._tell(in_file(self.log.log_directory, text, kind=ProblemKind.INCOMPLETE, offset=start))
 
     # -- records -------------------------------------------------------------------------------
 
     def _take(self, item: Batch) -> None:
         view = item.view
-        self.heads.add(view)
+        self.keys.add(view)
         if not self._epochs or self._epochs[-1].epoch != view.epoch:
             self._epochs.append(EpochEntry(view.epoch, view.base_offset))
         self._end, self._epoch = view.end_offset, view.epoch
@@ -222,11 +223,8 @@ class _Examination:
 
         The file was read first: what a running node wrote since is not in it.
         """
-        path = self.log.directory / names.EPOCH_CHECKPOINT
-        try:
-            noted = epoch_checkpoint.decode(path.read_bytes())
-        except (OSError, MalformedError):
-            return
+        path = self.log.log_directory / names.EPOCH_CHECKPOINT
+        noted = self.log.epochs or ()
         found = {(entry.epoch, entry.start_offset) for entry in self._epochs}
         start, end = self.log.start_offset, min(self._end, noted[-1].start_offset + 1 if noted else 0)
         known = {(entry.epoch, max(entry.start_offset, start)) for entry in noted}
@@ -249,7 +247,7 @@ class _Examination:
             else:
                 self._compare(snapshot)
 
-    def _compare(self, snapshot: SnapshotFile) -> None:
+    def _compare(self, snapshot: LogFile) -> None:
         state = self._load(snapshot)
         if state is None:
             return
@@ -278,7 +276,7 @@ class _Examination:
             text = f"is not what the log makes at offset {snapshot.id.offset}"
             self._tell(in_file(snapshot.path, f"{text}; the snapshot against the log: {told}{more}"))
 
-    def _load(self, snapshot: SnapshotFile) -> State | None:
+    def _load(self, snapshot: LogFile) -> State | None:
         try:
             return load_snapshot(self.log, snapshot)
         except UnanswerableError as error:
@@ -290,20 +288,21 @@ class _Examination:
         self._problems.append(problem.within(self.log.home))
 
 
-def _examined(log: LogFiles) -> Finding:
+def _examined(log: NodeFiles) -> tuple[NodeFiles, Finding]:
     """What is wrong with the bytes. Once more if a running node wrote a small file meanwhile: the files are
     compared with each other, and one of them was older than the others.
     """
     for _ in range(_LOOKS):
         before = _stamps(log)
-        finding = examine(log.home, log.directory)
+        log = describe(log.log_directory, named=log.named)
+        finding = examine(log)
         if not finding.problems or _stamps(log) == before:
             break
-    return finding
+    return log, finding
 
 
-def _stamps(log: LogFiles) -> list[tuple[int, int]]:
-    paths = [log.directory / name for name in (names.QUORUM_STATE, names.EPOCH_CHECKPOINT)]
+def _stamps(log: NodeFiles) -> list[tuple[int, int]]:
+    paths = [log.log_directory / name for name in (names.QUORUM_STATE, names.EPOCH_CHECKPOINT)]
     return [(stat.st_mtime_ns, stat.st_ino) for path in paths if path.exists() for stat in (path.stat(),)]
 
 

@@ -18,15 +18,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kraftd.logtools.commit import Status
 from kraftd.records.frame import RECORD_NAMES
 from kraftd.replay import contents
 from kraftd.replay.columns import SCHEMA, TIME
-from kraftd.replay.commit import Status
 from kraftd.replay.contents import Bodies
 from kraftd.replay.filters import Wanted
-from kraftd.replay.headers import CONTROL_BIT, TRANSACTIONAL_BIT, cut_out, mapped, read_headers
+from kraftd.replay.headers import CONTROL_BIT, TRANSACTIONAL_BIT, Headers, cut_out, mapped, read_headers
 from kraftd.replay.lockstep import PADDING, Flags, Longs
-from kraftd.replay.model import Headers
 from kraftd.replay.slices import EVERYTHING, Slice
 from kraftd.replay.spans import KINDS_MAX, KindTotals, Records, is_time
 

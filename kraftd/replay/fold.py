@@ -20,6 +20,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kraftd.logtools.node_files import FileKind
 from kraftd.metadata.image import MetadataImage
 from kraftd.records.frame import record_name
 from kraftd.records.messages import NoOpRecord
@@ -28,7 +29,6 @@ from kraftd.replay.columns import chosen
 from kraftd.replay.decode import Decoder
 from kraftd.replay.filters import Wanted
 from kraftd.replay.history import FoldRow
-from kraftd.replay.model import FileKind
 from kraftd.replay.parts import rows_batch, tuples_batch, write_part
 from kraftd.replay.points import FoldPlan
 from kraftd.replay.shards import (

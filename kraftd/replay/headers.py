@@ -22,13 +22,15 @@ import numpy.typing as npt
 
 from kraftd.errors import CorruptBatchError
 from kraftd.logtools.batch_reader import claimed_bytes, invalid_because
+from kraftd.logtools.node_files import FileKind, LogFile
 from kraftd.logtools.problem import Problem, ProblemKind
 from kraftd.logtools.torn import BATCH_BYTES_MAX, begins_batch
 from kraftd.records.batch import HEADER_BYTES, LENGTH_AT, BatchView
 from kraftd.records.batch_search import plausible_headers
-from kraftd.replay.model import FileKind, Headers, LogFile
 
 Bytes: TypeAlias = bytes | memoryview | mmap.mmap
+Headers: TypeAlias = npt.NDArray[np.void]
+"""An array of `BATCH`: one element a batch, in the order of the file or log."""
 
 WIRE = np.dtype(
     [
@@ -67,6 +69,8 @@ BATCH = np.dtype(
 )
 """What a replay keeps of a batch. `whole` means that checksum, magic and counts are right."""
 
+KEY = np.dtype([("base_offset", ">i8"), ("end_offset", ">i8"), ("epoch", ">i4"), ("crc", ">u4")])
+
 _BLOCK = 4096
 """So many batches are checked before anything is concluded: behind a hole the rest of them is done again."""
 
@@ -80,7 +84,7 @@ CONTROL_BIT = 0x20
 
 
 @contextmanager
-def mapped(path: str) -> Iterator[Bytes]:
+def mapped(path: str | Path) -> Iterator[Bytes]:
     """Map a file for reading; an empty file cannot be mapped and is an empty value."""
     with Path(path).open("rb") as file:
         if Path(path).stat().st_size == 0:
@@ -206,6 +210,14 @@ def headers_at(data: Bytes, positions: npt.NDArray[np.int64]) -> Headers:
 def empty() -> Headers:
     """The headers of nothing."""
     return np.empty(0, dtype=BATCH)
+
+
+def packed_keys(headers: Headers) -> bytes:
+    """What is compared of each batch, as `kraftd.logtools.comparison.BatchKeys` packs it."""
+    keys = np.empty(len(headers), dtype=KEY)
+    for name in ("base_offset", "end_offset", "epoch", "crc"):
+        keys[name] = headers[name]
+    return keys.tobytes()
 
 
 def cut_out(data: Bytes, places: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.void]:

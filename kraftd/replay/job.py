@@ -22,17 +22,16 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 from pyarrow.dataset import dataset
 
+from kraftd.logtools.node_files import NodeFiles, by_cluster, find_fleet
+from kraftd.logtools.points import At, parse_at
 from kraftd.logtools.problem import Problem, ProblemKind
 from kraftd.replay.analyses import Tables
 from kraftd.replay.answers import ask, shown_in_full
-from kraftd.replay.discover import clusters as by_cluster
-from kraftd.replay.discover import discover_most
 from kraftd.replay.errors import ReplayError
 from kraftd.replay.fold import FoldSummary, fold_all, fold_task
-from kraftd.replay.model import NodeDirectory
 from kraftd.replay.page import require_page, write_page
 from kraftd.replay.parts import make_directories, write_part
-from kraftd.replay.points import At, FoldPlan, parse_at, plan_fold
+from kraftd.replay.points import FoldPlan, plan_fold
 from kraftd.replay.progress import Steps
 from kraftd.replay.report import ClusterReport, KindCount, Report, cluster_report, fold_report
 from kraftd.replay.schemas import TABLES
@@ -82,7 +81,7 @@ def run(
     require_spark()
     if page is not None:
         require_page(Path(page))
-    nodes, lost = discover_most(dirs)
+    nodes, lost = find_fleet(dirs)
     target = _prepared(Path(out))
     with Steps(console) as steps, spark_errors(), ExitStack() as opened:
         with steps.waiting("starting Spark"):
@@ -150,7 +149,7 @@ class _Surveyed(msgspec.Struct, frozen=True):
     problems: tuple[Problem, ...]
 
 
-def _survey(group: tuple[str, list[NodeDirectory]], at: At | None) -> _Surveyed:
+def _survey(group: tuple[str, list[NodeFiles]], at: At | None) -> _Surveyed:
     """Survey a cluster: the body of a Spark task."""
     cluster_id, nodes = group
     survey = survey_cluster(cluster_id, nodes)
@@ -178,7 +177,7 @@ class _Replay:
         self._show_secrets = show_secrets
 
     def run(
-        self, clusters: dict[str, list[NodeDirectory]], at: At | None, lost: Sequence[Problem]
+        self, clusters: dict[str, list[NodeFiles]], at: At | None, lost: Sequence[Problem]
     ) -> list[ClusterReport]:
         """Write every table and report on every cluster."""
         make_directories(self._out)

@@ -9,24 +9,15 @@ quorum without a manifest), the whole log is folded except what is known to be u
 how much of it is unknown.
 """
 
-from datetime import UTC, datetime
-
 import msgspec
 import numpy as np
 
-from kraftd.replay.commit import Status
+from kraftd.logtools.commit import Status
+from kraftd.logtools.node_files import FileKind, LogFile
+from kraftd.logtools.points import At
 from kraftd.replay.errors import ReplayError
-from kraftd.replay.model import FileKind, LogFile
 from kraftd.replay.survey import ClusterSurvey, NodeSurvey
 from kraftd.types import Offset
-
-
-class At(msgspec.Struct, frozen=True):
-    """What the user asked for: an offset or a time, and his words for it."""
-
-    text: str
-    offset: Offset | None = None
-    time_ms: int | None = None
 
 
 class FoldPlan(msgspec.Struct, frozen=True):
@@ -47,25 +38,6 @@ class FoldPlan(msgspec.Struct, frozen=True):
     def without_headers(self) -> "FoldPlan":
         """What a task and the report need of it."""
         return msgspec.structs.replace(self, node=self.node.without_headers)
-
-
-def parse_at(text: str) -> At:
-    """Read `--at`: digits are an offset, anything else an ISO 8601 time (UTC unless it says otherwise).
-
-    Raises:
-        ReplayError: It is neither.
-    """
-    if text.isdecimal():
-        return At(text, offset=int(text))
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise ReplayError(
-            f"--at {text}: neither an offset (1234) nor a time (2026-11-21T07:00:00Z; UTC by default)"
-        ) from error
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return At(text, time_ms=round(moment.timestamp() * 1000))
 
 
 def plan_fold(cluster: ClusterSurvey, at: At | None) -> FoldPlan:
@@ -136,7 +108,7 @@ def _end_at(node: NodeSurvey, at: At, notes: list[str]) -> Offset:
 def _node_sound_to(cluster: ClusterSurvey, end: Offset) -> NodeSurvey:
     """The log to fold: it must agree with the most complete one up to `end`."""
     found = [cluster.reference]
-    for node, match in zip(cluster.nodes, cluster.matches[cluster.verdict.reference], strict=True):
+    for node, match in zip(cluster.nodes, cluster.comparisons[cluster.verdict.reference], strict=True):
         if match.common_end >= end and node.end_offset >= end:
             found.append(node)
     return next((node for node in found if node.end_offset >= end), cluster.reference)

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
+from kraftd.logtools.commit import Status
 from kraftd.logtools.problem import Problem
-from kraftd.replay.commit import Status
 from kraftd.replay.fold import FoldSummary
 from kraftd.replay.points import FoldPlan
 from kraftd.replay.survey import ClusterSurvey, NodeSurvey
@@ -205,7 +205,7 @@ def fold_report(plan: FoldPlan, image: FoldSummary) -> FoldReport:
 def _node_report(cluster: ClusterSurvey, index: int) -> NodeReport:
     survey: NodeSurvey = cluster.nodes[index]
     node, election = survey.node, survey.node.election
-    match = cluster.matches[cluster.verdict.reference][index]
+    match = cluster.comparisons[cluster.verdict.reference][index]
     bounds = cluster.verdict.bounds[index]
     return NodeReport(
         node_id=node.node_id,
@@ -225,7 +225,7 @@ def _node_report(cluster: ClusterSurvey, index: int) -> NodeReport:
         election_voted_id=NO_NODE if election is None or election.voted is None else election.voted.id,
         manifest_high_watermark=-1 if node.manifest is None else node.manifest.high_watermark,
         agrees_to=match.common_end,
-        diverged=match.diverged,
+        diverged=match.is_parted,
         committed_end=min(bounds.committed_end, survey.end_offset),
         uncommitted_from=min(bounds.uncommitted_from, survey.end_offset),
         why_unknown=bounds.why_unknown,

@@ -11,10 +11,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from kraftd.replay.commit import NEVER_ENDS, Bounds
+from kraftd.logtools.commit import NEVER_ENDS, Bounds
+from kraftd.logtools.node_files import FileKind, LogFile, NodeFiles
 from kraftd.replay.filters import Wanted, ranges
-from kraftd.replay.headers import headers_at, mapped, walk
-from kraftd.replay.model import FileKind, Headers, LogFile, NodeDirectory
+from kraftd.replay.headers import Headers, headers_at, mapped, walk
 from kraftd.types import NodeId, Offset
 
 PARTITION_BYTES = 16 << 20
@@ -50,7 +50,7 @@ class Slice(msgspec.Struct, frozen=True):
 
 
 def plan_node(
-    node: NodeDirectory, bounds: Bounds, slice_bytes: int = PARTITION_BYTES, wanted: Wanted = EVERYTHING
+    node: NodeFiles, bounds: Bounds, slice_bytes: int = PARTITION_BYTES, wanted: Wanted = EVERYTHING
 ) -> Iterator[Slice]:
     """Cut a node's files into slices of about `slice_bytes`, each of whole batches."""
     for file in wanted_files(node, wanted):
@@ -59,7 +59,7 @@ def plan_node(
                 cluster_id=node.cluster_id,
                 node_id=node.node_id,
                 directory=node.directory,
-                path=file.path,
+                path=str(file.path),
                 file=file.name,
                 is_snapshot=file.is_snapshot,
                 segment_base_offset=file.base_offset,
@@ -69,7 +69,7 @@ def plan_node(
             )
 
 
-def wanted_files(node: NodeDirectory, wanted: Wanted) -> Iterator[LogFile]:
+def wanted_files(node: NodeFiles, wanted: Wanted) -> Iterator[LogFile]:
     """The files that may hold a wanted record."""
     may_hold = ranges(wanted, (segment.base_offset for segment in node.segments))
     left_out = {segment.path for segment, may in zip(node.segments, may_hold, strict=True) if not may}

@@ -31,9 +31,10 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPa
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
+from kraftd.logtools.errors import UnanswerableError
+from kraftd.logtools.node_files import by_cluster, find_fleet
 from kraftd.replay.columns import SCHEMA, chosen
 from kraftd.replay.decode import Decoder
-from kraftd.replay.discover import clusters, discover
 from kraftd.replay.errors import ReplayError
 from kraftd.replay.filters import pushed
 from kraftd.replay.parts import write_file
@@ -114,7 +115,10 @@ class KraftReader(DataSourceReader):
     def slices(self) -> list[Slice]:
         """Everything, in the order of nodes, files and positions."""
         slices: list[Slice] = []
-        for key, nodes in clusters(discover(self.paths)).items():
+        fleet, lost = find_fleet(self.paths)
+        for problem in lost:
+            raise UnanswerableError(problem)
+        for key, nodes in by_cluster(fleet).items():
             if COMMIT_STATUS in self.columns:
                 survey = survey_cluster(key, nodes)
                 judged = [(one.node, bounds) for one, bounds in survey.judged]

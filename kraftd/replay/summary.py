@@ -16,8 +16,8 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from kraftd.logtools.commit import Status
 from kraftd.logtools.problem import Problem, ProblemKind
-from kraftd.replay.commit import Status
 from kraftd.replay.report import ClusterReport, FoldReport, KindCount, NodeReport, Report, alike
 from kraftd.replay.tables import LeaderEpoch
 from kraftd.types import Offset

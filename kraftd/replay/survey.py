@@ -10,19 +10,22 @@ judge anything. Data records are not read here: see `kraftd.replay.decode`.
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from pathlib import Path
 
 import msgspec
 import numpy as np
 
 from kraftd.errors import MalformedError
+from kraftd.logtools.commit import Bounds, CommitVerdict, Holder, judge, proofs_of
+from kraftd.logtools.comparison import BatchKeys, Comparison, Comparisons, compare
+from kraftd.logtools.manifest import manifest_problems
+from kraftd.logtools.node_files import FileKind, NodeFiles
 from kraftd.logtools.problem import Problem, ProblemKind
+from kraftd.records import names
 from kraftd.records.batch import scan
 from kraftd.records.control import decode_control
 from kraftd.records.messages import LeaderChangeMessage, VotersRecord
-from kraftd.replay.commit import Bounds, Holder, Proof, Rule, Verdict, judge
-from kraftd.replay.headers import CONTROL_BIT, Scan, empty, mapped, scan_file
-from kraftd.replay.matching import Match, match_all
-from kraftd.replay.model import FileKind, Headers, NodeDirectory
+from kraftd.replay.headers import CONTROL_BIT, Headers, Scan, empty, mapped, packed_keys, scan_file
 from kraftd.types import Epoch, NodeId, Offset
 
 
@@ -61,7 +64,7 @@ class NodeSurvey(msgspec.Struct, frozen=True):
     `end_offset` ends the sound part, `readable_end` the last batch found, sound or not.
     """
 
-    node: NodeDirectory
+    node: NodeFiles
     headers: Headers
     sound_count: int
     start_offset: Offset
@@ -93,8 +96,8 @@ class ClusterSurvey(msgspec.Struct, frozen=True):
     cluster_id: str
     nodes: tuple[NodeSurvey, ...]
     voters: frozenset[NodeId]
-    matches: tuple[tuple[Match, ...], ...]
-    verdict: Verdict
+    comparisons: tuple[tuple[Comparison, ...], ...]
+    verdict: CommitVerdict
     problems: tuple[Problem, ...]
     compared_batches: int
     """How many batches of other nodes were found equal to the most complete log's."""
@@ -115,46 +118,52 @@ class ClusterSurvey(msgspec.Struct, frozen=True):
         return list(zip(self.nodes, self.verdict.bounds, strict=True))
 
 
-def survey_cluster(cluster_id: str, directories: Sequence[NodeDirectory]) -> ClusterSurvey:
+def survey_cluster(cluster_id: str, directories: Sequence[NodeFiles]) -> ClusterSurvey:
     """Scan, compare and judge the nodes of one cluster."""
     nodes = tuple(survey_node(directory) for directory in directories)
-    matches = match_all([node.sound for node in nodes])
+    keys = [BatchKeys(packed_keys(node.sound)) for node in nodes]
+    comparisons = [[compare(left, right) for right in keys] for left in keys]
     holders = [_holder(node) for node in nodes]
     voters, before = _voters(nodes)
-    verdict = judge(holders, matches, voters)
+    verdict = judge(holders, comparisons, voters)
     if before is not None and before.offset >= verdict.committed_end:
-        verdict = verdict.or_weaker(judge(holders, matches, before.voters))
+        verdict = verdict.or_weaker(judge(holders, comparisons, before.voters))
     return ClusterSurvey(
         cluster_id=cluster_id,
         nodes=nodes,
         voters=voters,
-        matches=tuple(tuple(row) for row in matches),
+        comparisons=tuple(tuple(row) for row in comparisons),
         verdict=verdict,
         problems=(
             *(problem for node in nodes for problem in node.problems),
-            *_divergences(nodes, matches, verdict),
+            *_divergences(nodes, comparisons, verdict),
             *(
                 Problem(ProblemKind.DIVERGED, nodes[verdict.reference].node.directory, text)
                 for text in verdict.contradictions
             ),
             *_repeated(nodes),
         ),
-        compared_batches=_compared(nodes, matches, verdict),
+        compared_batches=_compared(nodes, comparisons, verdict),
     )
 
 
-def _compared(nodes: Sequence[NodeSurvey], matches: Sequence[Sequence[Match]], verdict: Verdict) -> int:
+def _compared(nodes: Sequence[NodeSurvey], comparisons: Comparisons, verdict: CommitVerdict) -> int:
     total = 0
-    for index, match in enumerate(matches[verdict.reference]):
+    for index, found in enumerate(comparisons[verdict.reference]):
         if index != verdict.reference:
-            total += int((nodes[index].sound["end_offset"] <= match.common_end).sum())
+            total += int((nodes[index].sound["end_offset"] <= found.common_end).sum())
     return total
 
 
-def survey_node(node: NodeDirectory) -> NodeSurvey:
+def survey_node(node: NodeFiles) -> NodeSurvey:
     """Scan all segments of a node and read their control records."""
     segments: list[Scan] = []
-    problems = list(node.problems)
+    problems = [msgspec.structs.replace(one, file=Path(one.file).name) for one in node.problems]
+    if node.manifest is not None:
+        problems += manifest_problems(node.home, node.manifest)
+    if not node.segments:
+        text = f"no segment in {names.LOG_DIRECTORY}"
+        problems.append(Problem(ProblemKind.INCOMPLETE, node.directory, text))
     for index, file in enumerate(node.files):
         scan = scan_file(file, node.directory, index=index)
         problems += scan.problems
@@ -186,7 +195,7 @@ def survey_node(node: NodeDirectory) -> NodeSurvey:
     return msgspec.structs.replace(survey, problems=tuple(problems))
 
 
-def _gaps(node: NodeDirectory, segments: Sequence[Scan]) -> Iterator[Problem]:
+def _gaps(node: NodeFiles, segments: Sequence[Scan]) -> Iterator[Problem]:
     """Compare each segment's start with the end of the one before it, unless that end is damaged."""
     for (before, first), (after, file) in pairwise(zip(segments, node.segments, strict=True)):
         end = int(before.headers["end_offset"][-1]) if len(before.headers) else first.base_offset
@@ -224,9 +233,7 @@ def _epochs(log: Headers) -> Iterator[EpochSpan]:
         )
 
 
-def _control_records(
-    node: NodeDirectory, log: Headers
-) -> tuple[tuple[Leadership, ...], tuple[VotersAt, ...]]:
+def _control_records(node: NodeFiles, log: Headers) -> tuple[tuple[Leadership, ...], tuple[VotersAt, ...]]:
     """Read leaders and voter sets out of a node's control batches, and the voters of its snapshots."""
     leaderships: list[Leadership] = []
     voter_sets: list[VotersAt] = []
@@ -307,16 +314,6 @@ def _missing_end(survey: NodeSurvey) -> Iterator[Problem]:
 def _holder(survey: NodeSurvey) -> Holder:
     """What the commit rules want to know of a node."""
     node = survey.node
-    proofs = []
-    if node.manifest is not None and node.manifest.high_watermark > 0:
-        end = min(node.manifest.high_watermark, survey.end_offset)
-        text = f"node {node.node_id} was copied with high watermark {node.manifest.high_watermark:,}"
-        proofs.append(Proof(end, Rule.MANIFEST, text))
-    for snapshot in node.snapshots[-1:]:
-        end = min(snapshot.base_offset, survey.end_offset)
-        if end > 0:
-            text = f"node {node.node_id} took a snapshot at {snapshot.base_offset:,}"
-            proofs.append(Proof(end, Rule.SNAPSHOT, text))
     epochs = [span.epoch for span in survey.epochs] + [entry.epoch for entry in node.epochs or ()]
     return Holder(
         node_id=node.node_id,
@@ -324,7 +321,7 @@ def _holder(survey: NodeSurvey) -> Holder:
         may_hold_more=_may_hold_more(survey),
         highest_epoch=None if node.election is None else max([node.election.epoch, *epochs]),
         epoch_starts=tuple((span.epoch, span.start_offset) for span in survey.epochs),
-        proofs=tuple(proofs),
+        proofs=tuple(proofs_of(node, survey.end_offset)),
     )
 
 
@@ -352,12 +349,12 @@ def _voters(nodes: Sequence[NodeSurvey]) -> tuple[frozenset[NodeId], VotersAt | 
 
 
 def _divergences(
-    nodes: Sequence[NodeSurvey], matches: Sequence[Sequence[Match]], verdict: Verdict
+    nodes: Sequence[NodeSurvey], comparisons: Comparisons, verdict: CommitVerdict
 ) -> Iterator[Problem]:
     """Name each node that differs from the most complete log, and from where on."""
     reference = nodes[verdict.reference]
-    for node, found in zip(nodes, matches[verdict.reference], strict=True):
-        if found.diverged:
+    for node, found in zip(nodes, comparisons[verdict.reference], strict=True):
+        if found.is_parted:
             text = (
                 f"node {node.node.node_id} differs from node {reference.node.node_id} from offset "
                 f"{found.common_end:,} on: epoch {found.right_epoch} here, {found.left_epoch} there"

@@ -48,7 +48,7 @@ def _leader_epoch(cluster: ClusterSurvey, index: int, node: NodeSurvey, span: Ep
     leadership = _leadership(node, span)
     holders = [
         other.node.node_id
-        for other, match in zip(cluster.nodes, cluster.matches[index], strict=True)
+        for other, match in zip(cluster.nodes, cluster.comparisons[index], strict=True)
         if match.common_end > span.start_offset
     ]
     return LeaderEpoch(

@@ -15,9 +15,8 @@ import pyarrow as pa
 from kraftd.logtools.problem import Problem, ProblemKind
 from kraftd.replay.columns import TIME
 from kraftd.replay.decode import Decoder
-from kraftd.replay.headers import CONTROL_BIT, mapped, read_headers
+from kraftd.replay.headers import CONTROL_BIT, Headers, mapped, read_headers
 from kraftd.replay.lockstep import PADDING
-from kraftd.replay.model import Headers
 from kraftd.replay.parts import write_part
 from kraftd.replay.schemas import TABLES
 from kraftd.replay.slices import Slice

@@ -4,8 +4,9 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from kraftd.logtools.files import find_log
-from kraftd.logtools.state import At, state_at
+from kraftd.logtools.node_files import find_log
+from kraftd.logtools.points import At
+from kraftd.logtools.state import state_at
 from kraftd.metadata.image import to_records
 from kraftd.records import epoch_checkpoint, meta_properties, names, quorum_state
 from kraftd.records.batch import encode_batch, encode_control_batch

@@ -6,8 +6,8 @@ import pytest
 
 from kraftd.forensics.words import changes
 from kraftd.logtools.errors import UnanswerableError
-from kraftd.logtools.files import find_log
 from kraftd.logtools.history import History, Subject, history_of
+from kraftd.logtools.node_files import find_log
 from kraftd.logtools.state import state_at
 from kraftd.metadata.image import EMPTY
 from kraftd.records.frame import RawRecord

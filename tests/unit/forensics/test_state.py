@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from kraftd.logtools.errors import UnanswerableError
-from kraftd.logtools.files import find_log, find_logs, times_of
-from kraftd.logtools.state import At, advanced, known_committed, refreshed, state_at
+from kraftd.logtools.log_reader import times_of
+from kraftd.logtools.node_files import find_log, find_logs
+from kraftd.logtools.points import At
+from kraftd.logtools.state import advanced, refreshed, state_at
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.image_builder import ImageBuilder
 from kraftd.records.batch import scan
@@ -20,6 +22,7 @@ from kraftd.records.messages import (
 )
 from kraftd.types import OffsetAndEpoch
 from tests.fixtures import klog, klogs
+from tests.replay.logs import write_manifest
 from tests.unit.forensics.logs import ORDERS, T0, LogMaker, config, orders
 
 
@@ -45,20 +48,20 @@ def test_the_state_of_real_logs_is_that_of_all_their_records():
         if log.start_offset or (log.cluster_id, log.node_id) == ("stOFWCzIS8aMMyZ69vRxHA", 1):
             continue  # the second one's snapshots hold what no record says
         state = state_at(log)
-        assert state.image.hash() == folded(log.directory, state.end_offset).hash(), log.named
+        assert state.image.hash() == folded(log.log_directory, state.end_offset).hash(), log.named
         compared += 1
     assert compared >= 5
 
 
 def test_every_batch_of_a_real_log_is_a_point_that_can_be_asked_for():
     log = find_log(klog("generated-kafka-4.3-dynamic-voters") / "node-2")
-    ends = [batch.end_offset for _, path in log.segments for batch in scan(path.read_bytes())]
+    ends = [batch.end_offset for segment in log.segments for batch in scan(segment.path.read_bytes())]
     for end in ends[::29]:
         state = state_at(log, at(end))
         newest = max((s.id.offset for s in log.snapshots if s.id.offset <= end), default=0)
         begun_at = 0 if state.snapshot is None else state.snapshot.offset
         assert (state.end_offset, begun_at) == (end, newest)
-        assert state.image.hash() == folded(log.directory, end).hash()
+        assert state.image.hash() == folded(log.log_directory, end).hash()
 
 
 def test_who_led_and_voted_is_known_also_behind_a_snapshot(tmp_path: Path):
@@ -69,7 +72,7 @@ def test_who_led_and_voted_is_known_also_behind_a_snapshot(tmp_path: Path):
     assert state.snapshot == OffsetAndEpoch(11, 3)
     assert (state.quorum.leader_id, state.quorum.leader_epoch) == (2, 3)
     assert [voter.id for voter in state.quorum.voters] == [1, 2, 3]
-    assert (state.record_count, known_committed(find_log(tmp_path))) == (1, 11)
+    assert (state.record_count, state_at(find_log(tmp_path)).known_committed) == (1, 11)
 
 
 def test_dynamic_voters_are_known_behind_a_snapshot(tmp_path: Path):
@@ -97,9 +100,9 @@ def test_at_a_snapshots_own_offset_nothing_is_replayed(tmp_path: Path):
 
 def test_a_log_without_a_snapshot_vouches_for_nothing(tmp_path: Path):
     orders(tmp_path)
-    assert known_committed(find_log(tmp_path)) == 0
-    (tmp_path / "manifest.json").write_text('{"high_watermark": 7}')
-    assert known_committed(find_log(tmp_path)) == 7
+    assert state_at(find_log(tmp_path)).known_committed == 0
+    write_manifest(tmp_path, high_watermark=7, end_offset=11)
+    assert state_at(find_log(tmp_path)).known_committed == 7
 
 
 def test_an_offset_inside_a_batch_steps_back_and_says_so(tmp_path: Path):
@@ -343,7 +346,7 @@ def test_the_times_of_batches_are_those_that_their_headers_say():
     for log in find_logs(klogs()):
         said = [
             (batch.base_offset, batch.end_offset, batch.max_timestamp)
-            for _, path in log.segments
-            for batch in scan(path.read_bytes())
+            for segment in log.segments
+            for batch in scan(segment.path.read_bytes())
         ]
         assert [tuple(batch) for batch in times_of(log)] == said, log.named

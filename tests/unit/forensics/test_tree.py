@@ -6,7 +6,7 @@ import pytest
 
 from kraftd.forensics.tree import File, Folder, Place, data_of, find, match, normal, root_of, walk
 from kraftd.logtools.errors import UnanswerableError
-from kraftd.logtools.files import find_log
+from kraftd.logtools.node_files import find_log
 from kraftd.logtools.state import State, state_at
 from kraftd.metadata.image import to_records
 from kraftd.records.messages import (

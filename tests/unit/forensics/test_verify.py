@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kraftd.logtools.files import find_logs
+from kraftd.logtools.node_files import find_logs
 from kraftd.logtools.verify import Verdict, verify
 from kraftd.records import epoch_checkpoint, names, quorum_state
 from kraftd.records.batch import encode_batch, scan
@@ -47,7 +47,7 @@ def test_what_kafka_forgot_to_drop_is_named_snapshot_by_snapshot():
         1390,
         1503,
     ]
-    assert [(pair.match.common_end, pair.problem, pair.note) for pair in verdict.pairs] == [
+    assert [(pair.comparison.common_end, pair.problem, pair.note) for pair in verdict.pairs] == [
         (1688, "", ""),
         (1688, "", ""),
         (1690, "", ""),
@@ -69,7 +69,7 @@ def test_logs_in_order_are_whole_and_have_one_hash(tmp_path: Path):
     verdict = judged(tmp_path)
     assert verdict.is_whole, problems(verdict)
     assert [(log.end_offset, log.snapshot_count) for log in verdict.logs] == [(12, 2), (13, 2)]
-    assert verdict.pairs[0].match.common_end == 12
+    assert verdict.pairs[0].comparison.common_end == 12
 
 
 def flip(made: LogMaker) -> None:
@@ -237,7 +237,7 @@ def test_what_cannot_be_read_of_one_log_is_not_said_to_agree(tmp_path: Path):
     made.segment.write_bytes(data)
     verdict = judged(tmp_path)
     [pair] = verdict.pairs
-    assert (pair.match.common_end, pair.problem, pair.note) == (11, "", "")
+    assert (pair.comparison.common_end, pair.problem, pair.note) == (11, "", "")
     assert [log.unread for log in verdict.logs] == [((11, 12),), ()]
 
     flip(made)
@@ -254,7 +254,7 @@ def test_two_ends_of_different_epochs_only_part(tmp_path: Path):
     verdict = judged(tmp_path)
     assert verdict.is_whole
     [pair] = verdict.pairs
-    assert (pair.match.common_end, pair.match.parted_at) == (11, 11)
+    assert (pair.comparison.common_end, pair.comparison.parted_at) == (11, 11)
     assert "part at offset 11 (epochs 3 and 4): one of the two ends was never committed" in pair.note
 
 
@@ -297,7 +297,7 @@ def test_a_log_that_begins_later_is_compared_from_there(tmp_path: Path):
     (other.log / f"{0:020}.log").unlink()
     verdict = judged(tmp_path)
     assert verdict.is_whole
-    assert (verdict.pairs[0].match.common_end, verdict.pairs[0].match.parted_at) == (12, -1)
+    assert (verdict.pairs[0].comparison.common_end, verdict.pairs[0].comparison.parted_at) == (12, -1)
 
 
 def test_logs_of_two_clusters_are_not_compared(tmp_path: Path):

@@ -6,9 +6,10 @@ import msgspec
 import pytest
 
 from kraftd.forensics.words import changes, quorum_changes
-from kraftd.logtools.files import find_log
+from kraftd.logtools.node_files import find_log
+from kraftd.logtools.points import At
 from kraftd.logtools.quorum_facts import QuorumFacts, Voter
-from kraftd.logtools.state import At, state_at
+from kraftd.logtools.state import state_at
 from kraftd.metadata.image import EMPTY
 from kraftd.metadata.image_builder import apply_all
 from kraftd.records.frame import AnyRecord

@@ -7,10 +7,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from kraftd.logtools.node_files import by_cluster, find_fleet
 from kraftd.logtools.problem import ProblemKind
 from kraftd.replay.columns import SCHEMA
 from kraftd.replay.decode import Decoder
-from kraftd.replay.discover import clusters, discover
 from kraftd.replay.points import plan_fold
 from kraftd.replay.slices import plan_node
 from kraftd.replay.survey import ClusterSurvey, survey_cluster
@@ -20,7 +20,7 @@ SEGMENT = "00000000000000000736.log"
 
 
 def surveyed(home: Path) -> ClusterSurvey:
-    ((key, nodes),) = clusters(discover([home])).items()
+    ((key, nodes),) = by_cluster(find_fleet([home])[0]).items()
     return survey_cluster(key, nodes)
 
 

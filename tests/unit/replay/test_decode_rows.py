@@ -7,16 +7,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from kraftd.logtools.commit import Bounds
+from kraftd.logtools.node_files import NodeFiles, find_fleet
 from kraftd.metadata.secrets import holds_secret
 from kraftd.records.batch import encode_batch, encode_control_batch, scan
 from kraftd.records.control import control_to_json, decode_control
 from kraftd.records.frame import RawRecord, decode_record, read_frame, record_name, to_json
 from kraftd.replay.columns import RAW, SCHEMA, chosen
-from kraftd.replay.commit import Bounds
 from kraftd.replay.decode import Decoder
-from kraftd.replay.discover import discover
 from kraftd.replay.filters import Wanted
-from kraftd.replay.model import NodeDirectory
 from kraftd.replay.slices import EVERYTHING, cuts, pack, plan_node
 from kraftd.replay.source import KraftReader, Slices
 from tests.fixtures import klog, klogs
@@ -28,7 +27,7 @@ CLUSTERS = [path.name for path in sorted(klogs().iterdir()) if path.is_dir()]
 
 
 def read(
-    node: NodeDirectory,
+    node: NodeFiles,
     slice_bytes: int = 1 << 20,
     schema: pa.Schema = SCHEMA,
     wanted: Wanted = EVERYTHING,
@@ -40,7 +39,7 @@ def read(
     return pa.Table.from_batches(decoder.rows(slices), schema).to_pylist()
 
 
-def plain(node: NodeDirectory) -> list[tuple]:
+def plain(node: NodeFiles) -> list[tuple]:
     """What one process without numpy or Arrow makes of every file."""
     out = []
     for file in node.files:
@@ -88,7 +87,7 @@ def envelope(row: dict) -> tuple:
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_rows_equal_a_plain_decode(cluster: str) -> None:
-    node = discover([klog(cluster)])[0]
+    node = find_fleet([klog(cluster)])[0][0]
     found = read(node)
     assert [envelope(row) for row in found] == plain(node)
     assert all(row["crc_ok"] and row["problem"] is None for row in found)
@@ -96,7 +95,7 @@ def test_rows_equal_a_plain_decode(cluster: str) -> None:
 
 @pytest.mark.parametrize("cluster", GENERATED)
 def test_secrets_are_in_no_column_unless_asked_for(cluster: str) -> None:
-    node = discover([klog(cluster)])[0]
+    node = find_fleet([klog(cluster)])[0][0]
     for open_row, row in zip(read(node), read(node, show_secrets=False), strict=True):
         value = open_row["value"]
         hidden = not row["is_control"] and holds_secret(decode_record(value))
@@ -111,16 +110,16 @@ def test_what_cannot_be_read_is_no_open_secret(tmp_path: Path) -> None:
     values = [config("sasl.jaas.config", "hunter2")[:-2], b"\x01\x63\x00hunter2", b"\x02hunter2"]
     log = encode_batch(0, 1, START_MS, values) + encode_control_batch(3, 1, START_MS, [(77, b"\0\0hunter2")])
     write_node(tmp_path, log, voters=(1,))
-    found = read(discover([tmp_path])[0], show_secrets=False)
+    found = read(find_fleet([tmp_path])[0][0], show_secrets=False)
     assert [row["value"] for row in found] == [None] * 4
     assert all(row["is_redacted"] for row in found)
     assert "hunter2" not in str(found)
-    assert [row["value"] for row in read(discover([tmp_path])[0])][:3] == values
+    assert [row["value"] for row in read(find_fleet([tmp_path])[0][0])][:3] == values
 
 
 @pytest.mark.parametrize("cluster", GENERATED)
 def test_fewer_columns_are_the_same_columns(cluster: str) -> None:
-    node = discover([klog(cluster)])[0]
+    node = find_fleet([klog(cluster)])[0][0]
     some = [{name: row[name] for name in RAW} for row in read(node)]
     assert read(node, schema=chosen(RAW)) == some
 
@@ -135,7 +134,7 @@ def test_fewer_columns_are_the_same_columns(cluster: str) -> None:
     ],
 )
 def test_what_is_not_wanted_is_not_there(wanted: Wanted) -> None:
-    node = discover([klog("generated-kafka-4.3-dynamic-voters")])[0]
+    node = find_fleet([klog("generated-kafka-4.3-dynamic-voters")])[0][0]
     expected = [
         row
         for row in read(node)
@@ -149,7 +148,7 @@ def test_what_is_not_wanted_is_not_there(wanted: Wanted) -> None:
 
 
 def test_wanted_times_are_exact() -> None:
-    node = discover([klog("generated-kafka-4.3-dynamic-voters")])[0]
+    node = find_fleet([klog("generated-kafka-4.3-dynamic-voters")])[0][0]
     times = sorted(row["timestamp"] for row in read(node) if row["timestamp"] is not None)
     low, high = (round(times[len(times) * n // 4].timestamp() * 1e6) for n in (1, 3))
     expected = [row for row in read(node) if low <= round(row["timestamp"].timestamp() * 1e6) < high]
@@ -157,7 +156,7 @@ def test_wanted_times_are_exact() -> None:
 
 
 def test_segments_without_a_wanted_offset_are_not_opened() -> None:
-    node = discover([klog("generated-kafka-4.3-dynamic-voters")])[1]
+    node = find_fleet([klog("generated-kafka-4.3-dynamic-voters")])[0][1]
     wanted = Wanted(from_offset=800, to_offset=801, is_snapshot=False)
     assert [piece.segment_base_offset for piece in plan_node(node, NOTHING_KNOWN, 1 << 20, wanted)] == [736]
 
@@ -167,7 +166,7 @@ def test_large_batches_are_read_alike_alone_and_in_step(tmp_path: Path, count: i
     values = [[config("log.retention.ms", "7" * (n % 90)) for n in range(count)] for _ in range(40)]
     log = b"".join(encode_batch(i * count, 1, START_MS, batch) for i, batch in enumerate(values))
     write_node(tmp_path, log, voters=(1,))
-    node = discover([tmp_path])[0]
+    node = find_fleet([tmp_path])[0][0]
     for slice_bytes in (1 << 26, len(log) // 40 + 1):
         rows = read(node, slice_bytes)
         assert [row["value"] for row in rows] == [value for batch in values for value in batch]
@@ -176,7 +175,7 @@ def test_large_batches_are_read_alike_alone_and_in_step(tmp_path: Path, count: i
 
 def test_slices_change_nothing_but_the_order(tmp_path: Path) -> None:
     write_node(tmp_path, leader_change(0, 1, 1) + noops(1, 1, 500), voters=(1,))
-    node = discover([tmp_path])[0]
+    node = find_fleet([tmp_path])[0][0]
     assert read(node, 1000) == read(node)
     pieces = list(cuts(node.files[0], 1000))
     assert len(pieces) > 30
@@ -187,7 +186,7 @@ def test_slices_change_nothing_but_the_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize("whole", [0, 1, 40])
 def test_what_follows_the_last_whole_batch_goes_with_the_last_slice(whole: int, tmp_path: Path) -> None:
     write_node(tmp_path, noops(0, 1, whole) + b"x" * 3000, voters=(1,))
-    file = discover([tmp_path])[0].files[0]
+    file = find_fleet([tmp_path])[0][0].files[0]
     pieces = list(cuts(file, 1000))
     assert (pieces[0][0], pieces[-1][1]) == (0, file.size_bytes)
     assert len(pieces) == (1 if whole < 40 else 3)
@@ -196,7 +195,7 @@ def test_what_follows_the_last_whole_batch_goes_with_the_last_slice(whole: int, 
 
 def test_small_files_share_a_task_and_large_ones_are_cut(tmp_path: Path) -> None:
     write_node(tmp_path, noops(0, 1, 500), voters=(1,))
-    node = discover([tmp_path])[0]
+    node = find_fleet([tmp_path])[0][0]
     shares = list(pack(list(plan_node(node, NOTHING_KNOWN, 1000)), 5000))
     assert all(sum(piece.end - piece.start for piece in share) <= 5000 for share in shares)
     assert len(shares) < len(list(itertools.chain(*shares)))
@@ -204,7 +203,7 @@ def test_small_files_share_a_task_and_large_ones_are_cut(tmp_path: Path) -> None
 
 def test_every_row_says_whether_it_is_committed(tmp_path: Path) -> None:
     write_node(tmp_path, noops(0, 1, 10), voters=(1,))
-    node = discover([tmp_path])[0]
+    node = find_fleet([tmp_path])[0][0]
     table = pa.Table.from_batches(Decoder().rows(plan_node(node, Bounds(4, 7), 1 << 20)), SCHEMA)
     expected = ["committed"] * 4 + ["unknown"] * 3 + ["uncommitted"] * 3
     assert table["commit_status"].to_pylist() == expected
@@ -214,7 +213,7 @@ def test_a_bad_checksum_is_one_row_with_a_reason(tmp_path: Path) -> None:
     log = bytearray(encode_batch(0, 1, START_MS, [config("a", "b")] * 3) + noops(3, 1, 2))
     log[70] ^= 1
     write_node(tmp_path, bytes(log), voters=(1,))
-    found = read(discover([tmp_path])[0])
+    found = read(find_fleet([tmp_path])[0][0])
     assert [row["offset"] for row in found] == [0, 3, 4]
     assert [row["crc_ok"] for row in found] == [False, True, True]
     assert "checksum" in found[0]["problem"]
@@ -225,25 +224,25 @@ def test_a_bad_checksum_is_one_row_with_a_reason(tmp_path: Path) -> None:
 def test_a_body_that_cannot_be_decoded_keeps_its_bytes(tmp_path: Path) -> None:
     value = config("a", "b")[:-2]
     write_node(tmp_path, encode_batch(0, 1, START_MS, [value]), voters=(1,))
-    (row,) = read(discover([tmp_path])[0])
+    (row,) = read(find_fleet([tmp_path])[0][0])
     assert (row["type"], row["body"], row["value"]) == ("ConfigRecord", None, value)
     assert "ConfigRecord" in row["problem"]
 
 
 def test_a_time_that_is_none_is_null(tmp_path: Path) -> None:
     write_node(tmp_path, encode_batch(0, 1, -1, [config("a", "b")]), voters=(1,))
-    (row,) = read(discover([tmp_path])[0])
+    (row,) = read(find_fleet([tmp_path])[0][0])
     assert row["timestamp"] is None
 
 
 def test_a_torn_tail_ends_the_rows(tmp_path: Path) -> None:
     write_node(tmp_path, noops(0, 1, 5)[:-3], voters=(1,))
-    assert [row["offset"] for row in read(discover([tmp_path])[0])] == [0, 1, 2, 3]
+    assert [row["offset"] for row in read(find_fleet([tmp_path])[0][0])] == [0, 1, 2, 3]
 
 
 def test_the_reader_plans_every_file_of_every_node() -> None:
     reader = KraftReader([str(klogs() / CLUSTERS[0])])
     planned = [piece for part in reader.partitions() for piece in part.slices]
-    nodes = discover([klogs() / CLUSTERS[0]])
-    assert {piece.path for piece in planned} == {file.path for node in nodes for file in node.files}
+    nodes = find_fleet([klogs() / CLUSTERS[0]])[0]
+    assert {piece.path for piece in planned} == {str(file.path) for node in nodes for file in node.files}
     assert isinstance(reader.partitions()[0], Slices)

@@ -4,18 +4,19 @@ from pathlib import Path
 
 import pytest
 
+from kraftd.logtools.commit import Status
+from kraftd.logtools.node_files import by_cluster, find_fleet
+from kraftd.logtools.points import At, NotAPointError, parse_at
 from kraftd.records.batch import encode_batch
-from kraftd.replay.commit import Status
-from kraftd.replay.discover import clusters, discover
 from kraftd.replay.errors import ReplayError
-from kraftd.replay.points import At, parse_at, plan_fold
+from kraftd.replay.points import plan_fold
 from kraftd.replay.survey import ClusterSurvey, survey_cluster
 from tests.fixtures import klog
 from tests.replay.logs import NO_OP, START_MS, leader_change, noops, write_manifest, write_node
 
 
 def survey(*paths: Path) -> ClusterSurvey:
-    ((key, nodes),) = clusters(discover(paths)).items()
+    ((key, nodes),) = by_cluster(find_fleet(paths)[0]).items()
     return survey_cluster(key, nodes)
 
 
@@ -31,7 +32,7 @@ def test_an_offset_and_a_time_are_told_apart() -> None:
     assert parse_at("1234") == At("1234", offset=1234)
     assert parse_at("2023-11-14T22:13:20") == At("2023-11-14T22:13:20", time_ms=START_MS)
     assert parse_at("2023-11-14T23:13:20+01:00").time_ms == START_MS
-    with pytest.raises(ReplayError, match="neither an offset"):
+    with pytest.raises(NotAPointError, match="neither an offset"):
         parse_at("yesterday")
 
 

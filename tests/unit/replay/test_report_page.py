@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from kraftd.logtools.node_files import by_cluster, find_fleet
 from kraftd.replay import charts
 from kraftd.replay.answers import Answers, shown_in_full, step_of
-from kraftd.replay.discover import clusters, discover
 from kraftd.replay.errors import ReplayError
 from kraftd.replay.fold import FoldSummary
 from kraftd.replay.page import render_page, require_page
@@ -28,7 +28,7 @@ T1 = datetime(2026, 11, 21, 3, 57, 30, tzinfo=UTC)
 
 @pytest.fixture(scope="module")
 def report() -> Report:
-    ((key, nodes),) = clusters(discover([klog("generated-kafka-4.3-dynamic-voters")])).items()
+    ((key, nodes),) = by_cluster(find_fleet([klog("generated-kafka-4.3-dynamic-voters")])[0]).items()
     survey = survey_cluster(key, nodes)
     fold = fold_report(plan_fold(survey, None), IMAGE)
     cluster = cluster_report(survey, [], 0, survey.problems, fold)

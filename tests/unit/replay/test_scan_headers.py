@@ -5,9 +5,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kraftd.logtools.node_files import FileKind, LogFile
 from kraftd.logtools.problem import Problem, ProblemKind
 from kraftd.replay.headers import scan_file, walk
-from kraftd.replay.model import FileKind, LogFile
 from tests.replay.logs import leader_change, noops
 
 LOG = leader_change(0, 1, 1) + noops(1, 1, 9)
@@ -16,7 +16,7 @@ LOG = leader_change(0, 1, 1) + noops(1, 1, 9)
 def scanned(tmp_path: Path, data: bytes, base_offset: int = 0) -> tuple[list[int], list[Problem]]:
     path = tmp_path / "segment.log"
     path.write_bytes(data)
-    file = LogFile(str(path), path.name, FileKind.LOG, base_offset, -1, len(data))
+    file = LogFile(path, FileKind.LOG, base_offset, -1, len(data))
     scan = scan_file(file, str(tmp_path))
     return scan.headers["base_offset"].tolist(), scan.problems
 

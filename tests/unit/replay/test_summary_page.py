@@ -7,9 +7,9 @@ import msgspec
 import pytest
 from rich.console import Console
 
+from kraftd.logtools.commit import Status
+from kraftd.logtools.node_files import by_cluster, find_fleet
 from kraftd.logtools.problem import Problem, ProblemKind
-from kraftd.replay.commit import Status
-from kraftd.replay.discover import clusters, discover
 from kraftd.replay.fold import FoldSummary
 from kraftd.replay.points import plan_fold
 from kraftd.replay.report import KindCount, Report, cluster_report, fold_report
@@ -33,7 +33,7 @@ IMAGE = FoldSummary(
 
 @pytest.fixture
 def report(tmp_path: Path) -> Report:
-    ((key, nodes),) = clusters(discover([klog("generated-kafka-4.3-dynamic-voters")])).items()
+    ((key, nodes),) = by_cluster(find_fleet([klog("generated-kafka-4.3-dynamic-voters")])[0]).items()
     survey = survey_cluster(key, nodes)
     kinds = [
         KindCount("PartitionChangeRecord", 2, False, 900, 40_000),

@@ -5,22 +5,22 @@ from pathlib import Path
 
 import pytest
 
+from kraftd.logtools.commit import Rule, Status
+from kraftd.logtools.node_files import by_cluster, find_fleet
 from kraftd.logtools.problem import ProblemKind
-from kraftd.replay.commit import Rule, Status
-from kraftd.replay.discover import clusters, discover
 from kraftd.replay.survey import ClusterSurvey, survey_cluster
 from tests.fixtures import klog, klogs
 
 
 def survey(*paths: Path) -> ClusterSurvey:
-    ((key, nodes),) = clusters(discover(paths)).items()
+    ((key, nodes),) = by_cluster(find_fleet(paths)[0]).items()
     return survey_cluster(key, nodes)
 
 
 def test_every_cluster_at_hand_is_found_once() -> None:
     folders = sorted(path for path in klogs().iterdir() if path.is_dir())
-    assert len(clusters(discover([klogs()]))) == len(folders)
-    assert len(discover([klogs(), *folders])) == len(discover([klogs()]))
+    assert len(by_cluster(find_fleet([klogs()])[0])) == len(folders)
+    assert len(find_fleet([klogs(), *folders])[0]) == len(find_fleet([klogs()])[0])
 
 
 def test_59_leaders_and_a_tail_that_one_node_holds() -> None:
@@ -38,7 +38,7 @@ def test_59_leaders_and_a_tail_that_one_node_holds() -> None:
 def test_an_incomplete_copy_is_reported_for_every_node() -> None:
     found = survey(klog("kafka-3.8-three-nodes-incomplete-export"))
     assert [p.kind for p in found.problems] == [ProblemKind.INCOMPLETE] * 3
-    assert "epochs 3 at 13,057, 5 at 16,147, but the log ends at 13,057" in found.problems[0].text
+    assert "epoch 5 at 16,147, but the log ends at 13,057" in found.problems[0].text
     assert found.verdict.committed_end == 13057
 
 
@@ -75,7 +75,7 @@ def test_a_directory_below_the_named_one_is_found() -> None:
 @pytest.mark.parametrize("cluster", [p.name for p in sorted(klogs().iterdir()) if p.is_dir()])
 def test_the_nodes_of_every_cluster_agree(cluster: str) -> None:
     found = survey(klog(cluster))
-    assert not any(match.diverged for row in found.matches for match in row)
+    assert not any(one.is_parted for row in found.comparisons for one in row)
     assert not [p for p in found.problems if p.kind is ProblemKind.DAMAGED]
 
 

@@ -16,7 +16,8 @@ no majority; or they sit where a committed record differs.
 not hold it may still overwrite it (Raft's figure 8).
 
 The whole of a log's judgement is two bounds, so it costs nothing per record. Pure; the headers come from
-`kraftd.replay.survey`, the comparison from `kraftd.replay.matching`.
+`kraftd.replay.survey`, the comparisons from `comparison`. What one directory proves by itself is in
+`proofs_of`, for whoever has no other.
 
 Differs from the plain majority rule: the snapshot and the every-voter rule are added, both sound without
 knowing who led when. Without them one unanswered election would make a whole finished log unknown.
@@ -27,7 +28,8 @@ from enum import StrEnum
 
 import msgspec
 
-from kraftd.replay.matching import Match
+from kraftd.logtools.comparison import Comparisons
+from kraftd.logtools.node_files import NodeFiles
 from kraftd.types import Epoch, NodeId, Offset
 
 NEVER_ENDS: Offset = 2**63 - 1
@@ -56,6 +58,23 @@ class Proof(msgspec.Struct, frozen=True):
     end_offset: Offset
     rule: Rule
     text: str
+
+
+def proofs_of(node: NodeFiles, end_offset: Offset) -> list[Proof]:
+    """What a node's own files prove of its log, which can be read up to an offset: its manifest, and its
+    newest snapshot.
+    """
+    proofs = []
+    if node.manifest is not None and node.manifest.high_watermark > 0:
+        end = min(node.manifest.high_watermark, end_offset)
+        text = f"node {node.node_id} was copied with high watermark {node.manifest.high_watermark:,}"
+        proofs.append(Proof(end, Rule.MANIFEST, text))
+    for snapshot in node.snapshots[-1:]:
+        end = min(snapshot.base_offset, end_offset)
+        if end > 0:
+            text = f"node {node.node_id} took a snapshot at {snapshot.base_offset:,}"
+            proofs.append(Proof(end, Rule.SNAPSHOT, text))
+    return proofs
 
 
 class Holder(msgspec.Struct, frozen=True):
@@ -104,7 +123,7 @@ class Bounds(msgspec.Struct, frozen=True):
         return Bounds(weaker.committed_end, later.uncommitted_from, weaker.why_unknown, later.why_uncommitted)
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class CommitVerdict(msgspec.Struct, frozen=True):
     """The judgement over a cluster.
 
     `reference` is the index of the most complete log; it holds every committed record that is here.
@@ -118,7 +137,7 @@ class Verdict(msgspec.Struct, frozen=True):
     bounds: tuple[Bounds, ...]
     contradictions: tuple[str, ...] = ()
 
-    def or_weaker(self, other: "Verdict") -> "Verdict":
+    def or_weaker(self, other: "CommitVerdict") -> "CommitVerdict":
         """What is proved by both, for a cluster in which two voter sets may count."""
         weaker = self if self.committed_end <= other.committed_end else other
         both = zip(self.bounds, other.bounds, strict=True)
@@ -127,22 +146,20 @@ class Verdict(msgspec.Struct, frozen=True):
         )
 
 
-def judge(
-    holders: Sequence[Holder], matches: Sequence[Sequence[Match]], voters: frozenset[NodeId]
-) -> Verdict:
+def judge(holders: Sequence[Holder], comparisons: Comparisons, voters: frozenset[NodeId]) -> CommitVerdict:
     """Judge every log of a cluster. `voters` is empty when nobody says who they are."""
     candidates = [i for i, holder in enumerate(holders) if not voters or holder.node_id in voters]
     reference = max(candidates or range(len(holders)), key=lambda i: holders[i].log_order)
-    proofs, contradictions = _proofs(holders, matches, reference, voters)
+    proofs, contradictions = _proofs(holders, comparisons, reference, voters)
     proof = max(proofs, key=lambda p: (p.end_offset, p.rule is not Rule.SNAPSHOT), default=None)
     committed_end = proof.end_offset if proof is not None else 0
-    return Verdict(
+    return CommitVerdict(
         reference=reference,
         committed_end=committed_end,
         proof=proof,
         known=proof is not None and proof.rule is not Rule.SNAPSHOT,
         bounds=tuple(
-            _bounds(holders, matches, voters, index, reference, committed_end)
+            _bounds(holders, comparisons, voters, index, reference, committed_end)
             for index in range(len(holders))
         ),
         contradictions=tuple(contradictions),
@@ -150,14 +167,17 @@ def judge(
 
 
 def _proofs(
-    holders: Sequence[Holder], matches: Sequence[Sequence[Match]], reference: int, voters: frozenset[NodeId]
+    holders: Sequence[Holder],
+    comparisons: Comparisons,
+    reference: int,
+    voters: frozenset[NodeId],
 ) -> tuple[list[Proof], list[str]]:
     """Everything that proves a part of the reference log committed, and what cannot be true."""
     proofs, contradictions = [], []
     for index, holder in enumerate(holders):
-        matched = matches[reference][index]
+        matched = comparisons[reference][index]
         for proof in holder.proofs:
-            if matched.diverged and matched.common_end < proof.end_offset:
+            if matched.is_parted and matched.common_end < proof.end_offset:
                 contradictions.append(
                     f"{proof.text}, but node {holders[reference].node_id}, whose log is the most complete, "
                     f"differs from offset {matched.common_end}: committed records were lost or changed"
@@ -166,15 +186,18 @@ def _proofs(
                 proofs.append(proof)
     here = _voter_indexes(holders, voters)
     if here is not None:
-        proofs += _voter_proofs(holders, matches, reference, here)
+        proofs += _voter_proofs(holders, comparisons, reference, here)
     return proofs, contradictions
 
 
 def _voter_proofs(
-    holders: Sequence[Holder], matches: Sequence[Sequence[Match]], reference: int, here: Sequence[int]
+    holders: Sequence[Holder],
+    comparisons: Comparisons,
+    reference: int,
+    here: Sequence[int],
 ) -> list[Proof]:
     """What a full set of voters proves: the every-voter rule, and the majority rule for the highest epoch."""
-    held = sorted((matches[reference][index].common_end for index in here), reverse=True)
+    held = sorted((comparisons[reference][index].common_end for index in here), reverse=True)
     majority = len(here) // 2 + 1
     proofs = []
     if held[-1] > 0:
@@ -199,29 +222,32 @@ def _voter_indexes(holders: Sequence[Holder], voters: frozenset[NodeId]) -> list
 
 def _bounds(
     holders: Sequence[Holder],
-    matches: Sequence[Sequence[Match]],
+    comparisons: Comparisons,
     voters: frozenset[NodeId],
     index: int,
     reference: int,
     committed_end: Offset,
 ) -> Bounds:
     """Cut one log into what is committed, unknown and uncommitted, in this order."""
-    agrees_to = matches[reference][index].common_end
+    agrees_to = comparisons[reference][index].common_end
     own = max((proof.end_offset for proof in holders[index].proofs), default=0)
     committed = max(min(committed_end, agrees_to), own)
-    doomed, why_doomed = _uncommitted_from(holders, matches, voters, index)
-    if matches[reference][index].diverged and agrees_to < committed_end and agrees_to < doomed:
+    doomed, why_doomed = _uncommitted_from(holders, comparisons, voters, index)
+    if comparisons[reference][index].is_parted and agrees_to < committed_end and agrees_to < doomed:
         doomed, why_doomed = agrees_to, "another record is committed at this offset"
     return Bounds(committed, max(doomed, committed), _why_unknown(holders, voters), why_doomed)
 
 
 def _uncommitted_from(
-    holders: Sequence[Holder], matches: Sequence[Sequence[Match]], voters: frozenset[NodeId], index: int
+    holders: Sequence[Holder],
+    comparisons: Comparisons,
+    voters: frozenset[NodeId],
+    index: int,
 ) -> tuple[Offset, str]:
     """From where on no majority can hold this log's records."""
     if not voters:
         return NEVER_ENDS, ""
-    ends = sorted((_may_hold_to(holders, matches, voter, index) for voter in voters), reverse=True)
+    ends = sorted((_may_hold_to(holders, comparisons, voter, index) for voter in voters), reverse=True)
     end = ends[len(voters) // 2]
     if end == NEVER_ENDS:
         return NEVER_ENDS, ""
@@ -230,18 +256,16 @@ def _uncommitted_from(
     return end, f"{held}, and no majority can"
 
 
-def _may_hold_to(
-    holders: Sequence[Holder], matches: Sequence[Sequence[Match]], voter: NodeId, index: int
-) -> Offset:
+def _may_hold_to(holders: Sequence[Holder], comparisons: Comparisons, voter: NodeId, index: int) -> Offset:
     """How far a voter may hold log `index`, giving it the benefit of every doubt."""
     ends = []
     for other, holder in enumerate(holders):
         if holder.node_id != voter:
             continue
-        matched = matches[index][other]
+        matched = comparisons[index][other]
         if other == index:
             ends.append(NEVER_ENDS)
-        elif matched.diverged:
+        elif matched.is_parted:
             ends.append(matched.common_end)
         elif holder.may_hold_more or holder.end_offset >= holders[index].end_offset:
             ends.append(NEVER_ENDS)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from kraftd.replay.commit import NEVER_ENDS, Bounds, Holder, Proof, Rule, Status, Verdict, judge
-from kraftd.replay.matching import Match
+from kraftd.logtools.commit import NEVER_ENDS, Bounds, CommitVerdict, Holder, Proof, Rule, Status, judge
+from kraftd.logtools.comparison import Comparison
 
 VOTERS = frozenset({1, 2, 3})
 
@@ -23,14 +23,14 @@ def holder(
     return Holder(node_id, end, more, last if highest == -1 else highest, epochs, proofs)
 
 
-def common_end(left: Holder, right: Holder) -> Match:
+def common_end(left: Holder, right: Holder) -> Comparison:
     """Where two logs part, judged like Raft: the same epoch at the same offset is the same record."""
     limit = min(left.end_offset, right.end_offset)
     same = next((o for o in range(limit) if left.epoch_at(o) != right.epoch_at(o)), limit)
-    return Match(same, diverged=same < limit)
+    return Comparison(same, parted_at=same if same < limit else -1)
 
 
-def verdict(holders: Sequence[Holder], voters: frozenset[int] = VOTERS) -> Verdict:
+def verdict(holders: Sequence[Holder], voters: frozenset[int] = VOTERS) -> CommitVerdict:
     return judge(holders, [[common_end(left, right) for right in holders] for left in holders], voters)
 
 

@@ -4,23 +4,27 @@ from pathlib import Path
 
 import pytest
 
+from kraftd.logtools.errors import UnanswerableError
+from kraftd.logtools.manifest import manifest_problems
+from kraftd.logtools.node_files import NodeFiles, by_cluster, find_fleet
 from kraftd.logtools.problem import ProblemKind
-from kraftd.replay.discover import clusters, discover
-from kraftd.replay.errors import ReplayError
-from kraftd.replay.model import NodeDirectory
 from kraftd.replay.survey import survey_cluster
 from tests.replay.logs import CLUSTER_ID, leader_change, noops, write_manifest, write_node
 
 LOG = leader_change(0, 1, 1) + noops(1, 1, 9)
 
 
-def only(path: Path) -> NodeDirectory:
-    (node,) = discover([path])
+def only(path: Path) -> NodeFiles:
+    (node,) = find_fleet([path])[0]
     return node
 
 
-def texts(node: NodeDirectory) -> list[str]:
+def texts(node: NodeFiles) -> list[str]:
     return [f"{p.file}: {p.text}" for p in node.problems]
+
+
+def exported(node: NodeFiles) -> list[str]:
+    return [p.short for p in manifest_problems(node.home, node.manifest)]
 
 
 def test_a_whole_directory(tmp_path: Path) -> None:
@@ -50,21 +54,21 @@ def test_a_small_file_of_garbage_is_a_problem(tmp_path: Path, file: str, kind: P
     (tmp_path / file).write_bytes(b"\xff\xfe{garbage")
     assert [p.kind for p in only(tmp_path).problems] == [kind]
     (tmp_path / file).unlink()
-    assert texts(only(tmp_path)) == [f"{Path(file).name}: missing"]
+    assert [(p.kind, p.short) for p in only(tmp_path).problems] == [(ProblemKind.NOTE, f"{file}: missing")]
 
 
 def test_directories_without_a_cluster_id_stay_apart(tmp_path: Path) -> None:
     for name in ("a", "b"):
         write_node(tmp_path / name, LOG)
         (tmp_path / name / "meta.properties").unlink()
-    assert sorted(clusters(discover([tmp_path]))) == [str(tmp_path / "a"), str(tmp_path / "b")]
+    assert sorted(by_cluster(find_fleet([tmp_path])[0])) == [str(tmp_path / "a"), str(tmp_path / "b")]
 
 
 def test_a_missing_path_and_a_path_without_logs_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ReplayError, match="no such directory"):
-        discover([tmp_path / "nowhere"])
-    with pytest.raises(ReplayError, match="no __cluster_metadata-0 directory"):
-        discover([tmp_path])
+    with pytest.raises(UnanswerableError, match="no such directory"):
+        find_fleet([tmp_path / "nowhere"])
+    with pytest.raises(UnanswerableError, match="no __cluster_metadata-0 directory"):
+        find_fleet([tmp_path])
 
 
 def test_an_export_gives_its_high_watermark(tmp_path: Path) -> None:
@@ -82,8 +86,8 @@ def test_an_export_that_lost_or_changed_files_is_reported(tmp_path: Path) -> Non
     segment.write_bytes(LOG[: len(leader_change(0, 1, 1)) + len(noops(1, 1, 2))])
     (tmp_path / "__cluster_metadata-0" / "quorum-state").unlink()
     node = only(tmp_path)
-    assert any("in the manifest, but not there" in text for text in texts(node))
-    assert any("bytes, but" in text and "were exported" in text for text in texts(node))
+    assert any("in the manifest, but not there" in text for text in exported(node))
+    assert any("bytes, but" in text and "were exported" in text for text in exported(node))
     problems = [p.text for p in survey_cluster("c", [node]).problems]
     assert "says that 10 ends the log, but the log ends at 3" in problems
 
@@ -92,7 +96,7 @@ def test_an_export_whose_bytes_changed_is_damaged(tmp_path: Path) -> None:
     segment = write_node(tmp_path, LOG)
     write_manifest(tmp_path, high_watermark=8, end_offset=10)
     segment.write_bytes(LOG[:-1] + b"\x01")
-    assert any("changed since" in text for text in texts(only(tmp_path)))
+    assert any("changed since" in text for text in exported(only(tmp_path)))
 
 
 def test_a_manifest_cannot_point_outside(tmp_path: Path) -> None:
@@ -100,7 +104,7 @@ def test_a_manifest_cannot_point_outside(tmp_path: Path) -> None:
     write_manifest(tmp_path / "export", high_watermark=8, end_offset=10)
     manifest = tmp_path / "export" / "manifest.json"
     manifest.write_text(manifest.read_text().replace("meta.properties", "../../etc/passwd"))
-    assert any("outside the export" in text for text in texts(only(tmp_path)))
+    assert any("outside the export" in text for text in exported(only(tmp_path / "export")))
 
 
 def test_a_manifest_of_another_format_is_a_problem(tmp_path: Path) -> None:

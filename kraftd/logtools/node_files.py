@@ -1,0 +1,405 @@
+"""What is in a node's directory: segments and snapshots of its metadata log, and what its small files say.
+
+`find_logs` takes whatever an operator names: a node's directory, its `__cluster_metadata-0`, a segment, a
+snapshot, or a folder above several nodes; `find_log` wants exactly one, `find_fleet` takes many paths and
+patterns. What is missing or cannot be read is a `Problem` of that node, never an exception: the rest of the
+directory is still worth reading. A running node's directory can be described; nothing is locked.
+
+Not here: the batches (`log_reader`), and whether an export is what was exported (`manifest`).
+"""
+
+import glob
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from kraftd.errors import KraftdError, MalformedError
+from kraftd.logtools.errors import UnanswerableError
+from kraftd.logtools.manifest import MANIFEST, Manifest, decode_manifest
+from kraftd.logtools.problem import Problem, ProblemKind, in_file
+from kraftd.records import epoch_checkpoint, meta_properties, names, partition_metadata, quorum_state
+from kraftd.records.meta_properties import MetaProperties
+from kraftd.types import (
+    METADATA_TOPIC_ID,
+    NO_NODE,
+    ZERO_UUID,
+    Election,
+    Epoch,
+    EpochEntry,
+    NodeId,
+    Offset,
+    OffsetAndEpoch,
+    uuid_text,
+)
+
+DEPTH = 4
+"""How far below what was named a log may lie: `fleet/cluster/node/data` is the deepest in use."""
+
+_NAMED_MAX = 3
+"""Of several logs so many are named."""
+
+Parsed = TypeVar("Parsed")
+
+
+class FileKind(StrEnum):
+    """What a file of a metadata directory holds."""
+
+    LOG = "log"
+    SNAPSHOT = "snapshot"
+    BOOTSTRAP = "bootstrap"
+
+
+class LogFile(msgspec.Struct, frozen=True):
+    """A segment or a snapshot. `base_offset` is a snapshot's end offset: where it stands in the log."""
+
+    path: Path
+    kind: FileKind
+    base_offset: Offset
+    epoch: Epoch
+    """Of a snapshot; -1 of a segment."""
+    size_bytes: int
+
+    @property
+    def name(self) -> str:
+        """The file's name, without folders."""
+        return self.path.name
+
+    @property
+    def id(self) -> OffsetAndEpoch:
+        """The id of a snapshot: it holds the state before this offset."""
+        return OffsetAndEpoch(self.base_offset, self.epoch)
+
+    @property
+    def is_snapshot(self) -> bool:
+        """Whether offsets in the file are the file's own running count."""
+        return self.kind is not FileKind.LOG
+
+
+class NodeFiles(msgspec.Struct, frozen=True):
+    """One node's directory. Files are by name; what the small ones do not say is empty, -1 or None."""
+
+    named: str
+    """As the operator called it."""
+    home: Path
+    """Where `meta.properties` is, or would be."""
+    log_directory: Path
+    """Where the segments are."""
+    files: tuple[LogFile, ...] = ()
+    properties: MetaProperties | None = None
+    cluster_id: str = ""
+    node_id: NodeId = NO_NODE
+    directory_id: str = ""
+    election: Election | None = None
+    election_voters: tuple[NodeId, ...] = ()
+    """The voters in an election file of version 0."""
+    epochs: tuple[EpochEntry, ...] | None = None
+    """What `leader-epoch-checkpoint` says."""
+    manifest: Manifest | None = None
+    problems: tuple[Problem, ...] = ()
+    """What is wrong with the small files and the names."""
+
+    @property
+    def directory(self) -> str:
+        """`home` as text, as problems and tables name it."""
+        return str(self.home)
+
+    @property
+    def segments(self) -> tuple[LogFile, ...]:
+        """The log's files, by offset."""
+        return tuple(file for file in self.files if file.kind is FileKind.LOG)
+
+    @property
+    def snapshots(self) -> tuple[LogFile, ...]:
+        """The snapshots, by their end offset and epoch."""
+        return tuple(file for file in self.files if file.kind is FileKind.SNAPSHOT)
+
+    @property
+    def start_offset(self) -> Offset:
+        """Where the log begins; without segments, where its last snapshot ends."""
+        if self.segments:
+            return self.segments[0].base_offset
+        return self.snapshots[-1].base_offset if self.snapshots else 0
+
+
+def find_log(path: Path) -> NodeFiles:
+    """The one log that a path stands for.
+
+    Raises:
+        UnanswerableError: There is none, or more than one.
+    """
+    found = find_logs(path)
+    if len(found) > 1:
+        some = ", ".join(str(log.home) for log in found[:_NAMED_MAX])
+        more = f" and {len(found) - _NAMED_MAX} more" if len(found) > _NAMED_MAX else ""
+        raise UnanswerableError(f"{path} holds several logs; name one: {some}{more}")
+    return found[0]
+
+
+def find_logs(path: Path) -> list[NodeFiles]:
+    """Every log that a path stands for, by name.
+
+    Raises:
+        UnanswerableError: There is none.
+    """
+    if not path.exists():
+        raise UnanswerableError(f"{path} does not exist; name a node's directory, a segment or a snapshot")
+    if not path.is_dir():
+        return [_named_file(path)]
+    directories = _log_directories(path)
+    if not directories:
+        raise UnanswerableError(
+            f"{path} holds no metadata log; name a directory with {names.LOG_DIRECTORY}, .log or .checkpoint "
+            "files in it"
+        )
+    if len(directories) == 1:
+        return [describe(directories[0], named=str(path))]
+    return [describe(directory) for directory in directories]
+
+
+def find_fleet(paths: Iterable[str | Path]) -> tuple[list[NodeFiles], list[Problem]]:
+    """Every log at or below these directories, each once, by absolute paths.
+
+    A path with `*`, `?` or `[` in it that is no directory's name is a pattern; it means all directories it
+    fits. A directory without a log is a problem, as long as another has one.
+
+    Raises:
+        UnanswerableError: A path does not exist, or there is no log at all.
+    """
+    found: dict[Path, None] = {}
+    lost = []
+    for root in _expanded(paths):
+        if not root.is_dir():
+            raise UnanswerableError(f"{root}: {'not a directory' if root.exists() else 'no such directory'}")
+        directories = _log_directories(root.resolve())
+        found.update(dict.fromkeys(directories))
+        if not directories:
+            text = (
+                f"no {names.LOG_DIRECTORY} directory in it or up to {DEPTH} levels below; "
+                "name a controller's metadata directory or an export"
+            )
+            lost.append(Problem(ProblemKind.INCOMPLETE, str(root), text))
+    if not found:
+        raise UnanswerableError(lost[0] if lost else "name a directory")
+    return [describe(directory) for directory in found], lost
+
+
+def by_cluster(nodes: Sequence[NodeFiles]) -> dict[str, list[NodeFiles]]:
+    """Group directories by cluster id. One without a cluster id stands alone, under its path."""
+    groups: dict[str, list[NodeFiles]] = {}
+    for node in nodes:
+        groups.setdefault(node.cluster_id or node.directory, []).append(node)
+    return {
+        key: sorted(group, key=lambda node: (node.node_id, node.directory)) for key, group in groups.items()
+    }
+
+
+def describe(log_directory: Path, *, named: str = "") -> NodeFiles:
+    """Read the small files of the node that a directory with segments belongs to, and list the large ones."""
+    absolute = log_directory.absolute()
+    inside = log_directory if log_directory.name else absolute
+    home = inside.parent if absolute.name == names.LOG_DIRECTORY else log_directory
+    reader = _SmallFiles(home)
+    properties = reader.parse(home / names.META_PROPERTIES, meta_properties.decode)
+    reader.parse(log_directory / names.PARTITION_METADATA, partition_metadata.decode, is_optional=True)
+    election = reader.parse(log_directory / names.QUORUM_STATE, _decode_election)
+    epochs = reader.parse(log_directory / names.EPOCH_CHECKPOINT, epoch_checkpoint.decode)
+    manifest = reader.parse(home / MANIFEST, decode_manifest, is_optional=True)
+    cluster_id, node_id, directory_id = _identity(properties, manifest)
+    if properties is not None and (properties.cluster_id is None or properties.node_id is None):
+        text = "does not say which cluster and which node this is"
+        reader.note(ProblemKind.DAMAGED, home / names.META_PROPERTIES, text)
+    return NodeFiles(
+        named=named or str(home),
+        home=home,
+        log_directory=log_directory,
+        files=tuple(_files(home, log_directory, reader)),
+        properties=properties,
+        cluster_id=cluster_id,
+        node_id=node_id,
+        directory_id=directory_id,
+        election=None if election is None else election[0],
+        election_voters=() if election is None else election[1],
+        epochs=epochs,
+        manifest=manifest,
+        problems=tuple(reader.problems),
+    )
+
+
+class _SmallFiles:
+    """Reads small files and turns what is wrong with them into problems."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self.problems: list[Problem] = []
+
+    def parse(
+        self, path: Path, decode: Callable[[bytes], Parsed], *, is_optional: bool = False
+    ) -> Parsed | None:
+        """Decode a file, or note why that cannot be done."""
+        try:
+            return decode(path.read_bytes())
+        except FileNotFoundError:
+            if not is_optional:
+                self.note(ProblemKind.NOTE, path, "missing")
+        except OSError as error:
+            self.note(ProblemKind.INCOMPLETE, path, f"cannot be read: {error.strerror}")
+        except KraftdError as error:
+            self.note(ProblemKind.DAMAGED, path, str(error).removeprefix(f"{path.name}: "))
+        return None
+
+    def note(self, kind: ProblemKind, path: Path, text: str) -> None:
+        """Remember what is wrong with a file."""
+        self.problems.append(in_file(path, text, kind=kind).within(self._home))
+
+
+def _files(home: Path, log_directory: Path, reader: _SmallFiles) -> Iterator[LogFile]:
+    """The large files by name, which for segments is by offset."""
+    for entry in sorted(os.scandir(log_directory), key=lambda entry: entry.name):
+        path = Path(entry.path)
+        try:
+            kind, base_offset, epoch = _meaning(entry.name)
+        except MalformedError as error:
+            reader.note(ProblemKind.DAMAGED, path, str(error).removeprefix(f"{entry.name}: "))
+            continue
+        if kind is None:
+            continue
+        if not path.is_file() or not os.access(path, os.R_OK):
+            reader.note(ProblemKind.INCOMPLETE, path, "cannot be read")
+            continue
+        yield LogFile(path, kind, base_offset, epoch, path.stat().st_size)
+    bootstrap = home / names.BOOTSTRAP_CHECKPOINT
+    if bootstrap.is_file():
+        yield LogFile(bootstrap, FileKind.BOOTSTRAP, 0, 0, bootstrap.stat().st_size)
+
+
+def _meaning(name: str) -> tuple[FileKind | None, Offset, Epoch]:
+    """What kind of file has this name, its offset, and its epoch.
+
+    Raises:
+        MalformedError: It looks like a segment's or a snapshot's, but the offset is out of range.
+    """
+    segment = names.parse_segment_name(name)
+    if segment is not None:
+        return (FileKind.LOG if segment.suffix == "log" else None), segment.base_offset, -1
+    snapshot = None if name.endswith(names.DELETED) else names.parse_snapshot_name(name)
+    if snapshot is not None:
+        return FileKind.SNAPSHOT, snapshot.offset, snapshot.epoch
+    return None, -1, -1
+
+
+def _named_file(path: Path) -> NodeFiles:
+    """A snapshot stands for itself, a segment for its log up to its end.
+
+    Raises:
+        UnanswerableError: It is neither.
+    """
+    kind, base, epoch = _meaning(path.name)
+    if path.name == names.BOOTSTRAP_CHECKPOINT:
+        kind, base, epoch = FileKind.SNAPSHOT, 0, 0
+    if kind is FileKind.SNAPSHOT:
+        file = LogFile(path, kind, base, epoch, path.stat().st_size)
+        return NodeFiles(str(path), path.parent, path.parent, (file,))
+    if kind is None:
+        raise UnanswerableError(f"{path} is neither a segment (….log) nor a snapshot (….checkpoint)")
+    log = describe(path.parent.absolute(), named=str(path))
+    later = [segment.base_offset for segment in log.segments if segment.base_offset > base]
+    ends = {FileKind.LOG: base, FileKind.SNAPSHOT: later[0] if later else base, FileKind.BOOTSTRAP: 0}
+    kept = (file for file in log.files if not later or file.base_offset <= ends[file.kind])
+    return msgspec.structs.replace(log, files=tuple(kept))
+
+
+# -- looking for directories ------------------------------------------------------------------
+
+
+def _expanded(paths: Iterable[str | Path]) -> Iterator[Path]:
+    """The paths, patterns replaced by what they fit.
+
+    Raises:
+        UnanswerableError: A pattern fits no directory.
+    """
+    for path in paths:
+        text = str(path)
+        if not glob.has_magic(text) or Path(text).exists():
+            yield Path(text)
+            continue
+        found = sorted(entry for entry in glob.glob(text) if Path(entry).is_dir())  # noqa: PTH207 - keeps the text as it is
+        if not found:
+            raise UnanswerableError(f"{text}: no directory fits this pattern")
+        yield from map(Path, found)
+
+
+def _log_directories(path: Path) -> list[Path]:
+    """The directories with segments at or below a path.
+
+    Raises:
+        UnanswerableError: The path is a directory of another topic, or a folder cannot be read.
+    """
+    if _is_of_another_topic(path):
+        raise UnanswerableError(
+            f"{path} is a partition of a topic, not the metadata log, which is in {names.LOG_DIRECTORY}"
+        )
+    try:
+        return list(_below(path, DEPTH))
+    except OSError as error:
+        raise UnanswerableError(f"{error.filename} cannot be read: {error.strerror}") from error
+
+
+def _below(path: Path, depth: int) -> Iterator[Path]:
+    inner = path / names.LOG_DIRECTORY
+    if inner.is_dir():
+        yield inner
+        return
+    children = sorted(os.scandir(path), key=lambda entry: entry.name)
+    if path.name == names.LOG_DIRECTORY or any(
+        entry.is_file() and _is_ours(entry.name) for entry in children
+    ):
+        yield path
+    elif depth:
+        for entry in children:
+            below = Path(entry.path)
+            if entry.is_dir() and not entry.name.startswith(".") and not _is_of_another_topic(below):
+                yield from _below(below, depth - 1)
+
+
+def _is_ours(name: str) -> bool:
+    try:
+        return _meaning(name)[0] is not None
+    except MalformedError:
+        return False
+
+
+def _is_of_another_topic(path: Path) -> bool:
+    """Whether a directory holds the records of a topic: its id says so, in a file that Kafka puts there."""
+    try:
+        topic_id = partition_metadata.decode((path / names.PARTITION_METADATA).read_bytes())
+    except (OSError, MalformedError):
+        return False
+    return topic_id != METADATA_TOPIC_ID
+
+
+# -- small files ------------------------------------------------------------------------------
+
+
+def _identity(properties: MetaProperties | None, manifest: Manifest | None) -> tuple[str, NodeId, str]:
+    """Cluster, node and directory id: those of meta.properties, else those of the manifest."""
+    cluster_id, node_id, directory_id = "", NO_NODE, ""
+    if manifest is not None:
+        cluster_id, node_id = manifest.cluster_id or "", manifest.node_id
+        directory_id = manifest.directory_id or ""
+    if properties is not None:
+        cluster_id = properties.cluster_id or cluster_id
+        node_id = node_id if properties.node_id is None else properties.node_id
+        if properties.directory_id is not None:
+            directory_id = uuid_text(properties.directory_id)
+    return cluster_id, node_id, "" if directory_id == uuid_text(ZERO_UUID) else directory_id
+
+
+def _decode_election(data: bytes) -> tuple[Election, tuple[NodeId, ...]]:
+    """The election and, of a version 0 file, its voters."""
+    election, _ = quorum_state.decode(data)
+    content = msgspec.json.decode(data.split(b"\n", 1)[0])
+    return election, tuple(sorted(voter["voterId"] for voter in content.get("currentVoters") or ()))
