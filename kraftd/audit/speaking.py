@@ -21,7 +21,7 @@ from kraftd.raft.effects import (
     PersistElection,
     RefusePeer,
     RememberPeer,
-    RememberWholeness,
+    RememberStateHealth,
     Reply,
     StateChanged,
     Truncate,
@@ -40,7 +40,7 @@ _CHANGES = (
     StateChanged,
     PersistElection,
     RememberPeer,
-    RememberWholeness,
+    RememberStateHealth,
     Truncate,
 )
 """What nobody but a confirmed voter may bring about."""

@@ -176,8 +176,8 @@ def info_data(facts: "DirectoryFacts") -> Json:
             "voted_id": election.voted.id if election.voted else NO_NODE,
         },
         "log": _log_data(facts) if facts.segments else None,
-        "flushed_offset": sidecar.flushed.offset if sidecar and sidecar.flushed else -1,
-        "start_counter": sidecar.promises.start_counter if sidecar else -1,
+        "flushed_offset": sidecar.recovery_point.offset if sidecar and sidecar.recovery_point else -1,
+        "start_counter": sidecar.local_state.start_counter if sidecar else -1,
         "notes": list(facts.notes),
         "problems": list(facts.problems),
     }

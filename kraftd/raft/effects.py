@@ -3,7 +3,7 @@
 Three kinds, by what the list after them may rely on (D-02):
 
 *Barriers* are durable before the next effect begins: `PersistElection`, `RememberPeer`,
-`RememberWholeness`, `Truncate`.
+`RememberStateHealth`, `Truncate`.
 *Starts* only begin; their end comes back as an event: `Flush`, `ColdRead`.
 The rest happens at once and is not durable by itself: `Append` (to the page cache), `Send`, `Reply`, …
 """
@@ -31,7 +31,7 @@ class RememberPeer(msgspec.Struct, frozen=True):
     peer: PeerIdentity
 
 
-class RememberWholeness(msgspec.Struct, frozen=True):
+class RememberStateHealth(msgspec.Struct, frozen=True):
     """Barrier. Note in the sidecar whether our promises can be relied on (D-06): "whole", "blank" (a voter
     with neither records nor promises yet) or "amnesia". Until it says "whole" again, every start begins with
     what it says, whatever the election file looks like by then.
@@ -250,7 +250,7 @@ class AlarmCleared(msgspec.Struct, frozen=True):
 Effect: TypeAlias = (
     PersistElection
     | RememberPeer
-    | RememberWholeness
+    | RememberStateHealth
     | Truncate
     | Append
     | AssignEpoch
@@ -278,5 +278,5 @@ Effect: TypeAlias = (
     | AlarmCleared
 )
 
-BARRIERS = (PersistElection, RememberPeer, RememberWholeness, Truncate)
+BARRIERS = (PersistElection, RememberPeer, RememberStateHealth, Truncate)
 STARTS = (Flush, ColdRead)

@@ -311,7 +311,7 @@ class Elections:
         # Records 0 to 9 are committed on nodes 2 and 3. Node 3 is wiped and starts as if it were new; node 1,
         # whose log ends at 5, asks it. With its vote node 1 would lead without records 5 to 9. If no log
         # holds a record, the cluster is new, and somebody must be elected.
-        if raft.rejoin.wholeness.blank and ask.position.offset > 0:
+        if raft.rejoin.health.uninitialized and ask.position.offset > 0:
             return "this member has neither records nor promises: it cannot judge a log with records"
         # Our whole log is compared, the part that is not flushed too: to hold more than can be claimed only
         # refuses more.

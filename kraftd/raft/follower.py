@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from kraftd.errors import CorruptBatchError, ErrorCode
 from kraftd.protocol import messages as m
 from kraftd.raft import rpc
-from kraftd.raft.effects import ColdRead, RememberWholeness
+from kraftd.raft.effects import ColdRead, RememberStateHealth
 from kraftd.raft.epoch_states import Follower, Unattached
 from kraftd.raft.events import BatchesRead, ConnectionClosed
 from kraftd.raft.request_manager import Kind, Sent
@@ -93,9 +93,9 @@ class FollowerRole:
     def on_flushed(self, now: Now) -> None:
         """Everything appended is durable: the next fetch may say so."""
         raft = self.raft
-        if raft.log.is_flushed and raft.log.end_offset > 0 and raft.rejoin.wholeness.blank:
+        if raft.log.is_flushed and raft.log.end_offset > 0 and raft.rejoin.health.uninitialized:
             raft.mark_initialized()
-        self._mend()
+        self._poll_rejoin()
         if isinstance(raft.state, Follower | Unattached):
             self.fetch(now)
 
@@ -243,7 +243,7 @@ class FollowerRole:
         raft.follower_state.leader_high_watermark = data.high_watermark
         raft.commit(min(raft.log.end_offset, data.high_watermark))
         raft.flush()
-        self._mend()
+        self._poll_rejoin()
         self.fetch(now)
 
     def _note_good_fetch(self, state: Follower, now: Now) -> None:
@@ -376,14 +376,14 @@ class FollowerRole:
             f"once every voter was heard and a new leader elected, but {FORGET_PEERS}"
         )
         if raft.is_voter and raft.rejoin.lose(reason):
-            raft.out.append(RememberWholeness("amnesia", raft.rejoin.wholeness.amnesia))
+            raft.out.append(RememberStateHealth("amnesia", raft.rejoin.health.amnesia))
             raft.out.extend(raft.peers.accept_current_peers())
             raft.alarm("not_whole", raft.rejoin.text)
 
-    def _mend(self) -> None:
+    def _poll_rejoin(self) -> None:
         raft = self.raft
-        if isinstance(raft.state, Follower) and raft.rejoin.mends(
+        if isinstance(raft.state, Follower) and raft.rejoin.completes(
             raft.epoch, raft.follower_state.leader_high_watermark, raft.log.flushed_offset
         ):
-            raft.out.append(RememberWholeness("whole"))
+            raft.out.append(RememberStateHealth("whole"))
             raft.clear_alarm("not_whole")

@@ -28,7 +28,7 @@ from kraftd.protocol import messages as m
 from kraftd.raft import events as e
 from kraftd.raft import rpc, status
 from kraftd.raft.claims import Claims
-from kraftd.raft.effects import Effect, LearnEndpoint, RememberWholeness
+from kraftd.raft.effects import Effect, LearnEndpoint, RememberStateHealth
 from kraftd.raft.elections import Elections
 from kraftd.raft.epoch_states import (
     Candidate,
@@ -43,7 +43,7 @@ from kraftd.raft.epoch_states import (
 from kraftd.raft.follower import FollowerRole
 from kraftd.raft.leader import LeaderRole
 from kraftd.raft.log_mirror import FETCH_BYTES_MAX, TAIL_BYTES_MAX, LogMirror, LogStart
-from kraftd.raft.rejoin import Wholeness
+from kraftd.raft.rejoin import StateHealth
 from kraftd.raft.replication import Replication
 from kraftd.raft.request_manager import Kind, Sent
 from kraftd.raft.resignation import Resignation
@@ -72,7 +72,7 @@ class Member:
         election: Election,
         timing: Timing,
         dice: RandomSource,
-        wholeness: Wholeness,
+        health: StateHealth,
         known_peers: Sequence[e.PeerIdentity],
         advertised: Endpoint,
         bootstrap: Sequence[Endpoint] = (),
@@ -90,7 +90,7 @@ class Member:
             persisted=election,
             timing=timing,
             dice=dice,
-            wholeness=wholeness,
+            health=health,
             known_peers=known_peers,
             advertised=advertised,
             bootstrap=bootstrap,
@@ -126,15 +126,15 @@ class Member:
         if raft.log.last_epoch > self._stored.epoch and raft.is_voter:
             epochs = f"epoch {self._stored.epoch}, but the log holds epoch {raft.log.last_epoch}"
             raft.rejoin.lose(f"the election file knows {epochs}: votes may have been forgotten")
-        wholeness = raft.rejoin.wholeness
-        if not wholeness.is_whole:
-            if wholeness.amnesia:
-                raft.out.append(RememberWholeness("amnesia", wholeness.amnesia))
+        health = raft.rejoin.health
+        if not health.is_whole:
+            if health.amnesia:
+                raft.out.append(RememberStateHealth("amnesia", health.amnesia))
             raft.alarm("not_whole", raft.rejoin.text)
-        elif wholeness.blank:
-            raft.out.append(RememberWholeness("blank"))
+        elif health.uninitialized:
+            raft.out.append(RememberStateHealth("blank"))
         raft.update_state(initial_state(raft, raft.state.election, now))
-        if wholeness.blank or raft.epoch > self._stored.epoch:
+        if health.uninitialized or raft.epoch > self._stored.epoch:
             raft.persist_anyway()
         if isinstance(raft.state, Follower | Unattached):
             raft.announce(status.known_leader(raft))
@@ -432,7 +432,7 @@ class Member:
     @property
     def damage(self) -> tuple[str, ...]:
         """Which parts of the log are gone, as far as it was found out (D-06)."""
-        return self._raft.rejoin.wholeness.damage
+        return self._raft.rejoin.health.damage
 
     @property
     def high_watermark(self) -> Offset:

@@ -1,7 +1,7 @@
 """Whether this node may be counted, and its way back if not (D-06).
 
 A voter's promises live on its disk. If the disk lost them, or an older copy of it came back, the voter must
-not be counted until it cannot do harm any more. `Wholeness` is what opening the directory, and reading from
+not be counted until it cannot do harm any more. `StateHealth` is what opening the directory, and reading from
 it since, found out about our own disk; `Rejoin` is the way back from there.
 
 How a voter whose disk was replaced behind its back comes to know it: the others remember another directory
@@ -17,7 +17,7 @@ from kraftd.raft.voters import Quorum
 from kraftd.types import Epoch, NodeId, Offset
 
 
-class Wholeness(msgspec.Struct, frozen=True):
+class StateHealth(msgspec.Struct, frozen=True):
     """What opening the directory, and reading from it since, found out about our own promises.
 
     Each text says which file, byte and offset, and what to do about it.
@@ -27,7 +27,7 @@ class Wholeness(msgspec.Struct, frozen=True):
     """Parts of the log below the flushed offset that are gone: mended only by repair."""
     amnesia: tuple[str, ...] = ()
     """Why votes or acknowledgements of ours may have been forgotten."""
-    blank: bool = False
+    uninitialized: bool = False
     """Neither records nor an election file: a new member, or a wiped one. Nobody can tell from here."""
 
     @property
@@ -46,10 +46,10 @@ class Rejoin:
     Every voter must answer once after each start, too: only the others can tell a wiped or restored disk.
     """
 
-    __slots__ = ("_floor", "_highest", "_quorum", "silent", "wholeness")
+    __slots__ = ("_floor", "_highest", "_quorum", "health", "silent")
 
-    def __init__(self, wholeness: Wholeness, quorum: Quorum) -> None:
-        self.wholeness = wholeness
+    def __init__(self, health: StateHealth, quorum: Quorum) -> None:
+        self.health = health
         self._quorum = quorum
         self._highest: Epoch = 0
         self._floor: Epoch | None = None
@@ -59,33 +59,33 @@ class Rejoin:
     @property
     def is_whole(self) -> bool:
         """Whether this member may be counted."""
-        return self.wholeness.is_whole
+        return self.health.is_whole
 
     @property
     def has_forgotten(self) -> bool:
         """Whether promises were lost. Such a member doubts nobody: it may know others as they once were."""
-        return bool(self.wholeness.amnesia)
+        return bool(self.health.amnesia)
 
     @property
     def can_confirm(self) -> bool:
         """Whether this member would know of a later leader that it promised itself to."""
-        return self.is_whole and not self.wholeness.blank
+        return self.is_whole and not self.health.uninitialized
 
     def lose(self, reason: str) -> bool:
         """Note that promises were forgotten; returns False if that was known."""
         if self.has_forgotten:
             return False
-        self.wholeness = msgspec.structs.replace(self.wholeness, amnesia=(reason,), blank=False)
+        self.health = msgspec.structs.replace(self.health, amnesia=(reason,), uninitialized=False)
         self.silent = frozenset(self._quorum.others)
         self._floor, self._highest = None, 0
         return True
 
     def damage(self, text: str) -> bool:
         """Note that the log lost a part since it was opened; returns False if that was known."""
-        if text in self.wholeness.damage:
+        if text in self.health.damage:
             return False
-        self.wholeness = msgspec.structs.replace(
-            self.wholeness, damage=(*self.wholeness.damage, text), blank=False
+        self.health = msgspec.structs.replace(
+            self.health, damage=(*self.health.damage, text), uninitialized=False
         )
         return True
 
@@ -96,24 +96,24 @@ class Rejoin:
         if not self.silent and self._floor is None:
             self._floor = self._highest
 
-    def mends(self, leader_epoch: Epoch, high_watermark: Offset, flushed_offset: Offset) -> bool:
+    def completes(self, leader_epoch: Epoch, high_watermark: Offset, flushed_offset: Offset) -> bool:
         """Whether following this leader this far makes us whole; if so, we are from now on."""
-        if self.is_whole or self.wholeness.damage or self._floor is None:
+        if self.is_whole or self.health.damage or self._floor is None:
             return False
         if leader_epoch <= self._floor or not 0 <= high_watermark <= flushed_offset:
             return False
-        self.wholeness = Wholeness()
+        self.health = StateHealth()
         self.silent = frozenset(self._quorum.others)
         return True
 
     def mark_initialized(self) -> bool:
         """Note that a promise was given or records are here. Returns False if that was known."""
-        if not self.wholeness.blank:
+        if not self.health.uninitialized:
             return False
-        self.wholeness = msgspec.structs.replace(self.wholeness, blank=False)
+        self.health = msgspec.structs.replace(self.health, uninitialized=False)
         return True
 
     @property
     def text(self) -> str:
         """Why we are not counted, for an operator; empty if we are."""
-        return "; ".join((*self.wholeness.damage, *self.wholeness.amnesia))
+        return "; ".join((*self.health.damage, *self.health.amnesia))

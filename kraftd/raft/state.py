@@ -22,7 +22,7 @@ from kraftd.raft.effects import (
     LeaderChanged,
     LearnEndpoint,
     PersistElection,
-    RememberWholeness,
+    RememberStateHealth,
     Reply,
     Send,
     StateChanged,
@@ -33,7 +33,7 @@ from kraftd.raft.events import Handle, PeerIdentity, Token
 from kraftd.raft.leader_state import LeaderState
 from kraftd.raft.log_mirror import LogMirror
 from kraftd.raft.peers import Peers
-from kraftd.raft.rejoin import Rejoin, Wholeness
+from kraftd.raft.rejoin import Rejoin, StateHealth
 from kraftd.raft.request_manager import Kind, RequestManager
 from kraftd.raft.rpc import LeaderAndEpoch
 from kraftd.raft.timing import BEHIND_RECORDS, RandomSource, Timing
@@ -75,7 +75,7 @@ class RaftState:
         persisted: Election,
         timing: Timing,
         dice: RandomSource,
-        wholeness: Wholeness,
+        health: StateHealth,
         known_peers: Sequence[PeerIdentity],
         advertised: Endpoint,
         bootstrap: Sequence[Endpoint],
@@ -93,7 +93,7 @@ class RaftState:
         self.requests = RequestManager(
             timeout_ms=timing.request_timeout_ms, backoff_ms=timing.retry_backoff_ms
         )
-        self.rejoin = Rejoin(wholeness, self.quorum)
+        self.rejoin = Rejoin(health, self.quorum)
         self.peers = Peers(me, self.quorum, tuple(known_peers), self.rejoin)
         self.leader_state: LeaderState | None = None
         self.follower_state = FollowerState()
@@ -301,7 +301,7 @@ class RaftState:
     def mark_initialized(self) -> None:
         """A missing quorum-state file is an error from now on: a promise was given, or records are here."""
         if self.rejoin.mark_initialized():
-            self.out.append(RememberWholeness("whole"))
+            self.out.append(RememberStateHealth("whole"))
 
     def warn(self, event: str, text: str) -> None:
         """Log a warning and go on (D-14)."""

@@ -24,8 +24,8 @@ from kraftd.records.messages import (
     FeatureLevelRecord,
     NoOpRecord,
 )
+from kraftd.storage.log_reader import DamagedReadError, ReaderView
 from kraftd.storage.node_directory import NodeDirectory
-from kraftd.storage.reading import DamagedReadError, ReaderView
 from kraftd.types import OffsetAndEpoch
 
 _READ_BYTES = 1 << 20

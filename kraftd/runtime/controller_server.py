@@ -28,7 +28,7 @@ from kraftd.raft.effects import LeaderChanged, ShutdownReady, StateChanged
 from kraftd.raft.events import PeerIdentity
 from kraftd.raft.log_mirror import FETCH_BYTES_MAX
 from kraftd.raft.node import LogStart, Member
-from kraftd.raft.rejoin import Wholeness
+from kraftd.raft.rejoin import StateHealth
 from kraftd.raft.timing import HANDOVER_REST_MS, RandomSource, Timing
 from kraftd.raft.voters import Voter, VoterSet
 from kraftd.records.frame import decode_record
@@ -266,7 +266,7 @@ def _member_of(
             retry_backoff_ms=timing.retry_backoff_ms,
         ),
         dice=environment.dice,
-        wholeness=Wholeness(directory.damage, directory.amnesia, directory.blank),
+        health=StateHealth(directory.damage, directory.amnesia, directory.uninitialized),
         known_peers=tuple(
             PeerIdentity(peer.node_id, peer.directory_id, peer.start_counter, peer.start_id)
             for peer in directory.peers

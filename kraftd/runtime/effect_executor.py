@@ -32,7 +32,7 @@ from kraftd.raft.effects import (
     RefusePeer,
     RejectNonce,
     RememberPeer,
-    RememberWholeness,
+    RememberStateHealth,
     Reply,
     ResignDone,
     Send,
@@ -59,7 +59,7 @@ class Store(Protocol):
     def remember_peer(self, peer: PeerIdentity) -> None:
         """Write to whom a voter id belongs."""
 
-    def remember_wholeness(self, wholeness: RememberWholeness) -> None:
+    def remember_state_health(self, health: RememberStateHealth) -> None:
         """Write whether our own promises can be relied on."""
 
     def truncate(self, end_offset: Offset, generation: int) -> None:
@@ -155,7 +155,7 @@ class EffectExecutor:
         self._handlers: dict[type[Effect], Callable[..., None]] = {
             PersistElection: lambda effect: store.persist_election(effect.election),
             RememberPeer: lambda effect: store.remember_peer(effect.peer),
-            RememberWholeness: store.remember_wholeness,
+            RememberStateHealth: store.remember_state_health,
             Truncate: lambda effect: store.truncate(effect.end_offset, effect.generation),
             Append: store.append,
             AssignEpoch: lambda effect: store.assign_epoch(effect.epoch, effect.start_offset),

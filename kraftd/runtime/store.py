@@ -11,7 +11,7 @@ Not here: files (`kraftd.storage`) and the order of effects (`effect_executor`).
 from collections.abc import Callable, Sequence
 
 from kraftd.errors import StorageError
-from kraftd.raft.effects import Append, ColdRead, Flush, RememberWholeness
+from kraftd.raft.effects import Append, ColdRead, Flush, RememberStateHealth
 from kraftd.raft.events import BatchesRead, LogDamaged, LogFlushed, PeerIdentity
 from kraftd.raft.node import Member
 from kraftd.runtime.driver import Driver, TimedTurnTask
@@ -20,11 +20,11 @@ from kraftd.runtime.raft_metrics import RaftMetrics
 from kraftd.runtime.worker import Done, Job, Worker
 from kraftd.storage import StorageFailure
 from kraftd.storage.flush import FlushJob
+from kraftd.storage.log_reader import DamagedReadError, ReaderView
 from kraftd.storage.node_directory import NodeDirectory
-from kraftd.storage.reading import DamagedReadError, ReaderView
 from kraftd.types import NEVER_MS, Election, Epoch, Now, Offset
 
-HINT_INTERVAL_MS = 1_000
+RECOVERY_POINT_INTERVAL_MS = 1_000
 """How long the recovery point of a flush may stay in the page cache only (D-05)."""
 
 
@@ -51,8 +51,8 @@ class DirectoryStore(Store, TimedTurnTask):
         self._flushing_since_ms = -1
         self._handed_over: tuple[Job, Done] | None = None
         self._flush_wanted = False
-        self._hint_synced_at_ms = 0
-        self._hint_is_dirty = False
+        self._recovery_point_synced_at_ms = 0
+        self._recovery_point_is_dirty = False
 
     # Barriers.
 
@@ -64,9 +64,9 @@ class DirectoryStore(Store, TimedTurnTask):
         """Write to the sidecar which directory and start a voter id belongs to, durably."""
         self._directory.remember_peer(peer.node_id, peer.directory_id, peer.start_counter, peer.start_id)
 
-    def remember_wholeness(self, wholeness: RememberWholeness) -> None:
+    def remember_state_health(self, health: RememberStateHealth) -> None:
         """Write to the sidecar whether this node may vote, durably."""
-        self._directory.remember_wholeness(wholeness.state, wholeness.reasons)
+        self._directory.remember_state_health(health.state, health.reasons)
 
     def truncate(self, end_offset: Offset, generation: int) -> None:
         """Cut the log, durably, after the running flush has ended (D-03)."""
@@ -136,9 +136,9 @@ class DirectoryStore(Store, TimedTurnTask):
 
     def wake_at_ms(self) -> int:
         """When the recovery point must be made durable; NEVER_MS if it is."""
-        if not self._hint_is_dirty or self._flushing_since_ms >= 0:
+        if not self._recovery_point_is_dirty or self._flushing_since_ms >= 0:
             return NEVER_MS
-        return self._hint_synced_at_ms + HINT_INTERVAL_MS
+        return self._recovery_point_synced_at_ms + RECOVERY_POINT_INTERVAL_MS
 
     def hand_over(self) -> None:
         """Give the flush that was begun to its thread. Call it at the end of a turn.
@@ -161,11 +161,11 @@ class DirectoryStore(Store, TimedTurnTask):
         return now.mono_ms - self._flushing_since_ms if self._flushing_since_ms >= 0 else 0
 
     def _begin_flush(self, now_ms: int, *, report: bool) -> None:
-        sync_hint = now_ms - self._hint_synced_at_ms >= HINT_INTERVAL_MS
-        if sync_hint:
-            self._hint_synced_at_ms = now_ms
-            self._hint_is_dirty = False
-        job = self._log.begin_flush(sync_hint=sync_hint)
+        sync_recovery_point = now_ms - self._recovery_point_synced_at_ms >= RECOVERY_POINT_INTERVAL_MS
+        if sync_recovery_point:
+            self._recovery_point_synced_at_ms = now_ms
+            self._recovery_point_is_dirty = False
+        job = self._log.begin_flush(sync_recovery_point=sync_recovery_point)
         self._flushing_since_ms = now_ms
         self._handed_over = job.run, lambda _: self._flushed(job, report=report)
 
@@ -173,7 +173,7 @@ class DirectoryStore(Store, TimedTurnTask):
         self._metrics.flushed(self._driver.now().mono_ms - self._flushing_since_ms)
         self._flushing_since_ms = -1
         generation, end_offset = self._log.flush_done(job)
-        self._hint_is_dirty = self._hint_is_dirty or report
+        self._recovery_point_is_dirty = self._recovery_point_is_dirty or report
         if self._flush_wanted:
             self._flush_wanted = False
             self._begin_flush(self._driver.now().mono_ms, report=True)

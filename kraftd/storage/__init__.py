@@ -11,8 +11,8 @@ from kraftd.storage.flush import FlushJob
 from kraftd.storage.formatting import Formatted, format_directory
 from kraftd.storage.inspection import DirectoryFacts, SegmentFacts, inspect_directory
 from kraftd.storage.log import Log, LogConfig, Opened, OpenReport
+from kraftd.storage.log_reader import DamagedReadError, OffsetOutOfRangeError, ReaderView
 from kraftd.storage.node_directory import NodeDirectory
-from kraftd.storage.reading import DamagedReadError, OffsetOutOfRangeError, ReaderView
 from kraftd.storage.recovery import Damage
 from kraftd.storage.sidecar import PeerRecord, SidecarState
 

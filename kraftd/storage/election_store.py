@@ -22,7 +22,7 @@ from crc32c import crc32c
 from kraftd.errors import MalformedError
 from kraftd.records import names, quorum_state
 from kraftd.storage.disk import Disk
-from kraftd.storage.sidecar import ABSENT, Promises, Sidecar
+from kraftd.storage.sidecar import ABSENT, LocalState, Sidecar
 from kraftd.types import NO_NODE, Election, Epoch, NodeId
 
 
@@ -44,11 +44,11 @@ def checksum_of(data: bytes | None) -> int:
     return ABSENT if data is None else crc32c(data)
 
 
-def examine(path: Path, data: bytes | None, promises: Promises | None) -> ElectionFinding:
+def examine(path: Path, data: bytes | None, local_state: LocalState | None) -> ElectionFinding:
     """Judge the bytes of an election file by what the sidecar, if there is one, remembers of it (D-05)."""
     checksum = checksum_of(data)
-    known_epoch = promises.election_epoch if promises is not None else 0
-    vouched = promises is None or checksum in {promises.old_election, promises.new_election}
+    known_epoch = local_state.election_epoch if local_state is not None else 0
+    vouched = local_state is None or checksum in {local_state.old_election, local_state.new_election}
     try:
         election = quorum_state.decode(data)[0] if data is not None else Election()
     except MalformedError as error:
@@ -57,10 +57,12 @@ def examine(path: Path, data: bytes | None, promises: Promises | None) -> Electi
             checksum,
             amnesia=f"{path}: cannot be read ({error}): a vote may be forgotten",
         )
-    known = promises.election if promises is not None else None
+    known = local_state.election if local_state is not None else None
     continued = _continued(known, election) if known is not None else None
     if vouched:
-        return ElectionFinding(continued or election, checksum, foreign=promises is None and data is not None)
+        return ElectionFinding(
+            continued or election, checksum, foreign=local_state is None and data is not None
+        )
     if election.epoch > known_epoch:
         return ElectionFinding(election, checksum, foreign=True)
     if continued is not None and data is not None and quorum_state.is_as_written(data):
@@ -124,10 +126,10 @@ class ElectionStore:
         """Make an election durable (QS-15)."""
         data = quorum_state.encode(election, version=self._version, voter_ids=self._voter_ids)
         checksum = checksum_of(data)
-        epoch: Epoch = max(election.epoch, self._sidecar.promises.election_epoch)
-        self._sidecar.promise(
+        epoch: Epoch = max(election.epoch, self._sidecar.local_state.election_epoch)
+        self._sidecar.save(
             msgspec.structs.replace(
-                self._sidecar.promises,
+                self._sidecar.local_state,
                 old_election=self._checksum,
                 new_election=checksum,
                 election_epoch=epoch,
@@ -137,4 +139,6 @@ class ElectionStore:
         self._disk.replace(self._path, data)
         self._checksum = checksum
         # The old file cannot come back by a crash any more. Not synced: it only narrows what is believed.
-        self._sidecar.note_promises(msgspec.structs.replace(self._sidecar.promises, old_election=checksum))
+        self._sidecar.write_unsynced(
+            msgspec.structs.replace(self._sidecar.local_state, old_election=checksum)
+        )

@@ -13,26 +13,26 @@ from kraftd.storage.disk import Disk
 from kraftd.types import Epoch, Offset, OffsetAndEpoch
 
 
-class HintKeeper(Protocol):
-    """Where the flushed offset is kept, because Kafka's files have no place for it (D-05)."""
+class RecoveryPointStore(Protocol):
+    """Keeps the recovery point: the flushed offset, for which Kafka's metadata log has no file (D-05)."""
 
     @property
-    def flushed(self) -> OffsetAndEpoch | None:
+    def recovery_point(self) -> OffsetAndEpoch | None:
         """Everything below was once synced; None if nobody knows."""
 
     @property
     def file(self) -> tuple[int, Path]:
-        """What a flush job syncs to make the hint durable."""
+        """What a flush job syncs to make the recovery point durable."""
 
     @property
     def mark(self) -> int:
-        """Which state of the hint is written but not synced; 0 if all is synced."""
+        """Which state of the recovery point is written but not synced; 0 if all is synced."""
 
-    def note_flushed(self, at: OffsetAndEpoch) -> None:
-        """Write a higher hint, without a sync."""
+    def raise_recovery_point(self, at: OffsetAndEpoch) -> None:
+        """Write a higher recovery point, without a sync."""
 
-    def lower_flushed(self, at: OffsetAndEpoch) -> None:
-        """Write a lower hint; durable on return."""
+    def lower_recovery_point(self, at: OffsetAndEpoch) -> None:
+        """Write a lower recovery point; durable on return."""
 
     def synced(self, mark: int) -> None:
         """Hear that a state is durable now."""
@@ -48,12 +48,12 @@ class FlushJob:
         "_directory",
         "_disk",
         "_files",
-        "_hint_file",
+        "_recovery_point_file",
         "end_epoch",
         "end_offset",
         "finished",
         "generation",
-        "hint_mark",
+        "recovery_point_mark",
     )
 
     def __init__(
@@ -64,17 +64,17 @@ class FlushJob:
         end_epoch: Epoch,
         files: Sequence[tuple[int, Path]],
         directory: Path | None,
-        hint_file: tuple[int, Path] | None,
-        hint_mark: int,
+        recovery_point_file: tuple[int, Path] | None,
+        recovery_point_mark: int,
     ) -> None:
         self._disk = disk
         self._files = files
         self._directory = directory
-        self._hint_file = hint_file
+        self._recovery_point_file = recovery_point_file
         self.generation = generation
         self.end_offset = end_offset
         self.end_epoch = end_epoch
-        self.hint_mark = hint_mark
+        self.recovery_point_mark = recovery_point_mark
         """Which state of the sidecar this job makes durable; 0 for none."""
         self.finished = False
         """Whether `run` is over. A truncation must not begin before (D-03)."""
@@ -82,7 +82,7 @@ class FlushJob:
     @property
     def idle(self) -> bool:
         """Whether there is nothing to do, so that no thread need be bothered."""
-        return not self._files and self._directory is None and self._hint_file is None
+        return not self._files and self._directory is None and self._recovery_point_file is None
 
     def run(self) -> None:
         """Sync the dirty segments, then the directory if it has new names, then the sidecar if asked.
@@ -94,6 +94,6 @@ class FlushJob:
             self._disk.sync_data(handle, path)
         if self._directory is not None:
             self._disk.sync_directory(self._directory)
-        if self._hint_file is not None:
-            self._disk.sync_data(*self._hint_file)
+        if self._recovery_point_file is not None:
+            self._disk.sync_data(*self._recovery_point_file)
         self.finished = True

@@ -21,7 +21,7 @@ from kraftd.records import meta_properties, names
 from kraftd.storage.disk import Disk
 from kraftd.storage.filesystem import FileSystem
 from kraftd.storage.node_directory import take_lock
-from kraftd.storage.sidecar import AMNESIA, WHOLE, PeerRecord, Promises, Sidecar, settle_sidecar
+from kraftd.storage.sidecar import AMNESIA, WHOLE, LocalState, PeerRecord, Sidecar, load_durable_sidecar
 from kraftd.types import DOUBTED_BY_OTHERS, NO_NODE, NodeId
 
 
@@ -60,7 +60,7 @@ def _open(stack: ExitStack, disk: Disk, path: Path) -> tuple[Path, NodeId, Sidec
     if not disk.fs.exists(path / names.SIDECAR):  # an exported copy, say: leave no lock in it
         raise StorageError(f"{path / names.SIDECAR}: is not there: nobody is remembered; leave it out")
     stack.callback(disk.close, take_lock(disk, path))
-    reading = settle_sidecar(disk, path / names.SIDECAR)
+    reading = load_durable_sidecar(disk, path / names.SIDECAR)
     if reading.state is None:
         raise StorageError(f"{reading.problem}: it remembers nobody; leave this directory out")
     sidecar = Sidecar(disk, path / names.SIDECAR, reading)
@@ -69,17 +69,17 @@ def _open(stack: ExitStack, disk: Disk, path: Path) -> tuple[Path, NodeId, Sidec
 
 
 def _forget(path: Path, node_id: NodeId, sidecar: Sidecar) -> Forgotten:
-    promises = sidecar.promises
-    counts_again = _doubts_by_hearsay(promises)
-    changed = msgspec.structs.replace(promises, peers=())
+    local_state = sidecar.local_state
+    counts_again = _doubts_by_hearsay(local_state)
+    changed = msgspec.structs.replace(local_state, peers=())
     if counts_again:
-        changed = msgspec.structs.replace(changed, wholeness=WHOLE, reasons=())
-    sidecar.promise_twice(changed)
-    return Forgotten(str(path), node_id, promises.peers, counts_again)
+        changed = msgspec.structs.replace(changed, health=WHOLE, reasons=())
+    sidecar.save_twice(changed)
+    return Forgotten(str(path), node_id, local_state.peers, counts_again)
 
 
-def _doubts_by_hearsay(promises: Promises) -> bool:
+def _doubts_by_hearsay(local_state: LocalState) -> bool:
     """Whether others raised the doubt, and they alone: several reasons are kept as one text."""
-    return promises.wholeness == AMNESIA and all(
-        reason.startswith(DOUBTED_BY_OTHERS) and "; " not in reason for reason in promises.reasons
+    return local_state.health == AMNESIA and all(
+        reason.startswith(DOUBTED_BY_OTHERS) and "; " not in reason for reason in local_state.reasons
     )

@@ -76,7 +76,7 @@ def format_directory(
         except MalformedError as error:
             raise StorageError(f"{file}: {error}: remove the file to format anew") from error
         if not dry_run:
-            _settle_names(disk, path)
+            _sync_names(disk, path)
         return Formatted(str(path), properties, chosen, (), already=True)
     properties = MetaProperties(cluster_id, node_id, directory_id)
     contents = (
@@ -99,12 +99,12 @@ def _make_directories(disk: Disk, path: Path) -> None:
     while not disk.fs.is_directory(existing) and existing.parent != existing:
         missing.append(existing)
         existing = existing.parent
-    _settle_names(disk, existing)
+    _sync_names(disk, existing)
     for directory in reversed(missing):
         disk.make_directory(directory)
 
 
-def _settle_names(disk: Disk, directory: Path) -> None:
+def _sync_names(disk: Disk, directory: Path) -> None:
     """Make durable what a format that was killed may have left: names in a directory, and its own."""
     disk.sync_directory(directory)
     disk.sync_directory(directory.parent)

@@ -111,7 +111,7 @@ class _Look:
         if reading.problem:
             self._problems.append(f"{reading.problem}: promises of this member may be forgotten")
         elif reading.state is not None:
-            self._problems += [f"not counted yet: {reason}" for reason in reading.state.promises.reasons]
+            self._problems += [f"not counted yet: {reason}" for reason in reading.state.local_state.reasons]
 
     def at_log(self) -> None:
         """Look at the metadata directory."""
@@ -144,10 +144,12 @@ class _Look:
 
     def _at_segments(self) -> None:
         quorum_state = self._log_path / names.QUORUM_STATE
-        promises = self._state.promises if self._state is not None else None
-        finding = examine(quorum_state, self._disk.read_file(quorum_state), promises)
-        hint = self._state.flushed if self._state is not None and not finding.foreign else None
-        log, report = Log.open(self._disk, self._log_path, hint=hint, read_only=True)
+        local_state = self._state.local_state if self._state is not None else None
+        finding = examine(quorum_state, self._disk.read_file(quorum_state), local_state)
+        recovery_point = (
+            self._state.recovery_point if self._state is not None and not finding.foreign else None
+        )
+        log, report = Log.open(self._disk, self._log_path, recovery_point=recovery_point, read_only=True)
         try:
             self._found.update(
                 election=finding.election,

@@ -16,34 +16,34 @@ and besides them
 The segments form a chain: each begins at the offset where the one before it ends. Only the last one, the
 active segment, is written to. Three offsets matter: the log *start* (base of the first segment), its
 *end* (where the next batch goes), and the *flushed* offset, below which everything survives a power cut.
-None of them is in Kafka's files. The flushed offset is kept by a `HintKeeper` (kraftd's sidecar).
+None of them is in Kafka's files. The flushed offset is kept by a `RecoveryPointStore` (kraftd's sidecar).
 
 What a crash can leave
 ----------------------
 *While appending.* Any part of what lies above the flushed offset may be missing, zero, or garbage, in
-any order. The next opening finds a bad batch at or above the hint and cuts there.
+any order. The next opening finds a bad batch at or above the recovery point and cuts there.
 
-*While rolling.* The closed segment may lack its unflushed end, while the new file exists (its name was
-made durable at once). Then there is a gap above the hint: the new segment goes. Or the new file does not
-exist yet: nothing to see. Index files may be of any size and content; they are made anew.
+*While rolling.* The closed segment may lack its unflushed end, while the new file exists (its name was made
+durable at once). Then there is a gap above the recovery point: the new segment goes. Or the new file does
+not exist yet: nothing to see. Index files may be of any size and content; they are made anew.
 
-*While truncating.* First the hint is lowered and synced. From then on the opening would cut whatever is
-bad, and would keep what is good: a longer log than wanted, of which nothing is forgotten that had to
-stay. Then later segments are removed, newest first, each removal made durable before the next, so what
-is left is always a prefix. Then the segment is cut and synced, then the epochs. A crash between any two
-of these leaves a log that the leader will have cut again. Nothing is appended before all is durable, so
+*While truncating.* First the recovery point is lowered and synced. From then on the opening would cut
+whatever is bad, and would keep what is good: a longer log than wanted, of which nothing is forgotten that
+had to stay. Then later segments are removed, newest first, each removal made durable before the next, so
+what is left is always a prefix. Then the segment is cut and synced, then the epochs. A crash between any
+two of these leaves a log that the leader will have cut again. Nothing is appended before all is durable, so
 old and new batches never stand side by side.
 
-*While flushing.* The hint is written after the sync that it speaks of, so it is never too high. It may be
-too low, by what was flushed since it was itself synced: then a little more is read again.
+*While flushing.* The recovery point is written after the sync that it speaks of, so it is never too high.
+It may be too low, by what was flushed since it was itself synced: then a little more is read again.
 
 *While an epoch is noted.* `leader-epoch-checkpoint.tmp` may remain; it is never read. The file may name an
 epoch whose first batch was lost; the opening drops it.
 
 *While opening.* An opening that is cut short leaves one of the states above; the next one starts over.
 
-A disk can do worse than a crash: lose what was flushed. That shows as a bad byte *below* the hint, and is
-never cut (`recovery`); the log then goes on at its end, with a hole.
+A disk can do worse than a crash: lose what was flushed. That shows as a bad byte *below* the recovery
+point, and is never cut (`recovery`); the log then goes on at its end, with a hole.
 
 How it is used
 --------------
@@ -66,10 +66,10 @@ from kraftd.errors import InvariantError, StorageError
 from kraftd.records import names
 from kraftd.records.index import INDEX_BYTES_MAX
 from kraftd.storage.disk import Disk
-from kraftd.storage.epochs import EpochCache, epochs_beyond, load_epochs, with_lost_epochs
+from kraftd.storage.epoch_checkpoint import EpochCheckpoint, epochs_beyond, load_epochs, with_lost_epochs
 from kraftd.storage.filesystem import Access
-from kraftd.storage.flush import FlushJob, HintKeeper
-from kraftd.storage.reading import DamagedReadError, ReaderView
+from kraftd.storage.flush import FlushJob, RecoveryPointStore
+from kraftd.storage.log_reader import DamagedReadError, ReaderView
 from kraftd.storage.recovery import Damage, Recovered, recover, remove_segments
 from kraftd.storage.segment import Limits, Segment, heads_of
 from kraftd.storage.segment_index import write_sealed
@@ -113,16 +113,16 @@ class Log:
         disk: Disk,
         directory: Path,
         recovered: Recovered,
-        epochs: EpochCache,
+        epochs: EpochCheckpoint,
         config: LogConfig,
-        keeper: HintKeeper | None,
+        recovery_points: RecoveryPointStore | None,
         *,
         read_only: bool,
     ) -> None:
         self._disk = disk
         self._directory = directory
         self._limits = Limits(config.segment_bytes, config.segment_ms, config.index_bytes)
-        self._keeper = keeper
+        self._recovery_points = recovery_points
         self._read_only = read_only
         self._segments = recovered.segments
         self._epochs = epochs
@@ -139,8 +139,8 @@ class Log:
         disk: Disk,
         directory: Path,
         *,
-        hint: OffsetAndEpoch | None = None,
-        keeper: HintKeeper | None = None,
+        recovery_point: OffsetAndEpoch | None = None,
+        recovery_points: RecoveryPointStore | None = None,
         config: LogConfig | None = None,
         read_only: bool = False,
     ) -> Opened:
@@ -149,8 +149,8 @@ class Log:
         Args:
             disk: Where it is.
             directory: `__cluster_metadata-0`; must exist.
-            hint: The flushed offset and its epoch, where there is no keeper.
-            keeper: Keeps the flushed offset from now on; its hint is used.
+            recovery_point: The flushed offset and its epoch, where there is no store of it.
+            recovery_points: Keeps the flushed offset from now on; its recovery point is used.
             config: When to roll.
             read_only: Change nothing and create nothing: for tools, and for Kafka's own directories.
 
@@ -160,19 +160,21 @@ class Log:
         """
         if not disk.fs.is_directory(directory):
             raise StorageError(f"{directory}: is not a directory: name the one that holds the .log files")
-        if keeper is not None:
-            hint = keeper.flushed
+        if recovery_points is not None:
+            recovery_point = recovery_points.recovery_point
         if not read_only:
             _tidy(disk, directory)
         noted, notes = load_epochs(disk, directory / names.EPOCH_CHECKPOINT)
-        recovered = recover(disk, directory, hint, noted, read_only=read_only)
+        recovered = recover(disk, directory, recovery_point, noted, read_only=read_only)
         lost = [(damage.offset, damage.end_offset) for damage in recovered.damage]
         end = None
-        if hint is not None and recovered.damage and recovered.end_offset == hint.offset:
-            end = EpochEntry(hint.epoch, recovered.damage[-1].offset)
+        if recovery_point is not None and recovered.damage and recovered.end_offset == recovery_point.offset:
+            end = EpochEntry(recovery_point.epoch, recovered.damage[-1].offset)
         entries = with_lost_epochs(recovered.epochs, noted, lost, end) if lost else recovered.epochs
-        epochs = EpochCache(disk, directory / names.EPOCH_CHECKPOINT, entries)
-        log = cls(disk, directory, recovered, epochs, config or LogConfig(), keeper, read_only=read_only)
+        epochs = EpochCheckpoint(disk, directory / names.EPOCH_CHECKPOINT, entries)
+        log = cls(
+            disk, directory, recovered, epochs, config or LogConfig(), recovery_points, read_only=read_only
+        )
         if not read_only:
             log._take_over(noted)
         report = OpenReport(
@@ -278,8 +280,8 @@ class Log:
     def _roll(self) -> None:
         self._segments[-1].seal()
         self._add_segment(self.end_offset)
-        if self._keeper is not None:
-            self._keeper.sync()
+        if self._recovery_points is not None:
+            self._recovery_points.sync()
 
     def _add_segment(self, base_offset: Offset) -> None:
         """Create the new active segment; its name is durable on return (D-02)."""
@@ -292,11 +294,11 @@ class Log:
 
     # -- flushing ------------------------------------------------------------------------------
 
-    def begin_flush(self, *, sync_hint: bool = False) -> FlushJob:
+    def begin_flush(self, *, sync_recovery_point: bool = False) -> FlushJob:
         """Capture what must be synced to make the log durable as it is now (D-03).
 
-        Run the job in any thread, then hand it to `flush_done`. One at a time. `sync_hint` makes the
-        sidecar's hint durable too: at least once a second while flushing, and when going idle.
+        Run the job in any thread, then hand it to `flush_done`. One at a time. `sync_recovery_point` makes
+        the sidecar's recovery point durable too: at least once a second while flushing, and when going idle.
         """
         if self._job is not None and not self._job.finished:
             raise InvariantError("a flush was begun while another one runs")
@@ -305,8 +307,8 @@ class Log:
             for segment in self._segments
             if segment.end_offset > self.flushed_offset
         ]
-        keeper = self._keeper
-        mark = keeper.mark if keeper is not None and sync_hint else 0
+        recovery_points = self._recovery_points
+        mark = recovery_points.mark if recovery_points is not None and sync_recovery_point else 0
         self._job = FlushJob(
             self._disk,
             self.generation,
@@ -314,7 +316,7 @@ class Log:
             self.last_record_epoch,
             dirty,
             self._directory if self._names_dirty else None,
-            keeper.file if keeper is not None and mark else None,
+            recovery_points.file if recovery_points is not None and mark else None,
             mark,
         )
         self._names_dirty = False
@@ -323,22 +325,22 @@ class Log:
     def flush_done(self, job: FlushJob) -> tuple[int, Offset]:
         """Take in a job that has run: generation and end offset for `LogFlushed`.
 
-        A job from before a truncation changes nothing (D-03). The hint is written, not synced.
+        A job from before a truncation changes nothing (D-03). The recovery point is written, not synced.
         """
         if not job.finished:
             raise InvariantError("a flush was reported done that has not run")
-        keeper = self._keeper
-        if keeper is not None and job.hint_mark:
-            keeper.synced(job.hint_mark)
+        recovery_points = self._recovery_points
+        if recovery_points is not None and job.recovery_point_mark:
+            recovery_points.synced(job.recovery_point_mark)
         if job.generation == self.generation and job.end_offset > self.flushed_offset:
             self.flushed_offset = job.end_offset
-            if keeper is not None:
-                keeper.note_flushed(OffsetAndEpoch(job.end_offset, job.end_epoch))
+            if recovery_points is not None:
+                recovery_points.raise_recovery_point(OffsetAndEpoch(job.end_offset, job.end_epoch))
         return job.generation, job.end_offset
 
     def flush(self) -> None:
         """Flush here and now: at a clean stop, and in tools."""
-        job = self.begin_flush(sync_hint=True)
+        job = self.begin_flush(sync_recovery_point=True)
         job.run()
         self.flush_done(job)
 
@@ -359,8 +361,9 @@ class Log:
             raise InvariantError(f"a cut must raise the generation, not {self.generation} -> {generation}")
         new_end = self._boundary_before(end_offset)
         flushed = min(self.flushed_offset, new_end)
-        if self._keeper is not None and flushed < self.flushed_offset:
-            self._keeper.lower_flushed(OffsetAndEpoch(flushed, self._epochs.epoch_of(flushed - 1)))
+        if self._recovery_points is not None and flushed < self.flushed_offset:
+            at = OffsetAndEpoch(flushed, self._epochs.epoch_of(flushed - 1))
+            self._recovery_points.lower_recovery_point(at)
         self.generation = generation
         self.flushed_offset = flushed
         if new_end < self.end_offset:
@@ -437,8 +440,8 @@ class Log:
         """Flush, cut the index files to size, and close. After a failure of the disk: only close."""
         if not self._read_only and self._disk.failure is None:
             self.flush()
-            if self._keeper is not None:
-                self._keeper.sync()
+            if self._recovery_points is not None:
+                self._recovery_points.sync()
             self._segments[-1].seal()
         self.abandon()
 
@@ -465,8 +468,10 @@ class Log:
             self._add_segment(self.end_offset)
         else:
             last.activate(self._disk, self._limits.index_bytes)
-        if self._keeper is not None:
-            self._keeper.note_flushed(OffsetAndEpoch(self.end_offset, self.last_record_epoch))
+        if self._recovery_points is not None:
+            self._recovery_points.raise_recovery_point(
+                OffsetAndEpoch(self.end_offset, self.last_record_epoch)
+            )
 
 
 def _tidy(disk: Disk, directory: Path) -> None:

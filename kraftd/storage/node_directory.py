@@ -29,18 +29,18 @@ from kraftd.storage.log import Log, LogConfig, OpenReport
 from kraftd.storage.presence import Names, lost_log
 from kraftd.storage.sidecar import (
     AMNESIA,
-    BLANK,
     REASON_CHARACTERS_MAX,
+    UNINITIALIZED,
     WHOLE,
     PeerRecord,
     Sidecar,
+    load_durable_sidecar,
     read_sidecar,
     remember_peer,
-    settle_sidecar,
 )
 from kraftd.types import METADATA_TOPIC_ID, Election, NodeId, Uuid, uuid_text
 
-_STATES = (WHOLE, BLANK, AMNESIA)
+_STATES = (WHOLE, UNINITIALIZED, AMNESIA)
 _FORMAT_OR_MOUNT = (
     "run `kraftctl format` for a new node; if one ran here, its disk is not mounted, or what was here is lost"
 )
@@ -71,7 +71,7 @@ class NodeDirectory:
         """What was read at the opening; with amnesia only an epoch."""
         self.amnesia: tuple[str, ...] = ()
         """Why promises of this member may be forgotten; empty if they are not (D-06)."""
-        self.blank = False
+        self.uninitialized = False
         """Whether there are neither records nor promises: a new member, or a wiped one."""
         self.warnings: tuple[str, ...] = ()
         """What an operator should see, although this member is in order."""
@@ -132,11 +132,11 @@ class NodeDirectory:
             finding, sidecar, warnings = _open_sidecar(disk, path)
             undo.callback(sidecar.close, sync=False)
             if finding.foreign:
-                _doubt_copy(disk, log_path, sidecar)
-            log, report = Log.open(disk, log_path, keeper=sidecar, config=config)
+                _note_incomplete_copy(disk, log_path, sidecar)
+            log, report = Log.open(disk, log_path, recovery_points=sidecar, config=config)
             undo.callback(log.abandon)
             if log.start_offset > 0:
-                raise StorageError(_headless(log_path, log.start_offset))
+                raise StorageError(_missing_prefix_text(log_path, log.start_offset))
             elections = ElectionStore(
                 disk, log_path, sidecar, finding.checksum, version=quorum_state_version, voter_ids=voter_ids
             )
@@ -150,8 +150,8 @@ class NodeDirectory:
 
     def _judge(self, finding: ElectionFinding) -> None:
         """Find out what this member may promise, and note it with the new start, in one sync (D-05, D-06)."""
-        remembered = self._sidecar.promises
-        reasons = list(remembered.reasons) if remembered.wholeness == AMNESIA else []
+        remembered = self._sidecar.local_state
+        reasons = list(remembered.reasons) if remembered.health == AMNESIA else []
         election = finding.election
         last_epoch = self.log.last_record_epoch
         if finding.amnesia:
@@ -166,10 +166,10 @@ class NodeDirectory:
         self.election = election
         self.amnesia = tuple(dict.fromkeys(reasons))
         empty = finding.checksum < 0 and self.log.end_offset == 0 and not self.report.damage
-        was_blank = remembered.wholeness == BLANK and not finding.foreign
-        self.blank = not reasons and (empty or was_blank)
-        state = AMNESIA if self.amnesia else BLANK if self.blank else WHOLE
-        self._sidecar.promise_twice(
+        was_blank = remembered.health == UNINITIALIZED and not finding.foreign
+        self.uninitialized = not reasons and (empty or was_blank)
+        state = AMNESIA if self.amnesia else UNINITIALIZED if self.uninitialized else WHOLE
+        self._sidecar.save_twice(
             msgspec.structs.replace(
                 remembered,
                 old_election=finding.checksum,
@@ -177,7 +177,7 @@ class NodeDirectory:
                 election_epoch=max(election.epoch, remembered.election_epoch),
                 election=election,
                 start_counter=remembered.start_counter + 1,
-                wholeness=state,
+                health=state,
                 reasons=_bounded(self.amnesia),
             )
         )
@@ -197,12 +197,12 @@ class NodeDirectory:
     @property
     def start_counter(self) -> int:
         """How often this directory was opened; raised and synced before anything is sent (D-05)."""
-        return self._sidecar.promises.start_counter
+        return self._sidecar.local_state.start_counter
 
     @property
     def peers(self) -> tuple[PeerRecord, ...]:
         """Who each voter id belongs to, as far as it was seen."""
-        return self._sidecar.promises.peers
+        return self._sidecar.local_state.peers
 
     @property
     def damage(self) -> tuple[str, ...]:
@@ -232,18 +232,18 @@ class NodeDirectory:
     def remember_peer(self, node_id: NodeId, directory_id: Uuid, start_counter: int, start_id: Uuid) -> None:
         """Note durably who a voter id belongs to: `RememberPeer`."""
         peer = PeerRecord(node_id, directory_id, start_counter, start_id)
-        self._sidecar.promise_twice(remember_peer(self._sidecar.promises, peer))
+        self._sidecar.save_twice(remember_peer(self._sidecar.local_state, peer))
 
-    def remember_wholeness(self, state: str, reasons: Sequence[str] = ()) -> None:
-        """Note durably whether our promises can be relied on: `RememberWholeness`."""
+    def remember_state_health(self, state: str, reasons: Sequence[str] = ()) -> None:
+        """Note durably whether our promises can be relied on: `RememberStateHealth`."""
         if state not in _STATES:
             raise ValueError(f"{state!r} is not one of {', '.join(_STATES)}")
-        promises = self._sidecar.promises
-        self._sidecar.promise_twice(
-            msgspec.structs.replace(promises, wholeness=state, reasons=_bounded(reasons))
+        local_state = self._sidecar.local_state
+        self._sidecar.save_twice(
+            msgspec.structs.replace(local_state, health=state, reasons=_bounded(reasons))
         )
 
-    def sync_hint(self) -> None:
+    def sync_recovery_point(self) -> None:
         """Make the flushed offset durable where it is kept: at idle. Blocks for one sync at most."""
         self._sidecar.sync()
 
@@ -336,11 +336,11 @@ def _prepare_log_directory(disk: Disk, log_path: Path) -> None:
 def _open_sidecar(disk: Disk, path: Path) -> tuple[ElectionFinding, Sidecar, list[str]]:
     """Judge the election file by the sidecar, and open the sidecar for writing.
 
-    What another program wrote since makes the flushed hint void, durably, before the log is opened.
+    What another program wrote since makes the recovery point void, durably, before the log is opened.
     """
     file = path / names.LOG_DIRECTORY / names.QUORUM_STATE
-    reading = settle_sidecar(disk, path / names.SIDECAR)
-    promises = reading.state.promises if reading.state is not None else None
+    reading = load_durable_sidecar(disk, path / names.SIDECAR)
+    local_state = reading.state.local_state if reading.state is not None else None
     warnings = []
     try:
         data = disk.read_file(file)
@@ -348,15 +348,15 @@ def _open_sidecar(disk: Disk, path: Path) -> tuple[ElectionFinding, Sidecar, lis
         # A bad sector forgets a vote like an empty file does.
         data = b""
         warnings.append(str(error))
-    finding = examine(file, data, promises)
+    finding = examine(file, data, local_state)
     sidecar = Sidecar(disk, path / names.SIDECAR, reading)
-    if promises is None and finding.foreign and not reading.problem:
+    if local_state is None and finding.foreign and not reading.problem:
         warnings.append(
             f"{path / names.SIDECAR}: is not there: written by another program, or the file is lost; "
             "its election is taken over, and what had been flushed is not known"
         )
-    if promises is not None and finding.foreign:
-        sidecar.lower_flushed(None)
+    if local_state is not None and finding.foreign:
+        sidecar.lower_recovery_point(None)
         warnings.append(
             f"{file}: another program wrote epoch {finding.election.epoch}; its election is taken over, "
             "and what had been flushed is not known any more"
@@ -364,22 +364,22 @@ def _open_sidecar(disk: Disk, path: Path) -> tuple[ElectionFinding, Sidecar, lis
     return finding, sidecar, warnings
 
 
-def _doubt_copy(disk: Disk, log_path: Path, sidecar: Sidecar) -> None:
+def _note_incomplete_copy(disk: Disk, log_path: Path, sidecar: Sidecar) -> None:
     """Note durably that the end of a log is missing that another program wrote, if its epochs say so.
 
     Without a flushed offset nothing else can tell. Opening the log makes the epochs anew: this comes first.
     """
     log, report = Log.open(disk, log_path, read_only=True)
     log.abandon()
-    if report.incomplete and sidecar.promises.wholeness != AMNESIA:
+    if report.incomplete and sidecar.local_state.health != AMNESIA:
         text = "; ".join(report.incomplete)
         reason = f"{text}: what it acknowledged is forgotten: copy the directory again, from a stopped node"
-        sidecar.promise_twice(
-            msgspec.structs.replace(sidecar.promises, wholeness=AMNESIA, reasons=_bounded((reason,)))
+        sidecar.save_twice(
+            msgspec.structs.replace(sidecar.local_state, health=AMNESIA, reasons=_bounded((reason,)))
         )
 
 
-def _headless(log_path: Path, start_offset: int) -> str:
+def _missing_prefix_text(log_path: Path, start_offset: int) -> str:
     """Why a log that does not begin at offset 0 is of no use: what came before is in no snapshot we read."""
     return (
         f"{log_path}: begins at offset {start_offset}, and the state before it cannot be loaded, because "

@@ -68,9 +68,9 @@ class Names(msgspec.Struct, frozen=True):
 
 def lost_log(disk: Disk, path: Path, state: SidecarState | None) -> str:
     """Why there is no log although there was one; empty if there is one, or never was."""
-    if state is None or state.flushed is None or state.flushed.offset == 0:
+    if state is None or state.recovery_point is None or state.recovery_point.offset == 0:
         return ""
-    log_path, last_offset = path / names.LOG_DIRECTORY, state.flushed.offset - 1
+    log_path, last_offset = path / names.LOG_DIRECTORY, state.recovery_point.offset - 1
     if any(name.endswith(names.LOG) for name in disk.names(log_path)):
         return ""
     return (

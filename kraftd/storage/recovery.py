@@ -1,16 +1,16 @@
 """What is in the segments, and what a bad byte in them means: torn, or damaged (D-04, D-05).
 
-A crash can only take what no flush had covered. So a bad or missing byte at or above the flushed hint
-is *torn*: it and whatever follows is cut, with a warning. Below the hint it is *damage*: the disk lost
-what it had promised to keep. Damage is never cut; the sound batches after it stay, the hole is
+A crash can only take what no flush had covered. So a bad or missing byte at or above the recovery point is
+*torn*: it and whatever follows is cut, with a warning. Below the recovery point it is *damage*: the disk
+lost what it had promised to keep. Damage is never cut; the sound batches after it stay, the hole is
 remembered, and other members have the bytes.
 
-Without a hint (another program wrote the directory) only the end of the last segment can be torn, and
-only if no sound batch follows; everything else is damage.
+Without a recovery point (another program wrote the directory) only the end of the last segment can be torn,
+and only if no sound batch follows; everything else is damage.
 
 Bytes that a `kill -9` left in the page cache look durable and are not, and pages of a failed fsync look
-clean. So what lies above the hint is synced, dropped from the page cache and read again; only what the
-disk itself then gives counts.
+clean. So what lies above the recovery point is synced, dropped from the page cache and read again; only
+what the disk itself then gives counts.
 
 A batch's checksum does not cover its epoch, and a wrong one would make this log look newer than it is. So
 the epochs are compared with `leader-epoch-checkpoint`, which had each of them before its first batch was
@@ -28,12 +28,12 @@ from kraftd.errors import CorruptBatchError, MalformedError, StorageError
 from kraftd.records import names
 from kraftd.records.batch import HEADER_BYTES
 from kraftd.records.batch_search import plausible_headers
+from kraftd.storage.batch_scanner import fingerprint, sound_batches
 from kraftd.storage.disk import Disk
-from kraftd.storage.epochs import epoch_at, with_entry
+from kraftd.storage.epoch_checkpoint import epoch_at, with_entry
 from kraftd.storage.filesystem import Access
 from kraftd.storage.segment import NO_END, Head, Segment, head_at
 from kraftd.storage.segment_index import index_paths
-from kraftd.storage.walking import fingerprint, sound_batches
 from kraftd.types import Epoch, EpochEntry, Offset, OffsetAndEpoch
 
 _ROUNDS_MAX = 3
@@ -78,7 +78,7 @@ class Recovered(NamedTuple):
 def recover(
     disk: Disk,
     directory: Path,
-    hint: OffsetAndEpoch | None,
+    recovery_point: OffsetAndEpoch | None,
     noted: tuple[EpochEntry, ...] = (),
     *,
     read_only: bool,
@@ -88,8 +88,9 @@ def recover(
     Args:
         disk: Where it is.
         directory: `__cluster_metadata-0`.
-        hint: The flushed offset and its epoch; None if nobody knows.
-        noted: What `leader-epoch-checkpoint` says; believed only together with a hint, which is ours as well.
+        recovery_point: The flushed offset and its epoch; None if nobody knows.
+        noted: What `leader-epoch-checkpoint` says; believed only together with a
+            recovery point, which is ours as well.
         read_only: Change nothing.
 
     Raises:
@@ -98,31 +99,31 @@ def recover(
     """
     for _ in range(_ROUNDS_MAX):
         segments = _open_segments(disk, directory, read_only=read_only)
-        survey = _survey(disk, directory, segments, hint, noted)
+        scan = _scan(disk, directory, segments, recovery_point, noted)
         if read_only:
-            return survey.result()
-        _apply_cut(disk, directory, survey)
-        if _disk_agrees(disk, directory, survey):
-            return survey.result()
-        for segment in segments[: survey.kept]:
+            return scan.result()
+        _apply_cut(disk, directory, scan)
+        if _disk_agrees(disk, directory, scan):
+            return scan.result()
+        for segment in segments[: scan.kept]:
             disk.close(segment.handle)
     raise StorageError(
         f"{directory}: reading the same bytes again gave other bytes, {_ROUNDS_MAX} times: replace the disk"
     )
 
 
-def _survey(
+def _scan(
     disk: Disk,
     directory: Path,
     segments: list[Segment],
-    hint: OffsetAndEpoch | None,
+    recovery_point: OffsetAndEpoch | None,
     noted: tuple[EpochEntry, ...],
-) -> "_Survey":
+) -> "_LogScan":
     """Look at every batch; once more if its epochs are not those of the epoch file.
 
     A fault of the disk changes the epoch of one batch. That of several is wrong only if the epoch file is.
     """
-    first = _Survey(disk, directory, segments, hint, noted if hint is not None else ())
+    first = _LogScan(disk, directory, segments, recovery_point, noted if recovery_point is not None else ())
     try:
         first.run()
     except StorageError:
@@ -133,9 +134,9 @@ def _survey(
         return first
     fresh = [Segment(segment.base_offset, segment.path, segment.handle) for segment in segments]
     if len(first.disagreeing) == 1:
-        second = _Survey(disk, directory, fresh, hint, noted, bad=first.disagreeing[0])
+        second = _LogScan(disk, directory, fresh, recovery_point, noted, bad=first.disagreeing[0])
     else:
-        second = _Survey(disk, directory, fresh, hint, ())
+        second = _LogScan(disk, directory, fresh, recovery_point, ())
         path = directory / names.EPOCH_CHECKPOINT
         second.notes = (f"{path}: disagrees with the epochs of the batches and is made anew from them",)
     second.run()
@@ -159,7 +160,7 @@ def _open_segments(disk: Disk, directory: Path, *, read_only: bool) -> list[Segm
     return sorted(segments, key=lambda segment: segment.base_offset)
 
 
-class _Survey:
+class _LogScan:
     """One pass over all segments, oldest first, with the offset that must come next."""
 
     def __init__(
@@ -167,7 +168,7 @@ class _Survey:
         disk: Disk,
         directory: Path,
         segments: list[Segment],
-        hint: OffsetAndEpoch | None,
+        recovery_point: OffsetAndEpoch | None,
         noted: tuple[EpochEntry, ...],
         bad: Offset = -1,
     ) -> None:
@@ -180,7 +181,7 @@ class _Survey:
         """Batches whose epoch is not the one that the epoch file says."""
         self.notes: tuple[str, ...] = ()
         self._directory = directory
-        self._hint = hint
+        self._recovery_point = recovery_point
         self.segments = segments
         self._next: Offset = segments[0].base_offset if segments else 0
         self._epoch: Epoch = 0
@@ -193,7 +194,7 @@ class _Survey:
         """How many segments stay; the later ones are torn off."""
         self.resized: Segment | None = None
         """The segment whose end is torn off."""
-        self.suspect: tuple[int, int] | None = None if hint is not None else (0, 0)
+        self.suspect: tuple[int, int] | None = None if recovery_point is not None else (0, 0)
         """Number and position of the first bytes that no flush is known to have covered."""
         self.fingerprint = 0
         """What the batches from there on were."""
@@ -201,12 +202,12 @@ class _Survey:
     def run(self) -> None:
         """Look at every batch."""
         for number, segment in enumerate(self.segments):
-            if segment.base_offset != self._next and not self._bridge(number, segment):
+            if segment.base_offset != self._next and not self._check_gap(number, segment):
                 return
             self._report_unreadable_end(self._next)
             if not self._scan(number, segment):
                 return
-        self._miss_until_hint("the log ends here, but it had been flushed up to offset")
+        self._miss_until_recovery_point("the log ends here, but it had been flushed up to offset")
 
     def result(self) -> Recovered:
         """What was found."""
@@ -272,7 +273,11 @@ class _Survey:
             self._mark_suspect(number, segment)
 
     def _mark_suspect(self, number: int, segment: Segment) -> None:
-        if self.suspect is None and self._hint is not None and self._next >= self._hint.offset:
+        if (
+            self.suspect is None
+            and self._recovery_point is not None
+            and self._next >= self._recovery_point.offset
+        ):
             self.suspect = (number, segment.size_bytes)
 
     # -- torn or damaged -----------------------------------------------------------------------
@@ -280,11 +285,11 @@ class _Survey:
     def _judge(self, number: int, segment: Segment, end: int, reason: str) -> bool:
         """Decide about bad bytes at the end of what was taken in; False if the log is cut here."""
         position = segment.size_bytes
-        if self._hint is not None and self._next >= self._hint.offset:
+        if self._recovery_point is not None and self._next >= self._recovery_point.offset:
             self._cut_in(number, segment, position, reason)
             return False
         found = self._next_sound(segment, position + 1, end)
-        if self._hint is None and found is None and self._nothing_after(number):
+        if self._recovery_point is None and found is None and self._nothing_after(number):
             self._cut_in(number, segment, position, reason)
             return False
         if found is None:
@@ -292,10 +297,10 @@ class _Survey:
             segment.skip_damage(position, end, None)
             return True
         resume_position, resume = found
-        if self._hint is not None and resume.base_offset > self._hint.offset:
-            self._report(segment.path, position, self._hint.offset, reason)
+        if self._recovery_point is not None and resume.base_offset > self._recovery_point.offset:
+            self._report(segment.path, position, self._recovery_point.offset, reason)
             segment.skip_damage(position, resume_position, None)
-            self._next = self._hint.offset
+            self._next = self._recovery_point.offset
             self._cut_in(number, segment, resume_position, "unflushed batches follow a damaged part")
             return False
         self._report(segment.path, position, resume.base_offset, reason)
@@ -303,7 +308,7 @@ class _Survey:
         self._next = segment.end_offset = resume.base_offset
         return True
 
-    def _bridge(self, number: int, segment: Segment) -> bool:
+    def _check_gap(self, number: int, segment: Segment) -> bool:
         """Decide about a segment that does not begin where the one before ends; False if it is cut off."""
         if segment.base_offset < self._next:
             raise StorageError(
@@ -312,10 +317,10 @@ class _Survey:
                 "format it anew"
             )
         before = self.segments[number - 1]
-        hint = self._hint
-        torn = self._next >= hint.offset if hint is not None else self._empty_from(number)
-        if not torn and hint is not None and segment.base_offset > hint.offset:
-            self._miss_until_hint("the log has a gap here, but it had been flushed up to offset")
+        recovery_point = self._recovery_point
+        torn = self._next >= recovery_point.offset if recovery_point is not None else self._empty_from(number)
+        if not torn and recovery_point is not None and segment.base_offset > recovery_point.offset:
+            self._miss_until_recovery_point("the log has a gap here, but it had been flushed up to offset")
             torn = True
         if torn:
             self._torn.append(
@@ -330,16 +335,16 @@ class _Survey:
         self._next = segment.base_offset
         return True
 
-    def _miss_until_hint(self, reason: str) -> None:
-        """Report as damage what lies between here and the flushed hint."""
-        hint = self._hint
-        if hint is None or self._next >= hint.offset:
+    def _miss_until_recovery_point(self, reason: str) -> None:
+        """Report as damage what lies between here and the recovery point."""
+        recovery_point = self._recovery_point
+        if recovery_point is None or self._next >= recovery_point.offset:
             return
-        if not self._report_unreadable_end(hint.offset):
+        if not self._report_unreadable_end(recovery_point.offset):
             last = self.segments[self.kept - 1] if self.segments else None
             path, position = (last.path, last.size_bytes) if last is not None else (self._directory, 0)
-            self._report(path, position, hint.offset, f"{reason} {hint.offset}")
-        self._next = hint.offset
+            self._report(path, position, recovery_point.offset, f"{reason} {recovery_point.offset}")
+        self._next = recovery_point.offset
 
     def _report_unreadable_end(self, end_offset: Offset) -> bool:
         """Report the damaged end of a segment, now that it is known what must come after it."""
@@ -411,14 +416,14 @@ class _Survey:
             return False
 
 
-def _apply_cut(disk: Disk, directory: Path, survey: _Survey) -> None:
+def _apply_cut(disk: Disk, directory: Path, scan: _LogScan) -> None:
     """Remove what is torn: later segments newest first, so that a crash on the way leaves a prefix."""
-    removed = survey.segments[survey.kept :]
+    removed = scan.segments[scan.kept :]
     remove_segments(disk, directory, removed)
     for segment in removed:
         disk.close(segment.handle)
-    if survey.resized is not None:
-        disk.resize(survey.resized.handle, survey.resized.size_bytes, survey.resized.path)
+    if scan.resized is not None:
+        disk.resize(scan.resized.handle, scan.resized.size_bytes, scan.resized.path)
 
 
 def remove_segments(disk: Disk, directory: Path, segments: list[Segment]) -> None:
@@ -430,10 +435,10 @@ def remove_segments(disk: Disk, directory: Path, segments: list[Segment]) -> Non
         disk.sync_directory(directory)
 
 
-def _disk_agrees(disk: Disk, directory: Path, survey: _Survey) -> bool:
+def _disk_agrees(disk: Disk, directory: Path, scan: _LogScan) -> bool:
     """Sync what no flush had covered, forget it, and read it again from the disk (D-04)."""
-    kept = survey.segments[: survey.kept]
-    number, position = survey.suspect if survey.suspect is not None else (len(kept), 0)
+    kept = scan.segments[: scan.kept]
+    number, position = scan.suspect if scan.suspect is not None else (len(kept), 0)
     suspects = kept[number:]
     for segment in suspects:
         disk.sync(segment.handle, segment.path)
@@ -446,7 +451,7 @@ def _disk_agrees(disk: Disk, directory: Path, survey: _Survey) -> bool:
             return False
         found = again
         position = 0
-    return found == survey.fingerprint
+    return found == scan.fingerprint
 
 
 def _read_again(disk: Disk, segment: Segment, position: int, before: int) -> int | None:

@@ -8,7 +8,7 @@ are made durable in both slots, so that a slot that goes bad later takes none of
 
 Half-finished states a crash can leave: no file, if it was being created (it is made whole, then
 renamed); one slot torn, if it was being written (the other one holds the durable state); the newest note
-missing, if it was not synced (a lower flushed offset, which only means that more is read again). Both
+missing, if it was not synced (a lower recovery point, which only means that more is read again). Both
 slots bad is no crash but a disk that forgot: the promises are gone, and the member must not be counted.
 
 Format of a slot: magic, version, length and CRC-32C of the body; the body is a fixed part that changes
@@ -32,8 +32,8 @@ SLOT_BYTES = 4_096
 ABSENT = -1
 """Stands for the checksum of an election file that does not exist."""
 REASON_CHARACTERS_MAX = 1_000
-WHOLE, BLANK, AMNESIA = "whole", "blank", "amnesia"
-"""What the core may say of a member's promises (D-06)."""
+WHOLE, UNINITIALIZED, AMNESIA = "whole", "blank", "amnesia"
+"""What the raft node may say of the health of this state (D-06), as it is in the file."""
 
 _MAGIC = b"kraftdst"
 _VERSION = 1
@@ -51,8 +51,8 @@ class PeerRecord(msgspec.Struct, frozen=True, array_like=True):
     start_id: Uuid
 
 
-class Promises(msgspec.Struct, frozen=True, array_like=True):
-    """What seldom changes."""
+class LocalState(msgspec.Struct, frozen=True, array_like=True):
+    """What a node must not forget, beside Kafka's files; it seldom changes."""
 
     old_election: int = ABSENT
     """Checksum of the election file before the newest write; either of the two is good."""
@@ -61,7 +61,7 @@ class Promises(msgspec.Struct, frozen=True, array_like=True):
     """The epoch of the newest election written."""
     start_counter: int = 0
     peers: tuple[PeerRecord, ...] = ()
-    wholeness: str = WHOLE
+    health: str = WHOLE
     """As the core last said, or as a file without a good slot says."""
     reasons: tuple[str, ...] = ()
     election: Election | None = None
@@ -71,17 +71,17 @@ class Promises(msgspec.Struct, frozen=True, array_like=True):
 class SidecarState(msgspec.Struct, frozen=True):
     """All that the sidecar holds."""
 
-    flushed: OffsetAndEpoch | None = None
+    recovery_point: OffsetAndEpoch | None = None
     """Everything below was synced once, and the epoch of the record before it; None if nobody knows."""
-    promises: Promises = Promises()
+    local_state: LocalState = LocalState()
 
 
-def encode_slot(sequence: int, flushed: OffsetAndEpoch | None, rest: bytes) -> bytes:
-    """One slot without its padding; `rest` are encoded `Promises`."""
+def encode_slot(sequence: int, recovery_point: OffsetAndEpoch | None, rest: bytes) -> bytes:
+    """One slot without its padding; `rest` are encoded `LocalState`."""
     fixed = (
         _FIXED.pack(sequence, _NO_OFFSET, 0)
-        if flushed is None
-        else _FIXED.pack(sequence, flushed.offset, flushed.epoch)
+        if recovery_point is None
+        else _FIXED.pack(sequence, recovery_point.offset, recovery_point.epoch)
     )
     body = fixed + rest
     return _HEAD.pack(_MAGIC, _VERSION, len(body), crc32c(body)) + body
@@ -101,11 +101,11 @@ def decode_slot(data: bytes) -> tuple[int, SidecarState]:
         raise MalformedError("the slot has no good checksum")
     sequence, offset, epoch = _FIXED.unpack_from(body)
     try:
-        promises = msgspec.msgpack.decode(body[_FIXED.size :], type=Promises)
+        local_state = msgspec.msgpack.decode(body[_FIXED.size :], type=LocalState)
     except msgspec.MsgspecError as error:
         raise MalformedError(f"the slot does not hold a state: {error}") from None
-    flushed = None if offset == _NO_OFFSET else OffsetAndEpoch(offset, epoch)
-    return sequence, SidecarState(flushed, promises)
+    recovery_point = None if offset == _NO_OFFSET else OffsetAndEpoch(offset, epoch)
+    return sequence, SidecarState(recovery_point, local_state)
 
 
 class SidecarReading(msgspec.Struct, frozen=True):
@@ -136,7 +136,7 @@ def read_sidecar(disk: Disk, path: Path) -> SidecarReading:
     return best
 
 
-def settle_sidecar(disk: Disk, path: Path) -> SidecarReading:
+def load_durable_sidecar(disk: Disk, path: Path) -> SidecarReading:
     """Read what the disk itself holds: what a failed sync left in the page cache does not count (D-04)."""
     if disk.fs.exists(path):
         handle = disk.open(path, Access.WRITE)
@@ -149,19 +149,19 @@ def settle_sidecar(disk: Disk, path: Path) -> SidecarReading:
 
 
 class Sidecar:
-    """The open file. Keeps the flushed hint for the log, and the promises for all others."""
+    """The open file. Keeps the recovery point for the log, and the local state for all others."""
 
     def __init__(self, disk: Disk, path: Path, reading: SidecarReading) -> None:
-        """Take over what `settle_sidecar` read; a file without a good slot is made anew, durably.
+        """Take over what `load_durable_sidecar` read; a file without a good slot is made anew, durably.
 
         That it had none is in the new one from the first: a start that dies now must not hide it.
         """
         self._disk = disk
         self._path = path
         state = reading.state or _made_anew(reading.problem)
-        self._flushed = state.flushed
-        self._promises = state.promises
-        self._rest = msgspec.msgpack.encode(state.promises)
+        self._recovery_point = state.recovery_point
+        self._promises = state.local_state
+        self._rest = msgspec.msgpack.encode(state.local_state)
         self._sequence = reading.sequence
         self._durable_slot = reading.slot
         self._unsynced = 0
@@ -172,12 +172,12 @@ class Sidecar:
             disk.replace(path, data.ljust(2 * SLOT_BYTES, b"\0"))
         self._handle = disk.open(path, Access.WRITE)
 
-    # -- the hint, for the log -----------------------------------------------------------------
+    # -- the recovery point, for the log -----------------------------------------------------------------
 
     @property
-    def flushed(self) -> OffsetAndEpoch | None:
-        """Everything below was synced once (see `HintKeeper`)."""
-        return self._flushed
+    def recovery_point(self) -> OffsetAndEpoch | None:
+        """Everything below was synced once (see `RecoveryPointStore`)."""
+        return self._recovery_point
 
     @property
     def file(self) -> tuple[int, Path]:
@@ -189,14 +189,14 @@ class Sidecar:
         """The state that is written but not synced; 0 if none."""
         return self._unsynced
 
-    def note_flushed(self, at: OffsetAndEpoch) -> None:
-        """Write a higher hint, without a sync."""
-        self._flushed = at
+    def raise_recovery_point(self, at: OffsetAndEpoch) -> None:
+        """Write a higher recovery point, without a sync."""
+        self._recovery_point = at
         self._write()
 
-    def lower_flushed(self, at: OffsetAndEpoch | None) -> None:
-        """Write a lower hint, or that nobody knows; durable on return."""
-        self._flushed = at
+    def lower_recovery_point(self, at: OffsetAndEpoch | None) -> None:
+        """Write a lower recovery point, or that nobody knows; durable on return."""
+        self._recovery_point = at
         self._write()
         self.sync()
 
@@ -212,37 +212,37 @@ class Sidecar:
             self._disk.sync_data(self._handle, self._path)
             self.synced(self._unsynced)
 
-    # -- promises ------------------------------------------------------------------------------
+    # -- local state ---------------------------------------------------------------------------
 
     @property
-    def promises(self) -> Promises:
-        """What was promised last."""
+    def local_state(self) -> LocalState:
+        """What was saved last, or noted since."""
         return self._promises
 
-    def promise(self, promises: Promises) -> None:
-        """Replace the promises; durable on return."""
-        self.note_promises(promises)
+    def save(self, local_state: LocalState) -> None:
+        """Replace the local state; durable on return."""
+        self.write_unsynced(local_state)
         self.sync()
 
-    def promise_twice(self, promises: Promises) -> None:
-        """Replace promises that nothing else would miss; durable in both slots on return.
+    def save_twice(self, local_state: LocalState) -> None:
+        """Replace local state that nothing else would miss; durable in both slots on return.
 
-        A bad sector cannot be told from a torn write, so what was promised last must not be in one slot only.
+        A bad sector cannot be told from a torn write, so what was saved last must not be in one slot only.
         """
-        if promises == self._promises and not self._unsynced:
+        if local_state == self._promises and not self._unsynced:
             return
-        self.promise(promises)
+        self.save(local_state)
         self._write()
         self.sync()
 
-    def note_promises(self, promises: Promises) -> None:
-        """Replace the promises without a sync: for what only narrows what is believed."""
-        if promises == self._promises:
+    def write_unsynced(self, local_state: LocalState) -> None:
+        """Replace the local state without a sync: for what only narrows what is believed."""
+        if local_state == self._promises:
             return
-        rest = msgspec.msgpack.encode(promises)
+        rest = msgspec.msgpack.encode(local_state)
         if _HEAD.size + _FIXED.size + len(rest) > SLOT_BYTES:
-            raise StorageError(f"{self._path}: {len(promises.peers)} peers do not fit into its slots")
-        self._promises, self._rest = promises, rest
+            raise StorageError(f"{self._path}: {len(local_state.peers)} peers do not fit into its slots")
+        self._promises, self._rest = local_state, rest
         self._write()
 
     def close(self, *, sync: bool = True) -> None:
@@ -259,20 +259,20 @@ class Sidecar:
         self._unsynced = self._sequence
 
     def _encode(self) -> bytes:
-        return encode_slot(self._sequence, self._flushed, self._rest)
+        return encode_slot(self._sequence, self._recovery_point, self._rest)
 
 
 def _made_anew(problem: str) -> SidecarState:
     if not problem:
         return SidecarState()
     reason = f"{problem}: promises of this member may be forgotten"[:REASON_CHARACTERS_MAX]
-    return SidecarState(promises=Promises(wholeness=AMNESIA, reasons=(reason,)))
+    return SidecarState(local_state=LocalState(health=AMNESIA, reasons=(reason,)))
 
 
-def remember_peer(promises: Promises, peer: PeerRecord) -> Promises:
-    """Promises with one peer added, or replaced."""
-    others = [known for known in promises.peers if known.node_id != peer.node_id]
+def remember_peer(local_state: LocalState, peer: PeerRecord) -> LocalState:
+    """LocalState with one peer added, or replaced."""
+    others = [known for known in local_state.peers if known.node_id != peer.node_id]
     if len(peer.directory_id) != 16 or len(peer.start_id) != 16:
         raise InvariantError(f"node {peer.node_id}: directory and start ids are 16 bytes each")
     peers = tuple(sorted([*others, peer], key=lambda known: known.node_id))
-    return msgspec.structs.replace(promises, peers=peers)
+    return msgspec.structs.replace(local_state, peers=peers)

@@ -35,7 +35,7 @@ CONFIG = LogConfig(segment_bytes=9_000, index_bytes=96)
 
 UNTOUCHED = "nothing lost"
 NOTED = "nothing lost, with a line"
-TORN = "cut above the hint"
+TORN = "cut above the recovery point"
 FOREIGN = "taken for another program's"
 """With a line. Without its sidecar its start counter begins again: the others do not count it (D-06)."""
 NOT_WHOLE = "not whole"
@@ -160,7 +160,7 @@ def base_of(name: str) -> Base:
     ids = Ids(3)
     format_home(fs, ids)
     node = open_home(fs, CONFIG, ids)
-    node.remember_wholeness("whole")
+    node.remember_state_health("whole")
     node.remember_peer(2, b"2" * 16, 5, b"s" * 16)
     log: list[bytes] = []
     older = fs
@@ -174,14 +174,14 @@ def base_of(name: str) -> Base:
             node.remember_peer(3, b"3" * 16, 7, b"t" * 16)
         _append(node, log, epoch, count)
         node.log.flush()
-    node.sync_hint()
+    node.sync_recovery_point()
     flushed = len(log)
     if name == "killed":
         _append(node, log, 5, 5)
     elif name == "promised":
         node.remember_peer(2, b"4" * 16, 9, b"u" * 16)
     elif name == "amnesiac":
-        node.remember_wholeness("amnesia", [f"{HOME}: a vote may be forgotten"])
+        node.remember_state_health("amnesia", [f"{HOME}: a vote may be forgotten"])
     if name != "stopped":
         fs.crash_process()
     else:
@@ -294,7 +294,7 @@ def _of_start(base: Base, node: NodeDirectory) -> Verdict:
 
 
 def _of_promises(base: Base, node: NodeDirectory) -> Verdict:
-    if node.blank:
+    if node.uninitialized:
         return Verdict("", "believes to be new")
     if node.start_counter <= base.start_counter:
         return Verdict("", f"start counter {node.start_counter} comes again, after {base.start_counter}")

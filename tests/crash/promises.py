@@ -41,7 +41,7 @@ class Promised(NamedTuple):
     """How many of them are."""
     elections: tuple[Election, ...] = (Election(),)
     peers: tuple[tuple[PeerRecord, ...], ...] = ((),)
-    wholeness: tuple[str, ...] = ("blank", "whole")
+    health: tuple[str, ...] = ("blank", "whole")
 
 
 class Ids:
@@ -84,11 +84,11 @@ class Seen(NamedTuple):
     election: Election
     peers: tuple[PeerRecord, ...]
     start_counter: int
-    blank: bool
+    uninitialized: bool
 
     @classmethod
     def of(cls, node: NodeDirectory) -> "Seen":
-        return cls(batches_in(node), node.election, node.peers, node.start_counter, node.blank)
+        return cls(batches_in(node), node.election, node.peers, node.start_counter, node.uninitialized)
 
 
 def judge(disk: SimFileSystem, promised: Promised, config: LogConfig, *, thorough: bool = True) -> str | None:
@@ -139,8 +139,8 @@ def _broken(node: NodeDirectory, seen: Seen, promised: Promised, disk: SimFileSy
         return f"the peers are {seen.peers}, not one of {promised.peers}"
     if seen.start_counter <= promised.start_counter:
         return f"start counter {seen.start_counter} comes again, after {promised.start_counter}"
-    if ("blank" if seen.blank else "whole") not in promised.wholeness:
-        return f"is {'blank' if seen.blank else 'whole'}, not one of {promised.wholeness}"
+    if ("blank" if seen.uninitialized else "whole") not in promised.health:
+        return f"is {'blank' if seen.uninitialized else 'whole'}, not one of {promised.health}"
     wanted = epochs_of(seen.log)
     file = HOME / names.LOG_DIRECTORY / names.EPOCH_CHECKPOINT
     noted = epoch_checkpoint.decode(disk.content(file)) if disk.exists(file) else ()
@@ -175,7 +175,7 @@ def _stuck(node: NodeDirectory, disk: SimFileSystem, config: LogConfig, seen: Se
     problems = inspect_directory(disk, HOME).problems
     if problems:
         return f"tools see problems: {problems}"
-    job = node.log.begin_flush(sync_hint=True)
+    job = node.log.begin_flush(sync_recovery_point=True)
     job.run()
     node.log.flush_done(job)
     later = disk.copy()

@@ -88,7 +88,7 @@ class Member:
             durable=end,
             elections=(node.election,),
             peers=(node.peers,),
-            wholeness=("blank" if node.blank else "whole",),
+            health=("blank" if node.uninitialized else "whole",),
         )
 
     def close(self, _: int) -> None:
@@ -115,15 +115,15 @@ class Member:
         self.note(log=self.promised.log + new)
         self.node.log.append(new, base, base + count)
 
-    def flush(self, sync_hint: int) -> None:
+    def flush(self, sync_point: int) -> None:
         """Make the log durable."""
-        job = self.node.log.begin_flush(sync_hint=bool(sync_hint))
+        job = self.node.log.begin_flush(sync_recovery_point=bool(sync_point))
         job.run()
         self.note(durable=self.node.log.flush_done(job)[1])
 
     def flush_during(self, appended: int) -> None:
         """Begin a flush, append and roll meanwhile, and end it: it covers what was written before."""
-        job = self.node.log.begin_flush(sync_hint=True)
+        job = self.node.log.begin_flush(sync_recovery_point=True)
         mark = self.fs.mark
         for _ in range(appended):
             self.append(1)
@@ -163,13 +163,13 @@ class Member:
 
     def whole(self, _: int) -> None:
         """Become a member that counts."""
-        self.note(wholeness=(*self.promised.wholeness, "whole"))
-        self.node.remember_wholeness("whole")
-        self.note(wholeness=("whole",))
+        self.note(health=(*self.promised.health, "whole"))
+        self.node.remember_state_health("whole")
+        self.note(health=("whole",))
 
-    def sync_hint(self, _: int) -> None:
+    def sync_point(self, _: int) -> None:
         """Go idle."""
-        self.node.sync_hint()
+        self.node.sync_recovery_point()
 
     def _write_election(self, election: Election) -> None:
         self.note(elections=(self.promised.elections[-1], election))
@@ -235,7 +235,7 @@ def _truncations() -> Iterator[Variant]:
 
 def _elections() -> Iterator[Variant]:
     yield Variant(steps("open elect:1 elect elect:1 elect elect:3 elect close open elect:1"))
-    yield Variant(steps("open elect:1 peer:1 elect append:1 elect:1 peer:2 flush:1 elect peer:3 sync_hint"))
+    yield Variant(steps("open elect:1 peer:1 elect append:1 elect:1 peer:2 flush:1 elect peer:3 sync_point"))
     yield Variant(steps("open elect:1 kill elect elect:1 kill elect:1 lose elect elect:1"))
     yield Variant(steps("open elect:2 append:2 flush elect append:1 flush elect:1 append:1 flush elect"))
     yield Variant(
@@ -271,16 +271,16 @@ def _epochs() -> Iterator[Variant]:
 def _sidecars() -> Iterator[Variant]:
     yield Variant(steps("open peer:1 peer:2 peer:3 whole peer:4 kill peer:5"))
     yield Variant(
-        steps("open elect:1 whole peer:1 append:1 flush peer:2 append:1 flush sync_hint peer:3"),
+        steps("open elect:1 whole peer:1 append:1 flush peer:2 append:1 flush sync_point peer:3"),
         prepared=steps("format"),
     )
     yield Variant(
         steps(
-            "open append:1 flush append:1 flush sync_hint append:1 flush sync_hint append:1 flush:1 flush:1"
+            "open append:1 flush append:1 flush sync_point append:1 flush sync_point append:1 flush:1 flush:1"
         )
     )
     yield Variant(
-        steps("open append:2 flush peer:1 append:2 flush elect:1 append:1 flush_during:1 sync_hint lose")
+        steps("open append:2 flush peer:1 append:2 flush elect:1 append:1 flush_during:1 sync_point lose")
     )
 
 
@@ -301,7 +301,7 @@ def _mixed() -> Iterator[Variant]:
     """Drawn scripts: what nobody thought of."""
     table = steps(
         "append:1 append:2 append:5 append:1 append:3 flush flush flush:1 flush_during:1 flush_during:3 "
-        "truncate:50 truncate:80 truncate:20 assign elect:1 elect peer:1 peer:2 sync_hint kill lose"
+        "truncate:50 truncate:80 truncate:20 assign elect:1 elect peer:1 peer:2 sync_point kill lose"
     )
     for seed in range(60):
         random = Random(seed)
@@ -321,7 +321,7 @@ PROTOCOLS: dict[str, tuple[Variant, ...]] = {
     "truncate": tuple(_truncations()),
     "election file and sidecar": tuple(_elections()),
     "leader-epoch-checkpoint": tuple(_epochs()),
-    "peers, wholeness and hint": tuple(_sidecars()),
+    "peers, wholeness and recovery point": tuple(_sidecars()),
     "restart": tuple(_restarts()),
     "mixed": tuple(_mixed()),
 }

@@ -93,7 +93,7 @@ def test_what_was_flushed_survives_appends_and_rolls() -> None:
         for offset, data in enumerate(batches):
             node.log.append((data,), offset, offset + 1)
             if offset % 3 == 2:
-                job = node.log.begin_flush(sync_hint=offset % 2 == 0)
+                job = node.log.begin_flush(sync_recovery_point=offset % 2 == 0)
                 job.run()
                 noted.append(node.log.flush_done(job)[1])
 
@@ -191,7 +191,7 @@ def test_no_two_starts_share_a_counter() -> None:
     for noted, disk in after_every_cut(formatted(), scenario):
         node = open_home(disk)
         assert_sound(node)
-        assert node.blank
+        assert node.uninitialized
         assert node.start_counter > max(noted, default=0)
         node.abandon()
 
@@ -317,7 +317,7 @@ def test_a_short_write_is_a_failure() -> None:
 def test_a_start_that_dies_does_not_hide_that_promises_were_forgotten() -> None:
     fs = formatted()
     node = open_home(fs)
-    node.remember_wholeness("whole")
+    node.remember_state_health("whole")
     node.write_election(Election(4, -1, ReplicaKey(1)))
     node.log.append(run_of(0, 3, epoch=4), 0, 3)
     node.log.flush()

@@ -60,8 +60,8 @@ class World:
         self.history += new
         self.node.log.append(new, base, base + number)
 
-    def flush(self, sync_hint: bool) -> None:
-        job = self.node.log.begin_flush(sync_hint=sync_hint)
+    def flush(self, sync_recovery_point: bool) -> None:
+        job = self.node.log.begin_flush(sync_recovery_point=sync_recovery_point)
         job.run()
         _, end_offset = self.node.log.flush_done(job)
         self.durable = max(self.durable, end_offset)

@@ -62,7 +62,7 @@ class Begun(Cluster):
             batches.append(encode_batch(end_offset, 1, 1_700_000_000_000, values))
             end_offset += len(values)
         directory.write_election(Election(1, 1))
-        directory.remember_wholeness("whole")
+        directory.remember_state_health("whole")
         directory.log.append(batches, 0, end_offset)
         directory.close()
 

@@ -13,7 +13,7 @@ from cluster import Cluster, Node
 from msgspec.structs import replace
 
 from kraftd.storage import Disk, OsFileSystem
-from kraftd.storage.sidecar import Sidecar, settle_sidecar
+from kraftd.storage.sidecar import Sidecar, load_durable_sidecar
 from kraftd.types import FORGET_PEERS
 
 NAME = "ssl.cipher.suites"
@@ -24,12 +24,12 @@ Start = Callable[..., Cluster]
 def poison(node: Node) -> None:
     """What two forged greetings left, in an older release: starts of the others that never were."""
     disk, path = Disk(OsFileSystem()), node.directory / "kraftd.state"
-    sidecar = Sidecar(disk, path, settle_sidecar(disk, path))
+    sidecar = Sidecar(disk, path, load_durable_sidecar(disk, path))
     forged = tuple(
-        replace(peer, start_counter=FORGED, start_id=os.urandom(16)) for peer in sidecar.promises.peers
+        replace(peer, start_counter=FORGED, start_id=os.urandom(16)) for peer in sidecar.local_state.peers
     )
     assert len(forged) == 2
-    sidecar.promise_twice(replace(sidecar.promises, peers=forged))
+    sidecar.save_twice(replace(sidecar.local_state, peers=forged))
     sidecar.close()
 
 

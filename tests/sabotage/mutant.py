@@ -153,8 +153,8 @@ def _first_change(edit: Edit) -> int:
     """In which line of the new text, counted from 0, it begins to differ from the old."""
     pairs = zip(edit.old, edit.new, strict=False)
     same = next((n for n, (old, new) in enumerate(pairs) if old != new), min(len(edit.old), len(edit.new)))
-    blank = len(edit.new[same:]) - len(edit.new[same:].lstrip())
-    return edit.new.count("\n", 0, same + blank)
+    uninitialized = len(edit.new[same:]) - len(edit.new[same:].lstrip())
+    return edit.new.count("\n", 0, same + uninitialized)
 
 
 def _mark(definition: ast.FunctionDef | ast.AsyncFunctionDef, line: int, number: int) -> None:

@@ -305,14 +305,14 @@ def sidecar_of(node: "SimNode") -> SidecarState | None:
 def _remembers(node: "SimNode") -> bool:
     """Whether a disk has a past: a new voter, or a wiped one, votes only for the like of it (D-06)."""
     state = sidecar_of(node)
-    return state is not None and state.promises.wholeness == "whole"
+    return state is not None and state.local_state.health == "whole"
 
 
 def peer_in(state: SidecarState | None, node_id: NodeId) -> PeerRecord | None:
     """What a sidecar remembers of a voter."""
     if state is None:
         return None
-    return next((peer for peer in state.promises.peers if peer.node_id == node_id), None)
+    return next((peer for peer in state.local_state.peers if peer.node_id == node_id), None)
 
 
 def directory_of(node: "SimNode") -> Uuid | None:

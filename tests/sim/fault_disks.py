@@ -276,9 +276,9 @@ class LogDamage(Fault):
         if node is None or not is_allowed(world, node, harm):
             return False
         state = sidecar_of(node)
-        if state is None or state.flushed is None:
+        if state is None or state.recovery_point is None:
             return False
-        places = durable_bytes(node, state.flushed.offset)
+        places = durable_bytes(node, state.recovery_point.offset)
         if not places:
             return False
         path, end = places[int(world.random.random() * len(places))]
@@ -443,8 +443,8 @@ class SidecarSlotDamage(Fault):
 def _without_newest(slots: dict[int, tuple[int, SidecarState]]) -> tuple[int, Harm]:
     """Which slot is the newest, and what the disk forgets without it: the start, or what it noted since."""
     old, new = sorted(slots, key=lambda slot: slots[slot][0])
-    counter = slots[old][1].promises.start_counter
-    if counter < slots[new][1].promises.start_counter:
+    counter = slots[old][1].local_state.start_counter
+    if counter < slots[new][1].local_state.start_counter:
         return new, Harm(identity=True, peers=True, start_counter=counter)
     return new, Harm(perhaps=True, peers=True)
 
@@ -565,7 +565,7 @@ def restore(world: "World", node: "SimNode", backup: SimFileSystem) -> bool:
     node.fs = now
     if state is None:
         return False
-    harm = Harm(identity=True, peers=True, start_counter=state.promises.start_counter)
+    harm = Harm(identity=True, peers=True, start_counter=state.local_state.start_counter)
     if not _may_lose_its_past(world, node, harm):
         return False
     _power_off(world, node)
@@ -593,8 +593,10 @@ class LostTail(Fault):
         if not places or state is None:
             return False
         path, end = places[-1]
-        hinted = dict(durable_bytes(node, state.flushed.offset if state.flushed is not None else 0))
-        start = hinted.get(path, 0)
+        flushed = dict(
+            durable_bytes(node, state.recovery_point.offset if state.recovery_point is not None else 0)
+        )
+        start = flushed.get(path, 0)
         if start >= end:
             return False
         _power_off(world, node)

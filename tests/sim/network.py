@@ -490,7 +490,7 @@ class Network:
             pair = {source, target}
             if (one is None or one in pair) and (other is None or other in pair):
                 link.extra_us = 0
-                self._mend(link)
+                self._poll_rejoin(link)
 
     def clog(self, one: Machine, other: Machine, extra_us: int) -> None:
         """Make everything between two machines slower, both ways; 0 unclogs."""
@@ -552,7 +552,7 @@ class Network:
         elif writer not in end.host.waiting_rst:
             end.host.waiting_rst.append(writer)
 
-    def _mend(self, link: Link) -> None:
+    def _poll_rejoin(self, link: Link) -> None:
         if not link.is_cut:
             return
         link.is_cut, link.is_mending = False, True

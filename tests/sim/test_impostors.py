@@ -126,7 +126,7 @@ def test_nobody_may_connect_to_a_strangers_machine(world: World) -> None:
     trap = Listener(world).machine
     node = world.nodes[2]
     assert node.parts is not None
-    node.parts.links.learn(99, endpoint_of(trap))
+    node.parts.peer_connections.learn(99, endpoint_of(trap))
     with pytest.raises(Violation, match=f"NobodyConnectsToStrangers: .* m{trap}"):
         world.run_for(1 * S)
 

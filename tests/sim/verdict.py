@@ -68,7 +68,7 @@ def judge(world: "World") -> None:
     world.calm()
     works = _progresses(world)
     if works:
-        _mend(world)
+        _poll_rejoin(world)
         if world.derive("health").random() < HEALTHY_PART:
             _stay_healthy(world)
         if world.derive("verdict").random() < LEFT_OUT_PART:
@@ -234,7 +234,7 @@ _GONE = ("killed", "without power", "cut off")
 # --- the operator -------------------------------------------------------------------------------------------
 
 
-def _mend(world: "World") -> None:
+def _poll_rejoin(world: "World") -> None:
     """Do what an operator does until every voter counts again."""
     voters = [world.nodes[n] for n in sorted(world.voters)]
     if all(_counts(node) for node in voters):

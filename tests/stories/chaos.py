@@ -148,7 +148,7 @@ class Chaos:
             for other in self.voters
             if other != n
         )
-        whole = all(disk.wholeness == "whole" for disk in disks.values())
+        whole = all(disk.health == "whole" for disk in disks.values())
         return node_id in self.voters and known and whole
 
     def mend(self) -> None:

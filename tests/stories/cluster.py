@@ -19,7 +19,7 @@ from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
 from kraftd.raft.epoch_states import Leader
 from kraftd.raft.node import LogStart, Member
-from kraftd.raft.rejoin import Wholeness
+from kraftd.raft.rejoin import StateHealth
 from kraftd.raft.timing import Timing
 from kraftd.raft.voters import Voter, VoterSet
 from kraftd.records.batch import BatchView, scan
@@ -73,7 +73,7 @@ class Disk:
         self.durable_count = 0
         self.generation = 0
         self.peers: dict[NodeId, ev.PeerIdentity] = {}
-        self.wholeness = "whole"
+        self.health = "whole"
         self.start_counter = 0
         self.rotten: set[Offset] = set()
         """Bases of batches that went bad after they were written."""
@@ -180,7 +180,7 @@ class Cluster:
             return SeededDice(self.random)
         return FixedDice((node_id - 1) / max(1, len(self.nodes)))
 
-    def start(self, node_id: NodeId, *, wholeness: Wholeness | None = None) -> None:
+    def start(self, node_id: NodeId, *, health: StateHealth | None = None) -> None:
         node = self.nodes[node_id]
         assert node.member is None
         disk = node.disk
@@ -188,10 +188,10 @@ class Cluster:
         disk.start_counter += 1
         node.incarnation += 1
         node.remark()
-        blank = disk.election is None and not disk.batches
-        if wholeness is None:
-            amnesia = ("remembered by the sidecar",) if disk.wholeness == "amnesia" else ()
-            wholeness = Wholeness(amnesia=amnesia, blank=blank or disk.wholeness == "blank")
+        uninitialized = disk.election is None and not disk.batches
+        if health is None:
+            amnesia = ("remembered by the sidecar",) if disk.health == "amnesia" else ()
+            health = StateHealth(amnesia=amnesia, uninitialized=uninitialized or disk.health == "blank")
         epochs: dict[int, int] = {}
         for batch in map(BatchView, disk.batches):
             epochs.setdefault(batch.epoch, batch.base_offset)
@@ -208,7 +208,7 @@ class Cluster:
             election=disk.election or Election(),
             timing=self.timing,
             dice=self.dice_of(node_id),
-            wholeness=wholeness,
+            health=health,
             known_peers=tuple(disk.peers.values()),
             advertised=Endpoint(f"host{node_id}", 9000 + node_id),
             tail_bytes=self.tail_bytes,
@@ -351,8 +351,8 @@ class Cluster:
                 disk.election = election
             case fx.RememberPeer(peer=peer):
                 disk.peers[peer.node_id] = peer
-            case fx.RememberWholeness(state=state):
-                disk.wholeness = state
+            case fx.RememberStateHealth(state=state):
+                disk.health = state
             case fx.Truncate(end_offset=end_offset, generation=generation):
                 disk.generation = generation
                 keep = sum(BatchView(batch).end_offset <= end_offset for batch in disk.batches)

@@ -10,7 +10,7 @@ from kraftd.errors import ErrorCode
 from kraftd.raft import rpc
 from kraftd.raft.epoch_states import Candidate, Follower, Prospective
 from kraftd.raft.events import LogDamaged, PeerClaimed, PeerIdentified, PeerIdentity, RequestReceived
-from kraftd.raft.rejoin import Rejoin, Wholeness
+from kraftd.raft.rejoin import Rejoin, StateHealth
 from kraftd.raft.rpc import VoteParams
 from kraftd.raft.voters import Quorum, VoterSet
 from kraftd.records.batch import encode_batch
@@ -107,7 +107,7 @@ def test_a_member_that_forgot_does_not_even_repeat_a_vote() -> None:
     cluster = Cluster(start=False)
     candidate = ReplicaKey(2, cluster.nodes[2].disk.directory_id)
     cluster.nodes[1].disk.election = Election(5, NO_NODE, candidate)
-    cluster.start(1, wholeness=Wholeness(amnesia=("kraftd.state is gone",)))
+    cluster.start(1, health=StateHealth(amnesia=("kraftd.state is gone",)))
     ask = VoteParams(5, candidate, OffsetAndEpoch(0, 0), ReplicaKey(1), pre_vote=False)
     asked = RequestReceived(10**8, rpc.vote_request(CLUSTER_ID, ask), 2, cluster.identity(2))
     cluster.feed(1, asked)
@@ -153,13 +153,13 @@ def test_a_blank_voter_judges_no_log_with_records() -> None:
 def test_a_blank_voter_stays_blank_across_restarts_until_it_has_promised_something() -> None:
     cluster = Cluster(start=False)
     cluster.start(1)
-    assert cluster.nodes[1].disk.wholeness == "blank"
+    assert cluster.nodes[1].disk.health == "blank"
     cluster.restart(1)
-    assert cluster.nodes[1].disk.wholeness == "blank"
+    assert cluster.nodes[1].disk.health == "blank"
     cluster.start(2)
     cluster.run_until(cluster.has_leader)
     cluster.run(50)
-    assert cluster.nodes[1].disk.wholeness == "whole"
+    assert cluster.nodes[1].disk.health == "whole"
 
 
 @pytest.mark.covers("D-06")
@@ -328,7 +328,7 @@ def test_a_damaged_log_is_not_mended_by_time() -> None:
     cluster = written()
     cluster.crash(3)
     cluster.run(50)
-    cluster.start(3, wholeness=Wholeness(damage=("segment 0 at byte 17, offset 1: bad checksum",)))
+    cluster.start(3, health=StateHealth(damage=("segment 0 at byte 17, offset 1: bad checksum",)))
     cluster.run(1_000)
     cluster.resign(1, to=2)
     cluster.run(5_000)
@@ -440,7 +440,7 @@ def test_a_member_that_may_have_forgotten_confirms_no_leader() -> None:
     cluster = written()
     cluster.crash(3)
     cluster.run(50)
-    cluster.start(3, wholeness=Wholeness(amnesia=("the election file fails its checksum",)))
+    cluster.start(3, health=StateHealth(amnesia=("the election file fails its checksum",)))
     cluster.run(2_000)
     assert cluster.member(3).leader_id == 1
     cluster.crash(2)
@@ -456,7 +456,7 @@ def test_an_election_file_behind_the_log_is_amnesia() -> None:
     cluster.crash(3)
     cluster.nodes[3].disk.election = None
     cluster.auditor.forget(cluster.view(cluster.nodes[3]))
-    cluster.start(3, wholeness=Wholeness())
+    cluster.start(3, health=StateHealth())
     assert not cluster.member(3).is_whole
     assert cluster.member(3).epoch == 1
 
@@ -464,14 +464,14 @@ def test_an_election_file_behind_the_log_is_amnesia() -> None:
 @pytest.mark.covers("D-06")
 def test_a_member_that_forgot_waits_for_every_voters_epoch_and_for_a_leader_after_the_highest() -> None:
     """The last one to answer may know of the epoch in which the forgotten vote was given."""
-    rejoin = Rejoin(Wholeness(amnesia=("lost",)), Quorum(1, VoterSet.parse("1@a:1,2@b:2,3@c:3")))
+    rejoin = Rejoin(StateHealth(amnesia=("lost",)), Quorum(1, VoterSet.parse("1@a:1,2@b:2,3@c:3")))
     rejoin.record_response(2, 5)
-    assert not rejoin.mends(6, 0, 0), "3 was not heard"
+    assert not rejoin.completes(6, 0, 0), "3 was not heard"
     rejoin.record_response(3, 9)
-    assert not rejoin.mends(6, 0, 0)
-    assert not rejoin.mends(9, 0, 0), "it may have voted in epoch 9"
-    assert not rejoin.mends(10, 7, 6), "not all that is committed is here"
-    assert rejoin.mends(10, 7, 7)
+    assert not rejoin.completes(6, 0, 0)
+    assert not rejoin.completes(9, 0, 0), "it may have voted in epoch 9"
+    assert not rejoin.completes(10, 7, 6), "not all that is committed is here"
+    assert rejoin.completes(10, 7, 7)
     assert rejoin.is_whole
 
 

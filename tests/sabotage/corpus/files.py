@@ -92,7 +92,7 @@ FILES = (
         "D-05",
         "What a node was made to forget is still in the other slot, and a bad sector brings it back.",
         "tests",
-        ("kraftd.storage.forgetting:_forget", "sidecar.promise_twice(changed)", "sidecar.promise(changed)"),
+        ("kraftd.storage.forgetting:_forget", "sidecar.save_twice(changed)", "sidecar.save(changed)"),
         where=("tests/unit/storage/test_forgetting.py",),
     ),
 )

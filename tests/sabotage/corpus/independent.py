@@ -258,7 +258,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "A voter that forgot compares what it has flushed with its own high watermark instead of the leader's.",
         "tests",
         (
-            "kraftd.raft.follower:FollowerRole._mend",
+            "kraftd.raft.follower:FollowerRole._poll_rejoin",
             "raft.epoch, raft.follower_state.leader_high_watermark, raft.log.flushed_offset",
             "raft.epoch, raft.high_watermark, raft.log.flushed_offset",
         ),
@@ -480,7 +480,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
     mutant(
         "next-flush-as-silent-as-the-last",
         "flush-order",
-        "A flush that was asked for while one ran for the hint alone ends without being reported to the raft.",
+        "A flush that was asked for while one ran for the recovery point alone ends without being reported to the raft.",
         "sim",
         (
             "kraftd.runtime.store:DirectoryStore._flushed",
@@ -488,7 +488,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
             "self._begin_flush(self._driver.now().mono_ms, report=report)",
         ),
     ),
-    # Node 2 was idle for a second, so the store syncs its hint (report=False) on a slow disk. A batch is
+    # Node 2 was idle for a second, so the store syncs its recovery point (report=False) on a slow disk. A batch is
     # appended meanwhile and its flush is wanted. That flush ends in silence: the core waits for it for
     # ever, so follower 2 never fetches again (a lone voter never commits again).
     mutant(
@@ -503,7 +503,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         ),
         where=("tests/unit/storage/test_sidecar.py",),
     ),
-    # Node 1: a flush job with the hint runs (state 10). An election is written meanwhile: state 11 is
+    # Node 1: a flush job with the recovery point runs (state 10). An election is written meanwhile: state 11 is
     # synced into slot B, state 12 only noted in slot A. The job ends: slot A counts as durable, and state
     # 13 is written over B, the only durable copy. A power cut that tears it leaves the state from before
     # the election.
@@ -544,8 +544,8 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "tests",
         (
             "kraftd.storage.election_store:ElectionStore.write",
-            "    self._sidecar.promise(\n",
-            "    self._disk.replace(self._path, data)\n    self._sidecar.promise(\n",
+            "    self._sidecar.save(\n",
+            "    self._disk.replace(self._path, data)\n    self._sidecar.save(\n",
         ),
         (
             "kraftd.storage.election_store:ElectionStore.write",
@@ -565,8 +565,8 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "sim",
         (
             "kraftd.storage.node_directory:NodeDirectory._judge",
-            "self._sidecar.promise_twice(",
-            "self._sidecar.note_promises(",
+            "self._sidecar.save_twice(",
+            "self._sidecar.write_unsynced(",
         ),
     ),
     # Node 3 starts as start 8, the others remember 8 with its random id, and it loses its power before
@@ -574,17 +574,17 @@ INDEPENDENT: tuple[Mutant, ...] = (
     # directory. It is refused, takes itself for an amnesiac, and with node 2 down there is no quorum.
     # --- recovery --------------------------------------------------------------------------------------------
     mutant(
-        "torn-right-at-the-hint",
+        "torn-right-at-the-recovery-point",
         "recovery",
         "Bad bytes that begin exactly at the flushed offset are kept as damage instead of being cut as torn.",
         "sim",
         (
-            "kraftd.storage.recovery:_Survey._judge",
-            "if self._hint is not None and self._next >= self._hint.offset:",
-            "if self._hint is not None and self._next > self._hint.offset:",
+            "kraftd.storage.recovery:_LogScan._judge",
+            "if self._recovery_point is not None and self._next >= self._recovery_point.offset:",
+            "if self._recovery_point is not None and self._next > self._recovery_point.offset:",
         ),
     ),
-    # Node 1's hint (100) is synced, then batches 100 and 101 are written, not flushed, and a power cut
+    # Node 1's recovery point (100) is synced, then batches 100 and 101 are written, not flushed, and a power cut
     # keeps the second of the two only. The opening takes 100 for damaged, and node 1 is not counted until
     # it is formatted. Without a sound one behind, the hole is reported one start later, when a new
     # segment follows it.
@@ -594,7 +594,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "A truncation leaves the epoch in the epoch file that began exactly where the log is cut.",
         "tests",
         (
-            "kraftd.storage.epochs:EpochCache.cut",
+            "kraftd.storage.epoch_checkpoint:EpochCheckpoint.cut",
             "if entry.start_offset < end_offset",
             "if entry.start_offset <= end_offset",
         ),
@@ -617,7 +617,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         where=("tests/unit/storage/test_log_model.py",),
     ),
     # Node 1 is killed just after it rolled a segment: the end of the old one and the beginning of the new
-    # one lie above the hint. The new one is read again from the position of the old one: three times
+    # one lie above the recovery point. The new one is read again from the position of the old one: three times
     # other bytes than before, "replace the disk", and node 1 does not start any more.
     mutant(
         "old-file-is-the-one-of-the-start",
@@ -636,8 +636,8 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "tests",
         (
             "kraftd.storage.node_directory:NodeDirectory._judge",
-            "self.blank = not reasons and (empty or was_blank)",
-            "self.blank = not reasons and empty",
+            "self.uninitialized = not reasons and (empty or was_blank)",
+            "self.uninitialized = not reasons and empty",
         ),
         where=("tests/unit/storage/test_node_directory.py",),
     ),
@@ -678,9 +678,9 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "Who is whole again does not ask the other voters under its id, so that only the leader knows.",
         "tests",
         (
-            "kraftd.raft.rejoin:Rejoin.mends",
-            "    self.wholeness = Wholeness()\n    self.silent = frozenset(self._quorum.others)\n",
-            "    self.wholeness = Wholeness()\n",
+            "kraftd.raft.rejoin:Rejoin.completes",
+            "    self.health = StateHealth()\n    self.silent = frozenset(self._quorum.others)\n",
+            "    self.health = StateHealth()\n",
         ),
         where=("tests/stories/test_identity.py",),
     ),
@@ -732,7 +732,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
     ),
     # Node 3 runs on a backup from before node 2 got a new disk. It connects to both, doubts node 2, and
     # only then hears from node 1 that it is the old one itself. What 2 answers over the standing link is
-    # never heard, so node 3 never mends. With node 2 down later there are node 1 and one that does not
+    # never heard, so node 3 never completes. With node 2 down later there are node 1 and one that does not
     # count.
     mutant(
         "forgetful-makes-others-doubt",

@@ -221,7 +221,7 @@ PROMISES = (
         "A voter that forgot counts again under a leader that its forgotten vote may have elected.",
         "tests",
         (
-            "kraftd.raft.rejoin:Rejoin.mends",
+            "kraftd.raft.rejoin:Rejoin.completes",
             "if leader_epoch <= self._floor or",
             "if",
         ),
@@ -250,7 +250,7 @@ PROMISES = (
         "tests",
         (
             "kraftd.raft.elections:Elections._refuse_log",
-            "if raft.rejoin.wholeness.blank and ask.position.offset > 0:",
+            "if raft.rejoin.health.uninitialized and ask.position.offset > 0:",
             "if False:",
         ),
         where=("tests/stories/test_identity.py::test_a_blank_voter_judges_no_log_with_records",),
@@ -274,7 +274,7 @@ PROMISES = (
         "tests",
         (
             "kraftd.raft.follower:FollowerRole._lose_promises",
-            'raft.out.append(RememberWholeness("amnesia", raft.rejoin.wholeness.amnesia))',
+            'raft.out.append(RememberStateHealth("amnesia", raft.rejoin.health.amnesia))',
             "pass",
         ),
         where=("tests/stories/test_identity.py",),

@@ -77,17 +77,17 @@ SECOND_READING: tuple[Mutant, ...] = (
     ),
     # controller.quorum.append.linger.ms=5000, request.timeout.ms=1000: a lone writer is answered after 5 s.
     mutant(
-        "first-above-the-hint-is-believed",
+        "first-above-the-recovery-point-is-believed",
         "recovery",
         "The first batch above the flushed offset is not read again from the disk before it counts.",
         "sim",
         (
-            "kraftd.storage.recovery:_Survey._mark_suspect",
-            "self._next >= self._hint.offset",
-            "self._next > self._hint.offset",
+            "kraftd.storage.recovery:_LogScan._mark_suspect",
+            "self._next >= self._recovery_point.offset",
+            "self._next > self._recovery_point.offset",
         ),
     ),
-    # The hint is 100. Batch 100..101 is written, its fsync fails (EIO), the process ends, the page stays in the
+    # The recovery point is 100. Batch 100..101 is written, its fsync fails (EIO), the process ends, the page stays in the
     # cache, clean. The next start reads it, syncs (nothing is dirty), believes it, acknowledges 102 to the
     # leader; a power cut later the batch is gone: a committed record on one disk less than promised.
     mutant(
@@ -102,17 +102,17 @@ SECOND_READING: tuple[Mutant, ...] = (
         ),
         where=("tests/unit/storage/test_recovery.py",),
     ),
-    # Without a hint (Kafka's own directory). A bad sector hits a batch of 1 MiB - 30 bytes that is followed by one
+    # Without a recovery point (Kafka's own directory). A bad sector hits a batch of 1 MiB - 30 bytes that is followed by one
     # more only: the head of that one crosses the window, nothing sound is found, and both are cut as torn.
     mutant(
-        "torn-without-a-hint-before-more",
+        "torn-without-a-recovery-point-before-more",
         "recovery",
         "Without a flushed offset a bad end of any segment is cut as torn, and all later segments go.",
         "tests",
         (
-            "kraftd.storage.recovery:_Survey._judge",
-            "if self._hint is None and found is None and self._nothing_after(number):",
-            "if self._hint is None and found is None:",
+            "kraftd.storage.recovery:_LogScan._judge",
+            "if self._recovery_point is None and found is None and self._nothing_after(number):",
+            "if self._recovery_point is None and found is None:",
         ),
         where=("tests/unit/storage/test_recovery_properties.py",),
     ),
@@ -264,19 +264,19 @@ SECOND_READING: tuple[Mutant, ...] = (
     ),
     # Node 1 leads since 300 ms, is asked to resign (wait: 1 s), and hears of a later epoch: no answer, ever.
     mutant(
-        "hint-of-the-last-flush",
+        "recovery-point-of-the-last-flush",
         "flush-order",
         "The flushed offset of the last flush before a silence is never synced.",
         "tests",
         (
             "kraftd.runtime.store:DirectoryStore._flushed",
-            "self._hint_is_dirty = self._hint_is_dirty or report",
-            "self._hint_is_dirty = self._hint_is_dirty",
+            "self._recovery_point_is_dirty = self._recovery_point_is_dirty or report",
+            "self._recovery_point_is_dirty = self._recovery_point_is_dirty",
         ),
         where=("tests/unit/runtime/test_store.py",),
     ),
     # No NoOps (metadata.max.idle.interval.ms=0). A burst of writes within a second, then an hour of silence, then a power
-    # cut: the hint on disk is older than the burst. A bad sector in the burst is taken for torn and cut without
+    # cut: the recovery point on disk is older than the burst. A bad sector in the burst is taken for torn and cut without
     # doubt: node 3 counts as whole, has forgotten what it acknowledged, and votes for a shorter log.
     mutant(
         "promise-in-one-slot",
@@ -284,22 +284,22 @@ SECOND_READING: tuple[Mutant, ...] = (
         "A promise that must be in both slots of the sidecar is made durable in one.",
         "tests",
         (
-            "kraftd.storage.sidecar:Sidecar.promise_twice",
-            "    self.promise(promises)\n    self._write()\n    self.sync()\n",
-            "    self.promise(promises)\n",
+            "kraftd.storage.sidecar:Sidecar.save_twice",
+            "    self.save(local_state)\n    self._write()\n    self.sync()\n",
+            "    self.save(local_state)\n",
         ),
         where=("tests/unit/storage/test_forgetting.py",),
     ),
     # Node 3 notes that it is an amnesiac; the slot goes bad; the other one says "whole", with a start counter of
     # before. Node 3 counts again.
     mutant(
-        "hint-outlives-the-other-program",
+        "recovery-point-outlives-the-other-program",
         "recovery",
         "The flushed offset of before is believed although Kafka has written the directory since.",
         "tests",
         (
             "kraftd.storage.node_directory:_open_sidecar",
-            "    sidecar.lower_flushed(None)\n",
+            "    sidecar.lower_recovery_point(None)\n",
             "",
         ),
         where=("tests/unit/storage/test_node_directory.py",),

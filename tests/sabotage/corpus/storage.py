@@ -85,19 +85,19 @@ STORAGE = (
         "crash",
         (
             "kraftd.storage.log:Log.truncate",
-            "self._keeper.lower_flushed(OffsetAndEpoch(flushed, self._epochs.epoch_of(flushed - 1)))",
+            "self._recovery_points.lower_recovery_point(at)",
             "pass",
         ),
         (
             "kraftd.storage.log:Log.truncate",
             "self._epochs.cut(new_end)",
             "self._epochs.cut(new_end)\n"
-            "    if self._keeper is not None:\n"
-            "        self._keeper.lower_flushed(OffsetAndEpoch(flushed, self._epochs.epoch_of(flushed - 1)))",
+            "    if self._recovery_points is not None:\n"
+            "        self._recovery_points.lower_recovery_point(OffsetAndEpoch(flushed, self._epochs.epoch_of(flushed - 1)))",
         ),
     ),
     mutant(
-        "hint-before-sync",
+        "recovery-point-before-sync",
         "D-05",
         "The flushed offset is noted before the flush has run.",
         "crash",
@@ -105,9 +105,9 @@ STORAGE = (
             "kraftd.storage.log:Log.append",
             "self.end_offset = end_offset",
             "self.end_offset = end_offset\n"
-            "    if self._keeper is not None:\n"
-            "        self._keeper.note_flushed(OffsetAndEpoch(end_offset, last.epoch))\n"
-            "        self._keeper.sync()",
+            "    if self._recovery_points is not None:\n"
+            "        self._recovery_points.raise_recovery_point(OffsetAndEpoch(end_offset, last.epoch))\n"
+            "        self._recovery_points.sync()",
         ),
     ),
     mutant(
@@ -166,8 +166,8 @@ STORAGE = (
         "A bad byte in the middle of the log cuts it there, and the shorter log votes for a stale candidate.",
         "tests",
         (
-            "kraftd.storage.recovery:_Survey._judge",
-            "if self._hint is not None and self._next >= self._hint.offset:",
+            "kraftd.storage.recovery:_LogScan._judge",
+            "if self._recovery_point is not None and self._next >= self._recovery_point.offset:",
             "if True:",
         ),
         where=("tests/unit/storage/test_recovery.py",),
@@ -179,8 +179,8 @@ STORAGE = (
         "tests",
         (
             "kraftd.storage.election_store:examine",
-            "vouched = promises is None or checksum in {promises.old_election, promises.new_election}",
-            "vouched = data is None or promises is None or checksum in {promises.old_election, promises.new_election}",
+            "vouched = local_state is None or checksum in {local_state.old_election, local_state.new_election}",
+            "vouched = data is None or local_state is None or checksum in {local_state.old_election, local_state.new_election}",
         ),
         where=("tests/unit/storage/test_election_store.py",),
     ),
@@ -191,7 +191,7 @@ STORAGE = (
         "tests",
         (
             "kraftd.storage.election_store:examine",
-            "vouched = promises is None or checksum in {promises.old_election, promises.new_election}",
+            "vouched = local_state is None or checksum in {local_state.old_election, local_state.new_election}",
             "vouched = data is not None",
         ),
         where=("tests/unit/storage/test_election_store.py",),

@@ -41,7 +41,7 @@ def test_each_voter_that_is_forgotten_is_a_row(kraftctl: Kraftctl, directory: Pa
 
 def test_a_node_that_counts_again_is_told(kraftctl: Kraftctl, directory: Path) -> None:
     node = NodeDirectory.open(OsFileSystem(), directory, node_id=1, random_uuid=lambda: os.urandom(16))
-    node.remember_wholeness("amnesia", [HEARSAY])
+    node.remember_state_health("amnesia", [HEARSAY])
     node.close()
     outcome = kraftctl("forget-peers", directory)
     assert outcome.out.endswith("\n\nNode 1 does not take itself for an old copy any more.\n")

@@ -14,7 +14,7 @@ from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
 from kraftd.raft import rpc
 from kraftd.raft.node import LogStart, Member
-from kraftd.raft.rejoin import Wholeness
+from kraftd.raft.rejoin import StateHealth
 from kraftd.raft.rpc import FetchParams, LeaderAndEpoch, VoteParams
 from kraftd.raft.timing import Timing
 from kraftd.raft.voters import Voter, VoterSet
@@ -59,7 +59,7 @@ class Lone:
         epochs: Sequence[int] = (),
         timing: Timing | None = None,
         dice: FixedDice | SeededDice | None = None,
-        wholeness: Wholeness | None = None,
+        health: StateHealth | None = None,
         bootstrap: Sequence[Endpoint] = (),
         connected: Sequence[NodeId] = (2, 3),
         flushes: bool = True,
@@ -80,7 +80,7 @@ class Lone:
         starts: dict[int, int] = {}
         for offset, epoch in enumerate(epochs):
             starts.setdefault(epoch, offset)
-        blank = election is None and not epochs
+        uninitialized = election is None and not epochs
         self.member = Member(
             me=key_of(ME),
             cluster_id=CLUSTER_ID,
@@ -95,7 +95,7 @@ class Lone:
             election=election or Election(),
             timing=timing or Timing(),
             dice=dice or FixedDice(0.5),
-            wholeness=wholeness or Wholeness(blank=blank),
+            health=health or StateHealth(uninitialized=uninitialized),
             known_peers=(),
             advertised=Endpoint("host1", 9_001),
             bootstrap=bootstrap,

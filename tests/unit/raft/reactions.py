@@ -15,7 +15,7 @@ from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
 from kraftd.raft import rpc
 from kraftd.raft.epoch_states import EpochState, Follower, state_name
-from kraftd.raft.rejoin import Wholeness
+from kraftd.raft.rejoin import StateHealth
 from kraftd.raft.rpc import LeaderAndEpoch
 from kraftd.types import METADATA_TOPIC, NO_NODE, Election, Endpoint, OffsetAndEpoch
 from tests.unit.raft.lone import ME, Lone, every, key_of
@@ -87,7 +87,7 @@ def _resigned() -> Lone:
 
 
 def _lost_votes() -> Lone:
-    return _at(Election(EPOCH), wholeness=Wholeness(amnesia=("a vote may be forgotten",)))
+    return _at(Election(EPOCH), health=StateHealth(amnesia=("a vote may be forgotten",)))
 
 
 STATES: Mapping[str, Callable[[], Lone]] = {

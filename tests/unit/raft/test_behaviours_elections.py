@@ -10,7 +10,7 @@ from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
 from kraftd.raft import rpc
 from kraftd.raft.epoch_states import Candidate, Follower, Leader, Prospective, Unattached
-from kraftd.raft.rejoin import Wholeness
+from kraftd.raft.rejoin import StateHealth
 from kraftd.raft.rpc import FetchParams, LeaderAndEpoch, VoteParams
 from kraftd.raft.timing import Timing
 from kraftd.records.batch import BatchView
@@ -247,7 +247,7 @@ def test_what_was_asked_in_an_older_role_expects_no_answer() -> None:
 
 @covers("VOTE-31")
 def test_waiting_on_in_the_epoch_at_hand_forgets_nothing() -> None:
-    lone = Lone(election=Election(5), epochs=(1, 4), wholeness=Wholeness(amnesia=("a vote",)))
+    lone = Lone(election=Election(5), epochs=(1, 4), health=StateHealth(amnesia=("a vote",)))
     asked = next(send for send in lone.open_requests() if send.request.max_wait_ms > 0)  # type: ignore[union-attr]
     lone.feed(ev.LogDamaged(lone.member.log.generation, "a hole"))
     lone.answer(asked, rpc.fetch_response(ErrorCode.NONE, LeaderAndEpoch(5, 3)))

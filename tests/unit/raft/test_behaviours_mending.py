@@ -10,7 +10,7 @@ from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
 from kraftd.raft import rpc
 from kraftd.raft.peers import Peers
-from kraftd.raft.rejoin import Rejoin, Wholeness
+from kraftd.raft.rejoin import Rejoin, StateHealth
 from kraftd.raft.rpc import FetchParams, LeaderAndEpoch
 from kraftd.raft.voters import Quorum, Voter, VoterSet
 from kraftd.records.batch import encode_batch
@@ -19,14 +19,14 @@ from tests.conformance import covers
 from tests.unit.raft.lone import Lone, every, key_of
 
 
-def following(wholeness: Wholeness, voters: Sequence[NodeId] = (1, 2, 3)) -> Lone:
+def following(health: StateHealth, voters: Sequence[NodeId] = (1, 2, 3)) -> Lone:
     """It holds two records, follows 2 in epoch 5, and has heard of no later epoch from anybody."""
     lone = Lone(
         voters=voters,
         connected=voters[1:],
         election=Election(5, 2),
         epochs=(1, 4),
-        wholeness=wholeness,
+        health=health,
         flushes=False,
     )
     lead(lone, 2, high_watermark=-1)
@@ -35,7 +35,7 @@ def following(wholeness: Wholeness, voters: Sequence[NodeId] = (1, 2, 3)) -> Lon
 
 
 def forgetful(voters: Sequence[NodeId] = (1, 2, 3)) -> Lone:
-    lone = following(Wholeness(amnesia=("the election file is gone",)), voters)
+    lone = following(StateHealth(amnesia=("the election file is gone",)), voters)
     assert not lone.member.is_whole
     return lone
 
@@ -112,7 +112,7 @@ def test_what_the_leader_of_an_earlier_epoch_had_committed_makes_nobody_whole_in
 @covers("D-06")
 def test_what_was_heard_before_the_loss_was_known_does_not_help_to_mend() -> None:
     """Another copy of its directory ran in epoch 9, and may have voted there; in epoch 5 all were heard."""
-    lone = following(Wholeness())
+    lone = following(StateHealth())
     assert lone.member.is_whole
     lone.ask_begin(9, 2)
     lead(lone, 2, high_watermark=-1, error=ErrorCode.INVALID_VOTER_KEY)
@@ -135,7 +135,7 @@ def test_who_fetched_without_its_id_is_believed_no_older_copy_later() -> None:
     voters = VoterSet(Voter(node_id, Endpoint("h", node_id)) for node_id in (1, 2, 3))
     fifth = start_of(5, b"the fifth start!")
     quorum = Quorum(1, voters)
-    peers = Peers(key_of(1), quorum, (fifth,), Rejoin(Wholeness(), quorum))
+    peers = Peers(key_of(1), quorum, (fifth,), Rejoin(StateHealth(), quorum))
     peers.note_rejoining(fifth)
     eighth = start_of(8, b"the eighth start")
     assert peers.verify_identity(eighth) == [fx.RememberPeer(eighth)]

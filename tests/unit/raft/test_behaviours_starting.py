@@ -9,7 +9,7 @@ from kraftd.protocol import messages as m
 from kraftd.raft import effects as fx
 from kraftd.raft import rpc
 from kraftd.raft.epoch_states import Candidate, Follower, Leader, Resigned, Unattached
-from kraftd.raft.rejoin import Wholeness
+from kraftd.raft.rejoin import StateHealth
 from kraftd.raft.rpc import LeaderAndEpoch
 from kraftd.types import NEVER_MS, NO_NODE, Election, OffsetAndEpoch, ReplicaKey
 from tests.conformance import covers
@@ -106,15 +106,15 @@ def test_a_candidate_that_restarts_asks_again_in_the_same_epoch(stored: ReplicaK
 
 @covers("QS-06", "D-06")
 @pytest.mark.parametrize(
-    "wholeness",
+    "health",
     [
-        pytest.param(Wholeness(damage=("segment 0 at byte 17, offset 1: bad checksum",)), id="damaged"),
-        pytest.param(Wholeness(amnesia=("the election file fails its checksum",)), id="forgetful"),
+        pytest.param(StateHealth(damage=("segment 0 at byte 17, offset 1: bad checksum",)), id="damaged"),
+        pytest.param(StateHealth(amnesia=("the election file fails its checksum",)), id="forgetful"),
     ],
 )
-def test_a_candidate_that_is_not_whole_at_its_next_start_asks_for_no_vote(wholeness: Wholeness) -> None:
+def test_a_candidate_that_is_not_whole_at_its_next_start_asks_for_no_vote(health: StateHealth) -> None:
     """What it lost may be committed: led by it, the others would be told to cut that."""
-    lone = Lone(election=Election(5, NO_NODE, key_of(ME)), epochs=(1, 4), wholeness=wholeness)
+    lone = Lone(election=Election(5, NO_NODE, key_of(ME)), epochs=(1, 4), health=health)
     lone.run(20_000)
     assert requests_to(lone.effects, m.VoteRequest) == []
     assert (lone.epoch, lone.member.is_leader) == (5, False)

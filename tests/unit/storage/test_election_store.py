@@ -9,7 +9,7 @@ from msgspec import structs
 from kraftd.records import quorum_state
 from kraftd.storage import Disk, StorageFailure
 from kraftd.storage.election_store import ElectionStore, examine
-from kraftd.storage.sidecar import ABSENT, Promises, Sidecar, read_sidecar
+from kraftd.storage.sidecar import ABSENT, LocalState, Sidecar, read_sidecar
 from kraftd.types import Election, ReplicaKey
 from tests.crash.hooks import Changes, refuse
 from tests.sim.filesystem import SimFileSystem
@@ -21,7 +21,7 @@ OLD = quorum_state.encode(Election(4, 2), version=0, voter_ids=(1, 2, 3))
 NEW = quorum_state.encode(Election(5, -1, ReplicaKey(3)), version=0, voter_ids=(1, 2, 3))
 HIGHER = quorum_state.encode(Election(9, 3, ReplicaKey(3)), version=0, voter_ids=(1, 2, 3))
 SAME = quorum_state.encode(Election(5, -1, ReplicaKey(1)), version=0, voter_ids=(1, 2, 3))
-KNOWN = Promises(old_election=crc32c(OLD), new_election=crc32c(NEW), election_epoch=5)
+KNOWN = LocalState(old_election=crc32c(OLD), new_election=crc32c(NEW), election_epoch=5)
 VOTED = Election(5, -1, ReplicaKey(3))
 
 
@@ -30,7 +30,7 @@ def encoded(election: Election) -> bytes:
     return quorum_state.encode(election, version=0, voter_ids=(1, 2, 3))
 
 
-def promised(election: Election | None) -> Promises:
+def promised(election: Election | None) -> LocalState:
     """What the sidecar holds when the election of epoch 5 was the last one written."""
     return structs.replace(KNOWN, election=election)
 
@@ -122,8 +122,8 @@ class TestExamine:
         assert examine(FILE, b"", None).amnesia
 
     def test_a_file_that_was_never_written_may_be_missing(self) -> None:
-        assert examine(FILE, None, Promises()).amnesia == ""
-        assert examine(FILE, None, Promises(old_election=ABSENT, new_election=7)).amnesia == ""
+        assert examine(FILE, None, LocalState()).amnesia == ""
+        assert examine(FILE, None, LocalState(old_election=ABSENT, new_election=7)).amnesia == ""
 
     @pytest.mark.covers("QS-18")
     def test_an_unknown_version_is_not_read_as_another(self) -> None:
@@ -151,12 +151,12 @@ def test_a_write_is_the_protocol_step_by_step() -> None:
         ("sync_directory", "log"),
         ("pwrite", "kraftd.state"),
     ]
-    assert (sidecar.promises.old_election, sidecar.promises.new_election) == (crc32c(NEW), crc32c(NEW))
+    assert (sidecar.local_state.old_election, sidecar.local_state.new_election) == (crc32c(NEW), crc32c(NEW))
     refuse(fs, "rename")
     with pytest.raises(StorageFailure):
         store.write(Election(6, 3))
-    assert sidecar.promises.old_election == crc32c(NEW)
-    assert sidecar.promises.new_election != crc32c(NEW)
+    assert sidecar.local_state.old_election == crc32c(NEW)
+    assert sidecar.local_state.new_election != crc32c(NEW)
 
 
 @pytest.mark.covers("D-07")

@@ -32,12 +32,12 @@ def poisoned(path: Path = HOME, reason: str = "", fs: SimFileSystem | None = Non
     format_directory(fs, path, cluster_id="c" * 22, node_id=1, directory_id=b"d" * 16, now_ms=1)
     node = open_on(fs, path)
     node.write_election(Election(3, 2, ReplicaKey(1)))
-    node.remember_wholeness("whole")
+    node.remember_state_health("whole")
     node.log.append(run_of(0, 10, epoch=3), 0, 10)
     for node_id in (2, 3):
         node.remember_peer(*msgspec.structs.astuple(peer(node_id)))
     if reason:
-        node.remember_wholeness("amnesia", [reason])
+        node.remember_state_health("amnesia", [reason])
     node.close()
     return fs
 
@@ -55,11 +55,11 @@ def test_the_others_are_forgotten_and_nothing_else() -> None:
     (done,) = forget_peers(fs, [HOME])
     assert done.peers == (peer(2), peer(3))
     assert (done.node_id, done.directory, done.counts_again) == (1, str(HOME), False)
-    assert state_on(fs) == SidecarState(before.flushed, msgspec.structs.replace(before.promises, peers=())), (
-        "flushed offset, checksums of the election, own start counter"
-    )
+    assert state_on(fs) == SidecarState(
+        before.recovery_point, msgspec.structs.replace(before.local_state, peers=())
+    ), "flushed offset, checksums of the election, own start counter"
     node = open_on(fs)
-    assert (node.peers, node.amnesia, node.damage, node.blank) == ((), (), (), False)
+    assert (node.peers, node.amnesia, node.damage, node.uninitialized) == ((), (), (), False)
     assert node.election == Election(3, 2, ReplicaKey(1))
     assert node.log.end_offset == 10
     node.close()
@@ -73,7 +73,7 @@ def test_it_is_in_both_slots_and_doing_it_again_changes_nothing() -> None:
     for slot in (0, 1):
         fs_one = fs.copy()
         fs_one.overwrite(HOME / "kraftd.state", slot * 4096, bytes(4096))
-        assert state_on(fs_one).promises.peers == ()
+        assert state_on(fs_one).local_state.peers == ()
     (again,) = forget_peers(fs, [HOME, HOME])
     assert again.peers == ()
     assert fs.durable_content(HOME / "kraftd.state") == data
@@ -113,7 +113,7 @@ def test_a_power_cut_leaves_the_old_memory_or_none() -> None:
             number += 1
         calm(tried)
         for left in tried.crash_states():
-            seen.add(state_on(left).promises.peers)
+            seen.add(state_on(left).local_state.peers)
             node = open_on(left)
             assert (node.amnesia, node.election.epoch) == ((), 3)
             node.abandon()
@@ -128,7 +128,7 @@ def test_a_directory_in_use_is_refused_and_none_is_changed() -> None:
     running = open_on(fs, other)
     with pytest.raises(StorageError, match=r"/other/.lock: another process holds it: stop that one"):
         forget_peers(fs, [HOME, other])
-    assert state_on(fs).promises.peers == (peer(2), peer(3))
+    assert state_on(fs).local_state.peers == (peer(2), peer(3))
     running.close()
     assert len(forget_peers(fs, [HOME, other])) == 2
 

@@ -71,14 +71,14 @@ def test_our_own_directory_is_as_it_says(tmp_path: Path) -> None:
     assert "never started" in facts.notes[0]
     node = NodeDirectory.open(FS, tmp_path, node_id=1, random_uuid=lambda: os.urandom(16))
     node.write_election(Election(2, -1, ReplicaKey(3)))
-    node.remember_wholeness("whole")
+    node.remember_state_health("whole")
     node.log.append(run_of(0, 3, epoch=2), 0, 3)
     node.log.flush()
     # Also while the member is running in it.
     facts = inspect_directory(FS, tmp_path)
     assert (facts.problems, facts.log_end_offset, facts.log_end_epoch) == ((), 3, 2)
     assert facts.sidecar is not None
-    assert facts.sidecar.promises.start_counter == 1
+    assert facts.sidecar.local_state.start_counter == 1
     node.close()
     before = state_of(tmp_path)
     assert inspect_directory(NoWrites(), tmp_path).problems == ()

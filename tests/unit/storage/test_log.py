@@ -16,8 +16,10 @@ from tests.unit.storage.batches import batch, run_of
 DEFAULT = LogConfig()
 
 
-def open_log(directory: Path, config: LogConfig = DEFAULT, hint: OffsetAndEpoch | None = None) -> Log:
-    return Log.open(Disk(OsFileSystem()), directory, config=config, hint=hint).log
+def open_log(
+    directory: Path, config: LogConfig = DEFAULT, recovery_point: OffsetAndEpoch | None = None
+) -> Log:
+    return Log.open(Disk(OsFileSystem()), directory, config=config, recovery_point=recovery_point).log
 
 
 def fill(log: Log, batches: list[bytes], at: int = 0) -> None:
@@ -213,24 +215,26 @@ class TestFlush:
         log.close()
 
     @pytest.mark.covers("D-05")
-    def test_the_hint_is_what_the_job_covered_and_a_roll_makes_it_durable(self, tmp_path: Path) -> None:
-        """A hint too high turns what a power cut tears into damage, on every member at once."""
+    def test_the_recovery_point_is_what_the_job_covered_and_a_roll_makes_it_durable(
+        self, tmp_path: Path
+    ) -> None:
+        """A recovery point too high turns what a power cut tears into damage, on every member at once."""
         disk, path = Disk(OsFileSystem()), tmp_path / "kraftd.state"
         sidecar = Sidecar(disk, path, read_sidecar(disk, path))
         (tmp_path / "log").mkdir()
         config = LogConfig(segment_bytes=6 * len(batch(0)))
-        log = Log.open(disk, tmp_path / "log", config=config, keeper=sidecar).log
+        log = Log.open(disk, tmp_path / "log", config=config, recovery_points=sidecar).log
         fill(log, run_of(0, 3))
         job = log.begin_flush()
         fill(log, run_of(3, 5), at=3)
         job.run()
         log.flush_done(job)
-        assert sidecar.flushed is not None
-        assert sidecar.flushed.offset == 3
+        assert sidecar.recovery_point is not None
+        assert sidecar.recovery_point.offset == 3
         assert sidecar.mark, "written, not synced"
         fill(log, run_of(5, 7), at=5)
         assert not sidecar.mark, "a segment was begun"
-        assert sidecar.flushed.offset == 3
+        assert sidecar.recovery_point.offset == 3
         log.close()
         sidecar.close()
 

@@ -18,8 +18,10 @@ SMALL = LogConfig(segment_bytes=3 * SIZE)
 HOME = Path("/log")
 
 
-def opened(directory: Path, hint: OffsetAndEpoch | None = None, config: LogConfig = SMALL) -> Opened:
-    return Log.open(Disk(OsFileSystem()), directory, config=config, hint=hint)
+def opened(
+    directory: Path, recovery_point: OffsetAndEpoch | None = None, config: LogConfig = SMALL
+) -> Opened:
+    return Log.open(Disk(OsFileSystem()), directory, config=config, recovery_point=recovery_point)
 
 
 def written(directory: Path, batches: list[bytes], config: LogConfig = SMALL) -> None:
@@ -197,7 +199,7 @@ def test_a_power_cut_takes_what_was_not_flushed_and_the_last_record_left_tells_t
     assert (log.last_record_epoch, log.flushed_offset) == (5, 1)
     ends = set()
     for survivor in fs.crash_states():
-        again = Log.open(Disk(survivor), HOME, hint=OffsetAndEpoch(1, 2)).log
+        again = Log.open(Disk(survivor), HOME, recovery_point=OffsetAndEpoch(1, 2)).log
         ends.add((again.end_offset, again.last_record_epoch, again.last_epoch))
         again.abandon()
     assert ends == {(1, 2, 2), (2, 2, 2), (3, 5, 5)}

@@ -15,18 +15,18 @@ from tests.unit.storage.batches import batch
 CONFIG = LogConfig(segment_bytes=30_000, segment_ms=500, index_bytes=60)
 
 
-class Hint:
-    """A `HintKeeper` without a file of its own."""
+class InMemory:
+    """A `RecoveryPointStore` without a file of its own."""
 
     def __init__(self) -> None:
-        self.flushed: OffsetAndEpoch | None = None
+        self.recovery_point: OffsetAndEpoch | None = None
         self.mark = 0
         self.file = (-1, Path("none"))
 
-    def note_flushed(self, at: OffsetAndEpoch) -> None:
-        self.flushed = at
+    def raise_recovery_point(self, at: OffsetAndEpoch) -> None:
+        self.recovery_point = at
 
-    lower_flushed = note_flushed
+    lower_recovery_point = raise_recovery_point
 
     def synced(self, _mark: int) -> None: ...
 
@@ -37,7 +37,7 @@ class LogAndList(RuleBasedStateMachine):
     @initialize()
     def start(self) -> None:
         self._folder = tempfile.TemporaryDirectory()
-        self.hint = Hint()
+        self.recovery_point = InMemory()
         self.batches: list[tuple[int, int, bytes]] = []
         self.epoch = 1
         self.now_ms = 1_000
@@ -47,7 +47,9 @@ class LogAndList(RuleBasedStateMachine):
         self.reopen_log()
 
     def reopen_log(self) -> None:
-        opened = Log.open(Disk(OsFileSystem()), Path(self._folder.name), keeper=self.hint, config=CONFIG)
+        opened = Log.open(
+            Disk(OsFileSystem()), Path(self._folder.name), recovery_points=self.recovery_point, config=CONFIG
+        )
         assert opened.report.damage == opened.report.torn == ()
         self.log = opened.log
         self.flushed, self.generation, self.job = self.end, 0, None
@@ -145,7 +147,10 @@ class LogAndList(RuleBasedStateMachine):
                 epochs.append(EpochEntry(epoch, base))
         known = [entry for entry in self.log.epochs if entry.start_offset < self.end]
         assert known == epochs
-        assert self.hint.flushed is None or self.hint.flushed.offset <= self.end
+        assert (
+            self.recovery_point.recovery_point is None
+            or self.recovery_point.recovery_point.offset <= self.end
+        )
 
 
 LogAndList.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

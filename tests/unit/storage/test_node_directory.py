@@ -31,7 +31,7 @@ def make(path: Path) -> Path:
 
 def assert_mended(node: NodeDirectory, path: Path) -> None:
     """What says of itself that it is whole is believed at the next start."""
-    node.remember_wholeness("whole")
+    node.remember_state_health("whole")
     node.abandon()
     node = open_at(path)
     assert node.amnesia == ()
@@ -47,7 +47,7 @@ def used(path: Path) -> Path:
     """A directory of a member that voted, followed, and flushed ten records of epoch 3."""
     node = open_at(make(path))
     node.write_election(Election(3, 2, ReplicaKey(1)))
-    node.remember_wholeness("whole")
+    node.remember_state_health("whole")
     node.log.append(run_of(0, 10, epoch=3), 0, 10)
     node.log.flush()
     node.close()
@@ -63,7 +63,7 @@ class TestFirstStart:
     def test_it_leaves_the_files_that_kafka_would(self, tmp_path: Path) -> None:
         node = open_at(make(tmp_path / "n"))
         assert (node.cluster_id, node.directory_id) == (CLUSTER, b"d" * 16)
-        assert (node.election, node.amnesia, node.damage, node.blank) == (Election(), (), (), True)
+        assert (node.election, node.amnesia, node.damage, node.uninitialized) == (Election(), (), (), True)
         assert len(node.bootstrap_records()) == 6
         assert (log_path(node.path) / "partition.metadata").read_text() == (
             "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ"
@@ -92,11 +92,11 @@ class TestFirstStart:
         node.write_election(Election(4, 2))
         node.abandon()
         node = open_at(tmp_path)
-        assert node.blank
-        node.remember_wholeness("whole")
+        assert node.uninitialized
+        node.remember_state_health("whole")
         node.abandon()
         node = open_at(tmp_path)
-        assert not node.blank
+        assert not node.uninitialized
         node.close()
 
     @pytest.mark.covers("D-05", "D-06")
@@ -110,7 +110,7 @@ class TestFirstStart:
         for _ in range(2):
             node = open_at(tmp_path)
             assert (node.election.epoch, node.log.end_offset, node.amnesia) == (2, 4, ())
-            assert not node.blank
+            assert not node.uninitialized
             node.abandon()
 
     @pytest.mark.covers("D-05", "D-07")
@@ -226,7 +226,7 @@ class TestAmnesia:
         assert len(node.amnesia) == 1
         assert "quorum-state" in node.amnesia[0]
         assert node.election == Election(3)
-        assert not node.blank
+        assert not node.uninitialized
         assert node.log.end_offset == 10
         node.write_election(Election(5, 2))
         node.abandon()
@@ -293,7 +293,7 @@ class TestAmnesia:
 class TestOtherPrograms:
     @pytest.mark.covers("D-05")
     def test_kafka_may_take_over_and_give_back(self, tmp_path: Path) -> None:
-        """A higher epoch in the election file is Kafka's; our hint says nothing about what it wrote."""
+        """A higher epoch in the election file is Kafka's; our recovery point is silent about it."""
         used(tmp_path)
         (log_path(tmp_path) / "quorum-state").write_bytes(
             quorum_state.encode(Election(6, 3), version=0, voter_ids=(1, 2, 3))
@@ -321,32 +321,32 @@ class TestOtherPrograms:
         node.close()
 
 
-class TestHint:
+class TestRecoveryPoint:
     @pytest.mark.covers("D-05")
     def test_it_follows_each_flush_and_goes_before_a_cut(self, tmp_path: Path) -> None:
         node = open_at(make(tmp_path))
         node.log.append(run_of(0, 6), 0, 6)
         node.log.flush()
         sidecar = node._sidecar
-        assert sidecar.flushed is not None
-        assert (sidecar.flushed.offset, sidecar.flushed.epoch) == (6, 1)
+        assert sidecar.recovery_point is not None
+        assert (sidecar.recovery_point.offset, sidecar.recovery_point.epoch) == (6, 1)
         node.log.truncate(3, 1)
-        assert sidecar.flushed.offset == 3
+        assert sidecar.recovery_point.offset == 3
         assert sidecar.mark == 0
         node.log.append(run_of(3, 5, epoch=2), 3, 5)
-        job = node.log.begin_flush(sync_hint=True)
+        job = node.log.begin_flush(sync_recovery_point=True)
         job.run()
         node.log.flush_done(job)
-        assert (sidecar.flushed.offset, sidecar.flushed.epoch) == (5, 2)
+        assert (sidecar.recovery_point.offset, sidecar.recovery_point.epoch) == (5, 2)
         assert sidecar.mark != 0
-        node.sync_hint()
+        node.sync_recovery_point()
         assert sidecar.mark == 0
         node.close()
 
     def test_a_state_that_nobody_knows_is_refused(self, tmp_path: Path) -> None:
         node = open_at(make(tmp_path))
         with pytest.raises(ValueError, match="'fine' is not one of whole, blank, amnesia"):
-            node.remember_wholeness("fine")
+            node.remember_state_health("fine")
         node.close()
 
 
@@ -371,7 +371,7 @@ def test_what_kafka_leaves_beside_a_log_is_no_hindrance(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"?")
     node = open_at(tmp_path)
     assert (node.log.end_offset, node.election.epoch, node.damage, node.amnesia) == (10, 3, (), ())
-    assert not node.blank
+    assert not node.uninitialized
     node.close()
     facts = inspect_directory(FS, tmp_path)
     assert facts.problems == ()

@@ -17,9 +17,11 @@ SIZE = len(batch(0))
 SMALL = LogConfig(segment_bytes=4 * SIZE, index_bytes=96)
 
 
-def open_at(directory: Path, hint: int | None, *, read_only: bool = False, epoch: int = 1) -> Opened:
-    known = None if hint is None else OffsetAndEpoch(hint, epoch)
-    return Log.open(Disk(OsFileSystem()), directory, hint=known, config=SMALL, read_only=read_only)
+def open_at(
+    directory: Path, recovery_point: int | None, *, read_only: bool = False, epoch: int = 1
+) -> Opened:
+    known = None if recovery_point is None else OffsetAndEpoch(recovery_point, epoch)
+    return Log.open(Disk(OsFileSystem()), directory, recovery_point=known, config=SMALL, read_only=read_only)
 
 
 def write(directory: Path, end_offset: int = 10) -> None:
@@ -46,7 +48,7 @@ def contents(directory: Path) -> dict[str, bytes]:
 class TestTorn:
     @pytest.mark.covers("D-05", "LOG-14")
     @pytest.mark.parametrize("bad_at", [SIZE - 1, SIZE + 70, 0, 17])
-    def test_bad_bytes_at_or_above_the_hint_are_cut_with_all_that_follows(
+    def test_bad_bytes_at_or_above_the_recovery_point_are_cut_with_all_that_follows(
         self, tmp_path: Path, bad_at: int
     ) -> None:
         write(tmp_path)
@@ -107,7 +109,7 @@ class TestTorn:
 class TestDamaged:
     @pytest.mark.covers("D-05", "D-06", "Q-16")
     @pytest.mark.parametrize("bad_at", [0, SIZE + 8, 2 * SIZE + 70, 4 * SIZE - 1])
-    def test_bad_bytes_below_the_hint_are_never_cut(self, tmp_path: Path, bad_at: int) -> None:
+    def test_bad_bytes_below_the_recovery_point_are_never_cut(self, tmp_path: Path, bad_at: int) -> None:
         write(tmp_path)
         spoil(segment(tmp_path, 4), bad_at)
         before = contents(tmp_path)
@@ -264,7 +266,7 @@ class TestDamaged:
         log.close()
 
 
-class TestWithoutHint:
+class TestWithoutRecoveryPoint:
     @pytest.mark.covers("D-05")
     def test_the_end_of_the_last_segment_may_be_cut(self, tmp_path: Path) -> None:
         write(tmp_path)
@@ -310,9 +312,9 @@ class TestWithoutHint:
 class TestDiskIsBelieved:
     HOME = Path("/log")
 
-    def open(self, fs: SimFileSystem, hint: int | None) -> Opened:
-        known = None if hint is None else OffsetAndEpoch(hint, 1)
-        return Log.open(Disk(fs), self.HOME, hint=known, config=SMALL)
+    def open(self, fs: SimFileSystem, recovery_point: int | None) -> Opened:
+        known = None if recovery_point is None else OffsetAndEpoch(recovery_point, 1)
+        return Log.open(Disk(fs), self.HOME, recovery_point=known, config=SMALL)
 
     def fresh(self) -> SimFileSystem:
         fs = SimFileSystem()
@@ -357,7 +359,7 @@ class TestDiskIsBelieved:
 
     @pytest.mark.covers("D-03")
     def test_a_truncation_that_is_interrupted_leaves_a_chain(self) -> None:
-        """Even a program without our hint finds a log that only ends too late, not one with a gap."""
+        """Without our recovery point, too, a log is found that only ends too late, not one with a gap."""
         for number in range(100):
             fs = self.fresh()
             log = self.open(fs, None).log
@@ -376,8 +378,8 @@ class TestDiskIsBelieved:
                 return
 
     @pytest.mark.covers("D-04")
-    @pytest.mark.parametrize("hint", [0, 2, None])
-    def test_pages_of_a_failed_sync_look_clean_and_are_not_believed(self, hint: int | None) -> None:
+    @pytest.mark.parametrize("recovery_point", [0, 2, None])
+    def test_pages_of_a_failed_sync_look_clean_and_are_not_believed(self, recovery_point: int | None) -> None:
         fs = self.fresh()
         log = self.open(fs, None).log
         log.append(run_of(0, 2), 0, 2)
@@ -388,7 +390,7 @@ class TestDiskIsBelieved:
             log.flush()
         calm(fs)
         assert batch(2) in fs.content(self.HOME / "00000000000000000000.log")
-        log, report = self.open(fs, hint)
+        log, report = self.open(fs, recovery_point)
         assert log.end_offset == 2
         assert report.damage == ()
 
@@ -447,7 +449,7 @@ class TestBadSector:
         log.close()
         lost = [n for n in range(60) if n * size < (page + 1) * 4_096 and (n + 1) * size > page * 4_096]
         fs = BadSector(segment(tmp_path, 0), page)
-        log, report = Log.open(Disk(fs), tmp_path, hint=OffsetAndEpoch(60, 1))
+        log, report = Log.open(Disk(fs), tmp_path, recovery_point=OffsetAndEpoch(60, 1))
         assert [(d.offset, d.end_offset) for d in report.damage] == [(lost[0], lost[-1] + 1)]
         assert log.end_offset == 60
         assert log.read(lost[-1] + 1, 1) == batches[lost[-1] + 1]
@@ -479,7 +481,7 @@ class TestEpochs:
     @pytest.mark.parametrize(
         ("offset", "epoch"), [(0, 0), (2, 2), (4, 2), (5, 1), (6, 4), (7, 1 << 20), (10, 5)]
     )
-    def test_a_wrong_epoch_below_the_hint_is_damage_of_that_batch(
+    def test_a_wrong_epoch_below_the_recovery_point_is_damage_of_that_batch(
         self, home: Path, offset: int, epoch: int
     ) -> None:
         self.turn(home, offset, epoch)
@@ -492,7 +494,7 @@ class TestEpochs:
             log.close()
 
     @pytest.mark.covers("D-05")
-    def test_above_the_hint_it_is_torn(self, home: Path) -> None:
+    def test_above_the_recovery_point_it_is_torn(self, home: Path) -> None:
         self.turn(home, 10, 7)
         log, report = open_at(home, 10, epoch=4)
         assert (log.end_offset, log.last_epoch, report.damage, len(report.torn)) == (10, 4, (), 1)
@@ -510,7 +512,7 @@ class TestEpochs:
         log.close()
 
     @pytest.mark.covers("D-05")
-    def test_of_a_directory_without_a_hint_the_epoch_file_proves_nothing(self, home: Path) -> None:
+    def test_of_a_directory_without_a_recovery_point_the_epoch_file_proves_nothing(self, home: Path) -> None:
         (home / "leader-epoch-checkpoint").write_bytes(b"0\n1\n1 0\n")
         log, report = open_at(home, None)
         assert (report.damage, report.torn, log.end_offset, log.last_epoch) == ((), (), 11, 4)

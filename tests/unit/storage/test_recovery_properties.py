@@ -1,4 +1,4 @@
-"""Any log, any spoiled bytes, any hint: nothing flushed is cut, and nothing unreadable goes unreported."""
+"""Any log, spoiled bytes and recovery point: nothing flushed is cut, nothing unreadable goes unreported."""
 
 import tempfile
 from pathlib import Path
@@ -41,11 +41,15 @@ class Original:
     def end(self) -> int:
         return self.batches[-1][1] if self.batches else 0
 
-    def open(self, hint: int | None) -> None:
-        # The epoch of what lies before the hint, as whoever flushed it knew: a later one would be a lie.
-        before = sum(end <= hint for _, end, _ in self.batches) if hint is not None else 0
-        known = None if hint is None else OffsetAndEpoch(hint, 1 + max(before - 1, 0) // 7)
-        self.log, self.report = Log.open(Disk(OsFileSystem()), self.folder, hint=known, config=CONFIG)
+    def open(self, recovery_point: int | None) -> None:
+        # The epoch of what lies before it, as whoever flushed it knew: a later one would be a lie.
+        before = sum(end <= recovery_point for _, end, _ in self.batches) if recovery_point is not None else 0
+        known = (
+            None if recovery_point is None else OffsetAndEpoch(recovery_point, 1 + max(before - 1, 0) // 7)
+        )
+        self.log, self.report = Log.open(
+            Disk(OsFileSystem()), self.folder, recovery_point=known, config=CONFIG
+        )
 
     @property
     def holes(self) -> list[tuple[int, int]]:
@@ -94,26 +98,26 @@ class Original:
 @settings(max_examples=50, deadline=None)
 @example(counts=[1, 1], spoils=[(0.5625, "flip", 1)], flushed=1.0, cut=0.5)
 @given(counts=COUNTS, spoils=SPOILS, flushed=st.floats(0, 1), cut=st.floats(0, 1))
-def test_with_a_hint(
+def test_with_a_recovery_point(
     counts: list[int], spoils: list[tuple[float, str, int]], flushed: float, cut: float
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         original = Original(Path(folder), counts)
-        hint = original.batches[min(int(flushed * len(counts)), len(counts) - 1)][1]
+        recovery_point = original.batches[min(int(flushed * len(counts)), len(counts) - 1)][1]
         original.spoil(spoils)
         before = original.contents()
         flushed_bytes = {
             path.name: sum(
                 len(data)
                 for base, end, data in original.batches
-                if end <= hint and base >= int(path.stem) and base < next_base
+                if end <= recovery_point and base >= int(path.stem) and base < next_base
             )
             for path, next_base in zip(
                 original.files(), [*(int(p.stem) for p in original.files()[1:]), 1 << 60], strict=True
             )
         }
-        original.open(hint)
-        assert original.log.end_offset >= hint
+        original.open(recovery_point)
+        assert original.log.end_offset >= recovery_point
         original.check_reads()
         after = original.contents()
         for name, size in flushed_bytes.items():
@@ -137,7 +141,7 @@ def test_with_a_hint(
 
 @settings(max_examples=40, deadline=None)
 @given(counts=COUNTS, spoils=SPOILS)
-def test_without_a_hint_only_the_last_segment_gets_shorter(
+def test_without_a_recovery_point_only_the_last_segment_gets_shorter(
     counts: list[int], spoils: list[tuple[float, str, int]]
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -8,12 +8,12 @@ import pytest
 from kraftd.storage import Disk, OsFileSystem, StorageFailure
 from kraftd.storage.sidecar import (
     SLOT_BYTES,
+    LocalState,
     PeerRecord,
-    Promises,
     Sidecar,
+    load_durable_sidecar,
     read_sidecar,
     remember_peer,
-    settle_sidecar,
 )
 from kraftd.types import OffsetAndEpoch
 from tests.crash.hooks import calm, refuse
@@ -32,11 +32,11 @@ def fresh() -> SimFileSystem:
 
 def open_sidecar(fs: SimFileSystem) -> Sidecar:
     disk = Disk(fs)
-    return Sidecar(disk, FILE, settle_sidecar(disk, FILE))
+    return Sidecar(disk, FILE, load_durable_sidecar(disk, FILE))
 
 
-def promises_of(counter: int) -> Promises:
-    return Promises(start_counter=counter, peers=(PeerRecord(2, b"d" * 16, counter, b"s" * 16),))
+def promises_of(counter: int) -> LocalState:
+    return LocalState(start_counter=counter, peers=(PeerRecord(2, b"d" * 16, counter, b"s" * 16),))
 
 
 @pytest.mark.covers("D-05")
@@ -45,21 +45,21 @@ def test_what_is_promised_comes_back(tmp_path: Path) -> None:
     path = tmp_path / "kraftd.state"
     sidecar = Sidecar(disk, path, read_sidecar(disk, path))
     assert path.stat().st_size == 2 * SLOT_BYTES
-    wanted = Promises(
+    wanted = LocalState(
         old_election=1,
         new_election=2**32 - 1,
         election_epoch=7,
         start_counter=3,
         peers=(PeerRecord(2, b"d" * 16, 9, b"s" * 16),),
-        wholeness="amnesia",
+        health="amnesia",
         reasons=("the vote is gone",),
     )
-    sidecar.promise(wanted)
-    sidecar.note_flushed(OffsetAndEpoch(100, 6))
+    sidecar.save(wanted)
+    sidecar.raise_recovery_point(OffsetAndEpoch(100, 6))
     sidecar.close()
     state = read_sidecar(disk, path).state
     assert state is not None
-    assert (state.promises, state.flushed) == (wanted, OffsetAndEpoch(100, 6))
+    assert (state.local_state, state.recovery_point) == (wanted, OffsetAndEpoch(100, 6))
 
 
 def test_a_missing_file_is_no_problem_and_no_state(tmp_path: Path) -> None:
@@ -79,22 +79,22 @@ def test_two_bad_slots_are_a_problem(tmp_path: Path) -> None:
 
 
 @pytest.mark.covers("D-05")
-def test_unsynced_hints_never_endanger_what_was_promised() -> None:
+def test_unsynced_recovery_points_never_endanger_what_was_promised() -> None:
     fs = fresh()
     sidecar = open_sidecar(fs)
-    promised = Promises()
+    promised = LocalState()
     durable = 0
     for step in range(1, 12):
         if step % 4 == 0:
             promised = promises_of(step)
-            sidecar.promise(promised)
+            sidecar.save(promised)
             durable = step - 1
-        sidecar.note_flushed(OffsetAndEpoch(step, 1))
+        sidecar.raise_recovery_point(OffsetAndEpoch(step, 1))
         for disk in fs.crash_states():
             state = read_sidecar(Disk(disk), FILE).state
             assert state is not None
-            assert state.promises == promised
-            offset = state.flushed.offset if state.flushed is not None else 0
+            assert state.local_state == promised
+            offset = state.recovery_point.offset if state.recovery_point is not None else 0
             assert durable <= offset <= step
 
 
@@ -103,24 +103,24 @@ def test_unsynced_hints_never_endanger_what_was_promised() -> None:
 def test_one_bad_slot_takes_no_promise_that_was_made_twice(bad_slot: int) -> None:
     fs = fresh()
     sidecar = open_sidecar(fs)
-    sidecar.promise_twice(promises_of(1))
-    sidecar.promise_twice(promises_of(2))
+    sidecar.save_twice(promises_of(1))
+    sidecar.save_twice(promises_of(2))
     fs.forget_unsynced()
     fs.overwrite(FILE, bad_slot * SLOT_BYTES + 40, b"\xff")
-    assert open_sidecar(fs).promises == promises_of(2)
+    assert open_sidecar(fs).local_state == promises_of(2)
 
 
 @pytest.mark.covers("D-05")
-def test_a_lowered_hint_is_durable_at_once() -> None:
+def test_a_lowered_recovery_point_is_durable_at_once() -> None:
     fs = fresh()
     sidecar = open_sidecar(fs)
-    sidecar.note_flushed(OffsetAndEpoch(100, 1))
+    sidecar.raise_recovery_point(OffsetAndEpoch(100, 1))
     sidecar.sync()
-    sidecar.lower_flushed(OffsetAndEpoch(40, 1))
+    sidecar.lower_recovery_point(OffsetAndEpoch(40, 1))
     for disk in fs.crash_states():
         state = read_sidecar(Disk(disk), FILE).state
         assert state is not None
-        assert state.flushed == OffsetAndEpoch(40, 1)
+        assert state.recovery_point == OffsetAndEpoch(40, 1)
 
 
 @pytest.mark.covers("D-03", "D-05")
@@ -128,45 +128,45 @@ def test_a_sync_counts_only_for_the_state_it_was_captured_with() -> None:
     """A flush thread syncs what it captured; a promise made meanwhile has synced by itself."""
     fs = fresh()
     sidecar = open_sidecar(fs)
-    sidecar.note_flushed(OffsetAndEpoch(1, 1))
+    sidecar.raise_recovery_point(OffsetAndEpoch(1, 1))
     mark = sidecar.mark
-    sidecar.note_flushed(OffsetAndEpoch(2, 1))
+    sidecar.raise_recovery_point(OffsetAndEpoch(2, 1))
     sidecar.synced(mark)
     assert sidecar.mark != 0
-    sidecar.promise(promises_of(1))
+    sidecar.save(promises_of(1))
     assert sidecar.mark == 0
-    sidecar.note_flushed(OffsetAndEpoch(3, 1))
+    sidecar.raise_recovery_point(OffsetAndEpoch(3, 1))
     sidecar.synced(mark)
     for disk in fs.crash_states():
         state = read_sidecar(Disk(disk), FILE).state
         assert state is not None
-        assert state.promises == promises_of(1)
+        assert state.local_state == promises_of(1)
 
 
 @pytest.mark.covers("D-04", "D-05")
 def test_a_state_whose_sync_failed_is_not_believed_afterwards() -> None:
     fs = fresh()
     sidecar = open_sidecar(fs)
-    sidecar.promise(promises_of(1))
+    sidecar.save(promises_of(1))
     refuse(fs, "fdatasync")
     with pytest.raises(StorageFailure):
-        sidecar.promise(promises_of(2))
+        sidecar.save(promises_of(2))
     calm(fs)
-    assert open_sidecar(fs).promises == promises_of(1)
+    assert open_sidecar(fs).local_state == promises_of(1)
 
 
 def test_a_peer_replaces_itself_only() -> None:
-    promises = promises_of(1)
+    local_state = promises_of(1)
     newer = PeerRecord(2, b"e" * 16, 1, b"s" * 16)
     other = PeerRecord(1, b"f" * 16, 4, b"s" * 16)
     for peer in (newer, other):
-        promises = remember_peer(promises, peer)
-    assert promises.peers == (other, newer)
+        local_state = remember_peer(local_state, peer)
+    assert local_state.peers == (other, newer)
 
 
 def test_as_many_peers_as_a_quorum_can_have_fit() -> None:
     fs = fresh()
     sidecar = open_sidecar(fs)
     peers = tuple(PeerRecord(n, bytes([n]) * 16, 2**40, bytes([n]) * 16) for n in range(60))
-    sidecar.promise(msgspec.structs.replace(Promises(reasons=("x" * 1_000,)), peers=peers))
-    assert open_sidecar(fs).promises.peers == peers
+    sidecar.save(msgspec.structs.replace(LocalState(reasons=("x" * 1_000,)), peers=peers))
+    assert open_sidecar(fs).local_state.peers == peers

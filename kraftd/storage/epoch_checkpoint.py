@@ -19,7 +19,7 @@ from kraftd.storage.disk import Disk
 from kraftd.types import Epoch, EpochEntry, Offset
 
 
-class EpochCache:
+class EpochCheckpoint:
     """Epochs with where they start, both rising."""
 
     def __init__(self, disk: Disk, path: Path, entries: Sequence[EpochEntry] = ()) -> None:

@@ -21,12 +21,12 @@ from kraftd.errors import CorruptBatchError, ErrorCode, StorageError
 from kraftd.records import names
 from kraftd.records.batch import scan
 from kraftd.records.index import INDEX_INTERVAL_BYTES
+from kraftd.storage.batch_scanner import sound_batches
 from kraftd.storage.disk import Disk
-from kraftd.storage.epochs import epoch_at
+from kraftd.storage.epoch_checkpoint import epoch_at
 from kraftd.storage.recovery import REMEDY, Damage
 from kraftd.storage.segment import HEAD_BYTES, Head, Hole, Segment, head_at
 from kraftd.storage.segment_index import SegmentIndex
-from kraftd.storage.walking import sound_batches
 from kraftd.types import Epoch, EpochEntry, Offset
 
 _WINDOW_BYTES = 2 * INDEX_INTERVAL_BYTES
