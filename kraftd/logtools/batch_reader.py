@@ -213,6 +213,11 @@ def claimed_bytes(head: bytes, position: int, end: int) -> int:
     raise CorruptBatchError(reason, position_bytes=position, torn=torn)
 
 
+def reason_of(error: MalformedError) -> str:
+    """What is wrong with a batch or a record, without the place: who reads the file knows it better."""
+    return error.reason if isinstance(error, CorruptBatchError) else str(error)
+
+
 def invalid_because(view: BatchView) -> str:
     """Why a batch is not valid; empty if it is."""
     try:

@@ -17,14 +17,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from kraftd.errors import MalformedError
-from kraftd.logtools.batch_reader import Batch, problem_of, read_batches
-from kraftd.logtools.node_files import FileKind, LogFile, NodeFiles
+from kraftd.logtools.batch_reader import Batch, read_batches
+from kraftd.logtools.node_files import NodeFiles
 from kraftd.logtools.problem import Problem, ProblemKind, in_file
+from kraftd.logtools.snapshot_reader import read_snapshot
 from kraftd.records import names
-from kraftd.records.batch import BatchView
-from kraftd.records.control import decode_control
-from kraftd.records.messages import ControlRecord, SnapshotFooterRecord, SnapshotHeaderRecord
 from kraftd.types import Epoch, Offset
 
 
@@ -148,29 +145,9 @@ class _Examination:
 
     def _at_snapshots(self) -> None:
         for file in self._node.files:
-            if file.is_snapshot:
-                self._at_snapshot(file)
-
-    def _at_snapshot(self, file: LogFile) -> None:
-        """A header, the records by a running number, and a footer, without which it is cut short."""
-        end: Offset = 0
-        begun = ended = False
-        for number, item in enumerate(read_batches(file.path)):
-            if (problem := problem_of(item)) is not None:
-                self._tell_damage(problem, end)
-            if isinstance(item, Problem) or problem is not None:
-                continue
-            view = item.view
-            if view.base_offset != end:
-                self._tell(item.misfit(_gap(end, view.base_offset)))
-            if file.kind is FileKind.SNAPSHOT and view.epoch != file.epoch:
-                self._tell(item.misfit(f"epoch {view.epoch} in a snapshot of {file.epoch}"))
-            begun |= number == 0 and _holds(view, SnapshotHeaderRecord)
-            ended = _holds(view, SnapshotFooterRecord)
-            end = view.end_offset
-        for found, what in ((begun, "begin with a header"), (ended, "end with a footer")):
-            if not found:
-                self._tell(in_file(file.path, f"does not {what}, so it is no whole snapshot"))
+            for item in read_snapshot(file) if file.is_snapshot else ():
+                if isinstance(item, Problem):
+                    self._tell(item)
 
     def _tell_damage(self, problem: Problem, offset: Offset) -> None:
         """Tell of bytes that are no batch; the offset is the one that must come there."""
@@ -184,13 +161,3 @@ def _gap(expected: Offset, found: Offset) -> str:
     if found > expected:
         return f"offsets {expected} to {found - 1} are missing before it"
     return f"begins at offset {found}, though offset {expected} comes next"
-
-
-def _holds(view: BatchView, kind: type[ControlRecord]) -> bool:
-    """Whether a control record of this kind is in a batch."""
-    if not view.is_control:
-        return False
-    try:
-        return any(isinstance(decode_control(record.key, record.value), kind) for record in view.records())
-    except MalformedError:
-        return False

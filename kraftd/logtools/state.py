@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from kraftd.errors import MalformedError
-from kraftd.logtools.batch_reader import Batch, problem_of, read_batches
+from kraftd.logtools.batch_reader import Batch, reason_of
 from kraftd.logtools.commit import proofs_of
 from kraftd.logtools.errors import UnanswerableError
 from kraftd.logtools.log_reader import read_log, times_of
@@ -24,13 +24,14 @@ from kraftd.logtools.node_files import LogFile, NodeFiles, find_log
 from kraftd.logtools.points import At
 from kraftd.logtools.problem import Problem, ProblemKind, in_file
 from kraftd.logtools.quorum_facts import QuorumFacts, controls_of
+from kraftd.logtools.snapshot_reader import read_snapshot
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.image_builder import ImageBuilder
 from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.records import names
 from kraftd.records.control import AnyControl
 from kraftd.records.frame import record_name
-from kraftd.records.messages import SnapshotFooterRecord, SnapshotHeaderRecord
+from kraftd.records.messages import SnapshotHeaderRecord
 from kraftd.types import Epoch, Offset, OffsetAndEpoch
 
 NEVER: Offset = (1 << 63) - 1
@@ -121,7 +122,7 @@ def advanced(start: State, end: Offset = NEVER) -> State:
             fold.replay_values(values, max(offset, view.base_offset))
         except (ImpossibleRecordError, MalformedError) as error:
             # Half of the batch is folded in: fold once more, up to its beginning.
-            reason = error.reason if isinstance(error, ImpossibleRecordError) else str(error)
+            reason = error.reason if isinstance(error, ImpossibleRecordError) else reason_of(error)
             return msgspec.structs.replace(advanced(start, view.base_offset), damage=item.misfit(reason))
         count += len(values)
         offset, epoch, newest = view.end_offset, view.epoch, max(newest, view.max_timestamp)
@@ -143,21 +144,20 @@ def load_snapshot(log: NodeFiles, snapshot: LogFile) -> State:
     Raises:
         UnanswerableError: It is not whole, or its records make no state.
     """
-    path = snapshot.path
     fold, quorum, newest = ImageBuilder(EMPTY), QuorumFacts(), -1
     first: AnyControl | None = None
-    last: AnyControl | None = None
-    try:
-        for batch in _sound_batches(snapshot):
-            controls = controls_of(batch.view)
+    for item in read_snapshot(snapshot, with_records=False):
+        if isinstance(item, Problem):
+            raise UnanswerableError(item)
+        try:
+            controls = controls_of(item.view)
             quorum = quorum.after(controls, snapshot.id.epoch)
-            for control in controls:
-                first, last = first or control, control
-            fold.replay_values(batch.view.values(), batch.view.base_offset)
-    except (ImpossibleRecordError, MalformedError) as error:
-        raise UnanswerableError(in_file(path, str(error))) from error
-    if not isinstance(last, SnapshotFooterRecord):
-        raise UnanswerableError(in_file(path, "ends without a footer: it was cut short"))
+            first = first or next(iter(controls), None)
+            fold.replay_values(item.view.values(), item.view.base_offset)
+        except ImpossibleRecordError as error:
+            raise UnanswerableError(item.misfit(error.reason, error.offset)) from error
+        except MalformedError as error:
+            raise UnanswerableError(item.misfit(reason_of(error))) from error
     if isinstance(first, SnapshotHeaderRecord):
         newest = first.last_contained_log_timestamp
     return State(
@@ -243,8 +243,8 @@ def _nearest(log: NodeFiles, end: Offset) -> State:
     for snapshot in reversed(log.snapshots):
         if snapshot.id.offset > end:
             continue
-        if log.segments and snapshot.id.offset < log.start_offset:
-            break
+        if log.segments and snapshot.id.offset < log.start_offset and snapshot.id.offset != end:
+            break  # it does not reach the log, but its own state is known
         try:
             return msgspec.structs.replace(load_snapshot(log, snapshot), notes=tuple(notes))
         except UnanswerableError as error:
@@ -257,9 +257,15 @@ def _nearest(log: NodeFiles, end: Offset) -> State:
             "them"
         )
     if log.start_offset > 0 or not log.segments:
+        older = [str(one.id.offset) for one in log.snapshots if 0 < one.id.offset < log.start_offset]
+        hint = (
+            f"; of snapshots before it only their own offsets can be asked: {', '.join(older)}"
+            if older
+            else ""
+        )
         raise UnanswerableError(
             f"{log.named}: the log begins at offset {log.start_offset}, and no whole snapshot holds the "
-            "state there: what was before cannot be known"
+            f"state there: what was before cannot be known{hint}"
         )
     return State(log, notes=tuple(notes))
 
@@ -317,11 +323,3 @@ def with_leader(state: State) -> QuorumFacts:
         known = msgspec.structs.replace(found, kraft_version=quorum.kraft_version)
         return known if not quorum.voters else msgspec.structs.replace(known, voters=quorum.voters)
     return quorum
-
-
-def _sound_batches(snapshot: LogFile) -> Iterator[Batch]:
-    for item in read_batches(snapshot.path, with_records=False):
-        if (problem := problem_of(item)) is not None:
-            raise UnanswerableError(problem)
-        if isinstance(item, Batch):
-            yield item

@@ -15,7 +15,7 @@ import msgspec
 
 from kraftd.errors import MalformedError
 from kraftd.forensics.words import changes
-from kraftd.logtools.batch_reader import Batch
+from kraftd.logtools.batch_reader import Batch, reason_of
 from kraftd.logtools.comparison import BatchKeys, Comparison, compare
 from kraftd.logtools.errors import UnanswerableError
 from kraftd.logtools.integrity import Finding, examine
@@ -211,12 +211,15 @@ class _Examination:
         except ImpossibleRecordError as error:
             self._spoil(item, error.offset, f"cannot follow what came before it: {error.reason}")
         except MalformedError as error:
-            self._spoil(item, offset, str(error))
+            self._spoil(item, offset, reason_of(error))
 
     def _spoil(self, item: Batch, offset: Offset, reason: str) -> None:
         """A record is wrong although its bytes are good; no state can be had before the next snapshot."""
         self._fold = None
-        self._tell(item.misfit(reason, offset))
+        problem = item.misfit(reason, offset).within(self.log.home)
+        places = {(told.file, told.position_bytes) for told in self._problems}
+        if (problem.file, problem.position_bytes) not in places:  # the examination may have told of its bytes
+            self._problems.append(problem)
 
     def _at_epochs(self) -> None:
         """Compare where epochs begin with `leader-epoch-checkpoint`, unless a fault has been told already.

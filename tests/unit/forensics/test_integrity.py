@@ -10,7 +10,7 @@ from crc32c import crc32c
 from kraftd.logtools.integrity import Finding
 from kraftd.logtools.integrity import examine as examine_files
 from kraftd.logtools.node_files import describe
-from kraftd.records.batch import encode_batch
+from kraftd.records.batch import BatchView, encode_batch, scan
 from kraftd.records.frame import encode_record
 from kraftd.records.messages import NoOpRecord
 from tests.fixtures import clusters, klog
@@ -73,6 +73,15 @@ def test_a_log_in_order_has_no_problems(node: Path) -> None:
     assert found.last_batch == (node / LOG / SECOND, 2 * SIZE, SIZE)
 
 
+def batches_of(path: Path) -> list[BatchView]:
+    return list(scan(path.read_bytes()))
+
+
+def header_of(node: Path) -> int:
+    """The size of a snapshot's first batch."""
+    return batches_of(node / LOG / CHECKPOINT)[0].size_bytes
+
+
 CHECKPOINT = f"{4:020}-{1:010}.checkpoint"
 FAULTS: dict[str, tuple[Callable[[Path], object], list[str]]] = {
     "a flipped bit": (
@@ -131,22 +140,31 @@ FAULTS: dict[str, tuple[Callable[[Path], object], list[str]]] = {
     ),
     "a snapshot that is cut short": (
         lambda node: cut(node, CHECKPOINT, (node / LOG / CHECKPOINT).stat().st_size - 1),
-        [f"{LOG}/{CHECKPOINT} at byte ", f"{LOG}/{CHECKPOINT}: does not end with a footer"],
+        [f"{LOG}/{CHECKPOINT} at byte "],
+    ),
+    "a snapshot without its footer": (
+        lambda node: cut(node, CHECKPOINT, batches_of(node / LOG / CHECKPOINT)[-1].position),
+        [f"{LOG}/{CHECKPOINT}: has no footer, so it was cut short"],
+    ),
+    "a snapshot without its header": (
+        lambda node: write(node, CHECKPOINT, (node / LOG / CHECKPOINT).read_bytes()[header_of(node) :]),
+        [f"{LOG}/{CHECKPOINT} at byte 0, offset 3: record 3 of the snapshot comes where record 0 must"],
+    ),
+    "a flipped bit in a snapshot": (
+        lambda node: change(node, CHECKPOINT, header_of(node) + 70, 0xFF),
+        [f"{LOG}/{CHECKPOINT} at byte "],
     ),
     "an empty snapshot": (
         lambda node: cut(node, CHECKPOINT, 0),
-        [
-            f"{LOG}/{CHECKPOINT}: does not begin with a header",
-            f"{LOG}/{CHECKPOINT}: does not end with a footer",
-        ],
+        [f"{LOG}/{CHECKPOINT}: is empty, so it is no snapshot"],
+    ),
+    "a snapshot of another epoch": (
+        lambda node: (node / LOG / CHECKPOINT).rename(node / LOG / f"{4:020}-{3:010}.checkpoint"),
+        [f"{LOG}/{4:020}-{3:010}.checkpoint at byte 0, offset 0: is a snapshot of epoch 1, its name says 3"],
     ),
     "a damaged bootstrap": (
         lambda node: (node / "bootstrap.checkpoint").write_bytes(b"\0" * 100),
-        [
-            "bootstrap.checkpoint at byte 0, offset 0: ",
-            "bootstrap.checkpoint: does not begin with a header",
-            "bootstrap.checkpoint: does not end with a footer",
-        ],
+        ["bootstrap.checkpoint at byte 0, offset 0: zeros, where a batch must begin"],
     ),
     "an election that cannot be read": (
         lambda node: write(node, "quorum-state", b"{"),

@@ -240,8 +240,38 @@ def test_a_snapshot_alone_is_a_state(tmp_path: Path):
     assert (state.end_offset, state.epoch) == (11, 3)
     assert state.image.hash() == state_at(find_log(tmp_path)).image.hash()
     snapshot.write_bytes(b"")
-    with pytest.raises(UnanswerableError, match="ends without a footer"):
+    with pytest.raises(UnanswerableError, match="is empty, so it is no snapshot"):
         state_at(find_log(snapshot))
+
+
+def test_a_snapshot_that_lost_a_batch_or_has_another_name_is_not_whole(tmp_path: Path):
+    made = orders(tmp_path)
+    snapshot = made.snapshot()
+    whole = snapshot.read_bytes()
+    first, second, *_ = scan(whole)
+    snapshot.write_bytes(whole[: second.position] + whole[second.position + second.size_bytes :])
+    state = state_at(find_log(tmp_path))
+    assert (state.snapshot, len(list(state.image.topics()))) == (None, 1)
+    [note] = state.notes
+    assert f"{snapshot.name} at byte {first.size_bytes}, offset " in note
+    snapshot.write_bytes(whole)
+    snapshot.rename(snapshot.with_name(f"{500:020}-{7:010}.checkpoint"))
+    assert state_at(find_log(tmp_path)).end_offset == made.end
+
+
+def test_a_snapshots_own_offset_can_be_asked_for_where_the_log_begins_later(tmp_path: Path):
+    made = orders(tmp_path)
+    made.snapshot()
+    made.batch(config("2")).roll().batch(config("3"))
+    made.snapshot()
+    made.roll().batch(config("4"))
+    for path in sorted(made.log.glob("*.log"))[:2]:
+        path.unlink()
+    state = state_at(find_log(tmp_path), At("11", offset=11))
+    assert (state.end_offset, state.snapshot) == (11, OffsetAndEpoch(11, 3))
+    with pytest.raises(UnanswerableError, match=r"only their own offsets can be asked: 11$"):
+        state_at(find_log(tmp_path), At("12", offset=12))
+    assert state_at(find_log(tmp_path)).end_offset == made.end
 
 
 def test_a_segment_stands_for_its_log_up_to_its_end(tmp_path: Path):

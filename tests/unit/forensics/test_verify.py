@@ -4,12 +4,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from crc32c import crc32c
 
 from kraftd.logtools.node_files import find_logs
+from kraftd.logtools.state import state_at
 from kraftd.logtools.verify import Verdict, verify
 from kraftd.records import epoch_checkpoint, names, quorum_state
 from kraftd.records.batch import encode_batch, scan
-from kraftd.records.frame import RawRecord
+from kraftd.records.frame import RawRecord, encode_record
 from kraftd.records.messages import BeginTransactionRecord, NoOpRecord, RemoveTopicRecord, TopicRecord
 from kraftd.types import EpochEntry
 from tests.fixtures import klog
@@ -143,12 +145,12 @@ def broken_election(made: LogMaker) -> None:
         (gap, "offsets 11 to 12 are missing before it"),
         (impossible, "offset 11: cannot follow what came before it: there is no topic with the id"),
         (unreadable, "offset 11: "),
-        (cut_snapshot, "does not end with a footer"),
+        (cut_snapshot, "the batch claims 75 bytes, 35 are left"),
         (
             other_snapshot,
             "is not what the log makes at offset 11; the snapshot against the log: broker 9 reg",
         ),
-        (snapshot_of_another_epoch, "the record before it is of epoch 3"),
+        (snapshot_of_another_epoch, "is a snapshot of epoch 3, its name says 7"),
         (snapshot_beyond_the_end, "is of offset 16, but the log ends at 11: what lies between is missing"),
         (snapshot_inside_a_batch, "offset 5 is not between two batches"),
         (broken_election, "quorum-state: "),
@@ -182,6 +184,23 @@ def test_no_snapshot_stands_inside_a_transaction(tmp_path: Path):
     made.snapshot()
     [problem] = problems(judged(tmp_path))
     assert problem.endswith("the transaction that began at 11 has not ended there")
+
+
+def test_records_that_do_not_fill_their_batch_are_told_with_their_own_byte_and_one_path(tmp_path: Path):
+    made = orders(tmp_path)
+    start = made.segment.stat().st_size
+    data = bytearray(encode_batch(made.end, made.epoch, T0, [encode_record(NoOpRecord())]))
+    data[61] += 2
+    data[17:21] = crc32c(data[21:]).to_bytes(4, "big")
+    with made.segment.open("ab") as file:
+        file.write(data)
+    [problem] = problems(judged(tmp_path))
+    assert f"{made.segment.name} at byte {start}, offset 11: " in problem
+    assert problem.count(made.segment.name) == 1
+    damage = state_at(find_logs(tmp_path)[0]).damage
+    assert damage is not None
+    assert str(damage).count(made.segment.name) == 1
+    assert f"at byte {start}, offset 11: " in str(damage)
 
 
 def test_a_torn_end_is_a_note(tmp_path: Path):
