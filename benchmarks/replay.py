@@ -32,8 +32,8 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from kraftd.replay.columns import RAW
-from kraftd.replay.headers import mapped, read_headers
+from kraftd.replay.source.columns import RAW
+from kraftd.replay.source.headers import mapped, read_headers
 
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 HEAP_MB = 1024
@@ -115,10 +115,10 @@ def _measure(home: str, what: str, cores: int) -> None:
     from functools import partial
 
     from kraftd.logtools.node_files import find_fleet
-    from kraftd.replay.parts import make_directories
+    from kraftd.replay.data_source import write_rows
     from kraftd.replay.session import session
-    from kraftd.replay.slices import UNJUDGED, plan_node, shares
-    from kraftd.replay.source import write_rows
+    from kraftd.replay.source.slices import UNJUDGED, plan_node, shares
+    from kraftd.replay.table_parts import make_directories
     from kraftd.replay.writing import Share, write_share
 
     out = Path(home) / "out"

@@ -4,8 +4,8 @@ tables and a summary, and into a page of plots.
 The work is `kraftd.replay`'s, which comes with the extra of that name; it is loaded only here, and only
 when called.
 
-Schema: that of the job's report (`kraftd.replay.summary`). Exit code 1 if the input is damaged, incomplete
-or diverged.
+Schema: that of the job's report (`kraftd.replay.report.cluster_report`). Exit code 1 if the input is damaged,
+incomplete or diverged.
 """
 
 import sys
@@ -61,7 +61,7 @@ def replay(
         from rich.console import Console
 
         from kraftd.replay.job import run
-        from kraftd.replay.summary import render
+        from kraftd.replay.report.summary import render
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in EXTRA_MODULES:
             raise

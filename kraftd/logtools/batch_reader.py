@@ -6,8 +6,8 @@ goes on at the next byte where a whole batch with a good checksum begins, howeve
 many bytes it had to leave out.
 
 `BatchReader` reads a file, also on while it grows; `read_batches` reads one to its end. Which files make up a
-log is in `files`. The replay reads the headers of whole files at once (`kraftd.replay.headers`), by the same
-rules.
+log is in `node_files`. The replay reads the headers of whole files at once (`kraftd.replay.source.headers`),
+by the same rules.
 
 Differs: Kafka's DumpLogSegments trusts every size field, and ends at the first wrong one.
 """

@@ -1,10 +1,16 @@
 """Replay of metadata logs with Spark: what controllers wrote, as tables, an image and a report.
 
-Read in this order: `discover` (which directories), `headers` and `survey` (what the logs hold, from headers
-alone), `matching` and `commit` (do the nodes agree, what is committed), `decode` and `source` (records as
-rows: `spark.read.format("kraft")`), `points` and `fold` (the image at a point), `job` (the whole run),
-`report` and `summary` (what it says). `session` starts Spark, `submit` is for `spark-submit`.
+A run (`job`) makes three trips, each with a folder of its own:
 
-Needs the replay extra and Java. It reads files and no daemon is involved; the fold is `kraftd.metadata`, the
-daemon's own, so that both come to the same hash.
+* `source`: files to rows. Headers of batches, slices of files, records decoded in bulk.
+* `image`: rows to the cluster's state at a point, in shards that are folded side by side.
+* `report`: tables to answers, a summary and a page of plots.
+
+Between them: `cluster_survey` (the nodes' logs compared, and what is committed, from headers and control
+records alone), `writing` (one task's share as Parquet), `schemas` and `table_parts` (the tables), and
+`data_source` for `spark.read.format("kraft")`. `session` starts Spark, `submit` is for `spark-submit`.
+
+Needs the replay extra and Java. It reads files and no daemon is involved. What a directory is, how logs are
+compared and what is committed are `kraftd.logtools`'s answers; the fold is `kraftd.metadata`, the daemon's
+own, so that both come to the same hash.
 """

@@ -25,20 +25,20 @@ from pyarrow.dataset import dataset
 from kraftd.logtools.node_files import NodeFiles, by_cluster, find_fleet
 from kraftd.logtools.points import At, parse_at
 from kraftd.logtools.problem import Problem, ProblemKind
-from kraftd.replay.analyses import Tables
-from kraftd.replay.answers import ask, shown_in_full
+from kraftd.replay.cluster_survey import ClusterSurvey, survey_cluster
 from kraftd.replay.errors import ReplayError
-from kraftd.replay.fold import FoldSummary, fold_all, fold_task
-from kraftd.replay.page import require_page, write_page
-from kraftd.replay.parts import make_directories, write_part
-from kraftd.replay.points import FoldPlan, plan_fold
+from kraftd.replay.image.fold import FoldSummary, fold_all, fold_task
+from kraftd.replay.image.fold_plan import FoldPlan, plan_fold
 from kraftd.replay.progress import Steps
-from kraftd.replay.report import ClusterReport, KindCount, Report, cluster_report, fold_report
+from kraftd.replay.report.analyses import Tables
+from kraftd.replay.report.answers import ask, shown_in_full
+from kraftd.replay.report.cluster_report import ClusterReport, KindCount, Report, cluster_report, fold_report
+from kraftd.replay.report.page import require_page, write_page
+from kraftd.replay.report.survey_tables import leader_epoch_rows, problem_rows
 from kraftd.replay.schemas import TABLES
 from kraftd.replay.session import require_spark, session
-from kraftd.replay.slices import PARTITION_BYTES, Slice, plan_node, shares
-from kraftd.replay.survey import ClusterSurvey, survey_cluster
-from kraftd.replay.tables import leader_epoch_rows, problem_rows
+from kraftd.replay.source.slices import PARTITION_BYTES, Slice, plan_node, shares
+from kraftd.replay.table_parts import make_directories, write_part
 from kraftd.replay.writing import KindTotal, Share, Written, write_share
 
 if TYPE_CHECKING:

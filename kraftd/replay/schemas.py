@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from kraftd.replay.columns import SCHEMA, TIME
+from kraftd.replay.source.columns import SCHEMA, TIME
 
 _MS: Final = pa.timestamp("ms", tz="UTC")
 _NODES: Final = pa.list_(pa.int32())

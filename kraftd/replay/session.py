@@ -171,7 +171,7 @@ def _settings() -> dict[str, str]:
 
 def register(spark: "SparkSession") -> None:
     """Make `spark.read.format("kraft")` known to a session, with filters pushed down to the files."""
-    from kraftd.replay.source import KraftDataSource
+    from kraftd.replay.data_source import KraftDataSource
 
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     spark.dataSource.register(KraftDataSource)

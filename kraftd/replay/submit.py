@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         require_spark()
         from kraftd.replay.job import run
-        from kraftd.replay.summary import render
+        from kraftd.replay.report.summary import render
 
         report = run(
             options.dirs,

@@ -13,14 +13,14 @@ import numpy as np
 import pyarrow as pa
 
 from kraftd.logtools.problem import Problem, ProblemKind
-from kraftd.replay.columns import TIME
-from kraftd.replay.decode import Decoder
-from kraftd.replay.headers import CONTROL_BIT, Headers, mapped, read_headers
-from kraftd.replay.lockstep import PADDING
-from kraftd.replay.parts import write_part
 from kraftd.replay.schemas import TABLES
-from kraftd.replay.slices import Slice
-from kraftd.replay.spans import is_time
+from kraftd.replay.source.columns import TIME
+from kraftd.replay.source.decode import Decoder
+from kraftd.replay.source.headers import CONTROL_BIT, Headers, mapped, read_headers
+from kraftd.replay.source.lockstep import PADDING
+from kraftd.replay.source.slices import Slice
+from kraftd.replay.source.spans import is_time
+from kraftd.replay.table_parts import write_part
 
 PROBLEMS_MAX = 1000
 """So many undecodable records are named a task; the table of records has them all."""

@@ -13,9 +13,9 @@ from kraftd.records.messages import (
     RegisterBrokerRecord,
     TopicRecord,
 )
-from kraftd.replay import analyses
-from kraftd.replay.analyses import Tables
 from kraftd.replay.job import run
+from kraftd.replay.report import analyses
+from kraftd.replay.report.analyses import Tables
 from tests.replay.logs import START_MS, leader_change, metadata_version, noops, write_node
 
 pytestmark = pytest.mark.spark

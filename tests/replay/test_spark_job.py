@@ -29,10 +29,10 @@ from kraftd.records.messages import (
 from kraftd.replay import entities
 from kraftd.replay.errors import ReplayError
 from kraftd.replay.job import run
-from kraftd.replay.parts import rows_batch
-from kraftd.replay.report import Report
+from kraftd.replay.report.cluster_report import Report
+from kraftd.replay.report.summary import render
 from kraftd.replay.schemas import TABLES
-from kraftd.replay.summary import render
+from kraftd.replay.table_parts import rows_batch
 from tests.fixtures import klog, klogs
 from tests.replay.logs import START_MS, config, leader_change, noops, write_manifest, write_node
 
@@ -297,7 +297,7 @@ def test_secrets_are_there_for_those_who_ask(spark, tmp_path: Path) -> None:
 def test_many_shards_and_barriers_make_the_image_of_a_fold_in_order(
     spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kraftd.replay.fold.RECORDS_PER_SHARD", 10)
+    monkeypatch.setattr("kraftd.replay.image.fold.RECORDS_PER_SHARD", 10)
     ids = [bytes(15) + bytes([number]) for number in range(1, 8)]
     records: list = [FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1)]
     for number, topic_id in enumerate(ids):

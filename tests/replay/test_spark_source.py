@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from kraftd.records.batch import scan
-from kraftd.replay.columns import RAW, SCHEMA
+from kraftd.replay.data_source import write_rows
 from kraftd.replay.errors import ReplayError
 from kraftd.replay.job import spark_errors
-from kraftd.replay.source import write_rows
+from kraftd.replay.source.columns import RAW, SCHEMA
 from tests.fixtures import klog, klogs
 from tests.replay.logs import leader_change, noops, write_node
 

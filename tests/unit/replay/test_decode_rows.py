@@ -13,11 +13,11 @@ from kraftd.metadata.secrets import holds_secret
 from kraftd.records.batch import encode_batch, encode_control_batch, scan
 from kraftd.records.control import control_to_json, decode_control
 from kraftd.records.frame import RawRecord, decode_record, read_frame, record_name, to_json
-from kraftd.replay.columns import RAW, SCHEMA, chosen
-from kraftd.replay.decode import Decoder
-from kraftd.replay.filters import Wanted
-from kraftd.replay.slices import EVERYTHING, cuts, pack, plan_node
-from kraftd.replay.source import KraftReader, Slices
+from kraftd.replay.data_source import KraftReader, Slices
+from kraftd.replay.source.columns import RAW, SCHEMA, chosen
+from kraftd.replay.source.decode import Decoder
+from kraftd.replay.source.filters import Wanted
+from kraftd.replay.source.slices import EVERYTHING, cuts, pack, plan_node
 from tests.fixtures import klog, klogs
 from tests.replay.logs import START_MS, config, leader_change, noops, write_node
 

@@ -8,9 +8,9 @@ from kraftd.logtools.commit import Status
 from kraftd.logtools.node_files import by_cluster, find_fleet
 from kraftd.logtools.points import At, NotAPointError, parse_at
 from kraftd.records.batch import encode_batch
+from kraftd.replay.cluster_survey import ClusterSurvey, survey_cluster
 from kraftd.replay.errors import ReplayError
-from kraftd.replay.points import plan_fold
-from kraftd.replay.survey import ClusterSurvey, survey_cluster
+from kraftd.replay.image.fold_plan import plan_fold
 from tests.fixtures import klog
 from tests.replay.logs import NO_OP, START_MS, leader_change, noops, write_manifest, write_node
 

@@ -14,8 +14,8 @@ from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.records import messages as m
 from kraftd.records.frame import RawRecord, decode_record, encode_record
 from kraftd.replay import entities
-from kraftd.replay.history import FoldRow
-from kraftd.replay.shards import (
+from kraftd.replay.image.entity_history import FoldRow
+from kraftd.replay.image.shards import (
     Shard,
     fold_skeleton,
     hash_of,

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from kraftd.errors import CorruptBatchError
 from kraftd.records.batch import HEADER_BYTES, BatchView, encode_batch, scan
-from kraftd.replay.headers import read_headers
-from kraftd.replay.lockstep import PADDING, find_values
+from kraftd.replay.source.headers import read_headers
+from kraftd.replay.source.lockstep import PADDING, find_values
 
 VALUES = st.lists(
     st.one_of(st.binary(min_size=1, max_size=12), st.binary(min_size=60, max_size=300)), min_size=1

@@ -8,14 +8,14 @@ import msgspec
 import pytest
 
 from kraftd.logtools.node_files import by_cluster, find_fleet
-from kraftd.replay import charts
-from kraftd.replay.answers import Answers, shown_in_full, step_of
+from kraftd.replay.cluster_survey import survey_cluster
 from kraftd.replay.errors import ReplayError
-from kraftd.replay.fold import FoldSummary
-from kraftd.replay.page import render_page, require_page
-from kraftd.replay.points import plan_fold
-from kraftd.replay.report import Report, cluster_report, fold_report
-from kraftd.replay.survey import survey_cluster
+from kraftd.replay.image.fold import FoldSummary
+from kraftd.replay.image.fold_plan import plan_fold
+from kraftd.replay.report import charts
+from kraftd.replay.report.answers import Answers, shown_in_full, step_of
+from kraftd.replay.report.cluster_report import Report, cluster_report, fold_report
+from kraftd.replay.report.page import render_page, require_page
 from tests.fixtures import klog
 
 vl_convert = pytest.importorskip("vl_convert")

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kraftd.logtools.node_files import FileKind, LogFile
 from kraftd.logtools.problem import Problem, ProblemKind
-from kraftd.replay.headers import scan_file, walk
+from kraftd.replay.source.headers import scan_file, walk
 from tests.replay.logs import leader_change, noops
 
 LOG = leader_change(0, 1, 1) + noops(1, 1, 9)

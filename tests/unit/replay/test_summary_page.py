@@ -10,11 +10,11 @@ from rich.console import Console
 from kraftd.logtools.commit import Status
 from kraftd.logtools.node_files import by_cluster, find_fleet
 from kraftd.logtools.problem import Problem, ProblemKind
-from kraftd.replay.fold import FoldSummary
-from kraftd.replay.points import plan_fold
-from kraftd.replay.report import KindCount, Report, cluster_report, fold_report
-from kraftd.replay.summary import render
-from kraftd.replay.survey import survey_cluster
+from kraftd.replay.cluster_survey import survey_cluster
+from kraftd.replay.image.fold import FoldSummary
+from kraftd.replay.image.fold_plan import plan_fold
+from kraftd.replay.report.cluster_report import KindCount, Report, cluster_report, fold_report
+from kraftd.replay.report.summary import render
 from tests.fixtures import klog
 
 IMAGE = FoldSummary(

@@ -8,7 +8,7 @@ import pytest
 from kraftd.logtools.commit import Rule, Status
 from kraftd.logtools.node_files import by_cluster, find_fleet
 from kraftd.logtools.problem import ProblemKind
-from kraftd.replay.survey import ClusterSurvey, survey_cluster
+from kraftd.replay.cluster_survey import ClusterSurvey, survey_cluster
 from tests.fixtures import klog, klogs
 
 

@@ -2,7 +2,7 @@
 
 import re
 
-from kraftd.replay.history import PartitionChange, Registration
+from kraftd.replay.image.entity_history import PartitionChange, Registration
 from kraftd.replay.schemas import TABLES
 from tests.fixtures import ROOT
 

@@ -10,9 +10,9 @@ import msgspec
 import pyarrow as pa
 
 from kraftd.logtools.problem import Problem
-from kraftd.replay.parts import rows_batch
-from kraftd.replay.spans import MAX_TIMESTAMP_MS
-from kraftd.replay.survey import ClusterSurvey, EpochSpan, Leadership, NodeSurvey
+from kraftd.replay.cluster_survey import ClusterSurvey, EpochSpan, Leadership, NodeSurvey
+from kraftd.replay.source.spans import MAX_TIMESTAMP_MS
+from kraftd.replay.table_parts import rows_batch
 from kraftd.types import Epoch, NodeId, Offset
 
 

@@ -34,8 +34,14 @@ from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.metadata.parts.topics.change_fast_codec import decoded
 from kraftd.records import messages as m
 from kraftd.records.frame import RECORD_CODECS, AnyRecord, decode_record
-from kraftd.replay.contents import ENDING_AT, PARTITION_KINDS, TOPIC_ID_AT
-from kraftd.replay.history import FoldRow, PartitionChange, PartitionChanges, Registration, Registrations
+from kraftd.replay.image.entity_history import (
+    FoldRow,
+    PartitionChange,
+    PartitionChanges,
+    Registration,
+    Registrations,
+)
+from kraftd.replay.source.contents import ENDING_AT, PARTITION_KINDS, TOPIC_ID_AT
 from kraftd.types import Offset, Uuid
 
 _BARRIERS: Final = (

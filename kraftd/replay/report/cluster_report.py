@@ -12,10 +12,10 @@ import msgspec
 
 from kraftd.logtools.commit import Status
 from kraftd.logtools.problem import Problem
-from kraftd.replay.fold import FoldSummary
-from kraftd.replay.points import FoldPlan
-from kraftd.replay.survey import ClusterSurvey, NodeSurvey
-from kraftd.replay.tables import LeaderEpoch, leader_epochs
+from kraftd.replay.cluster_survey import ClusterSurvey, NodeSurvey
+from kraftd.replay.image.fold import FoldSummary
+from kraftd.replay.image.fold_plan import FoldPlan
+from kraftd.replay.report.survey_tables import LeaderEpoch, leader_epochs
 from kraftd.types import NO_NODE, Epoch, NodeId, Offset
 
 NO_OP = "NoOpRecord"

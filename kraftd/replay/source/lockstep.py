@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kraftd.records.batch import HEADER_BYTES
-from kraftd.replay.headers import Headers
+from kraftd.replay.source.headers import Headers
 
 Longs: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from kraftd.logtools.commit import NEVER_ENDS, Bounds
 from kraftd.logtools.node_files import FileKind, LogFile, NodeFiles
-from kraftd.replay.filters import Wanted, ranges
-from kraftd.replay.headers import Headers, headers_at, mapped, walk
+from kraftd.replay.source.filters import Wanted, ranges
+from kraftd.replay.source.headers import Headers, headers_at, mapped, walk
 from kraftd.types import NodeId, Offset
 
 PARTITION_BYTES = 16 << 20

@@ -18,8 +18,15 @@ from rich.text import Text
 
 from kraftd.logtools.commit import Status
 from kraftd.logtools.problem import Problem, ProblemKind
-from kraftd.replay.report import ClusterReport, FoldReport, KindCount, NodeReport, Report, alike
-from kraftd.replay.tables import LeaderEpoch
+from kraftd.replay.report.cluster_report import (
+    ClusterReport,
+    FoldReport,
+    KindCount,
+    NodeReport,
+    Report,
+    alike,
+)
+from kraftd.replay.report.survey_tables import LeaderEpoch
 from kraftd.types import Offset
 
 EPOCHS_SHOWN = 8

@@ -5,7 +5,7 @@ Spark reads a single metadata record. The data source takes its commit status fr
 of the log to fold and most of the report.
 
 The *sound* part of a log is gapless, in order and passes every checksum; nothing after its end is used to
-judge anything. Data records are not read here: see `kraftd.replay.decode`.
+judge anything. Data records are not read here: see `kraftd.replay.source.decode`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ from kraftd.records import names
 from kraftd.records.batch import scan
 from kraftd.records.control import decode_control
 from kraftd.records.messages import LeaderChangeMessage, VotersRecord
-from kraftd.replay.headers import CONTROL_BIT, Headers, Scan, empty, mapped, packed_keys, scan_file
+from kraftd.replay.source.headers import CONTROL_BIT, Headers, Scan, empty, mapped, packed_keys, scan_file
 from kraftd.types import Epoch, NodeId, Offset
 
 

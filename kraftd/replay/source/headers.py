@@ -6,7 +6,7 @@ data source splits on, what nodes are compared by and what decides which records
 
 A batch that fails its checksum stays in the chain, marked, if a good one follows it. Where none does, or a
 length cannot be right, there is a hole, up to the next good batch at any distance: the rules, and the words,
-are those of `kraftd.logtools.batch_reader`. Record decoding is not here: see `kraftd.replay.decode`.
+are those of `kraftd.logtools.batch_reader`. Record decoding is not here: see `kraftd.replay.source.decode`.
 """
 
 import mmap

@@ -33,13 +33,13 @@ from pyspark.sql.types import StructType
 
 from kraftd.logtools.errors import UnanswerableError
 from kraftd.logtools.node_files import by_cluster, find_fleet
-from kraftd.replay.columns import SCHEMA, chosen
-from kraftd.replay.decode import Decoder
+from kraftd.replay.cluster_survey import survey_cluster
 from kraftd.replay.errors import ReplayError
-from kraftd.replay.filters import pushed
-from kraftd.replay.parts import write_file
-from kraftd.replay.slices import EVERYTHING, PARTITION_BYTES, UNJUDGED, Slice, pack, plan_node, shares
-from kraftd.replay.survey import survey_cluster
+from kraftd.replay.source.columns import SCHEMA, chosen
+from kraftd.replay.source.decode import Decoder
+from kraftd.replay.source.filters import pushed
+from kraftd.replay.source.slices import EVERYTHING, PARTITION_BYTES, UNJUDGED, Slice, pack, plan_node, shares
+from kraftd.replay.table_parts import write_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,7 +69,7 @@ class KraftDataSource(DataSource):
         return "kraft"
 
     def schema(self) -> StructType:
-        """The columns, or those of the option `columns`; `kraftd.replay.columns` says what each means."""
+        """The columns, or those of the option `columns`; `source.columns` says what each means."""
         named = self.options.get("columns")
         if named is None:
             return from_arrow_schema(SCHEMA)
@@ -158,7 +158,7 @@ def write_rows(
         spark: A session that `register` knows.
         paths: Directories, folders of them, patterns.
         out: A new or empty directory, on a path that driver and workers share.
-        columns: Some of `kraftd.replay.columns`, in the order wanted.
+        columns: Some of `kraftd.replay.source.columns`, in the order wanted.
         show_secrets: Write raw values and bodies as they are.
 
     Returns:

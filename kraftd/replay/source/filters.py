@@ -24,7 +24,7 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from kraftd.replay.headers import Headers
+from kraftd.replay.source.headers import Headers
 
 FIRST: Final = -(2**62)
 LAST: Final = 2**62

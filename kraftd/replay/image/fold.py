@@ -25,13 +25,9 @@ from kraftd.metadata.image import MetadataImage
 from kraftd.records.frame import record_name
 from kraftd.records.messages import NoOpRecord
 from kraftd.replay import entities
-from kraftd.replay.columns import chosen
-from kraftd.replay.decode import Decoder
-from kraftd.replay.filters import Wanted
-from kraftd.replay.history import FoldRow
-from kraftd.replay.parts import rows_batch, tuples_batch, write_part
-from kraftd.replay.points import FoldPlan
-from kraftd.replay.shards import (
+from kraftd.replay.image.entity_history import FoldRow
+from kraftd.replay.image.fold_plan import FoldPlan
+from kraftd.replay.image.shards import (
     Barrier,
     Shard,
     Skeleton,
@@ -44,7 +40,11 @@ from kraftd.replay.shards import (
     topic_of,
     topic_of_skeleton,
 )
-from kraftd.replay.slices import PARTITION_BYTES, UNJUDGED, Slice, pack, plan_node
+from kraftd.replay.source.columns import chosen
+from kraftd.replay.source.decode import Decoder
+from kraftd.replay.source.filters import Wanted
+from kraftd.replay.source.slices import PARTITION_BYTES, UNJUDGED, Slice, pack, plan_node
+from kraftd.replay.table_parts import rows_batch, tuples_batch, write_part
 from kraftd.types import Offset
 
 if TYPE_CHECKING:

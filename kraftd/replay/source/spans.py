@@ -16,10 +16,10 @@ import numpy.typing as npt
 from kraftd.errors import CorruptBatchError
 from kraftd.records.batch import HEADER_BYTES, BatchView
 from kraftd.records.frame import RECORD_CODECS, RECORD_NAMES
-from kraftd.replay.contents import FRAME_BYTES, Content, control_content, odd_content
-from kraftd.replay.filters import Wanted
-from kraftd.replay.headers import CONTROL_BIT, Headers
-from kraftd.replay.lockstep import Flags, Longs, find_values, worth_a_step
+from kraftd.replay.source.contents import FRAME_BYTES, Content, control_content, odd_content
+from kraftd.replay.source.filters import Wanted
+from kraftd.replay.source.headers import CONTROL_BIT, Headers
+from kraftd.replay.source.lockstep import Flags, Longs, find_values, worth_a_step
 
 KINDS_MAX: Final = 128
 """Kinds and versions of one byte; all known ones are below."""

@@ -15,8 +15,8 @@ import numpy as np
 from kraftd.logtools.commit import Status
 from kraftd.logtools.node_files import FileKind, LogFile
 from kraftd.logtools.points import At
+from kraftd.replay.cluster_survey import ClusterSurvey, NodeSurvey
 from kraftd.replay.errors import ReplayError
-from kraftd.replay.survey import ClusterSurvey, NodeSurvey
 from kraftd.types import Offset
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from kraftd.replay import analyses
-from kraftd.replay.analyses import Tables
-from kraftd.replay.report import ClusterReport, Report
+from kraftd.replay.report import analyses
+from kraftd.replay.report.analyses import Tables
+from kraftd.replay.report.cluster_report import ClusterReport, Report
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -17,11 +17,11 @@ from typing import Final
 import msgspec
 
 from kraftd.logtools.problem import Problem
-from kraftd.replay import charts
-from kraftd.replay.answers import Answers
 from kraftd.replay.errors import ReplayError
-from kraftd.replay.report import ClusterReport, Report, alike
-from kraftd.replay.sections import sections, several
+from kraftd.replay.report import charts
+from kraftd.replay.report.answers import Answers
+from kraftd.replay.report.cluster_report import ClusterReport, Report, alike
+from kraftd.replay.report.sections import sections, several
 
 ROWS_SHOWN: Final = 100
 """So many rows of a table are in the page; the Parquet tables have all."""
@@ -67,7 +67,7 @@ def render_page(report: Report, answers: Mapping[str, Answers], library: str) ->
     overview = "".join(_overview(report, answers, left_out))
     specs = msgspec.json.encode(plots).decode().replace("</", "<\\/")
     safe = library.replace("</script", "<\\/script")
-    style = (files("kraftd.replay") / "page.css").read_text()
+    style = (files("kraftd.replay.report") / "page.css").read_text()
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'

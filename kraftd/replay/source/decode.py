@@ -20,14 +20,21 @@ import pyarrow.compute as pc
 
 from kraftd.logtools.commit import Status
 from kraftd.records.frame import RECORD_NAMES
-from kraftd.replay import contents
-from kraftd.replay.columns import SCHEMA, TIME
-from kraftd.replay.contents import Bodies
-from kraftd.replay.filters import Wanted
-from kraftd.replay.headers import CONTROL_BIT, TRANSACTIONAL_BIT, Headers, cut_out, mapped, read_headers
-from kraftd.replay.lockstep import PADDING, Flags, Longs
-from kraftd.replay.slices import EVERYTHING, Slice
-from kraftd.replay.spans import KINDS_MAX, KindTotals, Records, is_time
+from kraftd.replay.source import contents
+from kraftd.replay.source.columns import SCHEMA, TIME
+from kraftd.replay.source.contents import Bodies
+from kraftd.replay.source.filters import Wanted
+from kraftd.replay.source.headers import (
+    CONTROL_BIT,
+    TRANSACTIONAL_BIT,
+    Headers,
+    cut_out,
+    mapped,
+    read_headers,
+)
+from kraftd.replay.source.lockstep import PADDING, Flags, Longs
+from kraftd.replay.source.slices import EVERYTHING, Slice
+from kraftd.replay.source.spans import KINDS_MAX, KindTotals, Records, is_time
 
 ROWS_PER_BATCH = 16_384
 """A few MB of rows: large enough for Arrow, small enough for a worker's memory."""

@@ -7,9 +7,9 @@ a log but numbers.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from kraftd.replay import charts
-from kraftd.replay.answers import Answers
-from kraftd.replay.report import ClusterReport
+from kraftd.replay.report import charts
+from kraftd.replay.report.answers import Answers
+from kraftd.replay.report.cluster_report import ClusterReport
 
 
 class Section(NamedTuple):
