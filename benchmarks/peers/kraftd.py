@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from kraftd.protocol.codec import decode_response, encode_request
 from kraftd.protocol.messages import (
     DescribeNodeRequest,
     DescribeNodeResponse,
@@ -24,6 +23,7 @@ from kraftd.protocol.messages import (
     ResignLeaderRequest,
     ResignLeaderResponse,
 )
+from kraftd.protocol.msgpack_codec import MSGPACK
 from peers.cluster import BATCH_CHANGES, NODES, VALUE_BYTES, Cluster, Load, Node, free_ports
 from peers.frames import CONFIG_NAMES, VALUES, Sockets, run_load
 
@@ -169,7 +169,7 @@ def alterations(frame: bytes) -> IncrementalAlterConfigsResponse:
 
 
 def decoded(frame: bytes, kind: Any, answer: type[Answer]) -> Answer:
-    message, _ = decode_response(memoryview(frame)[4:], (kind.API_KEY, kind.MAX_VERSION))
+    message = MSGPACK.read_response(memoryview(frame)[4:]).decode((kind.API_KEY, kind.MAX_VERSION))
     if not isinstance(message, answer):
         raise TypeError(f"{message} is no {answer.__name__}")
     return message
@@ -177,7 +177,7 @@ def decoded(frame: bytes, kind: Any, answer: type[Answer]) -> Answer:
 
 def framed(message: Any) -> bytes:
     """A whole frame in the newest version, always with the same correlation id."""
-    return b"".join(encode_request(message.MAX_VERSION, 1, "benchmark", message))
+    return b"".join(MSGPACK.encode_request(message.MAX_VERSION, 1, "benchmark", message))
 
 
 HELLO = framed(HandshakeRequest(cluster_id=CLUSTER_ID, software="benchmark"))

@@ -20,10 +20,11 @@ import msgspec
 from kraftd.cli.failures import NotConnectedError, RefusedError, UnhealthyError, UsageError
 from kraftd.errors import ErrorCode, MalformedError
 from kraftd.net.handshake import Identity, common_versions, refusal_of_answer
-from kraftd.protocol.codec import Buffer, decode_response, encode_request, peek_correlation_id
+from kraftd.protocol.codec import Buffer
 from kraftd.protocol.framing import FrameReader
 from kraftd.protocol.limits import FRAME_BYTES_MAX, HEAD_BYTES_MAX
 from kraftd.protocol.messages import HandshakeRequest, HandshakeResponse
+from kraftd.protocol.msgpack_codec import MSGPACK
 from kraftd.types import NO_NODE, Endpoint
 
 CLIENT_ID = "kraftctl"
@@ -139,7 +140,7 @@ class Connection:
     ) -> tuple[Response, bytes]:
         correlation_id = next(self._correlation_ids)
         api_key: int = request.API_KEY  # type: ignore[attr-defined]  # every request class has one
-        question = b"".join(encode_request(version, correlation_id, CLIENT_ID, request))
+        question = b"".join(MSGPACK.encode_request(version, correlation_id, CLIENT_ID, request))
         if len(question) > HEAD_BYTES_MAX:
             raise UsageError(
                 f"this makes a request of {len(question)} bytes, and a node takes {HEAD_BYTES_MAX} at most; "
@@ -149,17 +150,17 @@ class Connection:
             self._socket.settimeout(self._remaining_s())
             self._socket.sendall(question)
             while True:
-                frame = self._receive()
-                if peek_correlation_id(frame) == correlation_id:
+                undecoded = MSGPACK.read_response(self._receive())
+                if undecoded.correlation_id == correlation_id:
                     break
-            answer, records = decode_response(frame, (api_key, version))
+            answer = undecoded.decode((api_key, version))
         except MalformedError as error:
             raise LostError(f"{self.endpoint}: it does not speak kraftd's protocol: {error}") from error
         except OSError as error:
             raise LostError(f"{self.endpoint}: {_reason(error, self._timeout_ms)}") from error
         if not isinstance(answer, expect):
             raise LostError(f"{self.endpoint} answered with {type(answer).__name__}, not {expect.__name__}")
-        return answer, bytes(records)
+        return answer, bytes(undecoded.records)
 
     def _receive(self) -> Buffer:
         while not self._frames:

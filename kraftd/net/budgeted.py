@@ -9,7 +9,7 @@ Not here: what a frame means, and which node is at the other end (`server`).
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from kraftd.errors import UnencodableError
@@ -18,8 +18,8 @@ from kraftd.net.connection import CallbackError, FrameConnection, Outbox
 from kraftd.net.rate_limited_logger import RateLimitedLogger
 from kraftd.net.slots import Slots
 from kraftd.protocol import limits
-from kraftd.protocol.codec import Request, encode_response, peek_api_key
-from kraftd.protocol.framing import LENGTH_BYTES, Buffer, FrameReader, whole_frame
+from kraftd.protocol.codec import Buffer, Codec, Request
+from kraftd.protocol.framing import LENGTH_BYTES, FrameReader
 from kraftd.protocol.messages import (
     DescribeConfigsRequest,
     ExportChunkRequest,
@@ -53,6 +53,8 @@ class Host(Protocol):
     limited_log: RateLimitedLogger
     budgets: Budgets
     slots: Slots
+    codecs: Mapping[int, Codec]
+    """What the other end may speak, by the first byte of its first frame."""
 
 
 class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
@@ -61,7 +63,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
     WRITE_BUFFER_BYTES_HIGH = limits.CLIENT_WRITE_BUFFER_BYTES_HIGH
 
     def __init__(self, host: Host, number: int) -> None:
-        super().__init__(host.outbox, host.limited_log)
+        super().__init__(host.outbox, host.limited_log, host.codecs)
         self.number = number
         self.quiet_sweeps = 0
         """How many sweeps for idle connections found no new request."""
@@ -166,7 +168,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         data = lane.buffer[:nbytes].tobytes()
         if self._next is None and not reader.waiting_bytes and self._parked is None:
             try:
-                frame = whole_frame(data, reader.limit_bytes)
+                frame = reader.whole(data)
             except Exception as error:  # noqa: BLE001 - the boundary (D-38)
                 self.fail("cutting frames", error)
                 return
@@ -321,7 +323,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         if (
             self._lane.serves_at_once
             or self._may_have_long_answer()
-            or peek_api_key(frame) not in _LONG_ANSWER_KEYS
+            or self.codec.peek_api_key(frame) not in _LONG_ANSWER_KEYS
         ):
             return False
         self._parked = frame
@@ -380,7 +382,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
     ) -> None:
         """Encode and write an answer. One that cannot be encoded closes its connection only (D-38)."""
         try:
-            frame = encode_response(api_version, correlation_id, message, records)
+            frame = self.codec.encode_response(api_version, correlation_id, message, records)
         except UnencodableError as error:
             # The version of the request lacks a field that the answer needs.
             self.limited_log.warning(

@@ -15,14 +15,16 @@ eight seconds, even if nothing is sent to it.
 
 import asyncio
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 from kraftd.errors import KraftdError
 from kraftd.net.budgets import Tally
 from kraftd.net.rate_limited_logger import RateLimitedLogger
 from kraftd.protocol import limits
-from kraftd.protocol.framing import Buffer, FrameReader
+from kraftd.protocol.codec import Buffer, Codec
+from kraftd.protocol.framing import CODECS, FrameReader
+from kraftd.protocol.msgpack_codec import MSGPACK
 
 _KEEPALIVE = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
@@ -71,7 +73,9 @@ class FrameConnection(asyncio.BaseProtocol):
 
     WRITE_BUFFER_BYTES_HIGH = limits.WRITE_BUFFER_BYTES_HIGH
 
-    def __init__(self, outbox: Outbox, limited_log: RateLimitedLogger) -> None:
+    def __init__(
+        self, outbox: Outbox, limited_log: RateLimitedLogger, codecs: Mapping[int, Codec] = CODECS
+    ) -> None:
         self.limited_log = limited_log
         self.address = self.host = "?"
         self.is_open = False
@@ -80,7 +84,7 @@ class FrameConnection(asyncio.BaseProtocol):
         self.tally = outbox.tally
         self._outbox = outbox
         self._transport: asyncio.Transport | None = None
-        self._reader = FrameReader(limits.HEAD_BYTES_MAX_BEFORE_HANDSHAKE)
+        self._reader = FrameReader(limits.HEAD_BYTES_MAX_BEFORE_HANDSHAKE, codecs)
         self._out: list[Buffer] = []
         self._slow: asyncio.TimerHandle | None = None
         """Runs while the other end does not read what is written."""
@@ -101,6 +105,11 @@ class FrameConnection(asyncio.BaseProtocol):
         """Called after a write with long answers, or while the other end does not read."""
 
     # Used by subclasses and owners.
+
+    @property
+    def codec(self) -> Codec:
+        """The encoding that the first frame of the other end chose; before that msgpack."""
+        return self._reader.codec or MSGPACK
 
     def write(self, buffers: Sequence[Buffer]) -> None:
         """Write at the end of this turn; does nothing if the connection is closed."""

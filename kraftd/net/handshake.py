@@ -2,7 +2,7 @@
 
 Entered by both ends: the one that connects sends `Identity.greeting`, the other judges it with `refusal_of`
 and answers with `Identity.answer` or `Identity.refusal`; the first then judges the answer. Pure functions
-over messages.
+over messages. Only msgpack has a handshake; clients that speak Kafka's wire have none.
 
 A greeting proves nothing. Cluster and directory ids are no secrets, and a greeting under a voter's id counts
 only once a nonce was shown on the connection (D-37): `Identity.show` is that request, and tells which start
@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from kraftd.errors import ErrorCode
-from kraftd.protocol.apis import APIS
 from kraftd.protocol.messages import (
     HandshakeRequest,
     HandshakeRequestSupportedApi,
@@ -24,6 +23,7 @@ from kraftd.protocol.messages import (
     ShowNonceRequest,
     ShowNonceResponse,
 )
+from kraftd.protocol.msgpack_codec import MSGPACK
 from kraftd.types import NO_NODE, ZERO_UUID, NodeId, Uuid
 
 
@@ -129,7 +129,7 @@ def common_versions(theirs: HandshakeRequest | HandshakeResponse) -> Mapping[int
     """The highest version of each API that both ends speak; an API without one is left out."""
     common: dict[int, int] = {}
     for offered in theirs.api_keys:
-        api = APIS.get(offered.api_key)
+        api = MSGPACK.apis.get(offered.api_key)
         version = api.common_version(offered.min_version, offered.max_version) if api is not None else None
         if version is not None:
             common[offered.api_key] = version
@@ -138,8 +138,8 @@ def common_versions(theirs: HandshakeRequest | HandshakeResponse) -> Mapping[int
 
 def supported() -> Iterator[tuple[int, int, int]]:
     """Every API that is spoken here: its key, lowest and highest version."""
-    for key in sorted(APIS):
-        yield key, APIS[key].min_version, APIS[key].max_version
+    for api in MSGPACK.apis.values():
+        yield api.key, api.min_version, api.max_version
 
 
 def error_of(code: int) -> ErrorCode:

@@ -17,8 +17,7 @@ from kraftd.net.connection import CallbackError, FrameConnection, Outbox
 from kraftd.net.handshake import Identity, Refusal, common_versions, refusal_of_answer
 from kraftd.net.rate_limited_logger import RateLimitedLogger
 from kraftd.protocol import limits
-from kraftd.protocol.codec import UndecodedResponse, encode_request
-from kraftd.protocol.framing import Buffer
+from kraftd.protocol.codec import Buffer
 from kraftd.protocol.messages import (
     HandshakeRequest,
     HandshakeResponse,
@@ -129,7 +128,9 @@ class OutboundConnection(FrameConnection, asyncio.Protocol):
         """Send back a nonce that came to us under the node id of the other end (D-37)."""
         self._last_show_id -= 1
         self.write(
-            encode_request(0, self._last_show_id, self._client_id, self.owner.context.identity.show(nonce))
+            self.codec.encode_request(
+                0, self._last_show_id, self._client_id, self.owner.context.identity.show(nonce)
+            )
         )
 
     def ask(self, correlation_id: int, message: Any) -> None:
@@ -143,7 +144,7 @@ class OutboundConnection(FrameConnection, asyncio.Protocol):
             )
             return
         try:
-            frame = encode_request(version, correlation_id, self._client_id, message)
+            frame = self.codec.encode_request(version, correlation_id, self._client_id, message)
         except UnencodableError as error:
             # A peer may speak only versions that lack a field which this request needs: not fatal.
             handler.request_failed(self.peer, correlation_id, str(error))
@@ -169,7 +170,9 @@ class OutboundConnection(FrameConnection, asyncio.Protocol):
             self._is_announced = True
             context.handler.nonce_given(self, nonce)
         greeting = context.identity.greeting(nonce, is_challenge=self.is_challenge)
-        self.write(encode_request(HandshakeRequest.MAX_VERSION, _GREETING_ID, self._client_id, greeting))
+        self.write(
+            self.codec.encode_request(HandshakeRequest.MAX_VERSION, _GREETING_ID, self._client_id, greeting)
+        )
         self.flush()
 
     def data_received(self, data: bytes) -> None:
@@ -210,7 +213,7 @@ class OutboundConnection(FrameConnection, asyncio.Protocol):
 
     def _take(self, frame: Buffer) -> None:
         try:
-            undecoded = UndecodedResponse(frame)
+            undecoded = self.codec.read_response(frame)
             expected = self._expected(undecoded.correlation_id)
             if expected is None:
                 return

@@ -21,27 +21,16 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Protocol
 
-import msgspec
-
 from kraftd.errors import ErrorCode, InvariantError
 from kraftd.net.budgeted import BudgetedConnection
 from kraftd.net.budgets import Budgets, PeerClass
 from kraftd.net.connection import Outbox
-from kraftd.net.handshake import Identity, Refusal, refusal_of, supported
+from kraftd.net.handshake import Identity, Refusal, refusal_of
 from kraftd.net.rate_limited_logger import RateLimitedLogger
 from kraftd.net.slots import Slots
 from kraftd.protocol import limits
-from kraftd.protocol.apis import APIS
-from kraftd.protocol.codec import (
-    MalformedRequestError,
-    Request,
-    RequestDecoder,
-    UnsupportedVersion,
-    encode_body,
-    encode_response_of,
-    peek_api_key,
-)
-from kraftd.protocol.framing import Buffer
+from kraftd.protocol.codec import Buffer, Codec, MalformedRequestError, Request, UnsupportedVersion
+from kraftd.protocol.framing import CODECS
 from kraftd.protocol.messages import (
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -92,7 +81,8 @@ class Server:
         self.outbox = outbox
         self.limited_log = limited_log
         self.tally = outbox.tally
-        self.decoder = RequestDecoder()
+        self.codecs: Mapping[int, Codec] = CODECS
+        """What may be spoken here, by the first byte of a connection's first frame."""
         self.connections: dict[int, InboundConnection] = {}
         self.voter_ids: frozenset[NodeId] = frozenset()
         """Greetings with these ids must be confirmed; empty if this node is no voter."""
@@ -243,7 +233,7 @@ class InboundConnection(BudgetedConnection):
         try:
             if self._lane.long_answers and self.must_park(frame):
                 return
-            request = self._server.decoder.decode(frame)
+            request = self.codec.decode_request(frame)
         except Exception as error:  # noqa: BLE001 - the boundary (D-38)
             self._undecodable(error)
             return
@@ -276,7 +266,7 @@ class InboundConnection(BudgetedConnection):
     def _must_wait(self, waiting: list[Buffer], frame: Buffer) -> bool:
         """Keep a frame, undecoded, for the confirmation, unless it shows a nonce. Returns if it is kept."""
         try:
-            if peek_api_key(frame) == ShowNonceRequest.API_KEY:
+            if self.codec.peek_api_key(frame) == ShowNonceRequest.API_KEY:
                 return False
         except Exception as error:  # noqa: BLE001 - the boundary (D-38)
             self.fail("decoding a request", error)
@@ -316,7 +306,7 @@ class InboundConnection(BudgetedConnection):
 
     def _handle_before_greeting(self, frame: Buffer) -> None:
         try:
-            request = self._server.decoder.decode(frame)
+            request = self.codec.decode_request(frame)
         except Exception as error:  # noqa: BLE001 - the boundary (D-38)
             self._undecodable(error)
             return
@@ -372,7 +362,7 @@ class InboundConnection(BudgetedConnection):
 
     def _answer_malformed(self, error: MalformedRequestError) -> None:
         """Answer INVALID_REQUEST under the request's correlation id, if the response has a field for it."""
-        response = APIS[error.api_key].response
+        response = self.codec.apis[error.api_key].response
         if self.greeting is not None and "error_code" in response.__struct_fields__:
             refusal = response(error_code=ErrorCode.INVALID_REQUEST)
             self.answer(error.version, error.correlation_id, refusal)
@@ -383,7 +373,7 @@ class InboundConnection(BudgetedConnection):
             return
         self._asked_versions = True
         try:
-            frame = encode_response_of(_api_versions(version, error), correlation_id)
+            frame = self.codec.encode_response_of(_api_versions(self.codec, version, error), correlation_id)
         except Exception as trouble:  # noqa: BLE001 - the boundary (D-38)
             self.fail("encoding an answer", trouble)
         else:
@@ -395,12 +385,14 @@ class InboundConnection(BudgetedConnection):
 
 
 @cache
-def _api_versions(version: int, error: ErrorCode) -> msgspec.Raw:
+def _api_versions(codec: Codec, version: int, error: ErrorCode) -> Buffer:
     keys = tuple(
-        ApiVersionsResponseApiVersion(api_key=key, min_version=low, max_version=high)
-        for key, low, high in supported()
+        ApiVersionsResponseApiVersion(
+            api_key=api.key, min_version=api.min_version, max_version=api.max_version
+        )
+        for api in codec.apis.values()
     )
-    return encode_body(version, ApiVersionsResponse(error_code=error, api_keys=keys))
+    return codec.encode_body(version, ApiVersionsResponse(error_code=error, api_keys=keys))
 
 
 def connection_numbers() -> Iterator[int]:

@@ -1,4 +1,4 @@
-"""Every API that kraftd speaks: its key, its messages and their versions."""
+"""What an API is: its key, its messages, and their versions in one encoding."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from kraftd.protocol import messages
-from kraftd.protocol.msgpack import API_MODULES
+from kraftd.serde.generated import CodecModule
 
 OWN_KEYS_FROM: Final = 20_000
 """API keys from here on are kraftd's; below, they are Kafka's."""
@@ -38,7 +38,8 @@ class Api(msgspec.Struct, frozen=True):
         return version if version >= max(self.min_version, peer_min) else None
 
 
-APIS: Final[Mapping[int, Api]] = {
-    key: Api(key, module.name, module.min_version, module.max_version) for key, module in API_MODULES.items()
-}
-"""By key."""
+def api_table(modules: Mapping[int, CodecModule]) -> Mapping[int, Api]:
+    """The APIs of one encoding, by key."""
+    return {
+        key: Api(key, module.name, module.min_version, module.max_version) for key, module in modules.items()
+    }

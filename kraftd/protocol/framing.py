@@ -1,29 +1,25 @@
 """Cuts a byte stream into frames, without reading a socket, and no faster than they are taken.
 
-The byte after a frame's length tells msgpack (an array of up to 15 elements, 0x9_) from Kafka's own
-framing (0x00, the high byte of its API key), which is reserved: a Kafka client is refused with a clear
-reason, not with noise.
+The byte after the first length chooses the codec of a connection for as long as it stands: 0x9_ (an array of
+up to 15 elements) is msgpack; 0x00 (the high byte of an API key) is Kafka's own framing, which is reserved: a
+Kafka client is refused with a clear reason.
 """
 
 import struct
-from typing import TypeAlias
+from collections.abc import Mapping
+from typing import Final
 
 from kraftd.errors import MalformedError
-
-Buffer: TypeAlias = bytes | bytearray | memoryview
+from kraftd.protocol.codec import Buffer, Codec
+from kraftd.protocol.msgpack_codec import MSGPACK
 
 LENGTH_BYTES = 4
 _OPENING = struct.Struct(">IB")
+_MSGPACK_ARRAYS = range(0x90, 0xA0)
+_KAFKA = 0x00
 
-
-def whole_frame(data: bytes, limit_bytes: int) -> bytes | None:
-    """The frame without its length that these bytes are, if they are just one, as most reads."""
-    size = len(data) - LENGTH_BYTES
-    if size > 0:
-        length, kind = _OPENING.unpack_from(data)
-        if length == size <= limit_bytes and kind & 0xF0 == 0x90:
-            return data[LENGTH_BYTES:]
-    return None
+CODECS: Final[Mapping[int, Codec]] = dict.fromkeys(_MSGPACK_ARRAYS, MSGPACK)
+"""The codecs that can be spoken, by the first byte of a frame."""
 
 
 class FrameReader:
@@ -34,10 +30,13 @@ class FrameReader:
     of the next frame cannot be found.
     """
 
-    __slots__ = ("_at", "_data", "_partial", "_size", "limit_bytes", "waiting_bytes")
+    __slots__ = ("_at", "_codecs", "_data", "_partial", "_size", "codec", "limit_bytes", "waiting_bytes")
 
-    def __init__(self, limit_bytes: int) -> None:
+    def __init__(self, limit_bytes: int, codecs: Mapping[int, Codec] = CODECS) -> None:
         self.limit_bytes = limit_bytes
+        self.codec: Codec | None = None
+        """That of the first frame, and so of all."""
+        self._codecs = codecs
         self.waiting_bytes = 0
         """How much is kept here: frames that were not taken, and an unfinished one."""
         self._data: bytes = b""
@@ -54,11 +53,23 @@ class FrameReader:
         self._at = 0
         self.waiting_bytes += len(data)
 
+    def whole(self, data: bytes) -> bytes | None:
+        """The frame without its length that these bytes are, if they are just one, as most reads."""
+        size = len(data) - LENGTH_BYTES
+        if size > 0:
+            length, kind = _OPENING.unpack_from(data)
+            if length == size <= self.limit_bytes:
+                codec = self._codecs.get(kind)
+                if codec is not None and codec is (self.codec or codec):
+                    self.codec = codec
+                    return data[LENGTH_BYTES:]
+        return None
+
     def take(self) -> Buffer | None:
         """The next frame without its length, if it is whole.
 
         Raises:
-            MalformedError: It is empty, over the limit, or not msgpack.
+            MalformedError: It is empty, over the limit, or in no encoding that the connection can speak.
         """
         if self._partial:
             return self._take_partial()
@@ -88,7 +99,7 @@ class FrameReader:
             MalformedError: As for `take`.
         """
         if not self.waiting_bytes:
-            whole = whole_frame(data, self.limit_bytes)
+            whole = self.whole(data)
             if whole is not None:
                 return [whole]
         self.push(data)
@@ -130,8 +141,14 @@ class FrameReader:
         kind = opening[at + LENGTH_BYTES]
         if length == 0 or length > self.limit_bytes:
             raise MalformedError(f"a frame of {length} bytes; 1 to {self.limit_bytes} are accepted")
-        if kind == 0:
-            raise MalformedError("this is Kafka's own framing, which this listener does not speak")
-        if kind & 0xF0 != 0x90:
+        codec = self._codecs.get(kind)
+        if codec is None:
+            if kind == _KAFKA:
+                raise MalformedError("this is Kafka's own framing, which this listener does not speak")
             raise MalformedError(f"a frame begins with byte 0x{kind:02x}, which is no msgpack array")
+        if codec is not (self.codec or codec):
+            raise MalformedError(
+                f"a frame begins with byte 0x{kind:02x}: the first one chose another encoding"
+            )
+        self.codec = codec
         return length + LENGTH_BYTES

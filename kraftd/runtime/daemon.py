@@ -23,7 +23,7 @@ from typing import Any
 
 from kraftd.errors import ConfigError
 from kraftd.net.server import Server
-from kraftd.protocol.codec import load_codecs
+from kraftd.protocol.msgpack_codec import MSGPACK
 from kraftd.raft.effects import ShutdownReady
 from kraftd.raft.events import ShutdownRequested
 from kraftd.raft.timing import RandomSource
@@ -70,7 +70,7 @@ def import_codecs() -> None:
     An upgrade may replace the files while the node runs, or all file descriptors may be in use when the first
     record of some kind comes.
     """
-    load_codecs()
+    MSGPACK.load()
     RECORD_CODECS.load()
     CONTROL_CODECS.load()
 

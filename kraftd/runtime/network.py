@@ -15,8 +15,7 @@ from kraftd.net.budgets import Budgets
 from kraftd.net.outbound import OutboundConnection, PeerHandler
 from kraftd.net.peer_connections import PeerConnections
 from kraftd.net.server import InboundConnection, Server, ServerHandler
-from kraftd.protocol.codec import Request
-from kraftd.protocol.framing import Buffer
+from kraftd.protocol.codec import Buffer, Request
 from kraftd.protocol.messages import (
     BeginQuorumEpochRequest,
     DescribeQuorumRequest,

@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 from kraftd.audit.linearizability import Kind, Operation, Outcome
 from kraftd.errors import ErrorCode, MalformedError
 from kraftd.net.handshake import Identity
-from kraftd.protocol.codec import UndecodedResponse, encode_request
 from kraftd.protocol.messages import (
     DescribeConfigsRequest,
     DescribeConfigsRequestDescribeConfigsResource,
 )
+from kraftd.protocol.msgpack_codec import MSGPACK
 from kraftd.types import NodeId
 from tests.process.cluster import BROKER, DYNAMIC_BROKER, alter_request
 
@@ -245,10 +245,10 @@ class Wire:
         if self._writer.transport.is_closing():
             raise ConnectionResetError("the node closed the connection")
         self._last_id += 1
-        self._writer.writelines(encode_request(message.MAX_VERSION, self._last_id, "chaos", message))
+        self._writer.writelines(MSGPACK.encode_request(message.MAX_VERSION, self._last_id, "chaos", message))
         length = int.from_bytes(await self._reader.readexactly(4), "big")
         frame = await self._reader.readexactly(length)
-        undecoded = UndecodedResponse(frame)
+        undecoded = MSGPACK.read_response(frame)
         if undecoded.correlation_id != self._last_id:
             raise MalformedError(f"answer {undecoded.correlation_id} to request {self._last_id}")
         return undecoded.decode((message.API_KEY, message.MAX_VERSION))

@@ -13,13 +13,13 @@ from typing import Any
 import msgspec
 
 from kraftd.net.handshake import Identity
-from kraftd.protocol.codec import encode_request
 from kraftd.protocol.messages import (
     DescribeNodeRequest,
     FetchRequest,
     ListConfigsRequest,
     VoteRequest,
 )
+from kraftd.protocol.msgpack_codec import MSGPACK
 
 SILENT = 40
 """How many connections say nothing at all."""
@@ -144,7 +144,7 @@ def greeting() -> bytes:
 
 
 def request(message: Any) -> bytes:
-    return b"".join(encode_request(message.MAX_VERSION, 1, "stranger", message))
+    return b"".join(MSGPACK.encode_request(message.MAX_VERSION, 1, "stranger", message))
 
 
 def framed(body: bytes) -> bytes:

@@ -18,6 +18,7 @@ from kraftd.protocol import codec
 from kraftd.protocol import messages as rpc_messages
 from kraftd.protocol.framing import FrameReader
 from kraftd.protocol.limits import ARRAY_LENGTH_MAX, FRAME_BYTES_MAX
+from kraftd.protocol.msgpack_codec import MSGPACK
 from kraftd.records import (
     control,
     epoch_checkpoint,
@@ -58,14 +59,13 @@ damage = st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), min_si
 @example(msgpack.packb([53, 1, 7, None, [None, -1, [], [], {}]]))
 @many
 def test_request_frames(data: bytes) -> None:
-    tried(lambda: codec.RequestDecoder().decode(data))
+    tried(lambda: MSGPACK.decode_request(data))
 
 
 @given(st.binary(max_size=200), st.sampled_from([(m.key, v) for m, v in EVERY_RPC]))
 @many
 def test_response_frames(data: bytes, expected: tuple[int, int]) -> None:
-    tried(lambda: codec.decode_response(data, expected))
-    tried(lambda: codec.peek_correlation_id(data))
+    tried(lambda: MSGPACK.read_response(data).decode(expected))
 
 
 @pytest.mark.parametrize(("message", "version"), EVERY_RPC, ids=name_of)
@@ -75,11 +75,11 @@ def test_damaged_frames(message: Message, version: int, data: st.DataObject) -> 
     value = data.draw(values_of(message.root, version, rpc_messages, packed=True))
     cuts = data.draw(damage)
     if message.kind == "request":
-        sent = b"".join(codec.encode_request(version, 1, None, value))[4:]
-        tried(lambda: codec.RequestDecoder().decode(_mangle(sent, cuts)))
+        sent = b"".join(MSGPACK.encode_request(version, 1, None, value))[4:]
+        tried(lambda: MSGPACK.decode_request(_mangle(sent, cuts)))
     else:
-        sent = b"".join(codec.encode_response(version, 1, value))[4:]
-        tried(lambda: codec.decode_response(_mangle(sent, cuts), (message.key, version)))
+        sent = b"".join(MSGPACK.encode_response(version, 1, value))[4:]
+        tried(lambda: MSGPACK.read_response(_mangle(sent, cuts)).decode((message.key, version)))
 
 
 @given(st.binary(max_size=200))
@@ -214,7 +214,7 @@ HOSTILE = {
 def test_hostile_frames_cost_nothing(attack: str) -> None:
     """Each of these costs a generic decoder up to gigabytes, or seconds, or the stack."""
     data = HOSTILE[attack]
-    decoder = codec.RequestDecoder(head_bytes_max=2 << 20)
+    decoder = MSGPACK
     seconds = []
     for _ in range(3):
         begin = time.thread_time()
@@ -252,7 +252,7 @@ def test_a_valid_frame_costs_memory_in_proportion(kind: str) -> None:
     data = msgpack.packb(DENSE[kind])
     tracemalloc.start()
     try:
-        codec.RequestDecoder().decode(data)
+        MSGPACK.decode_request(data)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

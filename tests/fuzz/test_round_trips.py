@@ -24,8 +24,8 @@ from strategies import (
     values_of,
 )
 
-from kraftd.protocol import codec
 from kraftd.protocol import messages as rpc_messages
+from kraftd.protocol.msgpack_codec import MSGPACK
 from kraftd.records import control, frame
 from kraftd.records import messages as record_messages
 
@@ -43,9 +43,9 @@ def test_every_rpc(message: Message, version: int, data: st.DataObject) -> None:
     body = oracle_body(message.root, version, value)
     tail = [b"".join(records)] if records else []
     if message.kind == "request":
-        sent = b"".join(codec.encode_request(version, correlation_id, "c", value, records))
+        sent = b"".join(MSGPACK.encode_request(version, correlation_id, "c", value, records))
         oracle = [message.key, version, correlation_id, "c", body, *tail]
-        request = codec.RequestDecoder().decode(sent[4:])
+        request = MSGPACK.decode_request(sent[4:])
         assert (request.api_key, request.api_version, request.correlation_id, request.client_id) == (
             message.key,
             version,
@@ -54,10 +54,11 @@ def test_every_rpc(message: Message, version: int, data: st.DataObject) -> None:
         )
         again, came = request.message, request.records
     else:
-        sent = b"".join(codec.encode_response(version, correlation_id, value, records))
+        sent = b"".join(MSGPACK.encode_response(version, correlation_id, value, records))
         oracle = [correlation_id, body, *tail]
-        again, came = codec.decode_response(sent[4:], (message.key, version))
-        assert codec.peek_correlation_id(sent[4:]) == correlation_id
+        undecoded = MSGPACK.read_response(sent[4:])
+        again, came = undecoded.decode((message.key, version)), undecoded.records
+        assert undecoded.correlation_id == correlation_id
     assert again == value
     assert bytes(came) == b"".join(records)
     assert int.from_bytes(sent[:4], "big") == len(sent) - 4

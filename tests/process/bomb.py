@@ -17,8 +17,9 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from kraftd.net import budgeted, server
-from kraftd.protocol.codec import RequestDecoder
+from kraftd.net import server
+from kraftd.protocol.framing import FrameReader
+from kraftd.protocol.msgpack_codec import MsgpackCodec
 from kraftd.raft.node import Member
 from kraftd.runtime import daemon
 from kraftd.runtime.applier import Applier
@@ -57,10 +58,10 @@ BEYOND = {
     "apply": (Applier, "commit"),
 }
 WITHIN = {
-    "framing": (budgeted, "whole_frame"),
-    "codec": (RequestDecoder, "decode"),
+    "framing": (FrameReader, "whole"),
+    "codec": (MsgpackCodec, "decode_request"),
     "handshake": (server, "refusal_of"),
-    "encoding": (budgeted, "encode_response"),
+    "encoding": (MsgpackCodec, "encode_response"),
 }
 
 

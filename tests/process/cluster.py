@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Any
 
 from kraftd.net.handshake import Identity
-from kraftd.protocol.codec import decode_response, encode_request
 from kraftd.protocol.messages import (
     DescribeConfigsRequest,
     DescribeConfigsRequestDescribeConfigsResource,
@@ -38,6 +37,7 @@ from kraftd.protocol.messages import (
     ListConfigsRequest,
     ResignLeaderRequest,
 )
+from kraftd.protocol.msgpack_codec import MSGPACK
 from kraftd.storage import OsFileSystem, format_directory
 from kraftd.types import uuid_text
 
@@ -99,9 +99,10 @@ class Client:
         """As `ask`, with the raw bytes that followed the body."""
         version = message.MAX_VERSION if version is None else version
         self._last_id += 1
-        self.socket.sendall(b"".join(encode_request(version, self._last_id, "cluster-helper", message)))
-        response, records = decode_response(self._frame(), (message.API_KEY, version))
-        return response, bytes(records)
+        request = MSGPACK.encode_request(version, self._last_id, "cluster-helper", message)
+        self.socket.sendall(b"".join(request))
+        undecoded = MSGPACK.read_response(self._frame())
+        return undecoded.decode((message.API_KEY, version)), bytes(undecoded.records)
 
     def describe(self) -> DescribeNodeResponse:
         """The node's own view."""

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import pytest
 from cluster import Cluster, Node
 
-from kraftd.protocol.codec import encode_request
 from kraftd.protocol.limits import PAGE_BYTES_MAX
 from kraftd.protocol.messages import ListConfigsRequest
+from kraftd.protocol.msgpack_codec import MSGPACK
 
 Start = Callable[..., Cluster]
 
@@ -298,7 +298,7 @@ def test_many_who_ask_for_everything_cost_a_page_each(start: Start) -> None:
         ]
         assert all(100_000 < size <= PAGE_BYTES_MAX for size in sizes)
         for number in range(64):
-            client.socket.sendall(b"".join(encode_request(1, 100 + number, "", ListConfigsRequest())))
+            client.socket.sendall(b"".join(MSGPACK.encode_request(1, 100 + number, "", ListConfigsRequest())))
         for _ in range(64):
             client._frame()
         assert rss_bytes(leader) - before < 64 * 2 * PAGE_BYTES_MAX

@@ -15,8 +15,6 @@ import pytest
 from cluster import Client, Cluster, Node, free_ports
 
 from kraftd.net.handshake import Identity
-from kraftd.protocol.apis import APIS
-from kraftd.protocol.codec import encode_request
 from kraftd.protocol.messages import (
     ApiVersionsRequest,
     DescribeConfigsRequest,
@@ -24,6 +22,7 @@ from kraftd.protocol.messages import (
     ListConfigsRequest,
     VoteRequest,
 )
+from kraftd.protocol.msgpack_codec import MSGPACK
 from kraftd.types import uuid_text
 
 NAME = "ssl.cipher.suites"
@@ -90,7 +89,7 @@ def test_a_client_that_asks_and_never_reads_is_closed(start: Start) -> None:
     for broker in range(50):
         with node.client() as client:
             client.set_configs([(NAME, "x" * 1_000)], broker=str(broker))
-    request = b"".join(encode_request(0, 1, "slow", ListConfigsRequest()))
+    request = b"".join(MSGPACK.encode_request(0, 1, "slow", ListConfigsRequest()))
     with node.client() as slow:
         slow.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         slow.socket.settimeout(None)  # a busy node reads slowly, too: only it may end this
@@ -107,7 +106,7 @@ def test_a_client_that_asks_and_never_reads_is_closed(start: Start) -> None:
 @pytest.mark.parametrize("greets", [False, True], ids=["strangers", "clients"])
 def test_a_flood_of_short_requests_leaves_others_their_share(start: Start, greets: bool) -> None:
     node = start(1).wait_leader()
-    ask = b"".join(encode_request(0, 1, "flood", ApiVersionsRequest()))
+    ask = b"".join(MSGPACK.encode_request(0, 1, "flood", ApiVersionsRequest()))
     with ExitStack() as open_:
         for _ in range(100):
             if greets:
@@ -289,7 +288,7 @@ def test_every_version_of_every_api_is_answered_or_its_connection_closed(start: 
     cluster = start(1)
     node = cluster.wait_leader()
     cluster.commit(NAME, "x", broker="1")
-    for api in APIS.values():
+    for api in MSGPACK.apis.values():
         if api.name in ("Handshake", "ResignLeader"):
             continue
         for version in range(api.min_version, api.max_version + 1):

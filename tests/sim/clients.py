@@ -18,7 +18,7 @@ from kraftd.audit.linearizability import Operation
 from kraftd.errors import ErrorCode, MalformedError
 from kraftd.net.handshake import Identity
 from kraftd.protocol import limits
-from kraftd.protocol.codec import UndecodedResponse, encode_request
+from kraftd.protocol.codec import UndecodedResponse
 from kraftd.protocol.framing import FrameReader
 from kraftd.protocol.messages import (
     DescribeConfigsRequest,
@@ -29,6 +29,7 @@ from kraftd.protocol.messages import (
     IncrementalAlterConfigsRequestAlterConfigsResource,
     ResignLeaderRequest,
 )
+from kraftd.protocol.msgpack_codec import MSGPACK
 from kraftd.types import NO_NODE, NodeId
 from tests.sim.network import End, host_of
 
@@ -52,7 +53,7 @@ NOT_APPENDED = frozenset(
 
 CLIENT_ID = "simulated"
 GREETING = b"".join(
-    encode_request(HandshakeRequest.MAX_VERSION, 0, CLIENT_ID, Identity(None, CLIENT_ID).greeting())
+    MSGPACK.encode_request(HandshakeRequest.MAX_VERSION, 0, CLIENT_ID, Identity(None, CLIENT_ID).greeting())
 )
 
 
@@ -333,7 +334,7 @@ class Wire:
             return
         try:
             for frame in self._reader.feed(data):
-                self._take(UndecodedResponse(frame))
+                self._take(MSGPACK.read_response(frame))
         except MalformedError:
             self.hang_up()
             self._client.lost(self, was_asked=self._was_asked)
@@ -367,7 +368,7 @@ class Wire:
 
 def _frames(call: Call) -> bytes:
     if call.kind == RESIGN:
-        return b"".join(encode_request(0, call.number, CLIENT_ID, ResignLeaderRequest(-1, 1_000)))
+        return b"".join(MSGPACK.encode_request(0, call.number, CLIENT_ID, ResignLeaderRequest(-1, 1_000)))
     request: Any
     if call.kind == WRITE:
         change = IncrementalAlterConfigsRequestAlterableConfig(call.key, 0, str(call.value))
@@ -376,7 +377,7 @@ def _frames(call: Call) -> bytes:
     else:
         asked = DescribeConfigsRequestDescribeConfigsResource(BROKER, "", (call.key,))
         request = DescribeConfigsRequest((asked,))
-    return b"".join(encode_request(1, call.number, CLIENT_ID, request))
+    return b"".join(MSGPACK.encode_request(1, call.number, CLIENT_ID, request))
 
 
 def _leader_in(text: str) -> NodeId:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kraftd.audit.watching import Violation
 from kraftd.errors import MalformedError
 from kraftd.net.handshake import Identity
-from kraftd.protocol.codec import RequestDecoder, encode_request
 from kraftd.protocol.messages import (
     DescribeNodeRequest,
     DescribeQuorumRequest,
@@ -22,6 +21,7 @@ from kraftd.protocol.messages import (
     HandshakeRequest,
     ResignLeaderRequest,
 )
+from kraftd.protocol.msgpack_codec import MSGPACK
 from kraftd.raft import rpc
 from kraftd.raft.rpc import FetchParams, VoteParams
 from kraftd.types import (
@@ -122,7 +122,7 @@ def call(world: "World", to: "SimNode", frames: Sequence[bytes]) -> bool:
 
 def frame(version: int, number: int, message: Any) -> bytes:
     """One request as bytes."""
-    return b"".join(encode_request(version, number, "stranger", message))
+    return b"".join(MSGPACK.encode_request(version, number, "stranger", message))
 
 
 def greeting(identity: Identity) -> bytes:
@@ -361,7 +361,7 @@ class Recorder:
 
     def _note_nonce(self, end: End, data: bytes) -> None:
         try:
-            greeting = RequestDecoder().decode(data[4 : 4 + int.from_bytes(data[:4], "big")]).message
+            greeting = MSGPACK.decode_request(data[4 : 4 + int.from_bytes(data[:4], "big")]).message
         except MalformedError:
             return
         if isinstance(greeting, HandshakeRequest) and greeting.nonce != ZERO_UUID:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kraftd.audit.linearizability import Operation
 from kraftd.errors import ErrorCode
-from kraftd.protocol.codec import UndecodedResponse, encode_request
+from kraftd.protocol.codec import UndecodedResponse
 from kraftd.protocol.messages import (
     DescribeConfigsRequest,
     DescribeConfigsRequestDescribeConfigsResource,
@@ -20,6 +20,7 @@ from kraftd.protocol.messages import (
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
+from kraftd.protocol.msgpack_codec import MSGPACK
 from kraftd.types import NodeId
 from tests.sim.clients import BROKER, CLIENT_ID, Wire
 
@@ -98,7 +99,7 @@ class Loader:
             wire = self._wire = Wire(self, node_id)
         self._last_number += 1
         self.world.count("call", self.machine)
-        wire.ask(b"".join(encode_request(1, self._last_number, CLIENT_ID, request)))
+        wire.ask(b"".join(MSGPACK.encode_request(1, self._last_number, CLIENT_ID, request)))
 
     def answered(self, wire: Wire, undecoded: UndecodedResponse) -> None:
         """Implements `Asker`."""

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 from kraftd.audit.invariants import Mark, NodeView, Violation
 from kraftd.audit.trace import IN, OUT, trace
 from kraftd.errors import KraftdError
-from kraftd.protocol.codec import Request, RequestDecoder
-from kraftd.protocol.framing import Buffer
+from kraftd.protocol.codec import Buffer, Codec, Request
+from kraftd.protocol.framing import CODECS
+from kraftd.protocol.msgpack_codec import MSGPACK
 from kraftd.raft.effects import (
     Append,
     Commit,
@@ -344,7 +345,7 @@ class SimNode:
         )
         self._applied_offset = 0
         self._watch_member(parts.member)
-        parts.server.decoder = WorkingDecoder(parts.server.decoder, loop)  # type: ignore[assignment]
+        parts.server.codecs = dict.fromkeys(CODECS, WorkingCodec(MSGPACK, loop))  # type: ignore[arg-type]
         parts.start()
 
     def _config(self) -> Config:
@@ -665,15 +666,18 @@ class SimNode:
         self._view.durable_election = effect.election
 
 
-class WorkingDecoder:
-    """The daemon's decoder of requests; each of them takes a moment of the loop."""
+class WorkingCodec:
+    """The daemon's codec; each request that it decodes takes a moment of the loop."""
 
-    def __init__(self, decoder: RequestDecoder, loop: SimLoop) -> None:
-        self._decoder, self._loop = decoder, loop
+    def __init__(self, codec: Codec, loop: SimLoop) -> None:
+        self._codec, self._loop = codec, loop
 
-    def decode(self, frame: Buffer) -> Request:
+    def decode_request(self, frame: Buffer) -> Request:
         self._loop.block_us(REQUEST_US)
-        return self._decoder.decode(frame)
+        return self._codec.decode_request(frame)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._codec, name)
 
 
 class WorkingMachine:

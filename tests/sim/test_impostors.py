@@ -8,7 +8,7 @@ from kraftd.audit.invariants import Violation
 from kraftd.net.handshake import Identity
 from kraftd.net.peer_connections import OutboundConnection
 from kraftd.net.server import InboundConnection
-from kraftd.protocol.framing import Buffer
+from kraftd.protocol.codec import Buffer
 from kraftd.raft.epoch_states import Follower, Leader
 from kraftd.runtime.config import QuorumTiming
 from kraftd.runtime.controller_server import incarnation_of

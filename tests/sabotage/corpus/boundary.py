@@ -125,7 +125,7 @@ BOUNDARY = (
         "D-38",
         "A read that is just one frame may be longer than a stranger may send.",
         "tests",
-        ("kraftd.protocol.framing:whole_frame", "length == size <= limit_bytes", "length == size"),
+        ("kraftd.protocol.framing:FrameReader.whole", "length == size <= self.limit_bytes", "length == size"),
         where=("tests/unit/protocol/test_framing.py::test_the_limit_can_rise_after_the_handshake",),
     ),
     mutant(
@@ -133,7 +133,11 @@ BOUNDARY = (
         "D-38",
         "A body may be as long as records, which are not decoded.",
         "tests",
-        ("kraftd.protocol.codec:_checked_records", "if len(frame) - size > head_bytes_max:", "if False:"),
+        (
+            "kraftd.protocol.msgpack_codec:_checked_records",
+            "if len(frame) - size > HEAD_BYTES_MAX:",
+            "if False:",
+        ),
         where=("tests/unit/protocol/test_codec.py::test_a_head_is_bounded_apart_from_its_records",),
     ),
     mutant(
@@ -141,7 +145,11 @@ BOUNDARY = (
         "D-38",
         "An answer leaves that is longer than our own client takes: it 'does not speak kraftd's protocol'.",
         "tests",
-        ("kraftd.protocol.codec:encode_response", "if len(buffers[0]) > HEAD_BYTES_MAX:", "if False:"),
+        (
+            "kraftd.protocol.msgpack_codec:MsgpackCodec.encode_response",
+            "if len(buffers[0]) > HEAD_BYTES_MAX:",
+            "if False:",
+        ),
         where=("tests/unit/protocol/test_codec.py::test_a_response_that_nobody_takes_is_not_sent",),
     ),
     # --- pages ---

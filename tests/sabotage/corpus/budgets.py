@@ -263,13 +263,13 @@ WORK = (
         "tests",
         (
             f"{_SERVER}.handle",
-            "request = self._server.decoder.decode(frame)",
+            "request = self.codec.decode_request(frame)",
             "pass",
         ),
         (
             f"{_SERVER}.handle",
             "if self._lane.long_answers and self.must_park(frame):",
-            "request = self._server.decoder.decode(frame)\n"
+            "request = self.codec.decode_request(frame)\n"
             "        if self._lane.long_answers and self.must_park(frame):",
         ),
         where=(f"{_NET}::test_a_request_that_waits_for_room_for_its_answer_waits_as_it_came_and_counts",),

@@ -409,7 +409,11 @@ PROMISES = (
         "D-38",
         "An answer leaves that is longer than the client that asked takes.",
         "tests",
-        ("kraftd.protocol.codec:encode_response", "if len(buffers[0]) > HEAD_BYTES_MAX:", "if False:"),
+        (
+            "kraftd.protocol.msgpack_codec:MsgpackCodec.encode_response",
+            "if len(buffers[0]) > HEAD_BYTES_MAX:",
+            "if False:",
+        ),
         where=("tests/unit/protocol/test_codec.py",),
     ),
     mutant(

@@ -14,7 +14,6 @@ import msgspec
 
 from kraftd.errors import ErrorCode
 from kraftd.net.handshake import Identity
-from kraftd.protocol.codec import RequestDecoder, encode_response
 from kraftd.protocol.framing import FrameReader
 from kraftd.protocol.limits import HEAD_BYTES_MAX
 from kraftd.protocol.messages import (
@@ -32,6 +31,7 @@ from kraftd.protocol.messages import (
     ListConfigsRequest,
     ListConfigsResponse,
 )
+from kraftd.protocol.msgpack_codec import MSGPACK
 from kraftd.types import METADATA_TOPIC, NO_NODE
 
 CLUSTER_ID = "test-cluster"
@@ -76,12 +76,12 @@ class ScriptedNode:
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
-        reader, decoder = FrameReader(HEAD_BYTES_MAX), RequestDecoder()
+        reader = FrameReader(HEAD_BYTES_MAX)
         try:
             while data := connection.recv(65_536):
                 for frame in reader.feed(data):
                     if not self.silent:
-                        self._answer(connection, decoder.decode(frame))
+                        self._answer(connection, MSGPACK.decode_request(frame))
         except OSError:
             return
 
@@ -97,7 +97,7 @@ class ScriptedNode:
                 connection.shutdown(socket.SHUT_RDWR)
                 return
             response, records = answer if isinstance(answer, tuple) else (answer, b"")
-        buffers = encode_response(
+        buffers = MSGPACK.encode_response(
             request.api_version, request.correlation_id, response, [records] if records else ()
         )
         connection.sendall(b"".join(buffers))

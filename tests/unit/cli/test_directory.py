@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kraftd.net.handshake import Identity
-from kraftd.protocol.codec import encode_request
 from kraftd.protocol.limits import CLUSTER_ID_BYTES_MAX, HEAD_BYTES_MAX_BEFORE_HANDSHAKE
+from kraftd.protocol.msgpack_codec import MSGPACK
 from kraftd.types import parse_uuid
 from tests.fixtures import klog
 from tests.unit.cli.kraftctl import Kraftctl
@@ -53,7 +53,7 @@ def test_any_text_can_be_a_cluster_id_as_in_kafka(
 ) -> None:
     assert kraftctl("format", "-c", config, "-t", cluster_id).code == 0
     assert kraftctl("info", tmp_path / "data", "-o", "json").data["metadata"]["cluster_id"] == cluster_id
-    greeting = b"".join(encode_request(1, 1, "x", Identity(cluster_id, "x").greeting()))
+    greeting = b"".join(MSGPACK.encode_request(1, 1, "x", Identity(cluster_id, "x").greeting()))
     assert len(greeting) < HEAD_BYTES_MAX_BEFORE_HANDSHAKE
 
 

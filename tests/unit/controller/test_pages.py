@@ -13,7 +13,6 @@ from kraftd.controller.list_configs import list_configs
 from kraftd.errors import ErrorCode, UnencodableError
 from kraftd.metadata.image import EMPTY
 from kraftd.metadata.image_builder import ImageBuilder
-from kraftd.protocol.codec import encode_response
 from kraftd.protocol.limits import (
     ARRAY_LENGTH_MAX,
     ECHO_BYTES_MAX,
@@ -30,6 +29,7 @@ from kraftd.protocol.messages import (
     ListConfigsRequest,
     ListConfigsRequestCursor,
 )
+from kraftd.protocol.msgpack_codec import MSGPACK
 
 LONG = 32_767
 
@@ -42,7 +42,7 @@ def image_of(configs):
 
 
 def size(response):
-    return sum(map(len, encode_response(response.MAX_VERSION, 1, response)))
+    return sum(map(len, MSGPACK.encode_response(response.MAX_VERSION, 1, response)))
 
 
 def pages(image, kind=0):
@@ -108,7 +108,7 @@ def test_who_asks_without_pages_is_not_told_a_part_as_if_it_were_all():
     image = image_of({(4, "", f"{n}"): "x" * 1_000 for n in range(1_000)})
     page = list_configs(image, ListConfigsRequest(4), 1)
     with pytest.raises(UnencodableError):
-        encode_response(0, 1, page)
+        MSGPACK.encode_response(0, 1, page)
 
 
 def describe(image, *resources, synonyms=True):

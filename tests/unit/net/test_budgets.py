@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from kraftd.errors import ErrorCode
-from kraftd.net import budgeted, server
+from kraftd.net import server
 from kraftd.net.budgets import PeerClass
 from kraftd.net.connection import CallbackError
 from kraftd.net.server import InboundConnection
 from kraftd.protocol import limits
-from kraftd.protocol.codec import Request, RequestDecoder, encode_request
-from kraftd.protocol.framing import Buffer, FrameReader
+from kraftd.protocol.codec import Buffer, Request
+from kraftd.protocol.framing import FrameReader
 from kraftd.protocol.messages import (
     ApiVersionsRequest,
     DescribeNodeRequest,
@@ -22,6 +22,7 @@ from kraftd.protocol.messages import (
     ListConfigsRequest,
     ListConfigsResponse,
 )
+from kraftd.protocol.msgpack_codec import MSGPACK, MsgpackCodec
 from kraftd.types import Endpoint
 from tests.unit.net.test_network import CLUSTER, Client, Node, running
 
@@ -32,7 +33,7 @@ DEEP = struct.pack(">I", 996) + b"\x95\x12\x00\x01" + b"\x91" * 990 + b"\xc0\xc0
 
 
 def request(message: Any, correlation_id: int = 9) -> bytes:
-    return b"".join(encode_request(message.MIN_VERSION, correlation_id, "x", message))
+    return b"".join(MSGPACK.encode_request(message.MIN_VERSION, correlation_id, "x", message))
 
 
 async def greeted(node: Node, node_id: int = -1) -> tuple[Client, InboundConnection]:
@@ -56,14 +57,14 @@ def read(connection: InboundConnection, frame: bytes) -> None:
     connection.buffer_updated(len(frame))
 
 
-class CountingDecoder(RequestDecoder):
+class CountingCodec(MsgpackCodec):
     """Knows how many requests it decoded."""
 
     count = 0
 
-    def decode(self, frame: Buffer) -> Request:
-        CountingDecoder.count += 1
-        return super().decode(frame)
+    def decode_request(self, frame: Buffer) -> Request:
+        CountingCodec.count += 1
+        return super().decode_request(frame)
 
 
 # The boundary.
@@ -85,11 +86,11 @@ async def test_a_frame_as_deep_as_the_stack_costs_one_connection() -> None:
 @pytest.mark.parametrize(
     ("owner", "name"),
     [
-        (budgeted, "whole_frame"),
+        (FrameReader, "whole"),
         (FrameReader, "take"),
-        (RequestDecoder, "decode"),
+        (MsgpackCodec, "decode_request"),
         (server, "refusal_of"),
-        (budgeted, "encode_response"),
+        (MsgpackCodec, "encode_response"),
     ],
     ids=["framing", "framing in pieces", "codec", "handshake", "encoding"],
 )
@@ -131,7 +132,7 @@ async def test_an_answer_that_cannot_be_read_costs_its_link_one_connection(
             raise RecursionError("boom")
 
         with monkeypatch.context() as patch:
-            patch.setattr("kraftd.net.outbound.UndecodedResponse", explode)
+            patch.setattr(MsgpackCodec, "read_response", explode)
             two.requests[0][0].reply(0, two.requests[0][1].correlation_id, DescribeNodeResponse())
             await one.until(lambda: one.failures)
         assert one.failures[0][:2] == (2, 5)
@@ -401,16 +402,16 @@ async def test_a_request_that_waits_for_room_for_its_answer_waits_as_it_came_and
     """Decoded, 1 MiB of names is some 40 MiB: what a thousand connections keep must not be that."""
     node = Node(1)
     async with running(node):
+        node.server.codecs = dict.fromkeys(node.server.codecs, CountingCodec())
         _, connection = await greeted(node)
         lane = node.server.budgets.lanes[PeerClass.CLIENT]
-        node.server.decoder = CountingDecoder()
-        before = CountingDecoder.count
+        before = CountingCodec.count
         waits = request(ListConfigsRequest(), 2)
         connection.received(request(ListConfigsRequest(), 1) + waits)
         node.server.budgets.serve()
         node.server.budgets.serve()
         assert [asked.correlation_id for _, asked in node.requests] == [1]
-        assert CountingDecoder.count == before + 1
+        assert CountingCodec.count == before + 1
         assert lane.waiting_bytes == connection.waiting_bytes == len(waits)
         connection.reply(0, 1, ListConfigsResponse())
         await node.until(lambda: len(node.requests) == 2)
@@ -596,7 +597,7 @@ async def test_what_came_with_the_greeting_is_counted_in_the_class_that_serves_i
     node = Node(1)
     async with running(node):
         node.on_request = lambda each, asked: each.reply(0, asked.correlation_id, DescribeNodeResponse())
-        greeting = b"".join(encode_request(HandshakeRequest.MAX_VERSION, 1, "x", HandshakeRequest()))
+        greeting = b"".join(MSGPACK.encode_request(HandshakeRequest.MAX_VERSION, 1, "x", HandshakeRequest()))
         client = await Client.connect(node.port)
         client.writer.write(greeting + request(DescribeNodeRequest()) * 3)
         await node.until(lambda: len(node.requests) == 3)

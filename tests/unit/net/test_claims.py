@@ -10,13 +10,13 @@ from kraftd.errors import ErrorCode
 from kraftd.net import peer_connections
 from kraftd.net.outbound import CHALLENGE_MS, OutboundConnection
 from kraftd.protocol import limits
-from kraftd.protocol.codec import encode_request
 from kraftd.protocol.messages import (
     DescribeNodeRequest,
     HandshakeRequest,
     ShowNonceRequest,
     ShowNonceResponse,
 )
+from kraftd.protocol.msgpack_codec import MSGPACK
 from kraftd.types import ZERO_UUID, Endpoint
 from tests.unit.net.test_network import CLUSTER, Client, Node, running
 
@@ -117,7 +117,7 @@ async def test_what_waits_for_a_confirmation_is_64_kib_at_most_however_it_was_cu
         introduce_to_two(one)
         client = await claim(one)
         (connection,) = one.server.connections.values()
-        frame = b"".join(encode_request(1, 9, "x", HandshakeRequest(software="x" * 3_000)))
+        frame = b"".join(MSGPACK.encode_request(1, 9, "x", HandshakeRequest(software="x" * 3_000)))
         sent = 0
         while connection.is_open:
             memory = connection.get_buffer(-1)

@@ -18,7 +18,7 @@ from kraftd.net.peer_connections import PeerConnections
 from kraftd.net.rate_limited_logger import RateLimitedLogger
 from kraftd.net.server import InboundConnection, Server, connection_numbers
 from kraftd.protocol import limits
-from kraftd.protocol.codec import Request, decode_response, encode_request
+from kraftd.protocol.codec import Request
 from kraftd.protocol.messages import (
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -33,6 +33,7 @@ from kraftd.protocol.messages import (
     ShowNonceRequest,
     ShowNonceResponse,
 )
+from kraftd.protocol.msgpack_codec import MSGPACK
 from kraftd.types import Endpoint
 from tests.conformance import covers
 
@@ -182,12 +183,12 @@ class Client:
         return client
 
     def send(self, correlation_id: int, message: Any, version: int = 0) -> None:
-        self.writer.write(b"".join(encode_request(version, correlation_id, "test", message)))
+        self.writer.write(b"".join(MSGPACK.encode_request(version, correlation_id, "test", message)))
 
     async def take(self, key: int, version: int = 0) -> Any:
         async with asyncio.timeout(10):
             size = int.from_bytes(await self.reader.readexactly(4), "big")
-            return decode_response(await self.reader.readexactly(size), (key, version))[0]
+            return MSGPACK.read_response(await self.reader.readexactly(size)).decode((key, version))
 
     async def greet(self, **who: Any) -> HandshakeResponse:
         self.send(1, HandshakeRequest(software="test", **who), HandshakeRequest.MAX_VERSION)
@@ -399,7 +400,7 @@ async def test_a_request_that_does_not_follow_its_schema_is_answered_and_its_con
     async with running(node):
         client = await Client.connect(node.port)
         await client.greet()
-        good = encode_request(0, 77, "test", ListConfigsRequest(resource_type=4))[0]
+        good = MSGPACK.encode_request(0, 77, "test", ListConfigsRequest(resource_type=4))[0]
         bad = bytearray(good[4:])
         assert bad[-2:] == b"\x04\x80"
         bad[-2:] = b"\xa1\x34\x80"  # a string where the number was
@@ -418,7 +419,7 @@ async def test_members_are_heard_before_clients_in_each_turn() -> None:
         await client.greet()
         await member.greet(cluster_id=CLUSTER, node_id=2)
         inbound = {c.is_member: c for c in node.server.connections.values()}
-        request = encode_request(0, 9, "x", DescribeNodeRequest())[0]
+        request = MSGPACK.encode_request(0, 9, "x", DescribeNodeRequest())[0]
         inbound[False].received(bytes(request))
         inbound[True].received(bytes(request))
         await node.until(lambda: len(node.requests) == 2)

@@ -7,15 +7,8 @@ import msgspec
 import pytest
 
 from kraftd.errors import ErrorCode, MalformedError, UnencodableError
-from kraftd.protocol import apis, codec
-from kraftd.protocol.codec import (
-    MalformedRequestError,
-    RequestDecoder,
-    UnsupportedVersion,
-    decode_response,
-    encode_request,
-    encode_response,
-)
+from kraftd.protocol import apis, codec, msgpack_codec
+from kraftd.protocol.codec import MalformedRequestError, UnsupportedVersion
 from kraftd.protocol.limits import ARRAY_LENGTH_MAX, HEAD_BYTES_MAX, RECORDS_BYTES_MAX, TAGS_MAX
 from kraftd.protocol.messages import (
     ApiVersionsResponse,
@@ -32,6 +25,7 @@ from kraftd.protocol.messages import (
     VoteRequestPartitionData,
     VoteRequestTopicData,
 )
+from kraftd.protocol.msgpack_codec import MSGPACK
 from kraftd.types import METADATA_TOPIC_ID
 
 VOTE = VoteRequest(
@@ -52,13 +46,13 @@ def joined(buffers) -> bytes:
 
 def test_a_vote_on_the_wire() -> None:
     """A frame by hand: head, body in schema order, an empty map of tags after every struct."""
-    frame = joined(encode_request(2, 7, "kraftd-1", VOTE))
+    frame = joined(MSGPACK.encode_request(2, 7, "kraftd-1", VOTE))
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
     assert frame[4] == 0x95
     partition = [0, 5, 1, bytes(range(16)), bytes(16), 4, 100, True, {}]
     body = ["c", 2, [["__cluster_metadata", [partition], {}]], {}]
     assert msgpack.unpackb(frame[4:], strict_map_key=False) == [52, 2, 7, "kraftd-1", body]
-    request = RequestDecoder().decode(frame[4:])
+    request = MSGPACK.decode_request(frame[4:])
     assert request == codec.Request(52, 2, 7, "kraftd-1", VOTE, b"")
 
 
@@ -70,8 +64,8 @@ def test_a_fetch_says_the_high_watermark_only_in_version_18() -> None:
         topics=(FetchRequestFetchTopic(METADATA_TOPIC_ID, (partition,)),),
     )
     for version, expected in ((18, 9), (17, 2**63 - 1)):
-        frame = joined(encode_request(version, 1, None, fetch))[4:]
-        (topic,) = RequestDecoder().decode(frame).message.topics
+        frame = joined(MSGPACK.encode_request(version, 1, None, fetch))[4:]
+        (topic,) = MSGPACK.decode_request(frame).message.topics
         assert topic.partitions[0].high_watermark == expected
 
 
@@ -80,13 +74,13 @@ def test_a_pre_vote_is_never_sent_as_a_vote() -> None:
     """In a version without the field it would turn into a real vote at the receiver."""
     for version in (0, 1):
         with pytest.raises(UnencodableError, match="pre_vote"):
-            encode_request(version, 1, None, VOTE)
+            MSGPACK.encode_request(version, 1, None, VOTE)
 
 
 def test_ignorable_fields_are_dropped_where_a_version_lacks_them() -> None:
     partition = msgspec.structs.replace(VOTE.topics[0].partitions[0], pre_vote=False)
     vote = VoteRequest("c", 2, (VoteRequestTopicData("t", (partition,)),))
-    request = RequestDecoder().decode(joined(encode_request(0, 1, None, vote))[4:])
+    request = MSGPACK.decode_request(joined(MSGPACK.encode_request(0, 1, None, vote))[4:])
     assert request.message.voter_id == -1
     assert request.message.topics[0].partitions[0].replica_directory_id == bytes(16)
 
@@ -94,49 +88,51 @@ def test_ignorable_fields_are_dropped_where_a_version_lacks_them() -> None:
 class TestRecords:
     def test_they_follow_the_body_uncopied(self) -> None:
         parts = [b"one", memoryview(b"two"), bytearray(b"three")]
-        buffers = encode_response(18, 1, FetchResponse(), parts)
+        buffers = MSGPACK.encode_response(18, 1, FetchResponse(), parts)
         assert all(sent is part for sent, part in zip(buffers[1:], parts, strict=True))
-        message, records = decode_response(joined(buffers)[4:], (1, 18))
+        undecoded = MSGPACK.read_response(joined(buffers)[4:])
+        message, records = undecoded.decode((1, 18)), undecoded.records
         assert message == FetchResponse()
         assert isinstance(records, memoryview)
         assert bytes(records) == b"onetwothree"
 
     @pytest.mark.parametrize("size", [1, 255, 256, 65535, 65536, RECORDS_BYTES_MAX])
     def test_every_length_of_them(self, size: int) -> None:
-        frame = joined(encode_response(0, 1, ExportChunkResponse(name="f"), [bytes(size)]))
-        message, records = decode_response(frame[4:], (20004, 0))
+        frame = joined(MSGPACK.encode_response(0, 1, ExportChunkResponse(name="f"), [bytes(size)]))
+        undecoded = MSGPACK.read_response(frame[4:])
+        message, records = undecoded.decode((20004, 0)), undecoded.records
         assert (message.name, len(records)) == ("f", size)
         assert msgpack.unpackb(frame[4:], strict_map_key=False)[2] == bytes(size)
 
     def test_more_than_the_bound_is_refused(self) -> None:
-        frame = joined(encode_response(18, 1, FetchResponse(), [bytes(RECORDS_BYTES_MAX + 1)]))
+        frame = joined(MSGPACK.encode_response(18, 1, FetchResponse(), [bytes(RECORDS_BYTES_MAX + 1)]))
         with pytest.raises(MalformedError, match="bytes of records"):
-            decode_response(frame[4:], (1, 18))
+            MSGPACK.read_response(frame[4:]).decode((1, 18))
 
     def test_requests_may_carry_them_too(self) -> None:
-        frame = joined(encode_request(2, 7, None, VOTE, [b"xyz"]))
-        assert bytes(RequestDecoder().decode(frame[4:]).records) == b"xyz"
+        frame = joined(MSGPACK.encode_request(2, 7, None, VOTE, [b"xyz"]))
+        assert bytes(MSGPACK.decode_request(frame[4:]).records) == b"xyz"
 
 
 class TestTags:
     def decoded(self, tags: object) -> VoteRequest:
         frame = msgpack.packb([52, 2, 7, None, ["c", 2, [], tags]])
-        return RequestDecoder().decode(frame).message
+        return MSGPACK.decode_request(frame).message
 
     def test_unknown_ones_survive(self) -> None:
         tags = {9: "later", 10: [1, {"deep": None}], 2**31 - 1: b"\x00"}
         message = self.decoded(tags)
         assert [tag for tag, _ in message.unknown_tags] == sorted(tags)
-        again = joined(encode_request(2, 7, None, message))[4:]
+        again = joined(MSGPACK.encode_request(2, 7, None, message))[4:]
         assert msgpack.unpackb(again, strict_map_key=False)[4][3] == tags
 
     def test_known_ones_of_the_wrong_type_are_refused(self) -> None:
         frame = msgpack.packb([7, [0, [], {0: "no endpoints"}]])
         with pytest.raises(MalformedError, match="array"):
-            decode_response(frame, (53, 1))
+            MSGPACK.read_response(frame).decode((53, 1))
 
     def test_a_default_is_not_sent(self) -> None:
-        frame = joined(encode_response(1, 7, BeginQuorumEpochResponse()))[4:]
+        frame = joined(MSGPACK.encode_response(1, 7, BeginQuorumEpochResponse()))[4:]
         assert msgpack.unpackb(frame, strict_map_key=False) == [7, [0, [], {}]]
 
     @pytest.mark.parametrize(
@@ -167,7 +163,7 @@ BAD_BODIES = {
 @pytest.mark.parametrize("name", BAD_BODIES)
 def test_a_body_of_the_wrong_shape_is_refused(name: str) -> None:
     with pytest.raises(MalformedError, match="request 52 version 2") as caught:
-        RequestDecoder().decode(msgpack.packb([52, 2, 7, None, BAD_BODIES[name]]))
+        MSGPACK.decode_request(msgpack.packb([52, 2, 7, None, BAD_BODIES[name]]))
     assert caught.value.code is ErrorCode.INVALID_REQUEST
 
 
@@ -189,7 +185,7 @@ BAD_HEADS = {
 @pytest.mark.parametrize("name", BAD_HEADS)
 def test_a_head_of_the_wrong_shape_is_refused(name: str) -> None:
     with pytest.raises(MalformedError, match="not a request"):
-        RequestDecoder().decode(BAD_HEADS[name])
+        MSGPACK.decode_request(BAD_HEADS[name])
 
 
 @pytest.mark.parametrize(
@@ -197,9 +193,9 @@ def test_a_head_of_the_wrong_shape_is_refused(name: str) -> None:
 )
 def test_what_is_no_response_is_refused(frame: bytes) -> None:
     with pytest.raises(MalformedError):
-        decode_response(frame, (52, 2))
+        MSGPACK.read_response(frame).decode((52, 2))
     with pytest.raises(MalformedError, match="not a response"):
-        codec.peek_correlation_id(frame)
+        MSGPACK.read_response(frame)
 
 
 @pytest.mark.parametrize(("key", "version"), [(52, 3), (52, -1), (3, 0), (29999, 0), (1, 12)])
@@ -207,26 +203,27 @@ def test_an_unknown_request_can_still_be_answered(key: int, version: int) -> Non
     """Its body may be anything: it is not looked at."""
     frame = msgpack.packb([key, version, 77, "later", {"a": "body"}])
     with pytest.raises(UnsupportedVersion) as caught:
-        RequestDecoder().decode(frame)
+        MSGPACK.decode_request(frame)
     assert (caught.value.api_key, caught.value.version, caught.value.correlation_id) == (key, version, 77)
     assert caught.value.code is ErrorCode.UNSUPPORTED_VERSION
     answer = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    sent = joined(encode_response(0, 77, answer))[4:]
-    assert decode_response(sent, (18, 0))[0].error_code == 35
+    sent = joined(MSGPACK.encode_response(0, 77, answer))[4:]
+    assert MSGPACK.read_response(sent).decode((18, 0)).error_code == 35
 
 
-def test_a_head_is_bounded_apart_from_its_records() -> None:
+def test_a_head_is_bounded_apart_from_its_records(monkeypatch: pytest.MonkeyPatch) -> None:
     request = DescribeConfigsRequest(
         resources=(DescribeConfigsRequestDescribeConfigsResource(4, "x" * 70_000, None),)
     )
-    frame = joined(encode_request(4, 1, None, request))[4:]
+    frame = joined(MSGPACK.encode_request(4, 1, None, request))[4:]
+    assert MSGPACK.decode_request(frame).message == request
+    monkeypatch.setattr(msgpack_codec, "HEAD_BYTES_MAX", 64 << 10)
     with pytest.raises(MalformedError, match="a head of"):
-        RequestDecoder(64 << 10).decode(frame)
-    assert RequestDecoder().decode(frame).message == request
-    small = joined(encode_request(2, 7, None, VOTE, [bytes(100_000)]))[4:]
-    assert RequestDecoder(64 << 10).decode(small).message == VOTE
+        MSGPACK.decode_request(frame)
+    small = joined(MSGPACK.encode_request(2, 7, None, VOTE, [bytes(100_000)]))[4:]
+    assert MSGPACK.decode_request(small).message == VOTE
     with pytest.raises(MalformedError, match="a head of"):
-        decode_response(msgpack.packb([1, [0, [], 0, {9: "x" * HEAD_BYTES_MAX}]]), (18, 3))
+        MSGPACK.read_response(msgpack.packb([1, [0, [], 0, {9: "x" * HEAD_BYTES_MAX}]])).decode((18, 3))
 
 
 def test_a_request_that_is_not_about_many_configs_is_short() -> None:
@@ -236,7 +233,7 @@ def test_a_request_that_is_not_about_many_configs_is_short() -> None:
         body = b"\x92\x91\x93\xa1t\xdd" + count.to_bytes(4, "big") + topic * count + b"\x80\x80"
         frame = b"\x95\x37\x02\x07\xc0" + body
         with pytest.raises(MalformedRequestError) as caught:
-            RequestDecoder().decode(frame)
+            MSGPACK.decode_request(frame)
         assert ("bytes are more than" in str(caught.value)) is not is_short
         assert caught.value.correlation_id == 7
 
@@ -248,7 +245,7 @@ def test_what_a_long_request_nests_is_counted_before_it_is_decoded(
     element: object = ["", 0, None, {}] if key == 44 else ""
     resources = [[4, str(number), [element] * 16_384, {}] for number in range(12)]
     most = msgpack.packb([key, version, 7, None, [resources[:2], *rest]])
-    assert len(RequestDecoder().decode(most).message.resources) == 2
+    assert len(MSGPACK.decode_request(most).message.resources) == 2
     resources += [
         [4, "12345678", [element] * 3, {}]
     ] * 1_000  # those with a few, and so a short header, count as well
@@ -257,7 +254,7 @@ def test_what_a_long_request_nests_is_counted_before_it_is_decoded(
         tracemalloc.start()
         try:
             with pytest.raises(MalformedRequestError, match="elements are more than"):
-                RequestDecoder().decode(frame)
+                MSGPACK.decode_request(frame)
             assert tracemalloc.get_traced_memory()[1] < 2 << 20
         finally:
             tracemalloc.stop()
@@ -266,42 +263,42 @@ def test_what_a_long_request_nests_is_counted_before_it_is_decoded(
 def test_nothing_but_arrays_is_counted_in_a_long_request() -> None:
     resources = [[4, "x" * 70_000, None, {}]]
     frame = msgpack.packb([32, 4, 7, None, [resources, False, False, {}]])
-    assert RequestDecoder().decode(frame).message.resources[0].configuration_keys is None
+    assert MSGPACK.decode_request(frame).message.resources[0].configuration_keys is None
     for wrong in (None, [[4]], [[4, "x", {}]], "x"):
         frame = msgpack.packb([32, 4, 7, None, [wrong, "x" * 70_000, False, {}]])
         with pytest.raises(MalformedRequestError):
-            RequestDecoder().decode(frame)
+            MSGPACK.decode_request(frame)
 
 
 def test_a_response_that_nobody_takes_is_not_sent() -> None:
     response = ApiVersionsResponse(unknown_tags=((9, msgpack.packb("x" * HEAD_BYTES_MAX)),))
     with pytest.raises(UnencodableError, match="is longer than"):
-        encode_response(3, 1, response)
+        MSGPACK.encode_response(3, 1, response)
 
 
 def test_versions_that_do_not_exist_are_not_sent() -> None:
     with pytest.raises(UnencodableError, match="VoteRequest has no version 3"):
-        encode_request(3, 1, None, VOTE)
+        MSGPACK.encode_request(3, 1, None, VOTE)
     with pytest.raises(UnencodableError, match="FetchResponse has no version 12"):
-        encode_response(12, 1, FetchResponse())
+        MSGPACK.encode_response(12, 1, FetchResponse())
 
 
 def test_error_codes_travel_as_numbers() -> None:
-    frame = joined(encode_response(1, 7, BeginQuorumEpochResponse(error_code=ErrorCode.FENCED_LEADER_EPOCH)))[
-        4:
-    ]
+    frame = joined(
+        MSGPACK.encode_response(1, 7, BeginQuorumEpochResponse(error_code=ErrorCode.FENCED_LEADER_EPOCH))
+    )[4:]
     assert msgpack.unpackb(frame, strict_map_key=False)[1][0] == 74
 
 
 class TestApis:
     def test_every_version_of_every_api_has_a_codec(self) -> None:
-        for api in apis.APIS.values():
+        for api in MSGPACK.apis.values():
             for version in range(api.min_version, api.max_version + 1):
                 request, response = api.request(), api.response()
-                sent = joined(encode_request(version, 1, None, request))[4:]
-                assert RequestDecoder().decode(sent).message == request
-                answer = joined(encode_response(version, 1, response))[4:]
-                assert decode_response(answer, (api.key, version))[0] == response
+                sent = joined(MSGPACK.encode_request(version, 1, None, request))[4:]
+                assert MSGPACK.decode_request(sent).message == request
+                answer = joined(MSGPACK.encode_response(version, 1, response))[4:]
+                assert MSGPACK.read_response(answer).decode((api.key, version)) == response
 
     def test_numbers_are_kafkas_below_20000(self) -> None:
         kafka = {
@@ -314,12 +311,12 @@ class TestApis:
             54: "EndQuorumEpoch",
             55: "DescribeQuorum",
         }
-        assert {k: a.name for k, a in apis.APIS.items() if k < apis.OWN_KEYS_FROM} == kafka
-        assert apis.APIS[20000].name == "Handshake"
-        assert (apis.APIS[1].min_version, apis.APIS[1].max_version) == (13, 18)
+        assert {k: a.name for k, a in MSGPACK.apis.items() if k < apis.OWN_KEYS_FROM} == kafka
+        assert MSGPACK.apis[20000].name == "Handshake"
+        assert (MSGPACK.apis[1].min_version, MSGPACK.apis[1].max_version) == (13, 18)
 
     @pytest.mark.parametrize(
         ("peer", "common"), [((13, 17), 17), ((17, 30), 18), ((0, 13), 13), ((0, 12), None), ((19, 30), None)]
     )
     def test_the_highest_common_version(self, peer: tuple[int, int], common: int | None) -> None:
-        assert apis.APIS[1].common_version(*peer) == common
+        assert MSGPACK.apis[1].common_version(*peer) == common

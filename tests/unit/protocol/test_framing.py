@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kraftd.errors import MalformedError
-from kraftd.protocol.codec import RequestDecoder, encode_request
 from kraftd.protocol.framing import FrameReader
 from kraftd.protocol.messages import VoteRequest
+from kraftd.protocol.msgpack_codec import MSGPACK, MsgpackCodec
 
 payloads = st.lists(st.binary(max_size=40).map(lambda tail: b"\x95" + tail), max_size=6)
 
@@ -95,8 +95,28 @@ def test_a_large_frame_in_small_pieces_takes_time_in_proportion() -> None:
 
 @pytest.mark.parametrize("cut", [0, 3, 7, 30])
 def test_frames_go_into_the_decoder_as_they_are(cut: int) -> None:
-    stream = b"".join(encode_request(2, 7, "c", VoteRequest(cluster_id="x" * 20), [b"records"]))
+    stream = b"".join(MSGPACK.encode_request(2, 7, "c", VoteRequest(cluster_id="x" * 20), [b"records"]))
     reader = FrameReader(1000)
     (frame,) = reader.feed(stream[:cut]) + reader.feed(stream[cut:])
-    request = RequestDecoder().decode(frame)
+    request = MSGPACK.decode_request(frame)
     assert (request.message.cluster_id, bytes(request.records)) == ("x" * 20, b"records")
+
+
+def test_the_first_frame_chooses_the_codec_of_a_connection() -> None:
+    """A peer that began in one encoding cannot go on in another."""
+    other = MsgpackCodec()
+    codecs = {0x95: MSGPACK, 0x92: MSGPACK, 0x00: other}
+    for first, chosen, another in ((b"\x95", MSGPACK, b"\x00"), (b"\x00", other, b"\x92")):
+        reader = FrameReader(100, codecs)
+        assert reader.codec is None
+        assert reader.feed(framed(first + b"one")) == [first + b"one"]
+        assert reader.codec is chosen
+        assert reader.whole(framed(another + b"two")) is None
+        with pytest.raises(MalformedError, match="the first one chose another encoding"):
+            reader.feed(framed(another + b"two"))
+
+
+def test_frames_that_begin_otherwise_keep_the_codec() -> None:
+    reader = FrameReader(100)
+    assert reader.feed(framed(b"\x95one") + framed(b"\x92two")) == [b"\x95one", b"\x92two"]
+    assert reader.codec is MSGPACK

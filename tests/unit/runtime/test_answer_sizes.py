@@ -21,8 +21,7 @@ from kraftd.metadata.image_builder import ImageBuilder
 from kraftd.net.handshake import Identity, refusal_of, supported
 from kraftd.protocol import limits
 from kraftd.protocol import messages as m
-from kraftd.protocol.apis import APIS
-from kraftd.protocol.codec import RequestDecoder, decode_response, encode_request, encode_response
+from kraftd.protocol.msgpack_codec import MSGPACK
 from kraftd.raft import rpc
 from kraftd.raft.effects import ResignDone
 from kraftd.raft.rpc import FetchParams, VoteParams
@@ -45,8 +44,8 @@ CONTROL = "\x01"
 
 def asked(message: Any) -> Any:
     """A request as it comes in: nobody can send a longer one."""
-    frame = b"".join(encode_request(message.MAX_VERSION, 1, "", message))
-    return RequestDecoder().decode(memoryview(frame)[4:]).message
+    frame = b"".join(MSGPACK.encode_request(message.MAX_VERSION, 1, "", message))
+    return MSGPACK.decode_request(memoryview(frame)[4:]).message
 
 
 def filling(text: str = "x", *, but: int = 300, of: int = SHORT) -> str:
@@ -280,22 +279,22 @@ LARGEST: dict[str, Callable[[], Iterator[Any]]] = {
 
 
 def test_every_api_has_an_entry() -> None:
-    assert set(LARGEST) == {api.name for api in APIS.values()}
+    assert set(LARGEST) == {api.name for api in MSGPACK.apis.values()}
 
 
 @pytest.mark.parametrize("name", LARGEST)
 def test_the_largest_answer_is_one_that_our_client_takes(name: str) -> None:
-    [api] = [api for api in APIS.values() if api.name == name]
+    [api] = [api for api in MSGPACK.apis.values() if api.name == name]
     answers = [each if isinstance(each, tuple) else (each, b"") for each in LARGEST[name]()]
     assert answers
     for response, records in answers:
-        buffers = encode_response(api.max_version, 1, response, [records] if records else ())
+        buffers = MSGPACK.encode_response(api.max_version, 1, response, [records] if records else ())
         frame = b"".join(buffers)[4:]
-        assert decode_response(frame, (api.key, api.max_version))[0] == response
+        assert MSGPACK.read_response(frame).decode((api.key, api.max_version)) == response
         assert len(records) <= limits.RECORDS_BYTES_MAX
 
 
 def test_what_would_be_longer_does_not_leave() -> None:
     entries = tuple(m.ListConfigsResponseEntry(4, "", "n", "v" * 32_767) for _ in range(33))
     with pytest.raises(UnencodableError, match="is longer than"):
-        encode_response(1, 1, m.ListConfigsResponse(entries=entries))
+        MSGPACK.encode_response(1, 1, m.ListConfigsResponse(entries=entries))

@@ -9,7 +9,7 @@ FOLDERS = ("protocol/msgpack", "protocol/messages", "records/bodies", "records/m
 EVERY = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts)
     for folder in FOLDERS
-    for path in (ROOT / "kraftd" / folder).glob("*_*.py")
+    for path in (ROOT / "kraftd" / folder).glob("*.py")
     if path.name != "__init__.py"
 }
 
