@@ -33,6 +33,7 @@ from rich.table import Table
 
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.image_builder import ImageBuilder, apply, apply_all
+from kraftd.metadata.parts.topics import TOPICS
 from kraftd.records.batch import LENGTH_AT, BatchView
 from kraftd.records.messages import PartitionChangeRecord, PartitionRecord
 from kraftd.types import Offset, Uuid
@@ -125,16 +126,19 @@ def measure(path: Path, *, only_load: bool) -> Ours:
         return ours
 
     for name, listing in {
-        "as leader": image.partitions_led_by,
-        "in the ISR": image.partitions_in_sync_on,
-        "as replica": image.partitions_on,
+        "as leader": image[TOPICS].partitions_led_by,
+        "in the ISR": image[TOPICS].partitions_in_sync_on,
+        "as replica": image[TOPICS].partitions_on,
     }.items():
         began = time.perf_counter()
         answers = sum(len(list(listing(broker))) for broker in BROKERS)
         ours.list_us[name] = (time.perf_counter() - began) / answers * 1e6
 
     dice = random.Random(1)
-    sizes = {topic.topic_id: sum(1 for _ in image.partitions(topic.topic_id)) for topic in image.topics()}
+    sizes = {
+        topic.topic_id: sum(1 for _ in image[TOPICS].partitions(topic.topic_id))
+        for topic in image[TOPICS].topics()
+    }
     ids = [(topic_id, partition_id) for topic_id, size in sizes.items() for partition_id in range(size)]
     some = dice.sample(ids, min(SAMPLES, len(ids)))
     largest = max(sizes, key=lambda topic_id: sizes[topic_id])
@@ -181,7 +185,7 @@ class Changing:
 
 
 def partition_of(image: MetadataImage, which: tuple[Uuid, int]) -> PartitionRecord:
-    partition = image.partition(*which)
+    partition = image[TOPICS].partition(*which)
     assert partition is not None, which
     return partition
 

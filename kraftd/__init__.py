@@ -12,13 +12,13 @@ import-linter and `tests/test_project_rules.py` hold that.
     replay      Spark: logs of any node, ours or Kafka's, as tables; never needs a daemon
     runtime     the daemon: configuration, poll loop, the executor of effects, flush thread, HTTP
     logtools    questions to a log on a disk: state, history, what differs, is it whole; no daemon, no Spark
-    forensics   an image for people: what differs in words, folders and files
     net         asyncio protocols, the handshake           storage    segments, election file, recovery
     ---------------------------- from here on: no clock, no dice, no I/O, no await ---------------------------
     audit       invariants of a whole quorum, and the one-line trace of every event and effect
     raft        the quorum: events in, effects out         broker     replica manager (still empty)
     controller  commands to records, records to replies; Kafka's QuorumController
-    metadata    the image: `apply`, `diff`, `to_records`, a hash that every reader can compute
+    metadata    the image: `apply`, `diff`, `to_records`, a hash that every reader can compute; all that is
+                known of a kind of entity is one module in `metadata/parts`
     protocol    RPC messages in msgpack, sans-I/O framing  records    batches, control and metadata records
     serde       single values to bytes and back: Kafka's encoding, varints, bounded msgpack types
     errors      what can go wrong, by who has to act       types      ids, positions, elections

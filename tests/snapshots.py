@@ -12,6 +12,7 @@ import msgspec
 
 from kraftd.metadata.feature_levels import METADATA_VERSION
 from kraftd.metadata.image import MetadataImage, to_records
+from kraftd.metadata.parts.features import FEATURES
 from kraftd.metadata.record_versions import encode_allowed
 from kraftd.records.frame import AnyRecord, decode_record, read_frame
 from kraftd.records.messages import ClientQuotaRecord, RegisterBrokerRecord, RegisterControllerRecord
@@ -31,7 +32,7 @@ def comparable(values: Iterable[bytes]) -> Counter[Comparable]:
 
 def written(image: MetadataImage) -> Iterator[bytes]:
     """What an image writes into a snapshot."""
-    level = image.feature_level(METADATA_VERSION)
+    level = image[FEATURES].level(METADATA_VERSION)
     return (encode_allowed(record, level) for record in to_records(image))
 
 

@@ -19,10 +19,11 @@ from kraftd.cli.log_state import SecretsOption, remarks, summary
 from kraftd.cli.options import OutputOption, output_of
 from kraftd.cli.output import columns, emit
 from kraftd.cli.points import parse_at, time_text
-from kraftd.forensics.facts import Fact
-from kraftd.forensics.words import changes, quorum_changes
 from kraftd.logtools.node_files import find_log
+from kraftd.logtools.quorum_facts import quorum_changes
 from kraftd.logtools.state import State, continued, state_at
+from kraftd.metadata.image_diff import changes
+from kraftd.metadata.views import Change
 
 Json: TypeAlias = dict[str, Any]
 
@@ -60,31 +61,31 @@ def diff(
 ) -> None:
     """Show what changed between two points of a log, or differs between two logs."""
     before, after = _sides(words, at)
-    facts = [
+    found = [
         *quorum_changes(before.quorum, after.quorum),
         *changes(before.image, after.image, show_secrets=show_secrets),
     ]
     wanted = output_of(context, output)
-    emit(diff_data(before, after, facts), wanted, lambda _: _table(before, after, facts))
+    emit(diff_data(before, after, found), wanted, lambda _: _table(before, after, found))
     if before.damage is not None or after.damage is not None:
         raise typer.Exit(ExitCode.ERROR)
 
 
-def diff_data(before: State, after: State, facts: list[Fact]) -> Json:
+def diff_data(before: State, after: State, found: list[Change]) -> Json:
     """The schema of `log diff`."""
     first, second = ({key: summary(side)[key] for key in SIDE} for side in (before, after))
-    return {"from": first, "to": second, "changes": [fact_data(fact) for fact in facts]}
+    return {"from": first, "to": second, "changes": [change_data(change) for change in found]}
 
 
-def fact_data(fact: Fact) -> Json:
+def change_data(change: Change) -> Json:
     """A change as plain data."""
     return {
-        "entity": fact.entity,
-        "name": fact.name,
-        "what": fact.what,
-        "text": fact.text,
-        "before": fact.before,
-        "after": fact.after,
+        "entity": change.entity,
+        "name": change.name,
+        "what": change.what,
+        "text": change.text,
+        "before": change.before,
+        "after": change.after,
     }
 
 
@@ -105,7 +106,7 @@ def _sides(words: list[str], at: str | None) -> tuple[State, State]:
     return continued(ends[1], points[0]), ends[1]
 
 
-def _table(before: State, after: State, facts: list[Fact]) -> str:
+def _table(before: State, after: State, found: list[Change]) -> str:
     lines = []
     for label, side in (("From", before), ("To", after)):
         when = time_text(side.timestamp_ms)
@@ -113,7 +114,7 @@ def _table(before: State, after: State, facts: list[Fact]) -> str:
             f"{label + ':':<6}{side.log.named} at offset {side.end_offset} (epoch {side.epoch}, {when})"
         )
         lines += [f"      {remark}" for remark in remarks(side)]
-    if not facts:
+    if not found:
         return "\n".join([*lines, "", "Nothing differs."])
-    rows = [(fact.entity, fact.name or "-", fact.text) for fact in facts]
+    rows = [(change.entity, change.name or "-", change.text) for change in found]
     return "\n".join([*lines, "", columns(("Entity", "Name", "Change"), rows)])

@@ -11,27 +11,40 @@ Schema: log, node_id, subject, name, start_offset, end_offset (exclusive), is_pa
 Ends with 1 if the log could not be read to its end, or never speaks of it.
 """
 
+from collections.abc import Iterable
+from enum import StrEnum
 from typing import Annotated, Any, TypeAlias
 
 import typer
 
 from kraftd.cli.failures import ExitCode
-from kraftd.cli.log_diff import fact_data
+from kraftd.cli.log_diff import change_data
 from kraftd.cli.log_state import DirectoryArgument, SecretsOption
 from kraftd.cli.options import OutputOption, output_of
 from kraftd.cli.output import columns, emit, id_text, note
 from kraftd.cli.points import time_text
-from kraftd.logtools.history import Entry, History, Subject, history_of
+from kraftd.logtools.history import Entry, History, history_of
 from kraftd.logtools.node_files import find_log
+from kraftd.metadata.part import Subject
+from kraftd.metadata.registry import SUBJECTS
 from kraftd.records.frame import record_name
 
 Json: TypeAlias = dict[str, Any]
+
+Kind = StrEnum("Kind", [(word, word) for word in SUBJECTS])  # type: ignore[misc]
+"""What the parts of the image can be asked about."""
+
+
+def _one_of(words: Iterable[str]) -> str:
+    """Words as `a, b or c`."""
+    *most, last = words
+    return f"{', '.join(most)} or {last}"
 
 
 def history(
     context: typer.Context,
     directory: DirectoryArgument,
-    subject: Annotated[Subject, typer.Argument(metavar="KIND", help="topic, partition, broker or config.")],
+    kind: Annotated[Kind, typer.Argument(metavar="KIND", help=f"{_one_of(SUBJECTS)}.")],
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="As orders, orders-3 (a partition), 2, or retention.ms.")
     ],
@@ -39,6 +52,7 @@ def history(
     output: OutputOption = None,
 ) -> None:
     """Show what happened to one topic, partition, broker or config."""
+    subject = SUBJECTS[kind.value]
     found = history_of(find_log(directory), subject, name, show_secrets=show_secrets)
     emit(
         history_data(found, subject, name), output_of(context, output), lambda _: _table(found, subject, name)
@@ -52,7 +66,7 @@ def history_data(found: History, subject: Subject, name: str) -> Json:
     return {
         "log": found.log.named,
         "node_id": found.log.node_id,
-        "subject": subject.value,
+        "subject": subject.word,
         "name": name,
         "start_offset": found.start_offset,
         "end_offset": found.end_offset,
@@ -71,7 +85,7 @@ def _entry_data(entry: Entry) -> Json:
         "epoch": entry.epoch,
         "leader_id": entry.leader_id,
         "record": entry.record or None,
-        **fact_data(entry.fact),
+        **change_data(entry.change),
     }
 
 
@@ -89,9 +103,9 @@ def _table(found: History, subject: Subject, name: str) -> str:
 
 
 def _row(entry: Entry, subject: Subject, name: str) -> tuple[object, ...]:
-    fact = entry.fact
-    is_it = fact.entity == subject.value and fact.name == name
-    text = fact.text if is_it else str(fact)
+    change = entry.change
+    is_it = change.entity == subject.word and change.name == name
+    text = change.text if is_it else str(change)
     if not entry.record:
         text = f"in the snapshot: {text}"
     return (entry.offset, time_text(entry.timestamp_ms), entry.epoch, id_text(entry.leader_id), text)

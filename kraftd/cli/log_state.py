@@ -27,13 +27,16 @@ from kraftd.cli.failures import ExitCode
 from kraftd.cli.options import OutputOption, output_of
 from kraftd.cli.output import Format, emit, id_text, labels, note, to_json, to_yaml, write
 from kraftd.cli.points import parse_at, time_text
-from kraftd.forensics.tree import Place, data_of, match, root_of
 from kraftd.logtools.node_files import find_log
 from kraftd.logtools.state import State, state_at
-from kraftd.metadata.image import MetadataImage
+from kraftd.logtools.tree import Place, data_of, match, root_of
+from kraftd.metadata.registry import PARTS
 from kraftd.records.frame import record_name
 
 Json: TypeAlias = dict[str, Any]
+
+_NOT_OF_THE_IMAGE = frozenset({"local"}).union(*(part.lookups for part in PARTS))
+"""Sections of the tree that the image in the schema does not repeat."""
 
 DirectoryArgument: TypeAlias = Annotated[
     Path,
@@ -88,7 +91,7 @@ def state_data(found: State, places: list[Place]) -> Json:
     whole = len(places) == 1 and places[0].path == "/"
     image = data_of(places[0].node) if len(places) == 1 else {one.path: data_of(one.node) for one in places}
     if whole and isinstance(image, dict):
-        image = {name: image[name] for name in image if name not in ("local", "topicIds")}
+        image = {name: image[name] for name in image if name not in _NOT_OF_THE_IMAGE}
     return {
         **summary(found),
         "path": places[0].path if len(places) == 1 else [place.path for place in places],
@@ -143,8 +146,7 @@ def _write_tables(found: State, places: list[Place], *, show_secrets: bool) -> N
 
 
 def _overview(found: State) -> str:
-    blocks = [_header(found), *(SECTION(found.image) for SECTION in state_tables.SECTIONS.values())]
-    blocks.append(_counts(found.image))
+    blocks = [_header(found), *state_tables.overview(found.image)]
     return "\n\n".join(block for block in blocks if block)
 
 
@@ -168,17 +170,3 @@ def _header(found: State) -> str:
         *(("Note", remark) for remark in remarks(found)),
     ]
     return labels(pairs)
-
-
-def _counts(image: MetadataImage) -> str:
-    """How much there is of what an overview does not list; `--path` shows it."""
-    counts = {
-        "/configs": sum(1 for _ in image.configs()),
-        "/clientQuotas": sum(1 for _ in image.client_quotas()),
-        "/acls": sum(1 for _ in image.acls()),
-        "/scram": sum(1 for _ in image.scram_credentials()),
-        "/delegationTokens": sum(1 for _ in image.delegation_tokens()),
-        "/producerIds": int(image.next_producer_id() is not None),
-    }
-    lines = [f"  {path:<20}{count}" for path, count in counts.items() if count]
-    return "\n".join(["Also there, with --path:", *lines]) if lines else ""

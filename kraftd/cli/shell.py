@@ -29,9 +29,9 @@ from kraftd.cli.output import Data, Format, note, to_json_line, to_yaml, write
 from kraftd.cli.points import parse_at, time_text
 from kraftd.cli.shell_commands import Answer, LeaveError, Session
 from kraftd.errors import KraftdError
-from kraftd.forensics.tree import root_of
 from kraftd.logtools.node_files import find_log
 from kraftd.logtools.state import State, refreshed, state_at
+from kraftd.logtools.tree import root_of
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession

@@ -13,8 +13,9 @@ from typing import NamedTuple, cast
 import msgspec
 
 from kraftd.cli.output import Data, to_json
-from kraftd.forensics.tree import File, Folder, Node, Place, data_of, find, match, normal, walk
 from kraftd.logtools.errors import UnanswerableError
+from kraftd.logtools.tree import Place, data_of, find, match, normal, walk
+from kraftd.metadata.views import File, Folder, Node
 
 
 class Answer(NamedTuple):

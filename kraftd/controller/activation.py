@@ -14,13 +14,15 @@ from collections.abc import Sequence
 from kraftd.metadata.config_schema import CLUSTER_DEFAULT, MIN_IN_SYNC_REPLICAS, ResourceType
 from kraftd.metadata.feature_levels import (
     ELIGIBLE_LEADER_REPLICAS,
-    METADATA_VERSION,
     REGISTER_CONTROLLER_SINCE,
     SUPPORTED,
     TRANSACTIONS_SINCE,
 )
-from kraftd.metadata.image import EMPTY, ControllerRegistration, MetadataImage
+from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.image_builder import apply_all
+from kraftd.metadata.parts.configs import CONFIGS
+from kraftd.metadata.parts.controllers import CONTROLLERS, ControllerRegistration
+from kraftd.metadata.parts.features import FEATURES
 from kraftd.records.frame import AnyRecord
 from kraftd.records.messages import (
     AbortTransactionRecord,
@@ -54,20 +56,21 @@ def activation_records(
         records.append(
             AbortTransactionRecord(reason=f"the controller that began it at offset {began_at} is gone")
         )
-    level = image.feature_level(METADATA_VERSION)
+    level = image.metadata_version
     if level == 0:
         first = apply_all(EMPTY, bootstrap, 0)
-        level = first.feature_level(METADATA_VERSION)
+        level = first.metadata_version
         records += _bootstrap(first, bootstrap)
-    if level >= REGISTER_CONTROLLER_SINCE and image.controller(me.id) != me:
+    if level >= REGISTER_CONTROLLER_SINCE and image[CONTROLLERS].get(me.id) != me:
         records.append(me.to_record())
     return records
 
 
 def _bootstrap(first: MetadataImage, bootstrap: Sequence[AnyRecord]) -> list[AnyRecord]:
     records = list(bootstrap)
-    needs_minimum = first.feature_level(ELIGIBLE_LEADER_REPLICAS) > 0
-    if needs_minimum and first.config(ResourceType.BROKER, CLUSTER_DEFAULT, MIN_IN_SYNC_REPLICAS) is None:
+    needs_minimum = first[FEATURES].level(ELIGIBLE_LEADER_REPLICAS) > 0
+    minimum = first[CONFIGS].get(ResourceType.BROKER, CLUSTER_DEFAULT, MIN_IN_SYNC_REPLICAS)
+    if needs_minimum and minimum is None:
         records.append(
             ConfigRecord(
                 resource_type=int(ResourceType.BROKER),
@@ -76,6 +79,6 @@ def _bootstrap(first: MetadataImage, bootstrap: Sequence[AnyRecord]) -> list[Any
                 value="1",
             )
         )
-    if first.feature_level(METADATA_VERSION) < TRANSACTIONS_SINCE:
+    if first.metadata_version < TRANSACTIONS_SINCE:
         return records
     return [BeginTransactionRecord(name="Bootstrap records"), *records, EndTransactionRecord()]

@@ -30,8 +30,10 @@ from kraftd.metadata.config_schema import (
     needs_listener_prefix,
     split_list,
 )
-from kraftd.metadata.feature_levels import CORDONED_LOG_DIRS_SINCE, ELIGIBLE_LEADER_REPLICAS, METADATA_VERSION
+from kraftd.metadata.feature_levels import CORDONED_LOG_DIRS_SINCE, ELIGIBLE_LEADER_REPLICAS
 from kraftd.metadata.image import MetadataImage
+from kraftd.metadata.parts.configs import CONFIGS
+from kraftd.metadata.parts.features import FEATURES
 from kraftd.protocol.brief import has_control_characters
 from kraftd.protocol.limits import OPERATION_RECORDS_MAX
 from kraftd.protocol.messages import (
@@ -186,7 +188,9 @@ def _removes(
     image: MetadataImage, kind: int, resource_name: str, change: IncrementalAlterConfigsRequestAlterableConfig
 ) -> bool:
     """Whether a config goes that is there: under whatever name it came in, it can be deleted."""
-    return change.config_operation == DELETE and image.config(kind, resource_name, change.name) is not None
+    return (
+        change.config_operation == DELETE and image[CONFIGS].get(kind, resource_name, change.name) is not None
+    )
 
 
 def _new_value(
@@ -211,7 +215,7 @@ def _new_value(
         raise _RefusedError(
             ErrorCode.INVALID_CONFIG, f"Cannot {verb} config {change.name}: it is not a list."
         )
-    current = image.config(_BROKER, resource_name, change.name)
+    current = image[CONFIGS].get(_BROKER, resource_name, change.name)
     items = split_list(current if current is not None else key.default or "")
     for item in split_list(change.value):
         if operation == APPEND and item not in items:
@@ -259,7 +263,7 @@ def _check_scope(resource_name: str, name: str, key: ConfigKey) -> None:
 
 
 def _check_min_in_sync_replicas(image: MetadataImage, resource_name: str, value: str | None) -> None:
-    if not image.feature_level(ELIGIBLE_LEADER_REPLICAS):
+    if not image[FEATURES].level(ELIGIBLE_LEADER_REPLICAS):
         return
     if resource_name != CLUSTER_DEFAULT:
         raise _RefusedError(
@@ -276,11 +280,11 @@ def _check_min_in_sync_replicas(image: MetadataImage, resource_name: str, value:
 def _check_cordoned_log_dirs(image: MetadataImage, resource_name: str, value: str | None) -> None:
     if value is None:
         return
-    if image.feature_level(METADATA_VERSION) < CORDONED_LOG_DIRS_SINCE:
+    if image.metadata_version < CORDONED_LOG_DIRS_SINCE:
         raise _RefusedError(
             ErrorCode.INVALID_CONFIG, f"{CORDONED_LOG_DIRS} needs metadata.version 4.3-IV0 or newer."
         )
-    current = split_list(image.config(_BROKER, resource_name, CORDONED_LOG_DIRS) or "")
+    current = split_list(image[CONFIGS].get(_BROKER, resource_name, CORDONED_LOG_DIRS) or "")
     if not set(split_list(value)) <= set(current):
         raise _RefusedError(
             ErrorCode.INVALID_CONFIG,

@@ -22,6 +22,7 @@ from kraftd.metadata.config_schema import (
     broker_key,
 )
 from kraftd.metadata.image import MetadataImage
+from kraftd.metadata.parts.configs import CONFIGS
 from kraftd.protocol.messages import (
     DescribeConfigsRequest,
     DescribeConfigsRequestDescribeConfigsResource,
@@ -107,9 +108,9 @@ def _bytes_of(config: DescribeConfigsResponseDescribeConfigsResourceResult) -> i
 
 def _names_set(image: MetadataImage, broker: str) -> Iterator[str]:
     """The names that are set for a broker or for all of them, sorted; found as they are taken."""
-    own = image.configs_of(_BROKER, broker) if broker != CLUSTER_DEFAULT else iter(())
+    own = image[CONFIGS].of(_BROKER, broker) if broker != CLUSTER_DEFAULT else iter(())
     previous = None
-    for name, _ in merge(image.configs_of(_BROKER, CLUSTER_DEFAULT), own):
+    for name, _ in merge(image[CONFIGS].of(_BROKER, CLUSTER_DEFAULT), own):
         if name != previous:
             yield name
         previous = name
@@ -120,8 +121,11 @@ def _describe_one(
 ) -> DescribeConfigsResponseDescribeConfigsResourceResult | None:
     key = broker_key(name)
     candidates = [
-        (image.config(_BROKER, broker, name) if broker != CLUSTER_DEFAULT else None, SOURCE_DYNAMIC_BROKER),
-        (image.config(_BROKER, CLUSTER_DEFAULT, name), SOURCE_DYNAMIC_CLUSTER),
+        (
+            image[CONFIGS].get(_BROKER, broker, name) if broker != CLUSTER_DEFAULT else None,
+            SOURCE_DYNAMIC_BROKER,
+        ),
+        (image[CONFIGS].get(_BROKER, CLUSTER_DEFAULT, name), SOURCE_DYNAMIC_CLUSTER),
     ]
     found = [candidate for candidate in candidates if candidate[0] is not None]
     default = None if key is None else key.default

@@ -8,6 +8,7 @@ from kraftd.controller.pages import PageRoom, entry_bytes
 from kraftd.errors import ErrorCode
 from kraftd.metadata.config_schema import ResourceType, broker_key, topic_key
 from kraftd.metadata.image import MetadataImage
+from kraftd.metadata.parts.configs import CONFIGS
 from kraftd.protocol.messages import (
     ListConfigsRequest,
     ListConfigsResponse,
@@ -26,7 +27,7 @@ def list_configs(
     room = PageRoom()
     page: list[ListConfigsResponseEntry] = []
     next_cursor = None
-    for config in image.configs(request.resource_type or None, after):
+    for config in image[CONFIGS].entries(request.resource_type or None, after):
         entry = ListConfigsResponseEntry(
             resource_type=config.resource_type,
             resource_name=config.resource_name,

@@ -34,9 +34,10 @@ from kraftd.controller.registry import OPERATIONS
 from kraftd.controller.speculation import Speculation
 from kraftd.controller.statistics import EventStatistics
 from kraftd.errors import ErrorCode, InvariantError, KraftdError
-from kraftd.metadata.feature_levels import METADATA_VERSION, NO_OP_SINCE, is_supported
-from kraftd.metadata.image import EMPTY, ControllerRegistration, MetadataImage, to_records
+from kraftd.metadata.feature_levels import NO_OP_SINCE, is_supported
+from kraftd.metadata.image import EMPTY, MetadataImage, to_records
 from kraftd.metadata.image_builder import ImageBuilder, is_replayed
+from kraftd.metadata.parts.controllers import ControllerRegistration
 from kraftd.metadata.record_versions import encode_allowed
 from kraftd.protocol.limits import OPERATION_BYTES_MAX, OPERATION_RECORDS_MAX
 from kraftd.records.committed import CommittedBatch
@@ -228,7 +229,7 @@ class QuorumController:
             records = activation_records(speculation.image, self._bootstrap, self._me)
             return self._write(ACTIVATE, records) if records else None
         self._note_activity(now)
-        level = speculation.image.feature_level(METADATA_VERSION)
+        level = speculation.image.metadata_version
         if len(speculation) > 0 or level < NO_OP_SINCE:
             return None
         return self._write(NO_OP, [NoOpRecord()])
@@ -246,7 +247,7 @@ class QuorumController:
         records, response = operation.decide(image, request)
         if not records:
             return Answer(response)
-        level = image.feature_level(METADATA_VERSION)
+        level = image.metadata_version
         values = tuple([encode_allowed(record, level) for record in records])
         if len(values) > 1 and _is_too_large(values):
             error = ErrorCode.POLICY_VIOLATION
@@ -279,7 +280,7 @@ class QuorumController:
         for record in records:
             builder.replay(record, -1)
         image = builder.image()
-        level = image.feature_level(METADATA_VERSION)  # what these records themselves may set
+        level = image.metadata_version  # what these records themselves may set
         write = Write(kind, self._leader.epoch, tuple([encode_allowed(record, level) for record in records]))
         speculation.add(write, image)
         return write
@@ -319,7 +320,7 @@ def _check_known(record: AnyRecord, which: str) -> None:
 
 
 def _slices(image: MetadataImage) -> Iterator[Sequence[bytes]]:
-    level = image.feature_level(METADATA_VERSION)
+    level = image.metadata_version
     values: list[bytes] = []
     for record in to_records(image):
         values.append(encode_allowed(record, level))

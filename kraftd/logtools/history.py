@@ -5,15 +5,12 @@ changes of a metadata transaction count when it ends; those of one that was abor
 were, and a note says so. Where the log begins after 0, the first entries are what its oldest snapshot holds.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from difflib import get_close_matches
-from enum import StrEnum
 
 import msgspec
 
 from kraftd.errors import MalformedError
-from kraftd.forensics.facts import Fact
-from kraftd.forensics.words import changes, config_changes, partition_changes
 from kraftd.logtools.batch_reader import Batch
 from kraftd.logtools.errors import UnanswerableError
 from kraftd.logtools.log_reader import read_log
@@ -21,41 +18,22 @@ from kraftd.logtools.node_files import NodeFiles
 from kraftd.logtools.problem import Problem, ProblemKind
 from kraftd.logtools.quorum_facts import controls_of
 from kraftd.logtools.state import earliest, with_leader
-from kraftd.metadata.feature_levels import ELIGIBLE_LEADER_REPLICAS
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.image_builder import ImageBuilder
+from kraftd.metadata.image_diff import changes_by
 from kraftd.metadata.impossible import ImpossibleRecordError
+from kraftd.metadata.part import Subject
+from kraftd.metadata.views import Change
 from kraftd.records.frame import AnyRecord, RawRecord, decode_record, record_name
 from kraftd.records.messages import (
     AbortTransactionRecord,
     BeginTransactionRecord,
-    BrokerRegistrationChangeRecord,
-    ClearElrRecord,
-    ConfigRecord,
     EndTransactionRecord,
-    FeatureLevelRecord,
-    FenceBrokerRecord,
     NoOpRecord,
-    PartitionChangeRecord,
-    PartitionRecord,
-    RegisterBrokerRecord,
-    RemoveTopicRecord,
-    TopicRecord,
-    UnfenceBrokerRecord,
-    UnregisterBrokerRecord,
 )
-from kraftd.types import NO_NODE, Epoch, NodeId, Offset, Uuid
+from kraftd.types import NO_NODE, Epoch, NodeId, Offset
 
 _TRANSACTION_RECORDS = (BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord)
-
-
-class Subject(StrEnum):
-    """What can be asked about."""
-
-    TOPIC = "topic"
-    PARTITION = "partition"
-    BROKER = "broker"
-    CONFIG = "config"
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -66,7 +44,7 @@ class Entry(msgspec.Struct, frozen=True):
     epoch: Epoch
     leader_id: NodeId
     record: str
-    fact: Fact
+    change: Change
 
 
 class History(msgspec.Struct, frozen=True):
@@ -107,11 +85,8 @@ class _Question:
     def __init__(self, log: NodeFiles, subject: Subject, name: str, *, show_secrets: bool) -> None:
         self._log, self._subject, self._name = log, subject, name
         self._show_secrets = show_secrets
-        self._concerns = _concerns(subject, name)
         self._base = earliest(log)
-        topic = name.rpartition("-")[0] if subject is Subject.PARTITION else name
-        topic_id = self._base.image.topic_id(topic)
-        self._topic_ids = set[Uuid]() if topic_id is None else {topic_id}
+        self._inquiry = subject.ask(name, self._base.image)
         self._end = self._base.end_offset
         self._fold = ImageBuilder(self._base.image)
         self._quorum = with_leader(self._base)
@@ -124,7 +99,7 @@ class _Question:
     def run(self) -> None:
         """Fold the log."""
         base = self._base
-        first = self._facts(EMPTY, base.image)
+        first = self._changes(EMPTY, base.image)
         self._tell(first, base.end_offset, base.timestamp_ms, "")
         if base.end_offset > 0:
             self._notes.append(f"the log begins at offset {base.end_offset}; what was before is not here")
@@ -169,12 +144,12 @@ class _Question:
             if isinstance(record, _TRANSACTION_RECORDS):
                 fold.replay(record, offset)
                 self._turn(record, offset)
-            elif self._concerns(record, self._topic_ids):
+            elif self._inquiry.concerns(record):
                 before = _inside(fold.image())
                 fold.replay(record, offset)
                 kind = record_name(record.api_key if isinstance(record, RawRecord) else record.API_KEY)
-                facts = self._facts(before, _inside(fold.image()), record)
-                self._tell(facts, offset, view.max_timestamp, kind, view.epoch)
+                found = self._changes(before, _inside(fold.image()), record)
+                self._tell(found, offset, view.max_timestamp, kind, view.epoch)
             else:
                 fold.replay(record, offset)
 
@@ -195,36 +170,26 @@ class _Question:
             self._notes.append(f"{why}: {count} change{'' if count == 1 else 's'} in it never held")
         self._pending = None
 
-    def _facts(
+    def _changes(
         self, before: MetadataImage, after: MetadataImage, record: AnyRecord | None = None
-    ) -> Iterator[Fact]:
+    ) -> Iterator[Change]:
         """What is about the subject of all that differs, or of what one record may have changed."""
-        for fact in self._differences(before, after, record):
-            if _is_about(fact, self._subject, self._name):
-                yield fact
-
-    def _differences(
-        self, before: MetadataImage, after: MetadataImage, record: AnyRecord | None
-    ) -> Iterator[Fact]:
-        show_secrets = self._show_secrets
-        match record:
-            case PartitionRecord() | PartitionChangeRecord():
-                return partition_changes(record.topic_id, record.partition_id, before, after)
-            case ConfigRecord(resource_type, resource_name, name):
-                return config_changes(
-                    resource_type, resource_name, name, before, after, show_secrets=show_secrets
-                )
-            case _:
-                told = self._subject in (Subject.PARTITION, Subject.CONFIG)
-                return changes(before, after, show_secrets=show_secrets, with_consequences=told)
+        found = changes_by(
+            record,
+            before,
+            after,
+            show_secrets=self._show_secrets,
+            with_consequences=self._subject.with_consequences,
+        )
+        return filter(self._inquiry.is_about, found)
 
     def _tell(
-        self, facts: Iterator[Fact], offset: Offset, timestamp_ms: int, kind: str, epoch: Epoch = -1
+        self, found: Iterator[Change], offset: Offset, timestamp_ms: int, kind: str, epoch: Epoch = -1
     ) -> None:
         entries = self._entries if self._pending is None else self._pending
         leader = self._quorum.leader_id if self._quorum.leader_epoch == epoch else NO_NODE
         at = self._base.epoch if epoch < 0 else epoch
-        entries += (Entry(offset, timestamp_ms, at, leader, kind, fact) for fact in facts)
+        entries += (Entry(offset, timestamp_ms, at, leader, kind, change) for change in found)
 
     # -- nothing found -------------------------------------------------------------------------
 
@@ -233,8 +198,8 @@ class _Question:
 
     def _nothing(self, image: MetadataImage) -> str:
         text = f"{self._log.named}: nothing in this log, from offset {self._base.end_offset} to {self._end}, "
-        text += f"is about {self._subject} {self._name}"
-        near = get_close_matches(self._name, list(_names(image, self._subject)), n=1)
+        text += f"is about {self._subject.word} {self._name}"
+        near = get_close_matches(self._name, list(self._subject.names(image)), n=1)
         text += f"; did you mean {near[0]}?" if near else ""
         return text if self._damage is None else f"{text}; the log is damaged: {self._damage}"
 
@@ -242,89 +207,3 @@ class _Question:
 def _inside(image: MetadataImage) -> MetadataImage:
     """What the next record changes: the pending side of an open transaction, if there is one."""
     return image if image.transaction is None else image.transaction.pending
-
-
-def _is_about(fact: Fact, subject: Subject, name: str) -> bool:
-    match subject, fact.entity:
-        case Subject.TOPIC, "topic":
-            return fact.name == name
-        case Subject.TOPIC, "partition":
-            return fact.name.rpartition("-")[0] == name
-        case ((Subject.TOPIC | Subject.BROKER), "config"):
-            return fact.name.endswith(f" of {subject} {name}")
-        case (Subject.PARTITION, "partition") | (Subject.BROKER, "broker"):
-            return fact.name == name
-        case Subject.CONFIG, "config":
-            return fact.name == name or fact.name.partition(" of ")[0] == name
-        case _:
-            return False
-
-
-_Concerns = Callable[[AnyRecord, set[Uuid]], bool]
-"""Whether a record may change the subject. The set holds the ids that its topic has had, and is kept."""
-
-
-def _concerns(subject: Subject, name: str) -> _Concerns:
-    match subject:
-        case Subject.TOPIC:
-            return lambda record, ids: _concerns_topic(record, ids, name, -1)
-        case Subject.PARTITION:
-            topic, _, number = name.rpartition("-")
-            partition_id = int(number) if number.isascii() and number.isdecimal() else -2
-            return lambda record, ids: _concerns_topic(record, ids, topic, partition_id)
-        case Subject.BROKER:
-            return lambda record, _: _concerns_broker(record, name)
-        case Subject.CONFIG:
-            config = name.partition(" of ")[0]
-            return lambda record, _: (
-                isinstance(record, RemoveTopicRecord)
-                or (isinstance(record, ConfigRecord) and record.name == config)
-            )
-
-
-def _concerns_topic(record: AnyRecord, ids: set[Uuid], topic: str, partition_id: int) -> bool:
-    match record:
-        case TopicRecord(name=name, topic_id=topic_id):
-            if name == topic:
-                ids.add(topic_id)
-            return name == topic
-        case PartitionRecord() | PartitionChangeRecord():
-            return record.topic_id in ids and partition_id in (-1, record.partition_id)
-        case RemoveTopicRecord(topic_id=topic_id):
-            return topic_id in ids
-        case ConfigRecord(resource_name=name):
-            return partition_id == -1 and name == topic
-        case ClearElrRecord(topic_name=name):
-            return name in ("", topic)
-        case FeatureLevelRecord(name=name):
-            return name == ELIGIBLE_LEADER_REPLICAS
-        case _:
-            return False
-
-
-def _concerns_broker(record: AnyRecord, name: str) -> bool:
-    match record:
-        case RegisterBrokerRecord() | UnregisterBrokerRecord() | BrokerRegistrationChangeRecord():
-            return str(record.broker_id) == name
-        case FenceBrokerRecord() | UnfenceBrokerRecord():
-            return str(record.id) == name
-        case ConfigRecord():
-            return record.resource_name == name
-        case _:
-            return False
-
-
-def _names(image: MetadataImage, subject: Subject) -> Iterator[str]:
-    match subject:
-        case Subject.TOPIC:
-            return (topic.name for topic in image.topics())
-        case Subject.PARTITION:
-            return (
-                f"{topic.name}-{partition.partition_id}"
-                for topic in image.topics()
-                for partition in image.partitions(topic.topic_id)
-            )
-        case Subject.BROKER:
-            return (str(broker.broker_id) for broker in image.brokers())
-        case Subject.CONFIG:
-            return (config.name for config in image.configs())

@@ -14,7 +14,6 @@ from itertools import combinations
 import msgspec
 
 from kraftd.errors import MalformedError
-from kraftd.forensics.words import changes
 from kraftd.logtools.batch_reader import Batch, reason_of
 from kraftd.logtools.comparison import BatchKeys, Comparison, compare
 from kraftd.logtools.errors import UnanswerableError
@@ -26,8 +25,9 @@ from kraftd.logtools.quorum_facts import QuorumFacts, controls_of
 from kraftd.logtools.state import State, load_snapshot
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.image_builder import ImageBuilder
+from kraftd.metadata.image_diff import changes
 from kraftd.metadata.impossible import ImpossibleRecordError
-from kraftd.metadata.parts.topics.change_fast_codec import decoded
+from kraftd.metadata.registry import decoded
 from kraftd.records import names
 from kraftd.types import Epoch, EpochEntry, Offset
 

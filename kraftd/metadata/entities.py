@@ -9,14 +9,14 @@ promise across releases.
 """
 
 from collections.abc import Iterator
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 from immutables import Map
 
 from kraftd.metadata.entity_hash import EntityHash, hash_of_bytes
 from kraftd.records.frame import encode_record
-from kraftd.records.messages import PartitionRecord, Record, RegisterBrokerRecord
+from kraftd.records.messages import Record
 
 
 class Ordered(Protocol):
@@ -29,18 +29,14 @@ class Ordered(Protocol):
 K = TypeVar("K", bound=Ordered)
 R = TypeVar("R", bound=Record)
 
-HASH_VERSIONS: Final[dict[type[Record], int]] = {RegisterBrokerRecord: 4, PartitionRecord: 2}
-"""The version that a hash is taken of; 0 for the kinds that are not listed."""
-
 
 class Entities(msgspec.Struct, Generic[K, R], frozen=True):
     """Canonical records by key. `sum` is the sum of their hashes."""
 
     _records: Map[K, R] = Map()
     sum: EntityHash = 0
-
-    def __bool__(self) -> bool:
-        return bool(self._records)
+    hash_version: int = 0
+    """The version of the records that their hashes are taken of."""
 
     def __len__(self) -> int:
         return len(self._records)
@@ -68,19 +64,20 @@ class Entities(msgspec.Struct, Generic[K, R], frozen=True):
 
     def put(self, key: K, record: R) -> "Entities[K, R]":
         """Set an entity, in the place of what it was before."""
-        hashes = self.sum + hash_of_record(record)
+        hashes = self.sum + hash_of_record(record, self.hash_version)
         if (old := self._records.get(key)) is not None:
-            hashes -= hash_of_record(old)
-        return Entities(self._records.set(key, record), hashes)
+            hashes -= hash_of_record(old, self.hash_version)
+        return Entities(self._records.set(key, record), hashes, self.hash_version)
 
     def remove(self, key: K) -> "Entities[K, R]":
         """Remove an entity if it is there."""
         old = self._records.get(key)
         if old is None:
             return self
-        return Entities(self._records.delete(key), self.sum - hash_of_record(old))
+        hashes = self.sum - hash_of_record(old, self.hash_version)
+        return Entities(self._records.delete(key), hashes, self.hash_version)
 
 
-def hash_of_record(record: Record) -> EntityHash:
-    """The hash of an entity that this canonical record makes."""
-    return hash_of_bytes(encode_record(record, HASH_VERSIONS.get(type(record), 0)))
+def hash_of_record(record: Record, version: int = 0) -> EntityHash:
+    """The hash of an entity that this canonical record makes, taken of a version of the record."""
+    return hash_of_bytes(encode_record(record, version))

@@ -63,6 +63,15 @@ ELIGIBLE_LEADER_REPLICAS_SINCE = 23
 CORDONED_LOG_DIRS_SINCE = 30
 """The first `metadata.version` in which a broker's log directories can be cordoned."""
 
+REGISTRATION_CHANGES_SINCE = 6
+"""The first `metadata.version` in which a change of a broker's registration is one record."""
+
+CONTROLLED_SHUTDOWN_SINCE = 7
+"""The first `metadata.version` in which a registration says that a broker is shutting down."""
+
+ZK_MIGRATION_SINCE = 8
+"""The first `metadata.version` with the state of a migration from ZooKeeper."""
+
 NO_OP_SINCE = 5
 """The first `metadata.version` with NoOp records."""
 

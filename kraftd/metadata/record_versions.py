@@ -1,8 +1,8 @@
 """Which kinds and versions of metadata records a cluster may write, by its `metadata.version`.
 
 Every member of a cluster, and every older one that may still join it, reads all that the finalized level
-allows; so nobody may write more. `newest_versions` is the table for one level, `encode_allowed` the door
-that everything goes through that a controller writes.
+allows; so nobody may write more. Each part of the image declares the levels of its records; `newest_versions`
+is the table for one level, `encode_allowed` the door that everything goes through that a controller writes.
 
 Reading has no such limit: what a version of this program knows it reads at any level.
 
@@ -15,95 +15,23 @@ from types import MappingProxyType
 from typing import Final
 
 from kraftd.errors import InvariantError
-from kraftd.metadata.feature_levels import (
-    CORDONED_LOG_DIRS_SINCE,
-    DELEGATION_TOKENS_SINCE,
-    DIRECTORIES_SINCE,
-    ELIGIBLE_LEADER_REPLICAS_SINCE,
-    NO_OP_SINCE,
-    REGISTER_CONTROLLER_SINCE,
-    SCRAM_SINCE,
-    TRANSACTIONS_SINCE,
-    metadata_version_name,
-)
+from kraftd.metadata.feature_levels import NO_OP_SINCE, TRANSACTIONS_SINCE, metadata_version_name
+from kraftd.metadata.registry import KINDS
 from kraftd.records.frame import AnyRecord, RawRecord, encode_record, record_name
 from kraftd.records.messages import (
     AbortTransactionRecord,
-    AccessControlEntryRecord,
     BeginTransactionRecord,
-    BrokerRegistrationChangeRecord,
-    ClearElrRecord,
-    ClientQuotaRecord,
-    ConfigRecord,
-    DelegationTokenRecord,
     EndTransactionRecord,
-    FeatureLevelRecord,
-    FenceBrokerRecord,
     NoOpRecord,
-    PartitionChangeRecord,
-    PartitionRecord,
-    ProducerIdsRecord,
     Record,
-    RegisterBrokerRecord,
-    RegisterControllerRecord,
-    RemoveAccessControlEntryRecord,
-    RemoveDelegationTokenRecord,
-    RemoveTopicRecord,
-    RemoveUserScramCredentialRecord,
-    TopicRecord,
-    UnfenceBrokerRecord,
-    UnregisterBrokerRecord,
-    UserScramCredentialRecord,
-    ZkMigrationStateRecord,
 )
 
-_ALWAYS = 0
-_FIRST = 1
-_NEVER = ()
-"""Others have replaced it: only old logs hold it."""
-
-_REGISTRATION_CHANGES_SINCE = 6
-_CONTROLLED_SHUTDOWN_SINCE = 7
-_ZK_MIGRATION_SINCE = 8
-
 SINCE: Final[Mapping[type[Record], tuple[int, ...]]] = {
-    RegisterBrokerRecord: (
-        _FIRST,
-        _CONTROLLED_SHUTDOWN_SINCE,
-        _ZK_MIGRATION_SINCE,
-        DIRECTORIES_SINCE,
-        CORDONED_LOG_DIRS_SINCE,
-    ),
-    UnregisterBrokerRecord: (_FIRST,),
-    TopicRecord: (_FIRST,),
-    PartitionRecord: (_FIRST, DIRECTORIES_SINCE, ELIGIBLE_LEADER_REPLICAS_SINCE),
-    ConfigRecord: (_FIRST,),
-    PartitionChangeRecord: (_FIRST, DIRECTORIES_SINCE, ELIGIBLE_LEADER_REPLICAS_SINCE),
-    FenceBrokerRecord: _NEVER,
-    UnfenceBrokerRecord: _NEVER,
-    RemoveTopicRecord: (_FIRST,),
-    DelegationTokenRecord: (DELEGATION_TOKENS_SINCE,),
-    UserScramCredentialRecord: (SCRAM_SINCE,),
-    FeatureLevelRecord: (_ALWAYS,),
-    ClientQuotaRecord: (_FIRST,),
-    ProducerIdsRecord: (_FIRST,),
-    BrokerRegistrationChangeRecord: (
-        _REGISTRATION_CHANGES_SINCE,
-        _CONTROLLED_SHUTDOWN_SINCE,
-        DIRECTORIES_SINCE,
-        CORDONED_LOG_DIRS_SINCE,
-    ),
-    AccessControlEntryRecord: (_FIRST,),
-    RemoveAccessControlEntryRecord: (_FIRST,),
+    **{record: kind.levels for record, kind in KINDS.items()},
     NoOpRecord: (NO_OP_SINCE,),
-    ZkMigrationStateRecord: (_ZK_MIGRATION_SINCE,),
-    RemoveUserScramCredentialRecord: (SCRAM_SINCE,),
     BeginTransactionRecord: (TRANSACTIONS_SINCE,),
     EndTransactionRecord: (TRANSACTIONS_SINCE,),
     AbortTransactionRecord: (TRANSACTIONS_SINCE,),
-    RemoveDelegationTokenRecord: (DELEGATION_TOKENS_SINCE,),
-    RegisterControllerRecord: (REGISTER_CONTROLLER_SINCE,),
-    ClearElrRecord: (ELIGIBLE_LEADER_REPLICAS_SINCE,),
 }
 """The level since which each version of a kind may be written, version 0 first."""
 

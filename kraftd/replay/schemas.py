@@ -9,6 +9,9 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
+from kraftd.metadata.part import Table as ImageTable
+from kraftd.metadata.registry import TABLES as IMAGE_TABLES
+from kraftd.metadata.views import ColumnType
 from kraftd.replay.source.columns import SCHEMA, TIME
 
 _MS: Final = pa.timestamp("ms", tz="UTC")
@@ -29,6 +32,23 @@ class Table(NamedTuple):
 
     row: str
     schema: pa.Schema
+
+
+_TYPES: Final = {
+    ColumnType.BOOL: pa.bool_(),
+    ColumnType.INT32: pa.int32(),
+    ColumnType.INT64: pa.int64(),
+    ColumnType.FLOAT64: pa.float64(),
+    ColumnType.TEXT: _TEXT,
+    ColumnType.TEXTS: pa.list_(_TEXT),
+    ColumnType.NODES: _NODES,
+    ColumnType.TIME_MS: _MS,
+}
+
+
+def _schema(table: ImageTable) -> pa.Schema:
+    """The columns of a table of the image, which the part of the image declares."""
+    return pa.schema([*_OF_IMAGE, *((name, _TYPES[kind]) for name, kind in table.columns)])
 
 
 TABLES: Final[dict[str, Table]] = {
@@ -110,107 +130,7 @@ TABLES: Final[dict[str, Table]] = {
             ]
         ),
     ),
-    "brokers": Table(
-        "a registered broker of the image at `end_offset`",
-        pa.schema(
-            [
-                *_OF_IMAGE,
-                ("broker_id", pa.int32()),
-                ("broker_epoch", pa.int64()),
-                ("fenced", pa.bool_()),
-                ("in_controlled_shutdown", pa.bool_()),
-                ("rack", _TEXT),
-                ("incarnation_id", _TEXT),
-                ("endpoints", pa.list_(_TEXT)),
-                ("log_dirs", pa.list_(_TEXT)),
-            ]
-        ),
-    ),
-    "controllers": Table(
-        "a registered controller of the image",
-        pa.schema(
-            [
-                *_OF_IMAGE,
-                ("controller_id", pa.int32()),
-                ("incarnation_id", _TEXT),
-                ("endpoints", pa.list_(_TEXT)),
-                ("features", pa.list_(_TEXT)),
-            ]
-        ),
-    ),
-    "topics": Table("a topic of the image", pa.schema([*_OF_IMAGE, ("topic_id", _TEXT), ("topic", _TEXT)])),
-    "partitions": Table(
-        "a partition of the image",
-        pa.schema(
-            [
-                *_OF_IMAGE,
-                ("topic_id", _TEXT),
-                ("topic", _TEXT),
-                ("partition_id", pa.int32()),
-                ("leader", pa.int32()),
-                ("leader_epoch", pa.int32()),
-                ("partition_epoch", pa.int32()),
-                ("replicas", _NODES),
-                ("isr", _NODES),
-                ("removing_replicas", _NODES),
-                ("adding_replicas", _NODES),
-                ("elr", _NODES),
-                ("last_known_elr", _NODES),
-                ("leader_recovering", pa.bool_()),
-            ]
-        ),
-    ),
-    "configs": Table(
-        "a dynamic config of the image, its value redacted where it may be a password",
-        pa.schema(
-            [
-                *_OF_IMAGE,
-                ("resource_type", _TEXT),
-                ("resource_name", _TEXT),
-                ("name", _TEXT),
-                ("value", _TEXT),
-            ]
-        ),
-    ),
-    "features": Table(
-        "a finalized feature of the image",
-        pa.schema([*_OF_IMAGE, ("name", _TEXT), ("level", pa.int32())]),
-    ),
-    "quotas": Table(
-        "a client quota of the image; an entity is `type=name`, `type=` the default of the type",
-        pa.schema([*_OF_IMAGE, ("entity", pa.list_(_TEXT)), ("name", _TEXT), ("value", pa.float64())]),
-    ),
-    "acls": Table(
-        "an access control entry of the image, types as Kafka's numbers",
-        pa.schema(
-            [
-                *_OF_IMAGE,
-                ("acl_id", _TEXT),
-                ("principal", _TEXT),
-                ("host", _TEXT),
-                ("resource_type", pa.int32()),
-                ("resource_name", _TEXT),
-                ("pattern_type", pa.int32()),
-                ("operation", pa.int32()),
-                ("permission_type", pa.int32()),
-            ]
-        ),
-    ),
-    "tokens": Table(
-        "a delegation token of the image; its HMAC is in no log",
-        pa.schema(
-            [
-                *_OF_IMAGE,
-                ("token_id", _TEXT),
-                ("owner", _TEXT),
-                ("requester", _TEXT),
-                ("renewers", pa.list_(_TEXT)),
-                ("issued_at", _MS),
-                ("max_at", _MS),
-                ("expires_at", _MS),
-            ]
-        ),
-    ),
+    **{table.name: Table(table.row, _schema(table)) for table in IMAGE_TABLES},
     "problems": Table(
         "something wrong with the input, by kind: damaged, incomplete, diverged or note; what does not apply "
         "is null",

@@ -16,7 +16,7 @@ import msgspec
 
 from kraftd.controller.quorum_controller import QuorumController
 from kraftd.errors import ErrorCode
-from kraftd.metadata.feature_levels import METADATA_VERSION, metadata_version_name
+from kraftd.metadata.feature_levels import metadata_version_name
 from kraftd.net.peer_connections import PeerConnections
 from kraftd.net.server import Server
 from kraftd.protocol import limits
@@ -84,7 +84,7 @@ class NodeStatus:
     def describe(self, now: Now) -> DescribeNodeResponse:
         """This node's own view, for `kraftctl status`."""
         view = self._member.describe(now)
-        level = self._controller.image.feature_level(METADATA_VERSION)
+        level = self._controller.image.metadata_version
         return DescribeNodeResponse(
             error_code=ErrorCode.NONE,
             cluster_id=self._info.cluster_id,

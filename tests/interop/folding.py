@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.image_builder import ImageBuilder, apply_all
+from kraftd.metadata.parts.topics import TOPICS
 from kraftd.records.frame import AnyRecord, decode_record
 from tests.interop.conftest import HERE
 from tests.interop.known_defects import Known, known_differences
@@ -130,17 +131,17 @@ def _our_images(batches: Sequence[Sequence[bytes]], wanted: Images) -> Iterator[
 def _check_lists(image: MetadataImage) -> None:
     """The partitions of each broker are those whose records name it."""
     listed = defaultdict(set)
-    for topic in image.topics():
-        for partition in image.partitions(topic.topic_id):
+    for topic in image[TOPICS].topics():
+        for partition in image[TOPICS].partitions(topic.topic_id):
             which = (topic.topic_id, partition.partition_id)
             listed["leader", partition.leader].add(which)
             for role in ("replicas", "isr"):
                 for broker in getattr(partition, role):
                     listed[role, broker].add(which)
     for broker in BROKERS:
-        assert set(image.partitions_led_by(broker)) == listed["leader", broker]
-        assert set(image.partitions_on(broker)) == listed["replicas", broker]
-        assert set(image.partitions_in_sync_on(broker)) == listed["isr", broker]
+        assert set(image[TOPICS].partitions_led_by(broker)) == listed["leader", broker]
+        assert set(image[TOPICS].partitions_on(broker)) == listed["replicas", broker]
+        assert set(image[TOPICS].partitions_in_sync_on(broker)) == listed["isr", broker]
 
 
 def _packed(values: Sequence[bytes]) -> bytes:

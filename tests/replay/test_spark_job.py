@@ -12,6 +12,11 @@ from rich.console import Console
 
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.image_builder import apply
+from kraftd.metadata.part import View
+from kraftd.metadata.parts.brokers import BROKERS
+from kraftd.metadata.parts.configs import CONFIGS
+from kraftd.metadata.parts.topics import TOPICS
+from kraftd.metadata.registry import TABLES as IMAGE_TABLES
 from kraftd.records.batch import encode_batch, scan
 from kraftd.records.frame import decode_record, encode_record
 from kraftd.records.messages import (
@@ -26,7 +31,6 @@ from kraftd.records.messages import (
     RemoveTopicRecord,
     TopicRecord,
 )
-from kraftd.replay import entities
 from kraftd.replay.errors import ReplayError
 from kraftd.replay.job import run
 from kraftd.replay.report.cluster_report import Report
@@ -77,10 +81,12 @@ def test_every_cluster_is_folded_to_the_hash_of_a_plain_fold(everything: Report)
     for cluster in everything.clusters:
         image = plain_fold(Path(cluster.fold.directory), cluster.fold.end_offset)
         assert cluster.fold.image.image_hash == image.hash()
-        assert cluster.fold.image.config_count == sum(1 for _ in image.configs())
-        partitions = sum(1 for topic in image.topics() for _ in image.partitions(topic.topic_id))
+        assert cluster.fold.image.config_count == sum(1 for _ in image[CONFIGS].entries())
+        partitions = sum(
+            1 for topic in image[TOPICS].topics() for _ in image[TOPICS].partitions(topic.topic_id)
+        )
         assert cluster.fold.image.partition_count == partitions
-        assert cluster.fold.image.broker_count == sum(1 for _ in image.brokers())
+        assert cluster.fold.image.broker_count == sum(1 for _ in image[BROKERS].values())
         assert cluster.fold.commit_status == "committed"
 
 
@@ -251,13 +257,14 @@ def test_the_tables_of_an_image_are_its_entities(everything: Report) -> None:
     cluster = cluster_of(everything, "generated-kafka-4.3-eligible-leader-replicas")
     image = plain_fold(Path(cluster.fold.directory), cluster.fold.end_offset)
     mine = [("cluster_id", "=", cluster.cluster_id)]
-    for table, rows in {**entities.WITHOUT_PARTITIONS, "partitions": entities.partitions}.items():
+    for table in IMAGE_TABLES:
         end = {"cluster_id": cluster.cluster_id, "end_offset": cluster.fold.end_offset}
-        expected = rows_batch(table, [{**end, **row} for row in rows(image)]).to_pylist()
-        assert sorted(map(str, pq.read_table(out / table, filters=mine).to_pylist())) == sorted(
+        full = [{**end, **row} for row in table.rows(View(image))]
+        expected = rows_batch(table.name, full).to_pylist()
+        assert sorted(map(str, pq.read_table(out / table.name, filters=mine).to_pylist())) == sorted(
             map(str, expected)
         )
-        assert expected or table == "tokens"
+        assert expected or table.name == "tokens"
 
 
 def test_changes_of_partitions_lead_to_the_partitions_of_the_image(everything: Report) -> None:

@@ -1,4 +1,4 @@
-"""What the image keeps of a broker, and how a record changes it: the rules of registrations.
+"""Registered brokers.
 
 A broker is the RegisterBrokerRecord that would register it as it is now. In a canonical one the order of what
 has none is fixed: listeners and features are by name, the last of a name counts, directories are sorted.
@@ -8,17 +8,52 @@ Differs: a broker that is not registered, or not in that epoch, cannot be unregi
 refuses that too, its image does not look.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
 from kraftd.metadata.entities import Entities
+from kraftd.metadata.feature_levels import (
+    CONTROLLED_SHUTDOWN_SINCE,
+    CORDONED_LOG_DIRS_SINCE,
+    DIRECTORIES_SINCE,
+    REGISTRATION_CHANGES_SINCE,
+    ZK_MIGRATION_SINCE,
+)
 from kraftd.metadata.impossible import ImpossibleRecordError
-from kraftd.records.messages import BrokerRegistrationChangeRecord, RegisterBrokerRecord
-from kraftd.types import NodeId, Offset, Uuid
+from kraftd.metadata.part import (
+    Builder,
+    Changes,
+    Comparison,
+    EntityChange,
+    EntityPart,
+    Image,
+    RecordKind,
+    Table,
+    View,
+)
+from kraftd.metadata.views import (
+    UNKNOWN_FIELDS,
+    Attribute,
+    Change,
+    ColumnType,
+    Row,
+    TextTable,
+    attribute_changes,
+)
+from kraftd.records.frame import AnyRecord
+from kraftd.records.messages import (
+    BrokerRegistrationChangeRecord,
+    ConfigRecord,
+    FenceBrokerRecord,
+    RegisterBrokerRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
+)
+from kraftd.types import NodeId, Offset, Uuid, uuid_text
 
-Brokers: TypeAlias = Entities[NodeId, RegisterBrokerRecord]
+_State: TypeAlias = Entities[NodeId, RegisterBrokerRecord]
 
 _FENCED_AFTER: Final = {-1: False, 1: True}
 """What a change says of `fenced`; 0 says nothing."""
@@ -46,7 +81,7 @@ def registered(record: RegisterBrokerRecord) -> RegisterBrokerRecord:
     )
 
 
-def in_epoch(brokers: Brokers, node_id: NodeId, epoch: int, offset: Offset) -> RegisterBrokerRecord:
+def in_epoch(brokers: _State, node_id: NodeId, epoch: int, offset: Offset) -> RegisterBrokerRecord:
     """The broker that a record tells of.
 
     Raises:
@@ -59,11 +94,6 @@ def in_epoch(brokers: Brokers, node_id: NodeId, epoch: int, offset: Offset) -> R
         reason = f"broker {node_id} is in epoch {broker.broker_epoch}, not in {epoch}"
         raise ImpossibleRecordError(offset, reason)
     return broker
-
-
-def fenced(broker: RegisterBrokerRecord, *, now: bool) -> RegisterBrokerRecord:
-    """The broker after it was fenced (`now`) or unfenced."""
-    return msgspec.structs.replace(broker, fenced=now)
 
 
 def changed(
@@ -98,3 +128,226 @@ def _by_name(items: Sequence[N]) -> tuple[N, ...]:
 
 def _sorted(directories: Sequence[Uuid]) -> tuple[Uuid, ...]:
     return tuple(sorted(directories))
+
+
+def _register(builder: Builder, record: RegisterBrokerRecord, _offset: Offset) -> None:
+    _put(builder, registered(record))
+
+
+def _unregister(builder: Builder, record: UnregisterBrokerRecord, offset: Offset) -> None:
+    brokers = builder.state(BROKERS)
+    in_epoch(brokers, record.broker_id, record.broker_epoch, offset)
+    builder.put(BROKERS, brokers.remove(record.broker_id))
+
+
+def _fence(builder: Builder, record: FenceBrokerRecord, offset: Offset) -> None:
+    broker = in_epoch(builder.state(BROKERS), record.id, record.epoch, offset)
+    _put(builder, msgspec.structs.replace(broker, fenced=True))
+
+
+def _unfence(builder: Builder, record: UnfenceBrokerRecord, offset: Offset) -> None:
+    broker = in_epoch(builder.state(BROKERS), record.id, record.epoch, offset)
+    _put(builder, msgspec.structs.replace(broker, fenced=False))
+
+
+def _change(builder: Builder, record: BrokerRegistrationChangeRecord, offset: Offset) -> None:
+    broker = in_epoch(builder.state(BROKERS), record.broker_id, record.broker_epoch, offset)
+    _put(builder, changed(broker, record, offset))
+    if record.unknown_tags:
+        builder.note_lost_tags(record)
+
+
+def _put(builder: Builder, broker: RegisterBrokerRecord) -> None:
+    builder.put(BROKERS, builder.state(BROKERS).put(broker.broker_id, broker))
+
+
+def _rows(view: View) -> Iterator[Row]:
+    for broker in view.image[BROKERS].values():
+        yield {
+            "broker_id": broker.broker_id,
+            "broker_epoch": broker.broker_epoch,
+            "fenced": broker.fenced,
+            "in_controlled_shutdown": broker.in_controlled_shutdown,
+            "rack": broker.rack,
+            "incarnation_id": uuid_text(broker.incarnation_id),
+            "endpoints": [f"{end.name}://{end.host}:{end.port}" for end in broker.end_points],
+            "log_dirs": list(map(uuid_text, broker.log_dirs)),
+        }
+
+
+class _BrokerInquiry(msgspec.Struct, frozen=True):
+    """What happened to one broker and its configs."""
+
+    name: str
+
+    def concerns(self, record: AnyRecord) -> bool:
+        match record:
+            case RegisterBrokerRecord() | UnregisterBrokerRecord() | BrokerRegistrationChangeRecord():
+                return str(record.broker_id) == self.name
+            case FenceBrokerRecord() | UnfenceBrokerRecord():
+                return str(record.id) == self.name
+            case ConfigRecord():
+                return record.resource_name == self.name
+            case _:
+                return False
+
+    def is_about(self, change: Change) -> bool:
+        if change.entity == "config":
+            return change.name.endswith(f" of broker {self.name}")
+        return change.entity == "broker" and change.name == self.name
+
+
+class _BrokerSubject:
+    word = "broker"
+    rank = 1
+    with_consequences = False
+
+    def names(self, image: Image) -> Iterable[str]:
+        return (str(broker.broker_id) for broker in image[BROKERS].values())
+
+    def ask(self, name: str, _image: Image) -> _BrokerInquiry:
+        return _BrokerInquiry(name)
+
+
+class Brokers(EntityPart[NodeId, RegisterBrokerRecord]):
+    """Brokers by id."""
+
+    section = "brokers"
+    empty = Entities(hash_version=4)
+    kinds = (
+        RecordKind(
+            RegisterBrokerRecord,
+            _register,
+            levels=(
+                1,
+                CONTROLLED_SHUTDOWN_SINCE,
+                ZK_MIGRATION_SINCE,
+                DIRECTORIES_SINCE,
+                CORDONED_LOG_DIRS_SINCE,
+            ),
+        ),
+        RecordKind(UnregisterBrokerRecord, _unregister, levels=(1,)),
+        RecordKind(FenceBrokerRecord, _fence, levels=()),
+        RecordKind(UnfenceBrokerRecord, _unfence, levels=()),
+        RecordKind(
+            BrokerRegistrationChangeRecord,
+            _change,
+            levels=(
+                REGISTRATION_CHANGES_SINCE,
+                CONTROLLED_SHUTDOWN_SINCE,
+                DIRECTORIES_SINCE,
+                CORDONED_LOG_DIRS_SINCE,
+            ),
+            loses_tags=True,
+        ),
+    )
+    tables = (
+        Table(
+            "brokers",
+            "a registered broker of the image at `end_offset`",
+            (
+                ("broker_id", ColumnType.INT32),
+                ("broker_epoch", ColumnType.INT64),
+                ("fenced", ColumnType.BOOL),
+                ("in_controlled_shutdown", ColumnType.BOOL),
+                ("rack", ColumnType.TEXT),
+                ("incarnation_id", ColumnType.TEXT),
+                ("endpoints", ColumnType.TEXTS),
+                ("log_dirs", ColumnType.TEXTS),
+            ),
+            _rows,
+            rank=0,
+        ),
+    )
+    subjects = (_BrokerSubject(),)
+
+    def file_name(self, record: RegisterBrokerRecord) -> str:
+        return str(record.broker_id)
+
+    def describe(self, differences: Changes[RegisterBrokerRecord], _: Comparison) -> Iterator[Change]:
+        for change in differences:
+            yield from _described(change)
+
+    def overview(self, image: Image) -> TextTable:
+        rows = [
+            (
+                broker.broker_id,
+                broker.broker_epoch,
+                _state_text(broker),
+                broker.rack or "-",
+                ",".join(f"{end.name}://{end.host}:{end.port}" for end in broker.end_points) or "-",
+            )
+            for broker in image[self].values()
+        ]
+        return TextTable(("Broker", "Epoch", "State", "Rack", "Listeners"), rows)
+
+    def overview_count(self, _image: Image) -> None:
+        return None
+
+    def text_table(self, view: View, path: Sequence[str]) -> TextTable | None:
+        return self.overview(view.image) if len(path) == 1 else None
+
+
+def _state_text(broker: RegisterBrokerRecord) -> str:
+    if broker.fenced:
+        return "fenced"
+    return "shutting down" if broker.in_controlled_shutdown else "active"
+
+
+def _described(change: EntityChange[RegisterBrokerRecord]) -> Iterator[Change]:
+    old, new, name = change.before, change.after, str(change.record.broker_id)
+    if new is None:
+        epoch = change.record.broker_epoch
+        yield Change("broker", name, "unregistered", "unregistered", epoch, None)
+    elif old is None:
+        fenced = ", fenced" if new.fenced else ""
+        text = f"registered (epoch {new.broker_epoch}{fenced})"
+        yield Change("broker", name, "registered", text, None, new.broker_epoch)
+    else:
+        found = list(_field_changes(name, old, new))
+        yield from found or [Change("broker", name, "unknown_tags", UNKNOWN_FIELDS)]
+
+
+def _field_changes(name: str, old: RegisterBrokerRecord, new: RegisterBrokerRecord) -> Iterator[Change]:
+    if old.broker_epoch != new.broker_epoch or old.incarnation_id != new.incarnation_id:
+        text = f"registered again, it was started anew (epoch {old.broker_epoch} -> {new.broker_epoch})"
+        yield Change("broker", name, "registered", text, old.broker_epoch, new.broker_epoch)
+    if old.fenced != new.fenced:
+        text = "fenced" if new.fenced else "unfenced"
+        yield Change("broker", name, "fenced", text, old.fenced, new.fenced)
+    if old.in_controlled_shutdown != new.in_controlled_shutdown:
+        text = (
+            "began a controlled shutdown" if new.in_controlled_shutdown else "is not shutting down any more"
+        )
+        before, after = old.in_controlled_shutdown, new.in_controlled_shutdown
+        yield Change("broker", name, "controlled_shutdown", text, before, after)
+    yield from attribute_changes("broker", name, old, new, _ATTRIBUTES)
+
+
+def _endpoints_text(value: object) -> str:
+    ends = value if isinstance(value, tuple) else ()
+    return ",".join(f"{end.name}://{end.host}:{end.port}" for end in ends) or "none"
+
+
+def _features_text(value: object) -> str:
+    features = value if isinstance(value, tuple) else ()
+    return ",".join(f"{f.name} {f.min_supported_version}-{f.max_supported_version}" for f in features)
+
+
+def _rack_text(value: object) -> str:
+    return "none" if value is None or value == "" else str(value)
+
+
+def _directories_text(value: object) -> str:
+    return ",".join(map(uuid_text, value)) if isinstance(value, tuple) and value else "none"
+
+
+_ATTRIBUTES: Final[tuple[Attribute, ...]] = (
+    ("end_points", "listeners", _endpoints_text),
+    ("rack", "rack", _rack_text),
+    ("features", "features", _features_text),
+    ("log_dirs", "log directories", _directories_text),
+    ("cordoned_log_dirs", "cordoned log directories", _directories_text),
+)
+
+BROKERS: Final = Brokers()

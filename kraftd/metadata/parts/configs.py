@@ -1,23 +1,44 @@
-"""The dynamic configs: the part of the image that ConfigRecords make, and the busiest one.
+"""The dynamic configs, the busiest part of the image.
 
 Entries keep their hash next to their value, so that replacing one costs one hash, not two, and the tags of
-their record that nothing here knows, for those who will. `ConfigsFold` writes many changes into one new
+their record that nothing here knows, for those who will. `ConfigsBuilder` writes many changes into one new
 image; consecutive changes of one resource share its lookup.
 
 Listing them from any place on costs no more than what is listed: the resources, and the names of a resource
 that has many, are kept sorted beside the entries. Replacing a value touches neither.
+
+Follows: Kafka's ConfigurationsDelta.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 from immutables import Map, MapMutation
 
+from kraftd.metadata import kafka_names
+from kraftd.metadata.config_schema import ResourceType
 from kraftd.metadata.entity_hash import HASH_MASK, EntityHash, tagged
+from kraftd.metadata.kafka_names import name_of
+from kraftd.metadata.part import Builder, Comparison, DraftedPart, Image, RecordKind, Table, View
+from kraftd.metadata.secrets import shown_config
 from kraftd.metadata.sorted_keys import SortedKeys
-from kraftd.records.messages import ConfigRecord, UnknownTags
+from kraftd.metadata.views import (
+    DEFAULT,
+    Change,
+    ColumnType,
+    File,
+    Folder,
+    Node,
+    Row,
+    TextTable,
+    file_name,
+    folders,
+)
+from kraftd.records.frame import AnyRecord
+from kraftd.records.messages import ConfigRecord, Record, RemoveTopicRecord, UnknownTags
+from kraftd.types import Offset
 
 
 class ConfigEntry(NamedTuple):
@@ -56,12 +77,9 @@ class ConfigsImage(msgspec.Struct, frozen=True):
     _names: _Names = Map()
     """In order, for the resources that have many."""
 
-    def __bool__(self) -> bool:
-        return bool(self._resources)
-
-    def get(self, resource: Resource, name: str) -> str | None:
+    def get(self, resource_type: int, resource_name: str, name: str) -> str | None:
         """The value of one config, None if there is none."""
-        entry = self._resources.get(resource, _NO_ENTRIES).get(name)
+        entry = self._resources.get((resource_type, resource_name), _NO_ENTRIES).get(name)
         return None if entry is None else entry[0]
 
     def resources(self, resource_type: int | None = None) -> Iterator[Resource]:
@@ -70,8 +88,11 @@ class ConfigsImage(msgspec.Struct, frozen=True):
             (resource_type, "") if resource_type is not None else None, resource_type
         )
 
-    def of(self, resource: Resource, after: str | None = None) -> Iterator[tuple[str, str]]:
+    def of(
+        self, resource_type: int, resource_name: str, after: str | None = None
+    ) -> Iterator[tuple[str, str]]:
         """The configs of one resource (name, value), sorted; those after a name only, if given."""
+        resource = (resource_type, resource_name)
         entries = self._resources.get(resource, _NO_ENTRIES)
         for name in self._names_of(resource, entries, after):
             yield name, entries[name][0]
@@ -85,7 +106,7 @@ class ConfigsImage(msgspec.Struct, frozen=True):
         if resource_type is not None:
             start = max(begun or (resource_type, ""), (resource_type, ""))
         for resource in self._resources_since(start, resource_type):
-            for name, value in self.of(resource, after[2] if after and resource == begun else None):
+            for name, value in self.of(*resource, after[2] if after and resource == begun else None):
                 yield ConfigEntry(*resource, name, value)
 
     def to_records(self) -> Iterator[ConfigRecord]:
@@ -101,13 +122,14 @@ class ConfigsImage(msgspec.Struct, frozen=True):
         if self._resources is unless_shared_with._resources:
             return
         for resource, entries in self._resources.items():
-            if not self.shares(unless_shared_with, resource):
+            if not self.shares(unless_shared_with, *resource):
                 for name, (value, _, tags) in entries.items():
                     if tags:
                         yield ConfigRecord(*resource, name, value, tags)
 
-    def shares(self, other: "ConfigsImage", resource: Resource) -> bool:
+    def shares(self, other: "ConfigsImage", resource_type: int, resource_name: str) -> bool:
         """Whether both hold the very same configs of one resource, which is cheap to see."""
+        resource = (resource_type, resource_name)
         return self._resources.get(resource, _NO_ENTRIES) is other._resources.get(resource, _NO_ENTRIES)
 
     def _resources_since(self, start: Resource | None, resource_type: int | None) -> Iterator[Resource]:
@@ -132,7 +154,11 @@ class ConfigsBuilder:
     """Whose entries `_entries` are."""
 
     def __init__(self, base: ConfigsImage) -> None:
-        self._load(base)
+        self._base = base
+        self._sum = base.sum
+        self._touched: dict[Resource, MapMutation[str, _Entry]] = {}
+        self._changed: dict[Resource, list[str]] = {}  # the names that came or went
+        self._resource = None
 
     def put(
         self,
@@ -176,7 +202,7 @@ class ConfigsBuilder:
         self._resource = None
 
     def image(self) -> ConfigsImage:
-        """What has been written so far, as an image."""
+        """The image after all changes. Do not use this builder any more."""
         if not self._touched:
             return self._base
         resources, names = self._base._resources, self._base._names
@@ -194,16 +220,7 @@ class ConfigsBuilder:
             if moves:
                 names = _with_names(names, resource, entries, moves)
         order = self._base._order.changed(come, gone) if come or gone else self._base._order
-        image = ConfigsImage(resources, self._sum & HASH_MASK, order, names)
-        self._load(image)
-        return image
-
-    def _load(self, base: ConfigsImage) -> None:
-        self._base = base
-        self._sum = base.sum
-        self._touched: dict[Resource, MapMutation[str, _Entry]] = {}
-        self._changed: dict[Resource, list[str]] = {}  # the names that came or went
-        self._resource = None
+        return ConfigsImage(resources, self._sum & HASH_MASK, order, names)
 
     def _turn_to(self, resource: Resource) -> None:
         entries = self._touched.get(resource)
@@ -225,3 +242,214 @@ def _with_names(names: _Names, resource: Resource, entries: _Entries, moves: Col
     come = [name for name in moves if name in entries]
     gone = [name for name in moves if name not in entries]
     return names.set(resource, known.changed(come, gone))
+
+
+class ConfigChange(msgspec.Struct, frozen=True):
+    """A config changed; None is "not set"."""
+
+    resource_type: int
+    resource_name: str
+    name: str
+    before: str | None
+    after: str | None
+
+
+def _replay(builder: Builder, record: ConfigRecord, _offset: Offset) -> None:
+    builder.draft(CONFIGS).put(
+        record.resource_type, record.resource_name, record.name, record.value, record.unknown_tags
+    )
+
+
+def _describe_record(record: ConfigRecord, comparison: Comparison) -> Iterator[Change]:
+    """What differs of the one config that a record names."""
+    key = (record.resource_type, record.resource_name, record.name)
+    old, new = comparison.before[CONFIGS].get(*key), comparison.after[CONFIGS].get(*key)
+    if old != new:
+        yield _described(ConfigChange(*key, old, new), comparison)
+
+
+def _described(change: ConfigChange, comparison: Comparison) -> Change:
+    kind, name = change.resource_type, change.name
+    old, new = (
+        value if value is None or comparison.show_secrets else shown_config(kind, name, value)
+        for value in (change.before, change.after)
+    )
+    if new is None:
+        text = f"removed (was {old})"
+    else:
+        text = f"set to {new}" + ("" if old is None else f" (was {old})")
+    return Change("config", f"{name} of {_owner(kind, change.resource_name)}", "value", text, old, new)
+
+
+def _owner(resource_type: int, resource_name: str) -> str:
+    """Whose config it is, as `topic orders`, `broker 2`, or `cluster` for the default of all brokers."""
+    if resource_type == ResourceType.BROKER and not resource_name:
+        return "cluster"
+    return f"{name_of(kafka_names.CONFIG_RESOURCES, resource_type)} {resource_name}"
+
+
+def _rows(view: View) -> Iterator[Row]:
+    for entry in view.image[CONFIGS].entries():
+        yield {
+            "resource_type": _type_in_rows(entry.resource_type),
+            "resource_name": entry.resource_name,
+            "name": entry.name,
+            "value": _shown(entry, view),
+        }
+
+
+def _type_in_rows(number: int) -> str:
+    """The name of a type of resource; one that has no name keeps its number."""
+    try:
+        return ResourceType(number).name.lower()
+    except ValueError:
+        return str(number)
+
+
+def _shown(entry: ConfigEntry, view: View) -> str:
+    if view.show_secrets:
+        return entry.value
+    return shown_config(entry.resource_type, entry.name, entry.value)
+
+
+class _ConfigInquiry(msgspec.Struct, frozen=True):
+    """What happened to configs of a name, or to one of them, as `retention.ms of topic orders`."""
+
+    name: str
+
+    def concerns(self, record: AnyRecord) -> bool:
+        """Whether a record may change the config; a topic's configs go with it."""
+        config = self.name.partition(" of ")[0]
+        return isinstance(record, RemoveTopicRecord) or (
+            isinstance(record, ConfigRecord) and record.name == config
+        )
+
+    def is_about(self, change: Change) -> bool:
+        name = change.name
+        return change.entity == "config" and self.name in (name, name.partition(" of ")[0])
+
+
+class _ConfigSubject:
+    word = "config"
+    rank = 1
+    with_consequences = True
+
+    def names(self, image: Image) -> Iterable[str]:
+        return (config.name for config in image[CONFIGS].entries())
+
+    def ask(self, name: str, _image: Image) -> _ConfigInquiry:
+        return _ConfigInquiry(name)
+
+
+class Configs(DraftedPart[ConfigsImage, tuple[ConfigChange, ...], ConfigsBuilder]):
+    """Configs by resource and name."""
+
+    empty = ConfigsImage()
+    kinds = (
+        RecordKind(ConfigRecord, _replay, levels=(1,), is_always_accepted=True, describe=_describe_record),
+    )
+    tables = (
+        Table(
+            "configs",
+            "a dynamic config of the image, its value redacted where it may be a password",
+            (
+                ("resource_type", ColumnType.TEXT),
+                ("resource_name", ColumnType.TEXT),
+                ("name", ColumnType.TEXT),
+                ("value", ColumnType.TEXT),
+            ),
+            _rows,
+            rank=0,
+        ),
+    )
+    subjects = (_ConfigSubject(),)
+
+    def draft(self, state: ConfigsImage) -> ConfigsBuilder:
+        return ConfigsBuilder(state)
+
+    def to_records(self, image: Image) -> Iterator[ConfigRecord]:
+        return image[self].to_records()
+
+    def diff(self, before: ConfigsImage, after: ConfigsImage) -> tuple[ConfigChange, ...]:
+        return tuple(_changes(before, after))
+
+    def describe(self, differences: tuple[ConfigChange, ...], comparison: Comparison) -> Iterator[Change]:
+        for change in differences:
+            resource = (change.resource_type, change.resource_name)
+            if comparison.with_consequences or resource not in comparison.removed_resources:
+                yield _described(change, comparison)
+
+    def tagged(self, state: ConfigsImage, other: ConfigsImage) -> Mapping[tuple[str, int, str], ConfigRecord]:
+        return {
+            (config.resource_name, config.resource_type, config.name): config
+            for config in state.tagged(unless_shared_with=other)
+        }
+
+    def name_of(self, record: Record) -> tuple[str, str]:
+        if not isinstance(record, ConfigRecord):
+            return "config", ""
+        return "config", f"{record.name} of {_owner(record.resource_type, record.resource_name)}"
+
+    def sections(self, view: View) -> Mapping[str, Callable[[], Node]]:
+        return {"configs": lambda: _folder(view)}
+
+    def overview_count(self, image: Image) -> tuple[str, int]:
+        return "/configs", sum(1 for _ in image[self].entries())
+
+    def text_table(self, view: View, path: Sequence[str]) -> TextTable | None:
+        """All configs in the folder of a type, of a resource or of all; a single value is a file."""
+        within = path[1:]
+        if len(within) > 2:
+            return None
+        rows = [
+            (_owner(entry.resource_type, entry.resource_name), entry.name, _shown(entry, view))
+            for entry in view.image[self].entries()
+            if _is_within(entry, within)
+        ]
+        return TextTable(("Entity", "Name", "Value"), rows)
+
+
+def _changes(before: ConfigsImage, after: ConfigsImage) -> Iterator[ConfigChange]:
+    if before is after:
+        return
+    for resource in sorted({*before.resources(), *after.resources()}):
+        if before.shares(after, *resource):
+            continue
+        old, new = dict(before.of(*resource)), dict(after.of(*resource))
+        for name in sorted({*old, *new}):
+            if old.get(name) != new.get(name):
+                yield ConfigChange(*resource, name, old.get(name), new.get(name))
+
+
+def _is_within(entry: ConfigEntry, within: Sequence[str]) -> bool:
+    names = (name_of(kafka_names.CONFIG_RESOURCES, entry.resource_type), entry.resource_name or DEFAULT)
+    return all(name == wanted for name, wanted in zip(names, within, strict=False))
+
+
+def _folder(view: View) -> Folder:
+    """A folder for each type of resource, in it one for each resource."""
+    types: dict[int, dict[str, Folder]] = {}
+    for resource_type, resource_name in view.image[CONFIGS].resources():
+        folder = _resource_folder(view, resource_type, resource_name)
+        types.setdefault(resource_type, {})[resource_name or DEFAULT] = folder
+    return folders(
+        {name_of(kafka_names.CONFIG_RESOURCES, kind): folders(found) for kind, found in types.items()}
+    )
+
+
+def _resource_folder(view: View, resource_type: int, resource_name: str) -> Folder:
+    configs = view.image[CONFIGS]
+
+    def open_file(file: str) -> File | None:
+        name = file.replace("%2F", "/").replace("%25", "%")
+        value = configs.get(resource_type, resource_name, name)
+        if value is None:
+            return None
+        return File(value if view.show_secrets else shown_config(resource_type, file, value))
+
+    return Folder(
+        lambda: (file_name(name) for name, _ in configs.of(resource_type, resource_name)), open_file
+    )
+
+
+CONFIGS: Final = Configs()

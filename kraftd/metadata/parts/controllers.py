@@ -1,19 +1,26 @@
-"""The registered controllers: the part of the image that RegisterControllerRecords make."""
+"""Registered controllers: what each said of itself.
 
-from collections.abc import Iterator
-from typing import TypeAlias
+Follows: Kafka's ClusterDelta and ControllerRegistration.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
 
 import msgspec
 from immutables import Map
 
 from kraftd.metadata.entity_hash import EntityHash, hash_of_text
+from kraftd.metadata.feature_levels import REGISTER_CONTROLLER_SINCE
+from kraftd.metadata.part import Builder, Comparison, Image, Part, RecordKind, Table, View, record_files
+from kraftd.metadata.views import Change, ColumnType, Node, Row, TextTable
 from kraftd.records.frame import encode_record
 from kraftd.records.messages import (
+    Record,
     RegisterControllerRecord,
     RegisterControllerRecordControllerEndpoint,
     RegisterControllerRecordControllerFeature,
 )
-from kraftd.types import NodeId, Uuid
+from kraftd.types import NodeId, Offset, Uuid, uuid_text
 
 
 class ControllerRegistration(msgspec.Struct, frozen=True):
@@ -73,9 +80,6 @@ class ControllersImage(msgspec.Struct, frozen=True):
     _tagged: _Tagged = Map()
     """The records with tags in them that nothing here knows: these are written again as they came."""
 
-    def __bool__(self) -> bool:
-        return bool(self._registrations)
-
     def get(self, node_id: NodeId) -> ControllerRegistration | None:
         """What a controller said of itself, None if it never registered."""
         return self._registrations.get(node_id)
@@ -123,3 +127,99 @@ def _hash_of(registration: ControllerRegistration) -> EntityHash:
         registration.features,
     )
     return hash_of_text("controller " + msgspec.json.encode(fields).decode())
+
+
+class ControllerChange(msgspec.Struct, frozen=True):
+    """A controller registered anew; None is "not registered"."""
+
+    id: NodeId
+    before: ControllerRegistration | None
+    after: ControllerRegistration | None
+
+
+def _replay(builder: Builder, record: RegisterControllerRecord, _offset: Offset) -> None:
+    builder.put(CONTROLLERS, builder.state(CONTROLLERS).put(record))
+
+
+def _rows(view: View) -> Iterator[Row]:
+    for controller in view.image[CONTROLLERS].values():
+        yield {
+            "controller_id": controller.id,
+            "incarnation_id": uuid_text(controller.incarnation_id),
+            "endpoints": [f"{name}://{host}:{port}" for name, host, port, _ in controller.endpoints],
+            "features": [f"{name} {low}-{high}" for name, low, high in controller.features],
+        }
+
+
+class Controllers(Part[ControllersImage, tuple[ControllerChange, ...]]):
+    """Controllers by id."""
+
+    empty = ControllersImage()
+    kinds = (RecordKind(RegisterControllerRecord, _replay, levels=(REGISTER_CONTROLLER_SINCE,)),)
+    tables = (
+        Table(
+            "controllers",
+            "a registered controller of the image",
+            (
+                ("controller_id", ColumnType.INT32),
+                ("incarnation_id", ColumnType.TEXT),
+                ("endpoints", ColumnType.TEXTS),
+                ("features", ColumnType.TEXTS),
+            ),
+            _rows,
+            rank=0,
+        ),
+    )
+
+    def to_records(self, image: Image) -> Iterator[RegisterControllerRecord]:
+        return image[self].to_records()
+
+    def diff(self, before: ControllersImage, after: ControllersImage) -> tuple[ControllerChange, ...]:
+        ids = {registration.id for controllers in (before, after) for registration in controllers.values()}
+        states = ((node_id, before.get(node_id), after.get(node_id)) for node_id in sorted(ids))
+        return tuple(ControllerChange(node_id, old, new) for node_id, old, new in states if old != new)
+
+    def describe(self, differences: tuple[ControllerChange, ...], _: Comparison) -> Iterator[Change]:
+        for change in differences:
+            yield Change("controller", str(change.id), *_what_and_text(change))
+
+    def tagged(self, state: ControllersImage, _other: ControllersImage) -> Mapping[NodeId, Record]:
+        return {record.controller_id: record for record in state.tagged()}
+
+    def name_of(self, record: Record) -> tuple[str, str]:
+        return "controller", str(record.controller_id) if isinstance(record, RegisterControllerRecord) else ""
+
+    def sections(self, view: View) -> Mapping[str, Callable[[], Node]]:
+        return {"controllers": lambda: self._folder(view)}
+
+    def _folder(self, view: View) -> Node:
+        records = {str(one.id): one.to_record() for one in view.image[self].values()}
+        return record_files(records, show_secrets=view.show_secrets)
+
+    def overview(self, image: Image) -> TextTable:
+        rows = [
+            (
+                one.id,
+                uuid_text(one.incarnation_id),
+                ",".join(f"{name}://{host}:{port}" for name, host, port, _ in one.endpoints) or "-",
+            )
+            for one in image[self].values()
+        ]
+        return TextTable(("Controller", "IncarnationId", "Listeners"), rows)
+
+    def text_table(self, view: View, path: Sequence[str]) -> TextTable | None:
+        return self.overview(view.image) if len(path) == 1 else None
+
+
+def _what_and_text(change: ControllerChange) -> tuple[str, str]:
+    old, new = change.before, change.after
+    if new is None:
+        return "unregistered", "unregistered"
+    if old is None:
+        return "registered", "registered"
+    if old.incarnation_id != new.incarnation_id:
+        return "registered", "registered again, it was started anew"
+    return "changed", "changed what it said of itself"
+
+
+CONTROLLERS: Final = Controllers()

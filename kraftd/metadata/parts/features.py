@@ -1,14 +1,26 @@
-"""The finalized features: the part of the image that FeatureLevelRecords make."""
+"""The finalized features: what the cluster has agreed to use, and at which level.
 
-from collections.abc import Iterator
+Follows: Kafka's FeaturesDelta.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
 from immutables import Map
 
 from kraftd.metadata.entity_hash import EntityHash, hash_of_text, tagged
-from kraftd.metadata.feature_levels import METADATA_VERSION
-from kraftd.records.messages import FeatureLevelRecord, UnknownTags
+from kraftd.metadata.feature_levels import (
+    ELIGIBLE_LEADER_REPLICAS,
+    METADATA_VERSION,
+    metadata_version_name,
+)
+from kraftd.metadata.impossible import ImpossibleRecordError
+from kraftd.metadata.part import Builder, Comparison, Image, Part, RecordKind, Table, View
+from kraftd.metadata.parts.topics import TOPICS
+from kraftd.metadata.views import Change, ColumnType, Node, Row, TextTable, files
+from kraftd.records.messages import FeatureLevelRecord, Record, UnknownTags
+from kraftd.types import Offset
 
 _Level: TypeAlias = tuple[int, UnknownTags]
 """The level, and the tags of the record that set it and that nothing here knows."""
@@ -22,9 +34,6 @@ class FeaturesImage(msgspec.Struct, frozen=True):
 
     _levels: _Levels = Map()
     sum: EntityHash = 0
-
-    def __bool__(self) -> bool:
-        return bool(self._levels)
 
     def level(self, name: str) -> int:
         """The level of a feature; 0 when it is off."""
@@ -57,3 +66,85 @@ class FeaturesImage(msgspec.Struct, frozen=True):
 
 def _hash_of(name: str, level: _Level) -> EntityHash:
     return hash_of_text(tagged(f"feature {level[0]} {name}", level[1]))
+
+
+class FeatureChange(msgspec.Struct, frozen=True):
+    """A feature changed its level; level 0 is off."""
+
+    name: str
+    before: int
+    after: int
+
+
+def replay_feature(builder: Builder, record: FeatureLevelRecord, offset: Offset) -> None:
+    """Put a feature at a level. Without the eligible leader replicas' feature no partition has any."""
+    if record.feature_level < 0:
+        reason = f"feature {record.name} cannot be at level {record.feature_level}"
+        raise ImpossibleRecordError(offset, reason)
+    features = builder.state(FEATURES)
+    builder.put(FEATURES, features.put(record.name, record.feature_level, record.unknown_tags))
+    if record.name == ELIGIBLE_LEADER_REPLICAS and record.feature_level == 0:
+        builder.draft(TOPICS).drop_elr(offset)
+
+
+def level_text(name: str, level: int) -> str:
+    """A level as Kafka calls it."""
+    return metadata_version_name(level) if name == METADATA_VERSION and level else str(level)
+
+
+def _rows(view: View) -> Iterator[Row]:
+    return ({"name": name, "level": level} for name, level in view.image[FEATURES].items())
+
+
+class Features(Part[FeaturesImage, tuple[FeatureChange, ...]]):
+    """Features by name."""
+
+    empty = FeaturesImage()
+    kinds = (RecordKind(FeatureLevelRecord, replay_feature, levels=(0,)),)
+    snapshot_rank = 0
+    tables = (
+        Table(
+            "features",
+            "a finalized feature of the image",
+            (("name", ColumnType.TEXT), ("level", ColumnType.INT32)),
+            _rows,
+        ),
+    )
+
+    def to_records(self, image: Image) -> Iterator[FeatureLevelRecord]:
+        return image[self].to_records()
+
+    def diff(self, before: FeaturesImage, after: FeaturesImage) -> tuple[FeatureChange, ...]:
+        names = {name for features in (before, after) for name, _ in features.items()}
+        levels = ((name, before.level(name), after.level(name)) for name in sorted(names))
+        return tuple(FeatureChange(name, old, new) for name, old, new in levels if old != new)
+
+    def describe(self, differences: tuple[FeatureChange, ...], _: Comparison) -> Iterator[Change]:
+        for change in differences:
+            old, new = (level_text(change.name, level) for level in (change.before, change.after))
+            if not change.before:
+                text = f"switched on at {new}"
+            elif not change.after:
+                text = f"switched off (was {old})"
+            else:
+                text = f"{'raised' if change.after > change.before else 'lowered'} {old} -> {new}"
+            yield Change("feature", change.name, "level", text, change.before, change.after)
+
+    def tagged(self, state: FeaturesImage, _other: FeaturesImage) -> Mapping[str, FeatureLevelRecord]:
+        return {record.name: record for record in state.to_records() if record.unknown_tags}
+
+    def name_of(self, record: Record) -> tuple[str, str]:
+        return "feature", record.name if isinstance(record, FeatureLevelRecord) else ""
+
+    def sections(self, view: View) -> Mapping[str, Callable[[], Node]]:
+        return {"features": lambda: files(dict(view.image[self].items()))}
+
+    def overview(self, image: Image) -> TextTable:
+        rows = [(name, level_text(name, level)) for name, level in image[self].items()]
+        return TextTable(("Feature", "FinalizedVersionLevel"), rows)
+
+    def text_table(self, view: View, path: Sequence[str]) -> TextTable | None:
+        return self.overview(view.image) if len(path) == 1 else None
+
+
+FEATURES: Final = Features()

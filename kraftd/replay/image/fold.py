@@ -22,9 +22,15 @@ import pyarrow.compute as pc
 
 from kraftd.logtools.node_files import FileKind
 from kraftd.metadata.image import MetadataImage
+from kraftd.metadata.part import View
+from kraftd.metadata.parts.brokers import BROKERS
+from kraftd.metadata.parts.configs import CONFIGS
+from kraftd.metadata.parts.controllers import CONTROLLERS
+from kraftd.metadata.parts.features import FEATURES
+from kraftd.metadata.parts.topics import TOPICS
+from kraftd.metadata.registry import TABLES as IMAGE_TABLES
 from kraftd.records.frame import record_name
 from kraftd.records.messages import NoOpRecord
-from kraftd.replay import entities
 from kraftd.replay.image.entity_history import FoldRow
 from kraftd.replay.image.fold_plan import FoldPlan
 from kraftd.replay.image.shards import (
@@ -236,13 +242,12 @@ def _run_skeleton(encoded: bytes, *, out: str, show_secrets: bool) -> tuple[int,
 
 def _write_skeleton(out: Path, task: FoldTask, skeleton: Skeleton, *, show_secrets: bool) -> None:
     part = str(task.index)
-    makers = entities.WITHOUT_PARTITIONS
-    if show_secrets:
-        makers = {**makers, "configs": entities.open_configs}
+    view = View(skeleton.image, show_secrets)
     of_image = {"cluster_id": task.cluster_id, "end_offset": task.end_offset}
-    for table, rows in makers.items():
-        full = ({**of_image, **row} for row in rows(skeleton.image))
-        write_part(out, table, part, (rows_batch(table, chunk) for chunk in _chunks(full)))
+    for table in IMAGE_TABLES:
+        if not table.is_of_partitions:
+            full = ({**of_image, **row} for row in table.rows(view))
+            write_part(out, table.name, part, (rows_batch(table.name, chunk) for chunk in _chunks(full)))
     changes = skeleton.registrations
     write_part(out, "registrations", part, [tuples_batch("registrations", changes)] if changes else ())
 
@@ -256,12 +261,12 @@ def _summary(skeleton: Skeleton, end_offset: Offset) -> FoldSummary:
         record_count=skeleton.record_count,
         is_partial=image.is_partial,
         unknown_kinds=_unknown(image),
-        features=dict(image.features()),
-        config_count=sum(1 for _ in image.configs()),
-        controller_ids=tuple(registration.id for registration in image.controllers()),
+        features=dict(image[FEATURES].items()),
+        config_count=sum(1 for _ in image[CONFIGS].entries()),
+        controller_ids=tuple(registration.id for registration in image[CONTROLLERS].values()),
         open_transaction_at=None if transaction is None else transaction.begin_offset,
-        broker_count=sum(1 for _ in image.brokers()),
-        topic_count=sum(1 for _ in image.topics()),
+        broker_count=len(image[BROKERS]),
+        topic_count=len(image[TOPICS]),
         last_record_at_ms=skeleton.last_timestamp_ms,
     )
 
@@ -358,9 +363,11 @@ def _fold_shard(known: Context, fold: int, number: int, rows: Iterator[FoldRow])
     write_part(out, "partition_changes", part, batches)
     image = shard.image()
     of_image = {"cluster_id": cluster_id, "end_offset": known.ends[fold]}
-    partitions = ({**of_image, **row} for row in entities.partitions(image))
-    chunks = (rows_batch("partitions", chunk) for chunk in _chunks(partitions))
-    count = write_part(out, "partitions", part, chunks)
+    count = 0
+    for table in IMAGE_TABLES:
+        if table.is_of_partitions:
+            full = ({**of_image, **row} for row in table.rows(View(image)))
+            count += write_part(out, table.name, part, (rows_batch(table.name, c) for c in _chunks(full)))
     total = f"{partitions_sum(image):032x}"
     return ShardResult(fold, total, shard.record_count, count, _unknown(image), shard.stopped)
 

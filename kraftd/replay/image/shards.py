@@ -31,7 +31,8 @@ from kraftd.metadata.entity_hash import HASH_MASK
 from kraftd.metadata.image import EMPTY, MetadataImage, to_records
 from kraftd.metadata.image_builder import ImageBuilder, apply_all
 from kraftd.metadata.impossible import ImpossibleRecordError
-from kraftd.metadata.parts.topics.change_fast_codec import decoded
+from kraftd.metadata.parts.topics import TOPICS
+from kraftd.metadata.registry import decoded
 from kraftd.records import messages as m
 from kraftd.records.frame import RECORD_CODECS, AnyRecord, decode_record
 from kraftd.replay.image.entity_history import (
@@ -132,7 +133,7 @@ def fold_skeleton(rows: Iterable[FoldRow], cluster_id: str = "") -> Skeleton:
             image = fold.image()
             fold = ImageBuilder(image)
             inside = image if image.transaction is None else image.transaction.pending
-            topic_id = inside.topic_id(record.topic_name)
+            topic_id = inside[TOPICS].id_of(record.topic_name)
             barriers.append(Barrier(row.batch_base_offset, row.offset, row.value, topic_id))
         elif isinstance(record, (*_BARRIERS, m.ClearElrRecord)):
             barriers.append(Barrier(row.batch_base_offset, row.offset, row.value))

@@ -862,8 +862,8 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "sim",
         (
             "kraftd.controller.activation:activation_records",
-            "image.controller(me.id) != me:",
-            "image.controller(me.id) is None:",
+            "image[CONTROLLERS].get(me.id) != me:",
+            "image[CONTROLLERS].get(me.id) is None:",
         ),
     ),
     # Node 2 moves to another port, or to a newer version with other feature levels, restarts and leads.

@@ -1,8 +1,7 @@
 """All that the commands and the tables of a replay show of one small cluster, byte for byte.
 
 The cluster has every kind of entity, and something happens to each. `golden_answers.txt` holds what each
-command printed; it is written anew by `python -m tests.unit.cli.test_golden_answers` in the repository's root,
-and a difference that nobody meant is a bug.
+command printed; `python -m tests.unit.cli.test_golden_answers` writes it anew, in the repository's root.
 """
 
 import contextlib
@@ -18,8 +17,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from kraftd.cli.main import run
-from kraftd.forensics.files import find_log
-from kraftd.forensics.state import State, state_at
+from kraftd.logtools.node_files import find_log
+from kraftd.logtools.state import State, state_at
+from kraftd.metadata.part import View
+from kraftd.metadata.registry import TABLES as IMAGE_TABLES
 from kraftd.records import messages as m
 from kraftd.records.frame import RawRecord
 from kraftd.replay.schemas import TABLES
@@ -121,8 +122,8 @@ def commands() -> Iterator[list[str]]:
     for path in (
         "brokers", "brokers/2", "controllers", "features", "topics", "topics/orders", "topics/empty",
         "topics/orders/1", "topicIds", "configs", "configs/topic", "configs/broker/<default>",
-        "configs/broker/2", "configs/topic/orders/retention.ms", "clientQuotas", "producerIds", "acls", "scram",
-        "delegationTokens", "topics/*/0", "configs/*/*",
+        "configs/broker/2", "configs/topic/orders/retention.ms", "clientQuotas", "producerIds", "acls",
+        "scram", "delegationTokens", "topics/*/0", "configs/*/*",
     ):  # fmt: skip
         yield ["log", "state", "DIR", "--at", "37", "--path", f"/{path}"]
     for output in ("table", "json", "yaml"):
@@ -160,16 +161,13 @@ def answers(home: Path) -> Iterator[str]:
 
 
 def rows(state: State) -> Iterator[tuple[str, dict[str, object]]]:
-    from kraftd.replay import entities
-
     for show_secrets in (False, True):
-        makers = {**entities.WITHOUT_PARTITIONS, "partitions": entities.partitions}
-        if show_secrets:
-            makers = {"configs": entities.open_configs}
-        for name in sorted(makers):
-            found = [{"cluster_id": "c", "end_offset": 1, **row} for row in makers[name](state.image)]
-            batch = pa.RecordBatch.from_pylist(found, schema=TABLES[name].schema)
-            yield from ((name, row) for row in batch.to_pylist())
+        tables = sorted(IMAGE_TABLES, key=lambda table: table.name)
+        for table in [one for one in tables if one.name == "configs"] if show_secrets else tables:
+            found = table.rows(View(state.image, show_secrets))
+            full = [{"cluster_id": "c", "end_offset": 1, **row} for row in found]
+            batch = pa.RecordBatch.from_pylist(full, schema=TABLES[table.name].schema)
+            yield from ((table.name, row) for row in batch.to_pylist())
 
 
 def test_every_answer_is_what_it_was(tmp_path: Path, monkeypatch) -> None:

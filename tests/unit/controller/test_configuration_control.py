@@ -6,6 +6,7 @@ from kraftd.controller.configuration_control import APPEND, DELETE, SET, SUBTRAC
 from kraftd.errors import ErrorCode
 from kraftd.metadata.image import EMPTY
 from kraftd.metadata.image_builder import apply_all
+from kraftd.metadata.parts.configs import CONFIGS
 from kraftd.protocol.messages import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
@@ -202,7 +203,7 @@ def test_deciding_changes_nothing():
     before = image.hash()
     alter(resource(change("k", "2")), image=image)
     assert image.hash() == before
-    assert image.config(BROKER, "", "k") == "1"
+    assert image[CONFIGS].get(BROKER, "", "k") == "1"
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,9 @@ from kraftd.controller.quorum_controller import (
 from kraftd.errors import ErrorCode, InvariantError
 from kraftd.metadata.feature_levels import bootstrap_records
 from kraftd.metadata.impossible import ImpossibleRecordError
+from kraftd.metadata.parts.configs import CONFIGS
+from kraftd.metadata.parts.features import FEATURES
+from kraftd.metadata.parts.topics import TOPICS
 from kraftd.protocol.limits import OPERATION_RECORDS_MAX
 from kraftd.protocol.messages import (
     DescribeConfigsRequest,
@@ -146,7 +149,7 @@ def test_bootstrap_keeps_configs_that_the_operator_formatted_in():
     world = World(bootstrap=[*bootstrap_records(), mine])
     world.activate()
     assert world.records().count(mine) == 1
-    assert world.controller.image.config(4, "", "min.insync.replicas") == "2"
+    assert world.controller.image[CONFIGS].get(4, "", "min.insync.replicas") == "2"
 
 
 def test_a_second_activation_of_the_same_process_writes_nothing():
@@ -174,12 +177,12 @@ def test_activation_aborts_what_the_predecessor_left_open():
     assert isinstance(first, AbortTransactionRecord)
     assert "offset 6" in first.reason
     assert world.controller.image.transaction is None
-    assert world.controller.image.config(4, "", "k") is None
+    assert world.controller.image[CONFIGS].get(4, "", "k") is None
 
     world = World(log=half)
     kinds = [type(record) for record in decoded(world.activate())]
     assert kinds[:2] == [AbortTransactionRecord, BeginTransactionRecord]
-    assert world.controller.image.feature_level("metadata.version") == 30
+    assert world.controller.image[FEATURES].level("metadata.version") == 30
 
 
 @pytest.mark.covers("D-18")
@@ -281,11 +284,11 @@ def test_decisions_see_what_is_appended_and_readers_what_is_committed():
     resource = IncrementalAlterConfigsRequestAlterConfigsResource(4, "", (append,))
     second = world.controller.handle(IncrementalAlterConfigsRequest(resources=(resource,)), world.now)
     assert decoded(second) == [ConfigRecord(4, "", reporters, "a,b")]
-    assert world.controller.image.config(4, "", reporters) is None
+    assert world.controller.image[CONFIGS].get(4, "", reporters) is None
     world.commit(first.records)
-    assert world.controller.image.config(4, "", reporters) == "a"
+    assert world.controller.image[CONFIGS].get(4, "", reporters) == "a"
     world.commit(second.records)
-    assert world.controller.image.config(4, "", reporters) == "a,b"
+    assert world.controller.image[CONFIGS].get(4, "", reporters) == "a,b"
     assert world.controller.in_flight == 0
 
 
@@ -323,7 +326,7 @@ def test_a_write_that_outlives_its_leader_is_applied_from_the_log():
     write = world.alter(("k", "1"))
     world.controller.leader_changed(3, 2, is_self=False)
     world.commit(write.records, epoch=2)
-    assert world.controller.image.config(4, "", "k") == "1"
+    assert world.controller.image[CONFIGS].get(4, "", "k") == "1"
 
 
 @pytest.mark.covers("D-18")
@@ -405,7 +408,7 @@ def test_a_cluster_that_ran_brokers_is_folded_and_comes_back_from_its_snapshot()
     before = world.controller.image
     world.controller.restore(iter(list(world.controller.snapshot())))
     assert world.controller.image == before
-    assert world.controller.image.partition(topic_id, 0).leader == 1
+    assert world.controller.image[TOPICS].partition(topic_id, 0).leader == 1
 
 
 def test_an_impossible_record_stops_the_daemon_before_it():
@@ -454,8 +457,8 @@ def test_a_refused_write_is_forgotten_and_one_of_unknown_outcome_is_not():
     unknown = world.alter(("k", "1"))
     world.controller.finished(unknown, ErrorCode.REQUEST_TIMED_OUT)
     world.commit(unknown.records)
-    assert world.controller.image.config(4, "", "k") == "1"
-    assert world.controller.image.config(4, "", "config.providers") is None
+    assert world.controller.image[CONFIGS].get(4, "", "k") == "1"
+    assert world.controller.image[CONFIGS].get(4, "", "config.providers") is None
 
 
 @pytest.mark.covers("D-13", "D-18")
@@ -465,7 +468,7 @@ def test_a_write_refused_among_others_leaves_the_others():
     writes = [world.alter((f"k{i}", "1")) for i in range(3)]
     world.controller.finished(writes[1], ErrorCode.NOT_CONTROLLER)
     world.commit([*writes[0].records, *writes[2].records])
-    assert [name for name, _ in world.controller.image.configs_of(4, "")] == [
+    assert [name for name, _ in world.controller.image[CONFIGS].of(4, "")] == [
         "k0",
         "k2",
         "min.insync.replicas",
@@ -578,7 +581,7 @@ def test_decisions_after_a_refusal_do_not_see_what_was_refused():
     assert decoded(last) == [ConfigRecord(4, "", "config.providers", "a,c")]
     assert world.controller.in_flight == 3
     world.commit([*before.records, *after.records, *last.records])
-    found = {name for name, _ in world.controller.image.configs_of(4, "")}
+    found = {name for name, _ in world.controller.image[CONFIGS].of(4, "")}
     assert found == {"config.providers", "min.insync.replicas", "y"}
 
 
@@ -594,7 +597,7 @@ def test_a_refusal_of_an_earlier_epoch_touches_nothing():
     world.controller.finished(late, ErrorCode.NOT_CONTROLLER)
     assert world.controller.in_flight == 1
     world.commit(write.records)
-    assert world.controller.image.config(4, "", "k") == "new"
+    assert world.controller.image[CONFIGS].get(4, "", "k") == "new"
 
 
 def test_many_refusals_at_once_cost_no_more_than_the_writes_themselves():
@@ -606,7 +609,7 @@ def test_many_refusals_at_once_cost_no_more_than_the_writes_themselves():
     assert world.controller.in_flight == 1000
     world.commit([value for write in writes[1::2] for value in write.records])
     assert world.controller.in_flight == 0
-    assert len(list(world.controller.image.configs_of(4, ""))) == 1001
+    assert len(list(world.controller.image[CONFIGS].of(4, ""))) == 1001
 
 
 def test_a_bootstrap_that_was_refused_is_not_forgotten_for_what_came_after():
@@ -619,8 +622,8 @@ def test_a_bootstrap_that_was_refused_is_not_forgotten_for_what_came_after():
     world.commit(change.records)
     world.now_ms = world.controller.wake_at_ms
     world.commit(world.controller.poll(world.now).records)
-    assert world.controller.image.feature_level("metadata.version") == 30
-    assert world.controller.image.config(4, "", "k") == "1"
+    assert world.controller.image[FEATURES].level("metadata.version") == 30
+    assert world.controller.image[CONFIGS].get(4, "", "k") == "1"
 
 
 @pytest.mark.covers("D-18")
@@ -629,10 +632,10 @@ def test_only_batches_of_our_own_epoch_are_taken_for_our_own_writes():
     world.activate(2)
     world.alter(("k", "ours"))
     world.commit([encode_record(ConfigRecord(4, "", "k", "theirs"))], epoch=3)
-    assert world.controller.image.config(4, "", "k") == "theirs"
+    assert world.controller.image[CONFIGS].get(4, "", "k") == "theirs"
 
 
 def test_an_image_holds_plain_numbers_on_the_leader_too():
     world = World()
     world.activate()
-    assert [type(entry.resource_type) for entry in world.controller.image.configs()] == [int]
+    assert [type(entry.resource_type) for entry in world.controller.image[CONFIGS].entries()] == [int]

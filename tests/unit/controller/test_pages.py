@@ -13,6 +13,7 @@ from kraftd.controller.list_configs import list_configs
 from kraftd.errors import ErrorCode, UnencodableError
 from kraftd.metadata.image import EMPTY
 from kraftd.metadata.image_builder import ImageBuilder
+from kraftd.metadata.parts.configs import CONFIGS
 from kraftd.protocol.limits import (
     ARRAY_LENGTH_MAX,
     ECHO_BYTES_MAX,
@@ -37,7 +38,7 @@ LONG = 32_767
 def image_of(configs):
     fold = ImageBuilder(EMPTY)
     for place, value in configs.items():
-        fold.put_config(*place, value)
+        fold.draft(CONFIGS).put(*place, value)
     return fold.image()
 
 
@@ -63,7 +64,7 @@ def test_a_listing_goes_on_behind_each_page():
     assert all(size(page) <= PAGE_BYTES_MAX + 100 for page in found)
     assert all(len(page.entries) <= PAGE_ENTRIES_MAX for page in found)
     listed = [(e.resource_type, e.resource_name, e.name, e.value) for page in found for e in page.entries]
-    assert listed == [tuple(entry) for entry in image.configs()]
+    assert listed == [tuple(entry) for entry in image[CONFIGS].entries()]
 
 
 def test_the_longest_configs_are_a_page_each_at_least():

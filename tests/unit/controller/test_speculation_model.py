@@ -18,6 +18,7 @@ from kraftd.errors import ErrorCode
 from kraftd.metadata.feature_levels import bootstrap_records
 from kraftd.metadata.image import EMPTY
 from kraftd.metadata.image_builder import apply_all
+from kraftd.metadata.parts.configs import CONFIGS
 from kraftd.protocol.messages import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
@@ -160,7 +161,7 @@ class ControllerLife(RuleBasedStateMachine):
 
     def _check_list(self, record, changes, before):
         operation, value = changes[LIST]
-        current = before.config(4, record.resource_name, LIST)
+        current = before[CONFIGS].get(4, record.resource_name, LIST)
         items = current.split(",") if current else []
         if operation == APPEND and value not in items:
             items.append(value)

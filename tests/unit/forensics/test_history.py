@@ -4,12 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from kraftd.forensics.words import changes
 from kraftd.logtools.errors import UnanswerableError
-from kraftd.logtools.history import History, Subject, history_of
+from kraftd.logtools.history import History, history_of
 from kraftd.logtools.node_files import find_log
 from kraftd.logtools.state import state_at
 from kraftd.metadata.image import EMPTY
+from kraftd.metadata.image_diff import changes
+from kraftd.metadata.parts.topics import TOPICS
+from kraftd.metadata.registry import SUBJECTS
 from kraftd.records.frame import RawRecord
 from kraftd.records.messages import (
     AbortTransactionRecord,
@@ -26,12 +28,12 @@ from tests.unit.forensics.logs import ORDERS, T0, broker, config, moved, orders
 
 
 def lines(history: History) -> list[tuple[int, int, int, str]]:
-    return [(one.offset, one.epoch, one.leader_id, str(one.fact)) for one in history.entries]
+    return [(one.offset, one.epoch, one.leader_id, str(one.change)) for one in history.entries]
 
 
 def test_a_topic_has_its_partitions_and_configs_with_it(tmp_path: Path):
     orders(tmp_path)
-    history = history_of(find_log(tmp_path), Subject.TOPIC, "orders")
+    history = history_of(find_log(tmp_path), SUBJECTS["topic"], "orders")
     assert lines(history) == [
         (4, 1, 1, "topic orders created"),
         (5, 1, 1, "partition orders-0 created on 1,2,3, led by 1"),
@@ -47,7 +49,7 @@ def test_a_topic_has_its_partitions_and_configs_with_it(tmp_path: Path):
 
 def test_a_partition_ends_with_its_topic(tmp_path: Path):
     orders(tmp_path).batch(RemoveTopicRecord(topic_id=ORDERS))
-    history = history_of(find_log(tmp_path), Subject.PARTITION, "orders-0")
+    history = history_of(find_log(tmp_path), SUBJECTS["partition"], "orders-0")
     assert lines(history) == [
         (5, 1, 1, "partition orders-0 created on 1,2,3, led by 1"),
         (9, 3, 2, "partition orders-0 leader moved 1 -> 2"),
@@ -58,7 +60,7 @@ def test_a_partition_ends_with_its_topic(tmp_path: Path):
 def test_a_broker_and_its_restarts(tmp_path: Path):
     made = orders(tmp_path)
     made.batch(BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=1, fenced=-1)).batch(broker(1, 12))
-    assert lines(history_of(find_log(tmp_path), Subject.BROKER, "1")) == [
+    assert lines(history_of(find_log(tmp_path), SUBJECTS["broker"], "1")) == [
         (2, 1, 1, "broker 1 registered (epoch 1, fenced)"),
         (11, 3, 2, "broker 1 unfenced"),
         (12, 3, 2, "broker 1 registered again, it was started anew (epoch 1 -> 12)"),
@@ -70,21 +72,21 @@ def test_a_config_of_all_and_of_one(tmp_path: Path):
     made = orders(tmp_path)
     made.batch(config("5", topic="other"), config("7")).batch(RemoveTopicRecord(topic_id=ORDERS))
     log = find_log(tmp_path)
-    everywhere = [line[3] for line in lines(history_of(log, Subject.CONFIG, "retention.ms"))]
+    everywhere = [line[3] for line in lines(history_of(log, SUBJECTS["config"], "retention.ms"))]
     assert everywhere == [
         "config retention.ms of topic orders set to 1000",
         "config retention.ms of topic other set to 5",
         "config retention.ms of topic orders set to 7 (was 1000)",
         "config retention.ms of topic orders removed (was 7)",
     ]
-    one = history_of(log, Subject.CONFIG, "retention.ms of topic other")
+    one = history_of(log, SUBJECTS["config"], "retention.ms of topic other")
     assert [line[3] for line in lines(one)] == everywhere[1:2]
 
 
 def test_a_topic_of_the_same_name_again(tmp_path: Path):
     made = orders(tmp_path)
     made.batch(RemoveTopicRecord(topic_id=ORDERS)).batch(TopicRecord(name="orders", topic_id=b"n" * 16))
-    history = history_of(find_log(tmp_path), Subject.TOPIC, "orders")
+    history = history_of(find_log(tmp_path), SUBJECTS["topic"], "orders")
     assert [line[3] for line in lines(history)[-2:]] == [
         "topic orders deleted, with its 2 partitions",
         "topic orders created",
@@ -96,7 +98,7 @@ def test_what_an_aborted_transaction_did_never_held(tmp_path: Path):
     made.batch(BeginTransactionRecord(name="a")).batch(config("1")).batch(AbortTransactionRecord(reason="no"))
     made.batch(BeginTransactionRecord(name="b")).batch(config("2")).batch(EndTransactionRecord())
     made.batch(BeginTransactionRecord(name="c")).batch(config("3"))
-    history = history_of(find_log(tmp_path), Subject.CONFIG, "retention.ms")
+    history = history_of(find_log(tmp_path), SUBJECTS["config"], "retention.ms")
     assert [line[3] for line in lines(history)] == [
         "config retention.ms of topic orders set to 1000",
         "config retention.ms of topic orders set to 2 (was 1000)",
@@ -112,7 +114,7 @@ def test_what_concerns_all_topics_concerns_each(tmp_path: Path):
     made.batch(ClearElrRecord(topic_name=""))
     made.batch(moved(0, eligible_leader_replicas=(3,)))
     made.batch(FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=0))
-    history = history_of(find_log(tmp_path), Subject.PARTITION, "orders-0")
+    history = history_of(find_log(tmp_path), SUBJECTS["partition"], "orders-0")
     assert [(line[0], line[3]) for line in lines(history)[-4:]] == [
         (11, "partition orders-0 ELR none -> 3"),
         (12, "partition orders-0 ELR 3 -> none"),
@@ -126,7 +128,7 @@ def test_a_log_that_begins_later_begins_with_its_snapshot(tmp_path: Path):
     made.snapshot()
     made.roll().batch(moved(0, leader=3))
     (made.log / f"{0:020}.log").unlink()
-    history = history_of(find_log(tmp_path), Subject.PARTITION, "orders-0")
+    history = history_of(find_log(tmp_path), SUBJECTS["partition"], "orders-0")
     assert lines(history) == [
         (11, 3, -1, "partition orders-0 created on 1,2,3, led by 2"),
         (11, 3, -1, "partition orders-0 leader moved 2 -> 3"),
@@ -138,9 +140,9 @@ def test_a_log_that_begins_later_begins_with_its_snapshot(tmp_path: Path):
 def test_what_the_log_never_speaks_of_is_an_error_with_a_hint(tmp_path: Path):
     orders(tmp_path)
     with pytest.raises(UnanswerableError, match=r"is about topic order; did you mean orders\?"):
-        history_of(find_log(tmp_path), Subject.TOPIC, "order")
+        history_of(find_log(tmp_path), SUBJECTS["topic"], "order")
     with pytest.raises(UnanswerableError, match="is about partition orders-7"):
-        history_of(find_log(tmp_path), Subject.PARTITION, "orders-7")
+        history_of(find_log(tmp_path), SUBJECTS["partition"], "orders-7")
 
 
 def test_damage_ends_the_history_and_is_told(tmp_path: Path):
@@ -148,7 +150,7 @@ def test_damage_ends_the_history_and_is_told(tmp_path: Path):
     data = bytearray(made.segment.read_bytes())
     data[-3] ^= 1
     made.segment.write_bytes(data)
-    history = history_of(find_log(tmp_path), Subject.TOPIC, "orders")
+    history = history_of(find_log(tmp_path), SUBJECTS["topic"], "orders")
     assert history.end_offset == 10
     assert history.damage is not None
     assert history.damage.offset == 10
@@ -156,24 +158,24 @@ def test_damage_ends_the_history_and_is_told(tmp_path: Path):
 
 def test_unknown_kinds_are_counted(tmp_path: Path):
     orders(tmp_path).batch(RawRecord(99, 0, b"x"))
-    assert history_of(find_log(tmp_path), Subject.TOPIC, "orders").unknown_kinds == ((99, 1),)
+    assert history_of(find_log(tmp_path), SUBJECTS["topic"], "orders").unknown_kinds == ((99, 1),)
 
 
 def test_the_histories_of_a_real_log_make_its_state():
     """Told one after the other, the changes of every partition end with its leader."""
     log = find_log(klog("generated-kafka-4.3-eligible-leader-replicas") / "node-2")
     state = state_at(log)
-    names = [str(fact.name) for fact in changes(EMPTY, state.image, with_consequences=True)
-             if fact.entity == "partition"]  # fmt: skip
+    names = [str(change.name) for change in changes(EMPTY, state.image, with_consequences=True)
+             if change.entity == "partition"]  # fmt: skip
     for name in names[::10]:
         topic, _, number = name.rpartition("-")
-        topic_id = state.image.topic_id(topic)
+        topic_id = state.image[TOPICS].id_of(topic)
         assert topic_id is not None
-        now = state.image.partition(topic_id, int(number))
+        now = state.image[TOPICS].partition(topic_id, int(number))
         assert now is not None
         leaders = [
-            one.fact.after
-            for one in history_of(log, Subject.PARTITION, name).entries
-            if one.fact.what == "leader"
+            one.change.after
+            for one in history_of(log, SUBJECTS["partition"], name).entries
+            if one.change.what == "leader"
         ]
         assert leaders[-1:] in ([], [now.leader]), name

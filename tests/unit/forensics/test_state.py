@@ -11,6 +11,10 @@ from kraftd.logtools.points import At
 from kraftd.logtools.state import advanced, refreshed, state_at
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.image_builder import ImageBuilder
+from kraftd.metadata.parts.brokers import BROKERS
+from kraftd.metadata.parts.configs import CONFIGS
+from kraftd.metadata.parts.features import FEATURES
+from kraftd.metadata.parts.topics import TOPICS
 from kraftd.records.batch import scan
 from kraftd.records.frame import RawRecord, decode_record
 from kraftd.records.messages import (
@@ -109,7 +113,7 @@ def test_an_offset_inside_a_batch_steps_back_and_says_so(tmp_path: Path):
     orders(tmp_path)
     state = state_at(find_log(tmp_path), at(5))
     assert state.end_offset == 4
-    assert state.image.topic(ORDERS) is None
+    assert state.image[TOPICS].get(ORDERS) is None
     assert state.notes == ("offset 5 lies inside a batch; the state is that at its beginning, 4",)
 
 
@@ -127,7 +131,7 @@ def test_a_time_ends_before_the_first_newer_batch_and_says_that_a_clock_went_bac
     made.batch(config("3"), at_ms=T0 + 5_000).batch(config("4"), at_ms=T0 + 9_500)
     log = find_log(tmp_path)
     state = state_at(log, At("then", time_ms=T0 + 5_000))
-    assert (state.end_offset, state.image.config(2, "orders", "retention.ms")) == (2, "1")
+    assert (state.end_offset, state.image[CONFIGS].get(2, "orders", "retention.ms")) == (2, "1")
     assert state.notes == (
         "1 later batch carries a time at or before then: a clock went back; the state is that at offset 2",
     )
@@ -145,18 +149,18 @@ def test_inside_a_transaction_the_state_is_that_before_it(
     made.batch(BeginTransactionRecord(name="bulk")).batch(config("2")).batch(last)
     log = find_log(tmp_path)
     inside = state_at(log, at(4))
-    assert inside.image.config(2, "orders", "retention.ms") == "1"
+    assert inside.image[CONFIGS].get(2, "orders", "retention.ms") == "1"
     assert inside.notes == (
         "offset 4 lies inside the transaction 'bulk' that began at 2: the state is the one before it",
     )
     after = state_at(log)
-    assert (after.image.config(2, "orders", "retention.ms"), after.notes) == (value, ())
+    assert (after.image[CONFIGS].get(2, "orders", "retention.ms"), after.notes) == (value, ())
 
 
 def test_what_is_not_known_makes_the_state_partial_and_is_counted(tmp_path: Path):
     LogMaker(tmp_path).lead(1, 1).batch(config("1")).batch(RawRecord(99, 0, b"x"), RawRecord(99, 0, b"y"))
     state = state_at(find_log(tmp_path))
-    assert state.image.config(2, "orders", "retention.ms") == "1"
+    assert state.image[CONFIGS].get(2, "orders", "retention.ms") == "1"
     assert state.unknown_text == "records that this program does not know are left out: 2 UnknownRecord99"
 
 
@@ -178,7 +182,7 @@ def test_an_impossible_record_leaves_no_half_of_its_batch(tmp_path: Path):
     made = orders(tmp_path)
     made.batch(config("7"), TopicRecord(name="orders", topic_id=b"x" * 16))
     state = state_at(find_log(tmp_path))
-    assert (state.end_offset, state.image.config(2, "orders", "retention.ms")) == (11, "1000")
+    assert (state.end_offset, state.image[CONFIGS].get(2, "orders", "retention.ms")) == (11, "1000")
     assert state.damage is not None
     assert "there is a topic orders already" in str(state.damage)
 
@@ -226,7 +230,7 @@ def test_a_log_whose_beginning_is_gone_needs_a_snapshot(tmp_path: Path):
     made.roll().batch(config("2"))
     (made.log / f"{0:020}.log").unlink()
     state = state_at(find_log(tmp_path))
-    assert (state.end_offset, state.image.config(2, "orders", "retention.ms")) == (12, "2")
+    assert (state.end_offset, state.image[CONFIGS].get(2, "orders", "retention.ms")) == (12, "2")
     with pytest.raises(UnanswerableError, match="begins at offset 11"):
         state_at(find_log(tmp_path), at(10))
     snapshot.unlink()
@@ -292,16 +296,16 @@ def test_a_state_goes_on_with_its_log_and_is_made_anew_where_that_was_cut(tmp_pa
     size = made.segment.stat().st_size
     made.batch(config("2"))
     newer = refreshed(before)
-    assert (newer.end_offset, newer.image.config(2, "orders", "retention.ms")) == (15, "2")
+    assert (newer.end_offset, newer.image[CONFIGS].get(2, "orders", "retention.ms")) == (15, "2")
     made.roll().batch(config("3"))
-    assert refreshed(newer).image.config(2, "orders", "retention.ms") == "3"
+    assert refreshed(newer).image[CONFIGS].get(2, "orders", "retention.ms") == "3"
     made.segment.unlink()
     first = made.log / f"{0:020}.log"
     first.write_bytes(first.read_bytes()[:size])
     made.segment, made.end = first, 14
     made.lead(3, 5)
     cut = refreshed(newer)
-    assert (cut.end_offset, cut.image.config(2, "orders", "retention.ms")) == (15, "1000")
+    assert (cut.end_offset, cut.image[CONFIGS].get(2, "orders", "retention.ms")) == (15, "1000")
     assert (cut.epoch, cut.quorum.leader_id) == (5, 3)
 
 
@@ -313,8 +317,8 @@ def test_going_on_from_a_state_is_the_same_as_beginning_there():
 
 def test_a_log_from_before_features_is_a_state(tmp_path: Path):
     state = state_at(find_log(klog("kafka-before-3.3-three-nodes") / "node-1"))
-    assert (state.end_offset, list(state.image.features())) == (188, [])
-    assert list(state.image.brokers())
+    assert (state.end_offset, list(state.image[FEATURES].items())) == (188, [])
+    assert list(state.image[BROKERS].values())
 
 
 @pytest.mark.parametrize(
@@ -345,7 +349,7 @@ def test_several_logs_need_a_name(tmp_path: Path):
 def test_an_empty_segment_is_an_empty_log(tmp_path: Path):
     LogMaker(tmp_path)
     state = state_at(find_log(tmp_path))
-    assert (state.end_offset, state.image.is_empty, state.timestamp_ms) == (0, True, -1)
+    assert (state.end_offset, state.image == EMPTY, state.timestamp_ms) == (0, True, -1)
 
 
 def test_noise_for_a_segment_is_damage_or_torn_and_never_more(tmp_path: Path):
@@ -369,7 +373,7 @@ def test_a_directory_without_a_log_in_it_is_said_in_a_line(tmp_path: Path):
 
 def test_the_records_of_a_new_cluster_are_a_state():
     bootstrap = klog("generated-kafka-4.3-dynamic-voters") / "node-1" / "bootstrap.checkpoint"
-    assert state_at(find_log(bootstrap)).image.feature_level("metadata.version") == 30
+    assert state_at(find_log(bootstrap)).image[FEATURES].level("metadata.version") == 30
 
 
 def test_the_times_of_batches_are_those_that_their_headers_say():

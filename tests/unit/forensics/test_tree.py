@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from kraftd.forensics.tree import File, Folder, Place, data_of, find, match, normal, root_of, walk
 from kraftd.logtools.errors import UnanswerableError
 from kraftd.logtools.node_files import find_log
 from kraftd.logtools.state import State, state_at
+from kraftd.logtools.tree import Place, data_of, find, match, normal, root_of, walk
 from kraftd.metadata.image import to_records
+from kraftd.metadata.parts.topics import TOPICS
+from kraftd.metadata.views import File, Folder
 from kraftd.records.messages import (
     ClientQuotaRecord,
     ClientQuotaRecordEntityData,
@@ -126,7 +128,7 @@ def test_the_bodies_of_partitions_are_those_of_the_image(real: State):
     root, image = root_of(real), real.image
     for record in to_records(image):
         if isinstance(record, PartitionRecord):
-            topic = image.topic(record.topic_id)
+            topic = image[TOPICS].get(record.topic_id)
             assert topic is not None
             data = data_of(find(root, f"/topics/{topic.name}/{record.partition_id}"))
             assert isinstance(data, dict)

@@ -5,13 +5,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kraftd.forensics.words import changes, quorum_changes
 from kraftd.logtools.node_files import find_log
 from kraftd.logtools.points import At
-from kraftd.logtools.quorum_facts import QuorumFacts, Voter
+from kraftd.logtools.quorum_facts import QuorumFacts, Voter, quorum_changes
 from kraftd.logtools.state import state_at
 from kraftd.metadata.image import EMPTY
 from kraftd.metadata.image_builder import apply_all
+from kraftd.metadata.image_diff import changes
 from kraftd.records.frame import AnyRecord
 from kraftd.records.messages import (
     AccessControlEntryRecord,

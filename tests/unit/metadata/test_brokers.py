@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from kraftd.metadata.image import EMPTY, to_records
 from kraftd.metadata.image_builder import apply, apply_all, is_replayed
 from kraftd.metadata.impossible import ImpossibleRecordError
+from kraftd.metadata.parts.brokers import BROKERS
 from kraftd.records.messages import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,
@@ -36,12 +37,12 @@ def change(**what):
 
 
 def test_a_registration_is_shown_and_a_later_one_takes_its_place():
-    assert REGISTERED.broker(7) == BROKER
-    assert REGISTERED.broker(8) is None
+    assert REGISTERED[BROKERS].get(7) == BROKER
+    assert REGISTERED[BROKERS].get(8) is None
     later = replace(BROKER, broker_epoch=90, log_dirs=(THREE,))
     image = apply(apply(REGISTERED, later, 1), replace(BROKER, broker_id=2), 2)
-    assert [broker.broker_epoch for broker in image.brokers()] == [40, 90]
-    assert list(to_records(image)) == list(image.brokers())
+    assert [broker.broker_epoch for broker in image[BROKERS].values()] == [40, 90]
+    assert list(to_records(image)) == list(image[BROKERS].values())
 
 
 def test_what_has_no_order_is_kept_in_one():
@@ -79,7 +80,7 @@ def test_of_listeners_with_one_name_the_last_counts():
 def test_a_change_changes_what_it_names_and_nothing_else(before, record, after):
     broker = replace(BROKER, **before)
     image = apply(apply(EMPTY, broker, 0), record, 1)
-    assert image.broker(7) == replace(broker, **after)
+    assert image[BROKERS].get(7) == replace(broker, **after)
     assert image.hash() == apply(EMPTY, replace(broker, **after), 0).hash()
 
 
@@ -110,9 +111,9 @@ def test_tags_of_a_registration_stay_and_those_of_a_change_make_the_image_partia
     tagged = apply(EMPTY, replace(BROKER, unknown_tags=tags), 0)
     assert not tagged.is_partial
     assert tagged.hash() != REGISTERED.hash()
-    assert apply(tagged, change(fenced=-1), 1).broker(7).unknown_tags == tags
+    assert apply(tagged, change(fenced=-1), 1)[BROKERS].get(7).unknown_tags == tags
     later = change(fenced=-1, unknown_tags=tags)
     assert not is_replayed(later)
     image = apply(REGISTERED, later, 1)
     assert image.is_partial
-    assert not image.broker(7).fenced
+    assert not image[BROKERS].get(7).fenced

@@ -1,4 +1,4 @@
-"""How records make and remove quotas, producer ids, ACLs, SCRAM credentials and tokens in the image."""
+"""How records make and remove quotas, producer ids, ACLs, CREDENTIAL credentials and tokens in the image."""
 
 import pytest
 from msgspec.structs import replace
@@ -6,6 +6,11 @@ from msgspec.structs import replace
 from kraftd.metadata.image import EMPTY, to_records
 from kraftd.metadata.image_builder import apply, apply_all
 from kraftd.metadata.impossible import ImpossibleRecordError
+from kraftd.metadata.parts.acls import ACLS
+from kraftd.metadata.parts.client_quotas import CLIENT_QUOTAS
+from kraftd.metadata.parts.delegation_tokens import DELEGATION_TOKENS
+from kraftd.metadata.parts.producer_ids import PRODUCER_IDS
+from kraftd.metadata.parts.scram import SCRAM
 from kraftd.records.messages import (
     AccessControlEntryRecord,
     ClientQuotaRecord,
@@ -22,25 +27,25 @@ from kraftd.records.messages import ClientQuotaRecordEntityData as Part
 USER, CLIENT, ANYBODY = Part("user", "u"), Part("client-id", "c"), Part("user", None)
 QUOTA = ClientQuotaRecord((CLIENT, USER), "rate", 1.5)
 ACL = AccessControlEntryRecord(bytes(15) + b"\x07", 2, "t", 3, "User:u", "*", 3, 3)
-SCRAM = UserScramCredentialRecord("u", 1, b"salt", b"stored", b"server", 4096)
+CREDENTIAL = UserScramCredentialRecord("u", 1, b"salt", b"stored", b"server", 4096)
 TOKEN = DelegationTokenRecord("User:o", "User:r", ("User:a", "User:b"), 1, 2, 3, "id")
 IDS = ProducerIdsRecord(-1, -1, 3000)
 ZK = ZkMigrationStateRecord(1)
 
 
 def test_each_is_shown():
-    image = apply_all(EMPTY, [TOKEN, SCRAM, ACL, IDS, QUOTA, ZK], 0)
-    assert list(image.client_quotas()) == [QUOTA]
-    assert image.next_producer_id() == 3000
-    assert (image.acl(ACL.id), list(image.acls())) == (ACL, [ACL])
-    assert (image.scram_credential(1, "u"), list(image.scram_credentials())) == (SCRAM, [SCRAM])
-    assert (image.delegation_token("id"), list(image.delegation_tokens())) == (TOKEN, [TOKEN])
-    assert list(to_records(image)) == [ZK, QUOTA, IDS, ACL, SCRAM, TOKEN]
+    image = apply_all(EMPTY, [TOKEN, CREDENTIAL, ACL, IDS, QUOTA, ZK], 0)
+    assert list(image[CLIENT_QUOTAS].values()) == [QUOTA]
+    assert PRODUCER_IDS.next_id(image) == 3000
+    assert (image[ACLS].get(ACL.id), list(image[ACLS].values())) == (ACL, [ACL])
+    assert (image[SCRAM].get((1, "u")), list(image[SCRAM].values())) == (CREDENTIAL, [CREDENTIAL])
+    assert (image[DELEGATION_TOKENS].get("id"), list(image[DELEGATION_TOKENS].values())) == (TOKEN, [TOKEN])
+    assert list(to_records(image)) == [ZK, QUOTA, IDS, ACL, CREDENTIAL, TOKEN]
 
 
 def test_what_is_not_there_is_not_shown():
-    assert EMPTY.next_producer_id() is None
-    assert EMPTY.acl(ACL.id) is EMPTY.scram_credential(1, "u") is EMPTY.delegation_token("id") is None
+    assert PRODUCER_IDS.next_id(EMPTY) is None
+    assert EMPTY[ACLS].get(ACL.id) is EMPTY[SCRAM].get((1, "u")) is EMPTY[DELEGATION_TOKENS].get("id") is None
 
 
 @pytest.mark.parametrize(
@@ -48,7 +53,7 @@ def test_what_is_not_there_is_not_shown():
     [
         (QUOTA, replace(QUOTA, entity=(USER, CLIENT), value=0.0, remove=True)),
         (ACL, RemoveAccessControlEntryRecord(ACL.id)),
-        (SCRAM, RemoveUserScramCredentialRecord("u", 1)),
+        (CREDENTIAL, RemoveUserScramCredentialRecord("u", 1)),
         (TOKEN, RemoveDelegationTokenRecord("id")),
     ],
 )
@@ -63,7 +68,7 @@ def test_a_removal_leaves_no_trace(record, removal):
     [
         (QUOTA, replace(QUOTA, value=9.0)),
         (ACL, replace(ACL, host="h")),
-        (SCRAM, replace(SCRAM, iterations=8192)),
+        (CREDENTIAL, replace(CREDENTIAL, iterations=8192)),
         (TOKEN, replace(TOKEN, expiration_timestamp=9)),
         (IDS, replace(IDS, next_producer_id=4000)),
         (ZK, ZkMigrationStateRecord(2)),
@@ -82,7 +87,7 @@ def test_quotas_differ_by_entity_default_and_name():
         replace(QUOTA, entity=(Part("user", ""),)),
         replace(QUOTA, key="percentage"),
     ]
-    assert len(list(apply_all(EMPTY, [QUOTA, *others], 0).client_quotas())) == 5
+    assert len(list(apply_all(EMPTY, [QUOTA, *others], 0)[CLIENT_QUOTAS].values())) == 5
 
 
 def test_the_order_of_the_parts_of_an_entity_means_nothing():
@@ -105,9 +110,12 @@ def test_a_quota_or_a_token_may_be_removed_twice(removal):
     ("removal", "reason"),
     [
         (RemoveAccessControlEntryRecord(b"\x01" * 16), "there is no ACL with the id 0101"),
-        (RemoveUserScramCredentialRecord("u", 2), "there is no SCRAM credential of mechanism 2 for user u"),
+        (
+            RemoveUserScramCredentialRecord("u", 2),
+            "there is no SCRAM credential of mechanism 2 for user u",
+        ),
     ],
 )
 def test_an_acl_or_a_credential_that_is_not_there_cannot_be_removed(removal, reason):
     with pytest.raises(ImpossibleRecordError, match=f"offset 6 is impossible: {reason}"):
-        apply_all(EMPTY, [ACL, SCRAM, removal], 4)
+        apply_all(EMPTY, [ACL, CREDENTIAL, removal], 4)

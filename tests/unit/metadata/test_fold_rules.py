@@ -4,6 +4,8 @@ import msgspec
 
 from kraftd.metadata.image import EMPTY
 from kraftd.metadata.image_builder import apply_all
+from kraftd.metadata.parts.controllers import CONTROLLERS
+from kraftd.metadata.parts.topics import TOPICS
 from kraftd.records import messages as m
 
 ID, D = b"T" * 16, b"D" * 16
@@ -18,20 +20,20 @@ def with_(**fields):
 
 
 def partition_after(made, *records):
-    return apply_all(EMPTY, [TOPIC, made, *records], 0).partition(ID, 0)
+    return apply_all(EMPTY, [TOPIC, made, *records], 0)[TOPICS].partition(ID, 0)
 
 
 def test_a_controller_that_registers_again_is_what_it_said_last():
     first, second = (m.RegisterControllerRecord(1, incarnation_id=bytes([n]) * 16) for n in (1, 2))
     image = apply_all(EMPTY, [first, second], 0)
-    assert image.controller(1).incarnation_id == second.incarnation_id
+    assert image[CONTROLLERS].get(1).incarnation_id == second.incarnation_id
     assert image == apply_all(EMPTY, [second], 0)
 
 
 def test_a_controller_says_whether_it_is_ready_to_migrate():
     for ready in (True, False):
         image = apply_all(EMPTY, [m.RegisterControllerRecord(1, zk_migration_ready=ready)], 0)
-        assert image.controller(1).zk_migration_ready is ready
+        assert image[CONTROLLERS].get(1).zk_migration_ready is ready
 
 
 def test_the_last_known_elr_is_cleared_where_nobody_else_is_eligible():
@@ -48,7 +50,7 @@ def test_nobody_eligible_is_said_in_one_way_only():
     silent = apply_all(EMPTY, [TOPIC, PARTITION], 0)
     for said in ({"eligible_leader_replicas": ()}, {"last_known_elr": ()}):
         image = apply_all(EMPTY, [TOPIC, with_(**said)], 0)
-        assert image.partition(ID, 0) == PARTITION
+        assert image[TOPICS].partition(ID, 0) == PARTITION
         assert (image, image.hash()) == (silent, silent.hash())
 
 
@@ -68,7 +70,7 @@ def test_a_transaction_that_ends_well_leaves_what_it_did():
 def test_the_name_of_a_removed_topic_is_free():
     again = m.TopicRecord("t", b"U" * 16)
     image = apply_all(EMPTY, [TOPIC, PARTITION, m.RemoveTopicRecord(ID), again], 0)
-    assert image.topic_id("t") == again.topic_id
+    assert image[TOPICS].id_of("t") == again.topic_id
     assert image == apply_all(EMPTY, [again], 0)
     assert image.hash() == apply_all(EMPTY, [again], 0).hash()
 
@@ -78,7 +80,7 @@ def test_clearing_one_topic_leaves_the_others():
     eligible = with_(eligible_leader_replicas=(2,))
     elsewhere = msgspec.structs.replace(eligible, topic_id=other.topic_id)
     image = apply_all(EMPTY, [TOPIC, other, eligible, elsewhere, m.ClearElrRecord("u")], 0)
-    assert image.partition(ID, 0) == eligible
-    assert image.partition(other.topic_id, 0).eligible_leader_replicas is None
+    assert image[TOPICS].partition(ID, 0) == eligible
+    assert image[TOPICS].partition(other.topic_id, 0).eligible_leader_replicas is None
     image = apply_all(image, [m.ClearElrRecord("")], 0)
-    assert image.partition(ID, 0) == with_(partition_epoch=1)
+    assert image[TOPICS].partition(ID, 0) == with_(partition_epoch=1)

@@ -9,10 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kraftd.metadata.image import EMPTY, ConfigEntry, ControllerRegistration, to_records
+from kraftd.metadata.image import EMPTY, to_records
 from kraftd.metadata.image_builder import ImageBuilder, apply, apply_all
-from kraftd.metadata.image_diff import Change, ConfigChange, ControllerChange, FeatureChange, diff
+from kraftd.metadata.image_diff import diff
 from kraftd.metadata.impossible import ImpossibleRecordError
+from kraftd.metadata.part import EntityChange
+from kraftd.metadata.parts.configs import CONFIGS, ConfigChange, ConfigEntry
+from kraftd.metadata.parts.controllers import CONTROLLERS, ControllerChange, ControllerRegistration
+from kraftd.metadata.parts.features import FEATURES, FeatureChange
 from kraftd.records import messages
 from kraftd.records.frame import RawRecord, decode_record, encode_record
 from kraftd.records.messages import (
@@ -100,7 +104,7 @@ def feature(name, level):
 
 
 def test_an_empty_image_shows_nothing():
-    assert EMPTY.is_empty
+    assert not list(to_records(EMPTY))
     assert not EMPTY.is_partial
     assert EMPTY.hash() == "0" * 32
     assert list(to_records(EMPTY)) == []
@@ -108,23 +112,23 @@ def test_an_empty_image_shows_nothing():
 
 def test_a_config_is_set_replaced_and_removed_by_null():
     image = apply_all(EMPTY, [config("k", "1"), config("k", "2"), config("l", "", "7")], 0)
-    assert image.config(4, "", "k") == "2"
-    assert list(image.configs()) == [ConfigEntry(4, "", "k", "2"), ConfigEntry(4, "7", "l", "")]
+    assert image[CONFIGS].get(4, "", "k") == "2"
+    assert list(image[CONFIGS].entries()) == [ConfigEntry(4, "", "k", "2"), ConfigEntry(4, "7", "l", "")]
     image = apply(image, config("k", None), 3)
-    assert image.config(4, "", "k") is None
-    assert list(image.config_resources()) == [(4, "7")]
+    assert image[CONFIGS].get(4, "", "k") is None
+    assert list(image[CONFIGS].resources()) == [(4, "7")]
     assert apply(image, config("never set", None), 4) == image
 
 
 def test_a_feature_at_level_zero_is_off():
     image = apply(EMPTY, feature("group.version", 1), 0)
-    assert image.feature_level("group.version") == 1
+    assert image[FEATURES].level("group.version") == 1
     assert apply(image, feature("group.version", 0), 1) == EMPTY
 
 
 def test_metadata_version_comes_first_in_every_listing():
     image = apply_all(EMPTY, [feature("a", 1), feature("metadata.version", 30)], 0)
-    assert [name for name, _ in image.features()] == ["metadata.version", "a"]
+    assert [name for name, _ in image[FEATURES].items()] == ["metadata.version", "a"]
     assert next(iter(to_records(image))) == feature("metadata.version", 30)
 
 
@@ -302,7 +306,7 @@ def test_an_impossible_record_is_one_error_with_its_offset_and_changes_nothing(r
     with pytest.raises(ImpossibleRecordError, match=f"offset {offset} ") as raised:
         apply_all(image, records, 10)
     assert raised.value.offset == offset
-    assert list(image.configs()) == [ConfigEntry(4, "", "k", "1")]
+    assert list(image[CONFIGS].entries()) == [ConfigEntry(4, "", "k", "1")]
 
 
 # -- what is unknown
@@ -370,9 +374,9 @@ def test_a_difference_names_exactly_what_moved(before, more):
     delta = diff(old, new)
     assert bool(delta) == (list(to_records(old)) != list(to_records(new)))
     repaired = [known(change.before) for change in delta.unknown_tags if change.after is None]
-    repaired += [feature(change.name, change.after) for change in delta.features]
-    repaired += [ConfigRecord(c.resource_type, c.resource_name, c.name, c.after) for c in delta.configs]
-    repaired += [change.after.to_record() for change in delta.controllers]
+    repaired += [feature(change.name, change.after) for change in delta[FEATURES]]
+    repaired += [ConfigRecord(c.resource_type, c.resource_name, c.name, c.after) for c in delta[CONFIGS]]
+    repaired += [change.after.to_record() for change in delta[CONTROLLERS]]
     repaired += [change.after for change in delta.unknown_tags if change.after is not None]
     assert list(to_records(apply_all(old, repaired, 0))) == list(to_records(new))
 
@@ -383,13 +387,13 @@ def test_a_difference_tells_before_and_after():
         old, [config("gone", None), config("new", "2"), feature("f", 2), RegisterControllerRecord()], 3
     )
     delta = diff(old, new)
-    assert delta.features == (FeatureChange("f", 1, 2),)
-    assert delta.configs == (
+    assert delta[FEATURES] == (FeatureChange("f", 1, 2),)
+    assert delta[CONFIGS] == (
         ConfigChange(4, "", "gone", "1", None),
         ConfigChange(4, "", "new", None, "2"),
     )
     registration = ControllerRegistration.of(RegisterControllerRecord())
-    assert delta.controllers == (ControllerChange(0, None, registration),)
+    assert delta[CONTROLLERS] == (ControllerChange(0, None, registration),)
 
 
 @pytest.mark.parametrize(
@@ -401,9 +405,9 @@ def test_tags_that_nothing_here_knows_are_a_difference(plain):
     tagged = msgspec.structs.replace(plain, unknown_tags=((9, b"later"),))
     newer = msgspec.structs.replace(plain, unknown_tags=((9, b"newer"),))
     images = [apply(EMPTY, record, 0) for record in (plain, tagged, newer)]
-    assert diff(images[0], images[1]).unknown_tags == (Change(None, tagged),)
-    assert diff(images[1], images[2]).unknown_tags == (Change(tagged, newer),)
-    assert diff(images[2], images[0]).unknown_tags == (Change(newer, None),)
+    assert diff(images[0], images[1]).unknown_tags == (EntityChange(None, tagged),)
+    assert diff(images[1], images[2]).unknown_tags == (EntityChange(tagged, newer),)
+    assert diff(images[2], images[0]).unknown_tags == (EntityChange(newer, None),)
     assert not diff(images[1], apply(EMPTY, tagged, 7))
 
 
@@ -413,9 +417,9 @@ def test_the_names_of_a_resource_that_had_many_configs_are_those_that_it_has():
     for gone in (names[:1], names[1:3], names[3:257]):
         image = apply_all(image, [config(name, None) for name in gone], 0)
         names = [name for name in names if name not in gone]
-        assert [entry.name for entry in image.configs()] == names
+        assert [entry.name for entry in image[CONFIGS].entries()] == names
     image = apply_all(image, [config("later", "2")], 0)
-    assert [entry.name for entry in image.configs()] == [*names, "later"]
+    assert [entry.name for entry in image[CONFIGS].entries()] == [*names, "later"]
 
 
 @settings(max_examples=10)
@@ -429,5 +433,5 @@ def test_a_large_image_survives_random_edits(seed):
         image = apply(image, config(name, value, broker), offset)
         model[broker, name] = value
     wanted = sorted((4, broker, name, value) for (broker, name), value in model.items() if value is not None)
-    assert [tuple(entry) for entry in image.configs()] == wanted
+    assert [tuple(entry) for entry in image[CONFIGS].entries()] == wanted
     assert image.hash() == apply_all(EMPTY, to_records(image), 0).hash()

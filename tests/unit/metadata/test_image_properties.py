@@ -10,6 +10,14 @@ from kraftd.metadata.image import EMPTY, to_records
 from kraftd.metadata.image_builder import ImageBuilder, apply, apply_all
 from kraftd.metadata.image_diff import diff
 from kraftd.metadata.impossible import ImpossibleRecordError
+from kraftd.metadata.parts.acls import ACLS
+from kraftd.metadata.parts.brokers import BROKERS
+from kraftd.metadata.parts.client_quotas import CLIENT_QUOTAS
+from kraftd.metadata.parts.delegation_tokens import DELEGATION_TOKENS
+from kraftd.metadata.parts.producer_ids import PRODUCER_IDS
+from kraftd.metadata.parts.scram import SCRAM
+from kraftd.metadata.parts.topics import TOPICS
+from kraftd.metadata.parts.zk_migration import ZK_MIGRATION
 from kraftd.records.frame import decode_record, encode_record
 from kraftd.records.messages import (
     AbortTransactionRecord,
@@ -182,43 +190,48 @@ def test_a_difference_names_exactly_what_moved(before, more):
     new = apply_all(old, legal(more, old), 50)
     delta = diff(old, new)
     entities = {
-        "brokers": (lambda r: r.broker_id, list(old.brokers()), list(new.brokers())),
-        "topics": (lambda r: r.topic_id, list(old.topics()), list(new.topics())),
+        BROKERS: (lambda r: r.broker_id, list(old[BROKERS].values()), list(new[BROKERS].values())),
+        "topics": (lambda r: r.topic_id, list(old[TOPICS].topics()), list(new[TOPICS].topics())),
         "partitions": (lambda r: (r.topic_id, r.partition_id), all_partitions(old), all_partitions(new)),
-        "client_quotas": (
+        CLIENT_QUOTAS: (
             lambda r: (frozenset((part.entity_type, part.entity_name) for part in r.entity), r.key),
-            list(old.client_quotas()),
-            list(new.client_quotas()),
+            list(old[CLIENT_QUOTAS].values()),
+            list(new[CLIENT_QUOTAS].values()),
         ),
-        "acls": (lambda r: r.id, list(old.acls()), list(new.acls())),
-        "scram_credentials": (
+        ACLS: (lambda r: r.id, list(old[ACLS].values()), list(new[ACLS].values())),
+        SCRAM: (
             lambda r: (r.mechanism, r.name),
-            list(old.scram_credentials()),
-            list(new.scram_credentials()),
+            list(old[SCRAM].values()),
+            list(new[SCRAM].values()),
         ),
-        "delegation_tokens": (
+        DELEGATION_TOKENS: (
             lambda r: r.token_id,
-            list(old.delegation_tokens()),
-            list(new.delegation_tokens()),
+            list(old[DELEGATION_TOKENS].values()),
+            list(new[DELEGATION_TOKENS].values()),
         ),
     }
-    for name, (key, were, are) in entities.items():
-        moved = {key(change.after or change.before): change for change in getattr(delta, name)}
-        assert len(moved) == len(getattr(delta, name))
+    for which, (key, were, are) in entities.items():
+        found = getattr(delta[TOPICS], which) if isinstance(which, str) else delta[which]
+        moved = {key(change.record): change for change in found}
+        assert len(moved) == len(found)
         assert all(change.before != change.after for change in moved.values())
         expected = {key(record): record for record in were}
         for entity, change in moved.items():
             assert expected.pop(entity, None) == change.before
             if change.after is not None:
                 expected[entity] = change.after
-        assert expected == {key(record): record for record in are}, name
-    if old.next_producer_id() != new.next_producer_id():
-        (change,) = delta.producer_ids
-        assert change.after.next_producer_id == new.next_producer_id()
+        assert expected == {key(record): record for record in are}, which
+    if PRODUCER_IDS.next_id(old) != PRODUCER_IDS.next_id(new):
+        (change,) = delta[PRODUCER_IDS]
+        assert change.after.next_producer_id == PRODUCER_IDS.next_id(new)
 
 
 def all_partitions(image):
-    return [partition for topic in image.topics() for partition in image.partitions(topic.topic_id)]
+    return [
+        partition
+        for topic in image[TOPICS].topics()
+        for partition in image[TOPICS].partitions(topic.topic_id)
+    ]
 
 
 @some
@@ -228,4 +241,4 @@ def test_nothing_differs_between_an_image_and_its_copy(records):
     assert not diff(image, image)
     assert not diff(image, apply_all(EMPTY, to_records(image), 0))
     assert bool(diff(EMPTY, image)) == bool(list(to_records(image)))
-    assert diff(EMPTY, apply(EMPTY, ZkMigrationStateRecord(1), 0)).zk_migration
+    assert diff(EMPTY, apply(EMPTY, ZkMigrationStateRecord(1), 0))[ZK_MIGRATION]

@@ -12,7 +12,7 @@ from kraftd.metadata.image import EMPTY, to_records
 from kraftd.metadata.image_builder import ImageBuilder, apply, apply_all
 from kraftd.metadata.image_diff import diff
 from kraftd.metadata.impossible import ImpossibleRecordError
-from kraftd.metadata.parts.topics import broker_index, packed_int_set
+from kraftd.metadata.parts.topics import TOPICS, broker_index, packed_int_set
 from kraftd.metadata.parts.topics import builder as topics_builder
 from kraftd.metadata.parts.topics.packed_int_set import PackedIntSet
 from kraftd.metadata.parts.topics.partition_block import BLOCK_MASK, packed_block, row_at, rows_of, with_rows
@@ -95,7 +95,11 @@ def listed(image, brokers=range(-1, 6)):
     return {
         broker: tuple(
             sorted(listing(broker))
-            for listing in (image.partitions_led_by, image.partitions_in_sync_on, image.partitions_on)
+            for listing in (
+                image[TOPICS].partitions_led_by,
+                image[TOPICS].partitions_in_sync_on,
+                image[TOPICS].partitions_on,
+            )
         )
         for broker in brokers
     }
@@ -105,8 +109,8 @@ def looked_up(image, brokers=range(-1, 6)):
     """The same, by looking at every partition."""
     every = [
         ((topic.topic_id, partition.partition_id), partition)
-        for topic in image.topics()
-        for partition in image.partitions(topic.topic_id)
+        for topic in image[TOPICS].topics()
+        for partition in image[TOPICS].partitions(topic.topic_id)
     ]
     return {
         broker: (
@@ -350,7 +354,7 @@ def test_places_in_bulk_are_written_down_before_they_are_too_many(monkeypatch, c
     for at in range(0, len(values), chunk):
         builder.replay_values(values[at : at + chunk], at + 1)
     assert 2_000 < most <= 2_000 + 2 * chunk
-    assert len(list(builder.image().partitions_on(2))) == len(values)
+    assert len(list(builder.image()[TOPICS].partitions_on(2))) == len(values)
 
 
 def test_an_impossible_partition_in_bulk_is_named_by_its_offset():
@@ -391,7 +395,7 @@ def test_a_frozen_image_does_not_see_what_changes_after_it():
         image = apply(image, PartitionChangeRecord(number, A, isr=(2,), leader=2), 300)
     assert (list(to_records(frozen)), frozen.hash(), listed(frozen)) == (shown, digest, brokers)
     assert listed(image) == looked_up(image)
-    changes = diff(frozen, image).partitions
+    changes = diff(frozen, image)[TOPICS].partitions
     assert [change.after.partition_id for change in changes] == list(range(200))
 
 
@@ -401,7 +405,7 @@ def test_eligible_leaders_are_cleared_wherever_they_are_and_nothing_else_moves()
     with_elr = [r for r in to_records(image) if isinstance(r, PartitionRecord) and r.eligible_leader_replicas]
     assert with_elr
     cleared = apply(image, ClearElrRecord(""), 1)
-    moved = {change.before: change.after for change in diff(image, cleared).partitions}
+    moved = {change.before: change.after for change in diff(image, cleared)[TOPICS].partitions}
     assert set(with_elr) <= set(moved)
     for before, after in moved.items():
         assert after == replace(

@@ -18,6 +18,9 @@ import pytest
 from kraftd.metadata.feature_levels import METADATA_VERSION
 from kraftd.metadata.image import EMPTY, MetadataImage, to_records
 from kraftd.metadata.image_builder import ImageBuilder, apply_all
+from kraftd.metadata.parts.configs import CONFIGS
+from kraftd.metadata.parts.features import FEATURES
+from kraftd.metadata.parts.topics import TOPICS
 from kraftd.records.batch import BatchView, scan
 from kraftd.records.control import AnyControl, decode_control
 from kraftd.records.frame import decode_record, encode_record
@@ -130,8 +133,8 @@ def test_the_list_of_what_kafka_gets_wrong_is_whole_and_nothing_more():
         (*place(directory), offset)
         for directory in directories()
         for offset, path in snapshots(directory).items()
-        if any(read_snapshot(path).configs_of(2, REMOVED_TOPIC))
-        and read_snapshot(path).topic_id(REMOVED_TOPIC) is None
+        if any(read_snapshot(path)[CONFIGS].of(2, REMOVED_TOPIC))
+        and read_snapshot(path)[TOPICS].id_of(REMOVED_TOPIC) is None
     }
     assert found == listed
 
@@ -157,7 +160,7 @@ def without_the_removed_topic(image: MetadataImage, which: tuple[str, str, int])
     """A snapshot's image without what Kafka's defect has left in it."""
     if which not in HOLDS_CONFIGS_OF_THE_REMOVED_TOPIC:
         return image
-    removed = [ConfigRecord(2, REMOVED_TOPIC, name, None) for name, _ in image.configs_of(2, REMOVED_TOPIC)]
+    removed = [ConfigRecord(2, REMOVED_TOPIC, name, None) for name, _ in image[CONFIGS].of(2, REMOVED_TOPIC)]
     return apply_all(image, removed, which[2])
 
 
@@ -201,7 +204,7 @@ def test_what_the_image_of_a_real_log_writes_rebuilds_it():
 
 def rewritten(image: MetadataImage) -> Iterator[bytes]:
     """As `written`; a log from before features can only be written in the newest versions."""
-    level = image.feature_level(METADATA_VERSION)
+    level = image[FEATURES].level(METADATA_VERSION)
     return written(image) if level else (encode_record(record) for record in to_records(image))
 
 
@@ -233,4 +236,4 @@ def test_a_log_with_the_newest_kinds_is_folded_whole():
     directory = next(cluster.rglob("__cluster_metadata-0"))
     image = fold_to(directory, [1 << 62])[1 << 62]
     assert not image.is_partial
-    assert image.feature_level("metadata.version") == 27
+    assert image[FEATURES].level("metadata.version") == 27

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from kraftd.metadata.image import EMPTY
 from kraftd.metadata.image_builder import ImageBuilder
+from kraftd.metadata.parts.configs import CONFIGS
 from kraftd.metadata.sorted_keys import SortedKeys
 
 keys = st.integers(0, 2_000)
@@ -46,31 +47,33 @@ def test_configs_are_listed_in_order_from_any_place(steps, resource, name):
     for many, few, removed in steps:
         builder = ImageBuilder(image)
         if removed is not None:
-            builder._configs.remove(removed)
+            builder.draft(CONFIGS).remove(removed)
             model = {place: value for place, value in model.items() if place[:2] != removed}
         spread = [(of, f"n{number:04}", value) for of, count, value in many for number in range(count)]
         for of, config, value in [*spread, *few]:
-            builder.put_config(*of, config, value)
+            builder.draft(CONFIGS).put(*of, config, value)
             model[*of, config] = value
         image = builder.image()
     expected = sorted((*place, value) for place, value in model.items() if value is not None)
-    assert [tuple(entry) for entry in image.configs()] == expected
+    assert [tuple(entry) for entry in image[CONFIGS].entries()] == expected
     after = (*resource, name)
-    assert [tuple(e) for e in image.configs(None, after)] == [e for e in expected if e[:3] > after]
-    assert [tuple(e) for e in image.configs(4, after)] == [e for e in expected if e[0] == 4 and e[:3] > after]
-    assert list(image.config_resources()) == sorted({entry[:2] for entry in expected})
+    assert [tuple(e) for e in image[CONFIGS].entries(None, after)] == [e for e in expected if e[:3] > after]
+    assert [tuple(e) for e in image[CONFIGS].entries(4, after)] == [
+        e for e in expected if e[0] == 4 and e[:3] > after
+    ]
+    assert list(image[CONFIGS].resources()) == sorted({entry[:2] for entry in expected})
 
 
 def test_a_page_costs_what_it_is_long_and_not_what_the_image_is():
     """Counted, not timed: the rest of the configs is not even looked at."""
     builder = ImageBuilder(EMPTY)
     for number in range(20_000):
-        builder.put_config(4, "", f"n{number:05}", "x")
+        builder.draft(CONFIGS).put(4, "", f"n{number:05}", "x")
     for broker in range(5_000):
-        builder.put_config(4, str(broker), "n", "x")
+        builder.draft(CONFIGS).put(4, str(broker), "n", "x")
     image = builder.image()
     seen = _Counted.seen
-    page = image.configs(4, (4, "", _Counted("n15000")))
+    page = image[CONFIGS].entries(4, (4, "", _Counted("n15000")))
     assert next(page).name == "n15001"
     assert _Counted.seen - seen < 100
 

@@ -6,6 +6,8 @@ from msgspec.structs import replace
 from kraftd.metadata.image import EMPTY, to_records
 from kraftd.metadata.image_builder import apply, apply_all, is_replayed
 from kraftd.metadata.impossible import ImpossibleRecordError
+from kraftd.metadata.parts.configs import CONFIGS
+from kraftd.metadata.parts.topics import TOPICS
 from kraftd.metadata.parts.topics.partitions import MIGRATING
 from kraftd.records.messages import (
     ClearElrRecord,
@@ -49,13 +51,13 @@ def after(*records, image=IMAGE):
 
 def test_topics_and_partitions_are_found_by_id_and_by_name():
     image = after(TopicRecord("accounts", B), PartitionRecord(0, B))
-    assert (image.topic_id("orders"), image.topic(A)) == (A, TOPIC)
-    assert (image.topic_id("nothing"), image.topic(bytes(16))) == (None, None)
-    assert [topic.name for topic in image.topics()] == ["accounts", "orders"]
-    assert image.partition(A, 0) == PARTITION
-    assert image.partition(A, 2) is image.partition(bytes(16), 0) is None
-    assert list(image.partitions(A)) == [PARTITION, OTHER]
-    assert list(image.partitions(bytes(16))) == []
+    assert (image[TOPICS].id_of("orders"), image[TOPICS].get(A)) == (A, TOPIC)
+    assert (image[TOPICS].id_of("nothing"), image[TOPICS].get(bytes(16))) == (None, None)
+    assert [topic.name for topic in image[TOPICS].topics()] == ["accounts", "orders"]
+    assert image[TOPICS].partition(A, 0) == PARTITION
+    assert image[TOPICS].partition(A, 2) is image[TOPICS].partition(bytes(16), 0) is None
+    assert list(image[TOPICS].partitions(A)) == [PARTITION, OTHER]
+    assert list(image[TOPICS].partitions(bytes(16))) == []
 
 
 def test_every_topic_is_written_before_its_partitions():
@@ -92,18 +94,18 @@ def test_every_topic_is_written_before_its_partitions():
 def test_a_change_changes_what_it_names_and_raises_the_epoch(record, what):
     image = after(record)
     expected = replace(PARTITION, partition_epoch=10, **what)
-    assert image.partition(A, 0) == expected
-    assert image.partition(A, 1) == OTHER
+    assert image[TOPICS].partition(A, 0) == expected
+    assert image[TOPICS].partition(A, 1) == OTHER
     assert image.hash() == apply_all(EMPTY, [TOPIC, OTHER, expected], 0).hash()
 
 
 def test_the_recovery_ends():
     image = after(change(leader_recovery_state=1), change(leader_recovery_state=0))
-    assert image.partition(A, 0).leader_recovery_state == 0
+    assert image[TOPICS].partition(A, 0).leader_recovery_state == 0
 
 
 def test_a_partition_may_be_made_anew():
-    assert after(replace(PARTITION, leader=3)).partition(A, 0).leader == 3
+    assert after(replace(PARTITION, leader=3))[TOPICS].partition(A, 0).leader == 3
     assert after(replace(PARTITION, leader=3)).hash() != IMAGE.hash()
     assert after(PARTITION) == IMAGE
 
@@ -112,7 +114,7 @@ def test_without_directories_a_replica_is_migrating_and_written_so_where_directo
     bare = replace(OTHER, directories=())
     image = apply_all(EMPTY, [TOPIC, bare], 0)
     full = replace(OTHER, directories=(MIGRATING,) * 3)
-    assert image.partition(A, 1) == full
+    assert image[TOPICS].partition(A, 1) == full
     assert list(to_records(image)) == [TOPIC, bare]
     assert list(to_records(after(DIRECTORIES, image=image))) == [DIRECTORIES, TOPIC, full]
     assert after(full, image=image) == image
@@ -121,7 +123,7 @@ def test_without_directories_a_replica_is_migrating_and_written_so_where_directo
 def test_a_reassignment_before_directories_have_names_stays_without_them():
     image = apply_all(EMPTY, [TOPIC, replace(OTHER, partition_id=0, directories=())], 0)
     image = apply(image, change(replicas=(1, 2, 3, 4)), 3)
-    assert image.partition(A, 0).directories == (MIGRATING,) * 4
+    assert image[TOPICS].partition(A, 0).directories == (MIGRATING,) * 4
 
 
 def test_a_removed_topic_takes_its_partitions_and_configs_along():
@@ -132,8 +134,8 @@ def test_a_removed_topic_takes_its_partitions_and_configs_along():
     assert gone == apply_all(EMPTY, kept, 0)
     assert gone.hash() == apply_all(EMPTY, kept, 0).hash()
     again = apply_all(gone, [replace(TOPIC, topic_id=B), configs[0]], 40)
-    assert again.topic_id("orders") == B
-    assert list(again.configs_of(2, "orders")) == [("a", "1")]
+    assert again[TOPICS].id_of("orders") == B
+    assert list(again[CONFIGS].of(2, "orders")) == [("a", "1")]
     in_one_go = after(*configs, *kept, RemoveTopicRecord(A), replace(TOPIC, topic_id=B), configs[0])
     assert in_one_go == again
     assert in_one_go.hash() == again.hash()
@@ -143,19 +145,19 @@ def test_a_removed_topic_takes_its_partitions_and_configs_along():
 def test_clearing_the_elr_is_a_change_of_each_partition_that_had_one(name):
     cleared = replace(PARTITION, eligible_leader_replicas=None, last_known_elr=None, partition_epoch=10)
     image = after(ClearElrRecord(name))
-    assert list(image.partitions(A)) == [cleared, OTHER]
+    assert list(image[TOPICS].partitions(A)) == [cleared, OTHER]
     assert image.hash() == apply_all(EMPTY, [TOPIC, OTHER, cleared], 0).hash()
 
 
 def test_clearing_the_elr_of_one_topic_leaves_the_others():
     other = replace(PARTITION, topic_id=B)
     image = after(TopicRecord("t", B), other, ClearElrRecord("orders"))
-    assert image.partition(B, 0) == other
+    assert image[TOPICS].partition(B, 0) == other
 
 
 def test_elr_is_forgotten_when_the_feature_goes_off():
     image = after(FeatureLevelRecord(ELR, 1), FeatureLevelRecord("group.version", 0))
-    assert image.partition(A, 0) == PARTITION
+    assert image[TOPICS].partition(A, 0) == PARTITION
     forgotten = replace(PARTITION, eligible_leader_replicas=None, last_known_elr=None)
     assert apply(image, FeatureLevelRecord(ELR, 0), 9) == apply_all(EMPTY, [TOPIC, forgotten, OTHER], 0)
 
@@ -189,15 +191,15 @@ def test_tags_of_a_partition_stay_and_those_of_a_change_make_the_image_partial()
     tags = ((99, b"later"),)
     tagged = after(replace(PARTITION, unknown_tags=tags))
     assert not tagged.is_partial
-    assert apply(tagged, change(isr=(2,)), 1).partition(A, 0).unknown_tags == tags
+    assert apply(tagged, change(isr=(2,)), 1)[TOPICS].partition(A, 0).unknown_tags == tags
     later = change(isr=(2,), unknown_tags=tags)
     assert not is_replayed(later)
     assert after(later).is_partial
-    assert after(later).partition(A, 0).isr == (2,)
+    assert after(later)[TOPICS].partition(A, 0).isr == (2,)
 
 
 def test_images_share_the_topics_that_did_not_change():
     image = after(TopicRecord("t", B), PartitionRecord(0, B))
     later = apply(image, change(isr=(1,)), 20)
-    assert later.shares_topic(image, B)
-    assert not later.shares_topic(image, A)
+    assert later[TOPICS].shares(image[TOPICS], B)
+    assert not later[TOPICS].shares(image[TOPICS], A)

@@ -11,9 +11,11 @@ from kraftd.errors import MalformedError
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.image_builder import apply, apply_all
 from kraftd.metadata.impossible import ImpossibleRecordError
+from kraftd.metadata.part import View
+from kraftd.metadata.parts.topics import TOPICS
+from kraftd.metadata.registry import TABLES
 from kraftd.records import messages as m
 from kraftd.records.frame import RawRecord, decode_record, encode_record
-from kraftd.replay import entities
 from kraftd.replay.image.entity_history import FoldRow
 from kraftd.replay.image.shards import (
     Shard,
@@ -45,6 +47,8 @@ reaching = st.sampled_from(
     ]
 )
 rich = st.lists(st.one_of(record_lists.map(tuple), (transactions | reaching).map(lambda one: (one,))))
+
+(PARTITIONS,) = (table for table in TABLES if table.is_of_partitions)
 
 
 def rows_of(records: Sequence, per_batch: int = 1) -> list[FoldRow]:
@@ -115,7 +119,7 @@ def test_parts_make_the_image_of_a_fold_in_order(
     assert unknown == Counter(dict(image.unknown_kinds()))
     assert shown_by(changes) == {
         (row["topic_id"], row["partition_id"]): (row["leader"], row["isr"], row["replicas"])
-        for row in entities.partitions(image)
+        for row in PARTITIONS.rows(View(image))
     }
 
 
@@ -136,7 +140,7 @@ def test_a_barrier_takes_its_place_between_the_records_of_a_topic(shards: int) -
     change = m.PartitionChangeRecord(0, ONE, eligible_leader_replicas=(1,))
     records = [*WORLD, m.ClearElrRecord("a"), change, m.ClearElrRecord(""), change]
     image, end = in_order(rows_of(records))
-    assert image.partition(ONE, 0).eligible_leader_replicas == (1,)
+    assert image[TOPICS].partition(ONE, 0).eligible_leader_replicas == (1,)
     assert in_parts(rows_of(records), shards)[:2] == (image.hash(), end)
     assert image.hash() != in_order(rows_of([*WORLD, change]))[0].hash(), "the epoch rose twice"
 

@@ -18,6 +18,7 @@ from kraftd.controller.registry import OPERATIONS
 from kraftd.errors import ErrorCode, UnencodableError
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.image_builder import ImageBuilder
+from kraftd.metadata.parts.configs import CONFIGS
 from kraftd.net.handshake import Identity, refusal_of, supported
 from kraftd.protocol import limits
 from kraftd.protocol import messages as m
@@ -200,9 +201,9 @@ def image() -> MetadataImage:
     fold = ImageBuilder(EMPTY)
     for number in range(20):
         for broker in ("", "1", "2147483647"):
-            fold.put_config(4, broker, f"{number:02}".ljust(32_767, "n"), "v" * 32_767)
+            fold.draft(CONFIGS).put(4, broker, f"{number:02}".ljust(32_767, "n"), "v" * 32_767)
     for number in range(5_000):
-        fold.put_config(4, "2", f"n{number}", "")
+        fold.draft(CONFIGS).put(4, "2", f"n{number}", "")
     return fold.image()
 
 
@@ -233,7 +234,7 @@ def descriptions() -> Iterator[Any]:
         request = asked(m.DescribeConfigsRequest(resources, include_synonyms=True))
         yield describe_configs(image(), request)
         yield refuse(request, ErrorCode.REQUEST_TIMED_OUT, "why " * 50)
-    repeated = (next(iter(image().configs_of(4, "1")))[0],) * 25 + ("n1",) * (limits.ARRAY_LENGTH_MAX - 25)
+    repeated = (next(iter(image()[CONFIGS].of(4, "1")))[0],) * 25 + ("n1",) * (limits.ARRAY_LENGTH_MAX - 25)
     resource = m.DescribeConfigsRequestDescribeConfigsResource(4, "1", repeated)
     yield describe_configs(image(), asked(m.DescribeConfigsRequest((resource,), include_synonyms=True)))
 

@@ -12,6 +12,7 @@ from kraftd.controller.registry import OPERATIONS
 from kraftd.errors import ErrorCode
 from kraftd.metadata.feature_levels import bootstrap_records
 from kraftd.metadata.image import MetadataImage
+from kraftd.metadata.parts.configs import CONFIGS
 from kraftd.protocol.codec import Request
 from kraftd.protocol.limits import RESIGN_TIMEOUT_MS_MAX
 from kraftd.protocol.messages import (
@@ -216,12 +217,12 @@ class ToyResponse(msgspec.Struct, frozen=True):
 
 
 def toy_records(image: MetadataImage, request: ToyRequest) -> tuple[list[ConfigRecord], ToyResponse]:
-    before = image.config(4, "1", "toy") or ""
+    before = image[CONFIGS].get(4, "1", "toy") or ""
     return [ConfigRecord(4, "1", "toy", before + request.value)], ToyResponse(text=before + request.value)
 
 
 def toy_read(image: MetadataImage, applied_offset: int, _request: ToyRequest) -> ToyResponse:
-    return ToyResponse(text=f"{image.config(4, '1', 'toy')} before {applied_offset}")
+    return ToyResponse(text=f"{image[CONFIGS].get(4, '1', 'toy')} before {applied_offset}")
 
 
 def toy_refusal(_request: ToyRequest, error: ErrorCode, text: str) -> ToyResponse:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from kraftd.metadata.parts.topics.broker_index import Assignment
 from kraftd.metadata.parts.topics.partition_fast_codec import COUNT_MAX, NOBODY, fast_layout
-from kraftd.records.frame import AnyRecord, decode_record, encode_record
+from kraftd.records.frame import encode_record
 from kraftd.records.messages import PartitionChangeRecord, PartitionRecord
 
 _OPENINGS: Final = frozenset(
@@ -57,16 +57,6 @@ def _layouts() -> dict[tuple[int, bytes], _Layout]:
 
 
 _LAYOUTS: Final = _layouts()
-
-
-def decoded(value: bytes) -> AnyRecord:
-    """The record of a framed value, as `decode_record` gives it.
-
-    Raises:
-        MalformedError: It is no record.
-    """
-    change = read(value)
-    return decode_record(value) if change is None else change
 
 
 def read(value: bytes) -> PartitionChangeRecord | None:

@@ -16,7 +16,7 @@ from immutables import Map
 
 from kraftd.metadata.entity_hash import EntityHash
 from kraftd.metadata.parts.topics import partitions
-from kraftd.metadata.parts.topics.broker_index import BrokerIndex
+from kraftd.metadata.parts.topics.broker_index import IN_SYNC, LEADER, REPLICA, BrokerIndex
 from kraftd.metadata.parts.topics.partition_block import BLOCK_BITS, BLOCK_MASK, row_at, rows_of
 from kraftd.records.messages import PartitionRecord, TopicRecord
 from kraftd.types import NodeId, Uuid
@@ -54,9 +54,6 @@ class TopicsImage(msgspec.Struct, frozen=True, eq=False):  # noqa: PLW1641 - com
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TopicsImage) and self.sum == other.sum and self._topics == other._topics
 
-    def __bool__(self) -> bool:
-        return bool(self._topics)
-
     def __len__(self) -> int:
         return len(self._topics)
 
@@ -86,9 +83,19 @@ class TopicsImage(msgspec.Struct, frozen=True, eq=False):  # noqa: PLW1641 - com
             for _, packed in topic.rows():
                 yield partitions.unpack(packed)
 
-    def partitions_of(self, broker: NodeId, role: int) -> Iterator[tuple[Uuid, int]]:
-        """The partitions (topic id, partition id) for which a broker has a role, in no order."""
-        return self.broker_index.partitions(broker, role)
+    # The partitions of a broker (topic id, partition id), in no order, in time proportional to how many.
+
+    def partitions_led_by(self, broker_id: NodeId) -> Iterator[tuple[Uuid, int]]:
+        """The partitions that a broker leads."""
+        return self.broker_index.partitions(broker_id, LEADER)
+
+    def partitions_in_sync_on(self, broker_id: NodeId) -> Iterator[tuple[Uuid, int]]:
+        """The partitions whose ISR a broker is in."""
+        return self.broker_index.partitions(broker_id, IN_SYNC)
+
+    def partitions_on(self, broker_id: NodeId) -> Iterator[tuple[Uuid, int]]:
+        """The partitions that a broker holds a replica of."""
+        return self.broker_index.partitions(broker_id, REPLICA)
 
     def to_records(self, *, has_directories: bool) -> Iterator[TopicRecord | PartitionRecord]:
         """The records that make these topics, each before its partitions."""

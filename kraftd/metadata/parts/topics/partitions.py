@@ -12,7 +12,6 @@ from typing import Final, TypeAlias
 import msgspec
 
 from kraftd.errors import InvariantError
-from kraftd.metadata.entities import HASH_VERSIONS
 from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.metadata.parts.topics import partition_fast_codec
 from kraftd.records.frame import decode_record, encode_record
@@ -29,7 +28,8 @@ _RECOVERY_STATES: Final = (0, 1)
 
 _About: TypeAlias = PartitionRecord | PartitionChangeRecord
 
-_PACKED_VERSION: Final = HASH_VERSIONS[PartitionRecord]
+_PACKED_VERSION: Final = 2
+"""Of the record. Hashes are taken of it, so it never changes, whatever newer versions come."""
 
 
 def made(record: PartitionRecord, offset: Offset) -> PartitionRecord:

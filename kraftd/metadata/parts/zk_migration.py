@@ -1,0 +1,43 @@
+"""What old logs say of the migration from ZooKeeper; kept and written again, as Kafka did before 4.0.
+
+It is in no folder and no table: Kafka shows it nowhere either.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from kraftd.metadata import kafka_names
+from kraftd.metadata.feature_levels import ZK_MIGRATION_SINCE
+from kraftd.metadata.kafka_names import name_of
+from kraftd.metadata.part import THE_ONLY, Builder, Changes, Comparison, EntityPart, Image, RecordKind, View
+from kraftd.metadata.views import Change, Node
+from kraftd.records.messages import ZkMigrationStateRecord
+from kraftd.types import Offset
+
+
+def _replay(builder: Builder, record: ZkMigrationStateRecord, _offset: Offset) -> None:
+    builder.put(ZK_MIGRATION, builder.state(ZK_MIGRATION).put(THE_ONLY, record))
+
+
+class ZkMigration(EntityPart[int, ZkMigrationStateRecord]):
+    """The one record of the state."""
+
+    kinds = (RecordKind(ZkMigrationStateRecord, _replay, levels=(ZK_MIGRATION_SINCE,)),)
+    snapshot_rank = 0
+
+    def describe(self, differences: Changes[ZkMigrationStateRecord], _: Comparison) -> Iterator[Change]:
+        for change in differences:
+            old, new = (
+                None if one is None else one.zk_migration_state for one in (change.before, change.after)
+            )
+            text = f"state is {name_of(kafka_names.ZK_MIGRATION_STATES, -1 if new is None else new)}"
+            yield Change("zk migration", "", "state", text, old, new)
+
+    def sections(self, _view: View) -> Mapping[str, Callable[[], Node]]:
+        return {}
+
+    def overview_count(self, _image: Image) -> None:
+        return None
+
+
+ZK_MIGRATION: Final = ZkMigration()
