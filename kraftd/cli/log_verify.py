@@ -13,6 +13,7 @@ Schema: is_whole, logs (list of log, cluster_id (text or null), node_id, start_o
     null)).
 """
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
@@ -21,8 +22,9 @@ import typer
 
 from kraftd.cli.failures import ExitCode, UsageError
 from kraftd.cli.options import OutputOption, output_of
-from kraftd.cli.output import columns, emit, id_text
+from kraftd.cli.output import columns, emit, folded, id_text, terminal_columns
 from kraftd.logtools.node_files import NodeFiles, find_logs
+from kraftd.logtools.problem import Problem
 from kraftd.logtools.verify import LogVerdict, PairVerdict, Verdict
 from kraftd.logtools.verify import verify as verify_logs
 from kraftd.records.frame import record_name
@@ -30,6 +32,12 @@ from kraftd.records.frame import record_name
 Json: TypeAlias = dict[str, Any]
 
 _HOLES_TOLD = 5
+_FILES_NAMED = 3
+"""So many files of which the same is said are named; of more the first and the last."""
+_CLUSTER_MIN = 9
+_PATH_MIN = 8
+"""So much of a cluster's id and of a log's path is shown, however narrow the terminal."""
+_TITLE = len("Problems in :")
 
 
 def verify(
@@ -86,7 +94,7 @@ def _log_data(verdict: LogVerdict) -> Json:
         "unread": [{"from": start, "to": end} for start, end in verdict.unread],
         "is_whole": not verdict.problems,
         "problems": [str(problem) for problem in verdict.problems],
-        "notes": list(verdict.notes),
+        "notes": [str(note) for note in verdict.notes],
     }
 
 
@@ -104,41 +112,82 @@ def _pair_data(pair: PairVerdict) -> Json:
 
 
 def _table(verdict: Verdict) -> str:
-    headers = ("Node", "Offsets", "Epoch", "Batches", "Snapshots", "Verdict", "Log")
-    blocks = [columns(headers, map(_row, verdict.logs))]
+    room = terminal_columns(sys.stdout)
+    blocks = [_overview(verdict, room)]
     for log in verdict.logs:
-        blocks += _block(f"Problems in {log.log.named}", [problem.short for problem in log.problems])
-    blocks += _block("Problems between logs", [pair.problem for pair in verdict.pairs if pair.problem])
-    notes = [note for log in verdict.logs for note in (*log.notes, *_partial(log))]
-    blocks += _block("Notes", [*notes, *(pair.note for pair in verdict.pairs if pair.note)])
+        blocks += _block(f"Problems in {_path(log, room - _TITLE)}", _grouped(log.problems), room)
+    blocks += _block("Problems between logs", [pair.problem for pair in verdict.pairs if pair.problem], room)
+    for log in verdict.logs:
+        blocks += _block(
+            f"Notes on {_path(log, room - _TITLE)}", [*_grouped(log.notes), *_partial(log)], room
+        )
+    blocks += _block("Notes between logs", [pair.note for pair in verdict.pairs if pair.note], room)
     agreeing = _agreement(verdict)
     if agreeing:
-        blocks.append(agreeing)
+        blocks.append(folded(agreeing, "", room))
     return "\n\n".join(blocks)
 
 
-def _block(title: str, lines: list[str]) -> list[str]:
-    return ["\n".join([f"{title}:", *(f"  {line}" for line in lines)])] if lines else []
+def _overview(verdict: Verdict, room: int) -> str:
+    """A row for each log; where a terminal has no room for ids and paths, their ends are left out."""
+    headers = ("Cluster", "Node", "Offsets", "Epoch", "Batches", "Snapshots", "Verdict", "Log")
+    table = columns(headers, (_row(log, 0, 0) for log in verdict.logs))
+    if not 0 < room < max(map(len, table.splitlines())):
+        return table
+    rest = columns(headers[1:-1], (_row(log, 0, 0)[1:-1] for log in verdict.logs))
+    path_room = max(room - len(rest.splitlines()[0]) - _CLUSTER_MIN - 5, _PATH_MIN)
+    return columns(headers, (_row(log, _CLUSTER_MIN, path_room) for log in verdict.logs))
 
 
-def _row(log: LogVerdict) -> tuple[object, ...]:
+def _block(title: str, lines: list[str], room: int) -> list[str]:
+    return ["\n".join([f"{title}:", *(folded(f"  {line}", "    ", room) for line in lines)])] if lines else []
+
+
+def _grouped(problems: Sequence[Problem]) -> list[str]:
+    """A line for each; files of which the same is said, at no byte, share one."""
+    alike: dict[object, list[Problem]] = {}
+    for number, problem in enumerate(problems):
+        is_of_a_place = problem.position_bytes >= 0 or not problem.file
+        alike.setdefault(number if is_of_a_place else problem.what, []).append(problem)
+    return [_of_files(group) for group in alike.values()]
+
+
+def _of_files(group: Sequence[Problem]) -> str:
+    if len(group) == 1:
+        return group[0].short
+    files = [group[0].file, *(Path(problem.file).name for problem in group[1:])]
+    named = (
+        ", ".join(files) if len(files) <= _FILES_NAMED else f"{len(files)} files, {files[0]} to {files[-1]}"
+    )
+    return f"{named}: {group[0].what}"
+
+
+def _row(log: LogVerdict, cluster_room: int, path_room: int) -> tuple[object, ...]:
     count = len(log.problems)
+    cluster = log.log.cluster_id or "-"
     return (
+        cluster if not cluster_room or len(cluster) <= cluster_room else cluster[: cluster_room - 1] + "…",
         id_text(log.log.node_id),
         f"{log.log.start_offset}-{log.end_offset}",
         log.end_epoch,
         log.batch_count,
         log.snapshot_count,
         "whole" if not count else f"{count} problem{'' if count == 1 else 's'}",
-        log.log.named,
+        _path(log, path_room),
     )
+
+
+def _path(log: LogVerdict, room: int) -> str:
+    """What a log is called; without its beginning where there is no room (0 and less: there is)."""
+    path = log.log.named
+    return path if room <= 0 or len(path) <= room else "…" + path[-max(room - 1, _PATH_MIN) :]
 
 
 def _partial(log: LogVerdict) -> list[str]:
     if not log.unknown_kinds:
         return []
     kinds = ", ".join(f"{count} {record_name(kind)}" for kind, count in log.unknown_kinds)
-    return [f"{log.log.named}: PARTIAL: records that this program does not know are left out: {kinds}"]
+    return [f"PARTIAL: records that this program does not know are left out: {kinds}"]
 
 
 def _agreement(verdict: Verdict) -> str:

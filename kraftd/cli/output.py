@@ -7,11 +7,13 @@ everywhere in Kafka, unknown texts null. A key once published stays.
 Tables are plain text without colour or frames, so that `grep`, `awk` and a pager see what the eye sees.
 """
 
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
-from typing import TypeAlias, TypeVar
+from typing import TextIO, TypeAlias, TypeVar
 
 import msgspec
 
@@ -72,7 +74,28 @@ def note(text: str) -> None:
     """Tell the person at the terminal something that is not part of the answer."""
     with suppress(LostOutputError):  # told at the end
         sys.stdout.flush()
-    sys.stderr.write(f"kraftctl: {on_one_line(text)}\n")
+    sys.stderr.write(folded(f"kraftctl: {on_one_line(text)}", "  ", terminal_columns(sys.stderr)) + "\n")
+
+
+def terminal_columns(stream: TextIO) -> int:
+    """How wide the terminal is that a stream goes to; 0 if it goes to none, where no line may be broken."""
+    return shutil.get_terminal_size().columns if stream.isatty() else 0
+
+
+def folded(line: str, indent: str, width: int) -> str:
+    """A line broken between words where it is wider than a terminal; what follows is indented.
+
+    Args:
+        line: One line.
+        indent: What stands before every part but the first.
+        width: The terminal's; 0: not broken at all.
+    """
+    if not 0 < width < len(line):
+        return line
+    parts = textwrap.wrap(
+        line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join(parts)
 
 
 def to_json(data: Data) -> str:
@@ -123,7 +146,8 @@ def columns(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 def labels(pairs: Iterable[tuple[str, object]], width: int = LABEL_WIDTH) -> str:
     """Kafka's `Label:   value` lines, values starting in one column."""
     lines = (f"{name + ':':<{width}}{on_one_line(str(value))}".rstrip() for name, value in pairs)
-    return "\n".join(lines)
+    room = terminal_columns(sys.stdout)
+    return "\n".join(folded(line, " " * width, room) for line in lines)
 
 
 def id_text(number: int, unknown: str = "-") -> str:

@@ -54,7 +54,7 @@ class LogVerdict(msgspec.Struct, frozen=True):
     unread: tuple[tuple[Offset, Offset], ...]
     """From where to where (exclusive; -1: to its end) no sound batch is: it is compared with no other log."""
     problems: tuple[Problem, ...]
-    notes: tuple[str, ...]
+    notes: tuple[Problem, ...]
 
 
 class PairVerdict(msgspec.Struct, frozen=True):
@@ -121,7 +121,7 @@ class _Examination:
         self.keys = BatchKeys()
         self.unread: list[tuple[Offset, Offset]] = []
         self._problems: list[Problem] = []
-        self._notes: list[str] = []
+        self._notes: list[Problem] = []
         self._snapshots = [snapshot for snapshot in log.snapshots if snapshot.id.offset > 0]
         self._compared = 0
         self._records = 0
@@ -136,9 +136,11 @@ class _Examination:
         """Look at everything."""
         self.log, finding = _examined(self.log)
         self._problems += finding.problems
+        self._notes += (problem for problem in self.log.problems if problem.kind is ProblemKind.NOTE)
         if finding.torn is not None:
-            where = f"{finding.torn.path} ends inside a batch at byte {finding.torn.position}"
-            self._notes.append(f"{where}: it was being written")
+            torn = finding.torn
+            text = f"ends inside a batch, of which {torn.size_bytes} bytes are there: it was being written"
+            self._note(in_file(torn.path, text, kind=ProblemKind.TORN, position_bytes=torn.position))
         self._begin()
         hole = -1
         for item in read_log(self.log):
@@ -243,7 +245,7 @@ class _Examination:
         while self._snapshots and self._snapshots[0].id.offset <= offset:
             snapshot = self._snapshots.pop(0)
             if snapshot.id.offset < self.log.start_offset:
-                self._notes.append(f"{snapshot.path}: is older than the log and was not compared")
+                self._note(in_file(snapshot.path, "older than the log, not compared"))
             elif snapshot.id.offset != self._end:
                 text = f"offset {snapshot.id.offset} is not between two batches"
                 self._tell(in_file(snapshot.path, text))
@@ -258,7 +260,8 @@ class _Examination:
             self._fold = ImageBuilder(state.image)
             self._quorum = msgspec.structs.replace(state.quorum, leader_epoch=self._quorum.leader_epoch)
             if snapshot.id.offset > self.log.start_offset:
-                self._notes.append(f"{snapshot.path}: not compared, from here on the state is folded again")
+                text = "not compared, from here on the state is folded again"
+                self._note(in_file(snapshot.path, text))
             return
         self._compared += 1
         image = self._fold.image()
@@ -289,6 +292,10 @@ class _Examination:
 
     def _tell(self, problem: Problem) -> None:
         self._problems.append(problem.within(self.log.home))
+
+    def _note(self, problem: Problem) -> None:
+        kind = ProblemKind.TORN if problem.kind is ProblemKind.TORN else ProblemKind.NOTE
+        self._notes.append(msgspec.structs.replace(problem, kind=kind).within(self.log.home))
 
 
 def _examined(log: NodeFiles) -> tuple[NodeFiles, Finding]:

@@ -1,6 +1,7 @@
 """`kraftctl log state|diff|history|verify`: what each prints, in every format, and how each ends."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -279,3 +280,44 @@ def test_a_point_for_the_replay_that_is_none_is_a_usage_error(
     assert (outcome.code, outcome.err.count("\n")) == (64, 1)
     assert "neither an offset (1234) nor a time" in outcome.err
     assert not out.exists()
+
+
+def test_a_verdict_fits_a_terminal_of_80_columns(
+    kraftctl: Kraftctl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Words and names of files are whole, what is alike is said once, and ids and paths are cut."""
+    shutil.copytree(klog("generated-kafka-4.3-eligible-leader-replicas"), tmp_path / "fleet-of-november")
+    log = tmp_path / "fleet-of-november" / "node-3" / "__cluster_metadata-0"
+    for path in sorted(log.glob("*.log"))[:2]:
+        path.unlink()
+    before = kraftctl("log", "verify", tmp_path).out
+    monkeypatch.setattr("kraftd.cli.log_verify.terminal_columns", lambda _: 80)
+    after = kraftctl("log", "verify", tmp_path).out
+    assert max(map(len, before.splitlines())) > 100
+    assert max(map(len, after.splitlines())) <= 80
+    assert before.split()[0] == "Cluster"
+    assert "EBIiM3dMShm0xWP_kkRsKA" in before
+    assert "EBIiM3dM…" in after
+    names = [path.name for path in log.glob("*.checkpoint") if path.name in after]
+    assert names
+    assert after.count("older than the log, not compared") == 1
+
+
+def test_without_a_terminal_a_line_is_one_line(kraftctl: Kraftctl, made: LogMaker) -> None:
+    damage(made)
+    outcome = kraftctl("log", "state", made.home)
+    [note] = [line for line in outcome.out.splitlines() if line.startswith("Note:")]
+    assert len(note) > 120
+
+
+def test_notes_of_a_state_are_broken_between_words(
+    kraftctl: Kraftctl, made: LogMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damage(made)
+    monkeypatch.setattr("kraftd.cli.output.terminal_columns", lambda _: 80)
+    monkeypatch.chdir(made.home.parent)
+    out = kraftctl("log", "state", made.home.name).out
+    lines = out.splitlines()
+    [start] = [number for number, line in enumerate(lines) if line.startswith("Note:")]
+    assert all(len(line) <= 80 or " " not in line.strip() for line in lines)
+    assert lines[start + 1].startswith(" " * 24)

@@ -208,7 +208,7 @@ def test_a_torn_end_is_a_note(tmp_path: Path):
     made.segment.write_bytes(made.segment.read_bytes()[:-3])
     verdict = judged(tmp_path)
     assert verdict.is_whole, problems(verdict)
-    assert ["it was being written" in note for note in verdict.logs[0].notes] == [True]
+    assert ["it was being written" in note.text for note in verdict.logs[0].notes] == [True]
 
 
 def test_behind_a_fault_the_fold_goes_on_from_the_next_snapshot(tmp_path: Path):
@@ -225,7 +225,7 @@ def test_behind_a_fault_the_fold_goes_on_from_the_next_snapshot(tmp_path: Path):
     assert "offset 1: the checksum is" in checksum
     assert f"{12:020}" in snapshot
     assert "broker 9 registered" in snapshot
-    assert any("from here on the state is folded again" in note for note in verdict.logs[0].notes)
+    assert any("from here on the state is folded again" in note.text for note in verdict.logs[0].notes)
 
 
 def test_a_log_whose_beginning_is_gone_is_whole_with_its_snapshot(tmp_path: Path):
