@@ -41,12 +41,15 @@ class RequestHandler(Protocol):
     def request_received(self, connection: Any, request: Request) -> None:
         """A request to be answered with `connection.reply`, now or later."""
 
+    def connection_closed(self, connection: Any) -> None:
+        """A connection is closed whose handshake was done: drop what is kept for it."""
+
 
 class Host(Protocol):
     """What a connection needs of its server."""
 
     @property
-    def handler(self) -> RequestHandler:
+    def request_handler(self) -> RequestHandler:
         """The object that answers requests."""
 
     outbox: Outbox
@@ -71,7 +74,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         """Whether a request has come since its greeting."""
         self.untaken_bytes = 0
         """Unsent answers, beyond what the kernel holds."""
-        self._handler = host.handler
+        self._handler = host.request_handler
         self._budgets = host.budgets
         self._slots = host.slots
         self._lane = host.budgets.lanes[PeerClass.STRANGER]

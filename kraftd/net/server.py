@@ -17,19 +17,19 @@ import asyncio
 import itertools
 import socket
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Protocol
 
 from kraftd.errors import ErrorCode, InvariantError
-from kraftd.net.budgeted import BudgetedConnection
+from kraftd.net.budgeted import BudgetedConnection, RequestHandler
 from kraftd.net.budgets import Budgets, PeerClass
 from kraftd.net.connection import Outbox
 from kraftd.net.handshake import Identity, Refusal, refusal_of
 from kraftd.net.rate_limited_logger import RateLimitedLogger
 from kraftd.net.slots import Slots
 from kraftd.protocol import limits
-from kraftd.protocol.codec import Buffer, Codec, MalformedRequestError, Request, UnsupportedVersion
+from kraftd.protocol.codec import Buffer, Codec, MalformedRequestError, UnsupportedVersion
 from kraftd.protocol.framing import CODECS
 from kraftd.protocol.messages import (
     ApiVersionsRequest,
@@ -39,7 +39,7 @@ from kraftd.protocol.messages import (
     ShowNonceRequest,
     ShowNonceResponse,
 )
-from kraftd.types import NO_NODE, Endpoint, NodeId
+from kraftd.types import NEVER_MS, NO_NODE, Endpoint, NodeId, Now
 
 _BACKLOG = 1024
 
@@ -55,14 +55,8 @@ class ServerHandler(Protocol):
     def nonce_shown(self, connection: "InboundConnection", shown: ShowNonceRequest) -> None:
         """A nonce was shown: call `connection.confirm` or `connection.reject_nonce`."""
 
-    def request_received(self, connection: "InboundConnection", request: Request) -> None:
-        """A request to be answered with `connection.reply`, now or later."""
-
     def connection_ended(self, connection: "InboundConnection") -> None:
         """A connection whose greeting was accepted is closed."""
-
-    def clients_wait(self) -> None:
-        """Client requests wait: call `budgets.serve` at the end of this turn."""
 
 
 class Server:
@@ -72,12 +66,17 @@ class Server:
         self,
         identity: Identity,
         handler: ServerHandler,
+        request_handler: RequestHandler,
         outbox: Outbox,
         numbers: Iterator[int],
         limited_log: RateLimitedLogger,
+        *,
+        wake: Callable[[], None],
     ) -> None:
+        """`wake` must schedule a call of `run`, for the requests of clients."""
         self.identity = identity
         self.handler = handler
+        self.request_handler = request_handler
         self.outbox = outbox
         self.limited_log = limited_log
         self.tally = outbox.tally
@@ -89,7 +88,7 @@ class Server:
         self.max_idle_ms = 600_000
         """How long a connection but a voter's may send no request (`connections.max.idle.ms`)."""
         self.slots = Slots(self.tally)
-        self.budgets = Budgets(self.tally, limited_log, self.connections, handler.clients_wait)
+        self.budgets = Budgets(self.tally, limited_log, self.connections, wake)
         self._numbers = numbers
         self._socket: socket.socket | None = None
         self._server: asyncio.Server | None = None
@@ -162,6 +161,17 @@ class Server:
         if not self.connections and self._sweep is not None:
             self._sweep.cancel()
             self._sweep = None
+
+    # Once a turn.
+
+    def run(self, now: Now) -> None:  # noqa: ARG002 - the signature of a turn task
+        """Serve what clients and observers sent."""
+        if self.budgets.is_waiting:
+            self.budgets.serve()
+
+    def wake_at_ms(self) -> int:
+        """0 while requests wait, for a turn at once; else NEVER_MS."""
+        return 0 if self.budgets.is_waiting else NEVER_MS
 
     # Idle connections.
 
@@ -300,6 +310,7 @@ class InboundConnection(BudgetedConnection):
         super().ended()
         self._server.forget(self)
         if self._is_announced:
+            self._server.request_handler.connection_closed(self)
             self._server.handler.connection_ended(self)
 
     # The handshake.

@@ -104,7 +104,7 @@ WRITE_BUFFER_BYTES_HIGH: Final = 4 * MIB
 """Unsent bytes of a connection to or from a voter; above, it is not read."""
 
 CLIENT_WRITE_BUFFER_BYTES_HIGH: Final = 16 * KIB
-"""The same for everybody else, beyond what the kernel took; above, it is neither read nor served."""
+"""The same for all other connections, beyond what the kernel took; above, they are not served either."""
 
 WRITE_STALL_TIMEOUT_MS: Final = 5_000
 """How long a connection may stay above that without taking anything before it is closed."""
@@ -113,14 +113,14 @@ WRITE_PROGRESS_BYTES: Final = 64 * KIB
 """What it must take in that time to count as taking anything."""
 
 UNTAKEN_BYTES_MAX: Final = 32 * MIB
-"""Answers that nobody takes, of all connections but voters'; above, who has most of them is closed."""
+"""Unsent answers of all connections but voters'; above, the connection with most of them is closed."""
 
 ANSWER_BYTES_PER_TURN: Final = 256 * KIB
 """Answers of one connection in one turn; above, its next request waits for the next turn."""
 
 LONG_ANSWERS_MAX: Final = 16
-"""Requests in flight, over all clients, whose answers may be longer than a page of configs or a part of the
-log makes them; one a connection. All of them may be answered in one turn."""
+"""Requests in flight whose answers may be as long as a page of configs or a part of the log: of all
+connections of one class, and one of each connection. All of them may be answered in one turn."""
 
 WORK_PER_REQUEST: Final = 1 * KIB
 """What a request costs beside its bytes, in bytes: as long as 1 KiB of a long one takes to decode."""
@@ -142,8 +142,8 @@ STRANGER_WORK_PER_TURN: Final = 32 * KIB
 clients, so that a turn ends within some 20 ms and voters are read between two of them."""
 
 WORK_OF_MORE_ROUNDS: Final = 64 * KIB
-"""Once each of those who wait had its turn, another round begins only if less than this was done: so a few
-that flood do not make turns longer, and many with one request each are served together."""
+"""Once each waiting connection was served once, further rounds end when the turn has done this much work: so
+a few that flood do not make turns longer, and many with one request each are served together."""
 
 VOTER_READ_BYTES: Final = 256 * KIB
 CLIENT_READ_BYTES: Final = 16 * KIB
@@ -164,8 +164,8 @@ STRANGER_WAITING_BYTES_MAX: Final = 4 * MIB
 of them is closed."""
 
 RESIGN_TIMEOUT_MS_MAX: Final = 60_000
-"""How long a leader that was asked to hand over may wait for its successor, whatever the request says: nobody
-can write meanwhile."""
+"""How long a leader that was asked to hand over may wait for its successor, whatever the request says: no
+write is accepted meanwhile."""
 
 LOG_LINES_PER_EVENT_MAX: Final = 60
 """Lines a minute of one kind that strangers can cause, from however many addresses."""

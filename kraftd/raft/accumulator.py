@@ -20,11 +20,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from kraftd.protocol.limits import OPERATION_BYTES_MAX, OPERATION_RECORDS_MAX
 from kraftd.raft.events import Token
 from kraftd.types import NEVER_MS, Offset
 
-BATCH_BYTES_MAX = 8 * 1024 * 1024
-APPEND_RECORDS_MAX = 10_000
+BATCH_BYTES_MAX = OPERATION_BYTES_MAX
+"""One batch holds the largest operation, which is never split."""
 _BATCH_OVERHEAD_BYTES = 61
 _RECORD_OVERHEAD_BYTES = 24
 
@@ -99,7 +100,7 @@ def size_of(records: Sequence[bytes]) -> int:
 
 def is_too_large(records: Sequence[bytes], size_bytes: int) -> bool:
     """Whether an append can never fit a batch (ACC-04)."""
-    return size_bytes + _BATCH_OVERHEAD_BYTES > BATCH_BYTES_MAX or len(records) > APPEND_RECORDS_MAX
+    return size_bytes + _BATCH_OVERHEAD_BYTES > BATCH_BYTES_MAX or len(records) > OPERATION_RECORDS_MAX
 
 
 class PendingAppend(msgspec.Struct, frozen=True, gc=False):

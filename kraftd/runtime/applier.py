@@ -8,14 +8,13 @@ Any exception of the state machine is fatal (D-18): it could not apply the same 
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from collections.abc import Callable
 
 from kraftd.raft.effects import LeaderChanged
 from kraftd.raft.events import Applied
 from kraftd.raft.state_machine import StateMachine
-from kraftd.records.batch import BatchView, scan
 from kraftd.records.committed import CommittedBatch
+from kraftd.runtime.committed_log import CommittedLog
 from kraftd.runtime.driver import Driver, TurnTask
 from kraftd.types import NodeId, Now, Offset
 
@@ -24,19 +23,6 @@ _SLICE_MS = 10
 
 APPLY = "Apply"
 """The kind under which applying is counted among the events of the controller."""
-
-
-class CommittedLog(Protocol):
-    """Where committed batches come from."""
-
-    def committed_batches(self, from_offset: Offset, max_bytes: int) -> list[bytes] | None:
-        """From memory, or None if they are no longer there."""
-
-    def take_values(self, base_offset: Offset) -> Sequence[bytes] | None:
-        """What the batch there holds, if nobody has to read it out of the batch; once."""
-
-    def read_cold(self, offset: Offset, max_bytes: int, done: Callable[[bytes], None]) -> None:
-        """From the store, in a thread; `done` is called on the loop."""
 
 
 class Applier(TurnTask):
@@ -98,12 +84,11 @@ class Applier(TurnTask):
         before = self.applied_offset
         batches, self._cold = self._cold, []
         if not batches and before < self._target:
-            buffers = self._log.committed_batches(before, _SLICE_BYTES)
-            if buffers is None:
+            found = self._log.batches(before, _SLICE_BYTES, self._take_cold)
+            if found is None:
                 self._is_reading = True
-                self._log.read_cold(before, _SLICE_BYTES, self._take_cold)
                 return False
-            batches = committed(map(BatchView, buffers), self._log.take_values)
+            batches = found
         for batch in batches:
             if batch.end_offset > self._target:
                 break
@@ -113,25 +98,9 @@ class Applier(TurnTask):
                 self.applied_timestamp_ms = batch.timestamp_ms
         return before < self.applied_offset < self._target
 
-    def _take_cold(self, data: bytes) -> None:
+    def _take_cold(self, batches: list[CommittedBatch]) -> None:
         self._is_reading = False
-        self._cold = committed(scan(data), self._log.take_values)
+        self._cold = batches
         if not self._cold:
             self.stuck_because = f"the log cannot be read at offset {self.applied_offset}, which is committed"
         self._driver.wake()
-
-
-def committed(
-    batches: Iterable[BatchView], take_values: Callable[[Offset], Sequence[bytes] | None]
-) -> list[CommittedBatch]:
-    """The batches in the form that the state machine gets; `take_values` gives records that are in memory."""
-    return [
-        CommittedBatch(
-            base_offset=view.base_offset,
-            end_offset=view.end_offset,
-            epoch=view.epoch,
-            timestamp_ms=view.max_timestamp,
-            records=() if view.is_control else take_values(view.base_offset) or view.values(),
-        )
-        for view in batches
-    ]

@@ -1,6 +1,6 @@
 """Answers the requests that are not for the raft node: those of the controller and of operators.
 
-Entered through `ControllerApis.request_received`, for each request, and as the effect executor's
+Entered by the request router, through `handlers`, and as the effect executor's
 `OutcomeHandler`, when the raft node is done with what such a request needed: an append, a linearizable
 read, a resignation. Each request gets exactly one reply; what the raft node is asked on its behalf carries
 a deadline (D-13).
@@ -11,7 +11,7 @@ for them once a turn.
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
@@ -28,10 +28,8 @@ from kraftd.raft.events import AppendRequested, ReadRequested, ResignRequested, 
 from kraftd.raft.node import Member
 from kraftd.runtime.driver import Driver, TimedTurnTask
 from kraftd.runtime.effect_executor import OutcomeHandler
-from kraftd.runtime.network import Requests
+from kraftd.runtime.request_router import ApiHandler
 from kraftd.types import Now
-
-Service: TypeAlias = Callable[[InboundConnection, Request], None]
 
 
 class _Caller(msgspec.Struct, frozen=True):
@@ -45,7 +43,7 @@ class _Caller(msgspec.Struct, frozen=True):
         self.connection.reply(self.version, self.correlation_id, message)
 
 
-class ControllerApis(Requests, OutcomeHandler, TimedTurnTask):
+class ControllerApis(OutcomeHandler, TimedTurnTask):
     """Takes requests, and sends exactly one reply to each."""
 
     def __init__(
@@ -56,38 +54,24 @@ class ControllerApis(Requests, OutcomeHandler, TimedTurnTask):
         *,
         request_timeout_ms: int,
         on_shutdown_ready: Callable[[ShutdownReady], None],
-        on_connection_ended: Callable[[InboundConnection], None],
     ) -> None:
         self._driver = driver
         self._controller = controller
         self._member = member
         self._timeout_ms = request_timeout_ms
         self._on_shutdown_ready = on_shutdown_ready
-        self._on_connection_ended = on_connection_ended
         self._last_token = 0
         self._appends: dict[Token, tuple[Write, _Caller | None]] = {}
         self._reads: dict[Token, tuple[NeedsRead, _Caller]] = {}
         self._resignations: dict[Token, _Caller] = {}
-        self._services: dict[type[Any], Service] = {
+
+    @property
+    def handlers(self) -> Mapping[type[Any], ApiHandler]:
+        """The handler of each type of request that is answered here."""
+        return {
             ResignLeaderRequest: self._serve_resign,
-            **dict.fromkeys(controller.requests, self._serve_controller),
+            **dict.fromkeys(self._controller.requests, self._serve_controller),
         }
-
-    def offer(self, services: Mapping[type[Any], Service]) -> None:
-        """Add handlers for more types of request."""
-        self._services.update(services)
-
-    def request_received(self, connection: InboundConnection, request: Request) -> None:
-        """Give a request to the handler of its type."""
-        service = self._services.get(type(request.message))
-        if service is None:
-            connection.reject(f"{request.message.NAME} after the handshake")
-            return
-        service(connection, request)
-
-    def connection_ended(self, connection: InboundConnection) -> None:
-        """Forget what belongs to a closed connection."""
-        self._on_connection_ended(connection)
 
     def statistics(self) -> Mapping[str, int]:
         """How many requests wait for an append, a read and a resignation."""

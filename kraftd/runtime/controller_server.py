@@ -23,7 +23,7 @@ from kraftd.net.peer_connections import PeerConnections
 from kraftd.net.rate_limited_logger import RateLimitedLogger
 from kraftd.net.server import InboundConnection, Server, connection_numbers
 from kraftd.protocol.codec import Request
-from kraftd.protocol.messages import DescribeNodeRequest, ExportChunkRequest, ExportManifestRequest
+from kraftd.protocol.messages import DescribeNodeRequest
 from kraftd.raft.effects import LeaderChanged, ShutdownReady, StateChanged
 from kraftd.raft.events import PeerIdentity
 from kraftd.raft.log_mirror import FETCH_BYTES_MAX
@@ -33,6 +33,7 @@ from kraftd.raft.timing import HANDOVER_REST_MS, RandomSource, Timing
 from kraftd.raft.voters import Voter, VoterSet
 from kraftd.records.frame import decode_record
 from kraftd.runtime.applier import Applier
+from kraftd.runtime.committed_log import CommittedLog
 from kraftd.runtime.config import Config
 from kraftd.runtime.controller_apis import ControllerApis
 from kraftd.runtime.driver import Driver
@@ -43,10 +44,11 @@ from kraftd.runtime.network import QuorumNetwork
 from kraftd.runtime.node_status import SOFTWARE, NodeInfo, NodeStatus
 from kraftd.runtime.observability import EventLogger, Log
 from kraftd.runtime.raft_metrics import RaftMetrics
+from kraftd.runtime.request_router import RequestRouter
 from kraftd.runtime.store import DirectoryStore
 from kraftd.runtime.worker import Worker
 from kraftd.storage.node_directory import NodeDirectory
-from kraftd.types import Endpoint, Now, Offset, ReplicaKey, Uuid
+from kraftd.types import METADATA_TOPIC_ID, Endpoint, Now, Offset, ReplicaKey, Uuid
 
 TAIL_BYTES = 8 << 20
 """How much of the newest log is kept in memory (D-15)."""
@@ -86,54 +88,62 @@ class ControllerServer(Machine, EventLog):
     ) -> None:
         """Build the parts; `listen` binds the server's address and returns the one to advertise."""
         self._config, self._directory, self._log = config, directory, log
-        loop, clock = environment.loop, environment.clock
-        started_at = clock()
-        identity = _identity_of(config, directory)
-        network = self.network = QuorumNetwork()
-        outbox = self.outbox = Outbox(network.wake)
-        numbers = connection_numbers()
-        limited_log = RateLimitedLogger(log, loop.time)
-        self._event_logger = EventLogger(log, loop.time)
-        self.server = Server(identity, network, outbox, numbers, limited_log)
-        self.server.max_idle_ms = config.max_idle_ms
+        started_at = environment.clock()
+        driver = self.driver = Driver(environment.loop, end_turn=self._end_turn, clock=environment.clock)
+        self._event_logger = EventLogger(log, environment.loop.time)
+        self.network, self.router = QuorumNetwork(driver), RequestRouter()
+        self._make_connections(environment)
         self.advertised = listen(self.server)
-        tasks, spread = environment.tasks, environment.spread
-        self.peer_connections = PeerConnections(
-            identity,
-            network,
-            outbox,
-            numbers,
-            tasks,
-            limited_log,
-            log=log,
-            spread=spread,
-            nonce=environment.nonce,
-        )
-        if config.is_voter:
-            self.server.voter_ids = self.peer_connections.voter_ids = frozenset(config.voters) - {
-                config.node_id
-            }
         self.member = _member_of(config, directory, self.advertised, environment)
-        self.driver = Driver(loop, self.member, end_turn=self._end_turn, clock=clock)
         self.metrics = RaftMetrics(started_at.mono_ms)
         self.workers = environment.worker("kraftd-flush"), environment.worker("kraftd-read")
         self.store = DirectoryStore(
             directory,
-            self.driver,
+            driver,
             self.member,
             self.metrics,
             flush_worker=self.workers[0],
             read_worker=self.workers[1],
         )
-        self.guard = Guard(directory, self.driver, self.member, self.workers[1])
+        self.guard = Guard(directory, driver, self.member, self.workers[1])
         self.controller = controller = _controller_of(config, directory, self.advertised)
         clock_ns, observe = environment.clock_ns, controller.events.observe
-        self.applier = Applier(
-            config.node_id, controller, self.store, self.driver, observe, clock_ns=clock_ns
-        )
+        committed_log = CommittedLog(self.member, self.store)
+        self.applier = Applier(config.node_id, controller, committed_log, driver, observe, clock_ns=clock_ns)
         self.status = self._make_status(started_at)
-        self.apis = self._make_apis(environment, on_shutdown_ready)
-        network.attach(self.driver, self.apis, self.server, self.peer_connections)
+        self.apis = ControllerApis(
+            driver,
+            controller,
+            self.member,
+            request_timeout_ms=config.request_timeout_ms,
+            on_shutdown_ready=on_shutdown_ready,
+        )
+        self._add_routes(LogExports(directory, self.member, environment.tasks))
+
+    def _make_connections(self, environment: Environment) -> None:
+        """Build what listens to other processes and what connects to them."""
+        config, network, driver = self._config, self.network, self.driver
+        identity = _identity_of(config, self._directory)
+        outbox = self.outbox = Outbox(driver.wake_to_write)
+        numbers = connection_numbers()
+        limited_log = RateLimitedLogger(self._log, environment.loop.time)
+        self.server = Server(identity, network, self.router, outbox, numbers, limited_log, wake=driver.wake)
+        self.server.max_idle_ms = config.max_idle_ms
+        self.peer_connections = PeerConnections(
+            identity,
+            network,
+            outbox,
+            numbers,
+            environment.tasks,
+            limited_log,
+            log=self._log,
+            spread=environment.spread,
+            nonce=environment.nonce,
+        )
+        if config.is_voter:
+            others = frozenset(config.voters) - {config.node_id}
+            self.server.voter_ids = self.peer_connections.voter_ids = others
+        network.attach(self.server, self.peer_connections)
 
     def _make_status(self, started_at: Now) -> NodeStatus:
         return NodeStatus(
@@ -147,32 +157,22 @@ class ControllerServer(Machine, EventLog):
             metrics=self.metrics,
         )
 
-    def _make_apis(
-        self, environment: Environment, on_shutdown_ready: Callable[[ShutdownReady], None]
-    ) -> ControllerApis:
-        exports = LogExports(self._directory, self.member, environment.tasks)
-        apis = ControllerApis(
-            self.driver,
-            self.controller,
-            self.member,
-            request_timeout_ms=self._config.request_timeout_ms,
-            on_shutdown_ready=on_shutdown_ready,
-            on_connection_ended=exports.forget,
-        )
-        apis.offer(
-            {
-                DescribeNodeRequest: self._serve_describe,
-                ExportManifestRequest: exports.serve_manifest,
-                ExportChunkRequest: exports.serve_chunk,
-            }
-        )
-        return apis
+    def _add_routes(self, exports: LogExports) -> None:
+        """Say who answers which request. A Fetch of an unknown topic is refused by the raft node."""
+        router, network = self.router, self.network
+        router.add(network.handlers)
+        router.add_topic(METADATA_TOPIC_ID, network.request_received)
+        router.add(self.apis.handlers)
+        router.add({DescribeNodeRequest: self._serve_describe})
+        router.add(exports.handlers)
+        router.add_when_closed(exports.forget)
 
     def start(self) -> None:
         """Start the raft node and its turn tasks. The server must accept connections only after this."""
         self.driver.start(
+            self.member,
             self.make_executor(),
-            before=[self.network, self.apis],
+            before=[self.server, self.apis],
             after=[self.applier, self.store, self.guard],
         )
 

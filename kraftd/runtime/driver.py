@@ -53,12 +53,11 @@ class Driver:
     def __init__(
         self,
         loop: AbstractEventLoop,
-        member: Member,
         *,
         end_turn: Callable[[], None],
         clock: Callable[[], Now] = read_clocks,
     ) -> None:
-        self.member = member
+        self._member: Member
         self.turns = 0
         self._loop = loop
         self._end_turn = end_turn
@@ -74,15 +73,17 @@ class Driver:
         self._timer: TimerHandle | None = None
         self._timer_at_ms = 0
 
-    def start(self, executor: EffectExecutor, *, before: list[TurnTask], after: list[TurnTask]) -> None:
+    def start(
+        self, member: Member, executor: EffectExecutor, *, before: list[TurnTask], after: list[TurnTask]
+    ) -> None:
         """Start the raft node. The tasks run in each turn, `before` or `after` its `poll`."""
-        self._executor = executor
+        self._member, self._executor = member, executor
         self._before = [task.run for task in before]
         self._after = [task.run for task in after]
         self._deadlines = [c.wake_at_ms for c in (*before, *after) if isinstance(c, TimedTurnTask)]
         now = self._begin()
         self._is_busy = True
-        executor.run(self.member.start(now))
+        executor.run(member.start(now))
         self._is_busy = False
         self.wake()
 
@@ -103,7 +104,7 @@ class Driver:
             return
         now = self._now or self._begin()
         self._is_busy = True
-        effects = self.member.handle(event, now)
+        effects = self._member.handle(event, now)
         if effects:
             executor.run(effects)
             if self._events:
@@ -150,7 +151,7 @@ class Driver:
         while True:
             if self._events:
                 self._run_events(executor, now)
-            effects = self.member.poll(now)
+            effects = self._member.poll(now)
             if effects:
                 executor.run(effects)
             for run in self._after:
@@ -159,7 +160,7 @@ class Driver:
                 return
 
     def _run_events(self, executor: EffectExecutor, now: Now) -> None:
-        events, member = self._events, self.member
+        events, member = self._events, self._member
         while events:
             executor.run(member.handle(events.popleft(), now))
 
@@ -169,7 +170,7 @@ class Driver:
 
     def _arm(self, now: Now) -> None:
         """Schedule a turn for the first deadline. A timer that fires early enough is kept."""
-        wake_at_ms = self.member.wake_at_ms
+        wake_at_ms = self._member.wake_at_ms
         if wake_at_ms <= now.mono_ms:
             raise InvariantError(f"after poll at {now.mono_ms} the member wants to be woken at {wake_at_ms}")
         for deadline in self._deadlines:

@@ -10,7 +10,9 @@ Not here: what the client makes of it (`kraftctl export`).
 """
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import aiofiles
 import msgspec
@@ -23,11 +25,13 @@ from kraftd.protocol.limits import FILES_MAX, RECORDS_BYTES_MAX, WORDS_BYTES_MAX
 from kraftd.protocol.messages import (
     ExportChunkRequest,
     ExportChunkResponse,
+    ExportManifestRequest,
     ExportManifestResponse,
     ExportManifestResponseFile,
 )
 from kraftd.raft.node import Member
 from kraftd.records import names
+from kraftd.runtime.request_router import ApiHandler
 from kraftd.storage.node_directory import NodeDirectory
 
 _SMALL = (
@@ -58,6 +62,11 @@ class LogExports:
         self._member = member
         self._tasks = tasks
         self._exports: dict[int, _Export] = {}
+
+    @property
+    def handlers(self) -> Mapping[type[Any], ApiHandler]:
+        """The handler of each type of request that is answered here."""
+        return {ExportManifestRequest: self.serve_manifest, ExportChunkRequest: self.serve_chunk}
 
     def forget(self, connection: InboundConnection) -> None:
         """Drop the export of a closed connection."""

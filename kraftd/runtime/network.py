@@ -2,16 +2,16 @@
 
 Entered from below by the server and the peer connections (handshakes, requests, responses, ends of
 connections), and from above by the effect executor (`send`, `reply`, `refuse`, `learn`). A quorum request
-becomes `RequestReceived` under a handle that stands for connection and correlation id; every other request
-goes to `Requests`, which is the controller's and the operator's side.
+becomes `RequestReceived` under a handle that stands for connection and correlation id.
 
-Not here: which connections are accepted on the level of the wire (`net.handshake`) and in the quorum (raft).
+Not here: other requests (`request_router`), and which connections are accepted on the level of the wire
+(`net.handshake`) and in the quorum (raft).
 """
 
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any
 
 from kraftd.errors import ErrorCode
-from kraftd.net.budgets import Budgets
 from kraftd.net.outbound import OutboundConnection, PeerHandler
 from kraftd.net.peer_connections import PeerConnections
 from kraftd.net.server import InboundConnection, Server, ServerHandler
@@ -49,34 +49,23 @@ from kraftd.raft.events import (
     RequestReceived,
     ResponseReceived,
 )
-from kraftd.runtime.driver import Driver, TimedTurnTask
+from kraftd.runtime.driver import Driver
 from kraftd.runtime.effect_executor import Network
-from kraftd.types import NEVER_MS, ZERO_UUID, NodeId, Now, Uuid
+from kraftd.runtime.request_router import ApiHandler
+from kraftd.types import ZERO_UUID, NodeId, Uuid
 
 QUORUM_REQUESTS = frozenset(
     {VoteRequest, BeginQuorumEpochRequest, EndQuorumEpochRequest, FetchRequest, DescribeQuorumRequest}
 )
 
 
-class Requests(Protocol):
-    """Handles the requests that are not for the raft node."""
-
-    def request_received(self, connection: InboundConnection, request: Request) -> None:
-        """Answer with `connection.reply`, now or later."""
-
-    def connection_ended(self, connection: InboundConnection) -> None:
-        """A connection whose handshake was done is closed."""
-
-
-class QuorumNetwork(ServerHandler, PeerHandler, Network, TimedTurnTask):
+class QuorumNetwork(ServerHandler, PeerHandler, Network):
     """Translates between `net` and the raft node, in both directions."""
 
-    def __init__(self) -> None:
+    def __init__(self, driver: Driver) -> None:
         self.server: Server
         self.peer_connections: PeerConnections
-        self._driver: Driver
-        self._requests: Requests
-        self._budgets: Budgets
+        self._driver = driver
         self._announced: dict[int, NodeId] = {}
         """Connections that the raft node was told of, with the node id that the other end has or claims."""
         self._members: dict[int, PeerIdentity] = {}
@@ -85,26 +74,14 @@ class QuorumNetwork(ServerHandler, PeerHandler, Network, TimedTurnTask):
         self._held: dict[int, tuple[InboundConnection, int, int]] = {}
         self._last_handle = 0
 
-    def attach(
-        self, driver: Driver, requests: Requests, server: Server, peer_connections: PeerConnections
-    ) -> None:
-        """Set the references to objects that were built with this one. Call it before the server accepts."""
-        self._driver, self._requests = driver, requests
+    def attach(self, server: Server, peer_connections: PeerConnections) -> None:
+        """Set the objects that call this one. Call it before the server accepts connections."""
         self.server, self.peer_connections = server, peer_connections
-        self._budgets = server.budgets
 
-    def wake(self) -> None:
-        """Schedule a turn, at whose end connections write."""
-        self._driver.wake_to_write()
-
-    def run(self, now: Now) -> None:  # noqa: ARG002 - the signature of a turn task
-        """Serve what clients sent."""
-        if self._budgets.is_waiting:
-            self._budgets.serve()
-
-    def wake_at_ms(self) -> int:
-        """0 while client requests wait: the next turn must come at once."""
-        return 0 if self._budgets.is_waiting else NEVER_MS
+    @property
+    def handlers(self) -> Mapping[type[Any], ApiHandler]:
+        """The handler of each type of request that is for the raft node."""
+        return dict.fromkeys(QUORUM_REQUESTS, self.request_received)
 
     # From the server.
 
@@ -124,24 +101,15 @@ class QuorumNetwork(ServerHandler, PeerHandler, Network, TimedTurnTask):
         self._driver.deliver(NonceShown(connection.number, shown.nonce, shown.start_counter, shown.start_id))
 
     def request_received(self, connection: InboundConnection, request: Request) -> None:
-        """Hand a request to the raft node or to `Requests`."""
-        message = request.message
-        if type(message) in QUORUM_REQUESTS:
-            self._last_handle = handle = self._last_handle + 1
-            self._held[handle] = (connection, request.correlation_id, request.api_version)
-            peer = self._members.get(connection.number)
-            self._driver.deliver(RequestReceived(handle, message, request.api_version, peer))
-        else:
-            self._requests.request_received(connection, request)
+        """Give a request to the raft node, under a handle for its reply."""
+        self._last_handle = handle = self._last_handle + 1
+        self._held[handle] = (connection, request.correlation_id, request.api_version)
+        peer = self._members.get(connection.number)
+        self._driver.deliver(RequestReceived(handle, request.message, request.api_version, peer))
 
     def connection_ended(self, connection: InboundConnection) -> None:
-        """Tell both sides that a connection is closed."""
-        self._requests.connection_ended(connection)
+        """Tell the raft node that a connection is closed."""
         self._ended(connection.number, outbound=False)
-
-    def clients_wait(self) -> None:
-        """Schedule a turn, in which clients are served."""
-        self._driver.wake()
 
     # From the peer connections.
 

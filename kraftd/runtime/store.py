@@ -8,7 +8,7 @@ ends the process: it is never retried (D-03).
 Not here: files (`kraftd.storage`) and the order of effects (`effect_executor`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from kraftd.errors import StorageError
 from kraftd.raft.effects import Append, ColdRead, Flush, RememberStateHealth
@@ -105,16 +105,6 @@ class DirectoryStore(Store, TimedTurnTask):
             lambda records: self._driver.deliver(BatchesRead(read.token, generation, records)),
         )
 
-    # For the applier.
-
-    def committed_batches(self, from_offset: Offset, max_bytes: int) -> list[bytes] | None:
-        """Committed batches from the memory of the raft node."""
-        return self._member.committed_batches(from_offset, max_bytes)
-
-    def take_values(self, base_offset: Offset) -> Sequence[bytes] | None:
-        """The records of such a batch, from the memory of the raft node."""
-        return self._member.take_values(base_offset)
-
     def read_cold(self, offset: Offset, max_bytes: int, done: Callable[[bytes], None]) -> None:
         """Read committed batches in the reader thread. New damage is reported to the raft node (D-06)."""
         view = self._log.reader_view()
@@ -127,7 +117,7 @@ class DirectoryStore(Store, TimedTurnTask):
 
         self._read_worker.submit(lambda: _read(view, offset, max_bytes), ended)
 
-    # For the driver and for health.
+    # Turn task, end of turn, health.
 
     def run(self, now: Now) -> None:
         """Make the recovery point of the last flush durable, once nothing has been flushed for a while."""

@@ -25,7 +25,7 @@ from kraftd.runtime import daemon
 from kraftd.runtime.applier import Applier
 from kraftd.runtime.effect_executor import EffectExecutor
 from kraftd.runtime.main import main
-from kraftd.runtime.network import QuorumNetwork
+from kraftd.runtime.request_router import RequestRouter
 from kraftd.storage.log import Log
 
 
@@ -51,7 +51,7 @@ def once(then: Callable[..., Any]) -> Callable[..., Any]:
 
 
 BEYOND = {
-    "handler": (QuorumNetwork, "request_received"),
+    "handler": (RequestRouter, "request_received"),
     "raft": (Member, "handle"),
     "executor": (EffectExecutor, "run"),
     "storage": (Log, "append"),
@@ -80,7 +80,7 @@ def arm(node: daemon.Node, place: str) -> None:
             def refuse(*_: object) -> None:
                 raise BrokenPipeError(errno.EPIPE, "boom")
 
-            QuorumNetwork.request_received = refuse
+            RequestRouter.request_received = refuse
         case "timer":
             loop.call_later(0.1, explode)
         case "soon":

@@ -705,7 +705,7 @@ class WatchedServer(ControllerServer):
 
     def start(self) -> None:
         super().start()
-        tasks = (self.network, self.apis, self.applier, self.store, self.guard)
+        tasks = (self.server, self.apis, self.applier, self.store, self.guard)
         self.deadlines = [task.wake_at_ms for task in tasks if isinstance(task, TimedTurnTask)]
         self.is_running = True
 

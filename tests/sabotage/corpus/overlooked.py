@@ -140,8 +140,8 @@ OVERLOOKED: tuple[Mutant, ...] = (
         "sim",
         (
             "kraftd.runtime.applier:Applier._take_cold",
-            "self._cold = committed(scan(data), self._log.take_values)",
-            "self._cold = committed(scan(data), self._log.take_values)\n"
+            "self._cold = batches",
+            "self._cold = batches\n"
             "    self._target = max([self._target, *(b.end_offset for b in self._cold[:2])])",
         ),
     ),

@@ -64,7 +64,15 @@ class Node:
         self.outbox = Outbox(lambda: loop.call_soon(self.outbox.flush))
         self.limited_log = RateLimitedLogger(self.log, loop.time)
         self.numbers = connection_numbers()
-        self.server = Server(self.identity, self, self.outbox, self.numbers, self.limited_log)
+        self.server = Server(
+            self.identity,
+            self,
+            self,
+            self.outbox,
+            self.numbers,
+            self.limited_log,
+            wake=self.clients_wait,
+        )
         self.requests: list[tuple[InboundConnection, Request]] = []
         self.responses: list[tuple[int, int, Any]] = []
         self.failures: list[tuple[int, int, str]] = []
@@ -106,6 +114,9 @@ class Node:
     def connection_ended(self, connection: InboundConnection) -> None:
         self.ended.append(connection.end_reason)
         self.changed.set()
+
+    def connection_closed(self, connection: InboundConnection) -> None:
+        pass
 
     def clients_wait(self) -> None:
         asyncio.get_running_loop().call_soon(self.server.budgets.serve)

@@ -125,9 +125,8 @@ def resignations() -> Iterator[Any]:
         member,
         request_timeout_ms=1,
         on_shutdown_ready=lambda _: None,
-        on_connection_ended=lambda _: None,
     )
-    apis.request_received(
+    apis.handlers[m.ResignLeaderRequest](
         connection, SimpleNamespace(message=m.ResignLeaderRequest(), api_version=0, correlation_id=1)
     )
     apis.resign_done(ResignDone(1, ErrorCode.INVALID_REQUEST, 1, 1, "why " * 1_000_000))

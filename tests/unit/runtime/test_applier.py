@@ -11,6 +11,7 @@ from kraftd.raft.events import Applied
 from kraftd.records.batch import encode_batch, encode_control_batch
 from kraftd.records.committed import CommittedBatch
 from kraftd.runtime.applier import Applier
+from kraftd.runtime.committed_log import CommittedLog
 from kraftd.types import Now
 
 NOW = Now(1, 1)
@@ -61,7 +62,7 @@ class World:
 
 
 def applier(world: World, machine: Machine) -> Applier:
-    return Applier(1, machine, world, world, lambda *_: None)
+    return Applier(1, machine, CommittedLog(world, world), world, lambda *_: None)
 
 
 @pytest.mark.covers("D-18", "LSN-07")
@@ -120,7 +121,9 @@ def test_a_long_log_is_applied_over_many_turns_also_if_a_turn_comes_back_to_it()
     """The core reacts to `Applied` within the turn, and the turn then asks each task again."""
     world, machine = World(7), Machine()
     ticks_ns = count(0, 20_000_000)
-    feeder = Applier(1, machine, world, world, lambda *_: None, clock_ns=lambda: next(ticks_ns))
+    feeder = Applier(
+        1, machine, CommittedLog(world, world), world, lambda *_: None, clock_ns=lambda: next(ticks_ns)
+    )
     feeder.commit(7)
     for applied in (2, 4, 6):
         world.turns += 1

@@ -16,7 +16,6 @@ from kraftd.metadata.parts.configs import CONFIGS
 from kraftd.protocol.codec import Request
 from kraftd.protocol.limits import RESIGN_TIMEOUT_MS_MAX
 from kraftd.protocol.messages import (
-    DescribeNodeRequest,
     HandshakeRequest,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
@@ -31,6 +30,7 @@ from kraftd.records.committed import CommittedBatch
 from kraftd.records.frame import decode_record
 from kraftd.records.messages import ConfigRecord
 from kraftd.runtime.controller_apis import ControllerApis
+from kraftd.runtime.request_router import RequestRouter
 from kraftd.types import Endpoint, Now
 
 NOW = Now(10_000, 1)
@@ -79,7 +79,6 @@ def apis(*operations: Operation, active: bool = True) -> tuple[ControllerApis, R
         core,
         request_timeout_ms=TIMEOUT_MS,
         on_shutdown_ready=lambda _: None,
-        on_connection_ended=lambda _: None,
     )
     if active:
         controller.leader_changed(3, 1, is_self=True)
@@ -104,10 +103,17 @@ def request(message: Any, correlation_id: int = 5) -> Request:
     return Request(message.API_KEY, 0, correlation_id, "test", message)
 
 
+def receive(made: ControllerApis, connection: Any, request: Request) -> None:
+    """As the server does it: through the router."""
+    router = RequestRouter()
+    router.add(made.handlers)
+    router.request_received(connection, request)
+
+
 @pytest.mark.covers("D-13")
 def test_a_write_is_appended_with_a_deadline_and_answered_once_it_is_committed() -> None:
     made, core, connection = apis()
-    made.request_received(connection, request(alter("x"), 77))
+    receive(made, connection, request(alter("x"), 77))
     (append,) = core.events
     assert isinstance(append, AppendRequested)
     assert (append.epoch, append.deadline_ms) == (3, NOW.mono_ms + TIMEOUT_MS)
@@ -130,7 +136,7 @@ def test_a_write_is_appended_with_a_deadline_and_answered_once_it_is_committed()
 )
 def test_a_write_that_failed_is_answered_with_what_that_means(error: ErrorCode, text: str) -> None:
     made, core, connection = apis()
-    made.request_received(connection, request(alter("x")))
+    receive(made, connection, request(alter("x")))
     made.append_done(AppendDone(core.events[0].token, error))
     (result,) = connection.replies[0][2].responses
     assert result.error_code == error
@@ -139,8 +145,8 @@ def test_a_write_that_failed_is_answered_with_what_that_means(error: ErrorCode, 
 
 def test_a_node_that_does_not_lead_answers_at_once() -> None:
     made, core, connection = apis(active=False)
-    made.request_received(connection, request(alter("x"), 1))
-    made.request_received(connection, request(ListConfigsRequest(), 2))
+    receive(made, connection, request(alter("x"), 1))
+    receive(made, connection, request(ListConfigsRequest(), 2))
     assert core.events == []
     assert [correlation_id for _, correlation_id, _ in connection.replies] == [1, 2]
     assert connection.replies[1][2].error_code == ErrorCode.NOT_CONTROLLER
@@ -149,7 +155,7 @@ def test_a_node_that_does_not_lead_answers_at_once() -> None:
 @pytest.mark.covers("D-12")
 def test_a_read_waits_for_a_confirmed_leader() -> None:
     made, core, connection = apis()
-    made.request_received(connection, request(ListConfigsRequest()))
+    receive(made, connection, request(ListConfigsRequest()))
     (read,) = core.events
     assert read == ReadRequested(read.token, NOW.mono_ms + TIMEOUT_MS)
     assert connection.replies == []
@@ -162,7 +168,7 @@ def test_a_read_waits_for_a_confirmed_leader() -> None:
 
 def test_a_resignation_is_answered_with_where_leadership_went() -> None:
     made, core, connection = apis()
-    made.request_received(connection, request(ResignLeaderRequest(to=3, timeout_ms=50)))
+    receive(made, connection, request(ResignLeaderRequest(to=3, timeout_ms=50)))
     (resign,) = core.events
     assert resign == ResignRequested(resign.token, 3, NOW.mono_ms + 50)
     made.resign_done(ResignDone(resign.token, ErrorCode.NONE, 3, 3))
@@ -172,14 +178,14 @@ def test_a_resignation_is_answered_with_where_leadership_went() -> None:
 
 def test_nobody_says_for_how_many_days_a_leader_waits_for_its_successor() -> None:
     made, core, connection = apis()
-    made.request_received(connection, request(ResignLeaderRequest(to=3, timeout_ms=(1 << 31) - 1)))
+    receive(made, connection, request(ResignLeaderRequest(to=3, timeout_ms=(1 << 31) - 1)))
     (resign,) = core.events
     assert resign == ResignRequested(resign.token, 3, NOW.mono_ms + RESIGN_TIMEOUT_MS_MAX)
 
 
 def test_a_refused_resignation_says_why() -> None:
     made, core, connection = apis()
-    made.request_received(connection, request(ResignLeaderRequest(to=9)))
+    receive(made, connection, request(ResignLeaderRequest(to=9)))
     made.resign_done(ResignDone(core.events[0].token, ErrorCode.INVALID_REQUEST, 3, -1, "9 is no voter"))
     answer = connection.replies[0][2]
     assert (answer.error_code, answer.error_message) == (ErrorCode.INVALID_REQUEST, "9 is no voter")
@@ -187,18 +193,14 @@ def test_a_refused_resignation_says_why() -> None:
 
 def test_a_second_greeting_is_no_request() -> None:
     made, _, connection = apis()
-    made.request_received(connection, request(HandshakeRequest()))
+    receive(made, connection, request(HandshakeRequest()))
     assert connection.rejected == ["HandshakeRequest after the handshake"]
 
 
-def test_services_can_be_added_and_whoever_waits_is_counted() -> None:
+def test_requests_that_wait_are_counted() -> None:
     made, _, connection = apis()
-    seen: list[Any] = []
-    made.offer({DescribeNodeRequest: lambda _, asked: seen.append(asked.message)})
-    made.request_received(connection, request(DescribeNodeRequest()))
-    assert seen == [DescribeNodeRequest()]
-    made.request_received(connection, request(alter("x")))
-    made.request_received(connection, request(ListConfigsRequest()))
+    receive(made, connection, request(alter("x")))
+    receive(made, connection, request(ListConfigsRequest()))
     assert made.statistics() == {"appends": 1, "reads": 1, "resignations": 0}
 
 
@@ -235,8 +237,8 @@ TOY_READ = ReadOperation(ToyRequest, toy_read, toy_refusal)
 
 def test_an_api_of_its_own_is_decided_and_answered_once_it_is_committed() -> None:
     made, core, connection = apis(TOY_WRITE)
-    made.request_received(connection, request(ToyRequest("a"), 1))
-    made.request_received(connection, request(ToyRequest("b"), 2))
+    receive(made, connection, request(ToyRequest("a"), 1))
+    receive(made, connection, request(ToyRequest("b"), 2))
     first, second = core.events
     assert [decode_record(value) for value in first.records + second.records] == [
         ConfigRecord(4, "1", "toy", "a"),
@@ -251,7 +253,7 @@ def test_an_api_of_its_own_is_decided_and_answered_once_it_is_committed() -> Non
 @pytest.mark.parametrize("operation", [TOY_WRITE, TOY_READ])
 def test_an_api_of_its_own_is_refused_by_a_node_that_does_not_lead(operation: Operation) -> None:
     made, core, connection = apis(operation, active=False)
-    made.request_received(connection, request(ToyRequest()))
+    receive(made, connection, request(ToyRequest()))
     assert core.events == []
     ((_, _, response),) = connection.replies
     assert response.error == ErrorCode.NOT_CONTROLLER
@@ -260,7 +262,7 @@ def test_an_api_of_its_own_is_refused_by_a_node_that_does_not_lead(operation: Op
 
 def test_an_api_of_its_own_is_refused_when_its_time_is_up() -> None:
     made, core, connection = apis(TOY_WRITE)
-    made.request_received(connection, request(ToyRequest()))
+    receive(made, connection, request(ToyRequest()))
     made.append_done(AppendDone(core.events[0].token, ErrorCode.REQUEST_TIMED_OUT))
     ((_, _, response),) = connection.replies
     assert response.error == ErrorCode.REQUEST_TIMED_OUT
@@ -270,7 +272,7 @@ def test_an_api_of_its_own_is_refused_when_its_time_is_up() -> None:
 def test_an_api_of_its_own_is_read_once_the_leader_is_confirmed() -> None:
     made, core, connection = apis(TOY_READ)
     for error in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT):
-        made.request_received(connection, request(ToyRequest()))
+        receive(made, connection, request(ToyRequest()))
         made.read_done(ReadDone(core.events.pop().token, error))
     (_, _, response), (_, _, refused) = connection.replies
     assert response.text.startswith("None before")
@@ -280,5 +282,5 @@ def test_an_api_of_its_own_is_read_once_the_leader_is_confirmed() -> None:
 
 def test_an_api_that_is_not_registered_is_rejected() -> None:
     made, _, connection = apis()
-    made.request_received(connection, request(ToyRequest()))
+    receive(made, connection, request(ToyRequest()))
     assert connection.rejected == ["Toy after the handshake"]

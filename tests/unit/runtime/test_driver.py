@@ -65,10 +65,12 @@ class Tasks:
 
 
 def drive(member: Script, **clock: Any) -> tuple[Driver, Ports]:
-    driver = Driver(asyncio.get_running_loop(), member, end_turn=lambda: member.seen.append("write"), **clock)
+    driver = Driver(asyncio.get_running_loop(), end_turn=lambda: member.seen.append("write"), **clock)
     ports = Ports()
     executor = EffectExecutor(store=ports, network=ports, machine=ports, outcomes=ports, event_log=ports)
-    driver.start(executor, before=[Tasks(member.seen, "clients")], after=[Tasks(member.seen, "apply")])
+    driver.start(
+        member, executor, before=[Tasks(member.seen, "clients")], after=[Tasks(member.seen, "apply")]
+    )
     return driver, ports
 
 

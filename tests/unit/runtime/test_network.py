@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kraftd.errors import ErrorCode
-from kraftd.net.server import Server
+from kraftd.net.server import InboundConnection, Server
 from kraftd.raft import events as ev
 from kraftd.runtime.network import QuorumNetwork
 from tests.unit.net.test_network import CLUSTER, Client, Node, running
@@ -18,10 +18,21 @@ class Heard(Node):
     def __init__(self, node_id: int) -> None:
         super().__init__(node_id)
         self.events: list[ev.Event] = []
-        network = QuorumNetwork()
-        self.server = Server(self.identity, network, self.outbox, self.numbers, self.limited_log)
-        driver: Any = SimpleNamespace(deliver=self.deliver, wake=self.clients_wait)
-        network.attach(driver, self, self.server, None)  # type: ignore[arg-type]
+        driver: Any = SimpleNamespace(deliver=self.deliver)
+        network = QuorumNetwork(driver)
+        self.server = Server(
+            self.identity,
+            network,
+            self,
+            self.outbox,
+            self.numbers,
+            self.limited_log,
+            wake=self.clients_wait,
+        )
+        network.attach(self.server, None)  # type: ignore[arg-type]
+
+    def connection_closed(self, connection: InboundConnection) -> None:
+        self.ended.append(connection.end_reason)
 
     def deliver(self, event: ev.Event) -> None:
         self.events.append(event)

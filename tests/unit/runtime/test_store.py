@@ -74,12 +74,6 @@ class World:
     def wake(self) -> None:
         self.happened.set()
 
-    def take_values(self, base_offset: int) -> None:
-        return None
-
-    def committed_batches(self, from_offset: int, max_bytes: int) -> list[bytes] | None:
-        return None
-
     def append(self, base: int) -> None:
         self.store.append(Append(base, base + 1, [encode_batch(base, 1, 1, [b"value"])]))
 

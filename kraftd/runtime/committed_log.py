@@ -1,0 +1,49 @@
+"""The committed batches of a node, from memory or from the disk.
+
+Entered through `CommittedLog.batches`, by the applier. The raft node keeps the newest batches in memory, and
+on the leader also the records as they were appended, so that nothing is decoded (D-15). What is older is read
+from the disk in the reader thread.
+"""
+
+from collections.abc import Callable, Iterable
+
+from kraftd.raft.node import Member
+from kraftd.records.batch import BatchView, scan
+from kraftd.records.committed import CommittedBatch
+from kraftd.runtime.store import DirectoryStore
+from kraftd.types import Offset
+
+
+class CommittedLog:
+    """Reads committed batches in the form that a state machine gets."""
+
+    def __init__(self, member: Member, store: DirectoryStore) -> None:
+        self._member = member
+        self._store = store
+
+    def batches(
+        self, offset: Offset, max_bytes: int, when_read: Callable[[list[CommittedBatch]], None]
+    ) -> list[CommittedBatch] | None:
+        """The batches from an offset on, if they are in memory.
+
+        If they are not, returns None and begins to read them from the disk. `when_read` is called with them
+        on the loop; they may go beyond what is committed, and are empty if the log cannot be read there.
+        """
+        buffers = self._member.committed_batches(offset, max_bytes)
+        if buffers is not None:
+            return self._committed(map(BatchView, buffers))
+        self._store.read_cold(offset, max_bytes, lambda data: when_read(self._committed(scan(data))))
+        return None
+
+    def _committed(self, views: Iterable[BatchView]) -> list[CommittedBatch]:
+        take_values = self._member.take_values
+        return [
+            CommittedBatch(
+                base_offset=view.base_offset,
+                end_offset=view.end_offset,
+                epoch=view.epoch,
+                timestamp_ms=view.max_timestamp,
+                records=() if view.is_control else take_values(view.base_offset) or view.values(),
+            )
+            for view in views
+        ]
