@@ -13,7 +13,7 @@ import-linter and `tests/test_project_rules.py` hold that.
     runtime     the daemon: configuration, poll loop, the executor of effects, flush thread, HTTP
     logtools    questions to a log on a disk: state, history, what differs, is it whole; no daemon, no Spark
     net         asyncio protocols, the handshake           storage    segments, election file, recovery
-    ---------------------------- from here on: no clock, no dice, no I/O, no await ---------------------------
+    -------------------------- from here on: no clock, no random, no I/O, no await ---------------------------
     audit       invariants of a whole quorum, and the one-line trace of every event and effect
     raft        the quorum: events in, effects out         broker     replica manager (still empty)
     controller  commands to records, records to replies; Kafka's QuorumController

@@ -35,7 +35,7 @@ from kraftd.raft.request_manager import Kind, Sent
 from kraftd.raft.rpc import LeaderAndEpoch, ResponseHeader, VoteParams
 from kraftd.raft.state import RaftState
 from kraftd.raft.state_changes import StateChanges
-from kraftd.raft.timing import ASKS, ask_again_ms
+from kraftd.raft.timing import PRE_VOTE_ROUNDS_MAX, ask_again_ms
 from kraftd.types import NEVER_MS, NO_NODE, ZERO_UUID, Now
 
 _NOT_WHOLE = "this member is not whole"
@@ -77,10 +77,10 @@ class Elections:
             self._ask(state.ballot, Kind.PRE_VOTE, now, round_=state.round)
         elif not state.ask_at_ms:
             self.changes.end_election(now, won=False)
-            if state.round >= ASKS:
+            if state.round >= PRE_VOTE_ROUNDS_MAX:
                 self._give_up(state, now, "no majority would elect it")
             else:
-                raft.update_state(replace(state, ask_at_ms=now.mono_ms + ask_again_ms(raft.dice)))
+                raft.update_state(replace(state, ask_at_ms=now.mono_ms + ask_again_ms(raft.random_source)))
         elif now.mono_ms >= state.ask_at_ms:
             raft.requests.forget(Kind.PRE_VOTE)
             raft.refusals.clear()
@@ -111,7 +111,7 @@ class Elections:
         elif outcome is Outcome.LOST or (now.mono_ms >= state.deadline_ms and not timeouts_deferred):
             self.changes.end_election(now, won=False)
             raft.requests.forget(Kind.VOTE)
-            wait_ms = raft.timing.backoff_ms(state.attempt, raft.dice)
+            wait_ms = raft.timing.backoff_ms(state.attempt, raft.random_source)
             raft.update_state(replace(state, retry_at_ms=now.mono_ms + max(1, wait_ms)))
         else:
             self._ask(state.ballot, Kind.VOTE, now)

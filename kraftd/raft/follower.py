@@ -124,7 +124,7 @@ class FollowerRole:
         if raft.may_vote:
             return NO_NODE
         candidates = [n for n in self._sources() if raft.requests.is_ready(n, Kind.FETCH, now.mono_ms)]
-        return candidates[raft.dice.draw(len(candidates))] if candidates else NO_NODE
+        return candidates[raft.random_source.next_int(len(candidates))] if candidates else NO_NODE
 
     @property
     def _is_leader_rejected(self) -> bool:
@@ -199,7 +199,7 @@ class FollowerRole:
     def _lose(self, state: Follower, now: Now) -> None:
         """Wait for a random moment, granting pre-votes from now on, then ask for them."""
         raft = self.raft
-        campaign_at_ms = now.mono_ms + max(1, loss_delay_ms(raft.dice))
+        campaign_at_ms = now.mono_ms + max(1, loss_delay_ms(raft.random_source))
         if raft.is_behind:
             campaign_at_ms += BEHIND_DELAY_MS
         raft.update_state(replace(state, in_touch=False, campaign_at_ms=campaign_at_ms))

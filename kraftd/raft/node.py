@@ -71,7 +71,7 @@ class Member:
         log: LogStart,
         election: Election,
         timing: Timing,
-        dice: RandomSource,
+        random_source: RandomSource,
         health: StateHealth,
         known_peers: Sequence[e.PeerIdentity],
         advertised: Endpoint,
@@ -89,7 +89,7 @@ class Member:
             initial=Unattached(election.epoch, NEVER_MS, election.leader_id, election.voted),
             persisted=election,
             timing=timing,
-            dice=dice,
+            random_source=random_source,
             health=health,
             known_peers=known_peers,
             advertised=advertised,
@@ -331,8 +331,8 @@ class Member:
         sent = raft.requests.take(event.sender, event.correlation_id)
         if sent is None:
             return
-        answer = rpc.read_answer(event.response)
-        if answer is None or not rpc.answers(sent.kind.value, event.response):
+        answer = rpc.read_response(event.response)
+        if answer is None or not rpc.matches_request(sent.kind, event.response):
             self._reject(sent, "an answer of the wrong shape", now)
             return
         if answer.top_error:

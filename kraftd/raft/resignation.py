@@ -247,7 +247,7 @@ class Resignation:
             return
         if not position:  # not named, or named although it has much left to apply
             patience_ms = raft.timing.election_backoff_max_ms if ask.successors else 0
-            delay_ms = patience_ms + loss_delay_ms(raft.dice)
+            delay_ms = patience_ms + loss_delay_ms(raft.random_source)
         else:
             delay_ms = raft.timing.successor_delay_ms(position, len(ask.successors))
         campaign_at_ms = now.mono_ms + max(1, delay_ms)

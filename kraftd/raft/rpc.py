@@ -14,6 +14,7 @@ import msgspec
 
 from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
+from kraftd.raft.request_manager import Kind
 from kraftd.types import (
     METADATA_TOPIC,
     METADATA_TOPIC_ID,
@@ -313,7 +314,7 @@ class _Topic(Protocol[_AnyPartition_co]):
     def partitions(self) -> tuple[_AnyPartition_co, ...]: ...
 
 
-class _Told(_Partition, Protocol):
+class _PartitionResponse(_Partition, Protocol):
     @property
     def error_code(self) -> int: ...
     @property
@@ -346,7 +347,7 @@ def refusal(request: m.QuorumRequest, error: ErrorCode) -> m.QuorumResponse:
             return m.DescribeQuorumResponse(error_code=error)
 
 
-def read_answer(response: m.QuorumResponse) -> ResponseHeader | None:
+def read_response(response: m.QuorumResponse) -> ResponseHeader | None:
     """What is common to every response; None if its shape is wrong or it is none of the quorum's."""
     match response:
         case m.FetchResponse(error_code=error) if error:
@@ -368,8 +369,8 @@ def read_answer(response: m.QuorumResponse) -> ResponseHeader | None:
         case _:
             if response.error_code:
                 return ResponseHeader(response.error_code, response.error_code, LeaderAndEpoch(-1, NO_NODE))
-            told: Sequence[_Topic[_Told]] = response.topics
-            partition = _only_partition(told)
+            topics_told: Sequence[_Topic[_PartitionResponse]] = response.topics
+            partition = _only_partition(topics_told)
             if partition is None:
                 return None
             endpoint = _find_endpoint(response.node_endpoints, partition.leader_id)
@@ -377,19 +378,19 @@ def read_answer(response: m.QuorumResponse) -> ResponseHeader | None:
             return ResponseHeader(0, partition.error_code, leader_and_epoch)
 
 
-_RESPONSE_OF: dict[str, type[m.QuorumResponse]] = {
-    "fetch": m.FetchResponse,
-    "probe": m.FetchResponse,
-    "pre-vote": m.VoteResponse,
-    "vote": m.VoteResponse,
-    "begin": m.BeginQuorumEpochResponse,
-    "confirm": m.BeginQuorumEpochResponse,
-    "end": m.EndQuorumEpochResponse,
+_RESPONSE_OF: dict[Kind, type[m.QuorumResponse]] = {
+    Kind.FETCH: m.FetchResponse,
+    Kind.PROBE: m.FetchResponse,
+    Kind.PRE_VOTE: m.VoteResponse,
+    Kind.VOTE: m.VoteResponse,
+    Kind.BEGIN: m.BeginQuorumEpochResponse,
+    Kind.CONFIRM: m.BeginQuorumEpochResponse,
+    Kind.END: m.EndQuorumEpochResponse,
 }
 
 
-def answers(kind: str, response: m.QuorumResponse) -> bool:
-    """Whether this is the kind of response that a request of that kind gets."""
+def matches_request(kind: Kind, response: m.QuorumResponse) -> bool:
+    """Whether this is the type of response that a request of that kind gets."""
     return isinstance(response, _RESPONSE_OF[kind])
 
 

@@ -74,7 +74,7 @@ class RaftState:
         initial: EpochState,
         persisted: Election,
         timing: Timing,
-        dice: RandomSource,
+        random_source: RandomSource,
         health: StateHealth,
         known_peers: Sequence[PeerIdentity],
         advertised: Endpoint,
@@ -86,7 +86,7 @@ class RaftState:
         self.quorum = Quorum(me.id, voters)
         self.log = log
         self.timing = timing
-        self.dice = dice
+        self.random_source = random_source
         self.advertised = advertised
         self.accumulator_bytes_max = accumulator_bytes
         self.state: EpochState = initial

@@ -42,7 +42,7 @@ class StateChanges:
             leader_id, voted = state.election.leader_id, voted or state.election.voted
         else:
             leader_id = NO_NODE
-        deadline_ms = now.mono_ms + raft.timing.election_ms(raft.dice)
+        deadline_ms = now.mono_ms + raft.timing.election_ms(raft.random_source)
         if not raft.may_vote:
             deadline_ms = NEVER_MS
         elif (
@@ -77,7 +77,7 @@ class StateChanges:
             epoch=state.epoch,
             ballot=Ballot(raft.voters.ids, frozenset({raft.me.id}), silent=lost - {raft.me.id}),
             started_at_ms=now.mono_ms,
-            deadline_ms=now.mono_ms + raft.timing.election_ms(raft.dice),
+            deadline_ms=now.mono_ms + raft.timing.election_ms(raft.random_source),
             fetch_deadline_ms=state.fetch_deadline_ms if isinstance(state, Follower) else 0,
             leader_id=election.leader_id,
             voted=election.voted,
@@ -96,7 +96,7 @@ class StateChanges:
             me=raft.me,
             ballot=Ballot(raft.voters.ids, frozenset({raft.me.id}), silent=silent),
             started_at_ms=now.mono_ms,
-            deadline_ms=now.mono_ms + raft.timing.election_ms(raft.dice),
+            deadline_ms=now.mono_ms + raft.timing.election_ms(raft.random_source),
             attempt=raft.attempts,
         )
         raft.refusals.clear()
@@ -124,7 +124,7 @@ class StateChanges:
     def become_resigned(self, now: Now, why: str, successors: tuple[ReplicaKey, ...]) -> None:
         """Lead no longer, but remember having led (QS-07)."""
         raft = self.raft
-        deadline_ms = now.mono_ms + raft.timing.election_ms(raft.dice)
+        deadline_ms = now.mono_ms + raft.timing.election_ms(raft.random_source)
         voted = raft.state.election.voted
         raft.become(Resigned(raft.epoch, raft.me, deadline_ms, voted, successors), why)
         self._leave()
@@ -208,7 +208,7 @@ class StateChanges:
 
 def initial_state(raft: RaftState, stored: Election, now: Now) -> EpochState:
     """Where to begin. Nothing is persisted anew except an epoch that the log is ahead of (QS-09)."""
-    election_ms = now.mono_ms + raft.timing.election_ms(raft.dice) if raft.may_vote else NEVER_MS
+    election_ms = now.mono_ms + raft.timing.election_ms(raft.random_source) if raft.may_vote else NEVER_MS
     if raft.log.last_epoch > stored.epoch:
         text = f"the election file knows epoch {stored.epoch}, but the log has epoch {raft.log.last_epoch}"
         raft.warn("stored_epoch_behind_log", text)

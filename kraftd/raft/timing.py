@@ -18,7 +18,7 @@ STALL_MS = 200
 LOSS_JITTER_MS = 100
 """The longest wait between losing the leader and asking for pre-votes (D-08)."""
 
-ASKS = 3
+PRE_VOTE_ROUNDS_MAX = 3
 """How often a pre-vote that was refused is asked in all (D-08)."""
 
 HANDOVER_REST_MS = 1_000
@@ -37,7 +37,7 @@ _BACKOFF_DOUBLINGS_MAX = 21
 class RandomSource(Protocol):
     """Where chance comes from."""
 
-    def draw(self, below: int) -> int:
+    def next_int(self, below: int) -> int:
         """A uniform integer in [0, below)."""
 
 
@@ -71,18 +71,18 @@ class Timing(msgspec.Struct, frozen=True):
         """
         return max(1, min(self.fetch_max_wait_ms, self.fetch_timeout_ms // 2, self.request_timeout_ms // 2))
 
-    def election_ms(self, dice: RandomSource) -> int:
+    def election_ms(self, random_source: RandomSource) -> int:
         """A random election timeout in [T, 2T), never nothing."""
         span = self.election_timeout_ms
-        return max(1, span + (dice.draw(span) if span else 0))
+        return max(1, span + (random_source.next_int(span) if span else 0))
 
-    def backoff_ms(self, attempt: int, dice: RandomSource) -> int:
+    def backoff_ms(self, attempt: int, random_source: RandomSource) -> int:
         """How long to wait after losing candidacy number `attempt`, counted from 1 (VOTE-05)."""
-        draw = dice.draw(1 << min(attempt, _BACKOFF_DOUBLINGS_MAX)) * _BACKOFF_STEP_MS
+        wait_ms = random_source.next_int(1 << min(attempt, _BACKOFF_DOUBLINGS_MAX)) * _BACKOFF_STEP_MS
         longest = self.election_backoff_max_ms
-        if draw < longest:
-            return draw
-        return longest - dice.draw(longest // 2) if longest > 1 else longest
+        if wait_ms < longest:
+            return wait_ms
+        return longest - random_source.next_int(longest // 2) if longest > 1 else longest
 
     def successor_delay_ms(self, position: int, count: int) -> int:
         """How long the successor at `position` of `count` waits; the first, at 0, does not (EQE-02)."""
@@ -99,11 +99,11 @@ BEHIND_DELAY_MS = 300
 """How long it lets them: enough for their pre-vote and their vote, and less than an election timeout."""
 
 
-def loss_delay_ms(dice: RandomSource) -> int:
+def loss_delay_ms(random_source: RandomSource) -> int:
     """The wait between losing the leader and asking for pre-votes: it keeps followers apart (D-08)."""
-    return dice.draw(LOSS_JITTER_MS + 1)
+    return random_source.next_int(LOSS_JITTER_MS + 1)
 
 
-def ask_again_ms(dice: RandomSource) -> int:
+def ask_again_ms(random_source: RandomSource) -> int:
     """The wait before a refused pre-vote is asked once more (D-08)."""
-    return 20 + dice.draw(31)
+    return 20 + random_source.next_int(31)

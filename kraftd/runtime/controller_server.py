@@ -62,7 +62,7 @@ class Environment(msgspec.Struct, frozen=True):
     clock: Callable[[], Now]
     clock_ns: Callable[[], int]
     """Measures how long work takes; no deadline depends on it."""
-    dice: RandomSource
+    random_source: RandomSource
     spread: Callable[[float, float], float]
     """A random factor between two bounds, for backoffs."""
     nonce: Callable[[], Uuid]
@@ -265,7 +265,7 @@ def _member_of(
             request_timeout_ms=timing.request_timeout_ms,
             retry_backoff_ms=timing.retry_backoff_ms,
         ),
-        dice=environment.dice,
+        random_source=environment.random_source,
         health=StateHealth(directory.damage, directory.amnesia, directory.uninitialized),
         known_peers=tuple(
             PeerIdentity(peer.node_id, peer.directory_id, peer.start_counter, peer.start_id)

@@ -86,13 +86,13 @@ def _listening(address: Endpoint, key: str) -> Iterator[None]:
         raise ConfigError(f"cannot listen on {address}: {reason}; see {key}") from error
 
 
-class SystemDice(RandomSource):
+class SystemRandomSource(RandomSource):
     """Random numbers of the operating system."""
 
     def __init__(self) -> None:
         self._random = random.SystemRandom()
 
-    def draw(self, below: int) -> int:
+    def next_int(self, below: int) -> int:
         """A number from 0 to `below` - 1."""
         return self._random.randrange(below)
 
@@ -114,7 +114,7 @@ class Node:
             tasks=tasks,
             clock=read_clocks,
             clock_ns=time.monotonic_ns,
-            dice=SystemDice(),
+            random_source=SystemRandomSource(),
             spread=random.uniform,
             nonce=lambda: os.urandom(16),
             worker=lambda name: Worker(loop, name),

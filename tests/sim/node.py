@@ -87,13 +87,13 @@ class CrashedHere(BaseException):
         self.power = power
 
 
-class NodeDice:
+class NodeRandom:
     """The chance of one node."""
 
     def __init__(self, random: Random) -> None:
         self._random = random.random
 
-    def draw(self, below: int) -> int:
+    def next_int(self, below: int) -> int:
         return int(self._random() * below)
 
 
@@ -324,7 +324,7 @@ class SimNode:
             clock_ns=lambda: loop.worked_us() * 1_000,
             tail_bytes=shape.tail_bytes,
             fetch_bytes=shape.fetch_bytes,
-            dice=NodeDice(random),
+            random_source=NodeRandom(random),
             spread=random.uniform,
             nonce=lambda: random.randbytes(16),
             worker=lambda name: SimWorker(world, loop, next(workers), self._job_done),  # type: ignore[arg-type, return-value]

@@ -45,21 +45,21 @@ HIDDEN = {
 }
 
 
-class FixedDice:
+class FixedRandom:
     """Draws the same fraction each time; stories set it per member, so that it is known who is first."""
 
     def __init__(self, part: float) -> None:
         self.part = part
 
-    def draw(self, below: int) -> int:
+    def next_int(self, below: int) -> int:
         return min(below - 1, int(below * self.part))
 
 
-class SeededDice:
+class SeededRandom:
     def __init__(self, random: Random) -> None:
         self.random = random
 
-    def draw(self, below: int) -> int:
+    def next_int(self, below: int) -> int:
         return self.random.randrange(below)
 
 
@@ -175,10 +175,10 @@ class Cluster:
 
     # --- processes --------------------------------------------------------------------------------------
 
-    def dice_of(self, node_id: NodeId) -> FixedDice | SeededDice:
+    def random_source_of(self, node_id: NodeId) -> FixedRandom | SeededRandom:
         if self.seeded:
-            return SeededDice(self.random)
-        return FixedDice((node_id - 1) / max(1, len(self.nodes)))
+            return SeededRandom(self.random)
+        return FixedRandom((node_id - 1) / max(1, len(self.nodes)))
 
     def start(self, node_id: NodeId, *, health: StateHealth | None = None) -> None:
         node = self.nodes[node_id]
@@ -207,7 +207,7 @@ class Cluster:
             ),
             election=disk.election or Election(),
             timing=self.timing,
-            dice=self.dice_of(node_id),
+            random_source=self.random_source_of(node_id),
             health=health,
             known_peers=tuple(disk.peers.values()),
             advertised=Endpoint(f"host{node_id}", 9000 + node_id),

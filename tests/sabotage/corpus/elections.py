@@ -115,7 +115,7 @@ ELECTIONS = (
         "tests",
         (
             "kraftd.raft.timing:Timing.backoff_ms",
-            "return longest - dice.draw(longest // 2) if longest > 1 else longest",
+            "return longest - random_source.next_int(longest // 2) if longest > 1 else longest",
             "return longest",
         ),
         where=("tests/unit/raft/test_pieces.py",),

@@ -31,7 +31,7 @@ from kraftd.types import (
     OffsetAndEpoch,
     ReplicaKey,
 )
-from tests.stories.cluster import FixedDice, SeededDice
+from tests.stories.cluster import FixedRandom, SeededRandom
 
 CLUSTER_ID = "lone"
 ME = 1
@@ -58,7 +58,7 @@ class Lone:
         election: Election | None = None,
         epochs: Sequence[int] = (),
         timing: Timing | None = None,
-        dice: FixedDice | SeededDice | None = None,
+        random: FixedRandom | SeededRandom | None = None,
         health: StateHealth | None = None,
         bootstrap: Sequence[Endpoint] = (),
         connected: Sequence[NodeId] = (2, 3),
@@ -94,7 +94,7 @@ class Lone:
             ),
             election=election or Election(),
             timing=timing or Timing(),
-            dice=dice or FixedDice(0.5),
+            random_source=random or FixedRandom(0.5),
             health=health or StateHealth(uninitialized=uninitialized),
             known_peers=(),
             advertised=Endpoint("host1", 9_001),

@@ -10,7 +10,7 @@ from kraftd.raft.rpc import LeaderAndEpoch
 from kraftd.raft.timing import Timing
 from kraftd.types import NEVER_MS, NO_NODE, Election, Endpoint
 from tests.conformance import covers
-from tests.stories.cluster import FixedDice
+from tests.stories.cluster import FixedRandom
 from tests.unit.raft.lone import Lone, every, requests_to
 
 TIMING = Timing(request_timeout_ms=300, retry_backoff_ms=20)
@@ -85,7 +85,9 @@ def test_a_failure_rests_the_peer_and_a_timeout_does_not() -> None:
 def test_one_who_looks_for_the_leader_asks_one_at_a_time_and_chance_says_whom(
     part: float, first: int
 ) -> None:
-    lone = Lone(voters=(2, 3), bootstrap=SERVERS, dice=FixedDice(part), timing=TIMING, election=Election(4))
+    lone = Lone(
+        voters=(2, 3), bootstrap=SERVERS, random=FixedRandom(part), timing=TIMING, election=Election(4)
+    )
     assert requests_to(lone.started, m.FetchRequest) == [first]
     idle = lone.feed(ev.Applied(0)) + lone.run(299)
     assert requests_to(idle, m.FetchRequest) == [], "somebody is being asked"
@@ -97,7 +99,9 @@ def test_one_who_looks_for_the_leader_asks_one_at_a_time_and_chance_says_whom(
 
 @covers("REQ-07", "OBS-02")
 def test_a_bootstrap_server_and_the_voter_at_its_address_are_two() -> None:
-    lone = Lone(voters=(2, 3), bootstrap=SERVERS, dice=FixedDice(0.6), timing=TIMING, election=Election(4))
+    lone = Lone(
+        voters=(2, 3), bootstrap=SERVERS, random=FixedRandom(0.6), timing=TIMING, election=Election(4)
+    )
     learnt = {news.node_id: news.endpoint for news in every(lone.started, fx.LearnEndpoint)}
     assert (learnt[-2].host, learnt[-2].port) == (learnt[2].host, learnt[2].port)
     (send,) = lone.open_requests()

@@ -13,7 +13,7 @@ from kraftd.raft.epoch_states import Follower, Unattached
 from kraftd.raft.rpc import LeaderAndEpoch, VoteParams
 from kraftd.types import METADATA_TOPIC, NO_NODE, Election, Endpoint
 from tests.conformance import covers
-from tests.stories.cluster import SeededDice
+from tests.stories.cluster import SeededRandom
 from tests.unit.raft.lone import CLUSTER_ID, Lone, every, key_of
 
 SERVERS = (Endpoint("seed-a", 1), Endpoint("seed-b", 2))
@@ -25,7 +25,7 @@ def observing(seed: int = 0, **options: object) -> Lone:
         connected=(2, 3, 4),
         election=Election(5),
         epochs=(1, 4),
-        dice=SeededDice(Random(seed)),
+        random=SeededRandom(Random(seed)),
         **options,  # type: ignore[arg-type]
     )
 
@@ -133,7 +133,7 @@ def test_an_observer_believes_nobody_who_comes_under_a_voters_id(epoch: int) -> 
         rpc.end_request(CLUSTER_ID, epoch, 2, (key_of(3),)),
     )
     for request in said:
-        answer = rpc.read_answer(lone.ask(request, sender=2))  # type: ignore[arg-type]
+        answer = rpc.read_response(lone.ask(request, sender=2))  # type: ignore[arg-type]
         assert answer is not None
         assert answer.error == ErrorCode.INVALID_REQUEST
     asked = lone.ask_fetch(position.offset, position.epoch, epoch=epoch, sender=2)

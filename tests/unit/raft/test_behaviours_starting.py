@@ -13,7 +13,7 @@ from kraftd.raft.rejoin import StateHealth
 from kraftd.raft.rpc import LeaderAndEpoch
 from kraftd.types import NEVER_MS, NO_NODE, Election, OffsetAndEpoch, ReplicaKey
 from tests.conformance import covers
-from tests.stories.cluster import SeededDice
+from tests.stories.cluster import SeededRandom
 from tests.unit.raft.lone import ME, Lone, every, key_of, requests_to
 from tests.unit.raft.reactions import STATES
 
@@ -32,7 +32,7 @@ def test_a_new_member_waits_in_epoch_0_and_writes_that_down() -> None:
 def test_an_epoch_in_which_nobody_is_known_is_waited_in_for_a_random_election_timeout() -> None:
     waits = set()
     for seed in range(200):
-        state = Lone(election=Election(5), epochs=(1, 4), dice=SeededDice(Random(seed))).member.state
+        state = Lone(election=Election(5), epochs=(1, 4), random=SeededRandom(Random(seed))).member.state
         assert isinstance(state, Unattached)
         assert state.election == Election(5)
         waits.add(state.deadline_ms - 1_000)
@@ -184,7 +184,7 @@ def test_a_vote_for_itself_by_a_member_that_is_no_voter_now_stops_nobody() -> No
 @covers("QS-23")
 @pytest.mark.parametrize("voted", [None, key_of(2)])
 def test_a_higher_epoch_leaves_the_election_deadline_where_it_was(voted: ReplicaKey | None) -> None:
-    lone = Lone(election=Election(5, NO_NODE, voted), epochs=(1, 4), dice=SeededDice(Random(1)))
+    lone = Lone(election=Election(5, NO_NODE, voted), epochs=(1, 4), random=SeededRandom(Random(1)))
     before = lone.member.state
     assert isinstance(before, Unattached)
     lone.run(300)

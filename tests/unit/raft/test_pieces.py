@@ -30,17 +30,17 @@ from kraftd.raft.timing import Timing
 from kraftd.raft.voters import Quorum, VoterSet
 from kraftd.records.batch import encode_batch
 from kraftd.types import NEVER_MS, EpochEntry, Now, OffsetAndEpoch, ReplicaKey
-from tests.stories.cluster import FixedDice, SeededDice
+from tests.stories.cluster import FixedRandom, SeededRandom
 
 # --- timing -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.covers("VOTE-05")
 def test_the_first_backoff_is_nothing_or_one_step_and_later_ones_grow_to_the_maximum() -> None:
-    dice, timing = SeededDice(Random(1)), Timing()
-    assert {timing.backoff_ms(1, dice) for _ in range(100)} == {0, 100}
-    assert {timing.backoff_ms(3, dice) for _ in range(500)} == {0, 100, 200, 300, 400, 500, 600, 700}
-    late = [timing.backoff_ms(30, dice) for _ in range(500)]
+    random_source, timing = SeededRandom(Random(1)), Timing()
+    assert {timing.backoff_ms(1, random_source) for _ in range(100)} == {0, 100}
+    assert {timing.backoff_ms(3, random_source) for _ in range(500)} == {0, 100, 200, 300, 400, 500, 600, 700}
+    late = [timing.backoff_ms(30, random_source) for _ in range(500)]
     assert max(late) <= 1_000
     assert len(set(late)) > 100, "candidates that saturate must not retry in step (KAFKA-18345)"
 
@@ -56,8 +56,8 @@ def test_spans_derive_from_the_fetch_timeout() -> None:
     assert (Timing().check_quorum_ms, Timing().begin_quorum_ms, Timing().park_ms) == (3_000, 1_000, 500)
     assert Timing(fetch_timeout_ms=400).park_ms == 200
     assert Timing(request_timeout_ms=500).park_ms == 250
-    assert 1_000 <= Timing().election_ms(FixedDice(0.999)) < 2_000
-    assert Timing(election_timeout_ms=0).election_ms(FixedDice(0.5)) == 1
+    assert 1_000 <= Timing().election_ms(FixedRandom(0.999)) < 2_000
+    assert Timing(election_timeout_ms=0).election_ms(FixedRandom(0.5)) == 1
 
 
 # --- voters -------------------------------------------------------------------------------------------------
