@@ -80,6 +80,14 @@ def test_pure_packages_run_to_completion(path: Path) -> None:
     assert [node.lineno for node in ast.walk(tree(path)) if isinstance(node, awaits)] == []
 
 
+@written
+def test_the_raft_package_has_one_front_door(path: Path) -> None:
+    """Its page, and the values that go in and out; tests may reach further."""
+    doors = {f"kraftd.raft{door}" for door in ("", ".effects", ".epoch_states", ".events")}
+    inside = path.is_relative_to("kraftd/raft")
+    assert {name for name in imports(path) if name.startswith("kraftd.raft")} <= doors or inside
+
+
 @pytest.mark.parametrize("path", MODULES, ids=str)
 def test_safety_survives_python_o(path: Path) -> None:
     """`assert` vanishes under -O, so what guards safety raises `InvariantError` instead."""
@@ -109,6 +117,7 @@ def test_functions_stay_within_a_glance() -> None:
 
 
 OLD_WORDS = {
+    "ASKS",
     "Assembly",
     "Chore",
     "Chronicle",
@@ -145,6 +154,7 @@ OLD_WORDS = {
     "adopt",
     "believes",
     "current_term",
+    "dice",
     "disown",
     "doubted",
     "graced",

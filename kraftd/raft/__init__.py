@@ -1,7 +1,8 @@
 """The quorum: events in, effects out, without clock, chance, files or sockets.
 
-Entered through `node.Member` (`start`, `handle`, `poll`, `wake_at_ms`): its methods return effects, which
-the caller carries out in order. Data lies below behaviour:
+Entered through `RaftNode` (`start`, `handle`, `poll`, `wake_at_ms`): its methods return effects, which the
+caller carries out in order. What this page exports, and the values of `events`, `effects` and `epoch_states`,
+is all that other packages use. Data lies below behaviour:
 
     node                                   one node: takes events, calls the parts, returns effects
     elections  leader  follower            what is done as candidate, leader, follower
@@ -16,3 +17,26 @@ the caller carries out in order. Data lies below behaviour:
     state_machine                          what applies committed records
     status                                 what a node tells about itself
 """
+
+from kraftd.raft.log_mirror import FETCH_BYTES_MAX
+from kraftd.raft.node import LogStart, RaftNode
+from kraftd.raft.rejoin import StateHealth
+from kraftd.raft.state_machine import StateMachine
+from kraftd.raft.status import PeerStatus, QuorumStatus
+from kraftd.raft.timing import HANDOVER_REST_MS, RandomSource, Timing
+from kraftd.raft.voters import Voter, VoterSet
+
+__all__ = [
+    "FETCH_BYTES_MAX",
+    "HANDOVER_REST_MS",
+    "LogStart",
+    "PeerStatus",
+    "QuorumStatus",
+    "RaftNode",
+    "RandomSource",
+    "StateHealth",
+    "StateMachine",
+    "Timing",
+    "Voter",
+    "VoterSet",
+]

@@ -53,13 +53,13 @@ from kraftd.raft.timing import STALL_MS, RandomSource, Timing
 from kraftd.raft.voters import VoterSet
 from kraftd.types import NEVER_MS, Election, Endpoint, Epoch, NodeId, Now, Offset, ReplicaKey
 
-__all__ = ["NEVER_MS", "LogStart", "Member"]
+__all__ = ["LogStart", "RaftNode"]
 
 _MOVES_A_TURN = 8
 _Meeting: TypeAlias = e.NonceGiven | e.LinkAnswered | e.PeerClaimed | e.NonceShown | e.PeerIdentified
 
 
-class Member:
+class RaftNode:
     """A voter or an observer. See the module for how it is driven."""
 
     def __init__(

@@ -10,9 +10,9 @@ Any exception of the state machine is fatal (D-18): it could not apply the same 
 import time
 from collections.abc import Callable
 
+from kraftd.raft import StateMachine
 from kraftd.raft.effects import LeaderChanged
 from kraftd.raft.events import Applied
-from kraftd.raft.state_machine import StateMachine
 from kraftd.records.committed import CommittedBatch
 from kraftd.runtime.committed_log import CommittedLog
 from kraftd.runtime.driver import Driver, TurnTask

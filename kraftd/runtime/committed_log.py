@@ -7,7 +7,7 @@ from the disk in the reader thread.
 
 from collections.abc import Callable, Iterable
 
-from kraftd.raft.node import Member
+from kraftd.raft import RaftNode
 from kraftd.records.batch import BatchView, scan
 from kraftd.records.committed import CommittedBatch
 from kraftd.runtime.store import DirectoryStore
@@ -17,7 +17,7 @@ from kraftd.types import Offset
 class CommittedLog:
     """Reads committed batches in the form that a state machine gets."""
 
-    def __init__(self, member: Member, store: DirectoryStore) -> None:
+    def __init__(self, member: RaftNode, store: DirectoryStore) -> None:
         self._member = member
         self._store = store
 

@@ -23,9 +23,9 @@ from kraftd.protocol.brief import brief
 from kraftd.protocol.codec import Request
 from kraftd.protocol.limits import RESIGN_TIMEOUT_MS_MAX, WORDS_BYTES_MAX
 from kraftd.protocol.messages import ResignLeaderRequest, ResignLeaderResponse
+from kraftd.raft import RaftNode
 from kraftd.raft.effects import AppendDone, ReadDone, ResignDone, ShutdownReady
 from kraftd.raft.events import AppendRequested, ReadRequested, ResignRequested, Token
-from kraftd.raft.node import Member
 from kraftd.runtime.driver import Driver, TimedTurnTask
 from kraftd.runtime.effect_executor import OutcomeHandler
 from kraftd.runtime.request_router import ApiHandler
@@ -50,7 +50,7 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
         self,
         driver: Driver,
         controller: QuorumController,
-        member: Member,
+        member: RaftNode,
         *,
         request_timeout_ms: int,
         on_shutdown_ready: Callable[[ShutdownReady], None],

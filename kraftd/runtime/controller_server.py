@@ -24,13 +24,19 @@ from kraftd.net.rate_limited_logger import RateLimitedLogger
 from kraftd.net.server import InboundConnection, Server, connection_numbers
 from kraftd.protocol.codec import Request
 from kraftd.protocol.messages import DescribeNodeRequest
+from kraftd.raft import (
+    FETCH_BYTES_MAX,
+    HANDOVER_REST_MS,
+    LogStart,
+    RaftNode,
+    RandomSource,
+    StateHealth,
+    Timing,
+    Voter,
+    VoterSet,
+)
 from kraftd.raft.effects import LeaderChanged, ShutdownReady, StateChanged
 from kraftd.raft.events import PeerIdentity
-from kraftd.raft.log_mirror import FETCH_BYTES_MAX
-from kraftd.raft.node import LogStart, Member
-from kraftd.raft.rejoin import StateHealth
-from kraftd.raft.timing import HANDOVER_REST_MS, RandomSource, Timing
-from kraftd.raft.voters import Voter, VoterSet
 from kraftd.records.frame import decode_record
 from kraftd.runtime.applier import Applier
 from kraftd.runtime.committed_log import CommittedLog
@@ -241,10 +247,10 @@ def _identity_of(config: Config, directory: NodeDirectory) -> Identity:
 
 def _member_of(
     config: Config, directory: NodeDirectory, advertised: Endpoint, environment: Environment
-) -> Member:
+) -> RaftNode:
     """The raft node, from what the directory holds."""
     log, timing = directory.log, config.timing
-    return Member(
+    return RaftNode(
         me=ReplicaKey(config.node_id, directory.directory_id),
         cluster_id=directory.cluster_id,
         voters=VoterSet(Voter(node_id, endpoint) for node_id, endpoint in config.voters.items()),

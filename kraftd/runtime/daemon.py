@@ -24,9 +24,9 @@ from typing import Any
 from kraftd.errors import ConfigError
 from kraftd.net.server import Server
 from kraftd.protocol.msgpack_codec import MSGPACK
+from kraftd.raft import RandomSource
 from kraftd.raft.effects import ShutdownReady
 from kraftd.raft.events import ShutdownRequested
-from kraftd.raft.timing import RandomSource
 from kraftd.records.control import CONTROL_CODECS
 from kraftd.records.frame import RECORD_CODECS
 from kraftd.runtime.config import Config

@@ -21,8 +21,8 @@ from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 from kraftd.errors import InvariantError
+from kraftd.raft import RaftNode
 from kraftd.raft.events import Event
-from kraftd.raft.node import Member
 from kraftd.runtime.effect_executor import EffectExecutor
 from kraftd.types import Now
 
@@ -57,7 +57,7 @@ class Driver:
         end_turn: Callable[[], None],
         clock: Callable[[], Now] = read_clocks,
     ) -> None:
-        self._member: Member
+        self._member: RaftNode
         self.turns = 0
         self._loop = loop
         self._end_turn = end_turn
@@ -74,7 +74,7 @@ class Driver:
         self._timer_at_ms = 0
 
     def start(
-        self, member: Member, executor: EffectExecutor, *, before: list[TurnTask], after: list[TurnTask]
+        self, member: RaftNode, executor: EffectExecutor, *, before: list[TurnTask], after: list[TurnTask]
     ) -> None:
         """Start the raft node. The tasks run in each turn, `before` or `after` its `poll`."""
         self._member, self._executor = member, executor

@@ -8,8 +8,8 @@ another process may use the directory. If the directory is gone, a leader first 
 its log is damaged, so that the cluster does not wait for an election timeout.
 """
 
+from kraftd.raft import RaftNode
 from kraftd.raft.events import LogDamaged
-from kraftd.raft.node import Member
 from kraftd.runtime.driver import Driver, TimedTurnTask
 from kraftd.runtime.worker import Worker
 from kraftd.storage import StorageFailure
@@ -29,7 +29,7 @@ _HANDING_OVER = "its files are gone: it hands over, and ends"
 class Guard(TimedTurnTask):
     """Watches one node's directory."""
 
-    def __init__(self, directory: NodeDirectory, driver: Driver, member: Member, worker: Worker) -> None:
+    def __init__(self, directory: NodeDirectory, driver: Driver, member: RaftNode, worker: Worker) -> None:
         self._directory = directory
         self._driver = driver
         self._member = member

@@ -29,7 +29,7 @@ from kraftd.protocol.messages import (
     ExportManifestResponse,
     ExportManifestResponseFile,
 )
-from kraftd.raft.node import Member
+from kraftd.raft import RaftNode
 from kraftd.records import names
 from kraftd.runtime.request_router import ApiHandler
 from kraftd.storage.node_directory import NodeDirectory
@@ -55,7 +55,7 @@ class LogExports:
     def __init__(
         self,
         directory: NodeDirectory,
-        member: Member,
+        member: RaftNode,
         tasks: asyncio.TaskGroup,
     ) -> None:
         self._directory = directory

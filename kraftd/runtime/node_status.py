@@ -22,8 +22,7 @@ from kraftd.net.server import Server
 from kraftd.protocol import limits
 from kraftd.protocol.brief import brief, briefs
 from kraftd.protocol.messages import DescribeNodeResponse, DescribeNodeResponsePeer
-from kraftd.raft.node import Member
-from kraftd.raft.status import PeerStatus, QuorumStatus
+from kraftd.raft import PeerStatus, QuorumStatus, RaftNode
 from kraftd.runtime.applier import Applier
 from kraftd.runtime.health_checks import HealthInput
 from kraftd.runtime.raft_metrics import Number, RaftMetrics
@@ -63,7 +62,7 @@ class NodeStatus:
         self,
         info: NodeInfo,
         *,
-        member: Member,
+        member: RaftNode,
         controller: QuorumController,
         applier: Applier,
         store: DirectoryStore,

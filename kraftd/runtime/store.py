@@ -11,9 +11,9 @@ Not here: files (`kraftd.storage`) and the order of effects (`effect_executor`).
 from collections.abc import Callable
 
 from kraftd.errors import StorageError
+from kraftd.raft import RaftNode
 from kraftd.raft.effects import Append, ColdRead, Flush, RememberStateHealth
 from kraftd.raft.events import BatchesRead, LogDamaged, LogFlushed, PeerIdentity
-from kraftd.raft.node import Member
 from kraftd.runtime.driver import Driver, TimedTurnTask
 from kraftd.runtime.effect_executor import Store
 from kraftd.runtime.raft_metrics import RaftMetrics
@@ -35,7 +35,7 @@ class DirectoryStore(Store, TimedTurnTask):
         self,
         directory: NodeDirectory,
         driver: Driver,
-        member: Member,
+        member: RaftNode,
         metrics: RaftMetrics,
         *,
         flush_worker: Worker,

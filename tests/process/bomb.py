@@ -20,7 +20,7 @@ from typing import Any
 from kraftd.net import server
 from kraftd.protocol.framing import FrameReader
 from kraftd.protocol.msgpack_codec import MsgpackCodec
-from kraftd.raft.node import Member
+from kraftd.raft.node import RaftNode
 from kraftd.runtime import daemon
 from kraftd.runtime.applier import Applier
 from kraftd.runtime.effect_executor import EffectExecutor
@@ -52,7 +52,7 @@ def once(then: Callable[..., Any]) -> Callable[..., Any]:
 
 BEYOND = {
     "handler": (RequestRouter, "request_received"),
-    "raft": (Member, "handle"),
+    "raft": (RaftNode, "handle"),
     "executor": (EffectExecutor, "run"),
     "storage": (Log, "append"),
     "apply": (Applier, "commit"),

@@ -32,7 +32,7 @@ from kraftd.raft.effects import (
 )
 from kraftd.raft.epoch_states import Candidate, Leader
 from kraftd.raft.events import Event, ShutdownRequested
-from kraftd.raft.node import Member
+from kraftd.raft.node import RaftNode
 from kraftd.raft.state_machine import StateMachine
 from kraftd.raft.timing import Timing
 from kraftd.records.batch import BatchView, scan
@@ -159,7 +159,7 @@ class SimNode:
     # -- what others may look at
 
     @property
-    def member(self) -> Member | None:
+    def member(self) -> RaftNode | None:
         """The core, while a process runs."""
         return self.parts.member if self.parts is not None else None
 
@@ -503,7 +503,7 @@ class SimNode:
             view.durable_election = self.directory.election
             view.is_whole = not (self.directory.damage or self.directory.amnesia)
 
-    def _watch_member(self, member: Member) -> None:
+    def _watch_member(self, member: RaftNode) -> None:
         """See every event before the member does."""
         world, node_id, view, loop = self.world, self.id, self._view, self.loop
         assert loop is not None

@@ -18,7 +18,7 @@ from kraftd.errors import ErrorCode
 from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
 from kraftd.raft.epoch_states import Leader
-from kraftd.raft.node import LogStart, Member
+from kraftd.raft.node import LogStart, RaftNode
 from kraftd.raft.rejoin import StateHealth
 from kraftd.raft.timing import Timing
 from kraftd.raft.voters import Voter, VoterSet
@@ -96,7 +96,7 @@ class Node:
         self.id = node_id
         self.cluster = cluster
         self.disk = Disk(node_id)
-        self.member: Member | None = None
+        self.member: RaftNode | None = None
         self.incarnation = 0
         self.handles: dict[int, tuple[NodeId, NodeId, int, int]] = {}
         self.held_flushes: list[Callable[[], None]] = []
@@ -195,7 +195,7 @@ class Cluster:
         epochs: dict[int, int] = {}
         for batch in map(BatchView, disk.batches):
             epochs.setdefault(batch.epoch, batch.base_offset)
-        node.member = Member(
+        node.member = RaftNode(
             me=ReplicaKey(node_id, disk.directory_id),
             cluster_id=CLUSTER_ID,
             voters=self.voter_set,
@@ -591,7 +591,7 @@ class Cluster:
         self.view(node)
         self.auditor.on_state(self.views, self.views[node.id])
 
-    def member(self, node_id: NodeId) -> Member:
+    def member(self, node_id: NodeId) -> RaftNode:
         member = self.nodes[node_id].member
         assert member is not None
         return member

@@ -296,7 +296,7 @@ CLAIMS = (
         "An answer from far above moves nobody, so the member that gave it never follows a leader again.",
         "sim",
         (
-            "kraftd.raft.node:Member._on_response",
+            "kraftd.raft.node:RaftNode._on_response",
             'self._changes.observe_epoch(answer.leader_and_epoch, now, f"told by {event.sender}")',
             "if answer.leader_and_epoch.epoch < raft.epoch + (1 << 16):\n"
             '        self._changes.observe_epoch(answer.leader_and_epoch, now, f"told by {event.sender}")',

@@ -31,7 +31,7 @@ ELECTIONS = (
         "A leader that restarts tells its controller at once that it is active.",
         "sim",
         (
-            "kraftd.raft.node:Member.start",
+            "kraftd.raft.node:RaftNode.start",
             "if isinstance(raft.state, Follower | Unattached):\n        raft.announce(status.known_leader(raft))",
             "if isinstance(raft.state, Follower | Unattached | Resigned):\n        raft.announce(raft.leader_id)",
         ),
@@ -195,7 +195,7 @@ ELECTIONS = (
         ("kraftd.raft.elections:Elections.poll_candidate", "raft.requests.forget(Kind.VOTE)", "pass"),
         ("kraftd.raft.state:RaftState.become", "self.requests.reset()", "pass"),
         (
-            "kraftd.raft.node:Member._on_response",
+            "kraftd.raft.node:RaftNode._on_response",
             "is_old = answer.leader_and_epoch.epoch < raft.epoch and sent.kind is not Kind.PRE_VOTE",
             "is_old = False",
         ),
@@ -271,7 +271,7 @@ ELECTIONS = (
         "A process that stood still campaigns before it has looked at what came meanwhile.",
         "tests",
         (
-            "kraftd.raft.node:Member.poll",
+            "kraftd.raft.node:RaftNode.poll",
             "timeouts_deferred = late_ms > STALL_MS and not self._not_before_ms",
             "timeouts_deferred = False",
         ),
@@ -283,7 +283,7 @@ ELECTIONS = (
         "A process that stutters is given one more turn after the other and never campaigns.",
         "tests",
         (
-            "kraftd.raft.node:Member.poll",
+            "kraftd.raft.node:RaftNode.poll",
             "timeouts_deferred = late_ms > STALL_MS and not self._not_before_ms",
             "timeouts_deferred = late_ms > STALL_MS",
         ),

@@ -274,7 +274,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "What a leader wrote while a flush was running is not flushed when that one ends.",
         "tests",
         (
-            "kraftd.raft.node:Member._on_flushed",
+            "kraftd.raft.node:RaftNode._on_flushed",
             "raft.flush()\n    if raft.leader_state is not None:\n        self._replication.advance(raft.leader_state, now)\n    else:\n",
             "if raft.leader_state is not None:\n        self._replication.advance(raft.leader_state, now)\n    else:\n        raft.flush()\n",
         ),
@@ -513,7 +513,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "What was appended while a flush ran is flushed next only if this member still leads when it ends.",
         "tests",
         (
-            "kraftd.raft.node:Member._on_flushed",
+            "kraftd.raft.node:RaftNode._on_flushed",
             "    raft.flush()\n    if raft.leader_state is not None:\n",
             "    if raft.leader_state is not None:\n        raft.flush()\n",
         ),

@@ -199,7 +199,7 @@ REPLICATION = (
             "self.requests._slots.clear()\n        self.requests._rests.clear()",
         ),
         (
-            "kraftd.raft.node:Member._on_response",
+            "kraftd.raft.node:RaftNode._on_response",
             "is_old = answer.leader_and_epoch.epoch < raft.epoch and sent.kind is not Kind.PRE_VOTE",
             "is_old = False",
         ),
@@ -328,7 +328,7 @@ REPLICATION = (
         "A member takes all that it finds in its log for committed when it starts.",
         "sim",
         (
-            "kraftd.raft.node:Member.start",
+            "kraftd.raft.node:RaftNode.start",
             "raft.update_state(initial_state(raft, raft.state.election, now))",
             "raft.update_state(initial_state(raft, raft.state.election, now))\n    raft.commit(raft.log.end_offset)",
         ),
@@ -409,7 +409,7 @@ REPLICATION = (
         "One peer that refuses us with an error we did not expect ends our process.",
         "tests",
         (
-            "kraftd.raft.node:Member._on_response",
+            "kraftd.raft.node:RaftNode._on_response",
             "if answer.top_error:",
             "if answer.top_error:\n        raise ValueError(answer.top_error)",
         ),
