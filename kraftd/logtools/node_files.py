@@ -212,11 +212,14 @@ def describe(log_directory: Path, *, named: str = "") -> NodeFiles:
     if properties is not None and (properties.cluster_id is None or properties.node_id is None):
         text = "does not say which cluster and which node this is"
         reader.note(ProblemKind.DAMAGED, home / names.META_PROPERTIES, text)
+    files = tuple(_files(home, log_directory, reader))
+    if not any(file.kind is FileKind.LOG for file in files):
+        reader.note(ProblemKind.INCOMPLETE, log_directory, _lacking(files))
     return NodeFiles(
         named=named or str(home),
         home=home,
         log_directory=log_directory,
-        files=tuple(_files(home, log_directory, reader)),
+        files=files,
         properties=properties,
         cluster_id=cluster_id,
         node_id=node_id,
@@ -274,6 +277,13 @@ def _files(home: Path, log_directory: Path, reader: _SmallFiles) -> Iterator[Log
     bootstrap = home / names.BOOTSTRAP_CHECKPOINT
     if bootstrap.is_file():
         yield LogFile(bootstrap, FileKind.BOOTSTRAP, 0, 0, bootstrap.stat().st_size)
+
+
+def _lacking(files: Sequence[LogFile]) -> str:
+    """What is wrong with a directory without a segment."""
+    if any(file.kind is FileKind.SNAPSHOT for file in files):
+        return "holds no segment, only snapshots: what the node wrote since is not here"
+    return "holds neither segment nor snapshot: this node was never started, or lost them"
 
 
 def _meaning(name: str) -> tuple[FileKind | None, Offset, Epoch]:

@@ -188,9 +188,7 @@ class _Examination:
             if self._fold is not None:
                 self._fold = ImageBuilder(state.image)
         start = self.log.start_offset
-        if not self.log.segments:
-            self._tell(in_file(self.log.log_directory, "holds no segment", kind=ProblemKind.INCOMPLETE))
-        if start > 0 and not any(one.id.offset >= start for one in self.log.snapshots):
+        if self.log.segments and start > 0 and not any(one.id.offset >= start for one in self.log.snapshots):
             text = f"begins at offset {start}, and no snapshot holds the state before it"
             self._tell(in_file(self.log.log_directory, text, kind=ProblemKind.INCOMPLETE, offset=start))
 

@@ -9,8 +9,6 @@ judge anything. Data records are not read here: see `kraftd.replay.source.decode
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
-from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -18,15 +16,15 @@ import numpy as np
 from kraftd.errors import MalformedError
 from kraftd.logtools.commit import Bounds, CommitVerdict, Holder, judge, proofs_of
 from kraftd.logtools.comparison import BatchKeys, Comparison, Comparisons, compare
-from kraftd.logtools.manifest import manifest_problems
-from kraftd.logtools.node_files import FileKind, NodeFiles
+from kraftd.logtools.manifest import MANIFEST
+from kraftd.logtools.node_files import FileKind, LogFile, NodeFiles
 from kraftd.logtools.problem import Problem, ProblemKind
-from kraftd.records import names
 from kraftd.records.batch import scan
 from kraftd.records.control import decode_control
 from kraftd.records.messages import LeaderChangeMessage, VotersRecord
-from kraftd.replay.source.headers import CONTROL_BIT, Headers, Scan, empty, mapped, packed_keys, scan_file
-from kraftd.types import Epoch, NodeId, Offset
+from kraftd.replay.node_problems import problems_of, sound_count
+from kraftd.replay.source.headers import CONTROL_BIT, Headers, empty, mapped, packed_keys, scan_file
+from kraftd.types import Epoch, EpochEntry, NodeId, Offset
 
 
 class Leadership(msgspec.Struct, frozen=True):
@@ -157,65 +155,37 @@ def _compared(nodes: Sequence[NodeSurvey], comparisons: Comparisons, verdict: Co
 
 def survey_node(node: NodeFiles) -> NodeSurvey:
     """Scan all segments of a node and read their control records."""
-    segments: list[Scan] = []
-    problems = [msgspec.structs.replace(one, file=Path(one.file).name) for one in node.problems]
-    if node.manifest is not None:
-        problems += manifest_problems(node.home, node.manifest)
-    if not node.segments:
-        text = f"no segment in {names.LOG_DIRECTORY}"
-        problems.append(Problem(ProblemKind.INCOMPLETE, node.directory, text))
-    for index, file in enumerate(node.files):
-        scan = scan_file(file, node.directory, index=index)
-        problems += scan.problems
-        if file.kind is FileKind.LOG:
-            segments.append(scan)
-    log = np.concatenate([scan.headers for scan in segments]) if segments else empty()
-    problems += _gaps(node, segments)
-    sound_count = _sound_count(log)
-    leaderships, voter_sets = _control_records(node, log[:sound_count])
-    sound = log[:sound_count]
-    start_offset = int(log["base_offset"][0]) if len(log) else 0
+    scans = [scan_file(file, node.directory, index=index) for index, file in _numbered_segments(node)]
+    log = np.concatenate([scan.headers for scan in scans]) if scans else empty()
+    starts = [
+        EpochEntry(span.epoch, span.start_offset) for span in _epochs(log[: sound_count(node, log, ())])
+    ]
+    problems = problems_of(node, scans, starts)
+    sound = log[: sound_count(node, log, problems)]
+    leaderships, voter_sets = _control_records(node, sound)
+    start_offset = int(log["base_offset"][0]) if len(log) else node.start_offset
     survey = NodeSurvey(
         node=node,
         headers=log,
-        sound_count=sound_count,
+        sound_count=len(sound),
         start_offset=start_offset,
-        end_offset=int(sound["end_offset"][-1]) if sound_count else start_offset,
+        end_offset=int(sound["end_offset"][-1]) if len(sound) else start_offset,
         readable_end=int(log["end_offset"].max(initial=start_offset)),
         batch_count=len(log),
         record_count=int(log["record_count"].clip(min=0).sum()),
-        first_record_at_ms=int(sound["base_timestamp_ms"][0]) if sound_count else -1,
-        last_record_at_ms=int(sound["max_timestamp_ms"][-1]) if sound_count else -1,
-        epochs=tuple(_epochs(log[:sound_count])),
+        first_record_at_ms=int(sound["base_timestamp_ms"][0]) if len(sound) else -1,
+        last_record_at_ms=int(sound["max_timestamp_ms"][-1]) if len(sound) else -1,
+        epochs=tuple(_epochs(sound)),
         leaderships=leaderships,
         voter_sets=voter_sets,
         problems=tuple(problems),
     )
-    problems += _missing_end(survey)
-    return msgspec.structs.replace(survey, problems=tuple(problems))
+    return msgspec.structs.replace(survey, problems=(*problems, *_end_by_manifest(survey)))
 
 
-def _gaps(node: NodeFiles, segments: Sequence[Scan]) -> Iterator[Problem]:
-    """Compare each segment's start with the end of the one before it, unless that end is damaged."""
-    for (before, first), (after, file) in pairwise(zip(segments, node.segments, strict=True)):
-        end = int(before.headers["end_offset"][-1]) if len(before.headers) else first.base_offset
-        start = int(after.headers["base_offset"][0]) if len(after.headers) else file.base_offset
-        if start > end and not before.ends_in_hole:
-            text = f"offsets {end:,} to {start - 1:,} are missing before this segment"
-            yield Problem(ProblemKind.INCOMPLETE, node.directory, text, file=file.name, offset=end)
-        elif start < end:
-            text = f"starts at offset {start:,}, but the segment before it ends at {end:,}"
-            yield Problem(ProblemKind.DAMAGED, node.directory, text, file=file.name, offset=start)
-
-
-def _sound_count(log: Headers) -> int:
-    """How many batches pass every check before the first that does not."""
-    if not len(log):
-        return 0
-    good = log["whole"].copy()
-    good[1:] &= log["base_offset"][1:] == log["end_offset"][:-1]
-    good[1:] &= log["epoch"][1:] >= log["epoch"][:-1]
-    return len(log) if good.all() else int(np.argmin(good))
+def _numbered_segments(node: NodeFiles) -> Iterator[tuple[int, LogFile]]:
+    """The segments, each with its number among all files of the node."""
+    return ((index, file) for index, file in enumerate(node.files) if file.kind is FileKind.LOG)
 
 
 def _epochs(log: Headers) -> Iterator[EpochSpan]:
@@ -285,30 +255,12 @@ def _voters_in(raw: bytes, offset: Offset | None) -> list[VotersAt]:
     return found
 
 
-def _missing_end(survey: NodeSurvey) -> Iterator[Problem]:
-    """Compare the checkpoint and the manifest with where the log really ends."""
+def _end_by_manifest(survey: NodeSurvey) -> Iterator[Problem]:
+    """Compare the manifest of an export with where the log really ends."""
     node, end = survey.node, survey.readable_end
-    damaged = any(problem.position_bytes >= 0 for problem in survey.problems)
-    ends = f"the log can be read to {end:,} only" if damaged else f"the log ends at {end:,}"
-    beyond = [entry for entry in node.epochs or () if entry.start_offset > end]  # noted before it is written
-    if beyond:
-        listed = ", ".join(f"{entry.epoch} at {entry.start_offset:,}" for entry in beyond)
-        text = f"lists epoch{'s' if len(beyond) > 1 else ''} {listed}, but {ends}"
-        if not damaged:
-            text += ": an incomplete copy (or a crash while truncating)"
-        yield Problem(
-            ProblemKind.INCOMPLETE, node.directory, text, file="leader-epoch-checkpoint", offset=end
-        )
     if node.manifest is not None and node.manifest.log_end_offset > end:
-        text = f"says that {node.manifest.log_end_offset:,} ends the log, but {ends}"
-        yield Problem(ProblemKind.INCOMPLETE, node.directory, text, file="manifest.json", offset=end)
-    starts = {span.epoch: span.start_offset for span in survey.epochs}
-    for entry in node.epochs or ():
-        if entry.start_offset < end and starts.get(entry.epoch, entry.start_offset) != entry.start_offset:
-            text = (
-                f"epoch {entry.epoch} starts at {entry.start_offset:,}, in the log at {starts[entry.epoch]:,}"
-            )
-            yield Problem(ProblemKind.DAMAGED, node.directory, text, file="leader-epoch-checkpoint")
+        text = f"says that {node.manifest.log_end_offset} ends the log, but the log can be read to {end} only"
+        yield Problem(ProblemKind.INCOMPLETE, node.directory, text, file=MANIFEST, offset=end)
 
 
 def _holder(survey: NodeSurvey) -> Holder:

@@ -158,9 +158,11 @@ def _survey(group: tuple[str, list[NodeFiles]], at: At | None) -> _Surveyed:
     try:
         plan = plan_fold(survey, at).without_headers
     except ReplayError as error:
-        directory = survey.reference.node.directory
-        text = str(error).removeprefix(f"{directory}: ")
-        problems = (Problem(ProblemKind.INCOMPLETE, directory, text),)
+        node = survey.reference.node
+        text = str(error).removeprefix(f"{node.directory}: ")
+        is_told = not node.segments and not node.snapshots  # that nothing is there
+        kind = ProblemKind.NOTE if is_told else ProblemKind.INCOMPLETE
+        problems = (Problem(kind, node.directory, text),)
     slices = [
         piece for node, bounds in survey.judged for piece in plan_node(node.node, bounds, PARTITION_BYTES)
     ]

@@ -131,7 +131,7 @@ def test_the_incomplete_export_is_not_hidden(everything: Report) -> None:
     cluster = cluster_of(everything, "kafka-3.8-three-nodes-incomplete-export")
     assert everything.exit_code == 1
     assert [problem.kind.value for problem in cluster.problems] == ["incomplete"] * 3
-    assert "an incomplete copy" in text_of(everything)
+    assert "leader-epoch-checkpoint knows that epoch 5 begins at 16147" in text_of(everything)
 
 
 def test_the_summary_reads_like_a_page(everything: Report) -> None:
@@ -169,11 +169,11 @@ def test_a_damaged_file_is_reported_with_its_byte_and_the_rest_goes_on(spark, tm
     segment.write_bytes(data)
     report = run([tmp_path / "node"], tmp_path / "out")
     assert report.exit_code == 1
-    assert [(p.position_bytes, p.offset) for p in report.problems] == [(position, 2), (len(log), 7)]
+    assert [(p.position_bytes, p.offset) for p in report.problems if p.is_fault] == [(position, 2)]
     assert report.clusters[0].fold.end_offset == 2
     assert report.clusters[0].fold.image.config_count == 1
     rows = pq.read_table(tmp_path / "out" / "problems").to_pylist()
-    assert [row["position_bytes"] for row in rows] == [position, len(log)]
+    assert [row["position_bytes"] for row in rows if row["position_bytes"] is not None] == [position]
     assert f"byte {position}" in text_of(report)
 
 
@@ -249,7 +249,11 @@ def test_an_empty_directory_of_a_node_is_reported(spark, tmp_path: Path) -> None
     assert report.clusters[0].fold.end_offset == 0
     segment.unlink()
     report = run([tmp_path / "node"], tmp_path / "out")
-    assert [p.text for p in report.problems] == ["no segment in __cluster_metadata-0"]
+    assert [(p.kind.value, p.text) for p in report.problems if p.file != "quorum-state"] == [
+        ("incomplete", "holds neither segment nor snapshot: this node was never started, or lost them"),
+        ("note", "there is no log, so there is no image"),
+    ]
+    assert report.clusters[0].fold is None
 
 
 def test_the_tables_of_an_image_are_its_entities(everything: Report) -> None:

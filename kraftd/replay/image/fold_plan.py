@@ -44,9 +44,11 @@ def plan_fold(cluster: ClusterSurvey, at: At | None) -> FoldPlan:
     """Choose the end, then the log: the first that is sound up to there, the most complete one preferred.
 
     Raises:
-        ReplayError: `at` lies before the start or beyond the end of every log.
+        ReplayError: `at` lies before the start or beyond the end of every log, or there is no log.
     """
     reference = cluster.reference
+    if not reference.node.segments and not reference.node.snapshots:
+        raise ReplayError(f"{reference.node.directory}: there is no log, so there is no image")
     notes: list[str] = []
     end = _default_end(cluster) if at is None else _end_at(reference, at, notes)
     node = _node_sound_to(cluster, end)

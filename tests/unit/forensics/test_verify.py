@@ -154,7 +154,7 @@ def broken_election(made: LogMaker) -> None:
         (snapshot_beyond_the_end, "is of offset 16, but the log ends at 11: what lies between is missing"),
         (snapshot_inside_a_batch, "offset 5 is not between two batches"),
         (broken_election, "quorum-state: "),
-        (no_segment, "__cluster_metadata-0: holds no segment"),
+        (no_segment, "__cluster_metadata-0: holds neither segment nor snapshot: this node was never started"),
     ],
 )
 def test_each_fault_is_told(tmp_path: Path, harm: Callable[[LogMaker], None], words: str):
