@@ -1,7 +1,7 @@
 """The tables that are read off the parts at import, so that no record and no command loops to find its part.
 
 `KINDS` is the flat table from a record's class to what is known of it. Two parts that claim the same kind of
-record, table, section or subject are a mistake that ends the import.
+record, table or subject are a mistake that ends the import.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -51,9 +51,14 @@ IN_SNAPSHOT: Final = tuple(sorted(PARTS, key=lambda part: part.snapshot_rank))
 COUNTED: Final = tuple(sorted(PARTS, key=lambda part: part.count_rank))
 """The parts in the order in which an overview counts their entities."""
 
-TABLES: Final[tuple[Table, ...]] = tuple(
-    sorted((table for part in PARTS for table in part.tables), key=lambda table: table.rank)
+_TABLES: Final[Mapping[str, Table]] = _flat(
+    "table",
+    (
+        (table.name, table)
+        for table in sorted((one for part in PARTS for one in part.tables), key=lambda one: one.rank)
+    ),
 )
+TABLES: Final = tuple(_TABLES.values())
 """The tables for Spark, in the order in which they are listed."""
 
 SUBJECTS: Final[Mapping[str, Subject]] = _flat(
