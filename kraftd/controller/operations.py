@@ -1,6 +1,6 @@
 """What an admin API is: a value that says how its request is decided or read, and how it is refused.
 
-The module of an API declares one of these values and `registry.OPERATIONS` lists it. The controller looks a
+The module of an API declares one of these values and `admin_apis.OPERATIONS` lists it. The controller looks a
 request up there by its type; so does whoever routes requests. Functions of an operation are pure: an image
 and a request in, records and responses out.
 
@@ -33,7 +33,7 @@ class WriteOperation(msgspec.Struct, Generic[RequestT], frozen=True):
 
 
 class ReadOperation(msgspec.Struct, Generic[RequestT], frozen=True):
-    """An API that only reads."""
+    """An API that only reads. Its answers may be long."""
 
     request: type[RequestT]
     """The type of its request message."""

@@ -8,7 +8,7 @@ On every node `image` is what is committed. The active controller also has a spe
 all that it appended, and decides on that; losing leadership drops it (D-18). It activates when told that it
 leads, which the raft node says only after the LeaderChange record of its epoch has been applied.
 
-How a request is decided or read is in its operation (`registry`); no rule of an API is here.
+How a request is decided or read is in its operation (`admin_apis`); no rule of an API is here.
 
 Follows: Kafka's QuorumController, with the order of the log instead of its event queue.
 Differs: a NoOp is written when nothing else was for the idle interval, not each interval.
@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any
 
 from kraftd.controller.activation import activation_records
+from kraftd.controller.admin_apis import OPERATIONS
 from kraftd.controller.decisions import (
     NOT_ACTIVE_YET,
     Answer,
@@ -30,7 +31,6 @@ from kraftd.controller.decisions import (
     write_refusal,
 )
 from kraftd.controller.operations import Operation, ReadOperation, WriteOperation
-from kraftd.controller.registry import OPERATIONS
 from kraftd.controller.speculation import Speculation
 from kraftd.controller.statistics import EventStatistics
 from kraftd.errors import ErrorCode, InvariantError, KraftdError

@@ -20,19 +20,7 @@ from kraftd.net.slots import Slots
 from kraftd.protocol import limits
 from kraftd.protocol.codec import Buffer, Codec, Request
 from kraftd.protocol.framing import LENGTH_BYTES, FrameReader
-from kraftd.protocol.messages import (
-    DescribeConfigsRequest,
-    ExportChunkRequest,
-    ExportManifestRequest,
-    ListConfigsRequest,
-)
 from kraftd.types import NodeId
-
-_LONG_ANSWERS = frozenset(
-    {ListConfigsRequest, DescribeConfigsRequest, ExportManifestRequest, ExportChunkRequest}
-)
-"""Requests answered from the image or the log: a few bytes of request may have a long answer."""
-_LONG_ANSWER_KEYS = frozenset(request.API_KEY for request in _LONG_ANSWERS)  # type: ignore[attr-defined]
 
 
 class RequestHandler(Protocol):
@@ -51,6 +39,10 @@ class Host(Protocol):
     @property
     def request_handler(self) -> RequestHandler:
         """The object that answers requests."""
+
+    @property
+    def long_answer_keys(self) -> frozenset[int]:
+        """The API keys of requests that may have long answers."""
 
     outbox: Outbox
     limited_log: RateLimitedLogger
@@ -75,6 +67,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         self.untaken_bytes = 0
         """Unsent answers, beyond what the kernel holds."""
         self._handler = host.request_handler
+        self._long_answer_keys = host.long_answer_keys
         self._budgets = host.budgets
         self._slots = host.slots
         self._lane = host.budgets.lanes[PeerClass.STRANGER]
@@ -326,7 +319,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         if (
             self._lane.serves_at_once
             or self._may_have_long_answer()
-            or self.codec.peek_api_key(frame) not in _LONG_ANSWER_KEYS
+            or self.codec.peek_api_key(frame) not in self._long_answer_keys
         ):
             return False
         self._parked = frame
@@ -336,7 +329,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
 
     def hand_on(self, request: Request) -> None:
         """Count a request as unanswered, and give it to the handler."""
-        if type(request.message) in _LONG_ANSWERS:
+        if request.message.API_KEY in self._long_answer_keys:
             self._long_in_flight += 1
             self._lane.long_answers += 1
         self._in_flight += 1
@@ -371,7 +364,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
 
     def _go_on_after(self, answer: Any) -> None:
         """Serve what waited for this answer."""
-        if self._long_in_flight and answer.API_KEY in _LONG_ANSWER_KEYS:
+        if self._long_in_flight and answer.API_KEY in self._long_answer_keys:
             self._long_in_flight -= 1
             self._lane.end_long_answers(1)
             self._go_on()

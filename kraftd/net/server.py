@@ -72,11 +72,19 @@ class Server:
         limited_log: RateLimitedLogger,
         *,
         wake: Callable[[], None],
+        long_answer_keys: frozenset[int] = frozenset(),
     ) -> None:
-        """`wake` must schedule a call of `run`, for the requests of clients."""
+        """Make a server without a socket.
+
+        Args:
+            wake: Must schedule a call of `run`, for the requests of clients.
+            long_answer_keys: API keys of requests of few bytes that may have long answers, since they are
+                answered from the image or the log; few of them are handled at once.
+        """
         self.identity = identity
         self.handler = handler
         self.request_handler = request_handler
+        self.long_answer_keys = long_answer_keys
         self.outbox = outbox
         self.limited_log = limited_log
         self.tally = outbox.tally

@@ -15,6 +15,7 @@ from hashlib import sha256
 import msgspec
 
 from kraftd.controller.activation import registration_of
+from kraftd.controller.admin_apis import READS
 from kraftd.controller.quorum_controller import QuorumController
 from kraftd.metadata.feature_levels import bootstrap_records
 from kraftd.net.connection import Outbox
@@ -45,7 +46,7 @@ from kraftd.runtime.controller_apis import ControllerApis
 from kraftd.runtime.driver import Driver
 from kraftd.runtime.effect_executor import EffectExecutor, EventLog, LogEvent, Machine
 from kraftd.runtime.guard import Guard
-from kraftd.runtime.log_export import LogExports
+from kraftd.runtime.log_export import EXPORT_REQUESTS, LogExports
 from kraftd.runtime.network import QuorumNetwork
 from kraftd.runtime.node_status import SOFTWARE, NodeInfo, NodeStatus
 from kraftd.runtime.observability import EventLogger, Log
@@ -58,6 +59,9 @@ from kraftd.types import METADATA_TOPIC_ID, Endpoint, Now, Offset, ReplicaKey, U
 
 TAIL_BYTES = 8 << 20
 """How much of the newest log is kept in memory (D-15)."""
+
+LONG_ANSWER_KEYS = frozenset(request.API_KEY for request in (*READS, *EXPORT_REQUESTS))
+"""The APIs that are answered from the image or the log."""
 
 
 class Environment(msgspec.Struct, frozen=True):
@@ -133,7 +137,16 @@ class ControllerServer(Machine, EventLog):
         outbox = self.outbox = Outbox(driver.wake_to_write)
         numbers = connection_numbers()
         limited_log = RateLimitedLogger(self._log, environment.loop.time)
-        self.server = Server(identity, network, self.router, outbox, numbers, limited_log, wake=driver.wake)
+        self.server = Server(
+            identity,
+            network,
+            self.router,
+            outbox,
+            numbers,
+            limited_log,
+            wake=driver.wake,
+            long_answer_keys=LONG_ANSWER_KEYS,
+        )
         self.server.max_idle_ms = config.max_idle_ms
         self.peer_connections = PeerConnections(
             identity,

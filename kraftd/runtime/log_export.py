@@ -34,6 +34,8 @@ from kraftd.records import names
 from kraftd.runtime.request_router import ApiHandler
 from kraftd.storage.node_directory import NodeDirectory
 
+EXPORT_REQUESTS: tuple[type[Any], ...] = (ExportManifestRequest, ExportChunkRequest)
+
 _SMALL = (
     (names.META_PROPERTIES, "meta"),
     (names.BOOTSTRAP_CHECKPOINT, "snapshot"),

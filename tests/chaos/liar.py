@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from kraftd.controller.registry import OPERATIONS
+from kraftd.controller.admin_apis import OPERATIONS
 from kraftd.errors import ErrorCode
 from kraftd.raft.reads import Reads
 from kraftd.runtime.controller_apis import ControllerApis

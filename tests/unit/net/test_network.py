@@ -34,6 +34,7 @@ from kraftd.protocol.messages import (
     ShowNonceResponse,
 )
 from kraftd.protocol.msgpack_codec import MSGPACK
+from kraftd.runtime.controller_server import LONG_ANSWER_KEYS
 from kraftd.types import Endpoint
 from tests.conformance import covers
 
@@ -72,6 +73,7 @@ class Node:
             self.numbers,
             self.limited_log,
             wake=self.clients_wait,
+            long_answer_keys=LONG_ANSWER_KEYS,
         )
         self.requests: list[tuple[InboundConnection, Request]] = []
         self.responses: list[tuple[int, int, Any]] = []

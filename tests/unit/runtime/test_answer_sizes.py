@@ -11,10 +11,10 @@ from typing import Any, TypeAlias
 import msgspec
 import pytest
 
+from kraftd.controller.admin_apis import OPERATIONS
 from kraftd.controller.configuration_control import decide
 from kraftd.controller.describe_configs import describe_configs
 from kraftd.controller.list_configs import list_configs
-from kraftd.controller.registry import OPERATIONS
 from kraftd.errors import ErrorCode, UnencodableError
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.image_builder import ImageBuilder

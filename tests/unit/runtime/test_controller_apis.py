@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from kraftd.controller.activation import registration_of
+from kraftd.controller.admin_apis import OPERATIONS
 from kraftd.controller.operations import Operation, ReadOperation, WriteOperation
 from kraftd.controller.quorum_controller import QuorumController
-from kraftd.controller.registry import OPERATIONS
 from kraftd.errors import ErrorCode
 from kraftd.metadata.feature_levels import bootstrap_records
 from kraftd.metadata.image import MetadataImage

@@ -3,13 +3,18 @@
 A new API is a module that declares its operation, and its line here.
 """
 
+from typing import Any
+
 from kraftd.controller.configuration_control import INCREMENTAL_ALTER_CONFIGS
 from kraftd.controller.describe_configs import DESCRIBE_CONFIGS
 from kraftd.controller.list_configs import LIST_CONFIGS
-from kraftd.controller.operations import Operation
+from kraftd.controller.operations import Operation, ReadOperation
 
 OPERATIONS: tuple[Operation, ...] = (
     INCREMENTAL_ALTER_CONFIGS,
     DESCRIBE_CONFIGS,
     LIST_CONFIGS,
 )
+
+READS: frozenset[type[Any]] = frozenset(each.request for each in OPERATIONS if type(each) is ReadOperation)
+"""The requests that are answered from the image."""
