@@ -1,8 +1,8 @@
-"""What a controller writes first when it becomes the active one.
+"""The records that a controller writes first when it becomes the active one.
 
 In one atomic append: the abort of a transaction that its predecessor left open; on an image without
 `metadata.version`, as that of a new cluster, the bootstrap records, inside a transaction of their own; and
-its own registration, when the image does not hold it yet. On a log that is in order, nothing.
+its own registration, when the image does not hold it yet. Often there is nothing to write.
 
 Follows: Kafka's activation records, as real logs show them (begin, features, the config that
 eligible.leader.replicas.version asks for, end).
@@ -36,7 +36,7 @@ from kraftd.types import Endpoint, NodeId, Uuid
 def registration_of(
     node_id: NodeId, incarnation_id: Uuid, endpoints: Sequence[Endpoint], *, security_protocol: int = 0
 ) -> ControllerRegistration:
-    """How this program, started once as `incarnation_id`, introduces itself."""
+    """The registration of this program, for the start that has this incarnation id."""
     return ControllerRegistration(
         id=node_id,
         incarnation_id=incarnation_id,
@@ -49,7 +49,7 @@ def registration_of(
 def activation_records(
     image: MetadataImage, bootstrap: Sequence[AnyRecord], me: ControllerRegistration
 ) -> list[AnyRecord]:
-    """What the controller `me` has to write before anything else, having found `image`."""
+    """What the controller `me` must write first on this image; empty if nothing."""
     records: list[AnyRecord] = []
     if image.transaction is not None:
         began_at = image.transaction.begin_offset

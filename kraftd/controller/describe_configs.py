@@ -107,7 +107,7 @@ def _bytes_of(config: DescribeConfigsResponseDescribeConfigsResourceResult) -> i
 
 
 def _names_set(image: MetadataImage, broker: str) -> Iterator[str]:
-    """The names that are set for a broker or for all of them, sorted; found as they are taken."""
+    """The names that are set for a broker or for all of them, sorted; looked up lazily."""
     own = image[CONFIGS].of(_BROKER, broker) if broker != CLUSTER_DEFAULT else iter(())
     previous = None
     for name, _ in merge(image[CONFIGS].of(_BROKER, CLUSTER_DEFAULT), own):

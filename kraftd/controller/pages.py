@@ -23,17 +23,17 @@ FRAME_BYTES: Final = 48
 
 _CHARACTER_BYTES: Final = 4
 _SURE_BYTES: Final = 64 * KIB
-"""What may be estimated instead of counted: requests with a few names, as nearly all are."""
+"""Requests with fewer bytes of names, as nearly all, are estimated instead of counted."""
 
 _SHOWN_MAX: Final = 80
 
 
 class Echo:
-    """The room that an answer has for what became of each resource of its request."""
+    """The room in an answer for the outcomes of the resources of its request."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.count = len(names)
-        """How many of them fit, from the first on."""
+        """The number of outcomes that fit, from the first resource on."""
         most = FRAME_BYTES * self.count + _CHARACTER_BYTES * sum(map(len, names))
         if most > _SURE_BYTES:
             ends = list(accumulate(map(entry_bytes, names)))
@@ -88,5 +88,5 @@ def text_bytes(text: str) -> int:
 
 
 def shown(text: str) -> str:
-    """A text of a request as it may stand in an answer: quoted, on one line, and not long."""
+    """A text of a request for an answer: quoted, on one line, and cut."""
     return repr(text) if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]!r}…"

@@ -69,7 +69,7 @@ class CallbackError(RuntimeError):
 
 
 class FrameConnection(asyncio.BaseProtocol):
-    """One TCP connection that carries frames. Subclasses say how bytes become frames, and what those mean."""
+    """One TCP connection that carries frames. Subclasses cut and handle them."""
 
     WRITE_BUFFER_BYTES_HIGH = limits.WRITE_BUFFER_BYTES_HIGH
 

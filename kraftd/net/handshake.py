@@ -1,13 +1,13 @@
-"""Who is at the other end, and do we want to talk? The first exchange on every connection (D-06).
+"""The handshake: the first exchange on every connection, which tells each end who the other is (D-06).
 
-Entered by both ends: the one that connects sends `Identity.greeting`, the other judges it with `refusal_of`
-and answers with `Identity.answer` or `Identity.refusal`; the first then judges the answer. Pure functions
+Entered by both ends: the one that connects sends `Identity.greeting`, the other checks it with `refusal_of`
+and answers with `Identity.answer` or `Identity.refusal`; the first then checks the answer. Pure functions
 over messages. Only msgpack has a handshake; clients that speak Kafka's wire have none.
 
 A greeting proves nothing. Cluster and directory ids are no secrets, and a greeting under a voter's id counts
 only once a nonce was shown on the connection (D-37): `Identity.show` is that request, and tells which start
-of this node it is, which nobody else is told. What only the quorum can judge (whether a nonce is right,
-another directory under a known id, a restored backup) is not here: the core says so with its effects.
+of this node it is, which no other peer is told. Not here: what only the raft node can decide (whether a nonce
+is right, another directory under a known id, a restored backup).
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,7 +28,7 @@ from kraftd.types import NO_NODE, ZERO_UUID, NodeId, Uuid
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """Who we are, as the handshake tells it. A client or tool has `node_id` -1 and knows no more."""
+    """What the handshake tells of this process. A client or tool has `node_id` -1 and no more."""
 
     cluster_id: str | None
     software: str

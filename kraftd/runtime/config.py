@@ -2,7 +2,7 @@
 
 Entered through `load_config`, which reads a properties file, lets `KRAFTD_…` environment variables
 override single keys, and reports *all* mistakes in one `ConfigError`. Nothing is opened, resolved or
-bound here; a key that nobody knows is kept in `Config.unknown_keys`, for one warning at the start.
+bound here; an unknown key is kept in `Config.unknown_keys`, for one warning at the start.
 
 Follows: Kafka's key names, defaults and listener syntax, so that a Kafka controller's file works.
 Differs: `controller.quorum.append.linger.ms` defaults to 0, because group commit does the batching; keys
@@ -160,7 +160,7 @@ def parse_voters(text: str) -> dict[NodeId, Endpoint]:
     """Read Kafka's static voters, `id@host:port,…`.
 
     Raises:
-        ValueError: An entry has another form, an id comes twice, or an address is one nobody can dial.
+        ValueError: An entry has another form, an id comes twice, or an address is not valid.
     """
     voters: dict[NodeId, Endpoint] = {}
     for part in _split(text):

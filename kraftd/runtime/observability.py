@@ -111,7 +111,7 @@ class EventLogger(EventLog):
 
 
 def _for_people() -> Any:
-    """Lines for a terminal: fields in the order in which they were told, a trace as it is."""
+    """The renderer for a terminal: fields in the order in which they were given, tracebacks as text."""
     return structlog.dev.ConsoleRenderer(
         colors=not os.environ.get("NO_COLOR"),
         sort_keys=False,
@@ -121,7 +121,7 @@ def _for_people() -> Any:
 
 
 def _milliseconds(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Cut the microseconds off structlog's ISO timestamp: nobody can rely on them across machines."""
+    """Cut the microseconds off structlog's ISO timestamp: clocks of machines differ by more."""
     stamp = event["timestamp"]
     event["timestamp"] = f"{stamp[:23]}Z" if "." in stamp else f"{stamp[:19]}.000Z"
     return event

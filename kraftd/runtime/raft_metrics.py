@@ -80,7 +80,7 @@ class RaftMetrics:
         self._electing_since_ms: int | None = None
 
     def appended(self, base_offset: Offset, end_offset: Offset, now_ms: int, *, as_leader: bool) -> None:
-        """Records went into the log: ours, or fetched ones."""
+        """Count records that were appended, as leader or from a fetch."""
         if as_leader:
             self.appended_records.add(end_offset - base_offset, now_ms)
             self._uncommitted.append((end_offset, now_ms))
