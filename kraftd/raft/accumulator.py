@@ -1,10 +1,10 @@
 """What the leader was asked to append: not written yet, or not committed yet.
 
-A client's append only joins the queue; the leader drains it once a turn, so that whatever arrived in one
-turn of the loop becomes one group: one encoding, one write, one flush (D-16). Linger lets small groups wait
-for company; it is 0 by default, because the group commit already batches. All records of one append land in
-one batch, and nothing of an append is taken if it cannot be taken whole (ACC-07, ACC-24). Many appends
-share a batch until it is full.
+A client's append only joins the queue; the leader drains it once a turn, so that whatever arrived in one turn
+of the loop becomes one group: one encoding, one write, one flush (D-16). Linger lets a small group wait for
+more appends; it is 0 by default, because the group commit already batches. All records of one append land in
+one batch, and an append that does not fit is refused as a whole (ACC-07, ACC-24). Many appends share a batch
+until it is full.
 
 Once written, an append waits for its commit. It is keyed by (epoch, end offset): both queues belong to one
 leadership, so the epoch is its own, and what another leader later puts at the same offset can never
@@ -59,12 +59,13 @@ class Accumulator:
 
     @property
     def drain_at_ms(self) -> int:
-        """When the queue must be drained (ACC-10)."""
+        """The monotonic time at which the queue must be drained (ACC-10)."""
         return self._drain_at_ms
 
     def add(self, waiting: QueuedAppend, now_ms: int) -> None:
-        """Queue an append; the first one starts the linger (ACC-09), which lasts beyond nobody's deadline:
-        an append is written before it is told that its time is up, so that nothing written is forgotten.
+        """Queue an append. The first one starts the linger (ACC-09), which ends no later than the earliest
+        deadline in the queue: an append is written before it times out, so that a timeout always means "in
+        the log, outcome unknown" (D-13).
         """
         if not self._waiting:
             self._drain_at_ms = now_ms + self._linger_ms
@@ -76,7 +77,7 @@ class Accumulator:
             self._drain_at_ms = max(now_ms, waiting.deadline_ms)
 
     def drain(self) -> Iterator[AppendGroup]:
-        """Empty the queue, cut into groups that each fit a batch."""
+        """Empty the queue; yield its appends in groups that each fit into one batch."""
         waiting, self._waiting = self._waiting, []
         self.size_bytes, self._drain_at_ms = 0, NEVER_MS
         group: list[QueuedAppend] = []
@@ -92,7 +93,7 @@ class Accumulator:
 
 
 def size_of(records: Sequence[bytes]) -> int:
-    """How many bytes the records take in a batch, at most."""
+    """Return the most bytes that the records can take in a batch."""
     if len(records) == 1:
         return len(records[0]) + _RECORD_OVERHEAD_BYTES
     return sum(map(len, records)) + len(records) * _RECORD_OVERHEAD_BYTES
@@ -119,7 +120,7 @@ class PendingAppends:
     def __init__(self) -> None:
         self._queue: deque[PendingAppend] = deque()
         self.check_at_ms = NEVER_MS
-        """No deadline passes before this moment."""
+        """No deadline passes before this monotonic time."""
 
     def __len__(self) -> int:
         return len(self._queue)
@@ -151,7 +152,7 @@ class PendingAppends:
         return late
 
     def drop(self) -> list[PendingAppend]:
-        """Remove and return every append: the leadership is over."""
+        """Remove and return every append, because the leadership has ended."""
         left = list(self._queue)
         self._queue.clear()
         self.check_at_ms = NEVER_MS

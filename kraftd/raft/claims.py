@@ -1,32 +1,32 @@
 """Whether a peer that says it is a voter is that voter (D-37).
 
-A greeting is only words. What proves them is that its sender can be reached where the configuration says that
-this voter listens: each voter gives whoever listens there a nonce, a random number of that one connection,
-and the voter shows it on the connection that it opened itself.
+A greeting proves nothing. A voter proves its id by being reachable at its configured address: its peer sends
+a nonce, a random number for that one connection, to the address, and the voter shows it on the connection
+that it opened itself.
 
     node 1 opens a connection to the address of node 2 and greets: "node 1, my nonce is A"
     node 2 opens a connection to the address of node 1 and greets: "node 2, my nonce is B"
-    node 2 shows A on its connection: node 1 knows that this one is node 2's, and confirms it
+    node 2 shows A on its connection: node 1 confirms that connection as node 2's
     node 1 shows B on its connection: node 2 confirms it
 
 A connection that is confirmed stays so until it ends, whatever becomes of the other one. Until then it
-changes nothing here or on the disk, and what it asks waits in `kraftd.net`. Who cannot be confirmed within
-a fetch timeout is refused.
+changes nothing here or on the disk, and its requests wait in `kraftd.net`. A connection that is not confirmed
+within a fetch timeout is refused.
 
 Three moments need more than that:
 
-- *Node 2 was cut off without a word and starts again.* Our connection to it still looks open, so node 2 never
-  gets a nonce over it. A claim that is not confirmed at once therefore makes us open another connection
-  beside it that only brings a nonce, a challenge. It claims nothing, or both ends would challenge for ever.
-- *Node 2 was confirmed, and opens a second connection.* The newer one replaces the older, which may be one
-  of those that nobody closed.
-- *Somebody floods us with claims of node 2.* Only the newest few wait; a challenge goes to its address at
-  most ten times a second, whoever asked for it.
+- *Node 2 lost its power and starts again.* Our connection to it still looks open, so node 2 never gets a
+  nonce over it. A claim that is not confirmed at once therefore makes us open another connection beside it
+  that only delivers a nonce: a challenge. It claims nothing, or both ends would challenge for ever.
+- *Node 2 was confirmed, and opens a second connection.* The newer one replaces the older, which may be
+  half-open.
+- *An attacker sends many claims of node 2's id.* Only the newest few wait; a challenge goes to its address at
+  most ten times a second in all.
 
-Entered through `Member.handle` and `Member.poll`. Who is counted once it is confirmed is not decided here
+Entered through `Member.handle` and `Member.poll`. Whether a confirmed voter is counted is not decided here
 (`kraftd.raft.peers`), and source addresses prove nothing.
 
-Follows: D-37. Differs from Kafka, whose voters believe what a request says of its sender.
+Follows: D-37. Differs from Kafka, whose voters trust the sender id in a request.
 """
 
 import msgspec
@@ -41,54 +41,56 @@ CLAIMS_MAX = CLAIMS_PER_VOTER_MAX
 """Unconfirmed claims of one voter's id that wait at a time; a newer one takes the place of the oldest."""
 
 CHALLENGE_EVERY_MS = 100
-"""How often a voter is challenged at the most."""
+"""The shortest time between two challenges of one voter."""
 
 CHALLENGE_AFTER_MS = 50
-"""How long a claim waits before we challenge a voter that has a nonce of ours: it may be about to show it."""
+"""How long a claim waits for its nonce before a challenge, if the voter was given one already."""
 
 
 class _Claim(msgspec.Struct, frozen=True):
-    """An inbound connection that says it is a voter's."""
+    """An inbound connection that claims to be a voter's, and is not confirmed yet."""
 
     peer: NodeId
     directory_id: Uuid
     nonce: Uuid
-    """What we are to show on our own connection to that voter."""
+    """The nonce to show on our own connection to that voter."""
     deadline_ms: int
 
 
 class Claims:
-    """The nonces given and taken, and the inbound connections of voters. Mutable; the member owns it."""
+    """The nonces given and received, and the inbound connections of voters. Mutable; the node owns it."""
 
     def __init__(self, raft: RaftState) -> None:
         self.raft = raft
         self._given: dict[int, tuple[NodeId, Uuid]] = {}
-        """By connection of ours that stands: whom it goes to, and the nonce that was given on it."""
+        """For each open connection of ours: its peer, and the nonce given on it."""
         self._unconfirmed_links: dict[NodeId, int] = {}
-        """Connections of ours that were answered, and still have to show a nonce."""
+        """For each voter that answered our greeting and has not confirmed us yet: our connection to it."""
         self.waiting: dict[int, _Claim] = {}
-        """Claims not confirmed or refused yet, by connection; without any, time means nothing here."""
+        """The claims not confirmed or refused yet, by connection; only while there are any has `poll` work to
+        do.
+        """
         self._confirmed: dict[int, tuple[PeerIdentity, Uuid]] = {}
-        """Who is on an inbound connection, and the nonce that came on it."""
+        """For each confirmed inbound connection: its peer, and the nonce that the peer gave on it."""
         self._brought: dict[int, tuple[NodeId, Uuid]] = {}
-        """Nonces that challenges brought us."""
+        """For each challenge that came in: the id it claims, and the nonce that it delivered."""
         self._challenge_at_ms: dict[NodeId, int] = {}
         self._challenged_at_ms: dict[NodeId, int] = {}
 
     # --- our own connections ----------------------------------------------------------------------------
 
     def on_given(self, event: NonceGiven) -> None:
-        """Remember what we told whoever listens at a voter's address."""
+        """Remember a nonce that was sent to a voter's configured address."""
         self._given[event.connection] = (event.peer, event.nonce)
 
     def on_answered(self, event: LinkAnswered) -> None:
-        """A voter wants a nonce of its own shown: show all that came under its id, the proved one first."""
+        """Show a voter all nonces that came under its id, that of a confirmed connection first."""
         self._unconfirmed_links[event.peer] = event.connection
         for nonce in self._nonces_from(event.peer):
             self.raft.out.append(ShowNonce(event.connection, nonce))
 
     def on_link_confirmed(self, peer: NodeId, connection: int) -> None:
-        """The voter at the other end knows us: nothing more needs to be shown there."""
+        """Stop showing nonces on a connection whose other end has confirmed us."""
         if self._unconfirmed_links.get(peer) == connection:
             del self._unconfirmed_links[peer]
 
@@ -102,7 +104,7 @@ class Claims:
     # --- theirs -----------------------------------------------------------------------------------------
 
     def on_claimed(self, event: PeerClaimed, now: Now) -> None:
-        """A greeting under a voter's id: let it wait, and see to it that this voter gets a nonce of ours."""
+        """Hold a connection that claims a voter's id, and make sure that this voter gets a nonce of ours."""
         peer = event.peer
         if event.is_challenge:
             same = [n for n, (said, _) in self._brought.items() if said == peer]
@@ -123,7 +125,7 @@ class Claims:
             self.raft.out.append(ShowNonce(link, event.nonce))
 
     def on_shown(self, event: NonceShown) -> None:
-        """Confirm the claim if the nonce is one that we gave to that voter on a connection that stands."""
+        """Confirm the claim if its nonce was given to that voter on a connection that is still open."""
         raft, connection = self.raft, event.connection
         claim = self.waiting.get(connection)
         if claim is not None and (claim.peer, event.nonce) in self._given.values():
@@ -135,12 +137,12 @@ class Claims:
         elif connection in self._confirmed:
             raft.out.append(ConfirmPeer(connection, self._confirmed[connection][0]))
         else:
-            # Node 2 shows all that came to it under our id. Were wrong ones counted against it, then whoever
-            # greets it as us often enough would have it refused here. Nobody guesses 16 random bytes.
+            # Node 2 shows all that came to it under our id. If wrong ones counted against it, an attacker
+            # that greets it as us often enough would have it refused here. 16 random bytes cannot be guessed.
             raft.out.append(RejectNonce(connection))
 
     def on_closed(self, connection: int) -> None:
-        """A connection ended: what was given or brought on it is void."""
+        """Forget what was given, claimed or delivered on a connection that ended."""
         self._stop_waiting(connection)
         self._confirmed.pop(connection, None)
         self._brought.pop(connection, None)
@@ -160,7 +162,9 @@ class Claims:
     # --- time -------------------------------------------------------------------------------------------
 
     def poll(self, now: Now) -> None:
-        """Challenge the voters in whose name connections wait; refuse those that waited too long."""
+        """Challenge the voters whose ids are claimed by waiting connections; refuse the claims past their
+        deadline.
+        """
         for peer in [peer for peer, at_ms in self._challenge_at_ms.items() if at_ms <= now.mono_ms]:
             self._challenged_at_ms[peer] = now.mono_ms
             self._challenge_at_ms[peer] = now.mono_ms + CHALLENGE_EVERY_MS
@@ -173,12 +177,12 @@ class Claims:
                 )
 
     def wake_at_ms(self) -> int:
-        """When `poll` must run next while connections wait, in monotonic milliseconds."""
+        """Return when `poll` must run next, in monotonic milliseconds; called only while claims wait."""
         deadlines = [claim.deadline_ms for claim in self.waiting.values()]
         return min(*deadlines, *self._challenge_at_ms.values())
 
     def _plan_challenge(self, peer: NodeId, at_ms: int) -> None:
-        """Challenge a voter at that time, or as soon after as is allowed."""
+        """Plan a challenge of a voter at `at_ms`, or as soon after it as the rate limit allows."""
         allowed_ms = self._challenged_at_ms.get(peer, -CHALLENGE_EVERY_MS) + CHALLENGE_EVERY_MS
         planned_ms = self._challenge_at_ms.get(peer, NEVER_MS)
         self._challenge_at_ms[peer] = min(max(at_ms, allowed_ms), planned_ms)

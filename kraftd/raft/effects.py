@@ -1,4 +1,4 @@
-"""What a raft node asks of the world, as values, to be carried out in order.
+"""The effects of a raft node: what its driver must do, as values, carried out in order.
 
 Three kinds, by what the list after them may rely on (D-02):
 
@@ -26,15 +26,15 @@ class PersistElection(msgspec.Struct, frozen=True):
 
 
 class RememberPeer(msgspec.Struct, frozen=True):
-    """Barrier. Write who a voter id belongs to into the sidecar, before counting on it (D-06)."""
+    """Barrier. Write the identity behind a voter id into the sidecar, before it is counted (D-06)."""
 
     peer: PeerIdentity
 
 
 class RememberStateHealth(msgspec.Struct, frozen=True):
-    """Barrier. Note in the sidecar whether our promises can be relied on (D-06): "whole", "blank" (a voter
-    with neither records nor promises yet) or "amnesia". Until it says "whole" again, every start begins with
-    what it says, whatever the election file looks like by then.
+    """Barrier. Write into the sidecar whether this node's votes and acknowledgements can be relied on (D-06):
+    "whole", "blank" (a voter with neither records nor promises yet) or "amnesia". Until it says "whole"
+    again, every start begins with that health, whatever the election file says by then.
     """
 
     state: str
@@ -60,14 +60,16 @@ class Append(msgspec.Struct, frozen=True):
 
 
 class AssignEpoch(msgspec.Struct, frozen=True):
-    """Note in the epoch cache that `epoch` starts at `start_offset`, before it has a record (LOG-11)."""
+    """Add to the epoch cache that `epoch` starts at `start_offset`, before it has a record (LOG-11)."""
 
     epoch: Epoch
     start_offset: Offset
 
 
 class Flush(msgspec.Struct, frozen=True):
-    """Start. Make everything below `end_offset` durable; more may ride along. One at a time (D-03)."""
+    """Start. Make everything below `end_offset` durable, and perhaps later appends too. One runs at a time
+    (D-03).
+    """
 
     generation: int
     end_offset: Offset
@@ -85,8 +87,8 @@ class ColdRead(msgspec.Struct, frozen=True):
 class Send(msgspec.Struct, frozen=True):
     """Send a request. The answer, or its failure, comes back under `correlation_id`.
 
-    The driver connects, resolves names and shakes hands as needed. It reports failures at once;
-    deadlines are the node's (it gives up by itself at its own request timeout).
+    The driver connects, resolves names and does handshakes as needed. It reports failures at once; the
+    request timeout is the node's own.
     """
 
     to: NodeId
@@ -110,28 +112,28 @@ class ShowNonce(msgspec.Struct, frozen=True):
 
 
 class ConfirmPeer(msgspec.Struct, frozen=True):
-    """Tell whoever is on this connection that it is believed to be that voter; let its requests in (D-37)."""
+    """Tell the peer on this connection that it is confirmed as that voter, and accept its requests (D-37)."""
 
     connection: int
     peer: PeerIdentity
 
 
 class RejectNonce(msgspec.Struct, frozen=True):
-    """Answer that the nonce which was shown on this connection is none of ours (D-37)."""
+    """Answer that the nonce shown on this connection was not given by this node (D-37)."""
 
     connection: int
 
 
 class ChallengePeer(msgspec.Struct, frozen=True):
-    """Bring a nonce to a voter's configured address now (D-37): do not wait to connect to it again, and if we
-    are connected, which may be only half true, open another connection for that alone.
+    """Send a nonce to a voter's configured address now (D-37), without the delay of a reconnect. If a
+    connection to it looks open, which may be half-open, open another one for the nonce alone.
     """
 
     peer: NodeId
 
 
 class RefusePeer(msgspec.Struct, frozen=True):
-    """Close this connection, with one clear line in the log and, where it is still to be greeted, to the peer
+    """Close this connection; log one line and, if the greeting is not answered yet, send it to the peer too
     (D-06).
     """
 
@@ -140,14 +142,14 @@ class RefusePeer(msgspec.Struct, frozen=True):
 
 
 class LearnEndpoint(msgspec.Struct, frozen=True):
-    """Where a member can be reached, as the quorum told us."""
+    """Record the endpoint at which a node listens."""
 
     node_id: NodeId
     endpoint: Endpoint
 
 
 class Commit(msgspec.Struct, frozen=True):
-    """Everything below `high_watermark` is committed: apply it, then say `Applied`."""
+    """Everything below `high_watermark` is committed: apply it, then send `Applied`."""
 
     high_watermark: Offset
 
@@ -155,7 +157,7 @@ class Commit(msgspec.Struct, frozen=True):
 class LeaderChanged(msgspec.Struct, frozen=True):
     """Tell the state machine who leads (LSN-11..15). `leader_id` is NO_NODE while unknown.
 
-    When it names this member, the machine has applied past its own LeaderChange (D-18, LSN-12).
+    When it names this node, the machine has applied past its own LeaderChange (D-18, LSN-12).
     """
 
     epoch: Epoch
@@ -197,7 +199,7 @@ class ShutdownReady(msgspec.Struct, frozen=True):
 
 
 class StateChanged(msgspec.Struct, frozen=True):
-    """Log: the member went from one epoch state to another."""
+    """Log: the node went from one epoch state to another."""
 
     source: str
     target: str
@@ -206,7 +208,7 @@ class StateChanged(msgspec.Struct, frozen=True):
 
 
 class ElectionEnded(msgspec.Struct, frozen=True):
-    """Log: how an election of ours, or a pre-vote, ended (needs.md 5.15)."""
+    """Log: the outcome of an election or a pre-vote of this node."""
 
     epoch: Epoch
     pre_vote: bool
@@ -218,7 +220,7 @@ class ElectionEnded(msgspec.Struct, frozen=True):
 
 
 class VoteCast(msgspec.Struct, frozen=True):
-    """Log: how this member answered a request for its vote, and why."""
+    """Log: how this node answered a request for its vote, and why."""
 
     candidate: NodeId
     epoch: Epoch
@@ -228,14 +230,14 @@ class VoteCast(msgspec.Struct, frozen=True):
 
 
 class Warned(msgspec.Struct, frozen=True):
-    """Log: a peer or an operator should look at something; the member goes on (D-14)."""
+    """Log: a warning about a peer or about this node; the node goes on (D-14)."""
 
     event: str
     text: str
 
 
 class Alarmed(msgspec.Struct, frozen=True):
-    """Log and health: something is wrong that this member cannot mend (D-06, D-14). Sticky until cleared."""
+    """Log and health: a fault that this node cannot repair (D-06, D-14). It lasts until it is cleared."""
 
     event: str
     text: str

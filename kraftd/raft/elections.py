@@ -1,8 +1,8 @@
 """Votes and pre-votes: asking for them, giving them, counting them.
 
 A pre-vote asks "would you vote for me?" and promises nothing: it writes nothing and resets no timer. Only a
-majority of them lets a member open a new epoch, so that a member that was cut off does not depose a healthy
-leader when it returns (Q-15). A member refuses it while it is in touch with its leader; from the moment it
+majority of them lets a node open a new epoch, so that a node that was cut off does not depose a healthy
+leader when it returns (Q-15). A node refuses it while it is in touch with its leader; from the moment it
 lost the leader it does not, or two followers could tell each other for ever that the dead one leads
 (KAFKA-17642).
 
@@ -10,7 +10,7 @@ A vote is a promise, durable before it is answered. An answer counts only for th
 it was asked in.
 
 Follows: VOTE-*, D-06 to D-08, KIP-996.
-Differs: who is no voter gets no vote and moves no epoch (VOTE-23, D-37).
+Differs: a candidate that is no voter gets no vote and raises no epoch (VOTE-23, D-37).
 """
 
 from msgspec.structs import replace
@@ -41,11 +41,11 @@ from kraftd.types import NEVER_MS, NO_NODE, ZERO_UUID, Now
 _NOT_WHOLE = "this member is not whole"
 
 TAKEN_FOR_ANOTHER = "it knows another directory, or a later start, under this id"
-"""Why a voter refuses, if it does not know us again."""
+"""The reason of a refusal by a voter that knows another identity under our id."""
 
 
 class Elections:
-    """The part of a member that elects."""
+    """The elections of one raft node: asks for votes, counts the answers, and answers vote requests."""
 
     def __init__(self, raft: RaftState, changes: StateChanges) -> None:
         self.raft = raft
@@ -54,7 +54,7 @@ class Elections:
     # --- asking -----------------------------------------------------------------------------------------
 
     def poll_unattached(self, state: Unattached, now: Now, *, timeouts_deferred: bool) -> None:
-        """Wait no longer than the election timeout."""
+        """Begin a pre-vote once the election timeout is over."""
         raft = self.raft
         if (
             raft.may_vote
@@ -65,7 +65,7 @@ class Elections:
             self.changes.become_prospective(now, "election timeout")
 
     def poll_prospective(self, state: Prospective, now: Now, *, timeouts_deferred: bool = False) -> None:
-        """Ask for pre-votes, a few times, then let things be."""
+        """Send up to three pre-vote rounds, then return to Follower or Unattached."""
         raft = self.raft
         outcome = state.ballot.outcome
         if outcome is Outcome.WON:
@@ -89,7 +89,7 @@ class Elections:
             self._ask(again, Kind.PRE_VOTE, now, round_=state.round + 1)
 
     def _give_up(self, state: Prospective, now: Now, why: str) -> None:
-        """Back to the leader, if its time is not up yet; else wait for what comes (D-08)."""
+        """Follow the former leader again while its fetch timeout lasts; else become unattached (D-08)."""
         if state.leader_id != NO_NODE and state.fetch_deadline_ms > now.mono_ms:
             self.changes.become_follower(
                 state.epoch, state.leader_id, now, why, fetch_deadline_ms=state.fetch_deadline_ms
@@ -98,7 +98,7 @@ class Elections:
             self.changes.become_unattached(state.epoch, now, why)
 
     def poll_candidate(self, state: Candidate, now: Now, *, timeouts_deferred: bool = False) -> None:
-        """Ask for votes; after a loss, wait for a random while and see whether another try makes sense."""
+        """Ask for votes; after a lost election wait for a random backoff, then begin a pre-vote."""
         raft = self.raft
         if state.retry_at_ms != NEVER_MS:
             if now.mono_ms >= state.retry_at_ms and not raft.is_stopping:
@@ -132,7 +132,7 @@ class Elections:
                 raft.send(voter, kind, request, now.mono_ms, round_=round_)
 
     def wake_at_ms(self) -> int:
-        """When this part must act next."""
+        """Return the monotonic time at which this part must act next."""
         raft = self.raft
         match raft.state:
             case Unattached() as state:
@@ -155,14 +155,14 @@ class Elections:
     def on_vote_response(
         self, sent: Sent, answer: ResponseHeader, response: m.VoteResponse, now: Now
     ) -> None:
-        """Count an answer, if it belongs to the ballot at hand."""
+        """Count an answer if it belongs to the current ballot."""
         granted = answer.error == ErrorCode.NONE and response.topics[0].partitions[0].vote_granted
         why = "" if granted else self._refusal(answer)
         self._count(sent, granted=granted, why=why)
         self._decide(now)
 
     def on_vote_failed(self, sent: Sent, reason: str, now: Now) -> None:
-        """A voter cannot be asked: it is not waited for, but asked again (D-08)."""
+        """Stop waiting for a voter that could not be asked; it is asked again all the same (D-08)."""
         state = self.raft.state
         if self._is_current(sent) and isinstance(state, Prospective | Candidate):
             self.raft.refusals[sent.to] = reason
@@ -177,6 +177,9 @@ class Elections:
         if granted:
             barriers = raft.peers.verify_identity(raft.peers.answers(sent.to))
             if barriers is None:
+                # Node 3 votes, and answers from another directory than the one remembered: it was wiped, and
+                # may have voted for node 2 in this epoch before. With its second vote two nodes could lead
+                # one epoch (D-06).
                 granted, why = False, "it is not the member known under that id"
             else:
                 raft.out.extend(barriers)
@@ -222,7 +225,7 @@ class Elections:
     # --- giving -----------------------------------------------------------------------------------------
 
     def on_vote_request(self, event: RequestReceived, ask: VoteParams, now: Now) -> None:
-        """Answer a request for a vote or pre-vote; the promise, if any, is durable before the answer."""
+        """Answer a request for a vote or pre-vote; a vote that is granted is durable before the answer."""
         raft = self.raft
         error, granted, why = self._consider(event, ask, now)
         if error in (ErrorCode.NONE, ErrorCode.INVALID_VOTER_KEY):
@@ -248,8 +251,8 @@ class Elections:
         if not raft.is_voter:
             return ErrorCode.INVALID_REQUEST, False, "not asked of a voter"
         if ask.candidate.id not in raft.voters:
-            # Node 99 asks for votes of epoch 2^30. Were it refused, but its epoch believed, every voter that
-            # it asked would be out for good (D-37).
+            # Node 99 asks for votes of epoch 2^30. If it were refused but its epoch accepted, every voter
+            # that it asked could never join a later election (D-37).
             return ErrorCode.INVALID_REQUEST, False, "no voter"
         barriers = raft.peers.verify_identity(event.peer)
         if barriers is None and raft.rejoin.has_forgotten:
@@ -258,7 +261,7 @@ class Elections:
             return ErrorCode.INVALID_VOTER_KEY, False, raft.peers.identity_conflict(event.peer)
         raft.out.extend(barriers)
         # The epoch moves even if the vote is refused. Node 1 leads epoch 4 and hears node 3 ask for votes of
-        # epoch 6: a candidate of 6 never follows epoch 4 again, so node 1 gives way, and whoever has the
+        # epoch 6: a candidate of 6 never follows epoch 4 again, so node 1 steps down, and the node with the
         # better log asks in epoch 7.
         if not ask.pre_vote and ask.epoch > raft.epoch:
             self.changes.become_unattached(ask.epoch, now, f"{ask.candidate.id} asks for votes in it")
@@ -273,14 +276,14 @@ class Elections:
         return ErrorCode.NONE, not refusal, refusal or "its log is as complete as ours"
 
     def _is_meant(self, ask: VoteParams) -> bool:
-        """Whether the request names this member as its receiver, or nobody (VOTE-20, VOTE-21)."""
+        """Whether the request names this node as its receiver, or no receiver (VOTE-20, VOTE-21)."""
         me, receiver = self.raft.me, ask.receiver
         return receiver.id == NO_NODE or (
             receiver.id == me.id and receiver.directory_id in (ZERO_UUID, me.directory_id)
         )
 
     def _refuse_pre_vote(self, ask: VoteParams) -> str:
-        """Why a pre-vote is refused; empty if it is granted."""
+        """Return why a pre-vote is refused; empty if it is granted."""
         match self.raft.state:
             case Leader():
                 return "this member leads"
@@ -290,7 +293,7 @@ class Elections:
                 return self._refuse_log(ask)
 
     def _refuse_vote(self, ask: VoteParams) -> str:
-        """Why a vote in the current epoch is refused; empty if it is granted."""
+        """Return why a vote in the current epoch is refused; empty if it is granted."""
         state = self.raft.state
         match state:
             case Unattached() | Prospective():
@@ -310,11 +313,10 @@ class Elections:
             return _NOT_WHOLE
         # Records 0 to 9 are committed on nodes 2 and 3. Node 3 is wiped and starts as if it were new; node 1,
         # whose log ends at 5, asks it. With its vote node 1 would lead without records 5 to 9. If no log
-        # holds a record, the cluster is new, and somebody must be elected.
+        # holds a record, the cluster is new, and one node must be elected.
         if raft.rejoin.health.uninitialized and ask.position.offset > 0:
             return "this member has neither records nor promises: it cannot judge a log with records"
-        # Our whole log is compared, the part that is not flushed too: to hold more than can be claimed only
-        # refuses more.
+        # Our whole log is compared, the part that is not flushed too: that only refuses more candidates.
         if ask.position.log_order < raft.log.position.log_order:
             return f"its log ends before ours, at {raft.log.end_offset} in epoch {raft.log.last_epoch}"
         return ""

@@ -30,7 +30,7 @@ from kraftd.types import NEVER_MS, NO_NODE, Election, Epoch, NodeId, Offset, Rep
 
 
 class Outcome(Enum):
-    """How a ballot stands."""
+    """The result of a ballot so far."""
 
     OPEN = "open"
     WON = "won"
@@ -38,10 +38,10 @@ class Outcome(Enum):
 
 
 class Ballot(msgspec.Struct, frozen=True):
-    """Who was asked for a vote or a pre-vote, and what came back.
+    """The voters asked for a vote or a pre-vote, and their answers.
 
     Invariants, checked on construction:
-        Nobody both granted and refused.
+        No voter both granted and refused.
         Only voters are counted.
     """
 
@@ -49,7 +49,8 @@ class Ballot(msgspec.Struct, frozen=True):
     granted: frozenset[NodeId]
     refused: frozenset[NodeId] = frozenset()
     silent: frozenset[NodeId] = frozenset()
-    """Could not be reached: not waited for, though an answer still counts (D-08)."""
+    """Voters that could not be reached: the ballot does not wait for them, but counts their answers (D-08).
+    """
 
     def __post_init__(self) -> None:
         if self.granted & self.refused or not (self.granted | self.refused) <= self.voters:
@@ -57,7 +58,7 @@ class Ballot(msgspec.Struct, frozen=True):
 
     @property
     def outcome(self) -> Outcome:
-        """Won by a majority of voters; lost once those still expected to answer cannot make one."""
+        """WON with a majority of the voters; LOST once those still expected to answer cannot make one."""
         majority = len(self.voters) // 2 + 1
         if len(self.granted) >= majority:
             return Outcome.WON
@@ -67,11 +68,13 @@ class Ballot(msgspec.Struct, frozen=True):
 
     @property
     def unanswered(self) -> frozenset[NodeId]:
-        """The voters that have said nothing yet."""
+        """The voters that have not answered."""
         return self.voters - self.granted - self.refused
 
     def count(self, voter: NodeId, *, granted: bool) -> "Ballot":
-        """Take in one answer. Repeats, changes of mind and strangers change nothing (VOTE-09, VOTE-10)."""
+        """Return the ballot with one more answer. A second answer of a voter, and any of another node,
+        changes nothing (VOTE-09, VOTE-10).
+        """
         if voter not in self.unanswered:
             return self
         silent = self.silent - {voter}
@@ -80,19 +83,19 @@ class Ballot(msgspec.Struct, frozen=True):
         return Ballot(self.voters, self.granted, self.refused | {voter}, silent)
 
     def give_up_on(self, voter: NodeId) -> "Ballot":
-        """Stop waiting for a voter that cannot be reached."""
+        """Return the ballot without waiting for a voter that cannot be reached."""
         if voter not in self.unanswered:
             return self
         return Ballot(self.voters, self.granted, self.refused, self.silent | {voter})
 
 
 class Unattached(msgspec.Struct, frozen=True):
-    """Waits: for a leader to show up, for a candidate worth a vote, or for its own election timer."""
+    """Waits for a leader, for a request for its vote, or for its election timeout."""
 
     epoch: Epoch
     deadline_ms: int
     leader_id: NodeId = NO_NODE
-    """Known only when it cannot be followed; no vote is given then (QS-04)."""
+    """Set only if the leader cannot be followed; no vote is given then (QS-04)."""
     voted: ReplicaKey | None = None
 
     @property
@@ -102,20 +105,20 @@ class Unattached(msgspec.Struct, frozen=True):
 
 
 class Prospective(msgspec.Struct, frozen=True):
-    """Asks whether it would be elected, before it disturbs anyone with a new epoch (KIP-996)."""
+    """Asks the voters whether they would vote for it, before it opens a new epoch (KIP-996)."""
 
     epoch: Epoch
     ballot: Ballot
     started_at_ms: int
     deadline_ms: int
     fetch_deadline_ms: int = 0
-    """Until when the leader it came from may still be followed (D-08)."""
+    """The fetch deadline of the leader that it followed before; 0 if there was none (D-08)."""
     leader_id: NodeId = NO_NODE
     voted: ReplicaKey | None = None
     round: int = 1
-    """Answers count only for the round they were asked in."""
+    """The number of the round; only answers to it count."""
     ask_at_ms: int = 0
-    """When the next round begins, while the ballot of the last one is lost."""
+    """When the next round begins, after the ballot of the last one was lost; else 0."""
 
     @property
     def election(self) -> Election:
@@ -133,7 +136,7 @@ class Candidate(msgspec.Struct, frozen=True):
     deadline_ms: int
     attempt: int = 1
     retry_at_ms: int = NEVER_MS
-    """Set once the election is lost: when to try anew. The vote stays meanwhile (VOTE-07)."""
+    """Set once the election is lost: when the next one begins. The vote stays until then (VOTE-07)."""
 
     def __post_init__(self) -> None:
         if self.me.id not in self.ballot.voters & self.ballot.granted:
@@ -153,11 +156,11 @@ class Follower(msgspec.Struct, frozen=True):
     fetch_deadline_ms: int
     voted: ReplicaKey | None = None
     in_touch: bool = False
-    """A good fetch came since this epoch's leader was found, or was last lost: no pre-votes then (D-08)."""
+    """Whether a good fetch came since the leader was found or last lost: no pre-votes then (D-08)."""
     campaign_at_ms: int = NEVER_MS
-    """When to ask for pre-votes, once the leader is lost or has ended its epoch."""
+    """When to ask for pre-votes, after the leader is lost or has ended its epoch."""
     epoch_ended: bool = False
-    """The leader sent EndQuorumEpoch: its connection is expected to close (D-09)."""
+    """Whether the leader sent EndQuorumEpoch: its connection is expected to close (D-09)."""
 
     @property
     def election(self) -> Election:
@@ -186,16 +189,16 @@ class Leader(msgspec.Struct, frozen=True):
 
 
 class Resigned(msgspec.Struct, frozen=True):
-    """Led `epoch` and does no longer: it tells the others, and gives no vote in that epoch (QS-07)."""
+    """Led `epoch` and resigned: sends EndQuorumEpoch, and gives no vote in that epoch (QS-07)."""
 
     epoch: Epoch
     me: ReplicaKey
     deadline_ms: int
     voted: ReplicaKey | None = None
     successors: tuple[ReplicaKey, ...] = ()
-    """Who should lead next, the best first (EQE-10)."""
+    """The preferred successors, the best first (EQE-10)."""
     acknowledged: frozenset[NodeId] = frozenset()
-    """Who knows already (EQE-08)."""
+    """The voters that have acknowledged EndQuorumEpoch (EQE-08)."""
 
     @property
     def election(self) -> Election:
@@ -213,7 +216,7 @@ def state_name(state: EpochState | type[EpochState]) -> str:
 
 
 class Step(Enum):
-    """How far the epoch may move along with a transition."""
+    """How far a transition may raise the epoch."""
 
     SAME = "same"
     NEXT = "next"
@@ -256,17 +259,17 @@ TRANSITIONS: Mapping[tuple[Role, Role], Step] = MappingProxyType(
         (Leader, Unattached): Step.HIGHER,  # higher epoch seen
         (Leader, Follower): Step.HIGHER,  # leader found in a higher epoch
         (Leader, Resigned): Step.SAME,  # hands over, stops, is damaged, or the majority stopped fetching
-        (Resigned, Unattached): Step.HIGHER,  # higher epoch seen, or nobody took over
+        (Resigned, Unattached): Step.HIGHER,  # higher epoch seen, or no successor took over
         (Resigned, Follower): Step.HIGHER,  # successor found
     }
 )
 
 
 def check_move(source: EpochState, target: EpochState, why: str) -> None:
-    """Make sure that `target` may follow `source`.
+    """Check that `target` may follow `source`.
 
-    Within an epoch a leader once known and a vote once given never change: they may be added
-    while unknown (D-07).
+    Within an epoch a leader once known and a vote once given never change: they may be added while unknown
+    (D-07).
 
     Raises:
         InvariantError: The table has no such move, or an election would be rewritten.
@@ -276,12 +279,14 @@ def check_move(source: EpochState, target: EpochState, why: str) -> None:
         raise InvariantError(f"no way from {source} to {target} ({why})")
     if source.epoch == target.epoch:
         before, after = source.election, target.election
+        # Node 3 voted for node 1 in epoch 4; then its election timeout passes, and it becomes prospective. If
+        # that dropped the vote, it could vote for node 2 in epoch 4 as well, and both could win it (D-07).
         if before.leader_id not in (NO_NODE, after.leader_id) or before.voted not in (None, after.voted):
             raise InvariantError(f"{target} forgets who led or got the vote in {source} ({why})")
 
 
 def render(transitions: Mapping[tuple[Role, Role], Step]) -> str:
-    """Draw the table as text: rows are where a member comes from, columns where it goes."""
+    """Draw the table as text: rows are the states before a transition, columns those after it."""
     names = [role.__name__ for role in ROLES]
     width = max(len(name) for name in names) + 2
     lines = ["from \\ to".ljust(width + 2) + "".join(name.ljust(width) for name in names)]
@@ -293,15 +298,15 @@ def render(transitions: Mapping[tuple[Role, Role], Step]) -> str:
 
 
 class FollowerState:
-    """The mutable state of a follower, or of a node that looks for a leader. New with each state."""
+    """The mutable state of a follower, or of a node that looks for a leader. Made anew with each state."""
 
     __slots__ = ("cutting", "good_connection", "is_probing", "leader_high_watermark")
 
     def __init__(self) -> None:
         self.good_connection: int | None = None
-        """The connection that carried a good fetch: its end means something (D-08)."""
+        """The connection of the last good fetch; a pre-vote begins when it closes (D-08)."""
         self.is_probing = False
-        """The leader does not answer: an observer asks around (OBS-05, OBS-06)."""
+        """Whether the leader does not answer, so that an observer asks other nodes (OBS-05, OBS-06)."""
         self.leader_high_watermark: Offset = -1
         self.cutting: tuple[Token, Offset] | None = None
-        """A truncation that waits for the disk to tell where a batch ends."""
+        """A truncation that waits for a cold read to find the batch boundary: its token and its offset."""

@@ -1,4 +1,4 @@
-"""What the world tells a raft node. `Member.handle` takes one of these, and nothing else.
+"""The events of a raft node: `Member.handle` takes one of these, and nothing else.
 
 Messages are the generated classes of `kraftd.protocol`. A `handle`, a `token` and a correlation id are
 numbers that the node hands back unread (handles and tokens come from the driver, correlation ids from
@@ -17,13 +17,13 @@ Handle: TypeAlias = int
 """A request that waits for its reply: connection and correlation id, known to the driver."""
 
 Token: TypeAlias = int
-"""A caller of ours that waits for an outcome: an append, a read, a resignation."""
+"""A local caller that waits for the outcome of an append, a read or a resignation."""
 
 
 class PeerIdentity(msgspec.Struct, frozen=True):
-    """Who a peer is: a voter that was confirmed (D-37), or what an observer says of itself (D-06).
+    """The identity of a peer: of a voter as it was confirmed (D-37), of an observer as it states it (D-06).
 
-    An observer is told no start of a voter and tells none: counter and id are zero.
+    Observers and voters do not exchange starts: in an observer's identity, counter and id are zero.
     """
 
     node_id: NodeId
@@ -33,13 +33,13 @@ class PeerIdentity(msgspec.Struct, frozen=True):
 
 
 class RequestReceived(msgspec.Struct, frozen=True):
-    """A quorum request came in on a connection whose handshake is done and, if it is a voter's, confirmed."""
+    """A quorum request arrived on a connection that has done its handshake and, for a voter, is confirmed."""
 
     handle: Handle
     request: QuorumRequest
     version: int
     peer: PeerIdentity | None
-    """None: a client or tool, which has no identity in the quorum. An id that is a voter's was confirmed."""
+    """None for a client or tool, which has no identity in the quorum. The id of a voter was confirmed."""
 
 
 class ResponseReceived(msgspec.Struct, frozen=True):
@@ -60,7 +60,7 @@ class RequestFailed(msgspec.Struct, frozen=True):
 
 
 class NonceGiven(msgspec.Struct, frozen=True):
-    """A nonce is on its way to who listens at a voter's configured address, on our connection (D-37)."""
+    """A nonce was sent to a voter's configured address, on a connection of ours (D-37)."""
 
     connection: int
     peer: NodeId
@@ -68,18 +68,16 @@ class NonceGiven(msgspec.Struct, frozen=True):
 
 
 class LinkAnswered(msgspec.Struct, frozen=True):
-    """The greeting of a connection of ours was answered by a voter that wants a nonce of its own shown before
-    it takes requests (D-37).
-    """
+    """A voter answered our greeting, and wants its own nonce shown before it accepts requests (D-37)."""
 
     connection: int
     peer: NodeId
 
 
 class PeerClaimed(msgspec.Struct, frozen=True):
-    """Somebody connected to us and says that it is a voter (D-37).
+    """A peer connected to us and claims to be a voter (D-37).
 
-    With `is_challenge` it claims nothing: the connection only brings us a nonce under that id.
+    With `is_challenge` it claims nothing: the connection only delivers a nonce under that id.
     """
 
     connection: int
@@ -90,7 +88,7 @@ class PeerClaimed(msgspec.Struct, frozen=True):
 
 
 class NonceShown(msgspec.Struct, frozen=True):
-    """A nonce is shown on a connection to us (D-37). Answered by `ConfirmPeer` or `RejectNonce`."""
+    """A peer showed a nonce on its connection to us (D-37). Answered by `ConfirmPeer` or `RejectNonce`."""
 
     connection: int
     nonce: Uuid
@@ -99,8 +97,8 @@ class NonceShown(msgspec.Struct, frozen=True):
 
 
 class PeerIdentified(msgspec.Struct, frozen=True):
-    """A connection of ours stands, to a member that says who it is and, if we are both voters, knows us. Or
-    an observer connected to us.
+    """A connection of ours has done its handshake: the peer told its identity and, if both are voters,
+    confirmed ours. Or an observer connected to us.
 
     The node answers with effects: `RememberPeer`, or `RefusePeer` with the reason (D-06).
     """
@@ -111,9 +109,9 @@ class PeerIdentified(msgspec.Struct, frozen=True):
 
 
 class ConnectionClosed(msgspec.Struct, frozen=True):
-    """A connection that the node was told of ended with EOF or RST (D-08).
+    """A connection that the node knows ended with EOF or RST (D-08).
 
-    A connect that failed is never this event.
+    A failed attempt to connect is never this event.
     """
 
     connection: int
@@ -129,7 +127,7 @@ class LogFlushed(msgspec.Struct, frozen=True):
 
 
 class BatchesRead(msgspec.Struct, frozen=True):
-    """A `ColdRead` ended. `records` are whole batches from the one that holds the wanted offset (D-15)."""
+    """A `ColdRead` ended. `records` are whole batches from the one that holds the requested offset (D-15)."""
 
     token: Token
     generation: int
@@ -137,9 +135,9 @@ class BatchesRead(msgspec.Struct, frozen=True):
 
 
 class LogDamaged(msgspec.Struct, frozen=True):
-    """Reading the log of that generation found bytes that are not what was written (D-06).
+    """A read of the log of that generation found bytes that are not those written (D-06).
 
-    Comes before the `BatchesRead` that it leaves empty, if the read was for the node.
+    If the read was for the node, this comes before the `BatchesRead`, which then has no records.
     """
 
     generation: int
@@ -148,9 +146,10 @@ class LogDamaged(msgspec.Struct, frozen=True):
 
 
 class AppendRequested(msgspec.Struct, frozen=True):
-    """The controller wants these records in the log, all or none, in one batch (ACC-07, ACC-24).
+    """The controller asks to append these records, all or none, in one batch (ACC-07, ACC-24).
 
-    `records` are framed record values (section 4.4). Answered by `AppendDone`, once committed or refused.
+    `records` are framed record values (`kraftd.records.frame`). Answered by `AppendDone`, once committed or
+    refused.
     """
 
     token: Token
@@ -160,14 +159,14 @@ class AppendRequested(msgspec.Struct, frozen=True):
 
 
 class ReadRequested(msgspec.Struct, frozen=True):
-    """Someone wants a linearizable read (D-12). Answered by `ReadDone`."""
+    """A caller asks for a linearizable read (D-12). Answered by `ReadDone`."""
 
     token: Token
     deadline_ms: int
 
 
 class ResignRequested(msgspec.Struct, frozen=True):
-    """An operator wants another leader (D-09): the voter `to`, or the best one if `to` is NO_NODE.
+    """An operator asks for another leader (D-09): the voter `to`, or the best one if `to` is NO_NODE.
 
     Answered by `ResignDone` once EndQuorumEpoch is on its way, or refused.
     """
@@ -178,7 +177,7 @@ class ResignRequested(msgspec.Struct, frozen=True):
 
 
 class ShutdownRequested(msgspec.Struct, frozen=True):
-    """SIGTERM: hand over if leading, then say `ShutdownReady`, at the deadline at the latest."""
+    """SIGTERM: hand over if leading, then emit `ShutdownReady`, no later than the deadline."""
 
     deadline_ms: int
 

@@ -1,12 +1,12 @@
 """The follower's side of replication: fetch, check, append, flush, fetch again.
 
-The position of a fetch is the acknowledgement of everything before it. So the next fetch leaves only when the
-whole log is durable: it comes out of the flush, not out of the append (D-02). What a leader sends is checked
-to the last byte before anything of it is appended (Q-07), and nothing that a leader sends can end this
-process or cut what is committed (D-14).
+The position of a fetch is the acknowledgement of everything before it. So the next fetch is sent only when
+the whole log is durable: after the flush, not after the append (D-02). What a leader sends is checked to the
+last byte before anything of it is appended (Q-07), and nothing that a leader sends can end this process or
+cut what is committed (D-14).
 
 Observers, and voters that are not whole, fetch in the same way, without being counted, and look for a leader
-among all the members they know; at most one fetch of theirs is on its way (OBS-01 to OBS-06).
+among all the nodes they know; at most one fetch of theirs is on its way (OBS-01 to OBS-06).
 
 Follows: FRSP-*, OBS-*, D-02, D-06, D-08, D-14.
 Differs: once the leader has ended its epoch no late answer of it stops the successor's timer (EQE-07). Voters
@@ -45,7 +45,7 @@ _PROBE_REST_MS = 1_000
 
 
 class FollowerRole:
-    """Acts while this node follows a leader, or looks for one."""
+    """Acts while this node follows a leader or looks for one."""
 
     def __init__(self, raft: RaftState, changes: StateChanges) -> None:
         self.raft = raft
@@ -54,7 +54,7 @@ class FollowerRole:
     # --- the follower's turn ----------------------------------------------------------------------------
 
     def poll_follower(self, state: Follower, now: Now, *, timeouts_deferred: bool) -> None:
-        """Notice that the leader is gone; else fetch from it."""
+        """Fetch from the leader; once its fetch timeout is over, prepare a pre-vote."""
         raft = self.raft
         if not timeouts_deferred and now.mono_ms >= state.deadline_ms:
             if not raft.may_vote or raft.is_stopping:
@@ -70,19 +70,19 @@ class FollowerRole:
         self.fetch(now)
 
     def poll_unattached(self, now: Now) -> None:
-        """An observer, or a voter that is not whole, looks for a leader."""
+        """Look for a leader, if this node is an observer or a voter that is not whole."""
         if not self.raft.may_vote:
             self.fetch(now)
 
     def poll_probes(self, now: Now) -> None:
-        """Ask the voters that have not answered yet whether they know us, and for their epoch (D-06)."""
+        """Ask the voters that have not answered yet for their epoch, and whether they accept us (D-06)."""
         raft = self.raft
         for voter in self._unheard() if raft.rejoin.silent else ():
             if raft.requests.is_ready(voter, Kind.PROBE, now.mono_ms):
                 self._send_fetch(voter, Kind.PROBE, now, max_wait_ms=0)
 
     def _unheard(self) -> list[NodeId]:
-        """The voters to probe. A node that may vote asks once it follows, and not its leader."""
+        """The voters to probe. A node that may vote probes once it follows, and not its leader."""
         raft = self.raft
         if not raft.is_voter:
             return []
@@ -91,7 +91,7 @@ class FollowerRole:
         return sorted(raft.rejoin.silent - {raft.leader_id}) if isinstance(raft.state, Follower) else []
 
     def on_flushed(self, now: Now) -> None:
-        """Everything appended is durable: the next fetch may say so."""
+        """Send the next fetch, which acknowledges what a flush has made durable."""
         raft = self.raft
         if raft.log.is_flushed and raft.log.end_offset > 0 and raft.rejoin.health.uninitialized:
             raft.mark_initialized()
@@ -100,11 +100,11 @@ class FollowerRole:
             self.fetch(now)
 
     def fetch(self, now: Now) -> None:
-        """Send the next fetch, if everything appended is durable and nobody is being asked."""
+        """Send the next fetch, if everything appended is durable and no other fetch is on its way."""
         raft = self.raft
         # The position of a fetch acknowledges all before it. Node 2 has appended up to 20 and flushed up to
-        # 15: asked at 20, the leader would commit up to 20. Nodes 1 and 2 lose their power, and what clients
-        # were told is gone (D-02).
+        # 15: if it fetched from 20, the leader would commit up to 20. Then nodes 1 and 2 lose their power,
+        # and records that clients believe committed are lost (D-02).
         if not raft.log.is_flushed or raft.follower_state.cutting is not None:
             return
         if raft.requests.any_waiting(Kind.FETCH):
@@ -114,7 +114,7 @@ class FollowerRole:
             self._send_fetch(target, Kind.FETCH, now, max_wait_ms=raft.timing.park_ms)
 
     def _target(self, now: Now) -> NodeId:
-        """Whom to fetch from; NO_NODE if nobody is ready."""
+        """Return the node to fetch from; NO_NODE if none is ready."""
         raft = self.raft
         leader_id = raft.leader_id if isinstance(raft.state, Follower) else NO_NODE
         if leader_id != NO_NODE and not self._is_leader_rejected:
@@ -128,12 +128,12 @@ class FollowerRole:
 
     @property
     def _is_leader_rejected(self) -> bool:
-        """Whether the leader of this epoch is one that is not followed any more (D-14)."""
+        """Whether this node has stopped following the leader of this epoch (D-14)."""
         return (self.raft.epoch, self.raft.leader_id) == self.raft.rejected_leader
 
     def _sources(self) -> tuple[NodeId, ...]:
-        """Everyone who may know the leader: the other voters; no rejected leader. An observer asks bootstrap
-        servers, too. A voter believes nothing but voters (D-37).
+        """Return the nodes that may know the leader: the other voters without a rejected leader and, for an
+        observer, the bootstrap servers. A voter accepts answers of voters only (D-37).
         """
         raft = self.raft
         others = (
@@ -154,7 +154,7 @@ class FollowerRole:
         raft.send(to, kind, rpc.fetch_request(raft.cluster_id, ask, raft.log.fetch_bytes_max), now.mono_ms)
 
     def wake_at_ms(self) -> int:
-        """When this part must act next."""
+        """Return the monotonic time at which this part must act next."""
         raft = self.raft
         wake_at_ms = NEVER_MS
         if isinstance(raft.state, Follower):
@@ -176,7 +176,7 @@ class FollowerRole:
     # --- losing the leader ------------------------------------------------------------------------------
 
     def on_connection_closed(self, event: ConnectionClosed, now: Now) -> None:
-        """The connection that carried a good fetch of this epoch is gone: the leader may be, too (D-08)."""
+        """Prepare a pre-vote if the connection of the last good fetch closed (D-08)."""
         raft = self.raft
         if event.connection != raft.follower_state.good_connection:
             return
@@ -197,7 +197,7 @@ class FollowerRole:
             self._lose(state, now)
 
     def _lose(self, state: Follower, now: Now) -> None:
-        """Wait for a random moment, granting pre-votes from now on, then ask for them."""
+        """Schedule a pre-vote after a short random delay; until then and after, grant those of others."""
         raft = self.raft
         campaign_at_ms = now.mono_ms + max(1, loss_delay_ms(raft.random_source))
         if raft.is_behind:
@@ -209,7 +209,7 @@ class FollowerRole:
     def on_fetch_response(
         self, sent: Sent, error: int, response: m.FetchResponse, records: bytes, now: Now
     ) -> None:
-        """Take in what the leader sent; the common checks of responses are done."""
+        """Handle a fetch response that passed the common checks: append, truncate, or wait and retry."""
         raft = self.raft
         if error == ErrorCode.INVALID_VOTER_KEY:
             if not raft.peers.is_outdated(raft.peers.answers(sent.to)):
@@ -273,8 +273,8 @@ class FollowerRole:
         return True
 
     def _check(self, records: bytes) -> list[tuple[BatchView, Sequence[bytes]]]:
-        """The whole batches of a response with their values, proved down to the records. A cut end is left
-        out: it comes again (FRSP-18).
+        """Return the whole batches of a response with their values, checked down to the records. A batch that
+        is cut off at the end is left out: the next fetch brings it (FRSP-18).
 
         Raises:
             CorruptBatchError: A batch is damaged, leaves a gap or an overlap, or has an impossible epoch.
@@ -290,7 +290,8 @@ class FollowerRole:
                 if not last_epoch <= batch.epoch <= raft.epoch:
                     reason = f"epoch {batch.epoch} is not within {last_epoch} and {raft.epoch}"
                     raise CorruptBatchError(reason, position_bytes=batch.position)
-                # A checksum proves what was sent, not that it is records: applying it would end every member.
+                # A checksum proves that these are the bytes sent, not that they are records. If they were
+                # appended, applying them would end the process of each node.
                 if batch.is_control:
                     batch.records()
                 batches.append((batch, batch.values()))
@@ -301,13 +302,13 @@ class FollowerRole:
         return batches
 
     def failure_rest_ms(self, sent: Sent) -> int:
-        """How long to leave a peer alone that gave no good answer; probes are in no hurry."""
+        """Return how many ms to wait before a peer is asked again whose answer failed; longer for probes."""
         return _PROBE_REST_MS if sent.kind is Kind.PROBE or self._is_leader_rejected else 0
 
     # --- truncation -------------------------------------------------------------------------------------
 
     def _on_diverging(self, theirs: OffsetAndEpoch, now: Now) -> None:
-        """Find where the logs part, and cut there (FRSP-05); never below what is committed (D-14)."""
+        """Find where the logs diverge and truncate there (FRSP-05), never below what is committed (D-14)."""
         raft = self.raft
         log = raft.log
         ours = log.epochs.end_of(theirs.epoch, log.end_offset)
@@ -319,6 +320,8 @@ class FollowerRole:
             target = min(theirs.offset, log.end_offset)
         else:
             target = min(ours.offset, theirs.offset) if ours.epoch == theirs.epoch else ours.offset
+        # Raft never asks for this, but lost disks do. Nodes 1 and 3 lost theirs, and one of them leads with
+        # an empty log: to follow it, node 2 would delete the last copy of the committed records.
         if target < raft.high_watermark:
             self._reject_leader(
                 f"its log leaves ours at {target}, but ours is committed up to {raft.high_watermark}"
@@ -326,6 +329,8 @@ class FollowerRole:
             return
         boundary = log.boundary_at_most(target)
         if boundary is None:
+            # The boundary is no longer in memory: batches of 5 records end at 10, 15 and 20, and the logs
+            # part at 12. Only the disk knows that the batch with record 11 begins at 10: the cut is there.
             token = raft.new_token()
             raft.follower_state.cutting = (token, target)
             raft.out.append(ColdRead(token, log.generation, target - 1, 1))
@@ -333,7 +338,7 @@ class FollowerRole:
             self._cut(boundary, now)
 
     def on_batches_read(self, event: BatchesRead, now: Now) -> None:
-        """A cold read found the batch in which to cut, unless the world has moved on (D-15)."""
+        """Truncate at the boundary that a cold read found, unless log or role changed meanwhile (D-15)."""
         raft = self.raft
         cutting = raft.follower_state.cutting
         if cutting is None or cutting[0] != event.token:
@@ -360,7 +365,7 @@ class FollowerRole:
         self.fetch(now)
 
     def _reject_leader(self, why: str) -> None:
-        """Stop following this leader in this epoch, and say so (D-14)."""
+        """Stop following this leader in this epoch, and raise an alarm (D-14)."""
         raft = self.raft
         raft.rejected_leader = (raft.epoch, raft.leader_id)
         raft.rejection = why
@@ -369,7 +374,9 @@ class FollowerRole:
     # --- our own promises -------------------------------------------------------------------------------
 
     def _lose_promises(self) -> None:
-        """The quorum remembers another directory under our id: what it promised is unknown here (D-06)."""
+        """Stop counting, because a voter remembers another directory under our id: what that one promised is
+        unknown here (D-06).
+        """
         raft = self.raft
         reason = (
             f"{DOUBTED_BY_OTHERS}{raft.me.id}: this directory was replaced or restored. It is counted again "

@@ -28,7 +28,7 @@ from kraftd.types import Now
 
 
 class LeaderRole:
-    """The part of a member that leads."""
+    """Acts while this node leads."""
 
     def __init__(self, raft: RaftState, changes: StateChanges, replication: Replication) -> None:
         self.raft = raft
@@ -38,7 +38,7 @@ class LeaderRole:
     # --- what others ask --------------------------------------------------------------------------------
 
     def on_append(self, event: AppendRequested, now: Now) -> None:
-        """Queue records for the next drain, or refuse them whole."""
+        """Queue records for the next drain, or refuse all of them."""
         led = self.raft.leader_state
         if led is None or event.epoch != led.epoch or led.handover is not None:
             self.raft.out.append(AppendDone(event.token, ErrorCode.NOT_CONTROLLER))
@@ -54,7 +54,7 @@ class LeaderRole:
             )
 
     def on_read(self, event: ReadRequested) -> None:
-        """Queue a read until this member has proved that it still leads (D-12)."""
+        """Queue a read until this node has proved that it still leads (D-12)."""
         led = self.raft.leader_state
         if led is None:
             self.raft.out.append(ReadDone(event.token, ErrorCode.NOT_CONTROLLER))
@@ -64,7 +64,7 @@ class LeaderRole:
             self.answer_reads(led)
 
     def on_begin_response(self, sent: Sent, error: int) -> None:
-        """A voter knows that this member leads; in a read round that is the proof."""
+        """Count a voter's acknowledgement of the leadership for the read round it belongs to (D-12)."""
         raft = self.raft
         led = raft.leader_state
         if led is None or sent.kind is not Kind.CONFIRM or error != ErrorCode.NONE or sent.epoch != led.epoch:
@@ -74,25 +74,30 @@ class LeaderRole:
             self.answer_reads(led)
 
     def on_applied(self) -> None:
-        """The state machine got on: it may be told to lead, and reads may be answered."""
+        """Announce the leadership to the state machine once it may lead; answer the reads whose state is
+        applied.
+        """
         raft = self.raft
         led = raft.leader_state
         if led is None:
             return
+        # Node 2 wins epoch 3 with records 8 and 9 of epoch 2 in its log, not applied yet. If it decided now,
+        # it would decide on a state without them. Its own first record stands behind them: once that is
+        # applied, the state is complete (D-18).
         if not led.is_announced and raft.applied_offset > led.epoch_start_offset:
             led.is_announced = True
             raft.announce(raft.me.id)
         self.answer_reads(led)
 
     def answer_reads(self, led: LeaderState) -> None:
-        """Answer the reads that are proved and applied."""
+        """Answer the reads that are confirmed and whose state is applied."""
         for token in led.reads.take_answerable(self.raft.applied_offset):
             self.raft.out.append(ReadDone(token, ErrorCode.NONE))
 
     # --- the leader's turn ------------------------------------------------------------------------------
 
     def poll(self, now: Now) -> None:
-        """Do what is due: resign if nobody follows, write, send heartbeats, prove reads, time out waiters."""
+        """Do what is due: check-quorum, appends, heartbeats, read rounds, and the deadlines of callers."""
         raft = self.raft
         led = raft.leader_state
         if led is None:
@@ -161,7 +166,7 @@ class LeaderRole:
         self.replication.expire_parked(led, now_ms)
 
     def _begin(self, led: LeaderState, kind: Kind, now_ms: int, *, round_: int = 0) -> None:
-        """Announce the leadership to every other voter that is not being told already (BQE-02)."""
+        """Send BeginQuorumEpoch to every other voter that has no such request under way (BQE-02)."""
         raft = self.raft
         for progress in led.followers:
             voter = progress.key.id
@@ -172,5 +177,5 @@ class LeaderRole:
                 raft.send(voter, kind, request, now_ms, round_=round_)
 
     def wake_at_ms(self, led: LeaderState) -> int:
-        """When the leader must act next."""
+        """Return the monotonic time at which the leader must act next."""
         return led.next_deadline_ms() if led.is_opened else 0

@@ -1,7 +1,7 @@
 """The mutable state of a leader: queues, the replicas' progress, held fetches and timers.
 
-A `LeaderState` is made when an epoch is won and dropped with it. When the leadership ends, by whatever way,
-everyone who waits on it is answered (D-13, Q-08).
+A `LeaderState` is made when an epoch is won and dropped with it. When the leadership ends, in whatever way,
+every append, read and fetch that waits on it is answered (D-13, Q-08).
 
 A fetch position is an acknowledgement: everything before it is durable at the follower (D-02).
 `ReplicaState` keeps it, for the high watermark, check-quorum and `DescribeQuorum`.
@@ -28,10 +28,12 @@ from kraftd.types import NEVER_MS, NO_NODE, Epoch, NodeId, Now, Offset, ReplicaK
 UNKNOWN: Offset = -1
 
 ANONYMOUS_MAX = 256
-"""Above so many parked fetches those without replica id are answered at once."""
+"""Above so many parked fetches, those without a replica id are answered at once."""
 
 OTHERS_MAX = 1_000
-"""Above so many everybody is who is no follower, whatever their ids: each record appended answers all."""
+"""Above so many, fetches of all replicas but the followers are answered at once: an append answers every
+parked one.
+"""
 
 
 class ReplicaState:
@@ -51,19 +53,20 @@ class ReplicaState:
         self.key = key
         self.fetch_offset: Offset = UNKNOWN
         self.is_uncounted = False
-        """Whether it last fetched without its id, because it knows that it is not whole (D-06)."""
+        """Whether its last fetch had no replica id, because it knows that it is not whole (D-06)."""
         self.last_fetch_ms = -1
         """Wall clock of the last fetch, for `DescribeQuorum`."""
         self.fetch_at_ms = -1
         """Monotonic moment of the last fetch."""
         self.caught_up_ms = -1
-        """Wall clock when it last held all that the leader had."""
+        """Wall clock when it last held all records that the leader had."""
         self._leader_end_seen: Offset = UNKNOWN
 
     def on_fetch(self, offset: Offset, leader_end_offset: Offset, now: Now) -> bool:
-        """Take in a valid fetch; returns whether it shows that the replica is alive and getting on (D-11).
+        """Record a valid fetch. Returns whether the replica made progress (D-11).
 
-        A replica that only asks again for what it was given before is not: it cannot commit anything
+        A fetch that only repeats its position is no progress. Node 2's disk is full: it fetches from 10 again
+        and again and appends nothing. If that counted, node 1 would lead for ever and commit nothing
         (KAFKA-15911). After a regression the comparison starts anew from the lower offset.
         """
         reached = self._leader_end_seen != UNKNOWN and offset >= self._leader_end_seen
@@ -81,7 +84,9 @@ class ReplicaState:
 
 
 class CheckQuorum:
-    """Whether a majority still follows; if not, the leader must stop leading. Mutable, owned by it."""
+    """The timer of check-quorum: runs out unless a majority makes fetch progress. Mutable, owned by the
+    `LeaderState`.
+    """
 
     __slots__ = ("_heard", "_quorum", "_span_ms", "deadline_ms")
 
@@ -92,9 +97,10 @@ class CheckQuorum:
         self.deadline_ms = now_ms + span_ms
 
     def record_fetch(self, voter: int, now_ms: int) -> None:
-        """A voter got on. Once enough others have, the time starts again for all of them (CQ-02).
+        """Record progress of a voter. Once a majority has made some, the timer starts again (CQ-02).
 
-        After a stall, fetches that waited meanwhile come before the deadline is looked at: too late (D-01).
+        Progress after the deadline does not count: after a stall of this process, the fetches that waited
+        meanwhile are handled before the deadline is checked (D-01).
         """
         if now_ms >= self.deadline_ms:
             return
@@ -109,25 +115,25 @@ class CheckQuorum:
 
     @property
     def heard(self) -> Collection[int]:
-        """The voters that made progress since the time last started."""
+        """The voters that made progress since the timer last started."""
         return self._heard
 
 
 class DelayedFetch(msgspec.Struct, frozen=True, gc=False):
-    """A fetch whose position was found valid."""
+    """A fetch with a valid position that waits for records or for the disk."""
 
     handle: Handle
     replica_id: NodeId
     offset: Offset
     high_watermark: Offset
-    """What the follower knows; huge if it never wants to be told."""
+    """The high watermark that the follower knows; huge if it never wants to be told one."""
     max_bytes: int
     version: int
     deadline_ms: int
 
     @property
     def key(self) -> tuple[NodeId, Handle]:
-        """One slot a replica; those without id have one a request."""
+        """The slot in the purgatory: one for each replica, or for each request without a replica id."""
         return (self.replica_id, 0 if self.replica_id >= 0 else self.handle)
 
     def wants_high_watermark(self, high_watermark: Offset) -> bool:
@@ -156,34 +162,34 @@ class FetchPurgatory:
         return iter(self._fetches.values())
 
     def is_full_for(self, replica_id: NodeId) -> bool:
-        """Whether a fetch of one who is no follower must be answered at once."""
+        """Whether a fetch of a replica that is no follower must be answered at once."""
         return len(self._fetches) >= (ANONYMOUS_MAX if replica_id < 0 else OTHERS_MAX)
 
     def park(self, fetch: DelayedFetch) -> None:
-        """Hold a fetch back; the replica has no other one here."""
+        """Hold a fetch back; a former one of the replica has been removed."""
         self._fetches[fetch.key] = fetch
         self.next_deadline_ms = min(self.next_deadline_ms, fetch.deadline_ms)
 
     def replaced_by(self, fetch: DelayedFetch) -> DelayedFetch | None:
-        """Take out the fetch that this one of the same replica makes void."""
+        """Remove and return the parked fetch of the same replica; None if there is none."""
         return self._fetches.pop(fetch.key, None)
 
     def take_all(self) -> list[DelayedFetch]:
-        """Take out every fetch."""
+        """Remove and return every fetch."""
         taken = list(self._fetches.values())
         self._fetches.clear()
         self.next_deadline_ms = NEVER_MS
         return taken
 
     def take_below_high_watermark(self, high_watermark: Offset) -> list[DelayedFetch]:
-        """Take out the fetches of replicas that do not know this high watermark."""
+        """Remove and return the fetches of replicas that do not know this high watermark."""
         uninformed = [f for f in self._fetches.values() if f.wants_high_watermark(high_watermark)]
         for fetch in uninformed:
             del self._fetches[fetch.key]
         return uninformed
 
     def take_expired(self, now_ms: int) -> list[DelayedFetch]:
-        """Take out the fetches that have waited long enough (FREQ-07)."""
+        """Remove and return the fetches whose wait is over (FREQ-07)."""
         if now_ms < self.next_deadline_ms:
             return []
         late = [fetch for fetch in self._fetches.values() if fetch.deadline_ms <= now_ms]
@@ -194,14 +200,16 @@ class FetchPurgatory:
 
 
 class Handover(msgspec.Struct, frozen=True):
-    """A leader on its way out: it takes no more appends and waits for its successor to catch up (D-09)."""
+    """A hand-over of leadership: the leader takes no more appends and waits for its successor to catch up
+    (D-09).
+    """
 
     to: NodeId
     deadline_ms: int
     begins_ms: int
-    """From when on it takes no more appends."""
+    """When it begins to refuse appends."""
     token: Token | None = None
-    """Who asked; None if the process is stopping."""
+    """The caller that asked; None if the process is stopping."""
 
 
 class LeaderState:
@@ -251,35 +259,35 @@ class LeaderState:
         self.pending_appends = PendingAppends()
         self.purgatory = FetchPurgatory()
         self.cold: dict[Token, DelayedFetch] = {}
-        """Fetches that wait for the disk (D-15)."""
+        """Fetches that wait for a cold read (D-15)."""
         self.reads = Reads(quorum, retry_ms=timing.begin_quorum_ms // 2)
         self.check_quorum = CheckQuorum(quorum, span_ms=timing.check_quorum_ms, now_ms=now_ms)
         self.began_ms = now_ms
         self.begin_at_ms = now_ms
         self.asked_to_leave: Handover | None = None
-        """A handover that begins once this leadership is old enough; until then it takes appends."""
+        """A hand-over that begins once this leadership is old enough; until then it takes appends."""
         self.handover: Handover | None = None
         self.is_opened = False
         """Whether the LeaderChange record is in the log."""
         self.is_announced = False
         """Whether the state machine was told to lead."""
         self.hw_push_at_ms = NEVER_MS
-        """When parked fetches are told of the high watermark, unless records take it along before."""
+        """When parked fetches are answered with the high watermark, unless records carry it before."""
         self._uncommitted: deque[tuple[Offset, int]] = deque()
         self.uncommitted_bytes = 0
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes of records that are taken but not committed, which backpressure limits."""
+        """Bytes of records that are accepted but not committed, which backpressure limits."""
         return self.accumulator.size_bytes + self.uncommitted_bytes
 
     def note_uncommitted(self, end_offset: Offset, size_bytes: int) -> None:
-        """A batch was written; it weighs on the limit until it is committed."""
+        """Count a batch that was written towards the limit until it is committed."""
         self._uncommitted.append((end_offset, size_bytes))
         self.uncommitted_bytes += size_bytes
 
     def note_committed(self, high_watermark: Offset) -> None:
-        """The high watermark rose."""
+        """Release the bytes of the batches below the high watermark."""
         queue = self._uncommitted
         while queue and queue[0][0] <= high_watermark:
             self.uncommitted_bytes -= queue.popleft()[1]
@@ -301,17 +309,17 @@ class LeaderState:
         return progress
 
     def reset_progress(self, node_id: NodeId) -> None:
-        """What this voter acknowledged is not to be relied on any more: its disk is another one (D-06)."""
+        """Discard what this voter acknowledged: its disk was replaced (D-06)."""
         if self.follower(node_id) is not None:
             self._progress[node_id] = ReplicaState(ReplicaKey(node_id))
 
     def note_uncounted(self, node_id: NodeId) -> None:
-        """A voter fetched without its id: it cannot take over before it counts again (D-06)."""
+        """Mark a voter that fetched without its id: no successor before it counts again (D-06)."""
         if (follower := self.follower(node_id)) is not None:
             follower.is_uncounted = True
 
     def observer(self, key: ReplicaKey, now_ms: int) -> ReplicaState:
-        """The progress of an observer; the silent ones are forgotten (OBS-09)."""
+        """Return the progress of an observer, added if it is new; silent observers are dropped (OBS-09)."""
         progress = self.observers.get(key)
         if progress is None:
             self.observers = {heard.key: heard for heard in self.heard_observers(now_ms)}
@@ -326,13 +334,13 @@ class LeaderState:
         return [progress for progress in self.observers.values() if progress.fetch_at_ms > horizon]
 
     def majority_offset(self, own_flushed_offset: Offset) -> Offset:
-        """The largest offset that a majority of the voters holds durably, this member included (D-10)."""
+        """The largest offset that a majority of the voters holds durably, this node included (D-10)."""
         reached = [follower.fetch_offset for follower in self.followers]
         return self._quorum.voters.majority_reached((*reached, own_flushed_offset))
 
     def best_followers(self, is_connected: Callable[[NodeId], bool]) -> tuple[ReplicaState, ...]:
-        """The other voters: those that count first, then those within reach, the furthest first, those never
-        heard last (EQE-10).
+        """Return the other voters, the best successor first: counted before uncounted, then connected before
+        unconnected, then by fetch offset (EQE-10).
         """
         return tuple(
             sorted(
@@ -350,15 +358,15 @@ class LeaderState:
     def caught_up(
         self, to: NodeId, offset: Offset, is_connected: Callable[[NodeId], bool]
     ) -> ReplicaState | None:
-        """A follower within reach that counts and has got to `offset`: that one, or the best one if `to` is
-        NO_NODE.
+        """Return a follower that can take over, `to` or the best one if `to` is NO_NODE: it counts, is
+        connected, and has fetched up to `offset`. None if there is none.
         """
         chosen = self.best_followers(is_connected) if to == NO_NODE else (self.follower(to),)
         able = (p for p in chosen if p is not None and not p.is_uncounted)
         return next((p for p in able if p.fetch_offset >= offset and is_connected(p.key.id)), None)
 
     def next_deadline_ms(self) -> int:
-        """When the leader must act next, retries of requests aside."""
+        """Return when the leader must act next, retries of requests aside."""
         deadlines = (
             self.begin_at_ms,
             self.accumulator.drain_at_ms,

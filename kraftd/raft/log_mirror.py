@@ -30,7 +30,7 @@ TAIL_BYTES_MAX = 16 * 1024 * 1024
 """When the tail holds more, the older half goes (D-15)."""
 
 FETCH_BYTES_MAX = 8 * 1024 * 1024
-"""How much one fetch is given; always a whole batch."""
+"""The most bytes of one fetch response; a larger first batch is sent whole."""
 
 
 class LogStart(msgspec.Struct, frozen=True):
@@ -41,11 +41,11 @@ class LogStart(msgspec.Struct, frozen=True):
     epochs: tuple[EpochEntry, ...] = ()
     generation: int = 0
     tail: Sequence[bytes] = ()
-    """The newest batches, whole and in order, as far as there are any at hand."""
+    """The newest batches, whole and in order; may be empty."""
 
 
 class LogMirror:
-    """The log's mirror. Mutable; the `RaftState` is its only owner."""
+    """What a raft node knows of its log. Mutable; the `RaftState` is its only owner."""
 
     __slots__ = (
         "_bases",
@@ -92,16 +92,16 @@ class LogMirror:
 
     @property
     def tail_offset(self) -> Offset:
-        """From here on everything is in memory."""
+        """The offset from which on everything is in memory."""
         return self._bases[0] if self._bases else self.end_offset
 
     @property
     def is_flushed(self) -> bool:
-        """Whether the whole log is durable, so that its end may be promised to others."""
+        """Whether the whole log is durable, so that its end may be acknowledged."""
         return self.flushed_offset == self.end_offset
 
     def append(self, base_offset: Offset, end_offset: Offset, batches: Sequence[bytes]) -> Append:
-        """Take whole batches at the end; their epochs are noted by the caller."""
+        """Add whole batches at the end; the caller has assigned their epochs. Returns the effect."""
         if base_offset != self.end_offset or end_offset <= base_offset:
             raise InvariantError(
                 f"append of [{base_offset}, {end_offset}) to a log ending at {self.end_offset}"
@@ -129,22 +129,25 @@ class LogMirror:
         del self._bases[:dropped], self._batches[:dropped]
 
     def keep_values(self, base_offset: Offset, values: Sequence[bytes]) -> None:
-        """Keep what the batch at `base_offset` was made of, or was proved to hold, for whoever applies it."""
+        """Keep the record values of the batch at `base_offset`, so that the applier need not decode it."""
         self._values[base_offset] = values
 
     def take_values(self, base_offset: Offset) -> Sequence[bytes] | None:
-        """The record values of a batch, once; None if they must be read out of it."""
+        """Remove and return the record values of a batch; None if they must be read out of it."""
         return self._values.pop(base_offset, None)
 
     def flush(self) -> Flush | None:
-        """Begin a flush of everything appended, unless one is running or nothing needs it."""
+        """Return a flush of everything appended; None if one is running or nothing needs it."""
         if self._flushing or self.is_flushed:
             return None
         self._flushing = True
         return Flush(self.generation, self.end_offset)
 
     def on_flushed(self, generation: int, end_offset: Offset) -> bool:
-        """A flush ended. Returns whether it says anything about the log as it is now (D-03)."""
+        """Record the end of a flush. Returns False if it belongs to an older generation (D-03)."""
+        # A flush up to 20 runs while a new leader makes node 2 cut its log at 12 and append new records up to
+        # 20. The flush ends: it covered the old records. If it counted, node 2 would acknowledge records that
+        # are only in its page cache.
         if generation != self.generation:
             return False
         self._flushing = False
@@ -154,7 +157,7 @@ class LogMirror:
         return True
 
     def boundary_at_most(self, offset: Offset) -> Offset | None:
-        """The last boundary between batches that is not after `offset`; None if only the disk knows."""
+        """Return the last batch boundary at or before `offset`; None if only the disk knows it."""
         if offset >= self.end_offset:
             return self.end_offset
         if offset <= self.start_offset or self.epochs.begins_at(offset):
@@ -163,7 +166,7 @@ class LogMirror:
         return self._bases[index] if index >= 0 else None
 
     def truncate(self, end_offset: Offset) -> Truncate:
-        """Cut the log at a boundary between batches. Running flushes become void (D-03)."""
+        """Truncate at a batch boundary. A running flush becomes void (D-03). Returns the effect."""
         self.generation += 1
         self._flushing = False
         index = bisect_left(self._bases, end_offset)
@@ -177,7 +180,9 @@ class LogMirror:
         return Truncate(end_offset, self.generation)
 
     def diverges_at(self, position: OffsetAndEpoch) -> OffsetAndEpoch | None:
-        """Where a follower that ends at `position` leaves this log, or None if it does not (FREQ-12..17)."""
+        """Return the diverging epoch for a follower whose log ends at `position`; None if that lies on this
+        log (FREQ-12 to FREQ-17).
+        """
         if position.offset == 0 == self.start_offset:
             return None
         end = self.epochs.end_of(position.epoch, self.end_offset)
@@ -226,7 +231,7 @@ class EpochCache:
 
     @property
     def entries(self) -> tuple[EpochEntry, ...]:
-        """The cache as a value."""
+        """The epochs with their start offsets, ascending."""
         return tuple(map(EpochEntry, self._epochs, self._starts))
 
     @property
@@ -235,7 +240,7 @@ class EpochCache:
         return self._epochs[-1] if self._epochs else 0
 
     def assign(self, epoch: Epoch, start_offset: Offset) -> None:
-        """Note that `epoch` begins at `start_offset`; what contradicts it is older and goes (LOG-09)."""
+        """Add that `epoch` begins at `start_offset`; entries that contradict it are removed (LOG-09)."""
         if self._epochs and self._epochs[-1] == epoch and self._starts[-1] <= start_offset:
             return
         keep = min(bisect_left(self._epochs, epoch), bisect_left(self._starts, start_offset))

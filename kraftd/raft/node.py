@@ -1,4 +1,4 @@
-"""One node of the quorum, with no clock, no socket and no file in reach.
+"""One raft node, without a clock, sockets or files of its own.
 
 The driver tells it what happened (`handle`) and that time has passed (`poll`), and carries out the effects
 that come back, in order, before it calls again. Nothing here awaits, so what is true at the top of a method
@@ -9,9 +9,9 @@ or an answer, like everything else (D-14).
 accumulator, sends what is due, and moves on from state to state where timers demand it. After it,
 `wake_at_ms` lies in the future, always (D-01).
 
-Time that went missing: a turn that comes more than 200 ms after `wake_at_ms` finds out by itself that the
-process stood still. The sockets may hold what was missed meanwhile, so the timers of fetch, election and
-requests wait for one more turn; check-quorum does not, because the others did not stand still (D-01).
+A stalled process: a turn that comes more than 200 ms after `wake_at_ms` shows that the process stood still.
+Messages that came meanwhile may still lie in the sockets, so the timers of fetch, election and requests wait
+for one more turn; check-quorum does not, because the others did not stand still (D-01).
 
 The parts: `elections`, `leader`, `replication`, `follower`, `resignation` and `claims` act; `state` is what
 they share; `state_changes` makes the changes of state; `epoch_states` says what a state is, and what may
@@ -106,14 +106,16 @@ class RaftNode:
         self._stored = election
         self._due_ms = NEVER_MS
         self._is_idle = False
-        """Nothing is left to do before `_due_ms`: a poll until then is free."""
+        """Whether nothing is left to do before `_due_ms`: a poll until then returns at once."""
         self._not_before_ms = 0
         self._is_started = False
 
     # --- driving ----------------------------------------------------------------------------------------
 
     def start(self, now: Now) -> list[Effect]:
-        """Take up where the last process left off (QS-01 to QS-12); called once, before anything else."""
+        """Begin from what the last process left behind (QS-01 to QS-12). Called once, first; returns its
+        effects.
+        """
         raft = self._raft
         if self._is_started:
             raise InvariantError("a member starts once")
@@ -124,6 +126,9 @@ class RaftNode:
         for node_id, endpoint in raft.learned.items():
             raft.out.append(LearnEndpoint(node_id, endpoint))
         if raft.log.last_epoch > self._stored.epoch and raft.is_voter:
+            # The election file is lost, or an old copy of it came back: it says epoch 3, and the log has
+            # records of epoch 5. In epoch 4 or 5 this node may have voted for node 1. If it voted again, two
+            # nodes could lead one epoch.
             epochs = f"epoch {self._stored.epoch}, but the log holds epoch {raft.log.last_epoch}"
             raft.rejoin.lose(f"the election file knows {epochs}: votes may have been forgotten")
         health = raft.rejoin.health
@@ -144,7 +149,7 @@ class RaftNode:
         return raft.finish()
 
     def handle(self, event: e.Event, now: Now) -> list[Effect]:
-        """Take in one event and return what must follow from it, in order."""
+        """Handle one event. Returns its effects, in order."""
         raft = self._raft
         match event:
             case e.AppendRequested():
@@ -192,12 +197,12 @@ class RaftNode:
                 raise InvariantError(f"no event of the quorum: {unknown}")
 
     def poll(self, now: Now) -> list[Effect]:
-        """Do what the passing of time demands, and what this turn's events left to be done."""
+        """Do what is due by now, and what this turn's events left to do. Returns the effects, in order."""
         raft = self._raft
         late_ms = now.mono_ms - self._due_ms
         if self._is_idle and late_ms < 0:
             return []
-        # One more turn, not one after another.
+        # The timers wait for one more turn only: if every turn is late, they must still fire.
         timeouts_deferred = late_ms > STALL_MS and not self._not_before_ms
         if timeouts_deferred:
             raft.warn("stall", f"this turn came {late_ms} ms late")
@@ -246,7 +251,7 @@ class RaftNode:
 
     @property
     def wake_at_ms(self) -> int:
-        """When `poll` must be called next, on the monotonic clock, unless something happens before."""
+        """The monotonic time at which `poll` must be called next, unless an event comes before."""
         if self._is_idle:
             return self._due_ms
         raft = self._raft
@@ -267,7 +272,7 @@ class RaftNode:
     # --- events -----------------------------------------------------------------------------------------
 
     def _on_meeting(self, event: _Meeting, now: Now) -> None:
-        """Somebody connected, or proved who it is (D-37)."""
+        """Handle an event of a connection's handshake (D-37)."""
         match event:
             case e.NonceGiven():
                 self._claims.on_given(event)
@@ -283,7 +288,7 @@ class RaftNode:
                 self._raft.identify(connection, peer, outbound=outbound)
 
     def _on_fetch(self, event: e.RequestReceived, request: m.FetchRequest, now: Now) -> None:
-        """Serve a fetch. For a leader that only waits it leaves nothing to do but its own end."""
+        """Serve a fetch. A leader that parks it has nothing else to do before the fetch's own deadlines."""
         raft = self._raft
         fetch = rpc.read_fetch(request, event.version, raft.cluster_id)
         if isinstance(fetch, ErrorCode):
@@ -297,7 +302,7 @@ class RaftNode:
             self._due_ms = min(self._due_ms, led.purgatory.next_deadline_ms, led.hw_push_at_ms)
 
     def _on_other_request(self, event: e.RequestReceived, now: Now) -> None:
-        """Everything but fetches. Only members elect (section 1.4)."""
+        """Serve every request but fetches. A client may only describe the quorum."""
         raft = self._raft
         request = event.request
         if event.peer is None and not isinstance(request, m.DescribeQuorumRequest):
@@ -326,7 +331,9 @@ class RaftNode:
                 raft.reply(event.handle, status.describe_quorum(raft, request, now))
 
     def _on_response(self, event: e.ResponseReceived, now: Now) -> None:
-        """Take in an answer in the order of section 1.6; what is not expected any more is dropped."""
+        """Handle a response: check that it is expected, its shape, its error and its epoch, in this order,
+        then pass it to the part that sent the request (REQ-02).
+        """
         raft = self._raft
         sent = raft.requests.take(event.sender, event.correlation_id)
         if sent is None:
@@ -368,7 +375,7 @@ class RaftNode:
                 pass
 
     def _reject(self, sent: Sent, what: str, now: Now) -> None:
-        """A peer answered what makes no sense to us: say so, and leave it alone for a while (D-14)."""
+        """Log an invalid response, and wait before the peer is asked again (D-14)."""
         raft = self._raft
         raft.warn("bad_response", f"{sent.kind.value} to {sent.to}: {what}")
         raft.requests.rest(sent.to, sent.kind, now.mono_ms)
@@ -392,11 +399,11 @@ class RaftNode:
         else:
             self._follower.on_flushed(now)
 
-    # --- what others may look at ------------------------------------------------------------------------
+    # --- read-only views --------------------------------------------------------------------------------
 
     @property
     def state(self) -> EpochState:
-        """Where this member stands in its epoch."""
+        """The state within the current epoch."""
         return self._raft.state
 
     @property
@@ -406,37 +413,37 @@ class RaftNode:
 
     @property
     def leader_id(self) -> NodeId:
-        """Who leads, as far as known; NO_NODE once it has resigned."""
+        """The id of the leader; NO_NODE while it is unknown, and once it has resigned."""
         return status.known_leader(self._raft)
 
     @property
     def voted(self) -> ReplicaKey | None:
-        """Who got this member's vote in the current epoch."""
+        """The node that got this node's vote in the current epoch; None if it gave none."""
         return self._raft.state.election.voted
 
     @property
     def is_leader(self) -> bool:
-        """Whether this member leads."""
+        """Whether this node leads."""
         return self._raft.leader_state is not None
 
     @property
     def is_voter(self) -> bool:
-        """Whether this member is in the voter set; it may not be counted all the same (D-06)."""
+        """Whether this node is in the voter set; it may not be counted nevertheless (D-06)."""
         return self._raft.is_voter
 
     @property
     def is_whole(self) -> bool:
-        """Whether this member's promises hold, so that it may be counted (D-06)."""
+        """Whether this node has forgotten no promise and lost no record, so that it may be counted (D-06)."""
         return self._raft.rejoin.is_whole
 
     @property
     def damage(self) -> tuple[str, ...]:
-        """Which parts of the log are gone, as far as it was found out (D-06)."""
+        """The lost parts of the log, as far as they are known; one text each (D-06)."""
         return self._raft.rejoin.health.damage
 
     @property
     def high_watermark(self) -> Offset:
-        """Everything before this offset is committed; -1 while unknown. Never goes back."""
+        """Everything before this offset is committed; -1 while unknown. Never decreases."""
         return self._raft.high_watermark
 
     @property
@@ -451,13 +458,15 @@ class RaftNode:
         return led.pending_bytes if led else 0
 
     def describe(self, now: Now) -> status.QuorumStatus:
-        """This member's own view of the quorum; needs no leader."""
+        """Return this node's own view of the quorum; needs no leader."""
         return status.describe(self._raft, now)
 
     def committed_batches(self, from_offset: Offset, max_bytes: int) -> list[bytes] | None:
-        """Whole committed batches from the one that holds `from_offset`; None if the disk must be read."""
+        """Return whole committed batches from the one that holds `from_offset`; None if the disk must be
+        read.
+        """
         return self._raft.log.read(from_offset, max_bytes, max(0, self._raft.high_watermark))
 
     def take_values(self, base_offset: Offset) -> Sequence[bytes] | None:
-        """The record values of a batch of this log, as far as they are at hand, and only once."""
+        """Remove and return the record values of a batch of this log; None if they must be read out of it."""
         return self._raft.log.take_values(base_offset)

@@ -2,14 +2,14 @@
 
 `Peers` remembers the directory and the newest start of each voter, and finds out when another directory, or
 an older start, comes back under its id. A peer that has been seen to fetch without its id is *aware* that it
-is not whole: when the same start of it uses its id again, it claims to be whole, and is believed. A later
+is not whole: when the same start of it uses its id again, it claims to be whole, and is accepted. A later
 start is not: it may be that of a newer backup, which never knew.
 
-What an amnesiac remembers of the others may be as old as the rest: it makes nobody doubt itself, and takes
-whoever answers at a voter's address for that voter.
+What a node with amnesia remembers of the others may be out of date, too: it rejects no identity, and accepts
+the node that answers at a voter's configured address as that voter.
 
-That a peer is who it says it is has been proved before it comes here (`kraftd.raft.claims`); nobody else is
-remembered, and an observer remembers nobody.
+The identity of a voter was proved before it comes here (`kraftd.raft.claims`). Only voters are remembered,
+and only by voters.
 
 Follows: D-06, D-37.
 """
@@ -22,7 +22,9 @@ from kraftd.types import NodeId, ReplicaKey, uuid_text
 
 
 class Peers:
-    """Who each voter id belongs to, and who is connected. Mutable; the `RaftState` is its only owner."""
+    """The identity behind each voter id, and the open connections. Mutable; the `RaftState` is its only
+    owner.
+    """
 
     __slots__ = ("_aware", "_connections", "_me", "_outbound", "_quorum", "_rejoin", "_remembered")
 
@@ -38,12 +40,15 @@ class Peers:
         self._aware: dict[NodeId, PeerIdentity] = {}
 
     def identify(self, connection: int, peer: PeerIdentity, *, outbound: bool) -> list[Effect]:
-        """A peer that was confirmed, or an observer, is on a new connection: remember it, or let it be."""
+        """Register the connection of a confirmed voter or of an observer. Returns what follows: the peer is
+        remembered, older connections are closed, or this one is refused.
+        """
         if peer.node_id == self._me.id:
             return [RefusePeer(connection, f"node id {peer.node_id} is mine: two members share one id")]
         effects: list[Effect] = []
         if peer.node_id in self._quorum.voters and self._quorum.is_voter:
-            # Our memory may be as old as what was forgotten: who answers at its address is that voter.
+            # Our memory may be out of date if we have forgotten: the node that answers at its address is that
+            # voter.
             if (outbound and self._rejoin.has_forgotten) or not self.identity_conflict(peer):
                 effects = self._remember(peer)
             effects += self._replace(peer, outbound=outbound)
@@ -53,11 +58,11 @@ class Peers:
         return effects
 
     def _replace(self, peer: PeerIdentity, *, outbound: bool) -> list[Effect]:
-        """Close what the newest connection of a voter takes the place of.
+        """Close the connections of a voter that its newest one replaces.
 
-        Machine 2 lost its power and is back 3 s later: nobody closed its connections, and they look open
-        here. Another start of it proves that all of them are gone; the same start may have lost the one of
-        this direction only.
+        Machine 2 lost its power and is back 3 s later: its connections were never closed, and look open here.
+        Another start of it proves that all of them are gone; the same start may have lost the one of this
+        direction only.
         """
         ours = {entry[0] for entry in self._outbound.values()}
         older = [
@@ -72,28 +77,30 @@ class Peers:
         return effects
 
     def accept_current_peers(self) -> list[Effect]:
-        """We found out that we forgot: take those who answer us for the voters that they say they are."""
+        """Remember the voters that answer us now in place of those remembered, after our own amnesia was
+        found.
+        """
         voters = [peer for _, peer in self._outbound.values() if peer.node_id in self._quorum.voters]
         return [effect for peer in voters for effect in self._remember(peer)]
 
     def close(self, connection: int) -> PeerIdentity | None:
-        """A connection ended; returns who was on it."""
+        """Forget a connection that ended. Returns the peer that was on it; None if it is unknown."""
         peer = self._connections.pop(connection, None)
         if peer is not None and self._outbound.get(peer.node_id, (None,))[0] == connection:
             del self._outbound[peer.node_id]
         return peer
 
     def is_connected(self, node_id: NodeId) -> bool:
-        """Whether any connection of that member is open."""
+        """Whether any connection with that node is open."""
         return any(peer.node_id == node_id for peer in self._connections.values())
 
     def connection_to(self, node_id: NodeId) -> int | None:
-        """The connection on which our requests to that member go."""
+        """Return the connection that carries our requests to that node; None if there is none."""
         entry = self._outbound.get(node_id)
         return entry[0] if entry else None
 
     def answers(self, node_id: NodeId) -> PeerIdentity | None:
-        """Who answers our requests to that id."""
+        """Return the identity of the peer that answers our requests to that id; None without a connection."""
         entry = self._outbound.get(node_id)
         return entry[1] if entry else None
 
@@ -102,7 +109,7 @@ class Peers:
         return peer is not None and self._remembered.get(peer.node_id) == peer
 
     def identity_conflict(self, peer: PeerIdentity) -> str:
-        """Why this cannot be the member we remember under its id; empty if it can."""
+        """Return why this cannot be the node that we remember under its id; empty if it can."""
         known = self._remembered.get(peer.node_id)
         if known is None or known == peer:
             return ""
@@ -119,11 +126,12 @@ class Peers:
         )
 
     def is_outdated(self, peer: PeerIdentity | None) -> bool:
-        """Whether this is a copy of the very directory that we remember, from before the start that we know.
+        """Whether this peer runs on an older copy of the directory that we remember.
 
-        What it says of us is older still. Node 3 was wiped and has mended since; then a backup of node 2 from
-        before that comes back, and refuses node 3, which it knows by its former directory. If node 3 believed
-        it, one restored disk would leave two of three voters that are not whole, and nobody could lead.
+        What it knows of us is out of date, too. Node 3 was wiped and is whole again; then a backup of node 2
+        from before that comes back, and refuses node 3, which it knows by its former directory. If node 3
+        believed it, one restored disk would leave two of three voters uncounted, and no leader could be
+        elected.
         """
         known = self._remembered.get(peer.node_id) if peer is not None else None
         return (
@@ -134,18 +142,19 @@ class Peers:
         )
 
     def conflicting_voters(self) -> list[NodeId]:
-        """The voters in whose place others are connected than the ones we remember, in order."""
+        """Return the voter ids, in order, whose connected peer is not the one remembered."""
         if self._rejoin.has_forgotten or not self._quorum.is_voter:
             return []
         return sorted({peer.node_id for peer in self._connections.values() if self.identity_conflict(peer)})
 
     def note_rejoining(self, peer: PeerIdentity) -> None:
-        """A voter fetched without its id: it knows that it is not whole."""
+        """Record that a voter fetched without its id, and so knows that it is not whole."""
         if peer.node_id in self._quorum.voters and self.identity_conflict(peer):
             self._aware[peer.node_id] = peer
 
     def verify_identity(self, peer: PeerIdentity | None) -> list[Effect] | None:
-        """A peer did what only a whole member does, under its id.
+        """Check the identity of a peer that votes or fetches under its id, which only a node that is whole
+        does.
 
         Returns:
             What must be durable before the peer is counted (often nothing), or None if it must not be.

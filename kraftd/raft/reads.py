@@ -27,7 +27,7 @@ class _Read:
 
 
 class Reads:
-    """The reads of one leadership. Mutable, owned by it."""
+    """The reads that wait on one leadership. Mutable, owned by its `LeaderState`."""
 
     __slots__ = (
         "_acknowledged",
@@ -48,20 +48,20 @@ class Reads:
         self.round = 0
         """Number of the newest round; answers to others prove nothing."""
         self.retry_at_ms = NEVER_MS
-        """When a round that found no majority is repeated."""
+        """When a round without a majority is repeated."""
 
     def __len__(self) -> int:
         return len(self._reads)
 
     @property
     def next_deadline_ms(self) -> int:
-        """When the first read has waited too long."""
+        """The earliest deadline of a read."""
         return min([read.deadline_ms for read in self._reads]) if self._reads else NEVER_MS
 
     def add(self, token: Token, deadline_ms: int, high_watermark: Offset | None) -> bool:
-        """Take a read; `high_watermark` is None until a record of this epoch is committed.
+        """Queue a read; `high_watermark` is None until a record of this epoch is committed.
 
-        Returns whether it is proved already: a lone voter has nobody to ask.
+        Returns whether it is confirmed already: a single voter needs no round.
         """
         read = _Read(token, deadline_ms, high_watermark)
         read.confirmed = self._quorum.followers_needed == 0
@@ -83,7 +83,12 @@ class Reads:
         return self.round
 
     def acknowledge(self, voter: NodeId, round_: int) -> None:
-        """A voter confirmed the leadership in a round."""
+        """Count a voter's acknowledgement of a round.
+
+        Node 1 sent round 4, and node 2's answer is late. Node 3 wins the next epoch and commits a write. A
+        client then reads from node 1, which sends round 5: the late answer to round 4 was given before the
+        write, and must not confirm the read.
+        """
         if round_ != self.round or not self._on_round:
             return
         self._acknowledged.add(voter)
@@ -94,13 +99,13 @@ class Reads:
             self.retry_at_ms = NEVER_MS
 
     def establish(self, high_watermark: Offset) -> None:
-        """The first record of this epoch is committed: reads that came before now know what to wait for."""
+        """Set what the reads wait for that came before the first record of this epoch was committed."""
         for read in self._reads:
             if read.required_offset is None:
                 read.required_offset = high_watermark
 
     def take_answerable(self, applied_offset: Offset) -> list[Token]:
-        """Take out the reads that are proved and whose state is there."""
+        """Remove and return the reads that are confirmed and whose state is applied."""
         if not self._reads:
             return []
         return self._take(
@@ -110,11 +115,11 @@ class Reads:
         )
 
     def take_expired(self, now_ms: int) -> list[Token]:
-        """Take out the reads that have waited too long."""
+        """Remove and return the reads past their deadline."""
         return self._take(read for read in self._reads if read.deadline_ms <= now_ms)
 
     def take_all(self) -> list[Token]:
-        """Take out every read: the leadership is over."""
+        """Remove and return every read, because the leadership has ended."""
         return self._take(iter(self._reads))
 
     def _take(self, reads: Iterable[_Read]) -> list[Token]:

@@ -1,12 +1,12 @@
 """Whether this node may be counted, and its way back if not (D-06).
 
 A voter's promises live on its disk. If the disk lost them, or an older copy of it came back, the voter must
-not be counted until it cannot do harm any more. `StateHealth` is what opening the directory, and reading from
+not be counted until it can do no harm any more. `StateHealth` is what opening the directory, and reading from
 it since, found out about our own disk; `Rejoin` is the way back from there.
 
-How a voter whose disk was replaced behind its back comes to know it: the others remember another directory
-(or a later start) under its id (`kraftd.raft.peers`). The leader refuses its fetch with INVALID_VOTER_KEY; it
-then knows that it is an amnesiac, fetches without replica id, and mends.
+A voter learns that its disk was replaced from the others, which remember another directory (or a later start)
+under its id (`kraftd.raft.peers`). They refuse its fetch with INVALID_VOTER_KEY; it then knows that it has
+amnesia, fetches without replica id, and rejoins.
 
 Follows: D-05, D-06; closes Q-31.
 """
@@ -18,26 +18,26 @@ from kraftd.types import Epoch, NodeId, Offset
 
 
 class StateHealth(msgspec.Struct, frozen=True):
-    """What opening the directory, and reading from it since, found out about our own promises.
+    """What opening the directory, and reading from it since, found out about this node's own disk.
 
     Each text says which file, byte and offset, and what to do about it.
     """
 
     damage: tuple[str, ...] = ()
-    """Parts of the log below the flushed offset that are gone: mended only by repair."""
+    """The parts of the log below the flushed offset that are lost; only a repair ends this."""
     amnesia: tuple[str, ...] = ()
-    """Why votes or acknowledgements of ours may have been forgotten."""
+    """Why votes or acknowledgements of this node may have been forgotten."""
     uninitialized: bool = False
-    """Neither records nor an election file: a new member, or a wiped one. Nobody can tell from here."""
+    """Neither records nor an election file: a new node or a wiped one, which look alike here."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether this member may vote, campaign and be counted."""
+        """Whether this node may vote, campaign and be counted."""
         return not self.damage and not self.amnesia
 
 
 class Rejoin:
-    """Whether we are counted, and our own way back if not. Mutable; the `RaftState` is its only owner.
+    """Whether this node is counted, and the progress of its rejoin if not. Mutable; owned by `RaftState`.
 
     Whole again once (a) every other voter has told its epoch since we knew, and the highest of them is
     persisted here; (b) we have flushed up to the high watermark of a leader of a later epoch, which was
@@ -54,25 +54,27 @@ class Rejoin:
         self._highest: Epoch = 0
         self._floor: Epoch | None = None
         self.silent: frozenset[NodeId] = frozenset(quorum.others)
-        """Voters that have not answered us yet, under the identity and wholeness that we have now."""
+        """The voters that have not answered since this start, or since our health last changed."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether this member may be counted."""
+        """Whether this node may be counted."""
         return self.health.is_whole
 
     @property
     def has_forgotten(self) -> bool:
-        """Whether promises were lost. Such a member doubts nobody: it may know others as they once were."""
+        """Whether votes or acknowledgements were forgotten. Such a node rejects no identity: what it
+        remembers of the others may be out of date.
+        """
         return bool(self.health.amnesia)
 
     @property
     def can_confirm(self) -> bool:
-        """Whether this member would know of a later leader that it promised itself to."""
+        """Whether this node still knows each vote that it gave, so that it may confirm a leader (D-12)."""
         return self.is_whole and not self.health.uninitialized
 
     def lose(self, reason: str) -> bool:
-        """Note that promises were forgotten; returns False if that was known."""
+        """Record that promises were forgotten. Returns False if that was known."""
         if self.has_forgotten:
             return False
         self.health = msgspec.structs.replace(self.health, amnesia=(reason,), uninitialized=False)
@@ -81,7 +83,7 @@ class Rejoin:
         return True
 
     def damage(self, text: str) -> bool:
-        """Note that the log lost a part since it was opened; returns False if that was known."""
+        """Record that a part of the log was lost since it was opened. Returns False if that was known."""
         if text in self.health.damage:
             return False
         self.health = msgspec.structs.replace(
@@ -90,16 +92,20 @@ class Rejoin:
         return True
 
     def record_response(self, voter: NodeId, epoch: Epoch) -> None:
-        """A voter answered; `epoch` is the higher of its own and ours, which is persisted here by now."""
+        """Record that a voter answered; `epoch` is the higher of its own and ours, and is persisted here."""
         self._highest = max(self._highest, epoch)
         self.silent -= {voter}
         if not self.silent and self._floor is None:
             self._floor = self._highest
 
     def completes(self, leader_epoch: Epoch, high_watermark: Offset, flushed_offset: Offset) -> bool:
-        """Whether following this leader this far makes us whole; if so, we are from now on."""
+        """Make this node whole if it has followed this leader far enough. Returns whether it did."""
         if self.is_whole or self.health.damage or self._floor is None:
             return False
+        # Node 3 may have voted in each epoch up to the highest that any voter knows, the floor. A leader of a
+        # later epoch won without node 3's forgotten votes, so that they decide nothing any more. And node 3
+        # may have acknowledged records for older leaders: it must hold all that is committed before it is
+        # counted again.
         if leader_epoch <= self._floor or not 0 <= high_watermark <= flushed_offset:
             return False
         self.health = StateHealth()
@@ -107,7 +113,7 @@ class Rejoin:
         return True
 
     def mark_initialized(self) -> bool:
-        """Note that a promise was given or records are here. Returns False if that was known."""
+        """Record that a vote was given or that the log has records. Returns False if that was known."""
         if not self.health.uninitialized:
             return False
         self.health = msgspec.structs.replace(self.health, uninitialized=False)
@@ -115,5 +121,5 @@ class Rejoin:
 
     @property
     def text(self) -> str:
-        """Why we are not counted, for an operator; empty if we are."""
+        """Why this node is not counted, for an operator; empty if it is."""
         return "; ".join((*self.health.damage, *self.health.amnesia))

@@ -1,15 +1,15 @@
 """The leader's side of replication: fetches, held back or answered, and what they acknowledge.
 
 A fetch position is an acknowledgement: its sender holds everything before it durably. So only a position that
-lies on this log counts, and only from the member known under that id (D-06). The high watermark moves when a
+lies on this log counts, and only from the node known under that id (D-06). The high watermark moves when a
 majority has acknowledged a record of the leader's own epoch, never before (the case S1..S5: a record of an
 older epoch on a majority can still be overwritten), and followers that wait here are told within a
 millisecond, with the next records if there are any (D-10).
 
 Follows: FREQ-*, HWM-*, D-10, D-11, D-15.
-Differs: only members are given what is not committed yet. While handing over the leader goes on serving
-fetches (FREQ-26), because that is what it waits for (D-09). News of the high watermark wait a millisecond
-for records to take them along (D-10 says at once): that saves a sixth of the work for a lone writer.
+Differs: a fetch without a replica id is answered with committed records only. While handing over the leader
+goes on serving fetches (FREQ-26), because that is what it waits for (D-09). A new high watermark waits a
+millisecond for records to carry it (D-10 says at once): that saves a sixth of the work for a single writer.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ _NEWS_DELAY_MS = 1
 
 
 class Replication:
-    """The part of a member that serves its log."""
+    """Answers fetches, and moves the high watermark."""
 
     def __init__(self, raft: RaftState) -> None:
         self.raft = raft
@@ -38,7 +38,7 @@ class Replication:
     # --- requests ---------------------------------------------------------------------------------------
 
     def on_fetch(self, event: RequestReceived, ask: FetchParams, now: Now) -> None:
-        """Answer a fetch, or hold it back."""
+        """Answer a fetch, or park it."""
         raft = self.raft
         led = raft.leader_state
         if ask.replica.id < 0 and event.peer is not None:
@@ -80,7 +80,9 @@ class Replication:
         self._serve(led, fetch, wait_ms)
 
     def _check(self, ask: FetchParams, led: LeaderState | None) -> ErrorCode | None:
-        """What is wrong with a fetch before its position is looked at (FREQ-01, FREQ-02)."""
+        """Return the error of a fetch before its position is compared (FREQ-01, FREQ-02); None if it has
+        none.
+        """
         raft = self.raft
         if not rpc.is_sane(ask):
             return ErrorCode.INVALID_REQUEST
@@ -95,13 +97,13 @@ class Replication:
         return None
 
     def _is_identified(self, event: RequestReceived, ask: FetchParams) -> bool:
-        """Whether the fetch comes from the member that it names, and may be counted for it (D-06).
+        """Whether the fetch comes from the node that it names, and may be counted for it (D-06).
 
-        Not only a leader says no: a member whose disk was replaced must hear of it from whoever knows.
+        Followers check this, too: a node whose disk was replaced must learn it from any voter that knows.
         """
         raft = self.raft
         if ask.replica.id == raft.me.id or ask.replica.id not in raft.voters or not raft.is_voter:
-            return True  # an observer, whoever it is, is never counted, and counts nobody
+            return True  # an observer is never counted, and counts no other
         if event.peer is None or event.peer.node_id != ask.replica.id:
             return False
         if raft.rejoin.has_forgotten:
@@ -113,7 +115,7 @@ class Replication:
         return True
 
     def _acknowledge(self, led: LeaderState, ask: FetchParams, now: Now) -> None:
-        """Note how far a replica has come, and what follows from it."""
+        """Record the progress of a replica; a voter's may restart check-quorum and commit records."""
         raft = self.raft
         offset = ask.position.offset
         follower = led.follower(ask.replica.id)
@@ -154,28 +156,31 @@ class Replication:
     # --- answers ----------------------------------------------------------------------------------------
 
     def serve_parked(self, led: LeaderState, now: Now) -> None:
-        """The log grew: answer those who waited for records."""
+        """Answer the parked fetches after an append."""
         led.hw_push_at_ms = NEVER_MS
         for fetch in led.purgatory.take_all():
             self._serve(led, fetch, fetch.deadline_ms - now.mono_ms)
 
     def push_high_watermark(self, led: LeaderState) -> None:
-        """Answer those who do not know the high watermark (D-10), if no records took it along meanwhile.
+        """Answer the parked fetches of replicas that do not know the high watermark (D-10).
 
-        A writer that has its answer sends its next change well within that millisecond. Without it each
-        group would cost two answers and two fetches of every follower instead of one.
+        It waits for a millisecond, in which records may carry it: a writer that has its answer sends its next
+        change well within that time. Without the wait each group would cost two answers and two fetches of
+        every follower instead of one.
         """
         led.hw_push_at_ms = NEVER_MS
         for fetch in led.purgatory.take_below_high_watermark(led.high_watermark):
             self._serve(led, fetch, 0)
 
     def expire_parked(self, led: LeaderState, now_ms: int) -> None:
-        """Answer those who waited long enough, with what there is: nothing (FREQ-07)."""
+        """Answer the fetches whose wait is over, without records (FREQ-07)."""
         for fetch in led.purgatory.take_expired(now_ms):
             self._reply(led, fetch, ())
 
     def on_batches_read(self, event: BatchesRead) -> bool:
-        """A cold read for a fetch ended; returns whether it was one. All is checked anew (D-15)."""
+        """Answer the fetch that a cold read was for; role and generation are checked again (D-15). Returns
+        False if it was for no fetch.
+        """
         led = self.raft.leader_state
         fetch = led.cold.pop(event.token, None) if led is not None else None
         if led is None or fetch is None:
@@ -215,7 +220,7 @@ class Replication:
         self.raft.out.append(Reply(fetch.handle, response, batches))
 
     def _good_response(self, led: LeaderState, version: int) -> m.FetchResponse:
-        """The body of a good answer: the same for all until the high watermark moves."""
+        """Return the body of a response without error: the same for all until the high watermark moves."""
         key = (led.epoch, led.high_watermark, version)
         if self._prepared is None or self._prepared[0] != key:
             response = rpc.fetch_response(
@@ -229,7 +234,7 @@ class Replication:
 
 
 def _committed(records: bytes, high_watermark: Offset) -> bytes:
-    """The batches of a cold read that end at or before the high watermark: it went to the log's end."""
+    """Return the batches of a cold read that end at or before the high watermark."""
     at = 0
     while at < len(records):
         batch = BatchView(records, at)

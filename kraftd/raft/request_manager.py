@@ -4,8 +4,8 @@ At most one request a peer and kind is on its way; an answer is taken only for t
 under, once, so that late and repeated answers change nothing (REQ-02, D-12). Heartbeats, votes, fetches and
 reads do not wait for each other: a fetch may be parked at the leader for long.
 
-Follows: REQ-01 to REQ-06 and VOTE-31; a peer that failed is left alone for the retry backoff, one that did
-not answer in time is asked again at once.
+Follows: REQ-01 to REQ-06 and VOTE-31; a peer that failed is asked again after the retry backoff, one that did
+not answer in time at once.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ from kraftd.types import NEVER_MS, Epoch, NodeId
 
 
 class Kind(StrEnum):
-    """What a request is for."""
+    """The purpose of a request."""
 
     FETCH = "fetch"
     PROBE = "probe"
@@ -66,11 +66,11 @@ class RequestManager:
         return (peer, kind) in self._slots
 
     def any_waiting(self, kind: Kind) -> bool:
-        """Whether an answer of this kind is expected from anyone."""
+        """Whether an answer of this kind is expected from any peer."""
         return kind in [slot[1] for slot in self._slots]
 
     def send(self, peer: NodeId, kind: Kind, epoch: Epoch, now_ms: int, *, round_: int = 0) -> int:
-        """Note a request and return its correlation id, never used before."""
+        """Record a request. Returns its correlation id, which was never used before."""
         correlation_id = next(self._ids)
         sent = Sent(correlation_id, peer, kind, epoch, round_, now_ms + self._timeout_ms)
         self._in_flight[correlation_id] = sent
@@ -78,7 +78,7 @@ class RequestManager:
         return correlation_id
 
     def take(self, peer: NodeId, correlation_id: int) -> Sent | None:
-        """What this answer belongs to; None if it is not expected, or no longer."""
+        """Remove and return the request that this answer belongs to; None if none is expected."""
         sent = self._in_flight.get(correlation_id)
         if sent is None or sent.to != peer:
             return None
@@ -86,35 +86,35 @@ class RequestManager:
         return sent
 
     def rest(self, peer: NodeId, kind: Kind, now_ms: int, span_ms: int = 0) -> None:
-        """Leave the peer alone for the retry backoff, or for longer."""
+        """Do not ask the peer for the retry backoff, or for `span_ms` if that is longer."""
         self._rests[peer, kind] = now_ms + max(self._backoff_ms, span_ms)
 
     def expire(self, now_ms: int) -> list[Sent]:
-        """Give up on the requests that were not answered in time."""
+        """Remove and return the requests that were not answered in time."""
         late = [sent for sent in self._in_flight.values() if sent.deadline_ms <= now_ms]
         for sent in late:
             self._drop(sent)
         return late
 
     def forget(self, kind: Kind) -> None:
-        """Expect no answers of this kind any more, and ask again at once."""
+        """Ignore answers of this kind that are under way, and allow new requests at once."""
         for sent in [sent for sent in self._in_flight.values() if sent.kind is kind]:
             self._drop(sent)
         for slot in [slot for slot in self._rests if slot[1] is kind]:
             del self._rests[slot]
 
     def reset(self) -> None:
-        """Expect no answers at all: the role they were asked in is over (VOTE-31)."""
+        """Ignore all answers that are under way: their role has ended (VOTE-31)."""
         self._in_flight.clear()
         self._slots.clear()
         self._rests.clear()
 
     def next_timeout_ms(self) -> int:
-        """When the first request on its way is given up."""
+        """Return when the first request under way times out."""
         return min([sent.deadline_ms for sent in self._in_flight.values()], default=NEVER_MS)
 
     def next_ready_ms(self, peers: Iterable[NodeId], kind: Kind) -> int:
-        """When the first of these peers that is not being asked has rested."""
+        """Return when one of these peers may be asked next; peers with a request under way do not count."""
         idle = (self._rests.get((peer, kind), 0) for peer in peers if (peer, kind) not in self._slots)
         return min(idle, default=NEVER_MS)
 

@@ -6,12 +6,12 @@ and says why. A process that stops does the same, but leaves even without a succ
 so that the others begin at once. The old leader stays to vote until it sees the new epoch or its time is
 up. A leader whose disk turns out to have lost a part of the log sends EndQuorumEpoch at once.
 
-Who is asked to hand over before it has led for a while leads on until then: any client may ask, and if it
-asked without end, nobody would lead for long enough to commit anything (D-38).
+A leader that is asked to hand over early in its epoch leads on for `handover_rest_ms` first: any client may
+ask, and with endless requests no leader would have the time to commit anything (D-38).
 
 Follows: EQE-*, RSG-*, D-09.
-Differs: on the EndQuorumEpoch of its own leader the first successor becomes a candidate in the same turn.
-One that names nobody, after a restart, makes nobody wait for another (EQE-03). A first successor that has
+Differs: on the EndQuorumEpoch of its own leader the first successor becomes a candidate in the same turn. One
+without successors, which a leader sends after a restart, delays no voter (EQE-03). A first successor that has
 much left to apply waits too: another one can lead sooner (D-18).
 """
 
@@ -32,7 +32,7 @@ from kraftd.types import NEVER_MS, NO_NODE, ZERO_UUID, NodeId, Now, ReplicaKey
 
 
 class Resignation:
-    """The part of a member that begins and ends epochs by announcement."""
+    """Hands over and resigns, and handles what leaders announce: BeginQuorumEpoch and EndQuorumEpoch."""
 
     def __init__(self, raft: RaftState, changes: StateChanges) -> None:
         self.raft = raft
@@ -41,7 +41,7 @@ class Resignation:
     # --- leaving ----------------------------------------------------------------------------------------
 
     def on_resign(self, event: ResignRequested, now: Now) -> None:
-        """An operator wants another leader."""
+        """Plan a hand-over that an operator asks for, or refuse it with a reason."""
         raft = self.raft
         led = raft.leader_state
         refusal = ""
@@ -66,7 +66,7 @@ class Resignation:
         self._begin_handover(led, now)
 
     def _begin_handover(self, led: LeaderState, now: Now) -> None:
-        """Begin the handover that was asked for if it is time to, or say that its time is up before."""
+        """Begin the planned hand-over once the leader is old enough; refuse it if its deadline is earlier."""
         asked = led.asked_to_leave
         if asked is None:
             return
@@ -80,7 +80,7 @@ class Resignation:
             self.raft.out.append(ResignDone(asked.token, error, self.raft.epoch, NO_NODE, why))
 
     def _why_not(self, led: LeaderState, to: NodeId) -> str:
-        """Why a voter could not lead however far it has come; empty if it could."""
+        """Return why a voter cannot be the successor, however far it has fetched; empty if it can."""
         peer = self.raft.peers.answers(to)
         identity_conflict = self.raft.peers.identity_conflict(peer) if peer is not None else ""
         follower = led.follower(to)
@@ -89,7 +89,7 @@ class Resignation:
         return f"{to} is not counted: {identity_conflict}" if identity_conflict else ""
 
     def on_shutdown(self, event: ShutdownRequested, now: Now) -> None:
-        """The process wants to stop."""
+        """Prepare the end of the process: a leader hands over for at most half of the time left."""
         raft = self.raft
         raft.is_stopping = True
         raft.stop_at_ms = event.deadline_ms
@@ -104,9 +104,10 @@ class Resignation:
             led.handover = Handover(NO_NODE, now.mono_ms + patience_ms, now.mono_ms)
 
     def on_damaged(self, event: LogDamaged, now: Now) -> None:
-        """The log lost a part while it was in use: from here on it is as if the opening had found it (D-06).
+        """Stop counting because a read found a lost part of the log, as if the opening had found it (D-06).
 
-        What is cut meanwhile is no damage (D-15). A leader cannot serve what it has lost: another one can.
+        What a truncation has cut meanwhile is no damage (D-15). A leader resigns: it cannot serve what it has
+        lost.
         """
         raft = self.raft
         if event.generation != raft.log.generation or not raft.rejoin.damage(event.damage):
@@ -130,6 +131,9 @@ class Resignation:
             return False
         log = raft.log
         is_near = raft.peers.is_connected
+        # Node 1 hands over to node 2, which has fetched up to 18 of 20. If node 1 resigned now, node 2 could
+        # win with the vote of node 3, which has no more, and records 18 and 19 would be cut, although their
+        # callers wait.
         can_leave = led.is_opened and log.is_flushed
         successor = led.caught_up(handover.to, log.end_offset, is_near) if can_leave else None
         if successor is None:
@@ -156,8 +160,8 @@ class Resignation:
         return True
 
     def _is_silent(self, led: LeaderState, handover: Handover, now: Now) -> bool:
-        """Whether the one voter that is to follow cannot be waited for: while we wait nobody can write, and
-        who asked may have said any time.
+        """Whether the named successor has not fetched for a fetch timeout. The leader then stops waiting
+        before the deadline, since it takes no appends meanwhile and the deadline may be far away.
         """
         if handover.token is None or handover.to == NO_NODE:
             return False
@@ -177,7 +181,7 @@ class Resignation:
                 raft.send(voter, Kind.END, request, now.mono_ms)
 
     def poll_stopping(self, now: Now) -> None:
-        """Say that nothing holds this process any more."""
+        """Emit `ShutdownReady` once no duty is left, or at the deadline."""
         raft = self.raft
         if raft.stop_at_ms == NEVER_MS:
             return
@@ -188,7 +192,7 @@ class Resignation:
             raft.out.append(ShutdownReady(handed_over=raft.was_handed_over and not holds))
 
     def wake_at_ms(self) -> int:
-        """When this part must act next."""
+        """Return the monotonic time at which this part must act next."""
         raft = self.raft
         state = raft.state
         wake_at_ms = raft.stop_at_ms
@@ -200,7 +204,7 @@ class Resignation:
         return wake_at_ms
 
     def on_end_response(self, sent: Sent, error: int, now: Now) -> None:
-        """A voter knows that we lead no longer (EQE-08), or is left alone for a moment."""
+        """Record that a voter knows of the resignation (EQE-08); after an error it is asked again later."""
         state = self.raft.state
         if error != ErrorCode.NONE:
             self.raft.requests.rest(sent.to, sent.kind, now.mono_ms)
@@ -210,8 +214,8 @@ class Resignation:
     # --- what leaders announce --------------------------------------------------------------------------
 
     def on_begin_request(self, event: RequestReceived, ask: BeginParams, now: Now) -> None:
-        """A leader announces itself. It is followed in any case, but one that may have forgotten a promise to
-        a later leader must not confirm that this one still leads (D-06, D-12).
+        """Follow the leader that announces itself. A node that may have forgotten a vote for a later leader
+        follows too, but answers with an error: it must not confirm that this one still leads (D-06, D-12).
         """
         raft = self.raft
         error = self._check_announcement(event, ask.epoch, ask.leader_id)
@@ -254,15 +258,15 @@ class Resignation:
         raft.update_state(replace(state, in_touch=False, epoch_ended=True, campaign_at_ms=campaign_at_ms))
 
     def _position(self, successors: tuple[ReplicaKey, ...]) -> int | None:
-        """Where we stand among the successors; None if we are not named (EQE-03, EQE-04)."""
+        """Return our position among the successors; None if we are not named (EQE-03, EQE-04)."""
         for position, key in enumerate(successors):
             if key.matches(self.raft.me):
                 return position
         return None
 
     def _check_announcement(self, event: RequestReceived, epoch: int, leader_id: NodeId) -> ErrorCode:
-        """Whether a voter says this to a voter. Who connects to an observer under a voter's id is never
-        confirmed there, and could send it to an epoch where nobody ever leads (D-37).
+        """Return the error of an announcement that is not one of a voter to a voter. An observer confirms no
+        claims: a stranger with a voter's id could send it to an epoch that never has a leader (D-37).
         """
         if epoch < self.raft.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH

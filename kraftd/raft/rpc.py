@@ -1,10 +1,10 @@
 """Shapes of the quorum's messages: builds them, and reads what peers sent into parameters.
 
-Reading checks the shape only (cluster id, exactly one topic and partition, sane numbers), in the order of
-section 1.5; what a message means in the current epoch is not decided here. A message that fails is an
-`ErrorCode`, never an exception (D-14).
+Reading checks the shape only: cluster id, then exactly one topic and partition, then sane numbers. What a
+message means in the current epoch is not decided here. A message that fails is an `ErrorCode`, never an
+exception (D-14).
 
-Follows: sections 1.4 to 1.6, FREQ-01 to FREQ-04.
+Follows: VOTE-22, FREQ-01 to FREQ-04, EQE-04.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ class VoteParams(msgspec.Struct, frozen=True):
 
 
 class BeginParams(msgspec.Struct, frozen=True):
-    """A leader says that it leads."""
+    """A BeginQuorumEpoch request: a leader announces itself."""
 
     epoch: Epoch
     leader_id: NodeId
@@ -49,7 +49,7 @@ class BeginParams(msgspec.Struct, frozen=True):
 
 
 class EndParams(msgspec.Struct, frozen=True):
-    """A leader says that it leads no longer."""
+    """An EndQuorumEpoch request: a leader has resigned."""
 
     epoch: Epoch
     leader_id: NodeId
@@ -57,7 +57,7 @@ class EndParams(msgspec.Struct, frozen=True):
 
 
 class FetchParams(msgspec.Struct, frozen=True, gc=False):
-    """A replica asks for records from a position on."""
+    """A fetch of a replica, from a position on."""
 
     replica: ReplicaKey
     epoch: Epoch
@@ -67,7 +67,7 @@ class FetchParams(msgspec.Struct, frozen=True, gc=False):
 
 
 class LeaderAndEpoch(msgspec.Struct, frozen=True, gc=False):
-    """Who leads which epoch, as every answer tells."""
+    """The leader of an epoch, as every response carries it."""
 
     epoch: Epoch
     leader_id: NodeId
@@ -75,7 +75,7 @@ class LeaderAndEpoch(msgspec.Struct, frozen=True, gc=False):
 
 
 class ResponseHeader(msgspec.Struct, frozen=True, gc=False):
-    """What is common to every response: the error, and what the other knows of the epoch (section 1.6)."""
+    """What all responses have in common: the errors, and the leader and epoch that the sender knows."""
 
     top_error: int
     error: int
@@ -90,7 +90,7 @@ def _cluster_error(theirs: str | None, ours: str) -> ErrorCode | None:
 
 
 def vote_request(cluster_id: str, ask: VoteParams) -> m.VoteRequest:
-    """A request for a vote or pre-vote."""
+    """Build a request for a vote or pre-vote."""
     partition = m.VoteRequestPartitionData(
         replica_epoch=ask.epoch,
         replica_id=ask.candidate.id,
@@ -123,7 +123,7 @@ def read_vote(request: m.VoteRequest, cluster_id: str) -> VoteParams | ErrorCode
 def vote_response(
     error: ErrorCode, leader_and_epoch: LeaderAndEpoch, *, granted: bool = False
 ) -> m.VoteResponse:
-    """An answer about the one partition."""
+    """Build a vote response about the one partition."""
     partition = m.VoteResponsePartitionData(
         error_code=error,
         leader_id=leader_and_epoch.leader_id,
@@ -141,7 +141,7 @@ def vote_response(
 def begin_request(
     cluster_id: str, receiver: ReplicaKey, epoch: Epoch, leader_id: NodeId, endpoint: Endpoint
 ) -> m.BeginQuorumEpochRequest:
-    """The leader's announcement, which is its heartbeat and the proof of a read round too."""
+    """Build the leader's announcement, which is its heartbeat and the round of a linearizable read, too."""
     partition = m.BeginQuorumEpochRequestPartitionData(
         voter_directory_id=receiver.directory_id, leader_id=leader_id, leader_epoch=epoch
     )
@@ -170,7 +170,7 @@ def read_begin(request: m.BeginQuorumEpochRequest, cluster_id: str) -> BeginPara
 
 
 def begin_response(error: ErrorCode, leader_and_epoch: LeaderAndEpoch) -> m.BeginQuorumEpochResponse:
-    """An answer about the one partition."""
+    """Build a BeginQuorumEpoch response about the one partition."""
     partition = m.BeginQuorumEpochResponsePartitionData(
         error_code=error, leader_id=leader_and_epoch.leader_id, leader_epoch=leader_and_epoch.epoch
     )
@@ -184,7 +184,7 @@ def begin_response(error: ErrorCode, leader_and_epoch: LeaderAndEpoch) -> m.Begi
 def end_request(
     cluster_id: str, epoch: Epoch, leader_id: NodeId, successors: tuple[ReplicaKey, ...]
 ) -> m.EndQuorumEpochRequest:
-    """EndQuorumEpoch, with the preferred successors in order."""
+    """Build an EndQuorumEpoch request, with the preferred successors in order."""
     partition = m.EndQuorumEpochRequestPartitionData(
         leader_id=leader_id,
         leader_epoch=epoch,
@@ -211,7 +211,7 @@ def read_end(request: m.EndQuorumEpochRequest, cluster_id: str) -> EndParams | E
 
 
 def end_response(error: ErrorCode, leader_and_epoch: LeaderAndEpoch) -> m.EndQuorumEpochResponse:
-    """An answer about the one partition."""
+    """Build an EndQuorumEpoch response about the one partition."""
     partition = m.EndQuorumEpochResponsePartitionData(
         error_code=error, leader_id=leader_and_epoch.leader_id, leader_epoch=leader_and_epoch.epoch
     )
@@ -226,7 +226,7 @@ def end_response(error: ErrorCode, leader_and_epoch: LeaderAndEpoch) -> m.EndQuo
 
 
 def fetch_request(cluster_id: str, ask: FetchParams, max_bytes: int) -> m.FetchRequest:
-    """A request for the records from a position on."""
+    """Build a fetch from a position on."""
     partition = m.FetchRequestFetchPartition(
         current_leader_epoch=ask.epoch,
         fetch_offset=ask.position.offset,
@@ -265,7 +265,7 @@ def read_fetch(request: m.FetchRequest, version: int, cluster_id: str) -> FetchP
 
 
 def is_sane(ask: FetchParams) -> bool:
-    """Whether the numbers of a fetch can be meant (FREQ-01)."""
+    """Whether the numbers of a fetch are possible ones (FREQ-01)."""
     position = ask.position
     return ask.max_wait_ms >= 0 <= position.offset and 0 <= position.epoch <= ask.epoch
 
@@ -278,7 +278,7 @@ def fetch_response(
     log_start_offset: Offset = -1,
     diverging: OffsetAndEpoch | None = None,
 ) -> m.FetchResponse:
-    """An answer about the one partition; records travel beside it."""
+    """Build a fetch response about the one partition; the records travel beside it."""
     where = (
         m.FetchResponseEpochEndOffset()
         if diverging is None
@@ -333,7 +333,7 @@ class _Endpoint(Protocol):
 
 
 def refusal(request: m.QuorumRequest, error: ErrorCode) -> m.QuorumResponse:
-    """An answer about a request as a whole."""
+    """Build the response that refuses a request as a whole."""
     match request:
         case m.VoteRequest():
             return m.VoteResponse(error_code=error)
@@ -348,7 +348,7 @@ def refusal(request: m.QuorumRequest, error: ErrorCode) -> m.QuorumResponse:
 
 
 def read_response(response: m.QuorumResponse) -> ResponseHeader | None:
-    """What is common to every response; None if its shape is wrong or it is none of the quorum's."""
+    """Return what a response has in common with all others; None if its shape is wrong."""
     match response:
         case m.FetchResponse(error_code=error) if error:
             return ResponseHeader(error, error, LeaderAndEpoch(-1, NO_NODE))
@@ -390,7 +390,7 @@ _RESPONSE_OF: dict[Kind, type[m.QuorumResponse]] = {
 
 
 def matches_request(kind: Kind, response: m.QuorumResponse) -> bool:
-    """Whether this is the type of response that a request of that kind gets."""
+    """Whether a request of this kind is answered by this type of response."""
     return isinstance(response, _RESPONSE_OF[kind])
 
 

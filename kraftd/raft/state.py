@@ -1,8 +1,8 @@
 """The state that all parts of a raft node share: its role, its log, and the effects of the event at hand.
 
-`become` is the one door through which the epoch state changes. It looks the move up in the table, and sees to
-it that whatever must survive is durable before anything that relies on it: the effects of an event hold at
-most one `PersistElection`, in the place of the first move, with what the last one promised. So a vote in a
+`become` is the only way to change the epoch state. It checks the transition against the table, and makes sure
+that the election is durable before any effect that relies on it: the effects of an event hold at most one
+`PersistElection`, at the place of the first transition and with the content of the last. So a vote in a
 higher epoch is one write, not two (VOTE-17), and no message of a state can overtake it (QS-15).
 
 Here is what every part needs; what only one part needs is with that part (`elections`, `leader`,
@@ -52,17 +52,17 @@ from kraftd.types import (
 )
 
 _EPOCH_BELIEVED = (1 << 31) - (1 << 24)
-"""What is left above it is enough for an election a second for half a year."""
+"""The highest epoch that is always accepted; the rest lasts for half a year of an election a second."""
 
 _EPOCH_STEP = 1 << 16
-"""How far others may be ahead even then."""
+"""How far above our own an epoch may be beyond that."""
 
 _FETCH_ENDPOINT_SINCE = 17
-"""The first version of Fetch whose answer has room for where the leader listens."""
+"""The first version of Fetch whose response has room for the leader's endpoint."""
 
 
 class RaftState:
-    """The shared state of one raft node. Mutable, single-threaded, without a clock of its own."""
+    """The shared state of one raft node. Mutable, single-threaded; it reads no clock."""
 
     def __init__(
         self,
@@ -101,9 +101,9 @@ class RaftState:
         """The highest offset known to be committed; survives every change of role (Q-09, D-14)."""
         self.applied_offset: Offset = 0
         self.attempts = 0
-        """Candidacies since a leader was last known."""
+        """The candidacies since a leader was last known."""
         self.refusals: dict[NodeId, str] = {}
-        """Why voters refused in the ballot at hand."""
+        """The reason of each voter that refused in the current ballot."""
         self.last_contact_ms = -1
         """Monotonic moment of the last good fetch; -1 before the first."""
         self.rejected_leader: tuple[Epoch, NodeId] = (-1, NO_NODE)
@@ -117,7 +117,9 @@ class RaftState:
         self.was_handed_over = False
         self.alarms: dict[str, str] = {}
         self.learned = {-2 - index: endpoint for index, endpoint in enumerate(bootstrap)}
-        """Where those listen that are no voters: bootstrap servers, leaders that an observer was told of."""
+        """The endpoints of nodes that are no voters: bootstrap servers, and leaders that an observer was told
+        of.
+        """
         self.out: list[Effect] = []
         self._persisted = persisted
         self._persist_at: int | None = None
@@ -128,7 +130,7 @@ class RaftState:
     # --- the effects of one event -----------------------------------------------------------------------
 
     def finish(self) -> list[Effect]:
-        """Hand over the effects of this event, what must be durable in its place."""
+        """Return the effects of this event, with `PersistElection` at its place."""
         effects, self.out = self.out, []
         if self._persist_at is not None:
             election = self.state.election
@@ -139,7 +141,7 @@ class RaftState:
         return effects
 
     def become(self, target: EpochState, why: str) -> None:
-        """Take on a new role or epoch; requests of the old role expect no answers any more (VOTE-31)."""
+        """Change role or epoch. Answers to requests of the former role are ignored from now on (VOTE-31)."""
         source = self.state
         check_move(source, target, why)
         # The first change of an event decides the place, the last one the content. Node 2 follows epoch 3 and
@@ -155,7 +157,7 @@ class RaftState:
             self.follower_state = FollowerState()
 
     def update_state(self, state: EpochState) -> None:
-        """Replace the state by one of the same role and epoch that promises the same."""
+        """Replace the state by one of the same role, epoch and election, so that nothing is persisted."""
         self.state = state
 
     def persist_anyway(self) -> None:
@@ -171,7 +173,7 @@ class RaftState:
 
     @property
     def leader_id(self) -> NodeId:
-        """Who leads the current epoch, as far as known."""
+        """The leader of the current epoch; NO_NODE while unknown."""
         return self.state.election.leader_id
 
     @property
@@ -186,25 +188,25 @@ class RaftState:
 
     @property
     def is_voter(self) -> bool:
-        """Whether this member is in the voter set."""
+        """Whether this node is in the voter set."""
         return self.quorum.is_voter
 
     @property
     def may_vote(self) -> bool:
-        """Whether this member may vote, campaign and acknowledge: a voter whose promises hold (D-06)."""
+        """Whether this node may vote, campaign and acknowledge: a voter that is whole (D-06)."""
         return self.is_voter and self.rejoin.is_whole
 
     @property
     def is_behind(self) -> bool:
         """Whether the state machine has so much left to apply that others should lead first (D-18).
 
-        Such a member could win at once, but could not lead before it has applied it all.
+        Such a node could win at once, but could not lead before it has applied it all.
         """
         return self.applied_offset + BEHIND_RECORDS < self.high_watermark
 
     @property
     def claimed_position(self) -> OffsetAndEpoch:
-        """How complete this log is, as far as it is durable.
+        """The end of the durable part of the log, which a candidate or a fetch claims.
 
         A candidate claims no more: it could crash, lose the rest, and be granted the same vote again by a
         voter that remembers only having given it (VOTE-14).
@@ -215,16 +217,17 @@ class RaftState:
         return OffsetAndEpoch(flushed, self.log.epochs.epoch_before(flushed))
 
     def is_plausible_epoch(self, epoch: Epoch) -> bool:
-        """Whether a quorum can have come to this epoch. One wrong number must not bring all nodes to where
-        no later epoch fits into its field: nobody could be elected any more, not even after a restart (D-14).
+        """Whether a quorum can have reached this epoch. One wrong number must not raise all nodes to the
+        largest epoch that fits into its field: no leader could be elected any more, not even after a restart
+        (D-14).
 
-        Below that any height is believed of a voter, in one step: a member that was lifted far above the
-        others brings them up by itself, and never comes down, since it may have voted there (D-37).
+        Any lower epoch of a voter is accepted in one step: a node whose epoch is far above those of the
+        others raises theirs, and never lowers its own, since it may have voted in it (D-37).
         """
         return epoch <= max(_EPOCH_BELIEVED, self.epoch + _EPOCH_STEP)
 
     def leader_and_epoch(self, version: int = 1) -> LeaderAndEpoch:
-        """Who leads the current epoch, for an answer; version 0 cannot carry endpoints."""
+        """Return the current leader and epoch for a response; version 0 has no room for endpoints."""
         leader_id = self.leader_id
         if version < 1 or leader_id == NO_NODE:
             return LeaderAndEpoch(self.epoch, leader_id)
@@ -241,22 +244,22 @@ class RaftState:
         self.out.append(Reply(handle, response))
 
     def fetch_leader_and_epoch(self, version: int) -> LeaderAndEpoch:
-        """Who leads the current epoch, for an answer to a fetch of this version."""
+        """Return the current leader and epoch for a fetch response of this version."""
         return self.leader_and_epoch(version >= _FETCH_ENDPOINT_SINCE)
 
     def refuse_fetch(self, handle: Handle, version: int, error: ErrorCode) -> None:
-        """Answer a fetch with an error; where the log begins is said all the same (FREQ-23)."""
+        """Answer a fetch with an error; the log start offset is given all the same (FREQ-23)."""
         leader_and_epoch, start_offset = self.fetch_leader_and_epoch(version), self.log.start_offset
         self.reply(handle, rpc.fetch_response(error, leader_and_epoch, log_start_offset=start_offset))
 
     def flush(self) -> None:
-        """Make the log durable, unless that is under way or needless."""
+        """Emit a flush, unless one is running or nothing needs it."""
         flush = self.log.flush()
         if flush is not None:
             self.out.append(flush)
 
     def commit(self, high_watermark: Offset) -> None:
-        """Everything below is committed; never goes back."""
+        """Raise the high watermark and emit `Commit`; a lower one is ignored."""
         if high_watermark > self.high_watermark:
             self.high_watermark = high_watermark
             self.out.append(Commit(high_watermark))
@@ -270,7 +273,7 @@ class RaftState:
     def learn(self, node_id: NodeId, endpoint: Endpoint | None) -> bool:
         """Record a leader's endpoint, if the configuration names no voters. Returns whether one is known.
 
-        Voters are where the configuration says, and nobody else leads (D-37).
+        Voters keep their configured endpoints, and only they lead (D-37).
         """
         if endpoint is not None and not len(self.voters) and self.endpoint(node_id) != endpoint:
             self.learned[node_id] = endpoint
@@ -278,17 +281,17 @@ class RaftState:
         return self.endpoint(node_id) is not None
 
     def endpoint(self, node_id: NodeId) -> Endpoint | None:
-        """Where a voter or a leader listens, if that is known."""
+        """Return where a voter or a leader listens; None if that is unknown."""
         voter = self.voters.get(node_id)
         return voter.endpoint if voter is not None else self.learned.get(node_id)
 
     def new_token(self) -> Token:
-        """A token of the node's own, for what it starts itself."""
+        """Return a new token for what the node starts itself."""
         self._next_token += 1
         return self._next_token
 
     def identify(self, connection: int, peer: PeerIdentity, *, outbound: bool) -> None:
-        """Take in who is on a connection; a leader forgets what another disk acknowledged (D-06)."""
+        """Register the peer of a connection; a leader discards what a replaced disk acknowledged (D-06)."""
         self.out.extend(self.peers.identify(connection, peer, outbound=outbound))
         if self.leader_state is not None and self.peers.identity_conflict(peer):
             self.leader_state.reset_progress(peer.node_id)
@@ -299,7 +302,9 @@ class RaftState:
             )
 
     def mark_initialized(self) -> None:
-        """A missing quorum-state file is an error from now on: a promise was given, or records are here."""
+        """Record that a vote was given or the log has records: a missing election file is an error from now
+        on.
+        """
         if self.rejoin.mark_initialized():
             self.out.append(RememberStateHealth("whole"))
 
@@ -308,12 +313,12 @@ class RaftState:
         self.out.append(Warned(event, text))
 
     def alarm(self, event: str, text: str) -> None:
-        """Raise an alarm that a person must look at; logged once, shown until it is cleared."""
+        """Raise an alarm, which is logged once and shown until it is cleared."""
         if self.alarms.get(event) != text:
             self.alarms[event] = text
             self.out.append(Alarmed(event, text))
 
     def clear_alarm(self, event: str) -> None:
-        """The alarm is over."""
+        """End an alarm; emits `AlarmCleared` if it was raised."""
         if self.alarms.pop(event, None) is not None:
             self.out.append(AlarmCleared(event))

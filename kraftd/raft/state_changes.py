@@ -6,7 +6,7 @@ leads to it is decided by the parts; whether it is allowed is the table's (`kraf
 
 Follows: VOTE-29, QS-01 to QS-12, the election timers of Kafka's states; D-07, D-08, D-13.
 Differs: a stored vote for itself does not stop a node that is no voter any more (Q-14). A node that may not
-vote waits or follows, whatever it was (D-06). The only voter does not stay resigned: nobody else leads.
+vote waits or follows, whatever it was (D-06). The only voter does not stay resigned: no other node can lead.
 """
 
 from kraftd.errors import ErrorCode
@@ -35,7 +35,7 @@ class StateChanges:
         self.raft = raft
 
     def become_unattached(self, epoch: Epoch, now: Now, why: str, *, voted: ReplicaKey | None = None) -> None:
-        """Wait in an epoch, perhaps with a vote given in it."""
+        """Become unattached in `epoch`, with `voted` as the vote given in it."""
         raft = self.raft
         state = raft.state
         if epoch == state.epoch:
@@ -56,7 +56,7 @@ class StateChanges:
     def become_follower(
         self, epoch: Epoch, leader_id: NodeId, now: Now, why: str, *, fetch_deadline_ms: int = 0
     ) -> None:
-        """Follow a leader. A deadline that is still running stays (D-08)."""
+        """Follow a leader. `fetch_deadline_ms` keeps a deadline that is still running (D-08)."""
         raft = self.raft
         voted = raft.state.election.voted if epoch == raft.epoch else None
         deadline_ms = fetch_deadline_ms or now.mono_ms + raft.timing.fetch_timeout_ms
@@ -66,7 +66,7 @@ class StateChanges:
         raft.announce(leader_id)
 
     def become_prospective(self, now: Now, why: str) -> None:
-        """Ask for pre-votes. A leader that was just lost is not waited for (D-08)."""
+        """Ask for pre-votes. The ballot does not wait for a leader that was just lost (D-08)."""
         raft = self.raft
         state = raft.state
         election = state.election
@@ -86,7 +86,7 @@ class StateChanges:
         raft.become(prospective, why)
 
     def become_candidate(self, now: Now, why: str) -> None:
-        """Ask for votes in the next epoch, having voted for itself."""
+        """Vote for itself in the next epoch, and ask for the votes of the others."""
         raft = self.raft
         state = raft.state
         silent = state.ballot.silent if isinstance(state, Prospective) else frozenset()
@@ -105,7 +105,7 @@ class StateChanges:
         raft.announce(NO_NODE)
 
     def become_leader(self, candidate: Candidate, now: Now) -> None:
-        """Lead; the epoch begins where the log ends (VOTE-29)."""
+        """Lead the epoch, which begins where the log ends (VOTE-29)."""
         raft = self.raft
         start_offset = raft.log.end_offset
         granted = candidate.ballot.granted
@@ -122,7 +122,7 @@ class StateChanges:
         )
 
     def become_resigned(self, now: Now, why: str, successors: tuple[ReplicaKey, ...]) -> None:
-        """Lead no longer, but remember having led (QS-07)."""
+        """Stop leading; the epoch's leader stays recorded (QS-07)."""
         raft = self.raft
         deadline_ms = now.mono_ms + raft.timing.election_ms(raft.random_source)
         voted = raft.state.election.voted
@@ -207,7 +207,7 @@ class StateChanges:
 
 
 def initial_state(raft: RaftState, stored: Election, now: Now) -> EpochState:
-    """Where to begin. Nothing is persisted anew except an epoch that the log is ahead of (QS-09)."""
+    """Return the state to begin with. Only an epoch that the log is ahead of is persisted anew (QS-09)."""
     election_ms = now.mono_ms + raft.timing.election_ms(raft.random_source) if raft.may_vote else NEVER_MS
     if raft.log.last_epoch > stored.epoch:
         text = f"the election file knows epoch {stored.epoch}, but the log has epoch {raft.log.last_epoch}"
@@ -216,6 +216,9 @@ def initial_state(raft: RaftState, stored: Election, now: Now) -> EpochState:
     leader_id, voted = stored.leader_id, stored.voted
     if leader_id == raft.me.id:
         if raft.may_vote and raft.others:
+            # Node 1 led epoch 4, sent record 9 to node 2 and lost its power before its own flush. If it led
+            # epoch 4 on, it would write another record 9 of the same epoch, and no epoch would tell the two
+            # logs apart.
             return Resigned(stored.epoch, raft.me, election_ms, voted)
         return Unattached(stored.epoch, election_ms, leader_id, voted)
     if leader_id != NO_NODE and raft.endpoint(leader_id) is not None:

@@ -12,14 +12,14 @@ from kraftd.types import Epoch, NodeId
 
 
 class StateMachine(Protocol):
-    """What replays the log. Deterministic: the same batches give the same state everywhere."""
+    """Applies the log. Deterministic: the same batches give the same state on every node."""
 
     def apply(self, batch: CommittedBatch) -> None:
-        """Fold one committed batch; batches come in order, without gaps, each once."""
+        """Apply one committed batch; batches come in order, without gaps, each once."""
 
     def leader_changed(self, epoch: Epoch, leader_id: NodeId, *, is_self: bool) -> None:
-        """Hear who leads. With `is_self` the machine may decide and append in this epoch from now on;
-        without, it must drop whatever it had not seen committed.
+        """Learn the leader of an epoch. With `is_self` the machine may decide and append in this epoch from
+        now on; without, it must drop what it has not seen committed.
         """
 
     def snapshot(self) -> Iterator[Sequence[bytes]]:

@@ -1,8 +1,8 @@
-"""What a member can tell about itself and the quorum, for status pages, metrics and `DescribeQuorum`.
+"""The status of a raft node and its view of the quorum, for status pages, metrics and `DescribeQuorum`.
 
 Nothing here needs a leader except `DescribeQuorum`, which is Kafka's call and answered by the leader alone.
 
-Follows: DQ-01 to DQ-03, MET-01; needs of an operator without a leader (why there is none).
+Follows: DQ-01 to DQ-03, MET-01. Without a leader, `no_leader_reason` tells an operator why there is none.
 """
 
 from collections.abc import Sequence
@@ -19,11 +19,11 @@ from kraftd.raft.state import RaftState
 from kraftd.types import FORGET_PEERS, METADATA_TOPIC, NO_NODE, Endpoint, Epoch, NodeId, Now, Offset
 
 _ECHO_MAX = 1_000
-"""Topics and partitions of a request that are told one by one that they are not described here."""
+"""The most topics and partitions that a refusal names one by one."""
 
 
 class PeerStatus(msgspec.Struct, frozen=True):
-    """What this member knows of another voter, or of an observer of its own."""
+    """What this node knows of another voter, or of an observer of its own."""
 
     node_id: NodeId
     endpoint: Endpoint | None
@@ -40,7 +40,7 @@ class PeerStatus(msgspec.Struct, frozen=True):
 
 
 class QuorumStatus(msgspec.Struct, frozen=True):
-    """This member's own view of the quorum."""
+    """This node's own view of the quorum."""
 
     role: str
     """As `current-state` of raft-metrics has it."""
@@ -68,7 +68,7 @@ class QuorumStatus(msgspec.Struct, frozen=True):
 
 
 def describe(raft: RaftState, now: Now) -> QuorumStatus:
-    """This member's own view."""
+    """Return this node's own view of the quorum."""
     state = raft.state
     led = raft.leader_state
     contact_ms = raft.last_contact_ms
@@ -99,7 +99,7 @@ def describe(raft: RaftState, now: Now) -> QuorumStatus:
 
 
 def role_text(raft: RaftState) -> str:
-    """Kafka's name of the role (MET-01): Resigned shows as unattached, a voter that voted as voted."""
+    """Return Kafka's name of the role (MET-01): Resigned shows as unattached, a voter that voted as voted."""
     match raft.state:
         case Leader():
             return "leader"
@@ -116,12 +116,12 @@ def role_text(raft: RaftState) -> str:
 
 
 def known_leader(raft: RaftState) -> NodeId:
-    """Who leads now, as far as this member knows: one that resigned does not."""
+    """Return the current leader; NO_NODE if none is known, or it has resigned."""
     return NO_NODE if isinstance(raft.state, Resigned | Unattached) else raft.leader_id
 
 
 def no_leader_reason(raft: RaftState, now: Now) -> str:
-    """Why this member knows no leader, or does not follow the one it knows; empty if all is well."""
+    """Return why this node knows no leader, or does not follow the one it knows; empty if all is well."""
     state = raft.state
     if not raft.rejoin.is_whole:
         return f"not counted: {raft.rejoin.text}"
@@ -157,7 +157,7 @@ def no_leader_reason(raft: RaftState, now: Now) -> str:
 
 
 def _strangeness(raft: RaftState) -> str:
-    """Which voters do not know each other again, so that none of them can vote for the other; with a lead."""
+    """Return which voters reject each other's identity, with what to do, as the end of a sentence."""
     ours = ", ".join(map(str, raft.peers.conflicting_voters()))
     theirs = ", ".join(str(voter) for voter, why in sorted(raft.refusals.items()) if why == TAKEN_FOR_ANOTHER)
     parts = [
@@ -199,7 +199,7 @@ def _peer(
 
 
 def describe_quorum(raft: RaftState, request: m.DescribeQuorumRequest, now: Now) -> m.DescribeQuorumResponse:
-    """Kafka's description of the quorum, by its leader (DQ-01 to DQ-03)."""
+    """Answer DescribeQuorum (DQ-01 to DQ-03); a node that does not lead answers with an error."""
     topics = request.topics
     shaped = len(topics) == 1 and topics[0].topic_name == METADATA_TOPIC and len(topics[0].partitions) == 1
     if not shaped or topics[0].partitions[0].partition_index != 0:
@@ -262,7 +262,7 @@ def _description(
 
 
 def _unknown_topics(topics: Sequence[m.DescribeQuorumRequestTopicData]) -> m.DescribeQuorumResponse:
-    """Echo what was asked for: only the metadata log is described here."""
+    """Refuse each topic and partition that was asked for: only the metadata log is described here."""
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     text = f"only partition 0 of {METADATA_TOPIC} is described here"
     names = sum(len(topic.topic_name.encode()) for topic in topics)

@@ -1,9 +1,9 @@
-"""How long the quorum waits, and where chance comes in.
+"""The timeouts of the quorum, and its one source of random numbers.
 
-`Timing` holds the configured spans and derives the others from them; `RandomSource` is the one source of
-chance, so that a simulator owns every draw. Deadlines are moments on the monotonic clock.
+`Timing` holds the configured spans and derives the others from them; every random number comes from a
+`RandomSource`, so that a simulator decides each. Deadlines are moments on the monotonic clock.
 
-Follows: the keys and hard-coded spans of section 1.3, VOTE-05, EQE-02, CQ-01, BQE-01.
+Follows: Kafka's `controller.quorum.*` keys, VOTE-05, EQE-02, CQ-01, BQE-01.
 Differs: a backoff that saturates is spread over the upper half of its range. Kafka's reaches its maximum
 for every candidate at once, and candidates that retry together split the vote together (KAFKA-18345).
 """
@@ -19,23 +19,23 @@ LOSS_JITTER_MS = 100
 """The longest wait between losing the leader and asking for pre-votes (D-08)."""
 
 PRE_VOTE_ROUNDS_MAX = 3
-"""How often a pre-vote that was refused is asked in all (D-08)."""
+"""The most rounds of pre-votes before a node gives up (D-08)."""
 
 HANDOVER_REST_MS = 1_000
-"""What daemons take for `Timing.handover_rest_ms`: any client may ask, and nobody writes meanwhile."""
+"""The daemon's `Timing.handover_rest_ms`: any client may ask, and no append is taken meanwhile."""
 
 OBSERVER_SESSION_MS = 300_000
 """How long a silent observer stays in the leader's description (OBS-09)."""
 
 OBSERVERS_MAX = 1_000
-"""How many observers a leader describes; more replace the ones heard first."""
+"""The most observers that a leader describes; a new one replaces the oldest."""
 
 _BACKOFF_STEP_MS = 100
 _BACKOFF_DOUBLINGS_MAX = 21
 
 
 class RandomSource(Protocol):
-    """Where chance comes from."""
+    """The source of random numbers."""
 
     def next_int(self, below: int) -> int:
         """A uniform integer in [0, below)."""
@@ -52,21 +52,21 @@ class Timing(msgspec.Struct, frozen=True):
     retry_backoff_ms: int = 20
     fetch_max_wait_ms: int = 500
     handover_rest_ms: int = 0
-    """How long a member leads at least before it hands over because somebody asks for it."""
+    """How long a node leads at least before it hands over on request."""
 
     @property
     def check_quorum_ms(self) -> int:
-        """How long a leader leads without hearing from a majority."""
+        """How long a leader leads without fetch progress of a majority (CQ-01)."""
         return max(1, self.fetch_timeout_ms * 3 // 2)
 
     @property
     def begin_quorum_ms(self) -> int:
-        """The leader's heartbeat."""
+        """The interval of a leader's BeginQuorumEpoch (BQE-01)."""
         return max(1, self.fetch_timeout_ms // 2)
 
     @property
     def park_ms(self) -> int:
-        """The longest wait of a parked fetch: well within the time after which whoever waits gives up on the
+        """The longest wait of a parked fetch: well below the time after which a follower gives up on the
         answer, or on the leader.
         """
         return max(1, min(self.fetch_max_wait_ms, self.fetch_timeout_ms // 2, self.request_timeout_ms // 2))
@@ -85,7 +85,7 @@ class Timing(msgspec.Struct, frozen=True):
         return longest - random_source.next_int(longest // 2) if longest > 1 else longest
 
     def successor_delay_ms(self, position: int, count: int) -> int:
-        """How long the successor at `position` of `count` waits; the first, at 0, does not (EQE-02)."""
+        """Return how long the successor at `position` of `count` waits; the first does not (EQE-02)."""
         longest = self.election_backoff_max_ms
         if position == 0:
             return 0
@@ -93,10 +93,10 @@ class Timing(msgspec.Struct, frozen=True):
 
 
 BEHIND_RECORDS = 10_000
-"""From so many committed records on that are not applied, a member lets the others campaign first."""
+"""A node that has more committed records left to apply lets the others campaign first."""
 
 BEHIND_DELAY_MS = 300
-"""How long it lets them: enough for their pre-vote and their vote, and less than an election timeout."""
+"""For how long: enough for their pre-vote and their vote, and less than an election timeout."""
 
 
 def loss_delay_ms(random_source: RandomSource) -> int:

@@ -1,6 +1,6 @@
-"""Who votes. Static today, from `controller.quorum.voters`; whoever asks goes through `Quorum`.
+"""The voter set: static today, from `controller.quorum.voters`; all parts read it through `Quorum`.
 
-Voter or observer is a lookup here, never a state or a setting: a member that is not in the set observes
+Voter or observer is a lookup here, never a state or a setting: a node that is not in the set observes
 (OBS-*). Whether a voter *counts* is another question, answered by `kraftd.raft.rejoin` (D-06).
 """
 
@@ -21,12 +21,12 @@ class Voter(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> ReplicaKey:
-        """Who this is, as far as the set knows."""
+        """The voter's id, with its directory id if the set knows it."""
         return ReplicaKey(self.id, self.directory_id)
 
 
 class VoterSet:
-    """An immutable set of voters, at most one an id."""
+    """An immutable set of voters with distinct ids."""
 
     __slots__ = ("_voters", "ids", "majority")
 
@@ -67,22 +67,24 @@ class VoterSet:
         return f"VoterSet({','.join(f'{voter.id}@{voter.endpoint}' for voter in self)})"
 
     def get(self, node_id: NodeId) -> Voter | None:
-        """The voter of that id, if there is one."""
+        """Return the voter of that id; None if there is none."""
         return self._voters.get(node_id)
 
     def others(self, node_id: NodeId) -> tuple[NodeId, ...]:
-        """Every voter but `node_id`, by id."""
+        """Return every voter id but `node_id`, in order."""
         return tuple(voter for voter in self._voters if voter != node_id)
 
     def majority_reached(self, offsets: Iterable[Offset]) -> Offset:
-        """The largest offset that a majority of the voters has reached, one value a voter (HWM-01)."""
+        """Return the largest offset that a majority of the voters has reached, from one offset a voter
+        (HWM-01).
+        """
         return sorted(offsets, reverse=True)[self.majority - 1]
 
 
 class Quorum:
-    """Who votes, as one node sees it: the one owner of the voter set.
+    """The voter set as one node sees it, and the only owner of that set.
 
-    The parts hold this object and ask it at use; none copies the set or what follows from it. What is kept
+    The parts hold this object and read it at use; none copies the set or what follows from it. What is kept
     for one voter (its progress, its connections) is kept under its id, beside the set. Only a ballot holds
     the ids of the set that it began with: votes of two sets do not add up.
     """
@@ -100,12 +102,12 @@ class Quorum:
 
     @property
     def others(self) -> tuple[NodeId, ...]:
-        """Every other voter, by id."""
+        """The ids of the other voters, in order."""
         return self.voters.others(self.me)
 
     @property
     def followers_needed(self) -> int:
-        """How many other voters make a majority together with this one."""
+        """How many other voters make a majority together with this node."""
         return self.voters.majority - 1
 
 
