@@ -117,9 +117,7 @@ class RaftState:
         self.was_handed_over = False
         self.alarms: dict[str, str] = {}
         self.learned = {-2 - index: endpoint for index, endpoint in enumerate(bootstrap)}
-        """The endpoints of nodes that are no voters: bootstrap servers, and leaders that an observer was told
-        of.
-        """
+        """Endpoints of nodes that are no voters: bootstrap servers, and leaders told to an observer."""
         self.out: list[Effect] = []
         self._persisted = persisted
         self._persist_at: int | None = None

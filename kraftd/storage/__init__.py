@@ -1,8 +1,8 @@
-"""Files: segments, the log, the election file, the sidecar, a member's directory (D-02..D-06, D-15, D-17).
+"""Files: segments, the log, the election file, the sidecar, a node's directory (D-02..D-06, D-15, D-17).
 
-Synchronous and free of threads, over one file-system seam. A daemon enters by `NodeDirectory.open`, tools
-by `inspect_directory`, `format_directory` and `Log.open(…, read_only=True)`. What leaves the loop's thread
-are two values: a `FlushJob` and a `ReaderView`.
+Synchronous and free of threads, over one file-system seam. A daemon enters by `NodeDirectory.open`, tools by
+`inspect_directory`, `format_directory` and `Log.open(…, read_only=True)`. Two values leave the loop's thread:
+a `FlushJob` and a `ReaderView`.
 """
 
 from kraftd.storage.disk import Disk, StorageFailure

@@ -1,4 +1,4 @@
-"""Batches of a segment file, one after the other: each looked at whole before it is believed.
+"""Batches of a segment file, one after the other: each is checked as a whole before it is yielded.
 
 Not here: what to do about one that is not sound (`recovery`).
 """
@@ -19,7 +19,7 @@ _FINGERPRINT = struct.Struct(">qiI")
 
 
 def sound_batches(disk: Disk, handle: int, path: Path, position: int, end: int) -> Iterator[tuple[Head, int]]:
-    """The batches from `position` on, each whole and with a good checksum, which comes with it.
+    """Yield the batches from `position` on, each whole and with a good checksum, which comes with it.
 
     Raises:
         CorruptBatchError: The bytes at its position are no sound batch; all before were yielded.
@@ -40,7 +40,7 @@ def sound_batches(disk: Disk, handle: int, path: Path, position: int, end: int) 
             whole = len(window) == end - position or len(window) < wanted  # the file may end before
             if walked == 0 and (whole or _claimed_bytes(window) <= len(window)):
                 raise CorruptBatchError(error.reason, position_bytes=position, path=str(path)) from error
-            # The window ended inside a batch, or this batch is bad: look at it from its own beginning.
+            # The window ended inside a batch, or this batch is bad: read it again from its own beginning.
             window_bytes = min(_claimed_bytes(window), end - position) if walked == 0 else WINDOW_BYTES
         else:
             window_bytes = WINDOW_BYTES
@@ -50,7 +50,7 @@ def sound_batches(disk: Disk, handle: int, path: Path, position: int, end: int) 
 
 
 def _claimed_bytes(window: bytes) -> int:
-    """How long the first batch says it is; 0 if it cannot say or lies."""
+    """Return the length that the first batch states; 0 if it states none, or an impossible one."""
     if len(window) < HEADER_BYTES:
         return HEADER_BYTES
     size_bytes = head_at(window, 0).size_bytes
@@ -58,5 +58,7 @@ def _claimed_bytes(window: bytes) -> int:
 
 
 def fingerprint(head: Head, checksum: int, before: int) -> int:
-    """A checksum over batches and their order: also over the epochs, which their own do not cover."""
+    """Return a checksum over batches and their order, and over their epochs, which their own checksums do not
+    cover.
+    """
     return crc32c(_FINGERPRINT.pack(head.base_offset, head.epoch, checksum), before)

@@ -1,9 +1,9 @@
 """`bootstrap.checkpoint`: the records that the first active controller of a new cluster begins with.
 
-It has the form of a snapshot: a header batch, the records, a footer batch. Whoever reads it without the
-footer reads a file that was cut short, so the footer is required.
+It has the form of a snapshot: a header batch, the records, a footer batch. A file without the footer was cut
+short, so the footer is required.
 
-Differs: Kafka reads snapshots without asking for the footer (Q-21).
+Differs: Kafka reads snapshots without requiring the footer (Q-21).
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from kraftd.storage.disk import Disk
 
 
 def encode_bootstrap(features: Mapping[str, int], now_ms: int) -> bytes:
-    """The file's bytes for a new cluster with these feature levels; levels of 0 are left out."""
+    """Return the file's bytes for a new cluster with these feature levels; levels of 0 are left out."""
     values = [
         encode_record(FeatureLevelRecord(name=name, feature_level=level))
         for name, level in features.items()
@@ -34,7 +34,7 @@ def encode_bootstrap(features: Mapping[str, int], now_ms: int) -> bytes:
 
 
 def read_bootstrap(disk: Disk, path: Path) -> tuple[bytes, ...] | None:
-    """The framed records of the file, None if there is none.
+    """Return the framed records of the file; None if there is no file.
 
     Raises:
         StorageError: The file cannot be read, or ends before its footer.

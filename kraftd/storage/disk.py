@@ -1,9 +1,9 @@
-"""What a failure of the disk means: the first one is the last operation.
+"""The disk with its failures: after the first failed write no further write is attempted.
 
-A failed `fsync` marks dirty pages clean, and a short write leaves half a batch; asking again gets a
-lie for an answer (Rebello et al., ATC 2020). So the first write, sync, cut or rename that fails raises
-`StorageFailure`, and every later operation that would change the disk raises the same one, whoever
-calls and from whichever thread. The process ends and opens its directory anew, by D-04.
+A failed `fsync` marks dirty pages clean, and a short write leaves half a batch; a second attempt may report
+success for data that is lost (Rebello et al., ATC 2020). So the first write, sync, cut or rename that fails
+raises `StorageFailure`, and every later operation that would change the disk raises the same one, from
+whatever caller and thread. The process ends and opens its directory anew, by D-04.
 
 Reads may fail without that: they raise `StorageError`, and the caller says what is missing.
 """
@@ -23,17 +23,19 @@ _BUFFERS_MAX = 1_024
 
 
 class StorageFailure(StorageError):  # noqa: N818 - not an error to handle: the end
-    """The disk refused to keep something. Never retried: the process must end (D-03)."""
+    """A change of the disk failed. It is never retried: the process must end (D-03)."""
 
 
 class Disk:
-    """A file system whose first failure is final. Shared by all that is open in one directory."""
+    """A file system whose first failure is final. All that is open in one directory shares it."""
 
     def __init__(self, fs: FileSystem) -> None:
         self.fs = fs
         self.failure: StorageFailure | None = None
         self.lost = ""
-        """Why nothing here is kept any more (see `presence`): the cause of whatever fails from then on."""
+        """Why nothing that is written here is kept any more (see `presence`): the reason given for later
+        failures.
+        """
 
     # -- changes -------------------------------------------------------------------------------
 
@@ -96,10 +98,10 @@ class Disk:
         self.sync_directory(path.parent)
 
     def replace(self, path: Path, data: bytes) -> None:
-        """Put a new small file in the place of an old one: whole and durable, or not at all.
+        """Replace a small file: the new content is whole and durable on return, or the old one stays.
 
-        A stale `.tmp` goes first; then tmp, fsync, rename, fsync of the directory (QS-19, and the
-        write protocol of every small file of Kafka).
+        A stale `.tmp` is removed first; then tmp, fsync, rename, fsync of the directory (QS-19, as for every
+        small file of Kafka).
         """
         scratch = path.with_name(path.name + ".tmp")
         self.remove(scratch)
@@ -115,7 +117,7 @@ class Disk:
     # -- reads ---------------------------------------------------------------------------------
 
     def read(self, handle: int, size_bytes: int, position: int, path: Path) -> bytes:
-        """Read at a position: everything asked for, or what there is before the end of the file."""
+        """Return the bytes at a position: all that were asked for, or fewer at the end of the file."""
         data = self._read("read", path, lambda: self.fs.pread(handle, size_bytes, position))
         while 0 < len(data) < size_bytes:
             start = position + len(data)
@@ -127,7 +129,7 @@ class Disk:
         return data
 
     def read_around(self, handle: int, size_bytes: int, position: int, path: Path) -> bytes:
-        """Read as `read` does, with zeros in the place of pages that the disk cannot give.
+        """Read as `read` does, with zeros in the place of pages that the disk cannot read.
 
         A bad sector is damage like any other: the batches on it fail their checksum, the others stay.
         """
@@ -143,7 +145,7 @@ class Disk:
         )
 
     def read_file(self, path: Path) -> bytes | None:
-        """The whole of a small file; None if there is none."""
+        """Return the content of a small file; None if there is none."""
         if not self.fs.exists(path):
             return None
         handle = self.open(path, Access.READ)
@@ -153,21 +155,21 @@ class Disk:
             self.fs.close(handle)
 
     def size(self, handle: int, path: Path) -> int:
-        """How many bytes a file has."""
+        """Return the size of a file in bytes."""
         return self._read("fstat", path, lambda: self.fs.size(handle))
 
     def names(self, directory: Path) -> list[str]:
-        """The names in a directory, sorted; none if it is not there."""
+        """Return the names in a directory, sorted; none if it does not exist."""
         if not self.fs.is_directory(directory):
             return []
         return self._read("list", directory, lambda: self.fs.names(directory))
 
     def drop_cache(self, handle: int, path: Path) -> None:
-        """Make the next read of a synced file ask the disk, not the page cache (D-04)."""
+        """Make the next read of a synced file come from the disk, not from the page cache (D-04)."""
         self._read("posix_fadvise", path, lambda: self.fs.drop_cache(handle))
 
     def close(self, handle: int) -> None:
-        """Close a handle; says nothing about what was written through it."""
+        """Close a handle. Nothing becomes durable by that."""
         self.fs.close(handle)
 
     # -- failures ------------------------------------------------------------------------------

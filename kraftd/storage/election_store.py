@@ -1,16 +1,16 @@
-"""`quorum-state`: the epoch, leader and vote that must survive a crash, and how to tell that they did not.
+"""`quorum-state`: the epoch, leader and vote that must survive a crash, and the check that they did.
 
-A write is: the checksums of the old and the new file into the sidecar, synced; then tmp, fsync, rename,
-fsync of the directory. A crash anywhere leaves the old file or the new one, and the sidecar vouches for
-both, until it has noted that the new one is in place. A file that it does not vouch for was changed by
-somebody else: by Kafka, which raises the epoch or adds the leader or the vote of the same one, or by a disk
-that forgot. A forgotten vote could be given twice, so then the member must not be counted (D-05, D-06).
+A write is: the checksums of the old and the new file into the sidecar, synced; then tmp, fsync, rename, fsync
+of the directory. A crash anywhere leaves the old file or the new one, and the sidecar knows the checksums of
+both, until it has noted that the new one is in place. A file with another checksum was changed from outside:
+by Kafka, which raises the epoch or adds the leader or the vote of the same one, or by a disk that lost the
+newest write. A forgotten vote could be given twice, so then the node must not be counted (D-05, D-06).
 
-Follows: section 2, QS-15..QS-19.
+Follows: QS-15 to QS-19.
 
-Differs: D-05 believes a file that nobody vouches for only if its epoch is higher. A quorum that was stopped
-while it elected left an epoch without a leader, and Kafka may go on in that very epoch: so the sidecar holds
-the whole election, and a file is believed that keeps all of it and adds to it.
+Differs: D-05 accepts a file with an unknown checksum only if its epoch is higher. A quorum that was stopped
+during an election left an epoch without a leader, and Kafka may go on in that epoch: so the sidecar holds the
+whole election, and a file that keeps all of it and adds to it is accepted.
 """
 
 from collections.abc import Sequence
@@ -27,25 +27,27 @@ from kraftd.types import NO_NODE, Election, Epoch, NodeId
 
 
 class ElectionFinding(msgspec.Struct, frozen=True):
-    """What the election file says, and whether it can be believed."""
+    """The content of the election file, and whether it can be relied on."""
 
     election: Election
-    """What to start from. With amnesia: the highest epoch known, no leader and no vote."""
+    """The election to start from. With amnesia: the highest epoch known, no leader and no vote."""
     checksum: int
-    """Of the file as it is; ABSENT without one."""
+    """The checksum of the file as it is; ABSENT if there is no file."""
     foreign: bool = False
-    """Another program wrote it since: nothing is known of the log's flushed offset either."""
+    """Whether another program wrote it since; then the log's flushed offset is unknown, too."""
     amnesia: str = ""
     """Why promises may have been forgotten; empty if they were not."""
 
 
 def checksum_of(data: bytes | None) -> int:
-    """How the sidecar knows a file again."""
+    """Return the checksum by which the sidecar recognises a file."""
     return ABSENT if data is None else crc32c(data)
 
 
 def examine(path: Path, data: bytes | None, local_state: LocalState | None) -> ElectionFinding:
-    """Judge the bytes of an election file by what the sidecar, if there is one, remembers of it (D-05)."""
+    """Compare an election file with what the sidecar, if there is one, knows of it (D-05). Returns the
+    finding.
+    """
     checksum = checksum_of(data)
     known_epoch = local_state.election_epoch if local_state is not None else 0
     vouched = local_state is None or checksum in {local_state.old_election, local_state.new_election}
@@ -57,6 +59,9 @@ def examine(path: Path, data: bytes | None, local_state: LocalState | None) -> E
             checksum,
             amnesia=f"{path}: cannot be read ({error}): a vote may be forgotten",
         )
+    # Node 2 voted for node 1 in epoch 5. Its disk comes back with an older file, of epoch 4 and without the
+    # vote: the sidecar knows another checksum and epoch 5. If the file were accepted, node 2 could vote for
+    # node 3 in epoch 5.
     known = local_state.election if local_state is not None else None
     continued = _continued(known, election) if known is not None else None
     if vouched:
@@ -76,9 +81,11 @@ def examine(path: Path, data: bytes | None, local_state: LocalState | None) -> E
 
 
 def _continued(known: Election, found: Election) -> Election | None:
-    """Both together, if `found` adds to `known` in the same epoch and takes nothing away; else None.
+    """Return both elections together, if `found` adds to `known` in the same epoch and drops nothing; else
+    None.
 
-    Before 4.0, Kafka drops the vote of an epoch when it learns the leader; it counts all the same (D-07).
+    Before 4.0, Kafka drops the vote of an epoch when it learns the leader; the vote counts all the same
+    (D-07).
     """
     leader_id = found.leader_id
     if found.epoch != known.epoch or known.leader_id not in (NO_NODE, leader_id):
@@ -93,7 +100,7 @@ def _continued(known: Election, found: Election) -> Election | None:
 
 
 class ElectionStore:
-    """Writes the file; each write is durable when it returns."""
+    """Writes the election file; each write is durable on return."""
 
     def __init__(
         self,
@@ -110,7 +117,7 @@ class ElectionStore:
         Args:
             disk: Where it is.
             directory: `__cluster_metadata-0`.
-            sidecar: Vouches for the file.
+            sidecar: Keeps the checksums of the file.
             checksum: Of the file as it is.
             version: 0 for static voters, 1 for dynamic ones (QS-17).
             voter_ids: The static voters, which version 0 lists.
@@ -138,7 +145,7 @@ class ElectionStore:
         )
         self._disk.replace(self._path, data)
         self._checksum = checksum
-        # The old file cannot come back by a crash any more. Not synced: it only narrows what is believed.
+        # The old file cannot come back by a crash any more. Not synced: it only narrows what is accepted.
         self._sidecar.write_unsynced(
             msgspec.structs.replace(self._sidecar.local_state, old_election=checksum)
         )

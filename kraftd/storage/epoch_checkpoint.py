@@ -1,4 +1,4 @@
-"""Which epoch begins where: the leader-epoch cache and its file, `leader-epoch-checkpoint`.
+"""The start offset of each epoch: the leader-epoch cache and its file, `leader-epoch-checkpoint`.
 
 The log asks it for the last epoch and for the epoch of an offset. It is rebuilt from the batches at
 every start; the file serves Kafka, tools, and the one thing batches cannot say: that a copy of a
@@ -6,7 +6,7 @@ directory ends before its log did.
 
 Follows: LOG-09..12. An entry is on disk before the batch that it belongs to, so the file may hold too
 much after a crash, never too little.
-Differs: Kafka writes the file later after a truncation; we write it then and there.
+Differs: Kafka writes the file some time after a truncation; we write it at once.
 """
 
 from bisect import bisect_right
@@ -20,7 +20,7 @@ from kraftd.types import Epoch, EpochEntry, Offset
 
 
 class EpochCheckpoint:
-    """Epochs with where they start, both rising."""
+    """The epochs with their start offsets, both ascending."""
 
     def __init__(self, disk: Disk, path: Path, entries: Sequence[EpochEntry] = ()) -> None:
         self._disk = disk
@@ -29,21 +29,21 @@ class EpochCheckpoint:
         self.last_epoch: Epoch = entries[-1].epoch if entries else 0
 
     def assign(self, epoch: Epoch, start_offset: Offset) -> None:
-        """Note that `epoch` starts here and write it down, unless it is known to start no later."""
+        """Add that `epoch` starts here and write the file, unless it is known to start no later."""
         entries = with_entry(self.entries, epoch, start_offset)
         if entries is not self.entries:
             self._become(entries)
             self.save()
 
     def cut(self, end_offset: Offset) -> None:
-        """Forget the epochs that start at or after the end of the log, and write it down."""
+        """Remove the epochs that start at or after the end of the log, and write the file."""
         entries = tuple(entry for entry in self.entries if entry.start_offset < end_offset)
         if len(entries) != len(self.entries):
             self._become(entries)
             self.save()
 
     def epoch_of(self, offset: Offset) -> Epoch:
-        """The epoch of the record at this offset; 0 before the first entry."""
+        """Return the epoch of the record at this offset; 0 before the first entry."""
         return epoch_at(self.entries, offset)
 
     def save(self) -> None:
@@ -56,13 +56,13 @@ class EpochCheckpoint:
 
 
 def epoch_at(entries: tuple[EpochEntry, ...], offset: Offset) -> Epoch:
-    """The epoch of the record at this offset; 0 before the first entry."""
+    """Return the epoch of the record at this offset; 0 before the first entry."""
     slot = bisect_right(entries, offset, key=lambda entry: entry.start_offset) - 1
     return entries[slot].epoch if slot >= 0 else 0
 
 
 def with_entry(entries: tuple[EpochEntry, ...], epoch: Epoch, start_offset: Offset) -> tuple[EpochEntry, ...]:
-    """Entries with one more, by LOG-09; the same object if nothing changes."""
+    """Return the entries with one more, by LOG-09; the same object if nothing changes."""
     if entries and entries[-1].epoch == epoch and entries[-1].start_offset <= start_offset:
         return entries
     kept = (e for e in entries if e.epoch < epoch and e.start_offset < start_offset)
@@ -75,7 +75,8 @@ def with_lost_epochs(
     lost: Sequence[tuple[Offset, Offset]],
     end: EpochEntry | None,
 ) -> tuple[EpochEntry, ...]:
-    """The epochs of a damaged log: those of its batches, and of its lost parts what else is known.
+    """Return the epochs of a damaged log: those of its batches, and for its lost parts those known from
+    elsewhere.
 
     Args:
         found: From the batches that can be read.
@@ -94,7 +95,9 @@ def with_lost_epochs(
 
 
 def load_epochs(disk: Disk, path: Path) -> tuple[tuple[EpochEntry, ...], tuple[str, ...]]:
-    """The entries of the file, and a note if it cannot be read: then the batches alone must do."""
+    """Return the entries of the file, and a note if it cannot be read: the epochs then come from the batches
+    alone.
+    """
     try:
         data = disk.read_file(path)
         return (epoch_checkpoint.decode(data) if data else ()), ()
@@ -103,7 +106,7 @@ def load_epochs(disk: Disk, path: Path) -> tuple[tuple[EpochEntry, ...], tuple[s
 
 
 def epochs_beyond(noted: tuple[EpochEntry, ...], end_offset: Offset, path: Path) -> tuple[str, ...]:
-    """Epochs that began after the end of the log: it was copied too early, or its end was lost."""
+    """Return a text if epochs began after the log's end: it was copied too early, or its end was lost."""
     beyond = [entry for entry in noted if entry.start_offset > end_offset]
     if not beyond:
         return ()

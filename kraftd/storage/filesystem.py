@@ -1,14 +1,14 @@
 """The one seam between kraftd and the disk: every operation on a file, as the operating system has it.
 
-`FileSystem` is raw on purpose. It raises `OSError`, writes fewer bytes than asked, and promises
-nothing about what survives a power cut before `fsync`. `Disk` stands on it and decides what a failure
-means; everything else in `kraftd.storage` stands on `Disk`. A faulty disk is put in this place, and no
-module above can go around it.
+`FileSystem` is raw on purpose. It raises `OSError`, may write fewer bytes than asked, and promises nothing
+about what survives a power cut before `fsync`. `Disk` stands on it and decides what a failure means;
+everything else in `kraftd.storage` stands on `Disk`. A faulty disk is put in this place, and no module above
+can go around it.
 
 Writes name their position, so no file offset is shared between threads. Handles are small integers.
 
 Differs: Kafka locks through `FileChannel`, which is a POSIX record lock; a POSIX lock is lost when the
-process closes any handle of that file. We take an open-file-description lock, which has not that flaw
+process closes any handle of that file. We take an open-file-description lock, which does not have that flaw
 and still conflicts with Kafka's.
 """
 
@@ -23,7 +23,7 @@ from typing import Protocol
 
 
 class Access(Enum):
-    """What a file is opened for."""
+    """The way in which a file is opened."""
 
     READ = os.O_RDONLY
     WRITE = os.O_RDWR
@@ -33,22 +33,22 @@ class Access(Enum):
 
 
 class FileSystem(Protocol):
-    """What storage asks of a disk. Every method may raise `OSError`."""
+    """The operations of a disk. Every method may raise `OSError`."""
 
     def open(self, path: Path, access: Access, /) -> int:
         """Open a file and return its handle."""
 
     def close(self, handle: int, /) -> None:
-        """Close a handle. What was written is no more durable for it."""
+        """Close a handle. Nothing becomes durable by that."""
 
     def size(self, handle: int, /) -> int:
-        """How many bytes the file has."""
+        """Return the size of the file in bytes."""
 
     def pread(self, handle: int, size_bytes: int, position: int, /) -> bytes:
         """Read at a position; fewer bytes than asked only at the end of the file or by a fault."""
 
     def pwrite(self, handle: int, data: bytes, position: int, /) -> int:
-        """Write at a position and return how many bytes were taken."""
+        """Write at a position. Returns how many bytes were written."""
 
     def pwritev(self, handle: int, buffers: Sequence[bytes], position: int, /) -> int:
         """Write several buffers (1,024 at most) one after the other, as `pwrite` does."""
@@ -63,10 +63,10 @@ class FileSystem(Protocol):
         """Cut the file, or lengthen it with zeros."""
 
     def drop_cache(self, handle: int, /) -> None:
-        """Let the clean cached pages of a file go, so that the next read asks the disk (D-04)."""
+        """Drop the clean cached pages of a file, so that the next read comes from the disk (D-04)."""
 
     def lock(self, handle: int, /) -> bool:
-        """Take the exclusive lock of the file; False if someone else holds it. Closing frees it."""
+        """Take the exclusive lock of the file; False if another process holds it. Closing frees it."""
 
     def exists(self, path: Path, /) -> bool:
         """Whether a file or directory has this name."""
@@ -75,7 +75,7 @@ class FileSystem(Protocol):
         """Whether this name is a directory."""
 
     def is_at(self, path: Path, handle: int, /) -> bool:
-        """Whether this name leads to this open file; False if it leads nowhere, or the mount is dead."""
+        """Whether this name leads to this open file; False if it leads to none, or the mount is dead."""
 
     def names(self, directory: Path, /) -> list[str]:
         """The names in a directory, sorted."""
@@ -84,7 +84,7 @@ class FileSystem(Protocol):
         """Create a directory whose parent exists."""
 
     def rename(self, source: Path, target: Path, /) -> None:
-        """Give a file another name, atomically, over whatever had it."""
+        """Rename a file, atomically, over a file that had the new name."""
 
     def unlink(self, path: Path, /) -> None:
         """Remove a name."""
@@ -94,7 +94,7 @@ class FileSystem(Protocol):
 
 
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ESTALE, errno.ENOTCONN})
-"""What a name says that leads nowhere: nothing there, or a mount whose other end is gone."""
+"""The errors of a name that leads to no file: it does not exist, or the other end of its mount is gone."""
 
 
 class OsFileSystem:

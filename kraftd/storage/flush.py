@@ -1,8 +1,8 @@
-"""A flush as a value: captured on the loop, run in any thread, reported back on the loop (D-03).
+"""A flush as a value: made on the loop, run in any thread, reported back on the loop (D-03).
 
-The job holds what was dirty when it was captured, and the generation and end offset that will be
-durable once it has run. It knows no log: whatever happens to the log meanwhile, `Log.flush_done` finds
-out by the generation.
+The job holds what was dirty when it was captured, and the generation and end offset that will be durable once
+it has run. It does not refer to the log: if that was truncated meanwhile, `Log.flush_done` knows by the
+generation.
 """
 
 from collections.abc import Sequence
@@ -18,15 +18,15 @@ class RecoveryPointStore(Protocol):
 
     @property
     def recovery_point(self) -> OffsetAndEpoch | None:
-        """Everything below was once synced; None if nobody knows."""
+        """The offset below which everything was synced once; None if that is unknown."""
 
     @property
     def file(self) -> tuple[int, Path]:
-        """What a flush job syncs to make the recovery point durable."""
+        """The file that a flush job syncs to make the recovery point durable."""
 
     @property
     def mark(self) -> int:
-        """Which state of the recovery point is written but not synced; 0 if all is synced."""
+        """The number of the state that is written but not synced; 0 if all is synced."""
 
     def raise_recovery_point(self, at: OffsetAndEpoch) -> None:
         """Write a higher recovery point, without a sync."""
@@ -35,14 +35,14 @@ class RecoveryPointStore(Protocol):
         """Write a lower recovery point; durable on return."""
 
     def synced(self, mark: int) -> None:
-        """Hear that a state is durable now."""
+        """Record that the state with this number is durable now."""
 
     def sync(self) -> None:
-        """Make what was noted durable."""
+        """Make what was written durable."""
 
 
 class FlushJob:
-    """What one group commit makes durable. `run` is called once, in one thread."""
+    """The files that one group commit makes durable. `run` is called once, in one thread."""
 
     __slots__ = (
         "_directory",
@@ -75,13 +75,13 @@ class FlushJob:
         self.end_offset = end_offset
         self.end_epoch = end_epoch
         self.recovery_point_mark = recovery_point_mark
-        """Which state of the sidecar this job makes durable; 0 for none."""
+        """The number of the sidecar's state that this job makes durable; 0 for none."""
         self.finished = False
         """Whether `run` is over. A truncation must not begin before (D-03)."""
 
     @property
     def idle(self) -> bool:
-        """Whether there is nothing to do, so that no thread need be bothered."""
+        """Whether there is nothing to do, so that no thread is needed."""
         return not self._files and self._directory is None and self._recovery_point_file is None
 
     def run(self) -> None:

@@ -1,13 +1,14 @@
-"""Making stopped nodes forget who the other voters are: the way out when what they remember is wrong.
+"""Making stopped nodes forget the identities of the other voters, when what they remember is wrong.
 
 Each node remembers, durably, directory id and newest start of every other voter (D-06). A release that
-believed claims without a proof may remember starts that never were, and then takes every real voter for an
-old copy of its directory; the real ones may have been told so, and believe it of themselves. Nothing on the
-disks tells such a memory from a true one, so that an operator has to.
+accepted claims without a proof may remember starts that never were, and then takes every real voter for an
+old copy of its directory; the real ones may have been told so, and have become uncounted. Nothing on the
+disks tells such a memory from a true one, so an operator has to decide.
 
-What is remembered of the others goes, and a node's doubt in itself if others alone raised it. All else stays:
-own ids and start counter, election, flushed offset, and doubt that its own disk raised. All directories are
-locked and read before the first is changed; each change is a write of the sidecar, durable in both slots.
+The remembered identities are removed, and a node's own amnesia if only other nodes have reported it. All else
+stays: own ids and start counter, election, flushed offset, and amnesia that its own disk has shown. All
+directories are locked and read before the first is changed; each change is a write of the sidecar, durable in
+both slots.
 """
 
 from collections.abc import Sequence
@@ -26,13 +27,13 @@ from kraftd.types import DOUBTED_BY_OTHERS, NO_NODE, NodeId
 
 
 class Forgotten(msgspec.Struct, frozen=True):
-    """What one node does not remember any more."""
+    """What was removed from one node's sidecar."""
 
     directory: str
     node_id: NodeId
     peers: tuple[PeerRecord, ...]
     counts_again: bool
-    """Whether it had taken itself for an old copy, because others had said so."""
+    """Whether it was uncounted because other nodes took it for an old copy."""
 
 
 def forget_peers(fs: FileSystem, paths: Sequence[Path]) -> list[Forgotten]:
@@ -79,7 +80,7 @@ def _forget(path: Path, node_id: NodeId, sidecar: Sidecar) -> Forgotten:
 
 
 def _doubts_by_hearsay(local_state: LocalState) -> bool:
-    """Whether others raised the doubt, and they alone: several reasons are kept as one text."""
+    """Whether only other nodes have reported the amnesia: several reasons are kept as one text."""
     return local_state.health == AMNESIA and all(
         reason.startswith(DOUBTED_BY_OTHERS) and "; " not in reason for reason in local_state.reasons
     )

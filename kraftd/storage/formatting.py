@@ -1,4 +1,4 @@
-"""Making a directory fit for a first start, as Kafka's `kafka-storage format` does for static voters.
+"""Preparing a directory for its first start, as Kafka's `kafka-storage format` does for static voters.
 
 Two files: `bootstrap.checkpoint`, then `meta.properties`, which alone says that the directory is
 formatted. A crash before it leaves a directory that can be formatted again.
@@ -20,7 +20,7 @@ from kraftd.types import NodeId, Uuid
 
 
 class Formatted(msgspec.Struct, frozen=True):
-    """What formatting did, or would do."""
+    """The result of formatting, or of a dry run of it."""
 
     directory: str
     properties: MetaProperties
@@ -28,7 +28,9 @@ class Formatted(msgspec.Struct, frozen=True):
     written: tuple[str, ...]
     """The files, in order; none if the directory was formatted already."""
     already: bool
-    """Whether it was formatted before; then nothing was changed, and `properties` are the old ones."""
+    """Whether the directory was formatted before; then nothing was changed, and `properties` are the old
+    ones.
+    """
 
 
 def format_directory(

@@ -24,8 +24,8 @@ What a crash can leave
 any order. The next opening finds a bad batch at or above the recovery point and cuts there.
 
 *While rolling.* The closed segment may lack its unflushed end, while the new file exists (its name was made
-durable at once). Then there is a gap above the recovery point: the new segment goes. Or the new file does
-not exist yet: nothing to see. Index files may be of any size and content; they are made anew.
+durable at once). Then there is a gap above the recovery point: the new segment is removed. Or the new file
+does not exist yet. Index files may be of any size and content; they are made anew.
 
 *While truncating.* First the recovery point is lowered and synced. From then on the opening would cut
 whatever is bad, and would keep what is good: a longer log than wanted, of which nothing is forgotten that
@@ -42,7 +42,7 @@ epoch whose first batch was lost; the opening drops it.
 
 *While opening.* An opening that is cut short leaves one of the states above; the next one starts over.
 
-A disk can do worse than a crash: lose what was flushed. That shows as a bad byte *below* the recovery
+A disk can do worse than a crash and lose what was flushed. That shows as a bad byte *below* the recovery
 point, and is never cut (`recovery`); the log then goes on at its end, with a hole.
 
 How it is used
@@ -50,7 +50,7 @@ How it is used
 All methods are called from the one loop. Two values leave it: a `FlushJob` runs in a flush thread, a
 `ReaderView` in a reader thread. Both carry the generation, which a truncation raises (D-03, D-15).
 
-Follows: sections 3 and 5.18 of Kafka's behaviour, LOG-01 to LOG-18.
+Follows: LOG-01 to LOG-18.
 Differs: a gap between the log and an appended batch is refused (Q-07). A bad batch in the middle is kept
 as damage and does not silently shorten the log (Q-16). A group of batches may be split over two segments.
 Retention and snapshots are not here yet.
@@ -80,7 +80,7 @@ _INDEXES = (".index", ".timeindex")
 
 
 class LogConfig(msgspec.Struct, frozen=True):
-    """`metadata.log.segment.bytes`, `metadata.log.segment.ms`, and how large index files may get."""
+    """`metadata.log.segment.bytes`, `metadata.log.segment.ms`, and the largest size of an index file."""
 
     segment_bytes: int = 1 << 30
     segment_ms: int = 604_800_000
@@ -88,7 +88,7 @@ class LogConfig(msgspec.Struct, frozen=True):
 
 
 class OpenReport(msgspec.Struct, frozen=True):
-    """What an opening found; for the operator, and for deciding whether this copy counts (D-06)."""
+    """What an opening found, for the operator and to decide whether this copy counts (D-06)."""
 
     damage: tuple[Damage, ...] = ()
     torn: tuple[str, ...] = ()
@@ -99,7 +99,7 @@ class OpenReport(msgspec.Struct, frozen=True):
 
 
 class Opened(NamedTuple):
-    """An open log and what opening it showed."""
+    """An open log, and what its opening found."""
 
     log: "Log"
     report: OpenReport
@@ -189,7 +189,7 @@ class Log:
 
     @property
     def start_offset(self) -> Offset:
-        """The base of the first segment."""
+        """The base offset of the first segment."""
         return self._segments[0].base_offset if self._segments else 0
 
     @property
@@ -204,12 +204,12 @@ class Log:
 
     @property
     def epochs(self) -> tuple[EpochEntry, ...]:
-        """Which epoch begins where."""
+        """The epochs with their start offsets."""
         return self._epochs.entries
 
     @property
     def size_bytes(self) -> int:
-        """What all segments hold together."""
+        """The size of all segments together, in bytes."""
         return sum(segment.size_bytes for segment in self._segments)
 
     @property
@@ -295,10 +295,11 @@ class Log:
     # -- flushing ------------------------------------------------------------------------------
 
     def begin_flush(self, *, sync_recovery_point: bool = False) -> FlushJob:
-        """Capture what must be synced to make the log durable as it is now (D-03).
+        """Return the job that makes the log durable as it is now (D-03).
 
-        Run the job in any thread, then hand it to `flush_done`. One at a time. `sync_recovery_point` makes
-        the sidecar's recovery point durable too: at least once a second while flushing, and when going idle.
+        Run the job in any thread, then pass it to `flush_done`. One runs at a time. `sync_recovery_point`
+        makes the sidecar's recovery point durable too: at least once a second while flushing, and when going
+        idle.
         """
         if self._job is not None and not self._job.finished:
             raise InvariantError("a flush was begun while another one runs")
@@ -323,7 +324,7 @@ class Log:
         return self._job
 
     def flush_done(self, job: FlushJob) -> tuple[int, Offset]:
-        """Take in a job that has run: generation and end offset for `LogFlushed`.
+        """Record a job that has run. Returns generation and end offset for `LogFlushed`.
 
         A job from before a truncation changes nothing (D-03). The recovery point is written, not synced.
         """
@@ -339,7 +340,7 @@ class Log:
         return job.generation, job.end_offset
 
     def flush(self) -> None:
-        """Flush here and now: at a clean stop, and in tools."""
+        """Flush at once, in this thread: at a clean stop, and in tools."""
         job = self.begin_flush(sync_recovery_point=True)
         job.run()
         self.flush_done(job)
@@ -361,6 +362,9 @@ class Log:
             raise InvariantError(f"a cut must raise the generation, not {self.generation} -> {generation}")
         new_end = self._boundary_before(end_offset)
         flushed = min(self.flushed_offset, new_end)
+        # Node 2 has flushed up to 20 and cuts at 12; its power fails halfway. If the recovery point still
+        # said 20, the next opening would take the records that are cut for lost ones, and node 2 would not
+        # count.
         if self._recovery_points is not None and flushed < self.flushed_offset:
             at = OffsetAndEpoch(flushed, self._epochs.epoch_of(flushed - 1))
             self._recovery_points.lower_recovery_point(at)
@@ -373,7 +377,7 @@ class Log:
         return new_end
 
     def _boundary_before(self, offset: Offset) -> Offset:
-        """The highest batch boundary that is not above `offset`; the offset itself outside all batches."""
+        """Return the last batch boundary at or before `offset`; outside all batches `offset` itself."""
         if offset >= self.end_offset:
             return self.end_offset
         if offset <= self.start_offset:
@@ -384,7 +388,7 @@ class Log:
             return offset
 
     def _cut(self, new_end: Offset) -> None:
-        """Remove everything from `new_end` on; damaged bytes below it stay where they are (D-05)."""
+        """Remove everything from `new_end` on; damaged bytes below it stay in place (D-05)."""
         keep = [segment for segment in self._segments if segment.base_offset <= new_end]
         gone = self._segments[len(keep) :]
         if self._segments[-1].files is not None:
@@ -421,7 +425,7 @@ class Log:
     # -- reading -------------------------------------------------------------------------------
 
     def reader_view(self) -> ReaderView:
-        """The log as it is now, for a reader thread (D-15)."""
+        """Return the log as it is now, for a reader thread (D-15)."""
         return ReaderView(
             self._disk, self._segments, self.start_offset, self.end_offset, self.generation, self.epochs
         )
@@ -431,13 +435,13 @@ class Log:
         return self.reader_view().read(offset, max_bytes)
 
     def tail(self, max_bytes: int) -> list[bytes]:
-        """The newest batches, each by itself, of together about `max_bytes`."""
+        """Return the newest batches, each by itself, together about `max_bytes`."""
         return self.reader_view().tail(max_bytes)
 
     # -- closing -------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Flush, cut the index files to size, and close. After a failure of the disk: only close."""
+        """Flush, cut the index files to size, and close. After a failure of the disk only close."""
         if not self._read_only and self._disk.failure is None:
             self.flush()
             if self._recovery_points is not None:
@@ -446,7 +450,7 @@ class Log:
         self.abandon()
 
     def abandon(self) -> None:
-        """Close all handles and change nothing more."""
+        """Close all handles, and change nothing."""
         for segment in (*self._segments, *self._removed):
             if segment.files is not None:
                 segment.files.abandon()
@@ -456,7 +460,7 @@ class Log:
     # -- opening -------------------------------------------------------------------------------
 
     def _take_over(self, noted: tuple[EpochEntry, ...]) -> None:
-        """Make an opened directory fit for appending: an active segment, index files, the epoch file."""
+        """Prepare an opened directory for appends: an active segment, index files, the epoch file."""
         if self._epochs.entries != noted:
             self._epochs.save()
         for segment in self._segments[:-1]:
@@ -475,7 +479,7 @@ class Log:
 
 
 def _tidy(disk: Disk, directory: Path) -> None:
-    """Remove what earlier runs left behind: deleted segments, index files without one (LOG-15)."""
+    """Remove leftovers of earlier runs: deleted segments, and index files without a segment (LOG-15)."""
     files = disk.names(directory)
     segments = {name.removesuffix(".log") for name in files if name.endswith(".log")}
     for name in files:

@@ -1,14 +1,15 @@
 """Reading batches back: by offset, whole, from any thread.
 
-`ReaderView` is what a log was at one moment: its segments, their sizes, its generation. It is captured
-on the loop and read in another thread. What is appended meanwhile is past its end. A truncation
-meanwhile may put other bytes under it, which is why the one who asked compares generation, epoch and
-role again when the answer arrives (D-15); handles of removed segments stay open until the log closes,
-so it never reads another file by mistake.
+`ReaderView` is what a log was at one moment: its segments, their sizes, its generation. It is captured on the
+loop and read in another thread. What is appended meanwhile is past its end. A truncation meanwhile may put
+other bytes under it, which is why the caller compares generation, epoch and role again when the answer
+arrives (D-15); handles of removed segments stay open until the log closes, so it never reads another file by
+mistake.
 
-A disk may lose what it gave at the opening. So whatever leaves here was checked: its checksum, and what no
-checksum covers, its offset and its epoch. What stands before a bad batch is given; a read that begins with
-one raises, with the damage in the same words as an opening (D-06). What the opening found is not told again.
+A disk may lose what it had at the opening. So every batch returned here was checked: its checksum, and what
+no checksum covers, its offset and its epoch. The batches before a bad one are returned; a read that begins
+with one raises, with the damage in the same words as an opening (D-06). What the opening found is not
+reported again.
 
 Follows: LOG-05, LOG-06. The first batch is whole even if it is larger than asked.
 """
@@ -30,7 +31,7 @@ from kraftd.storage.segment_index import SegmentIndex
 from kraftd.types import Epoch, EpochEntry, Offset
 
 _WINDOW_BYTES = 2 * INDEX_INTERVAL_BYTES
-"""From an index entry, the batch that is looked for is seldom further away."""
+"""How much is read from an index entry on: the batch that holds an offset is seldom further away."""
 
 
 class OffsetOutOfRangeError(StorageError):
@@ -40,14 +41,14 @@ class OffsetOutOfRangeError(StorageError):
 
 
 class DamagedReadError(StorageError):
-    """The bytes that held this offset are damaged; another member has them."""
+    """The bytes that held this offset are damaged; another node has them."""
 
     code = ErrorCode.CORRUPT_MESSAGE
 
     def __init__(self, text: str, damage: Damage | None = None) -> None:
         super().__init__(text)
         self.damage = damage
-        """What is wrong; None if the opening has told it already."""
+        """The damage; None if the opening has reported it already."""
 
 
 class _Slice(NamedTuple):
@@ -82,7 +83,7 @@ class ReaderView:
             for s in segments
         ]
         self._bases = [part.base_offset for part in self._slices]
-        # Of a log with holes the epochs are partly concluded.
+        # The epochs of a log with holes are partly inferred.
         self._epochs = () if any(part.holes for part in self._slices) else epochs
         self.start_offset = start_offset
         self.end_offset = end_offset
@@ -108,11 +109,11 @@ class ReaderView:
         except DamagedReadError as error:
             if error.damage is None:
                 raise
-        # Once more: a disk may fail to give a page that is there. What stays bad is bad.
+        # Once more: a disk may fail once to read a page that is there. What is bad twice is damage.
         return self._read_sound(offset, max_bytes)
 
     def tail(self, max_bytes: int) -> list[bytes]:
-        """The newest batches, oldest first, each by itself: about `max_bytes`, never across damage."""
+        """Return the newest batches, oldest first, each by itself: about `max_bytes`, never across damage."""
         newest: list[bytes] = []
         end_offset = self.end_offset
         for part in reversed(self._slices):
@@ -129,15 +130,16 @@ class ReaderView:
         return newest
 
     def base_of(self, offset: Offset) -> Offset:
-        """The base offset of the batch that holds `offset`."""
+        """Return the base offset of the batch that holds `offset`."""
         return self._locate(offset)[2].base_offset
 
     def position_of(self, offset: Offset) -> int:
-        """Where in its segment the batch that holds `offset` begins."""
+        """Return the byte of its segment at which the batch that holds `offset` begins."""
         return self._locate(offset)[1]
 
     def heads_before(self, end_offset: Offset, start: int, end: int) -> list[Head]:
-        """The heads of the batches between two places of the segment that ends, or is cut, at `end_offset`.
+        """Return the heads of the batches between two bytes of the segment that ends, or is cut, at
+        `end_offset`.
 
         Raises:
             DamagedReadError: One of them is not sound.
@@ -160,13 +162,13 @@ class ReaderView:
                 sound += batch.size_bytes
                 next_offset = batch.end_offset
         except CorruptBatchError:
-            pass  # what was sound before it is given; a read that begins here says what is wrong
+            pass  # the sound batches before it are returned; a read that begins here raises
         if not sound:
             raise self._damaged(part, offset)
         return data[:sound]
 
     def _misfit(self, base_offset: Offset, epoch: Epoch, next_offset: Offset) -> str:
-        """Why a batch with a good checksum cannot be the one that was written here; empty if it can."""
+        """Return why a batch with a good checksum cannot be the one written here; empty if it can."""
         if base_offset != next_offset:
             return f"the batch says offset {base_offset} where {next_offset} must come"
         known = epoch_at(self._epochs, base_offset)
@@ -181,7 +183,7 @@ class ReaderView:
         return (part, *self._find(part, offset))
 
     def _find(self, part: _Slice, offset: Offset) -> tuple[int, Head]:
-        """Where the batch that holds `offset` begins, and its head."""
+        """Return the position of the batch that holds `offset`, and its head."""
         base, position = part.entries.entry_before(offset - part.base_offset)
         next_offset = part.base_offset + base
         limit = self._run_end(part, position)
@@ -204,7 +206,7 @@ class ReaderView:
         raise self._damaged(part, offset)
 
     def _end_of(self, part: _Slice, position: int, first_bytes: int, max_bytes: int) -> int:
-        """The last batch boundary at or before `position + max_bytes`, after one batch at least."""
+        """Return the last batch boundary at or before `position + max_bytes`, at least one batch further."""
         run_end = self._run_end(part, position)
         limit = min(position + max_bytes, run_end)
         if limit == run_end:
@@ -220,7 +222,7 @@ class ReaderView:
         return end + walked
 
     def _run_end(self, part: _Slice, position: int) -> int:
-        """Where the sound bytes that hold `position` end."""
+        """Return where the sound bytes that hold `position` end."""
         return next((h.position for h in part.holes if h.position >= position), part.size_bytes)
 
     def _damaged(self, part: _Slice, offset: Offset) -> DamagedReadError:
@@ -232,7 +234,7 @@ class ReaderView:
         )
 
     def _diagnose(self, part: _Slice, offset: Offset) -> Damage | None:
-        """The first thing that is wrong on the way to an offset; None if the opening knew of it."""
+        """Return the first damage on the way to an offset; None if the opening has reported it."""
         is_here = part.base_offset <= offset < part.end_offset
         if not is_here or any(hole.offset <= offset < hole.end_offset for hole in part.holes):
             return None

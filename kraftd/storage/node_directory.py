@@ -1,15 +1,15 @@
-"""One member's directory: everything that it keeps on disk, opened in the order that keeps its promises.
+"""One node's directory: everything that it keeps on disk, opened in the order that keeps its promises.
 
-Default layout (design section 4): `.lock`, `meta.properties`, `bootstrap.checkpoint`, `kraftd.state` and
-`__cluster_metadata-0/`. Opening takes the lock, finds out who we are, judges the election file by the
-sidecar, opens the log, and raises the start counter, durably, before anybody can send a message in the
-name of this start. What it found wrong comes out as values (`damage`, `amnesia`, `blank`); only what
-makes a start pointless is an error.
+Default layout: `.lock`, `meta.properties`, `bootstrap.checkpoint`, `kraftd.state` and
+`__cluster_metadata-0/`. Opening takes the lock, reads the ids of the node and the cluster, compares the
+election file with the sidecar, opens the log, and raises the start counter, durably, before any message of
+this start can be sent. What it finds wrong is returned as values (`damage`, `amnesia`, `uninitialized`); only
+what makes a start pointless is an error.
 
 A crash while opening leaves a directory that opens the same way again: the metadata directory is created
 before its `partition.metadata`, the sidecar is created whole, and every later step only adds to it.
 
-Not here: formatting (`formatting`), looking without touching (`inspection`).
+Not here: formatting (`formatting`), reading without changing anything (`inspection`).
 """
 
 from collections.abc import Callable, Sequence
@@ -68,13 +68,13 @@ class NodeDirectory:
         self._sidecar = sidecar
         self._elections = elections
         self.election = Election()
-        """What was read at the opening; with amnesia only an epoch."""
+        """The election read at the opening; with amnesia only an epoch."""
         self.amnesia: tuple[str, ...] = ()
-        """Why promises of this member may be forgotten; empty if they are not (D-06)."""
+        """Why promises of this node may be forgotten; empty if they are not (D-06)."""
         self.uninitialized = False
-        """Whether there are neither records nor promises: a new member, or a wiped one."""
+        """Whether there are neither records nor promises: a new node, or a wiped one."""
         self.warnings: tuple[str, ...] = ()
-        """What an operator should see, although this member is in order."""
+        """What an operator should see, although this node counts."""
         self.start_id: Uuid = b""
         """The random id of this start."""
 
@@ -97,8 +97,8 @@ class NodeDirectory:
         Args:
             fs: The seam to the disk.
             path: `metadata.log.dir`.
-            node_id: Who we are told to be; must agree with `meta.properties`.
-            random_uuid: Draws the id of this start, and a directory id where Kafka left none.
+            node_id: The configured id; must agree with `meta.properties`.
+            random_uuid: Makes the id of this start, and a directory id if Kafka wrote none.
             cluster_id: Checked against `meta.properties` if given.
             voter_ids: Static voters, listed in `quorum-state` version 0.
             quorum_state_version: 0 while the voters are static.
@@ -121,7 +121,8 @@ class NodeDirectory:
         with ExitStack() as undo:
             lock = take_lock(disk, path)
             undo.callback(disk.close, lock)
-            # Names that a killed process left are seen but not durable: the sidecar's, the log directory's.
+            # Names that a killed process left can be seen but may not be durable: those of the sidecar and
+            # the log directory.
             disk.sync_directory(path)
             properties = _identify(disk, path, node_id, cluster_id, random_uuid)
             log_path = path / names.LOG_DIRECTORY
@@ -149,7 +150,9 @@ class NodeDirectory:
         return self
 
     def _judge(self, finding: ElectionFinding) -> None:
-        """Find out what this member may promise, and note it with the new start, in one sync (D-05, D-06)."""
+        """Decide whether this node has forgotten promises, and write that with the new start, in one sync
+        (D-05, D-06).
+        """
         remembered = self._sidecar.local_state
         reasons = list(remembered.reasons) if remembered.health == AMNESIA else []
         election = finding.election
@@ -165,6 +168,8 @@ class NodeDirectory:
             election = Election(epoch=max(election.epoch, last_epoch))
         self.election = election
         self.amnesia = tuple(dict.fromkeys(reasons))
+        # Node 3 is wiped and formatted again: it has no records and no election file, like a new node.
+        # "Blank" stays, also over a restart, until the raft node has given a vote or has flushed records.
         empty = finding.checksum < 0 and self.log.end_offset == 0 and not self.report.damage
         was_blank = remembered.health == UNINITIALIZED and not finding.foreign
         self.uninitialized = not reasons and (empty or was_blank)
@@ -186,12 +191,12 @@ class NodeDirectory:
 
     @property
     def cluster_id(self) -> str:
-        """Which cluster this directory belongs to."""
+        """The id of the cluster that this directory belongs to."""
         return self._properties.cluster_id or ""
 
     @property
     def directory_id(self) -> Uuid:
-        """Which directory this is; a wiped one gets another."""
+        """The id of this directory; a wiped one gets another."""
         return self._properties.directory_id or b""
 
     @property
@@ -201,16 +206,16 @@ class NodeDirectory:
 
     @property
     def peers(self) -> tuple[PeerRecord, ...]:
-        """Who each voter id belongs to, as far as it was seen."""
+        """The identity behind each voter id, as far as it was seen."""
         return self._sidecar.local_state.peers
 
     @property
     def damage(self) -> tuple[str, ...]:
-        """Which parts of the log are gone; empty if none (D-06)."""
+        """The lost parts of the log, one text each; empty if none (D-06)."""
         return tuple(str(damage) for damage in self.report.damage)
 
     def names(self) -> Names:
-        """What must be in its place for this directory to be ours: to be looked at in a thread."""
+        """Return the names that must lead to our open files: a value that is checked in a thread."""
         return Names(
             self.disk.fs,
             (self._lock, self.path / names.LOCK),
@@ -219,7 +224,7 @@ class NodeDirectory:
         )
 
     def bootstrap_records(self) -> tuple[bytes, ...]:
-        """The framed records that a new cluster begins with; none if there is no such file."""
+        """Return the framed records that a new cluster begins with; none if there is no such file."""
         return read_bootstrap(self.disk, self.path / names.BOOTSTRAP_CHECKPOINT) or ()
 
     # -- barriers ------------------------------------------------------------------------------
@@ -230,12 +235,12 @@ class NodeDirectory:
         self.election = election
 
     def remember_peer(self, node_id: NodeId, directory_id: Uuid, start_counter: int, start_id: Uuid) -> None:
-        """Note durably who a voter id belongs to: `RememberPeer`."""
+        """Write durably which identity a voter id belongs to: `RememberPeer`."""
         peer = PeerRecord(node_id, directory_id, start_counter, start_id)
         self._sidecar.save_twice(remember_peer(self._sidecar.local_state, peer))
 
     def remember_state_health(self, state: str, reasons: Sequence[str] = ()) -> None:
-        """Note durably whether our promises can be relied on: `RememberStateHealth`."""
+        """Write durably whether this node's promises can be relied on: `RememberStateHealth`."""
         if state not in _STATES:
             raise ValueError(f"{state!r} is not one of {', '.join(_STATES)}")
         local_state = self._sidecar.local_state
@@ -244,13 +249,13 @@ class NodeDirectory:
         )
 
     def sync_recovery_point(self) -> None:
-        """Make the flushed offset durable where it is kept: at idle. Blocks for one sync at most."""
+        """Make the written recovery point durable, when the node is idle. Blocks for one sync at most."""
         self._sidecar.sync()
 
     # -- the end -------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Flush, and free the lock. After a failure of the disk: only free the lock.
+        """Flush, and release the lock. After a failure of the disk only release the lock.
 
         No flush may be running.
         """
@@ -263,17 +268,17 @@ class NodeDirectory:
         self.disk.close(self._lock)
 
     def abandon(self) -> None:
-        """Let go of all files as a crash would: nothing is flushed. For tests and simulators."""
+        """Close all files as a crash would: nothing is flushed. For tests and simulators."""
         self.log.abandon()
         self._sidecar.close(sync=False)
         self.disk.close(self._lock)
 
 
 def take_lock(disk: Disk, path: Path) -> int:
-    """Keep every other process out of a directory (LOG-19).
+    """Lock a directory against all other processes (LOG-19). Returns the lock's handle.
 
     Raises:
-        StorageError: Somebody else has it.
+        StorageError: Another process holds it.
     """
     lock_path = path / names.LOCK
     handle = disk.open(lock_path, Access.CREATE)
@@ -288,7 +293,7 @@ def take_lock(disk: Disk, path: Path) -> int:
 def _identify(
     disk: Disk, path: Path, node_id: NodeId, cluster_id: str | None, random_uuid: Callable[[], Uuid]
 ) -> MetaProperties:
-    """Read who this directory belongs to; give it an id of its own if it has none."""
+    """Read the ids of this directory; give it a directory id if it has none."""
     file = path / names.META_PROPERTIES
     data = disk.read_file(file)
     if data is None:
@@ -314,7 +319,7 @@ def _identify(
 
 
 def _prepare_log_directory(disk: Disk, log_path: Path) -> None:
-    """Create the log's directory and say which topic it belongs to, or check that (LOG-20)."""
+    """Create the log's directory with the topic id that it belongs to, or check that id (LOG-20)."""
     if not disk.fs.is_directory(log_path):
         disk.make_directory(log_path)
     file = log_path / names.PARTITION_METADATA
@@ -334,9 +339,9 @@ def _prepare_log_directory(disk: Disk, log_path: Path) -> None:
 
 
 def _open_sidecar(disk: Disk, path: Path) -> tuple[ElectionFinding, Sidecar, list[str]]:
-    """Judge the election file by the sidecar, and open the sidecar for writing.
+    """Compare the election file with the sidecar, and open the sidecar for writing.
 
-    What another program wrote since makes the recovery point void, durably, before the log is opened.
+    If another program has written since, the recovery point is dropped, durably, before the log is opened.
     """
     file = path / names.LOG_DIRECTORY / names.QUORUM_STATE
     reading = load_durable_sidecar(disk, path / names.SIDECAR)
@@ -345,7 +350,7 @@ def _open_sidecar(disk: Disk, path: Path) -> tuple[ElectionFinding, Sidecar, lis
     try:
         data = disk.read_file(file)
     except StorageError as error:
-        # A bad sector forgets a vote like an empty file does.
+        # An unreadable file may have held a vote, as an empty one may have.
         data = b""
         warnings.append(str(error))
     finding = examine(file, data, local_state)
@@ -365,9 +370,10 @@ def _open_sidecar(disk: Disk, path: Path) -> tuple[ElectionFinding, Sidecar, lis
 
 
 def _note_incomplete_copy(disk: Disk, log_path: Path, sidecar: Sidecar) -> None:
-    """Note durably that the end of a log is missing that another program wrote, if its epochs say so.
+    """Write durably that the end of a log from another program is missing, if its epochs say so.
 
-    Without a flushed offset nothing else can tell. Opening the log makes the epochs anew: this comes first.
+    Without a flushed offset nothing else can tell. Opening the log makes the epoch file anew, so this comes
+    first.
     """
     log, report = Log.open(disk, log_path, read_only=True)
     log.abandon()
@@ -380,7 +386,9 @@ def _note_incomplete_copy(disk: Disk, log_path: Path, sidecar: Sidecar) -> None:
 
 
 def _missing_prefix_text(log_path: Path, start_offset: int) -> str:
-    """Why a log that does not begin at offset 0 is of no use: what came before is in no snapshot we read."""
+    """Return why a log that does not begin at offset 0 cannot be used: what came before is in no snapshot we
+    read.
+    """
     return (
         f"{log_path}: begins at offset {start_offset}, and the state before it cannot be loaded, because "
         "kraftd does not read snapshots yet: if the log of another voter begins at 0, format this directory "

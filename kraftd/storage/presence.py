@@ -1,11 +1,11 @@
-"""Is the directory still there, and still ours? What somebody did to it behind our back.
+"""Whether the directory is still there, and still ours, while the node runs.
 
-Linux lets anyone remove, move or replace what another process has open, and that process writes on, into
-files that no name leads to: nothing of it is there after its end. A lock on a file that was removed keeps
-nobody out: the next process makes a new one, and has the same log open.
+On Linux a file can be removed, moved or replaced while a process has it open, and that process writes on,
+into a file that no name leads to: all of it is lost when the process ends. A lock on a file that was removed
+locks out no other process: the next one makes a new file, and opens the same log.
 
-Entered through `NodeDirectory.names` about once a second; `Names.look` runs in a thread, because asking a
-dead mount may take for ever. `lost_log` is for the start after it.
+Entered through `NodeDirectory.names` about once a second; `Names.look` runs in a thread, because a dead mount
+may block for ever. `lost_log` is for the next start.
 """
 
 from pathlib import Path
@@ -19,12 +19,12 @@ from kraftd.storage.sidecar import SidecarState
 
 
 class Loss(msgspec.Struct, frozen=True):
-    """What is not there any more, or not ours any more."""
+    """A file that is gone, or is not ours any more."""
 
     text: str
     """Which file, what that means, and what to do."""
     is_shared: bool
-    """Whether another process may use the directory: then not a byte more may be written."""
+    """Whether another process may use the directory: then nothing more may be written."""
 
 
 class Names(msgspec.Struct, frozen=True):
@@ -33,14 +33,14 @@ class Names(msgspec.Struct, frozen=True):
     fs: FileSystem
     lock: tuple[int, Path]
     log: tuple[tuple[int, Path], ...]
-    """The active segment and the sidecar: whatever is acknowledged goes into them."""
+    """The active segment and the sidecar: all that is acknowledged is written to them."""
     generation: int
-    """Of the log. A cut removes segments in all order: what was found by then means nothing."""
+    """The generation of the log. A truncation removes segments: after one, this value is out of date."""
 
     def look(self) -> Loss | None:
-        """Find out whether they still do.
+        """Check that they still do; return what is lost, or None.
 
-        A name that cannot be looked at says nothing: the next write or read will tell.
+        A name that cannot be read is passed over: the next write or read will fail.
         """
         for handle, path in self.log:
             if not self._leads(path, handle):
@@ -67,7 +67,7 @@ class Names(msgspec.Struct, frozen=True):
 
 
 def lost_log(disk: Disk, path: Path, state: SidecarState | None) -> str:
-    """Why there is no log although there was one; empty if there is one, or never was."""
+    """Return why there is no log although there was one; empty if there is one, or never was."""
     if state is None or state.recovery_point is None or state.recovery_point.offset == 0:
         return ""
     log_path, last_offset = path / names.LOG_DIRECTORY, state.recovery_point.offset - 1

@@ -1,16 +1,21 @@
-"""What is in the segments, and what a bad byte in them means: torn, or damaged (D-04, D-05).
+"""Reads the segments at a start, and decides whether a bad byte is torn or damaged (D-04, D-05).
 
 A crash can only take what no flush had covered. So a bad or missing byte at or above the recovery point is
-*torn*: it and whatever follows is cut, with a warning. Below the recovery point it is *damage*: the disk
-lost what it had promised to keep. Damage is never cut; the sound batches after it stay, the hole is
-remembered, and other members have the bytes.
+*torn*: it and whatever follows is cut, with a warning. Below the recovery point it is *damage*: the disk lost
+what it had flushed. Damage is never cut; the sound batches after it stay, the hole is remembered, and other
+nodes have the bytes.
 
-Without a recovery point (another program wrote the directory) only the end of the last segment can be torn,
-and only if no sound batch follows; everything else is damage.
+Example: node 2 has flushed up to 20 when its power fails. A bad byte in record 22 was never acknowledged: the
+log is cut at 22. A bad byte in record 12 was: node 1 may count on node 2 for it. If node 2 cut its log at 12,
+it could vote for a node without records 12 to 19, which are committed. So it keeps those it has, and does not
+count.
+
+Without a recovery point (another program wrote the directory) only the end of the last segment can be
+torn, and only if no sound batch follows; everything else is damage.
 
 Bytes that a `kill -9` left in the page cache look durable and are not, and pages of a failed fsync look
-clean. So what lies above the recovery point is synced, dropped from the page cache and read again; only
-what the disk itself then gives counts.
+clean. So what lies above the recovery point is synced, dropped from the page cache and read again; only what
+then comes from the disk counts.
 
 A batch's checksum does not cover its epoch, and a wrong one would make this log look newer than it is. So
 the epochs are compared with `leader-epoch-checkpoint`, which had each of them before its first batch was
@@ -62,17 +67,17 @@ class Damage(msgspec.Struct, frozen=True):
 
 
 class Recovered(NamedTuple):
-    """What the segments hold."""
+    """The content of the segments."""
 
     segments: list[Segment]
     end_offset: Offset
-    """Where the next batch goes. Above the last segment's own end if its end is damaged."""
+    """The offset of the next batch. Above the last segment's own end if that is damaged."""
     epochs: tuple[EpochEntry, ...]
     damage: tuple[Damage, ...]
     torn: tuple[str, ...]
     """What was cut, or would have been by an opening that may write: one line each."""
     notes: tuple[str, ...] = ()
-    """What was mended and is no loss: one line each."""
+    """What was repaired and is no loss: one line each."""
 
 
 def recover(
@@ -88,14 +93,14 @@ def recover(
     Args:
         disk: Where it is.
         directory: `__cluster_metadata-0`.
-        recovery_point: The flushed offset and its epoch; None if nobody knows.
-        noted: What `leader-epoch-checkpoint` says; believed only together with a
-            recovery point, which is ours as well.
+        recovery_point: The flushed offset and its epoch; None if unknown.
+        noted: The entries of `leader-epoch-checkpoint`; used only together with a recovery point, since then
+            both files are ours.
         read_only: Change nothing.
 
     Raises:
         StorageFailure: The disk refused a cut or a sync.
-        StorageError: Two segments claim the same offsets, or the disk gives other bytes each time.
+        StorageError: Two segments claim the same offsets, or each read returns other bytes.
     """
     for _ in range(_ROUNDS_MAX):
         segments = _open_segments(disk, directory, read_only=read_only)
@@ -119,9 +124,9 @@ def _scan(
     recovery_point: OffsetAndEpoch | None,
     noted: tuple[EpochEntry, ...],
 ) -> "_LogScan":
-    """Look at every batch; once more if its epochs are not those of the epoch file.
+    """Check every batch; once more if their epochs are not those of the epoch file.
 
-    A fault of the disk changes the epoch of one batch. That of several is wrong only if the epoch file is.
+    A fault of the disk changes the epoch of one batch. If several differ, the epoch file is wrong.
     """
     first = _LogScan(disk, directory, segments, recovery_point, noted if recovery_point is not None else ())
     try:
@@ -129,7 +134,7 @@ def _scan(
     except StorageError:
         if not first.disagreeing:
             raise
-        # What was believed although its epoch is wrong may have led to this: it is not believed below.
+        # A batch with a wrong epoch may have led to this: the second pass rejects it.
     if not first.disagreeing:
         return first
     fresh = [Segment(segment.base_offset, segment.path, segment.handle) for segment in segments]
@@ -176,9 +181,9 @@ class _LogScan:
         self._noted = noted
         self._noted_now = (0, 0)
         self._bad = bad
-        """Of this batch the epoch is known to be wrong."""
+        """The batch whose epoch is known to be wrong."""
         self.disagreeing: list[Offset] = []
-        """Batches whose epoch is not the one that the epoch file says."""
+        """The batches whose epoch is not that of the epoch file."""
         self.notes: tuple[str, ...] = ()
         self._directory = directory
         self._recovery_point = recovery_point
@@ -189,18 +194,18 @@ class _LogScan:
         self._damage: list[Damage] = []
         self._torn: list[str] = []
         self._unreadable_end: tuple[Path, int, str] | None = None
-        """A damaged part that reaches to the end of its segment: what it held shows at the next one."""
+        """A damaged part up to the end of its segment: the next segment shows which offsets it held."""
         self.kept = len(segments)
-        """How many segments stay; the later ones are torn off."""
+        """How many segments stay; the later ones are cut off."""
         self.resized: Segment | None = None
-        """The segment whose end is torn off."""
+        """The segment whose end is cut off."""
         self.suspect: tuple[int, int] | None = None if recovery_point is not None else (0, 0)
-        """Number and position of the first bytes that no flush is known to have covered."""
+        """The number of the segment and the position of the first bytes that may never have been flushed."""
         self.fingerprint = 0
-        """What the batches from there on were."""
+        """The fingerprint of the batches from there on."""
 
     def run(self) -> None:
-        """Look at every batch."""
+        """Check every batch."""
         for number, segment in enumerate(self.segments):
             if segment.base_offset != self._next and not self._check_gap(number, segment):
                 return
@@ -210,7 +215,7 @@ class _LogScan:
         self._miss_until_recovery_point("the log ends here, but it had been flushed up to offset")
 
     def result(self) -> Recovered:
-        """What was found."""
+        """Return what was found."""
         return Recovered(
             self.segments[: self.kept],
             self._next,
@@ -223,7 +228,7 @@ class _LogScan:
     # -- one segment ---------------------------------------------------------------------------
 
     def _scan(self, number: int, segment: Segment) -> bool:
-        """Take in one segment; False if the log is cut in it."""
+        """Check one segment; return False if the log is cut in it."""
         end = self._disk.size(segment.handle, segment.path)
         while segment.size_bytes < end:
             self._mark_suspect(number, segment)
@@ -254,7 +259,7 @@ class _LogScan:
             raise CorruptBatchError(wrong, position_bytes=segment.size_bytes, path=str(segment.path))
 
     def _noted_epoch(self, offset: Offset) -> Epoch:
-        """What the epoch file says of this offset, which rises from call to call; 0 if nothing."""
+        """Return the epoch of this offset in the epoch file, 0 if none; offsets ascend from call to call."""
         epoch, end_offset = self._noted_now
         if offset >= end_offset:
             later = (entry.start_offset for entry in self._noted if entry.start_offset > offset)
@@ -283,7 +288,7 @@ class _LogScan:
     # -- torn or damaged -----------------------------------------------------------------------
 
     def _judge(self, number: int, segment: Segment, end: int, reason: str) -> bool:
-        """Decide about bad bytes at the end of what was taken in; False if the log is cut here."""
+        """Decide about bad bytes after the batches taken so far; return False if the log is cut there."""
         position = segment.size_bytes
         if self._recovery_point is not None and self._next >= self._recovery_point.offset:
             self._cut_in(number, segment, position, reason)
@@ -309,7 +314,9 @@ class _LogScan:
         return True
 
     def _check_gap(self, number: int, segment: Segment) -> bool:
-        """Decide about a segment that does not begin where the one before ends; False if it is cut off."""
+        """Decide about a segment that does not begin where the one before ends; return False if it is cut
+        off.
+        """
         if segment.base_offset < self._next:
             raise StorageError(
                 f"{segment.path}: begins at offset {segment.base_offset}, but the segment before it ends at "
@@ -318,6 +325,9 @@ class _LogScan:
             )
         before = self.segments[number - 1]
         recovery_point = self._recovery_point
+        # The log rolled at offset 20 while records 15 to 19 were not flushed, and the power failed: the first
+        # file ends at 15, and the next begins at 20. Nothing above the recovery point was acknowledged: the
+        # later file is removed.
         torn = self._next >= recovery_point.offset if recovery_point is not None else self._empty_from(number)
         if not torn and recovery_point is not None and segment.base_offset > recovery_point.offset:
             self._miss_until_recovery_point("the log has a gap here, but it had been flushed up to offset")
@@ -336,7 +346,7 @@ class _LogScan:
         return True
 
     def _miss_until_recovery_point(self, reason: str) -> None:
-        """Report as damage what lies between here and the recovery point."""
+        """Report the offsets between here and the recovery point as damage."""
         recovery_point = self._recovery_point
         if recovery_point is None or self._next >= recovery_point.offset:
             return
@@ -347,7 +357,7 @@ class _LogScan:
         self._next = recovery_point.offset
 
     def _report_unreadable_end(self, end_offset: Offset) -> bool:
-        """Report the damaged end of a segment, now that it is known what must come after it."""
+        """Report the damaged end of a segment, now that the next offset is known."""
         if self._unreadable_end is None:
             return False
         path, position, reason = self._unreadable_end
@@ -384,10 +394,10 @@ class _LogScan:
         return all(self._disk.size(s.handle, s.path) == 0 for s in self.segments[number:])
 
     def _next_sound(self, segment: Segment, position: int, end: int) -> tuple[int, Head] | None:
-        """The first sound batch from `position` on that can belong to this log.
+        """Return the first sound batch from `position` on that can belong to this log; None if there is none.
 
-        The checksum does not cover the base offset. It is believed only if the bytes skipped could have
-        held the offsets in between: at least one, and each took more than one byte.
+        The checksum does not cover the base offset. It is accepted only if the skipped bytes could have held
+        the offsets in between: at least one, and each took more than one byte.
         """
         bad = segment.size_bytes
 
@@ -427,7 +437,7 @@ def _apply_cut(disk: Disk, directory: Path, scan: _LogScan) -> None:
 
 
 def remove_segments(disk: Disk, directory: Path, segments: list[Segment]) -> None:
-    """Remove segment files, newest first, and make that durable. The handles stay open."""
+    """Remove segment files, newest first, durably. The handles stay open."""
     for segment in reversed(segments):
         disk.remove(segment.path)
         for path in index_paths(segment.path):
@@ -436,7 +446,12 @@ def remove_segments(disk: Disk, directory: Path, segments: list[Segment]) -> Non
 
 
 def _disk_agrees(disk: Disk, directory: Path, scan: _LogScan) -> bool:
-    """Sync what no flush had covered, forget it, and read it again from the disk (D-04)."""
+    """Sync what may never have been flushed, drop it from the page cache, and read it again (D-04). Returns
+    whether the disk has the same batches.
+
+    A process is killed before its fsync: its newest records are whole in the page cache only. If the next
+    start took them for durable, its first fetch would acknowledge them, and a power failure would lose them.
+    """
     kept = scan.segments[: scan.kept]
     number, position = scan.suspect if scan.suspect is not None else (len(kept), 0)
     suspects = kept[number:]
@@ -455,7 +470,7 @@ def _disk_agrees(disk: Disk, directory: Path, scan: _LogScan) -> bool:
 
 
 def _read_again(disk: Disk, segment: Segment, position: int, before: int) -> int | None:
-    """The fingerprint after the batches from `position` on; None if not all of them are sound."""
+    """Return the fingerprint after the batches from `position` on; None if not all of them are sound."""
     bounds = [(hole.position, hole.end_position) for hole in segment.holes]
     bounds.append((segment.size_bytes, segment.size_bytes))
     if disk.size(segment.handle, segment.path) != segment.size_bytes:

@@ -18,7 +18,7 @@ from kraftd.storage.segment_index import NO_TIMESTAMP, IndexFiles, SegmentIndex
 from kraftd.types import Epoch, Offset
 
 HEAD_BYTES = 43
-"""A batch up to its largest timestamp: as far as storage reads one that the core has checked."""
+"""The bytes of a batch up to its largest timestamp: all that storage reads of a checked batch."""
 
 _HEAD = struct.Struct(">qiibIhiqq")
 _LENGTH_FIELD_END = 12
@@ -28,7 +28,7 @@ NO_END: Offset = 2**63 - 1
 
 
 class Head(NamedTuple):
-    """What storage knows of a batch without looking into its records."""
+    """The fields of a batch that storage reads without its records."""
 
     base_offset: Offset
     last_offset: Offset
@@ -38,13 +38,13 @@ class Head(NamedTuple):
 
 
 def head_at(buffer: bytes | memoryview, position: int) -> Head:
-    """Read the head of the batch that begins at `position`; at least `HEAD_BYTES` must follow."""
+    """Return the head of the batch that begins at `position`; at least `HEAD_BYTES` must follow."""
     base, length, epoch, _, _, _, delta, _, newest = _HEAD.unpack_from(buffer, position)
     return Head(base, base + delta, length + _LENGTH_FIELD_END, epoch, newest)
 
 
 def heads_of(batches: Iterable[bytes]) -> list[Head]:
-    """The heads of whole, checked batches; an element may hold several of them."""
+    """Return the heads of whole, checked batches; an element may hold several of them."""
     heads = []
     for data in batches:
         position, size_bytes = 0, len(data)
@@ -61,13 +61,13 @@ class Hole(NamedTuple):
     position: int
     end_position: int
     offset: Offset
-    """What the batch at `position` must have begun with."""
+    """The offset that the batch at `position` must have begun with."""
     end_offset: Offset
-    """Where sound batches begin again; `NO_END` if not in this segment."""
+    """The offset at which sound batches begin again; `NO_END` if not in this segment."""
 
 
 class Limits(NamedTuple):
-    """When a segment is full: by its size, by its age, by its index files."""
+    """The limits of a segment: its size, its age, the size of its index files."""
 
     segment_bytes: int
     segment_ms: int
@@ -75,7 +75,7 @@ class Limits(NamedTuple):
 
 
 class Segment:
-    """A segment file that is open, and the places in it worth knowing."""
+    """An open segment file, with its size, its index and its damaged parts."""
 
     __slots__ = (
         "base_offset",
@@ -107,7 +107,7 @@ class Segment:
         self.max_timestamp_offset = base_offset
 
     def note(self, head: Head) -> None:
-        """Take in the batch that lies at the end, whether just written or just found there."""
+        """Add the batch at the end, just written or just found there."""
         position = self.size_bytes
         _, last_offset, size_bytes, _, newest_ms = head
         if position == 0:
@@ -121,9 +121,9 @@ class Segment:
         self.end_offset = last_offset + 1
 
     def skip_damage(self, position: int, end_position: int, resume: Head | None) -> None:
-        """Step over bytes that cannot be read; `resume` is the sound batch after them, if there is one.
+        """Add bytes that cannot be read; `resume` is the sound batch after them, if there is one.
 
-        It gets an entry of its own, so that no search has to walk through the damage.
+        That batch gets an index entry of its own, so that no search has to read through the damage.
         """
         end_offset = resume.base_offset if resume is not None else NO_END
         self.holes.append(Hole(position, end_position, self.end_offset, end_offset))
@@ -150,7 +150,7 @@ class Segment:
         return bool(self.holes) and self.holes[-1].end_position == self.size_bytes
 
     def hole_at(self, offset: Offset) -> Hole | None:
-        """The damaged part that held this offset, which no sound batch here holds."""
+        """Return the damaged part that held this offset; None if no damaged part did."""
         slot = bisect_right(self.holes, offset, key=lambda hole: hole.offset) - 1
         if slot < 0:
             return None
@@ -159,18 +159,20 @@ class Segment:
 
     @property
     def unindexed_from(self) -> int:
-        """Where the last indexed batch begins, or the last damage ends: times from there are in no entry."""
+        """The position from which timestamps are in no index entry: the last indexed batch, or the end of the
+        last damage.
+        """
         return max(self.index.last_position, self.holes[-1].end_position if self.holes else 0)
 
     def note_time(self, head: Head) -> None:
-        """Take in the newest timestamp of a batch."""
+        """Add the newest timestamp of a batch."""
         if head.max_timestamp_ms > self.max_timestamp_ms:
             self.max_timestamp_ms = head.max_timestamp_ms
             self.max_timestamp_offset = head.last_offset
 
     def cut(self, position: int, end_offset: Offset) -> "Segment":
-        """This segment cut at a batch boundary, as a new object for new readers. Its times are those of its
-        index: what follows `unindexed_from` is still to be noted.
+        """Return this segment cut at a batch boundary, as a new object for new readers. Its times are those
+        of its index: the caller adds those from `unindexed_from` on.
         """
         kept = Segment(self.base_offset, self.path, self.handle)
         kept.index = self.index.cut(end_offset - self.base_offset)
@@ -194,7 +196,7 @@ class Segment:
             self.files = None
 
     def closed_index(self) -> SegmentIndex:
-        """The index as it is once nothing follows in this segment: with the closing time entry."""
+        """Return the index of a segment that gets no more batches: with the closing time entry."""
         if self.max_timestamp_ms != NO_TIMESTAMP:
             self.index.add_time(self.max_timestamp_ms, self.max_timestamp_offset - self.base_offset)
         return self.index

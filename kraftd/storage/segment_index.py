@@ -1,8 +1,8 @@
-"""Where in a segment a batch begins: the entries of `.index` and `.timeindex`, in memory and on disk.
+"""The index of a segment: the entries of `.index` and `.timeindex`, in memory and on disk.
 
-The entries are rebuilt from the segment at every start, and reads use only those in memory. The files
-are written for Kafka's sake: preallocated while their segment is written to, cut to size when it is
-sealed, never synced. They are never read back, so no crash can make them lie to us.
+The entries are rebuilt from the segment at every start, and reads use only those in memory. The files are
+written for Kafka: preallocated while their segment is written to, cut to size when it is sealed, never
+synced. They are never read back, so a wrong entry after a crash does no harm.
 
 Follows: an entry for a batch that begins more than 4,096 bytes after the last entry's (`.index`: last
 offset and start of that batch; `.timeindex`: the highest timestamp so far and the offset that has it,
@@ -45,39 +45,39 @@ class SegmentIndex:
 
     @property
     def last_position(self) -> int:
-        """Where the batch of the newest entry begins; 0 without one."""
+        """The position of the newest entry's batch; 0 without one."""
         return self.positions[-1] if self.positions else 0
 
     def fits(self, entries: int, index_bytes: int) -> bool:
-        """Whether files of this size can take so many entries more and the closing time entry (LOG-02)."""
+        """Whether files of this size have room for so many more entries and the closing one (LOG-02)."""
         offsets, times = len(self.lasts) + entries, len(self.timestamps) + entries
         return offsets * OFFSET_ENTRY_BYTES <= index_bytes and (times + 1) * TIME_ENTRY_BYTES <= index_bytes
 
     def add(self, base: int, last: int, position: int) -> None:
-        """Note a batch."""
+        """Add an entry for a batch."""
         self.bases.append(base)
         self.lasts.append(last)
         self.positions.append(position)
 
     def add_time(self, timestamp_ms: int, last: int) -> None:
-        """Note the highest timestamp so far, if it rose since the last entry."""
+        """Add an entry for the highest timestamp so far, if it rose since the last entry."""
         newest = self.timestamps[-1] if self.timestamps else NO_TIMESTAMP
         if timestamp_ms > newest:
             self.timestamps.append(timestamp_ms)
             self.time_lasts.append(last)
 
     def entry_before(self, relative_offset: int) -> tuple[int, int]:
-        """Base and start of the nearest noted batch whose base is not after this offset."""
+        """Return base offset and position of the last indexed batch that begins at or before this offset."""
         slot = bisect_right(self.bases, relative_offset) - 1
         return (self.bases[slot], self.positions[slot]) if slot >= 0 else (0, 0)
 
     def boundary_before(self, position: int) -> int:
-        """The start of the nearest noted batch that is not after this position."""
+        """Return the position of the last indexed batch at or before this position."""
         slot = bisect_right(self.positions, position) - 1
         return self.positions[slot] if slot >= 0 else 0
 
     def cut(self, relative_offset: int) -> "SegmentIndex":
-        """A copy that knows nothing of batches from this offset on, which is where a batch begins."""
+        """Return a copy without the batches from this offset on, which is where a batch begins."""
         kept = SegmentIndex()
         slots = bisect_right(self.bases, relative_offset - 1) if relative_offset > 0 else 0
         kept.bases, kept.lasts = self.bases[:slots], self.lasts[:slots]
@@ -87,12 +87,12 @@ class SegmentIndex:
         return kept
 
     def encode_offsets(self, since: int = 0) -> bytes:
-        """The `.index` entries from number `since` on."""
+        """Return the `.index` entries from number `since` on."""
         pairs = zip(self.lasts[since:], self.positions[since:], strict=True)
         return b"".join(encode_offset_entry(OffsetEntry(last, position), 0) for last, position in pairs)
 
     def encode_times(self, since: int = 0) -> bytes:
-        """The `.timeindex` entries from number `since` on."""
+        """Return the `.timeindex` entries from number `since` on."""
         pairs = zip(self.timestamps[since:], self.time_lasts[since:], strict=True)
         return b"".join(encode_time_entry(TimeEntry(timestamp_ms, last), 0) for timestamp_ms, last in pairs)
 
@@ -148,12 +148,14 @@ class IndexFiles:
 
 
 def index_paths(log_path: Path) -> tuple[Path, Path]:
-    """The offset index and the time index of a segment."""
+    """Return the paths of a segment's offset index and time index."""
     return log_path.with_suffix(".index"), log_path.with_suffix(".timeindex")
 
 
 def write_sealed(disk: Disk, log_path: Path, index: SegmentIndex) -> None:
-    """Make the files of a sealed segment hold exactly these entries; untouched where they do already."""
+    """Make the index files of a sealed segment hold exactly these entries; files that already do are not
+    written.
+    """
     for path, data in zip(index_paths(log_path), (index.encode_offsets(), index.encode_times()), strict=True):
         if disk.read_file(path) == data:
             continue
@@ -165,5 +167,5 @@ def write_sealed(disk: Disk, log_path: Path, index: SegmentIndex) -> None:
 
 
 def _whole(index_bytes: int, entry_bytes: int) -> int:
-    """The largest size that holds whole entries only."""
+    """Return the largest size that holds whole entries only."""
     return index_bytes - index_bytes % entry_bytes

@@ -1,15 +1,15 @@
 """`kraftd.state`: what must survive a crash and has no place in Kafka's files (D-05, D-06).
 
-The file is two slots of 4 KiB. Each holds a whole state with a sequence number and a checksum; the valid
-slot with the higher number counts. One slot is always *durable*: it was synced, and is not written again
-until the other one has been. So a write that a power cut tears, or that it never lets reach the disk, costs
-at most what was noted since the last sync. An election is guarded by `quorum-state` as well; other promises
-are made durable in both slots, so that a slot that goes bad later takes none of them.
+The file is two slots of 4 KiB. Each holds a whole state with a sequence number and a checksum; the valid slot
+with the higher number counts. One slot is always *durable*: it was synced, and is not written again until the
+other one has been. So a write that a power failure tears or loses costs at most what was written since the
+last sync. An election is in `quorum-state` as well; all else is made durable in both slots, so that nothing
+is lost with one slot that goes bad later.
 
-Half-finished states a crash can leave: no file, if it was being created (it is made whole, then
-renamed); one slot torn, if it was being written (the other one holds the durable state); the newest note
-missing, if it was not synced (a lower recovery point, which only means that more is read again). Both
-slots bad is no crash but a disk that forgot: the promises are gone, and the member must not be counted.
+States that a crash can leave: no file, if it was being created (it is written, then renamed); one slot torn,
+if it was being written (the other one holds the durable state); the newest write missing, if it was not
+synced (a lower recovery point, which only means that more is read again). If both slots are bad, the disk has
+lost data: promises may be forgotten, and the node must not be counted.
 
 Format of a slot: magic, version, length and CRC-32C of the body; the body is a fixed part that changes
 with each flush, and a msgpack array that seldom does.
@@ -30,10 +30,10 @@ from kraftd.types import Election, Epoch, NodeId, OffsetAndEpoch, Uuid
 
 SLOT_BYTES = 4_096
 ABSENT = -1
-"""Stands for the checksum of an election file that does not exist."""
+"""In the place of a checksum: there is no election file."""
 REASON_CHARACTERS_MAX = 1_000
 WHOLE, UNINITIALIZED, AMNESIA = "whole", "blank", "amnesia"
-"""What the raft node may say of the health of this state (D-06), as it is in the file."""
+"""The values of `LocalState.health` (D-06), as they are in the file."""
 
 _MAGIC = b"kraftdst"
 _VERSION = 1
@@ -43,7 +43,7 @@ _NO_OFFSET = -1
 
 
 class PeerRecord(msgspec.Struct, frozen=True, array_like=True):
-    """Who a voter id belongs to, and the newest start of it that was seen."""
+    """The identity behind a voter id, with the newest start of it that was seen."""
 
     node_id: NodeId
     directory_id: Uuid
@@ -62,22 +62,24 @@ class LocalState(msgspec.Struct, frozen=True, array_like=True):
     start_counter: int = 0
     peers: tuple[PeerRecord, ...] = ()
     health: str = WHOLE
-    """As the core last said, or as a file without a good slot says."""
+    """As the raft node last set it; "amnesia" if the file was made anew because no slot was good."""
     reasons: tuple[str, ...] = ()
     election: Election | None = None
-    """The newest election written. None if a version wrote it that noted only the epoch."""
+    """The newest election written. None if it was written by a version that kept only its epoch."""
 
 
 class SidecarState(msgspec.Struct, frozen=True):
-    """All that the sidecar holds."""
+    """The content of the sidecar."""
 
     recovery_point: OffsetAndEpoch | None = None
-    """Everything below was synced once, and the epoch of the record before it; None if nobody knows."""
+    """The offset below which everything was synced once, and the epoch of the record before it; None if
+    unknown.
+    """
     local_state: LocalState = LocalState()
 
 
 def encode_slot(sequence: int, recovery_point: OffsetAndEpoch | None, rest: bytes) -> bytes:
-    """One slot without its padding; `rest` are encoded `LocalState`."""
+    """Return one slot without its padding; `rest` is the encoded `LocalState`."""
     fixed = (
         _FIXED.pack(sequence, _NO_OFFSET, 0)
         if recovery_point is None
@@ -88,7 +90,7 @@ def encode_slot(sequence: int, recovery_point: OffsetAndEpoch | None, rest: byte
 
 
 def decode_slot(data: bytes) -> tuple[int, SidecarState]:
-    """The sequence number and the state in a slot.
+    """Return the sequence number and the state in a slot.
 
     Raises:
         MalformedError: No state was ever completely written here.
@@ -109,7 +111,7 @@ def decode_slot(data: bytes) -> tuple[int, SidecarState]:
 
 
 class SidecarReading(msgspec.Struct, frozen=True):
-    """What is in the file: a state; neither state nor problem if there is no file."""
+    """The content of the file: a state, or a problem; neither if there is no file."""
 
     state: SidecarState | None = None
     sequence: int = 0
@@ -137,7 +139,7 @@ def read_sidecar(disk: Disk, path: Path) -> SidecarReading:
 
 
 def load_durable_sidecar(disk: Disk, path: Path) -> SidecarReading:
-    """Read what the disk itself holds: what a failed sync left in the page cache does not count (D-04)."""
+    """Read what is on the disk itself: what a failed sync left in the page cache does not count (D-04)."""
     if disk.fs.exists(path):
         handle = disk.open(path, Access.WRITE)
         try:
@@ -149,12 +151,12 @@ def load_durable_sidecar(disk: Disk, path: Path) -> SidecarReading:
 
 
 class Sidecar:
-    """The open file. Keeps the recovery point for the log, and the local state for all others."""
+    """The open file. Keeps the recovery point for the log, and the local state for the node."""
 
     def __init__(self, disk: Disk, path: Path, reading: SidecarReading) -> None:
-        """Take over what `load_durable_sidecar` read; a file without a good slot is made anew, durably.
+        """Continue with what `load_durable_sidecar` read; a file without a good slot is made anew, durably.
 
-        That it had none is in the new one from the first: a start that dies now must not hide it.
+        The new file says from the first that no slot was good: a crash of this start must not hide it.
         """
         self._disk = disk
         self._path = path
@@ -176,17 +178,17 @@ class Sidecar:
 
     @property
     def recovery_point(self) -> OffsetAndEpoch | None:
-        """Everything below was synced once (see `RecoveryPointStore`)."""
+        """The offset below which everything was synced once (see `RecoveryPointStore`)."""
         return self._recovery_point
 
     @property
     def file(self) -> tuple[int, Path]:
-        """What a flush job syncs."""
+        """The file that a flush job syncs."""
         return self._handle, self._path
 
     @property
     def mark(self) -> int:
-        """The state that is written but not synced; 0 if none."""
+        """The number of the state that is written but not synced; 0 if none."""
         return self._unsynced
 
     def raise_recovery_point(self, at: OffsetAndEpoch) -> None:
@@ -195,19 +197,19 @@ class Sidecar:
         self._write()
 
     def lower_recovery_point(self, at: OffsetAndEpoch | None) -> None:
-        """Write a lower recovery point, or that nobody knows; durable on return."""
+        """Write a lower recovery point, or None for unknown; durable on return."""
         self._recovery_point = at
         self._write()
         self.sync()
 
     def synced(self, mark: int) -> None:
-        """Hear from a flush job that the state it was captured with is durable now."""
+        """Record that a flush job has made the state with this number durable."""
         if mark and mark == self._unsynced:
             self._durable_slot = 1 - self._durable_slot
             self._unsynced = 0
 
     def sync(self) -> None:
-        """Make what was noted durable."""
+        """Make what was written durable."""
         if self._unsynced:
             self._disk.sync_data(self._handle, self._path)
             self.synced(self._unsynced)
@@ -216,7 +218,7 @@ class Sidecar:
 
     @property
     def local_state(self) -> LocalState:
-        """What was saved last, or noted since."""
+        """The state that was written last."""
         return self._promises
 
     def save(self, local_state: LocalState) -> None:
@@ -225,9 +227,9 @@ class Sidecar:
         self.sync()
 
     def save_twice(self, local_state: LocalState) -> None:
-        """Replace local state that nothing else would miss; durable in both slots on return.
+        """Replace the local state; durable in both slots on return.
 
-        A bad sector cannot be told from a torn write, so what was saved last must not be in one slot only.
+        A bad sector cannot be told from a torn write, so a promise must not be in one slot only.
         """
         if local_state == self._promises and not self._unsynced:
             return
@@ -236,7 +238,7 @@ class Sidecar:
         self.sync()
 
     def write_unsynced(self, local_state: LocalState) -> None:
-        """Replace the local state without a sync: for what only narrows what is believed."""
+        """Replace the local state without a sync: for a change that only narrows what is accepted."""
         if local_state == self._promises:
             return
         rest = msgspec.msgpack.encode(local_state)
@@ -246,7 +248,7 @@ class Sidecar:
         self._write()
 
     def close(self, *, sync: bool = True) -> None:
-        """Close, after a last sync if the disk is in order."""
+        """Close, after a last sync unless the disk has failed."""
         if sync:
             self.sync()
         self._disk.close(self._handle)
@@ -270,7 +272,7 @@ def _made_anew(problem: str) -> SidecarState:
 
 
 def remember_peer(local_state: LocalState, peer: PeerRecord) -> LocalState:
-    """LocalState with one peer added, or replaced."""
+    """Return the state with one peer added or replaced."""
     others = [known for known in local_state.peers if known.node_id != peer.node_id]
     if len(peer.directory_id) != 16 or len(peer.start_id) != 16:
         raise InvariantError(f"node {peer.node_id}: directory and start ids are 16 bytes each")
