@@ -1,1 +1,1 @@
-"""Judging a quorum from outside: invariants that are watched, and the trace of events and effects."""
+"""Checks of a quorum from outside: its invariants, and the trace of its events and effects."""

@@ -1,6 +1,6 @@
 """What must hold of logs, commits and acknowledgements, whatever fails.
 
-Each class is one promise (see `watching` for when it is asked). Not here: who may lead (`elections`), and
+Each class is one invariant (see `invariant` for when it is called). Not here: who may lead (`elections`), and
 what clients saw of it (`linearizability`).
 
 Follows: Raft figure 3, SIMX-08, SIMX-10, SIMX-14; D-02, D-05, D-06, D-10, D-14, D-18. SIMX-12 and SIMX-13 are
@@ -9,7 +9,7 @@ about snapshots, which do not exist yet.
 
 from collections.abc import Hashable, Mapping
 
-from kraftd.audit.watching import Invariant, NodeView
+from kraftd.audit.invariant import Invariant, NodeView
 from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
 from kraftd.raft.effects import AppendDone, AssignEpoch, Commit, Effect, Send, Truncate
@@ -18,13 +18,13 @@ from kraftd.types import Epoch, NodeId, Offset
 
 
 class HighWatermarkNeverGoesBack(Invariant):
-    """What a member knows to be committed stays committed, as long as its process lives."""
+    """The high watermark of a node never decreases, as long as its process lives."""
 
     def __init__(self) -> None:
         self._known: dict[NodeId, Offset] = {}
 
     def on_node(self, node: NodeView) -> None:
-        """Compare with the last look."""
+        """Compare with the last one."""
         if node.state is None:
             self._known.pop(node.node_id, None)
             return
@@ -37,14 +37,14 @@ class HighWatermarkNeverGoesBack(Invariant):
 class LogsMatch(Invariant):
     """If two logs hold a batch of one epoch at one offset, they are the same up to there.
 
-    Epochs rise along a log, and none is above the member's own.
+    Epochs rise along a log, and none is above the node's own.
     """
 
     def __init__(self) -> None:
         self._digests: dict[tuple[Offset, Epoch], int] = {}
 
     def on_node(self, node: NodeView) -> None:
-        """Look at the batches that came since the last look."""
+        """Check the batches that are new since the last call."""
         if not node.log:
             return
         epoch = node.state.epoch if node.state is not None else node.log[-1].epoch
@@ -64,8 +64,8 @@ class LogsMatch(Invariant):
 class CommittedStays(Invariant):
     """State machine safety and leader completeness.
 
-    What one member learned to be committed, every other learns to be the same; every later leader has it; and
-    no member that holds it ever cuts it off, whether it knows it to be committed or not.
+    What one node learned to be committed, every other learns to be the same; every later leader has it; and
+    no node that holds it ever cuts it off, whether it knows it to be committed or not.
     """
 
     watches = (Truncate, Commit)
@@ -77,7 +77,7 @@ class CommittedStays(Invariant):
         self._leaders: set[tuple[NodeId, Epoch]] = set()
 
     def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
-        """Watch commits and truncations."""
+        """Check commits and truncations."""
         del nodes
         if isinstance(effect, Truncate):
             self._on_truncate(node, effect.end_offset)
@@ -116,7 +116,7 @@ class CommittedStays(Invariant):
             self._newest = (offset, node.state.epoch)
 
     def on_node(self, node: NodeView) -> None:
-        """Look at every new leader once."""
+        """Check every new leader once."""
         state = node.state
         if not isinstance(state, Leader) or (node.node_id, state.epoch) in self._leaders:
             return
@@ -128,10 +128,10 @@ class CommittedStays(Invariant):
             self.fail(f"leader {node.node_id} of epoch {state.epoch} lacks what is committed at {offset}")
 
 
-class LeadersCommitTheirOwn(Invariant):
+class LeadersCommitTheirOwnEpoch(Invariant):
     """A leader commits only with a record of its own epoch, and never less than a leader before it (D-10).
 
-    Everybody else commits only what some leader committed.
+    All other nodes commit only what some leader committed.
     """
 
     watches = (Commit,)
@@ -140,7 +140,7 @@ class LeadersCommitTheirOwn(Invariant):
         self._committed: tuple[Epoch, Offset] = (-1, -1)
 
     def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
-        """Watch commits."""
+        """Check commits."""
         del nodes
         if not isinstance(effect, Commit):
             return
@@ -159,19 +159,19 @@ class LeadersCommitTheirOwn(Invariant):
 
 
 class LeadersOnlyAppend(Invariant):
-    """A leader never cuts its own log."""
+    """A leader never truncates its own log."""
 
     watches = (Truncate,)
 
     def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
-        """Watch truncations."""
+        """Check truncations."""
         del nodes
         if isinstance(node.state, Leader):
             self.fail(f"leader {node.node_id} asks for {effect}")
 
 
 class DurableStays(Invariant):
-    """What was durable once is there after any crash, unless the member cut it itself or its disk lost it."""
+    """What was durable once is there after any crash, unless the node truncated it or its disk lost it."""
 
     watches = (Truncate,)
 
@@ -179,25 +179,26 @@ class DurableStays(Invariant):
         self._ends: dict[NodeId, Offset] = {}
 
     def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
-        """Watch truncations."""
+        """Record truncations."""
         del nodes
         if isinstance(effect, Truncate):
             self._ends[node.node_id] = min(self._ends.get(node.node_id, 0), effect.end_offset)
 
     def on_node(self, node: NodeView) -> None:
-        """Compare with the last look."""
+        """Compare with the last end."""
         before = self._ends.get(node.node_id, 0)
         if node.durable_end_offset < before:
             self.fail(f"{node.node_id} had {before} offsets durable, and has {node.durable_end_offset}")
         self._ends[node.node_id] = node.durable_end_offset
 
     def forget(self, node: NodeView) -> None:
-        """The disk lost it."""
+        """Forget what the disk has lost."""
         self._ends.pop(node.node_id, None)
 
 
 class AcknowledgedIsDurable(Invariant):
-    """Nothing is acknowledged that a majority of the voters has not made durable; nor is a position claimed.
+    """Only what a majority of the voters has made durable is acknowledged, and only a durable position is
+    claimed.
 
     What a voter had made durable before its disk was lost counts: a leader cannot know yet, and losing one
     disk is what the others are there for.
@@ -212,17 +213,17 @@ class AcknowledgedIsDurable(Invariant):
     def __init__(self) -> None:
         self._lost: dict[NodeId, set[tuple[Offset, int]]] = {}
         self._proved: tuple[NodeId, Epoch, Offset] = (-1, -1, -1)
-        """Up to where the newest leader's log is known to stand on a majority."""
+        """The offset up to which the newest leader's log is known to stand on a majority."""
         self._assigned: dict[tuple[NodeId, Epoch], tuple[Offset, int | None]] = {}
-        """Where the epochs of leaders began, and the digest of what was there before."""
+        """The offsets at which the epochs of leaders began, and the digest of the log up to there."""
 
     def forget(self, node: NodeView) -> None:
-        """The member is about to lose its disk."""
+        """Keep what a disk holds durably that is about to be lost."""
         marks = self._lost.setdefault(node.node_id, set())
         marks |= {(m.end_offset, m.digest) for m in node.log if m.end_offset <= node.durable_end_offset}
 
     def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
-        """Watch acknowledgements, commits of leaders, fetches and candidacies leave."""
+        """Check acknowledgements, commits of leaders, fetches and vote requests."""
         match effect:
             case AssignEpoch(epoch=epoch, start_offset=start_offset):
                 self._assigned[node.node_id, epoch] = (start_offset, node.digest_at(start_offset))
@@ -240,7 +241,7 @@ class AcknowledgedIsDurable(Invariant):
                 pass
 
     def _need_own(self, node: NodeView, deed: str, offset: Offset, epoch: Epoch) -> None:
-        """A position that a member claims is durable, and is of the epoch that it says."""
+        """Check that a position which a node claims is durable, and is of the claimed epoch."""
         if offset > node.durable_end_offset:
             self.fail(f"{node.node_id} {deed} {offset}, durable is {node.durable_end_offset}")
         mark = node.mark_from(offset) if offset else None
@@ -279,14 +280,14 @@ class AcknowledgedIsDurable(Invariant):
         return (offset, digest) in self._lost.get(node.node_id, ())
 
 
-class MachinesAgree(Invariant):
+class StateMachinesAgree(Invariant):
     """State machines that applied the same offsets hold the same, and none applies what is not committed."""
 
     def __init__(self) -> None:
         self._digests: dict[Offset, Hashable] = {}
 
     def on_applied(self, node: NodeView, offset: Offset, digest: Hashable) -> None:
-        """Compare with whoever was here first."""
+        """Compare with the node that was first at this offset."""
         if offset > node.high_watermark:
             self.fail(f"{node.node_id} applies up to {offset}, {node.high_watermark} is committed")
         if self._digests.setdefault(offset, digest) != digest:

@@ -1,13 +1,14 @@
 """What must hold of epochs, votes and leaders, whatever fails.
 
-Each class is one promise (see `watching` for when it is asked). Not here: what the logs hold (`agreement`).
+Each class is one invariant (see `invariant` for when it is called). Not here: what the logs hold
+(`agreement`).
 
 Follows: Raft figure 3, SIMX-09, SIMX-11; D-01, D-02, D-06, D-07, D-13.
 """
 
 from collections.abc import Mapping, Sequence
 
-from kraftd.audit.watching import Invariant, NodeView
+from kraftd.audit.invariant import Invariant, NodeView
 from kraftd.protocol import messages as m
 from kraftd.raft.effects import (
     AppendDone,
@@ -25,13 +26,13 @@ from kraftd.types import NO_NODE, Election, Epoch, NodeId, ReplicaKey
 
 
 class OneLeaderAnEpoch(Invariant):
-    """Election safety: no two members lead, or are durably known to lead, the same epoch."""
+    """Election safety: no two nodes lead, or are durably known to lead, the same epoch."""
 
     def __init__(self) -> None:
         self._leaders: dict[Epoch, NodeId] = {}
 
     def on_node(self, node: NodeView) -> None:
-        """Compare who leads with who led."""
+        """Compare the leader of each epoch with those seen before."""
         self._note(node.durable_election)
         if node.state is not None:
             self._note(node.state.election)
@@ -45,17 +46,17 @@ class OneLeaderAnEpoch(Invariant):
 
 
 class OneVoteAnEpoch(Invariant):
-    """A voter's vote in an epoch is durable before it is told, and never changes."""
+    """A voter's vote in an epoch is durable before it is sent, and never changes."""
 
     watches = (VoteCast, Reply, Send)
 
     def __init__(self) -> None:
         self._votes: dict[tuple[NodeId, Epoch], NodeId] = {}
         self._cast: dict[NodeId, VoteCast] = {}
-        """What was decided about the vote answered next; the answer does not say if it is a pre-vote."""
+        """The decision about the vote that is answered next; the answer does not say if it is a pre-vote."""
 
     def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
-        """Watch granted votes and candidacies leave."""
+        """Check granted votes and vote requests."""
         del nodes
         match effect:
             case VoteCast():
@@ -88,18 +89,18 @@ class OneVoteAnEpoch(Invariant):
             self.fail(f"{node.node_id} voted for {before} and {voted.id} in epoch {epoch}")
 
     def forget(self, node: NodeView) -> None:
-        """What was promised there cannot bind any more; it only keeps the member from being counted."""
+        """Forget the votes of a lost disk: the node is not counted before it rejoins."""
         self._votes = {key: voted for key, voted in self._votes.items() if key[0] != node.node_id}
 
 
 class ElectionStays(Invariant):
-    """Within an epoch, what a member durably knows of leader and vote is never changed or dropped (D-07)."""
+    """Within an epoch, the leader and vote that a node has durably are never changed or dropped (D-07)."""
 
     def __init__(self) -> None:
         self._known: dict[NodeId, Election] = {}
 
     def on_node(self, node: NodeView) -> None:
-        """Compare with the last look."""
+        """Compare with the last election."""
         election = node.durable_election
         known = self._known.get(node.node_id)
         if known is election:
@@ -114,18 +115,18 @@ class ElectionStays(Invariant):
         self._known[node.node_id] = election
 
     def forget(self, node: NodeView) -> None:
-        """The disk lost it."""
+        """Forget what the disk has lost."""
         self._known.pop(node.node_id, None)
 
 
 class EpochsNeverGoBack(Invariant):
-    """A member's epoch rises only, in memory and on disk, and the two are the same after each event."""
+    """A node's epoch only rises, in memory and on disk, and the two are the same after each event."""
 
     def __init__(self) -> None:
         self._epochs: dict[NodeId, Epoch] = {}
 
     def on_node(self, node: NodeView) -> None:
-        """Compare with the last look."""
+        """Compare with the last epoch."""
         durable = node.durable_election.epoch
         if durable < self._epochs.get(node.node_id, 0):
             self.fail(f"{node.node_id} went back from {self._epochs[node.node_id]} to {durable}")
@@ -134,20 +135,20 @@ class EpochsNeverGoBack(Invariant):
             self.fail(f"{node.node_id} acts in epoch {node.state.epoch}, but {durable} is durable")
 
     def forget(self, node: NodeView) -> None:
-        """The disk lost it."""
+        """Forget what the disk has lost."""
         self._epochs.pop(node.node_id, None)
 
 
 class EpochIsDurableBeforeUse(Invariant):
-    """No message speaks of an epoch in the member's own name before that epoch is durable (D-02)."""
+    """No message carries an epoch as its sender's own before that epoch is durable (D-02)."""
 
     watches = (Reply, Send)
 
     def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
-        """Watch messages leave."""
+        """Check messages that are sent."""
         del nodes
         message = effect.request if isinstance(effect, Send) else getattr(effect, "response", None)
-        epoch = spoken_epoch(message)
+        epoch = claimed_epoch(message)
         if epoch > node.durable_election.epoch:
             durable = node.durable_election
             self.fail(
@@ -155,10 +156,10 @@ class EpochIsDurableBeforeUse(Invariant):
             )
 
 
-def spoken_epoch(message: object) -> Epoch:
-    """The epoch that a message's sender claims to be in; -1 if it claims none.
+def claimed_epoch(message: object) -> Epoch:
+    """Return the epoch that a message's sender claims to be in; -1 if it claims none.
 
-    An answer to a pre-vote speaks of the asker's epoch; answers to votes are `OneVoteAnEpoch`'s.
+    An answer to a pre-vote carries the requester's epoch; answers to votes are checked by `OneVoteAnEpoch`.
     """
     match message:
         case m.FetchRequest(topics=[topic]):
@@ -179,33 +180,33 @@ def spoken_epoch(message: object) -> Epoch:
             return -1
 
 
-class OnePromiseAnEvent(Invariant):
+class OneElectionAnEvent(Invariant):
     """At most one election is persisted an event (D-02)."""
 
     def on_effects(self, node: NodeView, effects: Sequence[Effect]) -> None:
-        """Count."""
+        """Count the elections that are persisted."""
         if len(effects) > 1 and sum(isinstance(effect, PersistElection) for effect in effects) > 1:
             self.fail(f"{node.node_id} persists its election twice in one event")
 
 
 class OnlyVotersCampaign(Invariant):
-    """Observers, and voters whose promises are in doubt, neither campaign nor lead (D-06)."""
+    """Observers, and voters that are not whole, neither campaign nor lead (D-06)."""
 
     def on_node(self, node: NodeView) -> None:
-        """Look at the role."""
+        """Check the role."""
         if node.is_voter and node.is_whole:
             return
         if isinstance(node.state, Prospective | Candidate | Leader):
             self.fail(f"{node.node_id} is {node.state}")
 
 
-class OnlyWholeMembersCount(Invariant):
-    """A voter whose promises are in doubt neither votes nor acknowledges: it fetches without id (D-06)."""
+class OnlyWholeNodesCount(Invariant):
+    """A voter that is not whole neither votes nor acknowledges: it fetches without its id (D-06)."""
 
     watches = (Reply, Send)
 
     def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
-        """Watch votes and fetches leave."""
+        """Check votes and fetches."""
         del nodes
         if node.is_whole or not node.is_voter:
             return
@@ -220,7 +221,7 @@ class OnlyWholeMembersCount(Invariant):
 
 
 class AnsweredOnce(Invariant):
-    """Nobody who waits for an outcome is given two (D-13)."""
+    """No caller that waits for an outcome is given two (D-13)."""
 
     watches = (AppendDone, ReadDone, ResignDone)
 
@@ -228,12 +229,12 @@ class AnsweredOnce(Invariant):
         self._answered: dict[NodeId, set[tuple[type[Effect], Token]]] = {}
 
     def on_node(self, node: NodeView) -> None:
-        """A new process draws new tokens."""
+        """Forget a process that ended: a new one gives out new tokens."""
         if node.state is None:
             self._answered.pop(node.node_id, None)
 
     def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
-        """Watch outcomes."""
+        """Check outcomes."""
         del nodes
         if isinstance(effect, AppendDone | ReadDone | ResignDone):
             answered = self._answered.setdefault(node.node_id, set())
@@ -247,6 +248,6 @@ class NoBusyLoop(Invariant):
     """After a poll there is time until the next one (D-01)."""
 
     def on_polled(self, node: NodeView, now_ms: int, wake_at_ms: int) -> None:
-        """Compare."""
+        """Compare the two times."""
         if wake_at_ms <= now_ms:
             self.fail(f"{node.node_id} wants to be polled at {wake_at_ms}, and it is {now_ms}")

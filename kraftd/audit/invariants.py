@@ -1,12 +1,12 @@
-"""What must hold in a quorum after every single event, whatever fails: all promises at once.
+"""All invariants of a quorum, which must hold after every single event, whatever fails.
 
-A watcher is shown the members as they are (`NodeView`) after every event, and every effect as it is carried
-out. It raises `Violation` at the first event after which its promise does not hold. Whoever drives members
-(stories, property tests, the simulator) feeds an `Auditor`, which holds them all and asks each only about
-what it watches: a handful of dictionary look-ups an event.
+An invariant is shown the nodes as they are (`NodeView`) after every event, and every effect as it is carried
+out. It raises `Violation` at the first event after which it does not hold. The drivers of nodes (stories,
+property tests, the simulator) call an `Auditor`, which calls each invariant only with the types that it
+needs: a handful of dictionary look-ups an event.
 
-The promises themselves: `elections`, `conduct`, `hearing`, `speaking`, `agreement`. What clients saw is
-judged at the end: `linearizability`.
+The invariants themselves: `elections`, `role_changes`, `liveness`, `peer_confirmation`, `agreement`. What
+clients saw is checked at the end: `linearizability`.
 
 Follows: Raft figure 3 and SIMX-08 to SIMX-14; D-01, D-02, D-06, D-07, D-10, D-13, D-18, D-37.
 """
@@ -18,16 +18,10 @@ from kraftd.audit.agreement import (
     CommittedStays,
     DurableStays,
     HighWatermarkNeverGoesBack,
-    LeadersCommitTheirOwn,
+    LeadersCommitTheirOwnEpoch,
     LeadersOnlyAppend,
     LogsMatch,
-    MachinesAgree,
-)
-from kraftd.audit.conduct import (
-    LeadersAreElected,
-    LeadersGrantNoPreVotes,
-    OnlyLeadersAreTold,
-    TheOnlyVoterLeads,
+    StateMachinesAgree,
 )
 from kraftd.audit.elections import (
     AnsweredOnce,
@@ -35,62 +29,68 @@ from kraftd.audit.elections import (
     EpochIsDurableBeforeUse,
     EpochsNeverGoBack,
     NoBusyLoop,
+    OneElectionAnEvent,
     OneLeaderAnEpoch,
-    OnePromiseAnEvent,
     OneVoteAnEpoch,
     OnlyVotersCampaign,
-    OnlyWholeMembersCount,
+    OnlyWholeNodesCount,
 )
-from kraftd.audit.hearing import (
-    EveryoneIsAnswered,
+from kraftd.audit.invariant import Invariant, Mark, NodeView, Violation
+from kraftd.audit.liveness import (
+    EveryCallIsAnswered,
     LeadersAreFollowed,
-    OnlyLeadersKeepWaiting,
+    OnlyLeadersParkRequests,
     PreVotesAreOfOneRound,
 )
-from kraftd.audit.speaking import NothingByTheUnconfirmed
-from kraftd.audit.watching import Invariant, Mark, NodeView, Violation
+from kraftd.audit.peer_confirmation import UnconfirmedPeersChangeNothing
+from kraftd.audit.role_changes import (
+    LeadersAreElected,
+    LeadersGrantNoPreVotes,
+    OnlyLeadersAreAnnounced,
+    TheOnlyVoterLeads,
+)
 from kraftd.raft.effects import Effect
 from kraftd.raft.events import Event
 from kraftd.types import NodeId, Offset
 
-__all__ = ["PROMISES", "Auditor", "Invariant", "Mark", "NodeView", "Violation"]
+__all__ = ["INVARIANTS", "Auditor", "Invariant", "Mark", "NodeView", "Violation"]
 
-PROMISES: tuple[type[Invariant], ...] = (
+INVARIANTS: tuple[type[Invariant], ...] = (
     OneLeaderAnEpoch,
     OneVoteAnEpoch,
     ElectionStays,
     EpochsNeverGoBack,
     EpochIsDurableBeforeUse,
-    OnePromiseAnEvent,
+    OneElectionAnEvent,
     OnlyVotersCampaign,
-    OnlyWholeMembersCount,
+    OnlyWholeNodesCount,
     AnsweredOnce,
-    EveryoneIsAnswered,
-    OnlyLeadersKeepWaiting,
+    EveryCallIsAnswered,
+    OnlyLeadersParkRequests,
     NoBusyLoop,
     LeadersAreElected,
     LeadersGrantNoPreVotes,
     LeadersAreFollowed,
     PreVotesAreOfOneRound,
-    OnlyLeadersAreTold,
+    OnlyLeadersAreAnnounced,
     TheOnlyVoterLeads,
     HighWatermarkNeverGoesBack,
     LogsMatch,
     CommittedStays,
-    LeadersCommitTheirOwn,
+    LeadersCommitTheirOwnEpoch,
     LeadersOnlyAppend,
     DurableStays,
     AcknowledgedIsDurable,
-    MachinesAgree,
-    NothingByTheUnconfirmed,
+    StateMachinesAgree,
+    UnconfirmedPeersChangeNothing,
 )
 
 
 class Auditor:
-    """All invariants at once, or those that are asked for."""
+    """All invariants at once, or a choice of them."""
 
-    def __init__(self, promises: Sequence[type[Invariant]] = PROMISES) -> None:
-        self.invariants = tuple(promise() for promise in promises)
+    def __init__(self, invariants: Sequence[type[Invariant]] = INVARIANTS) -> None:
+        self.invariants = tuple(invariant() for invariant in invariants)
         self._on_node = [i.on_node for i in self.invariants if _overrides(i, "on_node")]
         self._on_effects = [i.on_effects for i in self.invariants if _overrides(i, "on_effects")]
         self._on_applied = [i.on_applied for i in self.invariants if _overrides(i, "on_applied")]
@@ -116,24 +116,26 @@ class Auditor:
         return next((i.committed for i in self.invariants if isinstance(i, CommittedStays)), (0, 0))
 
     def on_event(self, node: NodeView, event: Event, now_ms: int) -> None:
-        """A member is about to handle an event."""
+        """A node is about to handle an event."""
         for on_event in self._on_event.get(type(event), ()):
             on_event(node, event, now_ms)
 
     def on_handled(self, node: NodeView, event: Event, effects: Sequence[Effect]) -> None:
-        """A member handled an event and is about to hand over its effects."""
+        """A node handled an event and is about to return its effects."""
         for on_handled in self._on_handled.get(type(event), ()):
             on_handled(node, event, effects)
 
     def forget(self, node: NodeView) -> None:
-        """A member is about to lose its disk, or part of what it holds. What it promised there cannot bind
-        it any more; it only keeps it from being counted.
+        """A node is about to lose its disk, or part of it. What it promised there cannot be kept any more; it
+        only makes the node uncounted.
         """
         for invariant in self.invariants:
             invariant.forget(node)
 
     def on_state(self, nodes: Mapping[NodeId, NodeView], changed: NodeView | None = None) -> None:
-        """An event was handled and its effects were carried out, by `changed` or by nobody knows whom."""
+        """An event was handled and its effects were carried out, by `changed`, or by any node if that is
+        None.
+        """
         for node in nodes.values() if changed is None else (changed,):
             for on_node in self._on_node:
                 on_node(node)
@@ -144,17 +146,17 @@ class Auditor:
             on_effect(node, effect, nodes)
 
     def on_effects(self, node: NodeView, effects: Sequence[Effect]) -> None:
-        """A member handed over the effects of one event."""
+        """A node returned the effects of one event."""
         for on_effects in self._on_effects:
             on_effects(node, effects)
 
     def on_applied(self, node: NodeView, offset: Offset, digest: Hashable) -> None:
-        """A member's state machine has applied all below `offset`."""
+        """A node's state machine has applied all below `offset`."""
         for on_applied in self._on_applied:
             on_applied(node, offset, digest)
 
     def on_polled(self, node: NodeView, now_ms: int, wake_at_ms: int) -> None:
-        """A member was polled."""
+        """A node was polled."""
         for on_polled in self._on_polled:
             on_polled(node, now_ms, wake_at_ms)
 

@@ -1,4 +1,4 @@
-"""Could one machine, doing one thing at a time, have given these answers? The judge of what clients saw.
+"""Checks what clients saw: whether one machine, doing one thing at a time, could have given these answers.
 
 Entered by `check`, with the history of all clients: None if every key behaved like a single register, else
 one line that names the operation for which there is no place. The history may come from a simulator, from
@@ -9,8 +9,8 @@ An operation has one of three ends (D-13). `ok`: it took effect between its call
 surely took no effect (NOT_CONTROLLER). `unknown`: it may take effect at any time after its call, or never.
 
 Follows: Wing and Gong's search with Lowe's memory of what was tried, split by key, as Porcupine does it. What
-is ours: an unknown write costs nothing. If nobody read its value it is as if it had never been; if somebody
-did, it took effect before that reader returned. Both need the value to be written once; other unknown writes
+is ours: an unknown write costs nothing. If no client read its value it is as if it had never been; if one
+did, it took effect before that read returned. Both need the value to be written once; other unknown writes
 stay open to the end.
 """
 
@@ -25,7 +25,7 @@ Kind = Literal["write", "read"]
 Outcome = Literal["ok", "failed", "unknown"]
 
 FOREVER = 1 << 62
-"""After every return: the time at which what is unknown may still take effect."""
+"""A time after every return, until which an unknown operation may still take effect."""
 
 
 class Operation(msgspec.Struct, frozen=True):
@@ -40,13 +40,15 @@ class Operation(msgspec.Struct, frozen=True):
     outcome: Outcome
 
     def __str__(self) -> str:
-        """As it is named in a complaint."""
+        """The operation as a violation names it."""
         ended = "open" if self.returned is None else self.returned
         return f"{self.kind} of {self.value!r} by client {self.client} ({self.called}..{ended})"
 
 
 def check(operations: Sequence[Operation], initial: Hashable = None) -> str | None:
-    """None if the history is linearizable, else one line that explains. `initial` is what a new key reads."""
+    """Return None if the history is linearizable, else one line that explains. `initial` is what a new key
+    reads.
+    """
     by_key: dict[str, list[Operation]] = defaultdict(list)
     for operation in operations:
         by_key[operation.key].append(operation)
@@ -58,7 +60,7 @@ def check(operations: Sequence[Operation], initial: Hashable = None) -> str | No
 
 
 def _check_key(operations: Sequence[Operation], initial: Hashable) -> str | None:
-    """One register."""
+    """Check one key, which is one register."""
     spans = _spans(operations, initial)
     return _unexplained(operations, spans, initial) or _search(spans, initial)
 
@@ -74,7 +76,9 @@ class _Span(msgspec.Struct):
 
 
 def _spans(operations: Sequence[Operation], initial: Hashable) -> list[_Span]:
-    """What has to be placed, by call. What failed, and what nobody can have noticed, has no place."""
+    """Return the operations that have to be placed, by call. Those that failed, or had no visible effect,
+    need no place.
+    """
     first_seen: dict[Hashable, int] = {}
     for read in _answered_reads(operations):
         first_seen[read.value] = min(first_seen.get(read.value, FOREVER), _end(read))
@@ -107,7 +111,7 @@ def _end(operation: Operation) -> int:
 
 
 def _unexplained(operations: Sequence[Operation], spans: Sequence[_Span], initial: Hashable) -> str | None:
-    """The commonest faults have plain words: a value from nowhere, or from the future."""
+    """Return the commonest faults in plain words: a value never written, or written only later."""
     written_at: dict[Hashable, int] = {initial: -FOREVER}
     for span in spans:
         if not span.is_read:

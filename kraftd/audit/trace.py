@@ -1,11 +1,11 @@
-"""One line for every event that a member took in and every effect that it asked for.
+"""One line for every event that a node handled and every effect that it returned.
 
 A trace is what a golden story compares, what a failing seed prints, and what a driver may write while a sink
-is attached. A line has the moment, the member, the direction (`<` in, `>` out, `!` from outside), a name and
+is attached. A line has the moment, the node, the direction (`<` in, `>` out, `!` from outside), a name and
 `key=value` fields; a value with blanks in it is quoted as JSON. Messages are shown by what the quorum reads
 in them, not field by field.
 
-Nothing is built unless somebody asks for it: the hot path does not know about traces (D-16).
+Nothing is built unless a sink is attached: the hot path does not know about traces (D-16).
 """
 
 import json
@@ -57,13 +57,13 @@ def parse(text: str) -> Line:
 
 
 def trace(at_ms: int, node_id: int, direction: str, value: Event | Effect) -> Line:
-    """The line of an event or effect."""
+    """Return the line of an event or effect."""
     fields = {key: _text(item) for key, item in _fields(value).items()}
     return Line(at_ms, node_id, direction, type(value).__name__, fields)
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    """The fields worth showing, messages spread out."""
+    """Return the fields worth showing; messages are spread out."""
     shown: dict[str, Any] = {}
     for name in value.__struct_fields__:
         item = getattr(value, name)
@@ -90,7 +90,7 @@ def _size(records: bytes | Sequence[bytes]) -> str:
 
 
 def _message(message: Any) -> dict[str, Any]:
-    """What the quorum reads in a message."""
+    """Return the parts of a message that the quorum reads."""
     top = _error(message)
     topics: Sequence[Any] = getattr(message, "topics", None) or getattr(message, "responses", None) or ()
     if len(topics) != 1 or len(topics[0].partitions) != 1:

@@ -4,7 +4,8 @@ Nothing here knows what was promised to the real voters: what an impostor shows 
 way between others and is of no use where it is shown. What an attacker can do who reads the packets between
 two members as they pass, or listens at a voter's own address, is not played: that is what TLS is for.
 
-What they may bring about is nothing (D-37, `kraftd.audit.speaking`); and nobody connects to their machines.
+What they may bring about is nothing (D-37, `kraftd.audit.peer_confirmation`); and nobody connects to their
+machines.
 """
 
 from collections.abc import Callable

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kraftd.audit.watching import Violation
+from kraftd.audit.invariant import Violation
 from kraftd.errors import MalformedError
 from kraftd.net.handshake import Identity
 from kraftd.protocol.messages import (

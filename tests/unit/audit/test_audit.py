@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kraftd.audit.invariants import PROMISES, Auditor, Mark, NodeView, Violation
+from kraftd.audit.invariants import INVARIANTS, Auditor, Mark, NodeView, Violation
 from kraftd.audit.trace import Line, parse
 from kraftd.errors import ErrorCode, MalformedError
 from kraftd.raft import effects as fx
@@ -246,11 +246,11 @@ CASES: dict[str, tuple[str, list[Step]]] = {
         [effect(1, fx.StateChanged("prospective", "candidate", 4, ""))],
     ),
     "a state machine that leads without its member": (
-        "OnlyLeadersAreTold",
+        "OnlyLeadersAreAnnounced",
         [effect(1, fx.LeaderChanged(3, 1))],
     ),
     "a state machine that leads before its epoch has a record": (
-        "OnlyLeadersAreTold",
+        "OnlyLeadersAreAnnounced",
         [lead(high_watermark=0), effect(1, fx.LeaderChanged(3, 1))],
     ),
     "the only voter that resigns": (
@@ -261,7 +261,7 @@ CASES: dict[str, tuple[str, list[Step]]] = {
         ],
     ),
     "a request that is left behind": (
-        "OnlyLeadersKeepWaiting",
+        "OnlyLeadersParkRequests",
         [
             opened_by(2),
             lead(),
@@ -275,7 +275,7 @@ CASES: dict[str, tuple[str, list[Step]]] = {
         [effect(1, fx.AssignEpoch(2, 5)), state(log=[Mark(5, 1, 78)]), effect(1, fetch(5, last_epoch=2))],
     ),
     "two promises in an event": (
-        "OnePromiseAnEvent",
+        "OneElectionAnEvent",
         [lambda auditor, nodes: auditor.on_effects(nodes[1], [fx.PersistElection(Election(1))] * 2)],
     ),
     "a high watermark that goes back": ("HighWatermarkNeverGoesBack", [state(), state(high_watermark=4)]),
@@ -295,16 +295,16 @@ CASES: dict[str, tuple[str, list[Step]]] = {
         ],
     ),
     "a leader that cuts": ("LeadersOnlyAppend", [lead(), effect(1, fx.Truncate(5, 1))]),
-    "a commit that no leader made": ("LeadersCommitTheirOwn", [effect(1, fx.Commit(5))]),
+    "a commit that no leader made": ("LeadersCommitTheirOwnEpoch", [effect(1, fx.Commit(5))]),
     "a commit without a record of the own epoch": (
-        "LeadersCommitTheirOwn",
+        "LeadersCommitTheirOwnEpoch",
         [
             state(state=Leader(3, ME, 5, frozenset({1, 2}), 0), durable_election=Election(3, 1, ME)),
             effect(1, fx.Commit(5)),
         ],
     ),
     "a leader that commits less than one before": (
-        "LeadersCommitTheirOwn",
+        "LeadersCommitTheirOwnEpoch",
         [
             lead(log=[Mark(4, 1, 76), Mark(5, 1, 77)]),
             effect(1, fx.Commit(5)),
@@ -313,8 +313,8 @@ CASES: dict[str, tuple[str, list[Step]]] = {
         ],
     ),
     "durable bytes that a crash takes": ("DurableStays", [state(), state(durable_end_offset=4)]),
-    "machines that differ": ("MachinesAgree", [applied(1, 5, 1), applied(2, 5, 2)]),
-    "a machine that applies what is not committed": ("MachinesAgree", [applied(1, 6, 1)]),
+    "machines that differ": ("StateMachinesAgree", [applied(1, 5, 1), applied(2, 5, 2)]),
+    "a machine that applies what is not committed": ("StateMachinesAgree", [applied(1, 6, 1)]),
     "an outcome that is told twice": (
         "AnsweredOnce",
         [lead(), effect(1, fx.ReadDone(7, ErrorCode.NONE)), effect(1, fx.ReadDone(7, ErrorCode.NONE))],
@@ -335,11 +335,11 @@ CASES: dict[str, tuple[str, list[Step]]] = {
         ],
     ),
     "a caller who is never told": (
-        "EveryoneIsAnswered",
+        "EveryCallIsAnswered",
         [event(1, ev.ReadRequested(7, 100)), polled(100), polled(101)],
     ),
     "a deadline that is later than it was configured": (
-        "EveryoneIsAnswered",
+        "EveryCallIsAnswered",
         [
             lambda _, nodes: setattr(nodes[1], "request_timeout_ms", 50),
             event(1, ev.ReadRequested(7, 100), now_ms=10),
@@ -352,11 +352,11 @@ CASES: dict[str, tuple[str, list[Step]]] = {
         [lambda auditor, nodes: auditor.on_polled(nodes[1], 10, 10)],
     ),
     "a vote of a member that is not whole": (
-        "OnlyWholeMembersCount",
+        "OnlyWholeNodesCount",
         [state(is_whole=False), effect(1, vote_reply())],
     ),
     "a fetch that claims to be whole": (
-        "OnlyWholeMembersCount",
+        "OnlyWholeNodesCount",
         [state(is_whole=False), effect(1, fetch(5))],
     ),
     "a candidate that claims more than is durable": (
@@ -395,17 +395,17 @@ CASES: dict[str, tuple[str, list[Step]]] = {
         ],
     ),
     "a fetch ahead of the disk": ("AcknowledgedIsDurable", [effect(1, fetch(6))]),
-    "a stranger that is confirmed": ("NothingByTheUnconfirmed", [opened_by(5_001), CONFIRMED]),
+    "a stranger that is confirmed": ("UnconfirmedPeersChangeNothing", [opened_by(5_001), CONFIRMED]),
     "a greeting that is written down": (
-        "NothingByTheUnconfirmed",
+        "UnconfirmedPeersChangeNothing",
         [opened_by(2), handled(CLAIMED, fx.RememberPeer(peer(2)))],
     ),
     "a greeting that closes a confirmed connection": (
-        "NothingByTheUnconfirmed",
+        "UnconfirmedPeersChangeNothing",
         [opened_by(2), CONFIRMED, handled(CLAIMED, fx.RefusePeer(CONNECTION, "it connected anew"))],
     ),
     "a wrong nonce that moves the epoch": (
-        "NothingByTheUnconfirmed",
+        "UnconfirmedPeersChangeNothing",
         [
             opened_by(2),
             handled(
@@ -415,7 +415,7 @@ CASES: dict[str, tuple[str, list[Step]]] = {
         ],
     ),
     "an observer that changes what a follower waits for": (
-        "NothingByTheUnconfirmed",
+        "UnconfirmedPeersChangeNothing",
         [
             opened_by(77),
             event(1, ev.RequestReceived(HANDLE, rpc.end_request("c", 3, 2, ()), 1, peer(77))),
@@ -424,26 +424,26 @@ CASES: dict[str, tuple[str, list[Step]]] = {
         ],
     ),
     "a voter that is served before it is confirmed": (
-        "NothingByTheUnconfirmed",
+        "UnconfirmedPeersChangeNothing",
         [opened_by(2), asked(2, 2, REFUSED)],
     ),
     "an observer whose endpoint is learnt": (
-        "NothingByTheUnconfirmed",
+        "UnconfirmedPeersChangeNothing",
         [opened_by(77), asked(77, 77, fx.LearnEndpoint(77, Endpoint("m1", 1)))],
     ),
     "an observer that gets a vote": (
-        "NothingByTheUnconfirmed",
+        "UnconfirmedPeersChangeNothing",
         [opened_by(77), asked(77, 77, fx.VoteCast(77, 3, True, True, ""))],
     ),
     "an observer that acknowledges for a voter": (
-        "NothingByTheUnconfirmed",
+        "UnconfirmedPeersChangeNothing",
         [
             opened_by(77),
             asked(77, 2, fx.Reply(HANDLE, rpc.fetch_response(ErrorCode.NONE, LeaderAndEpoch(3, 1)))),
         ],
     ),
     "an observer whose fetch in a voter's name waits": (
-        "NothingByTheUnconfirmed",
+        "UnconfirmedPeersChangeNothing",
         [opened_by(77), asked(77, 2)],
     ),
     "an observer that campaigns": (
@@ -509,20 +509,20 @@ def test_a_caller_who_is_told_a_moment_late_is_told() -> None:
     auditor, nodes = Auditor(), {n: node(n) for n in (1, 2, 3)}
     for step in (event(1, ev.ReadRequested(7, 100)), polled(130), polled(130)):
         step(auditor, nodes)
-    with pytest.raises(Violation, match="EveryoneIsAnswered"):
+    with pytest.raises(Violation, match="EveryCallIsAnswered"):
         polled(131)(auditor, nodes)
 
 
 def test_a_voter_that_is_confirmed_may_do_what_voters_do() -> None:
     auditor, nodes = Auditor(), {n: node(n) for n in (1, 2, 3)}
-    promise, cut = fx.PersistElection(Election(4)), fx.RefusePeer(CONNECTION, "it connected anew")
+    invariant, cut = fx.PersistElection(Election(4)), fx.RefusePeer(CONNECTION, "it connected anew")
     shown = ev.NonceShown(CONNECTION, bytes(16), 1, bytes(16))
     observer = fx.Reply(HANDLE, rpc.fetch_response(ErrorCode.NONE, LeaderAndEpoch(3, 1)))
     for step in (
         opened_by(2),
         handled(shown, fx.RememberPeer(peer(2)), fx.ConfirmPeer(CONNECTION, peer(2))),
         CONFIRMED,
-        asked(2, 2, promise),
+        asked(2, 2, invariant),
         opened_by(77),
         asked(77, 77, observer),
         asked(77, 2, REFUSED),
@@ -550,4 +550,4 @@ def test_what_a_disk_lost_binds_nobody_any_more() -> None:
 
 
 def test_every_promise_has_its_violation() -> None:
-    assert {promise.__name__ for promise in PROMISES} == {name for name, _ in CASES.values()}
+    assert {invariant.__name__ for invariant in INVARIANTS} == {name for name, _ in CASES.values()}

@@ -1,14 +1,14 @@
-"""What must hold of who speaks in whose name (D-37), whatever somebody says of itself.
+"""What peers that were not confirmed as voters must not bring about (D-37), whatever they claim to be.
 
-Who really opened a connection is asked of the driver (`NodeView.opener_of`, `NodeView.origin_of`), never of
-the code that is watched. A driver that does not know leaves them out, and nothing here is judged.
+Which machine really opened a connection is known from the driver (`NodeView.opener_of`,
+`NodeView.origin_of`), never from the code under test. Without these nothing here is checked.
 
 Follows: D-37.
 """
 
 from collections.abc import Mapping, Sequence
 
-from kraftd.audit.watching import Invariant, NodeView
+from kraftd.audit.invariant import Invariant, NodeView
 from kraftd.protocol import messages as m
 from kraftd.raft.effects import (
     Append,
@@ -43,13 +43,13 @@ _CHANGES = (
     RememberStateHealth,
     Truncate,
 )
-"""What nobody but a confirmed voter may bring about."""
+"""The effects that only a confirmed voter may bring about."""
 
 
-class NothingByTheUnconfirmed(Invariant):
-    """Who was not confirmed as a voter changes nothing, and is counted nowhere: no durable byte, no epoch, no
-    leader, no address, no vote, no acknowledgement, and no connection of the voter itself. Confirmed is only
-    what that voter's own machine opened.
+class UnconfirmedPeersChangeNothing(Invariant):
+    """A peer that was not confirmed as a voter changes nothing and is not counted: no durable byte, no epoch,
+    no leader, no address, no vote, no acknowledgement, and no connection of the voter itself. Confirmed is
+    only what that voter's own machine opened.
     """
 
     watches = (ConfirmPeer,)
@@ -59,15 +59,15 @@ class NothingByTheUnconfirmed(Invariant):
     def __init__(self) -> None:
         self._confirmed: dict[NodeId, set[int]] = {}
         self._before: dict[NodeId, EpochState | None] = {}
-        """What each member was when it was last spoken to."""
+        """The state of each node before its current event."""
 
     def on_event(self, node: NodeView, event: Event, now_ms: int) -> None:
-        """Somebody speaks to a member."""
+        """Record the state before a message or greeting is handled."""
         del event, now_ms
         self._before[node.node_id] = node.state
 
     def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
-        """A claim is about to be believed."""
+        """Check that a connection is confirmed as the machine's that opened it."""
         del nodes
         if not isinstance(effect, ConfirmPeer) or node.opener_of is None:
             return
@@ -80,7 +80,7 @@ class NothingByTheUnconfirmed(Invariant):
         self._confirmed.setdefault(node.node_id, set()).add(effect.connection)
 
     def on_handled(self, node: NodeView, event: Event, effects: Sequence[Effect]) -> None:
-        """A member answered somebody's words or greeting."""
+        """Check the effects of a message or greeting."""
         if node.opener_of is None or node.origin_of is None:
             return
         match event:
@@ -133,7 +133,7 @@ class NothingByTheUnconfirmed(Invariant):
                     self.fail(f"{node.node_id} closes a confirmed connection after {what}: {effect.reason}")
 
     def on_node(self, node: NodeView) -> None:
-        """A process that ended has no connections, and a new one numbers its own anew."""
+        """Forget the connections of a process that ended: a new one numbers its own anew."""
         if node.state is None:
             self._confirmed.pop(node.node_id, None)
 

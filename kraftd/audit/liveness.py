@@ -1,17 +1,17 @@
-"""What must follow from what a member was told: from questions, fetches and answers that came in.
+"""What nodes must do in time: leaders that are not followed resign, and each request is answered.
 
-The other promises look at what members hold and send. These also look at what reached a member, and when
-by its own clock: a leader that nobody follows goes, a candidate counts the answers of one round only, and
-whoever asks is answered in time.
+The other invariants check what nodes hold and send. These also check what reached a node, and when by its own
+clock: a leader without a majority resigns, a candidate counts the answers of one round only, and each caller
+gets its outcome in time.
 
-A member may be late, since a process can stand still: what is due at a poll is asked for at the next one.
+A node may be late, since a process can stand still: what is due at a poll is required at the next one.
 
 Follows: CQ-02 to CQ-05, DQ-04, KIP-996; D-07, D-11, D-13; KAFKA-15489, KAFKA-15911.
 """
 
 from collections.abc import Mapping
 
-from kraftd.audit.watching import Invariant, NodeView
+from kraftd.audit.invariant import Invariant, NodeView
 from kraftd.protocol import messages as m
 from kraftd.raft.effects import AppendDone, Effect, ReadDone, Reply, ResignDone, Send, StateChanged
 from kraftd.raft.epoch_states import Leader, Prospective
@@ -27,27 +27,27 @@ from kraftd.raft.events import (
 )
 from kraftd.types import Epoch, NodeId, Offset
 
-SPANS = 2
-"""After how many spans of check-quorum a leader that nobody follows must be gone.
+CHECK_QUORUM_SPANS = 2
+"""After how many spans of check-quorum a leader without a majority must have resigned.
 
 One is the rule. The fetch that began the last span may have been the first of its majority, so that the
-others were heard up to one span earlier.
+others made progress up to one span earlier.
 """
 
 
 class LeadersAreFollowed(Invariant):
-    """A leader that a majority does not fetch from, and get on by it, leads no longer.
+    """A leader resigns once no majority makes fetch progress for two check-quorum spans.
 
-    A replica that asks again and again for what it was given before does not get on.
+    A replica that only repeats its fetch position makes no progress.
     """
 
     listens = (RequestReceived,)
 
     def __init__(self) -> None:
-        self._leads: dict[NodeId, _Following] = {}
+        self._leaders: dict[NodeId, _FetchProgress] = {}
 
     def on_event(self, node: NodeView, event: Event, now_ms: int) -> None:
-        """Note who fetched."""
+        """Record fetches."""
         state = node.state
         if not isinstance(state, Leader) or not isinstance(event, RequestReceived):
             return
@@ -57,60 +57,62 @@ class LeadersAreFollowed(Invariant):
         voter, asked = request.replica_state.replica_id, request.topics[0].partitions[0]
         if voter != node.node_id and asked.current_leader_epoch == state.epoch:
             end_offset = node.log[-1].end_offset if node.log else 0
-            self._of(node, state.epoch, now_ms).hear(voter, asked.fetch_offset, end_offset, now_ms)
+            self._of(node, state.epoch, now_ms).record_fetch(voter, asked.fetch_offset, end_offset, now_ms)
 
     def on_polled(self, node: NodeView, now_ms: int, wake_at_ms: int) -> None:
-        """Count who was heard lately."""
+        """Count the voters that made progress lately."""
         del wake_at_ms
         state = node.state
         if not isinstance(state, Leader) or not node.check_quorum_ms:
             return
-        following = self._of(node, state.epoch, now_ms)
-        since_ms = now_ms - SPANS * node.check_quorum_ms
-        if following.began_ms > since_ms:
+        progress = self._of(node, state.epoch, now_ms)
+        since_ms = now_ms - CHECK_QUORUM_SPANS * node.check_quorum_ms
+        if progress.began_ms > since_ms:
             return
-        heard = sum(at_ms > since_ms for voter, at_ms in following.heard_ms.items() if voter in node.voters)
-        if heard >= len(node.voters) // 2:
-            following.is_due = False
-        elif not following.is_due:
-            following.is_due = True
+        fetched = sum(
+            at_ms > since_ms for voter, at_ms in progress.progressed_at_ms.items() if voter in node.voters
+        )
+        if fetched >= len(node.voters) // 2:
+            progress.is_due = False
+        elif not progress.is_due:
+            progress.is_due = True
         else:
             self.fail(
                 f"{node.node_id} leads epoch {state.epoch}, and for {now_ms - since_ms} ms "
-                f"only {heard} of {len(node.voters) - 1} other voters got on by it"
+                f"only {fetched} of {len(node.voters) - 1} other voters made fetch progress"
             )
 
-    def _of(self, node: NodeView, epoch: Epoch, now_ms: int) -> "_Following":
-        following = self._leads.get(node.node_id)
-        if following is None or following.epoch != epoch or now_ms < following.began_ms:
-            following = self._leads[node.node_id] = _Following(epoch, now_ms)
-        return following
+    def _of(self, node: NodeView, epoch: Epoch, now_ms: int) -> "_FetchProgress":
+        progress = self._leaders.get(node.node_id)
+        if progress is None or progress.epoch != epoch or now_ms < progress.began_ms:
+            progress = self._leaders[node.node_id] = _FetchProgress(epoch, now_ms)
+        return progress
 
     def on_node(self, node: NodeView) -> None:
-        """A process that ended leads nothing, and a new one has another clock."""
+        """Forget a process that ended: a new one has another clock."""
         if node.state is None:
-            self._leads.pop(node.node_id, None)
+            self._leaders.pop(node.node_id, None)
 
 
-class _Following:
-    """Who follows a leader."""
+class _FetchProgress:
+    """The fetch progress of a leader's followers."""
 
     def __init__(self, epoch: Epoch, now_ms: int) -> None:
         self.epoch, self.began_ms = epoch, now_ms
-        self.heard_ms: dict[NodeId, int] = {}
+        self.progressed_at_ms: dict[NodeId, int] = {}
         self.is_due = False
         self._asked: dict[NodeId, tuple[Offset, Offset]] = {}
 
-    def hear(self, voter: NodeId, offset: Offset, end_offset: Offset, now_ms: int) -> None:
-        """Whoever asks for something else than before, or had all that there was, got on."""
+    def record_fetch(self, voter: NodeId, offset: Offset, end_offset: Offset, now_ms: int) -> None:
+        """Record a fetch: progress is another position than before, or the end of the log."""
         before_offset, before_end = self._asked.get(voter, (-1, end_offset + 1))
         if offset != before_offset or offset >= before_end:
-            self.heard_ms[voter] = now_ms
+            self.progressed_at_ms[voter] = now_ms
         self._asked[voter] = offset, end_offset
 
 
 class PreVotesAreOfOneRound(Invariant):
-    """Whoever campaigns was given a majority of pre-votes in answer to what it asked in this very round."""
+    """A candidate was granted a majority of pre-votes in answer to what it asked in its last round."""
 
     watches = (Send, StateChanged)
     listens = (ResponseReceived,)
@@ -119,10 +121,10 @@ class PreVotesAreOfOneRound(Invariant):
         self._rounds: dict[NodeId, _Round] = {}
 
     def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
-        """Note which question belongs to which round, and count when the answers are used."""
+        """Record which request belongs to which round; count the answers when they are used."""
         if isinstance(effect, StateChanged):
             if (effect.source, effect.target) == ("prospective", "candidate"):
-                self._need(node, nodes)
+                self._need_majority(node, nodes)
             elif effect.target == "prospective":
                 self._rounds[node.node_id] = _Round(0)
         elif isinstance(effect, Send) and isinstance(effect.request, m.VoteRequest):
@@ -134,7 +136,7 @@ class PreVotesAreOfOneRound(Invariant):
                 asking.asked.add(effect.correlation_id)
 
     def on_event(self, node: NodeView, event: Event, now_ms: int) -> None:
-        """Note who granted it."""
+        """Record granted pre-votes."""
         del now_ms
         if isinstance(event, ResponseReceived) and isinstance(event.response, m.VoteResponse):
             asking, topics = self._rounds.get(node.node_id), event.response.topics
@@ -143,7 +145,7 @@ class PreVotesAreOfOneRound(Invariant):
             if topics[0].partitions[0].vote_granted:
                 asking.granted.add(event.sender)
 
-    def _need(self, node: NodeView, nodes: Mapping[NodeId, NodeView]) -> None:
+    def _need_majority(self, node: NodeView, nodes: Mapping[NodeId, NodeView]) -> None:
         asking = self._rounds.get(node.node_id)
         granted = asking.granted if asking is not None else set()
         voters = sum(other.is_voter for other in nodes.values())
@@ -152,7 +154,7 @@ class PreVotesAreOfOneRound(Invariant):
             self.fail(f"{node.node_id} campaigns, and was granted by {sorted(granted)} in round {number}")
 
     def on_node(self, node: NodeView) -> None:
-        """A new process counts its questions anew."""
+        """Forget a process that ended: a new one counts its requests anew."""
         if node.state is None:
             self._rounds.pop(node.node_id, None)
 
@@ -166,11 +168,11 @@ class _Round:
         self.granted: set[NodeId] = set()
 
 
-class EveryoneIsAnswered(Invariant):
-    """Whoever wants an append, a read or another leader is told an outcome by the deadline (D-13).
+class EveryCallIsAnswered(Invariant):
+    """Each append, read and request for another leader gets an outcome by its deadline (D-13).
 
-    The deadline of an append or a read follows from the configuration, if that is known, and not from what
-    the node made of it.
+    The deadline of an append or a read follows from the configuration, if that is known, and not from the
+    event.
     """
 
     watches = (AppendDone, ReadDone, ResignDone)
@@ -179,10 +181,12 @@ class EveryoneIsAnswered(Invariant):
     def __init__(self) -> None:
         self._waiting: dict[NodeId, dict[tuple[type[Effect], Token], int]] = {}
         self._due: dict[NodeId, tuple[type[Effect], Token, int]] = {}
-        """Whose deadline was found to be over, and when: a poll of the same moment may change nothing."""
+        """The call whose deadline was found to be over, and when: a poll of the same moment may change
+        nothing.
+        """
 
     def on_event(self, node: NodeView, event: Event, now_ms: int) -> None:
-        """Note who waits, and until when."""
+        """Record a call and its deadline."""
         outcome = _OUTCOMES.get(type(event))
         if outcome is not None:
             deadline_ms: int = event.deadline_ms  # type: ignore[union-attr]  # all of _OUTCOMES have one
@@ -192,14 +196,14 @@ class EveryoneIsAnswered(Invariant):
             waiting[outcome, event.token] = deadline_ms  # type: ignore[union-attr]  # and one of these
 
     def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
-        """Note who does not wait any more."""
+        """Record an outcome."""
         del nodes
         waiting = self._waiting.get(node.node_id)
         if waiting:
             waiting.pop((type(effect), effect.token), None)  # type: ignore[union-attr]  # all that it watches have one
 
     def on_polled(self, node: NodeView, now_ms: int, wake_at_ms: int) -> None:
-        """Look at whoever waits longest."""
+        """Check the call that has waited longest."""
         del wake_at_ms
         waiting = self._waiting.get(node.node_id)
         if not waiting:
@@ -218,16 +222,17 @@ class EveryoneIsAnswered(Invariant):
         )
 
     def on_node(self, node: NodeView) -> None:
-        """Nobody waits for a process that ended."""
+        """Forget the calls of a process that ended."""
         if node.state is None:
             self._waiting.pop(node.node_id, None)
             self._due.pop(node.node_id, None)
 
 
-class OnlyLeadersKeepWaiting(Invariant):
-    """A request is answered at once, unless whoever got it leads: then a fetch may be parked for a while.
+class OnlyLeadersParkRequests(Invariant):
+    """A request is answered at once, unless its receiver leads: then a fetch may be parked for a while.
 
-    Who leads no longer has answered everybody. A driver that does not know who still waits is not judged.
+    A node that leads no longer has answered all. Nothing is checked if the driver cannot tell which requests
+    wait.
     """
 
     watches = (Reply,)
@@ -237,19 +242,19 @@ class OnlyLeadersKeepWaiting(Invariant):
         self._waiting: dict[NodeId, set[Handle]] = {}
 
     def on_event(self, node: NodeView, event: Event, now_ms: int) -> None:
-        """Note who asks."""
+        """Record a request."""
         del now_ms
         if isinstance(event, RequestReceived):
             self._waiting.setdefault(node.node_id, set()).add(event.handle)
 
     def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
-        """Note who is answered."""
+        """Record a response."""
         del nodes
         if isinstance(effect, Reply):
             self._waiting.get(node.node_id, set()).discard(effect.handle)
 
     def on_node(self, node: NodeView) -> None:
-        """Look who is left. A connection that is gone waits for nothing."""
+        """Check which requests are left. One whose connection is gone waits for nothing."""
         waiting = self._waiting.get(node.node_id)
         if not waiting or isinstance(node.state, Leader):
             return

@@ -1,8 +1,9 @@
-"""How a quorum is watched: what a watcher is shown of each member, when, and how it complains.
+"""What an invariant is: what it is shown of each node and when, and how it fails.
 
-Whoever drives members fills a `NodeView` for each of them and shows it to every `Invariant`: before each
-effect is carried out, before and after each event, and whenever a state machine got on. The promises
-themselves are in `elections`, `conduct`, `hearing`, `speaking` and `agreement`; `invariants` holds them all.
+The driver of the nodes fills a `NodeView` for each of them and shows it to every `Invariant`: before each
+effect is carried out, before and after each event, and whenever a state machine has applied more. The
+invariants themselves are in `elections`, `role_changes`, `liveness`, `peer_confirmation` and `agreement`;
+`invariants` holds them all.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -17,11 +18,11 @@ from kraftd.types import Election, Epoch, NodeId, Offset
 
 
 class Violation(AssertionError):  # noqa: N818 - the word for it
-    """A promise of the quorum was broken; the text says which and by whom."""
+    """An invariant does not hold; the text says which, and on which node."""
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """A batch in a member's log. `digest` covers everything from the log's start to the batch's end."""
+    """The end of a batch in a node's log. `digest` covers everything from the log's start to there."""
 
     end_offset: Offset
     epoch: Epoch
@@ -29,7 +30,7 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 class NodeView(msgspec.Struct):
-    """A member as the driver sees it: its process, and what of it would survive a power cut."""
+    """A node as its driver sees it: its process, and what of it would survive a power failure."""
 
     node_id: NodeId
     is_voter: bool
@@ -42,20 +43,20 @@ class NodeView(msgspec.Struct):
     high_watermark: Offset = -1
     voters: frozenset[NodeId] = frozenset()
     check_quorum_ms: int = 0
-    """How long it may lead without a majority that follows; 0 if nobody says."""
+    """How long it may lead without fetch progress of a majority; 0 if unknown."""
     request_timeout_ms: int = 0
-    """How long who writes or reads may wait for an outcome, by its configuration; 0 if nobody says."""
+    """The configured deadline of a write or a read; 0 if unknown."""
     forgot: bool = False
-    """Whether its disk is an old copy, or was replaced, and it has not caught up with what it promised."""
+    """Whether its disk is an old copy or was replaced, and it has not rejoined since."""
     opener_of: Callable[[int], NodeId | None] | None = None
-    """Which machine really opened an inbound connection of this member, by its number (None: unknown, or it
-    is gone). A driver that cannot know leaves it out.
+    """Returns the machine that really opened an inbound connection of this node, by its number; None if that
+    is unknown or the connection is gone. A driver that cannot know leaves it out.
     """
     origin_of: Callable[[Handle], tuple[int, NodeId] | None] | None = None
-    """On which connection a request came that is not answered yet, and which machine opened that one."""
+    """Returns the connection of a request that is not answered yet, and the machine that opened it."""
 
     def mark_from(self, offset: Offset) -> Mark | None:
-        """The first batch that ends at or after an offset; None if the log does not reach there."""
+        """Return the first batch that ends at or after an offset; None if the log does not reach there."""
         low, high = 0, len(self.log)
         if high and self.log[high - 1].end_offset <= offset:
             low = high - 1  # most questions are about the end
@@ -68,7 +69,7 @@ class NodeView(msgspec.Struct):
         return self.log[low] if low < len(self.log) else None
 
     def digest_at(self, offset: Offset) -> int | None:
-        """The digest of the log up to a batch boundary; None if the log does not reach or cut there."""
+        """Return the digest of the log up to a batch boundary; None if there is no such boundary."""
         if offset == 0:
             return 0
         found = self.mark_from(offset)
@@ -76,39 +77,39 @@ class NodeView(msgspec.Struct):
 
 
 class Invariant:
-    """A promise that is watched. Override what is needed; what is not overridden costs nothing."""
+    """A rule that must hold. A subclass overrides the methods it needs; the others cost nothing."""
 
     watches: ClassVar[tuple[type[Effect], ...]] = ()
-    """The effects that `on_effect` wants to see."""
+    """The types of effects that `on_effect` is called with."""
     listens: ClassVar[tuple[type[Event], ...]] = ()
-    """The events that `on_event` wants to see."""
+    """The types of events that `on_event` is called with."""
     handles: ClassVar[tuple[type[Event], ...]] = ()
-    """The events that `on_handled` wants to see."""
+    """The types of events that `on_handled` is called with."""
 
     def on_node(self, node: NodeView) -> None:
-        """This member handled an event and its effects were carried out, or its process began or ended."""
+        """This node handled an event and its effects were carried out, or its process began or ended."""
 
     def on_event(self, node: NodeView, event: Event, now_ms: int) -> None:
-        """A member is about to handle an event, at a moment of its monotonic clock."""
+        """A node is about to handle an event, at a time of its monotonic clock."""
 
     def on_handled(self, node: NodeView, event: Event, effects: Sequence[Effect]) -> None:
-        """A member handled an event, and shows its state after it; nothing of the effects has been done."""
+        """A node handled an event and is in the state after it; none of the effects has been carried out."""
 
     def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
         """An effect is about to be carried out; what comes before it has been."""
 
     def on_effects(self, node: NodeView, effects: Sequence[Effect]) -> None:
-        """A member handed over the effects of one event."""
+        """A node returned the effects of one event."""
 
     def on_applied(self, node: NodeView, offset: Offset, digest: Hashable) -> None:
-        """A member's state machine has applied all below `offset`; `digest` says what it holds now."""
+        """A node's state machine has applied all below `offset`; `digest` stands for its content."""
 
     def on_polled(self, node: NodeView, now_ms: int, wake_at_ms: int) -> None:
-        """A member was polled, and says when it must be polled next."""
+        """A node was polled, and returned when it must be polled next."""
 
     def forget(self, node: NodeView) -> None:
-        """The member is about to lose what its disk holds, or part of it."""
+        """The node is about to lose what its disk holds, or part of it."""
 
     def fail(self, text: str) -> None:
-        """Say that the promise was broken."""
+        """Raise a `Violation` of this invariant."""
         raise Violation(f"{type(self).__name__}: {text}")
