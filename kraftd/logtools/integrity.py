@@ -11,18 +11,17 @@ inside a batch is one that was being written: that is told apart as `torn`.
 Not here: what records mean, and whether snapshots are what a replay gives.
 """
 
-from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
-from kraftd.logtools.batch_reader import Batch, read_batches
+from kraftd.logtools.batch_reader import Batch
+from kraftd.logtools.log_reader import read_log
 from kraftd.logtools.node_files import NodeFiles
 from kraftd.logtools.problem import Problem, ProblemKind, in_file
 from kraftd.logtools.snapshot_reader import read_snapshot
 from kraftd.records import names
-from kraftd.types import Epoch, Offset
+from kraftd.types import EpochEntry, Offset
 
 
 class Place(NamedTuple):
@@ -40,6 +39,7 @@ class Finding(NamedTuple):
     end_offset: Offset
     """-1, both of them, without a segment."""
     last_batch: Place | None
+    """The last batch, good or bad."""
     torn: Place | None
     """The beginning of a batch at the end of the log."""
     problems: tuple[Problem, ...]
@@ -59,13 +59,10 @@ class _Examination:
 
     def __init__(self, node: NodeFiles) -> None:
         self._node = node
-        self._problems = [problem for problem in node.problems if problem.kind is not ProblemKind.NOTE]
-        self._epochs = node.epochs or ()
-        self._start: Offset = -1
-        self._end: Offset = -1
-        self._after_damage = False
-        """How many offsets the damage took shows at the next sound batch."""
-        self._epoch: Epoch = 0
+        self._problems = [problem for problem in node.problems if problem.is_fault]
+        self._end: Offset = node.segments[0].base_offset if node.segments else -1
+        self._starts: list[EpochEntry] = []
+        """Where epochs begin in the log."""
         self._last: Place | None = None
         self._torn: Place | None = None
 
@@ -73,73 +70,36 @@ class _Examination:
         """See `examine`."""
         self._at_segments()
         self._at_snapshots()
-        return Finding(
-            self._start,
-            self._end,
-            self._last,
-            self._torn,
-            tuple(self._problems),
-        )
-
-    # -- segments ------------------------------------------------------------------------------
+        segments = self._node.segments
+        start = segments[0].base_offset if segments else -1
+        return Finding(start, self._end, self._last, self._torn, tuple(self._problems))
 
     def _at_segments(self) -> None:
-        segments = self._node.segments
-        for segment in segments:
-            self._at_segment(segment.path, segment.base_offset, is_last=segment is segments[-1])
-        missing = next((entry for entry in self._epochs if entry.start_offset > self._end), None)
-        if segments and missing and not self._after_damage:
-            text = (
-                f"ends at offset {self._end}, but {names.EPOCH_CHECKPOINT} knows that epoch {missing.epoch} "
-                f"begins at {missing.start_offset}"
-            )
-            self._tell(in_file(segments[-1].path, text, kind=ProblemKind.INCOMPLETE, offset=self._end))
-
-    def _at_segment(self, path: Path, base: Offset, *, is_last: bool) -> None:
-        if self._start < 0:
-            self._start = self._end = base
-        if base != self._end and not (self._after_damage and base > self._end):
-            self._tell(in_file(path, _gap(self._end, base), kind=ProblemKind.INCOMPLETE, offset=self._end))
-        self._end = base
-        for item in read_batches(path):
-            match item:
-                case Problem(kind=ProblemKind.TORN) if is_last:
-                    self._torn = Place(path, item.position_bytes, item.size_bytes)
-                case Problem():
-                    self._tell_damage(item, self._end)
-                    self._after_damage = True
-                case Batch():
-                    self._last = Place(path, item.position, item.view.size_bytes)
-                    self._at_batch(item)
+        problems = list[Problem]()
+        is_damaged_end = False
+        for item in read_log(self._node, with_records=True):
+            if isinstance(item, Batch):
+                self._at_batch(item)
+                is_damaged_end = False
+            elif item.kind is ProblemKind.TORN:
+                self._torn = Place(Path(item.directory, item.file), item.position_bytes, item.size_bytes)
+            else:
+                problems.append(item)
+                is_damaged_end = True
+                if item.size_bytes > 0:
+                    self._last = Place(Path(item.directory, item.file), item.position_bytes, item.size_bytes)
+        for problem in problems or small_file_problems(self._node, self._starts, self._end):
+            self._tell(problem)
+        if problems and not is_damaged_end:
+            for problem in missing_end(self._node, self._end):
+                self._tell(problem)
 
     def _at_batch(self, batch: Batch) -> None:
         view = batch.view
-        if batch.problem is not None:
-            self._tell_damage(batch.problem, self._end)
-            self._after_damage = True
-            return
-        if view.base_offset != self._end and not (self._after_damage and view.base_offset > self._end):
-            self._tell(batch.misfit(_gap(self._end, view.base_offset)))
-        reason = self._impossible_epoch(view.epoch, view.base_offset)
-        if reason:
-            self._tell(batch.misfit(reason))
-        else:
-            self._epoch = view.epoch
-        self._after_damage = False
+        if not self._starts or self._starts[-1].epoch != view.epoch:
+            self._starts.append(EpochEntry(view.epoch, view.base_offset))
+        self._last = Place(Path(batch.path), batch.position, view.size_bytes)
         self._end = view.end_offset
-
-    def _impossible_epoch(self, epoch: Epoch, offset: Offset) -> str | None:
-        if epoch < self._epoch:
-            return f"epoch {epoch} comes after epoch {self._epoch}"
-        election = self._node.election
-        if election is not None and epoch > election.epoch:
-            return f"epoch {epoch}, but {names.QUORUM_STATE} knows none after {election.epoch}"
-        # Where another epoch is known to follow, this one is known for sure; the last one may have been
-        # replaced since the file was written.
-        after = bisect_right(self._epochs, offset, key=lambda entry: entry.start_offset)
-        if 0 < after < len(self._epochs) and self._epochs[after - 1].epoch != epoch:
-            return f"epoch {epoch}, but {names.EPOCH_CHECKPOINT} says {self._epochs[after - 1].epoch}"
-        return None
 
     # -- snapshots -----------------------------------------------------------------------------
 
@@ -149,15 +109,59 @@ class _Examination:
                 if isinstance(item, Problem):
                     self._tell(item)
 
-    def _tell_damage(self, problem: Problem, offset: Offset) -> None:
-        """Tell of bytes that are no batch; the offset is the one that must come there."""
-        self._tell(msgspec.structs.replace(problem, kind=ProblemKind.DAMAGED, offset=offset))
-
     def _tell(self, problem: Problem) -> None:
         self._problems.append(problem.within(self._node.home))
 
 
-def _gap(expected: Offset, found: Offset) -> str:
-    if found > expected:
-        return f"offsets {expected} to {found - 1} are missing before it"
-    return f"begins at offset {found}, though offset {expected} comes next"
+def small_file_problems(
+    node: NodeFiles, starts: Sequence[EpochEntry], end_offset: Offset
+) -> Iterator[Problem]:
+    """Compare a log without damage with what the small files say of it.
+
+    Args:
+        node: Whose files.
+        starts: Where epochs begin in the log.
+        end_offset: Where it ends.
+    """
+    yield from missing_end(node, end_offset)
+    path = node.log_directory / names.EPOCH_CHECKPOINT
+    noted = node.epochs or ()
+    begin = _log_start(node, starts)
+    found = {entry.epoch: max(entry.start_offset, begin) for entry in starts}
+    known = {entry.epoch: max(entry.start_offset, begin) for entry in noted}
+    # A running node may have written epochs since the file was read.
+    limit = min(end_offset, noted[-1].start_offset + 1) if noted else 0
+    for epoch in sorted(found.keys() | known.keys()):
+        in_log, in_file_at = found.get(epoch, limit), known.get(epoch, limit)
+        if in_log == in_file_at or min(in_log, in_file_at) >= limit:
+            continue
+        if epoch not in known:
+            text = f"lacks epoch {epoch}, which begins at {in_log} in the log"
+        elif epoch not in found:
+            text = f"epoch {epoch} begins at {in_file_at}, but the log holds nothing of it"
+        else:
+            text = f"epoch {epoch} begins at {in_file_at}, in the log at {in_log}"
+        yield in_file(path, text)
+    newest = starts[-1].epoch if starts else -1
+    if node.election is not None and newest > node.election.epoch:
+        text = f"knows none after epoch {node.election.epoch}, but the log holds epoch {newest}"
+        yield in_file(node.log_directory / names.QUORUM_STATE, text)
+
+
+def missing_end(node: NodeFiles, end_offset: Offset) -> Iterator[Problem]:
+    """What the epoch checkpoint knows of a part of the log that is not here."""
+    beyond = next((entry for entry in node.epochs or () if entry.start_offset > end_offset), None)
+    if node.segments and beyond is not None:
+        text = (
+            f"ends at offset {end_offset}, but {names.EPOCH_CHECKPOINT} knows that epoch {beyond.epoch} "
+            f"begins at {beyond.start_offset}"
+        )
+        yield in_file(node.segments[-1].path, text, kind=ProblemKind.INCOMPLETE, offset=end_offset)
+
+
+def _log_start(node: NodeFiles, starts: Sequence[EpochEntry]) -> Offset:
+    """Where the log begins: inside its first segment, if a snapshot and the checkpoint say so."""
+    begin = starts[0].start_offset if starts else 0
+    noted = node.epochs[0].start_offset if node.epochs else begin
+    is_of_snapshot = any(snapshot.base_offset == noted for snapshot in node.snapshots)
+    return noted if noted > begin and is_of_snapshot else begin

@@ -1,7 +1,7 @@
 """The batches of a metadata log, from its first segment to its last.
 
 `read_log` goes through the segments of a node as one log, and tells what does not follow from what came
-before. Not here: what is in a batch, and whether its bytes are good (`batch_reader`).
+before (`continuity`). Not here: what is in a batch, and whether its bytes are good (`batch_reader`).
 """
 
 import struct
@@ -11,8 +11,9 @@ from typing import NamedTuple
 import msgspec
 
 from kraftd.logtools.batch_reader import Batch, open_file, read_batches
+from kraftd.logtools.continuity import Continuity
 from kraftd.logtools.node_files import NodeFiles
-from kraftd.logtools.problem import Problem, ProblemKind, in_file
+from kraftd.logtools.problem import Problem, ProblemKind
 from kraftd.records.batch import HEADER_BYTES
 from kraftd.types import Offset
 
@@ -29,35 +30,54 @@ class BatchTimes(NamedTuple):
     max_timestamp_ms: int
 
 
-def read_log(log: NodeFiles, from_offset: Offset = 0) -> Iterator[Batch | Problem]:
+def read_log(
+    log: NodeFiles, from_offset: Offset = 0, *, with_records: bool = False
+) -> Iterator[Batch | Problem]:
     """Every batch that ends after an offset, in order, and every problem on the way.
 
     A batch whose checksum is bad, or that cannot stand where it stands, comes as a problem only. The problem
-    is `TORN` where the log itself only ends too early.
+    is `TORN` where the log itself only ends too early. What is wrong only with offsets below `from_offset` is
+    not told.
+
+    Args:
+        log: Whose log.
+        from_offset: Batches that end at or before it are passed over, mostly unchecked.
+        with_records: Look whether the records fill their batch; whoever reads them finds out anyway.
 
     Raises:
         UnanswerableError: A segment cannot be read.
     """
-    expected: Offset | None = None
-    epoch = 0
+    told: list[Problem] = []
+    for item in _continued(log, from_offset, with_records=with_records):
+        if isinstance(item, Problem):
+            told.append(item)
+            continue
+        if item.view.base_offset > from_offset or not from_offset:
+            yield from told
+        told = []
+        if item.view.end_offset > from_offset:
+            yield item
+    yield from told
+
+
+def _continued(log: NodeFiles, from_offset: Offset, *, with_records: bool) -> Iterator[Batch | Problem]:
+    """All segments that may hold something after an offset, with what does not continue the log told."""
+    continuity = Continuity(log)
     segments = log.segments
     for number, segment in enumerate(segments):
-        base, path = segment.base_offset, segment.path
         is_last = number + 1 == len(segments)
         if not is_last and segments[number + 1].base_offset <= from_offset:
             continue
-        if expected is not None and base > expected:
-            text = f"the offsets up to {base} are missing"
-            yield in_file(path, text, kind=ProblemKind.INCOMPLETE, position_bytes=0, offset=expected)
-            expected = base
-        for item in read_batches(path, from_offset, with_records=False):
-            problem = _problem(item, expected, epoch, is_last=is_last)
-            if problem is not None:
-                yield problem
-            if isinstance(item, Batch):
-                expected, epoch = item.view.end_offset, max(epoch, item.view.epoch)
-                if problem is None:
-                    yield item
+        is_first = from_offset <= segment.base_offset
+        is_empty = True
+        for item in read_batches(segment.path, from_offset, with_records=with_records):
+            if isinstance(item, Problem) and item.kind is ProblemKind.TORN and not is_last:
+                item = msgspec.structs.replace(item, kind=ProblemKind.DAMAGED)
+            yield from continuity.take(item, segment, is_first=is_first)
+            is_first = is_empty = False
+        if is_empty and from_offset <= segment.base_offset:
+            yield from continuity.begin(segment)
+    yield from continuity.finish()
 
 
 def times_of(log: NodeFiles) -> Iterator[BatchTimes]:
@@ -78,18 +98,3 @@ def times_of(log: NodeFiles) -> Iterator[BatchTimes]:
                     break
                 yield BatchTimes(base, base + delta + 1, newest)
                 at += length + 12
-
-
-def _problem(item: Batch | Problem, expected: Offset | None, epoch: int, *, is_last: bool) -> Problem | None:
-    """Why something does not continue the log, None if it does."""
-    if isinstance(item, Problem):
-        torn_inside = item.kind is ProblemKind.TORN and not is_last
-        return msgspec.structs.replace(item, kind=ProblemKind.DAMAGED) if torn_inside else item
-    view, reason = item.view, item.problem.text if item.problem else ""
-    if not reason and expected is not None and view.base_offset != expected:
-        reason = f"the batch says offset {view.base_offset} where {expected} must come"
-    elif not reason and view.epoch < epoch:
-        reason = f"the batch says epoch {view.epoch} after epoch {epoch}"
-    if not reason:
-        return None
-    return item.misfit(reason, -1 if expected is None else expected)

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from kraftd.errors import MalformedError
-from kraftd.logtools.batch_reader import Batch, reason_of
+from kraftd.logtools.batch_reader import Batch, base_offset_of, reason_of
 from kraftd.logtools.commit import proofs_of
 from kraftd.logtools.errors import UnanswerableError
 from kraftd.logtools.log_reader import read_log, times_of
@@ -28,7 +28,6 @@ from kraftd.logtools.snapshot_reader import read_snapshot
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.image_builder import ImageBuilder
 from kraftd.metadata.impossible import ImpossibleRecordError
-from kraftd.records import names
 from kraftd.records.control import AnyControl
 from kraftd.records.frame import record_name
 from kraftd.records.messages import SnapshotHeaderRecord
@@ -227,13 +226,14 @@ def earliest(log: NodeFiles) -> State:
 
 
 def _require_readable(log: NodeFiles) -> None:
-    """Refuse to answer for a log of which a file cannot be read.
+    """Refuse to answer for a log whose last segment cannot be read: that of any other shows as a gap.
 
     Raises:
-        UnanswerableError: There is such a file.
+        UnanswerableError: The last segment cannot be read.
     """
+    last = log.segments[-1].base_offset if log.segments else -1
     for problem in log.problems:
-        if problem.file.endswith((names.LOG, ".checkpoint")):
+        if base_offset_of(Path(problem.file)) > last:
             raise UnanswerableError(problem)
 
 

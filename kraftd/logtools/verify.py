@@ -29,7 +29,7 @@ from kraftd.metadata.image_diff import changes
 from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.metadata.registry import decoded
 from kraftd.records import names
-from kraftd.types import Epoch, EpochEntry, Offset
+from kraftd.types import Epoch, Offset
 
 _FACTS_TOLD = 5
 """Of a snapshot that differs, so many differences are told, and how many more there are."""
@@ -127,7 +127,6 @@ class _Examination:
         self._records = 0
         self._end = log.start_offset
         self._epoch: Epoch = 0
-        self._epochs: list[EpochEntry] = []
         self._fold: ImageBuilder | None = ImageBuilder(EMPTY) if log.start_offset == 0 else None
         self._image: MetadataImage = EMPTY
         self._quorum = QuorumFacts()
@@ -144,23 +143,21 @@ class _Examination:
         self._begin()
         hole = -1
         for item in read_log(self.log):
-            if isinstance(item, Problem):
-                self._fold = None  # the examination has told what is wrong with the bytes
-                hole = hole if item.kind is ProblemKind.TORN or hole >= 0 else self._end
-                continue
-            if 0 <= hole < item.view.base_offset:
-                self.unread.append((hole, item.view.base_offset))
-            hole = -1
-            self._at_snapshots(item.view.base_offset)
-            self._take(item)
+            if isinstance(item, Batch):
+                if hole >= 0:
+                    self._resume(hole, item.view.base_offset)
+                hole = -1
+                self._at_snapshots(item.view.base_offset)
+                self._take(item)
+            elif item.kind is not ProblemKind.TORN and hole < 0:
+                # The examination has told what is wrong with the bytes. A snapshot that ends here is compared
+                # with what came before, and no state is begun with it: what follows is not what it is of.
+                self._at_snapshots(self._end)
+                self._fold, hole = None, self._end
         if hole >= 0:
             self.unread.append((hole, -1))
         self._at_snapshots(self._end)
-        self._at_epochs()
-        for snapshot in self._snapshots:
-            text = f"is of offset {snapshot.id.offset}, but the log ends at {self._end}"
-            text += ": what lies between is missing"
-            self._tell(in_file(snapshot.path, text, kind=ProblemKind.INCOMPLETE, offset=self._end))
+        self._beyond_the_end(is_damaged=hole >= 0)
         if self._fold is not None:
             self._image = self._fold.image()
 
@@ -197,8 +194,6 @@ class _Examination:
     def _take(self, item: Batch) -> None:
         view = item.view
         self.keys.add(view)
-        if not self._epochs or self._epochs[-1].epoch != view.epoch:
-            self._epochs.append(EpochEntry(view.epoch, view.base_offset))
         self._end, self._epoch = view.end_offset, view.epoch
         self._records += view.record_count
         offset = view.base_offset
@@ -221,22 +216,6 @@ class _Examination:
         if (problem.file, problem.position_bytes) not in places:  # the examination may have told of its bytes
             self._problems.append(problem)
 
-    def _at_epochs(self) -> None:
-        """Compare where epochs begin with `leader-epoch-checkpoint`, unless a fault has been told already.
-
-        The file was read first: what a running node wrote since is not in it.
-        """
-        path = self.log.log_directory / names.EPOCH_CHECKPOINT
-        noted = self.log.epochs or ()
-        found = {(entry.epoch, entry.start_offset) for entry in self._epochs}
-        start, end = self.log.start_offset, min(self._end, noted[-1].start_offset + 1 if noted else 0)
-        known = {(entry.epoch, max(entry.start_offset, start)) for entry in noted}
-        differing = {entry for entry in found ^ known if entry[1] < end}
-        if differing and not self._problems:
-            epoch, offset = min(differing, key=lambda entry: entry[::-1])
-            who = "the segments say, the file does not" if (epoch, offset) in found else "says the file only"
-            self._tell(in_file(path, f"epoch {epoch} begins at offset {offset}, {who}"))
-
     # -- snapshots -----------------------------------------------------------------------------
 
     def _at_snapshots(self, offset: Offset) -> None:
@@ -249,6 +228,34 @@ class _Examination:
                 self._tell(in_file(snapshot.path, text))
             else:
                 self._compare(snapshot)
+
+    def _resume(self, start: Offset, end: Offset) -> None:
+        """The log can be read again: what lies between was lost to damage, and a state begins at a snapshot
+        behind it.
+        """
+        if end > start:
+            self.unread.append((start, end))
+        inside = [snapshot for snapshot in self._snapshots if snapshot.id.offset < end]
+        del self._snapshots[: len(inside)]
+        self._not_compared(inside, f"the log cannot be read from offset {start} to {end - 1}")
+        self._end = max(self._end, end)
+
+    def _beyond_the_end(self, *, is_damaged: bool) -> None:
+        """Snapshots that are newer than the log: its end is missing, which is told once."""
+        is_told = any(problem.offset == self._end for problem in self._problems)
+        told = {problem.file.rpartition("/")[2] for problem in self._problems}
+        left = [snapshot for snapshot in self._snapshots if snapshot.name not in told]
+        if is_damaged or is_told:
+            self._not_compared(left, f"the log can be read to offset {self._end} only")
+        elif left:
+            text = f"is of offset {left[-1].id.offset}, but the log ends at {self._end}"
+            text += ": what lies between is missing"
+            self._tell(in_file(left[-1].path, text, kind=ProblemKind.INCOMPLETE, offset=self._end))
+
+    def _not_compared(self, snapshots: Sequence[LogFile], why: str) -> None:
+        if snapshots:
+            more = f" (nor {len(snapshots) - 1} more)" if len(snapshots) > 1 else ""
+            self._note(in_file(snapshots[0].path, f"not compared{more}, {why}"))
 
     def _compare(self, snapshot: LogFile) -> None:
         state = self._load(snapshot)

@@ -23,7 +23,7 @@ from kraftd.records.batch import scan
 from kraftd.records.control import decode_control
 from kraftd.records.messages import LeaderChangeMessage, VotersRecord
 from kraftd.replay.node_problems import problems_of, sound_count
-from kraftd.replay.source.headers import CONTROL_BIT, Headers, empty, mapped, packed_keys, scan_file
+from kraftd.replay.source.headers import CONTROL_BIT, Headers, empty, mapped, packed_keys, scan_segment
 from kraftd.types import Epoch, EpochEntry, NodeId, Offset
 
 
@@ -155,7 +155,7 @@ def _compared(nodes: Sequence[NodeSurvey], comparisons: Comparisons, verdict: Co
 
 def survey_node(node: NodeFiles) -> NodeSurvey:
     """Scan all segments of a node and read their control records."""
-    scans = [scan_file(file, node.directory, index=index) for index, file in _numbered_segments(node)]
+    scans = [scan_segment(file, index) for index, file in _numbered_segments(node)]
     log = np.concatenate([scan.headers for scan in scans]) if scans else empty()
     starts = [
         EpochEntry(span.epoch, span.start_offset) for span in _epochs(log[: sound_count(node, log, ())])

@@ -61,11 +61,9 @@ def _is_suspicious(node: NodeFiles, scans: Sequence[Scan], epochs: Sequence[Epoc
     """Whether headers, names and small files do not fit each other."""
     end = -1
     for segment, scan in zip(node.segments, scans, strict=True):
-        if scan.problems or (end >= 0 and segment.base_offset != end):
+        if not scan.is_regular or (end >= 0 and segment.base_offset != end):
             return True
         end = int(scan.headers["end_offset"][-1]) if len(scan.headers) else segment.base_offset
-        if (np.diff(scan.headers["epoch"]) < 0).any():
-            return True
     newest = epochs[-1].epoch if epochs else -1
     is_unknown = node.election is not None and newest > node.election.epoch
     return is_unknown or (node.epochs is not None and tuple(epochs) != node.epochs)

@@ -10,7 +10,7 @@ are those of `kraftd.logtools.batch_reader`. Record decoding is not here: see `k
 """
 
 import mmap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from struct import Struct
@@ -22,9 +22,7 @@ import numpy.typing as npt
 
 from kraftd.errors import CorruptBatchError
 from kraftd.logtools.batch_reader import claimed_bytes, invalid_because
-from kraftd.logtools.node_files import FileKind, LogFile
-from kraftd.logtools.problem import Problem, ProblemKind
-from kraftd.logtools.torn import BATCH_BYTES_MAX, begins_batch
+from kraftd.logtools.node_files import LogFile
 from kraftd.records.batch import HEADER_BYTES, LENGTH_AT, BatchView
 from kraftd.records.batch_search import plausible_headers
 
@@ -94,55 +92,41 @@ def mapped(path: str | Path) -> Iterator[Bytes]:
             yield data
 
 
-class Hole(NamedTuple):
-    """Bytes of a file that no batch can be read from."""
-
-    position: int
-    end_position: int
-    """Where the next good batch begins, or the end of the file."""
-    next_batch: int
-    """The number of that batch in the headers; as many as there are if none follows."""
-
-
 class Scan(NamedTuple):
-    """What is in a file: its batches, and what is wrong with it, in order of position."""
+    """The batches of a segment."""
 
     headers: Headers
-    problems: list[Problem]
-    ends_in_hole: bool
+    is_regular: bool
+    """Whether each is good and follows the one before it, from the segment's name to the last byte."""
 
 
-def scan_file(file: LogFile, directory: str, *, index: int = 0) -> Scan:
-    """Read the headers of all batches of a file and check each batch against its checksum.
+def scan_segment(file: LogFile, index: int) -> Scan:
+    """Read the headers of all batches of a segment and check each batch against its checksum.
 
     Args:
         file: What to read.
-        directory: Named in the problems.
         index: Goes into the headers' `file` column.
     """
     with mapped(file.path) as data:
-        headers, holes = read_headers(data, index=index)
-        problems = [_hole_problem(file, directory, data, hole, headers) for hole in holes]
-        problems += _batch_problems(file, directory, data, headers, holes)
-    ends_in_hole = bool(holes) and holes[-1].next_batch == len(headers)
-    return Scan(headers, sorted(problems, key=lambda problem: problem.position_bytes), ends_in_hole)
+        headers, is_gapless = read_headers(data, index=index)
+    expected = np.append(file.base_offset, headers["end_offset"][:-1])[: len(headers)]
+    follows = (headers["base_offset"] == expected).all() and (np.diff(headers["epoch"]) >= 0).all()
+    return Scan(headers, bool(is_gapless and follows and headers["whole"].all()))
 
 
-def read_headers(data: Bytes, *, end: int | None = None, index: int = 0) -> tuple[Headers, list[Hole]]:
-    """The headers of all whole batches up to `end`, each checked, and the holes between them."""
+def read_headers(data: Bytes, *, end: int | None = None, index: int = 0) -> tuple[Headers, bool]:
+    """The headers of all whole batches up to `end`, each checked, and whether no byte lies between them."""
     limit = len(data) if end is None else end
     parts: list[Headers] = []
-    holes: list[Hole] = []
-    position = count = 0
+    is_gapless = True
+    position = 0
     while position < limit:
         headers, position = _next_block(data, position, limit, index)
         parts.append(headers)
-        count += len(headers)
         if len(headers) < _BLOCK and position < limit:
-            resumed = _next_good(data, position + 1, limit)
-            holes.append(Hole(position, resumed, count))
-            position = resumed
-    return np.concatenate(parts) if parts else empty(), holes
+            is_gapless = False
+            position = _next_good(data, position + 1, limit)
+    return np.concatenate(parts) if parts else empty(), is_gapless
 
 
 def _next_block(data: Bytes, position: int, limit: int, index: int) -> tuple[Headers, int]:
@@ -272,68 +256,3 @@ def _headers(
         & (wire["epoch"] >= 0)
     )
     return headers
-
-
-def _batch_problems(
-    file: LogFile, directory: str, data: Bytes, headers: Headers, holes: Sequence[Hole]
-) -> list[Problem]:
-    problems = [
-        _problem(file, directory, _what_is_wrong(data, headers[index]), headers[index])
-        for index in np.flatnonzero(~headers["whole"]).tolist()
-    ]
-    expected = np.concatenate((_first_offset(file, headers), headers["end_offset"][:-1]))
-    differs = headers["base_offset"] != expected
-    differs[[hole.next_batch for hole in holes if hole.next_batch < len(headers)]] = False  # told already
-    for index in np.flatnonzero(differs).tolist():
-        text = f"batch starts at offset {headers['base_offset'][index]}, expected {expected[index]}"
-        problems.append(_problem(file, directory, text, headers[index]))
-    for index in np.flatnonzero(np.diff(headers["epoch"]) < 0).tolist():
-        text = f"epoch falls from {headers['epoch'][index]} to {headers['epoch'][index + 1]}"
-        problems.append(_problem(file, directory, text, headers[index + 1]))
-    return problems
-
-
-def _what_is_wrong(data: Bytes, header: np.void) -> str:
-    position = int(header["position"])
-    return invalid_because(BatchView(bytes(data[position : position + int(header["size_bytes"])])))
-
-
-def _first_offset(file: LogFile, headers: Headers) -> npt.NDArray[np.int64]:
-    first = 0 if file.kind is not FileKind.LOG else file.base_offset
-    return np.full(min(1, len(headers)), first, dtype=np.int64)
-
-
-def _problem(file: LogFile, directory: str, text: str, header: np.void) -> Problem:
-    return Problem(
-        kind=ProblemKind.DAMAGED,
-        directory=directory,
-        file=file.name,
-        position_bytes=int(header["position"]),
-        offset=int(header["base_offset"]),
-        text=text,
-    )
-
-
-def _hole_problem(file: LogFile, directory: str, data: Bytes, hole: Hole, headers: Headers) -> Problem:
-    before = headers[hole.next_batch - 1] if hole.next_batch else None
-    first = 0 if file.is_snapshot else file.base_offset
-    offset, epoch = (first, 0) if before is None else (int(before["end_offset"]), int(before["epoch"]))
-    kind, text = ProblemKind.DAMAGED, ""
-    try:
-        head = bytes(data[hole.position : hole.position + HEADER_BYTES])
-        size = claimed_bytes(head, hole.position, len(data))
-        text = invalid_because(BatchView(bytes(data[hole.position : hole.position + size])))
-    except CorruptBatchError as error:
-        text = error.reason
-        rest = bytes(data[hole.position : hole.position + BATCH_BYTES_MAX])
-        if error.torn and hole.end_position == len(data) and begins_batch(rest, offset, epoch):
-            kind = ProblemKind.TORN
-    return Problem(
-        kind=kind,
-        directory=directory,
-        file=file.name,
-        position_bytes=hole.position,
-        offset=offset,
-        size_bytes=hole.end_position - hole.position,
-        text=text,
-    )

@@ -150,7 +150,7 @@ def test_what_no_checksum_covers_is_looked_at_too(kraftctl: Kraftctl, node: Path
     segment(node, 2).write_bytes(data)
     outcome = kraftctl("export", node, tmp_path / "out")
     assert outcome.code == 1
-    assert f"{segment(node, 2).name} at byte 0, offset 2: epoch 7, but quorum-state knows none" in outcome.out
+    assert f"{segment(node, 2).name} at byte 0, offset 2: the batch says epoch 7 before" in outcome.out
 
 
 def test_a_file_that_cannot_be_read_ends_the_export(
@@ -174,7 +174,7 @@ def test_a_missing_segment_is_told(kraftctl: Kraftctl, node: Path, tmp_path: Pat
     segment(node, 2).rename(segment(node, 7))
     outcome = kraftctl("export", node, tmp_path / "out")
     assert outcome.code == 1
-    assert f"{segment(node, 7).name}: offsets 2 to 6 are missing before it" in outcome.out
+    assert f"{segment(node, 7).name}: its name says offset 7, its first batch offset 2" in outcome.out
 
 
 class RestlessSource(DirectorySource):

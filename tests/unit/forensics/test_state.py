@@ -208,7 +208,7 @@ def test_a_missing_segment_is_damage(tmp_path: Path):
     (made.log / f"{1:020}.log").unlink()
     state = state_at(find_log(tmp_path))
     assert state.end_offset == 1
-    assert "the offsets up to 2 are missing" in str(state.damage)
+    assert "offsets 1 to 1 are missing before it" in str(state.damage)
 
 
 def test_a_bad_snapshot_is_passed_over_for_the_one_before(tmp_path: Path):
@@ -255,7 +255,7 @@ def test_a_snapshot_that_lost_a_batch_or_has_another_name_is_not_whole(tmp_path:
     first, second, *_ = scan(whole)
     snapshot.write_bytes(whole[: second.position] + whole[second.position + second.size_bytes :])
     state = state_at(find_log(tmp_path))
-    assert (state.snapshot, len(list(state.image.topics()))) == (None, 1)
+    assert (state.snapshot, len(list(state.image[TOPICS].topics()))) == (None, 1)
     [note] = state.notes
     assert f"{snapshot.name} at byte {first.size_bytes}, offset " in note
     snapshot.write_bytes(whole)

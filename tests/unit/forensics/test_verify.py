@@ -140,9 +140,9 @@ def broken_election(made: LogMaker) -> None:
     ("harm", "words"),
     [
         (flip, "offset 10: the checksum is"),
-        (wrong_epoch_file, "epoch 1, but leader-epoch-checkpoint says 3"),
-        (older_epoch, "offset 11: epoch 2 comes after epoch 3"),
-        (gap, "offsets 11 to 12 are missing before it"),
+        (wrong_epoch_file, "leader-epoch-checkpoint: epoch 3 begins at 4, in the log at 8"),
+        (older_epoch, "offset 11: the batch says epoch 2 after epoch 3"),
+        (gap, "offset 11: the batch says offset 13 where 11 must come"),
         (impossible, "offset 11: cannot follow what came before it: there is no topic with the id"),
         (unreadable, "offset 11: "),
         (cut_snapshot, "the batch claims 75 bytes, 35 are left"),
@@ -356,10 +356,10 @@ def epoch_that_begins_later_than_noted(made: LogMaker) -> None:
 @pytest.mark.parametrize(
     ("harm", "words"),
     [
-        (epoch_file_without_an_epoch, "epoch 4, but leader-epoch-checkpoint says 3"),
+        (epoch_file_without_an_epoch, "lacks epoch 4, which begins at 11 in the log"),
         (
             epoch_that_begins_later_than_noted,
-            "epoch 2 begins at offset 8, the segments say, the file does not",
+            "offset 8: the batch says epoch 2, but leader-epoch-checkpoint says 3",
         ),
     ],
 )

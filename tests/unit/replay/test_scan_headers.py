@@ -5,20 +5,19 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kraftd.logtools.node_files import FileKind, LogFile
+from kraftd.logtools.node_files import find_log
 from kraftd.logtools.problem import Problem, ProblemKind
-from kraftd.replay.source.headers import scan_file, walk
-from tests.replay.logs import leader_change, noops
+from kraftd.replay.cluster_survey import survey_node
+from kraftd.replay.source.headers import walk
+from tests.replay.logs import leader_change, noops, write_node
 
 LOG = leader_change(0, 1, 1) + noops(1, 1, 9)
 
 
 def scanned(tmp_path: Path, data: bytes, base_offset: int = 0) -> tuple[list[int], list[Problem]]:
-    path = tmp_path / "segment.log"
-    path.write_bytes(data)
-    file = LogFile(path, FileKind.LOG, base_offset, -1, len(data))
-    scan = scan_file(file, str(tmp_path))
-    return scan.headers["base_offset"].tolist(), scan.problems
+    write_node(tmp_path, data, base_offset=base_offset)
+    survey = survey_node(find_log(tmp_path))
+    return survey.headers["base_offset"].tolist(), [p for p in survey.problems if p.file.endswith(".log")]
 
 
 def test_a_good_segment_has_no_problem(tmp_path: Path) -> None:
@@ -35,13 +34,12 @@ def test_a_torn_batch_is_named_with_its_byte(tmp_path: Path) -> None:
     assert problems[0].position_bytes == len(LOG) - len(noops(9, 1, 1))
     assert problems[0].offset == 9
     assert problems[0].kind is ProblemKind.TORN
-    assert problems[0].text.startswith("the batch claims ")
+    assert problems[0].text == "ends inside a batch: it was being written"
 
 
 def test_the_beginning_of_the_next_batch_is_torn(tmp_path: Path) -> None:
     _, problems = scanned(tmp_path, LOG + noops(10, 1, 1)[:20])
-    assert problems[0].kind is ProblemKind.TORN
-    assert problems[0].text.endswith(" bytes, 20 are left")
+    assert (problems[0].kind, problems[0].size_bytes) == (ProblemKind.TORN, 20)
 
 
 def test_the_beginning_of_another_batch_is_damage(tmp_path: Path) -> None:
@@ -85,17 +83,17 @@ def test_many_holes_are_told_one_by_one(tmp_path: Path) -> None:
 
 def test_missing_offsets_inside_a_segment_are_found(tmp_path: Path) -> None:
     _, problems = scanned(tmp_path, noops(0, 1, 3) + noops(5, 1, 3))
-    assert [p.text for p in problems] == ["batch starts at offset 5, expected 3"]
+    assert [p.text for p in problems] == ["the batch says offset 5 where 3 must come"]
 
 
 def test_a_falling_epoch_is_found(tmp_path: Path) -> None:
     _, problems = scanned(tmp_path, noops(0, 2, 3) + noops(3, 1, 3))
-    assert [p.text for p in problems] == ["epoch falls from 2 to 1"]
+    assert [p.text for p in problems] == ["the batch says epoch 1 after epoch 2"]
 
 
 def test_a_segment_must_start_where_its_name_says(tmp_path: Path) -> None:
     _, problems = scanned(tmp_path, noops(0, 1, 1), base_offset=7)
-    assert [p.text for p in problems] == ["batch starts at offset 0, expected 7"]
+    assert [p.text for p in problems] == ["its name says offset 7, its first batch offset 0"]
 
 
 @given(st.binary(max_size=400))
