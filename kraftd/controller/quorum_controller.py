@@ -207,6 +207,8 @@ class QuorumController:
         """
         if error is ErrorCode.NONE:
             return write.response_when_committed
+        # Node 1 leads, its followers are cut off, and write A times out. They come back and A is committed.
+        # Had A been withdrawn, the controller would meet records that it never wrote, and end the process.
         speculation = self._speculation if write.epoch == self._leader.epoch else None
         if error is not ErrorCode.REQUEST_TIMED_OUT and speculation is not None:
             speculation.withdraw(write)

@@ -61,6 +61,7 @@ class Guard(TimedTurnTask):
 
     def _checked(self, generation: int, loss: Loss | None) -> None:
         self._is_checking = False
+        # A cut removed segments while the check looked for them: that is no loss.
         if loss is None or generation != self._directory.log.generation:
             return
         if loss.is_shared or not self._member.is_leader:

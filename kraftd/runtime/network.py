@@ -196,5 +196,5 @@ class QuorumNetwork(ServerHandler, PeerHandler, Network):
     def _ended(self, number: int, *, outbound: bool) -> None:
         self._members.pop(number, None)
         node_id = self._announced.pop(number, None)
-        if node_id is not None:
+        if node_id is not None:  # 0 is a node id, too
             self._driver.deliver(ConnectionClosed(number, node_id, outbound))

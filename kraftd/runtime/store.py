@@ -70,6 +70,8 @@ class DirectoryStore(Store, TimedTurnTask):
 
     def truncate(self, end_offset: Offset, generation: int) -> None:
         """Cut the log, durably, after the running flush has ended (D-03)."""
+        # The cut closes and removes segments. Node 2 follows and flushes two of them when it is told to cut
+        # the second: a sync of a closed file would be an error of the disk, and end the process.
         self.drain()
         self._log.truncate(end_offset, generation)
 
@@ -112,6 +114,8 @@ class DirectoryStore(Store, TimedTurnTask):
         def ended(read: tuple[bytes, str]) -> None:
             records, damage = read
             if damage:
+                # Of the generation that was read. The log may have been cut meanwhile, and what was read
+                # replaced: node 2 would be damaged for bytes that it no longer has.
                 self._driver.deliver(LogDamaged(view.generation, damage))
             done(records)
 
