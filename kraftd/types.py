@@ -119,8 +119,8 @@ leader can be elected; the command line looks for it."""
 class Election(msgspec.Struct, frozen=True):
     """What must survive a crash: the epoch with the leader and the vote of that epoch.
 
-    Both may be set at once (D-07). `NO_NODE` is an unknown leader, None no vote given.
-    Source: the `quorum-state` file, section 2 of the behaviour catalogue.
+    Both may be set at once (D-07). `NO_NODE` is an unknown leader, None no vote given. Source: the
+    `quorum-state` file (QS-15 to QS-17).
     """
 
     epoch: Epoch = 0

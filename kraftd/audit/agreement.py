@@ -240,15 +240,15 @@ class AcknowledgedIsDurable(Invariant):
             case _:
                 pass
 
-    def _need_own(self, node: NodeView, deed: str, offset: Offset, epoch: Epoch) -> None:
+    def _need_own(self, node: NodeView, action: str, offset: Offset, epoch: Epoch) -> None:
         """Check that a position which a node claims is durable, and is of the claimed epoch."""
         if offset > node.durable_end_offset:
-            self.fail(f"{node.node_id} {deed} {offset}, durable is {node.durable_end_offset}")
+            self.fail(f"{node.node_id} {action} {offset}, durable is {node.durable_end_offset}")
         mark = node.mark_from(offset) if offset else None
         if mark is None or mark.end_offset != offset or mark.epoch == epoch:
             return
         if self._assigned.get((node.node_id, epoch)) != (offset, mark.digest):
-            self.fail(f"{node.node_id} {deed} {offset} of epoch {epoch}, its log says {mark.epoch}")
+            self.fail(f"{node.node_id} {action} {offset} of epoch {epoch}, its log says {mark.epoch}")
 
     def _boundary(self, node: NodeView, offset: Offset) -> Offset:
         mark = node.mark_from(offset)

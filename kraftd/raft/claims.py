@@ -23,8 +23,8 @@ Three moments need more than that:
 - *An attacker sends many claims of node 2's id.* Only the newest few wait; a challenge goes to its address at
   most ten times a second in all.
 
-Entered through `Member.handle` and `Member.poll`. Whether a confirmed voter is counted is not decided here
-(`kraftd.raft.peers`), and source addresses prove nothing.
+Entered through `RaftNode.handle` and `RaftNode.poll`. Whether a confirmed voter is counted is not decided
+here (`kraftd.raft.peers`), and source addresses prove nothing.
 
 Follows: D-37. Differs from Kafka, whose voters trust the sender id in a request.
 """

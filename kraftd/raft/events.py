@@ -1,4 +1,4 @@
-"""The events of a raft node: `Member.handle` takes one of these, and nothing else.
+"""The events of a raft node: `RaftNode.handle` takes one of these, and nothing else.
 
 Messages are the generated classes of `kraftd.protocol`. A `handle`, a `token` and a correlation id are
 numbers that the node hands back unread (handles and tokens come from the driver, correlation ids from

@@ -113,7 +113,7 @@ class RaftState:
         """The epoch in which a closed connection has started a pre-vote already (D-08)."""
         self.is_stopping = False
         self.stop_at_ms = NEVER_MS
-        """When a process that is stopping ends, whoever leads then; NEVER_MS unless it is stopping."""
+        """When a process that is stopping ends even while it leads; NEVER_MS unless it is stopping."""
         self.was_handed_over = False
         self.alarms: dict[str, str] = {}
         self.learned = {-2 - index: endpoint for index, endpoint in enumerate(bootstrap)}

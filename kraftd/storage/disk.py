@@ -174,22 +174,22 @@ class Disk:
 
     # -- failures ------------------------------------------------------------------------------
 
-    def _change(self, deed: str, path: Path, call: Callable[[], _T]) -> _T:
+    def _change(self, operation: str, path: Path, call: Callable[[], _T]) -> _T:
         if self.failure is not None:
             raise self.failure
         try:
             return call()
         except OSError as error:
-            raise self._fail(deed, path, error) from error
+            raise self._fail(operation, path, error) from error
 
-    def _read(self, deed: str, path: Path, call: Callable[[], _T]) -> _T:
+    def _read(self, operation: str, path: Path, call: Callable[[], _T]) -> _T:
         try:
             return call()
         except OSError as error:
-            raise StorageError(f"{path}: {deed} failed: {error.strerror or error}") from error
+            raise StorageError(f"{path}: {operation} failed: {error.strerror or error}") from error
 
-    def _fail(self, deed: str, path: Path, error: OSError) -> StorageFailure:
-        return self._fail_with(f"{path}: {deed} failed: {error.strerror or error}")
+    def _fail(self, operation: str, path: Path, error: OSError) -> StorageFailure:
+        return self._fail_with(f"{path}: {operation} failed: {error.strerror or error}")
 
     def _fail_short(self, path: Path, written: int, wanted: int) -> StorageFailure:
         return self._fail_with(f"{path}: only {written} of {wanted} bytes were written (disk full?)")

@@ -302,6 +302,9 @@ class _LogScan:
             segment.skip_damage(position, end, None)
             return True
         resume_position, resume = found
+        # Offsets up to 18 were flushed. The batches from 10 on are bad, and the next sound one begins at 22:
+        # offsets 10 to 17 are lost, which is damage. Those from 18 on may never have been written, so the log
+        # ends at 18.
         if self._recovery_point is not None and resume.base_offset > self._recovery_point.offset:
             self._report(segment.path, position, self._recovery_point.offset, reason)
             segment.skip_damage(position, resume_position, None)
