@@ -1,6 +1,6 @@
-"""What happens to a quorum that does not deserve it: deeds, one after the other and two at a time.
+"""The faults that real daemons suffer, one after the other and two at a time.
 
-Entered by `Nemesis.run`. A deed is a function that does its harm, says so in one line, and undoes it. The
+Entered by `Nemesis.run`. A fault is a function that does its harm, says so in one line, and undoes it. The
 kinds are dealt like cards: all of them, in random order, before any comes again; so a short run has seen
 each. Which nodes, how long and how much is the seed's choice; what a node was just doing is not, so a seed
 makes runs alike, not equal.
@@ -20,13 +20,13 @@ from kraftd.types import NodeId
 from tests.chaos.clients import ask_once
 from tests.chaos.links import Pair, Pipe
 from tests.chaos.quorum import NODES, SLOW_TO_NOTICE, Quorum
-from tests.chaos.strangers import pester
+from tests.chaos.untrusted_input import pester
 
 AT_ONCE = 2
-"""How many deeds may be under way together."""
+"""How many faults may be under way together."""
 
 SAME = 0.5
-"""How often a second deed hits the node that suffers already: two hurt nodes of three are no quorum."""
+"""How often a second fault hits the node that suffers already: two hurt nodes of three are no quorum."""
 
 LEADER = 0.7
 """How often else it hits the leader."""
@@ -41,14 +41,14 @@ LEAD_S = 5.0
 """How long a node is helped to the lead."""
 
 GAP_S = (0.4, 1.6)
-"""Pause after the beginning of a deed, before the next."""
+"""Pause after the beginning of a fault, before the next."""
 
 FREE_PAGES = (0, 3)
 """What a full disk has left: the write that fails may be any."""
 
 
 class Scene:
-    """What a deed has at hand. `hurt` counts, over all deeds under way, what each node suffers."""
+    """What a fault has at hand. `hurt` counts, over all faults under way, what each node suffers."""
 
     def __init__(
         self, quorum: Quorum, dice: random.Random, say: Callable[[str], None], hurt: Counter[NodeId]
@@ -72,12 +72,12 @@ class Scene:
         return chosen
 
     def hurts(self, node_id: NodeId) -> None:
-        """The deed is done to this node."""
+        """A fault begins on this node."""
         self._victims.append(node_id)
         self._hurt[node_id] += 1
 
     def relieve(self) -> None:
-        """The deed is undone."""
+        """A fault on this node is undone."""
         self._hurt.subtract(self._victims)
         self._victims.clear()
 
@@ -90,7 +90,7 @@ class Scene:
         return f"node {node_id}" + (" (leader)" if node_id == self.quorum.leader else "")
 
 
-Deed: TypeAlias = Callable[[Scene], Awaitable[None]]
+Fault: TypeAlias = Callable[[Scene], Awaitable[None]]
 
 
 async def kill(scene: Scene) -> None:
@@ -154,7 +154,7 @@ async def two_leaders(scene: Scene) -> None:
     others = [other for other in NODES if other != node_id]
     async with quorum.held[node_id]:
         scene.hurts(node_id)
-        with contextlib.suppress(TimeoutError):  # other deeds may not let it lead
+        with contextlib.suppress(TimeoutError):  # other faults may not let it lead
             async with asyncio.timeout(LEAD_S):
                 while quorum.leader != node_id:
                     await _hand_over(quorum, node_id)
@@ -226,7 +226,7 @@ async def resign(scene: Scene) -> None:
     await _hand_over(quorum, to)
 
 
-DEEDS: Mapping[str, Deed] = {
+FAULTS: Mapping[str, Fault] = {
     "kill": kill,
     "stop": stop,
     "pause": pause,
@@ -244,7 +244,7 @@ NEEDS_DISKS = "full disk"
 
 
 class Nemesis:
-    """Deals the deeds out, and counts them."""
+    """Deals the faults out, and counts them."""
 
     def __init__(
         self, quorum: Quorum, dice: random.Random, say: Callable[[str], None], kinds: Sequence[str]
@@ -255,9 +255,9 @@ class Nemesis:
         self._kinds = [kind for kind in kinds if quorum.disks or kind != NEEDS_DISKS]
 
     async def run(self, seconds: float, rounds: int) -> None:
-        """Do deeds for so long, and until each kind came so often; at the end every deed is undone.
+        """Cause faults for so long, and until each kind came so often; at the end every fault is undone.
 
-        Once something is wrong there are no more deeds: what is left is as near to it as can be.
+        Once something is wrong there are no more faults: what is left is as near to it as can be.
         """
         until_s = time.monotonic() + seconds
         left = rounds * len(self._kinds)
@@ -276,7 +276,7 @@ class Nemesis:
     async def _do(self, kind: str, free: asyncio.Semaphore) -> None:
         scene = Scene(self._quorum, self._dice, self._say, self._hurt)
         try:
-            await DEEDS[kind](scene)
+            await FAULTS[kind](scene)
             self.counts[kind] += 1
         finally:
             scene.relieve()

@@ -1,6 +1,6 @@
 """Minutes of chaos: `python -m tests.chaos.run --minutes 10`, or `make chaos MINUTES=10`.
 
-Three daemons, clients that never stop, a nemesis that does not either; one line for each deed, and a report.
+Three daemons, clients that never stop, a nemesis that does not either; one line for each fault, and a report.
 Exit code 0 if every promise was kept, 1 with what is wrong and where everything was kept, 130 if it was
 interrupted. However it ends, no process and no mount is left behind.
 
@@ -28,7 +28,7 @@ from kraftd.types import NodeId, Offset
 from tests import commands
 from tests.chaos.clients import Crowd, History
 from tests.chaos.disks import Disk, small_disks
-from tests.chaos.nemesis import DEEDS, Nemesis
+from tests.chaos.nemesis import FAULTS, Nemesis
 from tests.chaos.quorum import NODES, Quorum
 from tests.chaos.verdict import complaints, readable
 
@@ -42,7 +42,7 @@ ANSWERED_MIN = 100.0
 """Operations a second that must have been answered: a quorum that stands still breaks no promise."""
 
 SILENCE_MAX_S = 30.0
-"""Longest time without a committed write: every deed is undone after a few seconds."""
+"""Longest time without a committed write: every fault is undone after a few seconds."""
 
 DISK_MEBIBYTES = 32
 DISK_MEBIBYTES_A_MINUTE = 16
@@ -50,11 +50,11 @@ DISK_MEBIBYTES_A_MINUTE = 16
 
 MINUTE_S = 60.0
 ROUNDS = 3
-"""A run of a minute or more has each kind of deed so often, even if a slow machine takes longer for it."""
+"""A run of a minute or more has each kind of fault so often, even if a slow machine takes longer for it."""
 
 BEGIN_S = 30.0
 MEND_S = 30.0
-"""Longest time until the quorum commits: at the beginning, and when every deed is undone."""
+"""Longest time until the quorum commits: at the beginning, and when every fault is undone."""
 
 INTERRUPTED = 130
 
@@ -68,7 +68,7 @@ class Report(msgspec.Struct):
     answered: int
     unknown: int
     refused: int
-    deeds: Mapping[str, int]
+    faults: Mapping[str, int]
     leader_changes: int
     longest_silence_s: float
     committed: Offset | None
@@ -82,7 +82,7 @@ class Report(msgspec.Struct):
 
     def __str__(self) -> str:
         """For a person."""
-        deeds = ", ".join(f"{kind} {count}" for kind, count in sorted(self.deeds.items()))
+        faults = ", ".join(f"{kind} {count}" for kind, count in sorted(self.faults.items()))
         lines = [
             f"seed                {self.seed}",
             f"time                {self.seconds:.0f} s",
@@ -90,7 +90,7 @@ class Report(msgspec.Struct):
             f"  answered          {self.answered:,}, {self.rate:.0f} a second",
             f"  refused           {self.refused:,}",
             f"  outcome unknown   {self.unknown:,}",
-            f"deeds               {sum(self.deeds.values())}: {deeds}",
+            f"faults               {sum(self.faults.values())}: {faults}",
             f"leader changes      {self.leader_changes}",
             f"longest without a committed write  {self.longest_silence_s:.1f} s",
             f"committed           {'?' if self.committed is None else f'{self.committed:,}'} records",
@@ -154,8 +154,8 @@ class Run:
             await nemesis.run(self.seconds, rounds=int(self.seconds / MINUTE_S) and ROUNDS)
             seconds = time.monotonic() - began_s
             during = history.operations[before:]
-            self.say("every deed is undone")
-            await self._commits(quorum, 100, MEND_S, "after every deed was undone")
+            self.say("every fault is undone")
+            await self._commits(quorum, 100, MEND_S, "after every fault was undone")
             crowd.stop()
             await clients
             committed = await self._agreed(quorum, "at the end")
@@ -180,7 +180,7 @@ class Run:
             answered=answered,
             unknown=sum(operation.outcome == "unknown" for operation in during),
             refused=sum(operation.outcome == "failed" for operation in during),
-            deeds=dict(nemesis.counts),
+            faults=dict(nemesis.counts),
             leader_changes=len(leaders),
             longest_silence_s=history.longest_silence_s,
             committed=committed,
@@ -256,9 +256,9 @@ def chaos(
     seed: int,
     *,
     command: Sequence[str] = (sys.executable, "-m", "kraftd"),
-    kinds: Sequence[str] = tuple(DEEDS),
+    kinds: Sequence[str] = tuple(FAULTS),
 ) -> tuple[Report, Path | None]:
-    """Run it with deeds of these kinds; the report, and the folder if it was kept.
+    """Run it with faults of these kinds; the report, and the folder if it was kept.
 
     Raises:
         KeyboardInterrupt: SIGINT or SIGTERM came; everything was ended, nothing is kept.
@@ -283,12 +283,12 @@ def main() -> int:
         "--minutes", type=commands.duration, default=1.0, help="how long the nemesis is at work"
     )
     parser.add_argument("--seed", type=int, help="for a run that is alike")
-    parser.add_argument("--only", action="append", choices=tuple(DEEDS), help="only deeds of this kind")
+    parser.add_argument("--only", action="append", choices=tuple(FAULTS), help="only faults of this kind")
     options = parser.parse_args()
     seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
     print(f"chaos: {options.minutes:g} minutes on {len(NODES)} nodes, SEED={seed}", flush=True)
     try:
-        report, folder = chaos(MINUTE_S * options.minutes, seed, kinds=options.only or tuple(DEEDS))
+        report, folder = chaos(MINUTE_S * options.minutes, seed, kinds=options.only or tuple(FAULTS))
     except KeyboardInterrupt:
         print("interrupted: every process is ended", flush=True)
         return INTERRUPTED

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.nemesis import DEEDS, NEEDS_DISKS
+from tests.chaos.nemesis import FAULTS, NEEDS_DISKS
 from tests.chaos.run import INTERRUPTED, RATE_MIN, ROUNDS, chaos
 
 ROOT = Path(__file__).parents[2]
 TRIES = 6
 """What is found depends on what was under way: of five runs at most one finds nothing."""
-KINDS_FOR_LIARS = ("two leaders",)
+KINDS_FOR_BROKEN_DAEMONS = ("two leaders",)
 """Where a lie shows: a node leads on that no majority follows any more."""
 
 
@@ -31,9 +31,9 @@ def test_a_minute_of_chaos(capsys: pytest.CaptureFixture[str]) -> None:
     assert folder is None
     assert report.operations / report.seconds >= RATE_MIN
     told = capsys.readouterr().out
-    kinds = set(DEEDS) - ({NEEDS_DISKS} if "no disk will be full" in told else set())
-    assert {kind: count for kind, count in report.deeds.items() if count < ROUNDS} == {}
-    assert set(report.deeds) == kinds
+    kinds = set(FAULTS) - ({NEEDS_DISKS} if "no disk will be full" in told else set())
+    assert {kind: count for kind, count in report.faults.items() if count < ROUNDS} == {}
+    assert set(report.faults) == kinds
     assert report.leader_changes > ROUNDS
 
 
@@ -62,23 +62,23 @@ def test_an_interrupted_run_leaves_nothing_behind(number: signal.Signals, tmp_pa
 @pytest.mark.slow
 @pytest.mark.process
 @pytest.mark.parametrize(
-    ("lie", "found"),
+    ("defect", "found"),
     [
         ("stale reads", "not linearizable"),
         ("acknowledged at once", "acknowledged and lost"),
         ("refused but written", "refused as not appended, and in the log"),
     ],
 )
-def test_daemons_that_lie_are_found_out(lie: str, found: str) -> None:
-    command = (sys.executable, str(Path(__file__).with_name("liar.py")), lie)
+def test_daemons_that_lie_are_found_out(defect: str, found: str) -> None:
+    command = (sys.executable, str(Path(__file__).with_name("broken_daemon.py")), defect)
     for seed in range(1, TRIES + 1):
-        report, folder = chaos(12, seed, command=command, kinds=KINDS_FOR_LIARS)
+        report, folder = chaos(12, seed, command=command, kinds=KINDS_FOR_BROKEN_DAEMONS)
         if any(problem.startswith(found) for problem in report.problems):
             break
         if folder is not None:
             shutil.rmtree(folder)
     else:
-        pytest.fail(f"{TRIES} runs did not find out {lie}; the last: {report}")
+        pytest.fail(f"{TRIES} runs did not find out {defect}; the last: {report}")
     assert folder is not None
     kept = {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
     assert kept >= {"history.jsonl", "node-1.log", "node-1.properties"}

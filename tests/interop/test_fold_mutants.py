@@ -1,6 +1,6 @@
 """Each rule of the fold, broken once, is caught by Kafka's own classes, where these can see it.
 
-The mutants are those of `tests.sabotage.corpus.fold`, which unit tests catch as well. Here the judge is
+The mutants are those of `tests.sabotage.corpus.fold`, which unit tests catch as well. Here the detector is
 oracle 2: a few thousand legal records, folded with the mutant and compared with what Kafka made of them.
 """
 
@@ -11,9 +11,9 @@ import pytest
 from tests.interop.folding import Told, compare, told_by
 from tests.interop.legal_world import LEVELS_WITH_MIGRATION
 from tests.interop.peer import Kafka
-from tests.sabotage import judges
+from tests.sabotage import detectors
 from tests.sabotage.corpus.fold import FOLD
-from tests.sabotage.judges import Judge
+from tests.sabotage.detectors import Detector
 from tests.sabotage.mutant import Mutant
 from tests.sabotage.run import findings
 
@@ -57,7 +57,9 @@ def test_kafka_tells_each_mutant_from_the_sound_fold(
     def look(_: Mutant, number: int) -> None:
         compare(told[number - 1])
 
-    monkeypatch.setitem(judges.JUDGES, "kafka", Judge("Kafka's own fold", lambda _: len(told), look, "log"))
-    judged = [one._replace(judge="kafka") for one in FOLD if one.name not in NOT_SEEN]
+    monkeypatch.setitem(
+        detectors.DETECTORS, "kafka", Detector("Kafka's own fold", lambda _: len(told), look, "log")
+    )
+    judged = [one._replace(detector="kafka") for one in FOLD if one.name not in NOT_SEEN]
     missed = [str(found) for found in findings(judged, jobs=2) if not found.caught]
     assert missed == []

@@ -1,4 +1,4 @@
-"""A mutant: a bug that somebody had, put back into kraftd by a few lines.
+"""A mutant: a bug that was made once, put back into kraftd by a few lines.
 
 A mutant is data: which function, what stands there, what to put in its place. `plant` makes the change in the
 running process, in the function's own code object, so that whoever holds the function already (an alias, a
@@ -9,7 +9,7 @@ function must be where it was; anything else is `MisfitError`, never a mutant th
 signature does no harm: what is run is today's function with the change in it. And each change notes when it
 is run: a bug that never ran was not survived by anybody.
 
-Not here: who judges (`judges`), which mutants there are (`corpus`).
+Not here: what notices it (`detectors`), which mutants there are (`corpus`).
 """
 
 import __future__
@@ -49,18 +49,23 @@ class Mutant(NamedTuple):
     """Where it happened, or which rule it breaks."""
     text: str
     """What goes wrong, in one sentence."""
-    judge: str
-    """Key of `judges.JUDGES`: whose business it is to notice."""
+    detector: str
+    """Key of `detectors.DETECTORS`: whose business it is to notice."""
     edits: tuple[Edit, ...]
     where: tuple[str, ...] = ()
-    """For judges that run tests: which ones."""
+    """For detectors that run tests: which ones."""
 
 
 def mutant(
-    name: str, source: str, text: str, judge: str, *edits: tuple[str, str, str], where: tuple[str, ...] = ()
+    name: str,
+    source: str,
+    text: str,
+    detector: str,
+    *edits: tuple[str, str, str],
+    where: tuple[str, ...] = (),
 ) -> Mutant:
     """A mutant, its edits written as plain tuples."""
-    return Mutant(name, source, text, judge, tuple(Edit(*edit) for edit in edits), where)
+    return Mutant(name, source, text, detector, tuple(Edit(*edit) for edit in edits), where)
 
 
 def plant(edits: Sequence[Edit], ran: MutableSequence[int]) -> None:

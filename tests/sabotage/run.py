@@ -1,13 +1,13 @@
 """Is every bug that we know of caught, by whom, and after how long?
 
 `python -m tests.sabotage.run [NAME ...]` (`make sabotage`): each mutant in a process of its own, tried by its
-judge until it is caught. The try that caught it is made once more without the mutant and must pass, or the
-judge cries wolf. Prints a line a mutant and a summary; exits with 1 unless every mutant was caught.
+detector until it is caught. The try that caught it is made once more without the mutant and must pass, or the
+detector is wrong. Prints a line a mutant and a summary; exits with 1 unless every mutant was caught.
 
-A mutant that is not caught is a hole in the judge: widen its faults or invariants, never drop the mutant. One
-that was caught without having run is an error too, and so is one that does not fit the code any more.
+A mutant that is not caught is a hole in the detector: widen its faults or invariants, never drop the mutant.
+One that was caught without having run is an error too, and so is one that does not fit the code any more.
 
-Not here: what a mutant changes (`mutant`), how a try is made (`judges`), which there are (`corpus`).
+Not here: what a mutant changes (`mutant`), how a try is made (`detectors`), which there are (`corpus`).
 """
 
 import json
@@ -25,11 +25,11 @@ from typing import Any, NamedTuple
 
 from tests import commands
 from tests.sabotage.corpus import MUTANTS
-from tests.sabotage.judges import JUDGES, verdict
+from tests.sabotage.detectors import DETECTORS, verdict
 from tests.sabotage.mutant import MisfitError, Mutant, plant
 
 MUTANT_S = 600.0
-"""How much CPU time a judge may spend on one mutant."""
+"""How much CPU time a detector may spend on one mutant."""
 TRY_S = 300.0
 """How long one try may take; one that takes longer is caught too: something does not end."""
 
@@ -46,8 +46,8 @@ class Finding(NamedTuple):
 
     def __str__(self) -> str:
         word = "caught" if self.caught else "MISSED"
-        unit = JUDGES[self.mutant.judge].unit + ("" if self.tries == 1 else "s")
-        head = f"{word}  {self.mutant.name:<36} {self.mutant.judge:<6} {self.tries:>5} {unit:<6}"
+        unit = DETECTORS[self.mutant.detector].unit + ("" if self.tries == 1 else "s")
+        head = f"{word}  {self.mutant.name:<36} {self.mutant.detector:<6} {self.tries:>5} {unit:<6}"
         return f"{head} {self.took_s:>6.1f} s  {self.mutant.source}: {self.by}"
 
 
@@ -72,9 +72,9 @@ def attempt(mutant: Mutant, numbers: Iterator[int], limit_s: float) -> dict[str,
 
 def _attempt(mutant: Mutant, numbers: Iterator[int], limit_s: float, ran: mmap.mmap) -> dict[str, Any]:
     """As `attempt`. Whatever a try starts can note in `ran` that a changed line ran."""
-    judge, edits = JUDGES[mutant.judge], mutant.edits
+    detector, edits = DETECTORS[mutant.detector], mutant.edits
     try:
-        plant(() if judge.plants_itself else edits, ran)
+        plant(() if detector.plants_itself else edits, ran)
     except MisfitError as error:
         return {"caught": False, "by": f"does not fit: {error}", "tries": 0}
     signal.signal(signal.SIGALRM, _alarm)
@@ -84,7 +84,7 @@ def _attempt(mutant: Mutant, numbers: Iterator[int], limit_s: float, ran: mmap.m
         tries += 1
         signal.setitimer(signal.ITIMER_REAL, TRY_S)
         try:
-            judge.look(mutant, number)
+            detector.look(mutant, number)
         except Exception as error:
             if edits and not any(ran):
                 return {"caught": False, "by": f"{verdict(error)}, but it never ran", "tries": tries}
@@ -101,7 +101,7 @@ def _attempt(mutant: Mutant, numbers: Iterator[int], limit_s: float, ran: mmap.m
 class Child:
     """A forked process that tells one thing."""
 
-    def __init__(self, deed: Callable[[], dict[str, Any]]) -> None:
+    def __init__(self, work: Callable[[], dict[str, Any]]) -> None:
         self.pipe, out = os.pipe()
         self.told = b""
         sys.stdout.flush()
@@ -111,7 +111,7 @@ class Child:
             code = 1
             try:
                 with os.fdopen(out, "wb") as told:
-                    told.write(json.dumps(deed()).encode())
+                    told.write(json.dumps(work()).encode())
                 code = 0
             except KeyboardInterrupt:
                 code = commands.INTERRUPTED
@@ -131,7 +131,7 @@ class Child:
         _, status = os.waitpid(self.pid, 0)
         if status:
             code = os.waitstatus_to_exitcode(status)
-            return {"caught": False, "by": f"the judge's process ended with {code}", "tries": 0}
+            return {"caught": False, "by": f"the detector's process ended with {code}", "tries": 0}
         return dict(json.loads(self.told))
 
 
@@ -144,9 +144,9 @@ class Trial:
     def __init__(self, mutant: Mutant, first: int, limit_s: float) -> None:
         self.mutant = mutant
         self.began = time.monotonic()
-        judge = JUDGES[mutant.judge]
-        start = first if judge.unit == "seed" else 1
-        numbers = range(start, start + judge.tries(mutant))
+        detector = DETECTORS[mutant.detector]
+        start = first if detector.unit == "seed" else 1
+        numbers = range(start, start + detector.tries(mutant))
         self.child = Child(lambda: attempt(mutant, iter(numbers), limit_s))
         self.caught: dict[str, Any] | None = None
 
@@ -189,11 +189,11 @@ def findings(
 
 def summary(found: Sequence[Finding]) -> str:
     """All findings in a few lines; the ones that were not caught at the end."""
-    seeds = [f.tries for f in found if f.caught and JUDGES[f.mutant.judge].unit == "seed"]
-    by_judge = {judge: sum(f.mutant.judge == judge for f in found) for judge in JUDGES}
+    seeds = [f.tries for f in found if f.caught and DETECTORS[f.mutant.detector].unit == "seed"]
+    by_detector = {detector: sum(f.mutant.detector == detector for f in found) for detector in DETECTORS}
     lines = [
         f"{sum(f.caught for f in found)} of {len(found)} mutants caught; "
-        + ", ".join(f"{count} by {judge}" for judge, count in by_judge.items() if count)
+        + ", ".join(f"{count} by {detector}" for detector, count in by_detector.items() if count)
     ]
     if seeds:
         median = statistics.median(seeds)
@@ -205,13 +205,13 @@ def summary(found: Sequence[Finding]) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the corpus, or the mutants that are named; returns the exit code."""
     parser = commands.Parser(prog="make sabotage", description="Put old bugs back.")
-    parser.add_argument("names", nargs="*", help="mutants, by name or judge; all if none is given")
+    parser.add_argument("names", nargs="*", help="mutants, by name or detector; all if none is given")
     parser.add_argument("--jobs", type=commands.count, default=os.cpu_count() or 1, help="how many at a time")
     parser.add_argument("--first", type=int, default=1, help="the first seed")
     parser.add_argument("--limit", type=commands.duration, default=MUTANT_S, help="CPU seconds a mutant")
     options = parser.parse_args(arguments)
-    chosen = [m for m in MUTANTS if not options.names or {m.name, m.judge} & set(options.names)]
-    if missing := set(options.names) - {word for m in chosen for word in (m.name, m.judge)}:
+    chosen = [m for m in MUTANTS if not options.names or {m.name, m.detector} & set(options.names)]
+    if missing := set(options.names) - {word for m in chosen for word in (m.name, m.detector)}:
         parser.error(f"no such mutant: {', '.join(sorted(missing))}")
     found = []
     for finding in findings(chosen, jobs=options.jobs, first=options.first, limit_s=options.limit):

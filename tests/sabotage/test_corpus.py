@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.sabotage import judges, run
+from tests.sabotage import detectors, run
 from tests.sabotage.corpus import MUTANTS
+from tests.sabotage.detectors import DETECTORS, Detector, NotSoundError
 from tests.sabotage.history import ELECTIONS, LOG, ROWS, Row
-from tests.sabotage.judges import JUDGES, Judge, NotSoundError
 from tests.sabotage.mutant import MisfitError, Mutant, changed, mutant
 
 ROOT = Path(__file__).parents[2]
@@ -27,9 +27,9 @@ def exists(test: str) -> bool:
 @every
 def test_a_mutant_fits_the_code_as_it_is(one: Mutant) -> None:
     assert changed(one.edits)
-    assert one.judge in JUDGES
+    assert one.detector in DETECTORS
     assert one.text.endswith(".")
-    assert bool(one.where) == (JUDGES[one.judge].unit == "test")
+    assert bool(one.where) == (DETECTORS[one.detector].unit == "test")
     assert [test for test in one.where if not exists(test)] == []
 
 
@@ -89,7 +89,7 @@ def add(a: int, b: int) -> int:
 
 
 def look(_: Mutant, number: int) -> None:
-    """A judge that sees the sum of its seed and 2."""
+    """A detector that sees the sum of its seed and 2."""
     if number == 13:
         raise AssertionError("Unlucky: thirteen")
     assert add(number, 2) == number + 2, "Sums: two and two"
@@ -101,8 +101,8 @@ SUBTLE = ("a + b", "a + b + (a == 7)")
 
 @pytest.fixture
 def toy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The judge above, under a name of its own."""
-    monkeypatch.setitem(judges.JUDGES, "toy", Judge("a toy", lambda _: 12, look, "seed"))
+    """The detector above, under a name of its own."""
+    monkeypatch.setitem(detectors.DETECTORS, "toy", Detector("a toy", lambda _: 12, look, "seed"))
 
 
 def toy_mutant(*edit: str) -> Mutant:
@@ -147,21 +147,21 @@ def test_one_that_does_not_fit_any_more_is_an_error() -> None:
 
 @pytest.mark.usefixtures("toy")
 def test_a_judge_that_dies_has_caught_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    dies = Judge("dies", lambda _: 1, lambda *_: __import__("os")._exit(3), "seed")
-    monkeypatch.setitem(judges.JUDGES, "toy", dies)
-    assert find_one(toy_mutant(*SUBTLE)).by == "the judge's process ended with 3"
+    dies = Detector("dies", lambda _: 1, lambda *_: __import__("os")._exit(3), "seed")
+    monkeypatch.setitem(detectors.DETECTORS, "toy", dies)
+    assert find_one(toy_mutant(*SUBTLE)).by == "the detector's process ended with 3"
 
 
 def test_a_test_that_does_not_exist_has_caught_nothing() -> None:
     one = mutant("x", "x", "X.", "tests", where=("tests/sabotage/nowhere.py",))
     with pytest.raises(NotSoundError):
-        JUDGES["tests"].look(one, 1)
+        DETECTORS["tests"].look(one, 1)
 
 
 def test_without_an_uncaught_mutant_the_run_succeeds(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(judges.JUDGES, "toy", Judge("a toy", lambda _: 12, look, "seed"))
+    monkeypatch.setitem(detectors.DETECTORS, "toy", Detector("a toy", lambda _: 12, look, "seed"))
     monkeypatch.setattr(run, "MUTANTS", (toy_mutant(*SUBTLE),))
     assert run.main(["--jobs", "1", "toy"]) == 0
     assert "1 of 1 mutants caught" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""A slice of `make sabotage`: a few bugs for each judge, those that are caught soon, and the canary."""
+"""A slice of `make sabotage`: a few bugs for each detector, those that are caught soon, and the canary."""
 
 import pytest
 

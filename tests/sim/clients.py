@@ -57,7 +57,7 @@ GREETING = b"".join(
 )
 
 
-class Deed(NamedTuple):
+class ClientStep(NamedTuple):
     """What a client is about to do."""
 
     kind: str
@@ -129,30 +129,30 @@ class Client:
         world = self._world
         if world.is_over:
             return
-        deed = self._choose()
-        if deed is None:
+        step = self._choose()
+        if step is None:
             return
         self._last_number += 1
-        self._call = call = Call(self._last_number, *deed, world.now_us)
+        self._call = call = Call(self._last_number, *step, world.now_us)
         world.count("call", self.machine)
         if world.sink is not None:
             world.tell(self.machine, "calls", kind=call.kind, key=call.key, value=call.value or "-")
         call.timeout = self._loop.call_later(self._patience_us() / 1_000_000, self._give_up, call)
         self._ask(call)
 
-    def _choose(self) -> Deed | None:
+    def _choose(self) -> ClientStep | None:
         """What to do next, if there is something to do."""
         shape = self._world.shape
         draw = self._random.random()
         key = self._any_key()
         if self._repeat is not None:
             again, self._repeat = self._repeat, None
-            return Deed(WRITE, *again)
+            return ClientStep(WRITE, *again)
         if draw < shape.resign_part and not self._world.is_undisturbed:
-            return Deed(RESIGN, key, None)
+            return ClientStep(RESIGN, key, None)
         if draw < shape.resign_part + shape.write_part:
-            return Deed(WRITE, key, self._new_value())
-        return Deed(READ, key, None)
+            return ClientStep(WRITE, key, self._new_value())
+        return ClientStep(READ, key, None)
 
     def _any_key(self) -> str:
         return f"key.{int(self._random.random() * self._world.shape.keys)}"

@@ -2,14 +2,14 @@
 
 A fault is a class with a name, a mean time between two of it (on a seed that has it at all) and `apply`,
 which does it now and says whether it could. All chance is `world.random`; whatever ends a fault is put on
-the world's queue. Nothing here judges what a fault may cost (`atlas`).
+the world's queue. Nothing here judges what a fault may cost (`fault_budget`).
 """
 
 from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, ClassVar
 
-from tests.sim.atlas import Harm, Judgement
+from tests.sim.fault_budget import Harm, Judgement
 
 if TYPE_CHECKING:
     from tests.sim.node import SimNode
@@ -73,7 +73,7 @@ def down_us(world: "World") -> int:
 
 def may_go_down(world: "World", node: "SimNode") -> bool:
     """Whether this node may be started once more: an old copy that nobody has met yet may not (D-06)."""
-    return world.atlas.may_start_again(node)
+    return world.fault_budget.may_start_again(node)
 
 
 def later(world: "World", delay_us: int, action: "Callable[[], object]") -> None:
@@ -95,7 +95,7 @@ def later(world: "World", delay_us: int, action: "Callable[[], object]") -> None
 
 def is_allowed(world: "World", node: "SimNode", harm: Harm) -> bool:
     """Whether a disk may be harmed like this; a cluster that cannot go on is allowed to few seeds."""
-    judgement = world.atlas.judge(node, harm)
+    judgement = world.fault_budget.judge(node, harm)
     if judgement is Judgement.HALTS:
-        return world.atlas.halts_are_allowed
+        return world.fault_budget.halts_are_allowed
     return judgement is Judgement.SURVIVES

@@ -1,6 +1,6 @@
 """What goes wrong with disks: slow, full, failing, lying, forgetful, replaced.
 
-A call that fails ends the process by its own choice, and takes nothing that was promised; so the atlas is
+A call that fails ends the process by its own choice, and takes nothing that was promised; so the budget is
 asked only where bytes that were durable go, or look gone. Where bytes are damaged is drawn, but always below
 the flushed offset that the disk itself remembers, or where a majority of the others holds the records.
 """
@@ -16,8 +16,8 @@ from kraftd.records.batch import HEADER_BYTES
 from kraftd.storage.segment import head_at
 from kraftd.storage.sidecar import SLOT_BYTES, SidecarState
 from kraftd.types import Offset
-from tests.sim.atlas import DATA_PATH, WIPED, Harm, sidecar_of, slots_of
 from tests.sim.fault_base import MS, Fault, S, any_of, any_up, down_us, is_allowed, may_go_down, some_of
+from tests.sim.fault_budget import DATA_PATH, WIPED, Harm, sidecar_of, slots_of
 from tests.sim.filesystem import SECTOR_BYTES, SimFileSystem
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ def _is_doubtful(world: "World", node: "SimNode") -> bool:
     harm = Harm(perhaps=True)
     if not is_allowed(world, node, harm):
         return False
-    world.atlas.note(node, harm)
+    world.fault_budget.note(node, harm)
     return True
 
 
@@ -286,12 +286,12 @@ class LogDamage(Fault):
         if self.kind != "bit_flip" and position - position % SECTOR_BYTES + SECTOR_BYTES > end:
             position = max(0, position - SECTOR_BYTES)
         before = node.fs.durable_content(path)
-        world.atlas.note(node, harm)
+        world.fault_budget.note(node, harm)
         said = node.fs.damage(path, self.kind, position, world.random)
         world.tell(node.id, "damaged", how=said)
         changed = self.kind == "unreadable" or node.fs.durable_content(path)[:end] != before[:end]
         if not changed:
-            world.atlas.forgive(node)
+            world.fault_budget.forgive(node)
         return changed
 
 
@@ -341,7 +341,7 @@ class SmallFileDamage(Fault):
         harm = Harm(noticed=True)
         if node is None or not node.fs.exists(self.path) or not is_allowed(world, node, harm):
             return False
-        world.atlas.note(node, harm)
+        world.fault_budget.note(node, harm)
         size_bytes = len(node.fs.durable_content(self.path))
         if not size_bytes:
             return False
@@ -402,7 +402,7 @@ class SidecarDamage(Fault):
         if node is None or not node.fs.exists(SIDECAR) or not _may_lose_its_past(world, node, harm):
             return False
         _power_off(world, node)
-        world.atlas.note(node, harm)
+        world.fault_budget.note(node, harm)
         for slot in (0, 1):
             node.fs.damage(
                 SIDECAR, "bit_flip", slot * SLOT_BYTES + int(world.random.random() * HEAD_BYTES), world.random
@@ -433,7 +433,7 @@ class SidecarSlotDamage(Fault):
         new, harm = _without_newest(slots)
         if not is_allowed(world, node, harm):
             return False
-        world.atlas.note(node, harm)
+        world.fault_budget.note(node, harm)
         node.fs.damage(
             SIDECAR, "bit_flip", new * SLOT_BYTES + int(world.random.random() * HEAD_BYTES), world.random
         )
@@ -484,7 +484,7 @@ class LostElection(Fault):
         _power_off(world, node)
         if not node.fs.exists(ELECTION):
             return False
-        world.atlas.note(node, harm)
+        world.fault_budget.note(node, harm)
         _remove(node, ELECTION)
         return True
 
@@ -503,7 +503,7 @@ class LostSidecar(Fault):
         _power_off(world, node)
         if not node.fs.exists(SIDECAR):
             return False
-        world.atlas.note(node, harm)
+        world.fault_budget.note(node, harm)
         _remove(node, SIDECAR)
         return True
 
@@ -520,7 +520,7 @@ class LostDisk(Fault):
         if node is None or not _may_lose_its_past(world, node, harm):
             return False
         _power_off(world, node)
-        world.atlas.note(node, harm)
+        world.fault_budget.note(node, harm)
         node.disk_fault = None
         node.wipe()
         return True
@@ -569,7 +569,7 @@ def restore(world: "World", node: "SimNode", backup: SimFileSystem) -> bool:
     if not _may_lose_its_past(world, node, harm):
         return False
     _power_off(world, node)
-    world.atlas.note(node, harm)
+    world.fault_budget.note(node, harm)
     node.use(copy)
     node.look_at_disk([])
     return True
@@ -600,7 +600,7 @@ class LostTail(Fault):
         if start >= end:
             return False
         _power_off(world, node)
-        world.atlas.note(node, harm)
+        world.fault_budget.note(node, harm)
         position = start + int(world.random.random() * (end - start))
         kind = ("truncation", "zeroed_sector", "bit_flip")[int(world.random.random() * 3)]
         if position - position % SECTOR_BYTES < start:

@@ -23,8 +23,8 @@ from kraftd.raft.rpc import FetchParams, VoteParams
 from kraftd.records import quorum_state
 from kraftd.storage.disk import Disk
 from kraftd.types import ZERO_UUID, Election, Epoch, OffsetAndEpoch, ReplicaKey, Uuid
-from tests.sim.atlas import Harm
 from tests.sim.fault_base import MS, Fault, S, any_of, any_up, down_us, is_allowed, later, may_go_down
+from tests.sim.fault_budget import Harm
 from tests.sim.fault_disks import ELECTION
 from tests.sim.fault_strangers import Caller, Listener, call, frame, unknown
 from tests.sim.network import endpoint_of
@@ -315,14 +315,14 @@ class LiftedVoter(Fault):
 
     def apply(self, world: "World") -> bool:
         node = any_of(world, lambda node: node.is_voter and node.is_on)
-        if node is None or world.atlas.wounds or not may_go_down(world, node):
+        if node is None or world.fault_budget.wounds or not may_go_down(world, node):
             return False
         # Another program wrote the file, and the log may end before the epochs that were noted last.
         harm = Harm(perhaps=True)
         if not is_allowed(world, node, harm):
             return False
         node.cut_power(down_us=down_us(world))
-        world.atlas.note(node, harm)
+        world.fault_budget.note(node, harm)
         lift(node)
         return True
 

@@ -91,8 +91,8 @@ class LeaderInAMinority(Fault):
             for other in others:
                 if other not in kept:
                     world.network.cut(one, other)
-        for doubter in world.doubters:
-            doubter.prepare()
+        for stale_reader in world.stale_readers:
+            stale_reader.prepare()
         if world.random.random() < 0.3:
             leader.slow_flush = world.draw_us(100 * MS, 4 * S) / max(1, world.shape.fsync_us)
         later(world, world.draw_us(0, 1 * S), lambda: leader.is_leader and world.loader.burst(leader.id))

@@ -119,8 +119,8 @@ class Isolation(Fault):
 class Overtaken(Fault):
     """A leader is cut off from the others just until one of them leads; then all that was kept back arrives.
 
-    It hears nobody; they hear it or not. Doubters still reach it: they ask it shortly before it is overtaken,
-    and again when the other leads.
+    It hears nobody; they hear it or not. Stale readers still reach it: they ask it shortly before it is
+    overtaken, and again when the other leads.
     """
 
     name = "overtaken leader"
@@ -129,21 +129,21 @@ class Overtaken(Fault):
 
     def apply(self, world: "World") -> bool:
         leader = _newest_leader(world)
-        if leader is None or not world.doubters or len(world.voters) < 3:
+        if leader is None or not world.stale_readers or len(world.voters) < 3:
             return False
         others = [n for n in world.node_ids if n != leader.id]
         is_heard = world.random.random() < 0.7
         for other in others:
             world.network.cut(other, leader.id, one_way=is_heard)
-        for doubter in world.doubters:
-            doubter.prepare()
+        for stale_reader in world.stale_readers:
+            stale_reader.prepare()
         fetch_us = leader.timing.fetch_timeout_ms * MS
-        early = world.doubters[-1]
+        early = world.stale_readers[-1]
         world.at(world.draw_us(fetch_us // 4, fetch_us), lambda: early.read(leader.id))
         until_us = world.now_us + 2 * fetch_us
 
         def look() -> None:
-            is_asked = any(doubter.is_reading(leader.id) for doubter in world.doubters[:-1])
+            is_asked = any(stale_reader.is_reading(leader.id) for stale_reader in world.stale_readers[:-1])
             if (is_asked and _newest_leader(world) is not leader) or world.now_us > until_us:
                 world.network.heal(leader.id)
             else:
@@ -164,12 +164,12 @@ class SecretCommit(Fault):
 
     def apply(self, world: "World") -> bool:
         leader = _newest_leader(world)
-        if leader is None or not world.doubters or len(world.voters) < 2:
+        if leader is None or not world.stale_readers or len(world.voters) < 2:
             return False
         others = [n for n in world.node_ids if n != leader.id]
-        for doubter in world.doubters:
-            doubter.prepare()
-        world.doubters[-1].write(leader.id)
+        for stale_reader in world.stale_readers:
+            stale_reader.prepare()
+        world.stale_readers[-1].write(leader.id)
         until_us = world.now_us + 1 * S
         stays_us = world.draw_us(leader.timing.fetch_timeout_ms * MS, 8 * S)
 

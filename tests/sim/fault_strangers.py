@@ -296,7 +296,7 @@ class TwoNodesOneId(Fault):
         node = any_up(world)
         if node is None or node.member is None:
             return False
-        victims = [n for n in world.nodes.values() if n.is_voter and world.atlas.is_known_to_all(n)]
+        victims = [n for n in world.nodes.values() if n.is_voter and world.fault_budget.is_known_to_all(n)]
         if not victims:
             return False
         victim = victims[int(world.random.random() * len(victims))]

@@ -1,4 +1,4 @@
-"""All that can go wrong in a simulated cluster. A seed draws which it has, and how often (`troubles`).
+"""All that can go wrong in a simulated cluster. A seed draws which it has, and how often (`fault_schedule`).
 
 By what breaks: `fault_network`, `fault_machines`, `fault_disks`, `fault_strangers`, `fault_impostors`; two of
 them at a time: `fault_meetings`.

@@ -206,7 +206,7 @@ class SimNode:
         """Power on if need be, and start the process."""
         if self.is_up:
             return
-        if not self.world.atlas.may_start_again(self):
+        if not self.world.fault_budget.may_start_again(self):
             self.world.tell(self.id, "stays_down")
             return
         self.incarnation += 1
@@ -301,7 +301,7 @@ class SimNode:
         """What the daemon's `main` and `serve` do."""
         world, shape, random, loop = self.world, self.world.shape, self.random, self.loop
         assert loop is not None
-        world.atlas.before_boot(self)
+        world.fault_budget.before_boot(self)
         try:
             self.directory = directory = NodeDirectory.open(
                 self.fs,
@@ -595,7 +595,7 @@ class SimNode:
                 world.campaigns(self)
             self._settled = (state, newest, view.high_watermark, view.durable_election, view.is_whole)
             world.auditor.on_state(world.views, view)
-            world.atlas.look(self)
+            world.fault_budget.look(self)
         if parts is not None and parts.applier.applied_offset != self._applied_offset:
             self._applied_offset = offset = parts.applier.applied_offset
             world.auditor.on_applied(view, offset, parts.controller.image.hash())

@@ -52,7 +52,7 @@ class Result(msgspec.Struct, frozen=True):
 
     @property
     def halted(self) -> bool:
-        """Whether too much was lost for the cluster to go on, as the atlas said."""
+        """Whether too much was lost for the cluster to go on, as the fault budget said."""
         return bool(self.statistics.get("halt expected"))
 
 

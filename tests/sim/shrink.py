@@ -1,7 +1,7 @@
 """Which of the faults of a failing seed are needed for it to fail?
 
-Delta debugging over the entries of the fault schedule (`troubles`): halves, then quarters, are left out for
-as long as the seed still fails by the same promise. Every entry has its own chance, so what is left does
+Delta debugging over the entries of the fault schedule (`fault_schedule`): halves, then quarters, are left out
+for as long as the seed still fails by the same promise. Every entry has its own chance, so what is left does
 what it did. Bounded by time, because a smaller schedule is a convenience and no proof.
 """
 

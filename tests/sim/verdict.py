@@ -1,22 +1,22 @@
 """Once nothing goes wrong any more: does the cluster work, is everything there, and does it all fit together?
 
-Entered by `judge`, at the end of a seed's troubled part. In order:
+Entered by `judge`, at the end of a seed's part with faults. In order:
 
-1. *Liveness.* Networks, clocks and disks are healed and every node runs. If the atlas says that a majority of
-   the voters remembers everything, writes must be acknowledged again in bounded time. If not, the cluster may
-   stand still, and the seed reports that a halt was expected.
-2. *Mending.* What needs an operator is done as `docs/operations.md` says: a node that cannot start, or whose
-   log has holes, is wiped; leaders are asked to go, so that a later one is elected without the member that
-   forgot. Then every voter must be whole.
-3. *Health.* In a part of the seeds somebody looks for a while: nothing goes wrong, so nobody else is elected,
-   and nobody who reads or writes is refused.
+1. *Liveness.* Networks, clocks and disks are healed and every node runs. If the fault budget says that a
+   majority of the voters remembers everything, writes must be acknowledged again in bounded time. If not, the
+   cluster may stand still, and the seed reports that a halt was expected.
+2. *Rejoining.* What needs an operator is done as `docs/operations.md` says: a node that cannot start, or
+   whose log has holes, is wiped; leaders are asked to resign, so that a later one is elected without the node
+   that forgot. Then every voter must be whole.
+3. *Health.* In a part of the seeds the cluster runs on for a while without faults: no other leader is
+   elected, and no read or write is refused.
 4. *Without some.* In a part of the seeds, a few voters that are no majority, or an observer, are dead or cut
    off and do not come back: the others go on.
 5. *Convergence.* The clients are silent; all logs become equal.
 6. *The history.* It is linearizable; nothing acknowledged is missing from the log; nothing is there that was
    refused.
 
-Not here: what holds after every event (`kraftd.audit`), and what a disk may lose (`atlas`).
+Not here: what holds after every event (`kraftd.audit`), and what a disk may lose (`fault_budget`).
 """
 
 from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ from kraftd.records.batch import scan
 from kraftd.records.frame import decode_record
 from kraftd.records.messages import ConfigRecord
 from kraftd.storage import DamagedReadError
-from tests.sim.atlas import WIPED, Harm, Judgement
+from tests.sim.fault_budget import WIPED, Harm, Judgement
 from tests.sim.fault_strangers import resign
 from tests.sim.loaders import LIST, LIST_DEFAULT, LONG_VALUE
 
@@ -60,7 +60,7 @@ ROUNDS = 40
 
 
 def judge(world: "World") -> None:
-    """Judge a world whose troubles are over.
+    """Judge a world whose faults are over.
 
     Raises:
         Violation: A promise was broken.
@@ -95,15 +95,15 @@ def patience_us(world: "World") -> int:
 def _progresses(world: "World") -> bool:
     """Whether the cluster works again; False only where that was to be expected."""
     limit_us = _writing_us(world)
-    if not world.atlas.majority_remembers():
+    if not world.fault_budget.majority_remembers():
         if _are_acknowledged(world, WRITES, min(limit_us, HALTED_US)):
             return True
-        if not world.atlas.majority_remembers():
+        if not world.fault_budget.majority_remembers():
             world.statistics["halt expected"] = 1
             return False
     if _are_acknowledged(world, WRITES, limit_us):
         return True
-    wounds = {n: wound.harm for n, wound in world.atlas.wounds.items()}
+    wounds = {n: wound.harm for n, wound in world.fault_budget.wounds.items()}
     raise Violation(
         f"Liveness: no {WRITES} writes were acknowledged within {limit_us // S} s after everything was "
         f"healed; forgetful: {wounds or 'nobody'}"
@@ -161,7 +161,7 @@ def _expect_no_refusals(world: "World", after: str, *, of: str = "") -> None:
 def _go_on_without(world: "World", random: Random) -> None:
     """Leave a minority out for good, and see the others go on."""
     voters = [world.nodes[n] for n in sorted(world.voters)]
-    if world.atlas.wounds or not all(_counts(node) for node in voters):
+    if world.fault_budget.wounds or not all(_counts(node) for node in voters):
         return  # an amnesiac needs every other voter (D-06)
     few = (len(voters) - 1) // 2
     observers = [node for node in world.nodes.values() if not node.is_voter]
@@ -182,7 +182,9 @@ def _go_on_without(world: "World", random: Random) -> None:
     for node in out:
         _WAYS[way](world, node)
     # What is acknowledged first may have been on its way.
-    if not _are_acknowledged(world, WRITES + len(world.clients) + len(world.doubters), _writing_us(world)):
+    if not _are_acknowledged(
+        world, WRITES + len(world.clients) + len(world.stale_readers), _writing_us(world)
+    ):
         raise Violation(f"Liveness: {names} are {way} for good, and the others do not go on")
     if way in _GONE and random.random() < HEALTHY_PART:
         with _undisturbed(world):
@@ -247,9 +249,9 @@ def _poll_rejoin(world: "World") -> None:
         wiped = False
         for node in hopeless:
             harm = Harm(identity=True, peers=True, start_counter=WIPED)
-            if world.atlas.judge(node, harm) is Judgement.SURVIVES:
+            if world.fault_budget.judge(node, harm) is Judgement.SURVIVES:
                 node.crash()
-                world.atlas.note(node, harm)
+                world.fault_budget.note(node, harm)
                 node.wipe()
                 node.start()
                 wiped = True
@@ -275,7 +277,7 @@ def _needs_wiping(node: "SimNode") -> bool:
     """It cannot start, or its log has holes that nothing fills."""
     if node.directory is not None:
         return bool(_damage(node))
-    return bool(node.died_of) or not node.world.atlas.may_start_again(node)
+    return bool(node.died_of) or not node.world.fault_budget.may_start_again(node)
 
 
 def _why(node: "SimNode") -> str:
@@ -326,8 +328,10 @@ def _compare_with_log(world: "World") -> None:
     node, held = _readable(world)
     if node is None:
         # A copy that is damaged where nobody read it yet still counts; so much damage is a halt expected.
-        if not world.atlas.halt_expected:
-            raise Violation(f"NothingAcknowledgedIsLost: no log can be read to its end: {world.atlas.wounds}")
+        if not world.fault_budget.halt_expected:
+            raise Violation(
+                f"NothingAcknowledgedIsLost: no log can be read to its end: {world.fault_budget.wounds}"
+            )
         world.statistics["log unreadable"] += 1
         return
     _compare_lists(node)
@@ -367,7 +371,7 @@ def _items(value: str) -> list[str]:
 def _readable(world: "World") -> "tuple[SimNode | None, set[tuple[str, str | None]]]":
     """A member that counts, preferably one that nothing happened to, and all that its log holds."""
     counting = [n for n in world.nodes.values() if n.member is not None and n.member.is_whole]
-    for node in sorted(counting, key=lambda n: n.id in world.atlas.wounds):
+    for node in sorted(counting, key=lambda n: n.id in world.fault_budget.wounds):
         try:
             return node, set(_values(node))
         except DamagedReadError:

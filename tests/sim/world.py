@@ -29,16 +29,16 @@ from kraftd.audit.invariants import Auditor, NodeView, Violation
 from kraftd.audit.linearizability import Operation
 from kraftd.runtime.config import QuorumTiming
 from kraftd.types import Epoch, NodeId
-from tests.sim.atlas import Atlas
 from tests.sim.clients import Client
-from tests.sim.doubters import Doubter
+from tests.sim.fault_budget import FaultBudget
+from tests.sim.fault_schedule import Entry, FaultSchedule
 from tests.sim.fault_strangers import Recorder
 from tests.sim.filesystem import SimFileSystem
 from tests.sim.loaders import Loader
 from tests.sim.loop import Clock, Scheduler, SimLoop
 from tests.sim.network import End, Network
 from tests.sim.node import SimNode
-from tests.sim.troubles import Entry, Troubles
+from tests.sim.stale_readers import StaleReader
 from tests.sim.verdict import judge
 
 _HAPPENED = Struct(">qHI")
@@ -67,7 +67,7 @@ class Shape(msgspec.Struct):
     observers: int
     first_id: NodeId
     clients: int
-    doubters: int
+    stale_readers: int
     """How many clients do nothing but look for old answers."""
     bootstrap: bool
     """Whether observers know bootstrap servers only."""
@@ -117,7 +117,7 @@ class Options(msgspec.Struct, frozen=True):
 
 
 class World(Scheduler):
-    """One cluster, its clients and its troubles."""
+    """One cluster, its clients and its faults."""
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ class World(Scheduler):
         """The faults so far."""
         self.violation: Violation | None = None
         self.auditor = Auditor()
-        self.atlas = Atlas(self)
+        self.fault_budget = FaultBudget(self)
         self.recorder = Recorder(self)
         self.backups: dict[NodeId, list[SimFileSystem]] = {}
         """Copies of directories that somebody made."""
@@ -183,11 +183,11 @@ class World(Scheduler):
         self.clients = [
             Client(number, self, self.derive(f"client {number}")) for number in range(1, shape.clients + 1)
         ]
-        self.doubters = [
-            Doubter(number, self, self.derive(f"client {number}"))
-            for number in range(shape.clients + 1, shape.clients + 1 + shape.doubters)
+        self.stale_readers = [
+            StaleReader(number, self, self.derive(f"client {number}"))
+            for number in range(shape.clients + 1, shape.clients + 1 + shape.stale_readers)
         ]
-        number = shape.clients + shape.doubters + 1
+        number = shape.clients + shape.stale_readers + 1
         self.loader = Loader(number, self, self.derive(f"client {number}"))
 
     # -- running
@@ -200,11 +200,11 @@ class World(Scheduler):
         """
         for node in self.nodes.values():
             self.at(self.draw_us(0, 200_000), node.start)
-        for client in (*self.clients, *self.doubters):
+        for client in (*self.clients, *self.stale_readers):
             client.start()
         self.loader.start()
         if self.options.faults:
-            Troubles(self).start()
+            FaultSchedule(self).start()
         limit, until_us = min(self.options.events, self.shape.events_max), self.options.until_us
         while self.events < limit if until_us is None else self.next_us <= until_us:
             self.step()
@@ -248,7 +248,7 @@ class World(Scheduler):
 
     def close_history(self) -> None:
         """Calls that nobody heard the end of may have happened."""
-        for client in (*self.clients, *self.doubters):
+        for client in (*self.clients, *self.stale_readers):
             client.give_up()
 
     def run_for(self, duration_us: int) -> None:
@@ -356,8 +356,8 @@ class World(Scheduler):
         """A node came to lead an epoch."""
         if (epoch, node_id) not in self.leaders:
             self.leaders.append((epoch, node_id))
-            for doubter in self.doubters:
-                self.at(0, partial(doubter.on_leader, node_id))
+            for stale_reader in self.stale_readers:
+                self.at(0, partial(stale_reader.on_leader, node_id))
             for node in self.nodes.values():
                 if node.is_leader:
                     self.at(0, partial(self.loader.read, node.id))
@@ -409,7 +409,7 @@ def draw_shape(random: Random) -> Shape:
         observers=observers,
         first_id=random.choice((1, 1, 1, 0, 100)),
         clients=clients,
-        doubters=random.choice((0, 2, 2, 2)),
+        stale_readers=random.choice((0, 2, 2, 2)),
         bootstrap=random.random() < 0.3,
         timing=QuorumTiming(
             election_timeout_ms=election_ms,

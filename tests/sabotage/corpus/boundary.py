@@ -30,7 +30,7 @@ BOUNDARY = (
             "        self._undecodable(error)",
         ),
         where=(
-            "tests/process/test_strangers.py::test_garbage_on_the_port_ends_its_connection_and_nothing_else",
+            "tests/process/test_untrusted_input.py::test_garbage_on_the_port_ends_its_connection_and_nothing_else",
         ),
     ),
     mutant(

@@ -26,7 +26,7 @@ PROCESSES = (
             "if False:",
         ),
         where=(
-            "tests/process/test_strangers.py::test_a_node_of_another_cluster_is_refused_with_one_clear_line",
+            "tests/process/test_untrusted_input.py::test_a_node_of_another_cluster_is_refused_with_one_clear_line",
         ),
     ),
     mutant(

@@ -1,6 +1,6 @@
 """Plants a mutant in every Python that is started with this folder on its path: real daemons, too.
 
-The environment names the mutant, and the file in which its lines note that they ran (`judges`, `process`).
+The environment names the mutant, and the file in which its lines note that they ran (`detectors`, `process`).
 """
 
 import mmap

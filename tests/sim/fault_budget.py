@@ -1,4 +1,4 @@
-"""What may be broken now, and what must the cluster still keep? The atlas knows what every disk remembers.
+"""What may be broken now, and what the cluster must still keep, by what each disk remembers.
 
 Before a fault takes something from a disk it asks `judge`, with the `Harm` it would do. The answer:
 
@@ -90,7 +90,7 @@ class Forgotten(msgspec.Struct):
     """Whether the member has said since that it is not whole."""
 
 
-class Atlas:
+class FaultBudget:
     """The ledger of one run."""
 
     def __init__(self, world: "World") -> None:

@@ -34,7 +34,7 @@ class Entry(msgspec.Struct, frozen=True):
         return f"{self.at_us / 1_000_000:9.3f} s  {self.name}{'' if self.fired else '  (nothing to harm)'}"
 
 
-class Troubles:
+class FaultSchedule:
     """The faults of one world."""
 
     def __init__(self, world: "World", faults: "tuple[type[Any], ...] | None" = None) -> None:

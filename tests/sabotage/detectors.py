@@ -1,8 +1,8 @@
-"""Who notices a bug, and how hard does it have to look?
+"""The detectors of mutants: what each tries, and how often.
 
-A judge tries a mutant again and again, each time with another number, until a try fails or there are no
-more tries. `JUDGES` is the table of them. A try is a seed of a simulation, or one of the tests that a mutant
-names; it fails by an exception, and what that says is by whom the mutant was caught.
+A detector tries a mutant again and again, each time with another number, until a try fails or there are no
+more tries. `DETECTORS` is the table of them. A try is a seed of a simulation, or one of the tests that a
+mutant names; it fails by an exception, and what that says is by whom the mutant was caught.
 
 Not here: processes, time limits and the summary (`run`).
 """
@@ -27,14 +27,14 @@ from tests.stories.chaos import Chaos
 
 HERE = Path(__file__).parent
 REPORTED_SEEDS = 12
-"""How many seeds the judge of the simulator's own report asks for."""
+"""How many seeds the detector of the simulator's own report asks for."""
 
 
 class NotSoundError(Exception):
     """A try could not be made at all: a test that is named does not exist."""
 
 
-class Judge(NamedTuple):
+class Detector(NamedTuple):
     """One way to look."""
 
     text: str
@@ -45,7 +45,7 @@ class Judge(NamedTuple):
     unit: str
     """What a try is."""
     plants_itself: bool = False
-    """Whether the mutant is not for this process, but for those that the judge starts."""
+    """Whether the mutant is not for this process, but for those that the detector starts."""
 
 
 class CaughtError(AssertionError):
@@ -123,15 +123,15 @@ def _named(mutant: Mutant) -> int:
     return len(mutant.where)
 
 
-JUDGES: dict[str, Judge] = {
-    "sim": Judge("seeds of the simulator", lambda _: 2_000, _sim, "seed"),
-    "chaos": Judge("seeds of the core alone", lambda _: 3_000, _chaos, "seed"),
-    "crash": Judge(
+DETECTORS: dict[str, Detector] = {
+    "sim": Detector("seeds of the simulator", lambda _: 2_000, _sim, "seed"),
+    "chaos": Detector("seeds of the core alone", lambda _: 3_000, _chaos, "seed"),
+    "crash": Detector(
         "crash points of the file protocols", lambda _: 2 * len(tasks(list(PROTOCOLS))), _crash, "script"
     ),
-    "process": Judge("tests of real processes", _named, _process, "test", plants_itself=True),
-    "report": Judge("what the simulator's command line tells", lambda _: 1, _report, "run"),
-    "tests": Judge("tests of one behaviour", _named, _tests, "test"),
+    "process": Detector("tests of real processes", _named, _process, "test", plants_itself=True),
+    "report": Detector("what the simulator's command line tells", lambda _: 1, _report, "run"),
+    "tests": Detector("tests of one behaviour", _named, _tests, "test"),
 }
 
 

@@ -1,8 +1,8 @@
-"""The real `kraftd`, with one promise that it no longer keeps: a judge that does not find it out is none.
+"""The real `kraftd`, with one promise that it no longer keeps: the verdict of a run must notice it.
 
-`python liar.py LIE start CONFIG`. LIE is `stale reads` (a leader asks nobody before it answers),
-`acknowledged at once` (a write is confirmed when it is appended) or `refused but written` (a write that was
-appended, and then left behind by its leader, is told as not appended).
+`python broken_daemon.py DEFECT start CONFIG`. DEFECT is `stale reads` (a leader asks nobody before it
+answers), `acknowledged at once` (a write is confirmed when it is appended) or `refused but written` (a write
+that was appended, and then left behind by its leader, is told as not appended).
 """
 
 import sys
@@ -54,12 +54,12 @@ def _as_not_appended(refuse: Callable[..., Any]) -> Callable[..., Any]:
     return refuse_as_not_appended
 
 
-LIES: Mapping[str, Callable[[], None]] = {
+DEFECTS: Mapping[str, Callable[[], None]] = {
     "stale reads": stale_reads,
     "acknowledged at once": acknowledged_at_once,
     "refused but written": refused_but_written,
 }
 
 if __name__ == "__main__":
-    LIES[sys.argv[1]]()
+    DEFECTS[sys.argv[1]]()
     main(sys.argv[2:])

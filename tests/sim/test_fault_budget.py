@@ -1,4 +1,4 @@
-"""The atlas tells what may be broken from what may not, and the verdict and the atlas see what is wrong."""
+"""The fault budget tells what may be broken from what may not; it and the verdict see what is wrong."""
 
 from collections.abc import Callable, Iterator
 
@@ -7,7 +7,7 @@ import pytest
 from kraftd.audit.invariants import Violation
 from kraftd.audit.linearizability import Operation
 from kraftd.types import Election
-from tests.sim.atlas import WIPED, Harm, Judgement
+from tests.sim.fault_budget import WIPED, Harm, Judgement
 from tests.sim.fault_disks import Backup, RestoredBackup
 from tests.sim.fault_machines import Kill, Pause, Resume
 from tests.sim.fault_meetings import RestoreAndCampaign
@@ -63,7 +63,7 @@ def voter(world: World, *, leads: bool) -> SimNode:
 
 def test_a_disk_that_all_others_know_may_be_wiped() -> None:
     world = world_at_work()
-    assert world.atlas.judge(voter(world, leads=False), WIPE) is Judgement.SURVIVES
+    assert world.fault_budget.judge(voter(world, leads=False), WIPE) is Judgement.SURVIVES
 
 
 def test_a_wiped_disk_binds_nobody_even_before_its_first_start() -> None:
@@ -78,25 +78,25 @@ def test_the_disk_of_a_lone_voter_may_not() -> None:
     alone = dict(QUIET) | {"voters": 1}
     world = begin(World(7, Options(faults=False, changes=tuple(alone.items()))))
     world.run_for(5 * S)
-    assert world.atlas.judge(world.nodes[1], WIPE) is Judgement.NEVER
+    assert world.fault_budget.judge(world.nodes[1], WIPE) is Judgement.NEVER
 
 
 def test_two_at_a_time_may_not() -> None:
     world = world_at_work()
     one, other = [node for node in world.nodes.values() if not node.is_leader]
-    world.atlas.note(one, WIPE)
-    assert world.atlas.judge(other, WIPE) is Judgement.NEVER
+    world.fault_budget.note(one, WIPE)
+    assert world.fault_budget.judge(other, WIPE) is Judgement.NEVER
 
 
 def test_what_the_disks_show_may_halt_a_cluster_but_not_deceive_it() -> None:
     world = world_at_work()
     one, other = [node for node in world.nodes.values() if not node.is_leader]
-    assert world.atlas.judge(one, NOTICED) is Judgement.SURVIVES
-    world.atlas.note(one, NOTICED)
-    assert world.atlas.judge(other, NOTICED) is Judgement.HALTS
-    assert world.atlas.majority_remembers()
-    world.atlas.note(other, NOTICED)
-    assert not world.atlas.majority_remembers()
+    assert world.fault_budget.judge(one, NOTICED) is Judgement.SURVIVES
+    world.fault_budget.note(one, NOTICED)
+    assert world.fault_budget.judge(other, NOTICED) is Judgement.HALTS
+    assert world.fault_budget.majority_remembers()
+    world.fault_budget.note(other, NOTICED)
+    assert not world.fault_budget.majority_remembers()
 
 
 def test_an_old_copy_must_be_older_than_what_the_others_have_seen() -> None:
@@ -104,8 +104,8 @@ def test_an_old_copy_must_be_older_than_what_the_others_have_seen() -> None:
     node = voter(world, leads=False)
     assert node.directory is not None
     now = node.directory.start_counter
-    assert world.atlas.judge(node, Harm(identity=True, start_counter=now)) is Judgement.NEVER
-    assert world.atlas.judge(node, Harm(identity=True, start_counter=now - 1)) is Judgement.SURVIVES
+    assert world.fault_budget.judge(node, Harm(identity=True, start_counter=now)) is Judgement.NEVER
+    assert world.fault_budget.judge(node, Harm(identity=True, start_counter=now - 1)) is Judgement.SURVIVES
 
 
 def test_records_may_go_silently_only_where_a_majority_of_the_others_has_them() -> None:
@@ -117,20 +117,20 @@ def test_records_may_go_silently_only_where_a_majority_of_the_others_has_them() 
     assert world.run_until(
         lambda: len({n.view().durable_end_offset for n in world.nodes.values()}) == 1, 10 * S
     )
-    assert world.atlas.judge(node, silent) is Judgement.SURVIVES
+    assert world.fault_budget.judge(node, silent) is Judgement.SURVIVES
     other = next(n for n in world.nodes.values() if n is not node and not n.is_leader)
     other.view().durable_end_offset -= 1
-    assert world.atlas.judge(node, silent) is Judgement.NEVER
+    assert world.fault_budget.judge(node, silent) is Judgement.NEVER
 
 
 def test_a_vote_may_be_forgotten_silently_only_when_nobody_can_use_it() -> None:
     world = world_at_work()
     node = voter(world, leads=False)
     silent = Harm(votes=True)
-    assert world.atlas.judge(node, silent) is Judgement.SURVIVES
+    assert world.fault_budget.judge(node, silent) is Judgement.SURVIVES
     view = voter(world, leads=True).view()
     view.durable_election = type(view.durable_election)(view.durable_election.epoch - 1)
-    assert world.atlas.judge(node, silent) is Judgement.NEVER
+    assert world.fault_budget.judge(node, silent) is Judgement.NEVER
 
 
 def test_a_member_that_doubts_a_sound_disk_is_found_out() -> None:
@@ -138,14 +138,14 @@ def test_a_member_that_doubts_a_sound_disk_is_found_out() -> None:
     node = voter(world, leads=False)
     node.view().is_whole = False
     with pytest.raises(Violation, match="SoundDisksAreBelieved"):
-        world.atlas.look(node)
+        world.fault_budget.look(node)
 
 
 def test_a_member_that_believes_a_damaged_disk_is_found_out() -> None:
     world = world_at_work()
     node = voter(world, leads=False)
     node.crash()
-    world.atlas.note(node, NOTICED)  # and then nothing is done to it
+    world.fault_budget.note(node, NOTICED)  # and then nothing is done to it
     node.start()
     with pytest.raises(Violation, match="DamageIsNoticed"):
         world.run_for(3 * S)
@@ -161,10 +161,10 @@ def test_an_old_copy_that_nobody_met_is_not_started_too_often() -> None:
     assert node.directory is not None
     harm = Harm(identity=True, start_counter=node.directory.start_counter - 2)
     node.crash()
-    world.atlas.note(node, harm)
-    assert world.atlas.may_start_again(node)
+    world.fault_budget.note(node, harm)
+    assert world.fault_budget.may_start_again(node)
     node.incarnation += 2
-    assert not world.atlas.may_start_again(node)
+    assert not world.fault_budget.may_start_again(node)
     node.start()
     assert not node.is_up
 
@@ -214,7 +214,7 @@ def test_there_are_enough_kinds_of_fault_and_each_has_its_name() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_every_fault_can_fire_and_is_survived(fault: type) -> None:
-    changes = (("voters", 3), ("doubters", 2))
+    changes = (("voters", 3), ("stale_readers", 2))
     world = begin(World(11, Options(faults=False, changes=changes)))
     fired = False
     for number in range(60):

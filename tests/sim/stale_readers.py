@@ -1,10 +1,10 @@
-"""Who asks where an answer may be old? Clients that know more than a client can, and wait for that moment.
+"""Clients that ask where an answer may be old: they know more than a client can, and wait for that moment.
 
-A `Doubter` is at rest until somebody comes to lead. If another member still believes that it leads, it writes
+A `StaleReader` rests until a new leader comes. If another member still believes that it leads, it writes
 through the new one and then reads from the old one, again and again while both lead: an old leader that
 answers is seen at once. If nobody else does, it reads from the new leader, of what was acknowledged last,
 before that leader can have committed anything. What it is told goes into the history of all clients, so
-nothing here judges.
+nothing here checks an answer.
 
 Other clients are honest: they follow refusals, and come to an old leader by accident (`clients`).
 """
@@ -14,7 +14,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from kraftd.types import NodeId
-from tests.sim.clients import READ, WRITE, Client, Deed
+from tests.sim.clients import READ, WRITE, Client, ClientStep
 
 if TYPE_CHECKING:
     from tests.sim.world import World
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 ROUNDS = 6
 """How often an old leader is tried while a new one leads."""
 PAUSE_US = 20_000
-"""The longest time between two deeds."""
+"""The longest time between two steps."""
 PATIENCE_US = 600_000
 """How long an answer is waited for, at least; at most twice that."""
 
 
-class Doubter(Client):
+class StaleReader(Client):
     """A client that asks only where it might be told something old."""
 
     def __init__(self, number: int, world: "World", random: Random) -> None:
         super().__init__(number, world, random)
-        self._deeds: deque[tuple[str, NodeId]] = deque()
+        self._steps: deque[tuple[str, NodeId]] = deque()
         self._key = ""
         self._is_resting = False
 
@@ -69,19 +69,19 @@ class Doubter(Client):
         """Whether it waits for this node to answer a read."""
         return self._call is not None and self._call.kind == READ and self._leader == node_id
 
-    def _do(self, deeds: list[tuple[str, NodeId]]) -> None:
-        self._deeds = deque(deeds)
+    def _do(self, steps: list[tuple[str, NodeId]]) -> None:
+        self._steps = deque(steps)
         if self._call is None and not self._is_resting:
             self._next()
 
-    def _choose(self) -> Deed | None:
+    def _choose(self) -> ClientStep | None:
         self._is_resting = False
         nodes = self._world.nodes
-        while self._deeds:
-            kind, node_id = self._deeds.popleft()
+        while self._steps:
+            kind, node_id = self._steps.popleft()
             if nodes[node_id].is_leader:
                 self._leader = node_id
-                return Deed(kind, self._key, self._new_value() if kind == WRITE else None)
+                return ClientStep(kind, self._key, self._new_value() if kind == WRITE else None)
         return None
 
     def _patience_us(self) -> int:
