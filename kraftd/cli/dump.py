@@ -18,7 +18,8 @@ from kraftd.logtools.batch_reader import Batch, BatchReader, base_offset_of, ope
 from kraftd.logtools.errors import UnanswerableError
 from kraftd.logtools.node_files import find_log
 from kraftd.logtools.problem import Problem
-from kraftd.metadata.secrets import REDACTED, shown
+from kraftd.metadata.redaction import REDACTED
+from kraftd.metadata.secrets import shown
 from kraftd.records import names
 from kraftd.records.batch import BatchView, RecordView
 from kraftd.records.control import RawControl, control_to_json, decode_control

@@ -58,6 +58,20 @@ def is_replayed(record: AnyRecord) -> bool:
     return not (kind.loses_tags and record.unknown_tags)  # type: ignore[union-attr]
 
 
+class _Drafts(dict[Part[Any, Any], Any]):
+    """The drafts that were asked for, each made of the state of its part."""
+
+    __slots__ = ("_states",)
+
+    def __init__(self, states: "Map[Part[Any, Any], Any]") -> None:
+        super().__init__()
+        self._states = states
+
+    def __missing__(self, part: DraftedPart[Any, Any, DraftT]) -> DraftT:
+        draft = self[part] = part.draft(self._states[part])
+        return draft
+
+
 class ImageBuilder:
     """A scratch copy of an image that records are written into, cheaper than one image a record.
 
@@ -65,11 +79,14 @@ class ImageBuilder:
     untouched.
     """
 
-    __slots__ = ("_begin", "_drafts", "_outside", "_states", "_unknown")
+    __slots__ = ("_begin", "_drafts", "_outside", "_states", "_unknown", "draft")
+
+    draft: Callable[[DraftedPart[Any, Any, DraftT]], DraftT]
+    """Gives the draft that changes of a part are written into; one lookup, since each change needs it."""
 
     _states: "Map[Part[Any, Any], Any]"
     _unknown: Map[int, int]
-    _drafts: dict[Part[Any, Any], Any]
+    _drafts: _Drafts
 
     def __init__(self, image: MetadataImage) -> None:
         self._outside: MetadataImage | None = None
@@ -136,13 +153,6 @@ class ImageBuilder:
         """Replace the state of a part without drafts."""
         self._states = self._states.set(part, state)
 
-    def draft(self, part: DraftedPart[Any, Any, DraftT]) -> DraftT:
-        """The draft that changes of a part are written into."""
-        draft: DraftT | None = self._drafts.get(part)
-        if draft is None:
-            draft = self._drafts[part] = part.draft(self._states[part])
-        return draft
-
     def note_lost_tags(self, record: Record) -> None:
         """Count a change whose unknown tags the image cannot keep."""
         self._count(record.API_KEY)
@@ -150,13 +160,17 @@ class ImageBuilder:
     def _load(self, image: MetadataImage) -> None:
         self._states = image._states
         self._unknown = image._unknown
-        self._drafts = {}
+        self._begin_drafts()
 
     def _freeze(self) -> MetadataImage:
         for part, draft in self._drafts.items():
             self._states = self._states.set(part, draft.image())
-        self._drafts = {}
+        self._begin_drafts()
         return MetadataImage(self._states, self._unknown)
+
+    def _begin_drafts(self) -> None:
+        self._drafts = _Drafts(self._states)
+        self.draft = self._drafts.__getitem__
 
     def _count(self, kind: int) -> None:
         self._unknown = self._unknown.set(kind, self._unknown.get(kind, 0) + 1)

@@ -1,11 +1,11 @@
-"""The error of a record that cannot follow what came before it; raised by every part of the fold."""
+"""The error of a record that cannot follow what came before it; raised by what replays records."""
 
 from kraftd.errors import ErrorCode, KraftdError
 from kraftd.types import Offset
 
 
 class ImpossibleRecordError(KraftdError):
-    """A record that cannot follow what came before it: the log, or the fold of it, is wrong."""
+    """A record that cannot follow what came before it: the log is wrong, or what was replayed before it."""
 
     code = ErrorCode.CORRUPT_MESSAGE
 

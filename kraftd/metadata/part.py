@@ -18,7 +18,7 @@ import msgspec
 from kraftd.errors import InvariantError
 from kraftd.metadata.entities import Entities, Ordered
 from kraftd.metadata.entity_hash import EntityHash
-from kraftd.metadata.secrets import shown
+from kraftd.metadata.redaction import redacted
 from kraftd.metadata.views import Change, ColumnType, File, Folder, Node, Row, TextTable, file_name
 from kraftd.records.frame import AnyRecord, to_json
 from kraftd.records.messages import Record
@@ -67,8 +67,9 @@ class Builder(Protocol):
     def put(self, part: "Part[S, Any]", state: S) -> None:
         """Replace the state of a part without drafts."""
 
-    def draft(self, part: "DraftedPart[Any, Any, DraftT]") -> DraftT:
-        """The draft that changes of a part are written into."""
+    @property
+    def draft(self) -> "Callable[[DraftedPart[Any, Any, DraftT]], DraftT]":
+        """Gives the draft that changes of a part are written into."""
 
     def note_lost_tags(self, record: Record) -> None:
         """Count a change whose unknown tags the image cannot keep."""
@@ -103,6 +104,8 @@ class RecordKind(msgspec.Struct, Generic[R], frozen=True):
     """The `metadata.version` since which each version may be written; empty if only old logs hold it."""
     loses_tags: bool = False
     """It changes an entity and is not kept: `replay` counts one whose tags nothing here knows."""
+    secrets: Callable[[R], tuple[str, ...]] | None = None
+    """Which fields of it must not be shown, by their names in JSON."""
     is_always_accepted: bool = False
     """No check before the replay can refuse it: it is known in every version."""
     replay_values: Callable[[Builder, Sequence[bytes], int], int] | None = None
@@ -200,6 +203,21 @@ class Part(Generic[S, D]):
         """Its folders in the root of the tree."""
         raise NotImplementedError
 
+    def record_files(self, records: Mapping[str, Record], view: View) -> Folder:
+        """A folder of records of this part, each as plain data."""
+        named = {file_name(name): record for name, record in records.items()}
+        return Folder(lambda: named, lambda name: self.record_file(named.get(name), view))
+
+    def record_file(self, record: Record | None, view: View) -> File | None:
+        """The body of a record of this part, with Kafka's names."""
+        if record is None:
+            return None
+        body = to_json(record)["data"]
+        (secrets,) = (kind.secrets for kind in self.kinds if kind.record is type(record))
+        if secrets is not None and not view.show_secrets and isinstance(body, dict):
+            return File(redacted(body, secrets(record)))
+        return File(body)
+
     def overview(self, _image: Image) -> TextTable | None:
         """The table that an overview shows; None if it only counts the entities."""
         return None
@@ -261,23 +279,10 @@ class EntityPart(Part[Entities[K, R], Changes[R]], Generic[K, R]):
     def folder(self, view: View) -> Node:
         """All entities, each in a file."""
         records = {self.file_name(record): record for record in view.image[self].values()}
-        return record_files(records, show_secrets=view.show_secrets)
+        return self.record_files(records, view)
 
     def overview_count(self, image: Image) -> tuple[str, int] | None:
         return f"/{self.section}", len(image[self])
-
-
-def record_files(records: Mapping[str, AnyRecord], *, show_secrets: bool) -> Folder:
-    """A folder of records, each as plain data."""
-    named = {file_name(name): record for name, record in records.items()}
-    return Folder(lambda: named, lambda name: record_file(named.get(name), show_secrets=show_secrets))
-
-
-def record_file(record: AnyRecord | None, *, show_secrets: bool) -> File | None:
-    """The body of a record, with Kafka's names."""
-    if record is None:
-        return None
-    return File((to_json(record) if show_secrets else shown(record))["data"])
 
 
 THE_ONLY: Final = 0

@@ -22,7 +22,7 @@ from kraftd.metadata.config_schema import ResourceType
 from kraftd.metadata.entity_hash import HASH_MASK, EntityHash, tagged
 from kraftd.metadata.kafka_names import name_of
 from kraftd.metadata.part import Builder, Comparison, DraftedPart, Image, RecordKind, Table, View
-from kraftd.metadata.secrets import shown_config
+from kraftd.metadata.redaction import is_secret_config, shown_config
 from kraftd.metadata.sorted_keys import SortedKeys
 from kraftd.metadata.views import (
     DEFAULT,
@@ -260,6 +260,11 @@ def _replay(builder: Builder, record: ConfigRecord, _offset: Offset) -> None:
     )
 
 
+def _secrets(record: ConfigRecord) -> tuple[str, ...]:
+    is_secret = record.value is not None and is_secret_config(record.resource_type, record.name)
+    return ("value",) if is_secret else ()
+
+
 def _describe_record(record: ConfigRecord, comparison: Comparison) -> Iterator[Change]:
     """What differs of the one config that a record names."""
     key = (record.resource_type, record.resource_name, record.name)
@@ -346,7 +351,14 @@ class Configs(DraftedPart[ConfigsImage, tuple[ConfigChange, ...], ConfigsBuilder
 
     empty = ConfigsImage()
     kinds = (
-        RecordKind(ConfigRecord, _replay, levels=(1,), is_always_accepted=True, describe=_describe_record),
+        RecordKind(
+            ConfigRecord,
+            _replay,
+            levels=(1,),
+            secrets=_secrets,
+            is_always_accepted=True,
+            describe=_describe_record,
+        ),
     )
     tables = (
         Table(

@@ -11,7 +11,7 @@ from immutables import Map
 
 from kraftd.metadata.entity_hash import EntityHash, hash_of_text
 from kraftd.metadata.feature_levels import REGISTER_CONTROLLER_SINCE
-from kraftd.metadata.part import Builder, Comparison, Image, Part, RecordKind, Table, View, record_files
+from kraftd.metadata.part import Builder, Comparison, Image, Part, RecordKind, Table, View
 from kraftd.metadata.views import Change, ColumnType, Node, Row, TextTable
 from kraftd.records.frame import encode_record
 from kraftd.records.messages import (
@@ -194,7 +194,7 @@ class Controllers(Part[ControllersImage, tuple[ControllerChange, ...]]):
 
     def _folder(self, view: View) -> Node:
         records = {str(one.id): one.to_record() for one in view.image[self].values()}
-        return record_files(records, show_secrets=view.show_secrets)
+        return self.record_files(records, view)
 
     def overview(self, image: Image) -> TextTable:
         rows = [

@@ -20,10 +20,8 @@ from kraftd.metadata.part import (
     RecordKind,
     View,
     came_or_went,
-    record_files,
 )
 from kraftd.metadata.views import Change, Folder, folders
-from kraftd.records.frame import AnyRecord
 from kraftd.records.messages import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 from kraftd.types import Offset
 
@@ -43,12 +41,16 @@ def _remove(builder: Builder, record: RemoveUserScramCredentialRecord, offset: O
     builder.put(SCRAM, scram.remove(key))
 
 
+def _secrets(_record: UserScramCredentialRecord) -> tuple[str, ...]:
+    return ("salt", "storedKey", "serverKey")
+
+
 class Scram(EntityPart[ScramKey, UserScramCredentialRecord]):
     """Credentials by mechanism and user."""
 
     section = "scram"
     kinds = (
-        RecordKind(UserScramCredentialRecord, _put, levels=(SCRAM_SINCE,)),
+        RecordKind(UserScramCredentialRecord, _put, levels=(SCRAM_SINCE,), secrets=_secrets),
         RecordKind(RemoveUserScramCredentialRecord, _remove, levels=(SCRAM_SINCE,)),
     )
 
@@ -59,12 +61,10 @@ class Scram(EntityPart[ScramKey, UserScramCredentialRecord]):
 
     def folder(self, view: View) -> Folder:
         """A folder for each mechanism."""
-        mechanisms: dict[str, dict[str, AnyRecord]] = {}
+        mechanisms: dict[str, dict[str, UserScramCredentialRecord]] = {}
         for record in view.image[self].values():
             mechanisms.setdefault(_mechanism(record), {})[record.name] = record
-        return folders(
-            {name: record_files(users, show_secrets=view.show_secrets) for name, users in mechanisms.items()}
-        )
+        return folders({name: self.record_files(users, view) for name, users in mechanisms.items()})
 
 
 def _mechanism(record: UserScramCredentialRecord) -> str:

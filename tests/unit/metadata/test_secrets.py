@@ -2,7 +2,8 @@
 
 import pytest
 
-from kraftd.metadata.secrets import REDACTED, shown, shown_config
+from kraftd.metadata.redaction import REDACTED, shown_config
+from kraftd.metadata.secrets import shown
 from kraftd.records.frame import RawRecord, to_json
 from kraftd.records.messages import ConfigRecord, NoOpRecord, PartitionRecord, UserScramCredentialRecord
 

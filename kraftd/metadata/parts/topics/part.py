@@ -23,7 +23,6 @@ from kraftd.metadata.part import (
     RecordKind,
     Table,
     View,
-    record_file,
 )
 from kraftd.metadata.parts.configs import CONFIGS
 from kraftd.metadata.parts.topics import change_fast_codec
@@ -304,9 +303,27 @@ class Topics(DraftedPart[TopicsImage, TopicsDiff, TopicsBuilder]):
             "topicIds": lambda: files({uuid_text(topic.topic_id): topic.name for topic in topics.topics()}),
             "topics": lambda: Folder(
                 lambda: (file_name(topic.name) for topic in topics.topics()),
-                lambda name: _topic_folder(topics, name),
+                lambda name: self._topic_folder(view, name),
             ),
         }
+
+    def _topic_folder(self, view: View, name: str) -> Folder | None:
+        topics = view.image[self]
+        topic_id = topics.id_of(name)
+        if topic_id is None:
+            return None
+
+        def names() -> Iterator[str]:
+            yield "id"
+            yield from (str(partition.partition_id) for partition in topics.partitions(topic_id))
+
+        def open_file(file: str) -> File | None:
+            if file == "id":
+                return File(uuid_text(topic_id))
+            number = int(file) if file.isascii() and file.isdecimal() and len(file) < 11 else -1
+            return self.record_file(topics.partition(topic_id, number), view)
+
+        return Folder(names, open_file)
 
     def overview(self, image: Image) -> TextTable:
         return _topics_table(image[self], with_ids=False)
@@ -321,24 +338,6 @@ class Topics(DraftedPart[TopicsImage, TopicsDiff, TopicsBuilder]):
                 return _partitions_table(topics, topic_id)
             case _:
                 return None
-
-
-def _topic_folder(topics: TopicsImage, name: str) -> Folder | None:
-    topic_id = topics.id_of(name)
-    if topic_id is None:
-        return None
-
-    def names() -> Iterator[str]:
-        yield "id"
-        yield from (str(partition.partition_id) for partition in topics.partitions(topic_id))
-
-    def open_file(file: str) -> File | None:
-        if file == "id":
-            return File(uuid_text(topic_id))
-        number = int(file) if file.isascii() and file.isdecimal() and len(file) < 11 else -1
-        return record_file(topics.partition(topic_id, number), show_secrets=True)
-
-    return Folder(names, open_file)
 
 
 def _topics_table(topics: TopicsImage, *, with_ids: bool) -> TextTable:
