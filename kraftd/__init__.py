@@ -65,11 +65,11 @@ The rules. Tests cite them by number (`@pytest.mark.covers("D-05")`), comments t
           between a peer's bytes and a message, or an answer and its bytes, ends the process.
 
 Where we differ from Kafka, on purpose: RPC bodies are msgpack (names, keys, versions and error codes are
-Kafka's); append linger is 0, since group commit batches; a closed connection starts failover (D-08); the
-high watermark reaches followers within a millisecond, with the next records if there are any, not with
-their next poll (KIP-1166, D-10); leadership can be handed to a named voter (D-09); a wiped or restored
-voter is recognised before it can vote a second time (D-06); `kraftctl` refuses config names that no
-broker knows.
+Kafka's, but only the newest version is spoken, see `proto/README.md`); append linger is 0, since group
+commit batches; a closed connection starts failover (D-08); the high watermark reaches followers within a
+millisecond, with the next records if there are any, not with their next poll (KIP-1166, D-10); leadership
+can be handed to a named voter (D-09); a wiped or restored voter is recognised before it can vote a second
+time (D-06); `kraftctl` refuses config names that no broker knows.
 
 Not here yet: snapshots and log truncation by them, changing voters, topics and brokers, TLS.
 """

@@ -16,6 +16,7 @@ from generator.schema import (
 )
 from hypothesis import strategies as st
 
+from kraftd.protocol.msgpack_codec import MSGPACK
 from kraftd.types import ZERO_UUID
 
 PROTO = Path(__file__).parents[1] / "proto"
@@ -24,6 +25,11 @@ MESSAGES = {
     for kind in ("rpc", "control", "records")
 }
 EVERY_RPC = [(message, version) for message in MESSAGES["rpc"] for version in message.versions]
+EVERY_MSGPACK_RPC = [
+    (message, version)
+    for message, version in EVERY_RPC
+    if MSGPACK.apis[message.key].min_version <= version <= MSGPACK.apis[message.key].max_version
+]
 EVERY_RECORD = [(message, version) for message in MESSAGES["records"] for version in message.versions]
 EVERY_CONTROL = [(message, version) for message in MESSAGES["control"] for version in message.versions]
 

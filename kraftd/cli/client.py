@@ -19,7 +19,7 @@ import msgspec
 
 from kraftd.cli.failures import NotConnectedError, RefusedError, UnhealthyError, UsageError
 from kraftd.errors import ErrorCode, MalformedError
-from kraftd.net.handshake import Identity, common_versions, refusal_of_answer
+from kraftd.net.handshake import Identity, common_versions, refusal_of_answer, versions_apart
 from kraftd.protocol.codec import Buffer
 from kraftd.protocol.framing import FrameReader
 from kraftd.protocol.limits import FRAME_BYTES_MAX, HEAD_BYTES_MAX
@@ -111,9 +111,16 @@ class Connection:
         api_key: int = request.API_KEY  # type: ignore[attr-defined]  # every request class has one
         version = self._versions.get(api_key)
         if version is None:
-            name = type(request).__name__.removesuffix("Request")
-            raise RefusedError(f"{self.endpoint}: {self.peer.software} does not know {name} (API {api_key})")
+            raise RefusedError(f"{self.endpoint}: {self._unspoken(request, api_key)}")
         return self._exchange(request, version, expect)
+
+    def _unspoken(self, request: msgspec.Struct, api_key: int) -> str:
+        for offered in self.peer.api_keys:
+            if offered.api_key == api_key and (apart := versions_apart(offered)) is not None:
+                theirs, ours = apart
+                return f"{self.peer.software} speaks {theirs}, this kraftctl {ours}: use one of its release"
+        name = type(request).__name__.removesuffix("Request")
+        return f"{self.peer.software} does not know {name} (API {api_key})"
 
     def close(self) -> None:
         """Hang up; wakes whoever waits for an answer in another thread."""

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from kraftd.errors import ErrorCode
+from kraftd.protocol.apis import versions_text
 from kraftd.protocol.messages import (
     HandshakeRequest,
     HandshakeRequestSupportedApi,
@@ -103,7 +104,7 @@ def refusal_of(theirs: HandshakeRequest, ours: Identity) -> Refusal | None:
             ErrorCode.INVALID_VOTER_KEY,
             f"node id {ours.node_id} is taken: it is mine; give every node its own",
         )
-    return None
+    return _refusal_of_versions(theirs, f"node {theirs.node_id}", f"node {ours.node_id}")
 
 
 def refusal_of_answer(theirs: HandshakeResponse, ours: Identity, expected: NodeId) -> Refusal | None:
@@ -122,7 +123,29 @@ def refusal_of_answer(theirs: HandshakeResponse, ours: Identity, expected: NodeI
         return Refusal(
             ErrorCode.INVALID_VOTER_KEY, f"node {theirs.node_id} answers there, not node {expected}"
         )
+    if ours.node_id == NO_NODE:  # a tool needs only some of the APIs, and is told when it asks for one
+        return None
+    return _refusal_of_versions(theirs, f"node {theirs.node_id}", f"node {ours.node_id}")
+
+
+def _refusal_of_versions(theirs: HandshakeRequest | HandshakeResponse, they: str, we: str) -> Refusal | None:
+    """Refuse a member with which an API has no common version: it could neither vote nor be voted for."""
+    for offered in theirs.api_keys:
+        apart = versions_apart(offered)
+        if apart is not None:
+            reason = f"{they} speaks {apart[0]}, {we} {apart[1]}: upgrade them one release at a time"
+            return Refusal(ErrorCode.UNSUPPORTED_VERSION, reason)
     return None
+
+
+def versions_apart(
+    offered: HandshakeRequestSupportedApi | HandshakeResponseSupportedApi,
+) -> tuple[str, str] | None:
+    """Their and our versions of an API, in words; None if one is common, or if we do not know the API."""
+    api = MSGPACK.apis.get(offered.api_key)
+    if api is None or api.common_version(offered.min_version, offered.max_version) is not None:
+        return None
+    return f"{api.name} in {versions_text(offered.min_version, offered.max_version)}", f"in {api.versions}"
 
 
 def common_versions(theirs: HandshakeRequest | HandshakeResponse) -> Mapping[int, int]:

@@ -373,7 +373,8 @@ class InboundConnection(BudgetedConnection):
     def _undecodable(self, error: Exception) -> None:
         """Close the connection on a request that cannot be decoded (D-38)."""
         if isinstance(error, UnsupportedVersion) and error.api_key == ApiVersionsRequest.API_KEY:
-            self._answer_api_versions(0, error.correlation_id, ErrorCode.UNSUPPORTED_VERSION)
+            newest = self.codec.apis[error.api_key].max_version
+            self._answer_api_versions(newest, error.correlation_id, ErrorCode.UNSUPPORTED_VERSION)
             return
         if isinstance(error, MalformedRequestError):
             self._answer_malformed(error)

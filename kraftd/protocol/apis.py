@@ -32,10 +32,20 @@ class Api(msgspec.Struct, frozen=True):
         found: type[Any] = getattr(messages, f"{self.name}Response")
         return found
 
+    @property
+    def versions(self) -> str:
+        """Its versions, in words."""
+        return versions_text(self.min_version, self.max_version)
+
     def common_version(self, peer_min: int, peer_max: int) -> int | None:
         """The highest version that a peer speaks too, if there is one."""
         version = min(self.max_version, peer_max)
         return version if version >= max(self.min_version, peer_min) else None
+
+
+def versions_text(low: int, high: int) -> str:
+    """A range of versions, in words."""
+    return f"version {low}" if low == high else f"versions {low} to {high}"
 
 
 def api_table(modules: Mapping[int, CodecModule]) -> Mapping[int, Api]:

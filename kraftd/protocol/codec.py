@@ -20,8 +20,9 @@ class UnsupportedVersion(KraftdError):  # noqa: N818 - named for what a peer is 
 
     code = ErrorCode.UNSUPPORTED_VERSION
 
-    def __init__(self, api_key: int, version: int, correlation_id: int) -> None:
-        super().__init__(f"API {api_key} version {version} is not supported")
+    def __init__(self, api_key: int, version: int, correlation_id: int, spoken: Api | None) -> None:
+        known = "" if spoken is None else f"; {spoken.name} is spoken here in {spoken.versions}"
+        super().__init__(f"API {api_key} version {version} is not supported{known}")
         self.api_key = api_key
         self.version = version
         self.correlation_id = correlation_id

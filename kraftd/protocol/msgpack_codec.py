@@ -176,7 +176,7 @@ class MsgpackCodec:
         key, version = head.api_key, head.api_version
         body = self._requests.body(key, version)
         if body is None:
-            raise UnsupportedVersion(key, version, head.correlation_id)
+            raise UnsupportedVersion(key, version, head.correlation_id, self.apis.get(key))
         decode, build = body
         try:
             if len(frame) > SHORT_REQUEST_BYTES_MAX:

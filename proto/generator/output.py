@@ -2,6 +2,12 @@
 
 A folder of generated modules holds nothing else. Its `__init__` is the index: by name for the classes, which
 are imported at their first use, by key for the codecs (`kraftd.serde.generated.CodecModule`).
+
+*Versions on kraftd's own wire.* A schema tells all versions of an API, for Kafka's clients. Msgpack is spoken
+by kraftd's nodes and `kraftctl` only, and keeps the newest version and, from the first release on, that of
+the release before (`RELEASED_VERSIONS`), since nodes and `kraftctl` are upgraded one at a time. A release
+writes the newest version of each of its APIs into that table. Nodes that are two releases apart refuse each
+other in one line that names both versions.
 """
 
 import subprocess
@@ -10,9 +16,11 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from msgspec import structs
+
 from generator import binary, packed
 from generator.classes import class_texts
-from generator.schema import Kind, Message, Schema, read_schemas, snake_case
+from generator.schema import Kind, Message, Schema, Versions, read_schemas, snake_case
 from generator.text import docstring
 
 QUORUM = ("Vote", "BeginQuorumEpoch", "EndQuorumEpoch", "Fetch", "DescribeQuorum")
@@ -23,6 +31,9 @@ ENCODINGS: Mapping[str, Sequence[str]] = {"rpc": ("msgpack",), "records": ("bina
 
 BACK_ENDS = {"msgpack": packed, "binary": binary}
 """By encoding, the module that writes codecs: `module_text` writes the codec of one schema."""
+
+RELEASED_VERSIONS: Mapping[str, int] = {}
+"""The newest version of each API in the last release, by name. There is no release yet."""
 
 FOLDERS = {
     ("rpc", "msgpack"): ("protocol/msgpack", "The msgpack codec of every API"),
@@ -96,11 +107,22 @@ def _part(part: str, schemas: list[Schema], package: str, encodings: Sequence[st
     files = {}
     for encoding in encodings:
         folder, what = FOLDERS[part, encoding]
+        if (part, encoding) == ("rpc", "msgpack"):
+            schemas = [_kept_on_msgpack(schema) for schema in schemas]
         for schema in schemas:
             classes = f"{package}.{Path(folder).parts[0]}.messages.{module_name(schema)}"
             files[f"{folder}/{module_name(schema)}.py"] = BACK_ENDS[encoding].module_text(schema, classes)
         files[f"{folder}/__init__.py"] = _codec_index(what, schemas)
     return files
+
+
+def _kept_on_msgpack(schema: Schema) -> Schema:
+    """A schema in the versions that kraftd's own wire keeps: the newest, and those since the last release."""
+    newest = schema.messages[0].versions.high
+    versions = Versions(RELEASED_VERSIONS.get(schema.name, newest), newest)
+    return structs.replace(
+        schema, messages=tuple(structs.replace(message, versions=versions) for message in schema.messages)
+    )
 
 
 def _codec_index(what: str, schemas: list[Schema]) -> str:

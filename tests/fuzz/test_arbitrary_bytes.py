@@ -11,7 +11,7 @@ from fixtures import klog_files
 from generator.schema import Message
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from strategies import EVERY_RECORD, EVERY_RPC, name_of, values_of
+from strategies import EVERY_MSGPACK_RPC, EVERY_RECORD, name_of, values_of
 
 from kraftd.errors import CorruptBatchError, MalformedError
 from kraftd.protocol import codec, msgpack_codec
@@ -62,13 +62,13 @@ def test_request_frames(data: bytes) -> None:
     tried(lambda: MSGPACK.decode_request(data))
 
 
-@given(st.binary(max_size=200), st.sampled_from([(m.key, v) for m, v in EVERY_RPC]))
+@given(st.binary(max_size=200), st.sampled_from([(m.key, v) for m, v in EVERY_MSGPACK_RPC]))
 @many
 def test_response_frames(data: bytes, expected: tuple[int, int]) -> None:
     tried(lambda: MSGPACK.read_response(data).decode(expected))
 
 
-@pytest.mark.parametrize(("message", "version"), EVERY_RPC, ids=name_of)
+@pytest.mark.parametrize(("message", "version"), EVERY_MSGPACK_RPC, ids=name_of)
 @given(data=st.data())
 @settings(max_examples=40)
 def test_damaged_frames(message: Message, version: int, data: st.DataObject) -> None:

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import (
     EVERY_CONTROL,
+    EVERY_MSGPACK_RPC,
     EVERY_RECORD,
     EVERY_RPC,
     PROTO,
@@ -32,7 +33,7 @@ from kraftd.records import messages as record_messages
 some = settings(max_examples=40)
 
 
-@pytest.mark.parametrize(("message", "version"), EVERY_RPC, ids=name_of)
+@pytest.mark.parametrize(("message", "version"), EVERY_MSGPACK_RPC, ids=name_of)
 @given(data=st.data())
 @some
 def test_every_rpc(message: Message, version: int, data: st.DataObject) -> None:

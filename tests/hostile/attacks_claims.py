@@ -313,7 +313,7 @@ def claims_that_keep_bytes(ground: Ground) -> None:
         frame = (
             wire.request("DescribeNode", {})
             + forging.fetch(voter_id, 0, epoch)
-            + wire.raw_request(18, 3, ["x" * 1_800, "", {}])
+            + wire.raw_request(18, 4, ["x" * 1_800, "", {}])
         )
         with unharmed():
             line = ground.line(node_id, host=2 + number % 5, timeout_s=0.2)

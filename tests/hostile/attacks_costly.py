@@ -10,7 +10,7 @@ from tests.hostile.innocent import CONFIG
 
 MEGABYTE = 1_000_000
 RATE = 3.0 * MEGABYTE
-API_VERSIONS = wire.raw_request(18, 0, [{}])
+API_VERSIONS = wire.request("ApiVersions")
 IMAGE_BYTES = 9_600_000
 CHUNK = 400
 ENTRY_BYTES = 1_000

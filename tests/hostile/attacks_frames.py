@@ -81,7 +81,7 @@ def lengths_of_all_sizes(ground: Ground) -> None:
 def one_byte_a_segment(ground: Ground) -> None:
     """Small requests of greeted clients, each byte in a segment of its own: many reads for few bytes."""
     lines = [ground.client(node_id) for node_id in ground.node_ids for _ in range(4)]
-    frame = wire.raw_request(18, 0, [{}])
+    frame = wire.request("ApiVersions")
     for _ in ground.lasting(0.0):
         for line in lines:
             with unharmed():
@@ -199,9 +199,9 @@ def tags_by_the_thousand(ground: Ground) -> None:
             {1: bytes(100_000)},
         ]
         return [
-            wire.raw_request(18, 0, body),
+            wire.raw_request(18, 4, body),
             wire.framed(same),
-            *(wire.raw_request(18, 3, ["", "", each]) for each in odd),
+            *(wire.raw_request(18, 4, ["", "", each]) for each in odd),
         ]
 
     made = frames()

@@ -34,7 +34,7 @@ CLAIM_PATIENCE_S = 0.05
 """What an unconfirmed voter says is not answered; its connection is left after so long."""
 
 LAST_ID = 0x7FFFFFF1
-LAST = wire.raw_request(18, 0, [{}], LAST_ID)
+LAST = wire.request("ApiVersions", correlation_id=LAST_ID)
 LAST_ANSWER = b"\x92\xce\x7f\xff\xff\xf1"
 WHO = (STRANGER, CLIENT, OBSERVER, CLAIM)
 

@@ -39,13 +39,17 @@ class Api(NamedTuple):
 
 @cache
 def apis() -> Mapping[str, Api]:
-    """Every API of `proto/rpc` by name."""
+    """Every API of `proto/rpc` by name, in the version that nodes speak: the newest."""
     found = {}
     for path in sorted(SCHEMAS.glob("*.json")):
         schema = json.loads(path.read_text(encoding="utf-8"))
-        low, high = span(schema["versions"])
+        _, newest = span(schema["versions"])
         found[schema["name"]] = Api(
-            schema["name"], schema["api_key"], range(low, high + 1), schema["request"], schema["response"]
+            schema["name"],
+            schema["api_key"],
+            range(newest, newest + 1),
+            schema["request"],
+            schema["response"],
         )
     return found
 

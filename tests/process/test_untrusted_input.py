@@ -89,7 +89,7 @@ def test_a_client_that_asks_and_never_reads_is_closed(start: Start) -> None:
     for broker in range(50):
         with node.client() as client:
             client.set_configs([(NAME, "x" * 1_000)], broker=str(broker))
-    request = b"".join(MSGPACK.encode_request(0, 1, "slow", ListConfigsRequest()))
+    request = b"".join(MSGPACK.encode_request(1, 1, "slow", ListConfigsRequest()))
     with node.client() as slow:
         slow.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         slow.socket.settimeout(None)  # a busy node reads slowly, too: only it may end this
@@ -106,7 +106,7 @@ def test_a_client_that_asks_and_never_reads_is_closed(start: Start) -> None:
 @pytest.mark.parametrize("greets", [False, True], ids=["strangers", "clients"])
 def test_a_flood_of_short_requests_leaves_others_their_share(start: Start, greets: bool) -> None:
     node = start(1).wait_leader()
-    ask = b"".join(MSGPACK.encode_request(0, 1, "flood", ApiVersionsRequest()))
+    ask = b"".join(MSGPACK.encode_request(4, 1, "flood", ApiVersionsRequest()))
     with ExitStack() as open_:
         for _ in range(100):
             if greets:

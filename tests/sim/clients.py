@@ -225,7 +225,7 @@ class Client:
             self._ended(call, "ok" if not answer.error_code else "failed", None)
             return
         request = IncrementalAlterConfigsRequest if call.kind == WRITE else DescribeConfigsRequest
-        answer = undecoded.decode((request.API_KEY, 1))
+        answer = undecoded.decode((request.API_KEY, request.MAX_VERSION))
         result = answer.responses[0] if call.kind == WRITE else answer.results[0]
         if result.error_code == ErrorCode.NONE:
             value = call.value
@@ -377,7 +377,7 @@ def _frames(call: Call) -> bytes:
     else:
         asked = DescribeConfigsRequestDescribeConfigsResource(BROKER, "", (call.key,))
         request = DescribeConfigsRequest((asked,))
-    return b"".join(MSGPACK.encode_request(1, call.number, CLIENT_ID, request))
+    return b"".join(MSGPACK.encode_request(request.MAX_VERSION, call.number, CLIENT_ID, request))
 
 
 def _leader_in(text: str) -> NodeId:

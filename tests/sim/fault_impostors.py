@@ -284,7 +284,7 @@ class FrameFlood(Fault):
         span_us, callers = world.draw_us(100 * MS, 1 * S), 1 + int(random.random() * 4)
         every_us = span_us // WRITES
         load = 10 ** (random.random() * 1.5 - 1)
-        many = frame(0, 7, request) * (1 + int(load * every_us / REQUEST_US / callers))
+        many = frame(request.MAX_VERSION, 7, request) * (1 + int(load * every_us / REQUEST_US / callers))
         for _ in range(callers):
             Caller(world, node.id, [*first, *[many] * WRITES], hang_up_us=span_us, every_us=every_us)
         return True

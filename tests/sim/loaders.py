@@ -99,7 +99,7 @@ class Loader:
             wire = self._wire = Wire(self, node_id)
         self._last_number += 1
         self.world.count("call", self.machine)
-        wire.ask(b"".join(MSGPACK.encode_request(1, self._last_number, CLIENT_ID, request)))
+        wire.ask(b"".join(MSGPACK.encode_request(request.MAX_VERSION, self._last_number, CLIENT_ID, request)))
 
     def answered(self, wire: Wire, undecoded: UndecodedResponse) -> None:
         """Implements `Asker`."""
@@ -116,7 +116,8 @@ class Loader:
 
     def _take_read(self, key: str, called_us: int, undecoded: UndecodedResponse) -> None:
         """A read that was answered is a part of the clients' history."""
-        result = undecoded.decode((DescribeConfigsRequest.API_KEY, 1)).results[0]
+        expected = (DescribeConfigsRequest.API_KEY, DescribeConfigsRequest.MAX_VERSION)
+        result = undecoded.decode(expected).results[0]
         is_done = result.error_code == ErrorCode.NONE
         self.world.statistics["load read ok" if is_done else "load read refused"] += 1
         if result.error_code not in (ErrorCode.NONE, ErrorCode.NOT_CONTROLLER) and self.world.is_undisturbed:

@@ -1,6 +1,4 @@
-"""Which APIs a node speaks, and in which versions. Always answerable in version 0. Generated from
-`proto/rpc/ApiVersions.json`.
-"""
+"""Which APIs a node speaks, and in which versions. Generated from `proto/rpc/ApiVersions.json`."""
 
 from typing import ClassVar
 
@@ -10,9 +8,7 @@ from kraftd.serde.generated import UnknownTags
 
 
 class ApiVersionsRequest(Struct, frozen=True, gc=False):
-    """Which APIs a node speaks, and in which versions. Always answerable in version 0. Asks a node what
-    it speaks.
-    """
+    """Which APIs a node speaks, and in which versions. Asks a node what it speaks."""
 
     API_KEY: ClassVar[int] = 18
     NAME: ClassVar[str] = "ApiVersionsRequest"

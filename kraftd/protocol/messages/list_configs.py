@@ -1,7 +1,6 @@
 """The dynamic configs that are set, a page at a time. Each page is linearizable, like DescribeConfigs;
-the pages are of different moments. A config that is there all the while is in exactly one of them. Version
-0 has no pages: the connection of who asks in it is closed when not everything fits. Generated from
-`proto/rpc/ListConfigs.json`.
+the pages are of different moments. A config that is there all the while is in exactly one of them.
+Generated from `proto/rpc/ListConfigs.json`.
 """
 
 from typing import ClassVar
@@ -17,31 +16,30 @@ class ListConfigsRequestCursor(Struct, frozen=True, gc=False):
     """
 
     resource_type: int = 0
-    """The type of resource. (int8, since version 1)"""
+    """The type of resource. (int8)"""
     resource_name: str = ""
-    """Id or name of the resource; empty for the cluster-wide default. (string, since version 1)"""
+    """Id or name of the resource; empty for the cluster-wide default. (string)"""
     name: str = ""
-    """Name of the config; empty to begin with the resource's first. (string, since version 1)"""
+    """Name of the config; empty to begin with the resource's first. (string)"""
     unknown_tags: UnknownTags = ()
 
 
 class ListConfigsRequest(Struct, frozen=True, gc=False):
     """The dynamic configs that are set, a page at a time. Each page is linearizable, like
     DescribeConfigs; the pages are of different moments. A config that is there all the while is in exactly
-    one of them. Version 0 has no pages: the connection of who asks in it is closed when not everything
-    fits. Asks for the configs of one type of resource, or of all.
+    one of them. Asks for the configs of one type of resource, or of all.
     """
 
     API_KEY: ClassVar[int] = 20005
     NAME: ClassVar[str] = "ListConfigsRequest"
-    MIN_VERSION: ClassVar[int] = 0
+    MIN_VERSION: ClassVar[int] = 1
     MAX_VERSION: ClassVar[int] = 1
 
     resource_type: int = 0
     """4 brokers, 2 topics, 0 all. (int8)"""
     cursor: ListConfigsRequestCursor | None = None
     """After which config to begin; null for the first page. It need not exist.
-    (ListConfigsRequestCursor, since version 1)
+    (ListConfigsRequestCursor)
     """
     unknown_tags: UnknownTags = ()
 
@@ -66,11 +64,11 @@ class ListConfigsResponseNextCursor(Struct, frozen=True, gc=False):
     """
 
     resource_type: int = 0
-    """The type of resource. (int8, since version 1)"""
+    """The type of resource. (int8)"""
     resource_name: str = ""
-    """Id or name of the resource; empty for the cluster-wide default. (string, since version 1)"""
+    """Id or name of the resource; empty for the cluster-wide default. (string)"""
     name: str = ""
-    """Name of the config. (string, since version 1)"""
+    """Name of the config. (string)"""
     unknown_tags: UnknownTags = ()
 
 
@@ -79,7 +77,7 @@ class ListConfigsResponse(Struct, frozen=True, gc=False):
 
     API_KEY: ClassVar[int] = 20005
     NAME: ClassVar[str] = "ListConfigsResponse"
-    MIN_VERSION: ClassVar[int] = 0
+    MIN_VERSION: ClassVar[int] = 1
     MAX_VERSION: ClassVar[int] = 1
 
     error_code: int = 0
@@ -92,6 +90,6 @@ class ListConfigsResponse(Struct, frozen=True, gc=False):
     """One entry a config. ([]ListConfigsResponseEntry)"""
     next_cursor: ListConfigsResponseNextCursor | None = None
     """After which config the next page begins: this page's last; null if there is no next page.
-    (ListConfigsResponseNextCursor, since version 1)
+    (ListConfigsResponseNextCursor)
     """
     unknown_tags: UnknownTags = ()

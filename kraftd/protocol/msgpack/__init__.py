@@ -6,19 +6,19 @@ from typing import Final
 from kraftd.serde.generated import CodecModule
 
 API_MODULES: Final[Mapping[int, CodecModule]] = {
-    1: CodecModule("Fetch", f"{__name__}.fetch", 13, 18),
-    18: CodecModule("ApiVersions", f"{__name__}.api_versions", 0, 4),
-    32: CodecModule("DescribeConfigs", f"{__name__}.describe_configs", 1, 4),
-    44: CodecModule("IncrementalAlterConfigs", f"{__name__}.incremental_alter_configs", 0, 1),
-    52: CodecModule("Vote", f"{__name__}.vote", 0, 2),
-    53: CodecModule("BeginQuorumEpoch", f"{__name__}.begin_quorum_epoch", 0, 1),
-    54: CodecModule("EndQuorumEpoch", f"{__name__}.end_quorum_epoch", 0, 1),
-    55: CodecModule("DescribeQuorum", f"{__name__}.describe_quorum", 0, 2),
+    1: CodecModule("Fetch", f"{__name__}.fetch", 18, 18),
+    18: CodecModule("ApiVersions", f"{__name__}.api_versions", 4, 4),
+    32: CodecModule("DescribeConfigs", f"{__name__}.describe_configs", 4, 4),
+    44: CodecModule("IncrementalAlterConfigs", f"{__name__}.incremental_alter_configs", 1, 1),
+    52: CodecModule("Vote", f"{__name__}.vote", 2, 2),
+    53: CodecModule("BeginQuorumEpoch", f"{__name__}.begin_quorum_epoch", 1, 1),
+    54: CodecModule("EndQuorumEpoch", f"{__name__}.end_quorum_epoch", 1, 1),
+    55: CodecModule("DescribeQuorum", f"{__name__}.describe_quorum", 2, 2),
     20000: CodecModule("Handshake", f"{__name__}.handshake", 1, 1),
     20001: CodecModule("DescribeNode", f"{__name__}.describe_node", 0, 0),
     20002: CodecModule("ResignLeader", f"{__name__}.resign_leader", 0, 0),
     20003: CodecModule("ExportManifest", f"{__name__}.export_manifest", 0, 0),
     20004: CodecModule("ExportChunk", f"{__name__}.export_chunk", 0, 0),
-    20005: CodecModule("ListConfigs", f"{__name__}.list_configs", 0, 1),
+    20005: CodecModule("ListConfigs", f"{__name__}.list_configs", 1, 1),
     20007: CodecModule("ShowNonce", f"{__name__}.show_nonce", 0, 0),
 }

@@ -24,22 +24,10 @@ from kraftd.serde.msgpack_types import (
     raw_tags,
 )
 
-_ApiVersionsRequestV0: TypeAlias = tuple[Tags]
+_ApiVersionsRequestV4: TypeAlias = tuple[str, str, Tags]
 
 
-def _build_api_versions_request_v0(wire: _ApiVersionsRequestV0) -> ApiVersionsRequest:
-    (tags,) = wire
-    return ApiVersionsRequest(unknown_tags=kept(tags) if tags else ())
-
-
-def _pack_api_versions_request_v0(value: ApiVersionsRequest) -> tuple[object, ...]:
-    return (raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,)
-
-
-_ApiVersionsRequestV3: TypeAlias = tuple[str, str, Tags]
-
-
-def _build_api_versions_request_v3(wire: _ApiVersionsRequestV3) -> ApiVersionsRequest:
+def _build_api_versions_request_v4(wire: _ApiVersionsRequestV4) -> ApiVersionsRequest:
     client_software_name, client_software_version, tags = wire
     return ApiVersionsRequest(
         client_software_name=client_software_name,
@@ -48,7 +36,7 @@ def _build_api_versions_request_v3(wire: _ApiVersionsRequestV3) -> ApiVersionsRe
     )
 
 
-def _pack_api_versions_request_v3(value: ApiVersionsRequest) -> tuple[object, ...]:
+def _pack_api_versions_request_v4(value: ApiVersionsRequest) -> tuple[object, ...]:
     return (
         value.client_software_name,
         value.client_software_version,
@@ -56,11 +44,11 @@ def _pack_api_versions_request_v3(value: ApiVersionsRequest) -> tuple[object, ..
     )
 
 
-_ApiVersionsResponseApiVersionV0: TypeAlias = tuple[Int16, Int16, Int16, Tags]
+_ApiVersionsResponseApiVersionV4: TypeAlias = tuple[Int16, Int16, Int16, Tags]
 
 
-def _build_api_versions_response_api_version_v0(
-    wire: _ApiVersionsResponseApiVersionV0,
+def _build_api_versions_response_api_version_v4(
+    wire: _ApiVersionsResponseApiVersionV4,
 ) -> ApiVersionsResponseApiVersion:
     api_key, min_version, max_version, tags = wire
     return ApiVersionsResponseApiVersion(
@@ -71,7 +59,7 @@ def _build_api_versions_response_api_version_v0(
     )
 
 
-def _pack_api_versions_response_api_version_v0(value: ApiVersionsResponseApiVersion) -> tuple[object, ...]:
+def _pack_api_versions_response_api_version_v4(value: ApiVersionsResponseApiVersion) -> tuple[object, ...]:
     return (
         value.api_key,
         value.min_version,
@@ -80,11 +68,11 @@ def _pack_api_versions_response_api_version_v0(value: ApiVersionsResponseApiVers
     )
 
 
-_ApiVersionsResponseSupportedFeatureKeyV3: TypeAlias = tuple[str, Int16, Int16, Tags]
+_ApiVersionsResponseSupportedFeatureKeyV4: TypeAlias = tuple[str, Int16, Int16, Tags]
 
 
-def _build_api_versions_response_supported_feature_key_v3(
-    wire: _ApiVersionsResponseSupportedFeatureKeyV3,
+def _build_api_versions_response_supported_feature_key_v4(
+    wire: _ApiVersionsResponseSupportedFeatureKeyV4,
 ) -> ApiVersionsResponseSupportedFeatureKey:
     name, min_version, max_version, tags = wire
     return ApiVersionsResponseSupportedFeatureKey(
@@ -92,7 +80,7 @@ def _build_api_versions_response_supported_feature_key_v3(
     )
 
 
-def _pack_api_versions_response_supported_feature_key_v3(
+def _pack_api_versions_response_supported_feature_key_v4(
     value: ApiVersionsResponseSupportedFeatureKey,
 ) -> tuple[object, ...]:
     return (
@@ -103,11 +91,11 @@ def _pack_api_versions_response_supported_feature_key_v3(
     )
 
 
-_ApiVersionsResponseFinalizedFeatureKeyV3: TypeAlias = tuple[str, Int16, Int16, Tags]
+_ApiVersionsResponseFinalizedFeatureKeyV4: TypeAlias = tuple[str, Int16, Int16, Tags]
 
 
-def _build_api_versions_response_finalized_feature_key_v3(
-    wire: _ApiVersionsResponseFinalizedFeatureKeyV3,
+def _build_api_versions_response_finalized_feature_key_v4(
+    wire: _ApiVersionsResponseFinalizedFeatureKeyV4,
 ) -> ApiVersionsResponseFinalizedFeatureKey:
     name, max_version_level, min_version_level, tags = wire
     return ApiVersionsResponseFinalizedFeatureKey(
@@ -118,7 +106,7 @@ def _build_api_versions_response_finalized_feature_key_v3(
     )
 
 
-def _pack_api_versions_response_finalized_feature_key_v3(
+def _pack_api_versions_response_finalized_feature_key_v4(
     value: ApiVersionsResponseFinalizedFeatureKey,
 ) -> tuple[object, ...]:
     return (
@@ -129,107 +117,65 @@ def _pack_api_versions_response_finalized_feature_key_v3(
     )
 
 
-_ApiVersionsResponseV0: TypeAlias = tuple[Int16, Array[_ApiVersionsResponseApiVersionV0], Tags]
+_ApiVersionsResponseV4: TypeAlias = tuple[Int16, Array[_ApiVersionsResponseApiVersionV4], Int32, Tags]
+
+_ApiVersionsResponseV4_supported_features: Decoder[Array[_ApiVersionsResponseSupportedFeatureKeyV4]] = (
+    Decoder(Array[_ApiVersionsResponseSupportedFeatureKeyV4])
+)
+
+_ApiVersionsResponseV4_finalized_features_epoch: Decoder[Int64] = Decoder(Int64)
+
+_ApiVersionsResponseV4_finalized_features: Decoder[Array[_ApiVersionsResponseFinalizedFeatureKeyV4]] = (
+    Decoder(Array[_ApiVersionsResponseFinalizedFeatureKeyV4])
+)
+
+_ApiVersionsResponseV4_zk_migration_ready: Decoder[bool] = Decoder(bool)
 
 
-def _build_api_versions_response_v0(wire: _ApiVersionsResponseV0) -> ApiVersionsResponse:
-    error_code, api_keys, tags = wire
-    return ApiVersionsResponse(
-        error_code=error_code,
-        api_keys=tuple([_build_api_versions_response_api_version_v0(element) for element in api_keys]),
-        unknown_tags=kept(tags) if tags else (),
-    )
-
-
-def _pack_api_versions_response_v0(value: ApiVersionsResponse) -> tuple[object, ...]:
-    return (
-        value.error_code,
-        [_pack_api_versions_response_api_version_v0(element) for element in value.api_keys],
-        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
-    )
-
-
-_ApiVersionsResponseV1: TypeAlias = tuple[Int16, Array[_ApiVersionsResponseApiVersionV0], Int32, Tags]
-
-
-def _build_api_versions_response_v1(wire: _ApiVersionsResponseV1) -> ApiVersionsResponse:
+def _build_api_versions_response_v4(wire: _ApiVersionsResponseV4) -> ApiVersionsResponse:
     error_code, api_keys, throttle_time_ms, tags = wire
     return ApiVersionsResponse(
         error_code=error_code,
-        api_keys=tuple([_build_api_versions_response_api_version_v0(element) for element in api_keys]),
-        throttle_time_ms=throttle_time_ms,
-        unknown_tags=kept(tags) if tags else (),
-    )
-
-
-def _pack_api_versions_response_v1(value: ApiVersionsResponse) -> tuple[object, ...]:
-    return (
-        value.error_code,
-        [_pack_api_versions_response_api_version_v0(element) for element in value.api_keys],
-        value.throttle_time_ms,
-        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
-    )
-
-
-_ApiVersionsResponseV3: TypeAlias = tuple[Int16, Array[_ApiVersionsResponseApiVersionV0], Int32, Tags]
-
-_ApiVersionsResponseV3_supported_features: Decoder[Array[_ApiVersionsResponseSupportedFeatureKeyV3]] = (
-    Decoder(Array[_ApiVersionsResponseSupportedFeatureKeyV3])
-)
-
-_ApiVersionsResponseV3_finalized_features_epoch: Decoder[Int64] = Decoder(Int64)
-
-_ApiVersionsResponseV3_finalized_features: Decoder[Array[_ApiVersionsResponseFinalizedFeatureKeyV3]] = (
-    Decoder(Array[_ApiVersionsResponseFinalizedFeatureKeyV3])
-)
-
-_ApiVersionsResponseV3_zk_migration_ready: Decoder[bool] = Decoder(bool)
-
-
-def _build_api_versions_response_v3(wire: _ApiVersionsResponseV3) -> ApiVersionsResponse:
-    error_code, api_keys, throttle_time_ms, tags = wire
-    return ApiVersionsResponse(
-        error_code=error_code,
-        api_keys=tuple([_build_api_versions_response_api_version_v0(element) for element in api_keys]),
+        api_keys=tuple([_build_api_versions_response_api_version_v4(element) for element in api_keys]),
         throttle_time_ms=throttle_time_ms,
         supported_features=tuple(
             [
-                _build_api_versions_response_supported_feature_key_v3(element)
-                for element in _ApiVersionsResponseV3_supported_features.decode(tags.pop(0))
+                _build_api_versions_response_supported_feature_key_v4(element)
+                for element in _ApiVersionsResponseV4_supported_features.decode(tags.pop(0))
             ]
         )
         if 0 in tags
         else (),
-        finalized_features_epoch=_ApiVersionsResponseV3_finalized_features_epoch.decode(tags.pop(1))
+        finalized_features_epoch=_ApiVersionsResponseV4_finalized_features_epoch.decode(tags.pop(1))
         if 1 in tags
         else -1,
         finalized_features=tuple(
             [
-                _build_api_versions_response_finalized_feature_key_v3(element)
-                for element in _ApiVersionsResponseV3_finalized_features.decode(tags.pop(2))
+                _build_api_versions_response_finalized_feature_key_v4(element)
+                for element in _ApiVersionsResponseV4_finalized_features.decode(tags.pop(2))
             ]
         )
         if 2 in tags
         else (),
-        zk_migration_ready=_ApiVersionsResponseV3_zk_migration_ready.decode(tags.pop(3))
+        zk_migration_ready=_ApiVersionsResponseV4_zk_migration_ready.decode(tags.pop(3))
         if 3 in tags
         else False,
         unknown_tags=kept(tags) if tags else (),
     )
 
 
-def _pack_api_versions_response_v3(value: ApiVersionsResponse) -> tuple[object, ...]:
+def _pack_api_versions_response_v4(value: ApiVersionsResponse) -> tuple[object, ...]:
     tags: dict[int, object] = {}
     if value.supported_features != ():
         tags[0] = [
-            _pack_api_versions_response_supported_feature_key_v3(element)
+            _pack_api_versions_response_supported_feature_key_v4(element)
             for element in value.supported_features
         ]
     if value.finalized_features_epoch != -1:
         tags[1] = value.finalized_features_epoch
     if value.finalized_features != ():
         tags[2] = [
-            _pack_api_versions_response_finalized_feature_key_v3(element)
+            _pack_api_versions_response_finalized_feature_key_v4(element)
             for element in value.finalized_features
         ]
     if value.zk_migration_ready:
@@ -238,24 +184,16 @@ def _pack_api_versions_response_v3(value: ApiVersionsResponse) -> tuple[object, 
         tags |= raw_tags(value.unknown_tags)
     return (
         value.error_code,
-        [_pack_api_versions_response_api_version_v0(element) for element in value.api_keys],
+        [_pack_api_versions_response_api_version_v4(element) for element in value.api_keys],
         value.throttle_time_ms,
         tags,
     )
 
 
 REQUEST_CODECS: Final[Mapping[int, VersionCodec]] = {
-    0: VersionCodec(_ApiVersionsRequestV0, _build_api_versions_request_v0, _pack_api_versions_request_v0),
-    1: VersionCodec(_ApiVersionsRequestV0, _build_api_versions_request_v0, _pack_api_versions_request_v0),
-    2: VersionCodec(_ApiVersionsRequestV0, _build_api_versions_request_v0, _pack_api_versions_request_v0),
-    3: VersionCodec(_ApiVersionsRequestV3, _build_api_versions_request_v3, _pack_api_versions_request_v3),
-    4: VersionCodec(_ApiVersionsRequestV3, _build_api_versions_request_v3, _pack_api_versions_request_v3),
+    4: VersionCodec(_ApiVersionsRequestV4, _build_api_versions_request_v4, _pack_api_versions_request_v4),
 }
 
 RESPONSE_CODECS: Final[Mapping[int, VersionCodec]] = {
-    0: VersionCodec(_ApiVersionsResponseV0, _build_api_versions_response_v0, _pack_api_versions_response_v0),
-    1: VersionCodec(_ApiVersionsResponseV1, _build_api_versions_response_v1, _pack_api_versions_response_v1),
-    2: VersionCodec(_ApiVersionsResponseV1, _build_api_versions_response_v1, _pack_api_versions_response_v1),
-    3: VersionCodec(_ApiVersionsResponseV3, _build_api_versions_response_v3, _pack_api_versions_response_v3),
-    4: VersionCodec(_ApiVersionsResponseV3, _build_api_versions_response_v3, _pack_api_versions_response_v3),
+    4: VersionCodec(_ApiVersionsResponseV4, _build_api_versions_response_v4, _pack_api_versions_response_v4),
 }

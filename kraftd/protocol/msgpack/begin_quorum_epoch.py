@@ -15,7 +15,6 @@ from kraftd.protocol.messages.begin_quorum_epoch import (
     BeginQuorumEpochResponsePartitionData,
     BeginQuorumEpochResponseTopicData,
 )
-from kraftd.serde.generated import lacking
 from kraftd.serde.msgpack_types import (
     NO_TAGS,
     Array,
@@ -28,32 +27,6 @@ from kraftd.serde.msgpack_types import (
     kept,
     raw_tags,
 )
-
-_BeginQuorumEpochRequestPartitionDataV0: TypeAlias = tuple[Int32, Int32, Int32, Tags]
-
-
-def _build_begin_quorum_epoch_request_partition_data_v0(
-    wire: _BeginQuorumEpochRequestPartitionDataV0,
-) -> BeginQuorumEpochRequestPartitionData:
-    partition_index, leader_id, leader_epoch, tags = wire
-    return BeginQuorumEpochRequestPartitionData(
-        partition_index=partition_index,
-        leader_id=leader_id,
-        leader_epoch=leader_epoch,
-        unknown_tags=kept(tags) if tags else (),
-    )
-
-
-def _pack_begin_quorum_epoch_request_partition_data_v0(
-    value: BeginQuorumEpochRequestPartitionData,
-) -> tuple[object, ...]:
-    return (
-        value.partition_index,
-        value.leader_id,
-        value.leader_epoch,
-        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
-    )
-
 
 _BeginQuorumEpochRequestPartitionDataV1: TypeAlias = tuple[Int32, Uuid16, Int32, Int32, Tags]
 
@@ -79,34 +52,6 @@ def _pack_begin_quorum_epoch_request_partition_data_v1(
         value.voter_directory_id,
         value.leader_id,
         value.leader_epoch,
-        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
-    )
-
-
-_BeginQuorumEpochRequestTopicDataV0: TypeAlias = tuple[
-    str, Array[_BeginQuorumEpochRequestPartitionDataV0], Tags
-]
-
-
-def _build_begin_quorum_epoch_request_topic_data_v0(
-    wire: _BeginQuorumEpochRequestTopicDataV0,
-) -> BeginQuorumEpochRequestTopicData:
-    topic_name, partitions, tags = wire
-    return BeginQuorumEpochRequestTopicData(
-        topic_name=topic_name,
-        partitions=tuple(
-            [_build_begin_quorum_epoch_request_partition_data_v0(element) for element in partitions]
-        ),
-        unknown_tags=kept(tags) if tags else (),
-    )
-
-
-def _pack_begin_quorum_epoch_request_topic_data_v0(
-    value: BeginQuorumEpochRequestTopicData,
-) -> tuple[object, ...]:
-    return (
-        value.topic_name,
-        [_pack_begin_quorum_epoch_request_partition_data_v0(element) for element in value.partitions],
         raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
     )
 
@@ -162,26 +107,6 @@ def _pack_begin_quorum_epoch_request_leader_endpoint_v1(
     )
 
 
-_BeginQuorumEpochRequestV0: TypeAlias = tuple[str | None, Array[_BeginQuorumEpochRequestTopicDataV0], Tags]
-
-
-def _build_begin_quorum_epoch_request_v0(wire: _BeginQuorumEpochRequestV0) -> BeginQuorumEpochRequest:
-    cluster_id, topics, tags = wire
-    return BeginQuorumEpochRequest(
-        cluster_id=cluster_id,
-        topics=tuple([_build_begin_quorum_epoch_request_topic_data_v0(element) for element in topics]),
-        unknown_tags=kept(tags) if tags else (),
-    )
-
-
-def _pack_begin_quorum_epoch_request_v0(value: BeginQuorumEpochRequest) -> tuple[object, ...]:
-    return (
-        value.cluster_id,
-        [_pack_begin_quorum_epoch_request_topic_data_v0(element) for element in value.topics],
-        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
-    )
-
-
 _BeginQuorumEpochRequestV1: TypeAlias = tuple[
     str | None,
     Int32,
@@ -214,11 +139,11 @@ def _pack_begin_quorum_epoch_request_v1(value: BeginQuorumEpochRequest) -> tuple
     )
 
 
-_BeginQuorumEpochResponsePartitionDataV0: TypeAlias = tuple[Int32, Int16, Int32, Int32, Tags]
+_BeginQuorumEpochResponsePartitionDataV1: TypeAlias = tuple[Int32, Int16, Int32, Int32, Tags]
 
 
-def _build_begin_quorum_epoch_response_partition_data_v0(
-    wire: _BeginQuorumEpochResponsePartitionDataV0,
+def _build_begin_quorum_epoch_response_partition_data_v1(
+    wire: _BeginQuorumEpochResponsePartitionDataV1,
 ) -> BeginQuorumEpochResponsePartitionData:
     partition_index, error_code, leader_id, leader_epoch, tags = wire
     return BeginQuorumEpochResponsePartitionData(
@@ -230,7 +155,7 @@ def _build_begin_quorum_epoch_response_partition_data_v0(
     )
 
 
-def _pack_begin_quorum_epoch_response_partition_data_v0(
+def _pack_begin_quorum_epoch_response_partition_data_v1(
     value: BeginQuorumEpochResponsePartitionData,
 ) -> tuple[object, ...]:
     return (
@@ -242,30 +167,30 @@ def _pack_begin_quorum_epoch_response_partition_data_v0(
     )
 
 
-_BeginQuorumEpochResponseTopicDataV0: TypeAlias = tuple[
-    str, Array[_BeginQuorumEpochResponsePartitionDataV0], Tags
+_BeginQuorumEpochResponseTopicDataV1: TypeAlias = tuple[
+    str, Array[_BeginQuorumEpochResponsePartitionDataV1], Tags
 ]
 
 
-def _build_begin_quorum_epoch_response_topic_data_v0(
-    wire: _BeginQuorumEpochResponseTopicDataV0,
+def _build_begin_quorum_epoch_response_topic_data_v1(
+    wire: _BeginQuorumEpochResponseTopicDataV1,
 ) -> BeginQuorumEpochResponseTopicData:
     topic_name, partitions, tags = wire
     return BeginQuorumEpochResponseTopicData(
         topic_name=topic_name,
         partitions=tuple(
-            [_build_begin_quorum_epoch_response_partition_data_v0(element) for element in partitions]
+            [_build_begin_quorum_epoch_response_partition_data_v1(element) for element in partitions]
         ),
         unknown_tags=kept(tags) if tags else (),
     )
 
 
-def _pack_begin_quorum_epoch_response_topic_data_v0(
+def _pack_begin_quorum_epoch_response_topic_data_v1(
     value: BeginQuorumEpochResponseTopicData,
 ) -> tuple[object, ...]:
     return (
         value.topic_name,
-        [_pack_begin_quorum_epoch_response_partition_data_v0(element) for element in value.partitions],
+        [_pack_begin_quorum_epoch_response_partition_data_v1(element) for element in value.partitions],
         raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
     )
 
@@ -293,29 +218,7 @@ def _pack_begin_quorum_epoch_response_node_endpoint_v1(
     )
 
 
-_BeginQuorumEpochResponseV0: TypeAlias = tuple[Int16, Array[_BeginQuorumEpochResponseTopicDataV0], Tags]
-
-
-def _build_begin_quorum_epoch_response_v0(wire: _BeginQuorumEpochResponseV0) -> BeginQuorumEpochResponse:
-    error_code, topics, tags = wire
-    return BeginQuorumEpochResponse(
-        error_code=error_code,
-        topics=tuple([_build_begin_quorum_epoch_response_topic_data_v0(element) for element in topics]),
-        unknown_tags=kept(tags) if tags else (),
-    )
-
-
-def _pack_begin_quorum_epoch_response_v0(value: BeginQuorumEpochResponse) -> tuple[object, ...]:
-    if value.node_endpoints != ():
-        raise lacking("BeginQuorumEpochResponse", "node_endpoints", 0)
-    return (
-        value.error_code,
-        [_pack_begin_quorum_epoch_response_topic_data_v0(element) for element in value.topics],
-        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
-    )
-
-
-_BeginQuorumEpochResponseV1: TypeAlias = tuple[Int16, Array[_BeginQuorumEpochResponseTopicDataV0], Tags]
+_BeginQuorumEpochResponseV1: TypeAlias = tuple[Int16, Array[_BeginQuorumEpochResponseTopicDataV1], Tags]
 
 _BeginQuorumEpochResponseV1_node_endpoints: Decoder[Array[_BeginQuorumEpochResponseNodeEndpointV1]] = Decoder(
     Array[_BeginQuorumEpochResponseNodeEndpointV1]
@@ -326,7 +229,7 @@ def _build_begin_quorum_epoch_response_v1(wire: _BeginQuorumEpochResponseV1) -> 
     error_code, topics, tags = wire
     return BeginQuorumEpochResponse(
         error_code=error_code,
-        topics=tuple([_build_begin_quorum_epoch_response_topic_data_v0(element) for element in topics]),
+        topics=tuple([_build_begin_quorum_epoch_response_topic_data_v1(element) for element in topics]),
         node_endpoints=tuple(
             [
                 _build_begin_quorum_epoch_response_node_endpoint_v1(element)
@@ -349,26 +252,18 @@ def _pack_begin_quorum_epoch_response_v1(value: BeginQuorumEpochResponse) -> tup
         tags |= raw_tags(value.unknown_tags)
     return (
         value.error_code,
-        [_pack_begin_quorum_epoch_response_topic_data_v0(element) for element in value.topics],
+        [_pack_begin_quorum_epoch_response_topic_data_v1(element) for element in value.topics],
         tags,
     )
 
 
 REQUEST_CODECS: Final[Mapping[int, VersionCodec]] = {
-    0: VersionCodec(
-        _BeginQuorumEpochRequestV0, _build_begin_quorum_epoch_request_v0, _pack_begin_quorum_epoch_request_v0
-    ),
     1: VersionCodec(
         _BeginQuorumEpochRequestV1, _build_begin_quorum_epoch_request_v1, _pack_begin_quorum_epoch_request_v1
     ),
 }
 
 RESPONSE_CODECS: Final[Mapping[int, VersionCodec]] = {
-    0: VersionCodec(
-        _BeginQuorumEpochResponseV0,
-        _build_begin_quorum_epoch_response_v0,
-        _pack_begin_quorum_epoch_response_v0,
-    ),
     1: VersionCodec(
         _BeginQuorumEpochResponseV1,
         _build_begin_quorum_epoch_response_v1,

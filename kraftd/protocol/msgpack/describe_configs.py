@@ -11,7 +11,6 @@ from kraftd.protocol.messages.describe_configs import (
     DescribeConfigsResponseDescribeConfigsResult,
     DescribeConfigsResponseDescribeConfigsSynonym,
 )
-from kraftd.serde.generated import lacking
 from kraftd.serde.msgpack_types import (
     NO_TAGS,
     Array,
@@ -24,11 +23,11 @@ from kraftd.serde.msgpack_types import (
     raw_tags,
 )
 
-_DescribeConfigsRequestDescribeConfigsResourceV1: TypeAlias = tuple[Int8, str, Array[str] | None, Tags]
+_DescribeConfigsRequestDescribeConfigsResourceV4: TypeAlias = tuple[Int8, str, Array[str] | None, Tags]
 
 
-def _build_describe_configs_request_describe_configs_resource_v1(
-    wire: _DescribeConfigsRequestDescribeConfigsResourceV1,
+def _build_describe_configs_request_describe_configs_resource_v4(
+    wire: _DescribeConfigsRequestDescribeConfigsResourceV4,
 ) -> DescribeConfigsRequestDescribeConfigsResource:
     resource_type, resource_name, configuration_keys, tags = wire
     return DescribeConfigsRequestDescribeConfigsResource(
@@ -39,7 +38,7 @@ def _build_describe_configs_request_describe_configs_resource_v1(
     )
 
 
-def _pack_describe_configs_request_describe_configs_resource_v1(
+def _pack_describe_configs_request_describe_configs_resource_v4(
     value: DescribeConfigsRequestDescribeConfigsResource,
 ) -> tuple[object, ...]:
     return (
@@ -50,42 +49,16 @@ def _pack_describe_configs_request_describe_configs_resource_v1(
     )
 
 
-_DescribeConfigsRequestV1: TypeAlias = tuple[
-    Array[_DescribeConfigsRequestDescribeConfigsResourceV1], bool, Tags
+_DescribeConfigsRequestV4: TypeAlias = tuple[
+    Array[_DescribeConfigsRequestDescribeConfigsResourceV4], bool, bool, Tags
 ]
 
 
-def _build_describe_configs_request_v1(wire: _DescribeConfigsRequestV1) -> DescribeConfigsRequest:
-    resources, include_synonyms, tags = wire
-    return DescribeConfigsRequest(
-        resources=tuple(
-            [_build_describe_configs_request_describe_configs_resource_v1(element) for element in resources]
-        ),
-        include_synonyms=include_synonyms,
-        unknown_tags=kept(tags) if tags else (),
-    )
-
-
-def _pack_describe_configs_request_v1(value: DescribeConfigsRequest) -> tuple[object, ...]:
-    if value.include_documentation:
-        raise lacking("DescribeConfigsRequest", "include_documentation", 1)
-    return (
-        [_pack_describe_configs_request_describe_configs_resource_v1(element) for element in value.resources],
-        value.include_synonyms,
-        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
-    )
-
-
-_DescribeConfigsRequestV3: TypeAlias = tuple[
-    Array[_DescribeConfigsRequestDescribeConfigsResourceV1], bool, bool, Tags
-]
-
-
-def _build_describe_configs_request_v3(wire: _DescribeConfigsRequestV3) -> DescribeConfigsRequest:
+def _build_describe_configs_request_v4(wire: _DescribeConfigsRequestV4) -> DescribeConfigsRequest:
     resources, include_synonyms, include_documentation, tags = wire
     return DescribeConfigsRequest(
         resources=tuple(
-            [_build_describe_configs_request_describe_configs_resource_v1(element) for element in resources]
+            [_build_describe_configs_request_describe_configs_resource_v4(element) for element in resources]
         ),
         include_synonyms=include_synonyms,
         include_documentation=include_documentation,
@@ -93,20 +66,20 @@ def _build_describe_configs_request_v3(wire: _DescribeConfigsRequestV3) -> Descr
     )
 
 
-def _pack_describe_configs_request_v3(value: DescribeConfigsRequest) -> tuple[object, ...]:
+def _pack_describe_configs_request_v4(value: DescribeConfigsRequest) -> tuple[object, ...]:
     return (
-        [_pack_describe_configs_request_describe_configs_resource_v1(element) for element in value.resources],
+        [_pack_describe_configs_request_describe_configs_resource_v4(element) for element in value.resources],
         value.include_synonyms,
         value.include_documentation,
         raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
     )
 
 
-_DescribeConfigsResponseDescribeConfigsSynonymV1: TypeAlias = tuple[str, str | None, Int8, Tags]
+_DescribeConfigsResponseDescribeConfigsSynonymV4: TypeAlias = tuple[str, str | None, Int8, Tags]
 
 
-def _build_describe_configs_response_describe_configs_synonym_v1(
-    wire: _DescribeConfigsResponseDescribeConfigsSynonymV1,
+def _build_describe_configs_response_describe_configs_synonym_v4(
+    wire: _DescribeConfigsResponseDescribeConfigsSynonymV4,
 ) -> DescribeConfigsResponseDescribeConfigsSynonym:
     name, value, source, tags = wire
     return DescribeConfigsResponseDescribeConfigsSynonym(
@@ -114,7 +87,7 @@ def _build_describe_configs_response_describe_configs_synonym_v1(
     )
 
 
-def _pack_describe_configs_response_describe_configs_synonym_v1(
+def _pack_describe_configs_response_describe_configs_synonym_v4(
     value: DescribeConfigsResponseDescribeConfigsSynonym,
 ) -> tuple[object, ...]:
     return (
@@ -125,57 +98,21 @@ def _pack_describe_configs_response_describe_configs_synonym_v1(
     )
 
 
-_DescribeConfigsResponseDescribeConfigsResourceResultV1: TypeAlias = tuple[
-    str, str | None, bool, Int8, bool, Array[_DescribeConfigsResponseDescribeConfigsSynonymV1], Tags
-]
-
-
-def _build_describe_configs_response_describe_configs_resource_result_v1(
-    wire: _DescribeConfigsResponseDescribeConfigsResourceResultV1,
-) -> DescribeConfigsResponseDescribeConfigsResourceResult:
-    name, value, read_only, config_source, is_sensitive, synonyms, tags = wire
-    return DescribeConfigsResponseDescribeConfigsResourceResult(
-        name=name,
-        value=value,
-        read_only=read_only,
-        config_source=config_source,
-        is_sensitive=is_sensitive,
-        synonyms=tuple(
-            [_build_describe_configs_response_describe_configs_synonym_v1(element) for element in synonyms]
-        ),
-        unknown_tags=kept(tags) if tags else (),
-    )
-
-
-def _pack_describe_configs_response_describe_configs_resource_result_v1(
-    value: DescribeConfigsResponseDescribeConfigsResourceResult,
-) -> tuple[object, ...]:
-    return (
-        value.name,
-        value.value,
-        value.read_only,
-        value.config_source,
-        value.is_sensitive,
-        [_pack_describe_configs_response_describe_configs_synonym_v1(element) for element in value.synonyms],
-        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
-    )
-
-
-_DescribeConfigsResponseDescribeConfigsResourceResultV3: TypeAlias = tuple[
+_DescribeConfigsResponseDescribeConfigsResourceResultV4: TypeAlias = tuple[
     str,
     str | None,
     bool,
     Int8,
     bool,
-    Array[_DescribeConfigsResponseDescribeConfigsSynonymV1],
+    Array[_DescribeConfigsResponseDescribeConfigsSynonymV4],
     Int8,
     str | None,
     Tags,
 ]
 
 
-def _build_describe_configs_response_describe_configs_resource_result_v3(
-    wire: _DescribeConfigsResponseDescribeConfigsResourceResultV3,
+def _build_describe_configs_response_describe_configs_resource_result_v4(
+    wire: _DescribeConfigsResponseDescribeConfigsResourceResultV4,
 ) -> DescribeConfigsResponseDescribeConfigsResourceResult:
     name, value, read_only, config_source, is_sensitive, synonyms, config_type, documentation, tags = wire
     return DescribeConfigsResponseDescribeConfigsResourceResult(
@@ -185,7 +122,7 @@ def _build_describe_configs_response_describe_configs_resource_result_v3(
         config_source=config_source,
         is_sensitive=is_sensitive,
         synonyms=tuple(
-            [_build_describe_configs_response_describe_configs_synonym_v1(element) for element in synonyms]
+            [_build_describe_configs_response_describe_configs_synonym_v4(element) for element in synonyms]
         ),
         config_type=config_type,
         documentation=documentation,
@@ -193,7 +130,7 @@ def _build_describe_configs_response_describe_configs_resource_result_v3(
     )
 
 
-def _pack_describe_configs_response_describe_configs_resource_result_v3(
+def _pack_describe_configs_response_describe_configs_resource_result_v4(
     value: DescribeConfigsResponseDescribeConfigsResourceResult,
 ) -> tuple[object, ...]:
     return (
@@ -202,20 +139,20 @@ def _pack_describe_configs_response_describe_configs_resource_result_v3(
         value.read_only,
         value.config_source,
         value.is_sensitive,
-        [_pack_describe_configs_response_describe_configs_synonym_v1(element) for element in value.synonyms],
+        [_pack_describe_configs_response_describe_configs_synonym_v4(element) for element in value.synonyms],
         value.config_type,
         value.documentation,
         raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
     )
 
 
-_DescribeConfigsResponseDescribeConfigsResultV1: TypeAlias = tuple[
-    Int16, str | None, Int8, str, Array[_DescribeConfigsResponseDescribeConfigsResourceResultV1], Tags
+_DescribeConfigsResponseDescribeConfigsResultV4: TypeAlias = tuple[
+    Int16, str | None, Int8, str, Array[_DescribeConfigsResponseDescribeConfigsResourceResultV4], Tags
 ]
 
 
-def _build_describe_configs_response_describe_configs_result_v1(
-    wire: _DescribeConfigsResponseDescribeConfigsResultV1,
+def _build_describe_configs_response_describe_configs_result_v4(
+    wire: _DescribeConfigsResponseDescribeConfigsResultV4,
 ) -> DescribeConfigsResponseDescribeConfigsResult:
     error_code, error_message, resource_type, resource_name, configs, tags = wire
     return DescribeConfigsResponseDescribeConfigsResult(
@@ -225,7 +162,7 @@ def _build_describe_configs_response_describe_configs_result_v1(
         resource_name=resource_name,
         configs=tuple(
             [
-                _build_describe_configs_response_describe_configs_resource_result_v1(element)
+                _build_describe_configs_response_describe_configs_resource_result_v4(element)
                 for element in configs
             ]
         ),
@@ -233,7 +170,7 @@ def _build_describe_configs_response_describe_configs_result_v1(
     )
 
 
-def _pack_describe_configs_response_describe_configs_result_v1(
+def _pack_describe_configs_response_describe_configs_result_v4(
     value: DescribeConfigsResponseDescribeConfigsResult,
 ) -> tuple[object, ...]:
     return (
@@ -242,127 +179,45 @@ def _pack_describe_configs_response_describe_configs_result_v1(
         value.resource_type,
         value.resource_name,
         [
-            _pack_describe_configs_response_describe_configs_resource_result_v1(element)
+            _pack_describe_configs_response_describe_configs_resource_result_v4(element)
             for element in value.configs
         ],
         raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
     )
 
 
-_DescribeConfigsResponseDescribeConfigsResultV3: TypeAlias = tuple[
-    Int16, str | None, Int8, str, Array[_DescribeConfigsResponseDescribeConfigsResourceResultV3], Tags
+_DescribeConfigsResponseV4: TypeAlias = tuple[
+    Int32, Array[_DescribeConfigsResponseDescribeConfigsResultV4], Tags
 ]
 
 
-def _build_describe_configs_response_describe_configs_result_v3(
-    wire: _DescribeConfigsResponseDescribeConfigsResultV3,
-) -> DescribeConfigsResponseDescribeConfigsResult:
-    error_code, error_message, resource_type, resource_name, configs, tags = wire
-    return DescribeConfigsResponseDescribeConfigsResult(
-        error_code=error_code,
-        error_message=error_message,
-        resource_type=resource_type,
-        resource_name=resource_name,
-        configs=tuple(
-            [
-                _build_describe_configs_response_describe_configs_resource_result_v3(element)
-                for element in configs
-            ]
-        ),
-        unknown_tags=kept(tags) if tags else (),
-    )
-
-
-def _pack_describe_configs_response_describe_configs_result_v3(
-    value: DescribeConfigsResponseDescribeConfigsResult,
-) -> tuple[object, ...]:
-    return (
-        value.error_code,
-        value.error_message,
-        value.resource_type,
-        value.resource_name,
-        [
-            _pack_describe_configs_response_describe_configs_resource_result_v3(element)
-            for element in value.configs
-        ],
-        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
-    )
-
-
-_DescribeConfigsResponseV1: TypeAlias = tuple[
-    Int32, Array[_DescribeConfigsResponseDescribeConfigsResultV1], Tags
-]
-
-
-def _build_describe_configs_response_v1(wire: _DescribeConfigsResponseV1) -> DescribeConfigsResponse:
+def _build_describe_configs_response_v4(wire: _DescribeConfigsResponseV4) -> DescribeConfigsResponse:
     throttle_time_ms, results, tags = wire
     return DescribeConfigsResponse(
         throttle_time_ms=throttle_time_ms,
         results=tuple(
-            [_build_describe_configs_response_describe_configs_result_v1(element) for element in results]
+            [_build_describe_configs_response_describe_configs_result_v4(element) for element in results]
         ),
         unknown_tags=kept(tags) if tags else (),
     )
 
 
-def _pack_describe_configs_response_v1(value: DescribeConfigsResponse) -> tuple[object, ...]:
+def _pack_describe_configs_response_v4(value: DescribeConfigsResponse) -> tuple[object, ...]:
     return (
         value.throttle_time_ms,
-        [_pack_describe_configs_response_describe_configs_result_v1(element) for element in value.results],
-        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
-    )
-
-
-_DescribeConfigsResponseV3: TypeAlias = tuple[
-    Int32, Array[_DescribeConfigsResponseDescribeConfigsResultV3], Tags
-]
-
-
-def _build_describe_configs_response_v3(wire: _DescribeConfigsResponseV3) -> DescribeConfigsResponse:
-    throttle_time_ms, results, tags = wire
-    return DescribeConfigsResponse(
-        throttle_time_ms=throttle_time_ms,
-        results=tuple(
-            [_build_describe_configs_response_describe_configs_result_v3(element) for element in results]
-        ),
-        unknown_tags=kept(tags) if tags else (),
-    )
-
-
-def _pack_describe_configs_response_v3(value: DescribeConfigsResponse) -> tuple[object, ...]:
-    return (
-        value.throttle_time_ms,
-        [_pack_describe_configs_response_describe_configs_result_v3(element) for element in value.results],
+        [_pack_describe_configs_response_describe_configs_result_v4(element) for element in value.results],
         raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
     )
 
 
 REQUEST_CODECS: Final[Mapping[int, VersionCodec]] = {
-    1: VersionCodec(
-        _DescribeConfigsRequestV1, _build_describe_configs_request_v1, _pack_describe_configs_request_v1
-    ),
-    2: VersionCodec(
-        _DescribeConfigsRequestV1, _build_describe_configs_request_v1, _pack_describe_configs_request_v1
-    ),
-    3: VersionCodec(
-        _DescribeConfigsRequestV3, _build_describe_configs_request_v3, _pack_describe_configs_request_v3
-    ),
     4: VersionCodec(
-        _DescribeConfigsRequestV3, _build_describe_configs_request_v3, _pack_describe_configs_request_v3
+        _DescribeConfigsRequestV4, _build_describe_configs_request_v4, _pack_describe_configs_request_v4
     ),
 }
 
 RESPONSE_CODECS: Final[Mapping[int, VersionCodec]] = {
-    1: VersionCodec(
-        _DescribeConfigsResponseV1, _build_describe_configs_response_v1, _pack_describe_configs_response_v1
-    ),
-    2: VersionCodec(
-        _DescribeConfigsResponseV1, _build_describe_configs_response_v1, _pack_describe_configs_response_v1
-    ),
-    3: VersionCodec(
-        _DescribeConfigsResponseV3, _build_describe_configs_response_v3, _pack_describe_configs_response_v3
-    ),
     4: VersionCodec(
-        _DescribeConfigsResponseV3, _build_describe_configs_response_v3, _pack_describe_configs_response_v3
+        _DescribeConfigsResponseV4, _build_describe_configs_response_v4, _pack_describe_configs_response_v4
     ),
 }

@@ -14,7 +14,6 @@ from kraftd.protocol.messages.describe_quorum import (
     DescribeQuorumResponseReplicaState,
     DescribeQuorumResponseTopicData,
 )
-from kraftd.serde.generated import lacking
 from kraftd.serde.msgpack_types import (
     NO_TAGS,
     Array,
@@ -28,13 +27,12 @@ from kraftd.serde.msgpack_types import (
     kept,
     raw_tags,
 )
-from kraftd.types import ZERO_UUID
 
-_DescribeQuorumRequestPartitionDataV0: TypeAlias = tuple[Int32, Tags]
+_DescribeQuorumRequestPartitionDataV2: TypeAlias = tuple[Int32, Tags]
 
 
-def _build_describe_quorum_request_partition_data_v0(
-    wire: _DescribeQuorumRequestPartitionDataV0,
+def _build_describe_quorum_request_partition_data_v2(
+    wire: _DescribeQuorumRequestPartitionDataV2,
 ) -> DescribeQuorumRequestPartitionData:
     partition_index, tags = wire
     return DescribeQuorumRequestPartitionData(
@@ -42,7 +40,7 @@ def _build_describe_quorum_request_partition_data_v0(
     )
 
 
-def _pack_describe_quorum_request_partition_data_v0(
+def _pack_describe_quorum_request_partition_data_v2(
     value: DescribeQuorumRequestPartitionData,
 ) -> tuple[object, ...]:
     return (
@@ -51,98 +49,44 @@ def _pack_describe_quorum_request_partition_data_v0(
     )
 
 
-_DescribeQuorumRequestTopicDataV0: TypeAlias = tuple[str, Array[_DescribeQuorumRequestPartitionDataV0], Tags]
+_DescribeQuorumRequestTopicDataV2: TypeAlias = tuple[str, Array[_DescribeQuorumRequestPartitionDataV2], Tags]
 
 
-def _build_describe_quorum_request_topic_data_v0(
-    wire: _DescribeQuorumRequestTopicDataV0,
+def _build_describe_quorum_request_topic_data_v2(
+    wire: _DescribeQuorumRequestTopicDataV2,
 ) -> DescribeQuorumRequestTopicData:
     topic_name, partitions, tags = wire
     return DescribeQuorumRequestTopicData(
         topic_name=topic_name,
         partitions=tuple(
-            [_build_describe_quorum_request_partition_data_v0(element) for element in partitions]
+            [_build_describe_quorum_request_partition_data_v2(element) for element in partitions]
         ),
         unknown_tags=kept(tags) if tags else (),
     )
 
 
-def _pack_describe_quorum_request_topic_data_v0(value: DescribeQuorumRequestTopicData) -> tuple[object, ...]:
+def _pack_describe_quorum_request_topic_data_v2(value: DescribeQuorumRequestTopicData) -> tuple[object, ...]:
     return (
         value.topic_name,
-        [_pack_describe_quorum_request_partition_data_v0(element) for element in value.partitions],
+        [_pack_describe_quorum_request_partition_data_v2(element) for element in value.partitions],
         raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
     )
 
 
-_DescribeQuorumRequestV0: TypeAlias = tuple[Array[_DescribeQuorumRequestTopicDataV0], Tags]
+_DescribeQuorumRequestV2: TypeAlias = tuple[Array[_DescribeQuorumRequestTopicDataV2], Tags]
 
 
-def _build_describe_quorum_request_v0(wire: _DescribeQuorumRequestV0) -> DescribeQuorumRequest:
+def _build_describe_quorum_request_v2(wire: _DescribeQuorumRequestV2) -> DescribeQuorumRequest:
     topics, tags = wire
     return DescribeQuorumRequest(
-        topics=tuple([_build_describe_quorum_request_topic_data_v0(element) for element in topics]),
+        topics=tuple([_build_describe_quorum_request_topic_data_v2(element) for element in topics]),
         unknown_tags=kept(tags) if tags else (),
     )
 
 
-def _pack_describe_quorum_request_v0(value: DescribeQuorumRequest) -> tuple[object, ...]:
+def _pack_describe_quorum_request_v2(value: DescribeQuorumRequest) -> tuple[object, ...]:
     return (
-        [_pack_describe_quorum_request_topic_data_v0(element) for element in value.topics],
-        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
-    )
-
-
-_DescribeQuorumResponseReplicaStateV0: TypeAlias = tuple[Int32, Int64, Tags]
-
-
-def _build_describe_quorum_response_replica_state_v0(
-    wire: _DescribeQuorumResponseReplicaStateV0,
-) -> DescribeQuorumResponseReplicaState:
-    replica_id, log_end_offset, tags = wire
-    return DescribeQuorumResponseReplicaState(
-        replica_id=replica_id, log_end_offset=log_end_offset, unknown_tags=kept(tags) if tags else ()
-    )
-
-
-def _pack_describe_quorum_response_replica_state_v0(
-    value: DescribeQuorumResponseReplicaState,
-) -> tuple[object, ...]:
-    if value.replica_directory_id != ZERO_UUID:
-        raise lacking("DescribeQuorumResponseReplicaState", "replica_directory_id", 0)
-    return (
-        value.replica_id,
-        value.log_end_offset,
-        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
-    )
-
-
-_DescribeQuorumResponseReplicaStateV1: TypeAlias = tuple[Int32, Int64, Int64, Int64, Tags]
-
-
-def _build_describe_quorum_response_replica_state_v1(
-    wire: _DescribeQuorumResponseReplicaStateV1,
-) -> DescribeQuorumResponseReplicaState:
-    replica_id, log_end_offset, last_fetch_timestamp, last_caught_up_timestamp, tags = wire
-    return DescribeQuorumResponseReplicaState(
-        replica_id=replica_id,
-        log_end_offset=log_end_offset,
-        last_fetch_timestamp=last_fetch_timestamp,
-        last_caught_up_timestamp=last_caught_up_timestamp,
-        unknown_tags=kept(tags) if tags else (),
-    )
-
-
-def _pack_describe_quorum_response_replica_state_v1(
-    value: DescribeQuorumResponseReplicaState,
-) -> tuple[object, ...]:
-    if value.replica_directory_id != ZERO_UUID:
-        raise lacking("DescribeQuorumResponseReplicaState", "replica_directory_id", 1)
-    return (
-        value.replica_id,
-        value.log_end_offset,
-        value.last_fetch_timestamp,
-        value.last_caught_up_timestamp,
+        [_pack_describe_quorum_request_topic_data_v2(element) for element in value.topics],
         raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
     )
 
@@ -175,100 +119,6 @@ def _pack_describe_quorum_response_replica_state_v2(
         value.log_end_offset,
         value.last_fetch_timestamp,
         value.last_caught_up_timestamp,
-        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
-    )
-
-
-_DescribeQuorumResponsePartitionDataV0: TypeAlias = tuple[
-    Int32,
-    Int16,
-    Int32,
-    Int32,
-    Int64,
-    Array[_DescribeQuorumResponseReplicaStateV0],
-    Array[_DescribeQuorumResponseReplicaStateV0],
-    Tags,
-]
-
-
-def _build_describe_quorum_response_partition_data_v0(
-    wire: _DescribeQuorumResponsePartitionDataV0,
-) -> DescribeQuorumResponsePartitionData:
-    partition_index, error_code, leader_id, leader_epoch, high_watermark, current_voters, observers, tags = (
-        wire
-    )
-    return DescribeQuorumResponsePartitionData(
-        partition_index=partition_index,
-        error_code=error_code,
-        leader_id=leader_id,
-        leader_epoch=leader_epoch,
-        high_watermark=high_watermark,
-        current_voters=tuple(
-            [_build_describe_quorum_response_replica_state_v0(element) for element in current_voters]
-        ),
-        observers=tuple([_build_describe_quorum_response_replica_state_v0(element) for element in observers]),
-        unknown_tags=kept(tags) if tags else (),
-    )
-
-
-def _pack_describe_quorum_response_partition_data_v0(
-    value: DescribeQuorumResponsePartitionData,
-) -> tuple[object, ...]:
-    return (
-        value.partition_index,
-        value.error_code,
-        value.leader_id,
-        value.leader_epoch,
-        value.high_watermark,
-        [_pack_describe_quorum_response_replica_state_v0(element) for element in value.current_voters],
-        [_pack_describe_quorum_response_replica_state_v0(element) for element in value.observers],
-        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
-    )
-
-
-_DescribeQuorumResponsePartitionDataV1: TypeAlias = tuple[
-    Int32,
-    Int16,
-    Int32,
-    Int32,
-    Int64,
-    Array[_DescribeQuorumResponseReplicaStateV1],
-    Array[_DescribeQuorumResponseReplicaStateV1],
-    Tags,
-]
-
-
-def _build_describe_quorum_response_partition_data_v1(
-    wire: _DescribeQuorumResponsePartitionDataV1,
-) -> DescribeQuorumResponsePartitionData:
-    partition_index, error_code, leader_id, leader_epoch, high_watermark, current_voters, observers, tags = (
-        wire
-    )
-    return DescribeQuorumResponsePartitionData(
-        partition_index=partition_index,
-        error_code=error_code,
-        leader_id=leader_id,
-        leader_epoch=leader_epoch,
-        high_watermark=high_watermark,
-        current_voters=tuple(
-            [_build_describe_quorum_response_replica_state_v1(element) for element in current_voters]
-        ),
-        observers=tuple([_build_describe_quorum_response_replica_state_v1(element) for element in observers]),
-        unknown_tags=kept(tags) if tags else (),
-    )
-
-
-def _pack_describe_quorum_response_partition_data_v1(
-    value: DescribeQuorumResponsePartitionData,
-) -> tuple[object, ...]:
-    return (
-        value.partition_index,
-        value.error_code,
-        value.leader_id,
-        value.leader_epoch,
-        value.high_watermark,
-        [_pack_describe_quorum_response_replica_state_v1(element) for element in value.current_voters],
-        [_pack_describe_quorum_response_replica_state_v1(element) for element in value.observers],
         raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
     )
 
@@ -327,62 +177,6 @@ def _pack_describe_quorum_response_partition_data_v2(
         value.high_watermark,
         [_pack_describe_quorum_response_replica_state_v2(element) for element in value.current_voters],
         [_pack_describe_quorum_response_replica_state_v2(element) for element in value.observers],
-        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
-    )
-
-
-_DescribeQuorumResponseTopicDataV0: TypeAlias = tuple[
-    str, Array[_DescribeQuorumResponsePartitionDataV0], Tags
-]
-
-
-def _build_describe_quorum_response_topic_data_v0(
-    wire: _DescribeQuorumResponseTopicDataV0,
-) -> DescribeQuorumResponseTopicData:
-    topic_name, partitions, tags = wire
-    return DescribeQuorumResponseTopicData(
-        topic_name=topic_name,
-        partitions=tuple(
-            [_build_describe_quorum_response_partition_data_v0(element) for element in partitions]
-        ),
-        unknown_tags=kept(tags) if tags else (),
-    )
-
-
-def _pack_describe_quorum_response_topic_data_v0(
-    value: DescribeQuorumResponseTopicData,
-) -> tuple[object, ...]:
-    return (
-        value.topic_name,
-        [_pack_describe_quorum_response_partition_data_v0(element) for element in value.partitions],
-        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
-    )
-
-
-_DescribeQuorumResponseTopicDataV1: TypeAlias = tuple[
-    str, Array[_DescribeQuorumResponsePartitionDataV1], Tags
-]
-
-
-def _build_describe_quorum_response_topic_data_v1(
-    wire: _DescribeQuorumResponseTopicDataV1,
-) -> DescribeQuorumResponseTopicData:
-    topic_name, partitions, tags = wire
-    return DescribeQuorumResponseTopicData(
-        topic_name=topic_name,
-        partitions=tuple(
-            [_build_describe_quorum_response_partition_data_v1(element) for element in partitions]
-        ),
-        unknown_tags=kept(tags) if tags else (),
-    )
-
-
-def _pack_describe_quorum_response_topic_data_v1(
-    value: DescribeQuorumResponseTopicData,
-) -> tuple[object, ...]:
-    return (
-        value.topic_name,
-        [_pack_describe_quorum_response_partition_data_v1(element) for element in value.partitions],
         raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
     )
 
@@ -458,50 +252,6 @@ def _pack_describe_quorum_response_node_v2(value: DescribeQuorumResponseNode) ->
     )
 
 
-_DescribeQuorumResponseV0: TypeAlias = tuple[Int16, Array[_DescribeQuorumResponseTopicDataV0], Tags]
-
-
-def _build_describe_quorum_response_v0(wire: _DescribeQuorumResponseV0) -> DescribeQuorumResponse:
-    error_code, topics, tags = wire
-    return DescribeQuorumResponse(
-        error_code=error_code,
-        topics=tuple([_build_describe_quorum_response_topic_data_v0(element) for element in topics]),
-        unknown_tags=kept(tags) if tags else (),
-    )
-
-
-def _pack_describe_quorum_response_v0(value: DescribeQuorumResponse) -> tuple[object, ...]:
-    if value.nodes != ():
-        raise lacking("DescribeQuorumResponse", "nodes", 0)
-    return (
-        value.error_code,
-        [_pack_describe_quorum_response_topic_data_v0(element) for element in value.topics],
-        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
-    )
-
-
-_DescribeQuorumResponseV1: TypeAlias = tuple[Int16, Array[_DescribeQuorumResponseTopicDataV1], Tags]
-
-
-def _build_describe_quorum_response_v1(wire: _DescribeQuorumResponseV1) -> DescribeQuorumResponse:
-    error_code, topics, tags = wire
-    return DescribeQuorumResponse(
-        error_code=error_code,
-        topics=tuple([_build_describe_quorum_response_topic_data_v1(element) for element in topics]),
-        unknown_tags=kept(tags) if tags else (),
-    )
-
-
-def _pack_describe_quorum_response_v1(value: DescribeQuorumResponse) -> tuple[object, ...]:
-    if value.nodes != ():
-        raise lacking("DescribeQuorumResponse", "nodes", 1)
-    return (
-        value.error_code,
-        [_pack_describe_quorum_response_topic_data_v1(element) for element in value.topics],
-        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
-    )
-
-
 _DescribeQuorumResponseV2: TypeAlias = tuple[
     Int16, str | None, Array[_DescribeQuorumResponseTopicDataV2], Array[_DescribeQuorumResponseNodeV2], Tags
 ]
@@ -529,24 +279,12 @@ def _pack_describe_quorum_response_v2(value: DescribeQuorumResponse) -> tuple[ob
 
 
 REQUEST_CODECS: Final[Mapping[int, VersionCodec]] = {
-    0: VersionCodec(
-        _DescribeQuorumRequestV0, _build_describe_quorum_request_v0, _pack_describe_quorum_request_v0
-    ),
-    1: VersionCodec(
-        _DescribeQuorumRequestV0, _build_describe_quorum_request_v0, _pack_describe_quorum_request_v0
-    ),
     2: VersionCodec(
-        _DescribeQuorumRequestV0, _build_describe_quorum_request_v0, _pack_describe_quorum_request_v0
+        _DescribeQuorumRequestV2, _build_describe_quorum_request_v2, _pack_describe_quorum_request_v2
     ),
 }
 
 RESPONSE_CODECS: Final[Mapping[int, VersionCodec]] = {
-    0: VersionCodec(
-        _DescribeQuorumResponseV0, _build_describe_quorum_response_v0, _pack_describe_quorum_response_v0
-    ),
-    1: VersionCodec(
-        _DescribeQuorumResponseV1, _build_describe_quorum_response_v1, _pack_describe_quorum_response_v1
-    ),
     2: VersionCodec(
         _DescribeQuorumResponseV2, _build_describe_quorum_response_v2, _pack_describe_quorum_response_v2
     ),

@@ -16,7 +16,6 @@ from kraftd.protocol.messages.end_quorum_epoch import (
     EndQuorumEpochResponsePartitionData,
     EndQuorumEpochResponseTopicData,
 )
-from kraftd.serde.generated import lacking
 from kraftd.serde.msgpack_types import (
     NO_TAGS,
     Array,
@@ -54,34 +53,6 @@ def _pack_end_quorum_epoch_request_replica_info_v1(
     )
 
 
-_EndQuorumEpochRequestPartitionDataV0: TypeAlias = tuple[Int32, Int32, Int32, Array[Int32], Tags]
-
-
-def _build_end_quorum_epoch_request_partition_data_v0(
-    wire: _EndQuorumEpochRequestPartitionDataV0,
-) -> EndQuorumEpochRequestPartitionData:
-    partition_index, leader_id, leader_epoch, preferred_successors, tags = wire
-    return EndQuorumEpochRequestPartitionData(
-        partition_index=partition_index,
-        leader_id=leader_id,
-        leader_epoch=leader_epoch,
-        preferred_successors=preferred_successors,
-        unknown_tags=kept(tags) if tags else (),
-    )
-
-
-def _pack_end_quorum_epoch_request_partition_data_v0(
-    value: EndQuorumEpochRequestPartitionData,
-) -> tuple[object, ...]:
-    return (
-        value.partition_index,
-        value.leader_id,
-        value.leader_epoch,
-        value.preferred_successors,
-        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
-    )
-
-
 _EndQuorumEpochRequestPartitionDataV1: TypeAlias = tuple[
     Int32, Int32, Int32, Array[_EndQuorumEpochRequestReplicaInfoV1], Tags
 ]
@@ -110,30 +81,6 @@ def _pack_end_quorum_epoch_request_partition_data_v1(
         value.leader_id,
         value.leader_epoch,
         [_pack_end_quorum_epoch_request_replica_info_v1(element) for element in value.preferred_candidates],
-        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
-    )
-
-
-_EndQuorumEpochRequestTopicDataV0: TypeAlias = tuple[str, Array[_EndQuorumEpochRequestPartitionDataV0], Tags]
-
-
-def _build_end_quorum_epoch_request_topic_data_v0(
-    wire: _EndQuorumEpochRequestTopicDataV0,
-) -> EndQuorumEpochRequestTopicData:
-    topic_name, partitions, tags = wire
-    return EndQuorumEpochRequestTopicData(
-        topic_name=topic_name,
-        partitions=tuple(
-            [_build_end_quorum_epoch_request_partition_data_v0(element) for element in partitions]
-        ),
-        unknown_tags=kept(tags) if tags else (),
-    )
-
-
-def _pack_end_quorum_epoch_request_topic_data_v0(value: EndQuorumEpochRequestTopicData) -> tuple[object, ...]:
-    return (
-        value.topic_name,
-        [_pack_end_quorum_epoch_request_partition_data_v0(element) for element in value.partitions],
         raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
     )
 
@@ -185,26 +132,6 @@ def _pack_end_quorum_epoch_request_leader_endpoint_v1(
     )
 
 
-_EndQuorumEpochRequestV0: TypeAlias = tuple[str | None, Array[_EndQuorumEpochRequestTopicDataV0], Tags]
-
-
-def _build_end_quorum_epoch_request_v0(wire: _EndQuorumEpochRequestV0) -> EndQuorumEpochRequest:
-    cluster_id, topics, tags = wire
-    return EndQuorumEpochRequest(
-        cluster_id=cluster_id,
-        topics=tuple([_build_end_quorum_epoch_request_topic_data_v0(element) for element in topics]),
-        unknown_tags=kept(tags) if tags else (),
-    )
-
-
-def _pack_end_quorum_epoch_request_v0(value: EndQuorumEpochRequest) -> tuple[object, ...]:
-    return (
-        value.cluster_id,
-        [_pack_end_quorum_epoch_request_topic_data_v0(element) for element in value.topics],
-        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
-    )
-
-
 _EndQuorumEpochRequestV1: TypeAlias = tuple[
     str | None, Array[_EndQuorumEpochRequestTopicDataV1], Array[_EndQuorumEpochRequestLeaderEndpointV1], Tags
 ]
@@ -231,11 +158,11 @@ def _pack_end_quorum_epoch_request_v1(value: EndQuorumEpochRequest) -> tuple[obj
     )
 
 
-_EndQuorumEpochResponsePartitionDataV0: TypeAlias = tuple[Int32, Int16, Int32, Int32, Tags]
+_EndQuorumEpochResponsePartitionDataV1: TypeAlias = tuple[Int32, Int16, Int32, Int32, Tags]
 
 
-def _build_end_quorum_epoch_response_partition_data_v0(
-    wire: _EndQuorumEpochResponsePartitionDataV0,
+def _build_end_quorum_epoch_response_partition_data_v1(
+    wire: _EndQuorumEpochResponsePartitionDataV1,
 ) -> EndQuorumEpochResponsePartitionData:
     partition_index, error_code, leader_id, leader_epoch, tags = wire
     return EndQuorumEpochResponsePartitionData(
@@ -247,7 +174,7 @@ def _build_end_quorum_epoch_response_partition_data_v0(
     )
 
 
-def _pack_end_quorum_epoch_response_partition_data_v0(
+def _pack_end_quorum_epoch_response_partition_data_v1(
     value: EndQuorumEpochResponsePartitionData,
 ) -> tuple[object, ...]:
     return (
@@ -259,30 +186,30 @@ def _pack_end_quorum_epoch_response_partition_data_v0(
     )
 
 
-_EndQuorumEpochResponseTopicDataV0: TypeAlias = tuple[
-    str, Array[_EndQuorumEpochResponsePartitionDataV0], Tags
+_EndQuorumEpochResponseTopicDataV1: TypeAlias = tuple[
+    str, Array[_EndQuorumEpochResponsePartitionDataV1], Tags
 ]
 
 
-def _build_end_quorum_epoch_response_topic_data_v0(
-    wire: _EndQuorumEpochResponseTopicDataV0,
+def _build_end_quorum_epoch_response_topic_data_v1(
+    wire: _EndQuorumEpochResponseTopicDataV1,
 ) -> EndQuorumEpochResponseTopicData:
     topic_name, partitions, tags = wire
     return EndQuorumEpochResponseTopicData(
         topic_name=topic_name,
         partitions=tuple(
-            [_build_end_quorum_epoch_response_partition_data_v0(element) for element in partitions]
+            [_build_end_quorum_epoch_response_partition_data_v1(element) for element in partitions]
         ),
         unknown_tags=kept(tags) if tags else (),
     )
 
 
-def _pack_end_quorum_epoch_response_topic_data_v0(
+def _pack_end_quorum_epoch_response_topic_data_v1(
     value: EndQuorumEpochResponseTopicData,
 ) -> tuple[object, ...]:
     return (
         value.topic_name,
-        [_pack_end_quorum_epoch_response_partition_data_v0(element) for element in value.partitions],
+        [_pack_end_quorum_epoch_response_partition_data_v1(element) for element in value.partitions],
         raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
     )
 
@@ -310,29 +237,7 @@ def _pack_end_quorum_epoch_response_node_endpoint_v1(
     )
 
 
-_EndQuorumEpochResponseV0: TypeAlias = tuple[Int16, Array[_EndQuorumEpochResponseTopicDataV0], Tags]
-
-
-def _build_end_quorum_epoch_response_v0(wire: _EndQuorumEpochResponseV0) -> EndQuorumEpochResponse:
-    error_code, topics, tags = wire
-    return EndQuorumEpochResponse(
-        error_code=error_code,
-        topics=tuple([_build_end_quorum_epoch_response_topic_data_v0(element) for element in topics]),
-        unknown_tags=kept(tags) if tags else (),
-    )
-
-
-def _pack_end_quorum_epoch_response_v0(value: EndQuorumEpochResponse) -> tuple[object, ...]:
-    if value.node_endpoints != ():
-        raise lacking("EndQuorumEpochResponse", "node_endpoints", 0)
-    return (
-        value.error_code,
-        [_pack_end_quorum_epoch_response_topic_data_v0(element) for element in value.topics],
-        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
-    )
-
-
-_EndQuorumEpochResponseV1: TypeAlias = tuple[Int16, Array[_EndQuorumEpochResponseTopicDataV0], Tags]
+_EndQuorumEpochResponseV1: TypeAlias = tuple[Int16, Array[_EndQuorumEpochResponseTopicDataV1], Tags]
 
 _EndQuorumEpochResponseV1_node_endpoints: Decoder[Array[_EndQuorumEpochResponseNodeEndpointV1]] = Decoder(
     Array[_EndQuorumEpochResponseNodeEndpointV1]
@@ -343,7 +248,7 @@ def _build_end_quorum_epoch_response_v1(wire: _EndQuorumEpochResponseV1) -> EndQ
     error_code, topics, tags = wire
     return EndQuorumEpochResponse(
         error_code=error_code,
-        topics=tuple([_build_end_quorum_epoch_response_topic_data_v0(element) for element in topics]),
+        topics=tuple([_build_end_quorum_epoch_response_topic_data_v1(element) for element in topics]),
         node_endpoints=tuple(
             [
                 _build_end_quorum_epoch_response_node_endpoint_v1(element)
@@ -366,24 +271,18 @@ def _pack_end_quorum_epoch_response_v1(value: EndQuorumEpochResponse) -> tuple[o
         tags |= raw_tags(value.unknown_tags)
     return (
         value.error_code,
-        [_pack_end_quorum_epoch_response_topic_data_v0(element) for element in value.topics],
+        [_pack_end_quorum_epoch_response_topic_data_v1(element) for element in value.topics],
         tags,
     )
 
 
 REQUEST_CODECS: Final[Mapping[int, VersionCodec]] = {
-    0: VersionCodec(
-        _EndQuorumEpochRequestV0, _build_end_quorum_epoch_request_v0, _pack_end_quorum_epoch_request_v0
-    ),
     1: VersionCodec(
         _EndQuorumEpochRequestV1, _build_end_quorum_epoch_request_v1, _pack_end_quorum_epoch_request_v1
     ),
 }
 
 RESPONSE_CODECS: Final[Mapping[int, VersionCodec]] = {
-    0: VersionCodec(
-        _EndQuorumEpochResponseV0, _build_end_quorum_epoch_response_v0, _pack_end_quorum_epoch_response_v0
-    ),
     1: VersionCodec(
         _EndQuorumEpochResponseV1, _build_end_quorum_epoch_response_v1, _pack_end_quorum_epoch_response_v1
     ),

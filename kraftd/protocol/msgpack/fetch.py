@@ -37,107 +37,21 @@ from kraftd.serde.msgpack_types import (
 )
 from kraftd.types import ZERO_UUID
 
-_FetchRequestReplicaStateV15: TypeAlias = tuple[Int32, Int64, Tags]
+_FetchRequestReplicaStateV18: TypeAlias = tuple[Int32, Int64, Tags]
 
 
-def _build_fetch_request_replica_state_v15(wire: _FetchRequestReplicaStateV15) -> FetchRequestReplicaState:
+def _build_fetch_request_replica_state_v18(wire: _FetchRequestReplicaStateV18) -> FetchRequestReplicaState:
     replica_id, replica_epoch, tags = wire
     return FetchRequestReplicaState(
         replica_id=replica_id, replica_epoch=replica_epoch, unknown_tags=kept(tags) if tags else ()
     )
 
 
-def _pack_fetch_request_replica_state_v15(value: FetchRequestReplicaState) -> tuple[object, ...]:
+def _pack_fetch_request_replica_state_v18(value: FetchRequestReplicaState) -> tuple[object, ...]:
     return (
         value.replica_id,
         value.replica_epoch,
         raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
-    )
-
-
-_FetchRequestFetchPartitionV13: TypeAlias = tuple[Int32, Int32, Int64, Int32, Int64, Int32, Tags]
-
-
-def _build_fetch_request_fetch_partition_v13(
-    wire: _FetchRequestFetchPartitionV13,
-) -> FetchRequestFetchPartition:
-    (
-        partition,
-        current_leader_epoch,
-        fetch_offset,
-        last_fetched_epoch,
-        log_start_offset,
-        partition_max_bytes,
-        tags,
-    ) = wire
-    return FetchRequestFetchPartition(
-        partition=partition,
-        current_leader_epoch=current_leader_epoch,
-        fetch_offset=fetch_offset,
-        last_fetched_epoch=last_fetched_epoch,
-        log_start_offset=log_start_offset,
-        partition_max_bytes=partition_max_bytes,
-        unknown_tags=kept(tags) if tags else (),
-    )
-
-
-def _pack_fetch_request_fetch_partition_v13(value: FetchRequestFetchPartition) -> tuple[object, ...]:
-    return (
-        value.partition,
-        value.current_leader_epoch,
-        value.fetch_offset,
-        value.last_fetched_epoch,
-        value.log_start_offset,
-        value.partition_max_bytes,
-        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
-    )
-
-
-_FetchRequestFetchPartitionV17: TypeAlias = tuple[Int32, Int32, Int64, Int32, Int64, Int32, Tags]
-
-_FetchRequestFetchPartitionV17_replica_directory_id: Decoder[Uuid16] = Decoder(Uuid16)
-
-
-def _build_fetch_request_fetch_partition_v17(
-    wire: _FetchRequestFetchPartitionV17,
-) -> FetchRequestFetchPartition:
-    (
-        partition,
-        current_leader_epoch,
-        fetch_offset,
-        last_fetched_epoch,
-        log_start_offset,
-        partition_max_bytes,
-        tags,
-    ) = wire
-    return FetchRequestFetchPartition(
-        partition=partition,
-        current_leader_epoch=current_leader_epoch,
-        fetch_offset=fetch_offset,
-        last_fetched_epoch=last_fetched_epoch,
-        log_start_offset=log_start_offset,
-        partition_max_bytes=partition_max_bytes,
-        replica_directory_id=_FetchRequestFetchPartitionV17_replica_directory_id.decode(tags.pop(0))
-        if 0 in tags
-        else ZERO_UUID,
-        unknown_tags=kept(tags) if tags else (),
-    )
-
-
-def _pack_fetch_request_fetch_partition_v17(value: FetchRequestFetchPartition) -> tuple[object, ...]:
-    tags: dict[int, object] = {}
-    if value.replica_directory_id != ZERO_UUID:
-        tags[0] = value.replica_directory_id
-    if value.unknown_tags:
-        tags |= raw_tags(value.unknown_tags)
-    return (
-        value.partition,
-        value.current_leader_epoch,
-        value.fetch_offset,
-        value.last_fetched_epoch,
-        value.log_start_offset,
-        value.partition_max_bytes,
-        tags,
     )
 
 
@@ -196,46 +110,6 @@ def _pack_fetch_request_fetch_partition_v18(value: FetchRequestFetchPartition) -
     )
 
 
-_FetchRequestFetchTopicV13: TypeAlias = tuple[Uuid16, Array[_FetchRequestFetchPartitionV13], Tags]
-
-
-def _build_fetch_request_fetch_topic_v13(wire: _FetchRequestFetchTopicV13) -> FetchRequestFetchTopic:
-    topic_id, partitions, tags = wire
-    return FetchRequestFetchTopic(
-        topic_id=topic_id,
-        partitions=tuple([_build_fetch_request_fetch_partition_v13(element) for element in partitions]),
-        unknown_tags=kept(tags) if tags else (),
-    )
-
-
-def _pack_fetch_request_fetch_topic_v13(value: FetchRequestFetchTopic) -> tuple[object, ...]:
-    return (
-        value.topic_id,
-        [_pack_fetch_request_fetch_partition_v13(element) for element in value.partitions],
-        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
-    )
-
-
-_FetchRequestFetchTopicV17: TypeAlias = tuple[Uuid16, Array[_FetchRequestFetchPartitionV17], Tags]
-
-
-def _build_fetch_request_fetch_topic_v17(wire: _FetchRequestFetchTopicV17) -> FetchRequestFetchTopic:
-    topic_id, partitions, tags = wire
-    return FetchRequestFetchTopic(
-        topic_id=topic_id,
-        partitions=tuple([_build_fetch_request_fetch_partition_v17(element) for element in partitions]),
-        unknown_tags=kept(tags) if tags else (),
-    )
-
-
-def _pack_fetch_request_fetch_topic_v17(value: FetchRequestFetchTopic) -> tuple[object, ...]:
-    return (
-        value.topic_id,
-        [_pack_fetch_request_fetch_partition_v17(element) for element in value.partitions],
-        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
-    )
-
-
 _FetchRequestFetchTopicV18: TypeAlias = tuple[Uuid16, Array[_FetchRequestFetchPartitionV18], Tags]
 
 
@@ -256,11 +130,11 @@ def _pack_fetch_request_fetch_topic_v18(value: FetchRequestFetchTopic) -> tuple[
     )
 
 
-_FetchRequestForgottenTopicV13: TypeAlias = tuple[Uuid16, Array[Int32], Tags]
+_FetchRequestForgottenTopicV18: TypeAlias = tuple[Uuid16, Array[Int32], Tags]
 
 
-def _build_fetch_request_forgotten_topic_v13(
-    wire: _FetchRequestForgottenTopicV13,
+def _build_fetch_request_forgotten_topic_v18(
+    wire: _FetchRequestForgottenTopicV18,
 ) -> FetchRequestForgottenTopic:
     topic_id, partitions, tags = wire
     return FetchRequestForgottenTopic(
@@ -268,237 +142,11 @@ def _build_fetch_request_forgotten_topic_v13(
     )
 
 
-def _pack_fetch_request_forgotten_topic_v13(value: FetchRequestForgottenTopic) -> tuple[object, ...]:
+def _pack_fetch_request_forgotten_topic_v18(value: FetchRequestForgottenTopic) -> tuple[object, ...]:
     return (
         value.topic_id,
         value.partitions,
         raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
-    )
-
-
-_FetchRequestV13: TypeAlias = tuple[
-    Int32,
-    Int32,
-    Int32,
-    Int32,
-    Int8,
-    Int32,
-    Int32,
-    Array[_FetchRequestFetchTopicV13],
-    Array[_FetchRequestForgottenTopicV13],
-    str,
-    Tags,
-]
-
-_FetchRequestV13_cluster_id: Decoder[str | None] = Decoder(str | None)
-
-
-def _build_fetch_request_v13(wire: _FetchRequestV13) -> FetchRequest:
-    (
-        replica_id,
-        max_wait_ms,
-        min_bytes,
-        max_bytes,
-        isolation_level,
-        session_id,
-        session_epoch,
-        topics,
-        forgotten_topics_data,
-        rack_id,
-        tags,
-    ) = wire
-    return FetchRequest(
-        replica_id=replica_id,
-        max_wait_ms=max_wait_ms,
-        min_bytes=min_bytes,
-        max_bytes=max_bytes,
-        isolation_level=isolation_level,
-        session_id=session_id,
-        session_epoch=session_epoch,
-        topics=tuple([_build_fetch_request_fetch_topic_v13(element) for element in topics]),
-        forgotten_topics_data=tuple(
-            [_build_fetch_request_forgotten_topic_v13(element) for element in forgotten_topics_data]
-        ),
-        rack_id=rack_id,
-        cluster_id=_FetchRequestV13_cluster_id.decode(tags.pop(0)) if 0 in tags else None,
-        unknown_tags=kept(tags) if tags else (),
-    )
-
-
-def _pack_fetch_request_v13(value: FetchRequest) -> tuple[object, ...]:
-    if value.replica_state != FetchRequestReplicaState():
-        raise lacking("FetchRequest", "replica_state", 13)
-    tags: dict[int, object] = {}
-    if value.cluster_id is not None:
-        tags[0] = value.cluster_id
-    if value.unknown_tags:
-        tags |= raw_tags(value.unknown_tags)
-    return (
-        value.replica_id,
-        value.max_wait_ms,
-        value.min_bytes,
-        value.max_bytes,
-        value.isolation_level,
-        value.session_id,
-        value.session_epoch,
-        [_pack_fetch_request_fetch_topic_v13(element) for element in value.topics],
-        [_pack_fetch_request_forgotten_topic_v13(element) for element in value.forgotten_topics_data],
-        value.rack_id,
-        tags,
-    )
-
-
-_FetchRequestV15: TypeAlias = tuple[
-    Int32,
-    Int32,
-    Int32,
-    Int8,
-    Int32,
-    Int32,
-    Array[_FetchRequestFetchTopicV13],
-    Array[_FetchRequestForgottenTopicV13],
-    str,
-    Tags,
-]
-
-_FetchRequestV15_cluster_id: Decoder[str | None] = Decoder(str | None)
-
-_FetchRequestV15_replica_state: Decoder[_FetchRequestReplicaStateV15] = Decoder(_FetchRequestReplicaStateV15)
-
-
-def _build_fetch_request_v15(wire: _FetchRequestV15) -> FetchRequest:
-    (
-        max_wait_ms,
-        min_bytes,
-        max_bytes,
-        isolation_level,
-        session_id,
-        session_epoch,
-        topics,
-        forgotten_topics_data,
-        rack_id,
-        tags,
-    ) = wire
-    return FetchRequest(
-        max_wait_ms=max_wait_ms,
-        min_bytes=min_bytes,
-        max_bytes=max_bytes,
-        isolation_level=isolation_level,
-        session_id=session_id,
-        session_epoch=session_epoch,
-        topics=tuple([_build_fetch_request_fetch_topic_v13(element) for element in topics]),
-        forgotten_topics_data=tuple(
-            [_build_fetch_request_forgotten_topic_v13(element) for element in forgotten_topics_data]
-        ),
-        rack_id=rack_id,
-        cluster_id=_FetchRequestV15_cluster_id.decode(tags.pop(0)) if 0 in tags else None,
-        replica_state=_build_fetch_request_replica_state_v15(
-            _FetchRequestV15_replica_state.decode(tags.pop(1))
-        )
-        if 1 in tags
-        else FetchRequestReplicaState(),
-        unknown_tags=kept(tags) if tags else (),
-    )
-
-
-def _pack_fetch_request_v15(value: FetchRequest) -> tuple[object, ...]:
-    if value.replica_id != -1:
-        raise lacking("FetchRequest", "replica_id", 15)
-    tags: dict[int, object] = {}
-    if value.cluster_id is not None:
-        tags[0] = value.cluster_id
-    if value.replica_state != FetchRequestReplicaState():
-        tags[1] = _pack_fetch_request_replica_state_v15(value.replica_state)
-    if value.unknown_tags:
-        tags |= raw_tags(value.unknown_tags)
-    return (
-        value.max_wait_ms,
-        value.min_bytes,
-        value.max_bytes,
-        value.isolation_level,
-        value.session_id,
-        value.session_epoch,
-        [_pack_fetch_request_fetch_topic_v13(element) for element in value.topics],
-        [_pack_fetch_request_forgotten_topic_v13(element) for element in value.forgotten_topics_data],
-        value.rack_id,
-        tags,
-    )
-
-
-_FetchRequestV17: TypeAlias = tuple[
-    Int32,
-    Int32,
-    Int32,
-    Int8,
-    Int32,
-    Int32,
-    Array[_FetchRequestFetchTopicV17],
-    Array[_FetchRequestForgottenTopicV13],
-    str,
-    Tags,
-]
-
-_FetchRequestV17_cluster_id: Decoder[str | None] = Decoder(str | None)
-
-_FetchRequestV17_replica_state: Decoder[_FetchRequestReplicaStateV15] = Decoder(_FetchRequestReplicaStateV15)
-
-
-def _build_fetch_request_v17(wire: _FetchRequestV17) -> FetchRequest:
-    (
-        max_wait_ms,
-        min_bytes,
-        max_bytes,
-        isolation_level,
-        session_id,
-        session_epoch,
-        topics,
-        forgotten_topics_data,
-        rack_id,
-        tags,
-    ) = wire
-    return FetchRequest(
-        max_wait_ms=max_wait_ms,
-        min_bytes=min_bytes,
-        max_bytes=max_bytes,
-        isolation_level=isolation_level,
-        session_id=session_id,
-        session_epoch=session_epoch,
-        topics=tuple([_build_fetch_request_fetch_topic_v17(element) for element in topics]),
-        forgotten_topics_data=tuple(
-            [_build_fetch_request_forgotten_topic_v13(element) for element in forgotten_topics_data]
-        ),
-        rack_id=rack_id,
-        cluster_id=_FetchRequestV17_cluster_id.decode(tags.pop(0)) if 0 in tags else None,
-        replica_state=_build_fetch_request_replica_state_v15(
-            _FetchRequestV17_replica_state.decode(tags.pop(1))
-        )
-        if 1 in tags
-        else FetchRequestReplicaState(),
-        unknown_tags=kept(tags) if tags else (),
-    )
-
-
-def _pack_fetch_request_v17(value: FetchRequest) -> tuple[object, ...]:
-    if value.replica_id != -1:
-        raise lacking("FetchRequest", "replica_id", 17)
-    tags: dict[int, object] = {}
-    if value.cluster_id is not None:
-        tags[0] = value.cluster_id
-    if value.replica_state != FetchRequestReplicaState():
-        tags[1] = _pack_fetch_request_replica_state_v15(value.replica_state)
-    if value.unknown_tags:
-        tags |= raw_tags(value.unknown_tags)
-    return (
-        value.max_wait_ms,
-        value.min_bytes,
-        value.max_bytes,
-        value.isolation_level,
-        value.session_id,
-        value.session_epoch,
-        [_pack_fetch_request_fetch_topic_v17(element) for element in value.topics],
-        [_pack_fetch_request_forgotten_topic_v13(element) for element in value.forgotten_topics_data],
-        value.rack_id,
-        tags,
     )
 
 
@@ -510,14 +158,14 @@ _FetchRequestV18: TypeAlias = tuple[
     Int32,
     Int32,
     Array[_FetchRequestFetchTopicV18],
-    Array[_FetchRequestForgottenTopicV13],
+    Array[_FetchRequestForgottenTopicV18],
     str,
     Tags,
 ]
 
 _FetchRequestV18_cluster_id: Decoder[str | None] = Decoder(str | None)
 
-_FetchRequestV18_replica_state: Decoder[_FetchRequestReplicaStateV15] = Decoder(_FetchRequestReplicaStateV15)
+_FetchRequestV18_replica_state: Decoder[_FetchRequestReplicaStateV18] = Decoder(_FetchRequestReplicaStateV18)
 
 
 def _build_fetch_request_v18(wire: _FetchRequestV18) -> FetchRequest:
@@ -542,11 +190,11 @@ def _build_fetch_request_v18(wire: _FetchRequestV18) -> FetchRequest:
         session_epoch=session_epoch,
         topics=tuple([_build_fetch_request_fetch_topic_v18(element) for element in topics]),
         forgotten_topics_data=tuple(
-            [_build_fetch_request_forgotten_topic_v13(element) for element in forgotten_topics_data]
+            [_build_fetch_request_forgotten_topic_v18(element) for element in forgotten_topics_data]
         ),
         rack_id=rack_id,
         cluster_id=_FetchRequestV18_cluster_id.decode(tags.pop(0)) if 0 in tags else None,
-        replica_state=_build_fetch_request_replica_state_v15(
+        replica_state=_build_fetch_request_replica_state_v18(
             _FetchRequestV18_replica_state.decode(tags.pop(1))
         )
         if 1 in tags
@@ -562,7 +210,7 @@ def _pack_fetch_request_v18(value: FetchRequest) -> tuple[object, ...]:
     if value.cluster_id is not None:
         tags[0] = value.cluster_id
     if value.replica_state != FetchRequestReplicaState():
-        tags[1] = _pack_fetch_request_replica_state_v15(value.replica_state)
+        tags[1] = _pack_fetch_request_replica_state_v18(value.replica_state)
     if value.unknown_tags:
         tags |= raw_tags(value.unknown_tags)
     return (
@@ -573,17 +221,17 @@ def _pack_fetch_request_v18(value: FetchRequest) -> tuple[object, ...]:
         value.session_id,
         value.session_epoch,
         [_pack_fetch_request_fetch_topic_v18(element) for element in value.topics],
-        [_pack_fetch_request_forgotten_topic_v13(element) for element in value.forgotten_topics_data],
+        [_pack_fetch_request_forgotten_topic_v18(element) for element in value.forgotten_topics_data],
         value.rack_id,
         tags,
     )
 
 
-_FetchResponseEpochEndOffsetV13: TypeAlias = tuple[Int32, Int64, Tags]
+_FetchResponseEpochEndOffsetV18: TypeAlias = tuple[Int32, Int64, Tags]
 
 
-def _build_fetch_response_epoch_end_offset_v13(
-    wire: _FetchResponseEpochEndOffsetV13,
+def _build_fetch_response_epoch_end_offset_v18(
+    wire: _FetchResponseEpochEndOffsetV18,
 ) -> FetchResponseEpochEndOffset:
     epoch, end_offset, tags = wire
     return FetchResponseEpochEndOffset(
@@ -591,7 +239,7 @@ def _build_fetch_response_epoch_end_offset_v13(
     )
 
 
-def _pack_fetch_response_epoch_end_offset_v13(value: FetchResponseEpochEndOffset) -> tuple[object, ...]:
+def _pack_fetch_response_epoch_end_offset_v18(value: FetchResponseEpochEndOffset) -> tuple[object, ...]:
     return (
         value.epoch,
         value.end_offset,
@@ -599,11 +247,11 @@ def _pack_fetch_response_epoch_end_offset_v13(value: FetchResponseEpochEndOffset
     )
 
 
-_FetchResponseLeaderIdAndEpochV13: TypeAlias = tuple[Int32, Int32, Tags]
+_FetchResponseLeaderIdAndEpochV18: TypeAlias = tuple[Int32, Int32, Tags]
 
 
-def _build_fetch_response_leader_id_and_epoch_v13(
-    wire: _FetchResponseLeaderIdAndEpochV13,
+def _build_fetch_response_leader_id_and_epoch_v18(
+    wire: _FetchResponseLeaderIdAndEpochV18,
 ) -> FetchResponseLeaderIdAndEpoch:
     leader_id, leader_epoch, tags = wire
     return FetchResponseLeaderIdAndEpoch(
@@ -611,7 +259,7 @@ def _build_fetch_response_leader_id_and_epoch_v13(
     )
 
 
-def _pack_fetch_response_leader_id_and_epoch_v13(value: FetchResponseLeaderIdAndEpoch) -> tuple[object, ...]:
+def _pack_fetch_response_leader_id_and_epoch_v18(value: FetchResponseLeaderIdAndEpoch) -> tuple[object, ...]:
     return (
         value.leader_id,
         value.leader_epoch,
@@ -619,17 +267,17 @@ def _pack_fetch_response_leader_id_and_epoch_v13(value: FetchResponseLeaderIdAnd
     )
 
 
-_FetchResponseSnapshotIdV13: TypeAlias = tuple[Int64, Int32, Tags]
+_FetchResponseSnapshotIdV18: TypeAlias = tuple[Int64, Int32, Tags]
 
 
-def _build_fetch_response_snapshot_id_v13(wire: _FetchResponseSnapshotIdV13) -> FetchResponseSnapshotId:
+def _build_fetch_response_snapshot_id_v18(wire: _FetchResponseSnapshotIdV18) -> FetchResponseSnapshotId:
     end_offset, epoch, tags = wire
     return FetchResponseSnapshotId(
         end_offset=end_offset, epoch=epoch, unknown_tags=kept(tags) if tags else ()
     )
 
 
-def _pack_fetch_response_snapshot_id_v13(value: FetchResponseSnapshotId) -> tuple[object, ...]:
+def _pack_fetch_response_snapshot_id_v18(value: FetchResponseSnapshotId) -> tuple[object, ...]:
     return (
         value.end_offset,
         value.epoch,
@@ -637,11 +285,11 @@ def _pack_fetch_response_snapshot_id_v13(value: FetchResponseSnapshotId) -> tupl
     )
 
 
-_FetchResponseAbortedTransactionV13: TypeAlias = tuple[Int64, Int64, Tags]
+_FetchResponseAbortedTransactionV18: TypeAlias = tuple[Int64, Int64, Tags]
 
 
-def _build_fetch_response_aborted_transaction_v13(
-    wire: _FetchResponseAbortedTransactionV13,
+def _build_fetch_response_aborted_transaction_v18(
+    wire: _FetchResponseAbortedTransactionV18,
 ) -> FetchResponseAbortedTransaction:
     producer_id, first_offset, tags = wire
     return FetchResponseAbortedTransaction(
@@ -649,7 +297,7 @@ def _build_fetch_response_aborted_transaction_v13(
     )
 
 
-def _pack_fetch_response_aborted_transaction_v13(
+def _pack_fetch_response_aborted_transaction_v18(
     value: FetchResponseAbortedTransaction,
 ) -> tuple[object, ...]:
     return (
@@ -659,25 +307,25 @@ def _pack_fetch_response_aborted_transaction_v13(
     )
 
 
-_FetchResponsePartitionDataV13: TypeAlias = tuple[
-    Int32, Int16, Int64, Int64, Int64, Array[_FetchResponseAbortedTransactionV13] | None, Int32, Tags
+_FetchResponsePartitionDataV18: TypeAlias = tuple[
+    Int32, Int16, Int64, Int64, Int64, Array[_FetchResponseAbortedTransactionV18] | None, Int32, Tags
 ]
 
-_FetchResponsePartitionDataV13_diverging_epoch: Decoder[_FetchResponseEpochEndOffsetV13] = Decoder(
-    _FetchResponseEpochEndOffsetV13
+_FetchResponsePartitionDataV18_diverging_epoch: Decoder[_FetchResponseEpochEndOffsetV18] = Decoder(
+    _FetchResponseEpochEndOffsetV18
 )
 
-_FetchResponsePartitionDataV13_current_leader: Decoder[_FetchResponseLeaderIdAndEpochV13] = Decoder(
-    _FetchResponseLeaderIdAndEpochV13
+_FetchResponsePartitionDataV18_current_leader: Decoder[_FetchResponseLeaderIdAndEpochV18] = Decoder(
+    _FetchResponseLeaderIdAndEpochV18
 )
 
-_FetchResponsePartitionDataV13_snapshot_id: Decoder[_FetchResponseSnapshotIdV13] = Decoder(
-    _FetchResponseSnapshotIdV13
+_FetchResponsePartitionDataV18_snapshot_id: Decoder[_FetchResponseSnapshotIdV18] = Decoder(
+    _FetchResponseSnapshotIdV18
 )
 
 
-def _build_fetch_response_partition_data_v13(
-    wire: _FetchResponsePartitionDataV13,
+def _build_fetch_response_partition_data_v18(
+    wire: _FetchResponsePartitionDataV18,
 ) -> FetchResponsePartitionData:
     (
         partition_index,
@@ -695,20 +343,20 @@ def _build_fetch_response_partition_data_v13(
         high_watermark=high_watermark,
         last_stable_offset=last_stable_offset,
         log_start_offset=log_start_offset,
-        aborted_transactions=build_array(_build_fetch_response_aborted_transaction_v13, aborted_transactions),
+        aborted_transactions=build_array(_build_fetch_response_aborted_transaction_v18, aborted_transactions),
         preferred_read_replica=preferred_read_replica,
-        diverging_epoch=_build_fetch_response_epoch_end_offset_v13(
-            _FetchResponsePartitionDataV13_diverging_epoch.decode(tags.pop(0))
+        diverging_epoch=_build_fetch_response_epoch_end_offset_v18(
+            _FetchResponsePartitionDataV18_diverging_epoch.decode(tags.pop(0))
         )
         if 0 in tags
         else FetchResponseEpochEndOffset(),
-        current_leader=_build_fetch_response_leader_id_and_epoch_v13(
-            _FetchResponsePartitionDataV13_current_leader.decode(tags.pop(1))
+        current_leader=_build_fetch_response_leader_id_and_epoch_v18(
+            _FetchResponsePartitionDataV18_current_leader.decode(tags.pop(1))
         )
         if 1 in tags
         else FetchResponseLeaderIdAndEpoch(),
-        snapshot_id=_build_fetch_response_snapshot_id_v13(
-            _FetchResponsePartitionDataV13_snapshot_id.decode(tags.pop(2))
+        snapshot_id=_build_fetch_response_snapshot_id_v18(
+            _FetchResponsePartitionDataV18_snapshot_id.decode(tags.pop(2))
         )
         if 2 in tags
         else FetchResponseSnapshotId(),
@@ -716,14 +364,14 @@ def _build_fetch_response_partition_data_v13(
     )
 
 
-def _pack_fetch_response_partition_data_v13(value: FetchResponsePartitionData) -> tuple[object, ...]:
+def _pack_fetch_response_partition_data_v18(value: FetchResponsePartitionData) -> tuple[object, ...]:
     tags: dict[int, object] = {}
     if value.diverging_epoch != FetchResponseEpochEndOffset():
-        tags[0] = _pack_fetch_response_epoch_end_offset_v13(value.diverging_epoch)
+        tags[0] = _pack_fetch_response_epoch_end_offset_v18(value.diverging_epoch)
     if value.current_leader != FetchResponseLeaderIdAndEpoch():
-        tags[1] = _pack_fetch_response_leader_id_and_epoch_v13(value.current_leader)
+        tags[1] = _pack_fetch_response_leader_id_and_epoch_v18(value.current_leader)
     if value.snapshot_id != FetchResponseSnapshotId():
-        tags[2] = _pack_fetch_response_snapshot_id_v13(value.snapshot_id)
+        tags[2] = _pack_fetch_response_snapshot_id_v18(value.snapshot_id)
     if value.unknown_tags:
         tags |= raw_tags(value.unknown_tags)
     return (
@@ -735,50 +383,50 @@ def _pack_fetch_response_partition_data_v13(value: FetchResponsePartitionData) -
         None
         if value.aborted_transactions is None
         else [
-            _pack_fetch_response_aborted_transaction_v13(element) for element in value.aborted_transactions
+            _pack_fetch_response_aborted_transaction_v18(element) for element in value.aborted_transactions
         ],
         value.preferred_read_replica,
         tags,
     )
 
 
-_FetchResponseFetchableTopicResponseV13: TypeAlias = tuple[
-    Uuid16, Array[_FetchResponsePartitionDataV13], Tags
+_FetchResponseFetchableTopicResponseV18: TypeAlias = tuple[
+    Uuid16, Array[_FetchResponsePartitionDataV18], Tags
 ]
 
 
-def _build_fetch_response_fetchable_topic_response_v13(
-    wire: _FetchResponseFetchableTopicResponseV13,
+def _build_fetch_response_fetchable_topic_response_v18(
+    wire: _FetchResponseFetchableTopicResponseV18,
 ) -> FetchResponseFetchableTopicResponse:
     topic_id, partitions, tags = wire
     return FetchResponseFetchableTopicResponse(
         topic_id=topic_id,
-        partitions=tuple([_build_fetch_response_partition_data_v13(element) for element in partitions]),
+        partitions=tuple([_build_fetch_response_partition_data_v18(element) for element in partitions]),
         unknown_tags=kept(tags) if tags else (),
     )
 
 
-def _pack_fetch_response_fetchable_topic_response_v13(
+def _pack_fetch_response_fetchable_topic_response_v18(
     value: FetchResponseFetchableTopicResponse,
 ) -> tuple[object, ...]:
     return (
         value.topic_id,
-        [_pack_fetch_response_partition_data_v13(element) for element in value.partitions],
+        [_pack_fetch_response_partition_data_v18(element) for element in value.partitions],
         raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
     )
 
 
-_FetchResponseNodeEndpointV16: TypeAlias = tuple[Int32, str, Int32, str | None, Tags]
+_FetchResponseNodeEndpointV18: TypeAlias = tuple[Int32, str, Int32, str | None, Tags]
 
 
-def _build_fetch_response_node_endpoint_v16(wire: _FetchResponseNodeEndpointV16) -> FetchResponseNodeEndpoint:
+def _build_fetch_response_node_endpoint_v18(wire: _FetchResponseNodeEndpointV18) -> FetchResponseNodeEndpoint:
     node_id, host, port, rack, tags = wire
     return FetchResponseNodeEndpoint(
         node_id=node_id, host=host, port=port, rack=rack, unknown_tags=kept(tags) if tags else ()
     )
 
 
-def _pack_fetch_response_node_endpoint_v16(value: FetchResponseNodeEndpoint) -> tuple[object, ...]:
+def _pack_fetch_response_node_endpoint_v18(value: FetchResponseNodeEndpoint) -> tuple[object, ...]:
     return (
         value.node_id,
         value.host,
@@ -788,58 +436,28 @@ def _pack_fetch_response_node_endpoint_v16(value: FetchResponseNodeEndpoint) -> 
     )
 
 
-_FetchResponseV13: TypeAlias = tuple[
-    Int32, Int16, Int32, Array[_FetchResponseFetchableTopicResponseV13], Tags
+_FetchResponseV18: TypeAlias = tuple[
+    Int32, Int16, Int32, Array[_FetchResponseFetchableTopicResponseV18], Tags
 ]
 
-
-def _build_fetch_response_v13(wire: _FetchResponseV13) -> FetchResponse:
-    throttle_time_ms, error_code, session_id, responses, tags = wire
-    return FetchResponse(
-        throttle_time_ms=throttle_time_ms,
-        error_code=error_code,
-        session_id=session_id,
-        responses=tuple(
-            [_build_fetch_response_fetchable_topic_response_v13(element) for element in responses]
-        ),
-        unknown_tags=kept(tags) if tags else (),
-    )
-
-
-def _pack_fetch_response_v13(value: FetchResponse) -> tuple[object, ...]:
-    if value.node_endpoints != ():
-        raise lacking("FetchResponse", "node_endpoints", 13)
-    return (
-        value.throttle_time_ms,
-        value.error_code,
-        value.session_id,
-        [_pack_fetch_response_fetchable_topic_response_v13(element) for element in value.responses],
-        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
-    )
-
-
-_FetchResponseV16: TypeAlias = tuple[
-    Int32, Int16, Int32, Array[_FetchResponseFetchableTopicResponseV13], Tags
-]
-
-_FetchResponseV16_node_endpoints: Decoder[Array[_FetchResponseNodeEndpointV16]] = Decoder(
-    Array[_FetchResponseNodeEndpointV16]
+_FetchResponseV18_node_endpoints: Decoder[Array[_FetchResponseNodeEndpointV18]] = Decoder(
+    Array[_FetchResponseNodeEndpointV18]
 )
 
 
-def _build_fetch_response_v16(wire: _FetchResponseV16) -> FetchResponse:
+def _build_fetch_response_v18(wire: _FetchResponseV18) -> FetchResponse:
     throttle_time_ms, error_code, session_id, responses, tags = wire
     return FetchResponse(
         throttle_time_ms=throttle_time_ms,
         error_code=error_code,
         session_id=session_id,
         responses=tuple(
-            [_build_fetch_response_fetchable_topic_response_v13(element) for element in responses]
+            [_build_fetch_response_fetchable_topic_response_v18(element) for element in responses]
         ),
         node_endpoints=tuple(
             [
-                _build_fetch_response_node_endpoint_v16(element)
-                for element in _FetchResponseV16_node_endpoints.decode(tags.pop(0))
+                _build_fetch_response_node_endpoint_v18(element)
+                for element in _FetchResponseV18_node_endpoints.decode(tags.pop(0))
             ]
         )
         if 0 in tags
@@ -848,35 +466,25 @@ def _build_fetch_response_v16(wire: _FetchResponseV16) -> FetchResponse:
     )
 
 
-def _pack_fetch_response_v16(value: FetchResponse) -> tuple[object, ...]:
+def _pack_fetch_response_v18(value: FetchResponse) -> tuple[object, ...]:
     tags: dict[int, object] = {}
     if value.node_endpoints != ():
-        tags[0] = [_pack_fetch_response_node_endpoint_v16(element) for element in value.node_endpoints]
+        tags[0] = [_pack_fetch_response_node_endpoint_v18(element) for element in value.node_endpoints]
     if value.unknown_tags:
         tags |= raw_tags(value.unknown_tags)
     return (
         value.throttle_time_ms,
         value.error_code,
         value.session_id,
-        [_pack_fetch_response_fetchable_topic_response_v13(element) for element in value.responses],
+        [_pack_fetch_response_fetchable_topic_response_v18(element) for element in value.responses],
         tags,
     )
 
 
 REQUEST_CODECS: Final[Mapping[int, VersionCodec]] = {
-    13: VersionCodec(_FetchRequestV13, _build_fetch_request_v13, _pack_fetch_request_v13),
-    14: VersionCodec(_FetchRequestV13, _build_fetch_request_v13, _pack_fetch_request_v13),
-    15: VersionCodec(_FetchRequestV15, _build_fetch_request_v15, _pack_fetch_request_v15),
-    16: VersionCodec(_FetchRequestV15, _build_fetch_request_v15, _pack_fetch_request_v15),
-    17: VersionCodec(_FetchRequestV17, _build_fetch_request_v17, _pack_fetch_request_v17),
     18: VersionCodec(_FetchRequestV18, _build_fetch_request_v18, _pack_fetch_request_v18),
 }
 
 RESPONSE_CODECS: Final[Mapping[int, VersionCodec]] = {
-    13: VersionCodec(_FetchResponseV13, _build_fetch_response_v13, _pack_fetch_response_v13),
-    14: VersionCodec(_FetchResponseV13, _build_fetch_response_v13, _pack_fetch_response_v13),
-    15: VersionCodec(_FetchResponseV13, _build_fetch_response_v13, _pack_fetch_response_v13),
-    16: VersionCodec(_FetchResponseV16, _build_fetch_response_v16, _pack_fetch_response_v16),
-    17: VersionCodec(_FetchResponseV16, _build_fetch_response_v16, _pack_fetch_response_v16),
-    18: VersionCodec(_FetchResponseV16, _build_fetch_response_v16, _pack_fetch_response_v16),
+    18: VersionCodec(_FetchResponseV18, _build_fetch_response_v18, _pack_fetch_response_v18),
 }

@@ -22,11 +22,11 @@ from kraftd.serde.msgpack_types import (
     raw_tags,
 )
 
-_IncrementalAlterConfigsRequestAlterableConfigV0: TypeAlias = tuple[str, Int8, str | None, Tags]
+_IncrementalAlterConfigsRequestAlterableConfigV1: TypeAlias = tuple[str, Int8, str | None, Tags]
 
 
-def _build_incremental_alter_configs_request_alterable_config_v0(
-    wire: _IncrementalAlterConfigsRequestAlterableConfigV0,
+def _build_incremental_alter_configs_request_alterable_config_v1(
+    wire: _IncrementalAlterConfigsRequestAlterableConfigV1,
 ) -> IncrementalAlterConfigsRequestAlterableConfig:
     name, config_operation, value, tags = wire
     return IncrementalAlterConfigsRequestAlterableConfig(
@@ -34,7 +34,7 @@ def _build_incremental_alter_configs_request_alterable_config_v0(
     )
 
 
-def _pack_incremental_alter_configs_request_alterable_config_v0(
+def _pack_incremental_alter_configs_request_alterable_config_v1(
     value: IncrementalAlterConfigsRequestAlterableConfig,
 ) -> tuple[object, ...]:
     return (
@@ -45,49 +45,49 @@ def _pack_incremental_alter_configs_request_alterable_config_v0(
     )
 
 
-_IncrementalAlterConfigsRequestAlterConfigsResourceV0: TypeAlias = tuple[
-    Int8, str, Array[_IncrementalAlterConfigsRequestAlterableConfigV0], Tags
+_IncrementalAlterConfigsRequestAlterConfigsResourceV1: TypeAlias = tuple[
+    Int8, str, Array[_IncrementalAlterConfigsRequestAlterableConfigV1], Tags
 ]
 
 
-def _build_incremental_alter_configs_request_alter_configs_resource_v0(
-    wire: _IncrementalAlterConfigsRequestAlterConfigsResourceV0,
+def _build_incremental_alter_configs_request_alter_configs_resource_v1(
+    wire: _IncrementalAlterConfigsRequestAlterConfigsResourceV1,
 ) -> IncrementalAlterConfigsRequestAlterConfigsResource:
     resource_type, resource_name, configs, tags = wire
     return IncrementalAlterConfigsRequestAlterConfigsResource(
         resource_type=resource_type,
         resource_name=resource_name,
         configs=tuple(
-            [_build_incremental_alter_configs_request_alterable_config_v0(element) for element in configs]
+            [_build_incremental_alter_configs_request_alterable_config_v1(element) for element in configs]
         ),
         unknown_tags=kept(tags) if tags else (),
     )
 
 
-def _pack_incremental_alter_configs_request_alter_configs_resource_v0(
+def _pack_incremental_alter_configs_request_alter_configs_resource_v1(
     value: IncrementalAlterConfigsRequestAlterConfigsResource,
 ) -> tuple[object, ...]:
     return (
         value.resource_type,
         value.resource_name,
-        [_pack_incremental_alter_configs_request_alterable_config_v0(element) for element in value.configs],
+        [_pack_incremental_alter_configs_request_alterable_config_v1(element) for element in value.configs],
         raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
     )
 
 
-_IncrementalAlterConfigsRequestV0: TypeAlias = tuple[
-    Array[_IncrementalAlterConfigsRequestAlterConfigsResourceV0], bool, Tags
+_IncrementalAlterConfigsRequestV1: TypeAlias = tuple[
+    Array[_IncrementalAlterConfigsRequestAlterConfigsResourceV1], bool, Tags
 ]
 
 
-def _build_incremental_alter_configs_request_v0(
-    wire: _IncrementalAlterConfigsRequestV0,
+def _build_incremental_alter_configs_request_v1(
+    wire: _IncrementalAlterConfigsRequestV1,
 ) -> IncrementalAlterConfigsRequest:
     resources, validate_only, tags = wire
     return IncrementalAlterConfigsRequest(
         resources=tuple(
             [
-                _build_incremental_alter_configs_request_alter_configs_resource_v0(element)
+                _build_incremental_alter_configs_request_alter_configs_resource_v1(element)
                 for element in resources
             ]
         ),
@@ -96,10 +96,10 @@ def _build_incremental_alter_configs_request_v0(
     )
 
 
-def _pack_incremental_alter_configs_request_v0(value: IncrementalAlterConfigsRequest) -> tuple[object, ...]:
+def _pack_incremental_alter_configs_request_v1(value: IncrementalAlterConfigsRequest) -> tuple[object, ...]:
     return (
         [
-            _pack_incremental_alter_configs_request_alter_configs_resource_v0(element)
+            _pack_incremental_alter_configs_request_alter_configs_resource_v1(element)
             for element in value.resources
         ],
         value.validate_only,
@@ -107,13 +107,13 @@ def _pack_incremental_alter_configs_request_v0(value: IncrementalAlterConfigsReq
     )
 
 
-_IncrementalAlterConfigsResponseAlterConfigsResourceResponseV0: TypeAlias = tuple[
+_IncrementalAlterConfigsResponseAlterConfigsResourceResponseV1: TypeAlias = tuple[
     Int16, str | None, Int8, str, Tags
 ]
 
 
-def _build_incremental_alter_configs_response_alter_configs_resource_response_v0(
-    wire: _IncrementalAlterConfigsResponseAlterConfigsResourceResponseV0,
+def _build_incremental_alter_configs_response_alter_configs_resource_response_v1(
+    wire: _IncrementalAlterConfigsResponseAlterConfigsResourceResponseV1,
 ) -> IncrementalAlterConfigsResponseAlterConfigsResourceResponse:
     error_code, error_message, resource_type, resource_name, tags = wire
     return IncrementalAlterConfigsResponseAlterConfigsResourceResponse(
@@ -125,7 +125,7 @@ def _build_incremental_alter_configs_response_alter_configs_resource_response_v0
     )
 
 
-def _pack_incremental_alter_configs_response_alter_configs_resource_response_v0(
+def _pack_incremental_alter_configs_response_alter_configs_resource_response_v1(
     value: IncrementalAlterConfigsResponseAlterConfigsResourceResponse,
 ) -> tuple[object, ...]:
     return (
@@ -137,20 +137,20 @@ def _pack_incremental_alter_configs_response_alter_configs_resource_response_v0(
     )
 
 
-_IncrementalAlterConfigsResponseV0: TypeAlias = tuple[
-    Int32, Array[_IncrementalAlterConfigsResponseAlterConfigsResourceResponseV0], Tags
+_IncrementalAlterConfigsResponseV1: TypeAlias = tuple[
+    Int32, Array[_IncrementalAlterConfigsResponseAlterConfigsResourceResponseV1], Tags
 ]
 
 
-def _build_incremental_alter_configs_response_v0(
-    wire: _IncrementalAlterConfigsResponseV0,
+def _build_incremental_alter_configs_response_v1(
+    wire: _IncrementalAlterConfigsResponseV1,
 ) -> IncrementalAlterConfigsResponse:
     throttle_time_ms, responses, tags = wire
     return IncrementalAlterConfigsResponse(
         throttle_time_ms=throttle_time_ms,
         responses=tuple(
             [
-                _build_incremental_alter_configs_response_alter_configs_resource_response_v0(element)
+                _build_incremental_alter_configs_response_alter_configs_resource_response_v1(element)
                 for element in responses
             ]
         ),
@@ -158,11 +158,11 @@ def _build_incremental_alter_configs_response_v0(
     )
 
 
-def _pack_incremental_alter_configs_response_v0(value: IncrementalAlterConfigsResponse) -> tuple[object, ...]:
+def _pack_incremental_alter_configs_response_v1(value: IncrementalAlterConfigsResponse) -> tuple[object, ...]:
     return (
         value.throttle_time_ms,
         [
-            _pack_incremental_alter_configs_response_alter_configs_resource_response_v0(element)
+            _pack_incremental_alter_configs_response_alter_configs_resource_response_v1(element)
             for element in value.responses
         ],
         raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
@@ -170,27 +170,17 @@ def _pack_incremental_alter_configs_response_v0(value: IncrementalAlterConfigsRe
 
 
 REQUEST_CODECS: Final[Mapping[int, VersionCodec]] = {
-    0: VersionCodec(
-        _IncrementalAlterConfigsRequestV0,
-        _build_incremental_alter_configs_request_v0,
-        _pack_incremental_alter_configs_request_v0,
-    ),
     1: VersionCodec(
-        _IncrementalAlterConfigsRequestV0,
-        _build_incremental_alter_configs_request_v0,
-        _pack_incremental_alter_configs_request_v0,
+        _IncrementalAlterConfigsRequestV1,
+        _build_incremental_alter_configs_request_v1,
+        _pack_incremental_alter_configs_request_v1,
     ),
 }
 
 RESPONSE_CODECS: Final[Mapping[int, VersionCodec]] = {
-    0: VersionCodec(
-        _IncrementalAlterConfigsResponseV0,
-        _build_incremental_alter_configs_response_v0,
-        _pack_incremental_alter_configs_response_v0,
-    ),
     1: VersionCodec(
-        _IncrementalAlterConfigsResponseV0,
-        _build_incremental_alter_configs_response_v0,
-        _pack_incremental_alter_configs_response_v0,
+        _IncrementalAlterConfigsResponseV1,
+        _build_incremental_alter_configs_response_v1,
+        _pack_incremental_alter_configs_response_v1,
     ),
 }

@@ -10,7 +10,6 @@ from kraftd.protocol.messages.list_configs import (
     ListConfigsResponseEntry,
     ListConfigsResponseNextCursor,
 )
-from kraftd.serde.generated import lacking
 from kraftd.serde.msgpack_types import (
     NO_TAGS,
     Array,
@@ -46,23 +45,6 @@ def _pack_list_configs_request_cursor_v1(value: ListConfigsRequestCursor) -> tup
     )
 
 
-_ListConfigsRequestV0: TypeAlias = tuple[Int8, Tags]
-
-
-def _build_list_configs_request_v0(wire: _ListConfigsRequestV0) -> ListConfigsRequest:
-    resource_type, tags = wire
-    return ListConfigsRequest(resource_type=resource_type, unknown_tags=kept(tags) if tags else ())
-
-
-def _pack_list_configs_request_v0(value: ListConfigsRequest) -> tuple[object, ...]:
-    if value.cursor is not None:
-        raise lacking("ListConfigsRequest", "cursor", 0)
-    return (
-        value.resource_type,
-        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
-    )
-
-
 _ListConfigsRequestV1: TypeAlias = tuple[Int8, _ListConfigsRequestCursorV1 | None, Tags]
 
 
@@ -83,10 +65,10 @@ def _pack_list_configs_request_v1(value: ListConfigsRequest) -> tuple[object, ..
     )
 
 
-_ListConfigsResponseEntryV0: TypeAlias = tuple[Int8, str, str, str | None, Tags]
+_ListConfigsResponseEntryV1: TypeAlias = tuple[Int8, str, str, str | None, Tags]
 
 
-def _build_list_configs_response_entry_v0(wire: _ListConfigsResponseEntryV0) -> ListConfigsResponseEntry:
+def _build_list_configs_response_entry_v1(wire: _ListConfigsResponseEntryV1) -> ListConfigsResponseEntry:
     resource_type, resource_name, name, value, tags = wire
     return ListConfigsResponseEntry(
         resource_type=resource_type,
@@ -97,7 +79,7 @@ def _build_list_configs_response_entry_v0(wire: _ListConfigsResponseEntryV0) -> 
     )
 
 
-def _pack_list_configs_response_entry_v0(value: ListConfigsResponseEntry) -> tuple[object, ...]:
+def _pack_list_configs_response_entry_v1(value: ListConfigsResponseEntry) -> tuple[object, ...]:
     return (
         value.resource_type,
         value.resource_name,
@@ -131,37 +113,11 @@ def _pack_list_configs_response_next_cursor_v1(value: ListConfigsResponseNextCur
     )
 
 
-_ListConfigsResponseV0: TypeAlias = tuple[Int16, str | None, Int64, Array[_ListConfigsResponseEntryV0], Tags]
-
-
-def _build_list_configs_response_v0(wire: _ListConfigsResponseV0) -> ListConfigsResponse:
-    error_code, error_message, applied_offset, entries, tags = wire
-    return ListConfigsResponse(
-        error_code=error_code,
-        error_message=error_message,
-        applied_offset=applied_offset,
-        entries=tuple([_build_list_configs_response_entry_v0(element) for element in entries]),
-        unknown_tags=kept(tags) if tags else (),
-    )
-
-
-def _pack_list_configs_response_v0(value: ListConfigsResponse) -> tuple[object, ...]:
-    if value.next_cursor is not None:
-        raise lacking("ListConfigsResponse", "next_cursor", 0)
-    return (
-        value.error_code,
-        value.error_message,
-        value.applied_offset,
-        [_pack_list_configs_response_entry_v0(element) for element in value.entries],
-        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
-    )
-
-
 _ListConfigsResponseV1: TypeAlias = tuple[
     Int16,
     str | None,
     Int64,
-    Array[_ListConfigsResponseEntryV0],
+    Array[_ListConfigsResponseEntryV1],
     _ListConfigsResponseNextCursorV1 | None,
     Tags,
 ]
@@ -173,7 +129,7 @@ def _build_list_configs_response_v1(wire: _ListConfigsResponseV1) -> ListConfigs
         error_code=error_code,
         error_message=error_message,
         applied_offset=applied_offset,
-        entries=tuple([_build_list_configs_response_entry_v0(element) for element in entries]),
+        entries=tuple([_build_list_configs_response_entry_v1(element) for element in entries]),
         next_cursor=build_struct(_build_list_configs_response_next_cursor_v1, next_cursor),
         unknown_tags=kept(tags) if tags else (),
     )
@@ -184,18 +140,16 @@ def _pack_list_configs_response_v1(value: ListConfigsResponse) -> tuple[object, 
         value.error_code,
         value.error_message,
         value.applied_offset,
-        [_pack_list_configs_response_entry_v0(element) for element in value.entries],
+        [_pack_list_configs_response_entry_v1(element) for element in value.entries],
         None if value.next_cursor is None else _pack_list_configs_response_next_cursor_v1(value.next_cursor),
         raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
     )
 
 
 REQUEST_CODECS: Final[Mapping[int, VersionCodec]] = {
-    0: VersionCodec(_ListConfigsRequestV0, _build_list_configs_request_v0, _pack_list_configs_request_v0),
     1: VersionCodec(_ListConfigsRequestV1, _build_list_configs_request_v1, _pack_list_configs_request_v1),
 }
 
 RESPONSE_CODECS: Final[Mapping[int, VersionCodec]] = {
-    0: VersionCodec(_ListConfigsResponseV0, _build_list_configs_response_v0, _pack_list_configs_response_v0),
     1: VersionCodec(_ListConfigsResponseV1, _build_list_configs_response_v1, _pack_list_configs_response_v1),
 }

@@ -14,7 +14,6 @@ from kraftd.protocol.messages.vote import (
     VoteResponsePartitionData,
     VoteResponseTopicData,
 )
-from kraftd.serde.generated import lacking
 from kraftd.serde.msgpack_types import (
     NO_TAGS,
     Array,
@@ -28,75 +27,6 @@ from kraftd.serde.msgpack_types import (
     kept,
     raw_tags,
 )
-
-_VoteRequestPartitionDataV0: TypeAlias = tuple[Int32, Int32, Int32, Int32, Int64, Tags]
-
-
-def _build_vote_request_partition_data_v0(wire: _VoteRequestPartitionDataV0) -> VoteRequestPartitionData:
-    partition_index, replica_epoch, replica_id, last_offset_epoch, last_offset, tags = wire
-    return VoteRequestPartitionData(
-        partition_index=partition_index,
-        replica_epoch=replica_epoch,
-        replica_id=replica_id,
-        last_offset_epoch=last_offset_epoch,
-        last_offset=last_offset,
-        unknown_tags=kept(tags) if tags else (),
-    )
-
-
-def _pack_vote_request_partition_data_v0(value: VoteRequestPartitionData) -> tuple[object, ...]:
-    if value.pre_vote:
-        raise lacking("VoteRequestPartitionData", "pre_vote", 0)
-    return (
-        value.partition_index,
-        value.replica_epoch,
-        value.replica_id,
-        value.last_offset_epoch,
-        value.last_offset,
-        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
-    )
-
-
-_VoteRequestPartitionDataV1: TypeAlias = tuple[Int32, Int32, Int32, Uuid16, Uuid16, Int32, Int64, Tags]
-
-
-def _build_vote_request_partition_data_v1(wire: _VoteRequestPartitionDataV1) -> VoteRequestPartitionData:
-    (
-        partition_index,
-        replica_epoch,
-        replica_id,
-        replica_directory_id,
-        voter_directory_id,
-        last_offset_epoch,
-        last_offset,
-        tags,
-    ) = wire
-    return VoteRequestPartitionData(
-        partition_index=partition_index,
-        replica_epoch=replica_epoch,
-        replica_id=replica_id,
-        replica_directory_id=replica_directory_id,
-        voter_directory_id=voter_directory_id,
-        last_offset_epoch=last_offset_epoch,
-        last_offset=last_offset,
-        unknown_tags=kept(tags) if tags else (),
-    )
-
-
-def _pack_vote_request_partition_data_v1(value: VoteRequestPartitionData) -> tuple[object, ...]:
-    if value.pre_vote:
-        raise lacking("VoteRequestPartitionData", "pre_vote", 1)
-    return (
-        value.partition_index,
-        value.replica_epoch,
-        value.replica_id,
-        value.replica_directory_id,
-        value.voter_directory_id,
-        value.last_offset_epoch,
-        value.last_offset,
-        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
-    )
-
 
 _VoteRequestPartitionDataV2: TypeAlias = tuple[Int32, Int32, Int32, Uuid16, Uuid16, Int32, Int64, bool, Tags]
 
@@ -140,46 +70,6 @@ def _pack_vote_request_partition_data_v2(value: VoteRequestPartitionData) -> tup
     )
 
 
-_VoteRequestTopicDataV0: TypeAlias = tuple[str, Array[_VoteRequestPartitionDataV0], Tags]
-
-
-def _build_vote_request_topic_data_v0(wire: _VoteRequestTopicDataV0) -> VoteRequestTopicData:
-    topic_name, partitions, tags = wire
-    return VoteRequestTopicData(
-        topic_name=topic_name,
-        partitions=tuple([_build_vote_request_partition_data_v0(element) for element in partitions]),
-        unknown_tags=kept(tags) if tags else (),
-    )
-
-
-def _pack_vote_request_topic_data_v0(value: VoteRequestTopicData) -> tuple[object, ...]:
-    return (
-        value.topic_name,
-        [_pack_vote_request_partition_data_v0(element) for element in value.partitions],
-        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
-    )
-
-
-_VoteRequestTopicDataV1: TypeAlias = tuple[str, Array[_VoteRequestPartitionDataV1], Tags]
-
-
-def _build_vote_request_topic_data_v1(wire: _VoteRequestTopicDataV1) -> VoteRequestTopicData:
-    topic_name, partitions, tags = wire
-    return VoteRequestTopicData(
-        topic_name=topic_name,
-        partitions=tuple([_build_vote_request_partition_data_v1(element) for element in partitions]),
-        unknown_tags=kept(tags) if tags else (),
-    )
-
-
-def _pack_vote_request_topic_data_v1(value: VoteRequestTopicData) -> tuple[object, ...]:
-    return (
-        value.topic_name,
-        [_pack_vote_request_partition_data_v1(element) for element in value.partitions],
-        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
-    )
-
-
 _VoteRequestTopicDataV2: TypeAlias = tuple[str, Array[_VoteRequestPartitionDataV2], Tags]
 
 
@@ -196,48 +86,6 @@ def _pack_vote_request_topic_data_v2(value: VoteRequestTopicData) -> tuple[objec
     return (
         value.topic_name,
         [_pack_vote_request_partition_data_v2(element) for element in value.partitions],
-        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
-    )
-
-
-_VoteRequestV0: TypeAlias = tuple[str | None, Array[_VoteRequestTopicDataV0], Tags]
-
-
-def _build_vote_request_v0(wire: _VoteRequestV0) -> VoteRequest:
-    cluster_id, topics, tags = wire
-    return VoteRequest(
-        cluster_id=cluster_id,
-        topics=tuple([_build_vote_request_topic_data_v0(element) for element in topics]),
-        unknown_tags=kept(tags) if tags else (),
-    )
-
-
-def _pack_vote_request_v0(value: VoteRequest) -> tuple[object, ...]:
-    return (
-        value.cluster_id,
-        [_pack_vote_request_topic_data_v0(element) for element in value.topics],
-        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
-    )
-
-
-_VoteRequestV1: TypeAlias = tuple[str | None, Int32, Array[_VoteRequestTopicDataV1], Tags]
-
-
-def _build_vote_request_v1(wire: _VoteRequestV1) -> VoteRequest:
-    cluster_id, voter_id, topics, tags = wire
-    return VoteRequest(
-        cluster_id=cluster_id,
-        voter_id=voter_id,
-        topics=tuple([_build_vote_request_topic_data_v1(element) for element in topics]),
-        unknown_tags=kept(tags) if tags else (),
-    )
-
-
-def _pack_vote_request_v1(value: VoteRequest) -> tuple[object, ...]:
-    return (
-        value.cluster_id,
-        value.voter_id,
-        [_pack_vote_request_topic_data_v1(element) for element in value.topics],
         raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
     )
 
@@ -264,10 +112,10 @@ def _pack_vote_request_v2(value: VoteRequest) -> tuple[object, ...]:
     )
 
 
-_VoteResponsePartitionDataV0: TypeAlias = tuple[Int32, Int16, Int32, Int32, bool, Tags]
+_VoteResponsePartitionDataV2: TypeAlias = tuple[Int32, Int16, Int32, Int32, bool, Tags]
 
 
-def _build_vote_response_partition_data_v0(wire: _VoteResponsePartitionDataV0) -> VoteResponsePartitionData:
+def _build_vote_response_partition_data_v2(wire: _VoteResponsePartitionDataV2) -> VoteResponsePartitionData:
     partition_index, error_code, leader_id, leader_epoch, vote_granted, tags = wire
     return VoteResponsePartitionData(
         partition_index=partition_index,
@@ -279,7 +127,7 @@ def _build_vote_response_partition_data_v0(wire: _VoteResponsePartitionDataV0) -
     )
 
 
-def _pack_vote_response_partition_data_v0(value: VoteResponsePartitionData) -> tuple[object, ...]:
+def _pack_vote_response_partition_data_v2(value: VoteResponsePartitionData) -> tuple[object, ...]:
     return (
         value.partition_index,
         value.error_code,
@@ -290,37 +138,37 @@ def _pack_vote_response_partition_data_v0(value: VoteResponsePartitionData) -> t
     )
 
 
-_VoteResponseTopicDataV0: TypeAlias = tuple[str, Array[_VoteResponsePartitionDataV0], Tags]
+_VoteResponseTopicDataV2: TypeAlias = tuple[str, Array[_VoteResponsePartitionDataV2], Tags]
 
 
-def _build_vote_response_topic_data_v0(wire: _VoteResponseTopicDataV0) -> VoteResponseTopicData:
+def _build_vote_response_topic_data_v2(wire: _VoteResponseTopicDataV2) -> VoteResponseTopicData:
     topic_name, partitions, tags = wire
     return VoteResponseTopicData(
         topic_name=topic_name,
-        partitions=tuple([_build_vote_response_partition_data_v0(element) for element in partitions]),
+        partitions=tuple([_build_vote_response_partition_data_v2(element) for element in partitions]),
         unknown_tags=kept(tags) if tags else (),
     )
 
 
-def _pack_vote_response_topic_data_v0(value: VoteResponseTopicData) -> tuple[object, ...]:
+def _pack_vote_response_topic_data_v2(value: VoteResponseTopicData) -> tuple[object, ...]:
     return (
         value.topic_name,
-        [_pack_vote_response_partition_data_v0(element) for element in value.partitions],
+        [_pack_vote_response_partition_data_v2(element) for element in value.partitions],
         raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
     )
 
 
-_VoteResponseNodeEndpointV1: TypeAlias = tuple[Int32, str, UInt16, Tags]
+_VoteResponseNodeEndpointV2: TypeAlias = tuple[Int32, str, UInt16, Tags]
 
 
-def _build_vote_response_node_endpoint_v1(wire: _VoteResponseNodeEndpointV1) -> VoteResponseNodeEndpoint:
+def _build_vote_response_node_endpoint_v2(wire: _VoteResponseNodeEndpointV2) -> VoteResponseNodeEndpoint:
     node_id, host, port, tags = wire
     return VoteResponseNodeEndpoint(
         node_id=node_id, host=host, port=port, unknown_tags=kept(tags) if tags else ()
     )
 
 
-def _pack_vote_response_node_endpoint_v1(value: VoteResponseNodeEndpoint) -> tuple[object, ...]:
+def _pack_vote_response_node_endpoint_v2(value: VoteResponseNodeEndpoint) -> tuple[object, ...]:
     return (
         value.node_id,
         value.host,
@@ -329,44 +177,22 @@ def _pack_vote_response_node_endpoint_v1(value: VoteResponseNodeEndpoint) -> tup
     )
 
 
-_VoteResponseV0: TypeAlias = tuple[Int16, Array[_VoteResponseTopicDataV0], Tags]
+_VoteResponseV2: TypeAlias = tuple[Int16, Array[_VoteResponseTopicDataV2], Tags]
 
-
-def _build_vote_response_v0(wire: _VoteResponseV0) -> VoteResponse:
-    error_code, topics, tags = wire
-    return VoteResponse(
-        error_code=error_code,
-        topics=tuple([_build_vote_response_topic_data_v0(element) for element in topics]),
-        unknown_tags=kept(tags) if tags else (),
-    )
-
-
-def _pack_vote_response_v0(value: VoteResponse) -> tuple[object, ...]:
-    if value.node_endpoints != ():
-        raise lacking("VoteResponse", "node_endpoints", 0)
-    return (
-        value.error_code,
-        [_pack_vote_response_topic_data_v0(element) for element in value.topics],
-        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
-    )
-
-
-_VoteResponseV1: TypeAlias = tuple[Int16, Array[_VoteResponseTopicDataV0], Tags]
-
-_VoteResponseV1_node_endpoints: Decoder[Array[_VoteResponseNodeEndpointV1]] = Decoder(
-    Array[_VoteResponseNodeEndpointV1]
+_VoteResponseV2_node_endpoints: Decoder[Array[_VoteResponseNodeEndpointV2]] = Decoder(
+    Array[_VoteResponseNodeEndpointV2]
 )
 
 
-def _build_vote_response_v1(wire: _VoteResponseV1) -> VoteResponse:
+def _build_vote_response_v2(wire: _VoteResponseV2) -> VoteResponse:
     error_code, topics, tags = wire
     return VoteResponse(
         error_code=error_code,
-        topics=tuple([_build_vote_response_topic_data_v0(element) for element in topics]),
+        topics=tuple([_build_vote_response_topic_data_v2(element) for element in topics]),
         node_endpoints=tuple(
             [
-                _build_vote_response_node_endpoint_v1(element)
-                for element in _VoteResponseV1_node_endpoints.decode(tags.pop(0))
+                _build_vote_response_node_endpoint_v2(element)
+                for element in _VoteResponseV2_node_endpoints.decode(tags.pop(0))
             ]
         )
         if 0 in tags
@@ -375,27 +201,23 @@ def _build_vote_response_v1(wire: _VoteResponseV1) -> VoteResponse:
     )
 
 
-def _pack_vote_response_v1(value: VoteResponse) -> tuple[object, ...]:
+def _pack_vote_response_v2(value: VoteResponse) -> tuple[object, ...]:
     tags: dict[int, object] = {}
     if value.node_endpoints != ():
-        tags[0] = [_pack_vote_response_node_endpoint_v1(element) for element in value.node_endpoints]
+        tags[0] = [_pack_vote_response_node_endpoint_v2(element) for element in value.node_endpoints]
     if value.unknown_tags:
         tags |= raw_tags(value.unknown_tags)
     return (
         value.error_code,
-        [_pack_vote_response_topic_data_v0(element) for element in value.topics],
+        [_pack_vote_response_topic_data_v2(element) for element in value.topics],
         tags,
     )
 
 
 REQUEST_CODECS: Final[Mapping[int, VersionCodec]] = {
-    0: VersionCodec(_VoteRequestV0, _build_vote_request_v0, _pack_vote_request_v0),
-    1: VersionCodec(_VoteRequestV1, _build_vote_request_v1, _pack_vote_request_v1),
     2: VersionCodec(_VoteRequestV2, _build_vote_request_v2, _pack_vote_request_v2),
 }
 
 RESPONSE_CODECS: Final[Mapping[int, VersionCodec]] = {
-    0: VersionCodec(_VoteResponseV0, _build_vote_response_v0, _pack_vote_response_v0),
-    1: VersionCodec(_VoteResponseV1, _build_vote_response_v1, _pack_vote_response_v1),
-    2: VersionCodec(_VoteResponseV1, _build_vote_response_v1, _pack_vote_response_v1),
+    2: VersionCodec(_VoteResponseV2, _build_vote_response_v2, _pack_vote_response_v2),
 }

@@ -28,12 +28,12 @@ from tests.unit.net.test_network import CLUSTER, Client, Node, running
 
 pytestmark = pytest.mark.covers("D-38")
 
-DEEP = struct.pack(">I", 996) + b"\x95\x12\x00\x01" + b"\x91" * 990 + b"\xc0\xc0"
+DEEP = struct.pack(">I", 996) + b"\x95\x12\x04\x01" + b"\x91" * 990 + b"\xc0\xc0"
 """One frame with arrays in arrays, as deep as Python's stack."""
 
 
 def request(message: Any, correlation_id: int = 9) -> bytes:
-    return b"".join(MSGPACK.encode_request(message.MIN_VERSION, correlation_id, "x", message))
+    return b"".join(MSGPACK.encode_request(message.MAX_VERSION, correlation_id, "x", message))
 
 
 async def greeted(node: Node, node_id: int = -1) -> tuple[Client, InboundConnection]:
@@ -394,7 +394,7 @@ async def test_one_long_answer_at_a_time_and_the_next_after_it() -> None:
         connection.received(request(ListConfigsRequest(), 1) + request(ListConfigsRequest(), 2))
         node.server.budgets.serve()
         assert [asked.correlation_id for _, asked in node.requests] == [1]
-        connection.reply(0, 1, ListConfigsResponse())
+        connection.reply(1, 1, ListConfigsResponse())
         await node.until(lambda: len(node.requests) == 2)
 
 
@@ -413,7 +413,7 @@ async def test_a_request_that_waits_for_room_for_its_answer_waits_as_it_came_and
         assert [asked.correlation_id for _, asked in node.requests] == [1]
         assert CountingCodec.count == before + 1
         assert lane.waiting_bytes == connection.waiting_bytes == len(waits)
-        connection.reply(0, 1, ListConfigsResponse())
+        connection.reply(1, 1, ListConfigsResponse())
         await node.until(lambda: len(node.requests) == 2)
         assert lane.waiting_bytes == connection.waiting_bytes == 0
         connection.received(request(ListConfigsRequest(), 3))
@@ -430,7 +430,7 @@ async def test_a_voter_that_asks_for_long_answers_at_once_gets_each_of_them() ->
         voter.received(b"".join(request(ListConfigsRequest(), n) for n in range(3)))
         assert [asked.correlation_id for _, asked in node.requests] == [0, 1, 2]
         for correlation_id in range(3):
-            voter.reply(0, correlation_id, ListConfigsResponse())
+            voter.reply(1, correlation_id, ListConfigsResponse())
         assert node.server.budgets.lanes[PeerClass.VOTER].long_answers == 0
 
 
@@ -448,7 +448,7 @@ async def test_long_answers_of_all_clients_are_bounded_and_their_short_requests_
         assert len(node.requests) == limits.LONG_ANSWERS_MAX + 1
         asking[0].abort("gone without waiting for its answer")
         await node.until(lambda: len(node.requests) == limits.LONG_ANSWERS_MAX + 2)
-        asking[1].reply(0, 9, ListConfigsResponse())
+        asking[1].reply(1, 9, ListConfigsResponse())
         await node.until(lambda: len(node.requests) == limits.LONG_ANSWERS_MAX + 3)
 
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, ClassVar
 
+import msgpack
 import pytest
 
 from kraftd.errors import ErrorCode
@@ -18,14 +19,13 @@ from kraftd.net.peer_connections import PeerConnections
 from kraftd.net.rate_limited_logger import RateLimitedLogger
 from kraftd.net.server import InboundConnection, Server, connection_numbers
 from kraftd.protocol import limits
+from kraftd.protocol.apis import Api
 from kraftd.protocol.codec import Request
 from kraftd.protocol.messages import (
     ApiVersionsRequest,
     ApiVersionsResponse,
     DescribeNodeRequest,
     DescribeNodeResponse,
-    FetchRequest,
-    FetchRequestReplicaState,
     HandshakeRequest,
     HandshakeResponse,
     ListConfigsRequest,
@@ -33,7 +33,7 @@ from kraftd.protocol.messages import (
     ShowNonceRequest,
     ShowNonceResponse,
 )
-from kraftd.protocol.msgpack_codec import MSGPACK
+from kraftd.protocol.msgpack_codec import MSGPACK, MsgpackCodec
 from kraftd.runtime.controller_server import LONG_ANSWER_KEYS
 from kraftd.types import Endpoint
 from tests.conformance import covers
@@ -195,17 +195,19 @@ class Client:
         cls.open.append(client)
         return client
 
-    def send(self, correlation_id: int, message: Any, version: int = 0) -> None:
-        self.writer.write(b"".join(MSGPACK.encode_request(version, correlation_id, "test", message)))
+    def send(self, correlation_id: int, message: Any) -> None:
+        frame = MSGPACK.encode_request(message.MAX_VERSION, correlation_id, "test", message)
+        self.writer.write(b"".join(frame))
 
-    async def take(self, key: int, version: int = 0) -> Any:
+    async def take(self, key: int) -> Any:
         async with asyncio.timeout(10):
             size = int.from_bytes(await self.reader.readexactly(4), "big")
-            return MSGPACK.read_response(await self.reader.readexactly(size)).decode((key, version))
+            answer = MSGPACK.read_response(await self.reader.readexactly(size))
+            return answer.decode((key, MSGPACK.apis[key].max_version))
 
     async def greet(self, **who: Any) -> HandshakeResponse:
-        self.send(1, HandshakeRequest(software="test", **who), HandshakeRequest.MAX_VERSION)
-        answer: HandshakeResponse = await self.take(HandshakeRequest.API_KEY, HandshakeRequest.MAX_VERSION)
+        self.send(1, HandshakeRequest(software="test", **who))
+        answer: HandshakeResponse = await self.take(HandshakeRequest.API_KEY)
         return answer
 
     async def end(self) -> bytes:
@@ -294,22 +296,61 @@ async def test_an_address_that_is_none_is_trouble_of_that_link_only(host: str) -
         assert one.failures[0][2].startswith("cannot connect to")
 
 
+APART = "node 2 speaks Fetch in versions 13 to 16, node 1 in version 18: upgrade them one release at a time"
+
+
+class OlderCodec(MsgpackCodec):
+    """kraftd two releases before, which knew two APIs in older versions only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        before = {1: Api(1, "Fetch", 13, 16), 52: Api(52, "Vote", 0, 1)}
+        self.apis = {**self.apis, **before}
+
+
 @covers("REQ-09", "D-14")
-async def test_a_peer_that_has_no_version_with_room_for_our_request_does_not_end_us(
+async def test_nodes_two_releases_apart_refuse_each_other_in_one_line_that_names_both_versions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Fetch has room for the newer form of our replica id from version 15 on; a peer may know 14 only."""
-    monkeypatch.setattr(handshake, "supported", lambda: [(FetchRequest.API_KEY, 13, 14)])
+    """Else they would go on as two members of one quorum that cannot vote for each other."""
     one, two = Node(1), Node(2)
     async with running(one, two):
+        with monkeypatch.context() as patch:
+            patch.setattr(handshake, "MSGPACK", OlderCodec())
+            old = two.server.identity.greeting()
+        client = await Client.connect(one.port)
+        client.send(1, old)
+        answer = await client.take(HandshakeRequest.API_KEY)
+        assert (answer.error_code, answer.error_message) == (ErrorCode.UNSUPPORTED_VERSION, APART)
+        assert await client.end() == b""
+        assert one.log.events() == ["peer_refused"]
+        assert one.log.lines[0][1]["reason"] == APART
+
+
+async def test_a_node_two_releases_older_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = Node(1), Node(2)
+    async with running(one, two):
+        patch_answer = two.server.identity.answer
+        with monkeypatch.context() as patch:
+            patch.setattr(handshake, "MSGPACK", OlderCodec())
+            old = patch_answer()
+        monkeypatch.setattr(Identity, "answer", lambda *_, **__: old)
         one.peer_connections.learn(2, Endpoint("127.0.0.1", two.port))
-        one.ask(2, 5, FetchRequest(replica_state=FetchRequestReplicaState(replica_id=1)))
+        one.ask(2, 5, DescribeNodeRequest())
         await one.until(lambda: one.failures)
-        assert one.failures == [(2, 5, "FetchRequest version 13 has no replica_state")]
-        one.ask(2, 6, FetchRequest(replica_id=1))
-        await two.until(lambda: two.requests)
-        assert two.requests[0][1].api_version == 14
-        assert one.lost == []
+        assert one.failures == [(2, 5, f"refused: {APART}")]
+        assert two.requests == []
+
+
+async def test_another_version_of_the_greeting_is_refused_with_both_versions() -> None:
+    node = Node(1)
+    async with running(node):
+        client = await Client.connect(node.port)
+        body = msgpack.packb([HandshakeRequest.API_KEY, 0, 1, "test", [None, -1]])
+        client.writer.write(struct.pack(">I", len(body)) + body)
+        assert await client.end() == b""
+        ((_, line),) = node.log.lines
+        assert "API 20000 version 0 is not supported; Handshake is spoken here in version 1" in line["reason"]
 
 
 async def test_a_request_to_an_unknown_peer_fails_at_once() -> None:
@@ -375,7 +416,7 @@ async def test_nothing_but_a_greeting_or_api_versions_is_heard_before_the_handsh
         assert node.log.events() == ["bad_frame"]
 
 
-async def test_api_versions_is_answered_in_v0_with_error_35_for_any_version() -> None:
+async def test_api_versions_is_answered_with_error_35_for_any_other_version() -> None:
     node = Node(1)
     async with running(node):
         client = await Client.connect(node.port)
@@ -413,10 +454,10 @@ async def test_a_request_that_does_not_follow_its_schema_is_answered_and_its_con
     async with running(node):
         client = await Client.connect(node.port)
         await client.greet()
-        good = MSGPACK.encode_request(0, 77, "test", ListConfigsRequest(resource_type=4))[0]
+        good = MSGPACK.encode_request(1, 77, "test", ListConfigsRequest(resource_type=4))[0]
         bad = bytearray(good[4:])
-        assert bad[-2:] == b"\x04\x80"
-        bad[-2:] = b"\xa1\x34\x80"  # a string where the number was
+        assert bad[-3:] == b"\x04\xc0\x80"
+        bad[-3:] = b"\xa1\x34\xc0\x80"  # a string where the number was
         client.writer.write(struct.pack(">I", len(bad)) + bad)
         answer: ListConfigsResponse = await client.take(ListConfigsRequest.API_KEY)
         assert answer.error_code == ErrorCode.INVALID_REQUEST
