@@ -287,6 +287,9 @@ class Elections:
         match self.raft.state:
             case Leader():
                 return "this member leads"
+            # Node 3 was cut off and asks for pre-votes. Nodes 1 and 2 have a leader and refuse: with a new
+            # epoch node 3 would depose it. If the leader dies, both lose touch first and grant: otherwise
+            # they would tell each other for ever that it leads.
             case Follower(in_touch=True, leader_id=leader_id):
                 return f"in touch with leader {leader_id}"
             case Follower() | Unattached() | Prospective() | Candidate() | Resigned():

@@ -210,7 +210,7 @@ EpochState: TypeAlias = Unattached | Prospective | Candidate | Follower | Leader
 
 
 def state_name(state: EpochState | type[EpochState]) -> str:
-    """The state's name, as logs and traces print it."""
+    """Return the state's name, as logs and traces print it."""
     role = state if isinstance(state, type) else type(state)
     return role.__name__.lower()
 

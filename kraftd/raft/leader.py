@@ -146,7 +146,7 @@ class LeaderRole:
             self.replication.serve_parked(led, now)
 
     def _leader_change(self, offset: int, now: Now) -> bytes:
-        """The control batch that opens the epoch (VOTE-30)."""
+        """Return the control batch that opens the epoch (VOTE-30)."""
         state = self.raft.state
         granted = sorted(state.granted) if isinstance(state, Leader) else ()
         record = LeaderChangeMessage(

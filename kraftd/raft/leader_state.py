@@ -298,7 +298,7 @@ class LeaderState:
         return [self._of(voter) for voter in self._quorum.voters if voter.id != self._quorum.me]
 
     def follower(self, node_id: NodeId) -> ReplicaState | None:
-        """The progress of another voter; None if `node_id` is none."""
+        """Return the progress of another voter; None if `node_id` is none."""
         voter = self._quorum.voters.get(node_id)
         return None if voter is None or node_id == self._quorum.me else self._of(voter)
 
@@ -329,12 +329,12 @@ class LeaderState:
         return progress
 
     def heard_observers(self, now_ms: int) -> list[ReplicaState]:
-        """The observers that have fetched within their session's length (OBS-09)."""
+        """Return the observers that have fetched within their session's length (OBS-09)."""
         horizon = now_ms - OBSERVER_SESSION_MS
         return [progress for progress in self.observers.values() if progress.fetch_at_ms > horizon]
 
     def majority_offset(self, own_flushed_offset: Offset) -> Offset:
-        """The largest offset that a majority of the voters holds durably, this node included (D-10)."""
+        """Return the largest offset that a majority holds durably, this node included (D-10)."""
         reached = [follower.fetch_offset for follower in self.followers]
         return self._quorum.voters.majority_reached((*reached, own_flushed_offset))
 

@@ -281,6 +281,6 @@ class EpochCache:
         return index < len(self._starts) and self._starts[index] == offset
 
     def epoch_before(self, end_offset: Offset) -> Epoch:
-        """The epoch of the record just before `end_offset`, 0 if there is none."""
+        """Return the epoch of the record just before `end_offset`, 0 if there is none."""
         index = bisect_left(self._starts, end_offset) - 1
         return self._epochs[index] if index >= 0 else 0

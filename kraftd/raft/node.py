@@ -336,6 +336,8 @@ class RaftNode:
         """
         raft = self._raft
         sent = raft.requests.take(event.sender, event.correlation_id)
+        # A vote for epoch 4 arrives when this node is a candidate of epoch 5. No answer to that request is
+        # expected any more: counted now, it could elect a leader of epoch 5 without a majority.
         if sent is None:
             return
         answer = rpc.read_response(event.response)

@@ -38,7 +38,7 @@ class RandomSource(Protocol):
     """The source of random numbers."""
 
     def next_int(self, below: int) -> int:
-        """A uniform integer in [0, below)."""
+        """Return a uniform integer in [0, below)."""
 
 
 class Timing(msgspec.Struct, frozen=True):
@@ -72,12 +72,12 @@ class Timing(msgspec.Struct, frozen=True):
         return max(1, min(self.fetch_max_wait_ms, self.fetch_timeout_ms // 2, self.request_timeout_ms // 2))
 
     def election_ms(self, random_source: RandomSource) -> int:
-        """A random election timeout in [T, 2T), never nothing."""
+        """Return a random election timeout in [T, 2T), at least 1."""
         span = self.election_timeout_ms
         return max(1, span + (random_source.next_int(span) if span else 0))
 
     def backoff_ms(self, attempt: int, random_source: RandomSource) -> int:
-        """How long to wait after losing candidacy number `attempt`, counted from 1 (VOTE-05)."""
+        """Return how long to wait after losing candidacy number `attempt`, counted from 1 (VOTE-05)."""
         wait_ms = random_source.next_int(1 << min(attempt, _BACKOFF_DOUBLINGS_MAX)) * _BACKOFF_STEP_MS
         longest = self.election_backoff_max_ms
         if wait_ms < longest:
@@ -100,10 +100,10 @@ BEHIND_DELAY_MS = 300
 
 
 def loss_delay_ms(random_source: RandomSource) -> int:
-    """The wait between losing the leader and asking for pre-votes: it keeps followers apart (D-08)."""
+    """Return the random wait between losing the leader and a pre-vote: it keeps followers apart (D-08)."""
     return random_source.next_int(LOSS_JITTER_MS + 1)
 
 
 def ask_again_ms(random_source: RandomSource) -> int:
-    """The wait before a refused pre-vote is asked once more (D-08)."""
+    """Return the wait before a refused pre-vote is asked once more (D-08)."""
     return 20 + random_source.next_int(31)

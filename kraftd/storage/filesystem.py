@@ -78,7 +78,7 @@ class FileSystem(Protocol):
         """Whether this name leads to this open file; False if it leads to none, or the mount is dead."""
 
     def names(self, directory: Path, /) -> list[str]:
-        """The names in a directory, sorted."""
+        """Return the names in a directory, sorted."""
 
     def make_directory(self, path: Path, /) -> None:
         """Create a directory whose parent exists."""

@@ -90,7 +90,7 @@ class Report(msgspec.Struct):
             f"  answered          {self.answered:,}, {self.rate:.0f} a second",
             f"  refused           {self.refused:,}",
             f"  outcome unknown   {self.unknown:,}",
-            f"faults               {sum(self.faults.values())}: {faults}",
+            f"faults              {sum(self.faults.values())}: {faults}",
             f"leader changes      {self.leader_changes}",
             f"longest without a committed write  {self.longest_silence_s:.1f} s",
             f"committed           {'?' if self.committed is None else f'{self.committed:,}'} records",
