@@ -27,7 +27,8 @@ Good first reads: `raft/state_machine.py` (what may stand behind the log), `raft
 `raft/effects.py` (between decisions and I/O), `raft/__init__.py` and `raft/node.py` (the way in),
 `runtime/effect_executor.py` (the way out), `runtime/controller_server.py` (what a node is made of; a
 simulator builds the same), and `storage/recovery.py` (what a crash can leave behind).
-Messages and records are generated from `proto/` by `make proto`.
+Messages and records are generated from `proto/` by `make proto`. `docs/contributing.md` tells how to add a
+kind of record, an API, a fault or a mutant.
 
 The words: `docs/glossary.md`. Ids such as VOTE-31 or HWM-02 are behaviours of Kafka's quorum; each stands,
 with what happens and when, in `tests/conformance/behaviours.toml`.

@@ -97,6 +97,7 @@ class FaultBudget:
         self._world = world
         self.wounds: dict[NodeId, Wound] = {}
         self.halt_expected = False
+        # The name of a random stream decides its numbers: with another name each seed would be another one.
         self.halts_are_allowed = world.derive("atlas").random() < HALTING_PART
         self._before: Wound | None = None
         self._forgotten: dict[NodeId, Forgotten] = {}

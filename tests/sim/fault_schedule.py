@@ -43,7 +43,7 @@ class FaultSchedule:
 
             faults = FAULTS
         self._world = world
-        shape = world.derive("troubles")
+        shape = world.derive("troubles")  # another name would draw other faults for each seed
         pace = shape.choice(PACE)
         drawn = [kind for kind in faults if shape.random() < kind.on_part]
         needed = {need for kind in drawn for need in kind.needs}
