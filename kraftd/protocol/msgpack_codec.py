@@ -90,7 +90,7 @@ class _Side:
         Raises:
             UnencodableError: The message has no such version, or does not fit it.
         """
-        codec = self._codec(message.API_KEY, version)
+        codec = self._codecs.get((message.API_KEY, version)) or self._loaded(message.API_KEY, version)
         if codec is None:
             raise UnencodableError(f"{message.NAME} has no version {version}")
         return codec.pack(message)
@@ -99,7 +99,7 @@ class _Side:
         """How a body is decoded and built; None if that API is not spoken here in that version."""
         body = self._bodies.get((key, version))
         if body is None:
-            codec = self._codec(key, version)
+            codec = self._codecs.get((key, version)) or self._loaded(key, version)
             if codec is None:
                 return None
             body = self._bodies[key, version] = msgspec.msgpack.Decoder(codec.wire).decode, codec.build
@@ -110,15 +110,13 @@ class _Side:
         codecs = getattr(API_MODULES[key].load(), self._table)
         self._codecs |= {(key, version): codec for version, codec in codecs.items()}
 
-    def _codec(self, key: int, version: int) -> VersionCodec | None:
-        found = self._codecs.get((key, version))
-        if found is None:
-            module = API_MODULES.get(key)
-            if module is None or not module.min_version <= version <= module.max_version:
-                return None
-            self.load(key)
-            found = self._codecs[key, version]
-        return found
+    def _loaded(self, key: int, version: int) -> VersionCodec | None:
+        """Import the codec of an API and return that of a version; None if it is not spoken here."""
+        module = API_MODULES.get(key)
+        if module is None or not module.min_version <= version <= module.max_version:
+            return None
+        self.load(key)
+        return self._codecs[key, version]
 
 
 class MsgpackCodec:

@@ -59,7 +59,7 @@ def literal_of(field_type: FieldType, value: Any) -> str:
         case Primitive("uuid"):
             return "ZERO_UUID"
         case Primitive("string"):
-            return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+            return '"' + str(value).replace("\\", "\\\\").replace('"', '\\"') + '"'
         case Primitive("float64"):
             return repr(float(value))
         case _:
