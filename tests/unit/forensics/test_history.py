@@ -179,3 +179,11 @@ def test_the_histories_of_a_real_log_make_its_state():
             if one.change.what == "leader"
         ]
         assert leaders[-1:] in ([], [now.leader]), name
+
+
+def test_cordoned_directories_of_kafka_4_3_are_told():
+    log = find_log(klog("generated-kafka-4.3-eligible-leader-replicas") / "node-2")
+    found = history_of(log, SUBJECTS["broker"], "12")
+    told = [(entry.offset, entry.change.text) for entry in found.entries]
+    assert (23, "cordoned log directories not told -> none") in told
+    assert not [text for _, text in told if "not shown here" in text]
