@@ -16,8 +16,9 @@ import msgspec
 from kraftd.errors import CorruptBatchError, MalformedError
 from kraftd.logtools.batch_reader import Batch, BatchReader, base_offset_of, open_file, read_batches
 from kraftd.logtools.errors import UnanswerableError
+from kraftd.logtools.log_reader import read_log
 from kraftd.logtools.node_files import find_log
-from kraftd.logtools.problem import Problem
+from kraftd.logtools.problem import Problem, ProblemKind
 from kraftd.metadata.redaction import REDACTED
 from kraftd.metadata.secrets import shown
 from kraftd.records import names
@@ -113,7 +114,8 @@ def files_of(path: Path) -> list[Path]:
         return [path]
     log = find_log(path)
     if not log.segments:
-        raise UnanswerableError(f"{log.log_directory} holds no segment; name a snapshot as a file")
+        what = "no segment; name a snapshot as a file" if log.snapshots else "neither segment nor snapshot"
+        raise UnanswerableError(f"{log.log_directory} holds {what}")
     return [segment.path for segment in log.segments]
 
 
@@ -129,6 +131,29 @@ def read_file(path: Path, selection: Selection) -> Iterator[Item]:
         yield from _selected(reader, selection)
         if reader.torn:
             yield reader.torn
+
+
+def read_directory(path: Path, selection: Selection) -> Iterator[Item]:
+    """Everything wanted in a directory's segments, and at the end what is wrong with them as one log.
+
+    Raises:
+        UnanswerableError: There is no segment, or one cannot be read.
+    """
+    told = set[tuple[str, int]]()
+    files = files_of(path)
+    for file in files:
+        for item in read_file(file, selection):
+            problem = item.problem if isinstance(item, Batch) else item
+            if isinstance(problem, Problem):
+                told.add((problem.file, problem.position_bytes))
+            is_cut = isinstance(item, Problem) and file != files[-1]  # only the last is being written
+            yield msgspec.structs.replace(item, kind=ProblemKind.DAMAGED) if is_cut else item
+    log = find_log(path)
+    of_names = [problem for problem in log.problems if problem.file.endswith(names.LOG)]
+    for item in (*of_names, *(one for one in read_log(log) if isinstance(one, Problem))):
+        if item.is_fault and (item.file, item.position_bytes) not in told:
+            told.add((item.file, item.position_bytes))
+            yield msgspec.structs.replace(item, size_bytes=0)  # its bytes are dumped above
 
 
 def end_of(path: Path) -> Offset:

@@ -174,8 +174,7 @@ def check_type(name: str) -> str:
 def read_all(paths: Iterable[Path], selection: Selection) -> Iterator[Item]:
     """Everything wanted in all files, one after the other; directories stand for their segments."""
     for path in paths:
-        for file in dump.files_of(path):
-            yield from dump.read_file(file, selection)
+        yield from dump.read_directory(path, selection) if path.is_dir() else dump.read_file(path, selection)
 
 
 class Written(NamedTuple):
@@ -307,8 +306,8 @@ def text_of(item: Item) -> str:
             size, name = item.size_bytes, item.file
             return f"Found {size} invalid bytes at the end of {name} {_where(item)}: {item.what}"
         case Problem():
-            left_out = f"{item.size_bytes} bytes left out"
-            return f"Damaged: {item.directory}/{item.file} {_where(item)}: {item.what}; {left_out}"
+            left_out = f"; {item.size_bytes} bytes left out" if item.size_bytes > 0 else ""
+            return f"Damaged: {item}{left_out}"
         case unknown:
             assert_never(unknown)
 

@@ -135,7 +135,7 @@ def _overview(verdict: Verdict, room: int) -> str:
     if not 0 < room < max(map(len, table.splitlines())):
         return table
     rest = columns(headers[1:-1], (_row(log, 0, 0)[1:-1] for log in verdict.logs))
-    path_room = max(room - len(rest.splitlines()[0]) - _CLUSTER_MIN - 5, _PATH_MIN)
+    path_room = max(room - max(map(len, rest.splitlines())) - _CLUSTER_MIN - 4, _PATH_MIN)
     return columns(headers, (_row(log, _CLUSTER_MIN, path_room) for log in verdict.logs))
 
 

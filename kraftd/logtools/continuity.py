@@ -14,11 +14,12 @@ Entered by `log_reader.read_log`. Not here: what small files say of a whole log 
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from kraftd.logtools.batch_reader import Batch, problem_of
+from kraftd.logtools.batch_reader import Batch, base_offset_of, problem_of
 from kraftd.logtools.node_files import LogFile, NodeFiles, describe
 from kraftd.logtools.problem import Problem, ProblemKind, in_file
 from kraftd.records import names
@@ -192,8 +193,13 @@ class Continuity:
         return reason
 
     def _missing(self, segment: LogFile) -> Problem:
-        text = f"offsets {self._end} to {segment.base_offset - 1} are missing before it"
-        return in_file(segment.path, text, kind=ProblemKind.INCOMPLETE, offset=self._end or 0)
+        """What is not there before a segment: nothing, if a segment there only cannot be read."""
+        start = self._end or 0
+        for problem in self._log.problems:
+            if start <= base_offset_of(Path(problem.file)) < segment.base_offset:
+                return msgspec.structs.replace(problem, offset=start)
+        text = f"offsets {start} to {segment.base_offset - 1} are missing before it"
+        return in_file(segment.path, text, kind=ProblemKind.INCOMPLETE, offset=start)
 
 
 def _unknown_epoch(log: NodeFiles, epoch: Epoch, offset: Offset, before: Epoch) -> str:

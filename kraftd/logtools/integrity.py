@@ -88,6 +88,7 @@ class _Examination:
                 is_damaged_end = True
                 if item.size_bytes > 0:
                     self._last = Place(Path(item.directory, item.file), item.position_bytes, item.size_bytes)
+        problems = [*missing_start(self._node, self._starts), *problems]
         for problem in problems or small_file_problems(self._node, self._starts, self._end):
             self._tell(problem)
         if problems and not is_damaged_end:
@@ -110,7 +111,9 @@ class _Examination:
                     self._tell(item)
 
     def _tell(self, problem: Problem) -> None:
-        self._problems.append(problem.within(self._node.home))
+        named = problem.within(self._node.home)
+        if not any((told.file, told.text) == (named.file, named.text) for told in self._node.problems):
+            self._problems.append(named)
 
 
 def small_file_problems(
@@ -146,6 +149,31 @@ def small_file_problems(
     if node.election is not None and newest > node.election.epoch:
         text = f"knows none after epoch {node.election.epoch}, but the log holds epoch {newest}"
         yield in_file(node.log_directory / names.QUORUM_STATE, text)
+
+
+def missing_start(node: NodeFiles, starts: Sequence[EpochEntry]) -> Iterator[Problem]:
+    """What small files and indexes know of a beginning of the log that is not here.
+
+    Where Kafka cuts the beginning of a log, it cuts the epoch checkpoint, too, and deletes the indexes with
+    their segments.
+    """
+    if not node.segments or (starts and starts[0].start_offset < node.segments[0].base_offset):
+        return
+    first = node.segments[0]
+    noted = node.epochs[0] if node.epochs else EpochEntry(-1, first.base_offset)
+    stems = (path.stem for path in node.log_directory.glob("*.index"))
+    oldest = min((int(stem) for stem in stems if stem.isdecimal()), default=first.base_offset)
+    if noted.start_offset < first.base_offset:
+        start, why = (
+            noted.start_offset,
+            f"{names.EPOCH_CHECKPOINT} knows that epoch {noted.epoch} begins there",
+        )
+    elif oldest < first.base_offset:
+        start, why = oldest, "the index of a segment there is left"
+    else:
+        return
+    text = f"offsets {start} to {first.base_offset - 1} are missing before it: {why}"
+    yield in_file(first.path, text, kind=ProblemKind.INCOMPLETE, offset=start)
 
 
 def missing_end(node: NodeFiles, end_offset: Offset) -> Iterator[Problem]:

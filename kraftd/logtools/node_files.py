@@ -251,7 +251,7 @@ class _SmallFiles:
         except OSError as error:
             self.note(ProblemKind.INCOMPLETE, path, f"cannot be read: {error.strerror}")
         except KraftdError as error:
-            self.note(ProblemKind.DAMAGED, path, str(error).removeprefix(f"{path.name}: "))
+            self.note(ProblemKind.DAMAGED, path, str(error).removeprefix(path.name).lstrip(": "))
         return None
 
     def note(self, kind: ProblemKind, path: Path, text: str) -> None:

@@ -228,12 +228,22 @@ def test_behind_a_fault_the_fold_goes_on_from_the_next_snapshot(tmp_path: Path):
     assert any("from here on the state is folded again" in note.text for note in verdict.logs[0].notes)
 
 
+def begins_as_kafka_cuts_it(made: LogMaker) -> None:
+    """The checkpoint loses its beginning with the log."""
+    (made.log / names.EPOCH_CHECKPOINT).write_bytes(epoch_checkpoint.encode([EpochEntry(3, 11)]))
+
+
 def test_a_log_whose_beginning_is_gone_is_whole_with_its_snapshot(tmp_path: Path):
     made = orders(tmp_path)
     snapshot = made.snapshot()
     made.roll().batch(config("2"))
     made.snapshot()
     (made.log / f"{0:020}.log").unlink()
+    [problem] = problems(judged(tmp_path))
+    assert problem.endswith(
+        "offsets 0 to 10 are missing before it: leader-epoch-checkpoint knows that epoch 1 begins there"
+    )
+    begins_as_kafka_cuts_it(made)
     verdict = judged(tmp_path)
     assert verdict.is_whole, problems(verdict)
     assert verdict.logs[0].snapshot_count == 1
@@ -314,6 +324,7 @@ def test_a_log_that_begins_later_is_compared_from_there(tmp_path: Path):
     made.roll().batch(config("2"))
     other = made.copy(tmp_path / "node-2", 2)
     (other.log / f"{0:020}.log").unlink()
+    begins_as_kafka_cuts_it(other)
     verdict = judged(tmp_path)
     assert verdict.is_whole
     assert (verdict.pairs[0].comparison.common_end, verdict.pairs[0].comparison.parted_at) == (12, -1)
