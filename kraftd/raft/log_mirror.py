@@ -27,7 +27,7 @@ from kraftd.records.batch import BatchView
 from kraftd.types import Epoch, EpochEntry, Offset, OffsetAndEpoch
 
 TAIL_BYTES_MAX = 16 * 1024 * 1024
-"""When the tail holds more, the older half goes (D-15)."""
+"""If the tail holds more, its older half is dropped (D-15)."""
 
 FETCH_BYTES_MAX = 8 * 1024 * 1024
 """The most bytes of one fetch response; a larger first batch is sent whole."""

@@ -1,4 +1,4 @@
-"""Who each voter id belongs to, and who is connected (D-06).
+"""The identity behind each voter id, and the open connections (D-06).
 
 `Peers` remembers the directory and the newest start of each voter, and finds out when another directory, or
 an older start, comes back under its id. A peer that has been seen to fetch without its id is *aware* that it

@@ -69,7 +69,7 @@ class Reads:
         return read.confirmed
 
     def wants_round(self, now_ms: int) -> bool:
-        """Whether a round should begin: for reads that are on none, or again for those whose round failed."""
+        """Whether a round should begin, for reads without one or for those whose last round failed."""
         if self._on_round:
             return now_ms >= self.retry_at_ms
         return any(not read.confirmed for read in self._reads)

@@ -1,4 +1,4 @@
-"""The state that all parts of a raft node share: its role, its log, and the effects of the event at hand.
+"""The state that all parts of a raft node share: its role, its log, and the effects of the current event.
 
 `become` is the only way to change the epoch state. It checks the transition against the table, and makes sure
 that the election is durable before any effect that relies on it: the effects of an event hold at most one

@@ -81,7 +81,7 @@ def with_lost_epochs(
     Args:
         found: From the batches that can be read.
         noted: From the epoch file.
-        lost: Offsets, from and up to, whose batches cannot be read.
+        lost: The ranges of offsets, begin and end, whose batches cannot be read.
         end: The epoch that was flushed last and the end of the log, if its last part is lost.
     """
     wanted = [e for e in noted if any(start <= e.start_offset < stop for start, stop in lost)]

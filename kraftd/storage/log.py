@@ -252,7 +252,7 @@ class Log:
         if size_bytes > self._limits.segment_bytes and len(batches) > 1:
             self._append_one_by_one(batches)
             return
-        # Not before it is clear that the group goes in as a whole: an epoch is noted once, in order.
+        # Only once it is clear that the group fits as a whole: each epoch is recorded once, in order.
         if last.epoch != self._epochs.last_epoch:
             for head in heads:
                 self._epochs.assign(head.epoch, head.base_offset)
