@@ -102,7 +102,7 @@ def _pair_data(pair: PairVerdict) -> Json:
     return {
         "left": pair.left.named,
         "right": pair.right.named,
-        "common_end": pair.comparison.common_end,
+        "common_end": pair.common_end,
         "parted_at": pair.comparison.parted_at,
         "left_epoch": pair.comparison.left_epoch,
         "right_epoch": pair.comparison.right_epoch,
@@ -191,19 +191,31 @@ def _partial(log: LogVerdict) -> list[str]:
 
 
 def _agreement(verdict: Verdict) -> str:
-    agreeing = [pair for pair in verdict.pairs if pair.comparison.parted_at < 0]
-    if not agreeing or len(agreeing) < len(verdict.pairs):
+    """Which logs agree, said only of what was compared, and where that was."""
+    compared = [(cluster, _pairs_of(cluster, verdict)) for cluster in verdict.clusters if len(cluster) > 1]
+    agreeing = [
+        (cluster, pairs)
+        for cluster, pairs in compared
+        if all(pair.comparison.equal_batches and not pair.comparison.is_parted for pair in pairs)
+    ]
+    if not agreeing or len(agreeing) < len(compared):
         return ""
-    count = len({log for pair in agreeing for log in (pair.left.named, pair.right.named)})
-    clusters = len({pair.left.cluster_id for pair in agreeing})
     holes = [hole for log in verdict.logs for hole in _holes(log)]
     how_far = "where they can be read" if holes else "as far as they reach"
     more = ["…"] if len(holes) > _HOLES_TOLD else []
     rest = f" Not compared: {'; '.join([*holes[:_HOLES_TOLD], *more])}." if holes else ""
-    if clusters > 1:
-        return f"The logs of each of {clusters} clusters agree batch by batch, {how_far}.{rest}"
-    end = min(pair.comparison.common_end for pair in agreeing)
-    return f"The {count} logs agree batch by batch {how_far}, all of them to offset {end}.{rest}"
+    if len(agreeing) > 1:
+        return f"The logs of each of {len(agreeing)} clusters agree batch by batch, {how_far}.{rest}"
+    [(cluster, pairs)] = agreeing
+    start = max(pair.common_start for pair in pairs)
+    end = min(pair.comparison.common_end for pair in pairs)
+    where = f"from offset {start} to {end}" if start else f"to offset {end}"
+    return f"The {len(cluster)} logs agree batch by batch {how_far}, all of them {where}.{rest}"
+
+
+def _pairs_of(cluster: Sequence[NodeFiles], verdict: Verdict) -> list[PairVerdict]:
+    names = {log.named for log in cluster}
+    return [pair for pair in verdict.pairs if {pair.left.named, pair.right.named} <= names]
 
 
 def _holes(log: LogVerdict) -> list[str]:

@@ -157,3 +157,34 @@ def _differing(found: Comparison, one: BatchKey, two: BatchKey) -> Comparison:
         return found
     text = f"they hold different records at offset {offset}, both of epoch {one.epoch}"
     return msgspec.structs.replace(found, left_epoch=one.epoch, right_epoch=two.epoch, violation=text)
+
+
+def clusters_among(comparisons: Comparisons) -> list[list[int]]:
+    """Sort logs under one cluster id by the cluster that they are really of; ids are copied, batches are not.
+
+    Logs that hold one batch in common are of one cluster, and so are all that this leads to. A log that
+    shares no offset with the others of a cluster may be of it: nothing says otherwise.
+
+    Returns:
+        The numbers of the logs of each cluster, in their order.
+    """
+    groups: list[list[int]] = []
+    for number, row in enumerate(comparisons):
+        akin = [group for group in groups if any(row[other].equal_batches for other in group)]
+        groups = [group for group in groups if group not in akin]
+        groups.append(sorted([number, *(other for group in akin for other in group)]))
+    groups.sort()
+    # A log that differs from none may be of any cluster: it goes to one before those that differ from some.
+    alone = [group[0] for group in groups if len(group) == 1]
+    for number in sorted(alone, key=lambda one: sum(found.is_parted for found in comparisons[one])):
+        group = next(group for group in groups if number in group)
+        open_to = (
+            other
+            for other in groups
+            if other is not group and not any(comparisons[number][one].is_parted for one in other)
+        )
+        if len(group) == 1 and (home := next(open_to, None)) is not None:
+            groups.remove(group)
+            home.append(number)
+            home.sort()
+    return sorted(groups)

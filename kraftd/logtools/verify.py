@@ -15,7 +15,7 @@ import msgspec
 
 from kraftd.errors import MalformedError
 from kraftd.logtools.batch_reader import Batch, reason_of
-from kraftd.logtools.comparison import BatchKeys, Comparison, compare
+from kraftd.logtools.comparison import BatchKeys, Comparison, clusters_among, compare
 from kraftd.logtools.errors import UnanswerableError
 from kraftd.logtools.integrity import Finding, examine
 from kraftd.logtools.log_reader import read_log
@@ -58,20 +58,25 @@ class LogVerdict(msgspec.Struct, frozen=True):
 
 
 class PairVerdict(msgspec.Struct, frozen=True):
-    """What was found between two logs of one cluster."""
+    """What was found between two logs under one cluster id."""
 
     left: NodeFiles
     right: NodeFiles
     comparison: Comparison
+    common_start: Offset
+    """From here on both were compared."""
+    common_end: Offset
+    """Up to here both hold the same, without a hole in either."""
     problem: str = ""
     note: str = ""
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What was found in all of them."""
+    """What was found in all of them. `clusters` are the logs that are of one cluster by what they hold."""
 
     logs: tuple[LogVerdict, ...]
     pairs: tuple[PairVerdict, ...]
+    clusters: tuple[tuple[NodeFiles, ...], ...] = ()
 
     @property
     def is_whole(self) -> bool:
@@ -88,29 +93,64 @@ def verify(logs: Sequence[NodeFiles]) -> Verdict:
     examinations = [_Examination(log) for log in logs]
     for each in examinations:
         each.run()
-    pairs = [
-        _pair(one, two)
-        for one, two in combinations(examinations, 2)
-        if one.log.cluster_id == two.log.cluster_id
-    ]
-    return Verdict(tuple(each.verdict() for each in examinations), tuple(pairs))
+    under_id: dict[str, list[_Examination]] = {}
+    for each in examinations:
+        under_id.setdefault(each.log.cluster_id, []).append(each)
+    pairs: list[PairVerdict] = []
+    clusters: list[tuple[NodeFiles, ...]] = []
+    for group in under_id.values():
+        found = [[compare(one.keys, two.keys) for two in group] for one in group]
+        among = [[group[number] for number in numbers] for numbers in clusters_among(found)]
+        pairs += [_pair(group[i], group[j], found[i][j]) for i, j in combinations(range(len(group)), 2)]
+        clusters += [tuple(each.log for each in cluster) for cluster in among]
+        _tell_two_clusters(pairs, among)
+    return Verdict(tuple(each.verdict() for each in examinations), tuple(pairs), tuple(clusters))
 
 
-def _pair(one: "_Examination", two: "_Examination") -> PairVerdict:
-    found = compare(one.keys, two.keys)
-    holes = [start for start, _ in (*one.unread, *two.unread)]
-    if holes:
-        found = msgspec.structs.replace(found, common_end=min(found.common_end, *holes))
+def _tell_two_clusters(pairs: list[PairVerdict], clusters: Sequence[Sequence["_Examination"]]) -> None:
+    """Say once of each two clusters under one id that they are two, named by their folders."""
+    for one, two in combinations(clusters, 2):
+        left, right = [each.log for each in one], [each.log for each in two]
+        found = (
+            (number, pair)
+            for number, pair in enumerate(pairs)
+            if pair.comparison.is_parted
+            and ((pair.left in left and pair.right in right) or (pair.left in right and pair.right in left))
+        )
+        number, pair = next(found, (-1, None))
+        if pair is None:
+            continue  # they share no offset, which is told of each two
+        text = (
+            f"{_named(left)} and {_named(right)} are of two clusters that share the id "
+            f"{pair.left.cluster_id or '(none)'}: they differ from the first batch that both hold, at offset "
+            f"{pair.comparison.parted_at}; each is judged by itself"
+        )
+        pairs[number] = msgspec.structs.replace(pair, problem=text)
+
+
+def _named(logs: Sequence[NodeFiles]) -> str:
+    return ", ".join(log.named for log in logs)
+
+
+def _pair(one: "_Examination", two: "_Examination", found: Comparison) -> PairVerdict:
+    start = max(one.log.start_offset, two.log.start_offset)
+    end = min([found.common_end, *(start for start, _ in (*one.unread, *two.unread))])
+    pair = PairVerdict(one.log, two.log, found, start, 0 if found.is_undecided else end)
     names = f"{one.log.named} and {two.log.named}"
+    if found.is_of_two_clusters:
+        return pair  # which is told once of the clusters
     if found.violation:
-        return PairVerdict(one.log, two.log, found, problem=f"{names}: {found.violation}")
+        return msgspec.structs.replace(pair, problem=f"{names}: {found.violation}")
+    if found.is_undecided:
+        note = f"{names} share no offset: nothing says whether they are of one cluster"
+        return msgspec.structs.replace(pair, note=note)
     if not found.is_parted:
-        return PairVerdict(one.log, two.log, found)
+        return pair
     text = (
         f"{names} part at offset {found.parted_at} (epochs {found.left_epoch} and {found.right_epoch}): "
         "one of the two ends was never committed"
     )
-    return PairVerdict(one.log, two.log, found, note=text)
+    return msgspec.structs.replace(pair, note=text)
 
 
 class _Examination:

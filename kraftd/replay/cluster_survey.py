@@ -15,7 +15,7 @@ import numpy as np
 
 from kraftd.errors import MalformedError
 from kraftd.logtools.commit import Bounds, CommitVerdict, Holder, judge, proofs_of
-from kraftd.logtools.comparison import BatchKeys, Comparison, Comparisons, compare
+from kraftd.logtools.comparison import BatchKeys, Comparison, Comparisons, clusters_among, compare
 from kraftd.logtools.manifest import MANIFEST
 from kraftd.logtools.node_files import FileKind, LogFile, NodeFiles
 from kraftd.logtools.problem import Problem, ProblemKind
@@ -116,11 +116,39 @@ class ClusterSurvey(msgspec.Struct, frozen=True):
         return list(zip(self.nodes, self.verdict.bounds, strict=True))
 
 
-def survey_cluster(cluster_id: str, directories: Sequence[NodeFiles]) -> ClusterSurvey:
-    """Scan, compare and judge the nodes of one cluster."""
-    nodes = tuple(survey_node(directory) for directory in directories)
+def survey_clusters(cluster_id: str, directories: Sequence[NodeFiles]) -> list[ClusterSurvey]:
+    """Scan, compare and judge the nodes under one cluster id: one cluster, or as many as their logs are of.
+
+    Ids are copied from tutorials. Of two clusters under one id, each gets its folder's name to the id.
+    """
+    nodes = [survey_node(directory) for directory in directories]
     keys = [BatchKeys(packed_keys(node.sound)) for node in nodes]
     comparisons = [[compare(left, right) for right in keys] for left in keys]
+    groups = clusters_among(comparisons)
+    if len(groups) == 1:
+        return [_judged(cluster_id, nodes, comparisons)]
+    surveys = []
+    for group in groups:
+        name = f"{cluster_id} in {nodes[group[0]].node.directory}"
+        text = (
+            f"{len(groups)} clusters share the id {cluster_id}: their logs differ from the first batch that "
+            "both hold; each is replayed by itself"
+        )
+        shared = Problem(ProblemKind.DIVERGED, nodes[group[0]].node.directory, text)
+        members = [_renamed(nodes[number], name) for number in group]
+        found = [[comparisons[one][two] for two in group] for one in group]
+        survey = _judged(name, members, found)
+        surveys.append(msgspec.structs.replace(survey, problems=(shared, *survey.problems)))
+    return surveys
+
+
+def _renamed(survey: NodeSurvey, cluster_id: str) -> NodeSurvey:
+    node = msgspec.structs.replace(survey.node, cluster_id=cluster_id)
+    return msgspec.structs.replace(survey, node=node)
+
+
+def _judged(cluster_id: str, nodes: Sequence[NodeSurvey], comparisons: Comparisons) -> ClusterSurvey:
+    """Judge what is committed in the logs of one cluster."""
     holders = [_holder(node) for node in nodes]
     voters, before = _voters(nodes)
     verdict = judge(holders, comparisons, voters)
@@ -128,7 +156,7 @@ def survey_cluster(cluster_id: str, directories: Sequence[NodeFiles]) -> Cluster
         verdict = verdict.or_weaker(judge(holders, comparisons, before.voters))
     return ClusterSurvey(
         cluster_id=cluster_id,
-        nodes=nodes,
+        nodes=tuple(nodes),
         voters=voters,
         comparisons=tuple(tuple(row) for row in comparisons),
         verdict=verdict,

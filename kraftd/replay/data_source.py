@@ -33,7 +33,7 @@ from pyspark.sql.types import StructType
 
 from kraftd.logtools.errors import UnanswerableError
 from kraftd.logtools.node_files import by_cluster, find_fleet
-from kraftd.replay.cluster_survey import survey_cluster
+from kraftd.replay.cluster_survey import survey_clusters
 from kraftd.replay.errors import ReplayError
 from kraftd.replay.source.columns import SCHEMA, chosen
 from kraftd.replay.source.decode import Decoder
@@ -120,8 +120,8 @@ class KraftReader(DataSourceReader):
             raise UnanswerableError(problem)
         for key, nodes in by_cluster(fleet).items():
             if COMMIT_STATUS in self.columns:
-                survey = survey_cluster(key, nodes)
-                judged = [(one.node, bounds) for one, bounds in survey.judged]
+                surveys = survey_clusters(key, nodes)
+                judged = [(one.node, bounds) for survey in surveys for one, bounds in survey.judged]
             else:
                 judged = [(node, UNJUDGED) for node in nodes]
             for node, bounds in judged:

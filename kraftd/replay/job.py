@@ -25,7 +25,7 @@ from pyarrow.dataset import dataset
 from kraftd.logtools.node_files import NodeFiles, by_cluster, find_fleet
 from kraftd.logtools.points import At, parse_at
 from kraftd.logtools.problem import Problem, ProblemKind
-from kraftd.replay.cluster_survey import ClusterSurvey, survey_cluster
+from kraftd.replay.cluster_survey import ClusterSurvey, survey_clusters
 from kraftd.replay.errors import ReplayError
 from kraftd.replay.image.fold import FoldSummary, fold_all, fold_task
 from kraftd.replay.image.fold_plan import FoldPlan, plan_fold
@@ -149,10 +149,13 @@ class _Surveyed(msgspec.Struct, frozen=True):
     problems: tuple[Problem, ...]
 
 
-def _survey(group: tuple[str, list[NodeFiles]], at: At | None) -> _Surveyed:
-    """Survey a cluster: the body of a Spark task."""
-    cluster_id, nodes = group
-    survey = survey_cluster(cluster_id, nodes)
+def _survey(group: tuple[str, list[NodeFiles]], at: At | None) -> list[_Surveyed]:
+    """Survey the cluster, or the clusters, under one id: the body of a Spark task."""
+    return [_planned(survey, at) for survey in survey_clusters(*group)]
+
+
+def _planned(survey: ClusterSurvey, at: At | None) -> _Surveyed:
+    """Plan what is decoded and folded of a cluster."""
     problems: tuple[Problem, ...] = ()
     plan = None
     try:
@@ -185,7 +188,7 @@ class _Replay:
         make_directories(self._out)
         groups = list(clusters.items())
         with self._steps.spark("surveying", self._spark):
-            found = self._map(groups, partial(_survey, at=at))
+            found = [one for several in self._map(groups, partial(_survey, at=at)) for one in several]
         if at is not None and all(one.plan is None for one in found):
             raise ReplayError(found[0].problems[0].text)
         written = self._decode([piece for one in found for piece in one.slices])

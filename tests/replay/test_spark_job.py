@@ -169,11 +169,11 @@ def test_a_damaged_file_is_reported_with_its_byte_and_the_rest_goes_on(spark, tm
     segment.write_bytes(data)
     report = run([tmp_path / "node"], tmp_path / "out")
     assert report.exit_code == 1
-    assert [(p.position_bytes, p.offset) for p in report.problems if p.is_fault] == [(position, 2)]
+    assert [(p.position_bytes, p.offset) for p in report.problems] == [(position, 2), (len(log), 7)]
     assert report.clusters[0].fold.end_offset == 2
     assert report.clusters[0].fold.image.config_count == 1
     rows = pq.read_table(tmp_path / "out" / "problems").to_pylist()
-    assert [row["position_bytes"] for row in rows if row["position_bytes"] is not None] == [position]
+    assert [row["position_bytes"] for row in rows] == [position, len(log)]
     assert f"byte {position}" in text_of(report)
 
 

@@ -1,6 +1,6 @@
 """Two logs agree batch by batch, part from one offset on, break log matching, or are of two clusters."""
 
-from kraftd.logtools.comparison import BatchKeys, Comparison, compare
+from kraftd.logtools.comparison import BatchKeys, Comparison, clusters_among, compare
 from kraftd.records.batch import scan
 from tests.replay.logs import leader_change, noops
 
@@ -62,3 +62,15 @@ def test_logs_that_nowhere_agree_are_of_two_clusters() -> None:
     assert (found.common_end, found.parted_at) == (0, 0)
     same_node = compare(log(noops(0, 1, 4)), log(noops(0, 1, 2), noops(2, 2, 2)))
     assert not same_node.is_of_two_clusters
+
+
+def test_logs_under_one_id_are_sorted_by_what_they_hold() -> None:
+    one = log(leader_change(0, 1, 1), noops(1, 1, 9))
+    other = log(leader_change(0, 1, 2), noops(1, 2, 9))
+    late, later = log(noops(8, 1, 2), noops(10, 3, 5)), log(noops(12, 3, 9))
+    nowhere = log()
+    logs = [one, other, later, nowhere, late]
+    found = [[compare(left, right) for right in logs] for left in logs]
+    assert clusters_among(found) == [[0, 2, 3, 4], [1]]
+    assert clusters_among([[found[3][3]]]) == [[0]]
+    assert clusters_among([row[2:4] for row in found[2:4]]) == [[0, 1]]

@@ -8,7 +8,7 @@ from kraftd.logtools.errors import UnanswerableError
 from kraftd.logtools.manifest import manifest_problems
 from kraftd.logtools.node_files import NodeFiles, by_cluster, find_fleet
 from kraftd.logtools.problem import ProblemKind
-from kraftd.replay.cluster_survey import survey_cluster
+from kraftd.replay.cluster_survey import survey_clusters
 from tests.replay.logs import CLUSTER_ID, leader_change, noops, write_manifest, write_node
 
 LOG = leader_change(0, 1, 1) + noops(1, 1, 9)
@@ -76,7 +76,7 @@ def test_an_export_gives_its_high_watermark(tmp_path: Path) -> None:
     write_manifest(tmp_path, high_watermark=8, end_offset=10)
     node = only(tmp_path)
     assert node.problems == ()
-    survey = survey_cluster("c", [node])
+    survey = survey_clusters("c", [node])[0]
     assert (survey.verdict.committed_end, survey.verdict.known) == (8, True)
 
 
@@ -88,7 +88,7 @@ def test_an_export_that_lost_or_changed_files_is_reported(tmp_path: Path) -> Non
     node = only(tmp_path)
     assert any("in the manifest, but not there" in text for text in exported(node))
     assert any("bytes, but" in text and "were exported" in text for text in exported(node))
-    problems = [p.text for p in survey_cluster("c", [node]).problems]
+    problems = [p.text for p in survey_clusters("c", [node])[0].problems]
     assert "says that 10 ends the log, but the log can be read to 3 only" in problems
 
 
@@ -118,6 +118,6 @@ def test_a_manifest_of_another_format_is_a_problem(tmp_path: Path) -> None:
 def test_a_gap_between_segments_is_an_incomplete_log(tmp_path: Path) -> None:
     write_node(tmp_path, noops(0, 1, 5))
     write_node(tmp_path, noops(8, 1, 5), base_offset=8)
-    survey = survey_cluster("c", [only(tmp_path)])
+    survey = survey_clusters("c", [only(tmp_path)])[0]
     assert [p.text for p in survey.problems] == ["offsets 5 to 7 are missing before it"]
     assert survey.reference.end_offset == 5, "nothing after the gap is relied on"

@@ -49,7 +49,7 @@ def test_what_kafka_forgot_to_drop_is_named_snapshot_by_snapshot():
         1390,
         1503,
     ]
-    assert [(pair.comparison.common_end, pair.problem, pair.note) for pair in verdict.pairs] == [
+    assert [(pair.common_end, pair.problem, pair.note) for pair in verdict.pairs] == [
         (1688, "", ""),
         (1688, "", ""),
         (1690, "", ""),
@@ -71,7 +71,7 @@ def test_logs_in_order_are_whole_and_have_one_hash(tmp_path: Path):
     verdict = judged(tmp_path)
     assert verdict.is_whole, problems(verdict)
     assert [(log.end_offset, log.snapshot_count) for log in verdict.logs] == [(12, 2), (13, 2)]
-    assert verdict.pairs[0].comparison.common_end == 12
+    assert verdict.pairs[0].common_end == 12
 
 
 def flip(made: LogMaker) -> None:
@@ -266,7 +266,7 @@ def test_what_cannot_be_read_of_one_log_is_not_said_to_agree(tmp_path: Path):
     made.segment.write_bytes(data)
     verdict = judged(tmp_path)
     [pair] = verdict.pairs
-    assert (pair.comparison.common_end, pair.problem, pair.note) == (11, "", "")
+    assert (pair.common_end, pair.problem, pair.note) == (11, "", "")
     assert [log.unread for log in verdict.logs] == [((11, 12),), ()]
 
     flip(made)
@@ -283,7 +283,7 @@ def test_two_ends_of_different_epochs_only_part(tmp_path: Path):
     verdict = judged(tmp_path)
     assert verdict.is_whole
     [pair] = verdict.pairs
-    assert (pair.comparison.common_end, pair.comparison.parted_at) == (11, 11)
+    assert (pair.common_end, pair.comparison.parted_at) == (11, 11)
     assert "part at offset 11 (epochs 3 and 4): one of the two ends was never committed" in pair.note
 
 
@@ -327,7 +327,34 @@ def test_a_log_that_begins_later_is_compared_from_there(tmp_path: Path):
     begins_as_kafka_cuts_it(other)
     verdict = judged(tmp_path)
     assert verdict.is_whole
-    assert (verdict.pairs[0].comparison.common_end, verdict.pairs[0].comparison.parted_at) == (12, -1)
+    assert (verdict.pairs[0].common_end, verdict.pairs[0].comparison.parted_at) == (12, -1)
+
+
+def test_two_clusters_under_one_id_are_told_apart_and_each_is_judged(tmp_path: Path):
+    """An id is copied from a tutorial; a node's replaced disk is no other cluster."""
+    for name, leader in (("a1", 1), ("a2", 1), ("b1", 2)):
+        made = LogMaker(tmp_path / name).lead(leader, 1).batch(config(f"{leader}"))
+        if name != "a2":
+            made.batch(config(f"{leader}0"))
+    verdict = judged(tmp_path)
+    assert not verdict.is_whole
+    assert [[log.home.name for log in cluster] for cluster in verdict.clusters] == [["a1", "a2"], ["b1"]]
+    [problem] = [pair.problem for pair in verdict.pairs if pair.problem]
+    assert f"{tmp_path / 'a2'} and {tmp_path / 'b1'} are of two clusters that share the id" in problem
+    assert "differ from the first batch that both hold, at offset 0" in problem
+    assert not any(pair.note for pair in verdict.pairs)
+
+
+def test_logs_that_share_no_offset_are_undecided(tmp_path: Path):
+    early = LogMaker(tmp_path / "early").lead(1, 1).batch(config("1"))
+    late = LogMaker(tmp_path / "late").lead(1, 1).batch(config("1"))
+    late.roll().batch(config("2"))
+    late.snapshot()
+    (late.log / f"{0:020}.log").unlink()
+    assert early.end <= late.end
+    [pair] = judged(tmp_path).pairs
+    assert pair.comparison.is_undecided
+    assert "share no offset: nothing says whether they are of one cluster" in pair.note
 
 
 def test_logs_of_two_clusters_are_not_compared(tmp_path: Path):

@@ -9,7 +9,7 @@ import pytest
 
 from kraftd.logtools.node_files import by_cluster, find_fleet
 from kraftd.logtools.problem import ProblemKind
-from kraftd.replay.cluster_survey import ClusterSurvey, survey_cluster
+from kraftd.replay.cluster_survey import ClusterSurvey, survey_clusters
 from kraftd.replay.image.fold_plan import plan_fold
 from kraftd.replay.source.columns import SCHEMA
 from kraftd.replay.source.decode import Decoder
@@ -21,7 +21,7 @@ SEGMENT = "00000000000000000736.log"
 
 def surveyed(home: Path) -> ClusterSurvey:
     ((key, nodes),) = by_cluster(find_fleet([home])[0]).items()
-    return survey_cluster(key, nodes)
+    return survey_clusters(key, nodes)[0]
 
 
 @pytest.fixture

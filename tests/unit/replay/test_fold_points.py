@@ -8,7 +8,7 @@ from kraftd.logtools.commit import Status
 from kraftd.logtools.node_files import by_cluster, find_fleet
 from kraftd.logtools.points import At, NotAPointError, parse_at
 from kraftd.records.batch import encode_batch
-from kraftd.replay.cluster_survey import ClusterSurvey, survey_cluster
+from kraftd.replay.cluster_survey import ClusterSurvey, survey_clusters
 from kraftd.replay.errors import ReplayError
 from kraftd.replay.image.fold_plan import plan_fold
 from tests.fixtures import klog
@@ -17,7 +17,7 @@ from tests.replay.logs import NO_OP, START_MS, leader_change, noops, write_manif
 
 def survey(*paths: Path) -> ClusterSurvey:
     ((key, nodes),) = by_cluster(find_fleet(paths)[0]).items()
-    return survey_cluster(key, nodes)
+    return survey_clusters(key, nodes)[0]
 
 
 @pytest.fixture

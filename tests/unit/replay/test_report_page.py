@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from kraftd.logtools.node_files import by_cluster, find_fleet
-from kraftd.replay.cluster_survey import survey_cluster
+from kraftd.replay.cluster_survey import survey_clusters
 from kraftd.replay.errors import ReplayError
 from kraftd.replay.image.fold import FoldSummary
 from kraftd.replay.image.fold_plan import plan_fold
@@ -29,7 +29,7 @@ T1 = datetime(2026, 11, 21, 3, 57, 30, tzinfo=UTC)
 @pytest.fixture(scope="module")
 def report() -> Report:
     ((key, nodes),) = by_cluster(find_fleet([klog("generated-kafka-4.3-dynamic-voters")])[0]).items()
-    survey = survey_cluster(key, nodes)
+    survey = survey_clusters(key, nodes)[0]
     fold = fold_report(plan_fold(survey, None), IMAGE)
     cluster = cluster_report(survey, [], 0, survey.problems, fold)
     return Report("/out", None, (cluster,), (), {"records": 1}, 1, "4.3.0")

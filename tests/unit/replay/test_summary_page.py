@@ -10,7 +10,7 @@ from rich.console import Console
 from kraftd.logtools.commit import Status
 from kraftd.logtools.node_files import by_cluster, find_fleet
 from kraftd.logtools.problem import Problem, ProblemKind
-from kraftd.replay.cluster_survey import survey_cluster
+from kraftd.replay.cluster_survey import survey_clusters
 from kraftd.replay.image.fold import FoldSummary
 from kraftd.replay.image.fold_plan import plan_fold
 from kraftd.replay.report.cluster_report import KindCount, Report, cluster_report, fold_report
@@ -34,7 +34,7 @@ IMAGE = FoldSummary(
 @pytest.fixture
 def report(tmp_path: Path) -> Report:
     ((key, nodes),) = by_cluster(find_fleet([klog("generated-kafka-4.3-dynamic-voters")])[0]).items()
-    survey = survey_cluster(key, nodes)
+    survey = survey_clusters(key, nodes)[0]
     kinds = [
         KindCount("PartitionChangeRecord", 2, False, 900, 40_000),
         KindCount("LeaderChange", 0, True, 5, 170),

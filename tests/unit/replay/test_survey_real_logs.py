@@ -8,13 +8,14 @@ import pytest
 from kraftd.logtools.commit import Rule, Status
 from kraftd.logtools.node_files import by_cluster, find_fleet
 from kraftd.logtools.problem import ProblemKind
-from kraftd.replay.cluster_survey import ClusterSurvey, survey_cluster
+from kraftd.replay.cluster_survey import ClusterSurvey, survey_clusters
 from tests.fixtures import klog, klogs
+from tests.replay.logs import leader_change, noops, write_node
 
 
 def survey(*paths: Path) -> ClusterSurvey:
     ((key, nodes),) = by_cluster(find_fleet(paths)[0]).items()
-    return survey_cluster(key, nodes)
+    return survey_clusters(key, nodes)[0]
 
 
 def test_every_cluster_at_hand_is_found_once() -> None:
@@ -95,3 +96,23 @@ def test_a_damaged_node_does_not_decide_anything(tmp_path: Path) -> None:
     assert [p.kind for p in damage] == [ProblemKind.DAMAGED], "the rest of the log is there and whole"
     assert damage[0].position_bytes <= 1_000_000 < damage[0].position_bytes + 1000
     assert found.verdict.bounds[1].status_of(30636) is not Status.UNCOMMITTED
+
+
+def test_two_clusters_under_one_id_are_surveyed_each_by_itself(tmp_path: Path) -> None:
+    """A tutorial's id; a second log of the first cluster belongs to it by what it holds."""
+    for name, leader in (("a", 1), ("b", 2)):
+        log = leader_change(0, 1, leader) + noops(1, leader, 9)
+        write_node(tmp_path / name, log, node_id=1, epoch=leader)
+    write_node(tmp_path / "c", leader_change(0, 1, 1) + noops(1, 1, 4), node_id=2)
+    ((key, nodes),) = by_cluster(find_fleet([tmp_path])[0]).items()
+    first, second = survey_clusters(key, nodes)
+    assert (first.cluster_id, second.cluster_id) == (
+        f"{key} in {tmp_path / 'a'}",
+        f"{key} in {tmp_path / 'b'}",
+    )
+    assert [node.node.home.name for node in first.nodes] == ["a", "c"]
+    assert not any(one.is_parted for row in first.comparisons for one in row)
+    for found in (first, second):
+        [shared] = [p for p in found.problems if p.kind is ProblemKind.DIVERGED]
+        assert f"2 clusters share the id {key}" in shared.text
+        assert {node.node.cluster_id for node in found.nodes} == {found.cluster_id}
