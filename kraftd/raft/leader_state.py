@@ -22,7 +22,7 @@ from kraftd.raft.accumulator import Accumulator, PendingAppends
 from kraftd.raft.events import Handle, Token
 from kraftd.raft.reads import Reads
 from kraftd.raft.timing import OBSERVER_SESSION_MS, OBSERVERS_MAX, Timing
-from kraftd.raft.voters import Quorum, Voter
+from kraftd.raft.voters import Quorum
 from kraftd.types import NEVER_MS, NO_NODE, Epoch, NodeId, Now, Offset, ReplicaKey
 
 UNKNOWN: Offset = -1
@@ -295,17 +295,18 @@ class LeaderState:
     @property
     def followers(self) -> list[ReplicaState]:
         """The progress of each other voter, by id."""
-        return [self._of(voter) for voter in self._quorum.voters if voter.id != self._quorum.me]
+        progress = self._progress
+        return [progress.get(voter) or self._admit(voter) for voter in self._quorum.others]
 
     def follower(self, node_id: NodeId) -> ReplicaState | None:
         """Return the progress of another voter; None if `node_id` is none."""
-        voter = self._quorum.voters.get(node_id)
-        return None if voter is None or node_id == self._quorum.me else self._of(voter)
+        if node_id not in self._quorum.others:
+            return None
+        return self._progress.get(node_id) or self._admit(node_id)
 
-    def _of(self, voter: Voter) -> ReplicaState:
-        progress = self._progress.get(voter.id)
-        if progress is None:
-            progress = self._progress[voter.id] = ReplicaState(voter.key)
+    def _admit(self, node_id: NodeId) -> ReplicaState:
+        key = next(voter.key for voter in self._quorum.voters if voter.id == node_id)
+        progress = self._progress[node_id] = ReplicaState(key)
         return progress
 
     def reset_progress(self, node_id: NodeId) -> None:

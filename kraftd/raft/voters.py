@@ -89,26 +89,17 @@ class Quorum:
     the ids of the set that it began with: votes of two sets do not add up.
     """
 
-    __slots__ = ("me", "voters")
+    __slots__ = ("followers_needed", "is_voter", "me", "others", "voters")
 
     def __init__(self, me: NodeId, voters: VoterSet) -> None:
         self.me = me
         self.voters = voters
-
-    @property
-    def is_voter(self) -> bool:
+        self.others = voters.others(me)
+        """Every other voter, by id."""
+        self.is_voter = me in voters
         """Whether this node is in the voter set."""
-        return self.me in self.voters
-
-    @property
-    def others(self) -> tuple[NodeId, ...]:
-        """The ids of the other voters, in order."""
-        return self.voters.others(self.me)
-
-    @property
-    def followers_needed(self) -> int:
-        """How many other voters make a majority together with this node."""
-        return self.voters.majority - 1
+        self.followers_needed = voters.majority - 1
+        """How many other voters make a majority together with this one."""
 
 
 def _parse_voter(item: str) -> Voter:
