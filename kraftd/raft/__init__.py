@@ -19,17 +19,17 @@ is all that other packages use. Data lies below behaviour:
 """
 
 from kraftd.raft.log_mirror import FETCH_BYTES_MAX
-from kraftd.raft.node import LogStart, RaftNode
+from kraftd.raft.node import OpenedLog, RaftNode
 from kraftd.raft.rejoin import StateHealth
 from kraftd.raft.state_machine import StateMachine
 from kraftd.raft.status import PeerStatus, QuorumStatus
-from kraftd.raft.timing import HANDOVER_REST_MS, RandomSource, Timing
+from kraftd.raft.timing import MIN_LEADER_MS, RandomSource, Timing
 from kraftd.raft.voters import Voter, VoterSet
 
 __all__ = [
     "FETCH_BYTES_MAX",
-    "HANDOVER_REST_MS",
-    "LogStart",
+    "MIN_LEADER_MS",
+    "OpenedLog",
     "PeerStatus",
     "QuorumStatus",
     "RaftNode",

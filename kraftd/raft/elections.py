@@ -175,7 +175,7 @@ class Elections:
         if not self._is_current(sent) or not isinstance(state, Prospective | Candidate):
             return
         if granted:
-            barriers = raft.peers.verify_identity(raft.peers.answers(sent.to))
+            barriers = raft.peers.verify_identity(raft.peers.outbound_identity(sent.to))
             if barriers is None:
                 # Node 3 votes, and answers from another directory than the one remembered: it was wiped, and
                 # may have voted for node 2 in this epoch before. With its second vote two nodes could lead

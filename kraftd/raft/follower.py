@@ -41,7 +41,7 @@ from kraftd.types import (
     ReplicaKey,
 )
 
-_PROBE_REST_MS = 1_000
+_PROBE_BACKOFF_MS = 1_000
 
 
 class FollowerRole:
@@ -187,13 +187,13 @@ class FollowerRole:
             and event.peer == state.leader_id
             and state.in_touch
             and not state.epoch_ended
-            and raft.loss_used_in != state.epoch
+            and raft.connection_loss_epoch != state.epoch
             and raft.may_vote
             and not raft.is_stopping
         ):
             # Once an epoch. Behind a network that ends each connection after a second, node 2 would ask for
             # pre-votes, find the leader alive, and begin anew with the next connection.
-            raft.loss_used_in = state.epoch
+            raft.connection_loss_epoch = state.epoch
             self._lose(state, now)
 
     def _lose(self, state: Follower, now: Now) -> None:
@@ -212,16 +212,16 @@ class FollowerRole:
         """Handle a fetch response that passed the common checks: append, truncate, or wait and retry."""
         raft = self.raft
         if error == ErrorCode.INVALID_VOTER_KEY:
-            if not raft.peers.is_outdated(raft.peers.answers(sent.to)):
-                self._lose_promises()
+            if not raft.peers.is_outdated(raft.peers.outbound_identity(sent.to)):
+                self._note_amnesia()
             raft.requests.rest(sent.to, sent.kind, now.mono_ms)
             return
         if error != ErrorCode.NONE or sent.kind is not Kind.FETCH:
-            raft.requests.rest(sent.to, sent.kind, now.mono_ms, self.failure_rest_ms(sent))
+            raft.requests.rest(sent.to, sent.kind, now.mono_ms, self.failure_backoff_ms(sent))
             return
         state = raft.state
         if not isinstance(state, Follower) or state.leader_id != sent.to or self._is_leader_rejected:
-            raft.requests.rest(sent.to, sent.kind, now.mono_ms, _PROBE_REST_MS)
+            raft.requests.rest(sent.to, sent.kind, now.mono_ms, _PROBE_BACKOFF_MS)
             return
         raft.follower_state.is_probing = False
         data = response.responses[0].partitions[0]
@@ -234,7 +234,7 @@ class FollowerRole:
             raft.alarm(
                 "snapshot_needed", f"leader {sent.to} offers only a snapshot, which cannot be loaded yet"
             )
-            raft.requests.rest(sent.to, sent.kind, now.mono_ms, _PROBE_REST_MS)
+            raft.requests.rest(sent.to, sent.kind, now.mono_ms, _PROBE_BACKOFF_MS)
             return
         if records and not self._append(records, sent.to):
             raft.requests.rest(sent.to, sent.kind, now.mono_ms)
@@ -301,9 +301,9 @@ class FollowerRole:
                 raise
         return batches
 
-    def failure_rest_ms(self, sent: Sent) -> int:
+    def failure_backoff_ms(self, sent: Sent) -> int:
         """Return how many ms to wait before a peer is asked again whose answer failed; longer for probes."""
-        return _PROBE_REST_MS if sent.kind is Kind.PROBE or self._is_leader_rejected else 0
+        return _PROBE_BACKOFF_MS if sent.kind is Kind.PROBE or self._is_leader_rejected else 0
 
     # --- truncation -------------------------------------------------------------------------------------
 
@@ -347,7 +347,7 @@ class FollowerRole:
         if event.generation != raft.log.generation or not isinstance(raft.state, Follower):
             return
         if not event.records:
-            raft.requests.rest(raft.leader_id, Kind.FETCH, now.mono_ms, _PROBE_REST_MS)
+            raft.requests.rest(raft.leader_id, Kind.FETCH, now.mono_ms, _PROBE_BACKOFF_MS)
             return
         batch = BatchView(event.records)
         whole = batch.end_offset <= cutting[1]
@@ -373,7 +373,7 @@ class FollowerRole:
 
     # --- our own promises -------------------------------------------------------------------------------
 
-    def _lose_promises(self) -> None:
+    def _note_amnesia(self) -> None:
         """Stop counting, because a voter remembers another directory under our id: what that one promised is
         unknown here (D-06).
         """
@@ -382,14 +382,14 @@ class FollowerRole:
             f"{DOUBTED_BY_OTHERS}{raft.me.id}: this directory was replaced or restored. It is counted again "
             f"once every voter was heard and a new leader elected, but {FORGET_PEERS}"
         )
-        if raft.is_voter and raft.rejoin.lose(reason):
+        if raft.is_voter and raft.rejoin.note_amnesia(reason):
             raft.out.append(RememberStateHealth("amnesia", raft.rejoin.health.amnesia))
             raft.out.extend(raft.peers.accept_current_peers())
             raft.alarm("not_whole", raft.rejoin.text)
 
     def _poll_rejoin(self) -> None:
         raft = self.raft
-        if isinstance(raft.state, Follower) and raft.rejoin.completes(
+        if isinstance(raft.state, Follower) and raft.rejoin.try_complete(
             raft.epoch, raft.follower_state.leader_high_watermark, raft.log.flushed_offset
         ):
             raft.out.append(RememberStateHealth("whole"))

@@ -69,7 +69,7 @@ class LeaderRole:
         led = raft.leader_state
         if led is None or sent.kind is not Kind.CONFIRM or error != ErrorCode.NONE or sent.epoch != led.epoch:
             return
-        if raft.peers.is_trusted(raft.peers.answers(sent.to)):
+        if raft.peers.is_trusted(raft.peers.outbound_identity(sent.to)):
             led.reads.acknowledge(sent.to, sent.round)
             self.answer_reads(led)
 
@@ -107,13 +107,13 @@ class LeaderRole:
             successors = tuple(progress.key for progress in led.best_followers(raft.peers.is_connected))
             self.changes.become_resigned(now, "a majority of the voters stopped fetching", successors)
             return
-        if not led.is_opened or led.accumulator.drain_at_ms <= now_ms:
+        if not led.has_leader_change or led.accumulator.drain_at_ms <= now_ms:
             self._drain(led, now)
         if led.hw_push_at_ms <= now_ms:
             self.replication.push_high_watermark(led)
         self._expire(led, now_ms)
-        if led.begin_at_ms <= now_ms:
-            led.begin_at_ms = now_ms + raft.timing.begin_quorum_ms
+        if led.heartbeat_at_ms <= now_ms:
+            led.heartbeat_at_ms = now_ms + raft.timing.heartbeat_interval_ms
             self._begin(led, Kind.BEGIN, now_ms)
         if led.reads.wants_round(now_ms):
             round_ = led.reads.begin_round(now_ms)
@@ -125,8 +125,8 @@ class LeaderRole:
         raft = self.raft
         base_offset = end_offset = raft.log.end_offset
         batches: list[bytes] = []
-        if not led.is_opened:
-            led.is_opened = True
+        if not led.has_leader_change:
+            led.has_leader_change = True
             batches.append(self._leader_change(end_offset, now))
             end_offset += 1
         for group in led.accumulator.drain():
@@ -178,4 +178,4 @@ class LeaderRole:
 
     def wake_at_ms(self, led: LeaderState) -> int:
         """Return the monotonic time at which the leader must act next."""
-        return led.next_deadline_ms() if led.is_opened else 0
+        return led.next_deadline_ms() if led.has_leader_change else 0

@@ -220,22 +220,22 @@ class LeaderState:
         "_quorum",
         "_uncommitted",
         "accumulator",
-        "asked_to_leave",
         "began_ms",
-        "begin_at_ms",
         "check_quorum",
-        "cold",
+        "cold_reads",
         "epoch",
         "epoch_start_offset",
         "handover",
+        "has_leader_change",
+        "heartbeat_at_ms",
         "high_watermark",
         "hw_push_at_ms",
         "is_announced",
-        "is_opened",
         "observers",
         "pending_appends",
         "purgatory",
         "reads",
+        "requested_handover",
         "uncommitted_bytes",
     )
 
@@ -258,16 +258,16 @@ class LeaderState:
         self.accumulator = Accumulator(linger_ms=timing.append_linger_ms)
         self.pending_appends = PendingAppends()
         self.purgatory = FetchPurgatory()
-        self.cold: dict[Token, DelayedFetch] = {}
+        self.cold_reads: dict[Token, DelayedFetch] = {}
         """Fetches that wait for a cold read (D-15)."""
-        self.reads = Reads(quorum, retry_ms=timing.begin_quorum_ms // 2)
+        self.reads = Reads(quorum, retry_ms=timing.heartbeat_interval_ms // 2)
         self.check_quorum = CheckQuorum(quorum, span_ms=timing.check_quorum_ms, now_ms=now_ms)
         self.began_ms = now_ms
-        self.begin_at_ms = now_ms
-        self.asked_to_leave: Handover | None = None
+        self.heartbeat_at_ms = now_ms
+        self.requested_handover: Handover | None = None
         """A hand-over that begins once this leadership is old enough; until then it takes appends."""
         self.handover: Handover | None = None
-        self.is_opened = False
+        self.has_leader_change = False
         """Whether the LeaderChange record is in the log."""
         self.is_announced = False
         """Whether the state machine was told to lead."""
@@ -356,7 +356,7 @@ class LeaderState:
             )
         )
 
-    def caught_up(
+    def find_caught_up(
         self, to: NodeId, offset: Offset, is_connected: Callable[[NodeId], bool]
     ) -> ReplicaState | None:
         """Return a follower that can take over, `to` or the best one if `to` is NO_NODE: it counts, is
@@ -369,7 +369,7 @@ class LeaderState:
     def next_deadline_ms(self) -> int:
         """Return when the leader must act next, retries of requests aside."""
         deadlines = (
-            self.begin_at_ms,
+            self.heartbeat_at_ms,
             self.accumulator.drain_at_ms,
             self.purgatory.next_deadline_ms,
             self.pending_appends.check_at_ms,
@@ -382,6 +382,6 @@ class LeaderState:
             earliest = min(earliest, self.check_quorum.deadline_ms)
         if self.handover is not None:
             earliest = min(earliest, self.handover.deadline_ms)
-        if self.asked_to_leave is not None:
-            earliest = min(earliest, self.asked_to_leave.begins_ms, self.asked_to_leave.deadline_ms)
+        if self.requested_handover is not None:
+            earliest = min(earliest, self.requested_handover.begins_ms, self.requested_handover.deadline_ms)
         return earliest

@@ -33,7 +33,7 @@ FETCH_BYTES_MAX = 8 * 1024 * 1024
 """The most bytes of one fetch response; a larger first batch is sent whole."""
 
 
-class LogStart(msgspec.Struct, frozen=True):
+class OpenedLog(msgspec.Struct, frozen=True):
     """The log as opened: everything before `end_offset` is durable (D-04)."""
 
     start_offset: Offset = 0
@@ -63,7 +63,7 @@ class LogMirror:
     )
 
     def __init__(
-        self, start: LogStart, bytes_max: int = TAIL_BYTES_MAX, fetch_bytes_max: int = FETCH_BYTES_MAX
+        self, start: OpenedLog, bytes_max: int = TAIL_BYTES_MAX, fetch_bytes_max: int = FETCH_BYTES_MAX
     ) -> None:
         self._bytes_max = bytes_max
         self.fetch_bytes_max = fetch_bytes_max

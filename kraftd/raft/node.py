@@ -42,7 +42,7 @@ from kraftd.raft.epoch_states import (
 )
 from kraftd.raft.follower import FollowerRole
 from kraftd.raft.leader import LeaderRole
-from kraftd.raft.log_mirror import FETCH_BYTES_MAX, TAIL_BYTES_MAX, LogMirror, LogStart
+from kraftd.raft.log_mirror import FETCH_BYTES_MAX, TAIL_BYTES_MAX, LogMirror, OpenedLog
 from kraftd.raft.rejoin import StateHealth
 from kraftd.raft.replication import Replication
 from kraftd.raft.request_manager import Kind, Sent
@@ -53,10 +53,10 @@ from kraftd.raft.timing import STALL_MS, RandomSource, Timing
 from kraftd.raft.voters import VoterSet
 from kraftd.types import NEVER_MS, Election, Endpoint, Epoch, NodeId, Now, Offset, ReplicaKey
 
-__all__ = ["LogStart", "RaftNode"]
+__all__ = ["OpenedLog", "RaftNode"]
 
-_MOVES_A_TURN = 8
-_Meeting: TypeAlias = e.NonceGiven | e.LinkAnswered | e.PeerClaimed | e.NonceShown | e.PeerIdentified
+_TRANSITIONS_A_TURN_MAX = 8
+_ConnectionEvent: TypeAlias = e.NonceGiven | e.LinkAnswered | e.PeerClaimed | e.NonceShown | e.PeerIdentified
 
 
 class RaftNode:
@@ -68,7 +68,7 @@ class RaftNode:
         me: ReplicaKey,
         cluster_id: str,
         voters: VoterSet,
-        log: LogStart,
+        log: OpenedLog,
         election: Election,
         timing: Timing,
         random_source: RandomSource,
@@ -80,12 +80,12 @@ class RaftNode:
         tail_bytes: int = TAIL_BYTES_MAX,
         fetch_bytes: int = FETCH_BYTES_MAX,
     ) -> None:
-        tail = LogMirror(log, tail_bytes, fetch_bytes)
+        mirror = LogMirror(log, tail_bytes, fetch_bytes)
         self._raft = raft = RaftState(
             me=me,
             cluster_id=cluster_id,
             voters=voters,
-            log=tail,
+            log=mirror,
             initial=Unattached(election.epoch, NEVER_MS, election.leader_id, election.voted),
             persisted=election,
             timing=timing,
@@ -130,7 +130,7 @@ class RaftNode:
             # records of epoch 5. In epoch 4 or 5 this node may have voted for node 1. If it voted again, two
             # nodes could lead one epoch.
             epochs = f"epoch {self._stored.epoch}, but the log holds epoch {raft.log.last_epoch}"
-            raft.rejoin.lose(f"the election file knows {epochs}: votes may have been forgotten")
+            raft.rejoin.note_amnesia(f"the election file knows {epochs}: votes may have been forgotten")
         health = raft.rejoin.health
         if not health.is_whole:
             if health.amnesia:
@@ -179,7 +179,7 @@ class RaftNode:
             case e.RequestFailed():
                 self._on_failed(event, now)
             case e.NonceGiven() | e.LinkAnswered() | e.PeerClaimed() | e.NonceShown() | e.PeerIdentified():
-                self._on_meeting(event, now)
+                self._on_connection_event(event, now)
             case e.ConnectionClosed():
                 self._follower.on_connection_closed(event, now)
                 raft.peers.close(event.connection)
@@ -213,7 +213,7 @@ class RaftNode:
         raft = self._raft
         for sent in () if timeouts_deferred else raft.requests.expire(now.mono_ms):
             self._elections.on_vote_failed(sent, "no answer in time", now)
-        for _ in range(_MOVES_A_TURN):
+        for _ in range(_TRANSITIONS_A_TURN_MAX):
             state = raft.state
             self._poll_state(state, now, timeouts_deferred=timeouts_deferred)
             if type(raft.state) is type(state) and raft.state.epoch == state.epoch:
@@ -271,7 +271,7 @@ class RaftNode:
 
     # --- events -----------------------------------------------------------------------------------------
 
-    def _on_meeting(self, event: _Meeting, now: Now) -> None:
+    def _on_connection_event(self, event: _ConnectionEvent, now: Now) -> None:
         """Handle an event of a connection's handshake (D-37)."""
         match event:
             case e.NonceGiven():
@@ -353,12 +353,12 @@ class RaftNode:
         if (
             event.sender in raft.rejoin.silent
             and answer.error != ErrorCode.INVALID_VOTER_KEY
-            and raft.peers.is_trusted(raft.peers.answers(event.sender))
+            and raft.peers.is_trusted(raft.peers.outbound_identity(event.sender))
         ):
             raft.rejoin.record_response(event.sender, max(raft.epoch, answer.leader_and_epoch.epoch))
         is_old = answer.leader_and_epoch.epoch < raft.epoch and sent.kind is not Kind.PRE_VOTE
         if is_old or answer.error == ErrorCode.UNKNOWN_LEADER_EPOCH:
-            raft.requests.rest(sent.to, sent.kind, now.mono_ms, self._follower.failure_rest_ms(sent))
+            raft.requests.rest(sent.to, sent.kind, now.mono_ms, self._follower.failure_backoff_ms(sent))
             return
         epoch = raft.epoch
         self._changes.observe_epoch(answer.leader_and_epoch, now, f"told by {event.sender}")
@@ -387,7 +387,7 @@ class RaftNode:
         raft = self._raft
         sent = raft.requests.take(event.sender, event.correlation_id)
         if sent is not None:
-            span_ms = self._follower.failure_rest_ms(sent)
+            span_ms = self._follower.failure_backoff_ms(sent)
             raft.requests.rest(sent.to, sent.kind, now.mono_ms, span_ms)
             self._elections.on_vote_failed(sent, event.reason, now)
 

@@ -99,7 +99,7 @@ class Peers:
         entry = self._outbound.get(node_id)
         return entry[0] if entry else None
 
-    def answers(self, node_id: NodeId) -> PeerIdentity | None:
+    def outbound_identity(self, node_id: NodeId) -> PeerIdentity | None:
         """Return the identity of the peer that answers our requests to that id; None without a connection."""
         entry = self._outbound.get(node_id)
         return entry[1] if entry else None

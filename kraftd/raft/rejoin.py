@@ -46,13 +46,13 @@ class Rejoin:
     Every voter must answer once after each start, too: only the others can tell a wiped or restored disk.
     """
 
-    __slots__ = ("_floor", "_highest", "_quorum", "health", "silent")
+    __slots__ = ("_epoch_to_exceed", "_highest", "_quorum", "health", "silent")
 
     def __init__(self, health: StateHealth, quorum: Quorum) -> None:
         self.health = health
         self._quorum = quorum
         self._highest: Epoch = 0
-        self._floor: Epoch | None = None
+        self._epoch_to_exceed: Epoch | None = None
         self.silent: frozenset[NodeId] = frozenset(quorum.others)
         """The voters that have not answered since this start, or since our health last changed."""
 
@@ -73,13 +73,13 @@ class Rejoin:
         """Whether this node still knows each vote that it gave, so that it may confirm a leader (D-12)."""
         return self.is_whole and not self.health.uninitialized
 
-    def lose(self, reason: str) -> bool:
+    def note_amnesia(self, reason: str) -> bool:
         """Record that promises were forgotten. Returns False if that was known."""
         if self.has_forgotten:
             return False
         self.health = msgspec.structs.replace(self.health, amnesia=(reason,), uninitialized=False)
         self.silent = frozenset(self._quorum.others)
-        self._floor, self._highest = None, 0
+        self._epoch_to_exceed, self._highest = None, 0
         return True
 
     def damage(self, text: str) -> bool:
@@ -95,18 +95,18 @@ class Rejoin:
         """Record that a voter answered; `epoch` is the higher of its own and ours, and is persisted here."""
         self._highest = max(self._highest, epoch)
         self.silent -= {voter}
-        if not self.silent and self._floor is None:
-            self._floor = self._highest
+        if not self.silent and self._epoch_to_exceed is None:
+            self._epoch_to_exceed = self._highest
 
-    def completes(self, leader_epoch: Epoch, high_watermark: Offset, flushed_offset: Offset) -> bool:
+    def try_complete(self, leader_epoch: Epoch, high_watermark: Offset, flushed_offset: Offset) -> bool:
         """Make this node whole if it has followed this leader far enough. Returns whether it did."""
-        if self.is_whole or self.health.damage or self._floor is None:
+        if self.is_whole or self.health.damage or self._epoch_to_exceed is None:
             return False
         # Node 3 may have voted in each epoch up to the highest that any voter knows, the floor. A leader of a
         # later epoch won without node 3's forgotten votes, so that they decide nothing any more. And node 3
         # may have acknowledged records for older leaders: it must hold all that is committed before it is
         # counted again.
-        if leader_epoch <= self._floor or not 0 <= high_watermark <= flushed_offset:
+        if leader_epoch <= self._epoch_to_exceed or not 0 <= high_watermark <= flushed_offset:
             return False
         self.health = StateHealth()
         self.silent = frozenset(self._quorum.others)

@@ -25,7 +25,7 @@ from kraftd.raft.state import RaftState
 from kraftd.records.batch import BatchView
 from kraftd.types import NEVER_MS, Now, Offset, ReplicaKey
 
-_NEWS_DELAY_MS = 1
+_HW_PUSH_DELAY_MS = 1
 
 
 class Replication:
@@ -33,7 +33,7 @@ class Replication:
 
     def __init__(self, raft: RaftState) -> None:
         self.raft = raft
-        self._prepared: tuple[tuple[int, int, int], m.FetchResponse] | None = None
+        self._cached_response: tuple[tuple[int, int, int], m.FetchResponse] | None = None
 
     # --- requests ---------------------------------------------------------------------------------------
 
@@ -151,7 +151,7 @@ class Replication:
         out = raft.out
         for waiter in led.pending_appends.committed(offset):
             out.append(AppendDone(waiter.token, ErrorCode.NONE, waiter.end_offset))
-        led.hw_push_at_ms = min(led.hw_push_at_ms, now.mono_ms + _NEWS_DELAY_MS)
+        led.hw_push_at_ms = min(led.hw_push_at_ms, now.mono_ms + _HW_PUSH_DELAY_MS)
 
     # --- answers ----------------------------------------------------------------------------------------
 
@@ -182,7 +182,7 @@ class Replication:
         False if it was for no fetch.
         """
         led = self.raft.leader_state
-        fetch = led.cold.pop(event.token, None) if led is not None else None
+        fetch = led.cold_reads.pop(event.token, None) if led is not None else None
         if led is None or fetch is None:
             return False
         if event.records and event.generation == self.raft.log.generation:
@@ -199,7 +199,7 @@ class Replication:
         batches = raft.log.read(fetch.offset, fetch.max_bytes, limit)
         if batches is None:
             token = raft.new_token()
-            led.cold[token] = fetch
+            led.cold_reads[token] = fetch
             raft.out.append(ColdRead(token, raft.log.generation, fetch.offset, fetch.max_bytes))
             return
         may_wait = wait_ms > 0 and not batches
@@ -213,7 +213,7 @@ class Replication:
         led.purgatory.park(fetch)
         if fetch.wants_high_watermark(led.high_watermark):
             now_ms = fetch.deadline_ms - wait_ms
-            led.hw_push_at_ms = min(led.hw_push_at_ms, now_ms + _NEWS_DELAY_MS)
+            led.hw_push_at_ms = min(led.hw_push_at_ms, now_ms + _HW_PUSH_DELAY_MS)
 
     def _reply(self, led: LeaderState, fetch: DelayedFetch, batches: Sequence[bytes]) -> None:
         response = self._good_response(led, fetch.version)
@@ -222,15 +222,15 @@ class Replication:
     def _good_response(self, led: LeaderState, version: int) -> m.FetchResponse:
         """Return the body of a response without error: the same for all until the high watermark moves."""
         key = (led.epoch, led.high_watermark, version)
-        if self._prepared is None or self._prepared[0] != key:
+        if self._cached_response is None or self._cached_response[0] != key:
             response = rpc.fetch_response(
                 ErrorCode.NONE,
                 self.raft.fetch_leader_and_epoch(version),
                 high_watermark=led.high_watermark,
                 log_start_offset=self.raft.log.start_offset,
             )
-            self._prepared = (key, response)
-        return self._prepared[1]
+            self._cached_response = (key, response)
+        return self._cached_response[1]
 
 
 def _committed(records: bytes, high_watermark: Offset) -> bytes:

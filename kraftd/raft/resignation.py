@@ -47,7 +47,7 @@ class Resignation:
         refusal = ""
         if led is None:
             refusal = "this member does not lead"
-        elif (other := led.handover or led.asked_to_leave) is not None:
+        elif (other := led.handover or led.requested_handover) is not None:
             refusal = f"a handover to {other.to} is under way already"
         elif not led.followers:
             refusal = "there is no other voter"
@@ -61,27 +61,27 @@ class Resignation:
             error = ErrorCode.NOT_CONTROLLER if led is None else ErrorCode.INVALID_REQUEST
             raft.out.append(ResignDone(event.token, error, raft.epoch, NO_NODE, refusal))
             return
-        begins_ms = max(now.mono_ms, led.began_ms + raft.timing.handover_rest_ms)
-        led.asked_to_leave = Handover(event.to, event.deadline_ms, begins_ms, event.token)
+        begins_ms = max(now.mono_ms, led.began_ms + raft.timing.min_leader_ms)
+        led.requested_handover = Handover(event.to, event.deadline_ms, begins_ms, event.token)
         self._begin_handover(led, now)
 
     def _begin_handover(self, led: LeaderState, now: Now) -> None:
         """Begin the planned hand-over once the leader is old enough; refuse it if its deadline is earlier."""
-        asked = led.asked_to_leave
+        asked = led.requested_handover
         if asked is None:
             return
         if now.mono_ms >= asked.begins_ms:
-            led.handover, led.asked_to_leave = asked, None
+            led.handover, led.requested_handover = asked, None
         elif now.mono_ms >= asked.deadline_ms and asked.token is not None:
-            led.asked_to_leave = None
-            rest_ms = self.raft.timing.handover_rest_ms
+            led.requested_handover = None
+            rest_ms = self.raft.timing.min_leader_ms
             why = f"it began to lead less than {rest_ms} ms ago, and hands over to nobody before"
             error = ErrorCode.REQUEST_TIMED_OUT
             self.raft.out.append(ResignDone(asked.token, error, self.raft.epoch, NO_NODE, why))
 
     def _why_not(self, led: LeaderState, to: NodeId) -> str:
         """Return why a voter cannot be the successor, however far it has fetched; empty if it can."""
-        peer = self.raft.peers.answers(to)
+        peer = self.raft.peers.outbound_identity(to)
         identity_conflict = self.raft.peers.identity_conflict(peer) if peer is not None else ""
         follower = led.follower(to)
         if not identity_conflict and follower is not None and follower.is_uncounted:
@@ -96,11 +96,11 @@ class Resignation:
         led = raft.leader_state
         if led is not None and led.followers:
             patience_ms = max(0, event.deadline_ms - now.mono_ms) // 2
-            asked = led.handover or led.asked_to_leave
+            asked = led.handover or led.requested_handover
             if asked is not None and asked.token is not None:
                 why = "the leader is stopping"
                 raft.out.append(ResignDone(asked.token, ErrorCode.NONE, raft.epoch, NO_NODE, why))
-            led.asked_to_leave = None
+            led.requested_handover = None
             led.handover = Handover(NO_NODE, now.mono_ms + patience_ms, now.mono_ms)
 
     def on_damaged(self, event: LogDamaged, now: Now) -> None:
@@ -134,8 +134,8 @@ class Resignation:
         # Node 1 hands over to node 2, which has fetched up to 18 of 20. If node 1 resigned now, node 2 could
         # win with the vote of node 3, which has no more, and records 18 and 19 would be cut, although their
         # callers wait.
-        can_leave = led.is_opened and log.is_flushed
-        successor = led.caught_up(handover.to, log.end_offset, is_near) if can_leave else None
+        can_leave = led.has_leader_change and log.is_flushed
+        successor = led.find_caught_up(handover.to, log.end_offset, is_near) if can_leave else None
         if successor is None:
             identity_conflict = "" if handover.to == NO_NODE else self._why_not(led, handover.to)
             is_over = bool(identity_conflict) or now.mono_ms >= handover.deadline_ms

@@ -109,7 +109,7 @@ class RaftState:
         self.rejected_leader: tuple[Epoch, NodeId] = (-1, NO_NODE)
         """The leader of an epoch that is not followed any more (D-14), and `rejection` says why."""
         self.rejection = ""
-        self.loss_used_in: Epoch = -1
+        self.connection_loss_epoch: Epoch = -1
         """The epoch in which a closed connection has started a pre-vote already (D-08)."""
         self.is_stopping = False
         self.stop_at_ms = NEVER_MS

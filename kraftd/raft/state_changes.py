@@ -195,9 +195,9 @@ class StateChanges:
             raft.out.append(AppendDone(waiter.token, ErrorCode.REQUEST_TIMED_OUT))
         for token in led.reads.take_all():
             raft.out.append(ReadDone(token, ErrorCode.NOT_CONTROLLER))
-        for fetch in (*led.purgatory.take_all(), *led.cold.values()):
+        for fetch in (*led.purgatory.take_all(), *led.cold_reads.values()):
             raft.refuse_fetch(fetch.handle, fetch.version, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        for handover in (led.handover, led.asked_to_leave):
+        for handover in (led.handover, led.requested_handover):
             if handover is not None and handover.token is not None:
                 why = (
                     f"lost the leadership while handing over: {state_name(raft.state)} in epoch {raft.epoch}"

@@ -133,9 +133,9 @@ def no_leader_reason(raft: RaftState, now: Now) -> str:
                 return f"does not follow {state.leader_id}: {raft.rejection}"
             if state.in_touch:
                 return ""
-            return f"no answer from leader {state.leader_id} yet{_strangeness(raft)}"
+            return f"no answer from leader {state.leader_id} yet{_conflicts_text(raft)}"
         case Resigned():
-            return f"resigned; waiting for a successor{_strangeness(raft)}"
+            return f"resigned; waiting for a successor{_conflicts_text(raft)}"
         case Prospective() | Candidate():
             ballot = state.ballot
             wants = len(ballot.voters) // 2 + 1
@@ -146,17 +146,17 @@ def no_leader_reason(raft: RaftState, now: Now) -> str:
                 for voter in sorted(ballot.voters - ballot.granted)
             ]
             tally = f"{len(ballot.granted)} of {wants} {what} needed: {', '.join(missing)}"
-            return tally + _strangeness(raft)
+            return tally + _conflicts_text(raft)
         case Unattached():
             if not raft.is_voter:
                 return "an observer that looks for the leader"
             silent = [voter for voter in raft.others if not raft.peers.is_connected(voter)]
             wait_ms = max(0, state.deadline_ms - now.mono_ms)
             unreachable = f"; not connected: {', '.join(map(str, silent))}" if silent else ""
-            return f"waiting {wait_ms} ms before the next election{unreachable}{_strangeness(raft)}"
+            return f"waiting {wait_ms} ms before the next election{unreachable}{_conflicts_text(raft)}"
 
 
-def _strangeness(raft: RaftState) -> str:
+def _conflicts_text(raft: RaftState) -> str:
     """Return which voters reject each other's identity, with what to do, as the end of a sentence."""
     ours = ", ".join(map(str, raft.peers.conflicting_voters()))
     theirs = ", ".join(str(voter) for voter, why in sorted(raft.refusals.items()) if why == TAKEN_FOR_ANOTHER)

@@ -21,7 +21,7 @@ LOSS_JITTER_MS = 100
 PRE_VOTE_ROUNDS_MAX = 3
 """The most rounds of pre-votes before a node gives up (D-08)."""
 
-HANDOVER_REST_MS = 1_000
+MIN_LEADER_MS = 1_000
 """The daemon's `Timing.handover_rest_ms`: any client may ask, and no append is taken meanwhile."""
 
 OBSERVER_SESSION_MS = 300_000
@@ -51,7 +51,7 @@ class Timing(msgspec.Struct, frozen=True):
     request_timeout_ms: int = 2_000
     retry_backoff_ms: int = 20
     fetch_max_wait_ms: int = 500
-    handover_rest_ms: int = 0
+    min_leader_ms: int = 0
     """How long a node leads at least before it hands over on request."""
 
     @property
@@ -60,7 +60,7 @@ class Timing(msgspec.Struct, frozen=True):
         return max(1, self.fetch_timeout_ms * 3 // 2)
 
     @property
-    def begin_quorum_ms(self) -> int:
+    def heartbeat_interval_ms(self) -> int:
         """The interval of a leader's BeginQuorumEpoch (BQE-01)."""
         return max(1, self.fetch_timeout_ms // 2)
 

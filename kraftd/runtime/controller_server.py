@@ -27,8 +27,8 @@ from kraftd.protocol.codec import Request
 from kraftd.protocol.messages import DescribeNodeRequest
 from kraftd.raft import (
     FETCH_BYTES_MAX,
-    HANDOVER_REST_MS,
-    LogStart,
+    MIN_LEADER_MS,
+    OpenedLog,
     RaftNode,
     RandomSource,
     StateHealth,
@@ -267,7 +267,7 @@ def _member_of(
         me=ReplicaKey(config.node_id, directory.directory_id),
         cluster_id=directory.cluster_id,
         voters=VoterSet(Voter(node_id, endpoint) for node_id, endpoint in config.voters.items()),
-        log=LogStart(
+        log=OpenedLog(
             log.start_offset,
             log.end_offset,
             log.epochs,
@@ -276,7 +276,7 @@ def _member_of(
         ),
         election=directory.election,
         timing=Timing(
-            handover_rest_ms=HANDOVER_REST_MS,
+            min_leader_ms=MIN_LEADER_MS,
             election_timeout_ms=timing.election_timeout_ms,
             fetch_timeout_ms=timing.fetch_timeout_ms,
             election_backoff_max_ms=timing.election_backoff_max_ms,

@@ -1,6 +1,6 @@
 """Carries out the effects of a raft node, in order.
 
-Entered through `EffectExecutor.run`, with the list that one call of `Member.handle` or `Member.poll`
+Entered through `EffectExecutor.run`, with the list that one call of `RaftNode.handle` or `RaftNode.poll`
 returned. A barrier has returned, and with it is durable, before the next effect begins; a start only begins;
 nothing here waits, and nothing here calls the raft node (D-02). The outcome of an effect comes back as an
 event, which the driver queues until the whole list is done.

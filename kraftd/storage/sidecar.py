@@ -162,7 +162,7 @@ class Sidecar:
         self._path = path
         state = reading.state or _made_anew(reading.problem)
         self._recovery_point = state.recovery_point
-        self._promises = state.local_state
+        self._local_state = state.local_state
         self._rest = msgspec.msgpack.encode(state.local_state)
         self._sequence = reading.sequence
         self._durable_slot = reading.slot
@@ -219,7 +219,7 @@ class Sidecar:
     @property
     def local_state(self) -> LocalState:
         """The state that was written last."""
-        return self._promises
+        return self._local_state
 
     def save(self, local_state: LocalState) -> None:
         """Replace the local state; durable on return."""
@@ -231,7 +231,7 @@ class Sidecar:
 
         A bad sector cannot be told from a torn write, so a promise must not be in one slot only.
         """
-        if local_state == self._promises and not self._unsynced:
+        if local_state == self._local_state and not self._unsynced:
             return
         self.save(local_state)
         self._write()
@@ -239,12 +239,12 @@ class Sidecar:
 
     def write_unsynced(self, local_state: LocalState) -> None:
         """Replace the local state without a sync: for a change that only narrows what is accepted."""
-        if local_state == self._promises:
+        if local_state == self._local_state:
             return
         rest = msgspec.msgpack.encode(local_state)
         if _HEAD.size + _FIXED.size + len(rest) > SLOT_BYTES:
             raise StorageError(f"{self._path}: {len(local_state.peers)} peers do not fit into its slots")
-        self._promises, self._rest = local_state, rest
+        self._local_state, self._rest = local_state, rest
         self._write()
 
     def close(self, *, sync: bool = True) -> None:

@@ -18,7 +18,7 @@ from kraftd.errors import ErrorCode
 from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
 from kraftd.raft.epoch_states import Leader
-from kraftd.raft.node import LogStart, RaftNode
+from kraftd.raft.node import OpenedLog, RaftNode
 from kraftd.raft.rejoin import StateHealth
 from kraftd.raft.timing import Timing
 from kraftd.raft.voters import Voter, VoterSet
@@ -199,7 +199,7 @@ class Cluster:
             me=ReplicaKey(node_id, disk.directory_id),
             cluster_id=CLUSTER_ID,
             voters=self.voter_set,
-            log=LogStart(
+            log=OpenedLog(
                 end_offset=disk.end_offset,
                 epochs=tuple(EpochEntry(e, o) for e, o in epochs.items()),
                 generation=disk.generation,

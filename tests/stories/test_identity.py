@@ -466,12 +466,12 @@ def test_a_member_that_forgot_waits_for_every_voters_epoch_and_for_a_leader_afte
     """The last one to answer may know of the epoch in which the forgotten vote was given."""
     rejoin = Rejoin(StateHealth(amnesia=("lost",)), Quorum(1, VoterSet.parse("1@a:1,2@b:2,3@c:3")))
     rejoin.record_response(2, 5)
-    assert not rejoin.completes(6, 0, 0), "3 was not heard"
+    assert not rejoin.try_complete(6, 0, 0), "3 was not heard"
     rejoin.record_response(3, 9)
-    assert not rejoin.completes(6, 0, 0)
-    assert not rejoin.completes(9, 0, 0), "it may have voted in epoch 9"
-    assert not rejoin.completes(10, 7, 6), "not all that is committed is here"
-    assert rejoin.completes(10, 7, 7)
+    assert not rejoin.try_complete(6, 0, 0)
+    assert not rejoin.try_complete(9, 0, 0), "it may have voted in epoch 9"
+    assert not rejoin.try_complete(10, 7, 6), "not all that is committed is here"
+    assert rejoin.try_complete(10, 7, 7)
     assert rejoin.is_whole
 
 

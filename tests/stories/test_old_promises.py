@@ -322,7 +322,7 @@ def test_a_leader_that_leads_again_answers_in_its_new_epoch() -> None:
         cluster.start(n)
     cluster.run_until(lambda: isinstance(cluster.member(1).state, Leader))
     leader = cluster.member(1)
-    while leader._replication._prepared is None:  # it answers one fetch, and the answer is held up
+    while leader._replication._cached_response is None:  # it answers one fetch, and the answer is held up
         cluster.step()
     cluster.isolate(1)
     cluster.run(12_000)

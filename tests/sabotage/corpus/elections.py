@@ -260,7 +260,7 @@ ELECTIONS = (
         "tests",
         (
             "kraftd.raft.follower:FollowerRole.on_connection_closed",
-            "raft.loss_used_in = state.epoch",
+            "raft.connection_loss_epoch = state.epoch",
             "pass",
         ),
         where=("tests/stories/test_elections.py",),
@@ -321,7 +321,7 @@ ELECTIONS = (
         "Leadership is handed to a voter that lacks the end of the log.",
         "tests",
         (
-            "kraftd.raft.leader_state:LeaderState.caught_up",
+            "kraftd.raft.leader_state:LeaderState.find_caught_up",
             "if p.fetch_offset >= offset and is_connected(p.key.id)",
             "if is_connected(p.key.id)",
         ),
@@ -358,8 +358,8 @@ ELECTIONS = (
         "tests",
         (
             "kraftd.raft.leader:LeaderRole.poll",
-            "led.begin_at_ms = now_ms + raft.timing.begin_quorum_ms",
-            "led.begin_at_ms = 1 << 62",
+            "led.heartbeat_at_ms = now_ms + raft.timing.heartbeat_interval_ms",
+            "led.heartbeat_at_ms = 1 << 62",
         ),
         where=(
             "tests/stories/test_elections.py",

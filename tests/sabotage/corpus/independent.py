@@ -322,8 +322,8 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "tests",
         (
             "kraftd.raft.leader:LeaderRole.on_begin_response",
-            "if raft.peers.is_trusted(raft.peers.answers(sent.to)):",
-            "if raft.peers.answers(sent.to) is not None:",
+            "if raft.peers.is_trusted(raft.peers.outbound_identity(sent.to)):",
+            "if raft.peers.outbound_identity(sent.to) is not None:",
         ),
         where=("tests/stories/test_identity.py",),
     ),
@@ -386,7 +386,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "tests",
         (
             "kraftd.raft.state_changes:StateChanges._leave",
-            "for fetch in (*led.purgatory.take_all(), *led.cold.values()):",
+            "for fetch in (*led.purgatory.take_all(), *led.cold_reads.values()):",
             "for fetch in led.purgatory.take_all():",
         ),
         where=("tests/stories/test_identity.py",),
@@ -426,7 +426,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "sim",
         (
             "kraftd.raft.resignation:Resignation.on_resign",
-            "elif (other := led.handover or led.asked_to_leave) is not None:",
+            "elif (other := led.handover or led.requested_handover) is not None:",
             "elif (other := led.handover) is not None:",
         ),
     ),
@@ -440,7 +440,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "tests",
         (
             "kraftd.raft.resignation:Resignation.on_shutdown",
-            "asked = led.handover or led.asked_to_leave",
+            "asked = led.handover or led.requested_handover",
             "asked = led.handover",
         ),
         where=("tests/unit/raft/test_behaviours_leaving.py",),
@@ -665,7 +665,11 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "identity",
         "Who finds out that promises were lost mends by the epochs that it heard before it knew.",
         "tests",
-        ("kraftd.raft.rejoin:Rejoin.lose", "self._floor, self._highest = None, 0", "self._highest = 0"),
+        (
+            "kraftd.raft.rejoin:Rejoin.note_amnesia",
+            "self._epoch_to_exceed, self._highest = None, 0",
+            "self._highest = 0",
+        ),
         where=("tests/unit/raft/test_behaviours_mending.py",),
     ),
     # Node 3 heard all voters in epoch 5. In epoch 9 a copy of its directory runs for a moment, votes for
@@ -678,7 +682,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "Who is whole again does not ask the other voters under its id, so that only the leader knows.",
         "tests",
         (
-            "kraftd.raft.rejoin:Rejoin.completes",
+            "kraftd.raft.rejoin:Rejoin.try_complete",
             "    self.health = StateHealth()\n    self.silent = frozenset(self._quorum.others)\n",
             "    self.health = StateHealth()\n",
         ),
@@ -724,7 +728,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "Who finds out that it forgot still takes voters that are connected already for strangers.",
         "tests",
         (
-            "kraftd.raft.follower:FollowerRole._lose_promises",
+            "kraftd.raft.follower:FollowerRole._note_amnesia",
             "        raft.out.extend(raft.peers.accept_current_peers())\n",
             "",
         ),
@@ -732,7 +736,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
     ),
     # Node 3 runs on a backup from before node 2 got a new disk. It connects to both, doubts node 2, and
     # only then hears from node 1 that it is the old one itself. What 2 answers over the standing link is
-    # never heard, so node 3 never completes. With node 2 down later there are node 1 and one that does not
+    # never heard, so node 3 never try_complete. With node 2 down later there are node 1 and one that does not
     # count.
     mutant(
         "forgetful-makes-others-doubt",

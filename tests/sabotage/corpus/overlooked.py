@@ -97,7 +97,7 @@ OVERLOOKED: tuple[Mutant, ...] = (
         "A later leader that does not know its high watermark yet (-1) makes a voter whole at once.",
         "tests",
         (
-            "kraftd.raft.rejoin:Rejoin.completes",
+            "kraftd.raft.rejoin:Rejoin.try_complete",
             "or not 0 <= high_watermark <= flushed_offset:",
             "or not high_watermark <= flushed_offset:",
         ),

@@ -53,7 +53,7 @@ PROMISES = (
         "tests",
         (
             "kraftd.raft.state_changes:StateChanges._leave",
-            "for fetch in (*led.purgatory.take_all(), *led.cold.values()):",
+            "for fetch in (*led.purgatory.take_all(), *led.cold_reads.values()):",
             "for fetch in ():",
         ),
         where=(
@@ -221,8 +221,8 @@ PROMISES = (
         "A voter that forgot counts again under a leader that its forgotten vote may have elected.",
         "tests",
         (
-            "kraftd.raft.rejoin:Rejoin.completes",
-            "if leader_epoch <= self._floor or",
+            "kraftd.raft.rejoin:Rejoin.try_complete",
+            "if leader_epoch <= self._epoch_to_exceed or",
             "if",
         ),
         where=(
@@ -236,8 +236,8 @@ PROMISES = (
         "tests",
         (
             "kraftd.raft.rejoin:Rejoin.record_response",
-            "if not self.silent and self._floor is None:",
-            "if self._floor is None:",
+            "if not self.silent and self._epoch_to_exceed is None:",
+            "if self._epoch_to_exceed is None:",
         ),
         where=(
             "tests/stories/test_identity.py::test_a_member_that_forgot_waits_for_every_voters_epoch_and_for_a_leader_after_the_highest",
@@ -273,7 +273,7 @@ PROMISES = (
         "A member that forgot and restarts believes that it is whole.",
         "tests",
         (
-            "kraftd.raft.follower:FollowerRole._lose_promises",
+            "kraftd.raft.follower:FollowerRole._note_amnesia",
             'raft.out.append(RememberStateHealth("amnesia", raft.rejoin.health.amnesia))',
             "pass",
         ),

@@ -364,7 +364,7 @@ REPLICATION = (
         "sim",
         (
             "kraftd.raft.leader:LeaderRole.poll",
-            "led.begin_at_ms = now_ms + raft.timing.begin_quorum_ms",
+            "led.heartbeat_at_ms = now_ms + raft.timing.heartbeat_interval_ms",
             "pass",
         ),
     ),

@@ -257,7 +257,7 @@ SECOND_READING: tuple[Mutant, ...] = (
         "tests",
         (
             "kraftd.raft.state_changes:StateChanges._leave",
-            "for handover in (led.handover, led.asked_to_leave):",
+            "for handover in (led.handover, led.requested_handover):",
             "for handover in (led.handover,):",
         ),
         where=("tests/unit/raft/test_behaviours_leaving.py",),
@@ -324,7 +324,7 @@ SECOND_READING: tuple[Mutant, ...] = (
         "A leader hands over to a voter that has caught up and does not count any more.",
         "tests",
         (
-            "kraftd.raft.leader_state:LeaderState.caught_up",
+            "kraftd.raft.leader_state:LeaderState.find_caught_up",
             "able = (p for p in chosen if p is not None and not p.is_uncounted)",
             "able = (p for p in chosen if p is not None)",
         ),

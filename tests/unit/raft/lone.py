@@ -13,7 +13,7 @@ from kraftd.protocol import messages as m
 from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
 from kraftd.raft import rpc
-from kraftd.raft.node import LogStart, RaftNode
+from kraftd.raft.node import OpenedLog, RaftNode
 from kraftd.raft.rejoin import StateHealth
 from kraftd.raft.rpc import FetchParams, LeaderAndEpoch, VoteParams
 from kraftd.raft.timing import Timing
@@ -85,7 +85,7 @@ class Lone:
             me=key_of(ME),
             cluster_id=CLUSTER_ID,
             voters=VoterSet(Voter(n, Endpoint(f"host{n}", 9_000 + n)) for n in voters),
-            log=LogStart(
+            log=OpenedLog(
                 end_offset=len(epochs),
                 epochs=tuple(EpochEntry(epoch, start) for epoch, start in starts.items()),
                 tail=tuple(

@@ -27,7 +27,7 @@ def leading(voters: tuple[int, ...] = (1, 2, 3), **options: object) -> Lone:
 @covers("D-09", "D-38")
 def test_whoever_has_just_come_to_lead_leads_for_a_while_before_it_hands_over() -> None:
     """Any client may ask; asked again and again, nobody would lead for long enough to commit anything."""
-    lone = leading(timing=Timing(handover_rest_ms=1_000)).establish()
+    lone = leading(timing=Timing(min_leader_ms=1_000)).establish()
     began_ms = lone.now_ms
     early = lone.resign(2, deadline_ms=300)
     again = lone.resign(2)
@@ -49,7 +49,7 @@ def test_whoever_has_just_come_to_lead_leads_for_a_while_before_it_hands_over() 
 
 @covers("D-09", "D-13", "D-38")
 def test_who_asked_for_a_handover_is_answered_although_the_leadership_is_lost_before_it_begins() -> None:
-    lone = leading(timing=Timing(handover_rest_ms=1_000)).establish()
+    lone = leading(timing=Timing(min_leader_ms=1_000)).establish()
     early = lone.resign(2)
     lone.ask_begin(9, 3)
     assert isinstance(lone.member.state, Follower)
@@ -58,7 +58,7 @@ def test_who_asked_for_a_handover_is_answered_although_the_leadership_is_lost_be
 
 @covers("D-09", "D-13", "D-38")
 def test_who_asked_for_a_handover_is_answered_although_the_leader_stops_before_it_begins() -> None:
-    lone = leading(timing=Timing(handover_rest_ms=1_000)).establish()
+    lone = leading(timing=Timing(min_leader_ms=1_000)).establish()
     early = lone.resign(2)
     lone.run(100)
     assert lone.outcome(early) is None, "it has not led for long enough"

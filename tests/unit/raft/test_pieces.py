@@ -24,7 +24,7 @@ from kraftd.raft.leader_state import (
     FetchPurgatory,
     ReplicaState,
 )
-from kraftd.raft.log_mirror import EpochCache, LogMirror, LogStart
+from kraftd.raft.log_mirror import EpochCache, LogMirror, OpenedLog
 from kraftd.raft.request_manager import Kind, RequestManager
 from kraftd.raft.timing import Timing
 from kraftd.raft.voters import Quorum, VoterSet
@@ -53,7 +53,7 @@ def test_successors_wait_twice_as_long_from_one_to_the_next() -> None:
 
 @pytest.mark.covers("CQ-01", "BQE-01")
 def test_spans_derive_from_the_fetch_timeout() -> None:
-    assert (Timing().check_quorum_ms, Timing().begin_quorum_ms, Timing().park_ms) == (3_000, 1_000, 500)
+    assert (Timing().check_quorum_ms, Timing().heartbeat_interval_ms, Timing().park_ms) == (3_000, 1_000, 500)
     assert Timing(fetch_timeout_ms=400).park_ms == 200
     assert Timing(request_timeout_ms=500).park_ms == 250
     assert 1_000 <= Timing().election_ms(FixedRandom(0.999)) < 2_000
@@ -119,7 +119,7 @@ def batch(base: int, count: int = 1, epoch: int = 1) -> bytes:
 
 @pytest.mark.covers("D-03")
 def test_a_flush_of_an_older_generation_says_nothing() -> None:
-    log = LogMirror(LogStart())
+    log = LogMirror(OpenedLog())
     log.append(0, 1, [batch(0)])
     log.append(1, 2, [batch(1)])
     flush = log.flush()
@@ -138,14 +138,14 @@ def test_a_flush_of_an_older_generation_says_nothing() -> None:
 
 @pytest.mark.covers("D-03")
 def test_a_flush_cannot_have_covered_more_than_there_is() -> None:
-    log = LogMirror(LogStart())
+    log = LogMirror(OpenedLog())
     with pytest.raises(InvariantError):
         log.on_flushed(0, 5)
 
 
 @pytest.mark.covers("D-15", "FREQ-05", "LOG-05")
 def test_the_tail_serves_whole_batches_and_sheds_the_oldest() -> None:
-    log = LogMirror(LogStart(), bytes_max=1_000)
+    log = LogMirror(OpenedLog(), bytes_max=1_000)
     for base in range(0, 40, 2):
         log.append(base, base + 2, [batch(base, 2)])
     assert log.read(0, 1 << 20) is None
@@ -161,7 +161,7 @@ def test_the_tail_serves_whole_batches_and_sheds_the_oldest() -> None:
 
 @pytest.mark.covers("FREQ-13", "FREQ-17")
 def test_a_position_lies_on_the_log_or_the_log_says_where_they_part() -> None:
-    log = LogMirror(LogStart(end_offset=9, epochs=(EpochEntry(1, 0), EpochEntry(3, 3), EpochEntry(5, 6))))
+    log = LogMirror(OpenedLog(end_offset=9, epochs=(EpochEntry(1, 0), EpochEntry(3, 3), EpochEntry(5, 6))))
     assert log.diverges_at(OffsetAndEpoch(0, 7)) is None
     assert log.diverges_at(OffsetAndEpoch(6, 3)) is None
     assert log.diverges_at(OffsetAndEpoch(7, 3)) == OffsetAndEpoch(6, 3)
@@ -333,7 +333,7 @@ def test_whoever_is_no_follower_parks_as_many_as_there_is_room_for_whatever_ids_
 
 def test_values_kept_for_the_state_machine_go_with_their_batch() -> None:
     """What was appended twice under one offset, with a cut between, is never mixed up."""
-    tail = LogMirror(LogStart())
+    tail = LogMirror(OpenedLog())
     tail.append(0, 1, [encode_batch(0, 1, 0, [b"a"])])
     tail.keep_values(0, [b"a"])
     assert tail.take_values(0) == [b"a"]
