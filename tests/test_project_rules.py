@@ -141,6 +141,7 @@ OLD_WORDS = {
     "Pursuit",
     "Repeats",
     "SealedResponse",
+    "Skeleton",
     "StartIdentity",
     "Surroundings",
     "TimedChore",

@@ -27,7 +27,7 @@ from kraftd.replay.source.headers import CONTROL_BIT, Headers, empty, mapped, pa
 from kraftd.types import Epoch, EpochEntry, NodeId, Offset
 
 
-class Leadership(msgspec.Struct, frozen=True):
+class LeaderRecord(msgspec.Struct, frozen=True):
     """A LeaderChange control record: the first record of an epoch."""
 
     epoch: Epoch
@@ -73,7 +73,7 @@ class NodeSurvey(msgspec.Struct, frozen=True):
     first_record_at_ms: int
     last_record_at_ms: int
     epochs: tuple[EpochSpan, ...]
-    leaderships: tuple[Leadership, ...]
+    leader_records: tuple[LeaderRecord, ...]
     voter_sets: tuple[VotersAt, ...]
     problems: tuple[Problem, ...]
 
@@ -190,7 +190,7 @@ def survey_node(node: NodeFiles) -> NodeSurvey:
     ]
     problems = problems_of(node, scans, starts)
     sound = log[: sound_count(node, log, problems)]
-    leaderships, voter_sets = _control_records(node, sound)
+    leader_records, voter_sets = _control_records(node, sound)
     start_offset = int(log["base_offset"][0]) if len(log) else node.start_offset
     survey = NodeSurvey(
         node=node,
@@ -204,7 +204,7 @@ def survey_node(node: NodeFiles) -> NodeSurvey:
         first_record_at_ms=int(sound["base_timestamp_ms"][0]) if len(sound) else -1,
         last_record_at_ms=int(sound["max_timestamp_ms"][-1]) if len(sound) else -1,
         epochs=tuple(_epochs(sound)),
-        leaderships=leaderships,
+        leader_records=leader_records,
         voter_sets=voter_sets,
         problems=tuple(problems),
     )
@@ -231,9 +231,9 @@ def _epochs(log: Headers) -> Iterator[EpochSpan]:
         )
 
 
-def _control_records(node: NodeFiles, log: Headers) -> tuple[tuple[Leadership, ...], tuple[VotersAt, ...]]:
+def _control_records(node: NodeFiles, log: Headers) -> tuple[tuple[LeaderRecord, ...], tuple[VotersAt, ...]]:
     """Read leaders and voter sets out of a node's control batches, and the voters of its snapshots."""
-    leaderships: list[Leadership] = []
+    leader_records: list[LeaderRecord] = []
     voter_sets: list[VotersAt] = []
     control = log[log["attributes"] & CONTROL_BIT != 0]
     for snapshot in (
@@ -246,17 +246,17 @@ def _control_records(node: NodeFiles, log: Headers) -> tuple[tuple[Leadership, .
             for header in control[control["file"] == index]:
                 position = int(header["position"])
                 raw = bytes(data[position : position + int(header["size_bytes"])])
-                leaderships += _leaderships_in(raw)
+                leader_records += _leader_records_in(raw)
                 voter_sets += _voters_in(raw, None)
-    return tuple(leaderships), tuple(voter_sets)
+    return tuple(leader_records), tuple(voter_sets)
 
 
-def _leaderships_in(raw: bytes) -> Iterator[Leadership]:
+def _leader_records_in(raw: bytes) -> Iterator[LeaderRecord]:
     for batch in scan(raw):
         for record in batch.records():
             match decode_control(record.key, record.value):
                 case LeaderChangeMessage() as change:
-                    yield Leadership(
+                    yield LeaderRecord(
                         epoch=batch.epoch,
                         offset=batch.base_offset + record.offset_delta,
                         leader_id=change.leader_id,
@@ -323,8 +323,8 @@ def _voters(nodes: Sequence[NodeSurvey]) -> tuple[frozenset[NodeId], VotersAt | 
         sets = sorted(latest.voter_sets, key=lambda entry: entry.offset)
         newest = sets[-1]
         return newest.voters, VotersAt(newest.offset, sets[-2].voters) if len(sets) > 1 else None
-    if latest.leaderships:
-        return frozenset(latest.leaderships[-1].voters), None
+    if latest.leader_records:
+        return frozenset(latest.leader_records[-1].voters), None
     return frozenset(voter for node in nodes for voter in node.node.election_voters), None
 
 

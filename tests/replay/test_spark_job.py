@@ -305,7 +305,7 @@ def test_secrets_are_there_for_those_who_ask(spark, tmp_path: Path) -> None:
         assert (b"hunter2" in (row["value"] or b""), "hunter2" in row["body"]) == (show_secrets, show_secrets)
 
 
-def test_many_shards_and_barriers_make_the_image_of_a_fold_in_order(
+def test_many_shards_and_cross_shard_records_make_the_image_of_a_fold_in_order(
     spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kraftd.replay.image.fold.RECORDS_PER_SHARD", 10)

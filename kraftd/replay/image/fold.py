@@ -1,7 +1,6 @@
-"""The images of many logs at their points, folded with Spark: first the skeletons, then the partitions by
-topic.
+"""The images of many logs at their points, folded with Spark: all but the partitions, then these by topic.
 
-One task a cluster folds the skeleton (`shards`) and writes the tables of everything but partitions. The
+One task a cluster folds the rest (`shards`) and writes the tables of everything but partitions. The
 records of partitions go to their topics' shards over a Spark shuffle, which sorts them by offset (on disk, if
 it must); a task holds the partitions of some topics and a batch of rows. Back come a few numbers: the parts
 of the hash.
@@ -34,17 +33,17 @@ from kraftd.records.messages import NoOpRecord
 from kraftd.replay.image.entity_history import FoldRow
 from kraftd.replay.image.fold_plan import FoldPlan
 from kraftd.replay.image.shards import (
-    Barrier,
+    CrossShardRecord,
+    NonPartitionState,
     Shard,
-    Skeleton,
     Stopped,
-    fold_skeleton,
+    fold_non_partition,
     hash_of,
     is_of_partition,
     partitions_sum,
     shard_of,
     topic_of,
-    topic_of_skeleton,
+    topic_of_non_partition,
 )
 from kraftd.replay.source.columns import chosen
 from kraftd.replay.source.decode import Decoder
@@ -116,11 +115,11 @@ class FoldTask(msgspec.Struct, frozen=True):
     shards: int
 
 
-class SkeletonResult(msgspec.Struct, frozen=True):
-    """What the task of a skeleton gives back."""
+class NonPartitionResult(msgspec.Struct, frozen=True):
+    """What the task that folds all but the partitions gives back."""
 
     summary: FoldSummary
-    barriers: tuple[Barrier, ...]
+    cross_shard: tuple[CrossShardRecord, ...]
     stopped: Stopped | None
 
 
@@ -141,7 +140,7 @@ class Context(msgspec.Struct, frozen=True):
     out: str
     cluster_ids: dict[int, str]
     shards: dict[int, int]
-    barriers: dict[int, tuple[Barrier, ...]]
+    cross_shard: dict[int, tuple[CrossShardRecord, ...]]
     ends: dict[int, Offset]
 
 
@@ -171,18 +170,18 @@ def fold_all(
     why: dict[int, str] = {}
     left = list(tasks)
     while left:
-        skeletons = _skeletons(spark, left, out, show_secrets=show_secrets)
-        shards = _shards(spark, left, skeletons, out)
+        results = _non_partition_results(spark, left, out, show_secrets=show_secrets)
+        shards = _shards(spark, left, results, out)
         again = []
         for task in left:
-            skeleton, parts = skeletons[task.index], [one for one in shards if one.fold == task.index]
-            stops = [stop for stop in (skeleton.stopped, *(one.stopped for one in parts)) if stop is not None]
+            rest, parts = results[task.index], [one for one in shards if one.fold == task.index]
+            stops = [stop for stop in (rest.stopped, *(one.stopped for one in parts)) if stop is not None]
             if stops:
                 first = min(stops, key=lambda stop: stop.offset)
                 why[task.index] = first.reason
                 again.append(_before(task, first))
             else:
-                done[task.index] = _together(skeleton.summary, parts, why.get(task.index))
+                done[task.index] = _together(rest.summary, parts, why.get(task.index))
         left = again
         _forget_parts(out, left)
     return done
@@ -220,45 +219,46 @@ def _forget_parts(out: Path, tasks: Sequence[FoldTask]) -> None:
                 path.unlink()
 
 
-# -- skeletons: one task a cluster
+# -- results: one task a cluster
 
 
-def _skeletons(
+def _non_partition_results(
     spark: "SparkSession", tasks: Sequence[FoldTask], out: Path, *, show_secrets: bool
-) -> dict[int, SkeletonResult]:
-    work = partial(_run_skeleton, out=str(out), show_secrets=show_secrets)
+) -> dict[int, NonPartitionResult]:
+    work = partial(_run_non_partition, out=str(out), show_secrets=show_secrets)
     found = spark.sparkContext.parallelize(list(map(msgspec.msgpack.encode, tasks)), len(tasks)).map(work)
-    return {index: msgspec.msgpack.decode(encoded, type=SkeletonResult) for index, encoded in found.collect()}
+    decode = partial(msgspec.msgpack.decode, type=NonPartitionResult)
+    return {index: decode(encoded) for index, encoded in found.collect()}
 
 
-def _run_skeleton(encoded: bytes, *, out: str, show_secrets: bool) -> tuple[int, bytes]:
+def _run_non_partition(encoded: bytes, *, out: str, show_secrets: bool) -> tuple[int, bytes]:
     task = msgspec.msgpack.decode(encoded, type=FoldTask)
-    skeleton = fold_skeleton(_skeleton_rows(task), task.cluster_id)
-    if skeleton.stopped is None:
-        _write_skeleton(Path(out), task, skeleton, show_secrets=show_secrets)
-    result = SkeletonResult(_summary(skeleton, task.end_offset), skeleton.barriers, skeleton.stopped)
+    rest = fold_non_partition(_non_partition_rows(task), task.cluster_id)
+    if rest.stopped is None:
+        _write_non_partition(Path(out), task, rest, show_secrets=show_secrets)
+    result = NonPartitionResult(_summary(rest, task.end_offset), rest.cross_shard, rest.stopped)
     return task.index, msgspec.msgpack.encode(result)
 
 
-def _write_skeleton(out: Path, task: FoldTask, skeleton: Skeleton, *, show_secrets: bool) -> None:
+def _write_non_partition(out: Path, task: FoldTask, rest: NonPartitionState, *, show_secrets: bool) -> None:
     part = str(task.index)
-    view = View(skeleton.image, show_secrets)
+    view = View(rest.image, show_secrets)
     of_image = {"cluster_id": task.cluster_id, "end_offset": task.end_offset}
     for table in IMAGE_TABLES:
         if not table.is_of_partitions:
             full = ({**of_image, **row} for row in table.rows(view))
             write_part(out, table.name, part, (rows_batch(table.name, chunk) for chunk in _chunks(full)))
-    changes = skeleton.registrations
+    changes = rest.registrations
     write_part(out, "registrations", part, [tuples_batch("registrations", changes)] if changes else ())
 
 
-def _summary(skeleton: Skeleton, end_offset: Offset) -> FoldSummary:
-    image = skeleton.image
+def _summary(rest: NonPartitionState, end_offset: Offset) -> FoldSummary:
+    image = rest.image
     transaction = image.transaction
     return FoldSummary(
         end_offset=end_offset,
         image_hash=image.hash(),
-        record_count=skeleton.record_count,
+        record_count=rest.record_count,
         is_partial=image.is_partial,
         unknown_kinds=_unknown(image),
         features=dict(image[FEATURES].items()),
@@ -267,7 +267,7 @@ def _summary(skeleton: Skeleton, end_offset: Offset) -> FoldSummary:
         open_transaction_at=None if transaction is None else transaction.begin_offset,
         broker_count=len(image[BROKERS]),
         topic_count=len(image[TOPICS]),
-        last_record_at_ms=skeleton.last_timestamp_ms,
+        last_record_at_ms=rest.last_timestamp_ms,
     )
 
 
@@ -275,7 +275,7 @@ def _unknown(image: MetadataImage) -> dict[str, int]:
     return {record_name(kind): count for kind, count in image.unknown_kinds()}
 
 
-def _skeleton_rows(task: FoldTask) -> Iterator[FoldRow]:
+def _non_partition_rows(task: FoldTask) -> Iterator[FoldRow]:
     for batch in _batches(task.base, task.log, task.start_offset, task.end_offset):
         for row in _fold_rows(batch):
             if not is_of_partition(row.value):
@@ -286,9 +286,9 @@ def _skeleton_rows(task: FoldTask) -> Iterator[FoldRow]:
 
 
 def _shards(
-    spark: "SparkSession", tasks: Sequence[FoldTask], skeletons: dict[int, SkeletonResult], out: Path
+    spark: "SparkSession", tasks: Sequence[FoldTask], results: dict[int, NonPartitionResult], out: Path
 ) -> list[ShardResult]:
-    good = [task for task in tasks if skeletons[task.index].stopped is None]
+    good = [task for task in tasks if results[task.index].stopped is None]
     shares = [
         msgspec.msgpack.encode(msgspec.structs.replace(task, log=tuple(log), base=tuple(base)))
         for task in good
@@ -304,7 +304,7 @@ def _shards(
             out=str(out),
             cluster_ids={task.index: task.cluster_id for task in good},
             shards={task.index: task.shards for task in good},
-            barriers={task.index: skeletons[task.index].barriers for task in good},
+            cross_shard={task.index: results[task.index].cross_shard for task in good},
             ends={task.index: task.end_offset for task in good},
         )
     )
@@ -338,7 +338,7 @@ def _rows_of_shares(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
 
 
 def _shard(value: bytes, shards: int) -> int | None:
-    topic_id = topic_of(value) if is_of_partition(value) else topic_of_skeleton(value)
+    topic_id = topic_of(value) if is_of_partition(value) else topic_of_non_partition(value)
     return None if topic_id is None else shard_of(topic_id, shards)
 
 
@@ -357,7 +357,7 @@ def _fold_shards(batches: Iterable[pa.RecordBatch], context: bytes) -> Iterator[
 
 def _fold_shard(known: Context, fold: int, number: int, rows: Iterator[FoldRow]) -> ShardResult:
     out, cluster_id, part = Path(known.out), known.cluster_ids[fold], f"{fold}-{number}"
-    shard = Shard(cluster_id, number, known.shards[fold], known.barriers[fold])
+    shard = Shard(cluster_id, number, known.shards[fold], known.cross_shard[fold])
     changes = shard.changes(rows, ROWS_PER_WRITE)
     batches = (tuples_batch("partition_changes", found) for found in changes)
     write_part(out, "partition_changes", part, batches)

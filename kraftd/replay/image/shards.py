@@ -1,19 +1,19 @@
-"""One log folded by many: its skeleton in order, its partitions by topic, the image's hash from all of them.
+"""One log folded by many: its partitions by topic, the rest in order, the image's hash from all of them.
 
 What a record of a partition does depends on its topic alone, so the partitions of different topics can be
-folded apart. Everything else (features, brokers, configs, topics without their partitions) is the *skeleton*,
-folded in order by one task; it is a small part of a large log. Some records of the skeleton reach into
-partitions. They are *barriers*, handed to every shard and taken in their place by offset:
+folded apart. Everything else (features, brokers, configs, topics without their partitions) is the *rest*,
+folded in order by one task; it is a small part of a large log. Some records of the rest reach into
+partitions. They are *cross-shard records*, handed to every shard and taken in their place by offset:
 
 * FeatureLevel, which may switch the eligible leader replicas off for all;
 * ClearElr, of all topics, or of the one that had the name at that offset;
 * Begin, End and AbortTransaction: each shard shows what it showed before Begin until it ends.
 
 A config is set by a topic's name, and goes with the topic, which is removed by its id: both are in the
-skeleton, where the name is known.
+rest, where the name is known.
 
 A shard's topics are in it too, so that its rules can be the daemon's own. The hash of an image is a sum over
-entities (D-18): that of the whole is the skeleton's and, of each shard, what its partitions add.
+entities (D-18): that of the whole is the rest's and, of each shard, what its partitions add.
 
 An impossible record in any part ends the whole fold before its batch: `Stopped` says where, and whoever runs
 the parts runs them again up to there.
@@ -45,7 +45,7 @@ from kraftd.replay.image.entity_history import (
 from kraftd.replay.source.contents import ENDING_AT, PARTITION_KINDS, TOPIC_ID_AT
 from kraftd.types import Offset, Uuid
 
-_BARRIERS: Final = (
+_CROSS_SHARD: Final = (
     m.FeatureLevelRecord,
     m.BeginTransactionRecord,
     m.EndTransactionRecord,
@@ -67,8 +67,8 @@ class Stopped(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Barrier(msgspec.Struct, frozen=True):
-    """A record of the skeleton that shards have to see; of one topic, if that is named."""
+class CrossShardRecord(msgspec.Struct, frozen=True):
+    """A record that shards have to see though it is of no partition; of one topic, if that is named."""
 
     batch_base_offset: Offset
     offset: Offset
@@ -76,13 +76,13 @@ class Barrier(msgspec.Struct, frozen=True):
     topic_id: Uuid | None = None
 
 
-class Skeleton(msgspec.Struct, frozen=True):
+class NonPartitionState(msgspec.Struct, frozen=True):
     """The image without partitions, what reaches into them, and what happened to brokers."""
 
     image: MetadataImage
     record_count: int
     last_timestamp_ms: int
-    barriers: tuple[Barrier, ...]
+    cross_shard: tuple[CrossShardRecord, ...]
     registrations: tuple[Registration, ...]
     stopped: Stopped | None = None
 
@@ -102,8 +102,8 @@ def shard_of(topic_id: Uuid, shards: int) -> int:
     return int.from_bytes(topic_id[-4:], "big") % shards
 
 
-def topic_of_skeleton(value: bytes) -> Uuid | None:
-    """The topic of a record that is in the skeleton and in its topic's shard as well."""
+def topic_of_non_partition(value: bytes) -> Uuid | None:
+    """The topic of a record that is in the rest and in its topic's shard as well."""
     if value[:2] not in {b"\x01\x02", b"\x01\x09"}:
         return None
     try:
@@ -113,9 +113,9 @@ def topic_of_skeleton(value: bytes) -> Uuid | None:
     return record.topic_id if isinstance(record, m.TopicRecord | m.RemoveTopicRecord) else None
 
 
-def fold_skeleton(rows: Iterable[FoldRow], cluster_id: str = "") -> Skeleton:
+def fold_non_partition(rows: Iterable[FoldRow], cluster_id: str = "") -> NonPartitionState:
     """Fold all but the records of partitions, in the order of their offsets."""
-    fold, barriers = ImageBuilder(EMPTY), []
+    fold, cross_shard = ImageBuilder(EMPTY), []
     history = Registrations(cluster_id)
     count, last_ms = 0, -1
     stopped = None
@@ -134,19 +134,21 @@ def fold_skeleton(rows: Iterable[FoldRow], cluster_id: str = "") -> Skeleton:
             fold = ImageBuilder(image)
             inside = image if image.transaction is None else image.transaction.pending
             topic_id = inside[TOPICS].id_of(record.topic_name)
-            barriers.append(Barrier(row.batch_base_offset, row.offset, row.value, topic_id))
-        elif isinstance(record, (*_BARRIERS, m.ClearElrRecord)):
-            barriers.append(Barrier(row.batch_base_offset, row.offset, row.value))
-    return Skeleton(fold.image(), count, last_ms, tuple(barriers), tuple(history.take()), stopped)
+            cross_shard.append(CrossShardRecord(row.batch_base_offset, row.offset, row.value, topic_id))
+        elif isinstance(record, (*_CROSS_SHARD, m.ClearElrRecord)):
+            cross_shard.append(CrossShardRecord(row.batch_base_offset, row.offset, row.value))
+    return NonPartitionState(fold.image(), count, last_ms, tuple(cross_shard), tuple(history.take()), stopped)
 
 
 class Shard:
     """The partitions of some topics. Feed it their records in the order of their offsets, then ask."""
 
-    def __init__(self, cluster_id: str, shard: int, shards: int, barriers: Sequence[Barrier]) -> None:
-        self._barriers = [
+    def __init__(
+        self, cluster_id: str, shard: int, shards: int, cross_shard: Sequence[CrossShardRecord]
+    ) -> None:
+        self._cross_shard = [
             FoldRow(one.batch_base_offset, one.offset, 0, -1, one.value)
-            for one in barriers
+            for one in cross_shard
             if one.topic_id is None or shard_of(one.topic_id, shards) == shard
         ]
         self._fold = ImageBuilder(EMPTY)
@@ -160,7 +162,7 @@ class Shard:
         Ends early if `stopped`.
         """
         history = self._history
-        for row in merge(rows, self._barriers, key=attrgetter("offset")):
+        for row in merge(rows, self._cross_shard, key=attrgetter("offset")):
             try:
                 record = decoded(row.value)
                 self._fold.replay(record, row.offset)
@@ -175,7 +177,7 @@ class Shard:
             yield found
 
     def image(self) -> MetadataImage:
-        """The image of these topics, with the features that the barriers set."""
+        """The image of these topics, with the features that the cross-shard records set."""
         return self._fold.image()
 
 
@@ -185,9 +187,9 @@ def partitions_sum(image: MetadataImage) -> int:
     return (_number(image) - _number(apply_all(EMPTY, rest, 0))) & HASH_MASK
 
 
-def hash_of(skeleton_hash: str, partition_sums: Iterable[int]) -> str:
-    """The hash of the image that a skeleton and its shards make together."""
-    return f"{(int(skeleton_hash, 16) + sum(partition_sums)) & HASH_MASK:032x}"
+def hash_of(rest_hash: str, partition_sums: Iterable[int]) -> str:
+    """The hash of the image that the rest and the shards make together."""
+    return f"{(int(rest_hash, 16) + sum(partition_sums)) & HASH_MASK:032x}"
 
 
 def _number(image: MetadataImage) -> int:

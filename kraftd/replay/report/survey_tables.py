@@ -10,7 +10,7 @@ import msgspec
 import pyarrow as pa
 
 from kraftd.logtools.problem import Problem
-from kraftd.replay.cluster_survey import ClusterSurvey, EpochSpan, Leadership, NodeSurvey
+from kraftd.replay.cluster_survey import ClusterSurvey, EpochSpan, LeaderRecord, NodeSurvey
 from kraftd.replay.source.spans import MAX_TIMESTAMP_MS
 from kraftd.replay.table_parts import rows_batch
 from kraftd.types import Epoch, NodeId, Offset
@@ -45,7 +45,7 @@ def leader_epochs(cluster: ClusterSurvey) -> Iterator[LeaderEpoch]:
 
 
 def _leader_epoch(cluster: ClusterSurvey, index: int, node: NodeSurvey, span: EpochSpan) -> LeaderEpoch:
-    leadership = _leadership(node, span)
+    leader_record = _leader_record(node, span)
     holders = [
         other.node.node_id
         for other, match in zip(cluster.nodes, cluster.comparisons[index], strict=True)
@@ -56,9 +56,9 @@ def _leader_epoch(cluster: ClusterSurvey, index: int, node: NodeSurvey, span: Ep
         epoch=span.epoch,
         start_offset=span.start_offset,
         end_offset=span.end_offset,
-        leader_id=None if leadership is None else leadership.leader_id,
-        voters=() if leadership is None else leadership.voters,
-        granted_by=() if leadership is None else leadership.granted_by,
+        leader_id=None if leader_record is None else leader_record.leader_id,
+        voters=() if leader_record is None else leader_record.voters,
+        granted_by=() if leader_record is None else leader_record.granted_by,
         held_by=tuple(holders),
         started_at_ms=span.started_at_ms,
         last_record_at_ms=span.last_record_at_ms,
@@ -66,8 +66,10 @@ def _leader_epoch(cluster: ClusterSurvey, index: int, node: NodeSurvey, span: Ep
     )
 
 
-def _leadership(node: NodeSurvey, span: EpochSpan) -> Leadership | None:
-    return next((leadership for leadership in node.leaderships if leadership.epoch == span.epoch), None)
+def _leader_record(node: NodeSurvey, span: EpochSpan) -> LeaderRecord | None:
+    return next(
+        (leader_record for leader_record in node.leader_records if leader_record.epoch == span.epoch), None
+    )
 
 
 def leader_epoch_rows(clusters: Sequence[ClusterSurvey]) -> Iterator[pa.RecordBatch]:

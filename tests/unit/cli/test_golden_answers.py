@@ -24,7 +24,7 @@ from kraftd.metadata.registry import TABLES as IMAGE_TABLES
 from kraftd.records import messages as m
 from kraftd.records.frame import RawRecord
 from kraftd.replay.schemas import TABLES
-from tests.unit.forensics.logs import ORDERS, LogMaker, broker, config, moved, partition
+from tests.unit.logtools.logs import ORDERS, LogMaker, broker, config, moved, partition
 
 GOLDEN = Path(__file__).with_name("golden_answers.txt")
 PAYMENTS = b"payments".ljust(16, b"\2")

@@ -16,7 +16,7 @@ from kraftd.records.messages import (
 from kraftd.serde.binary import base64_text
 from tests.fixtures import klog
 from tests.unit.cli.kraftctl import Kraftctl
-from tests.unit.forensics.logs import T0, LogMaker, config, orders
+from tests.unit.logtools.logs import T0, LogMaker, config, orders
 
 
 @pytest.fixture

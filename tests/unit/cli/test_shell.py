@@ -18,7 +18,7 @@ from kraftd.logtools.state import state_at
 from kraftd.logtools.tree import root_of
 from kraftd.records.frame import RawRecord
 from tests.unit.cli.kraftctl import Kraftctl, Outcome
-from tests.unit.forensics.logs import LogMaker, config, orders
+from tests.unit.logtools.logs import LogMaker, config, orders
 
 Run = Callable[..., Outcome]
 

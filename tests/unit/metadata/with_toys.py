@@ -33,7 +33,7 @@ from kraftd.metadata.record_versions import newest_versions  # noqa: E402
 from kraftd.metadata.registry import TABLES as IMAGE_TABLES  # noqa: E402
 from kraftd.records.messages import FeatureLevelRecord  # noqa: E402
 from kraftd.replay.schemas import TABLES  # noqa: E402
-from tests.unit.forensics.logs import LogMaker  # noqa: E402
+from tests.unit.logtools.logs import LogMaker  # noqa: E402
 
 
 def answers(home: Path) -> dict[str, object]:

@@ -19,13 +19,13 @@ from kraftd.records.frame import RawRecord, decode_record, encode_record
 from kraftd.replay.image.entity_history import FoldRow
 from kraftd.replay.image.shards import (
     Shard,
-    fold_skeleton,
+    fold_non_partition,
     hash_of,
     is_of_partition,
     partitions_sum,
     shard_of,
     topic_of,
-    topic_of_skeleton,
+    topic_of_non_partition,
 )
 from tests.unit.metadata.legal_records import ONE, TWO, WORLD, record_lists
 
@@ -77,11 +77,11 @@ def in_parts(rows: Sequence[FoldRow], shards: int) -> tuple[str, int, Counter, l
     end = len(rows)
     while True:
         rows = [row for row in rows if row.offset < end]
-        skeleton = fold_skeleton(row for row in rows if not is_of_partition(row.value))
-        stops = [skeleton.stopped]
-        sums, unknown, changes = [], Counter(dict(skeleton.image.unknown_kinds())), []
+        rest = fold_non_partition(row for row in rows if not is_of_partition(row.value))
+        stops = [rest.stopped]
+        sums, unknown, changes = [], Counter(dict(rest.image.unknown_kinds())), []
         for number in range(shards):
-            shard = Shard("c", number, shards, skeleton.barriers)
+            shard = Shard("c", number, shards, rest.cross_shard)
             for found in shard.changes(row for row in rows if goes_to(row.value, number, shards)):
                 changes += found
             stops.append(shard.stopped)
@@ -89,12 +89,12 @@ def in_parts(rows: Sequence[FoldRow], shards: int) -> tuple[str, int, Counter, l
             unknown.update(dict(shard.image().unknown_kinds()))
         stopped = [stop for stop in stops if stop is not None]
         if not stopped:
-            return hash_of(skeleton.image.hash(), sums), end, unknown, changes
+            return hash_of(rest.image.hash(), sums), end, unknown, changes
         end = min(stopped, key=lambda stop: stop.offset).batch_base_offset
 
 
 def goes_to(value: bytes, number: int, shards: int) -> bool:
-    topic_id = topic_of(value) if is_of_partition(value) else topic_of_skeleton(value)
+    topic_id = topic_of(value) if is_of_partition(value) else topic_of_non_partition(value)
     return topic_id is not None and shard_of(topic_id, shards) == number
 
 
@@ -136,7 +136,7 @@ def shown_by(changes: list) -> dict:
 
 
 @pytest.mark.parametrize("shards", [1, 2])
-def test_a_barrier_takes_its_place_between_the_records_of_a_topic(shards: int) -> None:
+def test_a_cross_shard_record_takes_its_place_between_the_records_of_a_topic(shards: int) -> None:
     change = m.PartitionChangeRecord(0, ONE, eligible_leader_replicas=(1,))
     records = [*WORLD, m.ClearElrRecord("a"), change, m.ClearElrRecord(""), change]
     image, end = in_order(rows_of(records))
@@ -167,8 +167,8 @@ def test_what_a_transaction_took_back_never_happened() -> None:
     rows = rows_of([*WORLD, begin, change, fence, m.RemoveTopicRecord(ONE), abort, change])
     changes = [row for row in in_parts(rows, 2)[3] if row.offset >= len(WORLD)]
     assert [(row.offset, row.leader) for row in changes] == [(len(WORLD) + 5, 1)]
-    registrations = fold_skeleton(row for row in rows if not is_of_partition(row.value)).registrations
+    registrations = fold_non_partition(row for row in rows if not is_of_partition(row.value)).registrations
     assert [row.event for row in registrations] == ["registered", "registered"]
     kept = rows_of([*WORLD, begin, fence, m.EndTransactionRecord()])
-    registrations = fold_skeleton(row for row in kept if not is_of_partition(row.value)).registrations
+    registrations = fold_non_partition(row for row in kept if not is_of_partition(row.value)).registrations
     assert (registrations[-1].event, registrations[-1].fenced) == ("fenced", True)

@@ -28,7 +28,7 @@ def test_59_leaders_and_a_tail_that_one_node_holds() -> None:
     found = survey(klog("kafka-3.5-three-nodes-59-leaders"))
     assert (found.reference.start_offset, found.reference.end_offset) == (0, 30638)
     assert found.reference.node.node_id == 1
-    assert len(found.reference.leaderships) == len(found.reference.epochs) == 59
+    assert len(found.reference.leader_records) == len(found.reference.epochs) == 59
     assert (found.reference.epochs[0].epoch, found.reference.epochs[-1].epoch) == (3, 190)
     assert found.voters == {1, 2, 3}
     assert found.verdict.bounds[0].status_of(30637) is Status.UNCOMMITTED

@@ -27,7 +27,7 @@ from kraftd.records.messages import (
 from kraftd.types import OffsetAndEpoch
 from tests.fixtures import klog, klogs
 from tests.replay.logs import write_manifest
-from tests.unit.forensics.logs import ORDERS, T0, LogMaker, config, orders
+from tests.unit.logtools.logs import ORDERS, T0, LogMaker, config, orders
 
 
 def folded(log_directory: Path, end: int) -> MetadataImage:

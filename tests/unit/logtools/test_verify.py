@@ -15,7 +15,7 @@ from kraftd.records.frame import RawRecord, encode_record
 from kraftd.records.messages import BeginTransactionRecord, NoOpRecord, RemoveTopicRecord, TopicRecord
 from kraftd.types import EpochEntry
 from tests.fixtures import klog
-from tests.unit.forensics.logs import T0, LogMaker, broker, config, orders
+from tests.unit.logtools.logs import T0, LogMaker, broker, config, orders
 
 
 def judged(*homes: Path) -> Verdict:

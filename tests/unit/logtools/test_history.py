@@ -24,7 +24,7 @@ from kraftd.records.messages import (
     TopicRecord,
 )
 from tests.fixtures import klog
-from tests.unit.forensics.logs import ORDERS, T0, broker, config, moved, orders
+from tests.unit.logtools.logs import ORDERS, T0, broker, config, moved, orders
 
 
 def lines(history: History) -> list[tuple[int, int, int, str]]:

@@ -21,7 +21,7 @@ from kraftd.records.messages import (
 from kraftd.serde.binary import base64_text
 from kraftd.types import uuid_text
 from tests.fixtures import klog
-from tests.unit.forensics.logs import ORDERS, orders
+from tests.unit.logtools.logs import ORDERS, orders
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ from kraftd.records.messages import (
     UserScramCredentialRecord,
     ZkMigrationStateRecord,
 )
-from tests.unit.forensics.logs import ORDERS, broker, config, moved, orders, partition
+from tests.unit.logtools.logs import ORDERS, broker, config, moved, orders, partition
 
 BEFORE: tuple[AnyRecord, ...] = (
     FeatureLevelRecord(name="metadata.version", feature_level=25),
