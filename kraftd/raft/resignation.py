@@ -226,7 +226,12 @@ class Resignation:
                 error = ErrorCode.INVALID_REQUEST
             elif not self._is_me(ask.receiver) or not raft.rejoin.can_confirm:
                 error = ErrorCode.INVALID_VOTER_KEY
-        raft.reply(event.handle, rpc.begin_response(error, raft.leader_and_epoch(event.version)))
+        raft.reply(
+            event.handle,
+            rpc.begin_response(
+                error, raft.leader_and_epoch(with_endpoint=event.version >= rpc.ENDPOINTS_SINCE)
+            ),
+        )
 
     def on_end_request(self, event: RequestReceived, ask: EndParams, now: Now) -> None:
         """Handle EndQuorumEpoch: the first successor campaigns at once, the others one after another."""
@@ -239,7 +244,12 @@ class Resignation:
                 error = ErrorCode.INVALID_REQUEST
             elif isinstance(raft.state, Follower):
                 self._succeed(raft.state, ask, now)
-        raft.reply(event.handle, rpc.end_response(error, raft.leader_and_epoch(event.version)))
+        raft.reply(
+            event.handle,
+            rpc.end_response(
+                error, raft.leader_and_epoch(with_endpoint=event.version >= rpc.ENDPOINTS_SINCE)
+            ),
+        )
 
     def _succeed(self, state: Follower, ask: EndParams, now: Now) -> None:
         raft = self.raft

@@ -28,6 +28,15 @@ from kraftd.types import (
     ReplicaKey,
 )
 
+ENDPOINTS_SINCE = 1
+"""The version of Vote, BeginQuorumEpoch and EndQuorumEpoch from which a response has node endpoints."""
+
+FETCH_ENDPOINTS_SINCE = 17
+"""The version of Fetch from which a response has node endpoints."""
+
+REPLICA_STATE_SINCE = 15
+"""The version of Fetch from which the replica id stands in a struct of its own (KIP-903)."""
+
 
 class VoteParams(msgspec.Struct, frozen=True):
     """A request for a vote or a pre-vote."""
@@ -254,7 +263,7 @@ def read_fetch(request: m.FetchRequest, version: int, cluster_id: str) -> FetchP
     partition = topics[0].partitions[0]
     if partition.partition != 0:
         return ErrorCode.INVALID_REQUEST
-    replica_id = request.replica_state.replica_id if version >= 15 else request.replica_id
+    replica_id = request.replica_state.replica_id if version >= REPLICA_STATE_SINCE else request.replica_id
     return FetchParams(
         ReplicaKey(replica_id, partition.replica_directory_id),
         partition.current_leader_epoch,

@@ -57,9 +57,6 @@ _EPOCH_BELIEVED = (1 << 31) - (1 << 24)
 _EPOCH_STEP = 1 << 16
 """How far above our own an epoch may be beyond that."""
 
-_FETCH_ENDPOINT_SINCE = 17
-"""The first version of Fetch whose response has room for the leader's endpoint."""
-
 
 class RaftState:
     """The shared state of one raft node. Mutable, single-threaded; it reads no clock."""
@@ -224,10 +221,10 @@ class RaftState:
         """
         return epoch <= max(_EPOCH_BELIEVED, self.epoch + _EPOCH_STEP)
 
-    def leader_and_epoch(self, version: int = 1) -> LeaderAndEpoch:
-        """Return the current leader and epoch for a response; version 0 has no room for endpoints."""
+    def leader_and_epoch(self, *, with_endpoint: bool = True) -> LeaderAndEpoch:
+        """Return the current leader and epoch for a response; older versions have no room for endpoints."""
         leader_id = self.leader_id
-        if version < 1 or leader_id == NO_NODE:
+        if not with_endpoint or leader_id == NO_NODE:
             return LeaderAndEpoch(self.epoch, leader_id)
         endpoint = self.advertised if leader_id == self.me.id else self.endpoint(leader_id)
         return LeaderAndEpoch(self.epoch, leader_id, endpoint)
@@ -243,7 +240,7 @@ class RaftState:
 
     def fetch_leader_and_epoch(self, version: int) -> LeaderAndEpoch:
         """Return the current leader and epoch for a fetch response of this version."""
-        return self.leader_and_epoch(version >= _FETCH_ENDPOINT_SINCE)
+        return self.leader_and_epoch(with_endpoint=version >= rpc.FETCH_ENDPOINTS_SINCE)
 
     def refuse_fetch(self, handle: Handle, version: int, error: ErrorCode) -> None:
         """Answer a fetch with an error; the log start offset is given all the same (FREQ-23)."""
