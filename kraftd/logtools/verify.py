@@ -293,9 +293,8 @@ class _Examination:
             self._tell(in_file(left[-1].path, text, kind=ProblemKind.INCOMPLETE, offset=self._end))
 
     def _not_compared(self, snapshots: Sequence[LogFile], why: str) -> None:
-        if snapshots:
-            more = f" (nor {len(snapshots) - 1} more)" if len(snapshots) > 1 else ""
-            self._note(in_file(snapshots[0].path, f"not compared{more}, {why}"))
+        for snapshot in snapshots:
+            self._note(in_file(snapshot.path, f"not compared, {why}"))
 
     def _compare(self, snapshot: LogFile) -> None:
         state = self._load(snapshot)
