@@ -66,8 +66,10 @@ class Continuity:
             return
         yield from self._decide_held(None)
         if problem is not None:
-            if is_first or self._end is None:
+            if is_first:
                 yield from self._open(segment)
+            elif self._end is None:
+                self._end = max(problem.offset, 0)  # what came before was not asked for
             self._is_behind_damage = True
             yield msgspec.structs.replace(problem, offset=self._end or 0)
 

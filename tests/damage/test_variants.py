@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kraftd.logtools.node_files import by_cluster, find_fleet
-from kraftd.replay.cluster_survey import survey_cluster
+from kraftd.replay.cluster_survey import survey_clusters
 from tests.damage.hurt import HurtNode
 from tests.damage.variants import VARIANTS, Said, Truth
 from tests.unit.cli.kraftctl import Kraftctl
@@ -93,7 +93,7 @@ def state(kraftctl: Kraftctl, truth: Truth) -> list[str]:
 
 def replay(home: Path, truth: Truth) -> list[str]:
     [(cluster_id, nodes)] = by_cluster(find_fleet([home / "node"])[0]).items()
-    survey = survey_cluster(cluster_id, nodes)
+    [survey] = survey_clusters(cluster_id, nodes)
     told = [
         f"{one.file} at byte {one.position_bytes}, offset {one.offset}: {one.text}"
         for one in survey.problems

@@ -75,7 +75,10 @@ def _title(cluster: ClusterReport) -> Text:
     """Its id and its folder: ids are copied, and say nothing to a person."""
     if cluster.cluster_id in {node.directory for node in cluster.nodes}:
         return Text.assemble("without a cluster id, in ", (cluster.folder, "bold"))
-    return Text.assemble("cluster ", (cluster.cluster_id, "bold"), " in ", (cluster.folder, "bold"))
+    shared_id = cluster.cluster_id.partition(" in ")[
+        0
+    ]  # of two clusters under one id the folder is told anyway
+    return Text.assemble("cluster ", (shared_id, "bold"), " in ", (cluster.folder, "bold"))
 
 
 def _log_facts(cluster: ClusterReport) -> Iterator[tuple[str, str]]:
