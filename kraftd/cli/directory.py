@@ -33,7 +33,7 @@ from kraftd.records import names
 from kraftd.types import NO_NODE, Uuid, uuid_text
 
 if TYPE_CHECKING:
-    from kraftd.storage.inspection import DirectoryFacts
+    from kraftd.logtools.inspection import DirectoryFacts
 
 app = typer.Typer()
 
@@ -102,8 +102,8 @@ def info(
     output: OutputOption = None,
 ) -> None:
     """Show what a node's directory holds and what is wrong with it."""
+    from kraftd.logtools.inspection import inspect_directory
     from kraftd.storage.filesystem import OsFileSystem
-    from kraftd.storage.inspection import inspect_directory
 
     node = directory.absolute()
     node = node.parent if node.name == names.LOG_DIRECTORY else node

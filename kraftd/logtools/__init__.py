@@ -1,8 +1,16 @@
 """What happened in a metadata log, when, by whom, and is the log whole? Answers without a running quorum.
 
-Pure questions over directories of files, ours and Apache Kafka's: `files` finds them, `batch_reader` reads
-their batches on behind any damage, `state` folds an image of a point, `history` follows one entity, and
-`verify` judges, by `integrity` (each log alone) and `comparison` (each two). What is wrong is a `Problem`.
-Nothing here prints, locks or writes; a running node's directory can be asked. Answers are values;
-`kraftd.cli` turns them into text, and `kraftd.replay` asks the same of whole fleets with Spark.
+Pure questions over directories of files, ours and Apache Kafka's:
+
+* `node_files` finds them and says what a node's small files say; `manifest` is an export's.
+* `batch_reader` reads one file on behind any damage (`torn`: what was being written), `snapshot_reader` a
+  snapshot, `log_reader` all segments as one log, of which `continuity` says whether it goes on.
+* `state` makes the image at a point (`points`), `history` follows one entity, `tree` shows it all as folders
+  and files, `quorum_facts` says who led.
+* `verify` judges, by `integrity` (each log) and `comparison` (each two); `commit` says what is committed.
+* `inspection` looks at a member's own directory as its start would, for `kraftctl info`.
+
+What is wrong is a `Problem`. Nothing here prints, locks or writes; a running node's directory can be asked.
+Answers are values; `kraftd.cli` turns them into text, and `kraftd.replay` asks the same of whole fleets with
+Spark. Only `inspection` needs `kraftd.storage`, so that a replay needs no daemon.
 """

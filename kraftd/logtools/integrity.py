@@ -5,7 +5,7 @@ covers, and what none does: that offsets go on without a gap, that epochs never 
 election, and begin where `leader-epoch-checkpoint` says. It goes on behind damage, so the list is whole.
 
 Nothing is changed, and no judgement of a member is passed: which bytes a flush had covered stands in a file
-that copies do not have (`kraftd.storage.inspection` looks at a member's own directory). A log that only ends
+that copies do not have (`kraftd.logtools.inspection` looks at a member's own directory). A log that only ends
 inside a batch is one that was being written: that is told apart as `torn`.
 
 Not here: what records mean, and whether snapshots are what a replay gives.

@@ -1,7 +1,7 @@
 """Files: segments, the log, the election file, the sidecar, a node's directory (D-02..D-06, D-15, D-17).
 
 Synchronous and free of threads, over one file-system seam. A daemon enters by `NodeDirectory.open`, tools by
-`inspect_directory`, `format_directory` and `Log.open(…, read_only=True)`. Two values leave the loop's thread:
+`format_directory` and `Log.open(…, read_only=True)`. Two values leave the loop's thread:
 a `FlushJob` and a `ReaderView`.
 """
 
@@ -9,7 +9,6 @@ from kraftd.storage.disk import Disk, StorageFailure
 from kraftd.storage.filesystem import Access, FileSystem, OsFileSystem
 from kraftd.storage.flush import FlushJob
 from kraftd.storage.formatting import Formatted, format_directory
-from kraftd.storage.inspection import DirectoryFacts, SegmentFacts, inspect_directory
 from kraftd.storage.log import Log, LogConfig, Opened, OpenReport
 from kraftd.storage.log_reader import DamagedReadError, OffsetOutOfRangeError, ReaderView
 from kraftd.storage.node_directory import NodeDirectory
@@ -20,7 +19,6 @@ __all__ = [
     "Access",
     "Damage",
     "DamagedReadError",
-    "DirectoryFacts",
     "Disk",
     "FileSystem",
     "FlushJob",
@@ -34,9 +32,7 @@ __all__ = [
     "OsFileSystem",
     "PeerRecord",
     "ReaderView",
-    "SegmentFacts",
     "SidecarState",
     "StorageFailure",
     "format_directory",
-    "inspect_directory",
 ]

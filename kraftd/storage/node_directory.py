@@ -9,7 +9,7 @@ what makes a start pointless is an error.
 A crash while opening leaves a directory that opens the same way again: the metadata directory is created
 before its `partition.metadata`, the sidecar is created whole, and every later step only adds to it.
 
-Not here: formatting (`formatting`), reading without changing anything (`inspection`).
+Not here: formatting (`formatting`), reading without changing anything (`kraftd.logtools.inspection`).
 """
 
 from collections.abc import Callable, Sequence

@@ -22,8 +22,9 @@ from random import Random
 from typing import NamedTuple
 
 from kraftd.errors import KraftdError, StorageError
+from kraftd.logtools.inspection import inspect_directory
 from kraftd.records.batch import scan
-from kraftd.storage import LogConfig, NodeDirectory, StorageFailure, inspect_directory
+from kraftd.storage import LogConfig, NodeDirectory, StorageFailure
 from kraftd.types import Election, ReplicaKey
 from tests import commands
 from tests.crash.promises import HOME, Ids, format_home, open_home

@@ -17,9 +17,10 @@ from random import Random
 from typing import NamedTuple
 
 from kraftd.errors import KraftdError
+from kraftd.logtools.inspection import inspect_directory
 from kraftd.records import epoch_checkpoint, names
 from kraftd.records.batch import scan
-from kraftd.storage import LogConfig, NodeDirectory, PeerRecord, format_directory, inspect_directory
+from kraftd.storage import LogConfig, NodeDirectory, PeerRecord, format_directory
 from kraftd.storage.disk import StorageFailure
 from kraftd.types import Election, EpochEntry, ReplicaKey
 from tests.sim.filesystem import SimFileSystem

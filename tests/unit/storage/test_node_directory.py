@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from kraftd.errors import StorageError
+from kraftd.logtools.inspection import inspect_directory
 from kraftd.records import quorum_state
-from kraftd.storage import LogConfig, NodeDirectory, OsFileSystem, format_directory, inspect_directory
+from kraftd.storage import LogConfig, NodeDirectory, OsFileSystem, format_directory
 from kraftd.storage.sidecar import SLOT_BYTES
 from kraftd.types import Election, OffsetAndEpoch, ReplicaKey, uuid_text
 from tests.unit.storage.batches import batch, run_of

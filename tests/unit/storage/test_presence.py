@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from kraftd.errors import StorageError
-from kraftd.storage import Access, FileSystem, NodeDirectory, OsFileSystem, inspect_directory
+from kraftd.logtools.inspection import inspect_directory
+from kraftd.storage import Access, FileSystem, NodeDirectory, OsFileSystem
 from tests.sim.filesystem import SimFileSystem
 from tests.unit.storage.batches import run_of
 from tests.unit.storage.test_node_directory import log_path, make, open_at

@@ -57,15 +57,15 @@ def inspect_directory(fs: FileSystem, path: Path) -> DirectoryFacts:
     disk = Disk(fs)
     if not fs.is_directory(path):
         return DirectoryFacts(str(path), problems=(f"{path}: is not a directory",))
-    look = _Look(disk, path)
-    look.at_properties()
-    look.at_bootstrap()
-    look.at_sidecar()
-    look.at_log()
-    return look.facts()
+    inspector = _Inspector(disk, path)
+    inspector.at_properties()
+    inspector.at_bootstrap()
+    inspector.at_sidecar()
+    inspector.at_log()
+    return inspector.facts()
 
 
-class _Look:
+class _Inspector:
     """One inspection, file by file."""
 
     def __init__(self, disk: Disk, path: Path) -> None:

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from kraftd.logtools.inspection import inspect_directory
 from kraftd.records.batch import scan
-from kraftd.storage import Disk, Log, NodeDirectory, OsFileSystem, format_directory, inspect_directory
+from kraftd.storage import Disk, Log, NodeDirectory, OsFileSystem, format_directory
 from kraftd.types import Election, ReplicaKey
 from tests.fixtures import clusters, klog
 from tests.unit.storage.batches import run_of
