@@ -1,7 +1,7 @@
 """Replay metadata logs with Spark: from directories to Parquet tables and a report.
 
 `run` is the whole of it; `kraftctl replay` and `spark-submit` both call it. Each step is one Spark stage or
-two: clusters are surveyed, one task each (`cluster_survey`: headers and control records, what is committed, up
+two: clusters are surveyed, one task each (`cluster_survey`: headers, control records, what is committed, up
 to where to fold); records are decoded into tables, one task a share of bytes (`writing`); images are folded
 (`fold`). Tasks write their own Parquet files; what comes back to the driver is small, whatever the size of
 the logs.
