@@ -5,8 +5,8 @@ the cluster. Three promises shape everything: Kafka's files, byte for byte and b
 be proved, because it neither reads clocks nor awaits; and nothing is acknowledged that a power cut can
 take back.
 
-Where to find what, outermost first. A package imports from the lines below it, never from above;
-import-linter and `tests/test_project_rules.py` hold that.
+Where to find what, outermost first. A package imports from the lines below it, never from above (and raft
+knows nothing of controller and metadata); import-linter and `tests/test_project_rules.py` hold that.
 
     cli         `kraftctl`, one module a command group; works without a leader
     replay      Spark: logs of any node, ours or Kafka's, as tables; never needs a daemon
@@ -33,7 +33,8 @@ kind of record, an API, a fault or a mutant.
 The words: `docs/glossary.md`. Ids such as VOTE-31 or HWM-02 are behaviours of Kafka's quorum; each stands,
 with what happens and when, in `tests/conformance/behaviours.toml`.
 
-The rules. Tests cite them by number (`@pytest.mark.covers("D-05")`), comments too.
+The rules. Tests cite them by number (`@pytest.mark.covers("D-05")`), comments too. D-19 to D-36 are kept
+for what is not here yet.
 
     D-01  Two clocks: deadlines read the monotonic one, record timestamps the wall; a stalled loop gets
           one more turn before it accuses the leader.

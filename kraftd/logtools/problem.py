@@ -1,8 +1,7 @@
 """One thing that is wrong with a log or a directory: file, byte, offset, what it is, and what to do.
 
-Everything that reads directories tells what it finds in these: `batch_reader`, `integrity`, `verify`,
-`inspection` and the replay. A problem is a fact about the input, never about this program: what cannot be
-answered at all is an `UnanswerableError`.
+Everything here that reads directories tells what it finds in these, and so does the replay. A problem is a
+fact about the input, never about this program: what cannot be answered at all is an `UnanswerableError`.
 """
 
 from enum import StrEnum

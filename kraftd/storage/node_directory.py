@@ -171,8 +171,8 @@ class NodeDirectory:
         # Node 3 is wiped and formatted again: it has no records and no election file, like a new node.
         # "Blank" stays, also over a restart, until the raft node has given a vote or has flushed records.
         empty = finding.checksum < 0 and self.log.end_offset == 0 and not self.report.damage
-        was_blank = remembered.health == UNINITIALIZED and not finding.foreign
-        self.uninitialized = not reasons and (empty or was_blank)
+        was_uninitialized = remembered.health == UNINITIALIZED and not finding.foreign
+        self.uninitialized = not reasons and (empty or was_uninitialized)
         state = AMNESIA if self.amnesia else UNINITIALIZED if self.uninitialized else WHOLE
         self._sidecar.save_twice(
             msgspec.structs.replace(

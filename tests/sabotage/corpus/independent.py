@@ -636,7 +636,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "tests",
         (
             "kraftd.storage.node_directory:NodeDirectory._judge",
-            "self.uninitialized = not reasons and (empty or was_blank)",
+            "self.uninitialized = not reasons and (empty or was_uninitialized)",
             "self.uninitialized = not reasons and empty",
         ),
         where=("tests/unit/storage/test_node_directory.py",),
