@@ -246,6 +246,10 @@ def open_file(path: Path) -> Iterator[IO[bytes]]:
     try:
         with path.open("rb") as file:
             yield file
+    except FileNotFoundError:
+        raise UnanswerableError(
+            f"{path} does not exist; name a node's directory, a segment or a snapshot"
+        ) from None
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             raise

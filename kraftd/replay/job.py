@@ -23,7 +23,7 @@ import msgspec
 from pyarrow.dataset import dataset
 
 from kraftd.logtools.node_files import NodeFiles, by_cluster, find_fleet
-from kraftd.logtools.points import At, parse_at
+from kraftd.logtools.points import At, NotAPointError, parse_at
 from kraftd.logtools.problem import Problem, ProblemKind
 from kraftd.replay.cluster_survey import ClusterSurvey, survey_clusters
 from kraftd.replay.errors import ReplayError
@@ -77,7 +77,10 @@ def run(
         ReplayError: The replay cannot be done; what is wrong with the input's bytes is in the report instead.
     """
     started = time.monotonic()
-    point = None if at is None else parse_at(at)
+    try:
+        point = None if at is None else parse_at(at)
+    except NotAPointError as error:
+        raise ReplayError(f"--at {error}") from None
     require_spark()
     if page is not None:
         require_page(Path(page))

@@ -47,7 +47,7 @@ def test_wrong_usage_is_64(capsys: pytest.CaptureFixture[str]) -> None:
     ("arguments", "line"),
     [
         (["/nowhere", "--out", "out"], "replay: /nowhere: no such directory"),
-        ([".", "--out", "out", "--at", "noon"], "replay: --at noon: neither an offset (1234) nor a time"),
+        ([".", "--out", "out", "--at", "noon"], "replay: --at 'noon' is neither an offset (1234) nor a time"),
     ],
 )
 def test_a_mistake_is_one_line(
