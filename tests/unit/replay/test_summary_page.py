@@ -1,7 +1,6 @@
 """The page fits a terminal of 80 columns, whatever is on it."""
 
 import io
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -31,8 +30,18 @@ IMAGE = FoldSummary(
 )
 
 
+def at(report: Report, folder: str) -> Report:
+    """Return `report` with its nodes in `folder`: how a page shows a path depends on its length."""
+    (cluster,) = report.clusters
+    nodes = [
+        msgspec.structs.replace(node, directory=f"{folder}/node-{node.node_id}") for node in cluster.nodes
+    ]
+    moved = msgspec.structs.replace(cluster, nodes=tuple(nodes))
+    return msgspec.structs.replace(report, clusters=(moved,))
+
+
 @pytest.fixture
-def report(tmp_path: Path) -> Report:
+def report() -> Report:
     ((key, nodes),) = by_cluster(find_fleet([klog("generated-kafka-4.3-dynamic-voters")])[0]).items()
     survey = survey_clusters(key, nodes)[0]
     kinds = [
@@ -40,8 +49,8 @@ def report(tmp_path: Path) -> Report:
         KindCount("LeaderChange", 0, True, 5, 170),
     ]
     fold = fold_report(plan_fold(survey, None), IMAGE)
-    return Report(
-        out=str(tmp_path),
+    found = Report(
+        out="/srv/tables",
         at=None,
         clusters=(cluster_report(survey, kinds, 8860, survey.problems, fold),),
         lost=(),
@@ -49,6 +58,7 @@ def report(tmp_path: Path) -> Report:
         elapsed_ms=1234,
         spark_version="4.3.0",
     )
+    return at(found, "/srv/logs/cluster-a")
 
 
 def page(report: Report, width: int) -> str:
@@ -64,12 +74,7 @@ def test_no_column_is_cut_at_80(report: Report) -> None:
 
 def test_no_word_is_broken_at_80_and_the_beginning_of_a_long_path_is_left_out(report: Report) -> None:
     far = "/srv/backups/of/all/controllers/before/the/upgrade/of/november/2026/cluster-a"
-    nodes = [
-        msgspec.structs.replace(node, directory=f"{far}/node-{node.node_id}")
-        for node in report.clusters[0].nodes
-    ]
-    cluster = msgspec.structs.replace(report.clusters[0], nodes=tuple(nodes))
-    text = page(msgspec.structs.replace(report, clusters=(cluster,)), 80)
+    text = page(at(report, far), 80)
     assert "…/controllers/before/the/upgrade/of/november/2026/cluster-a/ " in text
     assert far not in text
     assert " in cluster-a " in text.splitlines()[0]
