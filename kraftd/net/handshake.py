@@ -129,7 +129,7 @@ def refusal_of_answer(theirs: HandshakeResponse, ours: Identity, expected: NodeI
 
 
 def _refusal_of_versions(theirs: HandshakeRequest | HandshakeResponse, they: str, we: str) -> Refusal | None:
-    """Refuse a member with which an API has no common version: it could neither vote nor be voted for."""
+    """Refuse a node with which an API has no common version: it could neither vote nor be voted for."""
     for offered in theirs.api_keys:
         apart = versions_apart(offered)
         if apart is not None:

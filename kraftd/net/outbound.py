@@ -1,4 +1,4 @@
-"""One outbound connection to another member: greeting, nonce, requests and their responses.
+"""One outbound connection to another node: greeting, nonce, requests and their responses.
 
 Made by `PeerConnection` (`kraftd.net.peer_connections`), entered by asyncio, and to send a request or show a
 nonce. It receives first the answer to the greeting, then, between voters, whether the nonce shown was right,
@@ -78,7 +78,7 @@ class ConnectionContext(Protocol):
 
 
 class ConnectionOwner(Protocol):
-    """The object that opens the connections to one member."""
+    """The object that opens the connections to one node."""
 
     peer: NodeId
     endpoint: Endpoint
@@ -92,7 +92,7 @@ class ConnectionOwner(Protocol):
 
 
 class OutboundConnection(FrameConnection, asyncio.Protocol):
-    """One TCP connection to a member."""
+    """One TCP connection to another node."""
 
     is_challenge = False
     HANDSHAKE_MS = limits.HANDSHAKE_TIMEOUT_MS
@@ -116,7 +116,7 @@ class OutboundConnection(FrameConnection, asyncio.Protocol):
 
     @property
     def peer(self) -> NodeId:
-        """The member at the other end."""
+        """The node at the other end."""
         return self.owner.peer
 
     @property

@@ -1,4 +1,4 @@
-"""Keeps one outbound connection open to each other member.
+"""Keeps one outbound connection open to each other node.
 
 Between voters, the greeting of a connection brings a nonce to the process at the configured address, and
 the connection is ready for requests once it has shown a nonce of the other end (D-37). When the raft node
@@ -35,7 +35,7 @@ _TURN_S = 0.001
 
 
 class PeerConnections:
-    """The connections to all members whose address is known."""
+    """The connections to all nodes whose address is known."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class PeerConnections:
         self._connections: dict[NodeId, PeerConnection] = {}
 
     def learn(self, peer: NodeId, endpoint: Endpoint) -> None:
-        """Note where a member listens. An open connection to another address of it stays."""
+        """Note where a node listens. An open connection to another address of it stays."""
         if peer == self.identity.node_id:
             return
         connection = self._connections.get(peer)
@@ -76,7 +76,7 @@ class PeerConnections:
             connection.retry_now()
 
     def send(self, peer: NodeId, correlation_id: int, message: Any) -> None:
-        """Send a request to a member. Fails at once if no address of it is known."""
+        """Send a request to a node. Fails at once if no address of it is known."""
         connection = self._connections.get(peer)
         if connection is None:
             self.handler.request_failed(peer, correlation_id, f"no address of node {peer} is known")
@@ -109,7 +109,7 @@ class PeerConnections:
 
 
 class PeerConnection:
-    """Keeps the connection to one member open, with the requests that wait for it."""
+    """Keeps the connection to one node open, with the requests that wait for it."""
 
     def __init__(self, context: PeerConnections, peer: NodeId, endpoint: Endpoint) -> None:
         self.context = context

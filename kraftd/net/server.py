@@ -47,7 +47,7 @@ _BACKLOG = 1024
 class ServerHandler(Protocol):
     """What is told of inbound connections and their requests."""
 
-    def member_greeted(self, connection: "InboundConnection", greeting: HandshakeRequest) -> None:
+    def node_greeted(self, connection: "InboundConnection", greeting: HandshakeRequest) -> None:
         """A greeting says that the other end is a voter or an observer; the handler may call
         `connection.refuse` before it returns. A voter's requests come only after `connection.confirm` (D-37).
         """
@@ -219,8 +219,8 @@ class InboundConnection(BudgetedConnection):
         self._handshake_timer: asyncio.TimerHandle | None = None
 
     @property
-    def is_member(self) -> bool:
-        """Whether a member of the quorum is at the other end, not a client."""
+    def is_node(self) -> bool:
+        """Whether a node is at the other end, not a client."""
         return self.greeting is not None and self.greeting.node_id != NO_NODE
 
     @property
@@ -357,7 +357,7 @@ class InboundConnection(BudgetedConnection):
             return
         self._is_announced = True
         if node_id != NO_NODE:
-            server.handler.member_greeted(self, greeting)
+            server.handler.node_greeted(self, greeting)
             if self.refused:
                 return
         if self._handshake_timer is not None and not greeting.challenge:

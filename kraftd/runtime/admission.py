@@ -1,7 +1,7 @@
 """Refuses directories that a daemon cannot run on: logs of old releases, and dynamic quorums.
 
 Entered once, between opening the directory and the first message. A log of a Kafka older than 3.3 has no
-`metadata.version`: nothing in it says which records its members may write, so it is for tools only. The
+`metadata.version`: nothing in it says which records its nodes may write, so it is for tools only. The
 first batch of any newer log sets it; a log that holds nothing yet is a new cluster's. A quorum with dynamic
 voters (`kraft.version` 1) has its voters in the log, where nothing here reads them yet: those of the
 configuration could be others, and two majorities would not have to meet.

@@ -17,8 +17,8 @@ from kraftd.types import Offset
 class CommittedLog:
     """Reads committed batches in the form that a state machine gets."""
 
-    def __init__(self, member: RaftNode, store: DirectoryStore) -> None:
-        self._member = member
+    def __init__(self, raft_node: RaftNode, store: DirectoryStore) -> None:
+        self._raft_node = raft_node
         self._store = store
 
     def batches(
@@ -29,14 +29,14 @@ class CommittedLog:
         If they are not, returns None and begins to read them from the disk. `when_read` is called with them
         on the loop; they may go beyond what is committed, and are empty if the log cannot be read there.
         """
-        buffers = self._member.committed_batches(offset, max_bytes)
+        buffers = self._raft_node.committed_batches(offset, max_bytes)
         if buffers is not None:
             return self._committed(map(BatchView, buffers))
         self._store.read_cold(offset, max_bytes, lambda data: when_read(self._committed(scan(data))))
         return None
 
     def _committed(self, views: Iterable[BatchView]) -> list[CommittedBatch]:
-        take_values = self._member.take_values
+        take_values = self._raft_node.take_values
         return [
             CommittedBatch(
                 base_offset=view.base_offset,

@@ -50,14 +50,14 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
         self,
         driver: Driver,
         controller: QuorumController,
-        member: RaftNode,
+        raft_node: RaftNode,
         *,
         request_timeout_ms: int,
         on_shutdown_ready: Callable[[ShutdownReady], None],
     ) -> None:
         self._driver = driver
         self._controller = controller
-        self._member = member
+        self._raft_node = raft_node
         self._timeout_ms = request_timeout_ms
         self._on_shutdown_ready = on_shutdown_ready
         self._last_token = 0
@@ -148,7 +148,7 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
                 error_code=done.error,
                 error_message=brief(why, WORDS_BYTES_MAX) or None,
                 epoch=done.epoch,
-                leader_id=self._member.leader_id,
+                leader_id=self._raft_node.leader_id,
                 successor=done.successor,
             )
         )

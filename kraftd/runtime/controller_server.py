@@ -104,31 +104,31 @@ class ControllerServer(Machine, EventLog):
         self.network, self.router = QuorumNetwork(driver), RequestRouter()
         self._make_connections(environment)
         self.advertised = listen(self.server)
-        self.member = _member_of(config, directory, self.advertised, environment)
+        self.raft_node = _raft_node_of(config, directory, self.advertised, environment)
         self.metrics = RaftMetrics(started_at.mono_ms)
         self.workers = environment.worker("kraftd-flush"), environment.worker("kraftd-read")
         self.store = DirectoryStore(
             directory,
             driver,
-            self.member,
+            self.raft_node,
             self.metrics,
             flush_worker=self.workers[0],
             read_worker=self.workers[1],
         )
-        self.guard = Guard(directory, driver, self.member, self.workers[1])
+        self.guard = Guard(directory, driver, self.raft_node, self.workers[1])
         self.controller = controller = _controller_of(config, directory, self.advertised)
         clock_ns, observe = environment.clock_ns, controller.events.observe
-        committed_log = CommittedLog(self.member, self.store)
+        committed_log = CommittedLog(self.raft_node, self.store)
         self.applier = Applier(config.node_id, controller, committed_log, driver, observe, clock_ns=clock_ns)
         self.status = self._make_status(started_at)
         self.apis = ControllerApis(
             driver,
             controller,
-            self.member,
+            self.raft_node,
             request_timeout_ms=config.request_timeout_ms,
             on_shutdown_ready=on_shutdown_ready,
         )
-        self._add_routes(LogExports(directory, self.member, environment.tasks))
+        self._add_routes(LogExports(directory, self.raft_node, environment.tasks))
 
     def _make_connections(self, environment: Environment) -> None:
         """Build what listens to other processes and what connects to them."""
@@ -167,7 +167,7 @@ class ControllerServer(Machine, EventLog):
     def _make_status(self, started_at: Now) -> NodeStatus:
         return NodeStatus(
             _info_of(self._config, self._directory, started_at),
-            member=self.member,
+            raft_node=self.raft_node,
             controller=self.controller,
             applier=self.applier,
             store=self.store,
@@ -189,7 +189,7 @@ class ControllerServer(Machine, EventLog):
     def start(self) -> None:
         """Start the raft node and its turn tasks. The server must accept connections only after this."""
         self.driver.start(
-            self.member,
+            self.raft_node,
             self.make_executor(),
             before=[self.server, self.apis],
             after=[self.applier, self.store, self.guard],
@@ -258,7 +258,7 @@ def _identity_of(config: Config, directory: NodeDirectory) -> Identity:
     )
 
 
-def _member_of(
+def _raft_node_of(
     config: Config, directory: NodeDirectory, advertised: Endpoint, environment: Environment
 ) -> RaftNode:
     """The raft node, from what the directory holds."""

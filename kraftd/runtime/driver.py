@@ -57,7 +57,7 @@ class Driver:
         end_turn: Callable[[], None],
         clock: Callable[[], Now] = read_clocks,
     ) -> None:
-        self._member: RaftNode
+        self._raft_node: RaftNode
         self.turns = 0
         self._loop = loop
         self._end_turn = end_turn
@@ -74,16 +74,16 @@ class Driver:
         self._timer_at_ms = 0
 
     def start(
-        self, member: RaftNode, executor: EffectExecutor, *, before: list[TurnTask], after: list[TurnTask]
+        self, raft_node: RaftNode, executor: EffectExecutor, *, before: list[TurnTask], after: list[TurnTask]
     ) -> None:
         """Start the raft node. The tasks run in each turn, `before` or `after` its `poll`."""
-        self._member, self._executor = member, executor
+        self._raft_node, self._executor = raft_node, executor
         self._before = [task.run for task in before]
         self._after = [task.run for task in after]
         self._deadlines = [c.wake_at_ms for c in (*before, *after) if isinstance(c, TimedTurnTask)]
         now = self._begin()
         self._is_busy = True
-        executor.run(member.start(now))
+        executor.run(raft_node.start(now))
         self._is_busy = False
         self.wake()
 
@@ -104,7 +104,7 @@ class Driver:
             return
         now = self._now or self._begin()
         self._is_busy = True
-        effects = self._member.handle(event, now)
+        effects = self._raft_node.handle(event, now)
         if effects:
             executor.run(effects)
             if self._events:
@@ -151,7 +151,7 @@ class Driver:
         while True:
             if self._events:
                 self._run_events(executor, now)
-            effects = self._member.poll(now)
+            effects = self._raft_node.poll(now)
             if effects:
                 executor.run(effects)
             for run in self._after:
@@ -160,9 +160,9 @@ class Driver:
                 return
 
     def _run_events(self, executor: EffectExecutor, now: Now) -> None:
-        events, member = self._events, self._member
+        events, raft_node = self._events, self._raft_node
         while events:
-            executor.run(member.handle(events.popleft(), now))
+            executor.run(raft_node.handle(events.popleft(), now))
 
     def _begin(self) -> Now:
         now = self._now = self._clock()
@@ -170,9 +170,10 @@ class Driver:
 
     def _arm(self, now: Now) -> None:
         """Schedule a turn for the first deadline. A timer that fires early enough is kept."""
-        wake_at_ms = self._member.wake_at_ms
+        wake_at_ms = self._raft_node.wake_at_ms
         if wake_at_ms <= now.mono_ms:
-            raise InvariantError(f"after poll at {now.mono_ms} the member wants to be woken at {wake_at_ms}")
+            due = f"after poll at {now.mono_ms} the raft node is due at {wake_at_ms}"
+            raise InvariantError(due)
         for deadline in self._deadlines:
             task_ms = deadline()
             if task_ms < wake_at_ms:

@@ -103,7 +103,7 @@ class Network(Protocol):
         """Close a connection and say why."""
 
     def learn(self, learned: LearnEndpoint) -> None:
-        """Connect to a member at this endpoint from now on."""
+        """Connect to a node at this endpoint from now on."""
 
 
 class Machine(Protocol):

@@ -22,7 +22,7 @@ CONNECTIONS_MIN = 32
 
 
 def connections_allowed(files_max: int | None, segments: int, *, http: bool) -> int:
-    """How many connections that are no members' there may be; none (0) once too many files are open.
+    """How many connections there may be beside those of other nodes; none (0) once too many files are open.
 
     Args:
         files_max: The process's limit of open files; None for no limit.

@@ -29,10 +29,10 @@ _HANDING_OVER = "its files are gone: it hands over, and ends"
 class Guard(TimedTurnTask):
     """Watches one node's directory."""
 
-    def __init__(self, directory: NodeDirectory, driver: Driver, member: RaftNode, worker: Worker) -> None:
+    def __init__(self, directory: NodeDirectory, driver: Driver, raft_node: RaftNode, worker: Worker) -> None:
         self._directory = directory
         self._driver = driver
-        self._member = member
+        self._raft_node = raft_node
         self._worker = worker
         self._check_at_ms = 0
         self._is_checking = False
@@ -64,7 +64,7 @@ class Guard(TimedTurnTask):
         # A cut removed segments while the check looked for them: that is no loss.
         if loss is None or generation != self._directory.log.generation:
             return
-        if loss.is_shared or not self._member.is_leader:
+        if loss.is_shared or not self._raft_node.is_leader:
             raise StorageFailure(loss.text)
         self._loss = loss
         self._directory.disk.lost = loss.text

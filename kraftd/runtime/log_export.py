@@ -57,11 +57,11 @@ class LogExports:
     def __init__(
         self,
         directory: NodeDirectory,
-        member: RaftNode,
+        raft_node: RaftNode,
         tasks: asyncio.TaskGroup,
     ) -> None:
         self._directory = directory
-        self._member = member
+        self._raft_node = raft_node
         self._tasks = tasks
         self._exports: dict[int, _Export] = {}
 
@@ -76,7 +76,7 @@ class LogExports:
 
     def serve_manifest(self, connection: InboundConnection, request: Request) -> None:
         """Begin an export: answer with the files and sizes of this moment."""
-        root, log, member = self._directory.path, self._directory.log, self._member
+        root, log, raft_node = self._directory.path, self._directory.log, self._raft_node
         small = {}
         for name, _ in _SMALL:
             data = self._directory.disk.read_file(root / name)
@@ -101,9 +101,9 @@ class LogExports:
             for name, (_, size_bytes) in large.items()
         ]
         response = ExportManifestResponse(
-            epoch=member.epoch,
-            leader_id=member.leader_id,
-            high_watermark=member.high_watermark,
+            epoch=raft_node.epoch,
+            leader_id=raft_node.leader_id,
+            high_watermark=raft_node.high_watermark,
             start_offset=log.start_offset,
             end_offset=log.end_offset,
             files=tuple(files),

@@ -68,7 +68,7 @@ class QuorumNetwork(ServerHandler, PeerHandler, Network):
         self._driver = driver
         self._announced: dict[int, NodeId] = {}
         """Connections that the raft node was told of, with the node id that the other end has or claims."""
-        self._members: dict[int, PeerIdentity] = {}
+        self._peers: dict[int, PeerIdentity] = {}
         """The confirmed voter or the observer at the other end of an inbound connection."""
         self._outbound: dict[int, OutboundConnection] = {}
         self._held: dict[int, tuple[InboundConnection, int, int]] = {}
@@ -85,7 +85,7 @@ class QuorumNetwork(ServerHandler, PeerHandler, Network):
 
     # From the server.
 
-    def member_greeted(self, connection: InboundConnection, greeting: HandshakeRequest) -> None:
+    def node_greeted(self, connection: InboundConnection, greeting: HandshakeRequest) -> None:
         """Announce a voter's claim, which the raft node must confirm (D-37), or an observer."""
         number, node_id = connection.number, greeting.node_id
         self._announced[number] = node_id
@@ -93,7 +93,7 @@ class QuorumNetwork(ServerHandler, PeerHandler, Network):
             directory_id, nonce = greeting.directory_id, greeting.nonce
             self._driver.deliver(PeerClaimed(number, node_id, directory_id, nonce, greeting.challenge))
         else:
-            peer = self._members[number] = PeerIdentity(node_id, greeting.directory_id, 0, ZERO_UUID)
+            peer = self._peers[number] = PeerIdentity(node_id, greeting.directory_id, 0, ZERO_UUID)
             self._driver.deliver(PeerIdentified(number, peer, outbound=False))
 
     def nonce_shown(self, connection: InboundConnection, shown: ShowNonceRequest) -> None:
@@ -104,7 +104,7 @@ class QuorumNetwork(ServerHandler, PeerHandler, Network):
         """Give a request to the raft node, under a handle for its reply."""
         self._last_handle = handle = self._last_handle + 1
         self._held[handle] = (connection, request.correlation_id, request.api_version)
-        peer = self._members.get(connection.number)
+        peer = self._peers.get(connection.number)
         self._driver.deliver(RequestReceived(handle, request.message, request.api_version, peer))
 
     def connection_ended(self, connection: InboundConnection) -> None:
@@ -168,7 +168,7 @@ class QuorumNetwork(ServerHandler, PeerHandler, Network):
         """Serve the requests of a voter from now on."""
         number, peer = confirmation.connection, confirmation.peer
         if (inbound := self.server.connections.get(number)) is not None:
-            self._members[number] = peer
+            self._peers[number] = peer
             inbound.confirm()
             self.peer_connections.confirmed(peer.node_id)
 
@@ -194,7 +194,7 @@ class QuorumNetwork(ServerHandler, PeerHandler, Network):
         self.peer_connections.learn(learned.node_id, learned.endpoint)
 
     def _ended(self, number: int, *, outbound: bool) -> None:
-        self._members.pop(number, None)
+        self._peers.pop(number, None)
         node_id = self._announced.pop(number, None)
         if node_id is not None:  # 0 is a node id, too
             self._driver.deliver(ConnectionClosed(number, node_id, outbound))

@@ -62,7 +62,7 @@ class NodeStatus:
         self,
         info: NodeInfo,
         *,
-        member: RaftNode,
+        raft_node: RaftNode,
         controller: QuorumController,
         applier: Applier,
         store: DirectoryStore,
@@ -71,7 +71,7 @@ class NodeStatus:
         metrics: RaftMetrics,
     ) -> None:
         self._info = info
-        self._member = member
+        self._raft_node = raft_node
         self._controller = controller
         self._applier = applier
         self._store = store
@@ -82,7 +82,7 @@ class NodeStatus:
 
     def describe(self, now: Now) -> DescribeNodeResponse:
         """This node's own view, for `kraftctl status`."""
-        view = self._member.describe(now)
+        view = self._raft_node.describe(now)
         level = self._controller.image.metadata_version
         return DescribeNodeResponse(
             error_code=ErrorCode.NONE,
@@ -115,7 +115,7 @@ class NodeStatus:
 
     def health_input(self, now: Now) -> HealthInput:
         """What the health checks look at."""
-        view = self._member.describe(now)
+        view = self._raft_node.describe(now)
         return HealthInput(
             leader_id=view.leader_id,
             is_leader=view.role == "leader",
@@ -132,8 +132,8 @@ class NodeStatus:
 
     def readings(self, now: Now) -> Mapping[str, object]:
         """The `metrics` line: Kafka's raft-metrics by their names, and a few of the controller's."""
-        view = self._member.describe(now)
-        voted = self._member.voted
+        view = self._raft_node.describe(now)
+        voted = self._raft_node.voted
         voted_directory = ZERO_UUID if voted is None else voted.directory_id
         return {
             "current-state": view.role,
@@ -177,7 +177,7 @@ class NodeStatus:
 
     def _controller_samples(self, now: Now) -> Iterator[Sample]:
         prefix = "kafka_controller_kafkacontroller_"
-        view = self._member.describe(now)
+        view = self._raft_node.describe(now)
         yield Sample(
             prefix + "activecontrollercount",
             "1 on the node whose controller decides.",

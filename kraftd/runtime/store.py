@@ -35,7 +35,7 @@ class DirectoryStore(Store, TimedTurnTask):
         self,
         directory: NodeDirectory,
         driver: Driver,
-        member: RaftNode,
+        raft_node: RaftNode,
         metrics: RaftMetrics,
         *,
         flush_worker: Worker,
@@ -44,7 +44,7 @@ class DirectoryStore(Store, TimedTurnTask):
         self._directory = directory
         self._log = directory.log
         self._driver = driver
-        self._member = member
+        self._raft_node = raft_node
         self._metrics = metrics
         self._flush_worker = flush_worker
         self._read_worker = read_worker
@@ -84,7 +84,7 @@ class DirectoryStore(Store, TimedTurnTask):
             append.base_offset,
             append.end_offset,
             self._driver.now().mono_ms,
-            as_leader=self._member.is_leader,
+            as_leader=self._raft_node.is_leader,
         )
 
     def assign_epoch(self, epoch: Epoch, start_offset: Offset) -> None:

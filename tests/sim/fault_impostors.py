@@ -105,18 +105,18 @@ def announcements(world: "World", epoch: Epoch, leader_id: int) -> list[bytes]:
 
 def end_of(node: "SimNode") -> OffsetAndEpoch:
     """Where a node's log ends."""
-    return node.member.log.position if node.member is not None else OffsetAndEpoch(0, 0)
+    return node.raft_node.log.position if node.raft_node is not None else OffsetAndEpoch(0, 0)
 
 
 def lies(world: "World", node: "SimNode", key: ReplicaKey) -> list[bytes]:
     """Everything that a voter may say, in some epoch."""
     random = world.random
-    assert node.member is not None
-    epoch: Epoch = random.choice((node.member.epoch, node.member.epoch + 1, *FAR))
+    assert node.raft_node is not None
+    epoch: Epoch = random.choice((node.raft_node.epoch, node.raft_node.epoch + 1, *FAR))
     position = end_of(node)
     said = [
         *votes(epoch, key, OffsetAndEpoch(position.offset + 1_000, max(0, epoch - 1))),
-        fetch(random.choice((node.member.epoch, epoch)), key, position),
+        fetch(random.choice((node.raft_node.epoch, epoch)), key, position),
         *announcements(world, epoch, key.id),
     ]
     random.shuffle(said)
@@ -149,7 +149,7 @@ class ForgedGreeting(Fault):
     def apply(self, world: "World") -> bool:
         node = any_up(world)
         victim = voter_beside(world, node) if node is not None else None
-        if node is None or victim is None or node.member is None:
+        if node is None or victim is None or node.raft_node is None:
             return False
         return impersonate(world, node, victim)
 
@@ -177,7 +177,7 @@ class StepOfEpochs(Fault):
 
     def apply(self, world: "World") -> bool:
         node = any_up(world)
-        if node is None or node.member is None:
+        if node is None or node.raft_node is None:
             return False
         random = world.random
         speaker = unknown(world, "outsider", OUTSIDER) if random.random() < 0.7 else Identity(None, "tool")
@@ -197,13 +197,13 @@ class FalseFarewell(Fault):
 
     def apply(self, world: "World") -> bool:
         leader = any_of(world, lambda node: node.is_leader)
-        if leader is None or leader.member is None:
+        if leader is None or leader.raft_node is None:
             return False
         identity = forged(world, leader)
         others = [node for node in world.nodes.values() if node is not leader and node.is_up]
         for node in others:
             speaker = identity if world.random.random() < 0.5 else unknown(world, "outsider", OUTSIDER)
-            said = announcements(world, leader.member.epoch, leader.id)
+            said = announcements(world, leader.raft_node.epoch, leader.id)
             say(world, node, [greeting(speaker, world.random.randbytes(16)), *said])
         return bool(others)
 
@@ -224,14 +224,14 @@ class AcknowledgementForTheDead(Fault):
         key = ReplicaKey(victim.id, forged(world, victim).directory_id)
 
         def acknowledge() -> None:
-            member = leader.member
-            if member is None:
+            raft_node = leader.raft_node
+            if raft_node is None:
                 return
             random = world.random
             speakers = (forged(world, victim), unknown(world, "outsider", OUTSIDER), Identity(None, "tool"))
             position = end_of(leader)
             ahead = OffsetAndEpoch(position.offset + 1 + int(random.random() * 9), position.epoch)
-            said = [fetch(member.epoch, key, at) for at in (position, ahead)]
+            said = [fetch(raft_node.epoch, key, at) for at in (position, ahead)]
             say(world, leader, [greeting(random.choice(speakers), random.randbytes(16)), *said])
 
         return several_times(world, acknowledge, least=1, spread=6, span_us=2 * S)
@@ -254,7 +254,7 @@ class ChurnOfClaims(Fault):
             )
 
         def claim() -> None:
-            others = [n for n in world.nodes.values() if n is not victim and n.member is not None]
+            others = [n for n in world.nodes.values() if n is not victim and n.raft_node is not None]
             if others:
                 impersonate(world, others[int(world.random.random() * len(others))], victim)
 

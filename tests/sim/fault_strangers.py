@@ -263,11 +263,11 @@ class WrongCluster(Fault):
 
     def apply(self, world: "World") -> bool:
         node = any_up(world)
-        if node is None or node.member is None:
+        if node is None or node.raft_node is None:
             return False
         node_id = world.node_ids[int(world.random.random() * len(world.node_ids))]
         other = Identity("b3RoZXJjbHVzdGVy", "stranger", node_id, world.random.randbytes(16), 1, b"x" * 16)
-        return call(world, node, [greeting(other), *demands(world, other, node.member.epoch + 5)])
+        return call(world, node, [greeting(other), *demands(world, other, node.raft_node.epoch + 5)])
 
 
 class Stranger(Fault):
@@ -278,10 +278,10 @@ class Stranger(Fault):
 
     def apply(self, world: "World") -> bool:
         node = any_up(world)
-        if node is None or node.member is None:
+        if node is None or node.raft_node is None:
             return False
         other = unknown(world, "stranger", 77)
-        epoch = node.member.epoch + int(world.random.random() * 3)
+        epoch = node.raft_node.epoch + int(world.random.random() * 3)
         wanted = [ask for ask in demands(world, other, epoch) if world.random.random() < 0.5]
         return call(world, node, [greeting(other), *wanted])
 
@@ -294,14 +294,14 @@ class TwoNodesOneId(Fault):
 
     def apply(self, world: "World") -> bool:
         node = any_up(world)
-        if node is None or node.member is None:
+        if node is None or node.raft_node is None:
             return False
         victims = [n for n in world.nodes.values() if n.is_voter and world.fault_budget.is_known_to_all(n)]
         if not victims:
             return False
         victim = victims[int(world.random.random() * len(victims))]
         twin = unknown(world, "twin", victim.id)
-        epoch = node.member.epoch + int(world.random.random() * 3)
+        epoch = node.raft_node.epoch + int(world.random.random() * 3)
         wanted = [ask for ask in demands(world, twin, epoch) if world.random.random() < 0.7]
         return call(world, node, [greeting(twin), *wanted])
 
@@ -314,12 +314,12 @@ class Tool(Fault):
 
     def apply(self, world: "World") -> bool:
         node = any_up(world)
-        if node is None or node.member is None:
+        if node is None or node.raft_node is None:
             return False
         tool = Identity(None, "tool")
         voter = sorted(world.voters)[int(world.random.random() * len(world.voters))]
         name = Identity(CLUSTER_ID, "tool", voter, b"y" * 16, 1, b"z" * 16)
-        return call(world, node, [greeting(tool), *demands(world, name, node.member.epoch + 1)])
+        return call(world, node, [greeting(tool), *demands(world, name, node.raft_node.epoch + 1)])
 
 
 class GivenNonce(NamedTuple):

@@ -159,14 +159,14 @@ class SimNode:
     # -- what others may look at
 
     @property
-    def member(self) -> RaftNode | None:
+    def raft_node(self) -> RaftNode | None:
         """The core, while a process runs."""
-        return self.parts.member if self.parts is not None else None
+        return self.parts.raft_node if self.parts is not None else None
 
     @property
     def is_leader(self) -> bool:
         """Whether it leads, as far as it knows."""
-        return self.parts is not None and self.parts.member.is_leader
+        return self.parts is not None and self.parts.raft_node.is_leader
 
     @property
     def slow_turns(self) -> float:
@@ -344,7 +344,7 @@ class SimNode:
             on_shutdown_ready=self._shutdown_ready,
         )
         self._applied_offset = 0
-        self._watch_member(parts.member)
+        self._watch_raft_node(parts.raft_node)
         parts.server.codecs = dict.fromkeys(CODECS, WorkingCodec(MSGPACK, loop))  # type: ignore[arg-type]
         parts.start()
 
@@ -503,38 +503,38 @@ class SimNode:
             view.durable_election = self.directory.election
             view.is_whole = not (self.directory.damage or self.directory.amnesia)
 
-    def _watch_member(self, member: RaftNode) -> None:
+    def _watch_raft_node(self, raft_node: RaftNode) -> None:
         """See every event before the member does."""
         world, node_id, view, loop = self.world, self.id, self._view, self.loop
         assert loop is not None
-        handle, poll = member.handle, member.poll
+        handle, poll = raft_node.handle, raft_node.poll
         covered, on_polled, on_event = world.covered, world.auditor.on_polled, world.auditor.on_event
         on_handled = world.auditor.on_handled
 
         def watched_handle(event: Event, now: Now) -> list[Effect]:
-            seen = (type(member.state), type(event))
+            seen = (type(raft_node.state), type(event))
             covered[seen] = covered.get(seen, 0) + 1
-            view.state = member.state
+            view.state = raft_node.state
             on_event(view, event, now.mono_ms)
             if world.sink is not None:
                 world.sink(str(trace(world.now_ms, node_id, IN, event)))
             effects = handle(event, now)
-            view.state = member.state
+            view.state = raft_node.state
             on_handled(view, event, effects)
             return effects
 
         def watched_poll(now: Now) -> list[Effect]:
             effects = poll(now)
             if effects or loop.woken_by_timer:
-                on_polled(view, now.mono_ms, member.wake_at_ms)
+                on_polled(view, now.mono_ms, raft_node.wake_at_ms)
                 if effects and loop.woken_by_timer:
                     loop.woken_by_timer = False
                     world.count("timer", node_id)
             return effects
 
-        member.handle, member.poll = watched_handle, watched_poll  # type: ignore[method-assign]
-        view.state = member.state
-        view.high_watermark = member.high_watermark
+        raft_node.handle, raft_node.poll = watched_handle, watched_poll  # type: ignore[method-assign]
+        view.state = raft_node.state
+        view.high_watermark = raft_node.high_watermark
         view.opener_of, view.origin_of = self._opener_of, self._origin_of
 
     def _on_sleep(self) -> None:
@@ -542,7 +542,7 @@ class SimNode:
         parts, loop = self.parts, self.loop
         if parts is None or loop is None or not parts.is_running:
             return
-        wake_at_ms = min(parts.member.wake_at_ms, *[due() for due in parts.deadlines])
+        wake_at_ms = min(parts.raft_node.wake_at_ms, *[due() for due in parts.deadlines])
         wakes_us = loop.sleeps_until_us()
         if wakes_us > max(wake_at_ms * 1_000, loop.clock.mono_us()) + LATE_US:
             text = f"{self.id} wants a turn at {wake_at_ms} ms, and sleeps until {wakes_us // 1_000} ms"
@@ -561,11 +561,11 @@ class SimNode:
 
     def before_effects(self, effects: Sequence[Effect]) -> None:
         """A member hands over the effects of one event."""
-        member, directory, view = self.parts.member, self.directory, self._view  # type: ignore[union-attr]
+        raft_node, directory, view = self.parts.raft_node, self.directory, self._view  # type: ignore[union-attr]
         assert directory is not None
-        view.state = member.state
-        view.high_watermark = member.high_watermark
-        view.is_whole = member.is_whole
+        view.state = raft_node.state
+        view.high_watermark = raft_node.high_watermark
+        view.is_whole = raft_node.is_whole
         view.durable_end_offset = self._durable_end(directory)
         self.world.auditor.on_effects(view, effects)
         sink = self.world.sink

@@ -270,7 +270,7 @@ def _poll_rejoin(world: "World") -> None:
 
 
 def _counts(node: "SimNode") -> bool:
-    return node.member is not None and node.member.is_whole
+    return node.raft_node is not None and node.raft_node.is_whole
 
 
 def _needs_wiping(node: "SimNode") -> bool:
@@ -289,7 +289,7 @@ def _why(node: "SimNode") -> str:
 def _damage(node: "SimNode") -> tuple[str, ...]:
     """Holes that the opening found, or a read since."""
     assert node.directory is not None
-    return node.member.damage if node.member is not None else node.directory.damage
+    return node.raft_node.damage if node.raft_node is not None else node.directory.damage
 
 
 # --- agreement ----------------------------------------------------------------------------------------------
@@ -370,7 +370,7 @@ def _items(value: str) -> list[str]:
 
 def _readable(world: "World") -> "tuple[SimNode | None, set[tuple[str, str | None]]]":
     """A member that counts, preferably one that nothing happened to, and all that its log holds."""
-    counting = [n for n in world.nodes.values() if n.member is not None and n.member.is_whole]
+    counting = [n for n in world.nodes.values() if n.raft_node is not None and n.raft_node.is_whole]
     for node in sorted(counting, key=lambda n: n.id in world.fault_budget.wounds):
         try:
             return node, set(_values(node))

@@ -191,10 +191,10 @@ CLAIMS = (
             "if False:",
         ),
         (
-            "kraftd.runtime.network:QuorumNetwork.member_greeted",
+            "kraftd.runtime.network:QuorumNetwork.node_greeted",
             "directory_id, nonce = greeting.directory_id, greeting.nonce",
             "directory_id, nonce = greeting.directory_id, greeting.nonce\n"
-            "        self._members[number] = PeerIdentity(node_id, directory_id, 1, nonce)",
+            "        self._peers[number] = PeerIdentity(node_id, directory_id, 1, nonce)",
         ),
     ),
     # --- epochs, leaders, addresses, counts ---

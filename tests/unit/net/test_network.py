@@ -92,7 +92,7 @@ class Node:
         self.port = 0
         self.peer_connections: PeerConnections
 
-    def member_greeted(self, connection: InboundConnection, greeting: HandshakeRequest) -> None:
+    def node_greeted(self, connection: InboundConnection, greeting: HandshakeRequest) -> None:
         if self.refuse:
             connection.refuse(ErrorCode.INVALID_VOTER_KEY, self.refuse)
         self.identified.append((connection.number, greeting.node_id))
@@ -472,12 +472,12 @@ async def test_members_are_heard_before_clients_in_each_turn() -> None:
         client, member = await Client.connect(node.port), await Client.connect(node.port)
         await client.greet()
         await member.greet(cluster_id=CLUSTER, node_id=2)
-        inbound = {c.is_member: c for c in node.server.connections.values()}
+        inbound = {c.is_node: c for c in node.server.connections.values()}
         request = MSGPACK.encode_request(0, 9, "x", DescribeNodeRequest())[0]
         inbound[False].received(bytes(request))
         inbound[True].received(bytes(request))
         await node.until(lambda: len(node.requests) == 2)
-        assert [connection.is_member for connection, _ in node.requests] == [True, False]
+        assert [connection.is_node for connection, _ in node.requests] == [True, False]
 
 
 async def test_a_connection_with_too_many_requests_in_flight_is_not_read_until_some_are_answered() -> None:

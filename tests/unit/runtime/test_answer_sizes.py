@@ -108,7 +108,7 @@ def described_nodes() -> Iterator[Any]:
         view, peers=peers, alarms=tuple(f"{n}: {words}" for n in range(1_000)), no_leader_reason=words
     )
     status, _ = status_of(lone)
-    status._member = SimpleNamespace(describe=lambda _: worst)
+    status._raft_node = SimpleNamespace(describe=lambda _: worst)
     status._peer_connections = SimpleNamespace(statistics=dict)
     status._controller = SimpleNamespace(image=image())
     yield status.describe(Now(1, 1))
@@ -118,11 +118,11 @@ def resignations() -> Iterator[Any]:
     answers: list[Any] = []
     connection = SimpleNamespace(reply=lambda _version, _id, message: answers.append(message))
     driver: Any = SimpleNamespace(now=lambda: Now(0, 0), deliver=lambda _: None)
-    member: Any = SimpleNamespace(leader_id=1)
+    raft_node: Any = SimpleNamespace(leader_id=1)
     apis = ControllerApis(
         driver,
         SimpleNamespace(requests=frozenset()),
-        member,
+        raft_node,
         request_timeout_ms=1,
         on_shutdown_ready=lambda _: None,
     )
@@ -165,9 +165,9 @@ def exported(request: Any, *, segments: int) -> list[Answer]:
     )
     disk = SimpleNamespace(read_file=lambda _: bytes(2 * limits.RECORDS_BYTES_MAX))
     directory: Any = SimpleNamespace(path=_Anywhere(), log=log, disk=disk)
-    member: Any = SimpleNamespace(epoch=1 << 30, leader_id=1 << 30, high_watermark=1 << 62)
+    raft_node: Any = SimpleNamespace(epoch=1 << 30, leader_id=1 << 30, high_watermark=1 << 62)
     tasks: Any = SimpleNamespace()
-    exports = LogExports(directory, member, tasks)
+    exports = LogExports(directory, raft_node, tasks)
     manifest = SimpleNamespace(message=m.ExportManifestRequest(), api_version=0, correlation_id=1)
     exports.serve_manifest(connection, manifest)  # type: ignore[arg-type]
     if request is not None:

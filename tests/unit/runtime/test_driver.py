@@ -64,12 +64,12 @@ class Tasks:
         return NEVER_MS
 
 
-def drive(member: Script, **clock: Any) -> tuple[Driver, Ports]:
-    driver = Driver(asyncio.get_running_loop(), end_turn=lambda: member.seen.append("write"), **clock)
+def drive(raft_node: Script, **clock: Any) -> tuple[Driver, Ports]:
+    driver = Driver(asyncio.get_running_loop(), end_turn=lambda: raft_node.seen.append("write"), **clock)
     ports = Ports()
     executor = EffectExecutor(store=ports, network=ports, machine=ports, outcomes=ports, event_log=ports)
     driver.start(
-        member, executor, before=[Tasks(member.seen, "clients")], after=[Tasks(member.seen, "apply")]
+        raft_node, executor, before=[Tasks(raft_node.seen, "clients")], after=[Tasks(raft_node.seen, "apply")]
     )
     return driver, ports
 
@@ -81,71 +81,71 @@ async def turns(count: int = 3) -> None:
 
 @pytest.mark.covers("D-16", "REQ-10")
 async def test_events_are_handled_at_once_and_the_accumulator_drains_once_a_turn() -> None:
-    member = Script()
-    driver, _ = drive(member)
+    raft_node = Script()
+    driver, _ = drive(raft_node)
     await turns()
-    assert member.seen == ["start", "clients", "poll", "apply", "write"]
-    member.seen.clear()
+    assert raft_node.seen == ["start", "clients", "poll", "apply", "write"]
+    raft_node.seen.clear()
     for offset in (1, 2, 3):
         driver.deliver(Applied(offset))
-    assert member.seen == ["handle 1", "handle 2", "handle 3"]
+    assert raft_node.seen == ["handle 1", "handle 2", "handle 3"]
     await turns()
-    assert member.seen[3:] == ["clients", "poll", "apply", "write"], "one poll and one write for all three"
+    assert raft_node.seen[3:] == ["clients", "poll", "apply", "write"], "one poll and one write for all three"
 
 
 @pytest.mark.covers("D-02")
 async def test_an_event_that_arises_while_effects_are_carried_out_waits_for_the_end_of_their_list() -> None:
-    member = Script()
-    driver, ports = drive(member)
+    raft_node = Script()
+    driver, ports = drive(raft_node)
     await turns()
-    member.seen.clear()
+    raft_node.seen.clear()
     note = StateChanged("a", "b", 1, "test")
-    member.answers["handle 1"] = [note, note]
+    raft_node.answers["handle 1"] = [note, note]
     notes = 0
 
     def deliver_from_within() -> None:
         nonlocal notes
         notes += 1
-        member.seen.append(f"note {notes}")
+        raft_node.seen.append(f"note {notes}")
         driver.deliver(Applied(notes + 10))
 
     ports.on_note = deliver_from_within
     driver.deliver(Applied(1))
-    assert member.seen == ["handle 1", "note 1", "note 2", "handle 11", "handle 12"]
+    assert raft_node.seen == ["handle 1", "note 1", "note 2", "handle 11", "handle 12"]
 
 
 @pytest.mark.covers("D-01", "REQ-10")
 async def test_the_timer_wakes_the_core_when_it_asked_for_it() -> None:
-    member = Script()
+    raft_node = Script()
     now = Now(0, 0)
     woken = asyncio.Event()
 
     def clock() -> Now:
         return now
 
-    member.wake_at_ms = 20
-    drive(member, clock=clock)
+    raft_node.wake_at_ms = 20
+    drive(raft_node, clock=clock)
     await turns()
-    before = member.seen.count("poll")
+    before = raft_node.seen.count("poll")
     now = Now(25, 25)
-    member.wake_at_ms = NEVER_MS
+    raft_node.wake_at_ms = NEVER_MS
     asyncio.get_running_loop().call_later(0.1, woken.set)
     await woken.wait()
-    assert member.seen.count("poll") == before + 1
+    assert raft_node.seen.count("poll") == before + 1
 
 
 @pytest.mark.covers("D-01")
 async def test_what_a_turn_took_is_not_waited_for_again() -> None:
     """A barrier waits for a disk for 10 s, and the core wants to be woken at 10.02 s: in 20 ms."""
-    member, clock = Script(), [Now(0, 0)]
+    raft_node, clock = Script(), [Now(0, 0)]
     woken = asyncio.Event()
 
     def wait_for_the_disk() -> None:
         clock[0] = Now(10_000, 0)
-        member.on_poll, member.wake_at_ms = woken.set, 10_020
+        raft_node.on_poll, raft_node.wake_at_ms = woken.set, 10_020
 
-    member.on_poll = wait_for_the_disk
-    driver, _ = drive(member, clock=lambda: clock[0])
+    raft_node.on_poll = wait_for_the_disk
+    driver, _ = drive(raft_node, clock=lambda: clock[0])
     await turns()
     async with asyncio.timeout(5):
         await woken.wait()
@@ -155,58 +155,62 @@ async def test_what_a_turn_took_is_not_waited_for_again() -> None:
 @pytest.mark.covers("D-01", "REQ-10")
 async def test_a_deadline_before_that_of_the_timer_is_kept() -> None:
     """An event moves the deadline of the core from a minute away to 20 ms away."""
-    member = Script()
+    raft_node = Script()
     now = Now(0, 0)
-    member.wake_at_ms = 60_000
-    driver, _ = drive(member, clock=lambda: now)
+    raft_node.wake_at_ms = 60_000
+    driver, _ = drive(raft_node, clock=lambda: now)
     await turns()
-    member.wake_at_ms = 20
+    raft_node.wake_at_ms = 20
     driver.deliver(Applied(1))
     await turns()
-    member.seen.clear()
+    raft_node.seen.clear()
     now = Now(25, 25)
-    member.wake_at_ms = NEVER_MS
+    raft_node.wake_at_ms = NEVER_MS
     polled = asyncio.Event()
-    member.on_poll = polled.set
+    raft_node.on_poll = polled.set
     await asyncio.wait_for(polled.wait(), 30)
 
 
 @pytest.mark.covers("D-01")
 async def test_a_core_that_wants_to_be_polled_without_end_is_a_broken_promise() -> None:
-    member = Script()
+    raft_node = Script()
     loop = asyncio.get_running_loop()
     caught: asyncio.Future[BaseException] = loop.create_future()
     loop.set_exception_handler(lambda _, context: caught.set_result(context["exception"]))
-    member.wake_at_ms = 5
-    drive(member, clock=lambda: Now(5, 5))
+    raft_node.wake_at_ms = 5
+    drive(raft_node, clock=lambda: Now(5, 5))
     assert isinstance(await caught, InvariantError)
 
 
 @pytest.mark.covers("REQ-11")
 async def test_events_are_handled_in_their_order_and_a_wake_up_is_none() -> None:
-    member = Script()
-    driver, _ = drive(member)
+    raft_node = Script()
+    driver, _ = drive(raft_node)
     await turns()
-    member.seen.clear()
+    raft_node.seen.clear()
     driver.wake()
     driver.wake()
     await turns()
-    assert member.seen == ["clients", "poll", "apply", "write"], "one turn, and no event"
-    member.seen.clear()
+    assert raft_node.seen == ["clients", "poll", "apply", "write"], "one turn, and no event"
+    raft_node.seen.clear()
     for offset in (3, 1, 2):
         driver.deliver(Applied(offset))
         driver.wake()
     await turns()
-    assert [what for what in member.seen if what.startswith("handle")] == ["handle 3", "handle 1", "handle 2"]
-    assert member.seen.count("poll") == 1
+    assert [what for what in raft_node.seen if what.startswith("handle")] == [
+        "handle 3",
+        "handle 1",
+        "handle 2",
+    ]
+    assert raft_node.seen.count("poll") == 1
 
 
 async def test_who_wants_another_turn_within_one_gets_it_without_a_timer() -> None:
     """The applier has more to do than one turn lets it, and asks for the next one; nothing else happens."""
-    member = Script()
-    driver, _ = drive(member)
+    raft_node = Script()
+    driver, _ = drive(raft_node)
     await turns()
-    member.seen.clear()
+    raft_node.seen.clear()
     left = [2]
 
     def apply_a_part() -> None:
@@ -214,39 +218,39 @@ async def test_who_wants_another_turn_within_one_gets_it_without_a_timer() -> No
             left[0] -= 1
             driver.wake()
 
-    member.on_poll = apply_a_part
+    raft_node.on_poll = apply_a_part
     driver.wake()
     await turns(6)
-    assert member.seen == ["clients", "poll", "apply", "write"] * 3, "one turn, and the two it asked for"
+    assert raft_node.seen == ["clients", "poll", "apply", "write"] * 3, "one turn, and the two it asked for"
 
 
 async def test_what_a_turn_has_to_write_leaves_at_its_own_end() -> None:
-    member = Script()
-    driver, ports = drive(member)
+    raft_node = Script()
+    driver, ports = drive(raft_node)
     await turns()
     ports.on_note = driver.wake_to_write
     for by in ("poll", "handle 1"):
-        member.seen.clear()
-        member.answers[by] = [StateChanged("follower", "follower", 1, "why")]
+        raft_node.seen.clear()
+        raft_node.answers[by] = [StateChanged("follower", "follower", 1, "why")]
         if by == "poll":
             driver.wake()
         else:
             driver.deliver(Applied(1))
         await turns()
-        assert member.seen.count("write") == 1
-    member.seen.clear()
+        assert raft_node.seen.count("write") == 1
+    raft_node.seen.clear()
     driver.wake_to_write()
     await turns()
-    assert member.seen.count("write") == 1
+    assert raft_node.seen.count("write") == 1
 
 
 async def test_after_a_stop_nothing_reaches_the_core() -> None:
-    member = Script()
-    driver, _ = drive(member)
+    raft_node = Script()
+    driver, _ = drive(raft_node)
     await turns()
     driver.stop()
-    member.seen.clear()
+    raft_node.seen.clear()
     driver.deliver(Applied(1))
     driver.wake()
     await turns()
-    assert member.seen == []
+    assert raft_node.seen == []

@@ -50,7 +50,7 @@ def status_of(lone: Lone) -> tuple[NodeStatus, RaftMetrics]:
     facts = NodeInfo(1, "lone", key_of(1).directory_id, 3, 2_000, Now(0, 0))
     status = NodeStatus(
         facts,
-        member=lone.member,
+        raft_node=lone.member,
         controller=parts,
         applier=parts,
         store=parts,
