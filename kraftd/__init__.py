@@ -16,12 +16,22 @@ knows nothing of controller and metadata); import-linter and `tests/test_project
     -------------------------- from here on: no clock, no random, no I/O, no await ---------------------------
     audit       invariants of a whole quorum, and the one-line trace of every event and effect
     raft        the quorum: events in, effects out         broker     replica manager (still empty)
-    controller  commands to records, records to replies; Kafka's QuorumController
+    controller  requests to records, and responses; Kafka's QuorumController
     metadata    the image: `apply`, `diff`, `to_records`, a hash that every reader can compute; all that is
                 known of a kind of entity is one module in `metadata/parts`
     protocol    RPC messages in msgpack, sans-I/O framing  records    batches, control and metadata records
     serde       single values to bytes and back: Kafka's encoding, varints, bounded msgpack types
     errors      what can go wrong, by who has to act       types      ids, positions, elections
+
+Where things happen:
+
+    a vote is granted or refused           raft/elections.py
+    the high watermark moves               raft/replication.py; on a follower, raft/follower.py
+    a log is truncated                     raft/follower.py decides, storage/log.py does it
+    a leader hands over                    raft/resignation.py
+    a change of configs is decided         controller/configuration_control.py
+    a record changes the image             metadata/parts/, a module for each kind of entity
+    a torn tail is cut                     storage/recovery.py
 
 Good first reads: `raft/state_machine.py` (what may stand behind the log), `raft/events.py` and
 `raft/effects.py` (between decisions and I/O), `raft/__init__.py` and `raft/node.py` (the way in),

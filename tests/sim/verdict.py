@@ -266,7 +266,7 @@ def _poll_rejoin(world: "World") -> None:
         for node in voters:
             node.start()
     doubts = {node.id: _why(node) for node in voters if not _counts(node)}
-    raise Violation(f"Mending: every voter runs and hears the others, and yet not whole: {doubts}")
+    raise Violation(f"Rejoining: every voter runs and hears the others, and yet not whole: {doubts}")
 
 
 def _counts(node: "SimNode") -> bool:
