@@ -114,7 +114,7 @@ def batches(path: Path) -> Iterator[BatchView]:
 def load(path: Path) -> MetadataImage:
     builder = ImageBuilder(EMPTY)
     for batch in batches(path):
-        builder.replay_values(batch.values(), batch.base_offset)
+        builder.apply_values(batch.values(), batch.base_offset)
     return builder.image()
 
 
@@ -181,7 +181,7 @@ def change_in_slices_us(image: MetadataImage, whichs: list[tuple[Uuid, int]], di
     began = time.perf_counter()
     for at in range(0, len(values), CHANGES_A_BATCH):
         builder = ImageBuilder(image)
-        builder.replay_values(values[at : at + CHANGES_A_BATCH], Offset(at))
+        builder.apply_values(values[at : at + CHANGES_A_BATCH], Offset(at))
         image = builder.image()
     return (time.perf_counter() - began) / len(values) * 1e6
 

@@ -36,7 +36,7 @@ from kraftd.controller.statistics import EventStatistics
 from kraftd.errors import ErrorCode, InvariantError, KraftdError
 from kraftd.metadata.feature_levels import NO_OP_SINCE, is_supported
 from kraftd.metadata.image import EMPTY, MetadataImage, to_records
-from kraftd.metadata.image_builder import ImageBuilder, is_replayed
+from kraftd.metadata.image_builder import ImageBuilder, is_applied
 from kraftd.metadata.parts.controllers import ControllerRegistration
 from kraftd.metadata.record_versions import encode_allowed
 from kraftd.protocol.limits import OPERATION_BYTES_MAX, OPERATION_RECORDS_MAX
@@ -154,7 +154,7 @@ class QuorumController:
             if self._speculation is not None and batch.epoch == self._leader.epoch:
                 self._image = self._speculation.commit(batch)
             else:
-                self._image = _replay(self._image, batch.records, batch.base_offset)
+                self._image = _apply_values(self._image, batch.records, batch.base_offset)
         self._applied_offset = batch.end_offset
 
     def leader_changed(self, epoch: Epoch, leader_id: NodeId, *, is_self: bool) -> None:
@@ -183,7 +183,7 @@ class QuorumController:
         """Discard everything and load a snapshot. The next batch says at which offset it stands."""
         image = EMPTY
         for values in slices:
-            image = _replay(image, values, 0)
+            image = _apply_values(image, values, 0)
         self._image = image
         self._applied_offset = None
         self._speculation = None
@@ -256,7 +256,7 @@ class QuorumController:
             return Answer(refuse(request, error, write_refusal(error, self._leader)))
         builder = ImageBuilder(image)
         for record in records:
-            builder.replay(record, -1)
+            builder.apply(record, -1)
         write = Write(request.NAME, self._leader.epoch, values, response, request)
         speculation.add(write, builder.image())
         self._note_activity(now)
@@ -280,7 +280,7 @@ class QuorumController:
             raise InvariantError(f"{kind} written by a controller that is not active")
         builder = ImageBuilder(speculation.image)
         for record in records:
-            builder.replay(record, -1)
+            builder.apply(record, -1)
         image = builder.image()
         level = image.metadata_version  # what these records themselves may set
         write = Write(kind, self._leader.epoch, tuple([encode_allowed(record, level) for record in records]))
@@ -296,9 +296,9 @@ def _is_too_large(values: Sequence[bytes]) -> bool:
     return len(values) > OPERATION_RECORDS_MAX or sum(map(len, values)) > OPERATION_BYTES_MAX
 
 
-def _replay(image: MetadataImage, values: Sequence[bytes], base_offset: Offset) -> MetadataImage:
+def _apply_values(image: MetadataImage, values: Sequence[bytes], base_offset: Offset) -> MetadataImage:
     builder = ImageBuilder(image)
-    builder.replay_values(
+    builder.apply_values(
         values,
         base_offset,
         lambda record, offset: _check_known(record, f"the record at offset {offset}"),
@@ -309,7 +309,7 @@ def _replay(image: MetadataImage, values: Sequence[bytes], base_offset: Offset) 
 def _check_known(record: AnyRecord, which: str) -> None:
     if isinstance(record, RawRecord):
         what = f"of kind {record_name(record.api_key)}, version {record.version}"
-    elif not is_replayed(record):
+    elif not is_applied(record):
         what = f"of kind {record.NAME}" + (" with tags of a newer version" if record.unknown_tags else "")
     elif isinstance(record, FeatureLevelRecord) and not is_supported(record.name, record.feature_level):
         what = f"level {record.feature_level} of feature {record.name}"

@@ -79,7 +79,7 @@ class Speculation:
         return self._committed
 
     def _rebuild(self) -> None:
-        """Remove what was refused, from the newest back, and replay what was decided after it."""
+        """Remove what was refused, from the newest back, and apply again what was decided after it."""
         later: list[Write] = []
         while self._refused and self._pending:
             write = self._pending.pop()[0]
@@ -91,5 +91,5 @@ class Speculation:
         for write in reversed(later):
             builder = ImageBuilder(self.image)
             for value in write.records:
-                builder.replay(decode_record(value), -1)
+                builder.apply(decode_record(value), -1)
             self._pending.append((write, builder.image()))

@@ -142,16 +142,16 @@ class _Question:
             if offset < self._base.end_offset or type(record) is NoOpRecord:
                 continue
             if isinstance(record, _TRANSACTION_RECORDS):
-                fold.replay(record, offset)
+                fold.apply(record, offset)
                 self._turn(record, offset)
             elif self._inquiry.concerns(record):
                 before = _inside(fold.image())
-                fold.replay(record, offset)
+                fold.apply(record, offset)
                 kind = record_name(record.api_key if isinstance(record, RawRecord) else record.API_KEY)
                 found = self._changes(before, _inside(fold.image()), record)
                 self._tell(found, offset, view.max_timestamp, kind, view.epoch)
             else:
-                fold.replay(record, offset)
+                fold.apply(record, offset)
 
     def _turn(self, record: AnyRecord, offset: Offset) -> None:
         """A transaction begins, ends or is undone."""

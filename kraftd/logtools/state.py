@@ -118,7 +118,7 @@ def advanced(start: State, end: Offset = NEVER) -> State:
         try:
             quorum = quorum.after(controls_of(view), view.epoch)
             values = view.values()[max(offset - view.base_offset, 0) :]
-            fold.replay_values(values, max(offset, view.base_offset))
+            fold.apply_values(values, max(offset, view.base_offset))
         except (ImpossibleRecordError, MalformedError) as error:
             # Half of the batch is folded in: fold once more, up to its beginning.
             reason = error.reason if isinstance(error, ImpossibleRecordError) else reason_of(error)
@@ -152,7 +152,7 @@ def load_snapshot(log: NodeFiles, snapshot: LogFile) -> State:
             controls = controls_of(item.view)
             quorum = quorum.after(controls, snapshot.id.epoch)
             first = first or next(iter(controls), None)
-            fold.replay_values(item.view.values(), item.view.base_offset)
+            fold.apply_values(item.view.values(), item.view.base_offset)
         except ImpossibleRecordError as error:
             raise UnanswerableError(item.misfit(error.reason, error.offset)) from error
         except MalformedError as error:

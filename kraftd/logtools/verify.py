@@ -242,7 +242,7 @@ class _Examination:
             for offset, value in enumerate(view.values(), view.base_offset):
                 record = decoded(value)
                 if self._fold is not None:
-                    self._fold.replay(record, offset)
+                    self._fold.apply(record, offset)
         except ImpossibleRecordError as error:
             self._spoil(item, error.offset, f"cannot follow what came before it: {error.reason}")
         except MalformedError as error:

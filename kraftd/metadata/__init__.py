@@ -2,5 +2,5 @@
 
 Entered through `image` (`MetadataImage`, `to_records`), `image_builder` (`apply`, `ImageBuilder`),
 `image_diff` (`diff`) and `config_schema` (names, types, validation). The daemon, the command line and the
-Spark job replay records with the same code.
+Spark job apply records with the same code.
 """

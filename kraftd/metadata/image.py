@@ -15,7 +15,7 @@ Spark job, mean equal images.
 
 Not here: what a part holds (`parts`), what a request may change (`kraftd.controller`), and what differs
 between two images (`image_diff`).
-Follows: the replay rules of Kafka's image, and the order of sections in its snapshots.
+Follows: what Kafka's image makes of each record, and the order of sections in its snapshots.
 Differs: the content of an unfinished transaction is kept aside as an image, not as a list of deltas. What old
 logs say of the migration from ZooKeeper is kept and written again, as Kafka did before 4.0.
 """
@@ -70,7 +70,7 @@ class MetadataImage(msgspec.Struct, frozen=True):
 
     @property
     def is_partial(self) -> bool:
-        """Whether records were replayed that have no part in the image."""
+        """Whether there were records that have no part in the image."""
         return bool(self._unknown)
 
     def unknown_kinds(self) -> Iterator[tuple[int, int]]:

@@ -1,13 +1,13 @@
 """How records change the state of the cluster: one image and a record give another image.
 
-`apply` replays one record, `apply_all` several, all of them or none; an `ImageBuilder` takes many and makes
+`apply` applies one record, `apply_all` several, all of them or none; an `ImageBuilder` takes many and makes
 one image in the end. A record that cannot follow what came before it is an `ImpossibleRecordError`, and
-leaves nothing half applied. `is_replayed` tells whether a record has its part in the image; any other makes
+leaves nothing half applied. `is_applied` tells whether a record has its part in the image; any other makes
 it partial. So does a tag that nothing here knows on a record that only changes an entity, since the image
-cannot keep it: what the record says is replayed all the same.
+cannot keep it: what the record says is applied all the same.
 
 Not here: what an image shows (`image`), and what its parts do with a record (`parts`).
-Follows: the replay rules of Kafka's image.
+Follows: what Kafka's image makes of each record; Kafka's word for it is "replay".
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -32,25 +32,25 @@ from kraftd.types import Offset
 
 
 def apply(image: MetadataImage, record: AnyRecord, offset: Offset) -> MetadataImage:
-    """Replay one record.
+    """Apply one record.
 
     Raises:
         ImpossibleRecordError: It cannot follow what is in the image.
     """
     builder = ImageBuilder(image)
-    builder.replay(record, offset)
+    builder.apply(record, offset)
     return builder.image()
 
 
 def apply_all(image: MetadataImage, records: Iterable[AnyRecord], base_offset: Offset) -> MetadataImage:
-    """Replay records of consecutive offsets; all of them or, when one is impossible, none."""
+    """Apply records of consecutive offsets; all of them or, when one is impossible, none."""
     builder = ImageBuilder(image)
     for offset, record in enumerate(records, base_offset):
-        builder.replay(record, offset)
+        builder.apply(record, offset)
     return builder.image()
 
 
-def is_replayed(record: AnyRecord) -> bool:
+def is_applied(record: AnyRecord) -> bool:
     """Whether a record has its part in an image; any other makes the image partial."""
     kind = KINDS.get(type(record))
     if kind is None:
@@ -99,24 +99,24 @@ class ImageBuilder:
             self._begin = (transaction.begin_offset, transaction.name)
             self._load(transaction.pending)
 
-    def replay(self, record: AnyRecord, offset: Offset) -> None:
-        """Replay one record.
+    def apply(self, record: AnyRecord, offset: Offset) -> None:
+        """Apply one record.
 
         Raises:
             ImpossibleRecordError: It cannot follow what is here. Drop this builder then.
         """
-        _REPLAY[type(record)](self, record, offset)
+        _APPLY[type(record)](self, record, offset)
 
-    def replay_values(
+    def apply_values(
         self,
         values: Sequence[bytes],
         base_offset: Offset,
         check: Callable[[AnyRecord, Offset], None] | None = None,
     ) -> None:
-        """Replay records of consecutive offsets, given by their framed values. Partitions go in bulk.
+        """Apply records of consecutive offsets, given by their framed values. Partitions go in bulk.
 
         Every record is as valid as if it had been decoded. `check`, if given, sees each before it is
-        replayed, but for those that an image always takes: configs and partitions.
+        applied, but for those that an image always takes: configs and partitions.
 
         Raises:
             MalformedError: A value is no record.
@@ -132,11 +132,11 @@ class ImageBuilder:
             record = decoded(values[at])
             if check is not None and type(record) not in _ALWAYS_ACCEPTED:
                 check(record, base_offset + at)
-            _REPLAY[type(record)](self, record, base_offset + at)
+            _APPLY[type(record)](self, record, base_offset + at)
             at += 1
 
     def image(self) -> MetadataImage:
-        """What has been replayed so far, as an image."""
+        """What has been applied so far, as an image."""
         inside = self._freeze()
         if self._outside is None:
             return inside
@@ -206,12 +206,12 @@ class ImageBuilder:
 
 _ALWAYS_ACCEPTED: Final = frozenset(kind.record for kind in KINDS.values() if kind.is_always_accepted)
 
-_REPLAY: Final[dict[type, Callable[..., None]]] = {
+_APPLY: Final[dict[type, Callable[..., None]]] = {
     NoOpRecord: ImageBuilder._no_op,
     BeginTransactionRecord: ImageBuilder._begin_transaction,
     EndTransactionRecord: ImageBuilder._end_transaction,
     AbortTransactionRecord: ImageBuilder._abort_transaction,
     RawRecord: ImageBuilder._pass_over,
-    **{record: kind.replay for record, kind in KINDS.items()},
+    **{record: kind.apply for record, kind in KINDS.items()},
 }
-"""What replays a record of each class."""
+"""What applies a record of each class."""

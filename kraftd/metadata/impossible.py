@@ -1,11 +1,11 @@
-"""The error of a record that cannot follow what came before it; raised by what replays records."""
+"""The error of a record that cannot follow what came before it; raised by what applies records."""
 
 from kraftd.errors import ErrorCode, KraftdError
 from kraftd.types import Offset
 
 
 class ImpossibleRecordError(KraftdError):
-    """A record that cannot follow what came before it: the log is wrong, or what was replayed before it."""
+    """A record that cannot follow what came before it: the log is wrong, or what was applied before it."""
 
     code = ErrorCode.CORRUPT_MESSAGE
 

@@ -59,7 +59,7 @@ class Draft(Protocol[S_co]):
 
 
 class Builder(Protocol):
-    """What a record is replayed into: the states of all parts, each to be replaced."""
+    """What a record is applied to: the states of all parts, each to be replaced."""
 
     def state(self, part: "Part[S, Any]") -> S:
         """The state of a part without drafts."""
@@ -98,18 +98,18 @@ class RecordKind(msgspec.Struct, Generic[R], frozen=True):
     """A kind of record that changes a part, and all that is special about it."""
 
     record: type[R]
-    replay: Callable[[Builder, R, Offset], None]
+    apply: Callable[[Builder, R, Offset], None]
     """Raises `ImpossibleRecordError` if the record cannot follow what is there."""
     levels: tuple[int, ...]
     """The `metadata.version` since which each version may be written; empty if only old logs hold it."""
     loses_tags: bool = False
-    """It changes an entity and is not kept: `replay` counts one whose tags nothing here knows."""
+    """It changes an entity and is not kept: `apply` counts one whose tags nothing here knows."""
     secrets: Callable[[R], tuple[str, ...]] | None = None
     """Which fields of it must not be shown, by their names in JSON."""
     is_always_accepted: bool = False
-    """No check before the replay can refuse it: it is known in every version."""
-    replay_values: Callable[[Builder, Sequence[bytes], int], int] | None = None
-    """Replays many, given by their values from a position on; returns the position of the first it cannot."""
+    """No check before can refuse it: it is known in every version."""
+    apply_values: Callable[[Builder, Sequence[bytes], int], int] | None = None
+    """Applies many, given by their values from a position on; returns the position of the first it cannot."""
     read: Callable[[bytes], AnyRecord | None] | None = None
     """Decodes usual values faster than the codec of all records; None for others."""
     describe: Callable[[R, Comparison], Iterator[Change]] | None = None
@@ -125,7 +125,7 @@ class Table(msgspec.Struct, frozen=True):
     rows: Callable[[View], Iterator[Row]]
     rank: int = 1
     is_of_partitions: bool = False
-    """Where partitions are replayed apart from the rest, the table is written there."""
+    """Where partitions are folded apart from the rest, the table is written there."""
 
 
 class Inquiry(Protocol):

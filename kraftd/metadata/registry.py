@@ -71,9 +71,9 @@ SUBJECTS: Final[Mapping[str, Subject]] = _flat(
 """What can be asked about the past, by its word."""
 
 BULK: Final[Mapping[bytes, Callable[[Builder, Sequence[bytes], int], int]]] = MappingProxyType(
-    {_opening(kind.record): kind.replay_values for kind in _ALL_KINDS if kind.replay_values is not None}
+    {_opening(kind.record): kind.apply_values for kind in _ALL_KINDS if kind.apply_values is not None}
 )
-"""What replays many values of a kind at once, by how they begin."""
+"""What applies many values of a kind at once, by how they begin."""
 
 _READERS: Final = {_opening(kind.record): kind.read for kind in _ALL_KINDS if kind.read is not None}
 

@@ -119,10 +119,10 @@ def _our_images(batches: Sequence[Sequence[bytes]], wanted: Images) -> Iterator[
     fold, offset = ImageBuilder(EMPTY), 0
     for number, values in enumerate(batches):
         if number % 2:
-            fold.replay_values(values, offset)
+            fold.apply_values(values, offset)
         else:
             for at, value in enumerate(values, offset):
-                fold.replay(decode_record(value), at)
+                fold.apply(decode_record(value), at)
         offset += len(values)
         if number in wanted:
             yield number, fold.image()

@@ -38,7 +38,7 @@ def with_quota(quotas: Quotas, record: ClientQuotaRecord) -> Quotas:
     )
 
 
-def _replay(builder: Builder, record: ClientQuotaRecord, _offset: Offset) -> None:
+def _apply(builder: Builder, record: ClientQuotaRecord, _offset: Offset) -> None:
     builder.put(CLIENT_QUOTAS, with_quota(builder.state(CLIENT_QUOTAS), record))
 
 
@@ -52,7 +52,7 @@ class ClientQuotas(EntityPart[QuotaKey, ClientQuotaRecord]):
     """Quotas by entity and name."""
 
     section = "clientQuotas"
-    kinds = (RecordKind(ClientQuotaRecord, _replay, levels=(1,)),)
+    kinds = (RecordKind(ClientQuotaRecord, _apply, levels=(1,)),)
     tables = (
         Table(
             "quotas",

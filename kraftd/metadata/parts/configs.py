@@ -254,7 +254,7 @@ class ConfigChange(msgspec.Struct, frozen=True):
     after: str | None
 
 
-def _replay(builder: Builder, record: ConfigRecord, _offset: Offset) -> None:
+def _apply(builder: Builder, record: ConfigRecord, _offset: Offset) -> None:
     builder.draft(CONFIGS).put(
         record.resource_type, record.resource_name, record.name, record.value, record.unknown_tags
     )
@@ -353,7 +353,7 @@ class Configs(DraftedPart[ConfigsImage, tuple[ConfigChange, ...], ConfigsBuilder
     kinds = (
         RecordKind(
             ConfigRecord,
-            _replay,
+            _apply,
             levels=(1,),
             secrets=_secrets,
             is_always_accepted=True,

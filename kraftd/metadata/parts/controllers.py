@@ -137,7 +137,7 @@ class ControllerChange(msgspec.Struct, frozen=True):
     after: ControllerRegistration | None
 
 
-def _replay(builder: Builder, record: RegisterControllerRecord, _offset: Offset) -> None:
+def _apply(builder: Builder, record: RegisterControllerRecord, _offset: Offset) -> None:
     builder.put(CONTROLLERS, builder.state(CONTROLLERS).put(record))
 
 
@@ -155,7 +155,7 @@ class Controllers(Part[ControllersImage, tuple[ControllerChange, ...]]):
     """Controllers by id."""
 
     empty = ControllersImage()
-    kinds = (RecordKind(RegisterControllerRecord, _replay, levels=(REGISTER_CONTROLLER_SINCE,)),)
+    kinds = (RecordKind(RegisterControllerRecord, _apply, levels=(REGISTER_CONTROLLER_SINCE,)),)
     tables = (
         Table(
             "controllers",

@@ -76,7 +76,7 @@ class FeatureChange(msgspec.Struct, frozen=True):
     after: int
 
 
-def replay_feature(builder: Builder, record: FeatureLevelRecord, offset: Offset) -> None:
+def apply_feature(builder: Builder, record: FeatureLevelRecord, offset: Offset) -> None:
     """Put a feature at a level. Without the eligible leader replicas' feature no partition has any."""
     if record.feature_level < 0:
         reason = f"feature {record.name} cannot be at level {record.feature_level}"
@@ -100,7 +100,7 @@ class Features(Part[FeaturesImage, tuple[FeatureChange, ...]]):
     """Features by name."""
 
     empty = FeaturesImage()
-    kinds = (RecordKind(FeatureLevelRecord, replay_feature, levels=(0,)),)
+    kinds = (RecordKind(FeatureLevelRecord, apply_feature, levels=(0,)),)
     snapshot_rank = 0
     tables = (
         Table(

@@ -18,7 +18,7 @@ from kraftd.types import Offset
 _NO_BROKER: Final = -1
 
 
-def _replay(builder: Builder, record: ProducerIdsRecord, _offset: Offset) -> None:
+def _apply(builder: Builder, record: ProducerIdsRecord, _offset: Offset) -> None:
     kept = msgspec.structs.replace(record, broker_id=_NO_BROKER, broker_epoch=_NO_BROKER)
     builder.put(PRODUCER_IDS, builder.state(PRODUCER_IDS).put(THE_ONLY, kept))
 
@@ -28,7 +28,7 @@ class ProducerIds(EntityPart[int, ProducerIdsRecord]):
 
     section = "producerIds"
     count_rank = 2
-    kinds = (RecordKind(ProducerIdsRecord, _replay, levels=(1,)),)
+    kinds = (RecordKind(ProducerIdsRecord, _apply, levels=(1,)),)
 
     def next_id(self, image: Image) -> int | None:
         """The first producer id that no broker has been given, None if none ever was."""

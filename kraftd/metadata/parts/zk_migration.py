@@ -15,14 +15,14 @@ from kraftd.records.messages import ZkMigrationStateRecord
 from kraftd.types import Offset
 
 
-def _replay(builder: Builder, record: ZkMigrationStateRecord, _offset: Offset) -> None:
+def _apply(builder: Builder, record: ZkMigrationStateRecord, _offset: Offset) -> None:
     builder.put(ZK_MIGRATION, builder.state(ZK_MIGRATION).put(THE_ONLY, record))
 
 
 class ZkMigration(EntityPart[int, ZkMigrationStateRecord]):
     """The one record of the state."""
 
-    kinds = (RecordKind(ZkMigrationStateRecord, _replay, levels=(ZK_MIGRATION_SINCE,)),)
+    kinds = (RecordKind(ZkMigrationStateRecord, _apply, levels=(ZK_MIGRATION_SINCE,)),)
     snapshot_rank = 0
 
     def describe(self, differences: Changes[ZkMigrationStateRecord], _: Comparison) -> Iterator[Change]:

@@ -122,7 +122,7 @@ def fold_non_partition(rows: Iterable[FoldRow], cluster_id: str = "") -> NonPart
     for row in rows:
         try:
             record = decode_record(row.value)
-            fold.replay(record, row.offset)
+            fold.apply(record, row.offset)
             history.add(record, row)
         except (ImpossibleRecordError, MalformedError) as error:
             stopped = Stopped(row.offset, row.batch_base_offset, str(error))
@@ -165,7 +165,7 @@ class Shard:
         for row in merge(rows, self._cross_shard, key=attrgetter("offset")):
             try:
                 record = decoded(row.value)
-                self._fold.replay(record, row.offset)
+                self._fold.apply(record, row.offset)
                 history.add(record, row)
             except (ImpossibleRecordError, MalformedError) as error:
                 self.stopped = Stopped(row.offset, row.batch_base_offset, str(error))

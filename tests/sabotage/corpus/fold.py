@@ -19,7 +19,7 @@ FOLD = (
         "Eligible leader replicas stay when their feature is switched off.",
         "test_topics.py::test_elr_is_forgotten_when_the_feature_goes_off",
         (
-            "parts.features:replay_feature",
+            "parts.features:apply_feature",
             "record.feature_level == 0:",
             "record.feature_level < 0:",
         ),
@@ -35,7 +35,7 @@ FOLD = (
         "A feature can be at a level below 0.",
         "test_image.py::test_an_impossible_record_is_one_error_with_its_offset_and_changes_nothing",
         (
-            "parts.features:replay_feature",
+            "parts.features:apply_feature",
             "record.feature_level < 0:",
             "record.feature_level < -9:",
         ),
@@ -44,7 +44,7 @@ FOLD = (
         "migration-states-pile-up",
         "A new state of the migration from ZooKeeper does not replace the one before.",
         "test_clients.py::test_a_later_record_takes_the_place_of_an_earlier_one",
-        ("parts.zk_migration:_replay", "THE_ONLY", "record.zk_migration_state"),
+        ("parts.zk_migration:_apply", "THE_ONLY", "record.zk_migration_state"),
     ),
     # --- brokers and controllers ---
     of_fold(
@@ -191,7 +191,7 @@ FOLD = (
         "producer-ids-of-a-broker",
         "The next producer id keeps who asked for the block before it.",
         "test_clients.py::test_who_was_given_a_block_of_producer_ids_does_not_matter",
-        ("parts.producer_ids:_replay", "broker_id=_NO_BROKER, broker_epoch=_NO_BROKER", ""),
+        ("parts.producer_ids:_apply", "broker_id=_NO_BROKER, broker_epoch=_NO_BROKER", ""),
     ),
     of_fold(
         "one-acl",

@@ -37,7 +37,7 @@ def folded(log_directory: Path, end: int) -> MetadataImage:
         for batch in scan(segment.read_bytes()):
             if batch.end_offset <= end:
                 for offset, value in enumerate(batch.values(), batch.base_offset):
-                    fold.replay(decode_record(value), offset)
+                    fold.apply(decode_record(value), offset)
     return fold.image()
 
 

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from kraftd.metadata.image import EMPTY, to_records
-from kraftd.metadata.image_builder import apply, apply_all, is_replayed
+from kraftd.metadata.image_builder import apply, apply_all, is_applied
 from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.metadata.parts.brokers import BROKERS
 from kraftd.records.messages import (
@@ -113,7 +113,7 @@ def test_tags_of_a_registration_stay_and_those_of_a_change_make_the_image_partia
     assert tagged.hash() != REGISTERED.hash()
     assert apply(tagged, change(fenced=-1), 1)[BROKERS].get(7).unknown_tags == tags
     later = change(fenced=-1, unknown_tags=tags)
-    assert not is_replayed(later)
+    assert not is_applied(later)
     image = apply(REGISTERED, later, 1)
     assert image.is_partial
     assert not image[BROKERS].get(7).fenced

@@ -172,7 +172,7 @@ def test_folding_one_by_one_and_all_at_once_is_the_same(records):
 def test_a_fold_can_be_looked_at_and_continued(records):
     builder = ImageBuilder(EMPTY)
     for offset, record in enumerate(records):
-        builder.replay(record, offset)
+        builder.apply(record, offset)
         assert builder.image() == apply_all(EMPTY, records[: offset + 1], 0)
 
 

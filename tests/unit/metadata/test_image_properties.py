@@ -119,7 +119,7 @@ def test_it_does_not_matter_how_a_log_is_cut_into_folds(records, cuts):
     assert image == apply_all(EMPTY, records, 0)
     builder = ImageBuilder(EMPTY)
     for offset, record in enumerate(records):
-        builder.replay(record, offset)
+        builder.apply(record, offset)
         builder.image()
     assert builder.image() == image
 

@@ -264,7 +264,7 @@ def test_in_bulk_or_one_by_one_makes_no_difference(monkeypatch, seed, open_max, 
     builder, image, at = ImageBuilder(EMPTY), EMPTY, 0
     while at < len(values):
         end = at + dice.choice([1, 7, 100])
-        builder.replay_values(values[at:end], at)
+        builder.apply_values(values[at:end], at)
         if dice.random() < 0.1:
             image = builder.image()
             builder = dice.choice([builder, ImageBuilder(image)])
@@ -289,7 +289,7 @@ def test_any_log_gives_the_same_image_in_bulk(records, dice):
         except UnencodableError:
             values.append(encode_record(record))
     builder = ImageBuilder(EMPTY)
-    builder.replay_values(values, 0)
+    builder.apply_values(values, 0)
     assert builder.image() == one_by_one(values)
     assert builder.image().hash() == one_by_one(values).hash()
 
@@ -305,7 +305,7 @@ def outcome(fold_values, values):
 
 def in_bulk(values):
     builder = ImageBuilder(EMPTY)
-    builder.replay_values(values, 0)
+    builder.apply_values(values, 0)
     return builder.image()
 
 
@@ -350,9 +350,9 @@ def test_places_in_bulk_are_written_down_before_they_are_too_many(monkeypatch, c
         for n in range(9_000)
     ]
     builder = ImageBuilder(EMPTY)
-    builder.replay_values([encode_record(TopicRecord("a", A))], 0)
+    builder.apply_values([encode_record(TopicRecord("a", A))], 0)
     for at in range(0, len(values), chunk):
-        builder.replay_values(values[at : at + chunk], at + 1)
+        builder.apply_values(values[at : at + chunk], at + 1)
     assert 2_000 < most <= 2_000 + 2 * chunk
     assert len(list(builder.image()[TOPICS].partitions_on(2))) == len(values)
 
@@ -364,7 +364,7 @@ def test_an_impossible_partition_in_bulk_is_named_by_its_offset():
         encode_record(PartitionRecord(0, B, (1,), (1,), leader=1, directories=(D1,))),
     ]
     with pytest.raises(ImpossibleRecordError, match="offset 106"):
-        ImageBuilder(EMPTY).replay_values(values, 100)
+        ImageBuilder(EMPTY).apply_values(values, 100)
 
 
 def test_whoever_checks_sees_every_record_but_configs_and_partitions():
@@ -376,7 +376,7 @@ def test_whoever_checks_sees_every_record_but_configs_and_partitions():
         encode_record(ConfigRecord(2, "a", "k", "v")),
         encode_record(ClearElrRecord("a")),
     ]
-    ImageBuilder(EMPTY).replay_values(
+    ImageBuilder(EMPTY).apply_values(
         values, 7, check=lambda record, offset: seen.append((record.NAME, offset))
     )
     assert seen == [("TopicRecord", 7), ("ClearElrRecord", 11)]

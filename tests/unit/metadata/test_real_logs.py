@@ -65,7 +65,7 @@ def fold_to(
             images[wanted.pop(0)] = builder.image()
         if not batch.is_control and batch.base_offset >= start:
             for offset, value in enumerate(batch.values(), batch.base_offset):
-                builder.replay(decode_record(value), offset)
+                builder.apply(decode_record(value), offset)
     return images | dict.fromkeys(wanted, builder.image())
 
 
@@ -78,7 +78,7 @@ def data_values(path: Path) -> Iterator[bytes]:
 def read_snapshot(path: Path) -> MetadataImage:
     builder = ImageBuilder(EMPTY)
     for value in data_values(path):
-        builder.replay(decode_record(value), 0)
+        builder.apply(decode_record(value), 0)
     return builder.image()
 
 

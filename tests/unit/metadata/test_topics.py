@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from kraftd.metadata.image import EMPTY, to_records
-from kraftd.metadata.image_builder import apply, apply_all, is_replayed
+from kraftd.metadata.image_builder import apply, apply_all, is_applied
 from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.metadata.parts.configs import CONFIGS
 from kraftd.metadata.parts.topics import TOPICS
@@ -193,7 +193,7 @@ def test_tags_of_a_partition_stay_and_those_of_a_change_make_the_image_partial()
     assert not tagged.is_partial
     assert apply(tagged, change(isr=(2,)), 1)[TOPICS].partition(A, 0).unknown_tags == tags
     later = change(isr=(2,), unknown_tags=tags)
-    assert not is_replayed(later)
+    assert not is_applied(later)
     assert after(later).is_partial
     assert after(later)[TOPICS].partition(A, 0).isr == (2,)
 

@@ -56,7 +56,7 @@ def _view(record: ToyRecord) -> dict[str, object]:
 RECORD_READERS, RECORD_WRITERS, RECORD_VIEWS = {0: _read}, {0: _write}, {0: _view}
 
 
-def _replay(builder: Builder, record: ToyRecord, offset: Offset) -> None:
+def _apply(builder: Builder, record: ToyRecord, offset: Offset) -> None:
     toys = builder.state(TOYS)
     if record.size != GONE:
         builder.put(TOYS, toys.put(record.name, record))
@@ -93,7 +93,7 @@ class _ToySubject:
 
 class Toys(EntityPart[str, Any]):
     section = "toys"
-    kinds = (RecordKind(ToyRecord, _replay, levels=(3,)),)
+    kinds = (RecordKind(ToyRecord, _apply, levels=(3,)),)
     tables = (Table("toys", "a toy", (("name", ColumnType.TEXT), ("size", ColumnType.INT32)), _rows),)
     subjects = (_ToySubject(),)
 

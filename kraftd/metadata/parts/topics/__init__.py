@@ -1,6 +1,6 @@
 """Topics and their partitions: the part of the image that grows, packed so that a million partitions fit.
 
-Entered through `TOPICS`. `part` says what of it is replayed, told, listed and asked; `image` what there is;
+Entered through `TOPICS`. `part` says what of it is applied, told, listed and asked; `image` what there is;
 `builder` how records change it; `changes` what differs. `partitions` has the rules of
 one partition; `partition_fast_codec` and `change_fast_codec` read and write the usual records faster than the
 codec of all records does; `partition_block` holds up to 32 neighbours in one piece of bytes; `broker_index`

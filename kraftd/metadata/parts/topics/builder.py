@@ -109,7 +109,7 @@ class TopicsBuilder:
         """Put partitions in bulk, from the values of their records, beginning at a position.
 
         Stops before the first value that is not a PartitionRecord of the usual layout, of a new partition of
-        a known topic. Returns its position; it has to be replayed by itself.
+        a known topic. Returns its position; it has to be applied by itself.
         """
         self._make_room()
         broker_index = self._broker_index

@@ -1,4 +1,4 @@
-"""Topics with their partitions, as a part of the image: what of them is replayed, told, listed and asked.
+"""Topics with their partitions, as a part of the image: what of them is applied, told, listed and asked.
 
 Not here: how changes are written (`builder`), what differs and how that reads (`changes`).
 """
@@ -259,7 +259,7 @@ class Topics(DraftedPart[TopicsImage, TopicsDiff, TopicsBuilder]):
             _put_partition,
             levels=(1, DIRECTORIES_SINCE, ELIGIBLE_LEADER_REPLICAS_SINCE),
             is_always_accepted=True,
-            replay_values=_put_partitions,
+            apply_values=_put_partitions,
             describe=_describe_record,
         ),
         RecordKind(
