@@ -9,7 +9,7 @@ Not here: other requests (`request_router`), and which connections are accepted 
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from kraftd.errors import ErrorCode
 from kraftd.net.outbound import OutboundConnection, PeerHandler
@@ -17,15 +17,11 @@ from kraftd.net.peer_connections import PeerConnections
 from kraftd.net.server import InboundConnection, Server, ServerHandler
 from kraftd.protocol.codec import Buffer, Request
 from kraftd.protocol.messages import (
-    BeginQuorumEpochRequest,
-    DescribeQuorumRequest,
-    EndQuorumEpochRequest,
-    FetchRequest,
     HandshakeRequest,
     HandshakeResponse,
+    QuorumRequest,
     ShowNonceRequest,
     ShowNonceResponse,
-    VoteRequest,
 )
 from kraftd.raft.effects import (
     ChallengePeer,
@@ -54,10 +50,6 @@ from kraftd.runtime.effect_executor import Network
 from kraftd.runtime.request_router import ApiHandler
 from kraftd.types import ZERO_UUID, NodeId, Uuid
 
-QUORUM_REQUESTS = frozenset(
-    {VoteRequest, BeginQuorumEpochRequest, EndQuorumEpochRequest, FetchRequest, DescribeQuorumRequest}
-)
-
 
 class QuorumNetwork(ServerHandler, PeerHandler, Network):
     """Translates between `net` and the raft node, in both directions."""
@@ -81,7 +73,7 @@ class QuorumNetwork(ServerHandler, PeerHandler, Network):
     @property
     def handlers(self) -> Mapping[type[Any], ApiHandler]:
         """The handler of each type of request that is for the raft node."""
-        return dict.fromkeys(QUORUM_REQUESTS, self.request_received)
+        return dict.fromkeys(get_args(QuorumRequest), self.request_received)
 
     # From the server.
 

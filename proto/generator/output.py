@@ -24,7 +24,10 @@ from generator.schema import Kind, Message, Schema, Versions, read_schemas, snak
 from generator.text import docstring
 
 QUORUM = ("Vote", "BeginQuorumEpoch", "EndQuorumEpoch", "Fetch", "DescribeQuorum")
-"""The APIs that the core itself handles."""
+"""The APIs that the core itself handles, listed here alone.
+
+`QuorumRequest` and `QuorumResponse` are made of it, and the daemon gives the core the requests of that union.
+"""
 
 ENCODINGS: Mapping[str, Sequence[str]] = {"rpc": ("msgpack",), "records": ("binary",)}
 """How each part of `proto/` is encoded, unless asked otherwise."""
