@@ -39,7 +39,7 @@ from kraftd.cli.output import columns, emit, note
 from kraftd.cli.survey import ask_leader
 from kraftd.errors import ErrorCode
 from kraftd.metadata.config_schema import ResourceType, broker_key, broker_names
-from kraftd.metadata.redaction import is_secret_config, shown_config
+from kraftd.metadata.redaction import is_secret_config, redacted_config_value
 from kraftd.protocol.brief import has_control_characters
 from kraftd.protocol.messages import (
     DescribeConfigsRequest,
@@ -210,7 +210,7 @@ def change(
     return {
         "entity": entity_text(resource),
         "changes": [
-            {"name": name, "value": value and shown_config(ResourceType.BROKER, name, value)}
+            {"name": name, "value": value and redacted_config_value(ResourceType.BROKER, name, value)}
             for name, value in values.items()
         ],
     }

@@ -20,7 +20,7 @@ from kraftd.logtools.log_reader import read_log
 from kraftd.logtools.node_files import find_log
 from kraftd.logtools.problem import Problem, ProblemKind
 from kraftd.metadata.redaction import REDACTED
-from kraftd.metadata.secrets import shown
+from kraftd.metadata.secrets import redacted_json
 from kraftd.records import names
 from kraftd.records.batch import BatchView, RecordView
 from kraftd.records.control import RawControl, control_to_json, decode_control
@@ -239,7 +239,7 @@ def _told(record: RecordView, *, is_control: bool, show_secrets: bool) -> dict[s
         return told | {"data": {"raw": REDACTED}} if hidden else told
     value = record.value or b""
     _, version, _ = read_frame(value)
-    return (to_json if show_secrets else shown)(decode_record(value), version)
+    return (to_json if show_secrets else redacted_json)(decode_record(value), version)
 
 
 def _file_start(path: Path) -> FileStart:

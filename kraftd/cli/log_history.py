@@ -25,13 +25,13 @@ from kraftd.cli.output import columns, emit, id_text, note
 from kraftd.cli.points import time_text
 from kraftd.logtools.history import Entry, History, history_of
 from kraftd.logtools.node_files import find_log
-from kraftd.metadata.part import Subject
-from kraftd.metadata.registry import SUBJECTS
+from kraftd.metadata.part import HistorySubject
+from kraftd.metadata.registry import HISTORY_SUBJECTS
 from kraftd.records.frame import record_name
 
 Json: TypeAlias = dict[str, Any]
 
-Kind = StrEnum("Kind", [(word, word) for word in SUBJECTS])  # type: ignore[misc]
+Kind = StrEnum("Kind", [(word, word) for word in HISTORY_SUBJECTS])  # type: ignore[misc]
 """What the parts of the image can be asked about."""
 
 
@@ -44,7 +44,7 @@ def _one_of(words: Iterable[str]) -> str:
 def history(
     context: typer.Context,
     directory: DirectoryArgument,
-    kind: Annotated[Kind, typer.Argument(metavar="KIND", help=f"{_one_of(SUBJECTS)}.")],
+    kind: Annotated[Kind, typer.Argument(metavar="KIND", help=f"{_one_of(HISTORY_SUBJECTS)}.")],
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="As orders, orders-3 (a partition), 2, or retention.ms.")
     ],
@@ -52,7 +52,7 @@ def history(
     output: OutputOption = None,
 ) -> None:
     """Show what happened to one topic, partition, broker or config."""
-    subject = SUBJECTS[kind.value]
+    subject = HISTORY_SUBJECTS[kind.value]
     found = history_of(find_log(directory), subject, name, show_secrets=show_secrets)
     emit(
         history_data(found, subject, name), output_of(context, output), lambda _: _table(found, subject, name)
@@ -61,7 +61,7 @@ def history(
         raise typer.Exit(ExitCode.ERROR)
 
 
-def history_data(found: History, subject: Subject, name: str) -> Json:
+def history_data(found: History, subject: HistorySubject, name: str) -> Json:
     """The schema of `log history`."""
     return {
         "log": found.log.named,
@@ -89,7 +89,7 @@ def _entry_data(entry: Entry) -> Json:
     }
 
 
-def _table(found: History, subject: Subject, name: str) -> str:
+def _table(found: History, subject: HistorySubject, name: str) -> str:
     remarks = list(found.notes)
     if found.unknown_kinds:
         kinds = ", ".join(f"{count} {record_name(kind)}" for kind, count in found.unknown_kinds)
@@ -102,7 +102,7 @@ def _table(found: History, subject: Subject, name: str) -> str:
     return columns(("Offset", "Time", "Epoch", "Leader", "Change"), rows)
 
 
-def _row(entry: Entry, subject: Subject, name: str) -> tuple[object, ...]:
+def _row(entry: Entry, subject: HistorySubject, name: str) -> tuple[object, ...]:
     change = entry.change
     is_it = change.entity == subject.word and change.name == name
     text = change.text if is_it else str(change)

@@ -6,7 +6,7 @@ from kraftd.cli.output import columns
 from kraftd.logtools.tree import Place, walk
 from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.part import View
-from kraftd.metadata.registry import COUNTED, PARTS
+from kraftd.metadata.registry import IN_OVERVIEW, PARTS
 from kraftd.metadata.views import File, TextTable
 
 
@@ -26,7 +26,7 @@ def table_of(image: MetadataImage, place: Place, *, show_secrets: bool) -> str:
 def overview(image: MetadataImage) -> list[str]:
     """The tables of an overview, and how much there is of what it does not list; `--path` shows that."""
     tables = [_laid_out(table) for part in PARTS if (table := part.overview(image)) is not None]
-    counts = [found for part in COUNTED if (found := part.overview_count(image)) is not None]
+    counts = [found for part in IN_OVERVIEW if (found := part.overview_count(image)) is not None]
     lines = [f"  {path:<20}{count}" for path, count in counts if count]
     return [*tables, "\n".join(["Also there, with --path:", *lines]) if lines else ""]
 

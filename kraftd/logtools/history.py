@@ -22,7 +22,7 @@ from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.image_builder import ImageBuilder
 from kraftd.metadata.image_diff import changes_by
 from kraftd.metadata.impossible import ImpossibleRecordError
-from kraftd.metadata.part import Subject
+from kraftd.metadata.part import HistorySubject
 from kraftd.metadata.views import Change
 from kraftd.records.frame import AnyRecord, RawRecord, decode_record, record_name
 from kraftd.records.messages import (
@@ -61,7 +61,7 @@ class History(msgspec.Struct, frozen=True):
     """Why it ends before the log does."""
 
 
-def history_of(log: NodeFiles, subject: Subject, name: str, *, show_secrets: bool = False) -> History:
+def history_of(log: NodeFiles, subject: HistorySubject, name: str, *, show_secrets: bool = False) -> History:
     """Everything that happened to one entity.
 
     Args:
@@ -82,11 +82,11 @@ def history_of(log: NodeFiles, subject: Subject, name: str, *, show_secrets: boo
 class _Question:
     """One pass over a log."""
 
-    def __init__(self, log: NodeFiles, subject: Subject, name: str, *, show_secrets: bool) -> None:
+    def __init__(self, log: NodeFiles, subject: HistorySubject, name: str, *, show_secrets: bool) -> None:
         self._log, self._subject, self._name = log, subject, name
         self._show_secrets = show_secrets
         self._base = earliest(log)
-        self._inquiry = subject.ask(name, self._base.image)
+        self._filter = subject.filter_for(name, self._base.image)
         self._end = self._base.end_offset
         self._fold = ImageBuilder(self._base.image)
         self._quorum = with_leader(self._base)
@@ -144,7 +144,7 @@ class _Question:
             if isinstance(record, _TRANSACTION_RECORDS):
                 fold.apply(record, offset)
                 self._turn(record, offset)
-            elif self._inquiry.concerns(record):
+            elif self._filter.matches_record(record):
                 before = _inside(fold.image())
                 fold.apply(record, offset)
                 kind = record_name(record.api_key if isinstance(record, RawRecord) else record.API_KEY)
@@ -181,7 +181,7 @@ class _Question:
             show_secrets=self._show_secrets,
             with_consequences=self._subject.with_consequences,
         )
-        return filter(self._inquiry.is_about, found)
+        return filter(self._filter.matches_change, found)
 
     def _tell(
         self, found: Iterator[Change], offset: Offset, timestamp_ms: int, kind: str, epoch: Epoch = -1

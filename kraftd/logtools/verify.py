@@ -27,7 +27,7 @@ from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.image_builder import ImageBuilder
 from kraftd.metadata.image_diff import changes
 from kraftd.metadata.impossible import ImpossibleRecordError
-from kraftd.metadata.registry import decoded
+from kraftd.metadata.registry import decode
 from kraftd.records import names
 from kraftd.types import Epoch, Offset
 
@@ -240,7 +240,7 @@ class _Examination:
         try:
             self._quorum = self._quorum.after(controls_of(view), view.epoch)
             for offset, value in enumerate(view.values(), view.base_offset):
-                record = decoded(value)
+                record = decode(value)
                 if self._fold is not None:
                     self._fold.apply(record, offset)
         except ImpossibleRecordError as error:

@@ -9,22 +9,15 @@ promise across releases.
 """
 
 from collections.abc import Iterator
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 from immutables import Map
 
 from kraftd.metadata.entity_hash import EntityHash, hash_of_bytes
+from kraftd.metadata.sorted_keys import Ordered
 from kraftd.records.frame import encode_record
 from kraftd.records.messages import Record
-
-
-class Ordered(Protocol):
-    """What can be a key: entities are listed by key."""
-
-    def __lt__(self, other: Any, /) -> bool: ...
-    def __hash__(self) -> int: ...
-
 
 K = TypeVar("K", bound=Ordered)
 R = TypeVar("R", bound=Record)

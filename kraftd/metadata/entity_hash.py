@@ -22,7 +22,7 @@ def hash_of_text(text: str) -> EntityHash:
     return int.from_bytes(blake2b(text.encode(), digest_size=16).digest(), "big")
 
 
-def tagged(text: str, tags: UnknownTags) -> str:
+def text_with_tags(text: str, tags: UnknownTags) -> str:
     """The canonical text of an entity whose record carried tags that nothing here knows."""
     if not tags:
         return text

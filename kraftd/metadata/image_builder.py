@@ -18,8 +18,8 @@ from immutables import Map
 
 from kraftd.metadata.image import MetadataImage, OpenTransaction
 from kraftd.metadata.impossible import ImpossibleRecordError
-from kraftd.metadata.part import DraftedPart, DraftT, Part, S
-from kraftd.metadata.registry import BULK, KINDS, decoded
+from kraftd.metadata.part import BuilderT, Part, PartWithBuilder, S
+from kraftd.metadata.registry import BULK, KINDS, OPENING_BYTES, decode
 from kraftd.records.frame import AnyRecord, RawRecord
 from kraftd.records.messages import (
     AbortTransactionRecord,
@@ -52,14 +52,14 @@ def apply_all(image: MetadataImage, records: Iterable[AnyRecord], base_offset: O
 
 def is_applied(record: AnyRecord) -> bool:
     """Whether a record has its part in an image; any other makes the image partial."""
+    if isinstance(record, RawRecord):
+        return False
     kind = KINDS.get(type(record))
-    if kind is None:
-        return not isinstance(record, RawRecord)
-    return not (kind.loses_tags and record.unknown_tags)  # type: ignore[union-attr]
+    return kind is None or not (kind.loses_tags and record.unknown_tags)
 
 
-class _Drafts(dict[Part[Any, Any], Any]):
-    """The drafts that were asked for, each made of the state of its part."""
+class _PartBuilders(dict[Part[Any, Any], Any]):
+    """The builders that were asked for, each made of the state of its part."""
 
     __slots__ = ("_states",)
 
@@ -67,9 +67,9 @@ class _Drafts(dict[Part[Any, Any], Any]):
         super().__init__()
         self._states = states
 
-    def __missing__(self, part: DraftedPart[Any, Any, DraftT]) -> DraftT:
-        draft = self[part] = part.draft(self._states[part])
-        return draft
+    def __missing__(self, part: PartWithBuilder[Any, Any, BuilderT]) -> BuilderT:
+        builder = self[part] = part.builder(self._states[part])
+        return builder
 
 
 class ImageBuilder:
@@ -79,14 +79,14 @@ class ImageBuilder:
     untouched.
     """
 
-    __slots__ = ("_begin", "_drafts", "_outside", "_states", "_unknown", "draft")
+    __slots__ = ("_begin", "_outside", "_part_builders", "_states", "_unknown", "builder_of")
 
-    draft: Callable[[DraftedPart[Any, Any, DraftT]], DraftT]
-    """Gives the draft that changes of a part are written into; one lookup, since each change needs it."""
+    builder_of: Callable[[PartWithBuilder[Any, Any, BuilderT]], BuilderT]
+    """Gives the builder that changes of a part are written into; one lookup, since each change needs it."""
 
     _states: "Map[Part[Any, Any], Any]"
     _unknown: Map[int, int]
-    _drafts: _Drafts
+    _part_builders: _PartBuilders
 
     def __init__(self, image: MetadataImage) -> None:
         self._outside: MetadataImage | None = None
@@ -124,12 +124,12 @@ class ImageBuilder:
         """
         at, end = 0, len(values)
         while at < end:
-            bulk = BULK.get(values[at][:2])
+            bulk = BULK.get(values[at][:OPENING_BYTES])
             if bulk is not None:
                 at = bulk(self, values, at)
                 if at == end:
                     return
-            record = decoded(values[at])
+            record = decode(values[at])
             if check is not None and type(record) not in _ALWAYS_ACCEPTED:
                 check(record, base_offset + at)
             _APPLY[type(record)](self, record, base_offset + at)
@@ -145,12 +145,12 @@ class ImageBuilder:
     # -- what the parts are given: kraftd.metadata.part.Builder
 
     def state(self, part: Part[S, Any]) -> S:
-        """The state of a part without drafts."""
+        """The state of a part without a builder."""
         state: S = self._states[part]
         return state
 
     def put(self, part: Part[S, Any], state: S) -> None:
-        """Replace the state of a part without drafts."""
+        """Replace the state of a part without a builder."""
         self._states = self._states.set(part, state)
 
     def note_lost_tags(self, record: Record) -> None:
@@ -160,17 +160,17 @@ class ImageBuilder:
     def _load(self, image: MetadataImage) -> None:
         self._states = image._states
         self._unknown = image._unknown
-        self._begin_drafts()
+        self._reset_part_builders()
 
     def _freeze(self) -> MetadataImage:
-        for part, draft in self._drafts.items():
-            self._states = self._states.set(part, draft.image())
-        self._begin_drafts()
+        for part, builder in self._part_builders.items():
+            self._states = self._states.set(part, builder.image())
+        self._reset_part_builders()
         return MetadataImage(self._states, self._unknown)
 
-    def _begin_drafts(self) -> None:
-        self._drafts = _Drafts(self._states)
-        self.draft = self._drafts.__getitem__
+    def _reset_part_builders(self) -> None:
+        self._part_builders = _PartBuilders(self._states)
+        self.builder_of = self._part_builders.__getitem__
 
     def _count(self, kind: int) -> None:
         self._unknown = self._unknown.set(kind, self._unknown.get(kind, 0) + 1)

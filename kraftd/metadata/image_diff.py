@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from kraftd.metadata.image import MetadataImage
-from kraftd.metadata.part import Comparison, D, EntityChange, Part
+from kraftd.metadata.part import D, EntityChange, ImageComparison, Part
 from kraftd.metadata.registry import KINDS, PART_OF, PARTS
 from kraftd.metadata.views import UNKNOWN_FIELDS, Change
 from kraftd.records.frame import AnyRecord
@@ -64,12 +64,12 @@ def changes(
     """
     found = diff(before, after)
     removed = frozenset(one for part in PARTS for one in part.removed_resources(found[part]))
-    comparison = Comparison(before, after, show_secrets, with_consequences, removed)
+    comparison = ImageComparison(before, after, show_secrets, with_consequences, removed)
     for part in PARTS:
         yield from part.describe(found[part], comparison)
     for tagged in found.unknown_tags:
         record = tagged.record
-        yield Change(*PART_OF[type(record)].name_of(record), "unknown_tags", UNKNOWN_FIELDS)
+        yield Change(*PART_OF[type(record)].entity_and_name(record), "unknown_tags", UNKNOWN_FIELDS)
 
 
 def changes_by(
@@ -84,13 +84,14 @@ def changes_by(
     kind = KINDS.get(type(record))
     if kind is None or kind.describe is None:
         return changes(before, after, show_secrets=show_secrets, with_consequences=with_consequences)
-    return kind.describe(record, Comparison(before, after, show_secrets, with_consequences))
+    return kind.describe(record, ImageComparison(before, after, show_secrets, with_consequences))
 
 
 def _tag_changes(
     part: Part[Any, Any], before: MetadataImage, after: MetadataImage
 ) -> Iterator[EntityChange[Record]]:
-    were, are = part.tagged(before[part], after[part]), part.tagged(after[part], before[part])
+    were = part.records_with_unknown_tags(before[part], after[part])
+    are = part.records_with_unknown_tags(after[part], before[part])
     for key in sorted({*were, *are}):
         old, new = were.get(key), are.get(key)
         if old != new:

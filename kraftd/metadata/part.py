@@ -4,10 +4,10 @@
 `EntityPart` where an entity is simply kept as the record that makes it. A part says which records change it
 and how (`kinds`), what a snapshot holds of it (`to_records`), what differs between two states of it (`diff`)
 and how that reads (`describe`), what lies in its folders (`sections`), which tables it has for people
-(`overview`, `text_table`) and for Spark (`tables`), and what can be asked about its past (`subjects`).
+(`overview`, `text_table`) and for Spark (`tables`), and whose history can be asked for (`history_subjects`).
 Nothing else in the program names a part to do one of these things: it loops over the list.
 
-Whatever several parts list together is sorted by `rank`, and among equals stands in the order of the list.
+What several parts list together is sorted by an `_order`, and among equals stands in the order of `PARTS`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,9 +16,10 @@ from typing import Any, ClassVar, Final, Generic, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from kraftd.errors import InvariantError
-from kraftd.metadata.entities import Entities, Ordered
+from kraftd.metadata.entities import Entities
 from kraftd.metadata.entity_hash import EntityHash
 from kraftd.metadata.redaction import redacted
+from kraftd.metadata.sorted_keys import Ordered
 from kraftd.metadata.views import Change, ColumnType, File, Folder, Node, Row, TextTable, file_name
 from kraftd.records.frame import AnyRecord, to_json
 from kraftd.records.messages import Record
@@ -37,7 +38,7 @@ S = TypeVar("S", bound=PartState)
 D = TypeVar("D")
 R = TypeVar("R", bound=Record)
 K = TypeVar("K", bound=Ordered)
-DraftT = TypeVar("DraftT", bound="Draft[Any]")
+BuilderT = TypeVar("BuilderT", bound="PartBuilder[Any]")
 S_co = TypeVar("S_co", covariant=True)
 
 
@@ -51,31 +52,31 @@ class Image(Protocol):
         """The finalized level of `metadata.version`, which decides how records are written."""
 
 
-class Draft(Protocol[S_co]):
+class PartBuilder(Protocol[S_co]):
     """A scratch copy of a state that many changes are written into. One owner, mutable."""
 
     def image(self) -> S_co:
-        """The state after all changes. The draft is not used any more."""
+        """The state after all changes. The builder is not used any more."""
 
 
 class Builder(Protocol):
     """What a record is applied to: the states of all parts, each to be replaced."""
 
     def state(self, part: "Part[S, Any]") -> S:
-        """The state of a part without drafts."""
+        """The state of a part without a builder."""
 
     def put(self, part: "Part[S, Any]", state: S) -> None:
-        """Replace the state of a part without drafts."""
+        """Replace the state of a part without a builder."""
 
     @property
-    def draft(self) -> "Callable[[DraftedPart[Any, Any, DraftT]], DraftT]":
-        """Gives the draft that changes of a part are written into."""
+    def builder_of(self) -> "Callable[[PartWithBuilder[Any, Any, BuilderT]], BuilderT]":
+        """Gives the builder that changes of a part are written into."""
 
     def note_lost_tags(self, record: Record) -> None:
         """Count a change whose unknown tags the image cannot keep."""
 
 
-class Comparison(msgspec.Struct, frozen=True):
+class ImageComparison(msgspec.Struct, frozen=True):
     """Two images, and what of their difference is told."""
 
     before: Image
@@ -112,7 +113,7 @@ class RecordKind(msgspec.Struct, Generic[R], frozen=True):
     """Applies many, given by their values from a position on; returns the position of the first it cannot."""
     read: Callable[[bytes], AnyRecord | None] | None = None
     """Decodes usual values faster than the codec of all records; None for others."""
-    describe: Callable[[R, Comparison], Iterator[Change]] | None = None
+    describe: Callable[[R, ImageComparison], Iterator[Change]] | None = None
     """Tells what one record changed, where comparing two whole images would cost too much."""
 
 
@@ -123,30 +124,30 @@ class Table(msgspec.Struct, frozen=True):
     row: str
     columns: tuple[tuple[str, ColumnType], ...]
     rows: Callable[[View], Iterator[Row]]
-    rank: int = 1
+    list_order: int = 1
     is_of_partitions: bool = False
     """Where partitions are folded apart from the rest, the table is written there."""
 
 
-class Inquiry(Protocol):
-    """A question about the past of one entity."""
+class HistoryFilter(Protocol):
+    """What of a log and of its changes is about one entity, whose past was asked for."""
 
-    def concerns(self, record: AnyRecord) -> bool:
+    def matches_record(self, record: AnyRecord) -> bool:
         """Whether a record may change the entity. Asked of each record in the order of the log."""
 
-    def is_about(self, change: Change) -> bool:
+    def matches_change(self, change: Change) -> bool:
         """Whether a change is one of the entity."""
 
 
-class Subject(Protocol):
+class HistorySubject(Protocol):
     """A kind of entity whose past can be asked for."""
 
     @property
     def word(self) -> str:
-        """What it is asked for by."""
+        """What it is called in `kraftctl log history`."""
 
     @property
-    def rank(self) -> int:
+    def list_order(self) -> int:
         """Where it is listed."""
 
     @property
@@ -156,8 +157,8 @@ class Subject(Protocol):
     def names(self, image: Image) -> Iterable[str]:
         """The names of all such entities."""
 
-    def ask(self, name: str, image: Image) -> Inquiry:
-        """Ask about an entity from an image on."""
+    def filter_for(self, name: str, image: Image) -> HistoryFilter:
+        """What is about the entity of a name, from an image on."""
 
 
 class Part(Generic[S, D]):
@@ -166,12 +167,12 @@ class Part(Generic[S, D]):
     empty: S
     """The state before the first record."""
     kinds: tuple[RecordKind[Any], ...]
-    snapshot_rank: ClassVar[int] = 1
+    snapshot_order: ClassVar[int] = 1
     """Where in a snapshot its records stand."""
-    count_rank: ClassVar[int] = 1
+    overview_order: ClassVar[int] = 1
     """Where in an overview it is counted."""
     tables: tuple[Table, ...] = ()
-    subjects: tuple[Subject, ...] = ()
+    history_subjects: tuple[HistorySubject, ...] = ()
     lookups: frozenset[str] = frozenset()
     """The sections that only list again what other sections hold."""
 
@@ -183,7 +184,7 @@ class Part(Generic[S, D]):
         """What differs; false if nothing does. Its cost follows what two states do not share."""
         raise NotImplementedError
 
-    def describe(self, differences: D, comparison: Comparison) -> Iterator[Change]:
+    def describe(self, differences: D, comparison: ImageComparison) -> Iterator[Change]:
         """Tell what differs in the words of an operator."""
         raise NotImplementedError
 
@@ -191,12 +192,12 @@ class Part(Generic[S, D]):
         """Types and names of what was removed and took its configs along."""
         return ()
 
-    def tagged(self, _state: S, _other: S) -> Mapping[Any, Record]:
+    def records_with_unknown_tags(self, _state: S, _other: S) -> Mapping[Any, Record]:
         """By key, the records with tags that nothing here knows, where `diff` does not show them."""
         return {}
 
-    def name_of(self, record: Record) -> tuple[str, str]:
-        """The entity and the name of what `tagged` lists, as in a `Change`."""
+    def entity_and_name(self, record: Record) -> tuple[str, str]:
+        """What a record of `records_with_unknown_tags` is called in a `Change`."""
         raise NotImplementedError
 
     def sections(self, view: View) -> Mapping[str, Callable[[], Node]]:
@@ -231,11 +232,11 @@ class Part(Generic[S, D]):
         return None
 
 
-class DraftedPart(Part[S, D], Generic[S, D, DraftT]):
-    """A part that changes so often that many changes are written into a draft."""
+class PartWithBuilder(Part[S, D], Generic[S, D, BuilderT]):
+    """A part that changes so often that they are written into a builder of its own."""
 
-    def draft(self, state: S) -> DraftT:
-        """A draft that begins as a state."""
+    def builder(self, state: S) -> BuilderT:
+        """A builder that begins as a state."""
         raise NotImplementedError
 
 

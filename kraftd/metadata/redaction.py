@@ -32,8 +32,8 @@ def is_secret_config(resource_type: int, name: str) -> bool:
     return key is None or key.is_sensitive
 
 
-def shown_config(resource_type: int, name: str, value: str) -> str:
-    """The value of a config as it may be shown."""
+def redacted_config_value(resource_type: int, name: str, value: str) -> str:
+    """The value of a config, or what stands in its place where it must not be shown."""
     return REDACTED if is_secret_config(resource_type, name) else value
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 from kraftd.errors import InvariantError
 from kraftd.metadata import parts
-from kraftd.metadata.part import Builder, Part, RecordKind, Subject, Table
+from kraftd.metadata.part import Builder, HistorySubject, Part, RecordKind, Table
 from kraftd.records.frame import AnyRecord, decode_record
 from kraftd.records.messages import Record
 
@@ -34,7 +34,8 @@ def _opening(record: type[Record]) -> bytes:
     return bytes((1, record.API_KEY))
 
 
-_OPENING_BYTES: Final = 2
+OPENING_BYTES: Final = 2
+"""The bytes of a value that tell its kind, if its frame is short, as that of all known kinds is."""
 
 _ALL_KINDS: Final = [kind for part in PARTS for kind in part.kinds]
 
@@ -45,27 +46,29 @@ PART_OF: Final[Mapping[type, Part[Any, Any]]] = MappingProxyType(
 )
 """The part that each kind of record belongs to."""
 
-IN_SNAPSHOT: Final = tuple(sorted(PARTS, key=lambda part: part.snapshot_rank))
+IN_SNAPSHOT: Final = tuple(sorted(PARTS, key=lambda part: part.snapshot_order))
 """The parts in the order of a snapshot of Kafka's."""
 
-COUNTED: Final = tuple(sorted(PARTS, key=lambda part: part.count_rank))
+IN_OVERVIEW: Final = tuple(sorted(PARTS, key=lambda part: part.overview_order))
 """The parts in the order in which an overview counts their entities."""
 
 _TABLES: Final[Mapping[str, Table]] = _flat(
     "table",
     (
         (table.name, table)
-        for table in sorted((one for part in PARTS for one in part.tables), key=lambda one: one.rank)
+        for table in sorted((one for part in PARTS for one in part.tables), key=lambda one: one.list_order)
     ),
 )
 TABLES: Final = tuple(_TABLES.values())
 """The tables for Spark, in the order in which they are listed."""
 
-SUBJECTS: Final[Mapping[str, Subject]] = _flat(
+HISTORY_SUBJECTS: Final[Mapping[str, HistorySubject]] = _flat(
     "subject",
     (
         (subject.word, subject)
-        for subject in sorted((one for part in PARTS for one in part.subjects), key=lambda one: one.rank)
+        for subject in sorted(
+            (one for part in PARTS for one in part.history_subjects), key=lambda one: one.list_order
+        )
     ),
 )
 """What can be asked about the past, by its word."""
@@ -73,17 +76,17 @@ SUBJECTS: Final[Mapping[str, Subject]] = _flat(
 BULK: Final[Mapping[bytes, Callable[[Builder, Sequence[bytes], int], int]]] = MappingProxyType(
     {_opening(kind.record): kind.apply_values for kind in _ALL_KINDS if kind.apply_values is not None}
 )
-"""What applies many values of a kind at once, by how they begin."""
+"""What applies many values of a kind at once, by their first `OPENING_BYTES`."""
 
 _READERS: Final = {_opening(kind.record): kind.read for kind in _ALL_KINDS if kind.read is not None}
 
 
-def decoded(value: bytes) -> AnyRecord:
+def decode(value: bytes) -> AnyRecord:
     """The record of a framed value, as `decode_record` gives it, sooner where its kind has a faster way.
 
     Raises:
         MalformedError: It is no record.
     """
-    read = _READERS.get(value[:_OPENING_BYTES])
+    read = _READERS.get(value[:OPENING_BYTES])
     record = None if read is None else read(value)
     return decode_record(value) if record is None else record

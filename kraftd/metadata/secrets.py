@@ -1,8 +1,8 @@
 """Records without their secrets: each part of the image declares which fields of its records are some.
 
-Every output that tells what is in a log goes through `shown`, unless whoever asks says that secrets may be
-seen. The body of a record that cannot be read here may hold anything, so it counts as a secret. The HMACs of
-delegation tokens are in no record.
+Every output that tells what is in a log goes through `redacted_json`, unless whoever asks says that secrets
+may be seen. The body of a record that cannot be read here may hold anything, so it counts as a secret. The
+HMACs of delegation tokens are in no record.
 
 Follows: Kafka's metadata shell, which leaves out the same.
 Differs: Kafka's dump of a log leaves nothing out.
@@ -13,7 +13,7 @@ from kraftd.metadata.registry import KINDS
 from kraftd.records.frame import AnyRecord, RawRecord, to_json
 
 
-def shown(record: AnyRecord, version: int | None = None) -> dict[str, object]:
+def redacted_json(record: AnyRecord, version: int | None = None) -> dict[str, object]:
     """A record as Kafka's dump prints it, without its secrets."""
     dump, hidden = to_json(record, version), _secrets_of(record)
     body = dump["data"]

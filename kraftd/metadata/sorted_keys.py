@@ -16,7 +16,7 @@ _BLOCK: Final = 256
 
 
 class Ordered(Protocol):
-    """What can be a key."""
+    """What can be a key: what has an order."""
 
     def __lt__(self, other: Any, /) -> bool: ...
     def __hash__(self) -> int: ...

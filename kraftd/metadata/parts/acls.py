@@ -12,8 +12,8 @@ from kraftd.metadata.kafka_names import name_of
 from kraftd.metadata.part import (
     Builder,
     Changes,
-    Comparison,
     EntityPart,
+    ImageComparison,
     RecordKind,
     Table,
     View,
@@ -78,7 +78,9 @@ class Acls(EntityPart[Uuid, AccessControlEntryRecord]):
     def file_name(self, record: AccessControlEntryRecord) -> str:
         return uuid_text(record.id)
 
-    def describe(self, differences: Changes[AccessControlEntryRecord], _: Comparison) -> Iterator[Change]:
+    def describe(
+        self, differences: Changes[AccessControlEntryRecord], _: ImageComparison
+    ) -> Iterator[Change]:
         for change in differences:
             acl = change.before or change.record
             yield came_or_went("acl", _text(acl), change, "created", "removed")

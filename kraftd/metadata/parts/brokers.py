@@ -25,10 +25,10 @@ from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.metadata.part import (
     Builder,
     Changes,
-    Comparison,
     EntityChange,
     EntityPart,
     Image,
+    ImageComparison,
     RecordKind,
     Table,
     View,
@@ -175,12 +175,12 @@ def _rows(view: View) -> Iterator[Row]:
         }
 
 
-class _BrokerInquiry(msgspec.Struct, frozen=True):
+class _BrokerFilter(msgspec.Struct, frozen=True):
     """What happened to one broker and its configs."""
 
     name: str
 
-    def concerns(self, record: AnyRecord) -> bool:
+    def matches_record(self, record: AnyRecord) -> bool:
         match record:
             case RegisterBrokerRecord() | UnregisterBrokerRecord() | BrokerRegistrationChangeRecord():
                 return str(record.broker_id) == self.name
@@ -191,7 +191,7 @@ class _BrokerInquiry(msgspec.Struct, frozen=True):
             case _:
                 return False
 
-    def is_about(self, change: Change) -> bool:
+    def matches_change(self, change: Change) -> bool:
         if change.entity == "config":
             return change.name.endswith(f" of broker {self.name}")
         return change.entity == "broker" and change.name == self.name
@@ -199,14 +199,14 @@ class _BrokerInquiry(msgspec.Struct, frozen=True):
 
 class _BrokerSubject:
     word = "broker"
-    rank = 1
+    list_order = 1
     with_consequences = False
 
     def names(self, image: Image) -> Iterable[str]:
         return (str(broker.broker_id) for broker in image[BROKERS].values())
 
-    def ask(self, name: str, _image: Image) -> _BrokerInquiry:
-        return _BrokerInquiry(name)
+    def filter_for(self, name: str, _image: Image) -> _BrokerFilter:
+        return _BrokerFilter(name)
 
 
 class Brokers(EntityPart[NodeId, RegisterBrokerRecord]):
@@ -256,15 +256,15 @@ class Brokers(EntityPart[NodeId, RegisterBrokerRecord]):
                 ("log_dirs", ColumnType.TEXTS),
             ),
             _rows,
-            rank=0,
+            list_order=0,
         ),
     )
-    subjects = (_BrokerSubject(),)
+    history_subjects = (_BrokerSubject(),)
 
     def file_name(self, record: RegisterBrokerRecord) -> str:
         return str(record.broker_id)
 
-    def describe(self, differences: Changes[RegisterBrokerRecord], _: Comparison) -> Iterator[Change]:
+    def describe(self, differences: Changes[RegisterBrokerRecord], _: ImageComparison) -> Iterator[Change]:
         for change in differences:
             yield from _described(change)
 

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from kraftd.metadata.entities import Entities
-from kraftd.metadata.part import Builder, Changes, Comparison, EntityPart, RecordKind, Table, View
+from kraftd.metadata.part import Builder, Changes, EntityPart, ImageComparison, RecordKind, Table, View
 from kraftd.metadata.views import DEFAULT, Change, ColumnType, Folder, Row, files, folders
 from kraftd.records.messages import ClientQuotaRecord
 from kraftd.types import Offset
@@ -62,7 +62,7 @@ class ClientQuotas(EntityPart[QuotaKey, ClientQuotaRecord]):
         ),
     )
 
-    def describe(self, differences: Changes[ClientQuotaRecord], _: Comparison) -> Iterator[Change]:
+    def describe(self, differences: Changes[ClientQuotaRecord], _: ImageComparison) -> Iterator[Change]:
         for change in differences:
             old, new = (None if one is None else one.value for one in (change.before, change.after))
             components = (

@@ -19,10 +19,10 @@ from immutables import Map, MapMutation
 
 from kraftd.metadata import kafka_names
 from kraftd.metadata.config_schema import ResourceType
-from kraftd.metadata.entity_hash import HASH_MASK, EntityHash, tagged
+from kraftd.metadata.entity_hash import HASH_MASK, EntityHash, text_with_tags
 from kraftd.metadata.kafka_names import name_of
-from kraftd.metadata.part import Builder, Comparison, DraftedPart, Image, RecordKind, Table, View
-from kraftd.metadata.redaction import is_secret_config, shown_config
+from kraftd.metadata.part import Builder, Image, ImageComparison, PartWithBuilder, RecordKind, Table, View
+from kraftd.metadata.redaction import is_secret_config, redacted_config_value
 from kraftd.metadata.sorted_keys import SortedKeys
 from kraftd.metadata.views import (
     DEFAULT,
@@ -117,7 +117,7 @@ class ConfigsImage(msgspec.Struct, frozen=True):
                 value, _, tags = entries[name]
                 yield ConfigRecord(*resource, name, value, tags)
 
-    def tagged(self, unless_shared_with: "ConfigsImage") -> Iterator[ConfigRecord]:
+    def records_with_unknown_tags(self, unless_shared_with: "ConfigsImage") -> Iterator[ConfigRecord]:
         """The records with tags that nothing here knows, but for what another image holds as well."""
         if self._resources is unless_shared_with._resources:
             return
@@ -183,7 +183,7 @@ class ConfigsBuilder:
         # `hash_of_text`, written out: this runs for every change on every node.
         text = f"config {resource_type} {len(resource_name)} {len(name)} {resource_name}{name}{value}"
         if tags:
-            text = tagged(text, tags)
+            text = text_with_tags(text, tags)
         hash_ = int.from_bytes(blake2b(text.encode(), digest_size=16).digest(), "big")
         entries[name] = (value, hash_, tags)
         if old is None:
@@ -255,7 +255,7 @@ class ConfigChange(msgspec.Struct, frozen=True):
 
 
 def _apply(builder: Builder, record: ConfigRecord, _offset: Offset) -> None:
-    builder.draft(CONFIGS).put(
+    builder.builder_of(CONFIGS).put(
         record.resource_type, record.resource_name, record.name, record.value, record.unknown_tags
     )
 
@@ -265,7 +265,7 @@ def _secrets(record: ConfigRecord) -> tuple[str, ...]:
     return ("value",) if is_secret else ()
 
 
-def _describe_record(record: ConfigRecord, comparison: Comparison) -> Iterator[Change]:
+def _describe_record(record: ConfigRecord, comparison: ImageComparison) -> Iterator[Change]:
     """What differs of the one config that a record names."""
     key = (record.resource_type, record.resource_name, record.name)
     old, new = comparison.before[CONFIGS].get(*key), comparison.after[CONFIGS].get(*key)
@@ -273,10 +273,10 @@ def _describe_record(record: ConfigRecord, comparison: Comparison) -> Iterator[C
         yield _described(ConfigChange(*key, old, new), comparison)
 
 
-def _described(change: ConfigChange, comparison: Comparison) -> Change:
+def _described(change: ConfigChange, comparison: ImageComparison) -> Change:
     kind, name = change.resource_type, change.name
     old, new = (
-        value if value is None or comparison.show_secrets else shown_config(kind, name, value)
+        value if value is None or comparison.show_secrets else redacted_config_value(kind, name, value)
         for value in (change.before, change.after)
     )
     if new is None:
@@ -299,7 +299,7 @@ def _rows(view: View) -> Iterator[Row]:
             "resource_type": _type_in_rows(entry.resource_type),
             "resource_name": entry.resource_name,
             "name": entry.name,
-            "value": _shown(entry, view),
+            "value": _visible_value(entry, view),
         }
 
 
@@ -311,42 +311,42 @@ def _type_in_rows(number: int) -> str:
         return str(number)
 
 
-def _shown(entry: ConfigEntry, view: View) -> str:
+def _visible_value(entry: ConfigEntry, view: View) -> str:
     if view.show_secrets:
         return entry.value
-    return shown_config(entry.resource_type, entry.name, entry.value)
+    return redacted_config_value(entry.resource_type, entry.name, entry.value)
 
 
-class _ConfigInquiry(msgspec.Struct, frozen=True):
+class _ConfigFilter(msgspec.Struct, frozen=True):
     """What happened to configs of a name, or to one of them, as `retention.ms of topic orders`."""
 
     name: str
 
-    def concerns(self, record: AnyRecord) -> bool:
+    def matches_record(self, record: AnyRecord) -> bool:
         """Whether a record may change the config; a topic's configs go with it."""
         config = self.name.partition(" of ")[0]
         return isinstance(record, RemoveTopicRecord) or (
             isinstance(record, ConfigRecord) and record.name == config
         )
 
-    def is_about(self, change: Change) -> bool:
+    def matches_change(self, change: Change) -> bool:
         name = change.name
         return change.entity == "config" and self.name in (name, name.partition(" of ")[0])
 
 
 class _ConfigSubject:
     word = "config"
-    rank = 1
+    list_order = 1
     with_consequences = True
 
     def names(self, image: Image) -> Iterable[str]:
         return (config.name for config in image[CONFIGS].entries())
 
-    def ask(self, name: str, _image: Image) -> _ConfigInquiry:
-        return _ConfigInquiry(name)
+    def filter_for(self, name: str, _image: Image) -> _ConfigFilter:
+        return _ConfigFilter(name)
 
 
-class Configs(DraftedPart[ConfigsImage, tuple[ConfigChange, ...], ConfigsBuilder]):
+class Configs(PartWithBuilder[ConfigsImage, tuple[ConfigChange, ...], ConfigsBuilder]):
     """Configs by resource and name."""
 
     empty = ConfigsImage()
@@ -371,12 +371,12 @@ class Configs(DraftedPart[ConfigsImage, tuple[ConfigChange, ...], ConfigsBuilder
                 ("value", ColumnType.TEXT),
             ),
             _rows,
-            rank=0,
+            list_order=0,
         ),
     )
-    subjects = (_ConfigSubject(),)
+    history_subjects = (_ConfigSubject(),)
 
-    def draft(self, state: ConfigsImage) -> ConfigsBuilder:
+    def builder(self, state: ConfigsImage) -> ConfigsBuilder:
         return ConfigsBuilder(state)
 
     def to_records(self, image: Image) -> Iterator[ConfigRecord]:
@@ -385,19 +385,23 @@ class Configs(DraftedPart[ConfigsImage, tuple[ConfigChange, ...], ConfigsBuilder
     def diff(self, before: ConfigsImage, after: ConfigsImage) -> tuple[ConfigChange, ...]:
         return tuple(_changes(before, after))
 
-    def describe(self, differences: tuple[ConfigChange, ...], comparison: Comparison) -> Iterator[Change]:
+    def describe(
+        self, differences: tuple[ConfigChange, ...], comparison: ImageComparison
+    ) -> Iterator[Change]:
         for change in differences:
             resource = (change.resource_type, change.resource_name)
             if comparison.with_consequences or resource not in comparison.removed_resources:
                 yield _described(change, comparison)
 
-    def tagged(self, state: ConfigsImage, other: ConfigsImage) -> Mapping[tuple[str, int, str], ConfigRecord]:
+    def records_with_unknown_tags(
+        self, state: ConfigsImage, other: ConfigsImage
+    ) -> Mapping[tuple[str, int, str], ConfigRecord]:
         return {
             (config.resource_name, config.resource_type, config.name): config
-            for config in state.tagged(unless_shared_with=other)
+            for config in state.records_with_unknown_tags(unless_shared_with=other)
         }
 
-    def name_of(self, record: Record) -> tuple[str, str]:
+    def entity_and_name(self, record: Record) -> tuple[str, str]:
         if not isinstance(record, ConfigRecord):
             return "config", ""
         return "config", f"{record.name} of {_owner(record.resource_type, record.resource_name)}"
@@ -414,7 +418,7 @@ class Configs(DraftedPart[ConfigsImage, tuple[ConfigChange, ...], ConfigsBuilder
         if len(within) > 2:
             return None
         rows = [
-            (_owner(entry.resource_type, entry.resource_name), entry.name, _shown(entry, view))
+            (_owner(entry.resource_type, entry.resource_name), entry.name, _visible_value(entry, view))
             for entry in view.image[self].entries()
             if _is_within(entry, within)
         ]
@@ -457,7 +461,7 @@ def _resource_folder(view: View, resource_type: int, resource_name: str) -> Fold
         value = configs.get(resource_type, resource_name, name)
         if value is None:
             return None
-        return File(value if view.show_secrets else shown_config(resource_type, file, value))
+        return File(value if view.show_secrets else redacted_config_value(resource_type, name, value))
 
     return Folder(
         lambda: (file_name(name) for name, _ in configs.of(resource_type, resource_name)), open_file

@@ -11,7 +11,7 @@ from immutables import Map
 
 from kraftd.metadata.entity_hash import EntityHash, hash_of_text
 from kraftd.metadata.feature_levels import REGISTER_CONTROLLER_SINCE
-from kraftd.metadata.part import Builder, Comparison, Image, Part, RecordKind, Table, View
+from kraftd.metadata.part import Builder, Image, ImageComparison, Part, RecordKind, Table, View
 from kraftd.metadata.views import Change, ColumnType, Node, Row, TextTable
 from kraftd.records.frame import encode_record
 from kraftd.records.messages import (
@@ -92,7 +92,7 @@ class ControllersImage(msgspec.Struct, frozen=True):
         """The records that make these registrations."""
         return (self._tagged.get(one.id) or one.to_record() for one in self.values())
 
-    def tagged(self) -> Iterator[RegisterControllerRecord]:
+    def records_with_unknown_tags(self) -> Iterator[RegisterControllerRecord]:
         """The records that carry tags that nothing here knows."""
         return iter(self._tagged.values())
 
@@ -167,7 +167,7 @@ class Controllers(Part[ControllersImage, tuple[ControllerChange, ...]]):
                 ("features", ColumnType.TEXTS),
             ),
             _rows,
-            rank=0,
+            list_order=0,
         ),
     )
 
@@ -179,14 +179,16 @@ class Controllers(Part[ControllersImage, tuple[ControllerChange, ...]]):
         states = ((node_id, before.get(node_id), after.get(node_id)) for node_id in sorted(ids))
         return tuple(ControllerChange(node_id, old, new) for node_id, old, new in states if old != new)
 
-    def describe(self, differences: tuple[ControllerChange, ...], _: Comparison) -> Iterator[Change]:
+    def describe(self, differences: tuple[ControllerChange, ...], _: ImageComparison) -> Iterator[Change]:
         for change in differences:
             yield Change("controller", str(change.id), *_what_and_text(change))
 
-    def tagged(self, state: ControllersImage, _other: ControllersImage) -> Mapping[NodeId, Record]:
-        return {record.controller_id: record for record in state.tagged()}
+    def records_with_unknown_tags(
+        self, state: ControllersImage, _other: ControllersImage
+    ) -> Mapping[NodeId, Record]:
+        return {record.controller_id: record for record in state.records_with_unknown_tags()}
 
-    def name_of(self, record: Record) -> tuple[str, str]:
+    def entity_and_name(self, record: Record) -> tuple[str, str]:
         return "controller", str(record.controller_id) if isinstance(record, RegisterControllerRecord) else ""
 
     def sections(self, view: View) -> Mapping[str, Callable[[], Node]]:

@@ -10,8 +10,8 @@ from kraftd.metadata.feature_levels import DELEGATION_TOKENS_SINCE
 from kraftd.metadata.part import (
     Builder,
     Changes,
-    Comparison,
     EntityPart,
+    ImageComparison,
     RecordKind,
     Table,
     View,
@@ -75,7 +75,7 @@ class DelegationTokens(EntityPart[str, DelegationTokenRecord]):
     def file_name(self, record: DelegationTokenRecord) -> str:
         return record.token_id
 
-    def describe(self, differences: Changes[DelegationTokenRecord], _: Comparison) -> Iterator[Change]:
+    def describe(self, differences: Changes[DelegationTokenRecord], _: ImageComparison) -> Iterator[Change]:
         for change in differences:
             name = f"{change.record.token_id} of {change.record.owner}"
             yield came_or_went("token", name, change, "created", "removed", "renewed")

@@ -9,14 +9,14 @@ from typing import Final, TypeAlias
 import msgspec
 from immutables import Map
 
-from kraftd.metadata.entity_hash import EntityHash, hash_of_text, tagged
+from kraftd.metadata.entity_hash import EntityHash, hash_of_text, text_with_tags
 from kraftd.metadata.feature_levels import (
     ELIGIBLE_LEADER_REPLICAS,
     METADATA_VERSION,
     metadata_version_name,
 )
 from kraftd.metadata.impossible import ImpossibleRecordError
-from kraftd.metadata.part import Builder, Comparison, Image, Part, RecordKind, Table, View
+from kraftd.metadata.part import Builder, Image, ImageComparison, Part, RecordKind, Table, View
 from kraftd.metadata.parts.topics import TOPICS
 from kraftd.metadata.views import Change, ColumnType, Node, Row, TextTable, files
 from kraftd.records.messages import FeatureLevelRecord, Record, UnknownTags
@@ -65,7 +65,7 @@ class FeaturesImage(msgspec.Struct, frozen=True):
 
 
 def _hash_of(name: str, level: _Level) -> EntityHash:
-    return hash_of_text(tagged(f"feature {level[0]} {name}", level[1]))
+    return hash_of_text(text_with_tags(f"feature {level[0]} {name}", level[1]))
 
 
 class FeatureChange(msgspec.Struct, frozen=True):
@@ -84,7 +84,7 @@ def apply_feature(builder: Builder, record: FeatureLevelRecord, offset: Offset) 
     features = builder.state(FEATURES)
     builder.put(FEATURES, features.put(record.name, record.feature_level, record.unknown_tags))
     if record.name == ELIGIBLE_LEADER_REPLICAS and record.feature_level == 0:
-        builder.draft(TOPICS).drop_elr(offset)
+        builder.builder_of(TOPICS).drop_elr(offset)
 
 
 def level_text(name: str, level: int) -> str:
@@ -101,7 +101,7 @@ class Features(Part[FeaturesImage, tuple[FeatureChange, ...]]):
 
     empty = FeaturesImage()
     kinds = (RecordKind(FeatureLevelRecord, apply_feature, levels=(0,)),)
-    snapshot_rank = 0
+    snapshot_order = 0
     tables = (
         Table(
             "features",
@@ -119,7 +119,7 @@ class Features(Part[FeaturesImage, tuple[FeatureChange, ...]]):
         levels = ((name, before.level(name), after.level(name)) for name in sorted(names))
         return tuple(FeatureChange(name, old, new) for name, old, new in levels if old != new)
 
-    def describe(self, differences: tuple[FeatureChange, ...], _: Comparison) -> Iterator[Change]:
+    def describe(self, differences: tuple[FeatureChange, ...], _: ImageComparison) -> Iterator[Change]:
         for change in differences:
             old, new = (level_text(change.name, level) for level in (change.before, change.after))
             if not change.before:
@@ -130,10 +130,12 @@ class Features(Part[FeaturesImage, tuple[FeatureChange, ...]]):
                 text = f"{'raised' if change.after > change.before else 'lowered'} {old} -> {new}"
             yield Change("feature", change.name, "level", text, change.before, change.after)
 
-    def tagged(self, state: FeaturesImage, _other: FeaturesImage) -> Mapping[str, FeatureLevelRecord]:
+    def records_with_unknown_tags(
+        self, state: FeaturesImage, _other: FeaturesImage
+    ) -> Mapping[str, FeatureLevelRecord]:
         return {record.name: record for record in state.to_records() if record.unknown_tags}
 
-    def name_of(self, record: Record) -> tuple[str, str]:
+    def entity_and_name(self, record: Record) -> tuple[str, str]:
         return "feature", record.name if isinstance(record, FeatureLevelRecord) else ""
 
     def sections(self, view: View) -> Mapping[str, Callable[[], Node]]:

@@ -10,7 +10,16 @@ from typing import Final
 
 import msgspec
 
-from kraftd.metadata.part import THE_ONLY, Builder, Changes, Comparison, EntityPart, Image, RecordKind, View
+from kraftd.metadata.part import (
+    THE_ONLY,
+    Builder,
+    Changes,
+    EntityPart,
+    Image,
+    ImageComparison,
+    RecordKind,
+    View,
+)
 from kraftd.metadata.views import Change, Folder, files
 from kraftd.records.messages import ProducerIdsRecord
 from kraftd.types import Offset
@@ -27,7 +36,7 @@ class ProducerIds(EntityPart[int, ProducerIdsRecord]):
     """The one record of the next producer id."""
 
     section = "producerIds"
-    count_rank = 2
+    overview_order = 2
     kinds = (RecordKind(ProducerIdsRecord, _apply, levels=(1,)),)
 
     def next_id(self, image: Image) -> int | None:
@@ -35,7 +44,7 @@ class ProducerIds(EntityPart[int, ProducerIdsRecord]):
         record = image[self].get(THE_ONLY)
         return None if record is None else record.next_producer_id
 
-    def describe(self, differences: Changes[ProducerIdsRecord], _: Comparison) -> Iterator[Change]:
+    def describe(self, differences: Changes[ProducerIdsRecord], _: ImageComparison) -> Iterator[Change]:
         for change in differences:
             old, new = (
                 None if one is None else one.next_producer_id for one in (change.before, change.after)

@@ -15,8 +15,8 @@ from kraftd.metadata.kafka_names import name_of
 from kraftd.metadata.part import (
     Builder,
     Changes,
-    Comparison,
     EntityPart,
+    ImageComparison,
     RecordKind,
     View,
     came_or_went,
@@ -54,7 +54,9 @@ class Scram(EntityPart[ScramKey, UserScramCredentialRecord]):
         RecordKind(RemoveUserScramCredentialRecord, _remove, levels=(SCRAM_SINCE,)),
     )
 
-    def describe(self, differences: Changes[UserScramCredentialRecord], _: Comparison) -> Iterator[Change]:
+    def describe(
+        self, differences: Changes[UserScramCredentialRecord], _: ImageComparison
+    ) -> Iterator[Change]:
         for change in differences:
             name = f"{_mechanism(change.record)} of user {change.record.name}"
             yield came_or_went("scram", name, change, "set", "removed")

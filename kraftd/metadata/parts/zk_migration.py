@@ -9,7 +9,16 @@ from typing import Final
 from kraftd.metadata import kafka_names
 from kraftd.metadata.feature_levels import ZK_MIGRATION_SINCE
 from kraftd.metadata.kafka_names import name_of
-from kraftd.metadata.part import THE_ONLY, Builder, Changes, Comparison, EntityPart, Image, RecordKind, View
+from kraftd.metadata.part import (
+    THE_ONLY,
+    Builder,
+    Changes,
+    EntityPart,
+    Image,
+    ImageComparison,
+    RecordKind,
+    View,
+)
 from kraftd.metadata.views import Change, Node
 from kraftd.records.messages import ZkMigrationStateRecord
 from kraftd.types import Offset
@@ -23,9 +32,9 @@ class ZkMigration(EntityPart[int, ZkMigrationStateRecord]):
     """The one record of the state."""
 
     kinds = (RecordKind(ZkMigrationStateRecord, _apply, levels=(ZK_MIGRATION_SINCE,)),)
-    snapshot_rank = 0
+    snapshot_order = 0
 
-    def describe(self, differences: Changes[ZkMigrationStateRecord], _: Comparison) -> Iterator[Change]:
+    def describe(self, differences: Changes[ZkMigrationStateRecord], _: ImageComparison) -> Iterator[Change]:
         for change in differences:
             old, new = (
                 None if one is None else one.zk_migration_state for one in (change.before, change.after)

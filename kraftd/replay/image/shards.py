@@ -32,7 +32,7 @@ from kraftd.metadata.image import EMPTY, MetadataImage, to_records
 from kraftd.metadata.image_builder import ImageBuilder, apply_all
 from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.metadata.parts.topics import TOPICS
-from kraftd.metadata.registry import decoded
+from kraftd.metadata.registry import decode
 from kraftd.records import messages as m
 from kraftd.records.frame import RECORD_CODECS, AnyRecord, decode_record
 from kraftd.replay.image.entity_history import (
@@ -164,7 +164,7 @@ class Shard:
         history = self._history
         for row in merge(rows, self._cross_shard, key=attrgetter("offset")):
             try:
-                record = decoded(row.value)
+                record = decode(row.value)
                 self._fold.apply(record, row.offset)
                 history.add(record, row)
             except (ImpossibleRecordError, MalformedError) as error:

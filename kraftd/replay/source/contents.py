@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, TypeAlias
 import msgspec
 
 from kraftd.errors import MalformedError
-from kraftd.metadata.secrets import holds_secret, shown
+from kraftd.metadata.secrets import holds_secret, redacted_json
 from kraftd.records.batch import RecordView
 from kraftd.records.control import RawControl, control_name, control_to_json, decode_control
 from kraftd.records.frame import AnyRecord, RawRecord, decode_record, read_frame, record_name, to_json
@@ -94,7 +94,7 @@ class Bodies:
     """Writes the bodies of records as JSON; one for those who may see secrets, one for all others."""
 
     def __init__(self, *, show_secrets: bool) -> None:
-        self._view: _View = to_json if show_secrets else shown
+        self._view: _View = to_json if show_secrets else redacted_json
         self._remembered = lru_cache(REMEMBERED_VALUES)(self._body)
         self._ending = lru_cache(REMEMBERED_ENDINGS)(self._ending_of)
 

@@ -43,7 +43,7 @@ FOLD_OF_TOPICS = (
         "configs-outlive-their-topic",
         "A removed topic leaves its configs behind.",
         "test_topics.py::test_a_removed_topic_takes_its_partitions_and_configs_along",
-        ("parts.topics.part:_remove_topic", "builder.draft(CONFIGS).remove((_TOPIC, name))", "pass"),
+        ("parts.topics.part:_remove_topic", "builder.builder_of(CONFIGS).remove((_TOPIC, name))", "pass"),
     ),
     of_fold(
         "clear-elr-of-one-clears-all",

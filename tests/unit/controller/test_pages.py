@@ -36,10 +36,10 @@ LONG = 32_767
 
 
 def image_of(configs):
-    fold = ImageBuilder(EMPTY)
+    builder = ImageBuilder(EMPTY)
     for place, value in configs.items():
-        fold.draft(CONFIGS).put(*place, value)
-    return fold.image()
+        builder.builder_of(CONFIGS).put(*place, value)
+    return builder.image()
 
 
 def size(response):

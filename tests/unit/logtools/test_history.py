@@ -11,7 +11,7 @@ from kraftd.logtools.state import state_at
 from kraftd.metadata.image import EMPTY
 from kraftd.metadata.image_diff import changes
 from kraftd.metadata.parts.topics import TOPICS
-from kraftd.metadata.registry import SUBJECTS
+from kraftd.metadata.registry import HISTORY_SUBJECTS
 from kraftd.records.frame import RawRecord
 from kraftd.records.messages import (
     AbortTransactionRecord,
@@ -33,7 +33,7 @@ def lines(history: History) -> list[tuple[int, int, int, str]]:
 
 def test_a_topic_has_its_partitions_and_configs_with_it(tmp_path: Path):
     orders(tmp_path)
-    history = history_of(find_log(tmp_path), SUBJECTS["topic"], "orders")
+    history = history_of(find_log(tmp_path), HISTORY_SUBJECTS["topic"], "orders")
     assert lines(history) == [
         (4, 1, 1, "topic orders created"),
         (5, 1, 1, "partition orders-0 created on 1,2,3, led by 1"),
@@ -49,7 +49,7 @@ def test_a_topic_has_its_partitions_and_configs_with_it(tmp_path: Path):
 
 def test_a_partition_ends_with_its_topic(tmp_path: Path):
     orders(tmp_path).batch(RemoveTopicRecord(topic_id=ORDERS))
-    history = history_of(find_log(tmp_path), SUBJECTS["partition"], "orders-0")
+    history = history_of(find_log(tmp_path), HISTORY_SUBJECTS["partition"], "orders-0")
     assert lines(history) == [
         (5, 1, 1, "partition orders-0 created on 1,2,3, led by 1"),
         (9, 3, 2, "partition orders-0 leader moved 1 -> 2"),
@@ -60,7 +60,7 @@ def test_a_partition_ends_with_its_topic(tmp_path: Path):
 def test_a_broker_and_its_restarts(tmp_path: Path):
     made = orders(tmp_path)
     made.batch(BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=1, fenced=-1)).batch(broker(1, 12))
-    assert lines(history_of(find_log(tmp_path), SUBJECTS["broker"], "1")) == [
+    assert lines(history_of(find_log(tmp_path), HISTORY_SUBJECTS["broker"], "1")) == [
         (2, 1, 1, "broker 1 registered (epoch 1, fenced)"),
         (11, 3, 2, "broker 1 unfenced"),
         (12, 3, 2, "broker 1 registered again, it was started anew (epoch 1 -> 12)"),
@@ -72,21 +72,21 @@ def test_a_config_of_all_and_of_one(tmp_path: Path):
     made = orders(tmp_path)
     made.batch(config("5", topic="other"), config("7")).batch(RemoveTopicRecord(topic_id=ORDERS))
     log = find_log(tmp_path)
-    everywhere = [line[3] for line in lines(history_of(log, SUBJECTS["config"], "retention.ms"))]
+    everywhere = [line[3] for line in lines(history_of(log, HISTORY_SUBJECTS["config"], "retention.ms"))]
     assert everywhere == [
         "config retention.ms of topic orders set to 1000",
         "config retention.ms of topic other set to 5",
         "config retention.ms of topic orders set to 7 (was 1000)",
         "config retention.ms of topic orders removed (was 7)",
     ]
-    one = history_of(log, SUBJECTS["config"], "retention.ms of topic other")
+    one = history_of(log, HISTORY_SUBJECTS["config"], "retention.ms of topic other")
     assert [line[3] for line in lines(one)] == everywhere[1:2]
 
 
 def test_a_topic_of_the_same_name_again(tmp_path: Path):
     made = orders(tmp_path)
     made.batch(RemoveTopicRecord(topic_id=ORDERS)).batch(TopicRecord(name="orders", topic_id=b"n" * 16))
-    history = history_of(find_log(tmp_path), SUBJECTS["topic"], "orders")
+    history = history_of(find_log(tmp_path), HISTORY_SUBJECTS["topic"], "orders")
     assert [line[3] for line in lines(history)[-2:]] == [
         "topic orders deleted, with its 2 partitions",
         "topic orders created",
@@ -98,7 +98,7 @@ def test_what_an_aborted_transaction_did_never_held(tmp_path: Path):
     made.batch(BeginTransactionRecord(name="a")).batch(config("1")).batch(AbortTransactionRecord(reason="no"))
     made.batch(BeginTransactionRecord(name="b")).batch(config("2")).batch(EndTransactionRecord())
     made.batch(BeginTransactionRecord(name="c")).batch(config("3"))
-    history = history_of(find_log(tmp_path), SUBJECTS["config"], "retention.ms")
+    history = history_of(find_log(tmp_path), HISTORY_SUBJECTS["config"], "retention.ms")
     assert [line[3] for line in lines(history)] == [
         "config retention.ms of topic orders set to 1000",
         "config retention.ms of topic orders set to 2 (was 1000)",
@@ -114,7 +114,7 @@ def test_what_concerns_all_topics_concerns_each(tmp_path: Path):
     made.batch(ClearElrRecord(topic_name=""))
     made.batch(moved(0, eligible_leader_replicas=(3,)))
     made.batch(FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=0))
-    history = history_of(find_log(tmp_path), SUBJECTS["partition"], "orders-0")
+    history = history_of(find_log(tmp_path), HISTORY_SUBJECTS["partition"], "orders-0")
     assert [(line[0], line[3]) for line in lines(history)[-4:]] == [
         (11, "partition orders-0 ELR none -> 3"),
         (12, "partition orders-0 ELR 3 -> none"),
@@ -128,7 +128,7 @@ def test_a_log_that_begins_later_begins_with_its_snapshot(tmp_path: Path):
     made.snapshot()
     made.roll().batch(moved(0, leader=3))
     (made.log / f"{0:020}.log").unlink()
-    history = history_of(find_log(tmp_path), SUBJECTS["partition"], "orders-0")
+    history = history_of(find_log(tmp_path), HISTORY_SUBJECTS["partition"], "orders-0")
     assert lines(history) == [
         (11, 3, -1, "partition orders-0 created on 1,2,3, led by 2"),
         (11, 3, -1, "partition orders-0 leader moved 2 -> 3"),
@@ -140,9 +140,9 @@ def test_a_log_that_begins_later_begins_with_its_snapshot(tmp_path: Path):
 def test_what_the_log_never_speaks_of_is_an_error_with_a_hint(tmp_path: Path):
     orders(tmp_path)
     with pytest.raises(UnanswerableError, match=r"is about topic order; did you mean orders\?"):
-        history_of(find_log(tmp_path), SUBJECTS["topic"], "order")
+        history_of(find_log(tmp_path), HISTORY_SUBJECTS["topic"], "order")
     with pytest.raises(UnanswerableError, match="is about partition orders-7"):
-        history_of(find_log(tmp_path), SUBJECTS["partition"], "orders-7")
+        history_of(find_log(tmp_path), HISTORY_SUBJECTS["partition"], "orders-7")
 
 
 def test_damage_ends_the_history_and_is_told(tmp_path: Path):
@@ -150,7 +150,7 @@ def test_damage_ends_the_history_and_is_told(tmp_path: Path):
     data = bytearray(made.segment.read_bytes())
     data[-3] ^= 1
     made.segment.write_bytes(data)
-    history = history_of(find_log(tmp_path), SUBJECTS["topic"], "orders")
+    history = history_of(find_log(tmp_path), HISTORY_SUBJECTS["topic"], "orders")
     assert history.end_offset == 10
     assert history.damage is not None
     assert history.damage.offset == 10
@@ -158,7 +158,7 @@ def test_damage_ends_the_history_and_is_told(tmp_path: Path):
 
 def test_unknown_kinds_are_counted(tmp_path: Path):
     orders(tmp_path).batch(RawRecord(99, 0, b"x"))
-    assert history_of(find_log(tmp_path), SUBJECTS["topic"], "orders").unknown_kinds == ((99, 1),)
+    assert history_of(find_log(tmp_path), HISTORY_SUBJECTS["topic"], "orders").unknown_kinds == ((99, 1),)
 
 
 def test_the_histories_of_a_real_log_make_its_state():
@@ -175,7 +175,7 @@ def test_the_histories_of_a_real_log_make_its_state():
         assert now is not None
         leaders = [
             one.change.after
-            for one in history_of(log, SUBJECTS["partition"], name).entries
+            for one in history_of(log, HISTORY_SUBJECTS["partition"], name).entries
             if one.change.what == "leader"
         ]
         assert leaders[-1:] in ([], [now.leader]), name
@@ -183,7 +183,7 @@ def test_the_histories_of_a_real_log_make_its_state():
 
 def test_cordoned_directories_of_kafka_4_3_are_told():
     log = find_log(klog("generated-kafka-4.3-eligible-leader-replicas") / "node-2")
-    found = history_of(log, SUBJECTS["broker"], "12")
+    found = history_of(log, HISTORY_SUBJECTS["broker"], "12")
     told = [(entry.offset, entry.change.text) for entry in found.entries]
     assert (23, "cordoned log directories not told -> none") in told
     assert not [text for _, text in told if "not shown here" in text]

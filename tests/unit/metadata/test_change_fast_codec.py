@@ -10,7 +10,7 @@ from kraftd.metadata.image import EMPTY
 from kraftd.metadata.image_builder import apply_all
 from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.metadata.parts.topics import change_fast_codec, partitions
-from kraftd.metadata.registry import decoded
+from kraftd.metadata.registry import decode
 from kraftd.records.frame import decode_record, encode_record
 from kraftd.records.messages import ClearElrRecord, PartitionChangeRecord, PartitionRecord, TopicRecord
 from tests.unit.metadata.legal_records import logs
@@ -55,7 +55,7 @@ def test_a_usual_change_is_read(record, version):
 def test_any_other_is_left_to_the_codec(record):
     value = encode_record(record)
     assert change_fast_codec.read(value) is None
-    assert decoded(value) == record
+    assert decode(value) == record
 
 
 @pytest.mark.parametrize("record", [*USUAL, *UNUSUAL])
@@ -64,16 +64,16 @@ def test_whatever_byte_of_a_change_is_wrong_it_is_as_wrong_as_when_decoded(recor
     for at in range(len(good)):
         for byte in {*range(10), 13, 0x7F, 0x80, 0xFF, good[at] ^ 1}:
             bad = good[:at] + bytes([byte]) + good[at + 1 :]
-            assert outcome(decoded, bad) == outcome(decode_record, bad), (at, byte)
+            assert outcome(decode, bad) == outcome(decode_record, bad), (at, byte)
     for bad in (*(good[:end] for end in range(len(good))), good + b"\0"):
-        assert outcome(decoded, bad) == outcome(decode_record, bad)
+        assert outcome(decode, bad) == outcome(decode_record, bad)
 
 
 @given(logs)
 def test_every_record_is_read_as_the_codec_reads_it(records):
     for record in records:
         value = encode_record(record)
-        assert decoded(value) == decode_record(value)
+        assert decode(value) == decode_record(value)
 
 
 ids = st.integers(-1, 4)

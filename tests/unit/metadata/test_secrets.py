@@ -2,8 +2,8 @@
 
 import pytest
 
-from kraftd.metadata.redaction import REDACTED, shown_config
-from kraftd.metadata.secrets import shown
+from kraftd.metadata.redaction import REDACTED, redacted_config_value
+from kraftd.metadata.secrets import redacted_json
 from kraftd.records.frame import RawRecord, to_json
 from kraftd.records.messages import ConfigRecord, NoOpRecord, PartitionRecord, UserScramCredentialRecord
 
@@ -26,14 +26,14 @@ BROKER, TOPIC, CLIENT_METRICS, GROUP = 4, 2, 16, 32
 )
 def test_values_that_are_passwords_or_may_be_are_not_shown(kind, name):
     record = ConfigRecord(kind, "r", name, "hunter2")
-    assert shown(record)["data"] == {
+    assert redacted_json(record)["data"] == {
         "resourceType": kind,
         "resourceName": "r",
         "name": name,
         "value": REDACTED,
     }
-    assert shown_config(kind, name, "hunter2") == REDACTED
-    assert shown(ConfigRecord(kind, "r", name, None))["data"]["value"] is None
+    assert redacted_config_value(kind, name, "hunter2") == REDACTED
+    assert redacted_json(ConfigRecord(kind, "r", name, None))["data"]["value"] is None
 
 
 @pytest.mark.parametrize(
@@ -48,12 +48,12 @@ def test_values_that_are_passwords_or_may_be_are_not_shown(kind, name):
     ],
 )
 def test_everything_else_is_shown_as_kafka_prints_it(record):
-    assert shown(record) == to_json(record)
+    assert redacted_json(record) == to_json(record)
 
 
 def test_a_credential_keeps_its_user_and_its_cost():
     record = UserScramCredentialRecord("alice", 2, b"salt", b"stored", b"server", 4096)
-    assert shown(record)["data"] == {
+    assert redacted_json(record)["data"] == {
         "name": "alice",
         "mechanism": 2,
         "salt": REDACTED,
@@ -64,5 +64,5 @@ def test_a_credential_keeps_its_user_and_its_cost():
 
 
 def test_what_cannot_be_read_may_be_a_secret():
-    assert shown(RawRecord(11, 1, b"key"))["data"] == {"raw": REDACTED}
-    assert shown(PartitionRecord(), 1)["version"] == 1
+    assert redacted_json(RawRecord(11, 1, b"key"))["data"] == {"raw": REDACTED}
+    assert redacted_json(PartitionRecord(), 1)["version"] == 1

@@ -47,11 +47,11 @@ def test_configs_are_listed_in_order_from_any_place(steps, resource, name):
     for many, few, removed in steps:
         builder = ImageBuilder(image)
         if removed is not None:
-            builder.draft(CONFIGS).remove(removed)
+            builder.builder_of(CONFIGS).remove(removed)
             model = {place: value for place, value in model.items() if place[:2] != removed}
         spread = [(of, f"n{number:04}", value) for of, count, value in many for number in range(count)]
         for of, config, value in [*spread, *few]:
-            builder.draft(CONFIGS).put(*of, config, value)
+            builder.builder_of(CONFIGS).put(*of, config, value)
             model[*of, config] = value
         image = builder.image()
     expected = sorted((*place, value) for place, value in model.items() if value is not None)
@@ -68,9 +68,9 @@ def test_a_page_costs_what_it_is_long_and_not_what_the_image_is():
     """Counted, not timed: the rest of the configs is not even looked at."""
     builder = ImageBuilder(EMPTY)
     for number in range(20_000):
-        builder.draft(CONFIGS).put(4, "", f"n{number:05}", "x")
+        builder.builder_of(CONFIGS).put(4, "", f"n{number:05}", "x")
     for broker in range(5_000):
-        builder.draft(CONFIGS).put(4, str(broker), "n", "x")
+        builder.builder_of(CONFIGS).put(4, str(broker), "n", "x")
     image = builder.image()
     seen = _Counted.seen
     page = image[CONFIGS].entries(4, (4, "", _Counted("n15000")))

@@ -12,9 +12,9 @@ from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.metadata.part import (
     Builder,
     Changes,
-    Comparison,
     EntityPart,
     Image,
+    ImageComparison,
     RecordKind,
     Table,
     View,
@@ -70,37 +70,37 @@ def _rows(view: View) -> Iterator[Row]:
     return ({"name": toy.name, "size": toy.size} for toy in view.image[TOYS].values())
 
 
-class _ToyInquiry:
+class _ToyFilter:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def concerns(self, record: AnyRecord) -> bool:
+    def matches_record(self, record: AnyRecord) -> bool:
         return isinstance(record, ToyRecord) and record.name == self._name
 
-    def is_about(self, change: Change) -> bool:
+    def matches_change(self, change: Change) -> bool:
         return (change.entity, change.name) == ("toy", self._name)
 
 
 class _ToySubject:
-    word, rank, with_consequences = "toy", 1, False
+    word, list_order, with_consequences = "toy", 1, False
 
     def names(self, image: Image) -> Iterable[str]:
         return (toy.name for toy in image[TOYS].values())
 
-    def ask(self, name: str, _image: Image) -> _ToyInquiry:
-        return _ToyInquiry(name)
+    def filter_for(self, name: str, _image: Image) -> _ToyFilter:
+        return _ToyFilter(name)
 
 
 class Toys(EntityPart[str, Any]):
     section = "toys"
     kinds = (RecordKind(ToyRecord, _apply, levels=(3,)),)
     tables = (Table("toys", "a toy", (("name", ColumnType.TEXT), ("size", ColumnType.INT32)), _rows),)
-    subjects = (_ToySubject(),)
+    history_subjects = (_ToySubject(),)
 
     def file_name(self, record: ToyRecord) -> str:
         return record.name
 
-    def describe(self, differences: Changes[Any], _: Comparison) -> Iterator[Change]:
+    def describe(self, differences: Changes[Any], _: ImageComparison) -> Iterator[Change]:
         for change in differences:
             yield came_or_went("toy", change.record.name, change, "bought", "lost", "grew")
 

@@ -197,13 +197,13 @@ def chunks() -> Iterator[Answer]:
 @cache
 def image() -> MetadataImage:
     """Longest names and values, and many of them, for the cluster and for brokers."""
-    fold = ImageBuilder(EMPTY)
+    builder = ImageBuilder(EMPTY)
     for number in range(20):
         for broker in ("", "1", "2147483647"):
-            fold.draft(CONFIGS).put(4, broker, f"{number:02}".ljust(32_767, "n"), "v" * 32_767)
+            builder.builder_of(CONFIGS).put(4, broker, f"{number:02}".ljust(32_767, "n"), "v" * 32_767)
     for number in range(5_000):
-        fold.draft(CONFIGS).put(4, "2", f"n{number}", "")
-    return fold.image()
+        builder.builder_of(CONFIGS).put(4, "2", f"n{number}", "")
+    return builder.image()
 
 
 def refuse(request: Any, error: ErrorCode, text: str) -> Any:

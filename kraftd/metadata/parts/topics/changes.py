@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from kraftd.metadata.part import Changes, Comparison, EntityChange
+from kraftd.metadata.part import Changes, EntityChange, ImageComparison
 from kraftd.metadata.parts.topics.image import TopicsImage
 from kraftd.metadata.views import Attribute, Change, attribute_changes, ids_text
 from kraftd.records.messages import PartitionRecord, TopicRecord
@@ -38,7 +38,7 @@ class TopicsComparison(msgspec.Struct, frozen=True):
         """What differs, topics by name, partitions by id."""
         return TopicsDiff(tuple(self._topics()), tuple(self._partitions()))
 
-    def describe(self, differences: TopicsDiff, comparison: Comparison) -> Iterator[Change]:
+    def describe(self, differences: TopicsDiff, comparison: ImageComparison) -> Iterator[Change]:
         """Tell what differs. Deleted topics come first: a new one may have the name of one of them."""
         changed = {
             one.topic_id for change in differences.topics for one in (change.before, change.after) if one

@@ -16,10 +16,10 @@ from kraftd.metadata.feature_levels import (
 )
 from kraftd.metadata.part import (
     Builder,
-    Comparison,
-    DraftedPart,
     EntityChange,
     Image,
+    ImageComparison,
+    PartWithBuilder,
     RecordKind,
     Table,
     View,
@@ -62,35 +62,35 @@ _NO_PARTITION: Final = -2
 
 
 def _add_topic(builder: Builder, record: TopicRecord, offset: Offset) -> None:
-    builder.draft(TOPICS).add_topic(record, offset)
+    builder.builder_of(TOPICS).add_topic(record, offset)
 
 
 def _put_partition(builder: Builder, record: PartitionRecord, offset: Offset) -> None:
-    builder.draft(TOPICS).put_partition(record, offset)
+    builder.builder_of(TOPICS).put_partition(record, offset)
 
 
 def _put_partitions(builder: Builder, values: Sequence[bytes], start: int) -> int:
-    return builder.draft(TOPICS).put_values(values, start)
+    return builder.builder_of(TOPICS).put_values(values, start)
 
 
 def _change_partition(builder: Builder, record: PartitionChangeRecord, offset: Offset) -> None:
-    builder.draft(TOPICS).change_partition(record, offset)
+    builder.builder_of(TOPICS).change_partition(record, offset)
     if record.unknown_tags:
         builder.note_lost_tags(record)
 
 
 def _remove_topic(builder: Builder, record: RemoveTopicRecord, offset: Offset) -> None:
     """Remove a topic with its partitions and, since these are set by its name, its configs."""
-    name = builder.draft(TOPICS).remove_topic(record.topic_id, offset)
-    builder.draft(CONFIGS).remove((_TOPIC, name))
+    name = builder.builder_of(TOPICS).remove_topic(record.topic_id, offset)
+    builder.builder_of(CONFIGS).remove((_TOPIC, name))
 
 
 def _clear_elr(builder: Builder, record: ClearElrRecord, offset: Offset) -> None:
-    builder.draft(TOPICS).clear_elr(record.topic_name, offset)
+    builder.builder_of(TOPICS).clear_elr(record.topic_name, offset)
 
 
 def _describe_record(
-    record: PartitionRecord | PartitionChangeRecord, comparison: Comparison
+    record: PartitionRecord | PartitionChangeRecord, comparison: ImageComparison
 ) -> Iterator[Change]:
     """What differs of the one partition that a record names, without a look at its neighbours."""
     topics = TopicsComparison(comparison.before[TOPICS], comparison.after[TOPICS])
@@ -136,7 +136,7 @@ _TABLES: Final = (
         "a topic of the image",
         (("topic_id", ColumnType.TEXT), ("topic", ColumnType.TEXT)),
         _topic_rows,
-        rank=0,
+        list_order=0,
     ),
     Table(
         "partitions",
@@ -157,7 +157,7 @@ _TABLES: Final = (
             ("leader_recovering", ColumnType.BOOL),
         ),
         _partition_rows,
-        rank=0,
+        list_order=0,
         is_of_partitions=True,
     ),
 )
@@ -166,7 +166,7 @@ _TABLES: Final = (
 # -- questions about the past
 
 
-class _TopicInquiry(msgspec.Struct):
+class _TopicFilter(msgspec.Struct):
     """What happened to a topic with its partitions and configs, or to one partition of it."""
 
     name: str
@@ -175,7 +175,7 @@ class _TopicInquiry(msgspec.Struct):
     topic_ids: set[Uuid]
     """The ids that topics of this name have had so far."""
 
-    def concerns(self, record: AnyRecord) -> bool:
+    def matches_record(self, record: AnyRecord) -> bool:
         match record:
             case TopicRecord(name=name, topic_id=topic_id):
                 if name == self.topic:
@@ -195,7 +195,7 @@ class _TopicInquiry(msgspec.Struct):
             case _:
                 return False
 
-    def is_about(self, change: Change) -> bool:
+    def matches_change(self, change: Change) -> bool:
         if self.partition_id != _ANY_PARTITION:
             return change.entity == "partition" and change.name == self.name
         match change.entity:
@@ -211,19 +211,19 @@ class _TopicInquiry(msgspec.Struct):
 
 class _TopicSubject:
     word = "topic"
-    rank = 0
+    list_order = 0
     with_consequences = False
 
     def names(self, image: Image) -> Iterable[str]:
         return (topic.name for topic in image[TOPICS].topics())
 
-    def ask(self, name: str, image: Image) -> _TopicInquiry:
-        return _inquiry(name, name, _ANY_PARTITION, image)
+    def filter_for(self, name: str, image: Image) -> _TopicFilter:
+        return _filter_of(name, name, _ANY_PARTITION, image)
 
 
 class _PartitionSubject:
     word = "partition"
-    rank = 0
+    list_order = 0
     with_consequences = True
 
     def names(self, image: Image) -> Iterable[str]:
@@ -234,21 +234,21 @@ class _PartitionSubject:
             for partition in topics.partitions(topic.topic_id)
         )
 
-    def ask(self, name: str, image: Image) -> _TopicInquiry:
+    def filter_for(self, name: str, image: Image) -> _TopicFilter:
         topic, _, number = name.rpartition("-")
         is_number = number.isascii() and number.isdecimal()
-        return _inquiry(name, topic, int(number) if is_number else _NO_PARTITION, image)
+        return _filter_of(name, topic, int(number) if is_number else _NO_PARTITION, image)
 
 
-def _inquiry(name: str, topic: str, partition_id: int, image: Image) -> _TopicInquiry:
+def _filter_of(name: str, topic: str, partition_id: int, image: Image) -> _TopicFilter:
     topic_id = image[TOPICS].id_of(topic)
-    return _TopicInquiry(name, topic, partition_id, set() if topic_id is None else {topic_id})
+    return _TopicFilter(name, topic, partition_id, set() if topic_id is None else {topic_id})
 
 
 # -- the part
 
 
-class Topics(DraftedPart[TopicsImage, TopicsDiff, TopicsBuilder]):
+class Topics(PartWithBuilder[TopicsImage, TopicsDiff, TopicsBuilder]):
     """Topics by id, each with its partitions."""
 
     empty = TopicsImage()
@@ -274,10 +274,10 @@ class Topics(DraftedPart[TopicsImage, TopicsDiff, TopicsBuilder]):
         RecordKind(ClearElrRecord, _clear_elr, levels=(ELIGIBLE_LEADER_REPLICAS_SINCE,)),
     )
     tables = _TABLES
-    subjects = (_TopicSubject(), _PartitionSubject())
+    history_subjects = (_TopicSubject(), _PartitionSubject())
     lookups = frozenset({"topicIds"})
 
-    def draft(self, state: TopicsImage) -> TopicsBuilder:
+    def builder(self, state: TopicsImage) -> TopicsBuilder:
         return TopicsBuilder(state)
 
     def to_records(self, image: Image) -> Iterator[TopicRecord | PartitionRecord]:
@@ -287,7 +287,7 @@ class Topics(DraftedPart[TopicsImage, TopicsDiff, TopicsBuilder]):
     def diff(self, before: TopicsImage, after: TopicsImage) -> TopicsDiff:
         return TopicsComparison(before, after).diff()
 
-    def describe(self, differences: TopicsDiff, comparison: Comparison) -> Iterator[Change]:
+    def describe(self, differences: TopicsDiff, comparison: ImageComparison) -> Iterator[Change]:
         topics = TopicsComparison(comparison.before[self], comparison.after[self])
         return topics.describe(differences, comparison)
 
