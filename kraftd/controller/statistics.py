@@ -1,8 +1,8 @@
 """How long controller events wait and take, by kind.
 
-The driver measures, because this package has no clock, and calls `observe` once an event. Times go into
-buckets of powers of two, so that an event costs the same at any rate and a percentile is good to a factor of
-two. Follows: Kafka's EventQueueTimeMs and EventQueueProcessingTimeMs, kept per kind here.
+The applier and `ControllerApis` measure, because this package has no clock, and call `observe` once an
+event. Times go into buckets of powers of two, so that an event costs the same at any rate and a percentile is
+good to a factor of two. Follows: Kafka's EventQueueTimeMs and EventQueueProcessingTimeMs, kept per kind here.
 """
 
 import msgspec
@@ -10,7 +10,7 @@ import msgspec
 _BUCKETS = 40
 
 
-class Spread(msgspec.Struct, frozen=True):
+class Distribution(msgspec.Struct, frozen=True):
     """How one time is distributed, in microseconds. Percentiles are the upper bounds of their buckets."""
 
     total_us: int
@@ -24,8 +24,8 @@ class KindTimes(msgspec.Struct, frozen=True):
 
     kind: str
     count: int
-    queue: Spread
-    processing: Spread
+    queue: Distribution
+    processing: Distribution
 
 
 class EventStatistics:
@@ -47,7 +47,7 @@ class EventStatistics:
     def statistics(self) -> tuple[KindTimes, ...]:
         """The distribution of both times so far, by kind."""
         return tuple(
-            KindTimes(kind, queue.count, queue.spread(), processing.spread())
+            KindTimes(kind, queue.count, queue.distribution(), processing.distribution())
             for kind, (queue, processing) in sorted(self._kinds.items())
         )
 
@@ -69,8 +69,8 @@ class _Histogram:
         bits = value_us.bit_length()
         self.buckets[bits if bits < _BUCKETS else -1] += 1
 
-    def spread(self) -> Spread:
-        return Spread(self.total_us, self.max_us, self._percentile(50), self._percentile(99))
+    def distribution(self) -> Distribution:
+        return Distribution(self.total_us, self.max_us, self._percentile(50), self._percentile(99))
 
     def _percentile(self, percent: int) -> int:
         wanted = -(-self.count * percent // 100)

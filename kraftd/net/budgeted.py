@@ -45,7 +45,7 @@ class Host(Protocol):
         """The API keys of requests that may have long answers."""
 
     outbox: Outbox
-    limited_log: RateLimitedLogger
+    limited_logger: RateLimitedLogger
     budgets: Budgets
     slots: Slots
     codecs: Mapping[int, Codec]
@@ -58,7 +58,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
     WRITE_BUFFER_BYTES_HIGH = limits.CLIENT_WRITE_BUFFER_BYTES_HIGH
 
     def __init__(self, host: Host, number: int) -> None:
-        super().__init__(host.outbox, host.limited_log, host.codecs)
+        super().__init__(host.outbox, host.limited_logger, host.codecs)
         self.number = number
         self.quiet_sweeps = 0
         """How many sweeps for idle connections found no new request."""
@@ -381,7 +381,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
             frame = self.codec.encode_response(api_version, correlation_id, message, records)
         except UnencodableError as error:
             # The version of the request lacks a field that the answer needs.
-            self.limited_log.warning(
+            self.limited_logger.warning(
                 "unencodable_reply", key=message.NAME, address=self.address, reason=str(error)
             )
             self.tally.malformed += 1

@@ -174,7 +174,7 @@ class Budgets:
     def __init__(
         self,
         tally: Tally,
-        limited_log: RateLimitedLogger,
+        limited_logger: RateLimitedLogger,
         connections: Mapping[int, BudgetHolder],
         wake: Callable[[], None],
     ) -> None:
@@ -187,7 +187,7 @@ class Budgets:
         self._connections = connections
         self.untaken_bytes = 0
         """Unsent answers of all connections but voters'."""
-        self._limited_log = limited_log
+        self._limited_logger = limited_logger
 
     def serve(self) -> None:
         """Handle what waits, class by class, each up to the work of a turn."""
@@ -222,7 +222,7 @@ class Budgets:
             raise InvariantError(f"{what} wait in connections that have none")
         self.tally.over_budget += 1
         name = greatest.peer_class.value
-        self._limited_log.warning(
+        self._limited_logger.warning(
             "over_budget",
             key=(name, what),
             peer_class=name,

@@ -74,9 +74,9 @@ class FrameConnection(asyncio.BaseProtocol):
     WRITE_BUFFER_BYTES_HIGH = limits.WRITE_BUFFER_BYTES_HIGH
 
     def __init__(
-        self, outbox: Outbox, limited_log: RateLimitedLogger, codecs: Mapping[int, Codec] = CODECS
+        self, outbox: Outbox, limited_logger: RateLimitedLogger, codecs: Mapping[int, Codec] = CODECS
     ) -> None:
-        self.limited_log = limited_log
+        self.limited_logger = limited_logger
         self.address = self.host = "?"
         self.is_open = False
         self.end_reason = ""
@@ -153,7 +153,7 @@ class FrameConnection(asyncio.BaseProtocol):
     def reject(self, reason: str) -> None:
         """Close the connection because of malformed input, and log the reason."""
         self.tally.malformed += 1
-        self.limited_log.warning("bad_frame", key=self.host, address=self.address, reason=reason)
+        self.limited_logger.warning("bad_frame", key=self.host, address=self.address, reason=reason)
         self.close(f"bad frame: {reason}")
 
     def fail(self, doing: str, error: Exception) -> None:
@@ -163,7 +163,7 @@ class FrameConnection(asyncio.BaseProtocol):
             return
         self.tally.broken += 1
         kind = type(error).__name__
-        self.limited_log.warning(
+        self.limited_logger.warning(
             "connection_broken",
             key=(doing, kind),
             address=self.address,
@@ -246,5 +246,5 @@ class FrameConnection(asyncio.BaseProtocol):
                 self._watch_slowness()
                 return
             self.tally.slow += 1
-            self.limited_log.warning("slow_connection_closed", key=self.host, address=self.address)
+            self.limited_logger.warning("slow_connection_closed", key=self.host, address=self.address)
         self.abort(f"did not read for {limits.WRITE_STALL_TIMEOUT_MS} ms")

@@ -39,6 +39,9 @@ _SHOWN = (ShowNonceRequest.API_KEY, ShowNonceRequest.MAX_VERSION)
 class PeerHandler(Protocol):
     """What is told of the connections to peers."""
 
+    def must_prove(self, node_id: NodeId) -> bool:
+        """Whether a peer and this node must show each other a nonce (D-37)."""
+
     def nonce_given(self, connection: "OutboundConnection", nonce: Uuid) -> None:
         """A nonce is on its way to a voter's address."""
 
@@ -71,10 +74,9 @@ class ConnectionContext(Protocol):
     handler: PeerHandler
     outbox: Outbox
     numbers: Iterator[int]
-    limited_log: RateLimitedLogger
-    log: Any
+    limited_logger: RateLimitedLogger
+    logger: Any
     nonce: Callable[[], Uuid]
-    voter_ids: frozenset[NodeId]
 
 
 class ConnectionOwner(Protocol):
@@ -99,13 +101,13 @@ class OutboundConnection(FrameConnection, asyncio.Protocol):
     """How long the handshake may take."""
 
     def __init__(self, owner: ConnectionOwner) -> None:
-        super().__init__(owner.context.outbox, owner.context.limited_log)
+        super().__init__(owner.context.outbox, owner.context.limited_logger)
         self.owner = owner
         self.number = next(owner.context.numbers)
         self.is_ready = False
         self.was_ready = False
         self.over = asyncio.Event()
-        self._is_announced = False
+        self._is_reported = False
         """Whether the handler was told of this connection, and must be told of its end."""
         self._answer: HandshakeResponse | None = None
         self._versions: Mapping[int, int] = {}
@@ -165,9 +167,9 @@ class OutboundConnection(FrameConnection, asyncio.Protocol):
         loop = asyncio.get_running_loop()
         self._handshake_timer = loop.call_later(self.HANDSHAKE_MS / 1_000, self._handshake_timed_out)
         nonce = ZERO_UUID
-        if self.peer in context.voter_ids:
+        if context.handler.must_prove(self.peer):
             nonce = context.nonce()
-            self._is_announced = True
+            self._is_reported = True
             context.handler.nonce_given(self, nonce)
         greeting = context.identity.greeting(nonce, is_challenge=self.is_challenge)
         self.write(
@@ -199,13 +201,13 @@ class OutboundConnection(FrameConnection, asyncio.Protocol):
         self.over.set()
         handler = self.owner.context.handler
         if self.was_ready:
-            self.owner.context.log.info("peer_lost", peer=self.peer, reason=self.end_reason)
+            self.owner.context.logger.info("peer_lost", peer=self.peer, reason=self.end_reason)
         elif self.is_answered and not self.is_challenge:
             self.end_reason += (
                 f": node {self.peer} did not confirm this node; it must be able to reach the address that "
                 f"its controller.quorum.voters has for node {self.owner.context.identity.node_id}"
             )
-        if self._is_announced:
+        if self._is_reported:
             handler.connection_lost(self)
         in_flight, self._in_flight = self._in_flight, {}
         for correlation_id in in_flight:
@@ -256,7 +258,7 @@ class OutboundConnection(FrameConnection, asyncio.Protocol):
             self._become_ready(answer, ShowNonceResponse())
             return
         self._cancel_handshake_timer()  # from here on the other end limits how long it waits for a nonce
-        self._is_announced = True
+        self._is_reported = True
         self.owner.context.handler.link_answered(self)
 
     def _take_confirmation(self, answer: HandshakeResponse, shown: ShowNonceResponse) -> None:
@@ -265,14 +267,14 @@ class OutboundConnection(FrameConnection, asyncio.Protocol):
 
     def _become_ready(self, answer: HandshakeResponse, shown: ShowNonceResponse) -> None:
         context = self.owner.context
-        self._is_announced = True
+        self._is_reported = True
         context.handler.peer_identified(self, answer, shown)
         if not self.is_open:
             return
         self._cancel_handshake_timer()
         self.allow_frames(limits.FRAME_BYTES_MAX)
         self.is_ready = self.was_ready = True
-        context.log.info("peer_connected", peer=self.peer, address=self.address)
+        context.logger.info("peer_connected", peer=self.peer, address=self.address)
         self.owner.ready(self)
 
     def _cancel_handshake_timer(self) -> None:

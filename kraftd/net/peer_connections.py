@@ -44,22 +44,20 @@ class PeerConnections:
         outbox: Outbox,
         numbers: Iterator[int],
         tasks: asyncio.TaskGroup,
-        limited_log: RateLimitedLogger,
+        limited_logger: RateLimitedLogger,
         *,
-        log: Any,
-        spread: Callable[[float, float], float] = random.uniform,
+        logger: Any,
+        jitter: Callable[[float, float], float] = random.uniform,
         nonce: Callable[[], Uuid] = lambda: os.urandom(16),
     ) -> None:
         self.identity = identity
         self.handler = handler
         self.outbox = outbox
         self.numbers = numbers
-        self.limited_log = limited_log
-        self.log = log
-        self.spread = spread
+        self.limited_logger = limited_logger
+        self.logger = logger
+        self.jitter = jitter
         self.nonce = nonce
-        self.voter_ids: frozenset[NodeId] = frozenset()
-        """The peers to exchange nonces with; empty if this node is no voter."""
         self.tasks = tasks
         self._connections: dict[NodeId, PeerConnection] = {}
 
@@ -232,7 +230,7 @@ class PeerConnection:
             self._is_in_backoff = False
 
     async def _sleep_or_retry(self) -> None:
-        delay_ms = self._backoff_ms * self.context.spread(0.8, 1.2)
+        delay_ms = self._backoff_ms * self.context.jitter(0.8, 1.2)
         self._backoff_ms = min(2 * self._backoff_ms, _BACKOFF_MAX_MS)
         try:
             async with asyncio.timeout(delay_ms / 1_000):
@@ -249,7 +247,7 @@ class PeerConnection:
         """Log what is wrong, once for each new kind of trouble."""
         if trouble != self.trouble:
             self.trouble = trouble
-            self.context.log.warning("peer_unreachable", peer=self.peer, reason=trouble)
+            self.context.logger.warning("peer_unreachable", peer=self.peer, reason=trouble)
 
 
 def _cause(error: Exception) -> str:

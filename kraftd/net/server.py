@@ -47,6 +47,9 @@ _BACKLOG = 1024
 class ServerHandler(Protocol):
     """What is told of inbound connections and their requests."""
 
+    def must_prove(self, node_id: NodeId) -> bool:
+        """Whether a peer that greets with this id must show a nonce (D-37)."""
+
     def node_greeted(self, connection: "InboundConnection", greeting: HandshakeRequest) -> None:
         """A greeting says that the other end is a voter or an observer; the handler may call
         `connection.refuse` before it returns. A voter's requests come only after `connection.confirm` (D-37).
@@ -69,7 +72,7 @@ class Server:
         request_handler: RequestHandler,
         outbox: Outbox,
         numbers: Iterator[int],
-        limited_log: RateLimitedLogger,
+        limited_logger: RateLimitedLogger,
         *,
         wake: Callable[[], None],
         long_answer_keys: frozenset[int] = frozenset(),
@@ -86,17 +89,15 @@ class Server:
         self.request_handler = request_handler
         self.long_answer_keys = long_answer_keys
         self.outbox = outbox
-        self.limited_log = limited_log
+        self.limited_logger = limited_logger
         self.tally = outbox.tally
         self.codecs: Mapping[int, Codec] = CODECS
         """What may be spoken here, by the first byte of a connection's first frame."""
         self.connections: dict[int, InboundConnection] = {}
-        self.voter_ids: frozenset[NodeId] = frozenset()
-        """Greetings with these ids must be confirmed; empty if this node is no voter."""
         self.max_idle_ms = 600_000
         """How long a connection but a voter's may send no request (`connections.max.idle.ms`)."""
         self.slots = Slots(self.tally)
-        self.budgets = Budgets(self.tally, limited_log, self.connections, wake)
+        self.budgets = Budgets(self.tally, limited_logger, self.connections, wake)
         self._numbers = numbers
         self._socket: socket.socket | None = None
         self._server: asyncio.Server | None = None
@@ -214,7 +215,7 @@ class InboundConnection(BudgetedConnection):
         self._unconfirmed: list[Buffer] | None = None
         """Frames that wait until the voter of the greeting is confirmed; None if none must wait."""
         self._shown_ids: deque[int] = deque()
-        self._is_announced = False
+        self._is_reported = False
         """Whether the handler was told of this connection, and must be told of its end."""
         self._handshake_timer: asyncio.TimerHandle | None = None
 
@@ -233,7 +234,7 @@ class InboundConnection(BudgetedConnection):
         why = self._server.admit(self)
         if why is not None:
             self.tally.refused += 1
-            self.limited_log.warning("connection_refused", key=self.host, address=self.address, reason=why)
+            self.limited_logger.warning("connection_refused", key=self.host, address=self.address, reason=why)
             self.abort(why)
             return
         loop = asyncio.get_running_loop()
@@ -305,7 +306,9 @@ class InboundConnection(BudgetedConnection):
         self.refused = True
         self.tally.refused += 1
         reason = reason[: limits.LOG_TEXT_MAX]
-        self.limited_log.warning("peer_refused", key=(self.host, reason), address=self.address, reason=reason)
+        self.limited_logger.warning(
+            "peer_refused", key=(self.host, reason), address=self.address, reason=reason
+        )
         if self.greeting is None:
             refusal = self._server.identity.refusal(error, reason)
             self.answer(HandshakeRequest.MAX_VERSION, self._greeting_id, refusal)
@@ -317,7 +320,7 @@ class InboundConnection(BudgetedConnection):
             self._handshake_timer.cancel()
         super().ended()
         self._server.forget(self)
-        if self._is_announced:
+        if self._is_reported:
             self._server.request_handler.connection_closed(self)
             self._server.handler.connection_ended(self)
 
@@ -339,7 +342,7 @@ class InboundConnection(BudgetedConnection):
     def _greet(self, greeting: HandshakeRequest, correlation_id: int) -> None:
         self._greeting_id = correlation_id
         server, node_id = self._server, greeting.node_id
-        is_voters = node_id in server.voter_ids
+        is_voters = server.handler.must_prove(node_id)
         try:
             refusal = refusal_of(greeting, server.identity)
             answer = server.identity.answer(must_show=is_voters and not greeting.challenge)
@@ -355,7 +358,7 @@ class InboundConnection(BudgetedConnection):
         if refusal is not None:
             self.refuse(refusal.error, refusal.reason)
             return
-        self._is_announced = True
+        self._is_reported = True
         if node_id != NO_NODE:
             server.handler.node_greeted(self, greeting)
             if self.refused:

@@ -433,6 +433,10 @@ class RaftNode:
         """Whether this node is in the voter set; it may not be counted nevertheless (D-06)."""
         return self._raft.is_voter
 
+    def must_prove(self, node_id: NodeId) -> bool:
+        """Whether a peer of this id must prove it, as we must to it: if both nodes are voters (D-37)."""
+        return self._raft.is_voter and node_id in self._raft.others
+
     @property
     def is_whole(self) -> bool:
         """Whether this node has forgotten no promise and lost no record, so that it may be counted (D-06)."""

@@ -7,7 +7,6 @@ node is told `Applied`.
 Any exception of the state machine is fatal (D-18): it could not apply the same batch again.
 """
 
-import time
 from collections.abc import Callable
 
 from kraftd.raft import StateMachine
@@ -31,19 +30,19 @@ class Applier(TurnTask):
     def __init__(
         self,
         me: NodeId,
-        machine: StateMachine,
+        state_machine: StateMachine,
         log: CommittedLog,
         driver: Driver,
         observe: Callable[[str, int, int], None],
         *,
-        clock_ns: Callable[[], int] = time.monotonic_ns,
+        clock_ns: Callable[[], int],
     ) -> None:
         self.applied_offset: Offset = 0
         self.applied_timestamp_ms = -1
-        self.stuck_because = ""
+        self.stuck_reason = ""
         """Why nothing more can be applied; empty if nothing is wrong."""
         self._me = me
-        self._machine = machine
+        self._state_machine = state_machine
         self._log = log
         self._driver = driver
         self._observe = observe
@@ -60,11 +59,12 @@ class Applier(TurnTask):
 
     def leader_changed(self, change: LeaderChanged) -> None:
         """Tell the state machine who leads."""
-        self._machine.leader_changed(change.epoch, change.leader_id, is_self=change.leader_id == self._me)
+        is_self = change.leader_id == self._me
+        self._state_machine.leader_changed(change.epoch, change.leader_id, is_self=is_self)
 
     def run(self, now: Now) -> None:  # noqa: ARG002 - the signature of a turn task
         """Apply a slice, and schedule another turn if there is more."""
-        if self.applied_offset >= self._target or self._is_reading or self.stuck_because:
+        if self.applied_offset >= self._target or self._is_reading or self.stuck_reason:
             return
         if self._spent_turn == self._driver.turns:
             return
@@ -84,7 +84,7 @@ class Applier(TurnTask):
         before = self.applied_offset
         batches, self._cold = self._cold, []
         if not batches and before < self._target:
-            found = self._log.batches(before, _SLICE_BYTES, self._take_cold)
+            found = self._log.batches(before, _SLICE_BYTES, self._cold_read)
             if found is None:
                 self._is_reading = True
                 return False
@@ -94,14 +94,14 @@ class Applier(TurnTask):
             if batch.end_offset > self._target:
                 break
             if batch.base_offset >= self.applied_offset:
-                self._machine.apply(batch)
+                self._state_machine.apply(batch)
                 self.applied_offset = batch.end_offset
                 self.applied_timestamp_ms = batch.timestamp_ms
         return before < self.applied_offset < self._target
 
-    def _take_cold(self, batches: list[CommittedBatch]) -> None:
+    def _cold_read(self, batches: list[CommittedBatch]) -> None:
         self._is_reading = False
         self._cold = batches
         if not self._cold:
-            self.stuck_because = f"the log cannot be read at offset {self.applied_offset}, which is committed"
+            self.stuck_reason = f"the log cannot be read at offset {self.applied_offset}, which is committed"
         self._driver.wake()

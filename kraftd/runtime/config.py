@@ -79,11 +79,6 @@ class Config(msgspec.Struct, frozen=True):
     accumulator_bytes: int
     unknown_keys: Sequence[str]
 
-    @property
-    def is_voter(self) -> bool:
-        """Whether the static voters name this node."""
-        return self.node_id in self.voters
-
 
 def load_config(path: Path, env: Mapping[str, str]) -> Config:
     """Read and check a configuration file, with overrides from `env`.

@@ -9,7 +9,6 @@ The controller's own writes (its first records, its NoOps) take the same way, wi
 for them once a turn.
 """
 
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -53,12 +52,14 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
         raft_node: RaftNode,
         *,
         request_timeout_ms: int,
+        clock_ns: Callable[[], int],
         on_shutdown_ready: Callable[[ShutdownReady], None],
     ) -> None:
         self._driver = driver
         self._controller = controller
         self._raft_node = raft_node
         self._timeout_ms = request_timeout_ms
+        self._clock_ns = clock_ns
         self._on_shutdown_ready = on_shutdown_ready
         self._last_token = 0
         self._appends: dict[Token, tuple[Write, _Caller | None]] = {}
@@ -87,7 +88,7 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
         """Append what the controller writes by itself: its first records, NoOps."""
         if now.mono_ms < self._controller.wake_at_ms:
             return
-        started_ns = time.monotonic_ns()
+        started_ns = self._clock_ns()
         write = self._controller.poll(now)
         if write is not None:
             self._append(write, None, now)
@@ -112,7 +113,7 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
         caller.reply(read.answer() if done.error is ErrorCode.NONE else read.refuse(done.error))
 
     def _serve_controller(self, connection: InboundConnection, request: Request) -> None:
-        started_ns = time.monotonic_ns()
+        started_ns = self._clock_ns()
         now = self._driver.now()
         decision = self._controller.handle(request.message, now)
         if type(decision) is Write:
@@ -135,7 +136,7 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
 
     def _observe(self, kind: str, started_ns: int, now: Now) -> None:
         """Count an event: it waited since this turn's clock was read, and was handled since `started_ns`."""
-        took_us = (time.monotonic_ns() - started_ns) // 1_000
+        took_us = (self._clock_ns() - started_ns) // 1_000
         self._controller.events.observe(kind, max(started_ns // 1_000 - now.mono_ms * 1_000, 0), took_us)
 
     # The operator's side.

@@ -24,7 +24,7 @@ from kraftd.net.peer_connections import PeerConnections
 from kraftd.net.rate_limited_logger import RateLimitedLogger
 from kraftd.net.server import InboundConnection, Server, connection_numbers
 from kraftd.protocol.codec import Request
-from kraftd.protocol.messages import DescribeNodeRequest
+from kraftd.protocol.messages import DescribeNodeRequest, FetchRequest
 from kraftd.raft import (
     FETCH_BYTES_MAX,
     MIN_LEADER_MS,
@@ -44,12 +44,12 @@ from kraftd.runtime.committed_log import CommittedLog
 from kraftd.runtime.config import Config
 from kraftd.runtime.controller_apis import ControllerApis
 from kraftd.runtime.driver import Driver
-from kraftd.runtime.effect_executor import EffectExecutor, EventLog, LogEvent, Machine
+from kraftd.runtime.effect_executor import EffectExecutor, EventLogger, LogEvent, RaftListener
 from kraftd.runtime.guard import Guard
 from kraftd.runtime.log_export import EXPORT_REQUESTS, LogExports
 from kraftd.runtime.network import QuorumNetwork
 from kraftd.runtime.node_status import SOFTWARE, NodeInfo, NodeStatus
-from kraftd.runtime.observability import EventLogger, Log
+from kraftd.runtime.observability import Logger, RaftEventLogger
 from kraftd.runtime.raft_metrics import RaftMetrics
 from kraftd.runtime.request_router import RequestRouter
 from kraftd.runtime.store import DirectoryStore
@@ -73,7 +73,7 @@ class Environment(msgspec.Struct, frozen=True):
     clock_ns: Callable[[], int]
     """Measures how long work takes; no deadline depends on it."""
     random_source: RandomSource
-    spread: Callable[[float, float], float]
+    jitter: Callable[[float, float], float]
     """A random factor between two bounds, for backoffs."""
     nonce: Callable[[], Uuid]
     """16 unpredictable bytes, new at each call."""
@@ -83,28 +83,29 @@ class Environment(msgspec.Struct, frozen=True):
     fetch_bytes: int = FETCH_BYTES_MAX
 
 
-class ControllerServer(Machine, EventLog):
+class ControllerServer(RaftListener, EventLogger):
     """All parts of one node."""
 
     def __init__(
         self,
         config: Config,
         directory: NodeDirectory,
-        log: Log,
+        logger: Logger,
         environment: Environment,
         *,
         listen: Callable[[Server], Endpoint],
         on_shutdown_ready: Callable[[ShutdownReady], None],
     ) -> None:
         """Build the parts; `listen` binds the server's address and returns the one to advertise."""
-        self._config, self._directory, self._log = config, directory, log
+        self._config, self._directory, self._logger = config, directory, logger
         started_at = environment.clock()
         driver = self.driver = Driver(environment.loop, end_turn=self._end_turn, clock=environment.clock)
-        self._event_logger = EventLogger(log, environment.loop.time)
+        self._event_logger = RaftEventLogger(logger, environment.loop.time)
         self.network, self.router = QuorumNetwork(driver), RequestRouter()
         self._make_connections(environment)
         self.advertised = listen(self.server)
         self.raft_node = _raft_node_of(config, directory, self.advertised, environment)
+        self.network.attach(self.server, self.peer_connections, self.raft_node)
         self.metrics = RaftMetrics(started_at.mono_ms)
         self.workers = environment.worker("kraftd-flush"), environment.worker("kraftd-read")
         self.store = DirectoryStore(
@@ -126,6 +127,7 @@ class ControllerServer(Machine, EventLog):
             controller,
             self.raft_node,
             request_timeout_ms=config.request_timeout_ms,
+            clock_ns=clock_ns,
             on_shutdown_ready=on_shutdown_ready,
         )
         self._add_routes(LogExports(directory, self.raft_node, environment.tasks))
@@ -136,14 +138,14 @@ class ControllerServer(Machine, EventLog):
         identity = _identity_of(config, self._directory)
         outbox = self.outbox = Outbox(driver.wake_to_write)
         numbers = connection_numbers()
-        limited_log = RateLimitedLogger(self._log, environment.loop.time)
+        limited_logger = RateLimitedLogger(self._logger, environment.loop.time)
         self.server = Server(
             identity,
             network,
             self.router,
             outbox,
             numbers,
-            limited_log,
+            limited_logger,
             wake=driver.wake,
             long_answer_keys=LONG_ANSWER_KEYS,
         )
@@ -154,15 +156,11 @@ class ControllerServer(Machine, EventLog):
             outbox,
             numbers,
             environment.tasks,
-            limited_log,
-            log=self._log,
-            spread=environment.spread,
+            limited_logger,
+            logger=self._logger,
+            jitter=environment.jitter,
             nonce=environment.nonce,
         )
-        if config.is_voter:
-            others = frozenset(config.voters) - {config.node_id}
-            self.server.voter_ids = self.peer_connections.voter_ids = others
-        network.attach(self.server, self.peer_connections)
 
     def _make_status(self, started_at: Now) -> NodeStatus:
         return NodeStatus(
@@ -180,7 +178,7 @@ class ControllerServer(Machine, EventLog):
         """Say who answers which request. A Fetch of an unknown topic is refused by the raft node."""
         router, network = self.router, self.network
         router.add(network.handlers)
-        router.add_topic(METADATA_TOPIC_ID, network.request_received)
+        router.add({FetchRequest: network.request_received}, topic_id=METADATA_TOPIC_ID)
         router.add(self.apis.handlers)
         router.add({DescribeNodeRequest: self._serve_describe})
         router.add(exports.handlers)
@@ -198,7 +196,7 @@ class ControllerServer(Machine, EventLog):
     def make_executor(self) -> EffectExecutor:
         """The executor of the raft node's effects; a simulator watches it."""
         return EffectExecutor(
-            store=self.store, network=self.network, machine=self, outcomes=self.apis, event_log=self
+            store=self.store, network=self.network, listener=self, outcomes=self.apis, event_logger=self
         )
 
     def stop_workers(self) -> None:
@@ -211,7 +209,7 @@ class ControllerServer(Machine, EventLog):
     def _end_turn(self) -> None:
         """Write to the sockets first: the flush thread starts when the loop goes to sleep."""
         self.outbox.flush()
-        self.store.hand_over()
+        self.store.submit_flush()
 
     # What the executor calls for the state machine and the log.
 
@@ -222,7 +220,7 @@ class ControllerServer(Machine, EventLog):
 
     def leader_changed(self, change: LeaderChanged) -> None:
         """Log who leads, and tell the controller."""
-        self._log.info("leader_changed", epoch=change.epoch, leader=change.leader_id)
+        self._logger.info("leader_changed", epoch=change.epoch, leader=change.leader_id)
         self.applier.leader_changed(change)
 
     def log_event(self, event: LogEvent) -> None:
@@ -241,7 +239,6 @@ def _info_of(config: Config, directory: NodeDirectory, started_at: Now) -> NodeI
         node_id=config.node_id,
         cluster_id=directory.cluster_id,
         directory_id=directory.directory_id,
-        voters=len(config.voters),
         fetch_timeout_ms=config.timing.fetch_timeout_ms,
         started_at=started_at,
     )

@@ -35,7 +35,7 @@ from kraftd.runtime.driver import read_clocks
 from kraftd.runtime.file_limits import connections_allowed, refuse_few_files
 from kraftd.runtime.health_checks import livez, readyz
 from kraftd.runtime.node_status import SOFTWARE
-from kraftd.runtime.observability import Log
+from kraftd.runtime.observability import Logger
 from kraftd.runtime.worker import Worker
 from kraftd.storage.node_directory import NodeDirectory
 from kraftd.types import Endpoint, uuid_text
@@ -47,7 +47,7 @@ _GC_THRESHOLDS = (20_000, 20, 20)
 """Requests in flight are thousands of young objects that are not garbage: collect less often."""
 
 
-async def serve(config: Config, directory: NodeDirectory, log: Log) -> None:
+async def serve(config: Config, directory: NodeDirectory, logger: Logger) -> None:
     """Run one node until a signal stops it, and close its directory.
 
     Raises:
@@ -55,13 +55,13 @@ async def serve(config: Config, directory: NodeDirectory, log: Log) -> None:
     """
     import_codecs()
     async with asyncio.TaskGroup() as tasks:
-        node = Node(config, directory, log, tasks)
-        await node.start()
+        daemon = Daemon(config, directory, logger, tasks)
+        await daemon.start()
         gc.collect()
         gc.freeze()
         gc.set_threshold(*_GC_THRESHOLDS)
-        await node.run()
-        await node.stop()
+        await daemon.run()
+        await daemon.stop()
 
 
 def import_codecs() -> None:
@@ -97,12 +97,14 @@ class SystemRandomSource(RandomSource):
         return self._random.randrange(below)
 
 
-class Node:
+class Daemon:
     """A `ControllerServer` with the signals, the HTTP port and the log lines of its process."""
 
-    def __init__(self, config: Config, directory: NodeDirectory, log: Log, tasks: asyncio.TaskGroup) -> None:
+    def __init__(
+        self, config: Config, directory: NodeDirectory, logger: Logger, tasks: asyncio.TaskGroup
+    ) -> None:
         loop = asyncio.get_running_loop()
-        self._config, self._directory, self._log, self._tasks = config, directory, log, tasks
+        self._config, self._directory, self._logger, self._tasks = config, directory, logger, tasks
         self._stop_asked = asyncio.Event()
         self._may_stop = asyncio.Event()
         self._http: tuple[Any, int] | None = None
@@ -115,14 +117,14 @@ class Node:
             clock=read_clocks,
             clock_ns=time.monotonic_ns,
             random_source=SystemRandomSource(),
-            spread=random.uniform,
+            jitter=random.uniform,
             nonce=lambda: os.urandom(16),
             worker=lambda name: Worker(loop, name),
         )
         self._server = ControllerServer(
             config,
             directory,
-            log,
+            logger,
             environment,
             listen=self._listen,
             on_shutdown_ready=self._shutdown_ready,
@@ -163,7 +165,7 @@ class Node:
     async def run(self) -> None:
         """Wait for a signal, then for the raft node to hand over, or for the deadline."""
         await self._stop_asked.wait()
-        self._log.info("stopping")
+        self._logger.info("stopping")
         driver = self._server.driver
         deadline_ms = driver.now().mono_ms + self._config.shutdown_timeout_ms
         driver.deliver(ShutdownRequested(deadline_ms))
@@ -182,10 +184,10 @@ class Node:
             await self._http[0].stop()
         self._server.stop_workers()
         self._directory.close()
-        self._log.info("stopped")
+        self._logger.info("stopped")
 
     def _shutdown_ready(self, ready: ShutdownReady) -> None:
-        self._log.info("may_stop", handed_over=ready.handed_over)
+        self._logger.info("may_stop", handed_over=ready.handed_over)
         self._may_stop.set()
 
     # Signals, HTTP and log lines.
@@ -200,7 +202,7 @@ class Node:
             self._stop_asked.set()
             return
         # The second signal stops at once. What was acknowledged is durable; nothing else was promised.
-        self._log.warning("stopped_at_once", signal=number.name)
+        self._logger.warning("stopped_at_once", signal=number.name)
         sys.stderr.flush()
         os._exit(128 + number)
 
@@ -213,7 +215,7 @@ class Node:
             livez=lambda: livez(self._server.status.health_input(self._server.driver.now())),
             readyz=lambda: readyz(self._server.status.health_input(self._server.driver.now())),
             samples=lambda: self._server.status.samples(self._server.driver.now()),
-            log=self._log,
+            logger=self._logger,
         )
         with _listening(self._config.http, "kraftd.http.listener"):
             self._http = http, await http.start(self._config.http, self._tasks)
@@ -221,11 +223,11 @@ class Node:
     def _log_started(self) -> None:
         config, directory = self._config, self._directory
         for warning in directory.warnings:
-            self._log.warning("directory", text=warning)
+            self._logger.warning("directory", text=warning)
         if config.unknown_keys:
-            self._log.warning("unknown_keys", keys=list(config.unknown_keys))
+            self._logger.warning("unknown_keys", keys=list(config.unknown_keys))
         http = config.http
-        self._log.info(
+        self._logger.info(
             "started",
             cluster_id=directory.cluster_id,
             listening=f"{config.bind.host or '*'}:{self._port}",
@@ -242,7 +244,7 @@ class Node:
     async def _log_metrics(self) -> None:
         while True:
             await asyncio.sleep(self._config.metrics_interval_ms / 1_000)
-            self._log.info("metrics", **self._server.status.readings(self._server.driver.now()))
+            self._logger.info("metrics", **self._server.status.readings(self._server.driver.now()))
 
 
 def _files_max() -> int | None:

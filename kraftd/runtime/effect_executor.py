@@ -47,7 +47,7 @@ from kraftd.raft.events import PeerIdentity
 from kraftd.types import Election, Epoch, Offset
 
 LogEvent: TypeAlias = StateChanged | ElectionEnded | VoteCast | Warned | Alarmed | AlarmCleared
-"""Effects that are only logged."""
+"""Effects that are log lines and nothing else."""
 
 
 class Store(Protocol):
@@ -106,8 +106,8 @@ class Network(Protocol):
         """Connect to a node at this endpoint from now on."""
 
 
-class Machine(Protocol):
-    """The state machine, behind the object that feeds it committed batches."""
+class RaftListener(Protocol):
+    """What is told of commits and leaders, for the state machine; Kafka's `RaftClient.Listener`."""
 
     def commit(self, high_watermark: Offset) -> None:
         """Apply the log up to here in one of the next turns; ends as `Applied`."""
@@ -132,8 +132,8 @@ class OutcomeHandler(Protocol):
         """The process may end."""
 
 
-class EventLog(Protocol):
-    """The log lines and metrics of the raft node."""
+class EventLogger(Protocol):
+    """Writes the log lines of the raft node."""
 
     def log_event(self, event: LogEvent) -> None:
         """Log one event and count it."""
@@ -147,9 +147,9 @@ class EffectExecutor:
         *,
         store: Store,
         network: Network,
-        machine: Machine,
+        listener: RaftListener,
         outcomes: OutcomeHandler,
-        event_log: EventLog,
+        event_logger: EventLogger,
     ) -> None:
         # One table instead of a chain of `match`: this runs several times a request.
         self._handlers: dict[type[Effect], Callable[..., None]] = {
@@ -169,18 +169,18 @@ class EffectExecutor:
             ChallengePeer: network.challenge,
             RefusePeer: network.refuse,
             LearnEndpoint: network.learn,
-            Commit: lambda effect: machine.commit(effect.high_watermark),
-            LeaderChanged: machine.leader_changed,
+            Commit: lambda effect: listener.commit(effect.high_watermark),
+            LeaderChanged: listener.leader_changed,
             AppendDone: outcomes.append_done,
             ReadDone: outcomes.read_done,
             ResignDone: outcomes.resign_done,
             ShutdownReady: outcomes.shutdown_ready,
-            StateChanged: event_log.log_event,
-            ElectionEnded: event_log.log_event,
-            VoteCast: event_log.log_event,
-            Warned: event_log.log_event,
-            Alarmed: event_log.log_event,
-            AlarmCleared: event_log.log_event,
+            StateChanged: event_logger.log_event,
+            ElectionEnded: event_logger.log_event,
+            VoteCast: event_logger.log_event,
+            Warned: event_logger.log_event,
+            Alarmed: event_logger.log_event,
+            AlarmCleared: event_logger.log_event,
         }
 
     def run(self, effects: Sequence[Effect]) -> None:

@@ -29,7 +29,7 @@ from kraftd.runtime.file_limits import HTTP_CONNECTIONS_MAX
 from kraftd.runtime.health_checks import Check
 from kraftd.runtime.http_connection import HttpConnection
 from kraftd.runtime.node_status import Sample
-from kraftd.runtime.observability import Log
+from kraftd.runtime.observability import Logger
 from kraftd.types import Endpoint
 
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
@@ -54,11 +54,11 @@ class HttpServer:
         livez: Callable[[], Sequence[Check]],
         readyz: Callable[[], Sequence[Check]],
         samples: Callable[[], Iterable[Sample]],
-        log: Log,
+        logger: Logger,
     ) -> None:
         self._livez = livez
         self._readyz = readyz
-        self._log = log
+        self._logger = logger
         self._registry = CollectorRegistry()
         self._registry.register(_Samples(samples))
         self._page, self._page_until = b"", 0.0
@@ -143,7 +143,7 @@ class HttpServer:
             known.force_close()
             raise
         except Exception as error:  # noqa: BLE001 - a probe must not end the process
-            self._log.error("http_failed", path=request.path, reason=repr(error))
+            self._logger.error("http_failed", path=request.path, reason=repr(error))
             answer = web.Response(status=500)
         answer.force_close()
         return answer

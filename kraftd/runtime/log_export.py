@@ -1,6 +1,6 @@
 """Sends a consistent copy of a running node's log: a list of its files at one moment, then their bytes.
 
-Entered through `Exports.serve_manifest` and `serve_chunk`. The manifest fixes the moment: small files
+Entered through `LogExports.serve_manifest` and `serve_chunk`. The manifest fixes the moment: small files
 (election, epochs, properties) are read into memory then, because they are replaced as a whole; of segments,
 which only grow, the size of that moment is fixed. A truncation of the log in between would put other bytes
 under the fixed size, so it voids the export: the client starts again. An export belongs to its connection

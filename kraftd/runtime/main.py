@@ -27,7 +27,7 @@ from kraftd.runtime.admission import refuse_dynamic_voters, refuse_old_log
 from kraftd.runtime.config import Config, load_config
 from kraftd.runtime.daemon import serve
 from kraftd.runtime.node_status import SOFTWARE
-from kraftd.runtime.observability import Log, open_log
+from kraftd.runtime.observability import Logger, open_logger
 from kraftd.storage.filesystem import OsFileSystem
 from kraftd.storage.log import LogConfig
 from kraftd.storage.node_directory import NodeDirectory
@@ -45,21 +45,21 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except ConfigError as error:
         sys.stderr.write(f"kraftd: {error}\n")
         sys.exit(EXIT_FAILED)
-    sys.exit(start(config, open_log(config.node_id)))
+    sys.exit(start(config, open_logger(config.node_id)))
 
 
-def start(config: Config, log: Log) -> int:
+def start(config: Config, logger: Logger) -> int:
     """Run one node; returns the exit code."""
-    fatal = FatalErrorHandler(log)
+    fatal = FatalErrorHandler(logger)
     threading.excepthook = fatal.on_thread
     try:
         _allow_files()
         directory = _open_directory(config)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.get_loop().set_exception_handler(fatal.on_loop)
-            runner.run(serve(config, directory, log))
+            runner.run(serve(config, directory, logger))
     except (KraftdError, OSError) as error:
-        log.critical("fatal", reason=str(error))
+        logger.critical("fatal", reason=str(error))
         return EXIT_FAILED
     except BaseExceptionGroup as group:
         fatal.abort("a task failed", _first(group))
@@ -71,14 +71,14 @@ def start(config: Config, log: Log) -> int:
 class FatalErrorHandler:
     """Ends the process at once, with one line in the log and a non-zero exit code."""
 
-    def __init__(self, log: Log) -> None:
-        self._log = log
+    def __init__(self, logger: Logger) -> None:
+        self._logger = logger
 
     def on_loop(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Handle an exception of the loop: in callbacks, timers, completions of threads, protocols."""
         error = context.get("exception")
         if error is None:
-            self._log.warning("loop", text=str(context.get("message")))
+            self._logger.warning("loop", text=str(context.get("message")))
             return
         self.abort(str(context.get("message")), error)
 
@@ -92,7 +92,7 @@ class FatalErrorHandler:
         try:
             expected = isinstance(error, KraftdError | OSError)
             trace = [] if error is None or expected else traceback.format_exception(error)
-            self._log.critical(
+            self._logger.critical(
                 "fatal",
                 reason=what if error is None else f"{error}" if expected else f"{what}: {error!r}",
                 **({"exception": "".join(trace)} if trace else {}),

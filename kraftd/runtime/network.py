@@ -23,6 +23,7 @@ from kraftd.protocol.messages import (
     ShowNonceRequest,
     ShowNonceResponse,
 )
+from kraftd.raft import RaftNode
 from kraftd.raft.effects import (
     ChallengePeer,
     ConfirmPeer,
@@ -57,31 +58,40 @@ class QuorumNetwork(ServerHandler, PeerHandler, Network):
     def __init__(self, driver: Driver) -> None:
         self.server: Server
         self.peer_connections: PeerConnections
+        self._raft_node: RaftNode
         self._driver = driver
-        self._announced: dict[int, NodeId] = {}
+        self._reported: dict[int, NodeId] = {}
         """Connections that the raft node was told of, with the node id that the other end has or claims."""
         self._peers: dict[int, PeerIdentity] = {}
         """The confirmed voter or the observer at the other end of an inbound connection."""
         self._outbound: dict[int, OutboundConnection] = {}
-        self._held: dict[int, tuple[InboundConnection, int, int]] = {}
+        self._pending: dict[int, tuple[InboundConnection, int, int]] = {}
+        """The requests without a response, by handle: connection, correlation id, version."""
         self._last_handle = 0
 
-    def attach(self, server: Server, peer_connections: PeerConnections) -> None:
-        """Set the objects that call this one. Call it before the server accepts connections."""
+    def attach(self, server: Server, peer_connections: PeerConnections, raft_node: RaftNode) -> None:
+        """Set the parts that are made after this one. Call it before the server accepts connections."""
         self.server, self.peer_connections = server, peer_connections
+        self._raft_node = raft_node
 
     @property
     def handlers(self) -> Mapping[type[Any], ApiHandler]:
         """The handler of each type of request that is for the raft node."""
         return dict.fromkeys(get_args(QuorumRequest), self.request_received)
 
+    # From the server and the peer connections.
+
+    def must_prove(self, node_id: NodeId) -> bool:
+        """Whether a peer of this id must show a nonce (D-37): asked each time, since voters may change."""
+        return self._raft_node.must_prove(node_id)
+
     # From the server.
 
     def node_greeted(self, connection: InboundConnection, greeting: HandshakeRequest) -> None:
         """Announce a voter's claim, which the raft node must confirm (D-37), or an observer."""
         number, node_id = connection.number, greeting.node_id
-        self._announced[number] = node_id
-        if node_id in self.server.voter_ids:
+        self._reported[number] = node_id
+        if self.must_prove(node_id):
             directory_id, nonce = greeting.directory_id, greeting.nonce
             self._driver.deliver(PeerClaimed(number, node_id, directory_id, nonce, greeting.challenge))
         else:
@@ -95,7 +105,7 @@ class QuorumNetwork(ServerHandler, PeerHandler, Network):
     def request_received(self, connection: InboundConnection, request: Request) -> None:
         """Give a request to the raft node, under a handle for its reply."""
         self._last_handle = handle = self._last_handle + 1
-        self._held[handle] = (connection, request.correlation_id, request.api_version)
+        self._pending[handle] = (connection, request.correlation_id, request.api_version)
         peer = self._peers.get(connection.number)
         self._driver.deliver(RequestReceived(handle, request.message, request.api_version, peer))
 
@@ -107,24 +117,24 @@ class QuorumNetwork(ServerHandler, PeerHandler, Network):
 
     def nonce_given(self, connection: OutboundConnection, nonce: Uuid) -> None:
         """Tell the raft node that a nonce is on its way to a peer."""
-        self._announce(connection)
+        self._report(connection)
         self._driver.deliver(NonceGiven(connection.number, connection.peer, nonce))
 
     def link_answered(self, connection: OutboundConnection) -> None:
         """Tell the raft node that a peer has answered the greeting."""
-        self._announce(connection)
+        self._report(connection)
         self._driver.deliver(LinkAnswered(connection.number, connection.peer))
 
     def peer_identified(
         self, connection: OutboundConnection, answer: HandshakeResponse, shown: ShowNonceResponse
     ) -> None:
         """Tell the raft node who is at the other end; it may refuse the peer before this returns (D-06)."""
-        self._announce(connection)
+        self._report(connection)
         peer = PeerIdentity(answer.node_id, answer.directory_id, shown.start_counter, shown.start_id)
         self._driver.deliver(PeerIdentified(connection.number, peer, outbound=True))
 
-    def _announce(self, connection: OutboundConnection) -> None:
-        self._announced[connection.number] = connection.peer
+    def _report(self, connection: OutboundConnection) -> None:
+        self._reported[connection.number] = connection.peer
         self._outbound[connection.number] = connection
 
     def response_received(self, peer: NodeId, correlation_id: int, response: Any, records: Buffer) -> None:
@@ -148,7 +158,7 @@ class QuorumNetwork(ServerHandler, PeerHandler, Network):
 
     def reply(self, reply: Reply) -> None:
         """Answer the request of this handle."""
-        connection, correlation_id, version = self._held.pop(reply.handle)
+        connection, correlation_id, version = self._pending.pop(reply.handle)
         connection.reply(version, correlation_id, reply.response, reply.records)
 
     def show_nonce(self, show: ShowNonce) -> None:
@@ -187,6 +197,6 @@ class QuorumNetwork(ServerHandler, PeerHandler, Network):
 
     def _ended(self, number: int, *, outbound: bool) -> None:
         self._peers.pop(number, None)
-        node_id = self._announced.pop(number, None)
+        node_id = self._reported.pop(number, None)
         if node_id is not None:  # 0 is a node id, too
             self._driver.deliver(ConnectionClosed(number, node_id, outbound))

@@ -40,7 +40,6 @@ class NodeInfo(msgspec.Struct, frozen=True):
     node_id: NodeId
     cluster_id: str
     directory_id: Uuid
-    voters: int
     fetch_timeout_ms: int
     started_at: Now
 
@@ -145,7 +144,7 @@ class NodeStatus:
             "log-end-offset": view.log_end_offset,
             "log-end-epoch": view.log_end_epoch,
             "number-unknown-voter-connections": 0,
-            "number-of-voters": self._info.voters,
+            "number-of-voters": view.is_voter + sum(peer.is_voter for peer in view.peers),
             "number-of-observers": sum(not peer.is_voter for peer in view.peers),
             "uncommitted-voter-change": 0,
             **self._metrics.readings(now.mono_ms),
@@ -206,8 +205,8 @@ class NodeStatus:
         for times in self._controller.events.statistics():
             label = {"kind": times.kind}
             yield Sample(queue + "events", "Events handled.", times.count, label, is_counter=True)
-            for part, spread in (("queue", times.queue), ("processing", times.processing)):
-                for quantile, value_us in (("0.5", spread.p50_us), ("0.99", spread.p99_us)):
+            for part, taken in (("queue", times.queue), ("processing", times.processing)):
+                for quantile, value_us in (("0.5", taken.p50_us), ("0.99", taken.p99_us)):
                     yield Sample(
                         f"{queue}eventqueue{'processing' if part == 'processing' else ''}timems",
                         f"Milliseconds of {part}, by kind of event.",
@@ -253,7 +252,7 @@ class NodeStatus:
         return {each.value: count for each, count in self._server.statistics().items()}
 
     def _alarms(self, view: QuorumStatus) -> tuple[str, ...]:
-        stuck = self._applier.stuck_because
+        stuck = self._applier.stuck_reason
         return (*view.alarms, f"apply_stuck: {stuck}") if stuck else view.alarms
 
     def _peers(self, view: QuorumStatus) -> Iterator[DescribeNodeResponsePeer]:

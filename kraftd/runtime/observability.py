@@ -1,8 +1,8 @@
-"""The log of a node: one JSON object a line on stderr, and no lines while nothing happens.
+"""The log lines of a node: one JSON object each on stderr, and none while nothing happens.
 
-Entered through `open_log`, once at start. Events have names in snake_case (`transition`, `election`, `vote`,
-`metrics`, …) under the key `event`; every line carries `timestamp`, `level` and `node`. On a terminal the
-same events are rendered for people.
+Entered through `open_logger`, once at start. Events have names in snake_case (`transition`, `election`,
+`vote`, `metrics`, …) under the key `event`; every line carries `timestamp`, `level` and `node`. On a terminal
+the same events are rendered for people.
 
 Not here: what the numbers of the `metrics` line mean (`node_status`) and the HTTP pages (`http_server`).
 Nothing is logged for each request: a line costs more than a whole commit.
@@ -18,7 +18,7 @@ import msgspec
 
 from kraftd.net.rate_limited_logger import RateLimitedLogger
 from kraftd.raft.effects import AlarmCleared, Alarmed, ElectionEnded, StateChanged, VoteCast, Warned
-from kraftd.runtime.effect_executor import EventLog, LogEvent
+from kraftd.runtime.effect_executor import EventLogger, LogEvent
 from kraftd.types import NodeId
 
 
@@ -41,7 +41,7 @@ def _hidden(package: str) -> Iterator[None]:
 with _hidden("rich"):
     import structlog
 
-Log: TypeAlias = Any
+Logger: TypeAlias = Any
 """A bound structlog logger: `info(event, **fields)`, `warning`, `error`. Its own types are `Any`, too."""
 
 _EVENT_WIDTH = 16
@@ -50,7 +50,7 @@ _EVENT_WIDTH = 16
 _encoder = msgspec.json.Encoder(enc_hook=str)
 
 
-def open_log(node_id: NodeId, *, stream: TextIO | None = None) -> Log:
+def open_logger(node_id: NodeId, *, stream: TextIO | None = None) -> Logger:
     """Make the logger of this node, on stderr unless told otherwise."""
     target = sys.stderr if stream is None else stream
     renderer: Any = _for_people() if target.isatty() else _render_json
@@ -66,28 +66,28 @@ def open_log(node_id: NodeId, *, stream: TextIO | None = None) -> Log:
     ).bind(node=node_id)
 
 
-class EventLogger(EventLog):
+class RaftEventLogger(EventLogger):
     """Writes one line for each event of the raft node that is only logged.
 
     A node without a quorum asks for votes again and again, with the same outcome: the same state change, vote
     or election in the same epoch is one line in ten seconds, with the number of those that were left out.
     """
 
-    def __init__(self, log: Log, clock_s: Callable[[], float]) -> None:
-        self._log = log
-        self._limited_log = RateLimitedLogger(log, clock_s, interval_s=10.0, lines_max=1_000)
+    def __init__(self, logger: Logger, clock_s: Callable[[], float]) -> None:
+        self._logger = logger
+        self._limited_logger = RateLimitedLogger(logger, clock_s, interval_s=10.0, lines_max=1_000)
 
     def log_event(self, event: LogEvent) -> None:
         """Write one event, unless the same one was written in the last ten seconds."""
-        log = self._limited_log.info
+        info = self._limited_logger.info
         match event:
             case StateChanged(source, target, epoch, why):
                 key = (source, target, epoch, why)
                 moved = {"from": source, "to": target}  # `from` cannot be a keyword argument
-                log("transition", key=key, **moved, epoch=epoch, reason=why)
+                info("transition", key=key, **moved, epoch=epoch, reason=why)
             case ElectionEnded():
                 granted, silent = tuple(event.granted), tuple(event.silent)
-                log(
+                info(
                     "election",
                     key=(event.epoch, event.pre_vote, event.won, granted, tuple(event.refused), silent),
                     epoch=event.epoch,
@@ -101,13 +101,13 @@ class EventLogger(EventLog):
             case VoteCast():
                 fields = msgspec.structs.asdict(event)
                 fields["reason"] = fields.pop("why")
-                log("vote", key=event, **fields)
+                info("vote", key=event, **fields)
             case Warned():
-                self._limited_log.warning(event.event, key=event.text, text=event.text)
+                self._limited_logger.warning(event.event, key=event.text, text=event.text)
             case Alarmed():
-                self._log.error("alarm", alarm=event.event, text=event.text)
+                self._logger.error("alarm", alarm=event.event, text=event.text)
             case AlarmCleared():
-                self._log.info("alarm_cleared", alarm=event.event)
+                self._logger.info("alarm_cleared", alarm=event.event)
 
 
 def _for_people() -> Any:

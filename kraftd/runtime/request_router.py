@@ -1,8 +1,9 @@
-"""Gives each request to the handler of its API, and a Fetch to the handler of its topic.
+"""Gives each request to the handler of its API and topic.
 
 Entered by the server, with every request after a handshake. The handlers are tables that the parts of a node
 offer; `ControllerServer` adds them before the server accepts connections. A new API is an entry in one of
-them; another topic that is fetched is one `add_topic`.
+them. Another topic that is fetched is a table for that topic; a request whose topic has none goes to the
+handler for any topic.
 
 Not here: what a handler does (`network` for the quorum, `controller_apis`, `log_export`).
 """
@@ -20,21 +21,25 @@ ApiHandler: TypeAlias = Callable[[InboundConnection, Request], None]
 """Answers a request with `connection.reply`, now or later."""
 
 
+def _fetched_topic(request: FetchRequest) -> Uuid | None:
+    return request.topics[0].topic_id if len(request.topics) == 1 else None
+
+
+_TOPIC_OF: Mapping[type[Any], Callable[[Any], Uuid | None]] = {FetchRequest: _fetched_topic}
+"""Finds the topic of a request, for the APIs that are served by topic; None if it is not of just one."""
+
+
 class RequestRouter(RequestHandler):
     """Finds the handler of a request by its type and topic."""
 
     def __init__(self) -> None:
-        self._handlers: dict[type[Any], ApiHandler] = {}
-        self._topics: dict[Uuid, ApiHandler] = {}
+        self._handlers: dict[tuple[type[Any], Uuid | None], ApiHandler] = {}
+        """By type of request and topic; the topic is None for any."""
         self._when_closed: list[Callable[[InboundConnection], None]] = []
 
-    def add(self, handlers: Mapping[type[Any], ApiHandler]) -> None:
-        """Add handlers by type of request; the one of `FetchRequest` gets topics that have no handler."""
-        self._handlers.update(handlers)
-
-    def add_topic(self, topic_id: Uuid, fetch: ApiHandler) -> None:
-        """Add the handler of fetches of one topic."""
-        self._topics[topic_id] = fetch
+    def add(self, handlers: Mapping[type[Any], ApiHandler], *, topic_id: Uuid | None = None) -> None:
+        """Add handlers by type of request: for one topic, or for any that has no handler of its own."""
+        self._handlers.update({(request, topic_id): handler for request, handler in handlers.items()})
 
     def add_when_closed(self, forget: Callable[[InboundConnection], None]) -> None:
         """Call `forget` with each connection that is closed after its handshake."""
@@ -42,10 +47,11 @@ class RequestRouter(RequestHandler):
 
     def request_received(self, connection: InboundConnection, request: Request) -> None:
         """Call the handler of a request, or reject a request without one."""
-        message = request.message
-        handler = self._handlers.get(type(message))
-        if type(message) is FetchRequest and len(message.topics) == 1:
-            handler = self._topics.get(message.topics[0].topic_id, handler)
+        message, handlers = request.message, self._handlers
+        api = type(message)
+        topic_of = _TOPIC_OF.get(api)
+        handler = handlers.get((api, topic_of(message))) if topic_of is not None else None
+        handler = handler or handlers.get((api, None))
         if handler is None:
             connection.reject(f"{message.NAME} after the handshake")
             return

@@ -49,7 +49,7 @@ class DirectoryStore(Store, TimedTurnTask):
         self._flush_worker = flush_worker
         self._read_worker = read_worker
         self._flushing_since_ms = -1
-        self._handed_over: tuple[Job, Done] | None = None
+        self._begun_flush: tuple[Job, Done] | None = None
         self._flush_wanted = False
         self._recovery_point_synced_at_ms = 0
         self._recovery_point_is_dirty = False
@@ -134,20 +134,20 @@ class DirectoryStore(Store, TimedTurnTask):
             return NEVER_MS
         return self._recovery_point_synced_at_ms + RECOVERY_POINT_INTERVAL_MS
 
-    def hand_over(self) -> None:
-        """Give the flush that was begun to its thread. Call it at the end of a turn.
+    def submit_flush(self) -> None:
+        """Submit the flush that was begun to its thread. Call it at the end of a turn.
 
         Before, the thread would wake only to wait for the GIL, which the loop still holds.
         """
-        if self._handed_over is not None:
-            job, done = self._handed_over
-            self._handed_over = None
+        if self._begun_flush is not None:
+            job, done = self._begun_flush
+            self._begun_flush = None
             self._flush_worker.submit(job, done)
 
     def drain(self) -> None:
         """Wait until no flush runs and none will begin by itself: for a truncation, and at the end."""
         self._flush_wanted = False
-        self.hand_over()
+        self.submit_flush()
         self._flush_worker.drain()
 
     def flush_running_ms(self, now: Now) -> int:
@@ -161,7 +161,7 @@ class DirectoryStore(Store, TimedTurnTask):
             self._recovery_point_is_dirty = False
         job = self._log.begin_flush(sync_recovery_point=sync_recovery_point)
         self._flushing_since_ms = now_ms
-        self._handed_over = job.run, lambda _: self._flushed(job, report=report)
+        self._begun_flush = job.run, lambda _: self._flushed(job, report=report)
 
     def _flushed(self, job: FlushJob, *, report: bool) -> None:
         self._metrics.flushed(self._driver.now().mono_ms - self._flushing_since_ms)

@@ -45,7 +45,7 @@ class Worker:
         Only barriers (a truncation) and the end of the process may do this.
         """
         while self._pending:
-            self._take(self._finished.get())
+            self._finish(self._finished.get())
 
     def stop(self) -> None:
         """Run what was submitted, drop the results, and end the thread."""
@@ -59,14 +59,14 @@ class Worker:
                 self._finished.put((done, job()))
             except BaseException as error:  # noqa: BLE001 - raised again on the loop
                 self._finished.put(error)
-            self._loop.call_soon_threadsafe(self._take_one)
+            self._loop.call_soon_threadsafe(self._finish_one)
 
-    def _take_one(self) -> None:
+    def _finish_one(self) -> None:
         # `drain` may have handled this result already: its call was scheduled before, and finds nothing.
         if not self._finished.empty():
-            self._take(self._finished.get_nowait())
+            self._finish(self._finished.get_nowait())
 
-    def _take(self, finished: tuple[Done, Any] | BaseException) -> None:
+    def _finish(self, finished: tuple[Done, Any] | BaseException) -> None:
         self._pending -= 1
         if isinstance(finished, BaseException):
             raise finished

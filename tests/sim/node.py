@@ -325,7 +325,7 @@ class SimNode:
             tail_bytes=shape.tail_bytes,
             fetch_bytes=shape.fetch_bytes,
             random_source=NodeRandom(random),
-            spread=random.uniform,
+            jitter=random.uniform,
             nonce=lambda: random.randbytes(16),
             worker=lambda name: SimWorker(world, loop, next(workers), self._job_done),  # type: ignore[arg-type, return-value]
         )
@@ -378,7 +378,7 @@ class SimNode:
         self.loop.create_task(self._stop_parts(), name="stop")
 
     async def _stop_parts(self) -> None:
-        """What the daemon's `Node.stop` does."""
+        """What `Daemon.stop` does."""
         parts, directory = self.parts, self.directory
         assert parts is not None
         assert directory is not None
@@ -555,7 +555,7 @@ class SimNode:
 
     def _origin_of(self, handle: int) -> tuple[int, Machine] | None:
         """Where a request came from that waits for its answer."""
-        held = self.parts.network._held.get(handle) if self.parts is not None else None
+        held = self.parts.network._pending.get(handle) if self.parts is not None else None
         opener = self._opener_of(held[0].number) if held is not None else None
         return (held[0].number, opener) if held is not None and opener is not None else None
 
@@ -684,12 +684,12 @@ class WorkingMachine:
     """The daemon's state machine; each record that it applies takes a moment of the loop."""
 
     def __init__(self, machine: StateMachine, loop: SimLoop, record_us: int) -> None:
-        self._machine, self._loop, self._record_us = machine, loop, record_us
+        self._state_machine, self._loop, self._record_us = machine, loop, record_us
         self.leader_changed = machine.leader_changed
 
     def apply(self, batch: CommittedBatch) -> None:
         self._loop.block_us(self._record_us * len(batch.records))
-        self._machine.apply(batch)
+        self._state_machine.apply(batch)
 
 
 class WatchedServer(ControllerServer):
@@ -701,7 +701,7 @@ class WatchedServer(ControllerServer):
         super().__init__(*args, **ports)
         record_us, loop = node.world.shape.apply_us, node.loop
         if record_us and loop is not None:
-            self.applier._machine = WorkingMachine(self.controller, loop, record_us)
+            self.applier._state_machine = WorkingMachine(self.controller, loop, record_us)
 
     def start(self) -> None:
         super().start()
@@ -714,9 +714,9 @@ class WatchedServer(ControllerServer):
             self._node,
             store=self.store,
             network=self.network,
-            machine=self,
+            listener=self,
             outcomes=self.apis,
-            event_log=self,
+            event_logger=self,
         )
 
 

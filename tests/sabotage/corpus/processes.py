@@ -11,7 +11,7 @@ PROCESSES = (
         (
             "kraftd.runtime.main:FatalErrorHandler.on_loop",
             'self.abort(str(context.get("message")), error)',
-            'self._log.warning("loop", text=str(context.get("message")))',
+            'self._logger.warning("loop", text=str(context.get("message")))',
         ),
         where=("tests/process/test_endings.py::test_an_unexpected_exception_ends_the_process[timer]",),
     ),

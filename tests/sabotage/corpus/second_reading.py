@@ -200,9 +200,9 @@ SECOND_READING: tuple[Mutant, ...] = (
         "A completion that a barrier has taken already is taken once more when the loop comes to it.",
         "tests",
         (
-            "kraftd.runtime.worker:Worker._take_one",
-            "    if not self._finished.empty():\n        self._take(self._finished.get_nowait())\n",
-            "    self._take(self._finished.get_nowait())\n",
+            "kraftd.runtime.worker:Worker._finish_one",
+            "    if not self._finished.empty():\n        self._finish(self._finished.get_nowait())\n",
+            "    self._finish(self._finished.get_nowait())\n",
         ),
         where=("tests/unit/runtime/test_worker.py",),
     ),

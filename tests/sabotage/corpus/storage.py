@@ -229,7 +229,7 @@ STORAGE = (
         "KAFKA-14644",
         "A job of the flush thread fails, nobody hears of it, and the process lives on as a shell.",
         "tests",
-        ("kraftd.runtime.worker:Worker._take", "raise finished", "return"),
+        ("kraftd.runtime.worker:Worker._finish", "raise finished", "return"),
         where=("tests/unit/runtime/test_worker.py",),
     ),
     mutant(

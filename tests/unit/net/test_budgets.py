@@ -39,13 +39,13 @@ def request(message: Any, correlation_id: int = 9) -> bytes:
 async def greeted(node: Node, node_id: int = -1) -> tuple[Client, InboundConnection]:
     """Somebody whose handshake is done: the connection at both ends."""
     before = set(node.server.connections)
-    node.server.voter_ids = frozenset({2})
+    node.voter_ids = frozenset({2})
     client = await Client.connect(node.port)
     who = {"cluster_id": CLUSTER, "node_id": node_id} if node_id >= 0 else {}
     assert (await client.greet(**who)).error_code == ErrorCode.NONE
     (number,) = set(node.server.connections) - before
     connection = node.server.connections[number]
-    if node_id in node.server.voter_ids:
+    if node_id in node.voter_ids:
         connection.confirm()
     return client, connection
 
@@ -508,7 +508,7 @@ async def test_who_names_a_voters_id_takes_a_slot_as_others_do_and_keeps_it(
     monkeypatch.setattr(limits, "NEWCOMERS_RESERVED", 1)
     node = Node(1)
     node.server.connections_max = 1
-    node.server.voter_ids = frozenset({2})
+    node.voter_ids = frozenset({2})
     async with running(node):
         for _ in range(2):
             claimant = await Client.connect(node.port)
@@ -584,7 +584,7 @@ async def test_lines_that_strangers_cause_are_few_however_many_addresses_they_ha
     node = Node(1)
     async with running(node):
         for number in range(3 * limits.LOG_LINES_PER_EVENT_MAX):
-            node.limited_log.warning("bad_frame", key=f"10.0.0.{number}", reason="x" * 100_000)
+            node.limited_logger.warning("bad_frame", key=f"10.0.0.{number}", reason="x" * 100_000)
         assert node.log.events() == ["bad_frame"] * limits.LOG_LINES_PER_EVENT_MAX
         assert len(node.log.lines[0][1]["reason"]) <= limits.LOG_TEXT_MAX + 1
         await asyncio.sleep(0)

@@ -33,7 +33,7 @@ def voters() -> tuple[Node, Node]:
 
 def introduce(one: Node, two: Node) -> None:
     for node, other in ((one, two), (two, one)):
-        node.server.voter_ids = node.peer_connections.voter_ids = frozenset({other.identity.node_id})
+        node.voter_ids = frozenset({other.identity.node_id})
 
 
 async def claim(node: Node, **more: object) -> Client:
@@ -84,7 +84,7 @@ async def test_what_an_unconfirmed_voter_asks_waits_in_order() -> None:
 
 
 def introduce_to_two(one: Node) -> None:
-    one.server.voter_ids = frozenset({2})
+    one.voter_ids = frozenset({2})
 
 
 async def test_as_many_wait_as_may_be_in_flight_and_all_of_them_are_served_in_the_end() -> None:
@@ -193,7 +193,7 @@ async def test_a_link_that_rests_connects_at_once_when_it_is_to_challenge() -> N
     one, two = voters()
     async with running(one, two):
         introduce(one, two)
-        one.peer_connections.spread = lambda low, high: 1_000.0  # it rests for a minute or so
+        one.peer_connections.jitter = lambda low, high: 1_000.0  # it rests for a minute or so
         with socket.create_server(("127.0.0.1", 0)) as deaf:
             address = Endpoint("127.0.0.1", deaf.getsockname()[1])
         one.peer_connections.learn(2, address)
@@ -264,7 +264,7 @@ async def test_a_link_that_rests_connects_at_once_to_a_voter_that_was_confirmed(
     one, two = voters()
     async with running(one, two):
         introduce(one, two)
-        one.peer_connections.spread = lambda low, high: 1_000.0  # it rests for a minute or so
+        one.peer_connections.jitter = lambda low, high: 1_000.0  # it rests for a minute or so
         with socket.create_server(("127.0.0.1", 0)) as deaf:
             address = Endpoint("127.0.0.1", deaf.getsockname()[1])
         one.peer_connections.learn(2, address)
@@ -298,7 +298,7 @@ async def test_a_voter_may_be_confirmed_just_when_the_time_to_connect_to_it_is_u
     """The attempt has ended, but not been seen to: it must not be given another end."""
     one, _ = voters()
     async with running(one):
-        one.peer_connections.spread = lambda low, high: 1_000.0
+        one.peer_connections.jitter = lambda low, high: 1_000.0
         with socket.create_server(("127.0.0.1", 0)) as deaf:
             address = Endpoint("127.0.0.1", deaf.getsockname()[1])
         one.peer_connections.learn(2, address)

@@ -63,7 +63,7 @@ class Node:
         self.log = Log()
         self.identity = Identity(cluster_id, "kraftd test", node_id, bytes([node_id]) * 16, 1, bytes(16))
         self.outbox = Outbox(lambda: loop.call_soon(self.outbox.flush))
-        self.limited_log = RateLimitedLogger(self.log, loop.time)
+        self.limited_logger = RateLimitedLogger(self.log, loop.time)
         self.numbers = connection_numbers()
         self.server = Server(
             self.identity,
@@ -71,7 +71,7 @@ class Node:
             self,
             self.outbox,
             self.numbers,
-            self.limited_log,
+            self.limited_logger,
             wake=self.clients_wait,
             long_answer_keys=LONG_ANSWER_KEYS,
         )
@@ -90,7 +90,11 @@ class Node:
         self.on_request: Callable[[InboundConnection, Request], None] | None = None
         self.changed = asyncio.Event()
         self.port = 0
+        self.voter_ids: frozenset[int] = frozenset()
         self.peer_connections: PeerConnections
+
+    def must_prove(self, node_id: int) -> bool:
+        return node_id in self.voter_ids
 
     def node_greeted(self, connection: InboundConnection, greeting: HandshakeRequest) -> None:
         if self.refuse:
@@ -167,7 +171,7 @@ async def running(*nodes: Node) -> AsyncIterator[None]:
             node.port = node.server.bind(LOCAL)
             await node.server.start()
             node.peer_connections = PeerConnections(
-                node.identity, node, node.outbox, node.numbers, tasks, node.limited_log, log=node.log
+                node.identity, node, node.outbox, node.numbers, tasks, node.limited_logger, logger=node.log
             )
         try:
             yield
@@ -516,7 +520,7 @@ async def test_a_client_that_does_not_read_is_closed(monkeypatch: pytest.MonkeyP
 async def test_clients_leave_the_last_slots_to_voters() -> None:
     node = Node(1)
     node.server.connections_max = 1
-    node.server.voter_ids = frozenset({2})
+    node.voter_ids = frozenset({2})
     async with running(node):
         first = await Client.connect(node.port)
         assert (await first.greet()).error_code == ErrorCode.NONE
@@ -549,7 +553,7 @@ async def test_clients_of_an_address_do_not_keep_the_voter_out_that_lives_there(
     monkeypatch.setattr(limits, "CONNECTIONS_PER_ADDRESS_MAX", 1)
     monkeypatch.setattr(limits, "NEWCOMERS_RESERVED", 1)
     node = Node(1)
-    node.server.voter_ids = frozenset({2})
+    node.voter_ids = frozenset({2})
     async with running(node):
         first = await Client.connect(node.port)
         assert (await first.greet()).error_code == ErrorCode.NONE

@@ -124,6 +124,7 @@ def resignations() -> Iterator[Any]:
         SimpleNamespace(requests=frozenset()),
         raft_node,
         request_timeout_ms=1,
+        clock_ns=lambda: 0,
         on_shutdown_ready=lambda _: None,
     )
     apis.handlers[m.ResignLeaderRequest](

@@ -62,7 +62,7 @@ class World:
 
 
 def applier(world: World, machine: Machine) -> Applier:
-    return Applier(1, machine, CommittedLog(world, world), world, lambda *_: None)
+    return Applier(1, machine, CommittedLog(world, world), world, lambda *_: None, clock_ns=lambda: 0)
 
 
 @pytest.mark.covers("D-18", "LSN-07")
@@ -163,7 +163,7 @@ def test_a_committed_offset_that_cannot_be_read_stops_the_image_and_says_so() ->
     world.batches = []
     world.waiting.pop()()
     feeder.run(NOW)
-    assert "offset 0" in feeder.stuck_because
+    assert "offset 0" in feeder.stuck_reason
     assert world.waiting == []
 
 

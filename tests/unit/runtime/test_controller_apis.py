@@ -1,5 +1,6 @@
 """Each request gets exactly one reply, and what is asked of the core for it carries a deadline."""
 
+import time
 from typing import Any, ClassVar
 
 import msgspec
@@ -78,6 +79,7 @@ def apis(*operations: Operation, active: bool = True) -> tuple[ControllerApis, R
         controller,
         core,
         request_timeout_ms=TIMEOUT_MS,
+        clock_ns=time.monotonic_ns,
         on_shutdown_ready=lambda _: None,
     )
     if active:

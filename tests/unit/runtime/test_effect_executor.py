@@ -26,17 +26,17 @@ class Port:
         self._name = name
         self._seen = seen
 
-    def __getattr__(self, deed: str) -> Any:
-        return lambda *_: self._seen.append(f"{self._name}.{deed}")
+    def __getattr__(self, method: str) -> Any:
+        return lambda *_: self._seen.append(f"{self._name}.{method}")
 
 
 def executor(seen: list[str]) -> EffectExecutor:
     return EffectExecutor(
         store=Port("store", seen),
         network=Port("network", seen),
-        machine=Port("machine", seen),
+        listener=Port("listener", seen),
         outcomes=Port("callers", seen),
-        event_log=Port("journal", seen),
+        event_logger=Port("logger", seen),
     )
 
 
@@ -78,9 +78,9 @@ def test_nothing_follows_a_barrier_that_failed() -> None:
     carrier = EffectExecutor(
         store=Broken("store", seen),
         network=Port("network", seen),
-        machine=Port("machine", seen),
+        listener=Port("listener", seen),
         outcomes=Port("callers", seen),
-        event_log=Port("journal", seen),
+        event_logger=Port("logger", seen),
     )
     with pytest.raises(OSError, match="no space"):
         carrier.run([PersistElection(Election(epoch=3)), Reply(1, None)])  # type: ignore[arg-type]

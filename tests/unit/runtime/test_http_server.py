@@ -19,7 +19,7 @@ from kraftd.types import Endpoint
 PROBE = b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"
 
 
-class EventLog:
+class ListLogger:
     def __init__(self) -> None:
         self.lines: list[tuple[str, dict[str, object]]] = []
 
@@ -34,7 +34,7 @@ class Site:
 
     def __init__(self) -> None:
         self.numbers = itertools.count()
-        self.log = EventLog()
+        self.log = ListLogger()
         self.port = 0
         self.broken = False
 

@@ -26,10 +26,11 @@ class Heard(Node):
             self,
             self.outbox,
             self.numbers,
-            self.limited_log,
+            self.limited_logger,
             wake=self.clients_wait,
         )
-        network.attach(self.server, None)  # type: ignore[arg-type]
+        raft_node: Any = self
+        network.attach(self.server, None, raft_node)  # type: ignore[arg-type]
 
     def connection_closed(self, connection: InboundConnection) -> None:
         self.ended.append(connection.end_reason)
@@ -45,7 +46,7 @@ async def test_the_core_hears_that_the_connection_of_a_voter_ended_whatever_its_
     """0 is an id like any other; what was given on a connection that ended must not confirm anybody."""
     one = Heard(1)
     async with running(one):
-        one.server.voter_ids = frozenset({peer})
+        one.voter_ids = frozenset({peer})
         client = await Client.connect(one.port)
         answer = await client.greet(cluster_id=CLUSTER, node_id=peer, directory_id=b"d" * 16)
         assert answer.error_code == ErrorCode.NONE

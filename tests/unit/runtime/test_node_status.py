@@ -40,14 +40,14 @@ def status_of(lone: Lone) -> tuple[NodeStatus, RaftMetrics]:
     parts: Any = SimpleNamespace(
         applied_offset=0,
         applied_timestamp_ms=-1,
-        stuck_because="",
+        stuck_reason="",
         is_active=False,
         statistics=dict,
         events=SimpleNamespace(statistics=list),
         tally=Tally(idle=3),
     )
     metrics = RaftMetrics(lone.now_ms)
-    facts = NodeInfo(1, "lone", key_of(1).directory_id, 3, 2_000, Now(0, 0))
+    facts = NodeInfo(1, "lone", key_of(1).directory_id, 2_000, Now(0, 0))
     status = NodeStatus(
         facts,
         raft_node=lone.member,

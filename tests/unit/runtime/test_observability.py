@@ -10,12 +10,12 @@ import pytest
 
 from kraftd.net.rate_limited_logger import RateLimitedLogger
 from kraftd.raft.effects import AlarmCleared, Alarmed, ElectionEnded, StateChanged, VoteCast, Warned
-from kraftd.runtime.observability import EventLogger, open_log
+from kraftd.runtime.observability import RaftEventLogger, open_logger
 
 
 def lines(*news: Any) -> list[dict[str, Any]]:
     stream = io.StringIO()
-    event_logger = EventLogger(open_log(7, stream=stream), lambda: 0.0)
+    event_logger = RaftEventLogger(open_logger(7, stream=stream), lambda: 0.0)
     for each in news:
         event_logger.log_event(each)
     return [json.loads(line) for line in stream.getvalue().splitlines()]
@@ -63,7 +63,7 @@ def test_on_a_terminal_fields_stand_in_the_order_in_which_they_were_told(
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     stream = Terminal()
-    EventLogger(open_log(7, stream=stream), lambda: 0.0).log_event(
+    RaftEventLogger(open_logger(7, stream=stream), lambda: 0.0).log_event(
         StateChanged("follower", "prospective", 5, "lost")
     )
     (line,) = stream.getvalue().splitlines()
@@ -72,7 +72,7 @@ def test_on_a_terminal_fields_stand_in_the_order_in_which_they_were_told(
 
 def test_on_a_terminal_a_trace_keeps_its_lines() -> None:
     stream = Terminal()
-    open_log(7, stream=stream).critical("fatal", reason="a bug", exception="Traceback\n  here")
+    open_logger(7, stream=stream).critical("fatal", reason="a bug", exception="Traceback\n  here")
     assert "Traceback\n  here" in stream.getvalue()
 
 
@@ -88,12 +88,12 @@ def test_warnings_and_alarms_have_levels() -> None:
 def test_repeats_are_counted_not_written() -> None:
     stream = io.StringIO()
     now_s = [0.0]
-    limited_log = RateLimitedLogger(open_log(1, stream=stream), lambda: now_s[0])
+    limited_logger = RateLimitedLogger(open_logger(1, stream=stream), lambda: now_s[0])
     for _ in range(5):
-        limited_log.warning("bad_frame", key="10.0.0.1", reason="noise")
-    limited_log.warning("bad_frame", key="10.0.0.2", reason="noise")
+        limited_logger.warning("bad_frame", key="10.0.0.1", reason="noise")
+    limited_logger.warning("bad_frame", key="10.0.0.2", reason="noise")
     now_s[0] = 61.0
-    limited_log.warning("bad_frame", key="10.0.0.1", reason="noise")
+    limited_logger.warning("bad_frame", key="10.0.0.1", reason="noise")
     written = [json.loads(line) for line in stream.getvalue().splitlines()]
     assert [line.get("repeated") for line in written] == [None, None, 4]
 
@@ -101,7 +101,7 @@ def test_repeats_are_counted_not_written() -> None:
 def test_a_member_without_a_quorum_does_not_fill_the_log() -> None:
     stream = io.StringIO()
     now_s = [0.0]
-    event_logger = EventLogger(open_log(1, stream=stream), lambda: now_s[0])
+    event_logger = RaftEventLogger(open_logger(1, stream=stream), lambda: now_s[0])
     for attempt in range(100):
         now_s[0] = attempt / 10
         event_logger.log_event(StateChanged("unattached", "prospective", 5, "election timeout"))

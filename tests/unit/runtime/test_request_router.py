@@ -65,8 +65,8 @@ def test_a_request_goes_to_the_handler_of_its_type() -> None:
 def test_a_fetch_goes_to_the_handler_of_its_topic(topic_ids: tuple[bytes, ...], handler: str) -> None:
     calls, router = Calls(), RequestRouter()
     router.add({FetchRequest: calls.handler("fallback")})
-    router.add_topic(METADATA_TOPIC_ID, calls.handler("quorum"))
-    router.add_topic(ORDERS, calls.handler("orders"))
+    router.add({FetchRequest: calls.handler("quorum")}, topic_id=METADATA_TOPIC_ID)
+    router.add({FetchRequest: calls.handler("orders")}, topic_id=ORDERS)
     router.request_received(calls, request(fetch(*topic_ids)))  # type: ignore[arg-type]
     assert calls.seen == [f"{handler} FetchRequest"]
 

@@ -81,7 +81,7 @@ class World:
         async with asyncio.timeout(10):
             while len(self.events) < count:
                 self.happened.clear()
-                self.store.hand_over()
+                self.store.submit_flush()
                 await self.happened.wait()
 
 
@@ -101,7 +101,7 @@ async def test_whatever_is_appended_while_a_flush_runs_goes_with_the_next_one(wo
     world.disk.may_sync.clear()
     world.append(0)
     world.store.start_flush(Flush(0, 1))
-    world.store.hand_over()
+    world.store.submit_flush()
     for base in (1, 2, 3):
         world.append(base)
         world.store.start_flush(Flush(0, base + 1))
@@ -117,7 +117,7 @@ async def test_a_truncation_waits_for_the_running_flush_and_voids_it(world: Worl
         world.append(base)
     world.disk.may_sync.clear()
     world.store.start_flush(Flush(0, 3))
-    world.store.hand_over()
+    world.store.submit_flush()
     threading.Timer(0.05, world.disk.may_sync.set).start()
     world.store.truncate(1, 1)
     assert world.directory.log.end_offset == 1
@@ -215,7 +215,7 @@ async def test_at_idle_the_flushed_offset_is_made_durable_where_it_is_kept(world
     world.happened.clear()
     syncs = world.disk.syncs
     world.store.run(Now(due_ms, due_ms))
-    world.store.hand_over()
+    world.store.submit_flush()
     await world.happened.wait()
     assert world.disk.syncs > syncs
     assert world.store.wake_at_ms() == 1 << 62, "once, and then it is quiet"
@@ -231,7 +231,7 @@ async def test_a_flush_that_is_wanted_while_the_store_syncs_for_itself_is_report
     world.disk.may_sync.clear()
     due_ms = world.store.wake_at_ms()
     world.store.run(Now(due_ms, due_ms))
-    world.store.hand_over()
+    world.store.submit_flush()
     world.append(2)
     world.store.start_flush(Flush(0, 3))
     world.disk.may_sync.set()
