@@ -323,8 +323,8 @@ PROMISES = (
         "tests",
         (
             "kraftd.runtime.applier:Applier._apply_slice",
-            "self._machine.apply(batch)",
-            "try:\n                self._machine.apply(batch)\n            except Exception:\n                pass",
+            "self._state_machine.apply(batch)",
+            "try:\n                self._state_machine.apply(batch)\n            except Exception:\n                pass",
         ),
         where=("tests/unit/runtime/test_applier.py",),
     ),
