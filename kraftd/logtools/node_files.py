@@ -199,9 +199,9 @@ def by_cluster(nodes: Sequence[NodeFiles]) -> dict[str, list[NodeFiles]]:
 
 def describe(log_directory: Path, *, named: str = "") -> NodeFiles:
     """Read the small files of the node that a directory with segments belongs to, and list the large ones."""
-    absolute = log_directory.absolute()
-    inside = log_directory if log_directory.name else absolute
-    home = inside.parent if absolute.name == names.LOG_DIRECTORY else log_directory
+    if log_directory.name in ("", ".."):  # as `.`: the name is that of the directory it stands for
+        log_directory = log_directory.resolve()
+    home = log_directory.parent if log_directory.name == names.LOG_DIRECTORY else log_directory
     reader = _SmallFiles(home)
     properties = reader.parse(home / names.META_PROPERTIES, meta_properties.decode)
     reader.parse(log_directory / names.PARTITION_METADATA, partition_metadata.decode, is_optional=True)

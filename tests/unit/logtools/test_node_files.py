@@ -6,7 +6,7 @@ import pytest
 
 from kraftd.logtools.errors import UnanswerableError
 from kraftd.logtools.manifest import manifest_problems
-from kraftd.logtools.node_files import NodeFiles, by_cluster, find_fleet
+from kraftd.logtools.node_files import NodeFiles, by_cluster, find_fleet, find_logs
 from kraftd.logtools.problem import ProblemKind
 from kraftd.replay.cluster_survey import survey_clusters
 from tests.replay.logs import CLUSTER_ID, leader_change, noops, write_manifest, write_node
@@ -121,3 +121,16 @@ def test_a_gap_between_segments_is_an_incomplete_log(tmp_path: Path) -> None:
     survey = survey_clusters("c", [only(tmp_path)])[0]
     assert [p.text for p in survey.problems] == ["offsets 5 to 7 are missing before it"]
     assert survey.reference.end_offset == 5, "nothing after the gap is relied on"
+
+
+@pytest.mark.parametrize("inside", ["__cluster_metadata-0", "__cluster_metadata-0/x"])
+def test_the_directory_that_one_stands_in_is_named_by_a_dot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inside: str
+) -> None:
+    write_node(tmp_path, LOG)
+    (tmp_path / "__cluster_metadata-0" / "quorum-state").unlink()
+    (tmp_path / inside).mkdir(exist_ok=True)
+    monkeypatch.chdir(tmp_path / inside)
+    (node,) = find_logs(Path("." if inside.endswith("-0") else ".."))
+    assert (node.home, node.cluster_id) == (tmp_path, CLUSTER_ID)
+    assert texts(node) == ["__cluster_metadata-0/quorum-state: missing"]
