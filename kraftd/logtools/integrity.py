@@ -68,13 +68,16 @@ class _Examination:
 
     def run(self) -> Finding:
         """See `examine`."""
-        self._at_segments()
+        is_damaged_end = self._at_segments()
         self._at_snapshots()
+        if not is_damaged_end:
+            self._at_newer_snapshots()
         segments = self._node.segments
         start = segments[0].base_offset if segments else -1
         return Finding(start, self._end, self._last, self._torn, tuple(self._problems))
 
-    def _at_segments(self) -> None:
+    def _at_segments(self) -> bool:
+        """Look at every batch; returns whether the log ends with damage."""
         problems = list[Problem]()
         is_damaged_end = False
         for item in read_log(self._node, with_records=True):
@@ -94,6 +97,7 @@ class _Examination:
         if problems and not is_damaged_end:
             for problem in missing_end(self._node, self._end):
                 self._tell(problem)
+        return is_damaged_end
 
     def _at_batch(self, batch: Batch) -> None:
         view = batch.view
@@ -109,6 +113,16 @@ class _Examination:
             for item in read_snapshot(file) if file.is_snapshot else ():
                 if isinstance(item, Problem):
                     self._tell(item)
+
+    def _at_newer_snapshots(self) -> None:
+        """Look for snapshots behind the log's end: what lies between is missing, which is told once."""
+        told = {Path(problem.file).name for problem in self._problems}
+        is_told = any(problem.offset == self._end for problem in self._problems)
+        newer = [one for one in self._node.snapshots if one.base_offset > self._end and one.name not in told]
+        if self._node.segments and newer and not is_told:
+            text = f"is of offset {newer[-1].base_offset}, but the log ends at {self._end}"
+            text += ": what lies between is missing"
+            self._tell(in_file(newer[-1].path, text, kind=ProblemKind.INCOMPLETE, offset=self._end))
 
     def _tell(self, problem: Problem) -> None:
         named = problem.within(self._node.home)

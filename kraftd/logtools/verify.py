@@ -10,6 +10,7 @@ asked. Not here: what is committed (`kraftd.replay`).
 
 from collections.abc import Sequence
 from itertools import combinations
+from pathlib import Path
 
 import msgspec
 
@@ -197,7 +198,7 @@ class _Examination:
         if hole >= 0:
             self.unread.append((hole, -1))
         self._at_snapshots(self._end)
-        self._beyond_the_end(is_damaged=hole >= 0)
+        self._at_newer_snapshots()
         if self._fold is not None:
             self._image = self._fold.image()
 
@@ -280,17 +281,11 @@ class _Examination:
         self._not_compared(inside, f"the log cannot be read from offset {start} to {end - 1}")
         self._end = max(self._end, end)
 
-    def _beyond_the_end(self, *, is_damaged: bool) -> None:
-        """Snapshots that are newer than the log: its end is missing, which is told once."""
-        is_told = any(problem.offset == self._end for problem in self._problems)
-        told = {problem.file.rpartition("/")[2] for problem in self._problems}
+    def _at_newer_snapshots(self) -> None:
+        """Snapshots behind the end of what can be read; that the log ends too early is told already."""
+        told = {Path(problem.file).name for problem in self._problems}
         left = [snapshot for snapshot in self._snapshots if snapshot.name not in told]
-        if is_damaged or is_told:
-            self._not_compared(left, f"the log can be read to offset {self._end} only")
-        elif left:
-            text = f"is of offset {left[-1].id.offset}, but the log ends at {self._end}"
-            text += ": what lies between is missing"
-            self._tell(in_file(left[-1].path, text, kind=ProblemKind.INCOMPLETE, offset=self._end))
+        self._not_compared(left, f"the log can be read to offset {self._end} only")
 
     def _not_compared(self, snapshots: Sequence[LogFile], why: str) -> None:
         for snapshot in snapshots:

@@ -66,6 +66,8 @@ def _is_suspicious(node: NodeFiles, scans: Sequence[Scan], epochs: Sequence[Epoc
         if not scan.is_regular or (end >= 0 and segment.base_offset != end):
             return True
         end = int(scan.headers["end_offset"][-1]) if len(scan.headers) else segment.base_offset
+    if node.segments and any(snapshot.base_offset > end for snapshot in node.snapshots):
+        return True
     newest = epochs[-1].epoch if epochs else -1
     is_unknown = node.election is not None and newest > node.election.epoch
     return is_unknown or (node.epochs is not None and tuple(epochs) != node.epochs)

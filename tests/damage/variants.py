@@ -600,6 +600,15 @@ def snapshot_beyond_the_end(node: HurtNode) -> Truth:
     return of_snapshot(renamed.name, "epoch 5")
 
 
+@variant("the end of the log gone, and its epochs from the checkpoint, too")
+def end_below_a_snapshot(node: HurtNode) -> Truth:
+    spot = node.spot(2200)
+    node.cut(spot.path, spot.byte)
+    epochs(node, "1 0", "3 1190", "4 1598", "5 1845")
+    words = f"is of offset 2303, but the log ends at {spot.offset}"
+    return Truth((Said(node.snapshot(2303).name, words),), state=(0, 2303), in_segments=False)
+
+
 @variant("two snapshots' contents swapped")
 def snapshots_swapped(node: HurtNode) -> Truth:
     one, two = node.snapshot(614), node.snapshot(738)
