@@ -19,7 +19,6 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kraftd.logtools.node_files import FileKind
 from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.part import View
 from kraftd.metadata.parts.brokers import BROKERS
@@ -146,18 +145,18 @@ class Context(msgspec.Struct, frozen=True):
 
 def fold_task(index: int, cluster_id: str, plan: FoldPlan) -> FoldTask:
     """Say which parts of which files are to be folded."""
-    wanted = Wanted(from_offset=plan.start_offset, to_offset=plan.end_offset)
-    pieces = list(plan_node(plan.node.node, UNJUDGED, PARTITION_BYTES, wanted))
-    base = () if plan.snapshot is None else tuple(one for one in pieces if one.file == plan.snapshot.name)
+    wanted = Wanted(from_offset=plan.start_offset, to_offset=plan.end_offset, is_snapshot=False)
+    # The offsets in a snapshot are its own: those of the log must leave nothing of it out.
+    snapshots = plan_node(plan.node.node, UNJUDGED, PARTITION_BYTES, Wanted(is_snapshot=True))
+    base = "" if plan.snapshot is None else plan.snapshot.name
     records = plan.end_offset - plan.start_offset
-    names = {file.name for file in plan.node.node.files if file.kind is FileKind.LOG}
     return FoldTask(
         index=index,
         cluster_id=cluster_id,
         start_offset=plan.start_offset,
         end_offset=plan.end_offset,
-        log=tuple(one for one in pieces if one.file in names),
-        base=base,
+        log=tuple(plan_node(plan.node.node, UNJUDGED, PARTITION_BYTES, wanted)),
+        base=tuple(piece for piece in snapshots if piece.file == base),
         shards=min(SHARDS_MAX, 1 + records // RECORDS_PER_SHARD),
     )
 

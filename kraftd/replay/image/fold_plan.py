@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from kraftd.logtools.commit import Status
-from kraftd.logtools.node_files import FileKind, LogFile
+from kraftd.logtools.node_files import LogFile
 from kraftd.logtools.points import At
 from kraftd.replay.cluster_survey import ClusterSurvey, NodeSurvey
 from kraftd.replay.errors import ReplayError
@@ -87,6 +87,8 @@ def _end_at(node: NodeSurvey, at: At, notes: list[str]) -> Offset:
     """Translate the user's point into the end of a batch of the most complete log."""
     log = node.sound
     if at.offset is not None:
+        if any(snapshot.base_offset == at.offset < node.start_offset for snapshot in node.node.snapshots):
+            return at.offset  # the log begins later, but this very state is known
         if not node.start_offset <= at.offset <= node.end_offset:
             raise ReplayError(
                 f"--at {at.text}: node {node.node.node_id}'s log holds offsets {node.start_offset:,} "
@@ -117,12 +119,12 @@ def _node_sound_to(cluster: ClusterSurvey, end: Offset) -> NodeSurvey:
 
 
 def _base(node: NodeSurvey, end: Offset) -> LogFile | None:
-    """The snapshot to start from when the log's beginning is gone: the oldest that reaches the log."""
+    """The snapshot to start from when the log's beginning is gone: the oldest one that reaches the log.
+
+    Before the log only a snapshot's own offset can be asked for; then it is that one.
+    """
     if node.start_offset == 0:
         return None
-    fitting = [
-        file
-        for file in node.node.files
-        if file.kind is FileKind.SNAPSHOT and node.start_offset <= file.base_offset <= end
-    ]
+    first = min(node.start_offset, end)
+    fitting = [snapshot for snapshot in node.node.snapshots if first <= snapshot.base_offset <= end]
     return fitting[0] if fitting else None

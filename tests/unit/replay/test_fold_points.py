@@ -10,6 +10,7 @@ from kraftd.logtools.points import At, NotAPointError, parse_at
 from kraftd.records.batch import encode_batch
 from kraftd.replay.cluster_survey import ClusterSurvey, survey_clusters
 from kraftd.replay.errors import ReplayError
+from kraftd.replay.image.fold import fold_task
 from kraftd.replay.image.fold_plan import plan_fold
 from tests.fixtures import klog
 from tests.replay.logs import NO_OP, START_MS, leader_change, noops, write_manifest, write_node
@@ -101,3 +102,28 @@ def test_a_log_without_its_beginning_needs_a_snapshot(tmp_path: Path) -> None:
     snapshot.write_bytes(noops(0, 1, 1))
     plan = plan_fold(survey(tmp_path), None)
     assert (plan.snapshot.name, plan.start_offset, plan.end_offset) == (snapshot.name, 6, 10)
+
+
+def test_the_own_offset_of_a_snapshot_before_the_log_can_be_asked_for(tmp_path: Path) -> None:
+    write_node(tmp_path, noops(5, 1, 5), base_offset=5, epochs=((1, 5),), voters=(1,))
+    for offset in (3, 6):
+        path = tmp_path / "__cluster_metadata-0" / f"{offset:020d}-0000000001.checkpoint"
+        path.write_bytes(noops(0, 1, 1))
+    plan = plan_fold(survey(tmp_path), parse_at("3"))
+    assert (plan.snapshot.base_offset, plan.start_offset, plan.end_offset) == (3, 3, 3)
+    assert plan.status is Status.COMMITTED
+    with pytest.raises(ReplayError, match="holds offsets 5 to 9"):
+        plan_fold(survey(tmp_path), parse_at("4"))
+
+
+def test_all_of_the_base_snapshot_is_folded_however_large_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Offsets in a snapshot are its own: those of the log, which are wanted, leave none of its parts out."""
+    monkeypatch.setattr("kraftd.replay.image.fold.PARTITION_BYTES", 200)
+    write_node(tmp_path, noops(500, 1, 5), base_offset=500, epochs=((1, 500),), voters=(1,))
+    snapshot = tmp_path / "__cluster_metadata-0" / "00000000000000000500-0000000001.checkpoint"
+    snapshot.write_bytes(noops(0, 1, 20))
+    task = fold_task(0, "a", plan_fold(survey(tmp_path), None))
+    assert sum(piece.end - piece.start for piece in task.base) == snapshot.stat().st_size
+    assert {piece.file for piece in task.log} == {"00000000000000000500.log"}
