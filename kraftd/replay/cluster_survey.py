@@ -9,6 +9,7 @@ judge anything. Data records are not read here: see `kraftd.replay.source.decode
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 
 import msgspec
 import numpy as np
@@ -167,18 +168,17 @@ def _judged(cluster_id: str, nodes: Sequence[NodeSurvey], comparisons: Compariso
                 Problem(ProblemKind.DIVERGED, nodes[verdict.reference].node.directory, text)
                 for text in verdict.contradictions
             ),
+            *_undecided(nodes),
             *_repeated(nodes),
         ),
-        compared_batches=_compared(nodes, comparisons, verdict),
+        compared_batches=_compared(comparisons, verdict),
     )
 
 
-def _compared(nodes: Sequence[NodeSurvey], comparisons: Comparisons, verdict: CommitVerdict) -> int:
-    total = 0
-    for index, found in enumerate(comparisons[verdict.reference]):
-        if index != verdict.reference:
-            total += int((nodes[index].sound["end_offset"] <= found.common_end).sum())
-    return total
+def _compared(comparisons: Comparisons, verdict: CommitVerdict) -> int:
+    """How many batches of the other logs are also in the most complete one."""
+    found = comparisons[verdict.reference]
+    return sum(one.equal_batches for index, one in enumerate(found) if index != verdict.reference)
 
 
 def survey_node(node: NodeFiles) -> NodeSurvey:
@@ -340,6 +340,18 @@ def _divergences(
                 f"{found.common_end:,} on: epoch {found.right_epoch} here, {found.left_epoch} there"
             )
             yield Problem(ProblemKind.DIVERGED, node.node.directory, text, offset=found.common_end)
+
+
+def _undecided(nodes: Sequence[NodeSurvey]) -> Iterator[Problem]:
+    """Name each two logs of which one ends before the other begins: nothing of them can be compared."""
+    held = [node for node in nodes if node.batch_count]
+    for one, two in combinations(sorted(held, key=lambda node: node.start_offset), 2):
+        if one.readable_end <= two.start_offset:
+            text = (
+                f"shares no offset with the log of node {two.node.node_id}: nothing says whether they are of "
+                "one cluster"
+            )
+            yield Problem(ProblemKind.NOTE, one.node.directory, text)
 
 
 def _repeated(nodes: Sequence[NodeSurvey]) -> Iterator[Problem]:

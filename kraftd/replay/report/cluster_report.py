@@ -51,6 +51,7 @@ class NodeReport(msgspec.Struct, frozen=True):
     election_voted_id: NodeId
     manifest_high_watermark: Offset
     agrees_to: Offset
+    equal_batches: int
     diverged: bool
     committed_end: Offset
     uncommitted_from: Offset
@@ -225,6 +226,7 @@ def _node_report(cluster: ClusterSurvey, index: int) -> NodeReport:
         election_voted_id=NO_NODE if election is None or election.voted is None else election.voted.id,
         manifest_high_watermark=-1 if node.manifest is None else node.manifest.high_watermark,
         agrees_to=match.common_end,
+        equal_batches=match.equal_batches,
         diverged=match.is_parted,
         committed_end=min(bounds.committed_end, survey.end_offset),
         uncommitted_from=min(bounds.uncommitted_from, survey.end_offset),

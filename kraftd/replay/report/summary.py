@@ -149,8 +149,10 @@ def _range(node: NodeReport, start: Offset, end: Offset, why: str) -> str:
 
 def _matching(cluster: ClusterReport) -> str:
     diverged = [node for node in cluster.nodes if node.diverged]
+    if not diverged and not cluster.compared_batches:
+        return "[yellow]unknown[/]   [dim]no two logs hold a batch of the same offset[/]"
     if not diverged:
-        others = _several(len(cluster.nodes) - 1, "other node")
+        others = _several(sum(node.equal_batches > 0 for node in cluster.nodes) - 1, "other node")
         return (
             f"[green]agree[/]   [dim]{cluster.compared_batches:,} batches of {others} equal "
             f"node {cluster.reference_node_id}'s[/]"

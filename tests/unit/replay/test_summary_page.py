@@ -102,6 +102,12 @@ def test_it_says_what_is_committed_unknown_and_uncommitted(report: Report) -> No
     assert "log matching  agree" in text
 
 
+def test_logs_of_which_nothing_was_compared_are_not_said_to_agree(report: Report) -> None:
+    cluster = msgspec.structs.replace(report.clusters[0], compared_batches=0)
+    text = page(msgspec.structs.replace(report, clusters=(cluster,)), 160)
+    assert "log matching  unknown   no two logs hold a batch of the same offset" in text
+
+
 def test_a_partial_image_an_open_transaction_and_an_early_end_are_said(report: Report) -> None:
     text = page(report, 160)
     assert "these kinds are not known and not folded: PartitionRecord 1,234, TopicRecord 3" in text

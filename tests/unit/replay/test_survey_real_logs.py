@@ -116,3 +116,20 @@ def test_two_clusters_under_one_id_are_surveyed_each_by_itself(tmp_path: Path) -
         [shared] = [p for p in found.problems if p.kind is ProblemKind.DIVERGED]
         assert f"2 clusters share the id {key}" in shared.text
         assert {node.node.cluster_id for node in found.nodes} == {found.cluster_id}
+
+
+def test_logs_that_share_no_offset_are_not_said_to_agree(tmp_path: Path) -> None:
+    write_node(tmp_path / "a", leader_change(0, 1, 1) + noops(1, 1, 9), node_id=1)
+    write_node(tmp_path / "b", noops(20, 1, 5), node_id=2, base_offset=20, epochs=((1, 20),))
+    found = survey(tmp_path)
+    assert found.compared_batches == 0
+    assert [p.text for p in found.problems if p.kind is ProblemKind.NOTE] == [
+        "shares no offset with the log of node 2: nothing says whether they are of one cluster"
+    ]
+
+
+def test_only_batches_that_both_logs_hold_are_counted_as_compared(tmp_path: Path) -> None:
+    log = leader_change(0, 1, 1) + noops(1, 1, 9)
+    write_node(tmp_path / "a", log, node_id=1)
+    write_node(tmp_path / "b", noops(6, 1, 4), node_id=2, base_offset=6, epochs=((1, 6),))
+    assert survey(tmp_path).compared_batches == 4
