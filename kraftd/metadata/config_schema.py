@@ -163,11 +163,6 @@ def broker_names() -> Iterator[str]:
     return iter(sorted(_broker_keys()))
 
 
-def topic_names() -> Iterator[str]:
-    """Every name of a topic's config, sorted."""
-    return iter(sorted(_topic_keys()))
-
-
 def needs_listener_prefix(name: str) -> bool:
     """Whether a broker takes this name dynamically only with a listener's prefix (keys and trust of TLS)."""
     return name in _ONLY_PER_LISTENER

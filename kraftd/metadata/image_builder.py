@@ -19,7 +19,7 @@ from immutables import Map
 from kraftd.metadata.image import MetadataImage, OpenTransaction
 from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.metadata.part import BuilderT, Part, PartWithBuilder, S
-from kraftd.metadata.registry import BULK, KINDS, OPENING_BYTES, decode
+from kraftd.metadata.registry import BULK, KIND_PREFIX_BYTES, KINDS, decode
 from kraftd.records.frame import AnyRecord, RawRecord
 from kraftd.records.messages import (
     AbortTransactionRecord,
@@ -124,7 +124,7 @@ class ImageBuilder:
         """
         at, end = 0, len(values)
         while at < end:
-            bulk = BULK.get(values[at][:OPENING_BYTES])
+            bulk = BULK.get(values[at][:KIND_PREFIX_BYTES])
             if bulk is not None:
                 at = bulk(self, values, at)
                 if at == end:

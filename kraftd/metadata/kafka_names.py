@@ -51,8 +51,6 @@ ZK_MIGRATION_STATES: Final = {
     3: "post-migration",
 }
 
-SECURITY_PROTOCOLS: Final = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
-
 
 def name_of(names: Mapping[int, str], number: int) -> str:
     """The name of a number; the number itself where it has none."""

@@ -1,6 +1,6 @@
 """Which kinds and versions of metadata records a cluster may write, by its `metadata.version`.
 
-Every member of a cluster, and every older one that may still join it, reads all that the finalized level
+Every node of a cluster, and every older one that may still join it, reads all that the finalized level
 allows; so nobody may write more. Each part of the image declares the levels of its records; `newest_versions`
 is the table for one level, `encode_allowed` the door that everything goes through that a controller writes.
 

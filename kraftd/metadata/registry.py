@@ -29,12 +29,12 @@ def _flat(what: str, pairs: Iterable[tuple[K, V]]) -> Mapping[K, V]:
     return MappingProxyType(found)
 
 
-def _opening(record: type[Record]) -> bytes:
+def _kind_prefix(record: type[Record]) -> bytes:
     """How the value of a record begins, whatever its version: frame version and kind."""
     return bytes((1, record.API_KEY))
 
 
-OPENING_BYTES: Final = 2
+KIND_PREFIX_BYTES: Final = 2
 """The bytes of a value that tell its kind, if its frame is short, as that of all known kinds is."""
 
 _ALL_KINDS: Final = [kind for part in PARTS for kind in part.kinds]
@@ -74,11 +74,11 @@ HISTORY_SUBJECTS: Final[Mapping[str, HistorySubject]] = _flat(
 """What can be asked about the past, by its word."""
 
 BULK: Final[Mapping[bytes, Callable[[Builder, Sequence[bytes], int], int]]] = MappingProxyType(
-    {_opening(kind.record): kind.apply_values for kind in _ALL_KINDS if kind.apply_values is not None}
+    {_kind_prefix(kind.record): kind.apply_values for kind in _ALL_KINDS if kind.apply_values is not None}
 )
-"""What applies many values of a kind at once, by their first `OPENING_BYTES`."""
+"""What applies many values of a kind at once, by their first `KIND_PREFIX_BYTES`."""
 
-_READERS: Final = {_opening(kind.record): kind.read for kind in _ALL_KINDS if kind.read is not None}
+_READERS: Final = {_kind_prefix(kind.record): kind.read for kind in _ALL_KINDS if kind.read is not None}
 
 
 def decode(value: bytes) -> AnyRecord:
@@ -87,6 +87,6 @@ def decode(value: bytes) -> AnyRecord:
     Raises:
         MalformedError: It is no record.
     """
-    read = _READERS.get(value[:OPENING_BYTES])
+    read = _READERS.get(value[:KIND_PREFIX_BYTES])
     record = None if read is None else read(value)
     return decode_record(value) if record is None else record

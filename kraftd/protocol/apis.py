@@ -1,15 +1,12 @@
 """What an API is: its key, its messages, and their versions in one encoding."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from kraftd.protocol import messages
 from kraftd.serde.generated import CodecModule
-
-OWN_KEYS_FROM: Final = 20_000
-"""API keys from here on are kraftd's; below, they are Kafka's."""
 
 
 class Api(msgspec.Struct, frozen=True):

@@ -36,8 +36,6 @@ _LONG_REQUESTS = frozenset({DescribeConfigsRequest.API_KEY, IncrementalAlterConf
 """What an operator may ask about many things at once: in both, an array of resources comes first, and in each
 of them the third field is an array."""
 _FIXARRAY, _ARRAY16, _ARRAY32 = 0x90, 0xDC, 0xDD
-_REQUEST_ELEMENTS = 5
-_RESPONSE_ELEMENTS = 2
 
 
 class _RequestHead(msgspec.Struct, array_like=True, forbid_unknown_fields=True, gc=False):

@@ -12,13 +12,21 @@ from kraftd.serde.generated import CodecModule
 
 Reader: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
 Writer: TypeAlias = Callable[[Chunks, Any], None]
-View: TypeAlias = Callable[[Any], dict[str, object]]
+JsonView: TypeAlias = Callable[[Any], dict[str, object]]
+
+KindAndVersion: TypeAlias = tuple[int, int]
+"""The number of a record's kind (Kafka's API key or control type), and the version of its body."""
 
 
 class BodyCodecs:
-    """The codecs of metadata records (`sort` "RECORD"), or of control records (`sort` "CONTROL")."""
+    """The codecs of metadata records, or of control records.
 
-    def __init__(self, modules: Mapping[int, CodecModule], sort: str) -> None:
+    Args:
+        modules: The codec of each kind, by number.
+        tables: How the names of their tables begin: "RECORD" or "CONTROL".
+    """
+
+    def __init__(self, modules: Mapping[int, CodecModule], tables: str) -> None:
         self.known = frozenset(
             (key, version)
             for key, module in modules.items()
@@ -26,41 +34,45 @@ class BodyCodecs:
         )
         """Every kind and version that can be read and written."""
         self._modules = modules
-        self._sort = sort
-        self._readers: dict[tuple[int, int], Reader] = {}
-        self._writers: dict[tuple[int, int], Writer] = {}
-        self._views: dict[tuple[int, int], View] = {}
+        self._tables = tables
+        self._readers: dict[KindAndVersion, Reader] = {}
+        self._writers: dict[KindAndVersion, Writer] = {}
+        self._json_views: dict[KindAndVersion, JsonView] = {}
 
-    def reader(self, kind: tuple[int, int]) -> Reader | None:
-        """The reader of a kind and version; None if they are unknown."""
-        reader = self._readers.get(kind)
-        return reader if reader is not None or kind not in self.known else self._loaded(kind, self._readers)
+    def reader(self, kind_version: KindAndVersion) -> Reader | None:
+        """The reader of a kind in a version; None if they are unknown."""
+        reader = self._readers.get(kind_version)
+        if reader is None and kind_version in self.known:
+            reader = self._loaded(kind_version, self._readers)
+        return reader
 
-    def writer(self, kind: tuple[int, int]) -> Writer | None:
-        """The writer of a kind and version; None if they are unknown."""
-        writer = self._writers.get(kind)
-        return writer if writer is not None or kind not in self.known else self._loaded(kind, self._writers)
+    def writer(self, kind_version: KindAndVersion) -> Writer | None:
+        """The writer of a kind in a version; None if they are unknown."""
+        writer = self._writers.get(kind_version)
+        if writer is None and kind_version in self.known:
+            writer = self._loaded(kind_version, self._writers)
+        return writer
 
-    def view(self, kind: tuple[int, int]) -> View:
+    def json_view(self, kind_version: KindAndVersion) -> JsonView:
         """What shows a record of a known kind and version as JSON."""
-        view = self._views.get(kind)
-        return self._loaded(kind, self._views) if view is None else view
+        view = self._json_views.get(kind_version)
+        return self._loaded(kind_version, self._json_views) if view is None else view
 
     def load(self) -> None:
         """Import the codec of every kind."""
         for key in self._modules:
             self._load(key)
 
-    def _loaded(self, kind: tuple[int, int], table: dict[tuple[int, int], Any]) -> Any:
-        self._load(kind[0])
-        return table[kind]
+    def _loaded(self, kind_version: KindAndVersion, table: dict[KindAndVersion, Any]) -> Any:
+        self._load(kind_version[0])
+        return table[kind_version]
 
     def _load(self, key: int) -> None:
         codec = self._modules[key].load()
         for table, suffix in (
             (self._readers, "READERS"),
             (self._writers, "WRITERS"),
-            (self._views, "VIEWS"),
+            (self._json_views, "VIEWS"),
         ):
-            functions = getattr(codec, f"{self._sort}_{suffix}")
+            functions = getattr(codec, f"{self._tables}_{suffix}")
             table |= {(key, version): function for version, function in functions.items()}

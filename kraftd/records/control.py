@@ -110,5 +110,5 @@ def control_to_json(record: AnyControl) -> dict[str, object]:
     return {
         "type": name,
         "version": record.version,
-        "data": CONTROL_CODECS.view((record.CONTROL_TYPE, record.version))(record),
+        "data": CONTROL_CODECS.json_view((record.CONTROL_TYPE, record.version))(record),
     }

@@ -113,7 +113,8 @@ def to_json(record: AnyRecord, version: int | None = None) -> dict[str, object]:
         version, data = record.version, {"raw": record.raw.hex()}
         return {"type": _dump_name(key), "version": version, "data": data}
     version = record.MAX_VERSION if version is None else version
-    return {"type": _dump_name(key), "version": version, "data": RECORD_CODECS.view((key, version))(record)}
+    view = RECORD_CODECS.json_view((key, version))
+    return {"type": _dump_name(key), "version": version, "data": view(record)}
 
 
 @cache

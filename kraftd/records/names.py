@@ -12,7 +12,6 @@ Suffix: TypeAlias = Literal["log", "index", "timeindex", "snapshot"]
 
 _SEGMENT = re.compile(r"(\d{20})\.(log|index|timeindex|snapshot)", re.ASCII)
 _SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint(\.deleted)?", re.ASCII)
-_PART = re.compile(r"(\d{20})-(\d{10})-.+\.checkpoint\.part", re.ASCII)
 _OFFSET_MAX = 2**63 - 1
 _EPOCH_MAX = 2**31 - 1
 
@@ -63,11 +62,6 @@ def parse_snapshot_name(name: str) -> OffsetAndEpoch | None:
     """
     match = _SNAPSHOT.fullmatch(name)
     return None if match is None else OffsetAndEpoch(_offset(match[1], name), _epoch(match[2], name))
-
-
-def is_unfinished_snapshot(name: str) -> bool:
-    """Whether a name is that of a snapshot still being written."""
-    return _PART.fullmatch(name) is not None
 
 
 def _offset(digits: str, name: str) -> Offset:

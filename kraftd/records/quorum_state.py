@@ -1,6 +1,6 @@
 """The `quorum-state` file: one line of compact JSON with the epoch, its leader and the vote (QS-17).
 
-Version 0 belongs to static voters and lists them; it has no place for the directory of the voted member.
+Version 0 belongs to static voters and lists them; it has no place for the directory of the node voted for.
 Version 1 belongs to dynamic voters. Leader and vote may both be set (D-07). The names and the order of the
 fields are Kafka's, so that either program reads the other's file.
 """
@@ -39,7 +39,7 @@ class _Version(msgspec.Struct, frozen=True):
 
 
 def encode(election: Election, *, version: int, voter_ids: Sequence[NodeId] = ()) -> bytes:
-    """The file's bytes. Version 0 drops the directory of the voted member; version 1 the voter ids."""
+    """The file's bytes. Version 0 drops the directory of the node voted for; version 1 the voter ids."""
     voted = election.voted or ReplicaKey(NO_NODE)
     common: dict[str, object] = {
         "leaderId": election.leader_id,

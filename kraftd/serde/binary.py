@@ -9,8 +9,9 @@ The generated codecs read short strings and runs of numbers in place, which is m
 so may raise any of `READ_ERRORS` and `WRITE_ERRORS`. A string that is cut short there is found out by
 the byte that must follow: in a flexible version every struct ends with its tags.
 
-Only what the schemas of `proto/` need is here: a schema that needs another primitive generates a module that
-cannot be imported until the primitive is written.
+Only what the schemas of `proto/` need is here, those of RPCs among them, which Kafka's clients will speak in
+this encoding (`tests/unit/protocol/test_generator.py` writes and uses their codecs). A schema that needs
+another primitive generates a module that cannot be imported until the primitive is written.
 
 "Compact" values carry their length plus one as a varint, 0 being null; they belong to flexible
 versions. Differs from Kafka: invalid UTF-8, tags out of order and a tagged field that leaves bytes over

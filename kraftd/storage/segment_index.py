@@ -17,8 +17,6 @@ from pathlib import Path
 from kraftd.records.index import (
     OFFSET_ENTRY_BYTES,
     TIME_ENTRY_BYTES,
-    OffsetEntry,
-    TimeEntry,
     encode_offset_entry,
     encode_time_entry,
 )
@@ -88,13 +86,11 @@ class SegmentIndex:
 
     def encode_offsets(self, since: int = 0) -> bytes:
         """Return the `.index` entries from number `since` on."""
-        pairs = zip(self.lasts[since:], self.positions[since:], strict=True)
-        return b"".join(encode_offset_entry(OffsetEntry(last, position), 0) for last, position in pairs)
+        return b"".join(map(encode_offset_entry, self.lasts[since:], self.positions[since:]))
 
     def encode_times(self, since: int = 0) -> bytes:
         """Return the `.timeindex` entries from number `since` on."""
-        pairs = zip(self.timestamps[since:], self.time_lasts[since:], strict=True)
-        return b"".join(encode_time_entry(TimeEntry(timestamp_ms, last), 0) for timestamp_ms, last in pairs)
+        return b"".join(map(encode_time_entry, self.timestamps[since:], self.time_lasts[since:]))
 
 
 class IndexFiles:

@@ -23,7 +23,6 @@ from kraftd.records import (
     control,
     epoch_checkpoint,
     frame,
-    index,
     meta_properties,
     names,
     partition_metadata,
@@ -159,8 +158,6 @@ def test_small_files(data: bytes) -> None:
     tried(lambda: epoch_checkpoint.decode(data))
     tried(lambda: meta_properties.decode(data))
     tried(lambda: partition_metadata.decode(data))
-    tried(lambda: index.decode_offset_index(data, 5))
-    tried(lambda: index.decode_time_index(data, 5))
     tried(lambda: names.parse_segment_name(data.decode("utf-8", "replace")))
     tried(lambda: names.parse_snapshot_name(data.decode("utf-8", "replace")))
 

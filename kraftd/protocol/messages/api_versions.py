@@ -71,7 +71,7 @@ class ApiVersionsResponse(Struct, frozen=True, gc=False):
     api_keys: tuple[ApiVersionsResponseApiVersion, ...] = ()
     """Every API of the node. ([]ApiVersionsResponseApiVersion)"""
     throttle_time_ms: int = 0
-    """How long the answer was held back because of a quota. (int32, since version 1)"""
+    """How long the response was held back because of a quota. (int32, since version 1)"""
     supported_features: tuple[ApiVersionsResponseSupportedFeatureKey, ...] = ()
     """Levels of each feature that the node could run at. ([]ApiVersionsResponseSupportedFeatureKey, tag
     0, since version 3)

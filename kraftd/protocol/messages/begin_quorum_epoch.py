@@ -104,7 +104,7 @@ class BeginQuorumEpochResponseNodeEndpoint(Struct, frozen=True, gc=False):
 
 
 class BeginQuorumEpochResponse(Struct, frozen=True, gc=False):
-    """Acknowledges the leader, or tells of a newer one."""
+    """Acknowledges the leader, or names a newer one."""
 
     API_KEY: ClassVar[int] = 53
     NAME: ClassVar[str] = "BeginQuorumEpochResponse"

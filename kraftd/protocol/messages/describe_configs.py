@@ -83,7 +83,7 @@ class DescribeConfigsResponseDescribeConfigsResult(Struct, frozen=True, gc=False
 
     error_code: int = 0
     """0, or why this resource cannot be described; POLICY_VIOLATION (44) where more was asked for than
-    one answer holds. (int16)
+    one response holds. (int16)
     """
     error_message: str | None = ""
     """What went wrong, for a person to read; null if nothing did. (string)"""
@@ -105,7 +105,7 @@ class DescribeConfigsResponse(Struct, frozen=True, gc=False):
     MAX_VERSION: ClassVar[int] = 4
 
     throttle_time_ms: int = 0
-    """How long the answer was held back because of a quota. (int32)"""
+    """How long the response was held back because of a quota. (int32)"""
     results: tuple[DescribeConfigsResponseDescribeConfigsResult, ...] = ()
     """One entry a resource, in the order asked. ([]DescribeConfigsResponseDescribeConfigsResult)"""
     unknown_tags: UnknownTags = ()

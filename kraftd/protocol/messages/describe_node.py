@@ -22,7 +22,7 @@ class DescribeNodeRequest(Struct, frozen=True, gc=False):
 
 
 class DescribeNodeResponsePeer(Struct, frozen=True, gc=False):
-    """In `DescribeNodeResponse.peers`. The other members, as this node sees them."""
+    """In `DescribeNodeResponse.peers`. The other nodes, as this node sees them."""
 
     node_id: int = 0
     """The peer's id. (int32)"""
@@ -84,7 +84,7 @@ class DescribeNodeResponse(Struct, frozen=True, gc=False):
     image_hash: str = ""
     """Canonical hash of that image. (string)"""
     whole: bool = True
-    """Whether its log and election file are all there; only then does it count as a member. (bool)"""
+    """Whether its log and election file are all there; only then is it counted. (bool)"""
     alarms: tuple[str, ...] = ()
     """What an operator should look at. ([]string)"""
     no_leader_reason: str | None = None
@@ -94,7 +94,7 @@ class DescribeNodeResponse(Struct, frozen=True, gc=False):
     last_contact_ms: int = -1
     """Milliseconds since it last heard from the leader; -1 if never. (int64)"""
     peers: tuple[DescribeNodeResponsePeer, ...] = ()
-    """The other members, as this node sees them. ([]DescribeNodeResponsePeer)"""
+    """The other nodes, as this node sees them. ([]DescribeNodeResponsePeer)"""
     started_at_ms: int = 0
     """Wall clock of its start. (int64)"""
     uptime_ms: int = 0

@@ -27,7 +27,7 @@ class DescribeQuorumRequestTopicData(Struct, frozen=True, gc=False):
 
 
 class DescribeQuorumRequest(Struct, frozen=True, gc=False):
-    """The leader's view of the quorum. Asks the leader about the members."""
+    """The leader's view of the quorum. Asks the leader about the voters and observers."""
 
     API_KEY: ClassVar[int] = 55
     NAME: ClassVar[str] = "DescribeQuorumRequest"
@@ -40,10 +40,10 @@ class DescribeQuorumRequest(Struct, frozen=True, gc=False):
 
 
 class DescribeQuorumResponseReplicaState(Struct, frozen=True, gc=False):
-    """How far one member has come."""
+    """How far one replica has come."""
 
     replica_id: int = 0
-    """The member's id. (int32)"""
+    """The replica's id. (int32)"""
     replica_directory_id: Uuid = ZERO_UUID
     """Its metadata directory. (uuid, since version 2)"""
     log_end_offset: int = 0
@@ -73,7 +73,7 @@ class DescribeQuorumResponsePartitionData(Struct, frozen=True, gc=False):
     current_voters: tuple[DescribeQuorumResponseReplicaState, ...] = ()
     """Every voter, the leader included. ([]DescribeQuorumResponseReplicaState)"""
     observers: tuple[DescribeQuorumResponseReplicaState, ...] = ()
-    """Members that follow without a vote. ([]DescribeQuorumResponseReplicaState)"""
+    """Nodes that follow without a vote. ([]DescribeQuorumResponseReplicaState)"""
     unknown_tags: UnknownTags = ()
 
 
@@ -110,7 +110,7 @@ class DescribeQuorumResponseNode(Struct, frozen=True, gc=False):
 
 
 class DescribeQuorumResponse(Struct, frozen=True, gc=False):
-    """Leader, epoch, high watermark and how far each member has come."""
+    """Leader, epoch, high watermark and how far each replica has come."""
 
     API_KEY: ClassVar[int] = 55
     NAME: ClassVar[str] = "DescribeQuorumResponse"

@@ -14,9 +14,9 @@ class FetchRequestReplicaState(Struct, frozen=True, gc=False):
     """In `FetchRequest.replica_state`. Who fetches, since version 15."""
 
     replica_id: int = -1
-    """The follower's id; -1 does not count as a member. (int32, since version 15)"""
+    """The follower's id; -1 from one that is not counted. (int32, since version 15)"""
     replica_epoch: int = -1
-    """A broker's epoch; -1 for members of the quorum. (int64, since version 15)"""
+    """A broker's epoch; -1 for nodes of the quorum. (int64, since version 15)"""
     unknown_tags: UnknownTags = ()
 
 
@@ -38,8 +38,8 @@ class FetchRequestFetchPartition(Struct, frozen=True, gc=False):
     replica_directory_id: Uuid = ZERO_UUID
     """The follower's metadata directory. (uuid, tag 0, since version 17)"""
     high_watermark: int = 9223372036854775807
-    """The high watermark the follower knows: a lower one than the leader's is answered at once. Absent
-    means that the follower never wants to be told. (int64, tag 1, since version 18)
+    """The high watermark the follower knows: a lower one than the leader's gets its response at once.
+    Absent means that the follower never wants to be told. (int64, tag 1, since version 18)
     """
     unknown_tags: UnknownTags = ()
 
@@ -77,13 +77,13 @@ class FetchRequest(Struct, frozen=True, gc=False):
     cluster_id: str | None = None
     """The sender's cluster; null skips the check. (string, tag 0)"""
     replica_id: int = -1
-    """The follower's id up to version 14; -1 does not count as a member. (int32, versions 13 to 14)"""
+    """The follower's id up to version 14; -1 from one that is not counted. (int32, versions 13 to 14)"""
     replica_state: FetchRequestReplicaState = FetchRequestReplicaState()
     """Who fetches, since version 15. (FetchRequestReplicaState, tag 1, since version 15)"""
     max_wait_ms: int = 0
-    """How long the answer may wait for records. (int32)"""
+    """How long the response may wait for records. (int32)"""
     min_bytes: int = 0
-    """How many bytes are worth an answer before that. (int32)"""
+    """How many bytes are worth a response before that. (int32)"""
     max_bytes: int = 2147483647
     """Bytes of records wanted at most; the first batch comes whole anyway. (int32)"""
     isolation_level: int = 0
@@ -206,7 +206,7 @@ class FetchResponse(Struct, frozen=True, gc=False):
     MAX_VERSION: ClassVar[int] = 18
 
     throttle_time_ms: int = 0
-    """How long the answer was held back because of a quota. (int32)"""
+    """How long the response was held back because of a quota. (int32)"""
     error_code: int = 0
     """0, or what went wrong with the request as a whole. (int16)"""
     session_id: int = 0

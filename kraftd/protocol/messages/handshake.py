@@ -35,9 +35,9 @@ class HandshakeRequest(Struct, frozen=True, gc=False):
     cluster_id: str | None = None
     """The sender's cluster; null if it does not know (a tool). (string)"""
     node_id: int = -1
-    """The member's id; -1 for a client or tool. (int32)"""
+    """The node's id; -1 for a client or tool. (int32)"""
     directory_id: Uuid = ZERO_UUID
-    """The member's metadata directory. (uuid)"""
+    """The node's metadata directory. (uuid)"""
     nonce: Uuid = ZERO_UUID
     """16 random bytes of this connection, for the voter that listens here: it shows them on the
     connection that it opens itself. Zero from clients and observers. (uuid)

@@ -73,7 +73,7 @@ class IncrementalAlterConfigsResponse(Struct, frozen=True, gc=False):
     MAX_VERSION: ClassVar[int] = 1
 
     throttle_time_ms: int = 0
-    """How long the answer was held back because of a quota. (int32)"""
+    """How long the response was held back because of a quota. (int32)"""
     responses: tuple[IncrementalAlterConfigsResponseAlterConfigsResourceResponse, ...] = ()
     """One entry a resource, in the order asked.
     ([]IncrementalAlterConfigsResponseAlterConfigsResourceResponse)

@@ -1,4 +1,4 @@
-"""A member asks a voter for its vote, or whether it would get it (pre-vote). Generated from
+"""A node asks a voter for its vote, or whether it would get it (pre-vote). Generated from
 `proto/rpc/Vote.json`.
 """
 
@@ -20,7 +20,7 @@ class VoteRequestPartitionData(Struct, frozen=True, gc=False):
     replica_id: int = 0
     """Who asks. (int32)"""
     replica_directory_id: Uuid = ZERO_UUID
-    """The asking member's metadata directory. (uuid, since version 1)"""
+    """The asking node's metadata directory. (uuid, since version 1)"""
     voter_directory_id: Uuid = ZERO_UUID
     """The metadata directory that the receiver is believed to have. (uuid, since version 1)"""
     last_offset_epoch: int = 0
@@ -45,7 +45,7 @@ class VoteRequestTopicData(Struct, frozen=True, gc=False):
 
 
 class VoteRequest(Struct, frozen=True, gc=False):
-    """A member asks a voter for its vote, or whether it would get it (pre-vote). Asks for a vote in an
+    """A node asks a voter for its vote, or whether it would get it (pre-vote). Asks for a vote in an
     epoch; granted only if the sender's log is as complete as the receiver's.
     """
 

@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from kraftd.errors import InvariantError
-from kraftd.records import index
 from kraftd.storage import Disk, Log, LogConfig, OffsetOutOfRangeError, OsFileSystem, StorageFailure
 from kraftd.storage.sidecar import Sidecar, read_sidecar
 from kraftd.types import EpochEntry, OffsetAndEpoch
-from tests.unit.storage.batches import batch, run_of
+from tests.unit.storage.batches import batch, index_entries, run_of, time_index_entries
 
 DEFAULT = LogConfig()
 
@@ -119,12 +118,10 @@ class TestRoll:
         size = len(batches[0])
         # An entry for each batch that begins more than 4,096 bytes after the last entry's.
         wanted = [(3, 3 * size), (6, 6 * size), (9, 9 * size)]
-        entries = index.decode_offset_index(active.read_bytes(), 0)
-        assert [(entry.offset, entry.position) for entry in entries] == wanted
+        assert index_entries(active.read_bytes()) == wanted
         log.close()
         assert active.stat().st_size == 3 * 8
-        times = index.decode_time_index(active.with_suffix(".timeindex").read_bytes(), 0)
-        assert [(t.timestamp_ms, t.offset) for t in times] == [
+        assert time_index_entries(active.with_suffix(".timeindex").read_bytes()) == [
             (1_003, 3),
             (1_006, 6),
             (1_009, 9),

@@ -5,13 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from kraftd.records import index
 from kraftd.storage import Disk, Log, LogConfig, Opened, OsFileSystem
 from kraftd.storage.segment import OFFSETS_PER_SEGMENT_MAX, Limits, Segment
 from kraftd.types import EpochEntry, OffsetAndEpoch
 from tests.conformance import covers
 from tests.sim.filesystem import SimFileSystem
-from tests.unit.storage.batches import batch, run_of
+from tests.unit.storage.batches import batch, index_entries, run_of
 
 SIZE = len(batch(0))
 SMALL = LogConfig(segment_bytes=3 * SIZE)
@@ -70,7 +69,7 @@ def test_what_lies_where_a_segment_is_begun_goes_first(tmp_path: Path) -> None:
     assert log.read(3, 1 << 20) == batch(3)
     log.close()
     assert (tmp_path / f"{3:020d}.log").read_bytes() == batch(3)
-    assert not index.decode_offset_index((tmp_path / f"{3:020d}.index").read_bytes(), 3)
+    assert not index_entries((tmp_path / f"{3:020d}.index").read_bytes())
 
 
 @covers("LOG-06", "HWM-09", "LOG-05")
