@@ -1,6 +1,6 @@
 """Is this checkout slower than another build of kraftd, measured at the same time on the same machine?
 
-    benchmarks/beside.py --other PATH_OR_REVISION [--rounds 20] [--loads 10] [--only DEED ...] [--json FILE]
+    benchmarks/beside.py --other PATH_OR_REVISION [--rounds 20] [--loads 10] [--only STEP ...] [--json FILE]
 
 The other build is a folder with its package `kraftd`, or a revision of this repository, which is unpacked
 into a temporary folder. Both run with this environment's interpreter and libraries, three nodes of each on
@@ -31,12 +31,12 @@ import msgspec
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
-from side import Deed
+from side import Step
 
 ROOT = Path(__file__).parents[1]
 CONNECTIONS = 16
 LOAD_S = 5
-DEEDS = ("cold start", "return", "failover", "load")
+STEPS = ("cold start", "return", "failover", "load")
 
 Rounds = list[dict[str, float]]
 
@@ -83,9 +83,9 @@ class Build:
         if package != (root / "kraftd").resolve():
             raise SystemExit(f"{root} was to be measured, but Python finds kraftd in {package}")
 
-    def do(self, deed: Deed) -> dict[str, float]:
+    def do(self, step: Step) -> dict[str, float]:
         assert self._process.stdin is not None
-        self._process.stdin.write(msgspec.json.encode(deed) + b"\n")
+        self._process.stdin.write(msgspec.json.encode(step) + b"\n")
         self._process.stdin.flush()
         return msgspec.convert(self._answer(), dict[str, float])
 
@@ -103,12 +103,12 @@ class Build:
         return msgspec.json.decode(line, type=dict[str, object])
 
 
-def take_turns(builds: list[Build], deed: Deed, count: int) -> tuple[Rounds, Rounds]:
+def take_turns(builds: list[Build], step: Step, count: int) -> tuple[Rounds, Rounds]:
     """So many pairs of rounds; who begins alternates."""
     found: tuple[Rounds, Rounds] = [], []
     for number in range(count):
         for side in (0, 1) if number % 2 == 0 else (1, 0):
-            found[side].append(builds[side].do(deed))
+            found[side].append(builds[side].do(step))
         said = ", ".join(
             f"{name} {value:,.1f} : {found[1][-1][name]:,.1f}" for name, value in found[0][-1].items()
         )
@@ -174,7 +174,7 @@ def unpacked(other: str, scratch: Path) -> Path:
 
 
 def measure(
-    other: Path, scratch: Path, plan: list[tuple[Deed, int]]
+    other: Path, scratch: Path, plan: list[tuple[Step, int]]
 ) -> dict[str, tuple[list[float], list[float]]]:
     """Each figure's values of both builds, by name, in order of the rounds."""
     results: dict[str, tuple[list[float], list[float]]] = {}
@@ -189,9 +189,9 @@ def measure(
                 check=True,
             )
             builds.append(Build(root, scratch / f"nodes-of-{name}"))
-        for deed, count in plan:
-            print(f"{deed.name}, this : other", file=sys.stderr)
-            ours, theirs = take_turns(builds, deed, count)
+        for step, count in plan:
+            print(f"{step.name}, this : other", file=sys.stderr)
+            ours, theirs = take_turns(builds, step, count)
             for name in ours[0] if ours else ():
                 results[name] = [one[name] for one in ours], [one[name] for one in theirs]
     finally:
@@ -205,16 +205,16 @@ def main() -> None:
     parser.add_argument("--other", required=True, help="a folder with another kraftd, or a revision")
     parser.add_argument("--rounds", type=int, default=20, help="of each start, return and failover")
     parser.add_argument("--loads", type=int, default=10, help=f"rounds of load, {LOAD_S} s each")
-    parser.add_argument("--only", action="append", choices=DEEDS, help="leave out the others")
+    parser.add_argument("--only", action="append", choices=STEPS, help="leave out the others")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all values there")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # or the nodes would outlive us
     plan = [
-        (Deed("load", CONNECTIONS, LOAD_S), arguments.loads)
+        (Step("load", CONNECTIONS, LOAD_S), arguments.loads)
         if name == "load"
-        else (Deed(name), arguments.rounds)
-        for name in DEEDS
-        if name in (arguments.only or DEEDS)
+        else (Step(name), arguments.rounds)
+        for name in STEPS
+        if name in (arguments.only or STEPS)
     ]
     (ROOT / ".benchmarks").mkdir(exist_ok=True)  # not the temporary directory: fsync costs nothing on a tmpfs
     scratch = Path(tempfile.mkdtemp(dir=ROOT / ".benchmarks", prefix="beside-"))

@@ -41,11 +41,11 @@ VERSIONS = (2,) * 8 + (1, 0)
 
 def write_snapshot(directory: Path, partitions: int) -> Path:
     """Write a snapshot of so many partitions, and say where it is."""
-    dice = random.Random(partitions)
+    rng = random.Random(partitions)
     path = directory / snapshot_name(END)
     with path.open("wb") as file:
         _write_control(file, 0, SnapshotHeaderRecord(last_contained_log_timestamp=TIMESTAMP_MS))
-        offset, values = 1, _values(dice, partitions)
+        offset, values = 1, _values(rng, partitions)
         while batch := list(islice(values, BATCH_RECORDS)):
             file.write(encode_batch(offset, END.epoch, TIMESTAMP_MS, batch))
             offset += len(batch)
@@ -57,28 +57,28 @@ def _write_control(file: BinaryIO, offset: Offset, record: AnyControl) -> None:
     file.write(encode_control_batch(offset, END.epoch, TIMESTAMP_MS, [encode_control(record)]))
 
 
-def _values(dice: random.Random, partitions: int) -> Iterator[bytes]:
+def _values(rng: random.Random, partitions: int) -> Iterator[bytes]:
     yield encode_record(FeatureLevelRecord("metadata.version", METADATA_VERSION), 0)
     yield encode_record(FeatureLevelRecord("eligible.leader.replicas.version", 1), 0)
-    directories = {broker: [dice.randbytes(16) for _ in range(DIRECTORIES_A_BROKER)] for broker in BROKERS}
+    directories = {broker: [rng.randbytes(16) for _ in range(DIRECTORIES_A_BROKER)] for broker in BROKERS}
     for broker in BROKERS:
-        yield encode_record(_broker(broker, directories[broker], dice), 3)
+        yield encode_record(_broker(broker, directories[broker], rng), 3)
     sizes = [size for size, times in SIZES.items() for _ in range(times)]
-    dice.shuffle(sizes)
+    rng.shuffle(sizes)
     for number, size in enumerate(cycle(sizes)):
-        topic_id = dice.randbytes(16)
+        topic_id = rng.randbytes(16)
         yield encode_record(TopicRecord(f"topic-{number:06}", topic_id), 0)
         for partition_id in range(min(size, partitions)):
-            yield _partition(partition_id, topic_id, directories, dice)
+            yield _partition(partition_id, topic_id, directories, rng)
         partitions -= min(size, partitions)
         if not partitions:
             return
 
 
-def _broker(broker: int, directories: list[Uuid], dice: random.Random) -> RegisterBrokerRecord:
+def _broker(broker: int, directories: list[Uuid], rng: random.Random) -> RegisterBrokerRecord:
     return RegisterBrokerRecord(
         broker_id=broker,
-        incarnation_id=dice.randbytes(16),
+        incarnation_id=rng.randbytes(16),
         broker_epoch=100 + broker,
         end_points=(RegisterBrokerRecordBrokerEndpoint("PLAINTEXT", f"broker-{broker}.example", 9092, 0),),
         features=(RegisterBrokerRecordBrokerFeature("metadata.version", 7, METADATA_VERSION),),
@@ -89,12 +89,12 @@ def _broker(broker: int, directories: list[Uuid], dice: random.Random) -> Regist
 
 
 def _partition(
-    partition_id: int, topic_id: Uuid, directories: dict[int, list[Uuid]], dice: random.Random
+    partition_id: int, topic_id: Uuid, directories: dict[int, list[Uuid]], rng: random.Random
 ) -> bytes:
-    version = dice.choice(VERSIONS)
-    replicas = tuple(dice.sample(BROKERS, dice.choice(REPLICAS)))
+    version = rng.choice(VERSIONS)
+    replicas = tuple(rng.sample(BROKERS, rng.choice(REPLICAS)))
     isr, elr, recovery, leader = replicas, None, 0, replicas[0]
-    odd = dice.random()
+    odd = rng.random()
     if odd < 0.05 and len(replicas) > 1:
         isr = replicas[:-1]
         if odd < 0.005 and version >= 2:
@@ -113,9 +113,9 @@ def _partition(
             adding_replicas=adding,
             leader=leader,
             leader_recovery_state=recovery,
-            leader_epoch=dice.randrange(50),
-            partition_epoch=dice.randrange(200),
-            directories=tuple(dice.choice(directories[broker]) for broker in replicas) if version else (),
+            leader_epoch=rng.randrange(50),
+            partition_epoch=rng.randrange(200),
+            directories=tuple(rng.choice(directories[broker]) for broker in replicas) if version else (),
             eligible_leader_replicas=elr,
         ),
         version,

@@ -138,15 +138,15 @@ def measure(path: Path, *, only_load: bool) -> Ours:
         answers = sum(len(list(listing(broker))) for broker in BROKERS)
         ours.list_us[name] = (time.perf_counter() - began) / answers * 1e6
 
-    dice = random.Random(1)
+    rng = random.Random(1)
     sizes = {
         topic.topic_id: sum(1 for _ in image[TOPICS].partitions(topic.topic_id))
         for topic in image[TOPICS].topics()
     }
     ids = [(topic_id, partition_id) for topic_id, size in sizes.items() for partition_id in range(size)]
-    some = dice.sample(ids, min(SAMPLES, len(ids)))
+    some = rng.sample(ids, min(SAMPLES, len(ids)))
     largest = max(sizes, key=lambda topic_id: sizes[topic_id])
-    of_largest = [(largest, dice.randrange(sizes[largest])) for _ in some]
+    of_largest = [(largest, rng.randrange(sizes[largest])) for _ in some]
     in_order = ids[:CHANGES_IN_SLICES]
     ids = []
 
@@ -154,15 +154,15 @@ def measure(path: Path, *, only_load: bool) -> Ours:
         partition_of(image, which)
 
     ours.read_us, ours.read_big_us = times_us(read, some), times_us(read, of_largest)
-    changing = Changing(image, dice)
+    changing = Changing(image, rng)
     ours.change_us, ours.change_big_us = times_us(changing, some), times_us(changing, of_largest)
     assert image.hash() == ours.hash != changing.image.hash(), "a change was seen in the frozen copy"
-    ours.change_in_slices_us = change_in_slices_us(image, in_order, dice)
+    ours.change_in_slices_us = change_in_slices_us(image, in_order, rng)
     del changing, some, of_largest, in_order
     gc.collect()
     began = time.perf_counter()
     every = (
-        change(partition_of(image, (topic_id, partition_id)), dice)
+        change(partition_of(image, (topic_id, partition_id)), rng)
         for topic_id, size in sizes.items()
         for partition_id in range(size)
     )
@@ -174,9 +174,9 @@ def measure(path: Path, *, only_load: bool) -> Ours:
     return ours
 
 
-def change_in_slices_us(image: MetadataImage, whichs: list[tuple[Uuid, int]], dice: random.Random) -> float:
+def change_in_slices_us(image: MetadataImage, whichs: list[tuple[Uuid, int]], rng: random.Random) -> float:
     """Replay a change of each, a batch after the other, from the bytes that the log holds."""
-    values = [encode_record(change(partition_of(image, which), dice)) for which in whichs]
+    values = [encode_record(change(partition_of(image, which), rng)) for which in whichs]
     gc.collect()
     began = time.perf_counter()
     for at in range(0, len(values), CHANGES_A_BATCH):
@@ -189,9 +189,9 @@ def change_in_slices_us(image: MetadataImage, whichs: list[tuple[Uuid, int]], di
 class Changing:
     """An image that goes on from one that stays as it is."""
 
-    def __init__(self, frozen: MetadataImage, dice: random.Random) -> None:
+    def __init__(self, frozen: MetadataImage, rng: random.Random) -> None:
         self.image = frozen
-        self._dice = dice
+        self._dice = rng
         self._next: PartitionChangeRecord | None = None
 
     def prepare(self, which: tuple[Uuid, int]) -> None:
@@ -208,11 +208,11 @@ def partition_of(image: MetadataImage, which: tuple[Uuid, int]) -> PartitionReco
     return partition
 
 
-def change(partition: PartitionRecord, dice: random.Random) -> PartitionChangeRecord:
+def change(partition: PartitionRecord, rng: random.Random) -> PartitionChangeRecord:
     """One member of the ISR leaves it, or all come back; another leads, if another can."""
     isr = partition.isr[1:] if len(partition.isr) > 1 else partition.replicas
     return PartitionChangeRecord(
-        partition_id=partition.partition_id, topic_id=partition.topic_id, isr=isr, leader=dice.choice(isr)
+        partition_id=partition.partition_id, topic_id=partition.topic_id, isr=isr, leader=rng.choice(isr)
     )
 
 

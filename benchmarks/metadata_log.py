@@ -63,7 +63,7 @@ def make_log(
     return segment
 
 
-def _batches(shape: str, dice: random.Random) -> Iterator[tuple[int, bytes]]:
+def _batches(shape: str, rng: random.Random) -> Iterator[tuple[int, bytes]]:
     """Batches without end, each with the number of its records."""
     voter = (LeaderChangeMessageVoter(voter_id=1),)
     change = LeaderChangeMessage(leader_id=1, voters=voter, granting_voters=voter)
@@ -74,15 +74,15 @@ def _batches(shape: str, dice: random.Random) -> Iterator[tuple[int, bytes]]:
         values = beginning[start : start + LARGE_BATCH]
         yield len(values), encode_batch(offset, 1, now, values)
         offset += len(values)
-    changes = _changes(dice)
+    changes = _changes(rng)
     while True:
         now += STEP_MS
         if shape == "large":
             values = [next(changes) for _ in range(LARGE_BATCH)]
-        elif dice.random() < 0.1:
+        elif rng.random() < 0.1:
             values = [NO_OP]
         else:
-            values = [next(changes) for _ in range(dice.randint(1, 4))]
+            values = [next(changes) for _ in range(rng.randint(1, 4))]
         yield len(values), encode_batch(offset, 1, now, values)
         offset += len(values)
 
@@ -106,26 +106,26 @@ def _beginning() -> Iterator[Record]:
             )
 
 
-def _changes(dice: random.Random) -> Iterator[bytes]:
+def _changes(rng: random.Random) -> Iterator[bytes]:
     """Changes for ever: mostly ISRs and leaders, one in twenty a config."""
-    cycle = [_change(dice) for _ in range(50_000)]
+    cycle = [_change(rng) for _ in range(50_000)]
     while True:
         yield from cycle
 
 
-def _change(dice: random.Random) -> bytes:
-    if dice.random() < 0.05:
-        name, value = "retention.ms", str(dice.randrange(10**9))
-        of = f"topic-{dice.randrange(TOPICS):04d}"
+def _change(rng: random.Random) -> bytes:
+    if rng.random() < 0.05:
+        name, value = "retention.ms", str(rng.randrange(10**9))
+        of = f"topic-{rng.randrange(TOPICS):04d}"
         return encode_record(ConfigRecord(resource_type=2, resource_name=of, name=name, value=value))
-    topic, partition = dice.randrange(TOPICS), dice.randrange(PARTITIONS)
-    isr = tuple(dice.sample(_replicas(topic, partition), dice.randint(1, 3)))
+    topic, partition = rng.randrange(TOPICS), rng.randrange(PARTITIONS)
+    isr = tuple(rng.sample(_replicas(topic, partition), rng.randint(1, 3)))
     return encode_record(
         PartitionChangeRecord(
             partition_id=partition,
             topic_id=_topic_id(topic),
             isr=isr,
-            leader=dice.choice(isr),
+            leader=rng.choice(isr),
         )
     )
 

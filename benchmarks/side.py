@@ -1,7 +1,7 @@
 """One of the two builds that `beside.py` compares: its three daemons, and what is done to them.
 
 Imports the `kraftd` that PYTHONPATH names, so that a build is asked in its own words: their versions of the
-handshake differ. Says on its standard output, as a line of JSON, where that is; then takes one `Deed` a
+handshake differ. Says on its standard output, as a line of JSON, where that is; then takes one `Step` a
 line from its standard input and answers with what was measured. The end of the input ends the daemons.
 """
 
@@ -25,7 +25,7 @@ SETTLE_S = 1.0
 """After a voter was killed: long enough for the others to be at their longest back-off."""
 
 
-class Deed(msgspec.Struct, frozen=True):
+class Step(msgspec.Struct, frozen=True):
     """What to do, and for a load how much of it."""
 
     name: str
@@ -41,9 +41,9 @@ class Side(Kraftd):
         for node in self.nodes:
             shutil.copytree(node.directory / "data", node.directory / "formatted")
 
-    async def do(self, deed: Deed) -> dict[str, float]:
-        """One deed; what was measured, under names that `beside.py` knows."""
-        match deed.name:
+    async def do(self, step: Step) -> dict[str, float]:
+        """Do one step; what was measured, under names that `beside.py` knows."""
+        match step.name:
             case "cold start":
                 return await self.cold_start()
             case "return":
@@ -51,8 +51,8 @@ class Side(Kraftd):
             case "failover":
                 return await self.failover()
             case "load":
-                return await self.load_round(deed.connections, deed.seconds)
-        raise ValueError(f"no such deed: {deed.name}")
+                return await self.load_round(step.connections, step.seconds)
+        raise ValueError(f"no such step: {step.name}")
 
     async def failover(self) -> dict[str, float]:
         """Milliseconds to the next commit after `kill -9` of the leader.
@@ -186,7 +186,7 @@ async def main() -> None:
     async with side.running():
         while order := await orders.readline():
             async with asyncio.timeout(180):
-                say(await side.do(msgspec.json.decode(order, type=Deed)))
+                say(await side.do(msgspec.json.decode(order, type=Step)))
 
 
 def say(what: dict[str, Any]) -> None:

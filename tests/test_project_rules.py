@@ -27,6 +27,12 @@ GENERATED = {
     for folder in ("protocol/messages", "protocol/msgpack", "records/messages", "records/bodies")
 }
 WRITTEN = [path for path in MODULES if path.parent not in GENERATED]
+AROUND = [
+    path.relative_to(ROOT)
+    for folder in ("benchmarks", "proto", "scripts", "tests")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+]
+"""What is not part of the package."""
 
 PURE = (
     "types",
@@ -123,6 +129,7 @@ OLD_WORDS = {
     "Chronicle",
     "ConfigsFold",
     "Core",
+    "Deed",
     "Desk",
     "EventLog",
     "FetchAsk",
@@ -189,7 +196,7 @@ OLD_WORDS = {
 """Each has given way to a word of `docs/glossary.md`."""
 
 
-@written
+@pytest.mark.parametrize("path", WRITTEN + AROUND, ids=str)
 def test_names_keep_their_words(path: Path) -> None:
     """Epoch, never term; and what decides is said, never `maybe_`."""
     names = {node.id for node in ast.walk(tree(path)) if isinstance(node, ast.Name)}

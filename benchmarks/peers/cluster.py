@@ -91,7 +91,7 @@ class Node:
 
 
 class Cluster:
-    """Three nodes of one system. Subclasses fill in the deeds that differ."""
+    """Three nodes of one system. Subclasses fill in what differs."""
 
     name: ClassVar[str]
     patience_s: ClassVar[float] = 1.0
@@ -173,7 +173,7 @@ class Probe:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._news = asyncio.Event()
+        self._committed = asyncio.Event()
         self.commits: list[tuple[float, int]] = []
 
     async def run(self, node: Node) -> None:
@@ -185,15 +185,15 @@ class Probe:
                     leadership = await self._cluster.write(node)
             if leadership is not None:
                 self.commits.append((time.perf_counter(), leadership))
-                self._news.set()
+                self._committed.set()
             await asyncio.sleep(RETRY_S)
 
     async def new_leadership(self, old: int | None) -> int:
         """Wait for the next commit that is not of the leadership `old`."""
         async with asyncio.timeout(60):
             while not self.commits or self.commits[-1][1] == old:
-                self._news.clear()
-                await self._news.wait()
+                self._committed.clear()
+                await self._committed.wait()
         return self.commits[-1][1]
 
 

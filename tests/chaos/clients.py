@@ -90,14 +90,14 @@ class Crowd:
     """The clients, and what they tell each other: who answered last."""
 
     def __init__(
-        self, ports: Mapping[NodeId, int], history: History, rate: float, dice: random.Random
+        self, ports: Mapping[NodeId, int], history: History, rate: float, rng: random.Random
     ) -> None:
         self.ports = ports
         self.history = history
         self.leader = min(ports)
         self.period_s = CLIENTS / rate
         self.is_over = False
-        self._clients = [Client(self, number, random.Random(dice.random())) for number in range(CLIENTS)]
+        self._clients = [Client(self, number, random.Random(rng.random())) for number in range(CLIENTS)]
 
     async def run(self) -> None:
         """Work until told to stop."""
@@ -128,13 +128,13 @@ class Answer(NamedTuple):
 class Client:
     """One client: one request at a time."""
 
-    def __init__(self, crowd: Crowd, number: int, dice: random.Random) -> None:
+    def __init__(self, crowd: Crowd, number: int, rng: random.Random) -> None:
         self.number = number
         self._crowd = crowd
         self._leader = crowd.leader
         self._patience_s = PATIENCE_S[number % len(PATIENCE_S)]
         self._writes = WRITES[number // len(PATIENCE_S) % len(WRITES)]
-        self._dice = dice
+        self._dice = rng
         self._wires: dict[NodeId, Wire] = {}
         self._written = 0
 

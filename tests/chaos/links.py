@@ -31,9 +31,9 @@ _RESET = struct.pack("ii", 1, 0)
 class Way:
     """One direction between two nodes."""
 
-    def __init__(self, dice: random.Random) -> None:
+    def __init__(self, rng: random.Random) -> None:
         self.flows: set[Flow] = set()
-        self._dice = dice
+        self._dice = rng
         self._cuts = 0
         self._slownesses: list[tuple[float, float]] = []
 
@@ -188,13 +188,13 @@ class Network:
     tasks: asyncio.TaskGroup
     """Owns the connecting, once open."""
 
-    def __init__(self, ports: Mapping[NodeId, int], dice: random.Random) -> None:
+    def __init__(self, ports: Mapping[NodeId, int], rng: random.Random) -> None:
         self.ports = ports
         self.pipes: set[Pipe] = set()
         self.used = asyncio.Event()
         """Set while there are connections."""
         pairs = [(a, b) for a in ports for b in ports if a != b]
-        self.ways: dict[Pair, Way] = {pair: Way(random.Random(dice.random())) for pair in pairs}
+        self.ways: dict[Pair, Way] = {pair: Way(random.Random(rng.random())) for pair in pairs}
         self._servers: list[asyncio.Server] = []
         self._listening: dict[Pair, socket.socket] = {
             pair: socket.create_server(("127.0.0.1", 0)) for pair in pairs

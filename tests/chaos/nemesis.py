@@ -51,10 +51,10 @@ class Scene:
     """What a fault has at hand. `hurt` counts, over all faults under way, what each node suffers."""
 
     def __init__(
-        self, quorum: Quorum, dice: random.Random, say: Callable[[str], None], hurt: Counter[NodeId]
+        self, quorum: Quorum, rng: random.Random, say: Callable[[str], None], hurt: Counter[NodeId]
     ) -> None:
         self.quorum = quorum
-        self.dice = dice
+        self.rng = rng
         self.say = say
         self._hurt = hurt
         self._victims: list[NodeId] = []
@@ -62,12 +62,12 @@ class Scene:
     def victim(self) -> NodeId:
         """Who it is: mostly who suffers already; else the leader, half of the time; else anybody."""
         leader, suffering = self.quorum.leader, sorted(self._hurt.elements())
-        if suffering and self.dice.random() < SAME:
-            chosen = self.dice.choice(suffering)
-        elif leader is not None and self.dice.random() < LEADER:
+        if suffering and self.rng.random() < SAME:
+            chosen = self.rng.choice(suffering)
+        elif leader is not None and self.rng.random() < LEADER:
             chosen = leader
         else:
-            chosen = self.dice.choice(NODES)
+            chosen = self.rng.choice(NODES)
         self.hurts(chosen)
         return chosen
 
@@ -83,7 +83,7 @@ class Scene:
 
     def length_s(self) -> float:
         """How long nothing is heard of the victim."""
-        return self.dice.uniform(*(LONG_S if self.dice.random() < LONG else SHORT_S))
+        return self.rng.uniform(*(LONG_S if self.rng.random() < LONG else SHORT_S))
 
     def called(self, node_id: NodeId) -> str:
         """How a node is named in a line."""
@@ -113,8 +113,8 @@ async def pause(scene: Scene) -> None:
 
 async def restart_all(scene: Scene) -> None:
     """All nodes end, and start in their own time."""
-    quorum, dice = scene.quorum, scene.dice
-    number = dice.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGTERM))
+    quorum, rng = scene.quorum, scene.rng
+    number = rng.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGTERM))
     async with contextlib.AsyncExitStack() as stack:
         for node_id in NODES:
             await stack.enter_async_context(quorum.held[node_id])
@@ -122,9 +122,9 @@ async def restart_all(scene: Scene) -> None:
         async with asyncio.TaskGroup() as tasks:
             for node_id in NODES:
                 tasks.create_task(quorum.end(node_id, number))
-        for node_id in dice.sample(NODES, len(NODES)):
+        for node_id in rng.sample(NODES, len(NODES)):
             quorum.let_run(node_id)
-            await asyncio.sleep(dice.uniform(0, 0.2))
+            await asyncio.sleep(rng.uniform(0, 0.2))
         for node_id in NODES:
             await quorum.started(node_id)
 
@@ -140,7 +140,7 @@ async def partition(scene: Scene) -> None:
 async def one_way_partition(scene: Scene) -> None:
     """One side is heard, and hears nothing."""
     group, others, what = _two_sides(scene)
-    if scene.dice.random() < 0.5:
+    if scene.rng.random() < 0.5:
         group, others = others, group
     unheard, deaf = ("+".join(map(str, side)) for side in (group, others))
     pairs = list(scene.quorum.network.between(group, others))
@@ -161,20 +161,20 @@ async def two_leaders(scene: Scene) -> None:
                     await asyncio.sleep(0.05)
         between = quorum.network.between
         pairs = [*between(others, [node_id])]
-        is_heard = scene.dice.random() < 0.5
+        is_heard = scene.rng.random() < 0.5
         if not is_heard:
             pairs += between([node_id], others)
         what = f"{scene.called(node_id)} got the lead and goes deaf{'' if is_heard else ' and dumb'}"
-        await _cut(scene, pairs, what, scene.dice.uniform(*LONG_S))
+        await _cut(scene, pairs, what, scene.rng.uniform(*LONG_S))
 
 
 async def delay(scene: Scene) -> None:
     """Everything that one node sends and gets, or all nodes do, takes longer."""
-    quorum, dice = scene.quorum, scene.dice
-    low_s, length_s = dice.uniform(0.005, 0.15), dice.uniform(0.5, 2)
-    high_s = low_s * dice.uniform(1, 3)
+    quorum, rng = scene.quorum, scene.rng
+    low_s, length_s = rng.uniform(0.005, 0.15), rng.uniform(0.5, 2)
+    high_s = low_s * rng.uniform(1, 3)
     node_id = scene.victim()
-    everywhere = dice.random() < 0.3
+    everywhere = rng.random() < 0.3
     ways = [way for pair, way in quorum.network.ways.items() if everywhere or node_id in pair]
     where = "between all nodes" if everywhere else f"around {scene.called(node_id)}"
     scene.say(f"delay {where} of {low_s * 1e3:.0f} to {high_s * 1e3:.0f} ms for {length_s:.1f} s")
@@ -186,7 +186,7 @@ async def delay(scene: Scene) -> None:
 
 async def reset(scene: Scene) -> None:
     """The connections of one node end, with FIN or RST."""
-    network, gently = scene.quorum.network, scene.dice.random() < 0.5
+    network, gently = scene.quorum.network, scene.rng.random() < 0.5
     pipes: list[Pipe] = []
     while not pipes:
         node_id = scene.victim()
@@ -199,8 +199,8 @@ async def reset(scene: Scene) -> None:
 
 async def full_disk(scene: Scene) -> None:
     """No room for a while: the node ends, and cannot start until there is."""
-    quorum, dice, node_id = scene.quorum, scene.dice, scene.victim()
-    length_s, pages = dice.uniform(0.5, 2), dice.randint(*FREE_PAGES)
+    quorum, rng, node_id = scene.quorum, scene.rng, scene.victim()
+    length_s, pages = rng.uniform(0.5, 2), rng.randint(*FREE_PAGES)
     async with quorum.held[node_id]:
         scene.say(f"full disk of {scene.called(node_id)}, {pages} pages left, for {length_s:.1f} s")
         quorum.disks[node_id].fill(pages)
@@ -213,14 +213,14 @@ async def full_disk(scene: Scene) -> None:
 
 async def garbage(scene: Scene) -> None:
     """Strangers at one node: noise, broken frames, wrong greetings, silence."""
-    node_id, length_s = scene.victim(), scene.dice.uniform(0.5, 2)
+    node_id, length_s = scene.victim(), scene.rng.uniform(0.5, 2)
     scene.say(f"garbage for {scene.called(node_id)} for {length_s:.1f} s")
-    await pester(scene.quorum.ports[node_id], scene.dice, length_s)
+    await pester(scene.quorum.ports[node_id], scene.rng, length_s)
 
 
 async def resign(scene: Scene) -> None:
     """The operator asks the leader to hand over, to somebody or to whom it likes."""
-    quorum, to = scene.quorum, scene.dice.choice((-1, *NODES))
+    quorum, to = scene.quorum, scene.rng.choice((-1, *NODES))
     leader = quorum.leader or NODES[0]
     scene.say(f"resign {scene.called(leader)}, to {'anybody' if to < 0 else f'node {to}'}")
     await _hand_over(quorum, to)
@@ -247,10 +247,10 @@ class Nemesis:
     """Deals the faults out, and counts them."""
 
     def __init__(
-        self, quorum: Quorum, dice: random.Random, say: Callable[[str], None], kinds: Sequence[str]
+        self, quorum: Quorum, rng: random.Random, say: Callable[[str], None], kinds: Sequence[str]
     ) -> None:
         self.counts: Counter[str] = Counter()
-        self._quorum, self._dice, self._say = quorum, dice, say
+        self._quorum, self._dice, self._say = quorum, rng, say
         self._hurt: Counter[NodeId] = Counter()
         self._kinds = [kind for kind in kinds if quorum.disks or kind != NEEDS_DISKS]
 
@@ -284,7 +284,7 @@ class Nemesis:
 
 
 async def _end(scene: Scene, number: signal.Signals) -> None:
-    quorum, node_id, down_s = scene.quorum, scene.victim(), scene.dice.uniform(0, 1.5)
+    quorum, node_id, down_s = scene.quorum, scene.victim(), scene.rng.uniform(0, 1.5)
     async with quorum.held[node_id]:
         scene.say(f"{number.name} {scene.called(node_id)}, started again after {down_s:.1f} s")
         await quorum.end(node_id, number)
@@ -305,8 +305,8 @@ def _two_sides(scene: Scene) -> tuple[list[NodeId], list[NodeId], str]:
     """One node and the rest, or one node and one other."""
     node_id = scene.victim()
     others = [other for other in NODES if other != node_id]
-    if scene.dice.random() < 0.3:
-        other = scene.dice.choice(others)
+    if scene.rng.random() < 0.3:
+        other = scene.rng.choice(others)
         return [node_id], [other], f"between {scene.called(node_id)} and {scene.called(other)}"
     return [node_id], others, f"around {scene.called(node_id)}"
 
@@ -314,7 +314,7 @@ def _two_sides(scene: Scene) -> tuple[list[NodeId], list[NodeId], str]:
 async def _cut(scene: Scene, pairs: Sequence[Pair], what: str, length_s: float) -> None:
     """Cut some ways for a while; then what waited arrives, or the connections are reset first."""
     network = scene.quorum.network
-    with_reset = scene.dice.random() < 0.5
+    with_reset = scene.rng.random() < 0.5
     scene.say(f"{what}, for {length_s:.1f} s, then {'resets' if with_reset else 'all arrives late'}")
     for pair in pairs:
         network.ways[pair].cut()

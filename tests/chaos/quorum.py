@@ -60,7 +60,7 @@ class Quorum:
         self,
         folder: Path,
         disks: Mapping[NodeId, Disk],
-        dice: random.Random,
+        rng: random.Random,
         *,
         command: Sequence[str] = (sys.executable, "-m", "kraftd"),
     ) -> None:
@@ -70,7 +70,7 @@ class Quorum:
         )
         self.disks = disks
         self.problems: list[str] = []
-        self.network = Network(self.ports, dice)
+        self.network = Network(self.ports, rng)
         for node in self.cluster:
             voters = self.network.voters(node.node_id)
             own = SLOW_TO_NOTICE.get(node.node_id, {})
@@ -109,7 +109,7 @@ class Quorum:
             self.cluster.close()
             self.network.close()
             self._threads.shutdown()
-            self._hear()
+            self._read_events()
 
     # What can be done to a node; the caller holds its lock.
 
@@ -157,7 +157,7 @@ class Quorum:
     @property
     def leaders(self) -> Mapping[int, NodeId]:
         """Who led in which epoch, as those said who led."""
-        self._hear()
+        self._read_events()
         return self._leaders
 
     @property
@@ -175,15 +175,15 @@ class Quorum:
         answer: DescribeNodeResponse = await ask_once(self.ports[node_id], DescribeNodeRequest())
         return answer
 
-    def _hear(self) -> None:
+    def _read_events(self) -> None:
         """Take in the lines that are new."""
         for node in self.cluster:
             lines = node.events[self._read[node.node_id] :]
             self._read[node.node_id] += len(lines)
             for line in lines:
-                self._hear_line(node.node_id, line)
+                self._take_event(node.node_id, line)
 
-    def _hear_line(self, node_id: NodeId, line: Mapping[str, Any]) -> None:
+    def _take_event(self, node_id: NodeId, line: Mapping[str, Any]) -> None:
         if line.get("event") == "leader_changed" and line["leader"] == node_id:
             other = self._leaders.setdefault(line["epoch"], node_id)
             if other != node_id:

@@ -28,25 +28,25 @@ UNREAD = 30
 """How many answers a client asks for that it never reads."""
 
 
-def noise(dice: random.Random) -> list[bytes]:
-    return [dice.randbytes(dice.randint(1, 65_536))]
+def noise(rng: random.Random) -> list[bytes]:
+    return [rng.randbytes(rng.randint(1, 65_536))]
 
 
-def noise_in_frames(dice: random.Random) -> list[bytes]:
-    return [framed(dice.randbytes(dice.randint(1, 2_000))) for _ in range(20)]
+def noise_in_frames(rng: random.Random) -> list[bytes]:
+    return [framed(rng.randbytes(rng.randint(1, 2_000))) for _ in range(20)]
 
 
-def endless_frame(dice: random.Random) -> list[bytes]:
-    return [b"\x7f\xff\xff\xff", dice.randbytes(70_000)]
+def endless_frame(rng: random.Random) -> list[bytes]:
+    return [b"\x7f\xff\xff\xff", rng.randbytes(70_000)]
 
 
 def empty_frames(_: random.Random) -> list[bytes]:
     return [bytes(4)] * 1_000
 
 
-def cut_greeting(dice: random.Random) -> list[bytes]:
+def cut_greeting(rng: random.Random) -> list[bytes]:
     data = greeting()
-    return [data[: dice.randrange(1, len(data))]]
+    return [data[: rng.randrange(1, len(data))]]
 
 
 def dripping_greeting(_: random.Random) -> list[bytes]:
@@ -69,15 +69,15 @@ def client_that_votes(_: random.Random) -> list[bytes]:
     return [greeting(), request(VoteRequest()), request(FetchRequest())]
 
 
-def unknown_requests(dice: random.Random) -> list[bytes]:
-    strange = [(dice.randint(-9, 32_000), dice.randint(-1, 99), dice.randint(-9, 1 << 31)) for _ in range(20)]
+def unknown_requests(rng: random.Random) -> list[bytes]:
+    strange = [(rng.randint(-9, 32_000), rng.randint(-1, 99), rng.randint(-9, 1 << 31)) for _ in range(20)]
     return [greeting(), *(framed(msgspec.msgpack.encode([*head, "stranger", []])) for head in strange)]
 
 
-def flipped_requests(dice: random.Random) -> list[bytes]:
+def flipped_requests(rng: random.Random) -> list[bytes]:
     """What a client would say, with a byte changed in each."""
     sound = bytearray(request(ListConfigsRequest()))
-    sound[dice.randrange(4, len(sound))] ^= dice.randrange(1, 256)
+    sound[rng.randrange(4, len(sound))] ^= rng.randrange(1, 256)
     return [greeting(), bytes(sound)]
 
 
@@ -108,13 +108,13 @@ STRANGERS: Mapping[Callable[[random.Random], list[bytes]], int] = {
 """Each kind of stranger, and how many of it come at once."""
 
 
-async def pester(port: int, dice: random.Random, stay_s: float) -> int:
+async def pester(port: int, rng: random.Random, stay_s: float) -> int:
     """Let every stranger in at once; how many there were."""
     async with contextlib.AsyncExitStack() as stack:
         count = 0
         for stranger, number in STRANGERS.items():
             for _ in range(number):
-                await stack.enter_async_context(visit(port, stranger(dice)))
+                await stack.enter_async_context(visit(port, stranger(rng)))
                 count += 1
         await asyncio.sleep(stay_s)
     return count

@@ -28,7 +28,7 @@ from typing import NamedTuple
 from kraftd.errors import KraftdError
 from tests import commands
 from tests.crash.promises import Ids, Promised, judge, open_home
-from tests.crash.protocols import PROTOCOLS, Member, Variant
+from tests.crash.protocols import PROTOCOLS, ScriptedNode, Variant
 from tests.sim.filesystem import CHANGES, SimFileSystem
 
 ROW = "{:<28}{:>9}{:>9}{:>10}{:>10}{:>12}{:>7}"
@@ -109,30 +109,30 @@ class Enumerator:
 
     def run(self, refusals: Sequence[int] | None = None) -> Counted:
         """Go through the script once, and once more for each sync that is refused: by default for all."""
-        fs, member = self._prepared()
-        stops = _Stops(lambda number: self._stop(fs, member.promised, f"{self.task}/{number}"))
+        fs, scripted = self._prepared()
+        stops = _Stops(lambda number: self._stop(fs, scripted.promised, f"{self.task}/{number}"))
         fs.faults = stops
-        member.do(self.task.variant.script)
+        scripted.do(self.task.variant.script)
         fs.faults = None
-        self._stop(fs, member.promised, f"{self.task}/{stops.number}")
+        self._stop(fs, scripted.promised, f"{self.task}/{stops.number}")
         for refused in range(stops.syncs) if refusals is None else refusals:
             self._refuse(refused)
         return Counted(self.task, self.disks, len(self._judged), self.again, self.crashes, self.holes)
 
     def _refuse(self, refused: int) -> None:
         """Go through the script until the disk refuses a sync, and judge what is left."""
-        fs, member = self._prepared()
+        fs, scripted = self._prepared()
         fs.faults = _Refusal(refused)
-        member.do(self.task.variant.script)
+        scripted.do(self.task.variant.script)
         fs.faults = None
-        self._stop(fs, member.promised, f"{self.task}/refused-{refused}")
+        self._stop(fs, scripted.promised, f"{self.task}/refused-{refused}")
 
-    def _prepared(self) -> tuple[SimFileSystem, Member]:
+    def _prepared(self) -> tuple[SimFileSystem, ScriptedNode]:
         fs = SimFileSystem()
-        member = Member(fs, self.task.variant)
-        member.do(self.task.variant.prepared)
+        scripted = ScriptedNode(fs, self.task.variant)
+        scripted.do(self.task.variant.prepared)
         fs.sync_everything()
-        return fs, member
+        return fs, scripted
 
     def _stop(self, fs: SimFileSystem, promised: Promised, name: str) -> None:
         self.crashes += 1

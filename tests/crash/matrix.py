@@ -1,11 +1,11 @@
-"""One fault of the disk, in each structure of each file: what becomes of a member that is started on it?
+"""One fault of the disk, in each structure of each file: what becomes of a node that is started on it?
 
     python -m tests.crash.matrix                     the whole matrix
     python -m tests.crash.matrix --cell 'stopped/quorum-state/value of votedId/bit flip, first'
 
-A cell is a base (how the member ended), a file, a structure in it (`structures`), and a fault (`FAULTS`).
+A cell is a base (how the node ended), a file, a structure in it (`structures`), and a fault (`FAULTS`).
 The disk of the base is hurt in that one way, and opened as the daemon opens it. What may come of it
-(`OUTCOMES`): nothing is lost, what no flush had covered is cut, the member knows that it is not whole and
+(`OUTCOMES`): nothing is lost, what no flush had covered is cut, the node knows that it is not whole and
 says where, or it refuses to start and says why. A *hole* is anything else: a committed log that is shorter
 without a word, bytes that were never written and would be given to others, a promise forgotten unnoticed,
 damage that the next start does not know of any more, a traceback.
@@ -152,7 +152,7 @@ WHOLE_FILE = ("gone",)
 
 
 BASES = ("stopped", "killed", "promised", "amnesiac")
-"""How the member ended: in order, with batches that no flush had covered, right after a promise."""
+"""How the node ended: in order, with batches that no flush had covered, right after a promise."""
 
 
 def base_of(name: str) -> Base:
@@ -248,7 +248,7 @@ def hurt(base: Base, cell: Cell) -> SimFileSystem:
 
 
 def judge(base: Base, cell: Cell) -> Verdict:
-    """Start a member on the hurt disk, and say what came of it."""
+    """Start a node on the hurt disk, and say what came of it."""
     fs = hurt(base, cell)
     try:
         inspect_directory(fs, HOME)

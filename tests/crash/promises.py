@@ -1,4 +1,4 @@
-"""What a member was promised by its disk, and whether a disk still keeps it.
+"""What a node was promised by its disk, and whether a disk still keeps it.
 
 `Promised` is what may have left the process by some moment: fetch positions and acknowledgements (batches
 that are durable), votes and epochs (elections), what it told others about itself (start counter, wholeness)
@@ -7,7 +7,7 @@ promise that is not kept, as one line of text.
 
 Judged on every disk, besides the promises themselves: what the opening reports is durable, so that it is
 still there when nothing unsynced survives (D-04), the epochs are those of the batches, tools can read what
-is there before and after, and the member goes on: what it appends and promises next is kept too.
+is there before and after, and the node goes on: what it appends and promises next is kept too.
 """
 
 from collections.abc import Callable
@@ -99,7 +99,7 @@ def judge(disk: SimFileSystem, promised: Promised, config: LogConfig, *, thoroug
         disk: What a crash left.
         promised: What must be found.
         config: How the log rolls.
-        thorough: Let tools look too, and let the member go on.
+        thorough: Let tools look too, and let the node go on.
     """
     ids = Ids(7)
     try:
@@ -166,7 +166,7 @@ def _forgotten(reported: Seen, disk: SimFileSystem, config: LogConfig) -> str | 
 
 
 def _stuck(node: NodeDirectory, disk: SimFileSystem, config: LogConfig, seen: Seen) -> str | None:
-    """Whether the member can go on, and keep what it promises next."""
+    """Whether the node can go on, and keep what it promises next."""
     end = node.log.end_offset
     epoch = max(node.election.epoch, node.log.last_epoch) + 1
     election = Election(epoch, -1, ReplicaKey(2))

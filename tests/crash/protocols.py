@@ -1,7 +1,7 @@
-"""The file protocols of a member as scripts: what it does to its disk, and what it is promised meanwhile.
+"""The file protocols of a node as scripts: what it does to its disk, and what it is promised meanwhile.
 
-A script is a list of steps; a step is the name of a method of `Member` with an argument. `PROTOCOLS` is the
-table of them: for each protocol its variants, as (script, size of segments, size of records). A member
+A script is a list of steps; a step is the name of a method of `ScriptedNode` with an argument. `PROTOCOLS` is
+the table of them: for each protocol its variants, as (script, size of segments, size of records). A node
 keeps `promised` true before, during and after each call, so that a crash at any call has something to be
 judged by.
 
@@ -37,7 +37,7 @@ class Variant(NamedTuple):
         return LogConfig(segment_bytes=self.segment_bytes, index_bytes=96)
 
 
-class Member:
+class ScriptedNode:
     """Does the steps, and keeps account."""
 
     def __init__(self, fs: SimFileSystem, variant: Variant) -> None:
@@ -162,7 +162,7 @@ class Member:
         self.note(peers=(peers,))
 
     def whole(self, _: int) -> None:
-        """Become a member that counts."""
+        """Become a node that counts."""
         self.note(health=(*self.promised.health, "whole"))
         self.node.remember_state_health("whole")
         self.note(health=("whole",))

@@ -1,4 +1,4 @@
-"""What the files of a member are made of: for each structure of each file, where its bytes are.
+"""What the files of a node are made of: for each structure of each file, where its bytes are.
 
 The table that the matrix of faults walks through. Positions are found in the bytes themselves, with the
 layouts of `kraftd.records` written down here once more: a test that asked the code where to hurt it would

@@ -1,46 +1,35 @@
 """The file protocols of storage against what a power cut may leave.
 
 Each scenario runs until the power fails before its n-th change of the disk, for every n. Each disk that may
-be left is opened again, as a member would, and must show what the scenario had been promised by then.
+be left is opened again, as a node would, and must show what the scenario had been promised by then.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
-from pathlib import Path
 
 import pytest
 
-from kraftd.records.batch import scan
 from kraftd.storage import Access, LogConfig, NodeDirectory, format_directory
 from kraftd.storage.disk import StorageFailure
 from kraftd.storage.sidecar import SLOT_BYTES
 from kraftd.types import Election, ReplicaKey
 from tests.crash.hooks import Changes, PowerCutError, calm, cut_power_before
+from tests.crash.promises import HOME, Ids, batches_in, open_home
 from tests.sim.filesystem import SimFileSystem
 from tests.unit.storage.batches import batch, run_of
 
-HOME = Path("/data")
 SMALL = LogConfig(segment_bytes=600, index_bytes=96)
 
-
-class Uuids:
-    def __init__(self) -> None:
-        self._numbers = count(1)
-
-    def __call__(self) -> bytes:
-        return next(self._numbers).to_bytes(16, "big")
+ids = Ids(1)
 
 
-uuids = Uuids()
-
-
-def open_home(fs: SimFileSystem) -> NodeDirectory:
-    return NodeDirectory.open(fs, HOME, node_id=1, random_uuid=uuids, voter_ids=(1, 2, 3), config=SMALL)
+def opened(fs: SimFileSystem) -> NodeDirectory:
+    return open_home(fs, SMALL, ids)
 
 
 def formatted() -> SimFileSystem:
     fs = SimFileSystem()
-    format_directory(fs, HOME, cluster_id="cluster", node_id=1, directory_id=uuids(), now_ms=5)
+    format_directory(fs, HOME, cluster_id="cluster", node_id=1, directory_id=ids(), now_ms=5)
     return fs
 
 
@@ -64,16 +53,6 @@ def after_every_cut(
         return
 
 
-def batches_in(node: NodeDirectory) -> list[bytes]:
-    found = []
-    offset = node.log.start_offset
-    while offset < node.log.end_offset:
-        for view in scan(node.log.read(offset, 1 << 20)):
-            found.append(bytes(view.raw))
-            offset = view.end_offset
-    return found
-
-
 def assert_sound(node: NodeDirectory) -> None:
     assert node.damage == ()
     assert node.amnesia == ()
@@ -83,13 +62,13 @@ def assert_sound(node: NodeDirectory) -> None:
 def test_what_was_flushed_survives_appends_and_rolls() -> None:
     batches = run_of(0, 14)
     fs = formatted()
-    node = open_home(fs)
+    node = opened(fs)
     node.write_election(Election(1, 1, ReplicaKey(1)))
     node.log.assign_epoch(1, 0)
     node.close()
 
     def scenario(fs: SimFileSystem, noted: list) -> None:
-        node = open_home(fs)
+        node = opened(fs)
         for offset, data in enumerate(batches):
             node.log.append((data,), offset, offset + 1)
             if offset % 3 == 2:
@@ -99,17 +78,17 @@ def test_what_was_flushed_survives_appends_and_rolls() -> None:
 
     checked = 0
     for noted, disk in after_every_cut(fs, scenario):
-        node = open_home(disk)
+        node = opened(disk)
         assert_sound(node)
-        found = batches_in(node)
+        found = [*batches_in(node)]
         assert found == batches[: len(found)]
         assert len(found) >= (noted[-1] if noted else 0)
         assert node.election == Election(1, 1, ReplicaKey(1))
         more = batch(len(found))
         node.log.append((more,), len(found), len(found) + 1)
         node.close()
-        node = open_home(disk)
-        assert batches_in(node) == [*found, more]
+        node = opened(disk)
+        assert batches_in(node) == (*found, more)
         node.abandon()
         checked += 1
     assert checked > 300
@@ -120,14 +99,14 @@ def test_what_was_flushed_survives_appends_and_rolls() -> None:
 def test_a_truncation_never_mixes_two_histories(cut_at: int) -> None:
     old, new = run_of(0, 14), run_of(cut_at, cut_at + 4, epoch=2)
     fs = formatted()
-    node = open_home(fs)
+    node = opened(fs)
     node.write_election(Election(2, 2))
     for offset, data in enumerate(old):
         node.log.append((data,), offset, offset + 1)
     node.close()
 
     def scenario(fs: SimFileSystem, noted: list) -> None:
-        node = open_home(fs)
+        node = opened(fs)
         node.log.truncate(cut_at, 1)
         noted.append("cut")
         node.log.append(new[:2], cut_at, cut_at + 2)
@@ -136,9 +115,9 @@ def test_a_truncation_never_mixes_two_histories(cut_at: int) -> None:
         noted.append("flushed")
 
     for noted, disk in after_every_cut(fs, scenario):
-        node = open_home(disk)
+        node = opened(disk)
         assert_sound(node)
-        found = batches_in(node)
+        found = [*batches_in(node)]
         if not noted:
             assert len(found) >= cut_at
             assert found == old[: len(found)]
@@ -159,19 +138,19 @@ def test_an_election_is_the_old_one_or_the_new_one_and_always_believed() -> None
         Election(4, 3),
     ]
     fs = formatted()
-    first = open_home(fs)
+    first = opened(fs)
     first.write_election(Election())
     first.close()
 
     def scenario(fs: SimFileSystem, noted: list) -> None:
-        node = open_home(fs)
+        node = opened(fs)
         for number, election in enumerate(elections):
             node.write_election(election)
             noted.append(election)
             node.remember_peer(2, bytes(15) + b"\x02", number, bytes(16))
 
     for noted, disk in after_every_cut(fs, scenario):
-        node = open_home(disk)
+        node = opened(disk)
         assert_sound(node)
         last = len(noted)
         assert node.election in [Election(), *elections][last : last + 2]
@@ -184,12 +163,12 @@ def test_an_election_is_the_old_one_or_the_new_one_and_always_believed() -> None
 def test_no_two_starts_share_a_counter() -> None:
     def scenario(fs: SimFileSystem, noted: list) -> None:
         for _ in range(3):
-            node = open_home(fs)
+            node = opened(fs)
             noted.append(node.start_counter)
             node.abandon()
 
     for noted, disk in after_every_cut(formatted(), scenario):
-        node = open_home(disk)
+        node = opened(disk)
         assert_sound(node)
         assert node.uninitialized
         assert node.start_counter > max(noted, default=0)
@@ -198,15 +177,15 @@ def test_no_two_starts_share_a_counter() -> None:
 
 def test_a_directory_is_formatted_wholly_or_not_at_all() -> None:
     def scenario(fs: SimFileSystem, noted: list) -> None:
-        format_directory(fs, HOME / "a", cluster_id="c", node_id=1, directory_id=uuids(), now_ms=5)
+        format_directory(fs, HOME / "a", cluster_id="c", node_id=1, directory_id=ids(), now_ms=5)
         noted.append("formatted")
 
     for noted, disk in after_every_cut(SimFileSystem(), scenario):
         again = format_directory(
-            disk, HOME / "a", cluster_id="c", node_id=1, directory_id=uuids(), now_ms=5, ignore_formatted=True
+            disk, HOME / "a", cluster_id="c", node_id=1, directory_id=ids(), now_ms=5, ignore_formatted=True
         )
         assert again.already or not noted
-        node = NodeDirectory.open(disk, HOME / "a", node_id=1, random_uuid=uuids)
+        node = NodeDirectory.open(disk, HOME / "a", node_id=1, random_uuid=ids)
         assert len(node.bootstrap_records()) == 6
         node.abandon()
 
@@ -231,11 +210,11 @@ def killed_before(
 @pytest.mark.covers("D-04", "D-05", "D-06")
 def test_names_that_a_killed_start_left_are_durable_once_opened() -> None:
     """Else a power cut takes the sidecar, or the whole log, with all that was promised since."""
-    for fs in killed_before(formatted(), open_home):
-        node = open_home(fs)
+    for fs in killed_before(formatted(), opened):
+        node = opened(fs)
         node.write_election(Election(1, 1, ReplicaKey(1)))
         fs.forget_unsynced()
-        again = open_home(fs)
+        again = opened(fs)
         assert_sound(again)
         assert again.start_counter > node.start_counter
         assert again.election == Election(1, 1, ReplicaKey(1))
@@ -244,7 +223,7 @@ def test_names_that_a_killed_start_left_are_durable_once_opened() -> None:
 def test_names_that_a_killed_format_left_are_durable_once_it_says_so() -> None:
     def scenario(fs: SimFileSystem) -> bool:
         return format_directory(
-            fs, HOME / "a", cluster_id="c", node_id=1, directory_id=uuids(), now_ms=5, ignore_formatted=True
+            fs, HOME / "a", cluster_id="c", node_id=1, directory_id=ids(), now_ms=5, ignore_formatted=True
         ).already
 
     for fs in killed_before(SimFileSystem(), scenario):
@@ -258,7 +237,7 @@ OPERATIONS = ("pwrite", "pwritev", "fsync", "fdatasync", "ftruncate", "rename", 
 
 def busy(fs: SimFileSystem) -> None:
     """Every kind of change to a disk, at least once."""
-    node = open_home(fs)
+    node = opened(fs)
     node.write_election(Election(1, 1))
     node.log.append(run_of(0, 4), 0, 4)
     node.log.append(run_of(4, 9), 4, 9)
@@ -292,7 +271,7 @@ def test_the_first_failure_is_final_wherever_it_happens(operation: str) -> None:
 @pytest.mark.covers("D-03")
 def test_a_short_write_is_a_failure() -> None:
     fs = formatted()
-    node = open_home(fs)
+    node = opened(fs)
     Changes(
         fs,
         lambda operation, name, _: 10 if operation.startswith("pwrite") and name.endswith(".log") else None,
@@ -310,13 +289,13 @@ def test_a_short_write_is_a_failure() -> None:
     node.close()
     assert changes.calls == []
     survivors: Sequence[SimFileSystem] = list(fs.crash_states())
-    assert all(open_home(disk).log.end_offset == 0 for disk in survivors)
+    assert all(opened(disk).log.end_offset == 0 for disk in survivors)
 
 
 @pytest.mark.covers("D-05", "D-06")
 def test_a_start_that_dies_does_not_hide_that_promises_were_forgotten() -> None:
     fs = formatted()
-    node = open_home(fs)
+    node = opened(fs)
     node.remember_state_health("whole")
     node.write_election(Election(4, -1, ReplicaKey(1)))
     node.log.append(run_of(0, 3, epoch=4), 0, 3)
@@ -328,11 +307,11 @@ def test_a_start_that_dies_does_not_hide_that_promises_were_forgotten() -> None:
     fs.close(handle)
 
     def start(fs: SimFileSystem, _noted: list) -> None:
-        open_home(fs).close()
+        opened(fs).close()
 
     disks = 0
     for _, disk in after_every_cut(fs, start):
-        node = open_home(disk)
+        node = opened(disk)
         assert "neither of its two slots" in str(node.amnesia)
         node.close()
         disks += 1

@@ -1,4 +1,4 @@
-"""Whatever a member did to its disk, and whenever the power failed: what it was promised is there.
+"""Whatever a node did to its disk, and whenever the power failed: what it was promised is there.
 
 The enumerating tests take one protocol at a time; here the steps are drawn, with reopenings and kills (the
 process ends, the page cache lives on) between them.
@@ -31,7 +31,7 @@ STEPS = st.one_of(
 
 
 class World:
-    """A member that keeps account of what it may rely on."""
+    """A node that keeps account of what it may rely on."""
 
     def __init__(self, fs: SimFileSystem) -> None:
         self.fs = fs

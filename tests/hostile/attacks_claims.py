@@ -180,7 +180,7 @@ def identities_that_switch(ground: Ground) -> None:
                 voter_id, **ground.identity(node_id), directory_id=os.urandom(16), start_counter=COUNTER
             ),
         ]
-        ground.dice.shuffle(greetings)
+        ground.rng.shuffle(greetings)
         with unharmed(), ground.open(node_id) as line:
             line.send(greetings[0])
             line.receive()
@@ -248,21 +248,21 @@ def _false_answer(ground: Ground, frame: bytes, known: dict[str, object], number
         return wire.framed(msgpack.packb([correlation_id, body]))
     head = msgpack.packb([correlation_id, None])[:-1]
     bodies = [
-        b"\x91" * ground.dice.choice((100, 990, 1_000, 1_024, 60_000)) + b"\xc0",
-        b"\x81\x00" * ground.dice.choice((100, 500, 990, 1_024)) + b"\xc0",
-        ground.dice.randbytes(100),
+        b"\x91" * ground.rng.choice((100, 990, 1_000, 1_024, 60_000)) + b"\xc0",
+        b"\x81\x00" * ground.rng.choice((100, 500, 990, 1_024)) + b"\xc0",
+        ground.rng.randbytes(100),
         msgpack.packb([0, [["__cluster_metadata", [[0, 0, 1, (1 << 31) - 1, True, {}]], {}]], {}]),
         msgpack.packb([0, 0, 0, [], {}]),
         msgpack.packb([-1, None]),
         b"",
         b"\xc1",
     ]
-    return wire.framed(head + ground.dice.choice(bodies))
+    return wire.framed(head + ground.rng.choice(bodies))
 
 
 @attack(STRANGER)
 def fishing_for_the_cluster_id(ground: Ground) -> None:
-    """Greet as a member of guessed clusters: refused each time, and the same connection asks again."""
+    """Greet as a node of guessed clusters: refused each time, and the same connection asks again."""
     guesses = ["", "x", "A" * 22, "\x00", "../../etc", "$(id)", "%s%n", None, "é" * 1_000]
     for number in ground.lasting(0.005):
         with unharmed(), ground.open(ground.node_ids[number % 3]) as line:

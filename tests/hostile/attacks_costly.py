@@ -147,8 +147,8 @@ def a_list_longer_than_a_frame(ground: Ground) -> None:
 
 
 @attack(OBSERVER, "3.9")
-def slots_full_of_idle_members(ground: Ground) -> None:
-    """4,200 idle connections of invented members at the leader: a new client must still get in."""
+def slots_full_of_idle_nodes(ground: Ground) -> None:
+    """4,200 idle connections of invented nodes at the leader: a new client must still get in."""
     greeted = 0
     for number in range(4_200):
         with unharmed():

@@ -279,15 +279,13 @@ def arrays_that_claim_to_be_long(ground: Ground) -> None:
         b"\xde\xff\xff",
     ]
     for number in ground.lasting(0.001):
-        api = ground.dice.choice(list(wire.apis().values()))
+        api = ground.rng.choice(list(wire.apis().values()))
         head = msgpack.packb([api.key, api.versions[-1], 1, None, None])[:-1]
         with unharmed(), ground.open(ground.node_ids[number % 3]) as line:
             if number % 2:
                 line.send(wire.greeting())
             line.send(
-                wire.framed(
-                    head + b"\x91" * ground.dice.randrange(4) + ground.dice.choice(heads) + b"\xc0" * 8
-                )
+                wire.framed(head + b"\x91" * ground.rng.randrange(4) + ground.rng.choice(heads) + b"\xc0" * 8)
             )
             line.socket.settimeout(0.002)
             line.socket.recv(1_000)
@@ -340,7 +338,7 @@ def lines_for_the_log(ground: Ground) -> None:
 
     before = size()
     for number in ground.lasting(0.001):
-        words = f"{number}\n\x1b[31mfatal\u2028{'z' * 1_000}{ground.dice.random()}"
+        words = f"{number}\n\x1b[31mfatal\u2028{'z' * 1_000}{ground.rng.random()}"
         with unharmed(), ground.open(ground.node_ids[number % 3], host=2 + number % 5_000) as line:
             line.send(wire.greeting(number, cluster_id=words, software=words, directory_id=os.urandom(16)))
             line.socket.settimeout(0.005)
@@ -373,7 +371,7 @@ def everything_in_one_segment(ground: Ground) -> None:
             wire.framed(os.urandom(30)),
             b"\x00\x00",
         ]
-        ground.dice.shuffle(parts)
+        ground.rng.shuffle(parts)
         with unharmed(), ground.open(ground.node_ids[number % 3]) as line:
             line.send(b"".join(parts))
             _read_some(line)

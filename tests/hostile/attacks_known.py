@@ -133,7 +133,7 @@ def guessed_nonces(ground: Ground) -> None:
     """Claim to be a voter and show nonces that were never given: random, empty, zero, long, one's own."""
     for number in ground.lasting():
         node_id = ground.node_ids[number % 3]
-        voter_id = ground.dice.choice([each for each in ground.node_ids if each != node_id])
+        voter_id = ground.rng.choice([each for each in ground.node_ids if each != node_id])
         own = os.urandom(16)
         with unharmed(), ground.open(node_id) as line:
             line.send(ground.claim_greeting(node_id, voter_id, nonce=own))

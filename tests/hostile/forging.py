@@ -1,4 +1,4 @@
-"""Requests of a member of the quorum, as somebody writes them who is none."""
+"""Requests of a node of the quorum, as somebody writes them who is none."""
 
 import os
 from typing import Any

@@ -59,7 +59,7 @@ class Fuzzer:
         self.frames_max = frames
         self.ends_at = time.monotonic() + seconds
         self.counts: Counter[str] = Counter()
-        self.dice = random.Random(seed)
+        self.rng = random.Random(seed)
         known = [ground.known(node_id) for node_id in ground.node_ids]
         facts = Facts(
             known[0]["ClusterId"],
@@ -68,7 +68,7 @@ class Fuzzer:
             ground.facts.epoch,
         )
         self.grammar = Grammar(seed, facts)
-        self.nests = nests(facts, self.dice)
+        self.nests = nests(facts, self.rng)
         self._selector = selectors.DefaultSelector()
         self._visits: set[_Visit] = set()
         self._number = 0
@@ -119,13 +119,13 @@ class Fuzzer:
         if who == CLIENT:
             greeting = wire.greeting(software="fuzz")
         elif who == OBSERVER:
-            greeting = wire.greeting(99, **ground.identity(node_id), directory_id=self.dice.randbytes(16))
+            greeting = wire.greeting(99, **ground.identity(node_id), directory_id=self.rng.randbytes(16))
         elif who == CLAIM:
-            voter_id = self.dice.choice([each for each in ground.node_ids if each != node_id])
+            voter_id = self.rng.choice([each for each in ground.node_ids if each != node_id])
             greeting = ground.claim_greeting(node_id, voter_id)
         if who != STRANGER:
-            frames += [self.grammar.sound() for _ in range(self.dice.randrange(SOUND_MAX))]
-        frames.append(next(self.nests) if self.dice.random() < 0.3 else self.grammar.spoilt())
+            frames += [self.grammar.sound() for _ in range(self.rng.randrange(SOUND_MAX))]
+        frames.append(next(self.nests) if self.rng.random() < 0.3 else self.grammar.spoilt())
         return b"".join([greeting, *frames, LAST]), len(frames)
 
     def _go_on(self, visit: _Visit, events: int) -> None:

@@ -90,7 +90,7 @@ class Grammar:
     """Requests from one seed."""
 
     def __init__(self, seed: int, facts: Facts) -> None:
-        self.dice = random.Random(seed)
+        self.rng = random.Random(seed)
         self.facts = facts
         self._shapes = [(api, version) for api in wire.apis().values() for version in api.versions]
 
@@ -107,7 +107,7 @@ class Grammar:
 
     def _spoilt(self) -> bytes:
         api, version, body = self._request()
-        kind = self.dice.randrange(10)
+        kind = self.rng.randrange(10)
         if kind < 5:
             self._spoil(body)
             return self._frame(api, version, body)
@@ -116,10 +116,10 @@ class Grammar:
         return self._bytes_changed(self._frame(api, version, body))
 
     def _request(self) -> tuple[wire.Api, int, list[Any]]:
-        api, version = self.dice.choice(self._shapes)
+        api, version = self.rng.choice(self._shapes)
         body = self._struct(api.request["fields"], version, wire.structs_of(api.request))
         if api.name == "ResignLeader":
-            body[0] = self.dice.choice(HARMLESS_TARGETS)
+            body[0] = self.rng.choice(HARMLESS_TARGETS)
         return api, version, body
 
     def _hands_over(self, frame: bytes) -> bool:
@@ -145,96 +145,94 @@ class Grammar:
             value = self._value(field, version, structs)
             if "tag" not in field:
                 built.append(value)
-            elif self.dice.random() < 0.6:
+            elif self.rng.random() < 0.6:
                 tags[field["tag"]] = value
-        if self.dice.random() < 0.05:
-            tags[self.dice.randrange(100, 200)] = self.dice.choice((0, "unknown", [1, 2], None))
+        if self.rng.random() < 0.05:
+            tags[self.rng.randrange(100, 200)] = self.rng.choice((0, "unknown", [1, 2], None))
         return [*built, tags]
 
     def _value(self, field: wire.Field, version: int, structs: Mapping[str, Sequence[wire.Field]]) -> Any:
-        if "nullable" in field and self.dice.random() < 0.15:
+        if "nullable" in field and self.rng.random() < 0.15:
             return None
-        kind, members = field["type"], wire.members_of(field, structs)
+        kind, inner = field["type"], wire.inner_fields(field, structs)
         if not kind.startswith("[]"):
             return (
-                self._plain(kind, field["name"])
-                if members is None
-                else self._struct(members, version, structs)
+                self._plain(kind, field["name"]) if inner is None else self._struct(inner, version, structs)
             )
-        count = 1 if self.dice.random() < 0.7 else self.dice.randrange(SEQUENCE_MAX)
-        if members is None:
+        count = 1 if self.rng.random() < 0.7 else self.rng.randrange(SEQUENCE_MAX)
+        if inner is None:
             return [self._plain(kind[2:], field["name"]) for _ in range(count)]
-        return [self._struct(members, version, structs) for _ in range(count)]
+        return [self._struct(inner, version, structs) for _ in range(count)]
 
     def _plain(self, kind: str, name: str) -> Any:
-        dice, facts = self.dice, self.facts
+        rng, facts = self.rng, self.facts
         if kind in RANGES:
             low, high = RANGES[kind]
-            if name.endswith("Epoch") and dice.random() < 0.7:
-                return facts.epoch + dice.choice((0, 0, 1, 2, -1, 65_536, 1 << 30))
-            if name.endswith("Id") and dice.random() < 0.7:
-                return dice.choice((*facts.node_ids, 99, -1))
+            if name.endswith("Epoch") and rng.random() < 0.7:
+                return facts.epoch + rng.choice((0, 0, 1, 2, -1, 65_536, 1 << 30))
+            if name.endswith("Id") and rng.random() < 0.7:
+                return rng.choice((*facts.node_ids, 99, -1))
             if name.startswith("Partition") or name == "ResourceType":
-                return dice.choice((0, 0, 4, 1))
-            chosen = dice.choice(INTEGERS) if dice.random() < 0.8 else dice.choice((low, high))
+                return rng.choice((0, 0, 4, 1))
+            chosen = rng.choice(INTEGERS) if rng.random() < 0.8 else rng.choice((low, high))
             return min(max(chosen, low), high)
         if kind == "string":
             known = {"ClusterId": facts.cluster_id, "TopicName": wire.METADATA_TOPIC, "Host": "127.0.0.1"}
-            return known[name] if name in known and dice.random() < 0.8 else dice.choice(TEXTS)
+            return known[name] if name in known and rng.random() < 0.8 else rng.choice(TEXTS)
         if kind == "uuid":
-            if name == "TopicId" and dice.random() < 0.8:
+            if name == "TopicId" and rng.random() < 0.8:
                 return wire.METADATA_TOPIC_ID
-            return dice.choice((*facts.directory_ids, bytes(16), dice.randbytes(16)))
+            return rng.choice((*facts.directory_ids, bytes(16), rng.randbytes(16)))
         if kind == "bool":
-            return dice.random() < 0.5
-        return dice.randbytes(dice.choice((0, 1, 16, 16, 300))) if kind == "bytes" else dice.random()
+            return rng.random() < 0.5
+        return rng.randbytes(rng.choice((0, 1, 16, 16, 300))) if kind == "bytes" else rng.random()
 
     def _spoil(self, body: list[Any]) -> None:
         """Change one place of a body."""
         holder = body
-        while (inner := [part for part in holder if isinstance(part, list)]) and self.dice.random() < 0.7:
-            holder = self.dice.choice(inner)
-        what = self.dice.randrange(4)
+        while (inner := [part for part in holder if isinstance(part, list)]) and self.rng.random() < 0.7:
+            holder = self.rng.choice(inner)
+        what = self.rng.randrange(4)
         if not holder or what == 0:
-            holder.append(self.dice.choice(STRANGE))
+            holder.append(self.rng.choice(STRANGE))
         elif what == 1:
-            del holder[self.dice.randrange(len(holder))]
+            del holder[self.rng.randrange(len(holder))]
         else:
-            holder[self.dice.randrange(len(holder))] = self.dice.choice(STRANGE)
+            holder[self.rng.randrange(len(holder))] = self.rng.choice(STRANGE)
 
     def _odd_head(self, api: wire.Api, version: int, body: list[Any]) -> bytes:
-        head = [api.key, version, self.dice.randrange(1 << 31), "fuzz", body]
-        place = self.dice.randrange(6)
+        head = [api.key, version, self.rng.randrange(1 << 31), "fuzz", body]
+        place = self.rng.randrange(6)
         if place == 5:
-            head.append(self.dice.choice((b"", b"records", *STRANGE)))
+            head.append(self.rng.choice((b"", b"records", *STRANGE)))
         else:
-            head[place] = self.dice.choice(STRANGE)
+            head[place] = self.rng.choice(STRANGE)
         return wire.framed(msgpack.packb(head))
 
     def _bytes_changed(self, frame: bytes) -> bytes:
         """Flip, cut, or repeat bytes behind the length; the length stays true."""
         data = bytearray(frame[4:])
-        for _ in range(self.dice.choice((1, 1, 1, 4, 20))):
-            at = self.dice.randrange(len(data))
-            what = self.dice.randrange(4)
+        for _ in range(self.rng.choice((1, 1, 1, 4, 20))):
+            at = self.rng.randrange(len(data))
+            what = self.rng.randrange(4)
             if what == 0:
-                data[at] ^= 1 << self.dice.randrange(8)
+                data[at] ^= 1 << self.rng.randrange(8)
             elif what == 1:
-                data[at] = self.dice.choice(
+                data[at] = self.rng.choice(
                     b"\x90\x91\x9f\x80\x8f\xc0\xc1\xc4\xc6\xc7\xc9\xd9\xdb\xdc\xdd\xde\xdf\xff\x7f"
                 )
             elif what == 2 and len(data) > 5:
-                del data[at : at + self.dice.randrange(1, 5)]
+                del data[at : at + self.rng.randrange(1, 5)]
             else:
                 data[at:at] = data[at : at + 9]
             data = data or bytearray(b"\x90")
         return wire.framed(bytes(data))
 
     def _frame(self, api: wire.Api, version: int, body: list[Any]) -> bytes:
-        return wire.framed(msgpack.packb([api.key, version, self.dice.randrange(1 << 30), None, body]))
+        return wire.framed(msgpack.packb([api.key, version, self.rng.randrange(1 << 30), None, body]))
 
 
-def nests(facts: Facts, dice: random.Random) -> Iterator[bytes]:
+def nests(facts: Facts, rng: random.Random) -> Iterator[bytes]:
     """Every place of every request with a nest at it, of every depth; then heads that nest; without end.
 
     The order is shuffled place by place: a slice of it has all depths and openings in it.
@@ -245,7 +243,7 @@ def nests(facts: Facts, dice: random.Random) -> Iterator[bytes]:
         for version in api.versions
         for place in _places(api, version, facts)
     ]
-    dice.shuffle(places)
+    rng.shuffle(places)
     ways = list(itertools.product(OPENINGS, DEPTHS))
     for number in itertools.count():
         for at, template in enumerate(places):
@@ -277,7 +275,7 @@ def _one_of_each(
     for field in wire.present(fields, version):
         if field["type"] == "records":
             continue
-        members = wire.members_of(field, structs)
+        inner = wire.inner_fields(field, structs)
         known = {
             "ClusterId": facts.cluster_id,
             "TopicName": wire.METADATA_TOPIC,
@@ -286,8 +284,8 @@ def _one_of_each(
         kind = field["type"].removeprefix("[]")
         value = (
             known.get(field["name"], wire.default_of(kind))
-            if members is None
-            else _one_of_each(members, version, structs, facts)
+            if inner is None
+            else _one_of_each(inner, version, structs, facts)
         )
         value = [value] if field["type"].startswith("[]") else value
         if "tag" in field:

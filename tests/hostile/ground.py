@@ -92,7 +92,7 @@ class Ground:
     def __init__(self, quorum: Quorum, seconds: float, seed: int = 1) -> None:
         self.quorum = quorum
         self.seconds = seconds
-        self.dice = random.Random(seed)
+        self.rng = random.Random(seed)
         self.tally = Tally()
         self.failures: list[str] = []
         self.notes: list[str] = []
@@ -193,7 +193,7 @@ class Ground:
         )
 
     def identity(self, node_id: int) -> dict[str, Any]:
-        """The cluster id and the APIs that a greeting of a member needs."""
+        """The cluster id and the APIs that a greeting of a node needs."""
         keys = [[api.key, api.versions[0], api.versions[-1], {}] for api in wire.apis().values()]
         return {"cluster_id": self.known(node_id)["ClusterId"], "api_keys": keys}
 

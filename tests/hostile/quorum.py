@@ -2,7 +2,7 @@
 
 Daemons are started and ended with `tests.process.cluster`; everything that is asked of them is asked by the
 attacker's own client. `Quorum.facts` is who leads, `Quorum.durable` what an attack may not change,
-`Quorum.trouble` why all is not well, if it is not.
+`Quorum.why_not_well` why all is not well, if it is not.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ WELL_S = 30.0
 """How long all may take to be well before anybody gives up waiting; verdicts have bounds of their own."""
 
 ENDED = "ended:"
-"""How `Quorum.trouble` begins if a process is gone: no waiting helps."""
+"""How `Quorum.why_not_well` begins if a process is gone: no waiting helps."""
 
 SIDECAR_HEAD = struct.Struct(">8sHHI")
 SIDECAR_SLOT_BYTES = 4_096
@@ -246,7 +246,7 @@ class Quorum:
             time.sleep(0.05)
         return facts
 
-    def trouble(self) -> str | None:
+    def why_not_well(self) -> str | None:
         """Why all is not well; None if all run, agree, commit, and hold what the leader has committed."""
         ended = [node.node_id for node in self.cluster if not node.is_running]
         if ended:
@@ -275,7 +275,7 @@ class Quorum:
             AssertionError: It was not well in time; the text says why.
         """
         began = time.monotonic()
-        while (why := self.trouble()) is not None:
+        while (why := self.why_not_well()) is not None:
             if time.monotonic() - began > timeout_s or why.startswith(ENDED):
                 raise AssertionError(f"not well after {time.monotonic() - began:.1f} s: {why}")
             time.sleep(0.02)

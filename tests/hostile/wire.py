@@ -75,7 +75,7 @@ def structs_of(message: Mapping[str, Any]) -> Mapping[str, Sequence[Field]]:
     return {struct["name"]: struct["fields"] for struct in message.get("structs", ())}
 
 
-def members_of(field: Field, structs: Mapping[str, Sequence[Field]]) -> Sequence[Field] | None:
+def inner_fields(field: Field, structs: Mapping[str, Sequence[Field]]) -> Sequence[Field] | None:
     """The fields of a field that is a struct or an array of structs; None of a plain one."""
     own: Sequence[Field] | None = field.get("fields")
     return own if own is not None else structs.get(field["type"].removeprefix("[]"))
@@ -111,14 +111,12 @@ def pack(
 
 
 def _pack_field(field: Field, version: int, value: Any, structs: Mapping[str, Sequence[Field]]) -> Any:
-    members = members_of(field, structs)
-    if members is None or value is None:
+    inner = inner_fields(field, structs)
+    if inner is None or value is None:
         return value
     if field["type"].startswith("[]"):
-        return [
-            pack(members, version, each, structs) if isinstance(each, Mapping) else each for each in value
-        ]
-    return pack(members, version, value, structs) if isinstance(value, Mapping) else value
+        return [pack(inner, version, each, structs) if isinstance(each, Mapping) else each for each in value]
+    return pack(inner, version, value, structs) if isinstance(value, Mapping) else value
 
 
 def unpack(
@@ -130,11 +128,12 @@ def unpack(
     for field in present(fields, version):
         if field["type"] == "records" or "tag" in field:
             continue
-        value, members = wire[at], members_of(field, structs)
+        value, inner = wire[at], inner_fields(field, structs)
         at += 1
-        if members is not None and value is not None:
-            each = lambda part, members=members: unpack(members, version, part, structs)  # noqa: E731
-            value = [each(part) for part in value] if field["type"].startswith("[]") else each(value)
+        if inner is not None and value is not None:
+            is_array = field["type"].startswith("[]")
+            parts = [unpack(inner, version, part, structs) for part in (value if is_array else [value])]
+            value = parts if is_array else parts[0]
         values[field["name"]] = value
     return values
 

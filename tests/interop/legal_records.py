@@ -52,9 +52,9 @@ def legal_log(seed: int, size: int, levels: range = LEVELS) -> list[Values]:
 
 
 class _Log:
-    def __init__(self, dice: Random, levels: range) -> None:
-        self.dice = dice
-        self.world = World(dice.choice((levels[0], *levels[:-1:3])), levels[-1])
+    def __init__(self, rng: Random, levels: range) -> None:
+        self.rng = rng
+        self.world = World(rng.choice((levels[0], *levels[:-1:3])), levels[-1])
         self.before: World | None = None
         self.batches: list[Values] = []
         self.open: list[bytes] = []
@@ -63,25 +63,25 @@ class _Log:
     def write(self, size: int) -> None:
         self.put(m.FeatureLevelRecord(METADATA_VERSION, self.world.level))
         for _ in range(4):
-            self.put_all(_register(self.dice, self.world, self.written))
+            self.put_all(_register(self.rng, self.world, self.written))
         while self.written < size or self.before is not None:
             self.step()
         self.cut()
 
     def step(self) -> None:
         steps = [one for one in STEPS if one.since <= self.world.level]
-        (step,) = self.dice.choices(steps, [one.weight for one in steps])
+        (step,) = self.rng.choices(steps, [one.weight for one in steps])
         if step.make is not None:
-            self.put_all(step.make(self.dice, self.world, self.written))
+            self.put_all(step.make(self.rng, self.world, self.written))
         elif self.before is None:
             self.before = deepcopy(self.world)
-            self.put(m.BeginTransactionRecord(self.dice.choice((None, "", "a name"))))
-        elif self.dice.random() < 0.5:
+            self.put(m.BeginTransactionRecord(self.rng.choice((None, "", "a name"))))
+        elif self.rng.random() < 0.5:
             self.before = None
             self.put(m.EndTransactionRecord())
         else:
             self.world, self.before = self.before, None
-            self.put(m.AbortTransactionRecord(self.dice.choice((None, "a reason"))))
+            self.put(m.AbortTransactionRecord(self.rng.choice((None, "a reason"))))
             self.cut()
 
     def put_all(self, records: Iterator[m.Record]) -> None:
@@ -91,13 +91,13 @@ class _Log:
     def put(self, record: m.Record) -> None:
         self.open.append(self.encoded(record))
         self.written += 1
-        if self.dice.random() < 0.1:
+        if self.rng.random() < 0.1:
             self.cut()
 
     def encoded(self, record: m.Record) -> bytes:
         """A record in one of the versions that can say it, now."""
         newest = newest_versions(self.world.level).get(type(record), 0)  # 0 of those that are only read
-        for version in self.dice.sample(range(newest + 1), newest):
+        for version in self.rng.sample(range(newest + 1), newest):
             with suppress(UnencodableError):
                 value = encode_record(record, version)
                 if decode_record(value) == record:
@@ -115,77 +115,77 @@ class _Log:
 # --- brokers and controllers --------------------------------------------------------------------------------
 
 
-def _register(dice: Random, world: World, offset: int) -> Iterator[m.Record]:
-    node_id = dice.choice(BROKERS)
+def _register(rng: Random, world: World, offset: int) -> Iterator[m.Record]:
+    node_id = rng.choice(BROKERS)
     world.brokers[node_id] = offset
-    listeners = dice.sample(("PLAINTEXT", "SSL", "SASL", "INTERNAL"), dice.randint(1, 4))
+    listeners = rng.sample(("PLAINTEXT", "SSL", "SASL", "INTERNAL"), rng.randint(1, 4))
     yield m.RegisterBrokerRecord(
         node_id,
-        is_migrating_zk_broker=world.is_migrating and dice.random() < 0.3,
-        incarnation_id=dice.randbytes(16),
+        is_migrating_zk_broker=world.is_migrating and rng.random() < 0.3,
+        incarnation_id=rng.randbytes(16),
         broker_epoch=offset,
         end_points=tuple(
-            m.RegisterBrokerRecordBrokerEndpoint(name, f"host-{node_id}", dice.randint(0, 65535), protocol)
+            m.RegisterBrokerRecordBrokerEndpoint(name, f"host-{node_id}", rng.randint(0, 65535), protocol)
             for protocol, name in enumerate(listeners)
         ),
         features=tuple(
-            m.RegisterBrokerRecordBrokerFeature(name, dice.randint(0, 1), dice.randint(1, 30))
-            for name in dice.sample((METADATA_VERSION, *OTHER_FEATURES), dice.randint(0, 5))
+            m.RegisterBrokerRecordBrokerFeature(name, rng.randint(0, 1), rng.randint(1, 30))
+            for name in rng.sample((METADATA_VERSION, *OTHER_FEATURES), rng.randint(0, 5))
         ),
-        rack=dice.choice((None, "", "r1", "r2")),
-        fenced=dice.random() < 0.7,
-        in_controlled_shutdown=dice.random() < 0.2,
-        log_dirs=_log_dirs(dice) if world.level >= DIRECTORIES_SINCE else (),
-        cordoned_log_dirs=_maybe_cordoned(dice, world),
+        rack=rng.choice((None, "", "r1", "r2")),
+        fenced=rng.random() < 0.7,
+        in_controlled_shutdown=rng.random() < 0.2,
+        log_dirs=_log_dirs(rng) if world.level >= DIRECTORIES_SINCE else (),
+        cordoned_log_dirs=_cordoned_log_dirs(rng, world),
     )
 
 
-def _log_dirs(dice: Random) -> tuple[bytes, ...]:
-    return tuple(dice.randbytes(16) for _ in range(dice.randint(0, 3)))
+def _log_dirs(rng: Random) -> tuple[bytes, ...]:
+    return tuple(rng.randbytes(16) for _ in range(rng.randint(0, 3)))
 
 
-def _maybe_cordoned(dice: Random, world: World) -> tuple[bytes, ...] | None:
-    return _log_dirs(dice) if world.level >= CORDONED_LOG_DIRS_SINCE and dice.random() < 0.5 else None
+def _cordoned_log_dirs(rng: Random, world: World) -> tuple[bytes, ...] | None:
+    return _log_dirs(rng) if world.level >= CORDONED_LOG_DIRS_SINCE and rng.random() < 0.5 else None
 
 
-def _unregister(dice: Random, world: World, _offset: int) -> Iterator[m.Record]:
+def _unregister(rng: Random, world: World, _offset: int) -> Iterator[m.Record]:
     if len(world.brokers) > 2:
-        node_id = dice.choice(list(world.brokers))
+        node_id = rng.choice(list(world.brokers))
         yield m.UnregisterBrokerRecord(node_id, world.brokers.pop(node_id))
 
 
-def _fence(dice: Random, world: World, _offset: int) -> Iterator[m.Record]:
-    node_id = dice.choice(list(world.brokers))
-    kind = dice.choice((m.FenceBrokerRecord, m.UnfenceBrokerRecord))
+def _fence(rng: Random, world: World, _offset: int) -> Iterator[m.Record]:
+    node_id = rng.choice(list(world.brokers))
+    kind = rng.choice((m.FenceBrokerRecord, m.UnfenceBrokerRecord))
     yield kind(node_id, world.brokers[node_id])
 
 
-def _change_broker(dice: Random, world: World, _offset: int) -> Iterator[m.Record]:
-    node_id = dice.choice(list(world.brokers))
+def _change_broker(rng: Random, world: World, _offset: int) -> Iterator[m.Record]:
+    node_id = rng.choice(list(world.brokers))
     yield m.BrokerRegistrationChangeRecord(
         node_id,
         world.brokers[node_id],
-        fenced=dice.choice((-1, 0, 1)),
-        in_controlled_shutdown=dice.choice((0, 0, 1)),
-        log_dirs=_log_dirs(dice) if world.level >= DIRECTORIES_SINCE and dice.random() < 0.5 else (),
-        cordoned_log_dirs=_maybe_cordoned(dice, world),
+        fenced=rng.choice((-1, 0, 1)),
+        in_controlled_shutdown=rng.choice((0, 0, 1)),
+        log_dirs=_log_dirs(rng) if world.level >= DIRECTORIES_SINCE and rng.random() < 0.5 else (),
+        cordoned_log_dirs=_cordoned_log_dirs(rng, world),
     )
 
 
-def _register_controller(dice: Random, _world: World, _offset: int) -> Iterator[m.Record]:
-    node_id = dice.randint(1, 3)
-    listeners = dice.sample(("CONTROLLER", "OTHER"), dice.randint(1, 2))
+def _register_controller(rng: Random, _world: World, _offset: int) -> Iterator[m.Record]:
+    node_id = rng.randint(1, 3)
+    listeners = rng.sample(("CONTROLLER", "OTHER"), rng.randint(1, 2))
     yield m.RegisterControllerRecord(
         node_id,
-        dice.randbytes(16),
-        zk_migration_ready=dice.random() < 0.5,
+        rng.randbytes(16),
+        zk_migration_ready=rng.random() < 0.5,
         end_points=tuple(
-            m.RegisterControllerRecordControllerEndpoint(name, f"host-{node_id}", dice.randint(0, 65535), 0)
+            m.RegisterControllerRecordControllerEndpoint(name, f"host-{node_id}", rng.randint(0, 65535), 0)
             for name in listeners
         ),
         features=tuple(
-            m.RegisterControllerRecordControllerFeature(name, 0, dice.randint(1, 30))
-            for name in dice.sample((METADATA_VERSION, *OTHER_FEATURES), dice.randint(0, 5))
+            m.RegisterControllerRecordControllerFeature(name, 0, rng.randint(1, 30))
+            for name in rng.sample((METADATA_VERSION, *OTHER_FEATURES), rng.randint(0, 5))
         ),
     )
 
@@ -193,7 +193,7 @@ def _register_controller(dice: Random, _world: World, _offset: int) -> Iterator[
 # --- features -----------------------------------------------------------------------------------------------
 
 
-def _switch_elr(dice: Random, world: World, _offset: int) -> Iterator[m.Record]:
+def _switch_elr(rng: Random, world: World, _offset: int) -> Iterator[m.Record]:
     """Before it is switched on again, nobody may be eligible from before: Kafka's image hides them only."""
     for topic in world.topics.values() if not world.has_elr else ():
         for number, partition in topic.partitions.items():
@@ -206,93 +206,91 @@ def _switch_elr(dice: Random, world: World, _offset: int) -> Iterator[m.Record]:
     yield m.FeatureLevelRecord(ELIGIBLE_LEADER_REPLICAS, level)
 
 
-def _set_feature(dice: Random, _world: World, _offset: int) -> Iterator[m.Record]:
-    yield m.FeatureLevelRecord(dice.choice(OTHER_FEATURES), dice.randint(0, 2))
+def _set_feature(rng: Random, _world: World, _offset: int) -> Iterator[m.Record]:
+    yield m.FeatureLevelRecord(rng.choice(OTHER_FEATURES), rng.randint(0, 2))
 
 
-def _set_level(dice: Random, world: World, _offset: int) -> Iterator[m.Record]:
+def _set_level(rng: Random, world: World, _offset: int) -> Iterator[m.Record]:
     """Up; or down, where both levels know the same records."""
-    level = min(world.last_level, world.level + dice.choice((-1, 1, 1, 2, 3)))
+    level = min(world.last_level, world.level + rng.choice((-1, 1, 1, 2, 3)))
     if level > world.level or newest_versions(level) == newest_versions(world.level):
         world.level = level
         yield m.FeatureLevelRecord(METADATA_VERSION, level)
 
 
-def _zk_migration(dice: Random, _world: World, _offset: int) -> Iterator[m.Record]:
-    yield m.ZkMigrationStateRecord(dice.randint(0, 4))
+def _zk_migration(rng: Random, _world: World, _offset: int) -> Iterator[m.Record]:
+    yield m.ZkMigrationStateRecord(rng.randint(0, 4))
 
 
 # --- configs and clients ------------------------------------------------------------------------------------
 
 
-def _config(dice: Random, world: World, _offset: int) -> Iterator[m.Record]:
-    if world.topics and dice.random() < 0.5:
-        yield config_of(dice, int(ResourceType.TOPIC), dice.choice(list(world.topics)))
+def _config(rng: Random, world: World, _offset: int) -> Iterator[m.Record]:
+    if world.topics and rng.random() < 0.5:
+        yield config_of(rng, int(ResourceType.TOPIC), rng.choice(list(world.topics)))
     else:
         kinds = (ResourceType.BROKER, ResourceType.CLIENT_METRICS, ResourceType.GROUP)
-        kind = dice.choice(kinds if world.level > LEVELS_WITH_MIGRATION[-1] else kinds[:2])
-        yield config_of(dice, int(kind), dice.choice(("", "1", "2", "named")))
+        kind = rng.choice(kinds if world.level > LEVELS_WITH_MIGRATION[-1] else kinds[:2])
+        yield config_of(rng, int(kind), rng.choice(("", "1", "2", "named")))
 
 
-def _quota(dice: Random, _world: World, _offset: int) -> Iterator[m.Record]:
-    types = dice.choice((("user",), ("client-id",), ("user", "client-id"), ("client-id", "user"), ("ip",)))
-    entity = tuple(m.ClientQuotaRecordEntityData(one, dice.choice((None, "a", "b", ""))) for one in types)
-    key = dice.choice(("producer_byte_rate", "consumer_byte_rate", "request_percentage"))
-    yield m.ClientQuotaRecord(entity, key, dice.choice((0.0, 1.5, 1e300, dice.random())), dice.random() < 0.4)
+def _quota(rng: Random, _world: World, _offset: int) -> Iterator[m.Record]:
+    types = rng.choice((("user",), ("client-id",), ("user", "client-id"), ("client-id", "user"), ("ip",)))
+    entity = tuple(m.ClientQuotaRecordEntityData(one, rng.choice((None, "a", "b", ""))) for one in types)
+    key = rng.choice(("producer_byte_rate", "consumer_byte_rate", "request_percentage"))
+    yield m.ClientQuotaRecord(entity, key, rng.choice((0.0, 1.5, 1e300, rng.random())), rng.random() < 0.4)
 
 
-def _producer_ids(dice: Random, world: World, offset: int) -> Iterator[m.Record]:
-    node_id, epoch = dice.choice(list(world.brokers.items()))
+def _producer_ids(rng: Random, world: World, offset: int) -> Iterator[m.Record]:
+    node_id, epoch = rng.choice(list(world.brokers.items()))
     yield m.ProducerIdsRecord(node_id, epoch, 1000 * offset)
 
 
-def _put_acl(dice: Random, world: World, _offset: int) -> Iterator[m.Record]:
-    acl_id = (
-        dice.choice((*world.acls, dice.randbytes(16))) if len(world.acls) < 30 else dice.choice(world.acls)
-    )
+def _put_acl(rng: Random, world: World, _offset: int) -> Iterator[m.Record]:
+    acl_id = rng.choice((*world.acls, rng.randbytes(16))) if len(world.acls) < 30 else rng.choice(world.acls)
     if acl_id not in world.acls:
         world.acls.append(acl_id)
     yield m.AccessControlEntryRecord(
         acl_id,
-        resource_type=dice.choice((2, 3, 4, 5, 6, 7)),
-        resource_name=dice.choice(("*", "a", "b")),
-        pattern_type=dice.choice((3, 4)),
-        principal=dice.choice(("User:*", "User:a", "Group:b")),
-        host=dice.choice(("*", "127.0.0.1")),
-        operation=dice.randint(2, 14),
-        permission_type=dice.choice((2, 3)),
+        resource_type=rng.choice((2, 3, 4, 5, 6, 7)),
+        resource_name=rng.choice(("*", "a", "b")),
+        pattern_type=rng.choice((3, 4)),
+        principal=rng.choice(("User:*", "User:a", "Group:b")),
+        host=rng.choice(("*", "127.0.0.1")),
+        operation=rng.randint(2, 14),
+        permission_type=rng.choice((2, 3)),
     )
 
 
-def _remove_acl(dice: Random, world: World, _offset: int) -> Iterator[m.Record]:
+def _remove_acl(rng: Random, world: World, _offset: int) -> Iterator[m.Record]:
     if world.acls:
-        yield m.RemoveAccessControlEntryRecord(world.acls.pop(dice.randrange(len(world.acls))))
+        yield m.RemoveAccessControlEntryRecord(world.acls.pop(rng.randrange(len(world.acls))))
 
 
-def _put_scram(dice: Random, world: World, _offset: int) -> Iterator[m.Record]:
-    name, mechanism = dice.choice("abcdef"), dice.choice((1, 2))
+def _put_scram(rng: Random, world: World, _offset: int) -> Iterator[m.Record]:
+    name, mechanism = rng.choice("abcdef"), rng.choice((1, 2))
     if (name, mechanism) not in world.scram:
         world.scram.append((name, mechanism))
-    salt, stored, server = (dice.randbytes(8) for _ in range(3))
-    yield m.UserScramCredentialRecord(name, mechanism, salt, stored, server, dice.randint(4096, 8192))
+    salt, stored, server = (rng.randbytes(8) for _ in range(3))
+    yield m.UserScramCredentialRecord(name, mechanism, salt, stored, server, rng.randint(4096, 8192))
 
 
-def _remove_scram(dice: Random, world: World, _offset: int) -> Iterator[m.Record]:
+def _remove_scram(rng: Random, world: World, _offset: int) -> Iterator[m.Record]:
     if world.scram:
-        yield m.RemoveUserScramCredentialRecord(*world.scram.pop(dice.randrange(len(world.scram))))
+        yield m.RemoveUserScramCredentialRecord(*world.scram.pop(rng.randrange(len(world.scram))))
 
 
-def _put_token(dice: Random, _world: World, _offset: int) -> Iterator[m.Record]:
+def _put_token(rng: Random, _world: World, _offset: int) -> Iterator[m.Record]:
     who = ["User:a", "User:b", "User:c"]
-    times = sorted(dice.randint(1, 1 << 40) for _ in range(3))
-    renewers = tuple(dice.sample(who, dice.randint(0, 3)))
+    times = sorted(rng.randint(1, 1 << 40) for _ in range(3))
+    renewers = tuple(rng.sample(who, rng.randint(0, 3)))
     yield m.DelegationTokenRecord(
-        dice.choice(who), dice.choice(who), renewers, times[0], times[2], times[1], dice.choice("uvwxyz")
+        rng.choice(who), rng.choice(who), renewers, times[0], times[2], times[1], rng.choice("uvwxyz")
     )
 
 
-def _remove_token(dice: Random, _world: World, _offset: int) -> Iterator[m.Record]:
-    yield m.RemoveDelegationTokenRecord(dice.choice("uvwxyz"))
+def _remove_token(rng: Random, _world: World, _offset: int) -> Iterator[m.Record]:
+    yield m.RemoveDelegationTokenRecord(rng.choice("uvwxyz"))
 
 
 def _no_op(_dice: Random, _world: World, _offset: int) -> Iterator[m.Record]:

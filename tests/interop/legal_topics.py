@@ -1,4 +1,4 @@
-"""What controllers do to topics and partitions: the records of each deed, drawn from dice.
+"""What controllers do to topics and partitions: the records of each operation, drawn at random.
 
 Each takes dice, what exists and the offset, and keeps the account of what exists up to date.
 """
@@ -18,142 +18,142 @@ NO_NAMED_DIRECTORIES: Final = [number.to_bytes(16, "big") for number in (0, 1, 2
 """Migrating, unassigned, lost."""
 
 
-def create(dice: Random, world: World, _offset: int) -> Iterator[m.Record]:
+def create(rng: Random, world: World, _offset: int) -> Iterator[m.Record]:
     """A topic with some partitions and configs."""
     free = [name for name in TOPICS if name not in world.topics]
     if not free:
         return
-    topic = Topic(dice.randbytes(16), dice.choice(free))
+    topic = Topic(rng.randbytes(16), rng.choice(free))
     world.topics[topic.name] = topic
     yield m.TopicRecord(topic.name, topic.id)
-    for number in range(dice.randint(1, 4)):
-        yield _partition(dice, world, topic, number)
-    for _ in range(dice.choice((0, 0, 1, 3))):
-        yield config_of(dice, TOPIC, topic.name)
+    for number in range(rng.randint(1, 4)):
+        yield _partition(rng, world, topic, number)
+    for _ in range(rng.choice((0, 0, 1, 3))):
+        yield config_of(rng, TOPIC, topic.name)
 
 
-def _partition(dice: Random, world: World, topic: Topic, number: int) -> m.PartitionRecord:
+def _partition(rng: Random, world: World, topic: Topic, number: int) -> m.PartitionRecord:
     """A partition that comes to be, or is told anew."""
-    replicas = tuple(dice.sample(BROKERS, dice.randint(1, 4)))
-    isr = replicas[: dice.randint(1, len(replicas))]
+    replicas = tuple(rng.sample(BROKERS, rng.randint(1, 4)))
+    isr = replicas[: rng.randint(1, len(replicas))]
     partition = topic.partitions[number] = Partition(replicas, isr)
-    elr, last_known = _elr(dice, world, partition)
+    elr, last_known = _elr(rng, world, partition)
     return m.PartitionRecord(
         number,
         topic.id,
         replicas,
         isr,
-        leader=dice.choice((-1, *isr)),
-        leader_recovery_state=dice.choice((0, 0, 1)),
-        leader_epoch=dice.randint(0, 3),
-        partition_epoch=dice.randint(0, 3),
-        directories=_directories(dice, world, replicas),
+        leader=rng.choice((-1, *isr)),
+        leader_recovery_state=rng.choice((0, 0, 1)),
+        leader_epoch=rng.randint(0, 3),
+        partition_epoch=rng.randint(0, 3),
+        directories=_directories(rng, world, replicas),
         eligible_leader_replicas=elr,
         last_known_elr=last_known,
     )
 
 
-def _elr(dice: Random, world: World, partition: Partition) -> tuple[tuple[int, ...] | None, ...]:
+def _elr(rng: Random, world: World, partition: Partition) -> tuple[tuple[int, ...] | None, ...]:
     """Who is eligible, and who was last known to be, outside the ISR."""
-    if not world.has_elr or (not partition.has_elr and dice.random() < 0.3):
+    if not world.has_elr or (not partition.has_elr and rng.random() < 0.3):
         return None, None
     outside = [node_id for node_id in partition.replicas if node_id not in partition.isr]
-    cut = dice.randint(0, len(outside))
+    cut = rng.randint(0, len(outside))
     partition.has_elr = partition.has_elr or bool(outside)
     return tuple(outside[:cut]), tuple(outside[cut:])
 
 
-def _directories(dice: Random, world: World, replicas: tuple[int, ...]) -> tuple[bytes, ...]:
+def _directories(rng: Random, world: World, replicas: tuple[int, ...]) -> tuple[bytes, ...]:
     if world.level < DIRECTORIES_SINCE:
         return ()
-    return tuple(dice.choice((*NO_NAMED_DIRECTORIES, dice.randbytes(16))) for _ in replicas)
+    return tuple(rng.choice((*NO_NAMED_DIRECTORIES, rng.randbytes(16))) for _ in replicas)
 
 
-def _some_partition(dice: Random, world: World) -> tuple[Topic, int] | None:
+def _some_partition(rng: Random, world: World) -> tuple[Topic, int] | None:
     topics = [topic for topic in world.topics.values() if topic.partitions]
     if not topics:
         return None
-    topic = dice.choice(topics)
-    return topic, dice.choice(list(topic.partitions))
+    topic = rng.choice(topics)
+    return topic, rng.choice(list(topic.partitions))
 
 
-def tell_anew(dice: Random, world: World, _offset: int) -> Iterator[m.Record]:
+def tell_anew(rng: Random, world: World, _offset: int) -> Iterator[m.Record]:
     """A partition as if it came to be just now."""
-    if found := _some_partition(dice, world):
-        yield _partition(dice, world, *found)
+    if found := _some_partition(rng, world):
+        yield _partition(rng, world, *found)
 
 
-def add_partition(dice: Random, world: World, _offset: int) -> Iterator[m.Record]:
+def add_partition(rng: Random, world: World, _offset: int) -> Iterator[m.Record]:
     """One more partition of a topic."""
     if world.topics:
-        topic = dice.choice(list(world.topics.values()))
-        yield _partition(dice, world, topic, len(topic.partitions))
+        topic = rng.choice(list(world.topics.values()))
+        yield _partition(rng, world, topic, len(topic.partitions))
 
 
-def change_isr(dice: Random, world: World, _offset: int) -> Iterator[m.Record]:
+def change_isr(rng: Random, world: World, _offset: int) -> Iterator[m.Record]:
     """Leaders come and go, replicas fall out of sync and come back."""
-    if found := _some_partition(dice, world):
+    if found := _some_partition(rng, world):
         topic, number = found
         partition = topic.partitions[number]
-        partition.isr = tuple(dice.sample(partition.replicas, dice.randint(1, len(partition.replicas))))
-        elr, last_known = _elr(dice, world, partition)
+        partition.isr = tuple(rng.sample(partition.replicas, rng.randint(1, len(partition.replicas))))
+        elr, last_known = _elr(rng, world, partition)
         yield m.PartitionChangeRecord(
             number,
             topic.id,
             isr=partition.isr,
-            leader=dice.choice((-2, -2, -1, *partition.isr)),
-            leader_recovery_state=dice.choice((-1, -1, 0, 1)),
+            leader=rng.choice((-2, -2, -1, *partition.isr)),
+            leader_recovery_state=rng.choice((-1, -1, 0, 1)),
             eligible_leader_replicas=elr,
             last_known_elr=last_known,
         )
 
 
-def reassign(dice: Random, world: World, _offset: int) -> Iterator[m.Record]:
+def reassign(rng: Random, world: World, _offset: int) -> Iterator[m.Record]:
     """Other replicas, with others on their way in or out."""
-    if found := _some_partition(dice, world):
+    if found := _some_partition(rng, world):
         topic, number = found
         partition = topic.partitions[number]
-        partition.replicas = tuple(dice.sample(BROKERS, dice.randint(1, 4)))
+        partition.replicas = tuple(rng.sample(BROKERS, rng.randint(1, 4)))
         partition.isr = partition.replicas[:1]
-        adding = tuple(dice.sample(partition.replicas, dice.randint(0, len(partition.replicas))))
+        adding = tuple(rng.sample(partition.replicas, rng.randint(0, len(partition.replicas))))
         yield m.PartitionChangeRecord(
             number,
             topic.id,
             isr=partition.isr,
             replicas=partition.replicas,
-            removing_replicas=dice.choice((None, (), partition.replicas[:1])),
-            adding_replicas=dice.choice((None, adding)),
-            directories=_directories(dice, world, partition.replicas) or None,
+            removing_replicas=rng.choice((None, (), partition.replicas[:1])),
+            adding_replicas=rng.choice((None, adding)),
+            directories=_directories(rng, world, partition.replicas) or None,
             eligible_leader_replicas=() if partition.has_elr else None,
             last_known_elr=() if partition.has_elr else None,
         )
 
 
-def assign_directories(dice: Random, world: World, _offset: int) -> Iterator[m.Record]:
+def assign_directories(rng: Random, world: World, _offset: int) -> Iterator[m.Record]:
     """Where the replicas of a partition are."""
-    if found := _some_partition(dice, world):
+    if found := _some_partition(rng, world):
         topic, number = found
-        directories = _directories(dice, world, topic.partitions[number].replicas)
+        directories = _directories(rng, world, topic.partitions[number].replicas)
         yield m.PartitionChangeRecord(number, topic.id, directories=directories)
 
 
-def change_nothing(dice: Random, world: World, _offset: int) -> Iterator[m.Record]:
+def change_nothing(rng: Random, world: World, _offset: int) -> Iterator[m.Record]:
     """A change that names nothing: only the epoch rises."""
-    if found := _some_partition(dice, world):
+    if found := _some_partition(rng, world):
         topic, number = found
         yield m.PartitionChangeRecord(number, topic.id)
 
 
-def remove(dice: Random, world: World, _offset: int) -> Iterator[m.Record]:
+def remove(rng: Random, world: World, _offset: int) -> Iterator[m.Record]:
     """A topic goes, never the last."""
     if len(world.topics) > 1:
-        yield m.RemoveTopicRecord(world.topics.pop(dice.choice(list(world.topics))).id)
+        yield m.RemoveTopicRecord(world.topics.pop(rng.choice(list(world.topics))).id)
 
 
-def clear_elr(dice: Random, world: World, _offset: int) -> Iterator[m.Record]:
+def clear_elr(rng: Random, world: World, _offset: int) -> Iterator[m.Record]:
     """Nobody is eligible any more, in one topic or in all."""
     if world.has_elr and world.topics:
-        name = "" if dice.random() < 0.2 else dice.choice(list(world.topics))
+        name = "" if rng.random() < 0.2 else rng.choice(list(world.topics))
         for topic in world.topics.values():
             if name in ("", topic.name):
                 topic.forget_elr()

@@ -61,7 +61,7 @@ class World:
         return bool(self.features.get(ELIGIBLE_LEADER_REPLICAS))
 
 
-def config_of(dice: Random, resource_type: int, resource_name: str) -> m.ConfigRecord:
+def config_of(rng: Random, resource_type: int, resource_name: str) -> m.ConfigRecord:
     """One config of few, set or removed."""
-    value = dice.choice((None, None, "", "1", "ü", f"{dice.random()}"))
-    return m.ConfigRecord(resource_type, resource_name, f"config.{dice.randint(0, 5)}", value)
+    value = rng.choice((None, None, "", "1", "ü", f"{rng.random()}"))
+    return m.ConfigRecord(resource_type, resource_name, f"config.{rng.randint(0, 5)}", value)

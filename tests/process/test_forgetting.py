@@ -1,4 +1,4 @@
-"""A quorum whose members take each other for old copies of their directories, and the way out of it."""
+"""A quorum whose nodes take each other for old copies of their directories, and the way out of it."""
 
 import json
 import os

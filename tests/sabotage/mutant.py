@@ -158,8 +158,8 @@ def _first_change(edit: Edit) -> int:
     """In which line of the new text, counted from 0, it begins to differ from the old."""
     pairs = zip(edit.old, edit.new, strict=False)
     same = next((n for n, (old, new) in enumerate(pairs) if old != new), min(len(edit.old), len(edit.new)))
-    uninitialized = len(edit.new[same:]) - len(edit.new[same:].lstrip())
-    return edit.new.count("\n", 0, same + uninitialized)
+    blanks = len(edit.new[same:]) - len(edit.new[same:].lstrip())
+    return edit.new.count("\n", 0, same + blanks)
 
 
 def _mark(definition: ast.FunctionDef | ast.AsyncFunctionDef, line: int, number: int) -> None:

@@ -1,7 +1,12 @@
 """The corpus is whole and fits the code, and the runner tells what became of every mutant."""
 
+import builtins
+import dis
 import re
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from types import CodeType
 
 import pytest
 
@@ -9,7 +14,7 @@ from tests.sabotage import detectors, run
 from tests.sabotage.corpus import MUTANTS
 from tests.sabotage.detectors import DETECTORS, Detector, NotSoundError
 from tests.sabotage.history import ELECTIONS, LOG, ROWS, Row
-from tests.sabotage.mutant import MisfitError, Mutant, changed, mutant
+from tests.sabotage.mutant import RAN, MisfitError, Mutant, changed, mutant
 
 ROOT = Path(__file__).parents[2]
 NAMES = {mutant.name for mutant in MUTANTS}
@@ -31,6 +36,35 @@ def test_a_mutant_fits_the_code_as_it_is(one: Mutant) -> None:
     assert one.text.endswith(".")
     assert bool(one.where) == (DETECTORS[one.detector].unit == "test")
     assert [test for test in one.where if not exists(test)] == []
+
+
+@every
+def test_a_mutant_speaks_of_names_that_exist(one: Mutant) -> None:
+    """Otherwise it is caught by an exception, and nothing is shown."""
+    for function, code in changed(one.edits):
+        known = {*function.__globals__, *vars(builtins), RAN}
+        loads = [*loaded(code)]
+        assert {name for way, name in loads if way == "LOAD_GLOBAL"} - known == set()
+        assert {name for way, name in loads if way != "LOAD_GLOBAL"} - words_of_kraftd() == set()
+
+
+def loaded(code: CodeType) -> Iterator[tuple[str, str]]:
+    """The names that a function and those inside it look up, and how."""
+    for step in dis.get_instructions(code):
+        if step.opname in ("LOAD_GLOBAL", "LOAD_ATTR", "LOAD_METHOD"):
+            yield step.opname, step.argval
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from loaded(inner)
+
+
+@cache
+def words_of_kraftd() -> frozenset[str]:
+    """Whatever an attribute may be called: the words of the package, and what Python's own values have."""
+    words = {name for kind in (list, dict, set, str, bytes, bytearray) for name in dir(kind)}
+    for path in (ROOT / "kraftd").rglob("*.py"):
+        words.update(re.findall(r"\w+", path.read_text(encoding="utf-8")))
+    return frozenset(words)
 
 
 def test_names_are_told_once_and_there_are_enough_of_the_rules() -> None:
@@ -62,7 +96,7 @@ POLL = "kraftd.raft.leader:LeaderRole.poll"
 @pytest.mark.parametrize(
     ("target", "old", "new", "complaint"),
     [
-        ("kraftd.raft.leader:Leading.pol", "a", "b", "is gone"),
+        ("kraftd.raft.leader:LeaderRole.pol", "a", "b", "is gone"),
         ("kraftd.raft.lead:LeaderRole.poll", "a", "b", "is gone"),
         ("kraftd.raft.leader:Kind", "a", "b", "no plain function"),
         (POLL, "no such line", "b", "0 times, not once"),
@@ -134,7 +168,7 @@ def test_one_that_never_ran_is_an_error_and_not_a_survivor() -> None:
 
 
 @pytest.mark.usefixtures("toy")
-def test_a_judge_that_fails_without_the_mutant_too_has_caught_nothing() -> None:
+def test_a_detector_that_fails_without_the_mutant_too_has_caught_nothing() -> None:
     found = find_one(toy_mutant("a + b", "a + b + 0"), first=5)
     assert not found.caught
     assert found.by == "without the mutant the same try fails too: Unlucky"
@@ -146,7 +180,7 @@ def test_one_that_does_not_fit_any_more_is_an_error() -> None:
 
 
 @pytest.mark.usefixtures("toy")
-def test_a_judge_that_dies_has_caught_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_detector_that_dies_has_caught_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     dies = Detector("dies", lambda _: 1, lambda *_: __import__("os")._exit(3), "seed")
     monkeypatch.setitem(detectors.DETECTORS, "toy", dies)
     assert find_one(toy_mutant(*SUBTLE)).by == "the detector's process ended with 3"

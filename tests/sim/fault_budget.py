@@ -13,7 +13,7 @@ A harm is *noticed* if the disk itself shows it (D-05), *told* if only the other
 wiped disk, an old copy, a lost sidecar), and *silent* if nobody can. What is silent must not matter: a
 majority of the others holds the records, and nobody could use the vote.
 
-`note` remembers the wound until the voter is whole again; `check` complains of a member that doubts a disk
+`note` remembers the wound until the voter is whole again; `check` complains of a node that doubts a disk
 which nothing happened to. Not here: how a disk is harmed (`faults`), and what is asked of the cluster at the
 end (`verdict`).
 """
@@ -77,8 +77,8 @@ class Wound(msgspec.Struct):
     incarnation: int
     certain: bool
     """Whether the next start must notice it: no process ran that could write over it."""
-    was_doubted: bool = False
-    """Whether the member has said since that it is not whole."""
+    was_noticed: bool = False
+    """Whether the node has said since that it is not whole."""
 
 
 class Forgotten(msgspec.Struct):
@@ -87,7 +87,7 @@ class Forgotten(msgspec.Struct):
     committed: tuple[Offset, int]
     """What was committed when it happened: an offset, and the digest of a log up to there."""
     is_known: bool = False
-    """Whether the member has said since that it is not whole."""
+    """Whether the node has said since that it is not whole."""
 
 
 class FaultBudget:
@@ -114,7 +114,7 @@ class FaultBudget:
             return Judgement.NEVER  # it could forget that it had forgotten
         if harm.records_from is not None and not self._is_held(node.view(), others):
             return Judgement.NEVER
-        if harm.votes and not self._is_settled(node.view(), others):
+        if harm.votes and not self._is_vote_obsolete(node.view(), others):
             return Judgement.NEVER
         if (harm.identity or harm.peers) and any(
             wound.harm.identity for node_id, wound in self.wounds.items() if node_id != node.id
@@ -174,7 +174,7 @@ class FaultBudget:
     def may_start_again(self, node: "SimNode") -> bool:
         """Whether another start would make an old copy look new to those who have not met it yet."""
         wound = self.wounds.get(node.id)
-        if wound is None or not wound.harm.identity or wound.was_doubted:
+        if wound is None or not wound.harm.identity or wound.was_noticed:
             return True
         if wound.harm.start_counter == WIPED:
             return True
@@ -184,10 +184,10 @@ class FaultBudget:
     # -- after an event
 
     def look(self, node: "SimNode") -> None:
-        """Find out whether a member is whole again.
+        """Find out whether a node is whole again.
 
         Raises:
-            Violation: A member doubts a disk that nothing happened to.
+            Violation: A node doubts a disk that nothing happened to.
         """
         view = node.view()
         if view.state is None or not node.is_voter:
@@ -216,14 +216,14 @@ class FaultBudget:
             )
 
     def _is_healed(self, node: "SimNode", wound: Wound, view: NodeView) -> bool:
-        wound.was_doubted = wound.was_doubted or not view.is_whole
+        wound.was_noticed = wound.was_noticed or not view.is_whole
         if not view.is_whole:
             return False
         harm = wound.harm
-        if wound.certain and not wound.was_doubted:
+        if wound.certain and not wound.was_noticed:
             raise Violation(f"DamageIsNoticed: {node.id} counts itself as whole after {harm}")
         if harm.identity:
-            return wound.was_doubted and self._is_believed(node)
+            return wound.was_noticed and self._is_believed(node)
         return True  # it was never needed, was written over, or is mended
 
     # -- what the disks remember
@@ -241,7 +241,7 @@ class FaultBudget:
         ]
         return len(holders) > len(self._world.voters) // 2
 
-    def _is_settled(self, view: NodeView, others: "list[SimNode]") -> bool:
+    def _is_vote_obsolete(self, view: NodeView, others: "list[SimNode]") -> bool:
         """Whether nobody could be elected, or lead, with a promise of this voter that it forgot."""
         epoch = view.durable_election.epoch
         for other in others:

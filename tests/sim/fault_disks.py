@@ -232,7 +232,7 @@ def _reads_safely(world: "World", node: "SimNode", path: Path) -> bool:
 
 
 def _is_doubtful(world: "World", node: "SimNode") -> bool:
-    """Whether a start of this member may find out that something does not fit; from here on it may."""
+    """Whether a start of this node may find out that something does not fit; from here on it may."""
     harm = Harm(perhaps=True)
     if not is_allowed(world, node, harm):
         return False

@@ -2,7 +2,7 @@
 
 Nothing here knows what was promised to the real voters: what an impostor shows was guessed, or seen on the
 way between others and is of no use where it is shown. What an attacker can do who reads the packets between
-two members as they pass, or listens at a voter's own address, is not played: that is what TLS is for.
+two nodes as they pass, or listens at a voter's own address, is not played: that is what TLS is for.
 
 What they may bring about is nothing (D-37, `kraftd.audit.peer_confirmation`); and nobody connects to their
 machines.
@@ -66,7 +66,7 @@ def greeting(identity: Identity, nonce: Uuid, *, is_challenge: bool = False) -> 
 
 
 def nonces(world: "World", node: "SimNode", victim: "SimNode") -> list[Uuid]:
-    """Guesses, and what members told each other somewhere else, for another voter, or long ago."""
+    """Guesses, and what nodes told each other somewhere else, for another voter, or long ago."""
     seen = [given.nonce for given in world.recorder.nonces if not given.is_good(node.id, victim.id)]
     world.random.shuffle(seen)
     return [ZERO_UUID, world.random.randbytes(16), *seen[: int(world.random.random() * 12)]]

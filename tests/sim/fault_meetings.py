@@ -1,6 +1,6 @@
 """What goes wrong when two rare things meet: a slow disk and an election, a lost disk and a new leader.
 
-Drawn one by one, such pairs hardly ever meet: of 374 elections none was won by a member whose log was not
+Drawn one by one, such pairs hardly ever meet: of 374 elections none was won by a node whose log was not
 flushed to its end. Each class here brings two of them together, and leaves the moment to chance.
 """
 

@@ -57,7 +57,7 @@ def new_machine(world: "World") -> Machine:
 
 
 class Listener:
-    """A machine of a stranger's that waits for somebody to connect: no member may."""
+    """A machine of a stranger's that waits for somebody to connect: no node may."""
 
     def __init__(self, world: "World") -> None:
         self._world = world
@@ -126,7 +126,7 @@ def frame(version: int, number: int, message: Any) -> bytes:
 
 
 def greeting(identity: Identity) -> bytes:
-    """What a member says first."""
+    """What a node says first."""
     return frame(HandshakeRequest.MAX_VERSION, 0, identity.greeting())
 
 
@@ -256,7 +256,7 @@ class NestedFrame(Fault):
 
 
 class WrongCluster(Fault):
-    """A member of another cluster connects, and asks for everything."""
+    """A node of another cluster connects, and asks for everything."""
 
     name = "wrong cluster id"
     mean_s = 15
@@ -307,7 +307,7 @@ class TwoNodesOneId(Fault):
 
 
 class Tool(Fault):
-    """A client, not a member, sends what only members may."""
+    """A client sends what only nodes of the quorum may."""
 
     name = "tool that campaigns"
     mean_s = 20
@@ -323,7 +323,7 @@ class Tool(Fault):
 
 
 class GivenNonce(NamedTuple):
-    """What one member told another when it connected to it."""
+    """What one node told another when it connected to it."""
 
     nonce: Uuid
     giver: End
@@ -336,7 +336,7 @@ class GivenNonce(NamedTuple):
 
 
 class Recorder:
-    """The newest messages between members, and on which connection they came."""
+    """The newest messages between nodes, and on which connection they came."""
 
     def __init__(self, world: "World") -> None:
         self._world = world

@@ -49,14 +49,14 @@ def endpoint_of(machine: Machine) -> Endpoint:
 class Link:
     """One direction between two machines."""
 
-    __slots__ = ("base_us", "extra_us", "is_cut", "is_mending", "jitter_us", "kept", "tail_part")
+    __slots__ = ("base_us", "extra_us", "is_cut", "is_healing", "jitter_us", "kept", "tail_part")
 
     def __init__(self, base_us: int, jitter_us: int, tail_part: float) -> None:
         self.base_us, self.jitter_us, self.tail_part = base_us, jitter_us, tail_part
         self.extra_us = 0
         """A clog: added to every latency."""
         self.is_cut = False
-        self.is_mending = False
+        self.is_healing = False
         """Healed a moment ago: what was kept back comes first."""
         self.kept: list[tuple[End, int, Any]] = []
         """What waits for the link to be healed: for whom, what kind, which bytes."""
@@ -533,7 +533,7 @@ class Network:
     def _arrive(self, message: tuple[End, int, Any]) -> None:
         end, kind, data = message
         link = end.other.link
-        if link.is_cut or link.is_mending:
+        if link.is_cut or link.is_healing:
             link.kept.append(message)
             return
         if end.is_dead:
@@ -555,14 +555,14 @@ class Network:
     def _poll_rejoin(self, link: Link) -> None:
         if not link.is_cut:
             return
-        link.is_cut, link.is_mending = False, True
+        link.is_cut, link.is_healing = False, True
         self._scheduler.at_us(self._scheduler.now_us + self._draw(2 * RETRANSMIT_US), self._repeat, link)
 
     def _repeat(self, link: Link) -> None:
         """What was kept back is sent again, before anything newer."""
-        if link.is_cut or not link.is_mending:
+        if link.is_cut or not link.is_healing:
             return
-        link.is_mending = False
+        link.is_healing = False
         kept, link.kept = link.kept, []
         for message in kept:
             self._arrive(message)

@@ -4,8 +4,9 @@
 `kraftd.runtime.controller_server.ControllerServer` over a `SimLoop`, `SimWorker`s and the simulated network.
 What happens to it from outside: `start`, `stop` (SIGTERM), `crash` (SIGKILL), `cut_power`, `pause`, `resume`.
 
-Everything that the member takes in and asks for passes `Watch`, which shows it to the auditor, to the trace
-and to the table of what was covered. It only looks: the effects are carried out by the daemon's executor.
+Whatever goes into the raft node and comes out of it is shown to the auditor, to the trace and to the table of
+what was covered (`_watch_raft_node`, `WatchedExecutor`). That only looks: the effects are carried out by the
+daemon's executor.
 
 Not here: what the others see of it (`network`), and when it is harmed (`faults`).
 """
@@ -71,7 +72,7 @@ SLOWEST_FLUSH_US = 4_000_000
 """What a flush takes at most, if its disk does not hang: a slow one on a slow disk is no slower than this."""
 
 LATE_US = 2_000
-"""How much later a timer may be due than a member asked for: clocks count whole milliseconds."""
+"""How much later a timer may be due than a node asked for: clocks count whole milliseconds."""
 
 _NOTHING = (None, None, -2, None, None)
 
@@ -154,7 +155,7 @@ class SimNode:
         self._view.request_timeout_ms = world.shape.controller_timeout_ms
         self._applied_offset = 0
         self._disk_us = 0
-        self._settled: tuple[object, ...] = _NOTHING
+        self._last_seen: tuple[object, ...] = _NOTHING
 
     # -- what others may look at
 
@@ -405,7 +406,7 @@ class SimNode:
     def _end_process(self) -> None:
         self.is_up = self.is_paused = False
         self._view.state = None
-        self._settled = _NOTHING
+        self._last_seen = _NOTHING
         if self.directory is not None and self.parts is not None:  # else its log was not read yet
             self._view.durable_end_offset = self._durable_end(self.directory)
         self.parts = self.directory = None
@@ -504,7 +505,7 @@ class SimNode:
             view.is_whole = not (self.directory.damage or self.directory.amnesia)
 
     def _watch_raft_node(self, raft_node: RaftNode) -> None:
-        """See every event before the member does."""
+        """See every event before the raft node does."""
         world, node_id, view, loop = self.world, self.id, self._view, self.loop
         assert loop is not None
         handle, poll = raft_node.handle, raft_node.poll
@@ -560,7 +561,7 @@ class SimNode:
         return (held[0].number, opener) if held is not None and opener is not None else None
 
     def before_effects(self, effects: Sequence[Effect]) -> None:
-        """A member hands over the effects of one event."""
+        """The raft node hands over the effects of one event."""
         raft_node, directory, view = self.parts.raft_node, self.directory, self._view  # type: ignore[union-attr]
         assert directory is not None
         view.state = raft_node.state
@@ -579,7 +580,7 @@ class SimNode:
         parts = self.parts
         if self._disk_us:
             self._charge_disk()
-        state, marks, seen = view.state, self.marks, self._settled
+        state, marks, seen = view.state, self.marks, self._last_seen
         newest = marks[-1] if marks else None
         if (
             state is not seen[0]
@@ -593,7 +594,7 @@ class SimNode:
                 world.statistics[WITH_UNFLUSHED_TAIL] += state.epoch_start_offset > view.durable_end_offset
             if isinstance(state, Candidate) and state is not seen[0]:
                 world.campaigns(self)
-            self._settled = (state, newest, view.high_watermark, view.durable_election, view.is_whole)
+            self._last_seen = (state, newest, view.high_watermark, view.durable_election, view.is_whole)
             world.auditor.on_state(world.views, view)
             world.fault_budget.look(self)
         if parts is not None and parts.applier.applied_offset != self._applied_offset:

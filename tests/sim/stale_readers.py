@@ -1,6 +1,6 @@
 """Clients that ask where an answer may be old: they know more than a client can, and wait for that moment.
 
-A `StaleReader` rests until a new leader comes. If another member still believes that it leads, it writes
+A `StaleReader` rests until a new leader comes. If another node still believes that it leads, it writes
 through the new one and then reads from the old one, again and again while both lead: an old leader that
 answers is seen at once. If nobody else does, it reads from the new leader, of what was acknowledged last,
 before that leader can have committed anything. What it is told goes into the history of all clients, so
@@ -46,7 +46,7 @@ class StaleReader(Client):
             self._wire_to(node_id)
 
     def on_leader(self, leader: NodeId) -> None:
-        """A member came to lead."""
+        """A node came to lead."""
         nodes = self._world.nodes
         old = [n for n in self._world.node_ids if n != leader and nodes[n].is_leader]
         if old:

@@ -369,7 +369,7 @@ def _items(value: str) -> list[str]:
 
 
 def _readable(world: "World") -> "tuple[SimNode | None, set[tuple[str, str | None]]]":
-    """A member that counts, preferably one that nothing happened to, and all that its log holds."""
+    """A node that counts, preferably one that nothing happened to, and all that its log holds."""
     counting = [n for n in world.nodes.values() if n.raft_node is not None and n.raft_node.is_whole]
     for node in sorted(counting, key=lambda n: n.id in world.fault_budget.wounds):
         try:

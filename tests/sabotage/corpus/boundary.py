@@ -23,6 +23,7 @@ BOUNDARY = (
             f"{_SERVER}._handle_before_greeting",
             "except Exception as error:  # noqa: BLE001 - the boundary (D-38)\n        self._undecodable(error)",
             "except Exception as error:\n"
+            "        import msgspec\n"
             "        try:\n"
             "            msgspec.msgpack.decode(frame)\n"
             "        except msgspec.MsgspecError:\n"
@@ -72,7 +73,7 @@ BOUNDARY = (
     mutant(
         "known-errors-of-links-only",
         "D-38",
-        "What nobody expected of a member's answer ends the process that asked.",
+        "What nobody expected of a node's answer ends the process that asked.",
         "tests",
         (f"{_OUTBOUND}._take", "except Exception as error:", "except ValueError as error:"),
         where=(f"{_NET}::test_an_answer_that_cannot_be_read_costs_its_link_one_connection",),

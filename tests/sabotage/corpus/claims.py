@@ -236,7 +236,7 @@ CLAIMS = (
     mutant(
         "outsiders-endpoint-is-learnt",
         "D-37",
-        "Who announces itself as the leader says where it listens, and members connect there.",
+        "Who announces itself as the leader says where it listens, and nodes connect there.",
         "sim",
         (
             "kraftd.raft.resignation:Resignation._check_announcement",
@@ -293,7 +293,7 @@ CLAIMS = (
     mutant(
         "lifted-voter-brings-nobody-up",
         "D-37",
-        "An answer from far above moves nobody, so the member that gave it never follows a leader again.",
+        "An answer from far above moves nobody, so the node that gave it never follows a leader again.",
         "sim",
         (
             "kraftd.raft.node:RaftNode._on_response",

@@ -123,7 +123,7 @@ ELECTIONS = (
     mutant(
         "observer-campaigns",
         "KAFKA-17067",
-        "A member that is no voter becomes a candidate and raises everybody's epoch.",
+        "A node that is no voter becomes a candidate and raises everybody's epoch.",
         "sim",
         (
             "kraftd.raft.state:RaftState.may_vote",
@@ -298,7 +298,7 @@ ELECTIONS = (
             "kraftd.raft.elections:Elections._consider",
             'return ErrorCode.NONE, not refusal, refusal or "its log is as complete as ours"',
             "if not refusal and ask.pre_vote and isinstance(raft.state, Unattached):\n"
-            "        raft.update_state(replace(raft.state, deadline_ms=now.mono_ms + raft.timing.election_ms(raft.dice)))\n"
+            "        raft.update_state(replace(raft.state, deadline_ms=now.mono_ms + raft.timing.election_ms(raft.random_source)))\n"
             '    return ErrorCode.NONE, not refusal, refusal or "its log is as complete as ours"',
         ),
         where=("tests/stories/test_elections.py",),

@@ -1,4 +1,4 @@
-"""Mistakes by authors who had seen no judge: each read the code alone, and planted what a review could overlook.
+"""Mistakes by authors who had seen no detector: each read the code alone, and planted what a review could overlook.
 
 They were tried against the simulator and against the tests when they were written; `docs/promises.md` says who
 noticed what. Below each stands the scenario that its author had in mind.
@@ -510,7 +510,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
     mutant(
         "flush-goes-on-for-leaders-only",
         "flush-order",
-        "What was appended while a flush ran is flushed next only if this member still leads when it ends.",
+        "What was appended while a flush ran is flushed next only if this node still leads when it ends.",
         "tests",
         (
             "kraftd.raft.node:RaftNode._on_flushed",
@@ -632,7 +632,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
     mutant(
         "blank-for-one-start-only",
         "recovery",
-        "A wiped member that restarts before it has any record takes itself for whole.",
+        "A wiped node that restarts before it has any record takes itself for whole.",
         "tests",
         (
             "kraftd.storage.node_directory:NodeDirectory._judge",
@@ -736,12 +736,12 @@ INDEPENDENT: tuple[Mutant, ...] = (
     ),
     # Node 3 runs on a backup from before node 2 got a new disk. It connects to both, doubts node 2, and
     # only then hears from node 1 that it is the old one itself. What 2 answers over the standing link is
-    # never heard, so node 3 never try_complete. With node 2 down later there are node 1 and one that does not
+    # never heard, so node 3 never rejoins. With node 2 down later there are node 1 and one that does not
     # count.
     mutant(
         "forgetful-makes-others-doubt",
         "identity",
-        "A member that forgot tells others, by its old memory, that they are not who they say.",
+        "A node that forgot tells others, by its old memory, that they are not who they say.",
         "tests",
         (
             "kraftd.raft.replication:Replication._is_identified",

@@ -1,4 +1,4 @@
-"""Mistakes that no judge noticed when they were first tried: each is small, and each needs two rare things to meet.
+"""Mistakes that no detector noticed when they were first tried: each is small, and each needs two rare things to meet.
 
 Most of them lose or show what they must not only if a slow disk meets an election, or a backup a campaign. Each
 has a story or a unit test since; those that seeds of the simulator notice as well are given to the simulator.
@@ -35,7 +35,7 @@ OVERLOOKED: tuple[Mutant, ...] = (
     mutant(
         "unvouched-grant-counts",
         "D-06",
-        "A vote that was granted by somebody else than the member known under that id counts.",
+        "A vote that was granted by another node than the one known under that id counts.",
         "sim",
         (
             "kraftd.raft.elections:Elections._count",
@@ -70,7 +70,7 @@ OVERLOOKED: tuple[Mutant, ...] = (
         (
             "kraftd.raft.leader:LeaderRole._drain",
             "led.pending_appends.add(pending_appends)",
-            "pending = waiters",
+            "pending = pending_appends",
         ),
         (
             "kraftd.raft.leader:LeaderRole._drain",

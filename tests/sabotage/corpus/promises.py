@@ -110,7 +110,7 @@ PROMISES = (
     mutant(
         "readindex-flush",
         "Redpanda 20330df",
-        "A read is answered without asking anybody whether this member still leads.",
+        "A read is answered without asking anybody whether this node still leads.",
         "sim",
         (
             "kraftd.raft.reads:Reads.add",
@@ -146,7 +146,7 @@ PROMISES = (
     mutant(
         "old-copy-confirms",
         "D-06",
-        "A member that may have promised itself to a later leader confirms an earlier one.",
+        "A node that may have promised itself to a later leader confirms an earlier one.",
         "tests",
         (
             "kraftd.raft.resignation:Resignation.on_begin_request",
@@ -270,7 +270,7 @@ PROMISES = (
     mutant(
         "amnesia-is-forgotten",
         "D-06",
-        "A member that forgot and restarts believes that it is whole.",
+        "A node that forgot and restarts believes that it is whole.",
         "tests",
         (
             "kraftd.raft.follower:FollowerRole._note_amnesia",

@@ -325,7 +325,7 @@ REPLICATION = (
     mutant(
         "hw-checkpoint-missing",
         "KAFKA-16452",
-        "A member takes all that it finds in its log for committed when it starts.",
+        "A node takes all that it finds in its log for committed when it starts.",
         "sim",
         (
             "kraftd.raft.node:RaftNode.start",
@@ -336,7 +336,7 @@ REPLICATION = (
     mutant(
         "non-replica-fetch",
         "KAFKA-9672",
-        "A member that does not lead answers a fetch as if there were nothing new.",
+        "A node that does not lead answers a fetch as if there were nothing new.",
         "tests",
         (
             "kraftd.raft.state:RaftState.refuse_fetch",
@@ -348,7 +348,7 @@ REPLICATION = (
     mutant(
         "uncommitted-from-disk",
         "D-15",
-        "Whoever is no member is given what is not committed, if it comes from the disk.",
+        "Whoever is no replica is given what is not committed, if it comes from the disk.",
         "tests",
         (
             "kraftd.raft.replication:Replication.on_batches_read",

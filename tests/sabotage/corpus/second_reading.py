@@ -1,4 +1,4 @@
-"""Mistakes by a third author, who read the code alone and then looked for what no judge notices.
+"""Mistakes by a third author, who read the code alone and then looked for what no detector notices.
 
 When they were tried, the simulator noticed four of them within twenty seeds, and unit tests and stories fifteen of
 the others. What was left has a test since. Below each stands the scenario that its author had in mind.
@@ -10,7 +10,7 @@ SECOND_READING: tuple[Mutant, ...] = (
     mutant(
         "doubted-candidate-moves-the-epoch",
         "elections",
-        "Who is not the member known under its id gets no vote, but the epoch that it asks for is believed.",
+        "Who is not the one known under its id gets no vote, but the epoch that it asks for is believed.",
         "tests",
         (
             "kraftd.raft.elections:Elections._consider",

@@ -20,7 +20,7 @@ few = st.integers(0, 1)
 epochs = st.sampled_from([0, 0, 0, 1])
 names = st.sampled_from(["a", "b", "c"])
 nodes = st.lists(few, max_size=3, unique=True).map(tuple)
-maybe_nodes = st.none() | nodes
+nodes_or_none = st.none() | nodes
 directories = st.sampled_from([(), (), (ONE,), (TWO, ONE)])
 tags = st.sampled_from([(), (), ((99, b"later"),)])
 
@@ -81,23 +81,23 @@ topics = st.one_of(
         leader_epoch=few,
         partition_epoch=few,
         directories=directories,
-        eligible_leader_replicas=maybe_nodes,
-        last_known_elr=maybe_nodes,
+        eligible_leader_replicas=nodes_or_none,
+        last_known_elr=nodes_or_none,
         unknown_tags=tags,
     ),
     st.builds(
         m.PartitionChangeRecord,
         few,
         uuids,
-        maybe_nodes,
+        nodes_or_none,
         st.integers(-2, 2),
-        maybe_nodes,
-        maybe_nodes,
-        maybe_nodes,
+        nodes_or_none,
+        nodes_or_none,
+        nodes_or_none,
         st.integers(-1, 1),
         st.none() | directories,
-        maybe_nodes,
-        maybe_nodes,
+        nodes_or_none,
+        nodes_or_none,
     ),
     st.builds(m.RemoveTopicRecord, uuids),
     st.builds(m.ClearElrRecord, st.just("") | names),

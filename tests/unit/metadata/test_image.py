@@ -200,10 +200,10 @@ def test_an_image_is_not_changed_by_what_is_folded_onto_it(before, after):
 
 @pytest.mark.covers("D-18")
 @given(logs, st.randoms(use_true_random=False))
-def test_the_hash_does_not_depend_on_the_order_of_entities(records, dice):
+def test_the_hash_does_not_depend_on_the_order_of_entities(records, rng):
     image = apply_all(EMPTY, records, 0)
     shuffled = list(to_records(image))
-    dice.shuffle(shuffled)
+    rng.shuffle(shuffled)
     assert apply_all(EMPTY, shuffled, 0).hash() == image.hash()
 
 
@@ -425,11 +425,11 @@ def test_the_names_of_a_resource_that_had_many_configs_are_those_that_it_has():
 @settings(max_examples=10)
 @given(st.integers(0, 1000))
 def test_a_large_image_survives_random_edits(seed):
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     image, model = EMPTY, {}
     for offset in range(300):
-        broker, name = str(dice.randrange(5)), f"k{dice.randrange(20)}"
-        value = None if dice.random() < 0.3 else str(offset)
+        broker, name = str(rng.randrange(5)), f"k{rng.randrange(20)}"
+        value = None if rng.random() < 0.3 else str(offset)
         image = apply(image, config(name, value, broker), offset)
         model[broker, name] = value
     wanted = sorted((4, broker, name, value) for (broker, name), value in model.items() if value is not None)

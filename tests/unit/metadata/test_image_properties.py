@@ -89,10 +89,10 @@ def test_what_an_image_writes_is_in_the_order_of_a_snapshot_of_kafkas(records):
 @pytest.mark.covers("D-18")
 @some
 @given(logs, st.randoms(use_true_random=False))
-def test_the_hash_does_not_depend_on_the_order_of_entities(records, dice):
+def test_the_hash_does_not_depend_on_the_order_of_entities(records, rng):
     image = apply_all(EMPTY, records, 0)
     shuffled = list(to_records(image))
-    dice.shuffle(shuffled)
+    rng.shuffle(shuffled)
     shuffled.sort(
         key=lambda record: (not isinstance(record, FeatureLevelRecord), isinstance(record, PartitionRecord))
     )

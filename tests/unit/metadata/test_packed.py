@@ -55,8 +55,8 @@ def test_a_set_of_numbers_is_a_set_whatever_the_size_of_its_blocks(steps):
 
 
 def test_a_large_set_of_numbers_grows_and_shrinks_one_by_one():
-    dice = random.Random(4)
-    members = dice.sample(range(1 << 34), 20_000)
+    rng = random.Random(4)
+    members = rng.sample(range(1 << 34), 20_000)
     numbers = PackedIntSet().changed(members)
     for number in members[:5_000]:
         numbers = numbers.changed([], [number])
@@ -164,15 +164,15 @@ def test_a_broker_has_what_it_leads_what_it_is_in_sync_for_and_what_it_holds():
 def test_moves_that_wait_are_seen_at_once(monkeypatch, wait_max, few_max):
     monkeypatch.setattr(broker_index, "_WAIT_MAX", wait_max)
     monkeypatch.setattr(broker_index, "_FEW_MAX", few_max)
-    dice = random.Random(wait_max + few_max)
+    rng = random.Random(wait_max + few_max)
     records = [TopicRecord("a", A)]
     records += [PartitionRecord(n, A, (1, 2, 3), (1, 2, 3), leader=1) for n in range(40)]
     image = apply_all(EMPTY, records, 0)
     for _ in range(150):
-        isr = tuple(dice.sample([1, 2, 3, 4], dice.randint(0, 3)))
+        isr = tuple(rng.sample([1, 2, 3, 4], rng.randint(0, 3)))
         changes = [
-            PartitionChangeRecord(dice.randrange(40), A, isr=isr, leader=dice.choice([-1, *isr]))
-            for _ in range(dice.choice([1, 1, 1, 4, 20]))
+            PartitionChangeRecord(rng.randrange(40), A, isr=isr, leader=rng.choice([-1, *isr]))
+            for _ in range(rng.choice([1, 1, 1, 4, 20]))
         ]
         before, shown = image, listed(image)
         image = apply_all(image, changes, 50)
@@ -201,48 +201,48 @@ def test_moves_back_and_forth_in_one_fold_are_no_move(monkeypatch, few_max):
 # -- in bulk
 
 
-def random_partition(dice, partition_id, topic_id):
-    replicas = tuple(dice.sample(range(6), dice.randint(0, 4)))
-    isr = replicas if dice.random() < 0.7 else tuple(dice.sample(range(6), dice.randint(0, 3)))
-    odd = dice.random() < 0.1
+def random_partition(rng, partition_id, topic_id):
+    replicas = tuple(rng.sample(range(6), rng.randint(0, 4)))
+    isr = replicas if rng.random() < 0.7 else tuple(rng.sample(range(6), rng.randint(0, 3)))
+    odd = rng.random() < 0.1
     return PartitionRecord(
         partition_id=partition_id,
         topic_id=topic_id,
-        replicas=replicas * 2 if dice.random() < 0.05 else replicas,
+        replicas=replicas * 2 if rng.random() < 0.05 else replicas,
         isr=isr,
-        adding_replicas=(1,) if odd and dice.random() < 0.3 else (),
-        removing_replicas=(2,) if odd and dice.random() < 0.3 else (),
-        leader=dice.choice([*replicas[:1] * 8, -1, 3, -2]),
-        leader_recovery_state=int(odd and dice.random() < 0.3),
-        leader_epoch=dice.randrange(9),
-        partition_epoch=dice.randrange(9),
-        unknown_tags=((99, b"later"),) if odd and dice.random() < 0.3 else (),
+        adding_replicas=(1,) if odd and rng.random() < 0.3 else (),
+        removing_replicas=(2,) if odd and rng.random() < 0.3 else (),
+        leader=rng.choice([*replicas[:1] * 8, -1, 3, -2]),
+        leader_recovery_state=int(odd and rng.random() < 0.3),
+        leader_epoch=rng.randrange(9),
+        partition_epoch=rng.randrange(9),
+        unknown_tags=((99, b"later"),) if odd and rng.random() < 0.3 else (),
     )
 
 
-def random_value(dice, record):
+def random_value(rng, record):
     """A record in a version that it fits, with directories or a list of others if the version has them."""
-    version = dice.choice([0, 1, 2, 2])
-    if version and dice.random() < 0.8:
-        record = replace(record, directories=tuple(dice.choice([D1, D2, D3]) for _ in record.replicas))
-    if version == 2 and dice.random() < 0.1:
-        record = replace(record, eligible_leader_replicas=(3,), last_known_elr=dice.choice([None, (), (4,)]))
+    version = rng.choice([0, 1, 2, 2])
+    if version and rng.random() < 0.8:
+        record = replace(record, directories=tuple(rng.choice([D1, D2, D3]) for _ in record.replicas))
+    if version == 2 and rng.random() < 0.1:
+        record = replace(record, eligible_leader_replicas=(3,), last_known_elr=rng.choice([None, (), (4,)]))
     return encode_record(record, version)
 
 
-def random_log(dice, sizes):
+def random_log(rng, sizes):
     values = [encode_record(FeatureLevelRecord("metadata.version", 29), 0)]
     for number, size in enumerate(sizes):
-        topic_id = dice.randbytes(16)
+        topic_id = rng.randbytes(16)
         values.append(encode_record(TopicRecord(f"topic {number}", topic_id)))
         ids = list(range(size))
-        if dice.random() < 0.3:
-            dice.shuffle(ids)
-        if dice.random() < 0.2:
-            ids += dice.sample(ids, len(ids) // 2)  # made anew
-        values += [random_value(dice, random_partition(dice, at, topic_id)) for at in ids]
+        if rng.random() < 0.3:
+            rng.shuffle(ids)
+        if rng.random() < 0.2:
+            ids += rng.sample(ids, len(ids) // 2)  # made anew
+        values += [random_value(rng, random_partition(rng, at, topic_id)) for at in ids]
         values.append(encode_record(ConfigRecord(2, f"topic {number}", "k", "v")))
-        if dice.random() < 0.1:
+        if rng.random() < 0.1:
             values.append(encode_record(RemoveTopicRecord(topic_id)))
     return values
 
@@ -257,17 +257,17 @@ def one_by_one(values):
 def test_in_bulk_or_one_by_one_makes_no_difference(monkeypatch, seed, open_max, pending_max):
     monkeypatch.setattr(topics_builder, "_OPEN_MAX", open_max)
     monkeypatch.setattr(broker_index, "_PENDING_MAX", pending_max)
-    dice = random.Random(seed)
-    values = random_log(dice, [dice.choice([0, 1, 3, 31, 33, 70, 150]) for _ in range(12)])
+    rng = random.Random(seed)
+    values = random_log(rng, [rng.choice([0, 1, 3, 31, 33, 70, 150]) for _ in range(12)])
     expected = one_by_one(values)
 
     builder, image, at = ImageBuilder(EMPTY), EMPTY, 0
     while at < len(values):
-        end = at + dice.choice([1, 7, 100])
+        end = at + rng.choice([1, 7, 100])
         builder.apply_values(values[at:end], at)
-        if dice.random() < 0.1:
+        if rng.random() < 0.1:
             image = builder.image()
-            builder = dice.choice([builder, ImageBuilder(image)])
+            builder = rng.choice([builder, ImageBuilder(image)])
         at = end
     image = builder.image()
 
@@ -281,11 +281,11 @@ def test_in_bulk_or_one_by_one_makes_no_difference(monkeypatch, seed, open_max, 
 
 @some
 @given(logs, st.randoms(use_true_random=False))
-def test_any_log_gives_the_same_image_in_bulk(records, dice):
+def test_any_log_gives_the_same_image_in_bulk(records, rng):
     values = []
     for record in records:
         try:
-            values.append(encode_record(record, dice.randint(record.MIN_VERSION, record.MAX_VERSION)))
+            values.append(encode_record(record, rng.randint(record.MIN_VERSION, record.MAX_VERSION)))
         except UnencodableError:
             values.append(encode_record(record))
     builder = ImageBuilder(EMPTY)
@@ -400,8 +400,8 @@ def test_a_frozen_image_does_not_see_what_changes_after_it():
 
 
 def test_eligible_leaders_are_cleared_wherever_they_are_and_nothing_else_moves():
-    dice = random.Random(3)
-    image = in_bulk(random_log(dice, [150, 33, 70]))
+    rng = random.Random(3)
+    image = in_bulk(random_log(rng, [150, 33, 70]))
     with_elr = [r for r in to_records(image) if isinstance(r, PartitionRecord) and r.eligible_leader_replicas]
     assert with_elr
     cleared = apply(image, ClearElrRecord(""), 1)

@@ -37,22 +37,22 @@ def rows_of(survey: ClusterSurvey) -> pa.Table:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_damage_is_told_and_the_rest_is_read(node: Path, seed: int) -> None:
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     path = node / "__cluster_metadata-0" / SEGMENT
     data = bytearray(path.read_bytes())
     match seed % 4:
         case 0:
-            at = dice.randrange(len(data))
-            data[at] ^= 1 << dice.randrange(8)
+            at = rng.randrange(len(data))
+            data[at] ^= 1 << rng.randrange(8)
         case 1:
-            at = dice.randrange(len(data))
+            at = rng.randrange(len(data))
             del data[at:]
         case 2:
-            at = dice.randrange(len(data) - 300)
-            data[at : at + 300] = dice.randbytes(300)
+            at = rng.randrange(len(data) - 300)
+            data[at : at + 300] = rng.randbytes(300)
         case _:
-            at = dice.randrange(len(data))
-            data[at:at] = bytes(dice.randrange(1, 200))
+            at = rng.randrange(len(data))
+            data[at:at] = bytes(rng.randrange(1, 200))
     path.write_bytes(data)
     survey = surveyed(node)
     told = [problem for problem in survey.problems if problem.offset >= 736]

@@ -91,10 +91,12 @@ def replace_by_a_copy(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "deed", [rm_log, rm_all, rm_segment, rm_sidecar, move_away, replace_by_a_copy], ids=lambda d: d.__name__
+    "removal",
+    [rm_log, rm_all, rm_segment, rm_sidecar, move_away, replace_by_a_copy],
+    ids=lambda each: each.__name__,
 )
-def test_whatever_takes_the_log_away_is_seen(node: NodeDirectory, deed: Callable[[Path], None]) -> None:
-    deed(node.path)
+def test_whatever_takes_the_log_away_is_seen(node: NodeDirectory, removal: Callable[[Path], None]) -> None:
+    removal(node.path)
     loss = node.names().look()
     assert loss is not None
     assert not loss.is_shared
@@ -124,15 +126,15 @@ def test_what_cannot_be_looked_at_is_not_lost(node: NodeDirectory, monkeypatch: 
 
 
 class TestTheStartAfterIt:
-    @pytest.mark.parametrize("deed", [rm_log, rm_segment], ids=lambda d: d.__name__)
+    @pytest.mark.parametrize("removal", [rm_log, rm_segment], ids=lambda each: each.__name__)
     def test_it_says_that_the_log_is_gone_each_time(
-        self, tmp_path: Path, deed: Callable[[Path], None]
+        self, tmp_path: Path, removal: Callable[[Path], None]
     ) -> None:
         path = make(tmp_path / "n")
         node = open_at(path, config=None)
         node.log.append(run_of(0, 10, epoch=3), 0, 10)
         node.close()
-        deed(path)
+        removal(path)
         for _ in range(2):
             with pytest.raises(StorageError, match=r"the log is gone: .* records up to offset 9: mount"):
                 open_at(path)
