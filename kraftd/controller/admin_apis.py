@@ -17,4 +17,4 @@ OPERATIONS: tuple[Operation, ...] = (
 )
 
 READS: frozenset[type[Any]] = frozenset(each.request for each in OPERATIONS if type(each) is ReadOperation)
-"""The requests that are answered from the image."""
+"""The requests that are served from the image."""

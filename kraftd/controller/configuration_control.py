@@ -8,7 +8,7 @@ it has writes a record again, and a name that no table knows is accepted: plug-i
 Differs: a value or name that cannot be set is INVALID_CONFIG, where Kafka's broker says INVALID_REQUEST
 (KAFKA-13609); a name with a line break or another control character is refused, and can be deleted where it
 is set.
-Not here yet: topics; there are none, and the answer says so. A broker needs not be registered.
+Not here yet: topics; there are none, and the response says so. A broker needs not be registered.
 """
 
 import re
@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from kraftd.controller.operations import WriteOperation
-from kraftd.controller.pages import Echo, shown
+from kraftd.controller.response_room import OutcomeRoom, quoted
 from kraftd.errors import ErrorCode
 from kraftd.metadata.config_schema import (
     CLUSTER_DEFAULT,
@@ -77,8 +77,8 @@ def decide(
     image: MetadataImage, request: IncrementalAlterConfigsRequest
 ) -> tuple[list[ConfigRecord], IncrementalAlterConfigsResponse]:
     """The records that a request leads to, and its response for when they are committed."""
-    echo = Echo([resource.resource_name for resource in request.resources])
-    if not echo.is_whole:
+    outcomes = OutcomeRoom([resource.resource_name for resource in request.resources])
+    if not outcomes.holds_all:
         return [], refuse(request, ErrorCode.POLICY_VIOLATION, _TOO_MANY_RESOURCES)
     asked = 0
     records: list[ConfigRecord] = []
@@ -96,7 +96,7 @@ def decide(
             check_resource(kind, name)
             records += _changes(image, resource)
         except _RefusedError as refused:
-            code, text = refused.code, echo.text(str(refused))
+            code, text = refused.code, outcomes.text(str(refused))
         responses.append(
             IncrementalAlterConfigsResponseAlterConfigsResourceResponse(
                 error_code=code, error_message=text, resource_type=kind, resource_name=name
@@ -108,17 +108,17 @@ def decide(
 def refuse(
     request: IncrementalAlterConfigsRequest, error: ErrorCode, text: str
 ) -> IncrementalAlterConfigsResponse:
-    """Answer a change of configs that did not happen, or may not have, for each of its resources."""
-    echo = Echo([resource.resource_name for resource in request.resources])
+    """The response to a change that did not happen, or may not have, with the error for each resource."""
+    outcomes = OutcomeRoom([resource.resource_name for resource in request.resources])
     return IncrementalAlterConfigsResponse(
         responses=tuple(
             IncrementalAlterConfigsResponseAlterConfigsResourceResponse(
                 error_code=error,
-                error_message=echo.text(text),
+                error_message=outcomes.text(text),
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,
             )
-            for resource in request.resources[: echo.count]
+            for resource in request.resources[: outcomes.count]
         )
     )
 
@@ -137,9 +137,9 @@ def check_resource(kind: int, name: str) -> None:
     if kind == _BROKER:
         if name == CLUSTER_DEFAULT or (_BROKER_ID.fullmatch(name) and int(name) <= _BROKER_ID_MAX):
             return
-        raise _RefusedError(ErrorCode.INVALID_REQUEST, f"{shown(name)} is not a broker id.")
+        raise _RefusedError(ErrorCode.INVALID_REQUEST, f"{quoted(name)} is not a broker id.")
     if kind == ResourceType.TOPIC:
-        raise _RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {shown(name)}.")
+        raise _RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {quoted(name)}.")
     known = kind in ResourceType.__members__.values()
     label = f"{ResourceType(kind).name} ({kind})" if known else str(kind)
     raise _RefusedError(
@@ -170,7 +170,7 @@ def _changes(
         if not name or name in names:
             raise _RefusedError(
                 ErrorCode.INVALID_REQUEST,
-                f"Config {shown(name)} appears more than once." if name else "A config has no name.",
+                f"Config {quoted(name)} appears more than once." if name else "A config has no name.",
             )
         if complaint is not None and not _removes(image, kind, resource_name, change):
             raise _RefusedError(*complaint)
@@ -316,10 +316,10 @@ def _find_rules(name: str) -> _Rules:
 
 def _name_complaint(name: str) -> tuple[ErrorCode, str] | None:
     if _is_too_long(name):
-        text = f"The name {shown(name)} is longer than {TEXT_BYTES_MAX} bytes."
+        text = f"The name {quoted(name)} is longer than {TEXT_BYTES_MAX} bytes."
         return ErrorCode.INVALID_REQUEST, text
     if has_control_characters(name):
-        return ErrorCode.INVALID_CONFIG, f"The name {shown(name)} holds a line break or control character."
+        return ErrorCode.INVALID_CONFIG, f"The name {quoted(name)} holds a line break or control character."
     return None
 
 

@@ -1,8 +1,8 @@
-"""The answers of the controller to a request, before anything has happened.
+"""What the controller decides about a request, before anything has happened.
 
-`Answer` can be sent at once. `Write` must be committed first: append its records, all or none, then ask
-`QuorumController.finished` for the reply. `NeedsRead` must wait for a linearizable read (D-12), then its
-`answer` is read from the committed image of that moment.
+`ImmediateResponse` can be sent at once. `Write` must be committed first: append its records, all or none,
+then ask `QuorumController.finished` for the response. `NeedsRead` must wait for a linearizable read (D-12),
+then its response is read from the committed image of that moment.
 
 The texts of refusals are here too, because they are a promise (D-13): a client must be able to tell "not
 appended, safe to repeat" from "appended, outcome unknown".
@@ -27,21 +27,21 @@ class Write(msgspec.Struct, frozen=True, eq=False):
     request: Any = None
 
 
-class Answer(msgspec.Struct, frozen=True):
+class ImmediateResponse(msgspec.Struct, frozen=True):
     """A response that can be sent at once."""
 
     response: Any
 
 
 class NeedsRead(msgspec.Struct, frozen=True, eq=False):
-    """A response that needs a confirmed leader: `answer` after a good read, else `refuse`."""
+    """A response that needs a confirmed leader: `respond` after a good read, else `refuse`."""
 
     kind: str
-    answer: Callable[[], Any]
+    respond: Callable[[], Any]
     refuse: Callable[[ErrorCode], Any]
 
 
-Decision: TypeAlias = Write | Answer | NeedsRead
+Decision: TypeAlias = Write | ImmediateResponse | NeedsRead
 
 
 class KnownLeader(msgspec.Struct, frozen=True):

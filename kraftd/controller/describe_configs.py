@@ -4,7 +4,7 @@ A describe without names tells what is set; one with names also tells the defaul
 A broker's value is its own, else that of the cluster default, else Kafka's default. Values of passwords are
 never told. The configs in a broker's own file are not known here.
 
-No answer grows with the image: a describe of more than one answer holds is refused.
+No response grows with the image: a describe of more than one response holds is refused.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from heapq import merge
 
 from kraftd.controller.configuration_control import resource_complaint
 from kraftd.controller.operations import ReadOperation
-from kraftd.controller.pages import Echo, PageRoom, entry_bytes
+from kraftd.controller.response_room import OutcomeRoom, PageRoom, entry_bytes
 from kraftd.errors import ErrorCode
 from kraftd.metadata.config_schema import (
     CLUSTER_DEFAULT,
@@ -48,15 +48,15 @@ _TOO_MUCH = (
 def describe_configs(image: MetadataImage, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     """The configs of the resources asked for.
 
-    Where they are more than one answer holds, the resource at which that shows and those after it are
+    Where they are more than one response holds, the resource at which that shows and those after it are
     refused: Kafka's schema has no cursor, and no client of Kafka would see that something is missing.
     """
-    echo = Echo([resource.resource_name for resource in request.resources])
-    room = PageRoom(is_over=not echo.is_whole)
+    outcomes = OutcomeRoom([resource.resource_name for resource in request.resources])
+    room = PageRoom(is_full=not outcomes.holds_all)
     return DescribeConfigsResponse(
         results=tuple(
-            _describe(image, resource, echo, room, with_synonyms=request.include_synonyms)
-            for resource in request.resources[: echo.count]
+            _describe(image, resource, outcomes, room, with_synonyms=request.include_synonyms)
+            for resource in request.resources[: outcomes.count]
         )
     )
 
@@ -64,16 +64,16 @@ def describe_configs(image: MetadataImage, request: DescribeConfigsRequest) -> D
 def _describe(
     image: MetadataImage,
     resource: DescribeConfigsRequestDescribeConfigsResource,
-    echo: Echo,
+    outcomes: OutcomeRoom,
     room: PageRoom,
     *,
     with_synonyms: bool,
 ) -> DescribeConfigsResponseDescribeConfigsResult:
     kind, name = resource.resource_type, resource.resource_name
-    complaint = (ErrorCode.POLICY_VIOLATION, _TOO_MUCH) if room.is_over else resource_complaint(kind, name)
+    complaint = (ErrorCode.POLICY_VIOLATION, _TOO_MUCH) if room.is_full else resource_complaint(kind, name)
     configs: list[DescribeConfigsResponseDescribeConfigsResourceResult] = []
     asked = resource.configuration_keys
-    if complaint is None and asked is not None and not room.look(len(asked)):
+    if complaint is None and asked is not None and not room.count_names(len(asked)):
         complaint = (ErrorCode.POLICY_VIOLATION, _TOO_MUCH)
     if complaint is None:
         names = dict.fromkeys(asked) if asked is not None else _names_set(image, name)
@@ -81,14 +81,14 @@ def _describe(
             found = _describe_one(image, name, config, with_synonyms=with_synonyms)
             if found is None:
                 continue
-            if not room.take(_bytes_of(found)):
+            if not room.add(_bytes_of(found)):
                 complaint = (ErrorCode.POLICY_VIOLATION, _TOO_MUCH)
                 break
             configs.append(found)
     if complaint is not None:
         return DescribeConfigsResponseDescribeConfigsResult(
             error_code=complaint[0],
-            error_message=echo.text(complaint[1]),
+            error_message=outcomes.text(complaint[1]),
             resource_type=kind,
             resource_name=name,
         )
@@ -134,41 +134,41 @@ def _describe_one(
     if not found:
         return None
     hidden = key is not None and key.is_sensitive
-    shown = [(None if hidden else value, source) for value, source in found]
-    value, source = shown[0]
+    visible = [(None if hidden else value, source) for value, source in found]
+    value, source = visible[0]
     return DescribeConfigsResponseDescribeConfigsResourceResult(
         name=name,
         value=value,
         read_only=key is not None and key.update is Update.FIXED,
         config_source=source,
         is_sensitive=hidden,
-        synonyms=_synonyms(name, shown) if with_synonyms else (),
+        synonyms=_synonyms(name, visible) if with_synonyms else (),
         config_type=ConfigType.UNKNOWN if key is None else key.type,
         documentation=None,
     )
 
 
 def _synonyms(
-    name: str, shown: list[tuple[str | None, int]]
+    name: str, visible: list[tuple[str | None, int]]
 ) -> tuple[DescribeConfigsResponseDescribeConfigsSynonym, ...]:
     return tuple(
         DescribeConfigsResponseDescribeConfigsSynonym(name=name, value=value, source=source)
-        for value, source in shown
+        for value, source in visible
     )
 
 
 def refuse(request: DescribeConfigsRequest, error: ErrorCode, text: str) -> DescribeConfigsResponse:
-    """Answer a describe that could not be read, for each of its resources."""
-    echo = Echo([resource.resource_name for resource in request.resources])
+    """The response to a describe that could not be read, with the error for each of its resources."""
+    outcomes = OutcomeRoom([resource.resource_name for resource in request.resources])
     return DescribeConfigsResponse(
         results=tuple(
             DescribeConfigsResponseDescribeConfigsResult(
                 error_code=error,
-                error_message=echo.text(text),
+                error_message=outcomes.text(text),
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,
             )
-            for resource in request.resources[: echo.count]
+            for resource in request.resources[: outcomes.count]
         )
     )
 

@@ -4,7 +4,7 @@ An API of kraftd; Kafka has none that lists names across resources. Values of pa
 """
 
 from kraftd.controller.operations import ReadOperation
-from kraftd.controller.pages import PageRoom, entry_bytes
+from kraftd.controller.response_room import PageRoom, entry_bytes
 from kraftd.errors import ErrorCode
 from kraftd.metadata.config_schema import ResourceType, broker_key, topic_key
 from kraftd.metadata.image import MetadataImage
@@ -34,7 +34,7 @@ def list_configs(
             name=config.name,
             value=None if is_sensitive(config.resource_type, config.name) else config.value,
         )
-        if not room.take(entry_bytes(entry.resource_name, entry.name, entry.value)):
+        if not room.add(entry_bytes(entry.resource_name, entry.name, entry.value)):
             last = page[-1]
             next_cursor = ListConfigsResponseNextCursor(last.resource_type, last.resource_name, last.name)
             break
@@ -51,7 +51,7 @@ def is_sensitive(resource_type: int, name: str) -> bool:
 
 
 def refuse(_request: ListConfigsRequest, error: ErrorCode, text: str) -> ListConfigsResponse:
-    """Answer a list that could not be read."""
+    """The response to a list that could not be read."""
     return ListConfigsResponse(error_code=error, error_message=text, applied_offset=-1)
 
 

@@ -33,7 +33,7 @@ class WriteOperation(msgspec.Struct, Generic[RequestT], frozen=True):
 
 
 class ReadOperation(msgspec.Struct, Generic[RequestT], frozen=True):
-    """An API that only reads. Its answers may be long."""
+    """An API that only reads. Its responses may be long."""
 
     request: type[RequestT]
     """The type of its request message."""

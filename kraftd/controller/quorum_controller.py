@@ -2,11 +2,11 @@
 
 The driver gives it committed batches (`apply`), changes of leadership (`leader_changed`), requests (`handle`)
 and time (`poll`, due at `wake_at_ms`), and carries out what comes back: a `Write` goes to the log and,
-whatever becomes of it, to `finished`, which knows the reply. All calls come from one loop.
+whatever becomes of it, to `finished`, which knows the response. All calls come from one loop.
 
-On every node `image` is what is committed. The active controller also has a speculative image, the one after
-all that it appended, and decides on that; losing leadership drops it (D-18). It activates when told that it
-leads, which the raft node says only after the LeaderChange record of its epoch has been applied.
+On every node `image` is what is committed. The active controller also has the image after all that it
+appended (`uncommitted_writes`), and decides on that; losing leadership drops it (D-18). It activates when
+told that it leads, which the raft node says only after the LeaderChange record of its epoch has been applied.
 
 How a request is decided or read is in its operation (`admin_apis`); no rule of an API is here.
 
@@ -22,8 +22,8 @@ from kraftd.controller.activation import activation_records
 from kraftd.controller.admin_apis import OPERATIONS
 from kraftd.controller.decisions import (
     NOT_ACTIVE_YET,
-    Answer,
     Decision,
+    ImmediateResponse,
     KnownLeader,
     NeedsRead,
     Write,
@@ -31,8 +31,8 @@ from kraftd.controller.decisions import (
     write_refusal,
 )
 from kraftd.controller.operations import Operation, ReadOperation, WriteOperation
-from kraftd.controller.speculation import Speculation
 from kraftd.controller.statistics import EventStatistics
+from kraftd.controller.uncommitted_writes import UncommittedWrites
 from kraftd.errors import ErrorCode, InvariantError, KraftdError
 from kraftd.metadata.feature_levels import NO_OP_SINCE, is_supported
 from kraftd.metadata.image import EMPTY, MetadataImage, to_records
@@ -85,17 +85,17 @@ class QuorumController:
         self._image = EMPTY
         self._applied_offset: Offset | None = 0
         self._leader = KnownLeader()
-        self._speculation: Speculation | None = None
+        self._uncommitted: UncommittedWrites | None = None
         self._activation_at_ms = NEVER_MS
         self._idle_deadline_ms = NEVER_MS
         self._polled_at_ms = 0
         self.events = EventStatistics()
         self._operations = {each.request: each for each in operations}
-        ways: Mapping[type[Operation], Callable[..., Decision]] = {
+        handler_of: Mapping[type[Operation], Callable[..., Decision]] = {
             WriteOperation: self._decide,
             ReadOperation: self._read,
         }
-        self._handlers = {each.request: partial(ways[type(each)], each) for each in operations}
+        self._handlers = {each.request: partial(handler_of[type(each)], each) for each in operations}
 
     # -- state
 
@@ -122,12 +122,12 @@ class QuorumController:
     @property
     def is_active(self) -> bool:
         """Whether this is the active controller."""
-        return self._speculation is not None
+        return self._uncommitted is not None
 
     @property
     def in_flight(self) -> int:
         """The number of writes that were appended and are not committed yet."""
-        return len(self._speculation) if self._speculation is not None else 0
+        return len(self._uncommitted) if self._uncommitted is not None else 0
 
     @property
     def wake_at_ms(self) -> int:
@@ -151,19 +151,19 @@ class QuorumController:
                 f"the committed batch at {batch.base_offset} does not follow {self._applied_offset}"
             )
         if batch.records:
-            if self._speculation is not None and batch.epoch == self._leader.epoch:
-                self._image = self._speculation.commit(batch)
+            if self._uncommitted is not None and batch.epoch == self._leader.epoch:
+                self._image = self._uncommitted.commit(batch)
             else:
                 self._image = _apply_values(self._image, batch.records, batch.base_offset)
         self._applied_offset = batch.end_offset
 
     def leader_changed(self, epoch: Epoch, leader_id: NodeId, *, is_self: bool) -> None:
         """Note who leads; become the active controller or stop being it."""
-        already = self._speculation is not None and epoch == self._leader.epoch
+        already = self._uncommitted is not None and epoch == self._leader.epoch
         self._leader = KnownLeader(epoch, leader_id)
         if is_self and already:
             return
-        self._speculation = Speculation(self._image) if is_self else None
+        self._uncommitted = UncommittedWrites(self._image) if is_self else None
         self._activation_at_ms = 0 if is_self else NEVER_MS
         self._idle_deadline_ms = NEVER_MS
 
@@ -186,7 +186,7 @@ class QuorumController:
             image = _apply_values(image, values, 0)
         self._image = image
         self._applied_offset = None
-        self._speculation = None
+        self._uncommitted = None
         self._activation_at_ms = NEVER_MS
         self._idle_deadline_ms = NEVER_MS
 
@@ -200,7 +200,7 @@ class QuorumController:
         return handler(request, now)
 
     def finished(self, write: Write, error: ErrorCode) -> Any:
-        """Note how an append ended (D-13). Returns the reply to send, None for a write without a request.
+        """Note how an append ended (D-13). Returns the response to send, None for a write without a request.
 
         Unless the error is REQUEST_TIMED_OUT, which leaves the outcome open, a write that ended in an error
         is not in the log, and what was decided after it forgets it.
@@ -209,9 +209,9 @@ class QuorumController:
             return write.response_when_committed
         # Node 1 leads, its followers are cut off, and write A times out. They come back and A is committed.
         # Had A been withdrawn, the controller would meet records that it never wrote, and end the process.
-        speculation = self._speculation if write.epoch == self._leader.epoch else None
-        if error is not ErrorCode.REQUEST_TIMED_OUT and speculation is not None:
-            speculation.withdraw(write)
+        uncommitted = self._uncommitted if write.epoch == self._leader.epoch else None
+        if error is not ErrorCode.REQUEST_TIMED_OUT and uncommitted is not None:
+            uncommitted.withdraw(write)
             if write.kind == ACTIVATE:
                 self._activation_at_ms = self._polled_at_ms + RETRY_MS
         if write.request is None:
@@ -221,53 +221,53 @@ class QuorumController:
 
     def poll(self, now: Now) -> Write | None:
         """Write what is due by itself: the first records of an activation, or a NoOp on an idle log."""
-        speculation = self._speculation
-        if speculation is None or now.mono_ms < self.wake_at_ms:
+        uncommitted = self._uncommitted
+        if uncommitted is None or now.mono_ms < self.wake_at_ms:
             return None
         self._polled_at_ms = now.mono_ms
         if self._activation_at_ms <= now.mono_ms:
             self._activation_at_ms = NEVER_MS
             self._note_activity(now)
-            records = activation_records(speculation.image, self._bootstrap, self._me)
+            records = activation_records(uncommitted.image, self._bootstrap, self._me)
             return self._write(ACTIVATE, records) if records else None
         self._note_activity(now)
-        level = speculation.image.metadata_version
-        if len(speculation) > 0 or level < NO_OP_SINCE:
+        level = uncommitted.image.metadata_version
+        if len(uncommitted) > 0 or level < NO_OP_SINCE:
             return None
         return self._write(NO_OP, [NoOpRecord()])
 
     # -- inside
 
     def _decide(self, operation: WriteOperation[Any], request: Any, now: Now) -> Decision:
-        speculation, refuse = self._speculation, operation.refuse
-        if speculation is None:
+        uncommitted, refuse = self._uncommitted, operation.refuse
+        if uncommitted is None:
             error = ErrorCode.NOT_CONTROLLER
-            return Answer(refuse(request, error, write_refusal(error, self._leader)))
+            return ImmediateResponse(refuse(request, error, write_refusal(error, self._leader)))
         if self._activation_at_ms != NEVER_MS:
-            return Answer(refuse(request, ErrorCode.NOT_CONTROLLER, NOT_ACTIVE_YET))
-        image = speculation.image
+            return ImmediateResponse(refuse(request, ErrorCode.NOT_CONTROLLER, NOT_ACTIVE_YET))
+        image = uncommitted.image
         records, response = operation.decide(image, request)
         if not records:
-            return Answer(response)
+            return ImmediateResponse(response)
         level = image.metadata_version
         values = tuple([encode_allowed(record, level) for record in records])
         if len(values) > 1 and _is_too_large(values):
             error = ErrorCode.POLICY_VIOLATION
-            return Answer(refuse(request, error, write_refusal(error, self._leader)))
+            return ImmediateResponse(refuse(request, error, write_refusal(error, self._leader)))
         builder = ImageBuilder(image)
         for record in records:
             builder.apply(record, -1)
         write = Write(request.NAME, self._leader.epoch, values, response, request)
-        speculation.add(write, builder.image())
+        uncommitted.add(write, builder.image())
         self._note_activity(now)
         return write
 
     def _read(self, operation: ReadOperation[Any], request: Any, _now: Now) -> Decision:
-        if self._speculation is None:
-            return Answer(self._refuse_read(operation, request, ErrorCode.NOT_CONTROLLER))
+        if self._uncommitted is None:
+            return ImmediateResponse(self._refuse_read(operation, request, ErrorCode.NOT_CONTROLLER))
         return NeedsRead(
             request.NAME,
-            answer=lambda: operation.read(self._image, self.applied_offset, request),
+            respond=lambda: operation.read(self._image, self.applied_offset, request),
             refuse=lambda error: self._refuse_read(operation, request, error),
         )
 
@@ -275,16 +275,16 @@ class QuorumController:
         return operation.refuse(request, error, read_refusal(error, self._leader))
 
     def _write(self, kind: str, records: Sequence[AnyRecord]) -> Write:
-        speculation = self._speculation
-        if speculation is None:
+        uncommitted = self._uncommitted
+        if uncommitted is None:
             raise InvariantError(f"{kind} written by a controller that is not active")
-        builder = ImageBuilder(speculation.image)
+        builder = ImageBuilder(uncommitted.image)
         for record in records:
             builder.apply(record, -1)
         image = builder.image()
         level = image.metadata_version  # what these records themselves may set
         write = Write(kind, self._leader.epoch, tuple([encode_allowed(record, level) for record in records]))
-        speculation.add(write, image)
+        uncommitted.add(write, image)
         return write
 
     def _note_activity(self, now: Now) -> None:

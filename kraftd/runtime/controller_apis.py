@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from kraftd.controller.decisions import Answer, NeedsRead, Write
+from kraftd.controller.decisions import ImmediateResponse, NeedsRead, Write
 from kraftd.controller.quorum_controller import QuorumController
 from kraftd.errors import ErrorCode, InvariantError
 from kraftd.net.server import InboundConnection
@@ -110,7 +110,7 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
     def read_done(self, done: ReadDone) -> None:
         """Reply to the request whose read was confirmed or refused."""
         read, caller = self._reads.pop(done.token)
-        caller.reply(read.answer() if done.error is ErrorCode.NONE else read.refuse(done.error))
+        caller.reply(read.respond() if done.error is ErrorCode.NONE else read.refuse(done.error))
 
     def _serve_controller(self, connection: InboundConnection, request: Request) -> None:
         started_ns = self._clock_ns()
@@ -119,7 +119,7 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
         if type(decision) is Write:
             caller = _Caller(connection, request.api_version, request.correlation_id)
             self._append(decision, caller, now)
-        elif type(decision) is Answer:
+        elif type(decision) is ImmediateResponse:
             connection.reply(request.api_version, request.correlation_id, decision.response)
         elif type(decision) is NeedsRead:
             token = self._next_token()

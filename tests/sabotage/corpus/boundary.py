@@ -5,7 +5,7 @@ from tests.sabotage.mutant import mutant
 _NET = "tests/unit/net/test_budgets.py"
 _CLAIMS = "tests/unit/net/test_claims.py"
 _STORIES = "tests/stories/test_claims.py"
-_PAGES = "tests/unit/controller/test_pages.py"
+_PAGES = "tests/unit/controller/test_response_room.py"
 _HTTP = "tests/unit/runtime/test_http_server.py"
 _SERVED = "kraftd.net.budgeted:BudgetedConnection"
 _SERVER = "kraftd.net.server:InboundConnection"
@@ -176,7 +176,7 @@ BOUNDARY = (
         "A page holds so many entries, however long they are.",
         "tests",
         (
-            "kraftd.controller.pages:PageRoom.take",
+            "kraftd.controller.response_room:PageRoom.add",
             "or (size_bytes > self._bytes and not is_first)",
             "",
         ),
@@ -187,7 +187,7 @@ BOUNDARY = (
         "D-38",
         "A page holds so many bytes, however many entries they are.",
         "tests",
-        ("kraftd.controller.pages:PageRoom.take", "or self._entries == 0", ""),
+        ("kraftd.controller.response_room:PageRoom.add", "or self._entries == 0", ""),
         where=(f"{_PAGES}::test_a_listing_goes_on_behind_each_page",),
     ),
     mutant(
@@ -196,7 +196,7 @@ BOUNDARY = (
         "Each of 60,000 names of a request is answered, however long that makes the answer.",
         "tests",
         (
-            "kraftd.controller.pages:Echo.__init__",
+            "kraftd.controller.response_room:OutcomeRoom.__init__",
             "(n for n, end in enumerate(ends) if end > ECHO_BYTES_MAX)",
             "(n for n, end in enumerate(ends) if end < 0)",
         ),
@@ -207,7 +207,7 @@ BOUNDARY = (
         "D-38",
         "The texts of outcomes are told although the error codes left no room for them.",
         "tests",
-        ("kraftd.controller.pages:Echo.text", "if size > self._left:", "if False:"),
+        ("kraftd.controller.response_room:OutcomeRoom.text", "if size > self._left:", "if False:"),
         where=(f"{_PAGES}::test_every_answer_to_many_resources_is_bounded",),
     ),
     # --- HTTP ---

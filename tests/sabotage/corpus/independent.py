@@ -777,8 +777,8 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "sim",
         (
             "kraftd.controller.quorum_controller:QuorumController.finished",
-            "if error is not ErrorCode.REQUEST_TIMED_OUT and speculation is not None:",
-            "if speculation is not None:",
+            "if error is not ErrorCode.REQUEST_TIMED_OUT and uncommitted is not None:",
+            "if uncommitted is not None:",
         ),
     ),
     # Node 1 leads, its follower is cut off for longer than the request timeout: write A is answered with
@@ -791,7 +791,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "tests",
         (
             "kraftd.controller.describe_configs:_describe_one",
-            "synonyms=_synonyms(name, shown) if with_synonyms else (),",
+            "synonyms=_synonyms(name, visible) if with_synonyms else (),",
             "synonyms=_synonyms(name, found) if with_synonyms else (),",
         ),
         where=("tests/unit/controller/test_readers_and_statistics.py",),
@@ -820,8 +820,8 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "tests",
         (
             "kraftd.controller.quorum_controller:QuorumController._read",
-            "    return NeedsRead(\n        request.NAME,\n        answer=lambda: operation.read(self._image, self.applied_offset, request),\n",
-            "    response = operation.read(self._image, self.applied_offset, request)\n    return NeedsRead(\n        request.NAME,\n        answer=lambda: response,\n",
+            "    return NeedsRead(\n        request.NAME,\n        respond=lambda: operation.read(self._image, self.applied_offset, request),\n",
+            "    response = operation.read(self._image, self.applied_offset, request)\n    return NeedsRead(\n        request.NAME,\n        respond=lambda: response,\n",
         ),
         where=("tests/unit/controller/test_controller.py",),
     ),

@@ -346,11 +346,14 @@ PROMISES = (
         "A controller takes the next committed batch for what it wrote itself without comparing.",
         "tests",
         (
-            "kraftd.controller.speculation:Speculation.commit",
+            "kraftd.controller.uncommitted_writes:UncommittedWrites.commit",
             "if values[position:end] != write.records:",
             "if False:",
         ),
-        where=("tests/unit/controller/test_controller.py", "tests/unit/controller/test_speculation_model.py"),
+        where=(
+            "tests/unit/controller/test_controller.py",
+            "tests/unit/controller/test_uncommitted_writes_model.py",
+        ),
     ),
     mutant(
         "read-of-the-uncommitted",
@@ -360,7 +363,7 @@ PROMISES = (
         (
             "kraftd.controller.quorum_controller:QuorumController._read",
             "operation.read(self._image, self",
-            "operation.read(self._speculation.image if self._speculation else self._image, self",
+            "operation.read(self._uncommitted.image if self._uncommitted else self._image, self",
         ),
         where=("tests/unit/controller/test_controller.py",),
     ),
@@ -369,16 +372,23 @@ PROMISES = (
         "D-18",
         "What the log refused stays in the image that the controller decides on.",
         "tests",
-        ("kraftd.controller.speculation:Speculation.withdraw", "self._refused.add(write)", "pass"),
-        where=("tests/unit/controller/test_controller.py", "tests/unit/controller/test_speculation_model.py"),
+        (
+            "kraftd.controller.uncommitted_writes:UncommittedWrites.withdraw",
+            "self._refused.add(write)",
+            "pass",
+        ),
+        where=(
+            "tests/unit/controller/test_controller.py",
+            "tests/unit/controller/test_uncommitted_writes_model.py",
+        ),
     ),
     mutant(
         "everything-in-one-answer",
         "D-38",
         "A page of a listing holds all that is set: 14 bytes of a question cost the whole image.",
         "tests",
-        ("kraftd.controller.pages:PageRoom.take", "self._bytes -= size_bytes", "pass"),
-        where=("tests/unit/controller/test_pages.py",),
+        ("kraftd.controller.response_room:PageRoom.add", "self._bytes -= size_bytes", "pass"),
+        where=("tests/unit/controller/test_response_room.py",),
     ),
     mutant(
         "page-begins-with-the-last",
@@ -390,7 +400,7 @@ PROMISES = (
             "(name for name in names.since(after) if name != after)",
             "names.since(after)",
         ),
-        where=("tests/unit/controller/test_pages.py", "tests/unit/metadata/test_sorted_keys.py"),
+        where=("tests/unit/controller/test_response_room.py", "tests/unit/metadata/test_sorted_keys.py"),
     ),
     mutant(
         "description-cut-in-silence",
@@ -402,7 +412,7 @@ PROMISES = (
             "complaint = (ErrorCode.POLICY_VIOLATION, _TOO_MUCH)\n                break",
             "break",
         ),
-        where=("tests/unit/controller/test_pages.py",),
+        where=("tests/unit/controller/test_response_room.py",),
     ),
     mutant(
         "answer-of-any-length",
@@ -421,8 +431,8 @@ PROMISES = (
         "D-13",
         "A change is appended although its answer has no room for what became of each resource.",
         "tests",
-        ("kraftd.controller.configuration_control:decide", "if not echo.is_whole:", "if False:"),
-        where=("tests/unit/controller/test_pages.py",),
+        ("kraftd.controller.configuration_control:decide", "if not outcomes.holds_all:", "if False:"),
+        where=("tests/unit/controller/test_response_room.py",),
     ),
     mutant(
         "line-break-in-a-name",

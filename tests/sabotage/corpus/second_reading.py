@@ -159,7 +159,7 @@ SECOND_READING: tuple[Mutant, ...] = (
         "What was decided after a refused write is decided anew in the wrong order.",
         "tests",
         (
-            "kraftd.controller.speculation:Speculation._rebuild",
+            "kraftd.controller.uncommitted_writes:UncommittedWrites._rebuild",
             "for write in reversed(later):",
             "for write in later:",
         ),

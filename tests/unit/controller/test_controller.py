@@ -3,7 +3,7 @@
 import pytest
 
 from kraftd.controller.activation import registration_of
-from kraftd.controller.decisions import Answer, NeedsRead, Write
+from kraftd.controller.decisions import ImmediateResponse, NeedsRead, Write
 from kraftd.controller.quorum_controller import (
     ACTIVATE,
     NEVER_MS,
@@ -188,7 +188,7 @@ def test_activation_aborts_what_the_predecessor_left_open():
 @pytest.mark.covers("D-18")
 def test_nothing_is_decided_before_activation_is_written():
     world = World()
-    assert isinstance(world.alter(("k", "1")), Answer)
+    assert isinstance(world.alter(("k", "1")), ImmediateResponse)
     world.lead(2)
     assert code(world.alter(("k", "1")).response)[0] is ErrorCode.NOT_CONTROLLER
     world.controller.poll(world.now)
@@ -271,7 +271,7 @@ def test_a_follower_writes_nothing_by_itself():
     assert world.controller.poll(world.now) is None
 
 
-# -- the speculative and the committed image
+# -- the newest and the committed image
 
 
 @pytest.mark.covers("D-18")
@@ -305,7 +305,7 @@ def test_the_leader_ends_with_the_image_of_a_follower():
 
 
 @pytest.mark.covers("D-18", "LSN-15")
-def test_losing_leadership_drops_the_speculation():
+def test_losing_leadership_drops_the_uncommitted_writes():
     world = World()
     world.activate(2)
     lost = world.alter(("config.providers", "lost"))
@@ -518,10 +518,10 @@ def test_a_read_speaks_for_what_is_committed_when_it_is_answered():
     write = world.alter(("log.retention.ms", "1"))
     read = world.controller.handle(describe("log.retention.ms"), world.now)
     assert isinstance(read, NeedsRead)
-    (result,) = read.answer().results
+    (result,) = read.respond().results
     assert result.configs[0].config_source == 5
     world.commit(write.records)
-    (result,) = read.answer().results
+    (result,) = read.respond().results
     assert (result.configs[0].value, result.configs[0].config_source) == ("1", 3)
 
 
@@ -541,11 +541,11 @@ def test_listing_tells_every_config_at_an_offset():
     world.activate()
     write = world.alter(("b", "2"), ("a", "1"))
     world.commit(write.records)
-    listing = world.controller.handle(ListConfigsRequest(), world.now).answer()
+    listing = world.controller.handle(ListConfigsRequest(), world.now).respond()
     assert listing.applied_offset == world.controller.applied_offset
     found = [(e.resource_type, e.resource_name, e.name, e.value) for e in listing.entries]
     assert found == [(4, "", "a", "1"), (4, "", "b", "2"), (4, "", "min.insync.replicas", "1")]
-    assert world.controller.handle(ListConfigsRequest(2), world.now).answer().entries == ()
+    assert world.controller.handle(ListConfigsRequest(2), world.now).respond().entries == ()
 
 
 # -- snapshots

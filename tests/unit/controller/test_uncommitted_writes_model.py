@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from kraftd.controller.activation import registration_of
-from kraftd.controller.decisions import Answer, Write
+from kraftd.controller.decisions import ImmediateResponse, Write
 from kraftd.controller.quorum_controller import ACTIVATE, QuorumController
 from kraftd.errors import ErrorCode
 from kraftd.metadata.feature_levels import bootstrap_records
@@ -91,10 +91,10 @@ class ControllerLife(RuleBasedStateMachine):
                 for broker in brokers
             )
         )
-        before = self._speculative()
+        before = self._newest_image()
         decision = self.controller.handle(request, self.now)
         if self.is_activation_refused:
-            assert isinstance(decision, Answer)
+            assert isinstance(decision, ImmediateResponse)
             return
         assert isinstance(decision, Write)
         for record in map(decode_record, decision.records):
@@ -155,7 +155,7 @@ class ControllerLife(RuleBasedStateMachine):
         self.controller.apply(CommittedBatch(base, base + len(values), epoch, 0, values))
         self.log += map(decode_record, values)
 
-    def _speculative(self):
+    def _newest_image(self):
         records = [decode_record(value) for write in self.on_their_way for value in write.records]
         return apply_all(self.controller.image, records, 0)
 

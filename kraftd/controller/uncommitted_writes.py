@@ -23,7 +23,7 @@ _Pending: TypeAlias = tuple[Write, MetadataImage]
 """A write and the image after it. A plain tuple, because one is made for every request."""
 
 
-class Speculation:
+class UncommittedWrites:
     """The writes of one epoch of leadership that are not committed yet, oldest first. Mutable."""
 
     __slots__ = ("_committed", "_pending", "_refused")

@@ -1,7 +1,7 @@
-"""How much fits into one answer, known before it is built.
+"""How much fits into one response, known before it is built.
 
-An answer that grows with the image, or with the request, must stay within the bounds of a frame and of the
-time that it takes to build. `Echo` is the room for the outcomes of the resources that a request names:
+A response that grows with the image, or with the request, must stay within the bounds of a frame and of the
+time that it takes to build. `OutcomeRoom` is the room for the outcomes of the resources that a request names:
 whether there is room for all of them, and how many of them can have a text. `PageRoom` is the room for
 configs.
 """
@@ -18,28 +18,28 @@ from kraftd.protocol.limits import (
     PAGE_ENTRIES_MAX,
 )
 
-FRAME_BYTES: Final = 48
+ENTRY_OVERHEAD_BYTES: Final = 48
 """At least what msgpack adds to the texts of one entry: its numbers, and the heads of texts and arrays."""
 
 _CHARACTER_BYTES: Final = 4
-_SURE_BYTES: Final = 64 * KIB
+_ESTIMATED_BYTES_MAX: Final = 64 * KIB
 """Requests with fewer bytes of names, as nearly all, are estimated instead of counted."""
 
-_SHOWN_MAX: Final = 80
+_QUOTED_MAX: Final = 80
 
 
-class Echo:
-    """The room in an answer for the outcomes of the resources of its request."""
+class OutcomeRoom:
+    """The room in a response for the outcomes of the resources of its request."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.count = len(names)
         """The number of outcomes that fit, from the first resource on."""
-        most = FRAME_BYTES * self.count + _CHARACTER_BYTES * sum(map(len, names))
-        if most > _SURE_BYTES:
+        most = ENTRY_OVERHEAD_BYTES * self.count + _CHARACTER_BYTES * sum(map(len, names))
+        if most > _ESTIMATED_BYTES_MAX:
             ends = list(accumulate(map(entry_bytes, names)))
             self.count = next((n for n, end in enumerate(ends) if end > ECHO_BYTES_MAX), self.count)
             most = ends[self.count - 1] if self.count else 0
-        self.is_whole = self.count == len(names)
+        self.holds_all = self.count == len(names)
         self._left = ECHO_BYTES_MAX - most
 
     def text(self, text: str) -> str | None:
@@ -52,25 +52,25 @@ class Echo:
 
 
 class PageRoom:
-    """The room for configs that is left in an answer. The first config always fits."""
+    """The room for configs that is left in a response. The first config always fits."""
 
-    def __init__(self, *, is_over: bool = False) -> None:
-        self.is_over = is_over
+    def __init__(self, *, is_full: bool = False) -> None:
+        self.is_full = is_full
         self._bytes = PAGE_BYTES_MAX
         self._entries = PAGE_ENTRIES_MAX
-        self._looks = ARRAY_LENGTH_MAX
+        self._names_left = ARRAY_LENGTH_MAX
 
-    def look(self, names: int) -> bool:
+    def count_names(self, names: int) -> bool:
         """Count names to be looked up, found or not; False if they are too many."""
-        self._looks -= names
-        self.is_over = self.is_over or self._looks < 0
-        return not self.is_over
+        self._names_left -= names
+        self.is_full = self.is_full or self._names_left < 0
+        return not self.is_full
 
-    def take(self, size_bytes: int) -> bool:
+    def add(self, size_bytes: int) -> bool:
         """Count one more config in; False if it does not fit, after which nothing fits."""
         is_first = self._entries == PAGE_ENTRIES_MAX
-        if self.is_over or self._entries == 0 or (size_bytes > self._bytes and not is_first):
-            self.is_over = True
+        if self.is_full or self._entries == 0 or (size_bytes > self._bytes and not is_first):
+            self.is_full = True
             return False
         self._bytes -= size_bytes
         self._entries -= 1
@@ -79,7 +79,7 @@ class PageRoom:
 
 def entry_bytes(*texts: str | None) -> int:
     """At most what one entry with these texts takes."""
-    return FRAME_BYTES + sum(text_bytes(text) for text in texts if text is not None)
+    return ENTRY_OVERHEAD_BYTES + sum(text_bytes(text) for text in texts if text is not None)
 
 
 def text_bytes(text: str) -> int:
@@ -87,6 +87,6 @@ def text_bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
 
 
-def shown(text: str) -> str:
-    """A text of a request for an answer: quoted, on one line, and cut."""
-    return repr(text) if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]!r}…"
+def quoted(text: str) -> str:
+    """A text of a request, for a response: quoted, on one line, and cut."""
+    return repr(text) if len(text) <= _QUOTED_MAX else f"{text[:_QUOTED_MAX]!r}…"
