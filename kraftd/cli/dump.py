@@ -17,7 +17,7 @@ from kraftd.errors import CorruptBatchError, MalformedError
 from kraftd.logtools.batch_reader import Batch, BatchReader, base_offset_of, open_file, read_batches
 from kraftd.logtools.errors import UnanswerableError
 from kraftd.logtools.log_reader import read_log
-from kraftd.logtools.node_files import find_log
+from kraftd.logtools.node_files import find_log, problem_of_name
 from kraftd.logtools.problem import Problem, ProblemKind
 from kraftd.metadata.redaction import REDACTED
 from kraftd.metadata.secrets import redacted_json
@@ -127,6 +127,8 @@ def read_file(path: Path, selection: Selection) -> Iterator[Item]:
     """
     with open_file(path) as file:
         yield _file_start(path)
+        if (problem := problem_of_name(path)) is not None:
+            yield problem
         reader = BatchReader(path, file)
         yield from _selected(reader, selection)
         if reader.torn:
@@ -245,6 +247,8 @@ def _told(record: RecordView, *, is_control: bool, show_secrets: bool) -> dict[s
 def _file_start(path: Path) -> FileStart:
     if path.name == names.BOOTSTRAP_CHECKPOINT:
         return FileStart(str(path), "bootstrap")
+    if problem_of_name(path) is not None:
+        return FileStart(str(path), "segment" if path.suffix == names.LOG else "snapshot")
     snapshot = names.parse_snapshot_name(path.name)
     if snapshot is not None:
         return FileStart(str(path), "snapshot", snapshot.offset, snapshot.epoch)

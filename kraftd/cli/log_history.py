@@ -31,7 +31,7 @@ from kraftd.records.frame import record_name
 
 Json: TypeAlias = dict[str, Any]
 
-Kind = StrEnum("Kind", [(word, word) for word in HISTORY_SUBJECTS])  # type: ignore[misc]
+Kind = StrEnum("Kind", [(word, word) for word in HISTORY_SUBJECTS])  # type: ignore[misc]  # mypy reads literal members only
 """What the parts of the image can be asked about."""
 
 

@@ -20,7 +20,7 @@ from typing import IO
 import msgspec
 
 from kraftd.errors import CorruptBatchError, MalformedError
-from kraftd.logtools.errors import UnanswerableError
+from kraftd.logtools.errors import UnanswerableError, no_such_path
 from kraftd.logtools.problem import Problem, ProblemKind, in_file
 from kraftd.logtools.torn import BATCH_BYTES_MAX, begins_batch
 from kraftd.records import names
@@ -247,9 +247,7 @@ def open_file(path: Path) -> Iterator[IO[bytes]]:
         with path.open("rb") as file:
             yield file
     except FileNotFoundError:
-        raise UnanswerableError(
-            f"{path} does not exist; name a node's directory, a segment or a snapshot"
-        ) from None
+        raise no_such_path(path) from None
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             raise

@@ -1,5 +1,7 @@
 """Errors of the log tools: a question that the files cannot answer."""
 
+from pathlib import Path
+
 from kraftd.errors import KraftdError
 from kraftd.logtools.problem import Problem
 
@@ -11,3 +13,8 @@ class UnanswerableError(KraftdError):
         super().__init__(str(what))
         self.problem = what if isinstance(what, Problem) else None
         """What is wrong with a file, if that is the reason."""
+
+
+def no_such_path(path: Path) -> UnanswerableError:
+    """The error of a path that was named and is not there."""
+    return UnanswerableError(f"{path} does not exist; name a node's directory, a segment or a snapshot")

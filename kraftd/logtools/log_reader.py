@@ -18,8 +18,8 @@ from kraftd.records.batch import HEADER_BYTES
 from kraftd.types import Offset
 
 _WINDOW_BYTES = 1 << 20
-_TIMES = struct.Struct(">qi11xiqq")
-"""Base offset, length, last offset delta, oldest and newest timestamp of a batch."""
+_TIMES = struct.Struct(">qi11xi8xq")
+"""Base offset, length, last offset delta and newest timestamp of a batch."""
 
 
 class BatchTimes(NamedTuple):
@@ -93,7 +93,7 @@ def times_of(log: NodeFiles) -> Iterator[BatchTimes]:
                     window, at = file.read(_WINDOW_BYTES), 0
                     if len(window) < HEADER_BYTES:
                         break
-                base, length, delta, _, newest = _TIMES.unpack_from(window, at)
+                base, length, delta, newest = _TIMES.unpack_from(window, at)
                 if length + 12 < HEADER_BYTES or delta < 0:
                     break
                 yield BatchTimes(base, base + delta + 1, newest)

@@ -18,7 +18,7 @@ from typing import TypeVar
 import msgspec
 
 from kraftd.errors import KraftdError, MalformedError
-from kraftd.logtools.errors import UnanswerableError
+from kraftd.logtools.errors import UnanswerableError, no_such_path
 from kraftd.logtools.manifest import MANIFEST, Manifest, decode_manifest
 from kraftd.logtools.problem import Problem, ProblemKind, in_file
 from kraftd.records import epoch_checkpoint, meta_properties, names, partition_metadata, quorum_state
@@ -146,7 +146,7 @@ def find_logs(path: Path) -> list[NodeFiles]:
         UnanswerableError: There is none.
     """
     if not path.exists():
-        raise UnanswerableError(f"{path} does not exist; name a node's directory, a segment or a snapshot")
+        raise no_such_path(path)
     if not path.is_dir():
         return [_named_file(path)]
     directories = _log_directories(path)
@@ -177,11 +177,9 @@ def find_fleet(paths: Iterable[str | Path]) -> tuple[list[NodeFiles], list[Probl
         directories = _log_directories(root.resolve())
         found.update(dict.fromkeys(directories))
         if not directories:
-            text = (
-                f"no {names.LOG_DIRECTORY} directory in it or up to {DEPTH} levels below; "
-                "name a controller's metadata directory or an export"
-            )
-            lost.append(Problem(ProblemKind.INCOMPLETE, str(root), text))
+            text = f"no {names.LOG_DIRECTORY} directory in it or up to {DEPTH} levels below"
+            action = "name a controller's metadata directory or an export"
+            lost.append(Problem(ProblemKind.INCOMPLETE, str(root), text, action=action))
     if not found:
         raise UnanswerableError(lost[0] if lost else "name a directory")
     return [describe(directory) for directory in found], lost
@@ -263,11 +261,10 @@ def _files(home: Path, log_directory: Path, reader: _SmallFiles) -> Iterator[Log
     """The large files by name, which for segments is by offset."""
     for entry in sorted(os.scandir(log_directory), key=lambda entry: entry.name):
         path = Path(entry.path)
-        try:
-            kind, base_offset, epoch = _meaning(entry.name)
-        except MalformedError as error:
-            reader.note(ProblemKind.DAMAGED, path, str(error).removeprefix(f"{entry.name}: "))
+        if (problem := problem_of_name(path)) is not None:
+            reader.problems.append(problem.within(home))
             continue
+        kind, base_offset, epoch = _meaning(entry.name)
         if kind is None:
             continue
         if not path.is_file() or not os.access(path, os.R_OK):
@@ -284,6 +281,15 @@ def _lacking(files: Sequence[LogFile]) -> str:
     if any(file.kind is FileKind.SNAPSHOT for file in files):
         return "holds no segment, only snapshots: what the node wrote since is not here"
     return "holds neither segment nor snapshot: this node was never started, or lost them"
+
+
+def problem_of_name(path: Path) -> Problem | None:
+    """Why a name that looks like a segment's or a snapshot's can be none's: its offset is out of range."""
+    try:
+        _meaning(path.name)
+    except MalformedError as error:
+        return in_file(path, str(error).removeprefix(f"{path.name}: "))
+    return None
 
 
 def _meaning(name: str) -> tuple[FileKind | None, Offset, Epoch]:
@@ -305,8 +311,11 @@ def _named_file(path: Path) -> NodeFiles:
     """A snapshot stands for itself, a segment for its log up to its end.
 
     Raises:
-        UnanswerableError: It is neither.
+        UnanswerableError: It is neither, or of another topic.
     """
+    _refuse_other_topic(path.parent)
+    if (problem := problem_of_name(path)) is not None:
+        raise UnanswerableError(problem)
     kind, base, epoch = _meaning(path.name)
     if path.name == names.BOOTSTRAP_CHECKPOINT:
         kind, base, epoch = FileKind.SNAPSHOT, 0, 0
@@ -348,10 +357,7 @@ def _log_directories(path: Path) -> list[Path]:
     Raises:
         UnanswerableError: The path is a directory of another topic, or a folder cannot be read.
     """
-    if _is_of_another_topic(path):
-        raise UnanswerableError(
-            f"{path} is a partition of a topic, not the metadata log, which is in {names.LOG_DIRECTORY}"
-        )
+    _refuse_other_topic(path)
     try:
         return list(_below(path, DEPTH))
     except OSError as error:
@@ -380,6 +386,18 @@ def _is_ours(name: str) -> bool:
         return _meaning(name)[0] is not None
     except MalformedError:
         return False
+
+
+def _refuse_other_topic(path: Path) -> None:
+    """Say what a directory is that holds no metadata, but the records of a topic.
+
+    Raises:
+        UnanswerableError: It does.
+    """
+    if _is_of_another_topic(path):
+        raise UnanswerableError(
+            f"{path} is a partition of a topic, not the metadata log, which is in {names.LOG_DIRECTORY}"
+        )
 
 
 def _is_of_another_topic(path: Path) -> bool:

@@ -132,8 +132,8 @@ TABLES: Final[dict[str, Table]] = {
     ),
     **{table.name: Table(table.row, _schema(table)) for table in IMAGE_TABLES},
     "problems": Table(
-        "something wrong with the input, by kind: damaged, incomplete, diverged or note; what does not apply "
-        "is null",
+        "something wrong with the input, by kind: damaged, torn, incomplete, diverged or note; what does not "
+        "apply is null",
         pa.schema(
             [
                 ("cluster_id", _TEXT),

@@ -87,8 +87,9 @@ def test_a_topics_partition_is_no_metadata_log(kraftctl: Kraftctl, tmp_path: Pat
     shutil.copyfile(node.segment(354), partition / names.segment_name(0))
     (partition / names.PARTITION_METADATA).write_text(PARTITION_METADATA)
     assert kraftctl("log", "verify", "fleet").code == 0
-    for words in (("verify",), ("dump",), ("state",)):
-        outcome = kraftctl("log", *words, "fleet/broker/data/orders-0")
+    segment = f"fleet/broker/data/orders-0/{names.segment_name(0)}"
+    for words in (("verify",), ("dump",), ("state",), ("state", segment)):
+        outcome = kraftctl("log", *words[:1], *(words[1:] or ("fleet/broker/data/orders-0",)))
         assert (outcome.code, outcome.out) == (1, "")
         assert outcome.err.count("\n") == 1
         assert "is a partition of a topic, not the metadata log" in outcome.err
@@ -103,3 +104,19 @@ def test_damage_between_two_points_is_told_by_diff_and_history(kraftctl: Kraftct
         assert (
             f"{spot.path.name} at byte {spot.byte}, offset 2303: the checksum is" in outcome.out + outcome.err
         )
+
+
+@pytest.mark.parametrize("suffix", [".log", "-0000000001.checkpoint"])
+def test_a_name_that_no_offset_can_be_is_told_alike_by_all(
+    kraftctl: Kraftctl, tmp_path: Path, suffix: str
+) -> None:
+    node = HurtNode(tmp_path / "node")
+    path = node.log / ("9" * 20 + suffix)
+    path.write_bytes(b"")
+    sentence = f"node/{names.LOG_DIRECTORY}/{path.name}: offset {'9' * 20} is out of range\n"
+    file = str(path.relative_to(tmp_path))
+    for words in (("dump", file), ("state", file), ("history", file, "broker", "12")):
+        outcome = kraftctl("log", *words)
+        assert outcome.code == 1, words
+        assert (outcome.out + outcome.err).count(sentence) == 1, words
+    assert sentence.strip() in kraftctl("log", "verify", "node", "-o", "json").data["logs"][0]["problems"]

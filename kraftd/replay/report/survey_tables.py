@@ -93,6 +93,7 @@ def problem_rows(problems: Sequence[tuple[str, Sequence[Problem]]]) -> Iterator[
             {
                 **msgspec.to_builtins(problem),
                 "cluster_id": cluster_id,
+                "text": problem.what,
                 "position_bytes": None if problem.position_bytes < 0 else problem.position_bytes,
                 "offset": None if problem.offset < 0 else problem.offset,
             }
