@@ -38,7 +38,7 @@ from kraftd.replay.report.summary import render
 from kraftd.replay.schemas import TABLES
 from kraftd.replay.table_parts import rows_batch
 from tests.fixtures import klog, klogs
-from tests.replay.logs import START_MS, config, leader_change, noops, write_manifest, write_node
+from tests.replay.logs import CLUSTER_ID, START_MS, config, leader_change, noops, write_manifest, write_node
 
 pytestmark = pytest.mark.spark
 
@@ -209,6 +209,29 @@ def test_nodes_that_differ_are_named_with_offset_and_epochs(spark, tmp_path: Pat
     epochs_table = pq.read_table(tmp_path / "out" / "leader_epochs").to_pylist()
     assert [(row["epoch"], row["held_by"]) for row in epochs_table] == [(1, [1, 2, 3]), (3, [1, 2]), (2, [3])]
     assert "node 3 diverges at 5" in text_of(report)
+
+
+def test_two_clusters_under_one_id_are_two_images_named_by_their_folders(spark, tmp_path: Path) -> None:
+    homes = [tmp_path / "fleet" / name / "node-1" for name in ("a", "b")]
+    for epoch, home in enumerate(homes, 1):
+        log = leader_change(0, epoch, 1, voters=(1,))
+        log += encode_batch(1, epoch, START_MS, [config("log.retention.ms", str(epoch))])
+        write_node(home, log, epoch=epoch, epochs=((epoch, 0),), voters=(1,))
+    report = run([tmp_path / "fleet"], tmp_path / "out")
+    ids = [f"{CLUSTER_ID} in {home}" for home in homes]
+    assert [cluster.cluster_id for cluster in report.clusters] == ids
+    assert [cluster.fold.image.image_hash for cluster in report.clusters] == [
+        plain_fold(home, 2).hash() for home in homes
+    ]
+    assert [(one.committed_end, one.fold.commit_status) for one in report.clusters] == [(2, "committed")] * 2
+    assert [problem.text.partition(":")[0] for problem in report.problems] == [
+        f"2 clusters share the id {CLUSTER_ID}"
+    ] * 2
+    assert report.exit_code == 1
+    rows = pq.read_table(tmp_path / "out" / "configs").to_pylist()
+    assert sorted((row["cluster_id"], row["value"]) for row in rows) == list(zip(ids, "12", strict=True))
+    text = text_of(report)
+    assert all(f"cluster {CLUSTER_ID} in {home.parent.name}/node-1" in text for home in homes)
 
 
 def test_an_export_is_folded_to_its_high_watermark(spark, tmp_path: Path) -> None:
