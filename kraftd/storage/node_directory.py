@@ -248,10 +248,6 @@ class NodeDirectory:
             msgspec.structs.replace(local_state, health=state, reasons=_bounded(reasons))
         )
 
-    def sync_recovery_point(self) -> None:
-        """Make the written recovery point durable, when the node is idle. Blocks for one sync at most."""
-        self._sidecar.sync()
-
     # -- the end -------------------------------------------------------------------------------
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """What a node was promised by its disk, and whether a disk still keeps it.
 
 `Promised` is what may have left the process by some moment: fetch positions and acknowledgements (batches
-that are durable), votes and epochs (elections), what it told others about itself (start counter, wholeness)
+that are durable), votes and epochs (elections), what it told others about itself (start counter, health)
 and about them (peers). `judge` opens a disk as the daemon does, and looks for each of them. A *hole* is a
 promise that is not kept, as one line of text.
 

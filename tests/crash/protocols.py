@@ -168,8 +168,8 @@ class ScriptedNode:
         self.note(health=("whole",))
 
     def sync_point(self, _: int) -> None:
-        """Go idle."""
-        self.node.sync_recovery_point()
+        """Go idle: a flush of nothing new makes the recovery point of the last one durable."""
+        self.flush(1)
 
     def _write_election(self, election: Election) -> None:
         self.note(elections=(self.promised.elections[-1], election))
@@ -321,7 +321,7 @@ PROTOCOLS: dict[str, tuple[Variant, ...]] = {
     "truncate": tuple(_truncations()),
     "election file and sidecar": tuple(_elections()),
     "leader-epoch-checkpoint": tuple(_epochs()),
-    "peers, wholeness and recovery point": tuple(_sidecars()),
+    "peers, state health and recovery point": tuple(_sidecars()),
     "restart": tuple(_restarts()),
     "mixed": tuple(_mixed()),
 }

@@ -15,9 +15,7 @@ from tests.unit.storage.batches import batch, index_entries, run_of, time_index_
 DEFAULT = LogConfig()
 
 
-def reopened(
-    directory: Path, config: LogConfig = DEFAULT, recovery_point: OffsetAndEpoch | None = None
-) -> Log:
+def log_at(directory: Path, config: LogConfig = DEFAULT, recovery_point: OffsetAndEpoch | None = None) -> Log:
     return Log.open(Disk(OsFileSystem()), directory, config=config, recovery_point=recovery_point).log
 
 
@@ -33,13 +31,13 @@ def files(directory: Path, suffix: str) -> list[str]:
 class TestAppend:
     @pytest.mark.covers("LOG-16")
     def test_an_empty_directory_becomes_an_empty_log(self, tmp_path: Path) -> None:
-        log = reopened(tmp_path)
+        log = log_at(tmp_path)
         assert (log.start_offset, log.end_offset, log.flushed_offset, log.last_epoch) == (0, 0, 0, 0)
         assert files(tmp_path, ".log") == ["00000000000000000000.log"]
         log.close()
 
     def test_the_file_is_the_batches_one_after_the_other(self, tmp_path: Path) -> None:
-        log = reopened(tmp_path)
+        log = log_at(tmp_path)
         first, second, third = batch(0), batch(1, count=3), batch(4)
         log.append((first,), 0, 1)
         log.append((second, third), 1, 5)
@@ -52,7 +50,7 @@ class TestAppend:
 
     @pytest.mark.covers("LOG-01")
     def test_batches_that_do_not_continue_the_log_are_refused(self, tmp_path: Path) -> None:
-        log = reopened(tmp_path)
+        log = log_at(tmp_path)
         fill(log, run_of(0, 3))
         for data, base, end in [(batch(4), 4, 5), (batch(2), 2, 3), (batch(3), 3, 5), (batch(9), 3, 4)]:
             with pytest.raises(InvariantError):
@@ -64,7 +62,7 @@ class TestAppend:
         log.close()
 
     def test_more_buffers_than_one_call_takes_are_written_whole(self, tmp_path: Path) -> None:
-        log = reopened(tmp_path)
+        log = log_at(tmp_path)
         batches = run_of(0, 3_000)
         log.append(batches, 0, 3_000)
         assert (tmp_path / "00000000000000000000.log").read_bytes() == b"".join(batches)
@@ -75,7 +73,7 @@ class TestRoll:
     @pytest.mark.covers("LOG-02")
     def test_a_segment_is_never_larger_than_its_limit(self, tmp_path: Path) -> None:
         size = len(batch(0))
-        log = reopened(tmp_path, LogConfig(segment_bytes=3 * size))
+        log = log_at(tmp_path, LogConfig(segment_bytes=3 * size))
         fill(log, run_of(0, 7))
         assert files(tmp_path, ".log") == [f"{base:020d}.log" for base in (0, 3, 6)]
         assert log.read(0, 1 << 20) == b"".join(run_of(0, 3))
@@ -84,15 +82,15 @@ class TestRoll:
 
     def test_a_group_is_split_where_the_segment_is_full(self, tmp_path: Path) -> None:
         size = len(batch(0))
-        log = reopened(tmp_path, LogConfig(segment_bytes=3 * size))
+        log = log_at(tmp_path, LogConfig(segment_bytes=3 * size))
         log.append(run_of(0, 8), 0, 8)
         assert files(tmp_path, ".log") == [f"{base:020d}.log" for base in (0, 3, 6)]
         log.close()
-        assert reopened(tmp_path).end_offset == 8
+        assert log_at(tmp_path).end_offset == 8
 
     @pytest.mark.covers("LOG-02")
     def test_time_rolls_against_the_first_batch_of_the_segment(self, tmp_path: Path) -> None:
-        log = reopened(tmp_path, LogConfig(segment_ms=100))
+        log = log_at(tmp_path, LogConfig(segment_ms=100))
         for offset, now_ms in enumerate([1_000, 1_100, 1_101, 1_201, 1_202]):
             log.append((batch(offset, timestamp_ms=now_ms),), offset, offset + 1)
         assert files(tmp_path, ".log") == [f"{base:020d}.log" for base in (0, 2, 4)]
@@ -100,7 +98,7 @@ class TestRoll:
 
     @pytest.mark.covers("LOG-02")
     def test_a_full_index_rolls(self, tmp_path: Path) -> None:
-        log = reopened(tmp_path, LogConfig(index_bytes=48))
+        log = log_at(tmp_path, LogConfig(index_bytes=48))
         batches = [batch(offset, size_bytes=5_000, timestamp_ms=offset) for offset in range(20)]
         fill(log, batches)
         assert len(files(tmp_path, ".log")) > 1
@@ -109,7 +107,7 @@ class TestRoll:
 
     @pytest.mark.covers("LOG-03")
     def test_index_files_hold_what_kafka_would_write(self, tmp_path: Path) -> None:
-        log = reopened(tmp_path)
+        log = log_at(tmp_path)
         batches = [batch(offset, size_bytes=1_500, timestamp_ms=1_000 + offset) for offset in range(12)]
         fill(log, batches)
         active = tmp_path / "00000000000000000000.index"
@@ -128,7 +126,7 @@ class TestRoll:
             (1_011, 11),
         ]
         before = {path.name: path.read_bytes() for path in tmp_path.glob("*index")}
-        reopened(tmp_path).close()
+        log_at(tmp_path).close()
         assert {path.name: path.read_bytes() for path in tmp_path.glob("*index")} == before
 
     @pytest.mark.covers("LOG-15")
@@ -136,7 +134,7 @@ class TestRoll:
         for name in ("00000000000000000007.index", "00000000000000000003.log.deleted", "keep.me"):
             (tmp_path / name).write_bytes(b"x")
         (tmp_path / "00000000000000000003-0000000001.checkpoint.deleted").write_bytes(b"x")
-        reopened(tmp_path).close()
+        log_at(tmp_path).close()
         left = {path.name for path in tmp_path.iterdir() if not path.name.startswith("0" * 20 + ".")}
         assert left == {"keep.me", "00000000000000000003-0000000001.checkpoint.deleted"}
 
@@ -199,7 +197,7 @@ class TestFlush:
 
     @pytest.mark.covers("D-03")
     def test_one_job_covers_what_came_before_it_and_no_more(self, tmp_path: Path) -> None:
-        log = reopened(tmp_path)
+        log = log_at(tmp_path)
         fill(log, run_of(0, 3))
         job = log.begin_flush()
         fill(log, run_of(3, 5), at=3)
@@ -237,7 +235,7 @@ class TestFlush:
 
     @pytest.mark.covers("D-03")
     def test_a_flush_from_before_a_truncation_counts_for_nothing(self, tmp_path: Path) -> None:
-        log = reopened(tmp_path)
+        log = log_at(tmp_path)
         fill(log, run_of(0, 10))
         job = log.begin_flush()
         job.run()
@@ -251,7 +249,7 @@ class TestFlush:
 
     @pytest.mark.covers("D-03")
     def test_flushes_run_one_at_a_time_and_a_truncation_waits_for_them(self, tmp_path: Path) -> None:
-        log = reopened(tmp_path)
+        log = log_at(tmp_path)
         fill(log, run_of(0, 3))
         job = log.begin_flush()
         with pytest.raises(InvariantError):
@@ -269,18 +267,18 @@ class TestFlush:
 class TestTruncate:
     @pytest.mark.covers("LOG-07", "LOG-08")
     def test_it_cuts_at_the_beginning_of_the_batch(self, tmp_path: Path) -> None:
-        log = reopened(tmp_path)
+        log = log_at(tmp_path)
         log.append((batch(0, count=5), batch(5, count=5)), 0, 10)
         assert log.truncate(7, 1) == 5
         assert log.end_offset == 5
         assert log.read(0, 1 << 20) == batch(0, count=5)
         log.append((batch(5, epoch=2),), 5, 6)
         log.close()
-        assert reopened(tmp_path).read(5, 1 << 20) == batch(5, epoch=2)
+        assert log_at(tmp_path).read(5, 1 << 20) == batch(5, epoch=2)
 
     @pytest.mark.covers("LOG-07")
     def test_at_the_end_it_only_drops_epochs_without_a_record(self, tmp_path: Path) -> None:
-        log = reopened(tmp_path)
+        log = log_at(tmp_path)
         fill(log, run_of(0, 3))
         log.assign_epoch(2, 3)
         assert log.last_epoch == 2
@@ -291,13 +289,13 @@ class TestTruncate:
 
     @pytest.mark.covers("LOG-07")
     def test_below_the_start_the_log_begins_anew(self, tmp_path: Path) -> None:
-        log = reopened(tmp_path, LogConfig(segment_bytes=len(batch(0)) * 2))
+        log = log_at(tmp_path, LogConfig(segment_bytes=len(batch(0)) * 2))
         fill(log, run_of(0, 6))
         log.close()
         for name in ("00000000000000000000", "00000000000000000002"):
             for path in tmp_path.glob(name + ".*"):
                 path.unlink()
-        log = reopened(tmp_path)
+        log = log_at(tmp_path)
         assert log.start_offset == 4
         log.truncate(1, 1)
         assert (log.start_offset, log.end_offset, log.epochs) == (1, 1, ())
@@ -320,7 +318,7 @@ class TestTruncate:
         log.close()
 
     def test_the_generation_must_rise(self, tmp_path: Path) -> None:
-        log = reopened(tmp_path)
+        log = log_at(tmp_path)
         log.truncate(0, 3)
         with pytest.raises(InvariantError):
             log.truncate(0, 3)
@@ -331,7 +329,7 @@ class TestTruncate:
         batches = [batch(offset, size_bytes=1_500, timestamp_ms=1_000 + offset) for offset in range(12)]
         for name, cut in (("cut", True), ("short", False)):
             (tmp_path / name).mkdir()
-            log = reopened(tmp_path / name)
+            log = log_at(tmp_path / name)
             fill(log, batches if cut else batches[:8])
             if cut:
                 log.truncate(8, 1)
@@ -344,7 +342,7 @@ class TestTruncate:
 class TestEpochs:
     @pytest.mark.covers("LOG-09", "LOG-11")
     def test_an_epoch_is_on_disk_before_its_first_batch(self, tmp_path: Path) -> None:
-        log = reopened(tmp_path)
+        log = log_at(tmp_path)
         log.assign_epoch(3, 0)
         assert (tmp_path / "leader-epoch-checkpoint").read_text() == "0\n1\n3 0\n"
         fill(log, run_of(0, 2, epoch=3))
@@ -355,7 +353,7 @@ class TestEpochs:
 
     @pytest.mark.covers("LOG-09")
     def test_a_new_entry_removes_those_it_contradicts(self, tmp_path: Path) -> None:
-        log = reopened(tmp_path)
+        log = log_at(tmp_path)
         fill(log, run_of(0, 5))
         log.assign_epoch(4, 5)
         log.assign_epoch(4, 7)
@@ -367,7 +365,7 @@ class TestEpochs:
 
     @pytest.mark.covers("LOG-11", "LOG-13")
     def test_the_opening_rebuilds_them_from_the_batches(self, tmp_path: Path) -> None:
-        log = reopened(tmp_path)
+        log = log_at(tmp_path)
         log.append((batch(0, epoch=2), batch(1, epoch=4)), 0, 2)
         log.assign_epoch(9, 2)
         log.close()
@@ -376,7 +374,7 @@ class TestEpochs:
             path.unlink()
             if content is not None:
                 path.write_text(content)
-            log = reopened(tmp_path)
+            log = log_at(tmp_path)
             assert log.epochs == (EpochEntry(2, 0), EpochEntry(4, 1))
             assert path.read_text() == "0\n2\n2 0\n4 1\n"
             log.close()
@@ -385,7 +383,7 @@ class TestEpochs:
 class TestRead:
     @pytest.mark.covers("LOG-05")
     def test_reading_begins_with_the_batch_that_holds_the_offset(self, tmp_path: Path) -> None:
-        log = reopened(tmp_path)
+        log = log_at(tmp_path)
         batches = [batch(n * 10, count=10, size_bytes=100) for n in range(50)]
         for n, data in enumerate(batches):
             log.append((data,), n * 10, n * 10 + 10)
@@ -405,7 +403,7 @@ class TestRead:
     @pytest.mark.covers("D-15")
     def test_a_view_keeps_reading_what_it_was_captured_with(self, tmp_path: Path) -> None:
         size = len(batch(0))
-        log = reopened(tmp_path, LogConfig(segment_bytes=3 * size))
+        log = log_at(tmp_path, LogConfig(segment_bytes=3 * size))
         fill(log, run_of(0, 8))
         view = log.reader_view()
         fill(log, run_of(8, 20), at=8)
@@ -419,7 +417,7 @@ class TestRead:
 
     def test_the_tail_is_the_newest_batches_each_by_itself(self, tmp_path: Path) -> None:
         size = len(batch(0))
-        log = reopened(tmp_path, LogConfig(segment_bytes=3 * size))
+        log = log_at(tmp_path, LogConfig(segment_bytes=3 * size))
         batches = run_of(0, 9)
         fill(log, batches)
         assert log.tail(1 << 20) == batches
@@ -437,7 +435,7 @@ class TestFailure:
             def pwrite(self, handle: int, data: bytes, position: int) -> int:  # type: ignore[override]
                 raise OSError(28, "No space left on device")
 
-        log = reopened(tmp_path)
+        log = log_at(tmp_path)
         log.append((batch(0),), 0, 1)
         log._disk.fs = Full()
         with pytest.raises(StorageFailure, match=r"0\.log: write failed: No space left on device; .*start"):
@@ -450,7 +448,7 @@ def test_a_group_over_several_epochs_that_rolls_a_segment_notes_each_epoch_where
     tmp_path: Path,
 ) -> None:
     config = LogConfig(segment_bytes=4 * len(batch(0)), index_bytes=96)
-    log = reopened(tmp_path, config)
+    log = log_at(tmp_path, config)
     fill(log, [*run_of(0, 2, epoch=2), *run_of(2, 3, epoch=3)])
     log.append([batch(3, epoch=3), batch(4, epoch=5)], 3, 5)
     assert len(files(tmp_path, ".log")) == 2

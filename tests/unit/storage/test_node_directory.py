@@ -340,7 +340,7 @@ class TestRecoveryPoint:
         node.log.flush_done(job)
         assert (sidecar.recovery_point.offset, sidecar.recovery_point.epoch) == (5, 2)
         assert sidecar.mark != 0
-        node.sync_recovery_point()
+        node.log.flush()
         assert sidecar.mark == 0
         node.close()
 
