@@ -5,6 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from kraftd.errors import StorageError
 from kraftd.storage import Disk, OsFileSystem, StorageFailure
 from kraftd.storage.sidecar import (
     SLOT_BYTES,
@@ -170,3 +171,13 @@ def test_as_many_peers_as_a_quorum_can_have_fit() -> None:
     peers = tuple(PeerRecord(n, bytes([n]) * 16, 2**40, bytes([n]) * 16) for n in range(60))
     sidecar.save(msgspec.structs.replace(LocalState(reasons=("x" * 1_000,)), peers=peers))
     assert open_sidecar(fs).local_state.peers == peers
+
+
+def test_more_peers_than_a_slot_holds_are_refused_and_change_nothing() -> None:
+    fs = fresh()
+    sidecar = open_sidecar(fs)
+    sidecar.save(promises_of(1))
+    peers = tuple(PeerRecord(n, bytes(16), 2**40, bytes(16)) for n in range(200))
+    with pytest.raises(StorageError, match="200 peers do not fit into its slots"):
+        sidecar.save(LocalState(peers=peers))
+    assert sidecar.local_state == open_sidecar(fs).local_state == promises_of(1)
