@@ -156,9 +156,18 @@ class Schema(Struct, frozen=True):
 
 
 def read_schemas(folder: Path) -> list[Schema]:
-    """Every schema of a folder, ordered by key."""
-    schemas = [read_schema(path) for path in sorted(folder.glob("*.json"))]
-    return sorted(schemas, key=lambda schema: schema.messages[0].key)
+    """Every schema of a folder, ordered by key.
+
+    Raises:
+        SchemaError: One does not follow the format, or two have the same key.
+    """
+    by_key: dict[int, Schema] = {}
+    for path in sorted(folder.glob("*.json")):
+        schema = read_schema(path)
+        other = by_key.setdefault(schema.messages[0].key, schema)
+        if other is not schema:
+            raise SchemaError(f"{path}: its key {schema.messages[0].key} is that of {other.name}")
+    return [by_key[key] for key in sorted(by_key)]
 
 
 def read_schema(path: Path) -> Schema:

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from fixtures import ROOT
 from generator.output import generate
-from generator.schema import SchemaError, Versions, read_schema, snake_case
+from generator.schema import SchemaError, Versions, read_schema, read_schemas, snake_case
 
 from kraftd.errors import UnencodableError
 from kraftd.serde.binary import READ_ERRORS
@@ -289,6 +289,13 @@ def test_a_wrong_schema_is_named(tmp_path: Path, name: str) -> None:
     with pytest.raises(SchemaError, match=reason) as caught:
         read_schema(path)
     assert str(path) in str(caught.value)
+
+
+def test_two_schemas_with_one_key_are_named(tmp_path: Path) -> None:
+    for name in ("One", "Two"):
+        (tmp_path / f"{name}.json").write_text(json.dumps(EVERY_TYPE | {"name": name}))
+    with pytest.raises(SchemaError, match=r"Two\.json: its key 99 is that of One"):
+        read_schemas(tmp_path)
 
 
 @pytest.mark.parametrize(

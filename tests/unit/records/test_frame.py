@@ -23,6 +23,7 @@ from kraftd.records.messages import (
     RegisterControllerRecordControllerEndpoint,
     RegisterControllerRecordControllerFeature,
 )
+from tests.fixtures import ROOT
 
 BYTES = {
     "011400" + "00": NoOpRecord(),
@@ -116,7 +117,8 @@ def test_a_version_that_does_not_exist_is_not_written() -> None:
 
 
 def test_all_kinds_have_names() -> None:
-    assert len(RECORD_NAMES) == 26
+    schemas = (ROOT / "proto" / "records").glob("*.json")
+    assert set(RECORD_NAMES.values()) == {path.stem for path in schemas}
     assert record_name(20) == "NoOpRecord"
     assert record_name(99) == "UnknownRecord99"
 

@@ -6,28 +6,6 @@ from kraftd.replay.image.entity_history import PartitionChange, Registration
 from kraftd.replay.schemas import TABLES
 from tests.fixtures import ROOT
 
-PROMISED = [
-    "records",
-    "batches",
-    "leader_epochs",
-    "brokers",
-    "registrations",
-    "topics",
-    "partitions",
-    "partition_changes",
-    "configs",
-    "controllers",
-    "features",
-    "quotas",
-    "acls",
-    "tokens",
-    "problems",
-]
-
-
-def test_every_table_that_was_promised_is_there() -> None:
-    assert sorted(TABLES) == sorted(PROMISED)
-
 
 def test_the_page_lists_every_column_of_every_table() -> None:
     text = (ROOT / "docs" / "replay.md").read_text()
