@@ -171,6 +171,7 @@ OLD_WORDS = {
     "graced",
     "hint_mark",
     "limited_log",
+    "long_answers",
     "lower_flushed",
     "make_interpreter",
     "mark_of",
@@ -183,6 +184,7 @@ OLD_WORDS = {
     "open_log",
     "promise_twice",
     "pursuit",
+    "refusal_of_answer",
     "relearn",
     "remember_wholeness",
     "revise",
@@ -192,8 +194,10 @@ OLD_WORDS = {
     "sync_hint",
     "tell_news",
     "term",
+    "untaken_bytes",
     "vouch",
     "wholeness",
+    "write_answer",
 }
 """Each has given way to a word of `docs/glossary.md`."""
 

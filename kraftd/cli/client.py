@@ -19,7 +19,7 @@ import msgspec
 
 from kraftd.cli.failures import NotConnectedError, RefusedError, UnhealthyError, UsageError
 from kraftd.errors import ErrorCode, MalformedError
-from kraftd.net.handshake import Identity, common_versions, refusal_of_answer, versions_apart
+from kraftd.net.handshake import Identity, common_versions, refusal_of_response, versions_apart
 from kraftd.protocol.codec import Buffer
 from kraftd.protocol.framing import FrameReader
 from kraftd.protocol.limits import FRAME_BYTES_MAX, HEAD_BYTES_MAX
@@ -137,7 +137,7 @@ class Connection:
     def _shake_hands(self) -> HandshakeResponse:
         me = Identity(cluster_id=None, software=CLIENT_ID)
         answer, _ = self._exchange(me.greeting(), HandshakeRequest.MAX_VERSION, HandshakeResponse)
-        refusal = refusal_of_answer(answer, me, NO_NODE)
+        refusal = refusal_of_response(answer, me, NO_NODE)
         if refusal is not None:
             raise RefusedError(f"{self.endpoint}: connection refused by the node: {refusal.reason}")
         return answer

@@ -2,8 +2,8 @@
 
 Entered by asyncio, with bytes; by the `Lane` of the connection's class, which says when its next frame may be
 handled; and by the handler of a request, through `reply`. A connection is not served while too many of its
-requests are unanswered or too many bytes of answers are unsent, and not read while it keeps more than a read
-undecoded. The event that ends such a state also serves or reads the connection again.
+requests are unanswered or too many bytes of responses are unsent, and not read while it keeps more than a
+read undecoded. The event that ends such a state also serves or reads the connection again.
 
 Not here: what a frame means, and which node is at the other end (`server`).
 """
@@ -41,8 +41,8 @@ class Host(Protocol):
         """The object that answers requests."""
 
     @property
-    def long_answer_keys(self) -> frozenset[int]:
-        """The API keys of requests that may have long answers."""
+    def long_response_keys(self) -> frozenset[int]:
+        """The API keys of requests that may have long responses."""
 
     outbox: Outbox
     limited_logger: RateLimitedLogger
@@ -64,10 +64,10 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         """How many sweeps for idle connections found no new request."""
         self.has_asked = False
         """Whether a request has come since its greeting."""
-        self.untaken_bytes = 0
-        """Unsent answers, beyond what the kernel holds."""
+        self.unsent_bytes = 0
+        """Unsent responses, beyond what the kernel holds."""
         self._handler = host.request_handler
-        self._long_answer_keys = host.long_answer_keys
+        self._long_response_keys = host.long_response_keys
         self._budgets = host.budgets
         self._slots = host.slots
         self._lane = host.budgets.lanes[PeerClass.STRANGER]
@@ -76,7 +76,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         self._next: Buffer | None = None
         """The frame before all that the reader keeps: often a read is exactly one frame."""
         self._parked: Buffer | None = None
-        """A request that waits, undecoded, for room for its answer; later frames wait behind it."""
+        """A request that waits, undecoded, for room for its response; later frames wait behind it."""
         self._debt = 0
         """Work beyond `WORK_PER_ROUND` that was done here; rounds are skipped until it is paid off."""
         self._unproved_bytes = 0
@@ -86,7 +86,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         """Not served, since too many requests are unanswered."""
         self._is_input_held = False
         """Not read, since too many bytes that were read wait."""
-        self._is_given_up = False
+        self._is_evicted = False
 
     # Overridden by subclasses.
 
@@ -114,7 +114,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request of it is not handled or not answered, or an answer is unsent."""
+        """Whether a request of it is not handled or not answered, or a response is unsent."""
         return self._in_flight > 0 or self._is_queued or self._parked is not None or self._slow is not None
 
     def become(self, peer_class: PeerClass) -> None:
@@ -131,9 +131,9 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         else:
             self.allow_frames(limits.HEAD_BYTES_MAX)
 
-    def give_up(self, reason: str) -> None:
+    def evict(self, reason: str) -> None:
         """Close it at once, and drop all that waits in it."""
-        self._is_given_up = True
+        self._is_evicted = True
         self._uncount()
         self.abort(reason)
 
@@ -146,10 +146,10 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         lane = self._lane
         lane.waiting_bytes -= self.waiting_bytes
         self._next = None
-        lane.end_long_answers(self._long_in_flight)
-        self._budgets.untaken_bytes -= self.untaken_bytes
+        lane.end_long_responses(self._long_in_flight)
+        self._budgets.unsent_bytes -= self.unsent_bytes
         self._reader = FrameReader(0)
-        self._long_in_flight = self.untaken_bytes = 0
+        self._long_in_flight = self.unsent_bytes = 0
         self._parked = None
 
     # What comes in.
@@ -197,7 +197,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
             return
         if not self._is_queued and self._parked is None:
             self._queue()
-        if size >= lane.given_bytes or self._reader.waiting_bytes > lane.read_bytes:
+        if size >= lane.next_read_bytes or self._reader.waiting_bytes > lane.read_bytes:
             self._hold_input()
         if lane.peer_class is PeerClass.STRANGER:
             self._unproved_bytes += size
@@ -212,7 +212,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         if (
             self._is_held
             or self._slow is not None
-            or self._long_bytes > limits.ANSWER_BYTES_PER_TURN
+            or self._long_bytes > limits.RESPONSE_BYTES_PER_TURN
             or not self.is_open
         ):
             return limits.WORK_PER_VISIT
@@ -225,7 +225,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
             frame, self._next = self._next, None
             self._lane.waiting_bytes -= len(frame) + LENGTH_BYTES
         elif self._parked is not None:
-            if not self._may_have_long_answer():
+            if not self._may_have_long_response():
                 self._park()
                 return limits.WORK_PER_VISIT
             frame, self._parked = self._parked, None
@@ -277,7 +277,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
             self.is_open
             and not self._is_held
             and self._slow is None
-            and self._long_bytes <= limits.ANSWER_BYTES_PER_TURN
+            and self._long_bytes <= limits.RESPONSE_BYTES_PER_TURN
         )
 
     def _queue(self) -> None:
@@ -306,7 +306,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         return frame
 
     def must_park(self, frame: Buffer) -> bool:
-        """Keep a request undecoded if there is no room for its answer now. A voter's never waits.
+        """Keep a request undecoded if there is no room for its response now. A voter's never waits.
 
         Decoded it would take many times as much memory.
 
@@ -318,8 +318,8 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         """
         if (
             self._lane.serves_at_once
-            or self._may_have_long_answer()
-            or self.codec.peek_api_key(frame) not in self._long_answer_keys
+            or self._may_have_long_response()
+            or self.codec.peek_api_key(frame) not in self._long_response_keys
         ):
             return False
         self._parked = frame
@@ -327,11 +327,11 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         self._park()
         return True
 
-    def hand_on(self, request: Request) -> None:
+    def dispatch(self, request: Request) -> None:
         """Count a request as unanswered, and give it to the handler."""
-        if request.message.API_KEY in self._long_answer_keys:
+        if request.message.API_KEY in self._long_response_keys:
             self._long_in_flight += 1
-            self._lane.long_answers += 1
+            self._lane.long_responses += 1
         self._in_flight += 1
         self.has_asked = True
         if self._in_flight >= limits.REQUESTS_IN_FLIGHT_MAX and not self._is_held:
@@ -341,13 +341,13 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         self._handler.request_received(self, request)
 
     def _park(self) -> None:
-        """Wait for room: for the last long answer of this connection, which calls `_go_on`, or of others."""
+        """Wait for room: for the last long response here, which calls `_go_on`, or of other connections."""
         if not self._long_in_flight:
             self._is_queued = True
-            self._lane.add_for_long_answer(self)
+            self._lane.add_for_long_response(self)
 
-    def _may_have_long_answer(self) -> bool:
-        return not self._long_in_flight and self._lane.long_answers < limits.LONG_ANSWERS_MAX
+    def _may_have_long_response(self) -> bool:
+        return not self._long_in_flight and self._lane.long_responses < limits.LONG_RESPONSES_MAX
 
     # What goes out.
 
@@ -358,29 +358,29 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         self._in_flight -= 1
         if not self.is_open:
             return
-        self.answer(api_version, correlation_id, message, records)
+        self.send_response(api_version, correlation_id, message, records)
         if self._long_in_flight or self._is_held:
             self._go_on_after(message)
 
-    def _go_on_after(self, answer: Any) -> None:
-        """Serve what waited for this answer."""
-        if self._long_in_flight and answer.API_KEY in self._long_answer_keys:
+    def _go_on_after(self, response: Any) -> None:
+        """Serve what waited for this response."""
+        if self._long_in_flight and response.API_KEY in self._long_response_keys:
             self._long_in_flight -= 1
-            self._lane.end_long_answers(1)
+            self._lane.end_long_responses(1)
             self._go_on()
         if self._is_held and self._in_flight <= limits.REQUESTS_IN_FLIGHT_MAX // 2:
             self._is_held = False
             self.release_reading()
             self._go_on()
 
-    def answer(
+    def send_response(
         self, api_version: int, correlation_id: int, message: Any, records: Sequence[Buffer] = ()
     ) -> None:
-        """Encode and write an answer. One that cannot be encoded closes its connection only (D-38)."""
+        """Encode and write a response. One that cannot be encoded closes its connection only (D-38)."""
         try:
             frame = self.codec.encode_response(api_version, correlation_id, message, records)
         except UnencodableError as error:
-            # The version of the request lacks a field that the answer needs.
+            # The version of the request lacks a field that the response needs.
             self.limited_logger.warning(
                 "unencodable_reply", key=message.NAME, address=self.address, reason=str(error)
             )
@@ -389,10 +389,10 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         except Exception as error:  # noqa: BLE001 - the boundary (D-38)
             self.fail("encoding an answer", error)
         else:
-            self.write_answer(frame)
+            self.write_response(frame)
 
-    def write_answer(self, frame: Sequence[Buffer]) -> None:
-        """Count an answer, and write it at the end of this turn."""
+    def write_response(self, frame: Sequence[Buffer]) -> None:
+        """Count a response, and write it at the end of this turn."""
         size = len(frame[0]) if len(frame) == 1 else sum(map(len, frame))
         if size > limits.WORK_PER_ROUND:
             self._long_bytes += size
@@ -401,31 +401,31 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         self.write(frame)
 
     def written(self) -> None:
-        """Serve the connection again if its answers had been too much for one turn."""
+        """Serve the connection again if its responses had been too much for one turn."""
         if self._slow is not None:
-            self._count_untaken()
+            self._count_unsent()
         if self._long_bytes:
             written, self._long_bytes = self._long_bytes, 0
-            if written > limits.ANSWER_BYTES_PER_TURN:
+            if written > limits.RESPONSE_BYTES_PER_TURN:
                 self._go_on()
 
     def pause_writing(self) -> None:
         """Count what the other end does not read."""
         super().pause_writing()
-        self._count_untaken()
+        self._count_unsent()
 
     def resume_writing(self) -> None:
         """Serve the connection again, since the other end reads."""
         super().resume_writing()
-        self._count_untaken()
+        self._count_unsent()
         self._go_on()
 
-    def _count_untaken(self) -> None:
-        if self._is_given_up or self._transport is None or self.peer_class is PeerClass.VOTER:
+    def _count_unsent(self) -> None:
+        if self._is_evicted or self._transport is None or self.peer_class is PeerClass.VOTER:
             return
         size = self._transport.get_write_buffer_size()
         budgets = self._budgets
-        budgets.untaken_bytes += size - self.untaken_bytes
-        self.untaken_bytes = size
-        if budgets.untaken_bytes > limits.UNTAKEN_BYTES_MAX:
-            budgets.make_room_for_answers()
+        budgets.unsent_bytes += size - self.unsent_bytes
+        self.unsent_bytes = size
+        if budgets.unsent_bytes > limits.UNSENT_BYTES_MAX:
+            budgets.make_room_for_responses()

@@ -4,12 +4,12 @@ Every inbound connection is in the `Lane` of its class. What a connection sent w
 undecoded, and the connection waits in its lane; once a turn of the loop `Budgets.serve` goes round the
 waiting connections, one frame each, until the work of this turn is done. Work is counted in bytes, with an
 addition for each request, so that the same input does the same on every machine and in the simulator. A
-connection that caused much (a long request, a long answer) is skipped for as many rounds as others need for
-the same.
+connection that caused much (a long request, a long response) is skipped for as many rounds as others need for
+the same (deficit round robin).
 
 How much is read follows from what waits: a connection that filled its read is not read again before it was
 served, and the more connections of a class wait, the less is read of each. When more waits in a class than
-there is room for, or more answers are unsent, the connection with most of it is closed: so a connection
+there is room for, or more responses are unsent, the connection with most of it is closed: so a connection
 with little, as every honest one is, is never in question.
 
 Not here: sockets, frames and what a request means (`connection`, `server`).
@@ -49,15 +49,15 @@ class Tally(msgspec.Struct):
     malformed: int = 0
     """Bytes that are no frame, no request, or not the one expected."""
     broken: int = 0
-    """Bytes, or an answer, that raised an unexpected exception: a defect of kraftd."""
+    """Bytes, or a response, that raised an unexpected exception: a defect of kraftd."""
     over_budget: int = 0
-    """More bytes waiting, or more unsent answers, than its class has room for."""
+    """More bytes waiting, or more unsent responses, than its class has room for."""
     idle: int = 0
     """No request for `connections.max.idle.ms`, or closed for the slot of another connection."""
     refused: int = 0
     """No slot, or a claim that was not proved."""
     slow: int = 0
-    """Did not read its answers."""
+    """Did not read its responses."""
 
 
 class Waiting(Protocol):
@@ -82,13 +82,13 @@ class Lane:
         self.peer_class = peer_class
         self.serves_at_once = peer_class is PeerClass.VOTER
         self.read_bytes = read_bytes
-        self.given_bytes = read_bytes
+        self.next_read_bytes = read_bytes
         """The size of the next read: a connection that fills it has sent more."""
         self.waiting_bytes = 0
         """What the connections of this class keep undecoded."""
         self.waiting_bytes_max = waiting_bytes_max
-        self.long_answers = 0
-        """The number of requests in flight that may have long answers."""
+        self.long_responses = 0
+        """The number of requests in flight that may have long responses."""
         self._queue: deque[Waiting] = deque()
         self._long_queue: deque[Waiting] = deque()
         self._wake = wake
@@ -105,13 +105,13 @@ class Lane:
         if len(self._queue) % _FIT_EVERY == 0:
             self._fit_buffer()
 
-    def add_for_long_answer(self, waiting: Waiting) -> None:
-        """Queue a connection whose next request must wait for room for a long answer."""
+    def add_for_long_response(self, waiting: Waiting) -> None:
+        """Queue a connection whose next request must wait for room for a long response."""
         self._long_queue.append(waiting)
 
-    def end_long_answers(self, count: int) -> None:
+    def end_long_responses(self, count: int) -> None:
         """Note that such requests were answered, or that their connection is closed."""
-        self.long_answers -= count
+        self.long_responses -= count
         if self._long_queue:
             self._wake()
 
@@ -122,7 +122,7 @@ class Lane:
         frames at once, end after less, so that a few that flood do not make the turn longer.
         """
         queue, long_queue = self._queue, self._long_queue
-        for _ in range(min(len(long_queue), limits.LONG_ANSWERS_MAX - self.long_answers)):
+        for _ in range(min(len(long_queue), limits.LONG_RESPONSES_MAX - self.long_responses)):
             queue.append(long_queue.popleft())
         most, work, visits = self._work_per_turn, 0, len(queue)
         while queue and work < most:
@@ -130,13 +130,15 @@ class Lane:
             visits -= 1
             if visits == 0:
                 most = min(most, limits.WORK_OF_MORE_ROUNDS)
-        if queue or self.given_bytes != self.read_bytes:
+        if queue or self.next_read_bytes != self.read_bytes:
             self._fit_buffer()
 
     @property
     def is_waiting(self) -> bool:
         """Whether `serve` has something to do."""
-        return bool(self._queue) or (bool(self._long_queue) and self.long_answers < limits.LONG_ANSWERS_MAX)
+        return bool(self._queue) or (
+            bool(self._long_queue) and self.long_responses < limits.LONG_RESPONSES_MAX
+        )
 
     def _fit_buffer(self) -> None:
         """Read less of each connection the more of them wait."""
@@ -144,8 +146,8 @@ class Lane:
         size = self.read_bytes
         if waiting * size > limits.READ_AHEAD_BYTES:
             size = max(limits.READ_BYTES_MIN, limits.READ_AHEAD_BYTES // waiting)
-        if size != self.given_bytes:
-            self.given_bytes = size
+        if size != self.next_read_bytes:
+            self.next_read_bytes = size
             self.buffer = self._whole_buffer[:size]
 
 
@@ -153,8 +155,8 @@ class BudgetHolder(Protocol):
     """A connection, as far as its budget is concerned."""
 
     address: str
-    untaken_bytes: int
-    """Unsent answers, beyond what the kernel holds."""
+    unsent_bytes: int
+    """Unsent responses, beyond what the kernel holds."""
 
     @property
     def peer_class(self) -> PeerClass:
@@ -164,7 +166,7 @@ class BudgetHolder(Protocol):
     def waiting_bytes(self) -> int:
         """Bytes received and not handled yet."""
 
-    def give_up(self, reason: str) -> None:
+    def evict(self, reason: str) -> None:
         """Close it at once, and subtract all that waits in it."""
 
 
@@ -185,8 +187,8 @@ class Budgets:
         self.lanes = _make_lanes(self._woken)
         self._wake = wake
         self._connections = connections
-        self.untaken_bytes = 0
-        """Unsent answers of all connections but voters'."""
+        self.unsent_bytes = 0
+        """Unsent responses of all connections but voters'."""
         self._limited_logger = limited_logger
 
     def serve(self) -> None:
@@ -211,11 +213,11 @@ class Budgets:
             )
             self._close(greatest, "requests", greatest.waiting_bytes)
 
-    def make_room_for_answers(self) -> None:
-        """Close the connections with most unsent answers until all are within the bound."""
-        while self.untaken_bytes > limits.UNTAKEN_BYTES_MAX:
-            greatest = max(self._connections.values(), key=lambda each: each.untaken_bytes)
-            self._close(greatest, "answers", greatest.untaken_bytes)
+    def make_room_for_responses(self) -> None:
+        """Close the connections with most unsent responses until all are within the bound."""
+        while self.unsent_bytes > limits.UNSENT_BYTES_MAX:
+            greatest = max(self._connections.values(), key=lambda each: each.unsent_bytes)
+            self._close(greatest, "answers", greatest.unsent_bytes)
 
     def _close(self, greatest: BudgetHolder, what: str, size: int) -> None:
         if size == 0:
@@ -230,7 +232,7 @@ class Budgets:
             waiting=what,
             bytes=size,
         )
-        greatest.give_up(f"{size} bytes of {what} waited, more than of anybody else, and there was no room")
+        greatest.evict(f"{size} bytes of {what} waited, more than of anybody else, and there was no room")
 
 
 def _make_lanes(wake: Callable[[], None]) -> dict[PeerClass, Lane]:

@@ -4,11 +4,11 @@ Entered through asyncio's Protocol callbacks. Frames are cut off the stream and 
 (D-16). What is to be written is collected, and leaves in one write per connection and turn of the loop: the
 owner of the loop calls `Outbox.flush` at the end of each turn.
 
-*The boundary* (D-38). Between a peer's bytes and a decoded message, and between an answer and its bytes,
+*The boundary* (D-38). Between a peer's bytes and a decoded message, and between a response and its bytes,
 any exception closes the connection, is one line and is counted: `FrameConnection.fail`. It ends where a
 message is handed on: what is raised there leaves the callback and ends the process (D-17).
 
-A peer that does not read its answers is not read any more either, and closed after five seconds, so that
+A peer that does not read its responses is not read any more either, and closed after five seconds, so that
 neither memory nor a slot can be held for free. A machine that lost its power or network is noticed within
 eight seconds, even if nothing is sent to it.
 """
@@ -90,7 +90,7 @@ class FrameConnection(asyncio.BaseProtocol):
         """Runs while the other end does not read what is written."""
         self._slow_bytes = 0
         self._long_bytes = 0
-        """Long answers written this turn."""
+        """Long responses written this turn."""
         self._holds_reading = 0
 
     # Overridden by subclasses.
@@ -102,7 +102,7 @@ class FrameConnection(asyncio.BaseProtocol):
         """Called once when the connection is closed, and only after `opened`; `end_reason` says why."""
 
     def written(self) -> None:
-        """Called after a write with long answers, or while the other end does not read."""
+        """Called after a write with long responses, or while the other end does not read."""
 
     # Used by subclasses and owners.
 
@@ -234,9 +234,9 @@ class FrameConnection(asyncio.BaseProtocol):
     def _watch_slowness(self) -> None:
         if self._slow is None:
             loop = asyncio.get_running_loop()
-            self._slow = loop.call_later(limits.WRITE_STALL_TIMEOUT_MS / 1_000, self._give_up_on_slow)
+            self._slow = loop.call_later(limits.WRITE_STALL_TIMEOUT_MS / 1_000, self._close_slow)
 
-    def _give_up_on_slow(self) -> None:
+    def _close_slow(self) -> None:
         self._slow = None
         if self._transport is None:
             return

@@ -1,7 +1,7 @@
 """The handshake: the first exchange on every connection, which tells each end who the other is (D-06).
 
 Entered by both ends: the one that connects sends `Identity.greeting`, the other checks it with `refusal_of`
-and answers with `Identity.answer` or `Identity.refusal`; the first then checks the answer. Pure functions
+and answers with `Identity.response` or `Identity.refusal`; the first then checks the response. Pure functions
 over messages. Only msgpack has a handshake; clients that speak Kafka's wire have none.
 
 A greeting proves nothing. Cluster and directory ids are no secrets, and a greeting under a voter's id counts
@@ -53,8 +53,8 @@ class Identity(msgspec.Struct, frozen=True):
             ),
         )
 
-    def answer(self, *, must_show: bool = False) -> HandshakeResponse:
-        """The answer to a greeting that is accepted. `must_show`: requests wait until a nonce is shown."""
+    def response(self, *, must_show: bool = False) -> HandshakeResponse:
+        """The response to a greeting that is accepted. `must_show`: requests wait until a nonce is shown."""
         return HandshakeResponse(
             error_code=ErrorCode.NONE,
             cluster_id=self.cluster_id or "",
@@ -69,15 +69,15 @@ class Identity(msgspec.Struct, frozen=True):
         )
 
     def refusal(self, error: ErrorCode, reason: str) -> HandshakeResponse:
-        """The answer to a greeting that is not accepted, with the reason on one line."""
-        return msgspec.structs.replace(self.answer(), error_code=error, error_message=reason)
+        """The response to a greeting that is not accepted, with the reason on one line."""
+        return msgspec.structs.replace(self.response(), error_code=error, error_message=reason)
 
     def show(self, nonce: Uuid) -> ShowNonceRequest:
         """The request that shows the other end's nonce, and tells which start of this node shows it."""
         return ShowNonceRequest(nonce, self.start_counter, self.start_id)
 
     def confirmation(self) -> ShowNonceResponse:
-        """The answer to a nonce of ours, which tells the voter which start of this node this is."""
+        """The response to a nonce of ours, which tells the voter which start of this node this is."""
         return ShowNonceResponse(ErrorCode.NONE, self.start_counter, self.start_id)
 
 
@@ -107,7 +107,7 @@ def refusal_of(theirs: HandshakeRequest, ours: Identity) -> Refusal | None:
     return _refusal_of_versions(theirs, f"node {theirs.node_id}", f"node {ours.node_id}")
 
 
-def refusal_of_answer(theirs: HandshakeResponse, ours: Identity, expected: NodeId) -> Refusal | None:
+def refusal_of_response(theirs: HandshakeResponse, ours: Identity, expected: NodeId) -> Refusal | None:
     """Judge the answer to a greeting. Returns None if the connection can be used.
 
     `expected` is the id of the node that should answer; below 0 (a bootstrap server) any node may.

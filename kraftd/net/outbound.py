@@ -1,8 +1,8 @@
 """One outbound connection to another node: greeting, nonce, requests and their responses.
 
 Made by `PeerConnection` (`kraftd.net.peer_connections`), entered by asyncio, and to send a request or show a
-nonce. It receives first the answer to the greeting, then, between voters, whether the nonce shown was right,
-and from then on responses to requests.
+nonce. It receives first the response to the greeting, then, between voters, whether the nonce shown was
+right, and from then on responses to requests.
 
 A `Challenge` is such a connection that only brings a nonce (D-37).
 """
@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from kraftd.errors import ErrorCode, UnencodableError
 from kraftd.net.connection import CallbackError, FrameConnection, Outbox
-from kraftd.net.handshake import Identity, Refusal, common_versions, refusal_of_answer
+from kraftd.net.handshake import Identity, Refusal, common_versions, refusal_of_response
 from kraftd.net.rate_limited_logger import RateLimitedLogger
 from kraftd.protocol import limits
 from kraftd.protocol.codec import Buffer
@@ -51,7 +51,7 @@ class PeerHandler(Protocol):
         """
 
     def peer_identified(
-        self, connection: "OutboundConnection", answer: HandshakeResponse, shown: ShowNonceResponse
+        self, connection: "OutboundConnection", response: HandshakeResponse, shown: ShowNonceResponse
     ) -> None:
         """The connection is ready for requests: which node, and which start of it, is at the other end. The
         handler may call `connection.refuse` before it returns.
@@ -109,7 +109,7 @@ class OutboundConnection(FrameConnection, asyncio.Protocol):
         self.over = asyncio.Event()
         self._is_reported = False
         """Whether the handler was told of this connection, and must be told of its end."""
-        self._answer: HandshakeResponse | None = None
+        self._handshake_response: HandshakeResponse | None = None
         self._versions: Mapping[int, int] = {}
         self._in_flight: dict[int, tuple[int, int]] = {}
         self._last_show_id = 0
@@ -122,9 +122,9 @@ class OutboundConnection(FrameConnection, asyncio.Protocol):
         return self.owner.peer
 
     @property
-    def is_answered(self) -> bool:
+    def is_greeted(self) -> bool:
         """Whether the other end has answered our greeting, and so read the nonce in it."""
-        return self._answer is not None
+        return self._handshake_response is not None
 
     def show(self, nonce: Uuid) -> None:
         """Send back a nonce that came to us under the node id of the other end (D-37)."""
@@ -135,7 +135,7 @@ class OutboundConnection(FrameConnection, asyncio.Protocol):
             )
         )
 
-    def ask(self, correlation_id: int, message: Any) -> None:
+    def send_request(self, correlation_id: int, message: Any) -> None:
         """Send a request in the highest version that both ends speak."""
         api_key = message.API_KEY
         version = self._versions.get(api_key)
@@ -178,7 +178,7 @@ class OutboundConnection(FrameConnection, asyncio.Protocol):
         self.flush()
 
     def data_received(self, data: bytes) -> None:
-        """Take the frames that came in: first the answer to the greeting, then responses."""
+        """Take the frames that came in: first the response to the greeting, then responses."""
         if not self.is_open:
             return
         try:
@@ -189,7 +189,7 @@ class OutboundConnection(FrameConnection, asyncio.Protocol):
         try:
             for frame in frames:
                 if self.is_open:
-                    self._take(frame)
+                    self._handle_frame(frame)
         except OSError as error:
             raise CallbackError(f"{type(error).__name__}: {error}") from error
 
@@ -202,7 +202,7 @@ class OutboundConnection(FrameConnection, asyncio.Protocol):
         handler = self.owner.context.handler
         if self.was_ready:
             self.owner.context.logger.info("peer_lost", peer=self.peer, reason=self.end_reason)
-        elif self.is_answered and not self.is_challenge:
+        elif self.is_greeted and not self.is_challenge:
             self.end_reason += (
                 f": node {self.peer} did not confirm this node; it must be able to reach the address that "
                 f"its controller.quorum.voters has for node {self.owner.context.identity.node_id}"
@@ -213,24 +213,24 @@ class OutboundConnection(FrameConnection, asyncio.Protocol):
         for correlation_id in in_flight:
             handler.request_failed(self.peer, correlation_id, self.end_reason)
 
-    def _take(self, frame: Buffer) -> None:
+    def _handle_frame(self, frame: Buffer) -> None:
         try:
             undecoded = self.codec.read_response(frame)
             expected = self._expected(undecoded.correlation_id)
             if expected is None:
                 return
             response = undecoded.decode(expected)
-            refusal = self._refusal_of(response) if self._answer is None else None
+            refusal = self._refusal_of(response) if self._handshake_response is None else None
         except Exception as error:  # noqa: BLE001 - the boundary (D-38)
             self.fail("reading an answer", error)
             return
         correlation_id = undecoded.correlation_id
         if refusal is not None:
             self.close(f"refused: {refusal.reason}")
-        elif self._answer is None:
-            self._take_answer(response)
+        elif self._handshake_response is None:
+            self._on_handshake_response(response)
         elif correlation_id < 0:
-            self._take_confirmation(self._answer, response)
+            self._on_confirmation(self._handshake_response, response)
         else:
             del self._in_flight[correlation_id]
             self.owner.context.handler.response_received(
@@ -239,36 +239,36 @@ class OutboundConnection(FrameConnection, asyncio.Protocol):
 
     def _expected(self, correlation_id: int) -> tuple[int, int] | None:
         """The API key and version of a response; None if no request waits for it."""
-        if self._answer is None:
+        if self._handshake_response is None:
             return _GREETING
         return _SHOWN if correlation_id < 0 else self._in_flight.get(correlation_id)
 
-    def _refusal_of(self, answer: HandshakeResponse) -> Refusal | None:
-        """Check the answer to the greeting, and note the versions that both ends speak."""
-        refusal = refusal_of_answer(answer, self.owner.context.identity, self.peer)
+    def _refusal_of(self, response: HandshakeResponse) -> Refusal | None:
+        """Check the response to the greeting, and note the versions that both ends speak."""
+        refusal = refusal_of_response(response, self.owner.context.identity, self.peer)
         if refusal is None:
-            self._versions = common_versions(answer)
+            self._versions = common_versions(response)
         return refusal
 
-    def _take_answer(self, answer: HandshakeResponse) -> None:
-        self._answer = answer
+    def _on_handshake_response(self, response: HandshakeResponse) -> None:
+        self._handshake_response = response
         if self.is_challenge:
             return
-        if not answer.must_show:
-            self._become_ready(answer, ShowNonceResponse())
+        if not response.must_show:
+            self._become_ready(response, ShowNonceResponse())
             return
         self._cancel_handshake_timer()  # from here on the other end limits how long it waits for a nonce
         self._is_reported = True
         self.owner.context.handler.link_answered(self)
 
-    def _take_confirmation(self, answer: HandshakeResponse, shown: ShowNonceResponse) -> None:
+    def _on_confirmation(self, response: HandshakeResponse, shown: ShowNonceResponse) -> None:
         if shown.error_code == ErrorCode.NONE and not self.was_ready:
-            self._become_ready(answer, shown)
+            self._become_ready(response, shown)
 
-    def _become_ready(self, answer: HandshakeResponse, shown: ShowNonceResponse) -> None:
+    def _become_ready(self, response: HandshakeResponse, shown: ShowNonceResponse) -> None:
         context = self.owner.context
         self._is_reported = True
-        context.handler.peer_identified(self, answer, shown)
+        context.handler.peer_identified(self, response, shown)
         if not self.is_open:
             return
         self._cancel_handshake_timer()

@@ -167,13 +167,13 @@ class PeerConnection:
         self._backoff_ms = _BACKOFF_MIN_MS
         waiting, self._waiting = self._waiting, []
         for correlation_id, message in waiting:
-            connection.ask(correlation_id, message)
+            connection.send_request(correlation_id, message)
 
     def send(self, correlation_id: int, message: Any) -> None:
         """Send a request now, or when the connection is ready."""
         connection = self._connection
         if connection is not None and connection.is_ready:
-            connection.ask(correlation_id, message)
+            connection.send_request(correlation_id, message)
             return
         self._waiting.append((correlation_id, message))
         if len(self._waiting) > limits.REQUESTS_IN_FLIGHT_MAX:

@@ -8,8 +8,8 @@ voters go to the handler as they arrive; those of all others wait, undecoded, fo
 `Budgets.serve` is called: so voters are always served first, and a turn does a bounded amount of work for
 each class (`budgets`).
 
-Bounds (`protocol.limits`): slots (`slots`), requests in flight and unsent answers of a connection, unsent
-answers in all, bytes that wait, time and bytes for the handshake, time without a request. Replies may come
+Bounds (`protocol.limits`): slots (`slots`), requests in flight and unsent responses of a connection, unsent
+responses in all, bytes that wait, time and bytes for the handshake, time without a request. Replies may come
 in any order; the correlation id tells them apart.
 """
 
@@ -75,19 +75,19 @@ class Server:
         limited_logger: RateLimitedLogger,
         *,
         wake: Callable[[], None],
-        long_answer_keys: frozenset[int] = frozenset(),
+        long_response_keys: frozenset[int] = frozenset(),
     ) -> None:
         """Make a server without a socket.
 
         Args:
             wake: Must schedule a call of `run`, for the requests of clients.
-            long_answer_keys: API keys of requests of few bytes that may have long answers, since they are
+            long_response_keys: API keys of requests of few bytes that may have long responses, since they are
                 answered from the image or the log; few of them are handled at once.
         """
         self.identity = identity
         self.handler = handler
         self.request_handler = request_handler
-        self.long_answer_keys = long_answer_keys
+        self.long_response_keys = long_response_keys
         self.outbox = outbox
         self.limited_logger = limited_logger
         self.tally = outbox.tally
@@ -133,7 +133,7 @@ class Server:
         return InboundConnection(self, next(self._numbers))
 
     async def stop(self) -> None:
-        """Stop listening and close all connections, after their answers were written."""
+        """Stop listening and close all connections, after their responses were written."""
         if self._server is not None:
             self._server.close()
         for connection in list(self.connections.values()):
@@ -250,7 +250,7 @@ class InboundConnection(BudgetedConnection):
         if self._unconfirmed is not None and self._must_wait(self._unconfirmed, frame):
             return
         try:
-            if self._lane.long_answers and self.must_park(frame):
+            if self._lane.long_responses and self.must_park(frame):
                 return
             request = self.codec.decode_request(frame)
         except Exception as error:  # noqa: BLE001 - the boundary (D-38)
@@ -258,17 +258,17 @@ class InboundConnection(BudgetedConnection):
             return
         kind = type(request.message)
         if kind is ApiVersionsRequest:
-            self._answer_api_versions(request.api_version, request.correlation_id, ErrorCode.NONE)
+            self._respond_api_versions(request.api_version, request.correlation_id, ErrorCode.NONE)
         elif kind is ShowNonceRequest:
             self._shown_ids.append(request.correlation_id)
             self._server.handler.nonce_shown(self, request.message)
         else:
-            self.hand_on(request)
+            self.dispatch(request)
 
     def confirm(self) -> None:
         """Serve the other end as the voter of its greeting from now on, and tell it so (D-37)."""
         if self._shown_ids:
-            self.answer(0, self._shown_ids.popleft(), self._server.identity.confirmation())
+            self.send_response(0, self._shown_ids.popleft(), self._server.identity.confirmation())
         waiting, self._unconfirmed = self._unconfirmed, None
         if waiting is None or not self.is_open:
             return
@@ -280,7 +280,7 @@ class InboundConnection(BudgetedConnection):
     def reject_nonce(self) -> None:
         """Answer that the nonce shown is not one that this node gave."""
         if self._shown_ids:
-            self.answer(0, self._shown_ids.popleft(), ShowNonceResponse(ErrorCode.INVALID_VOTER_KEY))
+            self.send_response(0, self._shown_ids.popleft(), ShowNonceResponse(ErrorCode.INVALID_VOTER_KEY))
 
     def _must_wait(self, waiting: list[Buffer], frame: Buffer) -> bool:
         """Keep a frame, undecoded, for the confirmation, unless it shows a nonce. Returns if it is kept."""
@@ -311,7 +311,7 @@ class InboundConnection(BudgetedConnection):
         )
         if self.greeting is None:
             refusal = self._server.identity.refusal(error, reason)
-            self.answer(HandshakeRequest.MAX_VERSION, self._greeting_id, refusal)
+            self.send_response(HandshakeRequest.MAX_VERSION, self._greeting_id, refusal)
         self.close(f"refused: {reason}")
 
     def ended(self) -> None:
@@ -333,7 +333,7 @@ class InboundConnection(BudgetedConnection):
             self._undecodable(error)
             return
         if isinstance(request.message, ApiVersionsRequest):
-            self._answer_api_versions(request.api_version, request.correlation_id, ErrorCode.NONE)
+            self._respond_api_versions(request.api_version, request.correlation_id, ErrorCode.NONE)
         elif isinstance(request.message, HandshakeRequest):
             self._greet(request.message, request.correlation_id)
         else:
@@ -345,7 +345,7 @@ class InboundConnection(BudgetedConnection):
         is_voters = server.handler.must_prove(node_id)
         try:
             refusal = refusal_of(greeting, server.identity)
-            answer = server.identity.answer(must_show=is_voters and not greeting.challenge)
+            response = server.identity.response(must_show=is_voters and not greeting.challenge)
         except Exception as error:  # noqa: BLE001 - the boundary (D-38)
             self.fail("judging a greeting", error)
             return
@@ -371,26 +371,26 @@ class InboundConnection(BudgetedConnection):
             self._unconfirmed = []
         else:
             self.become(PeerClass.CLIENT if node_id == NO_NODE else PeerClass.OBSERVER)
-        self.answer(HandshakeRequest.MAX_VERSION, correlation_id, answer)
+        self.send_response(HandshakeRequest.MAX_VERSION, correlation_id, response)
 
     def _undecodable(self, error: Exception) -> None:
         """Close the connection on a request that cannot be decoded (D-38)."""
         if isinstance(error, UnsupportedVersion) and error.api_key == ApiVersionsRequest.API_KEY:
             newest = self.codec.apis[error.api_key].max_version
-            self._answer_api_versions(newest, error.correlation_id, ErrorCode.UNSUPPORTED_VERSION)
+            self._respond_api_versions(newest, error.correlation_id, ErrorCode.UNSUPPORTED_VERSION)
             return
         if isinstance(error, MalformedRequestError):
-            self._answer_malformed(error)
+            self._respond_malformed(error)
         self.fail("decoding a request", error)
 
-    def _answer_malformed(self, error: MalformedRequestError) -> None:
+    def _respond_malformed(self, error: MalformedRequestError) -> None:
         """Answer INVALID_REQUEST under the request's correlation id, if the response has a field for it."""
         response = self.codec.apis[error.api_key].response
         if self.greeting is not None and "error_code" in response.__struct_fields__:
             refusal = response(error_code=ErrorCode.INVALID_REQUEST)
-            self.answer(error.version, error.correlation_id, refusal)
+            self.send_response(error.version, error.correlation_id, refusal)
 
-    def _answer_api_versions(self, version: int, correlation_id: int, error: ErrorCode) -> None:
+    def _respond_api_versions(self, version: int, correlation_id: int, error: ErrorCode) -> None:
         if self.greeting is None and self._asked_versions:
             self.reject("ApiVersions twice before the handshake")
             return
@@ -400,7 +400,7 @@ class InboundConnection(BudgetedConnection):
         except Exception as trouble:  # noqa: BLE001 - the boundary (D-38)
             self.fail("encoding an answer", trouble)
         else:
-            self.write_answer(frame)
+            self.write_response(frame)
 
     def _handshake_timed_out(self) -> None:
         self._handshake_timer = None

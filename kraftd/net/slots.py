@@ -24,7 +24,7 @@ class Holder(Protocol):
     number: int
     host: str
     quiet_sweeps: int
-    """How many sweeps for idle connections found no new request; 0 while it waits for an answer."""
+    """How many sweeps for idle connections found no new request; 0 while it waits for a response."""
     has_asked: bool
     """Whether a request has come since its greeting."""
 
@@ -55,7 +55,7 @@ class Slots:
         host = holder.host
         here, total = self._per_address[host], self._others_count()
         crowded_here = here >= limits.CONNECTIONS_PER_ADDRESS_MAX
-        if (crowded_here or total >= self.connections_max) and not self._push_out_newcomer(
+        if (crowded_here or total >= self.connections_max) and not self._evict_newcomer(
             host if crowded_here else None
         ):
             if here >= limits.CONNECTIONS_PER_ADDRESS_MAX + limits.NEWCOMERS_RESERVED:
@@ -86,12 +86,12 @@ class Slots:
         holders = self._holders
         greeted = len(holders[PeerClass.CLIENT]) + len(holders[PeerClass.OBSERVER])
         if greeted >= self.connections_max:
-            return self._push_out_quiet(None)
+            return self._evict_quiet(None)
         if self._per_address[host] > limits.CONNECTIONS_PER_ADDRESS_MAX:
-            return self._push_out_quiet(host)
+            return self._evict_quiet(host)
         return True
 
-    def _push_out_newcomer(self, host: str | None) -> bool:
+    def _evict_newcomer(self, host: str | None) -> bool:
         """Close the oldest connection without a greeting, of one address or of all, if there is one."""
         for holder in self._holders[PeerClass.STRANGER].values():
             if holder.claimed_id is None and (host is None or holder.host == host):
@@ -100,7 +100,7 @@ class Slots:
                 return True
         return False
 
-    def _push_out_quiet(self, host: str | None) -> bool:
+    def _evict_quiet(self, host: str | None) -> bool:
         """Close the connection that has asked nothing for longest, of one address or of all.
 
         Four thousand may connect and send nothing before the first sweep finds them: of those that are

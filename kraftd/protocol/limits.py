@@ -112,13 +112,13 @@ WRITE_STALL_TIMEOUT_MS: Final = 5_000
 WRITE_PROGRESS_BYTES: Final = 64 * KIB
 """What it must take in that time to count as taking anything."""
 
-UNTAKEN_BYTES_MAX: Final = 32 * MIB
-"""Unsent answers of all connections but voters'; above, the connection with most of them is closed."""
+UNSENT_BYTES_MAX: Final = 32 * MIB
+"""Unsent responses of all connections but voters'; above, the connection with most of them is closed."""
 
-ANSWER_BYTES_PER_TURN: Final = 256 * KIB
+RESPONSE_BYTES_PER_TURN: Final = 256 * KIB
 """Answers of one connection in one turn; above, its next request waits for the next turn."""
 
-LONG_ANSWERS_MAX: Final = 16
+LONG_RESPONSES_MAX: Final = 16
 """Requests in flight whose answers may be as long as a page of configs or a part of the log: of all
 connections of one class, and one of each connection. All of them may be answered in one turn."""
 

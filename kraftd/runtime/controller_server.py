@@ -60,7 +60,7 @@ from kraftd.types import METADATA_TOPIC_ID, Endpoint, Now, Offset, ReplicaKey, U
 TAIL_BYTES = 8 << 20
 """How much of the newest log is kept in memory (D-15)."""
 
-LONG_ANSWER_KEYS = frozenset(request.API_KEY for request in (*READS, *EXPORT_REQUESTS))
+LONG_RESPONSE_KEYS = frozenset(request.API_KEY for request in (*READS, *EXPORT_REQUESTS))
 """The APIs that are answered from the image or the log."""
 
 
@@ -147,7 +147,7 @@ class ControllerServer(RaftListener, EventLogger):
             numbers,
             limited_logger,
             wake=driver.wake,
-            long_answer_keys=LONG_ANSWER_KEYS,
+            long_response_keys=LONG_RESPONSE_KEYS,
         )
         self.server.max_idle_ms = config.max_idle_ms
         self.peer_connections = PeerConnections(

@@ -67,7 +67,7 @@ BOUNDARY = (
         "D-38",
         "An answer that cannot be encoded for a reason that nobody thought of ends the process.",
         "tests",
-        (f"{_SERVED}.answer", "except Exception as error:", "except ValueError as error:"),
+        (f"{_SERVED}.send_response", "except Exception as error:", "except ValueError as error:"),
         where=(f"{_NET}::test_whatever_is_raised_between_bytes_and_messages_costs_one_connection",),
     ),
     mutant(
@@ -75,7 +75,7 @@ BOUNDARY = (
         "D-38",
         "What nobody expected of a node's answer ends the process that asked.",
         "tests",
-        (f"{_OUTBOUND}._take", "except Exception as error:", "except ValueError as error:"),
+        (f"{_OUTBOUND}._handle_frame", "except Exception as error:", "except ValueError as error:"),
         where=(f"{_NET}::test_an_answer_that_cannot_be_read_costs_its_link_one_connection",),
     ),
     mutant(
@@ -84,7 +84,7 @@ BOUNDARY = (
         "What the core raises costs one connection, and the process goes on with half of a change.",
         "tests",
         (
-            f"{_SERVED}.hand_on",
+            f"{_SERVED}.dispatch",
             "self._handler.request_received(self, request)",
             "try:\n"
             "        self._handler.request_received(self, request)\n"
@@ -291,7 +291,7 @@ BOUNDARY = (
         "A challenge that was answered stands for ever, and is in the way of the next one.",
         "tests",
         (
-            f"{_OUTBOUND}._take_answer",
+            f"{_OUTBOUND}._on_handshake_response",
             "if self.is_challenge:\n        return",
             "if self.is_challenge:\n        self._cancel_handshake_timer()\n        return",
         ),
@@ -343,7 +343,7 @@ BOUNDARY = (
         "A link that the other end has not confirmed after five seconds is closed by this end.",
         "tests",
         (
-            f"{_OUTBOUND}._take_answer",
+            f"{_OUTBOUND}._on_handshake_response",
             "self._cancel_handshake_timer()  # from here on the other end limits how long it waits for a nonce",
             "pass",
         ),

@@ -59,7 +59,7 @@ WORK = (
         "D-38",
         "A short request with a long answer counts as a short request.",
         "tests",
-        (f"{_SERVED}.write_answer", "self._debt += size", "pass"),
+        (f"{_SERVED}.write_response", "self._debt += size", "pass"),
         where=(f"{_NET}::test_who_was_answered_much_sits_out_while_others_ask_for_little",),
     ),
     mutant(
@@ -67,7 +67,7 @@ WORK = (
         "D-38",
         "What a voter was sent in all its days is a debt, which it would pay at its first burst: no fetch for hours.",
         "tests",
-        (f"{_SERVED}.write_answer", "if self.peer_class is not PeerClass.VOTER:", "if True:"),
+        (f"{_SERVED}.write_response", "if self.peer_class is not PeerClass.VOTER:", "if True:"),
         where=(f"{_NET}::test_what_a_voter_was_sent_in_all_its_days_delays_nothing",),
     ),
     mutant(
@@ -146,7 +146,7 @@ WORK = (
         "D-38",
         "Who got more answers in a turn than one may have, gets none in the next.",
         "tests",
-        (f"{_SERVED}.written", "if written > limits.ANSWER_BYTES_PER_TURN:", "if False:"),
+        (f"{_SERVED}.written", "if written > limits.RESPONSE_BYTES_PER_TURN:", "if False:"),
         where=(f"{_NET}::test_a_client_that_reads_late_is_answered_all_that_it_asked_for",),
     ),
     mutant(
@@ -154,8 +154,8 @@ WORK = (
         "D-38",
         "All answers that a connection asked for are made in one turn, before any of them was taken.",
         "tests",
-        (f"{_SERVED}._may_be_served", "and self._long_bytes <= limits.ANSWER_BYTES_PER_TURN", ""),
-        (f"{_SERVED}.serve", "or self._long_bytes > limits.ANSWER_BYTES_PER_TURN", ""),
+        (f"{_SERVED}._may_be_served", "and self._long_bytes <= limits.RESPONSE_BYTES_PER_TURN", ""),
+        (f"{_SERVED}.serve", "or self._long_bytes > limits.RESPONSE_BYTES_PER_TURN", ""),
         where=(f"{_NET}::test_a_client_that_reads_late_is_answered_all_that_it_asked_for",),
     ),
     mutant(
@@ -180,7 +180,7 @@ WORK = (
         "Whoever has not greeted asks for the versions as often as it likes: 11 bytes for an answer of hundreds.",
         "tests",
         (
-            f"{_SERVER}._answer_api_versions",
+            f"{_SERVER}._respond_api_versions",
             "if self.greeting is None and self._asked_versions:",
             "if False:",
         ),
@@ -268,9 +268,9 @@ WORK = (
         ),
         (
             f"{_SERVER}.handle",
-            "if self._lane.long_answers and self.must_park(frame):",
+            "if self._lane.long_responses and self.must_park(frame):",
             "request = self.codec.decode_request(frame)\n"
-            "        if self._lane.long_answers and self.must_park(frame):",
+            "        if self._lane.long_responses and self.must_park(frame):",
         ),
         where=(f"{_NET}::test_a_request_that_waits_for_room_for_its_answer_waits_as_it_came_and_counts",),
     ),
@@ -280,7 +280,7 @@ WORK = (
         "D-38",
         "Every request for a long answer is handed on as it comes: 64 of 14 bytes make 600 MB.",
         "tests",
-        (f"{_SERVED}._may_have_long_answer", "return ", "return True or "),
+        (f"{_SERVED}._may_have_long_response", "return ", "return True or "),
         where=(f"{_NET}::test_one_long_answer_at_a_time_and_the_next_after_it",),
     ),
     mutant(
@@ -289,8 +289,8 @@ WORK = (
         "One long answer a connection, and any number over all connections.",
         "tests",
         (
-            f"{_SERVED}._may_have_long_answer",
-            "and self._lane.long_answers < limits.LONG_ANSWERS_MAX",
+            f"{_SERVED}._may_have_long_response",
+            "and self._lane.long_responses < limits.LONG_RESPONSES_MAX",
             "",
         ),
         where=(f"{_NET}::test_long_answers_of_all_clients_are_bounded_and_their_short_requests_are_not",),
@@ -300,7 +300,7 @@ WORK = (
         "D-38",
         "Who leaves before a long answer keeps its place: after sixteen of them nobody lists configs.",
         "tests",
-        (f"{_SERVED}._uncount", "lane.end_long_answers(self._long_in_flight)", "pass"),
+        (f"{_SERVED}._uncount", "lane.end_long_responses(self._long_in_flight)", "pass"),
         where=(f"{_NET}::test_long_answers_of_all_clients_are_bounded_and_their_short_requests_are_not",),
     ),
     mutant(
@@ -308,7 +308,7 @@ WORK = (
         "D-38",
         "The end of a long answer wakes nobody who waits for its place.",
         "tests",
-        (f"{_LANE}.end_long_answers", "if self._long_queue:", "if False:"),
+        (f"{_LANE}.end_long_responses", "if self._long_queue:", "if False:"),
         where=(f"{_NET}::test_long_answers_of_all_clients_are_bounded_and_their_short_requests_are_not",),
     ),
     mutant(
@@ -318,8 +318,8 @@ WORK = (
         "tests",
         (
             f"{_SERVED}._go_on_after",
-            "self._lane.end_long_answers(1)\n        self._go_on()",
-            "self._lane.end_long_answers(1)",
+            "self._lane.end_long_responses(1)\n        self._go_on()",
+            "self._lane.end_long_responses(1)",
         ),
         where=(f"{_NET}::test_one_long_answer_at_a_time_and_the_next_after_it",),
     ),
@@ -336,7 +336,7 @@ WORK = (
         "D-38",
         "Answers that nobody takes are bounded for each connection, and not in all.",
         "tests",
-        (f"{_SERVED}._count_untaken", "if self._is_given_up", "if True or self._is_given_up"),
+        (f"{_SERVED}._count_unsent", "if self._is_evicted", "if True or self._is_evicted"),
         where=(f"{_NET}::test_who_takes_least_of_its_answers_is_closed_when_there_is_no_room",),
     ),
     mutant(
@@ -344,7 +344,7 @@ WORK = (
         "D-38",
         "Answers that nobody took count on after their connection ended, until everybody is closed for them.",
         "tests",
-        (f"{_SERVED}._uncount", "self._budgets.untaken_bytes -= self.untaken_bytes", "pass"),
+        (f"{_SERVED}._uncount", "self._budgets.unsent_bytes -= self.unsent_bytes", "pass"),
         where=(f"{_NET}::test_who_takes_least_of_its_answers_is_closed_when_there_is_no_room",),
     ),
     mutant(
@@ -353,7 +353,7 @@ WORK = (
         "A connection that takes nothing of what it asked for keeps it, and its slot, for ever.",
         "tests",
         (
-            "kraftd.net.connection:FrameConnection._give_up_on_slow",
+            "kraftd.net.connection:FrameConnection._close_slow",
             "if before - self._slow_bytes >= limits.WRITE_PROGRESS_BYTES:",
             "if True:",
         ),
@@ -392,7 +392,7 @@ WORK = (
         "D-38",
         "Whoever connects and says nothing keeps its slot for five seconds, however many others come.",
         "tests",
-        (f"{_SLOTS}._push_out_newcomer", "if holder.claimed_id is None and", "if False and"),
+        (f"{_SLOTS}._evict_newcomer", "if holder.claimed_id is None and", "if False and"),
         where=(f"{_NET}::test_silent_strangers_make_room_for_whoever_comes",),
     ),
     mutant(
@@ -400,7 +400,7 @@ WORK = (
         "D-38",
         "A voter that waits for its confirmation makes room for whoever comes.",
         "tests",
-        (f"{_SLOTS}._push_out_newcomer", "if holder.claimed_id is None and", "if"),
+        (f"{_SLOTS}._evict_newcomer", "if holder.claimed_id is None and", "if"),
         where=(f"{_NET}::test_who_names_a_voters_id_takes_a_slot_as_others_do_and_keeps_it",),
     ),
     mutant(
@@ -416,7 +416,7 @@ WORK = (
         "D-38",
         "A full house of clients that ask nothing refuses the one that has something to ask.",
         "tests",
-        (f"{_SLOTS}.has_room_for_client", "return self._push_out_quiet(None)", "return False"),
+        (f"{_SLOTS}.has_room_for_client", "return self._evict_quiet(None)", "return False"),
         where=(f"{_NET}::test_a_full_house_closes_the_client_that_asked_nothing_for_longest",),
     ),
     mutant(

@@ -89,7 +89,7 @@ class ScriptedNode:
         if isinstance(request.message, HandshakeRequest):
             me = Identity(cluster_id=CLUSTER_ID, software="scripted 1", node_id=self.node_id)
             refused = me.refusal(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, self.refusal)
-            response, records = refused if self.refusal else me.answer(), b""
+            response, records = refused if self.refusal else me.response(), b""
         else:
             self.seen.append(request.message)
             answer = self.answers[type(request.message)](request.message)

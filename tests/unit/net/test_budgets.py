@@ -431,13 +431,13 @@ async def test_a_voter_that_asks_for_long_answers_at_once_gets_each_of_them() ->
         assert [asked.correlation_id for _, asked in node.requests] == [0, 1, 2]
         for correlation_id in range(3):
             voter.reply(1, correlation_id, ListConfigsResponse())
-        assert node.server.budgets.lanes[PeerClass.VOTER].long_answers == 0
+        assert node.server.budgets.lanes[PeerClass.VOTER].long_responses == 0
 
 
 async def test_long_answers_of_all_clients_are_bounded_and_their_short_requests_are_not() -> None:
     node = Node(1)
     async with running(node):
-        asking = [(await greeted(node))[1] for _ in range(limits.LONG_ANSWERS_MAX + 2)]
+        asking = [(await greeted(node))[1] for _ in range(limits.LONG_RESPONSES_MAX + 2)]
         for connection in asking:
             connection.received(request(ListConfigsRequest()))
         _, other = await greeted(node)
@@ -445,17 +445,17 @@ async def test_long_answers_of_all_clients_are_bounded_and_their_short_requests_
         await node.until(
             lambda: (other, "DescribeNodeRequest") in [(c, r.message.NAME) for c, r in node.requests]
         )
-        assert len(node.requests) == limits.LONG_ANSWERS_MAX + 1
+        assert len(node.requests) == limits.LONG_RESPONSES_MAX + 1
         asking[0].abort("gone without waiting for its answer")
-        await node.until(lambda: len(node.requests) == limits.LONG_ANSWERS_MAX + 2)
+        await node.until(lambda: len(node.requests) == limits.LONG_RESPONSES_MAX + 2)
         asking[1].reply(1, 9, ListConfigsResponse())
-        await node.until(lambda: len(node.requests) == limits.LONG_ANSWERS_MAX + 3)
+        await node.until(lambda: len(node.requests) == limits.LONG_RESPONSES_MAX + 3)
 
 
 async def test_who_takes_least_of_its_answers_is_closed_when_there_is_no_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(limits, "UNTAKEN_BYTES_MAX", 8 << 20)
+    monkeypatch.setattr(limits, "UNSENT_BYTES_MAX", 8 << 20)
     node = Node(1)
     async with running(node):
         (slow, slow_end), (slower, slower_end) = await greeted(node), await greeted(node)
@@ -465,12 +465,12 @@ async def test_who_takes_least_of_its_answers_is_closed_when_there_is_no_room(
             for _ in range(count):
                 end.write([bytes(1 << 20)])
                 end.flush()
-        assert node.server.budgets.untaken_bytes <= limits.UNTAKEN_BYTES_MAX
+        assert node.server.budgets.unsent_bytes <= limits.UNSENT_BYTES_MAX
         assert not slower_end.is_open
         assert node.log.events() == ["over_budget"]
         slow_end.abort("enough")
         await node.until(lambda: len(node.ended) == 2)
-        assert node.server.budgets.untaken_bytes == 0
+        assert node.server.budgets.unsent_bytes == 0
 
 
 # Slots and idleness.

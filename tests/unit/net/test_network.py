@@ -34,7 +34,7 @@ from kraftd.protocol.messages import (
     ShowNonceResponse,
 )
 from kraftd.protocol.msgpack_codec import MSGPACK, MsgpackCodec
-from kraftd.runtime.controller_server import LONG_ANSWER_KEYS
+from kraftd.runtime.controller_server import LONG_RESPONSE_KEYS
 from kraftd.types import Endpoint
 from tests.conformance import covers
 
@@ -73,7 +73,7 @@ class Node:
             self.numbers,
             self.limited_logger,
             wake=self.clients_wait,
-            long_answer_keys=LONG_ANSWER_KEYS,
+            long_response_keys=LONG_RESPONSE_KEYS,
         )
         self.requests: list[tuple[InboundConnection, Request]] = []
         self.responses: list[tuple[int, int, Any]] = []
@@ -334,11 +334,11 @@ async def test_nodes_two_releases_apart_refuse_each_other_in_one_line_that_names
 async def test_a_node_two_releases_older_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     one, two = Node(1), Node(2)
     async with running(one, two):
-        patch_answer = two.server.identity.answer
+        patch_answer = two.server.identity.response
         with monkeypatch.context() as patch:
             patch.setattr(handshake, "MSGPACK", OlderCodec())
             old = patch_answer()
-        monkeypatch.setattr(Identity, "answer", lambda *_, **__: old)
+        monkeypatch.setattr(Identity, "response", lambda *_, **__: old)
         one.peer_connections.learn(2, Endpoint("127.0.0.1", two.port))
         one.ask(2, 5, DescribeNodeRequest())
         await one.until(lambda: one.failures)

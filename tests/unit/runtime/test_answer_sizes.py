@@ -139,7 +139,7 @@ def greetings() -> Iterator[Any]:
     theirs = m.HandshakeRequest(cluster_id="x" * (limits.HEAD_BYTES_MAX_BEFORE_HANDSHAKE - 100))
     refusal = refusal_of(theirs, us)
     assert refusal is not None
-    yield us.answer()
+    yield us.response()
     yield us.refusal(refusal.error, refusal.reason)
 
 
