@@ -21,8 +21,8 @@ from kraftd.net import server
 from kraftd.protocol.framing import FrameReader
 from kraftd.protocol.msgpack_codec import MsgpackCodec
 from kraftd.raft.node import RaftNode
-from kraftd.runtime import daemon
 from kraftd.runtime.applier import Applier
+from kraftd.runtime.daemon import Daemon
 from kraftd.runtime.effect_executor import EffectExecutor
 from kraftd.runtime.main import main
 from kraftd.runtime.request_router import RequestRouter
@@ -65,9 +65,9 @@ WITHIN = {
 }
 
 
-def arm(node: daemon.Node, place: str) -> None:
+def arm(process: Daemon, place: str) -> None:
     loop = asyncio.get_running_loop()
-    internals: Any = node
+    internals: Any = process
     if place in BEYOND:
         owner, name = BEYOND[place]
         setattr(owner, name, explode)
@@ -107,13 +107,13 @@ def arm(node: daemon.Node, place: str) -> None:
 
 
 def install(place: str) -> None:
-    start = daemon.Node.start
+    start = Daemon.start
 
-    async def start_and_arm(node: daemon.Node) -> None:
-        await start(node)
-        arm(node, place)
+    async def start_and_arm(process: Daemon) -> None:
+        await start(process)
+        arm(process, place)
 
-    daemon.Node.start = start_and_arm
+    Daemon.start = start_and_arm
 
 
 if __name__ == "__main__":
