@@ -105,7 +105,7 @@ class Endpoint(msgspec.Struct, frozen=True):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-DOUBTED_BY_OTHERS = "the quorum knows another directory, or a later start, as node "
+REPORTED_BY_OTHERS = "the quorum knows another directory, or a later start, as node "
 """How the reason begins why a voter is not counted, if others told it so. It is kept in the sidecar, and read
 again when an operator makes a node forget it."""
 

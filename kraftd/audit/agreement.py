@@ -65,7 +65,7 @@ class CommittedStays(Invariant):
     """State machine safety and leader completeness.
 
     What one node learned to be committed, every other learns to be the same; every later leader has it; and
-    no node that holds it ever cuts it off, whether it knows it to be committed or not.
+    no node that holds it ever truncates it, whether it knows it to be committed or not.
     """
 
     watches = (Truncate, Commit)

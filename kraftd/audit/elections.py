@@ -148,7 +148,7 @@ class EpochIsDurableBeforeUse(Invariant):
         """Check messages that are sent."""
         del nodes
         message = effect.request if isinstance(effect, Send) else getattr(effect, "response", None)
-        epoch = claimed_epoch(message)
+        epoch = stated_epoch(message)
         if epoch > node.durable_election.epoch:
             durable = node.durable_election
             self.fail(
@@ -156,7 +156,7 @@ class EpochIsDurableBeforeUse(Invariant):
             )
 
 
-def claimed_epoch(message: object) -> Epoch:
+def stated_epoch(message: object) -> Epoch:
     """Return the epoch that a message's sender claims to be in; -1 if it claims none.
 
     An answer to a pre-vote carries the requester's epoch; answers to votes are checked by `OneVoteAnEpoch`.
@@ -220,7 +220,7 @@ class OnlyWholeNodesCount(Invariant):
                 pass
 
 
-class AnsweredOnce(Invariant):
+class OneOutcomeACall(Invariant):
     """No caller that waits for an outcome is given two (D-13)."""
 
     watches = (AppendDone, ReadDone, ResignDone)

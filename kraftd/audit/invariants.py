@@ -24,20 +24,20 @@ from kraftd.audit.agreement import (
     StateMachinesAgree,
 )
 from kraftd.audit.elections import (
-    AnsweredOnce,
     ElectionStays,
     EpochIsDurableBeforeUse,
     EpochsNeverGoBack,
     NoBusyLoop,
     OneElectionAnEvent,
     OneLeaderAnEpoch,
+    OneOutcomeACall,
     OneVoteAnEpoch,
     OnlyVotersCampaign,
     OnlyWholeNodesCount,
 )
 from kraftd.audit.invariant import Invariant, Mark, NodeView, Violation
 from kraftd.audit.liveness import (
-    EveryCallIsAnswered,
+    EveryCallHasAnOutcome,
     LeadersAreFollowed,
     OnlyLeadersParkRequests,
     PreVotesAreOfOneRound,
@@ -46,7 +46,7 @@ from kraftd.audit.peer_confirmation import UnconfirmedPeersChangeNothing
 from kraftd.audit.role_changes import (
     LeadersAreElected,
     LeadersGrantNoPreVotes,
-    OnlyLeadersAreAnnounced,
+    OnlyLeadersAreToldToLead,
     TheOnlyVoterLeads,
 )
 from kraftd.raft.effects import Effect
@@ -64,15 +64,15 @@ INVARIANTS: tuple[type[Invariant], ...] = (
     OneElectionAnEvent,
     OnlyVotersCampaign,
     OnlyWholeNodesCount,
-    AnsweredOnce,
-    EveryCallIsAnswered,
+    OneOutcomeACall,
+    EveryCallHasAnOutcome,
     OnlyLeadersParkRequests,
     NoBusyLoop,
     LeadersAreElected,
     LeadersGrantNoPreVotes,
     LeadersAreFollowed,
     PreVotesAreOfOneRound,
-    OnlyLeadersAreAnnounced,
+    OnlyLeadersAreToldToLead,
     TheOnlyVoterLeads,
     HighWatermarkNeverGoesBack,
     LogsMatch,

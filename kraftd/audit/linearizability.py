@@ -80,7 +80,7 @@ def _spans(operations: Sequence[Operation], initial: Hashable) -> list[_Span]:
     need no place.
     """
     first_seen: dict[Hashable, int] = {}
-    for read in _answered_reads(operations):
+    for read in _completed_reads(operations):
         first_seen[read.value] = min(first_seen.get(read.value, FOREVER), _end(read))
     written = Counter(operation.value for operation in operations if operation.kind == "write")
     written[initial] += 1
@@ -100,7 +100,7 @@ def _spans(operations: Sequence[Operation], initial: Hashable) -> list[_Span]:
     return spans
 
 
-def _answered_reads(operations: Iterable[Operation]) -> Iterable[Operation]:
+def _completed_reads(operations: Iterable[Operation]) -> Iterable[Operation]:
     return (o for o in operations if o.kind == "read" and o.outcome == "ok")
 
 

@@ -168,7 +168,7 @@ class _Round:
         self.granted: set[NodeId] = set()
 
 
-class EveryCallIsAnswered(Invariant):
+class EveryCallHasAnOutcome(Invariant):
     """Each append, read and request for another leader gets an outcome by its deadline (D-13).
 
     The deadline of an append or a read follows from the configuration, if that is known, and not from the

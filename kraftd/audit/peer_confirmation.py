@@ -85,31 +85,31 @@ class UnconfirmedPeersChangeNothing(Invariant):
             return
         match event:
             case RequestReceived():
-                self._judge_request(node, event, effects)
+                self._check_request(node, event, effects)
             case PeerClaimed():
-                self._judge(node, f"a greeting as voter {event.peer}", effects)
+                self._check_effects(node, f"a greeting as voter {event.peer}", effects)
             case NonceShown():
                 if not any(isinstance(effect, ConfirmPeer) for effect in effects):
-                    self._judge(node, "a nonce that confirmed nobody", effects)
+                    self._check_effects(node, "a nonce that confirmed nobody", effects)
             case PeerIdentified(outbound=False):
-                self._judge(node, f"a greeting as observer {event.peer.node_id}", effects)
+                self._check_effects(node, f"a greeting as observer {event.peer.node_id}", effects)
 
-    def _judge_request(self, node: NodeView, event: RequestReceived, effects: Sequence[Effect]) -> None:
+    def _check_request(self, node: NodeView, event: RequestReceived, effects: Sequence[Effect]) -> None:
         origin = node.origin_of(event.handle) if node.origin_of is not None else None
         if origin is None:
             return
         connection, opener = origin
-        said = event.peer.node_id if event.peer is not None else None
-        if said in node.voters and node.is_voter:
+        stated_id = event.peer.node_id if event.peer is not None else None
+        if stated_id in node.voters and node.is_voter:
             if connection not in self._confirmed.get(node.node_id, ()):
                 self.fail(
-                    f"{node.node_id} serves {type(event.request).NAME} in the name of voter {said} on "
+                    f"{node.node_id} serves {type(event.request).NAME} in the name of voter {stated_id} on "
                     f"connection {connection}, which was never confirmed"
                 )
-            if opener == said:
+            if opener == stated_id:
                 return
-        what = f"{type(event.request).NAME} of machine {opener}, which says that it is {said}"
-        self._judge(node, what, effects)
+        what = f"{type(event.request).NAME} of machine {opener}, which says that it is {stated_id}"
+        self._check_effects(node, what, effects)
         if any(isinstance(effect, VoteCast) and effect.granted for effect in effects):
             self.fail(f"{node.node_id} grants a vote after {what}")
         request = event.request
@@ -120,7 +120,7 @@ class UnconfirmedPeersChangeNothing(Invariant):
                     f"{node.node_id} counts a fetch as voter {request.replica_state.replica_id}'s: {what}"
                 )
 
-    def _judge(self, node: NodeView, what: str, effects: Sequence[Effect]) -> None:
+    def _check_effects(self, node: NodeView, what: str, effects: Sequence[Effect]) -> None:
         before = self._before.get(node.node_id, node.state)
         if node.state != before:
             self.fail(f"{node.node_id} goes from {before} to {node.state} after {what}")

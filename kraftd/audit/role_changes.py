@@ -62,7 +62,7 @@ class LeadersGrantNoPreVotes(Invariant):
             self.fail(f"{node.node_id} leads, and grants a pre-vote: {effect}")
 
 
-class OnlyLeadersAreAnnounced(Invariant):
+class OnlyLeadersAreToldToLead(Invariant):
     """A state machine is told to lead only while its node leads, with a record of its epoch committed."""
 
     watches = (LeaderChanged,)

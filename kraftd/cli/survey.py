@@ -26,7 +26,7 @@ import msgspec
 from kraftd.cli.client import Connection, LostError, raise_for
 from kraftd.cli.failures import CommandError, NotConnectedError, UnhealthyError
 from kraftd.protocol.messages import DescribeNodeRequest, DescribeNodeResponse
-from kraftd.types import DOUBTED_BY_OTHERS, FORGET_PEERS, NO_NODE, Endpoint, NodeId
+from kraftd.types import FORGET_PEERS, NO_NODE, REPORTED_BY_OTHERS, Endpoint, NodeId
 
 ANSWER_TIMEOUT_MS = 1_000
 """How long one node is waited for. A paused node costs this much, once; a dead one nothing."""
@@ -187,7 +187,7 @@ def _reason(answer: DescribeNodeResponse) -> str:
     """Why a node follows nobody. Its damage is told once, with the node."""
     if answer.whole:
         return answer.no_leader_reason or ""
-    if any(DOUBTED_BY_OTHERS in alarm for alarm in answer.alarms):
+    if any(REPORTED_BY_OTHERS in alarm for alarm in answer.alarms):
         return f"node {answer.node_id} is not counted, because others know another as it; {FORGET_PEERS}"
     return f"node {answer.node_id} is not whole, and is not counted"
 

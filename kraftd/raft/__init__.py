@@ -6,9 +6,10 @@ is all that other packages use. Data lies below behaviour:
 
     node                                   one node: takes events, calls the parts, returns effects
     elections  leader  follower            what is done as candidate, leader, follower
-    replication  resignation  claims       fetches served; hand-over and shutdown; who may speak for a voter
-    state_changes                          the only way from one state to another
-    state                                  what all parts share
+    announcements  resignation             what leaders announce to others; hand-over and shutdown
+    replication  claims                    fetches served and the high watermark; who may speak for a voter
+    state_changes                          every change of state: its timers, and what happens along with it
+    state                                  what all parts share; checks each change and has it persisted
     leader_state  log_mirror               mutable: a leader's; the log's ends and tail
     voters  peers  rejoin                  who votes (one owner); who each id belongs to; whether we may vote
     accumulator  reads  request_manager    appends, linearizable reads and requests under way

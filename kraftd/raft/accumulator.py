@@ -11,8 +11,8 @@ leadership, so the epoch is its own, and what another leader later puts at the s
 complete it (D-13). Every append has a deadline.
 
 Follows: ACC-04, ACC-07 to ACC-10, ACC-13, ACC-16, REQ-12.
-Differs: no buffers, no thread, no prepared appends: offsets are known only when a batch is cut, because
-only the leader's own turn cuts batches. Deadlines are honoured (ACC-22 says that Kafka's never pass).
+Differs: no buffers, no thread, no prepared appends: offsets are known only when a batch is built, because
+only the leader's own turn builds batches. Deadlines are honoured (ACC-22 says that Kafka's never pass).
 """
 
 from collections import deque
@@ -24,8 +24,8 @@ from kraftd.protocol.limits import OPERATION_BYTES_MAX, OPERATION_RECORDS_MAX
 from kraftd.raft.events import Token
 from kraftd.types import NEVER_MS, Offset
 
-BATCH_BYTES_MAX = OPERATION_BYTES_MAX
-"""One batch holds the largest operation, which is never split."""
+GROUP_BYTES_MAX = OPERATION_BYTES_MAX
+"""The most bytes of a group, which becomes one batch; the largest operation fits, and is never split."""
 _BATCH_OVERHEAD_BYTES = 61
 _RECORD_OVERHEAD_BYTES = 24
 
@@ -71,7 +71,7 @@ class Accumulator:
             self._drain_at_ms = now_ms + self._linger_ms
         self._waiting.append(waiting)
         self.size_bytes += waiting.size_bytes
-        if self.size_bytes >= BATCH_BYTES_MAX:
+        if self.size_bytes >= GROUP_BYTES_MAX:
             self._drain_at_ms = now_ms
         elif waiting.deadline_ms < self._drain_at_ms:
             self._drain_at_ms = max(now_ms, waiting.deadline_ms)
@@ -83,7 +83,7 @@ class Accumulator:
         group: list[QueuedAppend] = []
         size_bytes = _BATCH_OVERHEAD_BYTES
         for append in waiting:
-            if group and size_bytes + append.size_bytes > BATCH_BYTES_MAX:
+            if group and size_bytes + append.size_bytes > GROUP_BYTES_MAX:
                 yield AppendGroup(group, size_bytes)
                 group, size_bytes = [], _BATCH_OVERHEAD_BYTES
             group.append(append)
@@ -101,7 +101,7 @@ def size_of(records: Sequence[bytes]) -> int:
 
 def is_too_large(records: Sequence[bytes], size_bytes: int) -> bool:
     """Whether an append can never fit a batch (ACC-04)."""
-    return size_bytes + _BATCH_OVERHEAD_BYTES > BATCH_BYTES_MAX or len(records) > OPERATION_RECORDS_MAX
+    return size_bytes + _BATCH_OVERHEAD_BYTES > GROUP_BYTES_MAX or len(records) > OPERATION_RECORDS_MAX
 
 
 class PendingAppend(msgspec.Struct, frozen=True, gc=False):
@@ -128,9 +128,9 @@ class PendingAppends:
     def add(self, pending_appends: Iterable[PendingAppend]) -> None:
         """Add appends whose offsets follow those added before."""
         earliest = self.check_at_ms
-        for waiter in pending_appends:
-            self._queue.append(waiter)
-            earliest = min(earliest, waiter.deadline_ms)
+        for pending in pending_appends:
+            self._queue.append(pending)
+            earliest = min(earliest, pending.deadline_ms)
         self.check_at_ms = earliest
 
     def committed(self, high_watermark: Offset) -> Iterator[PendingAppend]:
@@ -145,10 +145,10 @@ class PendingAppends:
         """Remove and return the appends whose deadline has passed; their records stay in the log."""
         if now_ms < self.check_at_ms:
             return []
-        late = [waiter for waiter in self._queue if waiter.deadline_ms <= now_ms]
+        late = [pending for pending in self._queue if pending.deadline_ms <= now_ms]
         if late:
-            self._queue = deque(waiter for waiter in self._queue if waiter.deadline_ms > now_ms)
-        self.check_at_ms = min((waiter.deadline_ms for waiter in self._queue), default=NEVER_MS)
+            self._queue = deque(pending for pending in self._queue if pending.deadline_ms > now_ms)
+        self.check_at_ms = min((pending.deadline_ms for pending in self._queue), default=NEVER_MS)
         return late
 
     def drop(self) -> list[PendingAppend]:

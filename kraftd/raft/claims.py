@@ -72,7 +72,7 @@ class Claims:
         """
         self._confirmed: dict[int, tuple[PeerIdentity, Uuid]] = {}
         """For each confirmed inbound connection: its peer, and the nonce that the peer gave on it."""
-        self._brought: dict[int, tuple[NodeId, Uuid]] = {}
+        self._delivered: dict[int, tuple[NodeId, Uuid]] = {}
         """For each challenge that came in: the id it claims, and the nonce that it delivered."""
         self._challenge_at_ms: dict[NodeId, int] = {}
         self._challenged_at_ms: dict[NodeId, int] = {}
@@ -98,7 +98,7 @@ class Claims:
         return [
             *(nonce for known, nonce in self._confirmed.values() if known.node_id == peer),
             *(claim.nonce for claim in self.waiting.values() if claim.peer == peer),
-            *(nonce for said, nonce in self._brought.values() if said == peer),
+            *(nonce for claimed_id, nonce in self._delivered.values() if claimed_id == peer),
         ]
 
     # --- theirs -----------------------------------------------------------------------------------------
@@ -107,11 +107,11 @@ class Claims:
         """Hold a connection that claims a voter's id, and make sure that this voter gets a nonce of ours."""
         peer = event.peer
         if event.is_challenge:
-            same = [n for n, (said, _) in self._brought.items() if said == peer]
+            same = [n for n, (claimed_id, _) in self._delivered.items() if claimed_id == peer]
             if len(same) >= CLAIMS_MAX:
-                del self._brought[same[0]]
+                del self._delivered[same[0]]
                 self.raft.out.append(RefusePeer(same[0], f"{CLAIMS_MAX} newer challenges came under its id"))
-            self._brought[event.connection] = (peer, event.nonce)
+            self._delivered[event.connection] = (peer, event.nonce)
         else:
             same = [n for n, claim in self.waiting.items() if claim.peer == peer]
             if len(same) >= CLAIMS_MAX:
@@ -145,7 +145,7 @@ class Claims:
         """Forget what was given, claimed or delivered on a connection that ended."""
         self._stop_waiting(connection)
         self._confirmed.pop(connection, None)
-        self._brought.pop(connection, None)
+        self._delivered.pop(connection, None)
         given = self._given.pop(connection, None)
         if given is not None and self._unconfirmed_links.get(given[0]) == connection:
             del self._unconfirmed_links[given[0]]

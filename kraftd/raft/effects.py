@@ -42,9 +42,9 @@ class RememberStateHealth(msgspec.Struct, frozen=True):
 
 
 class Truncate(msgspec.Struct, frozen=True):
-    """Barrier. Cut the log so that it ends at or before `end_offset`, on a batch boundary, and sync it.
+    """Barrier. Truncate the log to a batch boundary at or before `end_offset`, and sync it.
 
-    `generation` is the one that begins with this cut; completions of older ones are void (D-03).
+    `generation` is the one that begins with this truncation; completions of older ones are void (D-03).
     """
 
     end_offset: Offset

@@ -31,12 +31,12 @@ from kraftd.raft.epoch_states import (
     state_name,
 )
 from kraftd.raft.events import RequestReceived
-from kraftd.raft.request_manager import Kind, Sent
+from kraftd.raft.request_manager import RequestKind, Sent
 from kraftd.raft.rpc import LeaderAndEpoch, ResponseHeader, VoteParams
 from kraftd.raft.state import RaftState
 from kraftd.raft.state_changes import StateChanges
 from kraftd.raft.timing import PRE_VOTE_ROUNDS_MAX, ask_again_ms
-from kraftd.types import NEVER_MS, NO_NODE, ZERO_UUID, Now
+from kraftd.types import NEVER_MS, NO_NODE, Now
 
 _NOT_WHOLE = "this member is not whole"
 
@@ -72,23 +72,23 @@ class Elections:
             self.changes.end_election(now, won=True)
             self.changes.become_candidate(now, "a majority would elect it")
         elif now.mono_ms >= state.deadline_ms and not timeouts_deferred:
-            self._give_up(state, now, "pre-vote timed out")
+            self._end_pre_votes(state, now, "pre-vote timed out")
         elif outcome is Outcome.OPEN:
-            self._ask(state.ballot, Kind.PRE_VOTE, now, round_=state.round)
+            self._ask(state.ballot, RequestKind.PRE_VOTE, now, round_=state.round)
         elif not state.ask_at_ms:
             self.changes.end_election(now, won=False)
             if state.round >= PRE_VOTE_ROUNDS_MAX:
-                self._give_up(state, now, "no majority would elect it")
+                self._end_pre_votes(state, now, "no majority would elect it")
             else:
                 raft.update_state(replace(state, ask_at_ms=now.mono_ms + ask_again_ms(raft.random_source)))
         elif now.mono_ms >= state.ask_at_ms:
-            raft.requests.forget(Kind.PRE_VOTE)
+            raft.requests.forget(RequestKind.PRE_VOTE)
             raft.refusals.clear()
             again = Ballot(state.ballot.voters, frozenset({raft.me.id}), silent=state.ballot.silent)
             raft.update_state(replace(state, ballot=again, round=state.round + 1, ask_at_ms=0))
-            self._ask(again, Kind.PRE_VOTE, now, round_=state.round + 1)
+            self._ask(again, RequestKind.PRE_VOTE, now, round_=state.round + 1)
 
-    def _give_up(self, state: Prospective, now: Now, why: str) -> None:
+    def _end_pre_votes(self, state: Prospective, now: Now, why: str) -> None:
         """Follow the former leader again while its fetch timeout lasts; else become unattached (D-08)."""
         if state.leader_id != NO_NODE and state.fetch_deadline_ms > now.mono_ms:
             self.changes.become_follower(
@@ -110,23 +110,23 @@ class Elections:
             self.changes.become_leader(state, now)
         elif outcome is Outcome.LOST or (now.mono_ms >= state.deadline_ms and not timeouts_deferred):
             self.changes.end_election(now, won=False)
-            raft.requests.forget(Kind.VOTE)
+            raft.requests.forget(RequestKind.VOTE)
             wait_ms = raft.timing.backoff_ms(state.attempt, raft.random_source)
             raft.update_state(replace(state, retry_at_ms=now.mono_ms + max(1, wait_ms)))
         else:
-            self._ask(state.ballot, Kind.VOTE, now)
+            self._ask(state.ballot, RequestKind.VOTE, now)
 
-    def _ask(self, ballot: Ballot, kind: Kind, now: Now, *, round_: int = 0) -> None:
+    def _ask(self, ballot: Ballot, kind: RequestKind, now: Now, *, round_: int = 0) -> None:
         raft = self.raft
-        for voter in sorted(ballot.unanswered):
+        for voter in sorted(ballot.outstanding):
             if raft.requests.is_ready(voter, kind, now.mono_ms):
-                receiver = raft.voters.get(voter)
+                receiver = raft.quorum.voters.get(voter)
                 ask = VoteParams(
                     raft.epoch,
                     raft.me,
-                    raft.claimed_position,
-                    rpc.NOBODY if receiver is None else receiver.key,
-                    pre_vote=kind is Kind.PRE_VOTE,
+                    raft.durable_position,
+                    rpc.NO_REPLICA if receiver is None else receiver.key,
+                    pre_vote=kind is RequestKind.PRE_VOTE,
                 )
                 request = rpc.vote_request(raft.cluster_id, ask)
                 raft.send(voter, kind, request, now.mono_ms, round_=round_)
@@ -140,12 +140,12 @@ class Elections:
             case Prospective() as state:
                 if state.ask_at_ms:
                     return min(state.deadline_ms, state.ask_at_ms)
-                ready_ms = raft.requests.next_ready_ms(state.ballot.unanswered, Kind.PRE_VOTE)
+                ready_ms = raft.requests.next_ready_ms(state.ballot.outstanding, RequestKind.PRE_VOTE)
                 return min(state.deadline_ms, ready_ms)
             case Candidate() as state:
                 if state.retry_at_ms != NEVER_MS:
                     return NEVER_MS if raft.is_stopping else state.retry_at_ms
-                ready_ms = raft.requests.next_ready_ms(state.ballot.unanswered, Kind.VOTE)
+                ready_ms = raft.requests.next_ready_ms(state.ballot.outstanding, RequestKind.VOTE)
                 return min(state.deadline_ms, ready_ms)
             case _:
                 return NEVER_MS
@@ -153,11 +153,11 @@ class Elections:
     # --- counting ---------------------------------------------------------------------------------------
 
     def on_vote_response(
-        self, sent: Sent, answer: ResponseHeader, response: m.VoteResponse, now: Now
+        self, sent: Sent, header: ResponseHeader, response: m.VoteResponse, now: Now
     ) -> None:
         """Count an answer if it belongs to the current ballot."""
-        granted = answer.error == ErrorCode.NONE and response.topics[0].partitions[0].vote_granted
-        why = "" if granted else self._refusal(answer)
+        granted = header.error == ErrorCode.NONE and response.topics[0].partitions[0].vote_granted
+        why = "" if granted else self._refusal(header)
         self._count(sent, granted=granted, why=why)
         self._decide(now)
 
@@ -166,7 +166,7 @@ class Elections:
         state = self.raft.state
         if self._is_current(sent) and isinstance(state, Prospective | Candidate):
             self.raft.refusals[sent.to] = reason
-            self.raft.update_state(replace(state, ballot=state.ballot.give_up_on(sent.to)))
+            self.raft.update_state(replace(state, ballot=state.ballot.mark_unreachable(sent.to)))
             self._decide(now)
 
     def _count(self, sent: Sent, *, granted: bool, why: str) -> None:
@@ -194,9 +194,14 @@ class Elections:
     def _is_current(self, sent: Sent) -> bool:
         match self.raft.state:
             case Prospective() as state:
-                return sent.kind is Kind.PRE_VOTE and (sent.epoch, sent.round) == (state.epoch, state.round)
+                this_round = (state.epoch, state.round)
+                return sent.kind is RequestKind.PRE_VOTE and (sent.epoch, sent.round) == this_round
             case Candidate() as state:
-                return sent.kind is Kind.VOTE and sent.epoch == state.epoch and state.retry_at_ms == NEVER_MS
+                return (
+                    sent.kind is RequestKind.VOTE
+                    and sent.epoch == state.epoch
+                    and state.retry_at_ms == NEVER_MS
+                )
             case _:
                 return False
 
@@ -214,12 +219,12 @@ class Elections:
             else:
                 return
 
-    def _refusal(self, answer: ResponseHeader) -> str:
-        if answer.error == ErrorCode.INVALID_VOTER_KEY:
+    def _refusal(self, header: ResponseHeader) -> str:
+        if header.error == ErrorCode.INVALID_VOTER_KEY:
             return TAKEN_FOR_ANOTHER
-        if answer.error != ErrorCode.NONE:
-            return f"error {answer.error}"
-        leader_id = answer.leader_and_epoch.leader_id
+        if header.error != ErrorCode.NONE:
+            return f"error {header.error}"
+        leader_id = header.leader_and_epoch.leader_id
         return "refused" if leader_id == NO_NODE else f"it follows {leader_id}"
 
     # --- giving -----------------------------------------------------------------------------------------
@@ -248,11 +253,12 @@ class Elections:
             return ErrorCode.FENCED_LEADER_EPOCH, False, "older epoch"
         if ask.candidate.id < 0 or event.peer is None or event.peer.node_id != ask.candidate.id:
             return ErrorCode.INVALID_REQUEST, False, "not the candidate itself"
-        if not raft.is_voter:
+        if not raft.quorum.is_voter:
             return ErrorCode.INVALID_REQUEST, False, "not asked of a voter"
-        if ask.candidate.id not in raft.voters:
-            # Node 99 asks for votes of epoch 2^30. If it were refused but its epoch accepted, every voter
-            # that it asked could never join a later election (D-37).
+        if ask.candidate.id not in raft.quorum.voters:
+            # Node 99 asks for votes of epoch 6. If it were refused but its epoch accepted, the leader of
+            # epoch 5 would step down for a node that cannot be elected, and for its next request again
+            # (D-37).
             return ErrorCode.INVALID_REQUEST, False, "no voter"
         barriers = raft.peers.verify_identity(event.peer)
         if barriers is None and raft.rejoin.has_forgotten:
@@ -265,7 +271,7 @@ class Elections:
         # better log asks in epoch 7.
         if not ask.pre_vote and ask.epoch > raft.epoch:
             self.changes.become_unattached(ask.epoch, now, f"{ask.candidate.id} asks for votes in it")
-        if not self._is_meant(ask):
+        if not raft.is_receiver(ask.receiver):
             return ErrorCode.INVALID_VOTER_KEY, False, "meant for another voter"
         refusal = self._refuse_pre_vote(ask) if ask.pre_vote else self._refuse_vote(ask)
         if not refusal and not ask.pre_vote:
@@ -275,21 +281,14 @@ class Elections:
                 self.changes.become_unattached(ask.epoch, now, why, voted=ask.candidate)
         return ErrorCode.NONE, not refusal, refusal or "its log is as complete as ours"
 
-    def _is_meant(self, ask: VoteParams) -> bool:
-        """Whether the request names this node as its receiver, or no receiver (VOTE-20, VOTE-21)."""
-        me, receiver = self.raft.me, ask.receiver
-        return receiver.id == NO_NODE or (
-            receiver.id == me.id and receiver.directory_id in (ZERO_UUID, me.directory_id)
-        )
-
     def _refuse_pre_vote(self, ask: VoteParams) -> str:
         """Return why a pre-vote is refused; empty if it is granted."""
         match self.raft.state:
             case Leader():
                 return "this member leads"
-            # Node 3 was cut off and asks for pre-votes. Nodes 1 and 2 have a leader and refuse: with a new
-            # epoch node 3 would depose it. If the leader dies, both lose touch first and grant: otherwise
-            # they would tell each other for ever that it leads.
+            # Node 3 was cut off and asks for pre-votes. Node 1 leads, node 2 is in touch with it, and both
+            # refuse: with a new epoch node 3 would depose node 1. If node 1 dies, node 2 loses touch and
+            # grants: otherwise nodes 2 and 3 would tell each other for ever that node 1 leads.
             case Follower(in_touch=True, leader_id=leader_id):
                 return f"in touch with leader {leader_id}"
             case Follower() | Unattached() | Prospective() | Candidate() | Resigned():
@@ -300,9 +299,12 @@ class Elections:
         state = self.raft.state
         match state:
             case Unattached() | Prospective():
+                # Node 3 voted for node 1 in epoch 4. If node 2 got its vote, too, both could lead epoch 4.
                 if state.voted is not None and not state.voted.matches(ask.candidate):
                     return f"voted for {state.voted.id}"
-                if state.voted is not None:  # asked again; a vote of which nothing is sure is not repeated
+                # Node 1 asks again, because the response was lost: the promise stands, and is repeated. A
+                # node with amnesia cannot know whether it is the one that it gave.
+                if state.voted is not None:
                     return "" if self.raft.rejoin.is_whole else _NOT_WHOLE
                 if state.leader_id != NO_NODE:
                     return f"{state.leader_id} leads this epoch"
@@ -319,7 +321,9 @@ class Elections:
         # holds a record, the cluster is new, and one node must be elected.
         if raft.rejoin.health.uninitialized and ask.position.offset > 0:
             return "this member has neither records nor promises: it cannot judge a log with records"
-        # Our whole log is compared, the part that is not flushed too: that only refuses more candidates.
+        # Records 0 to 9 are committed on nodes 1 and 2. Node 3 holds 0 to 7 and asks node 2, which holds what
+        # node 3 lacks and refuses: each majority has a node that does. Our whole log is compared, the part
+        # that is not flushed too: that only refuses more candidates.
         if ask.position.log_order < raft.log.position.log_order:
             return f"its log ends before ours, at {raft.log.end_offset} in epoch {raft.log.last_epoch}"
         return ""

@@ -67,7 +67,7 @@ class Ballot(msgspec.Struct, frozen=True):
         return Outcome.OPEN
 
     @property
-    def unanswered(self) -> frozenset[NodeId]:
+    def outstanding(self) -> frozenset[NodeId]:
         """The voters that have not answered."""
         return self.voters - self.granted - self.refused
 
@@ -75,16 +75,16 @@ class Ballot(msgspec.Struct, frozen=True):
         """Return the ballot with one more answer. A second answer of a voter, and any of another node,
         changes nothing (VOTE-09, VOTE-10).
         """
-        if voter not in self.unanswered:
+        if voter not in self.outstanding:
             return self
         silent = self.silent - {voter}
         if granted:
             return Ballot(self.voters, self.granted | {voter}, self.refused, silent)
         return Ballot(self.voters, self.granted, self.refused | {voter}, silent)
 
-    def give_up_on(self, voter: NodeId) -> "Ballot":
+    def mark_unreachable(self, voter: NodeId) -> "Ballot":
         """Return the ballot without waiting for a voter that cannot be reached."""
-        if voter not in self.unanswered:
+        if voter not in self.outstanding:
             return self
         return Ballot(self.voters, self.granted, self.refused, self.silent | {voter})
 
@@ -180,7 +180,6 @@ class Leader(msgspec.Struct, frozen=True):
     me: ReplicaKey
     epoch_start_offset: Offset
     granted: frozenset[NodeId]
-    elected_at_ms: int
 
     @property
     def election(self) -> Election:
@@ -300,7 +299,7 @@ def render(transitions: Mapping[tuple[Role, Role], Step]) -> str:
 class FollowerState:
     """The mutable state of a follower, or of a node that looks for a leader. Made anew with each state."""
 
-    __slots__ = ("cutting", "good_connection", "is_probing", "leader_high_watermark")
+    __slots__ = ("good_connection", "is_probing", "leader_high_watermark", "pending_truncation")
 
     def __init__(self) -> None:
         self.good_connection: int | None = None
@@ -308,5 +307,5 @@ class FollowerState:
         self.is_probing = False
         """Whether the leader does not answer, so that an observer asks other nodes (OBS-05, OBS-06)."""
         self.leader_high_watermark: Offset = -1
-        self.cutting: tuple[Token, Offset] | None = None
+        self.pending_truncation: tuple[Token, Offset] | None = None
         """A truncation that waits for a cold read to find the batch boundary: its token and its offset."""

@@ -3,7 +3,7 @@
 The position of a fetch is the acknowledgement of everything before it. So the next fetch is sent only when
 the whole log is durable: after the flush, not after the append (D-02). What a leader sends is checked to the
 last byte before anything of it is appended (Q-07), and nothing that a leader sends can end this process or
-cut what is committed (D-14).
+truncate what is committed (D-14).
 
 Observers, and voters that are not whole, fetch in the same way, without being counted, and look for a leader
 among all the nodes they know; at most one fetch of theirs is on its way (OBS-01 to OBS-06).
@@ -23,17 +23,17 @@ from kraftd.raft import rpc
 from kraftd.raft.effects import ColdRead, RememberStateHealth
 from kraftd.raft.epoch_states import Follower, Unattached
 from kraftd.raft.events import BatchesRead, ConnectionClosed
-from kraftd.raft.request_manager import Kind, Sent
+from kraftd.raft.request_manager import RequestKind, Sent
 from kraftd.raft.rpc import FetchParams
 from kraftd.raft.state import RaftState
 from kraftd.raft.state_changes import StateChanges
 from kraftd.raft.timing import BEHIND_DELAY_MS, loss_delay_ms
 from kraftd.records.batch import BatchView, scan
 from kraftd.types import (
-    DOUBTED_BY_OTHERS,
     FORGET_PEERS,
     NEVER_MS,
     NO_NODE,
+    REPORTED_BY_OTHERS,
     NodeId,
     Now,
     Offset,
@@ -77,14 +77,14 @@ class FollowerRole:
     def poll_probes(self, now: Now) -> None:
         """Ask the voters that have not answered yet for their epoch, and whether they accept us (D-06)."""
         raft = self.raft
-        for voter in self._unheard() if raft.rejoin.silent else ():
-            if raft.requests.is_ready(voter, Kind.PROBE, now.mono_ms):
-                self._send_fetch(voter, Kind.PROBE, now, max_wait_ms=0)
+        for voter in self._voters_to_probe() if raft.rejoin.silent else ():
+            if raft.requests.is_ready(voter, RequestKind.PROBE, now.mono_ms):
+                self._send_fetch(voter, RequestKind.PROBE, now, max_wait_ms=0)
 
-    def _unheard(self) -> list[NodeId]:
+    def _voters_to_probe(self) -> list[NodeId]:
         """The voters to probe. A node that may vote probes once it follows, and not its leader."""
         raft = self.raft
-        if not raft.is_voter:
+        if not raft.quorum.is_voter:
             return []
         if not raft.rejoin.is_whole:
             return sorted(raft.rejoin.silent)
@@ -103,27 +103,27 @@ class FollowerRole:
         """Send the next fetch, if everything appended is durable and no other fetch is on its way."""
         raft = self.raft
         # The position of a fetch acknowledges all before it. Node 2 has appended up to 20 and flushed up to
-        # 15: if it fetched from 20, the leader would commit up to 20. Then nodes 1 and 2 lose their power,
-        # and records that clients believe committed are lost (D-02).
-        if not raft.log.is_flushed or raft.follower_state.cutting is not None:
+        # 15: if it fetched from 20, leader 1 would commit up to 20. Then node 2 loses its power, comes back
+        # with 15 and leads with the vote of node 3 while node 1 is away: committed records are lost (D-02).
+        if not raft.log.is_flushed or raft.follower_state.pending_truncation is not None:
             return
-        if raft.requests.any_waiting(Kind.FETCH):
+        if raft.requests.any_waiting(RequestKind.FETCH):
             return
-        target = self._target(now)
+        target = self._fetch_target(now)
         if target != NO_NODE:
-            self._send_fetch(target, Kind.FETCH, now, max_wait_ms=raft.timing.park_ms)
+            self._send_fetch(target, RequestKind.FETCH, now, max_wait_ms=raft.timing.park_ms)
 
-    def _target(self, now: Now) -> NodeId:
+    def _fetch_target(self, now: Now) -> NodeId:
         """Return the node to fetch from; NO_NODE if none is ready."""
         raft = self.raft
         leader_id = raft.leader_id if isinstance(raft.state, Follower) else NO_NODE
         if leader_id != NO_NODE and not self._is_leader_rejected:
-            ready = raft.requests.is_ready(leader_id, Kind.FETCH, now.mono_ms)
+            ready = raft.requests.is_ready(leader_id, RequestKind.FETCH, now.mono_ms)
             if ready and not raft.follower_state.is_probing:
                 return leader_id
         if raft.may_vote:
             return NO_NODE
-        candidates = [n for n in self._sources() if raft.requests.is_ready(n, Kind.FETCH, now.mono_ms)]
+        candidates = [n for n in self._sources() if raft.requests.is_ready(n, RequestKind.FETCH, now.mono_ms)]
         return candidates[raft.random_source.next_int(len(candidates))] if candidates else NO_NODE
 
     @property
@@ -136,18 +136,17 @@ class FollowerRole:
         observer, the bootstrap servers. A voter accepts answers of voters only (D-37).
         """
         raft = self.raft
-        others = (
-            tuple(n for n in raft.others if n != raft.leader_id) if self._is_leader_rejected else raft.others
-        )
-        return others if raft.is_voter else (*others, *(node for node in raft.learned if node < NO_NODE))
+        rejected = raft.leader_id if self._is_leader_rejected else NO_NODE
+        others = tuple(node for node in raft.quorum.others if node != rejected)
+        return others if raft.quorum.is_voter else (*others, *(n for n in raft.learned if n < NO_NODE))
 
-    def _send_fetch(self, to: NodeId, kind: Kind, now: Now, *, max_wait_ms: int) -> None:
+    def _send_fetch(self, to: NodeId, kind: RequestKind, now: Now, *, max_wait_ms: int) -> None:
         raft = self.raft
         replica_id = raft.me.id if raft.rejoin.is_whole else NO_NODE
         ask = FetchParams(
             ReplicaKey(replica_id, raft.me.directory_id),
             raft.epoch,
-            raft.claimed_position,
+            raft.durable_position,
             raft.high_watermark,
             max_wait_ms,
         )
@@ -161,16 +160,20 @@ class FollowerRole:
             wake_at_ms = raft.state.deadline_ms
         if (
             raft.log.is_flushed
-            and raft.follower_state.cutting is None
-            and not raft.requests.any_waiting(Kind.FETCH)
+            and raft.follower_state.pending_truncation is None
+            and not raft.requests.any_waiting(RequestKind.FETCH)
         ):
             follows = isinstance(raft.state, Follower) and not self._is_leader_rejected
             if follows and not raft.follower_state.is_probing:
-                wake_at_ms = min(wake_at_ms, raft.requests.next_ready_ms((raft.leader_id,), Kind.FETCH))
+                wake_at_ms = min(
+                    wake_at_ms, raft.requests.next_ready_ms((raft.leader_id,), RequestKind.FETCH)
+                )
             if not raft.may_vote and isinstance(raft.state, Follower | Unattached):
-                wake_at_ms = min(wake_at_ms, raft.requests.next_ready_ms(self._sources(), Kind.FETCH))
+                wake_at_ms = min(wake_at_ms, raft.requests.next_ready_ms(self._sources(), RequestKind.FETCH))
         if raft.rejoin.silent:
-            wake_at_ms = min(wake_at_ms, raft.requests.next_ready_ms(self._unheard(), Kind.PROBE))
+            wake_at_ms = min(
+                wake_at_ms, raft.requests.next_ready_ms(self._voters_to_probe(), RequestKind.PROBE)
+            )
         return wake_at_ms
 
     # --- losing the leader ------------------------------------------------------------------------------
@@ -214,14 +217,14 @@ class FollowerRole:
         if error == ErrorCode.INVALID_VOTER_KEY:
             if not raft.peers.is_outdated(raft.peers.outbound_identity(sent.to)):
                 self._note_amnesia()
-            raft.requests.rest(sent.to, sent.kind, now.mono_ms)
+            raft.requests.back_off(sent.to, sent.kind, now.mono_ms)
             return
-        if error != ErrorCode.NONE or sent.kind is not Kind.FETCH:
-            raft.requests.rest(sent.to, sent.kind, now.mono_ms, self.failure_backoff_ms(sent))
+        if error != ErrorCode.NONE or sent.kind is not RequestKind.FETCH:
+            raft.requests.back_off(sent.to, sent.kind, now.mono_ms, self.failure_backoff_ms(sent))
             return
         state = raft.state
         if not isinstance(state, Follower) or state.leader_id != sent.to or self._is_leader_rejected:
-            raft.requests.rest(sent.to, sent.kind, now.mono_ms, _PROBE_BACKOFF_MS)
+            raft.requests.back_off(sent.to, sent.kind, now.mono_ms, _PROBE_BACKOFF_MS)
             return
         raft.follower_state.is_probing = False
         data = response.responses[0].partitions[0]
@@ -234,10 +237,10 @@ class FollowerRole:
             raft.alarm(
                 "snapshot_needed", f"leader {sent.to} offers only a snapshot, which cannot be loaded yet"
             )
-            raft.requests.rest(sent.to, sent.kind, now.mono_ms, _PROBE_BACKOFF_MS)
+            raft.requests.back_off(sent.to, sent.kind, now.mono_ms, _PROBE_BACKOFF_MS)
             return
         if records and not self._append(records, sent.to):
-            raft.requests.rest(sent.to, sent.kind, now.mono_ms)
+            raft.requests.back_off(sent.to, sent.kind, now.mono_ms)
             return
         self._note_good_fetch(state, now)
         raft.follower_state.leader_high_watermark = data.high_watermark
@@ -303,7 +306,7 @@ class FollowerRole:
 
     def failure_backoff_ms(self, sent: Sent) -> int:
         """Return how many ms to wait before a peer is asked again whose answer failed; longer for probes."""
-        return _PROBE_BACKOFF_MS if sent.kind is Kind.PROBE or self._is_leader_rejected else 0
+        return _PROBE_BACKOFF_MS if sent.kind is RequestKind.PROBE or self._is_leader_rejected else 0
 
     # --- truncation -------------------------------------------------------------------------------------
 
@@ -315,7 +318,7 @@ class FollowerRole:
         # Node 2 holds epoch 1 up to 10 and epoch 2 up to 15, and asks at 2:15. The leader holds epoch 1 up to
         # 12, then epoch 3: it answers 1:12, where the latest epoch that it holds up to 2 ends. Our epoch 1
         # ends at 10, before that, so the logs are alike up to 10 and the next fetch asks at 1:10. Had ours
-        # ended at 14, we would cut at 12.
+        # ended at 14, we would truncate to 12.
         if theirs.epoch == 0:
             target = min(theirs.offset, log.end_offset)
         else:
@@ -330,30 +333,30 @@ class FollowerRole:
         boundary = log.boundary_at_most(target)
         if boundary is None:
             # The boundary is no longer in memory: batches of 5 records end at 10, 15 and 20, and the logs
-            # part at 12. Only the disk knows that the batch with record 11 begins at 10: the cut is there.
+            # part at 12. Only the disk knows that the batch with record 11 begins at 10: truncate to there.
             token = raft.new_token()
-            raft.follower_state.cutting = (token, target)
+            raft.follower_state.pending_truncation = (token, target)
             raft.out.append(ColdRead(token, log.generation, target - 1, 1))
         else:
-            self._cut(boundary, now)
+            self._truncate(boundary, now)
 
     def on_batches_read(self, event: BatchesRead, now: Now) -> None:
         """Truncate at the boundary that a cold read found, unless log or role changed meanwhile (D-15)."""
         raft = self.raft
-        cutting = raft.follower_state.cutting
-        if cutting is None or cutting[0] != event.token:
+        pending_truncation = raft.follower_state.pending_truncation
+        if pending_truncation is None or pending_truncation[0] != event.token:
             return
-        raft.follower_state.cutting = None
+        raft.follower_state.pending_truncation = None
         if event.generation != raft.log.generation or not isinstance(raft.state, Follower):
             return
         if not event.records:
-            raft.requests.rest(raft.leader_id, Kind.FETCH, now.mono_ms, _PROBE_BACKOFF_MS)
+            raft.requests.back_off(raft.leader_id, RequestKind.FETCH, now.mono_ms, _PROBE_BACKOFF_MS)
             return
         batch = BatchView(event.records)
-        whole = batch.end_offset <= cutting[1]
-        self._cut(batch.end_offset if whole else batch.base_offset, now)
+        whole = batch.end_offset <= pending_truncation[1]
+        self._truncate(batch.end_offset if whole else batch.base_offset, now)
 
-    def _cut(self, end_offset: Offset, now: Now) -> None:
+    def _truncate(self, end_offset: Offset, now: Now) -> None:
         raft = self.raft
         if end_offset < raft.high_watermark:
             self._reject_leader(
@@ -379,10 +382,10 @@ class FollowerRole:
         """
         raft = self.raft
         reason = (
-            f"{DOUBTED_BY_OTHERS}{raft.me.id}: this directory was replaced or restored. It is counted again "
+            f"{REPORTED_BY_OTHERS}{raft.me.id}: this directory was replaced or restored. It is counted again "
             f"once every voter was heard and a new leader elected, but {FORGET_PEERS}"
         )
-        if raft.is_voter and raft.rejoin.note_amnesia(reason):
+        if raft.quorum.is_voter and raft.rejoin.note_amnesia(reason):
             raft.out.append(RememberStateHealth("amnesia", raft.rejoin.health.amnesia))
             raft.out.extend(raft.peers.accept_current_peers())
             raft.alarm("not_whole", raft.rejoin.text)

@@ -18,7 +18,7 @@ from kraftd.raft.epoch_states import Leader
 from kraftd.raft.events import AppendRequested, ReadRequested
 from kraftd.raft.leader_state import LeaderState
 from kraftd.raft.replication import Replication
-from kraftd.raft.request_manager import Kind, Sent
+from kraftd.raft.request_manager import RequestKind, Sent
 from kraftd.raft.state import RaftState
 from kraftd.raft.state_changes import StateChanges
 from kraftd.records.batch import encode_batch, encode_control_batch
@@ -39,59 +39,67 @@ class LeaderRole:
 
     def on_append(self, event: AppendRequested, now: Now) -> None:
         """Queue records for the next drain, or refuse all of them."""
-        led = self.raft.leader_state
-        if led is None or event.epoch != led.epoch or led.handover is not None:
+        leader_state = self.raft.leader_state
+        if leader_state is None or event.epoch != leader_state.epoch or leader_state.handover is not None:
             self.raft.out.append(AppendDone(event.token, ErrorCode.NOT_CONTROLLER))
             return
         size_bytes = size_of(event.records)
         if not event.records or is_too_large(event.records, size_bytes):
             self.raft.out.append(AppendDone(event.token, ErrorCode.POLICY_VIOLATION))
-        elif led.pending_bytes + size_bytes > self.raft.accumulator_bytes_max and led.pending_bytes:
+        elif (
+            leader_state.pending_bytes + size_bytes > self.raft.accumulator_bytes_max
+            and leader_state.pending_bytes
+        ):
             self.raft.out.append(AppendDone(event.token, ErrorCode.THROTTLING_QUOTA_EXCEEDED))
         else:
-            led.accumulator.add(
+            leader_state.accumulator.add(
                 QueuedAppend(event.token, event.records, size_bytes, event.deadline_ms), now.mono_ms
             )
 
     def on_read(self, event: ReadRequested) -> None:
         """Queue a read until this node has proved that it still leads (D-12)."""
-        led = self.raft.leader_state
-        if led is None:
+        leader_state = self.raft.leader_state
+        if leader_state is None:
             self.raft.out.append(ReadDone(event.token, ErrorCode.NOT_CONTROLLER))
             return
-        established = led.high_watermark if led.high_watermark >= 0 else None
-        if led.reads.add(event.token, event.deadline_ms, established):
-            self.answer_reads(led)
+        established = leader_state.high_watermark if leader_state.high_watermark >= 0 else None
+        if leader_state.reads.add(event.token, event.deadline_ms, established):
+            self.complete_reads(leader_state)
 
     def on_begin_response(self, sent: Sent, error: int) -> None:
         """Count a voter's acknowledgement of the leadership for the read round it belongs to (D-12)."""
         raft = self.raft
-        led = raft.leader_state
-        if led is None or sent.kind is not Kind.CONFIRM or error != ErrorCode.NONE or sent.epoch != led.epoch:
+        leader_state = raft.leader_state
+        if (
+            leader_state is None
+            or sent.kind is not RequestKind.CONFIRM
+            or error != ErrorCode.NONE
+            or sent.epoch != leader_state.epoch
+        ):
             return
         if raft.peers.is_trusted(raft.peers.outbound_identity(sent.to)):
-            led.reads.acknowledge(sent.to, sent.round)
-            self.answer_reads(led)
+            leader_state.reads.acknowledge(sent.to, sent.round)
+            self.complete_reads(leader_state)
 
     def on_applied(self) -> None:
         """Announce the leadership to the state machine once it may lead; answer the reads whose state is
         applied.
         """
         raft = self.raft
-        led = raft.leader_state
-        if led is None:
+        leader_state = raft.leader_state
+        if leader_state is None:
             return
         # Node 2 wins epoch 3 with records 8 and 9 of epoch 2 in its log, not applied yet. If it decided now,
         # it would decide on a state without them. Its own first record stands behind them: once that is
         # applied, the state is complete (D-18).
-        if not led.is_announced and raft.applied_offset > led.epoch_start_offset:
-            led.is_announced = True
-            raft.announce(raft.me.id)
-        self.answer_reads(led)
+        if not leader_state.is_notified and raft.applied_offset > leader_state.epoch_start_offset:
+            leader_state.is_notified = True
+            raft.notify_leader_change(raft.me.id)
+        self.complete_reads(leader_state)
 
-    def answer_reads(self, led: LeaderState) -> None:
+    def complete_reads(self, leader_state: LeaderState) -> None:
         """Answer the reads that are confirmed and whose state is applied."""
-        for token in led.reads.take_answerable(self.raft.applied_offset):
+        for token in leader_state.reads.take_ready(self.raft.applied_offset):
             self.raft.out.append(ReadDone(token, ErrorCode.NONE))
 
     # --- the leader's turn ------------------------------------------------------------------------------
@@ -99,51 +107,53 @@ class LeaderRole:
     def poll(self, now: Now) -> None:
         """Do what is due: check-quorum, appends, heartbeats, read rounds, and the deadlines of callers."""
         raft = self.raft
-        led = raft.leader_state
-        if led is None:
+        leader_state = raft.leader_state
+        if leader_state is None:
             return
         now_ms = now.mono_ms
-        if led.check_quorum.is_over(now_ms):
-            successors = tuple(progress.key for progress in led.best_followers(raft.peers.is_connected))
+        if leader_state.check_quorum.is_over(now_ms):
+            successors = tuple(
+                progress.key for progress in leader_state.best_followers(raft.peers.is_connected)
+            )
             self.changes.become_resigned(now, "a majority of the voters stopped fetching", successors)
             return
-        if not led.has_leader_change or led.accumulator.drain_at_ms <= now_ms:
-            self._drain(led, now)
-        if led.hw_push_at_ms <= now_ms:
-            self.replication.push_high_watermark(led)
-        self._expire(led, now_ms)
-        if led.heartbeat_at_ms <= now_ms:
-            led.heartbeat_at_ms = now_ms + raft.timing.heartbeat_interval_ms
-            self._begin(led, Kind.BEGIN, now_ms)
-        if led.reads.wants_round(now_ms):
-            round_ = led.reads.begin_round(now_ms)
-            raft.requests.forget(Kind.CONFIRM)
-            self._begin(led, Kind.CONFIRM, now_ms, round_=round_)
+        if not leader_state.has_leader_change or leader_state.accumulator.drain_at_ms <= now_ms:
+            self._drain(leader_state, now)
+        if leader_state.hw_push_at_ms <= now_ms:
+            self.replication.push_high_watermark(leader_state)
+        self._expire(leader_state, now_ms)
+        if leader_state.heartbeat_at_ms <= now_ms:
+            leader_state.heartbeat_at_ms = now_ms + raft.timing.heartbeat_interval_ms
+            self._begin(leader_state, RequestKind.BEGIN, now_ms)
+        if leader_state.reads.wants_round(now_ms):
+            round_ = leader_state.reads.begin_round(now_ms)
+            raft.requests.forget(RequestKind.CONFIRM)
+            self._begin(leader_state, RequestKind.CONFIRM, now_ms, round_=round_)
 
-    def _drain(self, led: LeaderState, now: Now) -> None:
+    def _drain(self, leader_state: LeaderState, now: Now) -> None:
         """Write everything appended since the last turn, as one group."""
         raft = self.raft
         base_offset = end_offset = raft.log.end_offset
         batches: list[bytes] = []
-        if not led.has_leader_change:
-            led.has_leader_change = True
+        if not leader_state.has_leader_change:
+            leader_state.has_leader_change = True
             batches.append(self._leader_change(end_offset, now))
             end_offset += 1
-        for group in led.accumulator.drain():
+        for group in leader_state.accumulator.drain():
             appends = group.appends
             values = [*chain.from_iterable([append.records for append in appends])]
-            batches.append(encode_batch(end_offset, led.epoch, now.wall_ms, values))
+            batches.append(encode_batch(end_offset, leader_state.epoch, now.wall_ms, values))
             raft.log.keep_values(end_offset, values)
             pending_appends = []
             for append in appends:
                 end_offset += len(append.records)
                 pending_appends.append(PendingAppend(end_offset, append.token, append.deadline_ms))
-            led.pending_appends.add(pending_appends)
-            led.note_uncommitted(end_offset, group.size_bytes)
+            leader_state.pending_appends.add(pending_appends)
+            leader_state.note_uncommitted(end_offset, group.size_bytes)
         if batches:
             raft.out.append(raft.log.append(base_offset, end_offset, batches))
             raft.flush()
-            self.replication.serve_parked(led, now)
+            self.replication.serve_parked(leader_state, now)
 
     def _leader_change(self, offset: int, now: Now) -> bytes:
         """Return the control batch that opens the epoch (VOTE-30)."""
@@ -151,31 +161,31 @@ class LeaderRole:
         granted = sorted(state.granted) if isinstance(state, Leader) else ()
         record = LeaderChangeMessage(
             leader_id=self.raft.me.id,
-            voters=tuple(LeaderChangeMessageVoter(voter.id) for voter in self.raft.voters),
+            voters=tuple(LeaderChangeMessageVoter(voter.id) for voter in self.raft.quorum.voters),
             granting_voters=tuple(map(LeaderChangeMessageVoter, granted)),
         )
         return encode_control_batch(offset, self.raft.epoch, now.wall_ms, [encode_control(record)])
 
-    def _expire(self, led: LeaderState, now_ms: int) -> None:
+    def _expire(self, leader_state: LeaderState, now_ms: int) -> None:
         out = self.raft.out
-        for waiter in led.pending_appends.expired(now_ms):
-            out.append(AppendDone(waiter.token, ErrorCode.REQUEST_TIMED_OUT))
-        if led.reads.next_deadline_ms <= now_ms:
-            for token in led.reads.take_expired(now_ms):
+        for pending in leader_state.pending_appends.expired(now_ms):
+            out.append(AppendDone(pending.token, ErrorCode.REQUEST_TIMED_OUT))
+        if leader_state.reads.next_deadline_ms <= now_ms:
+            for token in leader_state.reads.take_expired(now_ms):
                 out.append(ReadDone(token, ErrorCode.REQUEST_TIMED_OUT))
-        self.replication.expire_parked(led, now_ms)
+        self.replication.expire_parked(leader_state, now_ms)
 
-    def _begin(self, led: LeaderState, kind: Kind, now_ms: int, *, round_: int = 0) -> None:
+    def _begin(self, leader_state: LeaderState, kind: RequestKind, now_ms: int, *, round_: int = 0) -> None:
         """Send BeginQuorumEpoch to every other voter that has no such request under way (BQE-02)."""
         raft = self.raft
-        for progress in led.followers:
+        for progress in leader_state.followers:
             voter = progress.key.id
             if raft.requests.is_ready(voter, kind, now_ms):
                 request = rpc.begin_request(
-                    raft.cluster_id, progress.key, led.epoch, raft.me.id, raft.advertised
+                    raft.cluster_id, progress.key, leader_state.epoch, raft.me.id, raft.advertised
                 )
                 raft.send(voter, kind, request, now_ms, round_=round_)
 
-    def wake_at_ms(self, led: LeaderState) -> int:
+    def wake_at_ms(self, leader_state: LeaderState) -> int:
         """Return the monotonic time at which the leader must act next."""
-        return led.next_deadline_ms() if led.has_leader_change else 0
+        return leader_state.next_deadline_ms() if leader_state.has_leader_change else 0

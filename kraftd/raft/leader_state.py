@@ -14,7 +14,7 @@ Follows: HWM-01 to HWM-05, DQ-04, CQ-02 to CQ-05, FREQ-06 to FREQ-10, FREQ-27, K
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable
 
 import msgspec
 
@@ -88,12 +88,12 @@ class CheckQuorum:
     `LeaderState`.
     """
 
-    __slots__ = ("_heard", "_quorum", "_span_ms", "deadline_ms")
+    __slots__ = ("_progressed", "_quorum", "_span_ms", "deadline_ms")
 
     def __init__(self, quorum: Quorum, *, span_ms: int, now_ms: int) -> None:
         self._quorum = quorum
         self._span_ms = span_ms
-        self._heard: set[int] = set()
+        self._progressed: set[int] = set()
         self.deadline_ms = now_ms + span_ms
 
     def record_fetch(self, voter: int, now_ms: int) -> None:
@@ -104,19 +104,14 @@ class CheckQuorum:
         """
         if now_ms >= self.deadline_ms:
             return
-        self._heard.add(voter)
-        if len(self._heard) >= self._quorum.followers_needed:
-            self._heard.clear()
+        self._progressed.add(voter)
+        if len(self._progressed) >= self._quorum.followers_needed:
+            self._progressed.clear()
             self.deadline_ms = now_ms + self._span_ms
 
     def is_over(self, now_ms: int) -> bool:
         """Whether too few voters made progress in time; never in a quorum of one (CQ-05)."""
         return self._quorum.followers_needed > 0 and now_ms >= self.deadline_ms
-
-    @property
-    def heard(self) -> Collection[int]:
-        """The voters that made progress since the timer last started."""
-        return self._heard
 
 
 class DelayedFetch(msgspec.Struct, frozen=True, gc=False):
@@ -157,9 +152,6 @@ class FetchPurgatory:
 
     def __len__(self) -> int:
         return len(self._fetches)
-
-    def __iter__(self) -> Iterator[DelayedFetch]:
-        return iter(self._fetches.values())
 
     def is_full_for(self, replica_id: NodeId) -> bool:
         """Whether a fetch of a replica that is no follower must be answered at once."""
@@ -230,7 +222,7 @@ class LeaderState:
         "heartbeat_at_ms",
         "high_watermark",
         "hw_push_at_ms",
-        "is_announced",
+        "is_notified",
         "observers",
         "pending_appends",
         "purgatory",
@@ -269,7 +261,7 @@ class LeaderState:
         self.handover: Handover | None = None
         self.has_leader_change = False
         """Whether the LeaderChange record is in the log."""
-        self.is_announced = False
+        self.is_notified = False
         """Whether the state machine was told to lead."""
         self.hw_push_at_ms = NEVER_MS
         """When parked fetches are answered with the high watermark, unless records carry it before."""
@@ -323,13 +315,13 @@ class LeaderState:
         """Return the progress of an observer, added if it is new; silent observers are dropped (OBS-09)."""
         progress = self.observers.get(key)
         if progress is None:
-            self.observers = {heard.key: heard for heard in self.heard_observers(now_ms)}
+            self.observers = {observer.key: observer for observer in self.active_observers(now_ms)}
             if len(self.observers) >= OBSERVERS_MAX:
                 del self.observers[next(iter(self.observers))]
             progress = self.observers[key] = ReplicaState(key)
         return progress
 
-    def heard_observers(self, now_ms: int) -> list[ReplicaState]:
+    def active_observers(self, now_ms: int) -> list[ReplicaState]:
         """Return the observers that have fetched within their session's length (OBS-09)."""
         horizon = now_ms - OBSERVER_SESSION_MS
         return [progress for progress in self.observers.values() if progress.fetch_at_ms > horizon]

@@ -12,8 +12,8 @@ Invariants:
 Differs: validation knows no snapshots yet; a position before the log's start is out of range.
 
 `EpochCache` mirrors `leader-epoch-checkpoint`. It answers the leader's question on every fetch, whether a
-follower's position lies on its own log, and the follower's, where to cut when it does not (LOG-07, LOG-09,
-LOG-10, LOG-12).
+follower's position lies on its own log, and the follower's, where to truncate when it does not (LOG-07,
+LOG-09, LOG-10, LOG-12).
 """
 
 from bisect import bisect_left, bisect_right
@@ -91,11 +91,6 @@ class LogMirror:
         return OffsetAndEpoch(self.end_offset, self.last_epoch)
 
     @property
-    def tail_offset(self) -> Offset:
-        """The offset from which on everything is in memory."""
-        return self._bases[0] if self._bases else self.end_offset
-
-    @property
     def is_flushed(self) -> bool:
         """Whether the whole log is durable, so that its end may be acknowledged."""
         return self.flushed_offset == self.end_offset
@@ -116,10 +111,10 @@ class LogMirror:
             self._batches.extend(batches)
             self._bytes += sum(map(len, batches))
         if self._bytes > self._bytes_max:
-            self._shed()
+            self._drop_older_half()
         return Append(base_offset, end_offset, batches)
 
-    def _shed(self) -> None:
+    def _drop_older_half(self) -> None:
         dropped = 0
         while self._bytes > self._bytes_max // 2 and dropped < len(self._batches) - 1:
             self._bytes -= len(self._batches[dropped])
@@ -145,7 +140,7 @@ class LogMirror:
 
     def on_flushed(self, generation: int, end_offset: Offset) -> bool:
         """Record the end of a flush. Returns False if it belongs to an older generation (D-03)."""
-        # A flush up to 20 runs while a new leader makes node 2 cut its log at 12 and append new records up to
+        # A flush up to 20 runs while a new leader makes node 2 truncate to 12 and append new records up to
         # 20. The flush ends: it covered the old records. If it counted, node 2 would acknowledge records that
         # are only in its page cache.
         if generation != self.generation:
@@ -256,8 +251,9 @@ class EpochCache:
     def end_of(self, epoch: Epoch, log_end_offset: Offset) -> OffsetAndEpoch:
         """Find where the records of `epoch` end in this log.
 
-        If a follower has read past the answer, the two logs have diverged: it cuts there and fetches again.
-        Every round but the last drops at least one epoch, so the rounds are bounded by the epochs it holds.
+        If a follower has read past the answer, the two logs have diverged: it truncates to there and fetches
+        again. Every round but the last drops at least one epoch, so the rounds are bounded by the epochs it
+        holds.
 
         Returns:
             The latest epoch held that is not after `epoch`, and the offset (exclusive) where it ends. Before

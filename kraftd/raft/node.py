@@ -13,9 +13,9 @@ A stalled process: a turn that comes more than 200 ms after `wake_at_ms` shows t
 Messages that came meanwhile may still lie in the sockets, so the timers of fetch, election and requests wait
 for one more turn; check-quorum does not, because the others did not stand still (D-01).
 
-The parts: `elections`, `leader`, `replication`, `follower`, `resignation` and `claims` act; `state` is what
-they share; `state_changes` makes the changes of state; `epoch_states` says what a state is, and what may
-follow it.
+The parts: `elections`, `leader`, `replication`, `follower`, `announcements`, `resignation` and `claims` act;
+`state` is what they share; `state_changes` makes the changes of state; `epoch_states` says what a state is,
+and what may follow it.
 
 Not here: the log on disk, names and sockets, the state machine (`kraftd.runtime`).
 """
@@ -27,6 +27,7 @@ from kraftd.errors import ErrorCode, InvariantError
 from kraftd.protocol import messages as m
 from kraftd.raft import events as e
 from kraftd.raft import rpc, status
+from kraftd.raft.announcements import Announcements
 from kraftd.raft.claims import Claims
 from kraftd.raft.effects import Effect, LearnEndpoint, RememberStateHealth
 from kraftd.raft.elections import Elections
@@ -45,7 +46,7 @@ from kraftd.raft.leader import LeaderRole
 from kraftd.raft.log_mirror import FETCH_BYTES_MAX, TAIL_BYTES_MAX, LogMirror, OpenedLog
 from kraftd.raft.rejoin import StateHealth
 from kraftd.raft.replication import Replication
-from kraftd.raft.request_manager import Kind, Sent
+from kraftd.raft.request_manager import RequestKind, Sent
 from kraftd.raft.resignation import Resignation
 from kraftd.raft.state import RaftState
 from kraftd.raft.state_changes import StateChanges, initial_state
@@ -102,6 +103,7 @@ class RaftNode:
         self._replication = Replication(raft)
         self._leader = LeaderRole(raft, self._changes, self._replication)
         self._follower = FollowerRole(raft, self._changes)
+        self._announcements = Announcements(raft, self._changes)
         self._resignation = Resignation(raft, self._changes)
         self._stored = election
         self._due_ms = NEVER_MS
@@ -120,12 +122,12 @@ class RaftNode:
         if self._is_started:
             raise InvariantError("a member starts once")
         self._is_started = True
-        for voter in raft.voters:
+        for voter in raft.quorum.voters:
             if voter.id != raft.me.id:
                 raft.out.append(LearnEndpoint(voter.id, voter.endpoint))
         for node_id, endpoint in raft.learned.items():
             raft.out.append(LearnEndpoint(node_id, endpoint))
-        if raft.log.last_epoch > self._stored.epoch and raft.is_voter:
+        if raft.log.last_epoch > self._stored.epoch and raft.quorum.is_voter:
             # The election file is lost, or an old copy of it came back: it says epoch 3, and the log has
             # records of epoch 5. In epoch 4 or 5 this node may have voted for node 1. If it voted again, two
             # nodes could lead one epoch.
@@ -142,8 +144,8 @@ class RaftNode:
         if health.uninitialized or raft.epoch > self._stored.epoch:
             raft.persist_anyway()
         if isinstance(raft.state, Follower | Unattached):
-            raft.announce(status.known_leader(raft))
-        if raft.may_vote and not raft.others and isinstance(raft.state, Unattached):
+            raft.notify_leader_change(status.known_leader(raft))
+        if raft.may_vote and not raft.quorum.others and isinstance(raft.state, Unattached):
             self._changes.become_prospective(now, "the only voter")
         self._turn(now, timeouts_deferred=False)
         return raft.finish()
@@ -235,8 +237,8 @@ class RaftNode:
         match state:
             case Leader():
                 self._leader.poll(now)
-                if led := self._raft.leader_state:
-                    self._resignation.poll_handover(led, now)
+                if leader_state := self._raft.leader_state:
+                    self._resignation.poll_handover(leader_state, now)
             case Follower():
                 self._follower.poll_follower(state, now, timeouts_deferred=timeouts_deferred)
             case Prospective():
@@ -295,11 +297,13 @@ class RaftNode:
             raft.reply(event.handle, rpc.refusal(request, fetch))
             return
         self._replication.on_fetch(event, fetch, now)
-        led = raft.leader_state
-        if led is None or led.handover is not None:
+        leader_state = raft.leader_state
+        if leader_state is None or leader_state.handover is not None:
             self._is_idle = False
         else:
-            self._due_ms = min(self._due_ms, led.purgatory.next_deadline_ms, led.hw_push_at_ms)
+            self._due_ms = min(
+                self._due_ms, leader_state.purgatory.next_deadline_ms, leader_state.hw_push_at_ms
+            )
 
     def _on_other_request(self, event: e.RequestReceived, now: Now) -> None:
         """Serve every request but fetches. A client may only describe the quorum."""
@@ -320,13 +324,13 @@ class RaftNode:
                 if isinstance(begin, ErrorCode):
                     raft.reply(event.handle, rpc.refusal(request, begin))
                 else:
-                    self._resignation.on_begin_request(event, begin, now)
+                    self._announcements.on_begin_request(event, begin, now)
             case m.EndQuorumEpochRequest():
                 end = rpc.read_end(request, raft.cluster_id)
                 if isinstance(end, ErrorCode):
                     raft.reply(event.handle, rpc.refusal(request, end))
                 else:
-                    self._resignation.on_end_request(event, end, now)
+                    self._announcements.on_end_request(event, end, now)
             case m.DescribeQuorumRequest():
                 raft.reply(event.handle, status.describe_quorum(raft, request, now))
 
@@ -340,39 +344,39 @@ class RaftNode:
         # expected any more: counted now, it could elect a leader of epoch 5 without a majority.
         if sent is None:
             return
-        answer = rpc.read_response(event.response)
-        if answer is None or not rpc.matches_request(sent.kind, event.response):
+        header = rpc.read_response(event.response)
+        if header is None or not rpc.matches_request(sent.kind, event.response):
             self._reject(sent, "an answer of the wrong shape", now)
             return
-        if answer.top_error:
-            self._reject(sent, f"error {answer.top_error}", now)
+        if header.top_error:
+            self._reject(sent, f"error {header.top_error}", now)
             return
-        if not raft.is_plausible_epoch(answer.leader_and_epoch.epoch):
-            self._reject(sent, f"it speaks of epoch {answer.leader_and_epoch.epoch}", now)
+        if not raft.is_plausible_epoch(header.leader_and_epoch.epoch):
+            self._reject(sent, f"it speaks of epoch {header.leader_and_epoch.epoch}", now)
             return
         if (
             event.sender in raft.rejoin.silent
-            and answer.error != ErrorCode.INVALID_VOTER_KEY
+            and header.error != ErrorCode.INVALID_VOTER_KEY
             and raft.peers.is_trusted(raft.peers.outbound_identity(event.sender))
         ):
-            raft.rejoin.record_response(event.sender, max(raft.epoch, answer.leader_and_epoch.epoch))
-        is_old = answer.leader_and_epoch.epoch < raft.epoch and sent.kind is not Kind.PRE_VOTE
-        if is_old or answer.error == ErrorCode.UNKNOWN_LEADER_EPOCH:
-            raft.requests.rest(sent.to, sent.kind, now.mono_ms, self._follower.failure_backoff_ms(sent))
+            raft.rejoin.record_response(event.sender, max(raft.epoch, header.leader_and_epoch.epoch))
+        is_old = header.leader_and_epoch.epoch < raft.epoch and sent.kind is not RequestKind.PRE_VOTE
+        if is_old or header.error == ErrorCode.UNKNOWN_LEADER_EPOCH:
+            raft.requests.back_off(sent.to, sent.kind, now.mono_ms, self._follower.failure_backoff_ms(sent))
             return
         epoch = raft.epoch
-        self._changes.observe_epoch(answer.leader_and_epoch, now, f"told by {event.sender}")
+        self._changes.observe_epoch(header.leader_and_epoch, now, f"told by {event.sender}")
         if raft.epoch != epoch:
             return
         match event.response:
             case m.FetchResponse() as response:
-                self._follower.on_fetch_response(sent, answer.error, response, event.records, now)
+                self._follower.on_fetch_response(sent, header.error, response, event.records, now)
             case m.VoteResponse() as response:
-                self._elections.on_vote_response(sent, answer, response, now)
+                self._elections.on_vote_response(sent, header, response, now)
             case m.BeginQuorumEpochResponse():
-                self._leader.on_begin_response(sent, answer.error)
+                self._leader.on_begin_response(sent, header.error)
             case m.EndQuorumEpochResponse():
-                self._resignation.on_end_response(sent, answer.error, now)
+                self._resignation.on_end_response(sent, header.error, now)
             case m.DescribeQuorumResponse():
                 pass
 
@@ -380,7 +384,7 @@ class RaftNode:
         """Log an invalid response, and wait before the peer is asked again (D-14)."""
         raft = self._raft
         raft.warn("bad_response", f"{sent.kind.value} to {sent.to}: {what}")
-        raft.requests.rest(sent.to, sent.kind, now.mono_ms)
+        raft.requests.back_off(sent.to, sent.kind, now.mono_ms)
         self._elections.on_vote_failed(sent, what, now)
 
     def _on_failed(self, event: e.RequestFailed, now: Now) -> None:
@@ -388,7 +392,7 @@ class RaftNode:
         sent = raft.requests.take(event.sender, event.correlation_id)
         if sent is not None:
             span_ms = self._follower.failure_backoff_ms(sent)
-            raft.requests.rest(sent.to, sent.kind, now.mono_ms, span_ms)
+            raft.requests.back_off(sent.to, sent.kind, now.mono_ms, span_ms)
             self._elections.on_vote_failed(sent, event.reason, now)
 
     def _on_flushed(self, event: e.LogFlushed, now: Now) -> None:
@@ -431,11 +435,11 @@ class RaftNode:
     @property
     def is_voter(self) -> bool:
         """Whether this node is in the voter set; it may not be counted nevertheless (D-06)."""
-        return self._raft.is_voter
+        return self._raft.quorum.is_voter
 
     def must_prove(self, node_id: NodeId) -> bool:
         """Whether a peer of this id must prove it, as we must to it: if both nodes are voters (D-37)."""
-        return self._raft.is_voter and node_id in self._raft.others
+        return self._raft.quorum.is_voter and node_id in self._raft.quorum.others
 
     @property
     def is_whole(self) -> bool:
@@ -460,8 +464,8 @@ class RaftNode:
     @property
     def accumulator_bytes(self) -> int:
         """Bytes of records that are taken but not committed yet."""
-        led = self._raft.leader_state
-        return led.pending_bytes if led else 0
+        leader_state = self._raft.leader_state
+        return leader_state.pending_bytes if leader_state else 0
 
     def describe(self, now: Now) -> status.QuorumStatus:
         """Return this node's own view of the quorum; needs no leader."""

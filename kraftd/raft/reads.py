@@ -50,9 +50,6 @@ class Reads:
         self.retry_at_ms = NEVER_MS
         """When a round without a majority is repeated."""
 
-    def __len__(self) -> int:
-        return len(self._reads)
-
     @property
     def next_deadline_ms(self) -> int:
         """The earliest deadline of a read."""
@@ -104,7 +101,7 @@ class Reads:
             if read.required_offset is None:
                 read.required_offset = high_watermark
 
-    def take_answerable(self, applied_offset: Offset) -> list[Token]:
+    def take_ready(self, applied_offset: Offset) -> list[Token]:
         """Remove and return the reads that are confirmed and whose state is applied."""
         if not self._reads:
             return []

@@ -69,7 +69,7 @@ class Rejoin:
         return bool(self.health.amnesia)
 
     @property
-    def can_confirm(self) -> bool:
+    def can_confirm_leader(self) -> bool:
         """Whether this node still knows each vote that it gave, so that it may confirm a leader (D-12)."""
         return self.is_whole and not self.health.uninitialized
 
@@ -82,7 +82,7 @@ class Rejoin:
         self._epoch_to_exceed, self._highest = None, 0
         return True
 
-    def damage(self, text: str) -> bool:
+    def note_damage(self, text: str) -> bool:
         """Record that a part of the log was lost since it was opened. Returns False if that was known."""
         if text in self.health.damage:
             return False
@@ -102,7 +102,7 @@ class Rejoin:
         """Make this node whole if it has followed this leader far enough. Returns whether it did."""
         if self.is_whole or self.health.damage or self._epoch_to_exceed is None:
             return False
-        # Node 3 may have voted in each epoch up to the highest that any voter knows, the floor. A leader of a
+        # Node 3 may have voted in each epoch up to the highest that any voter knows. A leader of a
         # later epoch won without node 3's forgotten votes, so that they decide nothing any more. And node 3
         # may have acknowledged records for older leaders: it must hold all that is committed before it is
         # counted again.

@@ -40,15 +40,15 @@ class Replication:
     def on_fetch(self, event: RequestReceived, ask: FetchParams, now: Now) -> None:
         """Answer a fetch, or park it."""
         raft = self.raft
-        led = raft.leader_state
+        leader_state = raft.leader_state
         if ask.replica.id < 0 and event.peer is not None:
             raft.peers.note_rejoining(event.peer)
-            if led is not None:
-                led.note_uncounted(event.peer.node_id)
-        error = self._check(ask, led)
+            if leader_state is not None:
+                leader_state.note_uncounted(event.peer.node_id)
+        error = self._check(ask, leader_state)
         if error is not ErrorCode.INVALID_REQUEST and not self._is_identified(event, ask):
             error = ErrorCode.INVALID_VOTER_KEY
-        if error is not None or led is None:
+        if error is not None or leader_state is None:
             raft.refuse_fetch(event.handle, event.version, error or ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return
         if ask.position.offset < raft.log.start_offset:
@@ -59,14 +59,14 @@ class Replication:
             response = rpc.fetch_response(
                 ErrorCode.NONE,
                 raft.fetch_leader_and_epoch(event.version),
-                high_watermark=led.high_watermark,
+                high_watermark=leader_state.high_watermark,
                 log_start_offset=raft.log.start_offset,
                 diverging=diverging,
             )
             raft.reply(event.handle, response)
             return
         if ask.replica.id >= 0:
-            self._acknowledge(led, ask, now)
+            self._acknowledge(leader_state, ask, now)
         wait_ms = min(ask.max_wait_ms, raft.timing.park_ms)
         fetch = DelayedFetch(
             event.handle,
@@ -77,9 +77,9 @@ class Replication:
             event.version,
             now.mono_ms + wait_ms,
         )
-        self._serve(led, fetch, wait_ms)
+        self._serve(leader_state, fetch, wait_ms)
 
-    def _check(self, ask: FetchParams, led: LeaderState | None) -> ErrorCode | None:
+    def _check(self, ask: FetchParams, leader_state: LeaderState | None) -> ErrorCode | None:
         """Return the error of a fetch before its position is compared (FREQ-01, FREQ-02); None if it has
         none.
         """
@@ -90,7 +90,7 @@ class Replication:
             return ErrorCode.FENCED_LEADER_EPOCH
         if ask.epoch > raft.epoch:
             return ErrorCode.UNKNOWN_LEADER_EPOCH
-        if led is None:
+        if leader_state is None:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if ask.replica.id == raft.me.id:
             return ErrorCode.UNKNOWN_SERVER_ERROR
@@ -102,7 +102,11 @@ class Replication:
         Followers check this, too: a node whose disk was replaced must learn it from any voter that knows.
         """
         raft = self.raft
-        if ask.replica.id == raft.me.id or ask.replica.id not in raft.voters or not raft.is_voter:
+        if (
+            ask.replica.id == raft.me.id
+            or ask.replica.id not in raft.quorum.voters
+            or not raft.quorum.is_voter
+        ):
             return True  # an observer is never counted, and counts no other
         if event.peer is None or event.peer.node_id != ask.replica.id:
             return False
@@ -114,119 +118,121 @@ class Replication:
         raft.out.extend(barriers)
         return True
 
-    def _acknowledge(self, led: LeaderState, ask: FetchParams, now: Now) -> None:
+    def _acknowledge(self, leader_state: LeaderState, ask: FetchParams, now: Now) -> None:
         """Record the progress of a replica; a voter's may restart check-quorum and commit records."""
         raft = self.raft
         offset = ask.position.offset
-        follower = led.follower(ask.replica.id)
+        follower = leader_state.follower(ask.replica.id)
         if follower is None:
             key = ReplicaKey(ask.replica.id, ask.replica.directory_id)
-            led.observer(key, now.mono_ms).on_fetch(offset, raft.log.end_offset, now)
+            leader_state.observer(key, now.mono_ms).on_fetch(offset, raft.log.end_offset, now)
             return
         if follower.key.directory_id != ask.replica.directory_id:
             follower.key = ask.replica
         if follower.on_fetch(offset, raft.log.end_offset, now):
-            led.check_quorum.record_fetch(ask.replica.id, now.mono_ms)
-        self.advance(led, now)
+            leader_state.check_quorum.record_fetch(ask.replica.id, now.mono_ms)
+        self.advance(leader_state, now)
 
     # --- the high watermark -----------------------------------------------------------------------------
 
-    def advance(self, led: LeaderState, now: Now) -> None:
+    def advance(self, leader_state: LeaderState, now: Now) -> None:
         """Move the high watermark to what a majority holds durably, if that is past the epoch's start."""
         raft = self.raft
-        offset = led.majority_offset(raft.log.flushed_offset)
+        offset = leader_state.majority_offset(raft.log.flushed_offset)
         # A majority is not enough before the leader's own first record (Raft, figure 8). Node 1 wrote record
         # 9 in epoch 2 and lost the lead; node 3 won epoch 3 with node 2's vote and wrote another record 9.
         # Node 1 leads epoch 4 and brings its record 9 to node 2. Were it committed now, node 3 could still
         # win epoch 5, its log ends in epoch 3, and overwrite it. Once a record of epoch 4 is on nodes 1 and
         # 2, node 3 cannot win.
-        if offset <= led.epoch_start_offset or offset <= led.high_watermark:
+        if offset <= leader_state.epoch_start_offset or offset <= leader_state.high_watermark:
             return
-        is_first = led.high_watermark < 0
-        led.high_watermark = offset
+        is_first = leader_state.high_watermark < 0
+        leader_state.high_watermark = offset
         raft.commit(offset)
         if is_first:
-            led.reads.establish(offset)
-        led.note_committed(offset)
+            leader_state.reads.establish(offset)
+        leader_state.note_committed(offset)
         out = raft.out
-        for waiter in led.pending_appends.committed(offset):
-            out.append(AppendDone(waiter.token, ErrorCode.NONE, waiter.end_offset))
-        led.hw_push_at_ms = min(led.hw_push_at_ms, now.mono_ms + _HW_PUSH_DELAY_MS)
+        for pending in leader_state.pending_appends.committed(offset):
+            out.append(AppendDone(pending.token, ErrorCode.NONE, pending.end_offset))
+        leader_state.hw_push_at_ms = min(leader_state.hw_push_at_ms, now.mono_ms + _HW_PUSH_DELAY_MS)
 
     # --- answers ----------------------------------------------------------------------------------------
 
-    def serve_parked(self, led: LeaderState, now: Now) -> None:
+    def serve_parked(self, leader_state: LeaderState, now: Now) -> None:
         """Answer the parked fetches after an append."""
-        led.hw_push_at_ms = NEVER_MS
-        for fetch in led.purgatory.take_all():
-            self._serve(led, fetch, fetch.deadline_ms - now.mono_ms)
+        leader_state.hw_push_at_ms = NEVER_MS
+        for fetch in leader_state.purgatory.take_all():
+            self._serve(leader_state, fetch, fetch.deadline_ms - now.mono_ms)
 
-    def push_high_watermark(self, led: LeaderState) -> None:
+    def push_high_watermark(self, leader_state: LeaderState) -> None:
         """Answer the parked fetches of replicas that do not know the high watermark (D-10).
 
         It waits for a millisecond, in which records may carry it: a writer that has its answer sends its next
         change well within that time. Without the wait each group would cost two answers and two fetches of
         every follower instead of one.
         """
-        led.hw_push_at_ms = NEVER_MS
-        for fetch in led.purgatory.take_below_high_watermark(led.high_watermark):
-            self._serve(led, fetch, 0)
+        leader_state.hw_push_at_ms = NEVER_MS
+        for fetch in leader_state.purgatory.take_below_high_watermark(leader_state.high_watermark):
+            self._serve(leader_state, fetch, 0)
 
-    def expire_parked(self, led: LeaderState, now_ms: int) -> None:
+    def expire_parked(self, leader_state: LeaderState, now_ms: int) -> None:
         """Answer the fetches whose wait is over, without records (FREQ-07)."""
-        for fetch in led.purgatory.take_expired(now_ms):
-            self._reply(led, fetch, ())
+        for fetch in leader_state.purgatory.take_expired(now_ms):
+            self._reply(leader_state, fetch, ())
 
     def on_batches_read(self, event: BatchesRead) -> bool:
         """Answer the fetch that a cold read was for; role and generation are checked again (D-15). Returns
         False if it was for no fetch.
         """
-        led = self.raft.leader_state
-        fetch = led.cold_reads.pop(event.token, None) if led is not None else None
-        if led is None or fetch is None:
+        leader_state = self.raft.leader_state
+        fetch = leader_state.cold_reads.pop(event.token, None) if leader_state is not None else None
+        if leader_state is None or fetch is None:
             return False
         if event.records and event.generation == self.raft.log.generation:
-            may_have_all = fetch.replica_id >= 0 or led.high_watermark >= self.raft.log.end_offset
-            records = event.records if may_have_all else _committed(event.records, led.high_watermark)
-            self._reply(led, fetch, (records,) if records else ())
+            may_have_all = fetch.replica_id >= 0 or leader_state.high_watermark >= self.raft.log.end_offset
+            records = (
+                event.records if may_have_all else _committed(event.records, leader_state.high_watermark)
+            )
+            self._reply(leader_state, fetch, (records,) if records else ())
         else:
             self.raft.refuse_fetch(fetch.handle, fetch.version, ErrorCode.UNKNOWN_SERVER_ERROR)
         return True
 
-    def _serve(self, led: LeaderState, fetch: DelayedFetch, wait_ms: int) -> None:
+    def _serve(self, leader_state: LeaderState, fetch: DelayedFetch, wait_ms: int) -> None:
         raft = self.raft
-        limit = None if fetch.replica_id >= 0 else max(led.high_watermark, raft.log.start_offset)
+        limit = None if fetch.replica_id >= 0 else max(leader_state.high_watermark, raft.log.start_offset)
         batches = raft.log.read(fetch.offset, fetch.max_bytes, limit)
         if batches is None:
             token = raft.new_token()
-            led.cold_reads[token] = fetch
+            leader_state.cold_reads[token] = fetch
             raft.out.append(ColdRead(token, raft.log.generation, fetch.offset, fetch.max_bytes))
             return
         may_wait = wait_ms > 0 and not batches
-        is_follower = led.follower(fetch.replica_id) is not None
-        if not may_wait or (not is_follower and led.purgatory.is_full_for(fetch.replica_id)):
-            self._reply(led, fetch, batches)
+        is_follower = leader_state.follower(fetch.replica_id) is not None
+        if not may_wait or (not is_follower and leader_state.purgatory.is_full_for(fetch.replica_id)):
+            self._reply(leader_state, fetch, batches)
             return
-        replaced = led.purgatory.replaced_by(fetch)
+        replaced = leader_state.purgatory.replaced_by(fetch)
         if replaced is not None:
-            self._reply(led, replaced, ())
-        led.purgatory.park(fetch)
-        if fetch.wants_high_watermark(led.high_watermark):
+            self._reply(leader_state, replaced, ())
+        leader_state.purgatory.park(fetch)
+        if fetch.wants_high_watermark(leader_state.high_watermark):
             now_ms = fetch.deadline_ms - wait_ms
-            led.hw_push_at_ms = min(led.hw_push_at_ms, now_ms + _HW_PUSH_DELAY_MS)
+            leader_state.hw_push_at_ms = min(leader_state.hw_push_at_ms, now_ms + _HW_PUSH_DELAY_MS)
 
-    def _reply(self, led: LeaderState, fetch: DelayedFetch, batches: Sequence[bytes]) -> None:
-        response = self._good_response(led, fetch.version)
+    def _reply(self, leader_state: LeaderState, fetch: DelayedFetch, batches: Sequence[bytes]) -> None:
+        response = self._good_response(leader_state, fetch.version)
         self.raft.out.append(Reply(fetch.handle, response, batches))
 
-    def _good_response(self, led: LeaderState, version: int) -> m.FetchResponse:
+    def _good_response(self, leader_state: LeaderState, version: int) -> m.FetchResponse:
         """Return the body of a response without error: the same for all until the high watermark moves."""
-        key = (led.epoch, led.high_watermark, version)
+        key = (leader_state.epoch, leader_state.high_watermark, version)
         if self._cached_response is None or self._cached_response[0] != key:
             response = rpc.fetch_response(
                 ErrorCode.NONE,
                 self.raft.fetch_leader_and_epoch(version),
-                high_watermark=led.high_watermark,
+                high_watermark=leader_state.high_watermark,
                 log_start_offset=self.raft.log.start_offset,
             )
             self._cached_response = (key, response)

@@ -17,16 +17,20 @@ import msgspec
 from kraftd.types import NEVER_MS, Epoch, NodeId
 
 
-class Kind(StrEnum):
+class RequestKind(StrEnum):
     """The purpose of a request."""
 
     FETCH = "fetch"
     PROBE = "probe"
+    """A fetch that only asks for the receiver's epoch, and whether it accepts us (D-06)."""
     PRE_VOTE = "pre-vote"
     VOTE = "vote"
     BEGIN = "begin"
+    """BeginQuorumEpoch: announcement and heartbeat."""
     CONFIRM = "confirm"
+    """BeginQuorumEpoch in a round of linearizable reads: its response confirms the leader (D-12)."""
     END = "end"
+    """EndQuorumEpoch."""
 
 
 class Sent(msgspec.Struct, frozen=True):
@@ -34,42 +38,36 @@ class Sent(msgspec.Struct, frozen=True):
 
     correlation_id: int
     to: NodeId
-    kind: Kind
+    kind: RequestKind
     epoch: Epoch
     round: int
+    """Of pre-votes or of linearizable reads; 0 for other kinds."""
     deadline_ms: int
 
 
 class RequestManager:
-    """The requests on their way and the peers that rest. Mutable; the `RaftState` is its only owner."""
+    """The requests on their way, and when to ask again. Mutable; the `RaftState` is its only owner."""
 
-    __slots__ = ("_backoff_ms", "_ids", "_in_flight", "_rests", "_slots", "_timeout_ms")
+    __slots__ = ("_backoff_ms", "_ids", "_in_flight", "_ready_at_ms", "_slots", "_timeout_ms")
 
     def __init__(self, *, timeout_ms: int, backoff_ms: int) -> None:
         self._timeout_ms = max(1, timeout_ms)
         self._backoff_ms = max(1, backoff_ms)
         self._ids = count(1)
         self._in_flight: dict[int, Sent] = {}
-        self._slots: dict[tuple[NodeId, Kind], int] = {}
-        self._rests: dict[tuple[NodeId, Kind], int] = {}
+        self._slots: dict[tuple[NodeId, RequestKind], int] = {}
+        self._ready_at_ms: dict[tuple[NodeId, RequestKind], int] = {}
 
-    def __len__(self) -> int:
-        return len(self._in_flight)
-
-    def is_ready(self, peer: NodeId, kind: Kind, now_ms: int) -> bool:
+    def is_ready(self, peer: NodeId, kind: RequestKind, now_ms: int) -> bool:
         """Whether the peer may be asked now."""
         slot = (peer, kind)
-        return slot not in self._slots and self._rests.get(slot, 0) <= now_ms
+        return slot not in self._slots and self._ready_at_ms.get(slot, 0) <= now_ms
 
-    def is_waiting(self, peer: NodeId, kind: Kind) -> bool:
-        """Whether an answer of this kind is expected from the peer."""
-        return (peer, kind) in self._slots
-
-    def any_waiting(self, kind: Kind) -> bool:
+    def any_waiting(self, kind: RequestKind) -> bool:
         """Whether an answer of this kind is expected from any peer."""
         return kind in [slot[1] for slot in self._slots]
 
-    def send(self, peer: NodeId, kind: Kind, epoch: Epoch, now_ms: int, *, round_: int = 0) -> int:
+    def send(self, peer: NodeId, kind: RequestKind, epoch: Epoch, now_ms: int, *, round_: int = 0) -> int:
         """Record a request. Returns its correlation id, which was never used before."""
         correlation_id = next(self._ids)
         sent = Sent(correlation_id, peer, kind, epoch, round_, now_ms + self._timeout_ms)
@@ -85,9 +83,9 @@ class RequestManager:
         self._drop(sent)
         return sent
 
-    def rest(self, peer: NodeId, kind: Kind, now_ms: int, span_ms: int = 0) -> None:
+    def back_off(self, peer: NodeId, kind: RequestKind, now_ms: int, span_ms: int = 0) -> None:
         """Do not ask the peer for the retry backoff, or for `span_ms` if that is longer."""
-        self._rests[peer, kind] = now_ms + max(self._backoff_ms, span_ms)
+        self._ready_at_ms[peer, kind] = now_ms + max(self._backoff_ms, span_ms)
 
     def expire(self, now_ms: int) -> list[Sent]:
         """Remove and return the requests that were not answered in time."""
@@ -96,26 +94,26 @@ class RequestManager:
             self._drop(sent)
         return late
 
-    def forget(self, kind: Kind) -> None:
+    def forget(self, kind: RequestKind) -> None:
         """Ignore answers of this kind that are under way, and allow new requests at once."""
         for sent in [sent for sent in self._in_flight.values() if sent.kind is kind]:
             self._drop(sent)
-        for slot in [slot for slot in self._rests if slot[1] is kind]:
-            del self._rests[slot]
+        for slot in [slot for slot in self._ready_at_ms if slot[1] is kind]:
+            del self._ready_at_ms[slot]
 
     def reset(self) -> None:
         """Ignore all answers that are under way: their role has ended (VOTE-31)."""
         self._in_flight.clear()
         self._slots.clear()
-        self._rests.clear()
+        self._ready_at_ms.clear()
 
     def next_timeout_ms(self) -> int:
         """Return when the first request under way times out."""
         return min([sent.deadline_ms for sent in self._in_flight.values()], default=NEVER_MS)
 
-    def next_ready_ms(self, peers: Iterable[NodeId], kind: Kind) -> int:
+    def next_ready_ms(self, peers: Iterable[NodeId], kind: RequestKind) -> int:
         """Return when one of these peers may be asked next; peers with a request under way do not count."""
-        idle = (self._rests.get((peer, kind), 0) for peer in peers if (peer, kind) not in self._slots)
+        idle = (self._ready_at_ms.get((peer, kind), 0) for peer in peers if (peer, kind) not in self._slots)
         return min(idle, default=NEVER_MS)
 
     def _drop(self, sent: Sent) -> None:

@@ -14,7 +14,7 @@ import msgspec
 
 from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
-from kraftd.raft.request_manager import Kind
+from kraftd.raft.request_manager import RequestKind
 from kraftd.types import (
     METADATA_TOPIC,
     METADATA_TOPIC_ID,
@@ -36,6 +36,10 @@ FETCH_ENDPOINTS_SINCE = 17
 
 REPLICA_STATE_SINCE = 15
 """The version of Fetch from which the replica id stands in a struct of its own (KIP-903)."""
+
+
+NO_REPLICA = ReplicaKey(NO_NODE, ZERO_UUID)
+"""In the place of a receiver: whoever gets the request."""
 
 
 class VoteParams(msgspec.Struct, frozen=True):
@@ -387,18 +391,18 @@ def read_response(response: m.QuorumResponse) -> ResponseHeader | None:
             return ResponseHeader(0, partition.error_code, leader_and_epoch)
 
 
-_RESPONSE_OF: dict[Kind, type[m.QuorumResponse]] = {
-    Kind.FETCH: m.FetchResponse,
-    Kind.PROBE: m.FetchResponse,
-    Kind.PRE_VOTE: m.VoteResponse,
-    Kind.VOTE: m.VoteResponse,
-    Kind.BEGIN: m.BeginQuorumEpochResponse,
-    Kind.CONFIRM: m.BeginQuorumEpochResponse,
-    Kind.END: m.EndQuorumEpochResponse,
+_RESPONSE_OF: dict[RequestKind, type[m.QuorumResponse]] = {
+    RequestKind.FETCH: m.FetchResponse,
+    RequestKind.PROBE: m.FetchResponse,
+    RequestKind.PRE_VOTE: m.VoteResponse,
+    RequestKind.VOTE: m.VoteResponse,
+    RequestKind.BEGIN: m.BeginQuorumEpochResponse,
+    RequestKind.CONFIRM: m.BeginQuorumEpochResponse,
+    RequestKind.END: m.EndQuorumEpochResponse,
 }
 
 
-def matches_request(kind: Kind, response: m.QuorumResponse) -> bool:
+def matches_request(kind: RequestKind, response: m.QuorumResponse) -> bool:
     """Whether a request of this kind is answered by this type of response."""
     return isinstance(response, _RESPONSE_OF[kind])
 
@@ -421,6 +425,3 @@ def _endpoint_entry(leader_and_epoch: LeaderAndEpoch) -> tuple[tuple[NodeId, str
     if leader_and_epoch.endpoint is None or leader_and_epoch.leader_id == NO_NODE:
         return ()
     return ((leader_and_epoch.leader_id, leader_and_epoch.endpoint.host, leader_and_epoch.endpoint.port),)
-
-
-NOBODY = ReplicaKey(NO_NODE, ZERO_UUID)

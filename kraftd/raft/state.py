@@ -1,9 +1,10 @@
 """The state that all parts of a raft node share: its role, its log, and the effects of the current event.
 
-`become` is the only way to change the epoch state. It checks the transition against the table, and makes sure
-that the election is durable before any effect that relies on it: the effects of an event hold at most one
-`PersistElection`, at the place of the first transition and with the content of the last. So a vote in a
-higher epoch is one write, not two (VOTE-17), and no message of a state can overtake it (QS-15).
+`state_changes` builds the next epoch state and passes it to `transition_to`, which checks the transition
+against the table, and makes sure that the election is durable before any effect that relies on it: the
+effects of an event hold at most one `PersistElection`, at the place of the first transition and with the
+content of the last. So a vote in a higher epoch is one write, not two (VOTE-17), and no message of a state
+can overtake it (QS-15).
 
 Here is what every part needs; what only one part needs is with that part (`elections`, `leader`,
 `replication`, `follower`, `resignation`).
@@ -34,7 +35,7 @@ from kraftd.raft.leader_state import LeaderState
 from kraftd.raft.log_mirror import LogMirror
 from kraftd.raft.peers import Peers
 from kraftd.raft.rejoin import Rejoin, StateHealth
-from kraftd.raft.request_manager import Kind, RequestManager
+from kraftd.raft.request_manager import RequestKind, RequestManager
 from kraftd.raft.rpc import LeaderAndEpoch
 from kraftd.raft.timing import BEHIND_RECORDS, RandomSource, Timing
 from kraftd.raft.voters import Quorum, VoterSet
@@ -42,6 +43,7 @@ from kraftd.types import (
     FORGET_PEERS,
     NEVER_MS,
     NO_NODE,
+    ZERO_UUID,
     Election,
     Endpoint,
     Epoch,
@@ -51,10 +53,10 @@ from kraftd.types import (
     ReplicaKey,
 )
 
-_EPOCH_BELIEVED = (1 << 31) - (1 << 24)
+_EPOCH_ALWAYS_PLAUSIBLE = (1 << 31) - (1 << 24)
 """The highest epoch that is always accepted; the rest lasts for half a year of an election a second."""
 
-_EPOCH_STEP = 1 << 16
+_EPOCH_RISE_MAX = 1 << 16
 """How far above our own an epoch may be beyond that."""
 
 
@@ -119,7 +121,7 @@ class RaftState:
         self._persisted = persisted
         self._persist_at: int | None = None
         self._must_persist = False
-        self._announced = (-1, NO_NODE)
+        self._notified = (-1, NO_NODE)
         self._next_token = 0
 
     # --- the effects of one event -----------------------------------------------------------------------
@@ -135,8 +137,10 @@ class RaftState:
             self._persist_at, self._must_persist = None, False
         return effects
 
-    def become(self, target: EpochState, why: str) -> None:
-        """Change role or epoch. Answers to requests of the former role are ignored from now on (VOTE-31)."""
+    def transition_to(self, target: EpochState, why: str) -> None:
+        """Change role or epoch, for `StateChanges`. Responses to requests of the former role are ignored from
+        now on (VOTE-31).
+        """
         source = self.state
         check_move(source, target, why)
         # The first change of an event decides the place, the last one the content. Node 2 follows epoch 3 and
@@ -172,24 +176,14 @@ class RaftState:
         return self.state.election.leader_id
 
     @property
-    def voters(self) -> VoterSet:
-        """The voter set in force."""
-        return self.quorum.voters
-
-    @property
-    def others(self) -> tuple[NodeId, ...]:
-        """Every other voter, by id."""
-        return self.quorum.others
-
-    @property
-    def is_voter(self) -> bool:
-        """Whether this node is in the voter set."""
-        return self.quorum.is_voter
-
-    @property
     def may_vote(self) -> bool:
         """Whether this node may vote, campaign and acknowledge: a voter that is whole (D-06)."""
-        return self.is_voter and self.rejoin.is_whole
+        return self.quorum.is_voter and self.rejoin.is_whole
+
+    def is_receiver(self, receiver: ReplicaKey) -> bool:
+        """Whether a request names this node as its receiver, or names none (VOTE-20, VOTE-21)."""
+        is_our_directory = receiver.directory_id in (ZERO_UUID, self.me.directory_id)
+        return receiver.id == NO_NODE or (receiver.id == self.me.id and is_our_directory)
 
     @property
     def is_behind(self) -> bool:
@@ -200,7 +194,7 @@ class RaftState:
         return self.applied_offset + BEHIND_RECORDS < self.high_watermark
 
     @property
-    def claimed_position(self) -> OffsetAndEpoch:
+    def durable_position(self) -> OffsetAndEpoch:
         """The end of the durable part of the log, which a candidate or a fetch claims.
 
         A candidate claims no more: it could crash, lose the rest, and be granted the same vote again by a
@@ -219,7 +213,7 @@ class RaftState:
         Any lower epoch of a voter is accepted in one step: a node whose epoch is far above those of the
         others raises theirs, and never lowers its own, since it may have voted in it (D-37).
         """
-        return epoch <= max(_EPOCH_BELIEVED, self.epoch + _EPOCH_STEP)
+        return epoch <= max(_EPOCH_ALWAYS_PLAUSIBLE, self.epoch + _EPOCH_RISE_MAX)
 
     def leader_and_epoch(self, *, with_endpoint: bool = True) -> LeaderAndEpoch:
         """Return the current leader and epoch for a response; older versions have no room for endpoints."""
@@ -229,7 +223,9 @@ class RaftState:
         endpoint = self.advertised if leader_id == self.me.id else self.endpoint(leader_id)
         return LeaderAndEpoch(self.epoch, leader_id, endpoint)
 
-    def send(self, to: NodeId, kind: Kind, request: QuorumRequest, now_ms: int, *, round_: int = 0) -> None:
+    def send(
+        self, to: NodeId, kind: RequestKind, request: QuorumRequest, now_ms: int, *, round_: int = 0
+    ) -> None:
         """Send a request and expect its answer."""
         correlation_id = self.requests.send(to, kind, self.epoch, now_ms, round_=round_)
         self.out.append(Send(to, correlation_id, request))
@@ -259,10 +255,10 @@ class RaftState:
             self.high_watermark = high_watermark
             self.out.append(Commit(high_watermark))
 
-    def announce(self, leader_id: NodeId) -> None:
+    def notify_leader_change(self, leader_id: NodeId) -> None:
         """Tell the state machine who leads this epoch, once each time it changes (LSN-11)."""
-        if self._announced != (self.epoch, leader_id):
-            self._announced = (self.epoch, leader_id)
+        if self._notified != (self.epoch, leader_id):
+            self._notified = (self.epoch, leader_id)
             self.out.append(LeaderChanged(self.epoch, leader_id))
 
     def learn(self, node_id: NodeId, endpoint: Endpoint | None) -> bool:
@@ -270,14 +266,14 @@ class RaftState:
 
         Voters keep their configured endpoints, and only they lead (D-37).
         """
-        if endpoint is not None and not len(self.voters) and self.endpoint(node_id) != endpoint:
+        if endpoint is not None and not len(self.quorum.voters) and self.endpoint(node_id) != endpoint:
             self.learned[node_id] = endpoint
             self.out.append(LearnEndpoint(node_id, endpoint))
         return self.endpoint(node_id) is not None
 
     def endpoint(self, node_id: NodeId) -> Endpoint | None:
         """Return where a voter or a leader listens; None if that is unknown."""
-        voter = self.voters.get(node_id)
+        voter = self.quorum.voters.get(node_id)
         return voter.endpoint if voter is not None else self.learned.get(node_id)
 
     def new_token(self) -> Token:

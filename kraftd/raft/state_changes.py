@@ -1,7 +1,8 @@
 """The changes of state of a raft node: the new state with its timers, and what must happen along with it.
 
 Every part changes the state through here, so that the same change is made the same way everywhere. What
-leads to it is decided by the parts; whether it is allowed is the table's (`kraftd.raft.epoch_states`).
+leads to it is decided by the parts; whether it is allowed is the table's (`kraftd.raft.epoch_states`), which
+`RaftState.transition_to` asks. That one is called from here only.
 `initial_state` is the state in which a node begins, by what the last process left behind.
 
 Follows: VOTE-29, QS-01 to QS-12, the election timers of Kafka's states; D-07, D-08, D-13.
@@ -49,9 +50,9 @@ class StateChanges:
             isinstance(state, Unattached | Candidate | Prospective) and epoch > state.epoch and voted is None
         ) and now.mono_ms < state.deadline_ms < NEVER_MS:
             deadline_ms = state.deadline_ms  # epoch bumps reset no timer (QS-23)
-        raft.become(Unattached(epoch, deadline_ms, leader_id, voted), why)
-        self._leave()
-        raft.announce(leader_id)
+        raft.transition_to(Unattached(epoch, deadline_ms, leader_id, voted), why)
+        self._end_leadership()
+        raft.notify_leader_change(leader_id)
 
     def become_follower(
         self, epoch: Epoch, leader_id: NodeId, now: Now, why: str, *, fetch_deadline_ms: int = 0
@@ -61,9 +62,9 @@ class StateChanges:
         voted = raft.state.election.voted if epoch == raft.epoch else None
         deadline_ms = fetch_deadline_ms or now.mono_ms + raft.timing.fetch_timeout_ms
         raft.attempts = 0
-        raft.become(Follower(epoch, leader_id, deadline_ms, voted), why)
-        self._leave()
-        raft.announce(leader_id)
+        raft.transition_to(Follower(epoch, leader_id, deadline_ms, voted), why)
+        self._end_leadership()
+        raft.notify_leader_change(leader_id)
 
     def become_prospective(self, now: Now, why: str) -> None:
         """Ask for pre-votes. The ballot does not wait for a leader that was just lost (D-08)."""
@@ -71,11 +72,13 @@ class StateChanges:
         state = raft.state
         election = state.election
         lost = (
-            frozenset({election.leader_id}) & raft.voters.ids if isinstance(state, Follower) else frozenset()
+            frozenset({election.leader_id}) & raft.quorum.voters.ids
+            if isinstance(state, Follower)
+            else frozenset()
         )
         prospective = Prospective(
             epoch=state.epoch,
-            ballot=Ballot(raft.voters.ids, frozenset({raft.me.id}), silent=lost - {raft.me.id}),
+            ballot=Ballot(raft.quorum.voters.ids, frozenset({raft.me.id}), silent=lost - {raft.me.id}),
             started_at_ms=now.mono_ms,
             deadline_ms=now.mono_ms + raft.timing.election_ms(raft.random_source),
             fetch_deadline_ms=state.fetch_deadline_ms if isinstance(state, Follower) else 0,
@@ -83,7 +86,7 @@ class StateChanges:
             voted=election.voted,
         )
         raft.refusals.clear()
-        raft.become(prospective, why)
+        raft.transition_to(prospective, why)
 
     def become_candidate(self, now: Now, why: str) -> None:
         """Vote for itself in the next epoch, and ask for the votes of the others."""
@@ -94,22 +97,22 @@ class StateChanges:
         candidate = Candidate(
             epoch=state.epoch + 1,
             me=raft.me,
-            ballot=Ballot(raft.voters.ids, frozenset({raft.me.id}), silent=silent),
+            ballot=Ballot(raft.quorum.voters.ids, frozenset({raft.me.id}), silent=silent),
             started_at_ms=now.mono_ms,
             deadline_ms=now.mono_ms + raft.timing.election_ms(raft.random_source),
             attempt=raft.attempts,
         )
         raft.refusals.clear()
-        raft.become(candidate, why)
+        raft.transition_to(candidate, why)
         raft.mark_initialized()
-        raft.announce(NO_NODE)
+        raft.notify_leader_change(NO_NODE)
 
     def become_leader(self, candidate: Candidate, now: Now) -> None:
         """Lead the epoch, which begins where the log ends (VOTE-29)."""
         raft = self.raft
         start_offset = raft.log.end_offset
         granted = candidate.ballot.granted
-        raft.become(Leader(candidate.epoch, raft.me, start_offset, granted, now.mono_ms), "majority granted")
+        raft.transition_to(Leader(candidate.epoch, raft.me, start_offset, granted), "majority granted")
         raft.attempts = 0
         raft.log.epochs.assign(candidate.epoch, start_offset)
         raft.out.append(AssignEpoch(candidate.epoch, start_offset))
@@ -126,8 +129,8 @@ class StateChanges:
         raft = self.raft
         deadline_ms = now.mono_ms + raft.timing.election_ms(raft.random_source)
         voted = raft.state.election.voted
-        raft.become(Resigned(raft.epoch, raft.me, deadline_ms, voted, successors), why)
-        self._leave()
+        raft.transition_to(Resigned(raft.epoch, raft.me, deadline_ms, voted, successors), why)
+        self._end_leadership()
 
     def observe_epoch(
         self, leader_and_epoch: LeaderAndEpoch, now: Now, why: str, *, from_leader: bool = False
@@ -181,23 +184,23 @@ class StateChanges:
             )
         )
 
-    def _leave(self) -> None:
+    def _end_leadership(self) -> None:
         """Answer all callers and fetches that wait on a leadership that is over (D-13)."""
         raft = self.raft
-        led = raft.leader_state
-        if led is None:
+        leader_state = raft.leader_state
+        if leader_state is None:
             return
         raft.leader_state = None
-        for group in led.accumulator.drain():
+        for group in leader_state.accumulator.drain():
             for append in group.appends:
                 raft.out.append(AppendDone(append.token, ErrorCode.NOT_CONTROLLER))
-        for waiter in led.pending_appends.drop():
-            raft.out.append(AppendDone(waiter.token, ErrorCode.REQUEST_TIMED_OUT))
-        for token in led.reads.take_all():
+        for pending in leader_state.pending_appends.drop():
+            raft.out.append(AppendDone(pending.token, ErrorCode.REQUEST_TIMED_OUT))
+        for token in leader_state.reads.take_all():
             raft.out.append(ReadDone(token, ErrorCode.NOT_CONTROLLER))
-        for fetch in (*led.purgatory.take_all(), *led.cold_reads.values()):
+        for fetch in (*leader_state.purgatory.take_all(), *leader_state.cold_reads.values()):
             raft.refuse_fetch(fetch.handle, fetch.version, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        for handover in (led.handover, led.requested_handover):
+        for handover in (leader_state.handover, leader_state.requested_handover):
             if handover is not None and handover.token is not None:
                 why = (
                     f"lost the leadership while handing over: {state_name(raft.state)} in epoch {raft.epoch}"
@@ -215,7 +218,7 @@ def initial_state(raft: RaftState, stored: Election, now: Now) -> EpochState:
         return Unattached(raft.log.last_epoch, election_ms)
     leader_id, voted = stored.leader_id, stored.voted
     if leader_id == raft.me.id:
-        if raft.may_vote and raft.others:
+        if raft.may_vote and raft.quorum.others:
             # Node 1 led epoch 4, sent record 9 to node 2 and lost its power before its own flush. If it led
             # epoch 4 on, it would write another record 9 of the same epoch, and no epoch would tell the two
             # logs apart.
@@ -225,7 +228,7 @@ def initial_state(raft: RaftState, stored: Election, now: Now) -> EpochState:
         deadline_ms = now.mono_ms + max(1, raft.timing.fetch_timeout_ms)
         return Follower(stored.epoch, leader_id, deadline_ms, voted)
     if voted is not None and voted.matches(raft.me) and raft.may_vote and leader_id == NO_NODE:
-        ballot = Ballot(raft.voters.ids, frozenset({raft.me.id}))
+        ballot = Ballot(raft.quorum.voters.ids, frozenset({raft.me.id}))
         raft.attempts = 1
         return Candidate(stored.epoch, raft.me, ballot, now.mono_ms, election_ms)
     return Unattached(stored.epoch, election_ms, leader_id, voted)

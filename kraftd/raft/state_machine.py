@@ -1,6 +1,7 @@
 """The state machine behind the log, as the driver sees it: a protocol that others can fulfil.
 
-kraftd's own is `kraftd.controller`. Calls come from the one loop, never concurrently; any exception
+It has a module of its own because it is all that one needs to know to put another state machine behind the
+log. kraftd's own is `kraftd.controller`. Calls come from the one loop, never concurrently; any exception
 ends the process (D-18).
 """
 

@@ -70,16 +70,16 @@ class QuorumStatus(msgspec.Struct, frozen=True):
 def describe(raft: RaftState, now: Now) -> QuorumStatus:
     """Return this node's own view of the quorum."""
     state = raft.state
-    led = raft.leader_state
+    leader_state = raft.leader_state
     contact_ms = raft.last_contact_ms
-    ago_ms = 0 if led else (now.mono_ms - contact_ms if contact_ms >= 0 else -1)
+    ago_ms = 0 if leader_state else (now.mono_ms - contact_ms if contact_ms >= 0 else -1)
     voted = state.election.voted
     return QuorumStatus(
         role=role_text(raft),
         epoch=raft.epoch,
         leader_id=known_leader(raft),
         voted_id=NO_NODE if voted is None else voted.id,
-        is_voter=raft.is_voter,
+        is_voter=raft.quorum.is_voter,
         is_whole=raft.rejoin.is_whole,
         log_start_offset=raft.log.start_offset,
         log_end_offset=raft.log.end_offset,
@@ -92,9 +92,9 @@ def describe(raft: RaftState, now: Now) -> QuorumStatus:
         no_leader_reason=no_leader_reason(raft, now),
         alarms=tuple(f"{event}: {text}" for event, text in sorted(raft.alarms.items())),
         peers=tuple(_peers(raft, now)),
-        accumulator_bytes=led.pending_bytes if led else 0,
-        waiting_appends=len(led.pending_appends) if led else 0,
-        parked_fetches=len(led.purgatory) if led else 0,
+        accumulator_bytes=leader_state.pending_bytes if leader_state else 0,
+        waiting_appends=len(leader_state.pending_appends) if leader_state else 0,
+        parked_fetches=len(leader_state.purgatory) if leader_state else 0,
     )
 
 
@@ -108,8 +108,8 @@ def role_text(raft: RaftState) -> str:
         case Prospective():
             return "prospective"
         case Follower():
-            return "follower" if raft.is_voter else "observer"
-        case Unattached(voted=voted) if voted is not None and raft.is_voter:
+            return "follower" if raft.quorum.is_voter else "observer"
+        case Unattached(voted=voted) if voted is not None and raft.quorum.is_voter:
             return "voted"
         case Unattached() | Resigned():
             return "unattached"
@@ -148,9 +148,9 @@ def no_leader_reason(raft: RaftState, now: Now) -> str:
             tally = f"{len(ballot.granted)} of {wants} {what} needed: {', '.join(missing)}"
             return tally + _conflicts_text(raft)
         case Unattached():
-            if not raft.is_voter:
+            if not raft.quorum.is_voter:
                 return "an observer that looks for the leader"
-            silent = [voter for voter in raft.others if not raft.peers.is_connected(voter)]
+            silent = [voter for voter in raft.quorum.others if not raft.peers.is_connected(voter)]
             wait_ms = max(0, state.deadline_ms - now.mono_ms)
             unreachable = f"; not connected: {', '.join(map(str, silent))}" if silent else ""
             return f"waiting {wait_ms} ms before the next election{unreachable}{_conflicts_text(raft)}"
@@ -169,14 +169,18 @@ def _conflicts_text(raft: RaftState) -> str:
 
 
 def _peers(raft: RaftState, now: Now) -> list[PeerStatus]:
-    led = raft.leader_state
+    leader_state = raft.leader_state
     views = []
-    for voter in raft.others:
-        progress = led.follower(voter) if led else None
+    for voter in raft.quorum.others:
+        progress = leader_state.follower(voter) if leader_state else None
         note = raft.refusals.get(voter, "")
         views.append(_peer(raft, voter, progress, now, is_voter=True, note=note))
-    observers = sorted(led.heard_observers(now.mono_ms), key=lambda heard: heard.key.id) if led else ()
-    views += [_peer(raft, heard.key.id, heard, now, is_voter=False, note="") for heard in observers]
+    observers = (
+        sorted(leader_state.active_observers(now.mono_ms), key=lambda observer: observer.key.id)
+        if leader_state
+        else ()
+    )
+    views += [_peer(raft, observer.key.id, observer, now, is_voter=False, note="") for observer in observers]
     return views
 
 
@@ -204,8 +208,8 @@ def describe_quorum(raft: RaftState, request: m.DescribeQuorumRequest, now: Now)
     shaped = len(topics) == 1 and topics[0].topic_name == METADATA_TOPIC and len(topics[0].partitions) == 1
     if not shaped or topics[0].partitions[0].partition_index != 0:
         return _unknown_topics(topics)
-    led = raft.leader_state
-    if led is None:
+    leader_state = raft.leader_state
+    if leader_state is None:
         leader = known_leader(raft)
         error = ErrorCode.NOT_LEADER_OR_FOLLOWER
         text = f"node {raft.me.id} does not lead; " + (
@@ -219,19 +223,21 @@ def describe_quorum(raft: RaftState, request: m.DescribeQuorumRequest, now: Now)
         error_message=None,
         leader_id=raft.me.id,
         leader_epoch=raft.epoch,
-        high_watermark=led.high_watermark,
-        current_voters=tuple(_voter_states(raft, led, now)),
-        observers=tuple(_state(progress) for progress in led.heard_observers(now.mono_ms)),
+        high_watermark=leader_state.high_watermark,
+        current_voters=tuple(_voter_states(raft, leader_state, now)),
+        observers=tuple(_state(progress) for progress in leader_state.active_observers(now.mono_ms)),
     )
     nodes = tuple(
-        m.DescribeQuorumResponseNode(voter.id, (_listener(voter.endpoint),)) for voter in raft.voters
+        m.DescribeQuorumResponseNode(voter.id, (_listener(voter.endpoint),)) for voter in raft.quorum.voters
     )
     return _description((partition,), nodes)
 
 
-def _voter_states(raft: RaftState, led: LeaderState, now: Now) -> list[m.DescribeQuorumResponseReplicaState]:
-    states = [_state(progress) for progress in led.followers]
-    if raft.is_voter:
+def _voter_states(
+    raft: RaftState, leader_state: LeaderState, now: Now
+) -> list[m.DescribeQuorumResponseReplicaState]:
+    states = [_state(progress) for progress in leader_state.followers]
+    if raft.quorum.is_voter:
         own = m.DescribeQuorumResponseReplicaState(
             raft.me.id, raft.me.directory_id, raft.log.end_offset, now.wall_ms, now.wall_ms
         )

@@ -22,7 +22,7 @@ PRE_VOTE_ROUNDS_MAX = 3
 """The most rounds of pre-votes before a node gives up (D-08)."""
 
 MIN_LEADER_MS = 1_000
-"""The daemon's `Timing.handover_rest_ms`: any client may ask, and no append is taken meanwhile."""
+"""The daemon's `Timing.min_leader_ms`: any client may ask for a hand-over, and no append is taken then."""
 
 OBSERVER_SESSION_MS = 300_000
 """How long a silent observer stays in the leader's description (OBS-09)."""
@@ -84,12 +84,12 @@ class Timing(msgspec.Struct, frozen=True):
             return wait_ms
         return longest - random_source.next_int(longest // 2) if longest > 1 else longest
 
-    def successor_delay_ms(self, position: int, count: int) -> int:
-        """Return how long the successor at `position` of `count` waits; the first does not (EQE-02)."""
+    def successor_delay_ms(self, rank: int, count: int) -> int:
+        """Return how long the successor of that rank among `count` waits; rank 0 does not (EQE-02)."""
         longest = self.election_backoff_max_ms
-        if position == 0:
+        if rank == 0:
             return 0
-        return min(longest, (longest >> (count - 1)) << (position - 1))
+        return min(longest, (longest >> (count - 1)) << (rank - 1))
 
 
 BEHIND_RECORDS = 10_000

@@ -52,8 +52,8 @@ class Guard(TimedTurnTask):
         self._check_at_ms = now.mono_ms + CHECK_INTERVAL_MS
         if not self._is_checking and self._loss is None:
             self._is_checking = True
-            names = self._directory.names()
-            self._worker.submit(names.look, lambda loss: self._checked(names.generation, loss))
+            check = self._directory.presence_check()
+            self._worker.submit(check.run, lambda loss: self._checked(check.generation, loss))
 
     def wake_at_ms(self) -> int:
         """When the next check is due, or the end of a leader that hands over."""
@@ -61,7 +61,7 @@ class Guard(TimedTurnTask):
 
     def _checked(self, generation: int, loss: Loss | None) -> None:
         self._is_checking = False
-        # A cut removed segments while the check looked for them: that is no loss.
+        # A truncation removed segments while the check looked for them: that is no loss.
         if loss is None or generation != self._directory.log.generation:
             return
         if loss.is_shared or not self._raft_node.is_leader:

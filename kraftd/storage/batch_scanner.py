@@ -38,10 +38,10 @@ def sound_batches(disk: Disk, handle: int, path: Path, position: int, end: int) 
                 yield head, view.crc
         except CorruptBatchError as error:
             whole = len(window) == end - position or len(window) < wanted  # the file may end before
-            if walked == 0 and (whole or _claimed_bytes(window) <= len(window)):
+            if walked == 0 and (whole or _stated_bytes(window) <= len(window)):
                 raise CorruptBatchError(error.reason, position_bytes=position, path=str(path)) from error
             # The window ended inside a batch, or this batch is bad: read it again from its own beginning.
-            window_bytes = min(_claimed_bytes(window), end - position) if walked == 0 else WINDOW_BYTES
+            window_bytes = min(_stated_bytes(window), end - position) if walked == 0 else WINDOW_BYTES
         else:
             window_bytes = WINDOW_BYTES
         if not window:
@@ -49,7 +49,7 @@ def sound_batches(disk: Disk, handle: int, path: Path, position: int, end: int) 
         position += walked
 
 
-def _claimed_bytes(window: bytes) -> int:
+def _stated_bytes(window: bytes) -> int:
     """Return the length that the first batch states; 0 if it states none, or an impossible one."""
     if len(window) < HEADER_BYTES:
         return HEADER_BYTES

@@ -121,8 +121,8 @@ class Disk:
         data = self._read("read", path, lambda: self.fs.pread(handle, size_bytes, position))
         while 0 < len(data) < size_bytes:
             start = position + len(data)
-            rest = size_bytes - len(data)
-            more = self._read("read", path, lambda: self.fs.pread(handle, rest, start))  # noqa: B023
+            remaining = size_bytes - len(data)
+            more = self._read("read", path, lambda: self.fs.pread(handle, remaining, start))  # noqa: B023
             if not more:
                 break
             data += more

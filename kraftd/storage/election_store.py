@@ -50,7 +50,7 @@ def examine(path: Path, data: bytes | None, local_state: LocalState | None) -> E
     """
     checksum = checksum_of(data)
     known_epoch = local_state.election_epoch if local_state is not None else 0
-    vouched = local_state is None or checksum in {local_state.old_election, local_state.new_election}
+    is_expected = local_state is None or checksum in {local_state.old_election, local_state.new_election}
     try:
         election = quorum_state.decode(data)[0] if data is not None else Election()
     except MalformedError as error:
@@ -64,7 +64,7 @@ def examine(path: Path, data: bytes | None, local_state: LocalState | None) -> E
     # node 3 in epoch 5.
     known = local_state.election if local_state is not None else None
     continued = _continued(known, election) if known is not None else None
-    if vouched:
+    if is_expected:
         return ElectionFinding(
             continued or election, checksum, foreign=local_state is None and data is not None
         )

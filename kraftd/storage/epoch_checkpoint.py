@@ -35,7 +35,7 @@ class EpochCheckpoint:
             self._become(entries)
             self.save()
 
-    def cut(self, end_offset: Offset) -> None:
+    def truncate(self, end_offset: Offset) -> None:
         """Remove the epochs that start at or after the end of the log, and write the file."""
         entries = tuple(entry for entry in self.entries if entry.start_offset < end_offset)
         if len(entries) != len(self.entries):
@@ -71,7 +71,7 @@ def with_entry(entries: tuple[EpochEntry, ...], epoch: Epoch, start_offset: Offs
 
 def with_lost_epochs(
     found: tuple[EpochEntry, ...],
-    noted: tuple[EpochEntry, ...],
+    checkpoint_epochs: tuple[EpochEntry, ...],
     lost: Sequence[tuple[Offset, Offset]],
     end: EpochEntry | None,
 ) -> tuple[EpochEntry, ...]:
@@ -84,7 +84,7 @@ def with_lost_epochs(
         lost: The ranges of offsets, begin and end, whose batches cannot be read.
         end: The epoch that was flushed last and the end of the log, if its last part is lost.
     """
-    wanted = [e for e in noted if any(start <= e.start_offset < stop for start, stop in lost)]
+    wanted = [e for e in checkpoint_epochs if any(start <= e.start_offset < stop for start, stop in lost)]
     merged: tuple[EpochEntry, ...] = ()
     for entry in sorted([*found, *wanted], key=lambda e: (e.start_offset, e.epoch)):
         if not merged or entry.epoch > merged[-1].epoch:
@@ -105,9 +105,11 @@ def load_epochs(disk: Disk, path: Path) -> tuple[tuple[EpochEntry, ...], tuple[s
         return (), (f"{path}: cannot be read and is made anew from the batches: {error}",)
 
 
-def epochs_beyond(noted: tuple[EpochEntry, ...], end_offset: Offset, path: Path) -> tuple[str, ...]:
+def epochs_beyond(
+    checkpoint_epochs: tuple[EpochEntry, ...], end_offset: Offset, path: Path
+) -> tuple[str, ...]:
     """Return a text if epochs began after the log's end: it was copied too early, or its end was lost."""
-    beyond = [entry for entry in noted if entry.start_offset > end_offset]
+    beyond = [entry for entry in checkpoint_epochs if entry.start_offset > end_offset]
     if not beyond:
         return ()
     first, *others = beyond

@@ -23,7 +23,7 @@ from kraftd.storage.disk import Disk
 from kraftd.storage.filesystem import FileSystem
 from kraftd.storage.node_directory import take_lock
 from kraftd.storage.sidecar import AMNESIA, WHOLE, LocalState, PeerRecord, Sidecar, load_durable_sidecar
-from kraftd.types import DOUBTED_BY_OTHERS, NO_NODE, NodeId
+from kraftd.types import NO_NODE, REPORTED_BY_OTHERS, NodeId
 
 
 class Forgotten(msgspec.Struct, frozen=True):
@@ -71,7 +71,7 @@ def _open(stack: ExitStack, disk: Disk, path: Path) -> tuple[Path, NodeId, Sidec
 
 def _forget(path: Path, node_id: NodeId, sidecar: Sidecar) -> Forgotten:
     local_state = sidecar.local_state
-    counts_again = _doubts_by_hearsay(local_state)
+    counts_again = _is_reported_by_others_only(local_state)
     changed = msgspec.structs.replace(local_state, peers=())
     if counts_again:
         changed = msgspec.structs.replace(changed, health=WHOLE, reasons=())
@@ -79,8 +79,8 @@ def _forget(path: Path, node_id: NodeId, sidecar: Sidecar) -> Forgotten:
     return Forgotten(str(path), node_id, local_state.peers, counts_again)
 
 
-def _doubts_by_hearsay(local_state: LocalState) -> bool:
+def _is_reported_by_others_only(local_state: LocalState) -> bool:
     """Whether only other nodes have reported the amnesia: several reasons are kept as one text."""
     return local_state.health == AMNESIA and all(
-        reason.startswith(DOUBTED_BY_OTHERS) and "; " not in reason for reason in local_state.reasons
+        reason.startswith(REPORTED_BY_OTHERS) and "; " not in reason for reason in local_state.reasons
     )

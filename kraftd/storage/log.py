@@ -1,4 +1,4 @@
-"""The replicated log on disk: appended to, flushed, cut, and read by offset.
+"""The replicated log on disk: appended to, flushed, truncated, and read by offset.
 
 What is on disk
 ---------------
@@ -30,9 +30,9 @@ does not exist yet. Index files may be of any size and content; they are made an
 *While truncating.* First the recovery point is lowered and synced. From then on the opening would cut
 whatever is bad, and would keep what is good: a longer log than wanted, of which nothing is forgotten that
 had to stay. Then later segments are removed, newest first, each removal made durable before the next, so
-what is left is always a prefix. Then the segment is cut and synced, then the epochs. A crash between any
-two of these leaves a log that the leader will have cut again. Nothing is appended before all is durable, so
-old and new batches never stand side by side.
+what is left is always a prefix. Then the segment is truncated and synced, then the epochs. A crash between
+any two of these leaves a log that the leader will have truncated again. Nothing is appended before all is
+durable, so old and new batches never stand side by side.
 
 *While flushing.* The recovery point is written after the sync that it speaks of, so it is never too high.
 It may be too low, by what was flushed since it was itself synced: then a little more is read again.
@@ -164,23 +164,27 @@ class Log:
             recovery_point = recovery_points.recovery_point
         if not read_only:
             _tidy(disk, directory)
-        noted, notes = load_epochs(disk, directory / names.EPOCH_CHECKPOINT)
-        recovered = recover(disk, directory, recovery_point, noted, read_only=read_only)
+        checkpoint_epochs, notes = load_epochs(disk, directory / names.EPOCH_CHECKPOINT)
+        recovered = recover(disk, directory, recovery_point, checkpoint_epochs, read_only=read_only)
         lost = [(damage.offset, damage.end_offset) for damage in recovered.damage]
         end = None
         if recovery_point is not None and recovered.damage and recovered.end_offset == recovery_point.offset:
             end = EpochEntry(recovery_point.epoch, recovered.damage[-1].offset)
-        entries = with_lost_epochs(recovered.epochs, noted, lost, end) if lost else recovered.epochs
+        entries = (
+            with_lost_epochs(recovered.epochs, checkpoint_epochs, lost, end) if lost else recovered.epochs
+        )
         epochs = EpochCheckpoint(disk, directory / names.EPOCH_CHECKPOINT, entries)
         log = cls(
             disk, directory, recovered, epochs, config or LogConfig(), recovery_points, read_only=read_only
         )
         if not read_only:
-            log._take_over(noted)
+            log._prepare_for_appends(checkpoint_epochs)
         report = OpenReport(
             damage=recovered.damage,
             torn=recovered.torn,
-            incomplete=epochs_beyond(noted, recovered.end_offset, directory / names.EPOCH_CHECKPOINT),
+            incomplete=epochs_beyond(
+                checkpoint_epochs, recovered.end_offset, directory / names.EPOCH_CHECKPOINT
+            ),
             notes=(*notes, *recovered.notes),
         )
         return Opened(log, report)
@@ -260,10 +264,10 @@ class Log:
             self._disk.write(active.handle, batches[0], active.size_bytes, active.path)
         else:
             self._disk.write_all(active.handle, batches, size_bytes, active.size_bytes, active.path)
-        noted = active.index.last_position
+        indexed = active.index.last_position
         for head in heads:
             active.note(head)
-        if active.index.last_position != noted and active.files is not None:
+        if active.index.last_position != indexed and active.files is not None:
             active.files.extend(active.index)
         self.end_offset = end_offset
 
@@ -348,10 +352,10 @@ class Log:
     # -- truncating ----------------------------------------------------------------------------
 
     def truncate(self, end_offset: Offset, generation: int) -> Offset:
-        """Cut the log so that it ends at or before `end_offset`, on a batch boundary; durable on return.
+        """Truncate the log to a batch boundary at or before `end_offset`; durable on return.
 
-        Returns the new end. Cutting at or above the end removes nothing but epochs without a record;
-        cutting below the start empties the log, which then begins at `end_offset` (LOG-07, LOG-08).
+        Returns the new end. At or above the end this removes nothing but epochs without a record; below the
+        start it empties the log, which then begins at `end_offset` (LOG-07, LOG-08).
 
         Raises:
             InvariantError: A flush still runs, or the generation did not rise.
@@ -362,18 +366,18 @@ class Log:
             raise InvariantError(f"a cut must raise the generation, not {self.generation} -> {generation}")
         new_end = self._boundary_before(end_offset)
         flushed = min(self.flushed_offset, new_end)
-        # Node 2 has flushed up to 20 and cuts at 12; its power fails halfway. If the recovery point still
-        # said 20, the next opening would take the records that are cut for lost ones, and node 2 would not
-        # count.
+        # Node 2 has flushed up to 20 and truncates to 12; its power fails halfway. If the recovery point
+        # still said 20, the next opening would take the records that are gone for lost ones, and node 2
+        # would not count.
         if self._recovery_points is not None and flushed < self.flushed_offset:
             at = OffsetAndEpoch(flushed, self._epochs.epoch_of(flushed - 1))
             self._recovery_points.lower_recovery_point(at)
         self.generation = generation
         self.flushed_offset = flushed
         if new_end < self.end_offset:
-            self._cut(new_end)
+            self._truncate_files(new_end)
             self.end_offset = new_end
-        self._epochs.cut(new_end)
+        self._epochs.truncate(new_end)
         return new_end
 
     def _boundary_before(self, offset: Offset) -> Offset:
@@ -387,7 +391,7 @@ class Log:
         except DamagedReadError:
             return offset
 
-    def _cut(self, new_end: Offset) -> None:
+    def _truncate_files(self, new_end: Offset) -> None:
         """Remove everything from `new_end` on; damaged bytes below it stay in place (D-05)."""
         keep = [segment for segment in self._segments if segment.base_offset <= new_end]
         gone = self._segments[len(keep) :]
@@ -398,24 +402,24 @@ class Log:
         self._removed += gone
         self._segments = keep
         if keep and new_end < keep[-1].end_offset:
-            keep[-1] = self._cut_segment(keep[-1], new_end)
+            keep[-1] = self._truncate_segment(keep[-1], new_end)
         self._disk.sync_directory(self._directory)
         if not keep or keep[-1].end_offset != new_end or keep[-1].ends_in_damage:
             self._add_segment(new_end)
         else:
             keep[-1].activate(self._disk, self._limits.index_bytes)
 
-    def _cut_segment(self, segment: Segment, new_end: Offset) -> Segment:
+    def _truncate_segment(self, segment: Segment, new_end: Offset) -> Segment:
         hole = segment.hole_at(new_end)
         if hole is not None:
-            # Damage that held offsets below the cut stays; damage that only held cut ones goes.
+            # Damage that held offsets below the new end stays; damage that only held later ones goes.
             position = hole.end_position if hole.offset < new_end else hole.position
             end_offset = hole.offset
         else:
             position, end_offset = self.reader_view().position_of(new_end), new_end
-        kept = segment.cut(position, end_offset)
+        kept = segment.truncated(position, end_offset)
         # Behind the last index entry only the batches tell the newest timestamp. If the disk has lost them,
-        # nothing is cut, and the next start finds the damage.
+        # nothing is removed, and the next start finds the damage.
         for head in self.reader_view().heads_before(end_offset, kept.unindexed_from, position):
             kept.note_time(head)
         self._disk.resize(segment.handle, position, segment.path)
@@ -459,9 +463,9 @@ class Log:
 
     # -- opening -------------------------------------------------------------------------------
 
-    def _take_over(self, noted: tuple[EpochEntry, ...]) -> None:
+    def _prepare_for_appends(self, checkpoint_epochs: tuple[EpochEntry, ...]) -> None:
         """Prepare an opened directory for appends: an active segment, index files, the epoch file."""
-        if self._epochs.entries != noted:
+        if self._epochs.entries != checkpoint_epochs:
             self._epochs.save()
         for segment in self._segments[:-1]:
             write_sealed(self._disk, segment.path, segment.closed_index())

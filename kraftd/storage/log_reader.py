@@ -138,7 +138,7 @@ class ReaderView:
         return self._locate(offset)[1]
 
     def heads_before(self, end_offset: Offset, start: int, end: int) -> list[Head]:
-        """Return the heads of the batches between two bytes of the segment that ends, or is cut, at
+        """Return the heads of the batches between two bytes of the segment that ends, or is truncated, at
         `end_offset`.
 
         Raises:

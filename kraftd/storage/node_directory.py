@@ -26,7 +26,7 @@ from kraftd.storage.disk import Disk
 from kraftd.storage.election_store import ElectionFinding, ElectionStore, examine
 from kraftd.storage.filesystem import Access, FileSystem
 from kraftd.storage.log import Log, LogConfig, OpenReport
-from kraftd.storage.presence import Names, lost_log
+from kraftd.storage.presence import PresenceCheck, lost_log
 from kraftd.storage.sidecar import (
     AMNESIA,
     REASON_CHARACTERS_MAX,
@@ -145,11 +145,11 @@ class NodeDirectory:
             self.report = report
             self.start_id = random_uuid()
             self.warnings = (*warnings, *report.torn, *report.notes)
-            self._judge(finding)
+            self._assess_health(finding)
             undo.pop_all()
         return self
 
-    def _judge(self, finding: ElectionFinding) -> None:
+    def _assess_health(self, finding: ElectionFinding) -> None:
         """Decide whether this node has forgotten promises, and write that with the new start, in one sync
         (D-05, D-06).
         """
@@ -214,9 +214,9 @@ class NodeDirectory:
         """The lost parts of the log, one text each; empty if none (D-06)."""
         return tuple(str(damage) for damage in self.report.damage)
 
-    def names(self) -> Names:
-        """Return the names that must lead to our open files: a value that is checked in a thread."""
-        return Names(
+    def presence_check(self) -> PresenceCheck:
+        """Return the check that names still lead to our open files: a value that is run in a thread."""
+        return PresenceCheck(
             self.disk.fs,
             (self._lock, self.path / names.LOCK),
             (self.log.active_file, self._sidecar.file),

@@ -4,8 +4,8 @@ On Linux a file can be removed, moved or replaced while a process has it open, a
 into a file that no name leads to: all of it is lost when the process ends. A lock on a file that was removed
 locks out no other process: the next one makes a new file, and opens the same log.
 
-Entered through `NodeDirectory.names` about once a second; `Names.look` runs in a thread, because a dead mount
-may block for ever. `lost_log` is for the next start.
+Entered through `NodeDirectory.presence_check` about once a second; the check runs in a thread, because a dead
+mount may block for ever. `lost_log` is for the next start.
 """
 
 from pathlib import Path
@@ -27,8 +27,8 @@ class Loss(msgspec.Struct, frozen=True):
     """Whether another process may use the directory: then nothing more may be written."""
 
 
-class Names(msgspec.Struct, frozen=True):
-    """Names that must lead to the files that are open. A value for a thread."""
+class PresenceCheck(msgspec.Struct, frozen=True):
+    """A check that names still lead to the files that are open. A value for a thread."""
 
     fs: FileSystem
     lock: tuple[int, Path]
@@ -37,8 +37,8 @@ class Names(msgspec.Struct, frozen=True):
     generation: int
     """The generation of the log. A truncation removes segments: after one, this value is out of date."""
 
-    def look(self) -> Loss | None:
-        """Check that they still do; return what is lost, or None.
+    def run(self) -> Loss | None:
+        """Return what is lost, or None.
 
         A name that cannot be read is passed over: the next write or read will fail.
         """

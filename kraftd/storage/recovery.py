@@ -84,7 +84,7 @@ def recover(
     disk: Disk,
     directory: Path,
     recovery_point: OffsetAndEpoch | None,
-    noted: tuple[EpochEntry, ...] = (),
+    checkpoint_epochs: tuple[EpochEntry, ...] = (),
     *,
     read_only: bool,
 ) -> Recovered:
@@ -104,7 +104,7 @@ def recover(
     """
     for _ in range(_ROUNDS_MAX):
         segments = _open_segments(disk, directory, read_only=read_only)
-        scan = _scan(disk, directory, segments, recovery_point, noted)
+        scan = _scan_log(disk, directory, segments, recovery_point, checkpoint_epochs)
         if read_only:
             return scan.result()
         _apply_cut(disk, directory, scan)
@@ -117,18 +117,20 @@ def recover(
     )
 
 
-def _scan(
+def _scan_log(
     disk: Disk,
     directory: Path,
     segments: list[Segment],
     recovery_point: OffsetAndEpoch | None,
-    noted: tuple[EpochEntry, ...],
+    checkpoint_epochs: tuple[EpochEntry, ...],
 ) -> "_LogScan":
     """Check every batch; once more if their epochs are not those of the epoch file.
 
     A fault of the disk changes the epoch of one batch. If several differ, the epoch file is wrong.
     """
-    first = _LogScan(disk, directory, segments, recovery_point, noted if recovery_point is not None else ())
+    first = _LogScan(
+        disk, directory, segments, recovery_point, checkpoint_epochs if recovery_point is not None else ()
+    )
     try:
         first.run()
     except StorageError:
@@ -139,7 +141,9 @@ def _scan(
         return first
     fresh = [Segment(segment.base_offset, segment.path, segment.handle) for segment in segments]
     if len(first.disagreeing) == 1:
-        second = _LogScan(disk, directory, fresh, recovery_point, noted, bad=first.disagreeing[0])
+        second = _LogScan(
+            disk, directory, fresh, recovery_point, checkpoint_epochs, wrong_epoch_at=first.disagreeing[0]
+        )
     else:
         second = _LogScan(disk, directory, fresh, recovery_point, ())
         path = directory / names.EPOCH_CHECKPOINT
@@ -174,13 +178,13 @@ class _LogScan:
         directory: Path,
         segments: list[Segment],
         recovery_point: OffsetAndEpoch | None,
-        noted: tuple[EpochEntry, ...],
-        bad: Offset = -1,
+        checkpoint_epochs: tuple[EpochEntry, ...],
+        wrong_epoch_at: Offset = -1,
     ) -> None:
         self._disk = disk
-        self._noted = noted
-        self._noted_now = (0, 0)
-        self._bad = bad
+        self._checkpoint_epochs = checkpoint_epochs
+        self._checkpoint_span = (0, 0)
+        self._wrong_epoch_at = wrong_epoch_at
         """The batch whose epoch is known to be wrong."""
         self.disagreeing: list[Offset] = []
         """The batches whose epoch is not that of the epoch file."""
@@ -199,8 +203,10 @@ class _LogScan:
         """How many segments stay; the later ones are cut off."""
         self.resized: Segment | None = None
         """The segment whose end is cut off."""
-        self.suspect: tuple[int, int] | None = None if recovery_point is not None else (0, 0)
-        """The number of the segment and the position of the first bytes that may never have been flushed."""
+        self.unflushed_from: tuple[int, int] | None = None if recovery_point is not None else (0, 0)
+        """Where the bytes begin that may never have been flushed: number of the segment, and position in it.
+        None while all that was scanned had been flushed.
+        """
         self.fingerprint = 0
         """The fingerprint of the batches from there on."""
 
@@ -210,9 +216,9 @@ class _LogScan:
             if segment.base_offset != self._next and not self._check_gap(number, segment):
                 return
             self._report_unreadable_end(self._next)
-            if not self._scan(number, segment):
+            if not self._scan_segment(number, segment):
                 return
-        self._miss_until_recovery_point("the log ends here, but it had been flushed up to offset")
+        self._report_missing_end("the log ends here, but it had been flushed up to offset")
 
     def result(self) -> Recovered:
         """Return what was found."""
@@ -227,30 +233,30 @@ class _LogScan:
 
     # -- one segment ---------------------------------------------------------------------------
 
-    def _scan(self, number: int, segment: Segment) -> bool:
+    def _scan_segment(self, number: int, segment: Segment) -> bool:
         """Check one segment; return False if the log is cut in it."""
         end = self._disk.size(segment.handle, segment.path)
         while segment.size_bytes < end:
-            self._mark_suspect(number, segment)
+            self._note_unflushed(number, segment)
             try:
                 for head, checksum in sound_batches(
                     self._disk, segment.handle, segment.path, segment.size_bytes, end
                 ):
                     self._check_order(head, segment)
-                    self._take(number, segment, head, checksum)
+                    self._accept(number, segment, head, checksum)
             except CorruptBatchError as error:
-                if not self._judge(number, segment, end, error.reason):
+                if not self._handle_bad_bytes(number, segment, end, error.reason):
                     return False
-        self._mark_suspect(number, segment)
+        self._note_unflushed(number, segment)
         return True
 
     def _check_order(self, head: Head, segment: Segment) -> None:
         wrong = None
         if head.base_offset != self._next:
             wrong = f"the batch says offset {head.base_offset} where {self._next} must come"
-        elif self._noted and self._noted_epoch(head.base_offset) not in {0, head.epoch}:
-            if head.base_offset == self._bad:
-                known = self._noted_epoch(head.base_offset)
+        elif self._checkpoint_epochs and self._checkpoint_epoch(head.base_offset) not in {0, head.epoch}:
+            if head.base_offset == self._wrong_epoch_at:
+                known = self._checkpoint_epoch(head.base_offset)
                 wrong = f"the batch says epoch {head.epoch} where {names.EPOCH_CHECKPOINT} says {known}"
             self.disagreeing.append(head.base_offset)
         elif head.epoch < self._epoch:
@@ -258,37 +264,39 @@ class _LogScan:
         if wrong is not None:
             raise CorruptBatchError(wrong, position_bytes=segment.size_bytes, path=str(segment.path))
 
-    def _noted_epoch(self, offset: Offset) -> Epoch:
+    def _checkpoint_epoch(self, offset: Offset) -> Epoch:
         """Return the epoch of this offset in the epoch file, 0 if none; offsets ascend from call to call."""
-        epoch, end_offset = self._noted_now
+        epoch, end_offset = self._checkpoint_span
         if offset >= end_offset:
-            later = (entry.start_offset for entry in self._noted if entry.start_offset > offset)
-            self._noted_now = epoch, _ = epoch_at(self._noted, offset), next(later, NO_END)
+            later = (entry.start_offset for entry in self._checkpoint_epochs if entry.start_offset > offset)
+            self._checkpoint_span = epoch, _ = epoch_at(self._checkpoint_epochs, offset), next(later, NO_END)
         return epoch
 
-    def _take(self, number: int, segment: Segment, head: Head, checksum: int) -> None:
-        if self.suspect is not None:
+    def _accept(self, number: int, segment: Segment, head: Head, checksum: int) -> None:
+        if self.unflushed_from is not None:
             self.fingerprint = fingerprint(head, checksum, self.fingerprint)
         if head.epoch > self._epoch or not self._epochs:
             self._epochs = with_entry(self._epochs, head.epoch, head.base_offset)
             self._epoch = head.epoch
         segment.note(head)
         self._next = head.last_offset + 1
-        if self.suspect is None:
-            self._mark_suspect(number, segment)
+        if self.unflushed_from is None:
+            self._note_unflushed(number, segment)
 
-    def _mark_suspect(self, number: int, segment: Segment) -> None:
+    def _note_unflushed(self, number: int, segment: Segment) -> None:
         if (
-            self.suspect is None
+            self.unflushed_from is None
             and self._recovery_point is not None
             and self._next >= self._recovery_point.offset
         ):
-            self.suspect = (number, segment.size_bytes)
+            self.unflushed_from = (number, segment.size_bytes)
 
     # -- torn or damaged -----------------------------------------------------------------------
 
-    def _judge(self, number: int, segment: Segment, end: int, reason: str) -> bool:
-        """Decide about bad bytes after the batches taken so far; return False if the log is cut there."""
+    def _handle_bad_bytes(self, number: int, segment: Segment, end: int, reason: str) -> bool:
+        """Decide whether the bytes after the accepted batches are torn or damaged; return False if the log is
+        cut there.
+        """
         position = segment.size_bytes
         if self._recovery_point is not None and self._next >= self._recovery_point.offset:
             self._cut_in(number, segment, position, reason)
@@ -333,7 +341,7 @@ class _LogScan:
         # later file is removed.
         torn = self._next >= recovery_point.offset if recovery_point is not None else self._empty_from(number)
         if not torn and recovery_point is not None and segment.base_offset > recovery_point.offset:
-            self._miss_until_recovery_point("the log has a gap here, but it had been flushed up to offset")
+            self._report_missing_end("the log has a gap here, but it had been flushed up to offset")
             torn = True
         if torn:
             self._torn.append(
@@ -348,7 +356,7 @@ class _LogScan:
         self._next = segment.base_offset
         return True
 
-    def _miss_until_recovery_point(self, reason: str) -> None:
+    def _report_missing_end(self, reason: str) -> None:
         """Report the offsets between here and the recovery point as damage."""
         recovery_point = self._recovery_point
         if recovery_point is None or self._next >= recovery_point.offset:
@@ -375,8 +383,8 @@ class _LogScan:
         self.kept = number + 1
         segment.size_bytes = position
         self.resized = segment
-        if self.suspect is None:
-            self.suspect = (number, position)
+        if self.unflushed_from is None:
+            self.unflushed_from = (number, position)
 
     def _report(self, path: Path, position: int, end_offset: Offset, reason: str) -> None:
         self._damage.append(
@@ -402,14 +410,14 @@ class _LogScan:
         The checksum does not cover the base offset. It is accepted only if the skipped bytes could have held
         the offsets in between: at least one, and each took more than one byte.
         """
-        bad = segment.size_bytes
+        bad_position = segment.size_bytes
 
         def read(size_bytes: int, at: int) -> bytes:
             return self._disk.read_around(segment.handle, size_bytes, at, segment.path)
 
         for start, header in plausible_headers(read, position, end):
             head = head_at(header, 0)
-            if self._plausible(head, start - bad, end - start) and self._sound(segment, start, head):
+            if self._plausible(head, start - bad_position, end - start) and self._sound(segment, start, head):
                 return start, head
         return None
 
@@ -456,13 +464,13 @@ def _disk_agrees(disk: Disk, directory: Path, scan: _LogScan) -> bool:
     start took them for durable, its first fetch would acknowledge them, and a power failure would lose them.
     """
     kept = scan.segments[: scan.kept]
-    number, position = scan.suspect if scan.suspect is not None else (len(kept), 0)
-    suspects = kept[number:]
-    for segment in suspects:
+    number, position = scan.unflushed_from if scan.unflushed_from is not None else (len(kept), 0)
+    unflushed = kept[number:]
+    for segment in unflushed:
         disk.sync(segment.handle, segment.path)
     disk.sync_directory(directory)
     found = 0
-    for segment in suspects:
+    for segment in unflushed:
         disk.drop_cache(segment.handle, segment.path)
         again = _read_again(disk, segment, position, found)
         if again is None:

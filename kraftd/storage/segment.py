@@ -170,12 +170,12 @@ class Segment:
             self.max_timestamp_ms = head.max_timestamp_ms
             self.max_timestamp_offset = head.last_offset
 
-    def cut(self, position: int, end_offset: Offset) -> "Segment":
-        """Return this segment cut at a batch boundary, as a new object for new readers. Its times are those
-        of its index: the caller adds those from `unindexed_from` on.
+    def truncated(self, position: int, end_offset: Offset) -> "Segment":
+        """Return this segment without what follows a batch boundary: a new object, for new readers. Its times
+        are those of its index: the caller adds those from `unindexed_from` on.
         """
         kept = Segment(self.base_offset, self.path, self.handle)
-        kept.index = self.index.cut(end_offset - self.base_offset)
+        kept.index = self.index.truncated(end_offset - self.base_offset)
         kept.holes = [hole for hole in self.holes if hole.end_position <= position]
         kept.size_bytes = position
         kept.end_offset = end_offset

@@ -29,7 +29,7 @@ NO_TIMESTAMP = -1
 class SegmentIndex:
     """The entries of one segment. Offsets are relative to its base, positions are bytes from its start.
 
-    It only grows: a truncation makes a new one (`cut`), so a reader thread may keep an old one.
+    It only grows: a truncation makes a new one (`truncated`), so a reader thread may keep an old one.
     """
 
     __slots__ = ("bases", "lasts", "positions", "time_lasts", "timestamps")
@@ -74,7 +74,7 @@ class SegmentIndex:
         slot = bisect_right(self.positions, position) - 1
         return self.positions[slot] if slot >= 0 else 0
 
-    def cut(self, relative_offset: int) -> "SegmentIndex":
+    def truncated(self, relative_offset: int) -> "SegmentIndex":
         """Return a copy without the batches from this offset on, which is where a batch begins."""
         kept = SegmentIndex()
         slots = bisect_right(self.bases, relative_offset - 1) if relative_offset > 0 else 0

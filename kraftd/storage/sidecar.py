@@ -78,14 +78,14 @@ class SidecarState(msgspec.Struct, frozen=True):
     local_state: LocalState = LocalState()
 
 
-def encode_slot(sequence: int, recovery_point: OffsetAndEpoch | None, rest: bytes) -> bytes:
-    """Return one slot without its padding; `rest` is the encoded `LocalState`."""
+def encode_slot(sequence: int, recovery_point: OffsetAndEpoch | None, local_state: bytes) -> bytes:
+    """Return one slot without its padding; `local_state` is an encoded `LocalState`."""
     fixed = (
         _FIXED.pack(sequence, _NO_OFFSET, 0)
         if recovery_point is None
         else _FIXED.pack(sequence, recovery_point.offset, recovery_point.epoch)
     )
-    body = fixed + rest
+    body = fixed + local_state
     return _HEAD.pack(_MAGIC, _VERSION, len(body), crc32c(body)) + body
 
 
@@ -163,7 +163,7 @@ class Sidecar:
         state = reading.state or _made_anew(reading.problem)
         self._recovery_point = state.recovery_point
         self._local_state = state.local_state
-        self._rest = msgspec.msgpack.encode(state.local_state)
+        self._encoded_local_state = msgspec.msgpack.encode(state.local_state)
         self._sequence = reading.sequence
         self._durable_slot = reading.slot
         self._unsynced = 0
@@ -241,10 +241,10 @@ class Sidecar:
         """Replace the local state without a sync: for a change that only narrows what is accepted."""
         if local_state == self._local_state:
             return
-        rest = msgspec.msgpack.encode(local_state)
-        if _HEAD.size + _FIXED.size + len(rest) > SLOT_BYTES:
+        encoded = msgspec.msgpack.encode(local_state)
+        if _HEAD.size + _FIXED.size + len(encoded) > SLOT_BYTES:
             raise StorageError(f"{self._path}: {len(local_state.peers)} peers do not fit into its slots")
-        self._local_state, self._rest = local_state, rest
+        self._local_state, self._encoded_local_state = local_state, encoded
         self._write()
 
     def close(self, *, sync: bool = True) -> None:
@@ -261,7 +261,7 @@ class Sidecar:
         self._unsynced = self._sequence
 
     def _encode(self) -> bytes:
-        return encode_slot(self._sequence, self._recovery_point, self._rest)
+        return encode_slot(self._sequence, self._recovery_point, self._encoded_local_state)
 
 
 def _made_anew(problem: str) -> SidecarState:

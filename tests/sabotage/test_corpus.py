@@ -98,11 +98,11 @@ POLL = "kraftd.raft.leader:LeaderRole.poll"
     [
         ("kraftd.raft.leader:LeaderRole.pol", "a", "b", "is gone"),
         ("kraftd.raft.lead:LeaderRole.poll", "a", "b", "is gone"),
-        ("kraftd.raft.leader:Kind", "a", "b", "no plain function"),
+        ("kraftd.raft.leader:RequestKind", "a", "b", "no plain function"),
         (POLL, "no such line", "b", "0 times, not once"),
-        (POLL, "led", "b", "times, not once"),
-        (POLL, "if led is None:", "if led is None:", "not once"),
-        (POLL, "if led is None:", "if led is None", "no Python"),
+        (POLL, "leader_state", "b", "times, not once"),
+        (POLL, "if leader_state is None:", "if leader_state is None:", "not once"),
+        (POLL, "if leader_state is None:", "if leader_state is None", "no Python"),
     ],
 )
 def test_a_mutant_that_does_not_fit_says_why(target: str, old: str, new: str, complaint: str) -> None:

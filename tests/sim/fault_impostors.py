@@ -82,7 +82,7 @@ def shows(identity: Identity, shown: list[Uuid]) -> list[bytes]:
 
 def votes(epoch: Epoch, candidate: ReplicaKey, position: OffsetAndEpoch) -> list[bytes]:
     """Requests for a pre-vote and for a vote."""
-    asks = [VoteParams(epoch, candidate, position, rpc.NOBODY, pre_vote) for pre_vote in (True, False)]
+    asks = [VoteParams(epoch, candidate, position, rpc.NO_REPLICA, pre_vote) for pre_vote in (True, False)]
     return [frame(2, 10 + n, rpc.vote_request(CLUSTER_ID, ask)) for n, ask in enumerate(asks)]
 
 
@@ -98,7 +98,7 @@ def announcements(world: "World", epoch: Epoch, leader_id: int) -> list[bytes]:
     trap = endpoint_of(Listener(world).machine)
     successors = tuple(ReplicaKey(n) for n in sorted(world.voters))
     return [
-        frame(1, 30, rpc.begin_request(CLUSTER_ID, rpc.NOBODY, epoch, leader_id, trap)),
+        frame(1, 30, rpc.begin_request(CLUSTER_ID, rpc.NO_REPLICA, epoch, leader_id, trap)),
         frame(1, 31, rpc.end_request(CLUSTER_ID, epoch, leader_id, successors)),
     ]
 

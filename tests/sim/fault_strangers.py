@@ -135,7 +135,7 @@ def demands(world: "World", identity: Identity, epoch: int) -> list[bytes]:
     me = ReplicaKey(identity.node_id, identity.directory_id)
     far = OffsetAndEpoch(int(world.random.random() * 1_000), max(0, epoch - 1))
     endpoint = Endpoint("m1", 1)
-    nothing, nobody = OffsetAndEpoch(0, 0), rpc.NOBODY
+    nothing, nobody = OffsetAndEpoch(0, 0), rpc.NO_REPLICA
     return [
         frame(2, 1, rpc.vote_request(CLUSTER_ID, VoteParams(epoch, me, nothing, nobody, True))),
         frame(2, 2, rpc.vote_request(CLUSTER_ID, VoteParams(epoch, me, nothing, nobody, False))),

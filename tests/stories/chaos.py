@@ -80,7 +80,7 @@ class Chaos:
         up = [n for n, node in self.cluster.nodes.items() if node.is_up]
         if not up:
             return
-        leaders = [n for n in up if self.cluster.node(n).is_leader]
+        leaders = [n for n in up if self.cluster.raft_node(n).is_leader]
         node_id = self.random.choice(leaders or up)
         value = b"v%d" % len(self.appended)
         values = [value] * self.random.choice([1, 1, 3])
@@ -104,7 +104,7 @@ class Chaos:
                 if key in self.appended and effect.error == ErrorCode.NONE:
                     self.acknowledged_end = max(self.acknowledged_end, effect.end_offset)
                 if key in self.reads and effect.error == ErrorCode.NONE:
-                    applied = self.cluster.node(node.id).describe(self.cluster.now(node)).applied_offset
+                    applied = self.cluster.raft_node(node.id).describe(self.cluster.now(node)).applied_offset
                     assert applied >= self.reads[key], f"stale read at {node.id}"
 
     # --- faults -----------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ class Chaos:
             case 9 if node.is_up:
                 if random.random() < 0.5:
                     node.frozen_until_ms = cluster.now_ms + random.randrange(5_000)
-                elif cluster.node(node.id).is_leader:
+                elif cluster.raft_node(node.id).is_leader:
                     cluster.resign(node.id, random.choice([-1, *self.voters]))
 
     def may_wipe(self, node_id: NodeId) -> bool:
@@ -155,7 +155,7 @@ class Chaos:
         """A node that forgot counts again after a leader was elected without it."""
         cluster = self.cluster
         for _ in range(40):
-            forgetful = [n for n in self.voters if not cluster.node(n).is_whole]
+            forgetful = [n for n in self.voters if not cluster.raft_node(n).is_whole]
             if not forgetful:
                 return
             leader = cluster.elect()

@@ -1,4 +1,4 @@
-"""Several members in one thread, with a network, disks and clocks that the test owns.
+"""Several nodes in one thread, with a network, disks and clocks that the test owns.
 
 Everything that happens is an entry of one queue, ordered by time and then by age. Effects are carried out in
 order, as the daemon's executor does it: barriers at once, appends to a page cache, flushes after a while;
@@ -46,7 +46,7 @@ HIDDEN = {
 
 
 class FixedRandom:
-    """Draws the same fraction each time; stories set it per member, so that it is known who is first."""
+    """Draws the same fraction each time; stories set it per node, so that it is known who is first."""
 
     def __init__(self, part: float) -> None:
         self.part = part
@@ -64,7 +64,7 @@ class SeededRandom:
 
 
 class Disk:
-    """What of a member survives a crash."""
+    """What of a node survives a crash."""
 
     def __init__(self, node_id: NodeId) -> None:
         self.directory_id = node_id.to_bytes(16, "big")
@@ -90,13 +90,13 @@ class Disk:
 
 
 class Node:
-    """One member and what the world knows of it."""
+    """One node and what the world knows of it."""
 
     def __init__(self, node_id: NodeId, cluster: "Cluster") -> None:
         self.id = node_id
         self.cluster = cluster
         self.disk = Disk(node_id)
-        self.member: RaftNode | None = None
+        self.raft_node: RaftNode | None = None
         self.incarnation = 0
         self.handles: dict[int, tuple[NodeId, NodeId, int, int]] = {}
         self.held_flushes: list[Callable[[], None]] = []
@@ -116,7 +116,7 @@ class Node:
 
     @property
     def is_up(self) -> bool:
-        return self.member is not None
+        return self.raft_node is not None
 
     def remark(self, keep: int = 0) -> None:
         del self.marks[keep:]
@@ -182,7 +182,7 @@ class Cluster:
 
     def start(self, node_id: NodeId, *, health: StateHealth | None = None) -> None:
         node = self.nodes[node_id]
-        assert node.member is None
+        assert node.raft_node is None
         disk = node.disk
         disk.lose_unflushed()
         disk.start_counter += 1
@@ -195,7 +195,7 @@ class Cluster:
         epochs: dict[int, int] = {}
         for batch in map(BatchView, disk.batches):
             epochs.setdefault(batch.epoch, batch.base_offset)
-        node.member = RaftNode(
+        node.raft_node = RaftNode(
             me=ReplicaKey(node_id, disk.directory_id),
             cluster_id=CLUSTER_ID,
             voters=self.voter_set,
@@ -220,7 +220,7 @@ class Cluster:
         node.announced.clear()
         node.ready_to_stop = False
         self.note(node_id, "started", {})
-        self.carry_out(node, node.member.start(self.now(node)))
+        self.carry_out(node, node.raft_node.start(self.now(node)))
         self.schedule_poll(node)
 
     def identity(self, node_id: NodeId) -> ev.PeerIdentity:
@@ -231,7 +231,7 @@ class Cluster:
     def crash(self, node_id: NodeId, *, silently: bool = False) -> None:
         """Kill -9 with loss of the page cache; `silently` as if the cable was cut at the same moment."""
         node = self.nodes[node_id]
-        node.member = None
+        node.raft_node = None
         node.handles.clear()
         node.held_flushes.clear()
         node.disk.lose_unflushed()
@@ -248,7 +248,7 @@ class Cluster:
         self.start(node_id)
 
     def wipe(self, node_id: NodeId) -> None:
-        """Replace the disk of a member that is down by an empty, newly formatted one."""
+        """Replace the disk of a node that is down by an empty, newly formatted one."""
         node = self.nodes[node_id]
         assert not node.is_up
         self.auditor.forget(self.view(node))
@@ -269,7 +269,7 @@ class Cluster:
 
     def feed(self, node_id: NodeId, event: ev.Event, incarnation: int | None = None) -> None:
         node = self.nodes[node_id]
-        if node.member is None or incarnation not in (None, node.incarnation):
+        if node.raft_node is None or incarnation not in (None, node.incarnation):
             return
         if node.frozen_until_ms > self.now_ms:
             self.at(node.frozen_until_ms - self.now_ms, lambda: self.feed(node_id, event, node.incarnation))
@@ -278,26 +278,26 @@ class Cluster:
         self.poll(node)
 
     def take_in(self, node: Node, event: ev.Event) -> None:
-        assert node.member is not None
+        assert node.raft_node is not None
         self.record(trace(self.now_ms, node.id, IN, event))
         self.auditor.on_event(self.view(node), event, self.now(node).mono_ms)
-        self.carry_out(node, node.member.handle(event, self.now(node)))
+        self.carry_out(node, node.raft_node.handle(event, self.now(node)))
 
     def poll(self, node: Node) -> None:
-        if node.member is None:
+        if node.raft_node is None:
             return
         if node.frozen_until_ms > self.now_ms:
             self.at(node.frozen_until_ms - self.now_ms, lambda: self.poll(node))
             return
-        self.carry_out(node, node.member.poll(self.now(node)))
-        if node.member is not None:
-            self.auditor.on_polled(self.view(node), self.now_ms, node.member.wake_at_ms)
+        self.carry_out(node, node.raft_node.poll(self.now(node)))
+        if node.raft_node is not None:
+            self.auditor.on_polled(self.view(node), self.now_ms, node.raft_node.wake_at_ms)
         self.schedule_poll(node)
 
     def schedule_poll(self, node: Node) -> None:
-        if node.member is None:
+        if node.raft_node is None:
             return
-        at_ms = max(node.member.wake_at_ms, self.now_ms)
+        at_ms = max(node.raft_node.wake_at_ms, self.now_ms)
         if at_ms >= NEVER_MS or node.poll_scheduled_at == at_ms:
             return
         node.poll_scheduled_at = at_ms
@@ -306,7 +306,7 @@ class Cluster:
         def due() -> None:
             if (
                 node.incarnation == incarnation
-                and node.member is not None
+                and node.raft_node is not None
                 and node.poll_scheduled_at == at_ms
             ):
                 node.poll_scheduled_at = -1
@@ -340,7 +340,7 @@ class Cluster:
             self.record(trace(self.now_ms, node.id, OUT, effect))
             self.auditor.on_effect(self.view(node), effect, self.views)
             self.carry_out_one(node, effect)
-            if node.member is None:
+            if node.raft_node is None:
                 break
         self.look(node)
 
@@ -411,7 +411,7 @@ class Cluster:
         count_, end_offset, incarnation = len(node.disk.batches), node.disk.end_offset, node.incarnation
 
         def done() -> None:
-            if node.incarnation != incarnation or node.member is None:
+            if node.incarnation != incarnation or node.raft_node is None:
                 return
             if node.disk.generation == generation:
                 node.disk.durable_count = max(node.disk.durable_count, count_)
@@ -474,7 +474,7 @@ class Cluster:
 
     def feed_plain(self, node_id: NodeId, event: ev.Event) -> None:
         node = self.nodes[node_id]
-        if node.member is not None:
+        if node.raft_node is not None:
             self.take_in(node, event)
 
     def close(self, pair: tuple[NodeId, NodeId], *, by: NodeId, silently: bool = False) -> None:
@@ -513,10 +513,10 @@ class Cluster:
 
         def arrive() -> None:
             target = self.nodes[to]
-            is_alive = node.member is not None and node.incarnation == incarnation
+            is_alive = node.raft_node is not None and node.incarnation == incarnation
             if self.is_cut(sender, to) or not (is_alive or was_connected):
                 return  # what was written to a connection may arrive after its sender died
-            if target.member is None:
+            if target.raft_node is None:
                 self.feed(sender, failed, incarnation)
                 return
             if is_alive and (sender, to) not in self.connections:
@@ -549,10 +549,10 @@ class Cluster:
 
     def append(self, node_id: NodeId, *values: bytes, deadline_ms: int = 5_000) -> int:
         node = self.nodes[node_id]
-        assert node.member is not None
+        assert node.raft_node is not None
         token = 1_000_000 + next(self.tokens)
         records = values or (b"value %d" % token,)
-        request = ev.AppendRequested(token, node.member.epoch, records, self.now_ms + deadline_ms)
+        request = ev.AppendRequested(token, node.raft_node.epoch, records, self.now_ms + deadline_ms)
         self.feed(node_id, request)
         return token
 
@@ -579,10 +579,10 @@ class Cluster:
         view.durable_election = node.disk.election or Election()
         view.log = node.marks
         view.durable_end_offset = node.disk.durable_end()
-        if node.member is not None:
-            view.state = node.member.state
-            view.is_whole = node.member.is_whole
-            view.high_watermark = node.member.high_watermark
+        if node.raft_node is not None:
+            view.state = node.raft_node.state
+            view.is_whole = node.raft_node.is_whole
+            view.high_watermark = node.raft_node.high_watermark
         else:
             view.state = None
         return view
@@ -591,17 +591,17 @@ class Cluster:
         self.view(node)
         self.auditor.on_state(self.views, self.views[node.id])
 
-    def member(self, node_id: NodeId) -> RaftNode:
-        member = self.nodes[node_id].member
-        assert member is not None
-        return member
+    def raft_node(self, node_id: NodeId) -> RaftNode:
+        raft_node = self.nodes[node_id].raft_node
+        assert raft_node is not None
+        return raft_node
 
     @property
     def leader(self) -> NodeId | None:
-        """The leader of the highest epoch that any member that is up is in, if it leads."""
-        up = [node for node in self.nodes.values() if node.member is not None]
-        leaders = [n for n in up if isinstance(n.member.state, Leader)]
-        best = max(leaders, key=lambda n: n.member.epoch, default=None)
+        """The leader of the highest epoch that any node that is up is in, if it leads."""
+        up = [node for node in self.nodes.values() if node.raft_node is not None]
+        leaders = [n for n in up if isinstance(n.raft_node.state, Leader)]
+        best = max(leaders, key=lambda n: n.raft_node.epoch, default=None)
         return best.id if best else None
 
     def has_leader(self) -> bool:
@@ -609,8 +609,8 @@ class Cluster:
         leader = self.leader
         if leader is None:
             return False
-        state = self.member(leader).state
-        return isinstance(state, Leader) and self.member(leader).high_watermark > state.epoch_start_offset
+        state = self.raft_node(leader).state
+        return isinstance(state, Leader) and self.raft_node(leader).high_watermark > state.epoch_start_offset
 
     def elect(self) -> NodeId:
         self.run_until(self.has_leader)
@@ -619,17 +619,17 @@ class Cluster:
         return leader
 
     def has_converged(self) -> bool:
-        up = [node.member for node in self.nodes.values() if node.member is not None]
+        up = [node.raft_node for node in self.nodes.values() if node.raft_node is not None]
         ends = {(m.log.end_offset, m.log.flushed_offset, m.high_watermark, m.epoch, m.leader_id) for m in up}
         return (
             len(ends) == 1
             and self.has_leader()
-            and self.member(self.leader).log.end_offset == up[0].high_watermark
+            and self.raft_node(self.leader).log.end_offset == up[0].high_watermark
         )
 
     def values(self, node_id: NodeId) -> list[bytes]:
-        """The committed values that a member knows."""
-        high_watermark = self.member(node_id).high_watermark
+        """The committed values that a node knows."""
+        high_watermark = self.raft_node(node_id).high_watermark
         out: list[bytes] = []
         for batch in scan(b"".join(self.nodes[node_id].disk.batches)):
             if batch.end_offset <= high_watermark and not batch.is_control:
@@ -650,7 +650,7 @@ class Cluster:
     def describe(self) -> str:
         return "\n".join(
             f"{node.id}: {m.state} {m.log.position} hw={m.high_watermark}"
-            if (m := node.member)
+            if (m := node.raft_node)
             else f"{node.id}: down"
             for node in self.nodes.values()
         )

@@ -17,7 +17,7 @@ A, B = b"our nonce to 2 !", b"the nonce of 2 !"
 
 
 def alone() -> Lone:
-    """Member 1, to which nobody is connected."""
+    """Node 1, to which nobody is connected."""
     return Lone(election=Election(5), epochs=(1, 4), connected=())
 
 
@@ -35,11 +35,11 @@ def kinds(effects: list[fx.Effect], *wanted: type[fx.Effect]) -> list[fx.Effect]
 
 def test_a_greeting_alone_changes_nothing_and_sends_a_challenge_to_the_voters_own_address() -> None:
     lone = alone()
-    before = lone.member.state
+    before = lone.raft_node.state
     effects = claimed(lone)
     assert effects == [fx.ChallengePeer(2)]
-    assert lone.member.state == before
-    assert not lone.member._raft.peers.is_connected(2)
+    assert lone.raft_node.state == before
+    assert not lone.raft_node._raft.peers.is_connected(2)
 
 
 def test_whoever_shows_the_nonce_that_was_told_at_the_voters_address_is_that_voter() -> None:
@@ -72,7 +72,7 @@ def test_a_confirmed_connection_stays_so_whatever_becomes_of_the_one_that_the_no
     shown(lone)
     lone.feed(ev.ConnectionClosed(OUTBOUND, 2, outbound=True))
     lone.run(60_000)
-    assert lone.member._raft.peers.is_connected(2)
+    assert lone.raft_node._raft.peers.is_connected(2)
     assert kinds(lone.effects, fx.RefusePeer) == []
 
 
@@ -196,12 +196,12 @@ def test_a_voter_that_lost_its_power_takes_the_place_of_connections_that_nobody_
     cluster.confirm(1, 10**6, again)
     trace = cluster.take_trace()
     assert trace.count('RefusePeer reason="node 2 has connected anew since"') == 2
-    connections = cluster.member(1)._raft.peers._connections
+    connections = cluster.raft_node(1)._raft.peers._connections
     assert cluster.nodes[1].disk.peers[2] == again
     assert {ours, theirs, 10**6} & set(connections) == {10**6}
 
 
-def test_a_member_far_above_the_others_brings_them_up_by_itself_also_after_a_restart() -> None:
+def test_a_node_far_above_the_others_brings_them_up_by_itself_also_after_a_restart() -> None:
     cluster = Cluster()
     assert cluster.elect() == 1
     cluster.append(1, b"before")
@@ -209,7 +209,7 @@ def test_a_member_far_above_the_others_brings_them_up_by_itself_also_after_a_res
     cluster.crash(3)
     cluster.nodes[3].disk.election = Election(1 << 30)
     cluster.start(3)
-    cluster.run_until(lambda: cluster.has_converged() and cluster.member(1).epoch > 1 << 30, 20_000)
+    cluster.run_until(lambda: cluster.has_converged() and cluster.raft_node(1).epoch > 1 << 30, 20_000)
     leader = cluster.leader or 0
     token = cluster.append(leader, b"after")
     cluster.run(500)

@@ -13,7 +13,7 @@ from tests.stories.cluster import Cluster
 @pytest.mark.covers(
     "VOTE-01", "VOTE-02", "VOTE-12", "VOTE-29", "VOTE-30", "BQE-01", "BQE-03", "QS-01", "D-02", "D-10"
 )
-def test_three_new_members_elect_a_leader_and_commit(golden: Callable[[str], None]) -> None:
+def test_three_new_nodes_elect_a_leader_and_commit(golden: Callable[[str], None]) -> None:
     cluster = Cluster()
     assert cluster.elect() == 1
     token = cluster.append(1, b"the first value")
@@ -38,7 +38,7 @@ def test_a_killed_leader_is_replaced_before_any_timeout(golden: Callable[[str], 
 
 
 @pytest.mark.covers("D-08", "D-18")
-def test_a_member_with_much_left_to_apply_lets_the_others_lead() -> None:
+def test_a_node_with_much_left_to_apply_lets_the_others_lead() -> None:
     """It would win at once, and lead only when it has applied all of it."""
     cluster = Cluster()
     cluster.elect()
@@ -67,7 +67,7 @@ def test_a_leader_that_hangs_is_replaced_after_the_fetch_timeout() -> None:
 
     # The old leader wakes up, finds out what it missed, and has nothing acknowledged meanwhile.
     cluster.run(12_000)
-    assert isinstance(cluster.member(1).state, Follower)
+    assert isinstance(cluster.raft_node(1).state, Follower)
 
 
 @pytest.mark.covers("D-08")
@@ -83,8 +83,8 @@ def test_a_failed_connect_or_an_idle_connection_is_no_loss() -> None:
     assert "ConnectionClosed" in (trace := cluster.take_trace())
     assert "prospective" not in trace
     assert cluster.leader == 1
-    assert cluster.member(2).epoch == 1
-    assert isinstance(cluster.member(2).state, Follower)
+    assert cluster.raft_node(2).epoch == 1
+    assert isinstance(cluster.raft_node(2).state, Follower)
 
 
 @pytest.mark.covers("D-08")
@@ -96,8 +96,8 @@ def test_a_restarted_connection_costs_no_leader() -> None:
     cluster.close((2, 1), by=1)
     cluster.run(1_000)
     assert cluster.leader == 1
-    assert cluster.member(1).epoch == 1
-    assert all(isinstance(cluster.member(n).state, Follower) for n in (2, 3))
+    assert cluster.raft_node(1).epoch == 1
+    assert all(isinstance(cluster.raft_node(n).state, Follower) for n in (2, 3))
 
 
 @pytest.mark.covers("D-08")
@@ -111,29 +111,29 @@ def test_a_connection_that_flaps_is_a_loss_once_an_epoch() -> None:
         cluster.close((2, 1), by=1)
         cluster.run(1_500)
         losses.append(cluster.take_trace().count('why="leader lost"'))
-        assert isinstance(cluster.member(2).state, Follower)
-    assert cluster.member(2).epoch == 1
+        assert isinstance(cluster.raft_node(2).state, Follower)
+    assert cluster.raft_node(2).epoch == 1
     assert losses == [1, 0, 0]
 
 
 @pytest.mark.covers("D-07", "Q-15")
-def test_a_member_that_was_cut_off_does_not_depose_the_leader_when_it_returns() -> None:
+def test_a_node_that_was_cut_off_does_not_depose_the_leader_when_it_returns() -> None:
     """KIP-996: it asks first, and the others are in touch with their leader (Q-15)."""
     cluster = Cluster()
     cluster.elect()
     cluster.run(100)
     cluster.isolate(3)
     cluster.run(20_000)
-    assert cluster.member(3).epoch == 1, "without a majority of pre-votes no epoch begins"
+    assert cluster.raft_node(3).epoch == 1, "without a majority of pre-votes no epoch begins"
     cluster.heal()
     cluster.run(3_000)
     assert cluster.leader == 1
-    assert cluster.member(1).epoch == 1
-    assert isinstance(cluster.member(3).state, Follower)
+    assert cluster.raft_node(1).epoch == 1
+    assert isinstance(cluster.raft_node(3).state, Follower)
 
 
 @pytest.mark.covers("D-07", "D-08", "Q-15")
-def test_a_member_that_reaches_only_the_other_follower_does_not_depose_the_leader_either() -> None:
+def test_a_node_that_reaches_only_the_other_follower_does_not_depose_the_leader_either() -> None:
     """The other one is in touch with the leader, and says so by refusing."""
     cluster = Cluster()
     cluster.elect()
@@ -141,7 +141,7 @@ def test_a_member_that_reaches_only_the_other_follower_does_not_depose_the_leade
     cluster.cut |= {(1, 3), (3, 1)}
     cluster.run(20_000)
     assert cluster.leader == 1
-    assert {cluster.member(n).epoch for n in (1, 2, 3)} == {1}
+    assert {cluster.raft_node(n).epoch for n in (1, 2, 3)} == {1}
     token = cluster.append(1)
     cluster.run(100)
     assert cluster.outcome(1, token) == 0
@@ -165,13 +165,13 @@ def test_a_pre_vote_writes_nothing_and_resets_no_timer() -> None:
     for n in (2, 3):
         cluster.start(n)
     cluster.run(100)
-    before, state = cluster.nodes[3].disk.election, cluster.member(3).state
+    before, state = cluster.nodes[3].disk.election, cluster.raft_node(3).state
     cluster.crash(2)
     cluster.start(2)
-    cluster.run_until(lambda: isinstance(cluster.member(2).state, Prospective | Candidate))
-    while not isinstance(cluster.member(2).state, Candidate):
+    cluster.run_until(lambda: isinstance(cluster.raft_node(2).state, Prospective | Candidate))
+    while not isinstance(cluster.raft_node(2).state, Candidate):
         assert cluster.nodes[3].disk.election == before
-        assert cluster.member(3).state == state
+        assert cluster.raft_node(3).state == state
         cluster.step()
 
 
@@ -185,7 +185,7 @@ def test_a_vote_survives_a_restart_and_the_epoch_of_its_winner() -> None:
     for n in (1, 2, 3):
         assert cluster.nodes[n].disk.election == Election(1, 1, key)
     cluster.restart(2)
-    assert cluster.member(2).voted == key
+    assert cluster.raft_node(2).voted == key
 
 
 @pytest.mark.covers("VOTE-14")
@@ -198,7 +198,7 @@ def test_a_candidate_claims_only_what_is_durable() -> None:
     token = cluster.append(1, b"held by 1 and 3, in the page cache of 2")
     cluster.run(50)
     assert cluster.outcome(1, token) == 0
-    assert cluster.member(2).log.end_offset > cluster.member(2).log.flushed_offset
+    assert cluster.raft_node(2).log.end_offset > cluster.raft_node(2).log.flushed_offset
     cluster.crash(1)
     cluster.crash(3)
     cluster.take_trace()
@@ -219,12 +219,12 @@ def test_a_leader_that_restarts_does_not_resume_its_epoch() -> None:
     for n in (1, 2, 3):
         cluster.crash(n)
     cluster.start(1)
-    assert cluster.member(1).leader_id == -1
-    assert not cluster.member(1).is_leader
+    assert cluster.raft_node(1).leader_id == -1
+    assert not cluster.raft_node(1).is_leader
     cluster.start(2)
     cluster.start(3)
     cluster.elect()
-    assert cluster.member(cluster.leader or 0).epoch > 1
+    assert cluster.raft_node(cluster.leader or 0).epoch > 1
 
 
 @pytest.mark.covers("EQE-03", "QS-07")
@@ -245,10 +245,10 @@ def test_without_a_majority_nobody_leads_and_no_epoch_is_spent() -> None:
     cluster = Cluster(start=False)
     cluster.start(1)
     cluster.run(60_000)
-    assert cluster.member(1).epoch == 0
-    assert isinstance(cluster.member(1).state, Unattached | Prospective)
-    assert "needed" in cluster.member(1).describe(cluster.now(cluster.nodes[1])).no_leader_reason or (
-        "waiting" in cluster.member(1).describe(cluster.now(cluster.nodes[1])).no_leader_reason
+    assert cluster.raft_node(1).epoch == 0
+    assert isinstance(cluster.raft_node(1).state, Unattached | Prospective)
+    assert "needed" in cluster.raft_node(1).describe(cluster.now(cluster.nodes[1])).no_leader_reason or (
+        "waiting" in cluster.raft_node(1).describe(cluster.now(cluster.nodes[1])).no_leader_reason
     )
 
 
@@ -257,20 +257,20 @@ def test_the_only_voter_leads_at_once_and_commits_after_its_own_flush() -> None:
     cluster = Cluster((1,), start=False)
     cluster.hold_flushes(1)
     cluster.start(1)
-    assert isinstance(cluster.member(1).state, Leader)
+    assert isinstance(cluster.raft_node(1).state, Leader)
     token = cluster.append(1, b"not durable yet")
     cluster.run(10_000)
-    assert cluster.outcome(1, token) is None or cluster.member(1).high_watermark == -1
+    assert cluster.outcome(1, token) is None or cluster.raft_node(1).high_watermark == -1
     cluster.release_flushes(1)
     cluster.run(10)
-    assert cluster.member(1).is_leader, "nobody fetches, and nobody needs to"
+    assert cluster.raft_node(1).is_leader, "nobody fetches, and nobody needs to"
     token = cluster.append(1, b"durable")
     cluster.run(10)
     assert cluster.outcome(1, token) == 0
     cluster.restart(1)
     cluster.run(10)
     assert b"durable" in cluster.values(1)
-    assert cluster.member(1).epoch == 2
+    assert cluster.raft_node(1).epoch == 2
 
 
 @pytest.mark.covers("D-01")
@@ -284,7 +284,7 @@ def test_a_follower_that_stood_still_looks_at_its_mail_before_it_campaigns() -> 
     trace = cluster.take_trace()
     assert "event=stall" in trace
     assert "prospective" not in trace
-    assert cluster.member(1).is_leader
+    assert cluster.raft_node(1).is_leader
 
 
 @pytest.mark.covers("D-01")
@@ -292,8 +292,8 @@ def test_a_process_that_stutters_without_end_campaigns_all_the_same() -> None:
     """The mail gets one more turn, not one after another: else a busy machine never elects anybody."""
     cluster = Cluster(start=False)
     cluster.start(1)
-    member = cluster.member(1)
-    effects = [effect for turn in range(1, 20) for effect in member.poll(Now(turn * 450, turn * 450))]
+    raft_node = cluster.raft_node(1)
+    effects = [effect for turn in range(1, 20) for effect in raft_node.poll(Now(turn * 450, turn * 450))]
     assert "prospective" in {effect.target for effect in effects if isinstance(effect, StateChanged)}
 
 
@@ -305,11 +305,11 @@ def test_an_observer_finds_the_leader_and_never_campaigns() -> None:
     cluster.run(2_000)
     assert cluster.outcome(leader, token) == 0
     assert cluster.values(9) == [b"seen by all"]
-    assert cluster.member(9).describe(cluster.now(cluster.nodes[9])).role == "observer"
+    assert cluster.raft_node(9).describe(cluster.now(cluster.nodes[9])).role == "observer"
     for n in (1, 2, 3):
         cluster.crash(n)
     cluster.run(20_000)
-    assert isinstance(cluster.member(9).state, Follower | Unattached)
+    assert isinstance(cluster.raft_node(9).state, Follower | Unattached)
     for n in (1, 2, 3):
         cluster.start(n)
     leader = cluster.elect()
@@ -326,7 +326,7 @@ def test_an_observer_whose_leader_is_cut_off_asks_around() -> None:
     cluster.isolate(leader)
     cluster.run_until(lambda: cluster.leader not in (None, leader) and cluster.has_leader())
     cluster.run(5_000)
-    assert cluster.member(9).leader_id == cluster.leader
+    assert cluster.raft_node(9).leader_id == cluster.leader
 
 
 @pytest.mark.covers("OBS-05")

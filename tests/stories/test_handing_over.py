@@ -45,7 +45,7 @@ def test_the_successor_is_waited_for_and_nothing_is_appended_meanwhile() -> None
     assert cluster.outcome(1, written) == 0
     assert cluster.outcome(1, refused) == ErrorCode.NOT_CONTROLLER
     assert cluster.outcome(1, token) is None
-    assert cluster.member(1).is_leader
+    assert cluster.raft_node(1).is_leader
     cluster.release_flushes(3)
     cluster.run_until(lambda: cluster.leader == 3 and cluster.has_leader())
     assert cluster.outcome(1, token) == 0
@@ -62,8 +62,8 @@ def test_a_leader_whose_successor_does_not_catch_up_leads_on_and_says_so() -> No
     done = cluster.nodes[1].outcomes[token]
     assert done.error == ErrorCode.REQUEST_TIMED_OUT
     assert done.reason.startswith("node 3 has not caught up to ")
-    assert cluster.member(1).epoch == 1
-    assert cluster.member(1).is_leader
+    assert cluster.raft_node(1).epoch == 1
+    assert cluster.raft_node(1).is_leader
     written = cluster.append(1)
     cluster.run(20)
     assert cluster.outcome(1, written) == 0
@@ -93,7 +93,7 @@ def test_a_successor_that_is_silent_is_waited_for_no_longer_than_for_a_fetch() -
     took_ms = cluster.run_until(lambda: cluster.outcome(1, token) is not None)
     assert took_ms <= 3_000
     assert cluster.outcome(1, token) == ErrorCode.REQUEST_TIMED_OUT
-    assert cluster.member(1).epoch == 1
+    assert cluster.raft_node(1).epoch == 1
     written = cluster.append(1)
     cluster.run(20)
     assert cluster.outcome(1, written) == 0
@@ -121,7 +121,7 @@ def test_a_stopping_leader_hands_over_and_votes_before_it_goes(golden: Callable[
 
 @pytest.mark.covers("D-09", "EQE-10")
 def test_a_follower_that_just_went_away_is_not_chosen() -> None:
-    """Two members are stopped one after the other: the second must not hand over to the first."""
+    """Two nodes are stopped one after the other: the second must not hand over to the first."""
     cluster = settled((1, 2, 3, 4))
     cluster.crash(2)
     cluster.run(5)
@@ -147,7 +147,7 @@ def test_a_follower_stops_at_once_and_campaigns_no_more() -> None:
     cluster.crash(1)
     cluster.crash(3)
     cluster.run(10_000)
-    assert isinstance(cluster.member(2).state, Follower)
+    assert isinstance(cluster.raft_node(2).state, Follower)
 
 
 @pytest.mark.covers("D-09", "EQE-02", "EQE-07")
@@ -156,14 +156,14 @@ def test_the_other_followers_wait_for_the_successor_and_ignore_the_closing_conne
     cluster.cut |= {(1, 2), (2, 1)}  # the farewell does not reach the first successor
     cluster.resign(1, to=-1)
     cluster.run(5)
-    assert isinstance(cluster.member(1).state, Resigned)
-    assert isinstance(cluster.member(3).state, Follower)
-    before = cluster.member(3).state
+    assert isinstance(cluster.raft_node(1).state, Resigned)
+    assert isinstance(cluster.raft_node(3).state, Follower)
+    before = cluster.raft_node(3).state
     assert isinstance(before, Follower)
     assert before.epoch_ended
     cluster.crash(1)
     cluster.run(5)
-    assert cluster.member(3).state == before, "the closing connection is no news"
+    assert cluster.raft_node(3).state == before, "the closing connection is no news"
     cluster.run_until(cluster.has_leader, 3_000)
 
 
@@ -173,10 +173,10 @@ def test_a_resigned_leader_that_nobody_replaces_waits_like_everybody_else() -> N
     for n in (1, 2, 3):
         cluster.crash(n)
     cluster.start(1)
-    assert isinstance(cluster.member(1).state, Resigned)
+    assert isinstance(cluster.raft_node(1).state, Resigned)
     cluster.run(2_500)
-    assert not isinstance(cluster.member(1).state, Resigned)
-    assert cluster.member(1).epoch == 2, "so that it stops advertising itself"
+    assert not isinstance(cluster.raft_node(1).state, Resigned)
+    assert cluster.raft_node(1).epoch == 2, "so that it stops advertising itself"
 
 
 @pytest.mark.covers("D-09")
@@ -223,7 +223,7 @@ def test_a_leader_that_was_replaced_answers_no_read() -> None:
 def test_a_new_leader_answers_reads_only_after_a_commit_of_its_own_epoch() -> None:
     cluster = Cluster()
     cluster.run_until(lambda: cluster.leader == 1)
-    assert cluster.member(1).high_watermark == -1
+    assert cluster.raft_node(1).high_watermark == -1
     cluster.hold_flushes(1, 2, 3)
     token = cluster.read(1)
     cluster.run(400)
@@ -232,7 +232,7 @@ def test_a_new_leader_answers_reads_only_after_a_commit_of_its_own_epoch() -> No
         cluster.release_flushes(n)
     cluster.run(20)
     assert cluster.outcome(1, token) == 0
-    assert isinstance(cluster.member(1).state, Leader)
+    assert isinstance(cluster.raft_node(1).state, Leader)
 
 
 @pytest.mark.covers("D-12")
@@ -259,22 +259,22 @@ def test_an_answer_to_an_older_round_proves_nothing() -> None:
     assert reads.wants_round(100), "nobody answered: a new round, under a new number"
     second = reads.begin_round(100)
     reads.acknowledge(2, first)
-    assert reads.take_answerable(0) == []
+    assert reads.take_ready(0) == []
     reads.acknowledge(2, second)
-    assert reads.take_answerable(0) == [1]
+    assert reads.take_ready(0) == [1]
 
 
 @pytest.mark.covers("D-12")
 def test_a_read_waits_until_its_high_watermark_is_applied() -> None:
     reads = Reads(Quorum(1, VoterSet.parse("1@a:1")), retry_ms=100)
     reads.add(1, 1_000, 7)
-    assert reads.take_answerable(6) == []
-    assert reads.take_answerable(7) == [1]
+    assert reads.take_ready(6) == []
+    assert reads.take_ready(7) == [1]
     reads.add(2, 1_000, None)
-    assert reads.take_answerable(99) == [], "before a commit of the own epoch nobody knows what to wait for"
+    assert reads.take_ready(99) == [], "before a commit of the own epoch nobody knows what to wait for"
     reads.establish(100)
-    assert reads.take_answerable(99) == []
-    assert reads.take_answerable(100) == [2]
+    assert reads.take_ready(99) == []
+    assert reads.take_ready(100) == [2]
 
 
 @pytest.mark.covers("D-12")

@@ -1,4 +1,4 @@
-"""Stories of members that forgot: wiped, restored from a backup, doubled, or brand new (D-06)."""
+"""Stories of nodes that forgot: wiped, restored from a backup, doubled, or brand new (D-06)."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -19,7 +19,7 @@ from tests.stories.cluster import CLUSTER_ID, Cluster
 
 
 def written() -> Cluster:
-    """Three members with a committed record, of which 1 leads."""
+    """Three nodes with a committed record, of which 1 leads."""
     cluster = Cluster()
     assert cluster.elect() == 1
     cluster.append(1, b"committed")
@@ -38,7 +38,7 @@ def test_a_wiped_voter_is_uncounted_until_a_leader_was_elected_without_it(
     cluster.run(50)
     cluster.start(3)
     cluster.run(2_000)
-    assert not cluster.member(3).is_whole
+    assert not cluster.raft_node(3).is_whole
     assert "not_whole" in cluster.nodes[3].alarms
     assert cluster.values(3) == [b"committed"], "it follows all the same"
 
@@ -51,11 +51,11 @@ def test_a_wiped_voter_is_uncounted_until_a_leader_was_elected_without_it(
     cluster.start(2)
     cluster.run_until(cluster.has_leader)
 
-    # Once every voter was heard and a later leader stands, it is a member again.
+    # Once every voter was heard and a later leader stands, it is a node again.
     cluster.run(1_000)
     cluster.take_trace()
     cluster.resign(cluster.leader or 0, to=2 if cluster.leader == 1 else 1)
-    cluster.run_until(lambda: cluster.member(3).is_whole)
+    cluster.run_until(lambda: cluster.raft_node(3).is_whole)
     cluster.run_until(cluster.has_converged)
     assert cluster.nodes[3].alarms == {}
     golden(cluster.take_trace())
@@ -69,7 +69,7 @@ def test_a_wiped_voter_is_uncounted_until_a_leader_was_elected_without_it(
 
 
 @pytest.mark.covers("D-06")
-def test_a_member_in_doubt_is_not_asked_over_and_over() -> None:
+def test_a_node_in_doubt_is_not_asked_over_and_over() -> None:
     cluster = written()
     cluster.crash(3)
     cluster.wipe(3)
@@ -77,7 +77,7 @@ def test_a_member_in_doubt_is_not_asked_over_and_over() -> None:
     cluster.run(50)
     cluster.start(3)
     cluster.run(3_000)
-    assert not cluster.member(3).is_whole
+    assert not cluster.raft_node(3).is_whole
     cluster.take_trace()
     cluster.run(5_000)
     probes = [line for line in cluster.take_trace().splitlines() if " 2 > Send to=3" in line]
@@ -94,15 +94,15 @@ def test_amnesia_survives_a_restart() -> None:
     cluster.start(3)
     cluster.run(2_000)
     cluster.restart(3)
-    assert not cluster.member(3).is_whole
+    assert not cluster.raft_node(3).is_whole
     cluster.crash(1)
     cluster.run(10_000)
     assert cluster.leader is None, "2 alone is no majority, and 3 neither votes nor campaigns"
-    assert not isinstance(cluster.member(3).state, Prospective | Candidate)
+    assert not isinstance(cluster.raft_node(3).state, Prospective | Candidate)
 
 
 @pytest.mark.covers("D-06", "D-07")
-def test_a_member_that_forgot_does_not_even_repeat_a_vote() -> None:
+def test_a_node_that_forgot_does_not_even_repeat_a_vote() -> None:
     """There is a vote in its election file, but nothing vouches for the file any more."""
     cluster = Cluster(start=False)
     candidate = ReplicaKey(2, cluster.nodes[2].disk.directory_id)
@@ -163,7 +163,7 @@ def test_a_blank_voter_stays_blank_across_restarts_until_it_has_promised_somethi
 
 
 @pytest.mark.covers("D-06")
-def test_a_member_restored_from_a_backup_is_an_amnesiac() -> None:
+def test_a_node_restored_from_a_backup_is_an_amnesiac() -> None:
     """The same directory, but a start that was seen before, under another random id."""
     cluster = written()
     cluster.crash(3)
@@ -171,7 +171,7 @@ def test_a_member_restored_from_a_backup_is_an_amnesiac() -> None:
     cluster.run(50)
     cluster.start(3)
     cluster.run(2_500)
-    assert not cluster.member(3).is_whole
+    assert not cluster.raft_node(3).is_whole
 
 
 @pytest.mark.covers("D-06")
@@ -187,7 +187,7 @@ def test_an_old_copy_of_a_directory_makes_nobody_else_doubt_itself() -> None:
     cluster.start(2)
     cluster.run(3_000)
     cluster.resign(1, to=3)
-    cluster.run_until(lambda: cluster.member(2).is_whole, 20_000)
+    cluster.run_until(lambda: cluster.raft_node(2).is_whole, 20_000)
     cluster.run(3_000)
     assert old.peers[2].directory_id == cluster.nodes[2].disk.directory_id
     cluster.crash(3)
@@ -195,11 +195,11 @@ def test_an_old_copy_of_a_directory_makes_nobody_else_doubt_itself() -> None:
     cluster.run(50)
     cluster.start(3)
     cluster.run(5_000)
-    assert not cluster.member(3).is_whole
-    assert cluster.member(2).is_whole
+    assert not cluster.raft_node(3).is_whole
+    assert cluster.raft_node(2).is_whole
     cluster.resign(cluster.leader or 0)
-    cluster.run_until(lambda: cluster.member(3).is_whole, 20_000)
-    assert all(cluster.member(n).is_whole for n in (1, 2, 3))
+    cluster.run_until(lambda: cluster.raft_node(3).is_whole, 20_000)
+    assert all(cluster.raft_node(n).is_whole for n in (1, 2, 3))
 
 
 @pytest.mark.covers("D-06")
@@ -235,12 +235,12 @@ def test_a_second_backup_that_is_newer_than_the_first_is_not_believed_for_it() -
     cluster.start(2)
     restore(2)
     cluster.run(4_000)
-    assert not cluster.member(3).is_whole
+    assert not cluster.raft_node(3).is_whole
     cluster.crash(3)
     cluster.crash(1)
     restore(4)
     cluster.run(15_000)
-    assert not cluster.member(3).is_whole
+    assert not cluster.raft_node(3).is_whole
     assert cluster.leader is None
     cluster.cut.clear()
     cluster.start(1)
@@ -248,7 +248,7 @@ def test_a_second_backup_that_is_newer_than_the_first_is_not_believed_for_it() -
 
 
 @pytest.mark.covers("D-06")
-def test_members_that_take_each_other_for_old_copies_say_so_and_what_to_do() -> None:
+def test_nodes_that_take_each_other_for_old_copies_say_so_and_what_to_do() -> None:
     """What forged greetings left in an older release: starts of the others that never were."""
     cluster = written()
     for node_id in (1, 2, 3):
@@ -263,7 +263,7 @@ def test_members_that_take_each_other_for_old_copies_say_so_and_what_to_do() -> 
         cluster.start(node_id)
     for _ in range(100):
         cluster.run(100)
-        views = [cluster.member(n).describe(cluster.now(cluster.nodes[n])) for n in (1, 2, 3)]
+        views = [cluster.raft_node(n).describe(cluster.now(cluster.nodes[n])) for n in (1, 2, 3)]
         assert all(FORGET_PEERS in view.no_leader_reason for view in views), views
     assert cluster.leader is None
     warned = [line for line in cluster.take_trace().splitlines() if "doubtful_voter" in line]
@@ -332,9 +332,9 @@ def test_a_damaged_log_is_not_mended_by_time() -> None:
     cluster.run(1_000)
     cluster.resign(1, to=2)
     cluster.run(5_000)
-    assert not cluster.member(3).is_whole
-    assert "byte 17" in cluster.member(3).describe(cluster.now(cluster.nodes[3])).no_leader_reason
-    assert isinstance(cluster.member(3).state, Follower)
+    assert not cluster.raft_node(3).is_whole
+    assert "byte 17" in cluster.raft_node(3).describe(cluster.now(cluster.nodes[3])).no_leader_reason
+    assert isinstance(cluster.raft_node(3).state, Follower)
 
 
 def with_cold_log() -> Cluster:
@@ -360,8 +360,8 @@ def test_a_leader_whose_log_rots_says_so_and_lets_a_whole_one_lead(golden: Calla
     golden(cluster.take_trace())
     cluster.run_until(cluster.has_converged)
     assert cluster.values(3) == cluster.values(2), "the late one has it all, from a whole disk"
-    assert not cluster.member(1).is_whole
-    assert cluster.member(1).damage == ("batch 4 is rotten",)
+    assert not cluster.raft_node(1).is_whole
+    assert cluster.raft_node(1).damage == ("batch 4 is rotten",)
     assert "rotten" in cluster.nodes[1].alarms["not_whole"]
 
     # It does not count: with one of the two others gone, nothing is committed, and it never leads.
@@ -372,7 +372,7 @@ def test_a_leader_whose_log_rots_says_so_and_lets_a_whole_one_lead(golden: Calla
     cluster.crash(2)
     cluster.run(20_000)
     assert cluster.leader is None
-    assert not isinstance(cluster.member(1).state, Prospective | Candidate)
+    assert not isinstance(cluster.raft_node(1).state, Prospective | Candidate)
 
 
 @pytest.mark.covers("D-06", "D-14")
@@ -380,8 +380,8 @@ def test_a_fetch_that_waits_for_rotten_bytes_is_answered() -> None:
     cluster = with_cold_log()
     cluster.nodes[1].disk.rotten.add(0)
     cluster.start(3)
-    cluster.run_until(lambda: not cluster.member(1).is_whole, 5_000)
-    assert not cluster.member(1).is_leader
+    cluster.run_until(lambda: not cluster.raft_node(1).is_whole, 5_000)
+    assert not cluster.raft_node(1).is_leader
     assert not cluster.nodes[1].handles, "nobody is left waiting"
 
 
@@ -392,12 +392,12 @@ def test_a_voter_whose_log_rots_neither_votes_nor_campaigns(others_are_up: bool)
     if not others_are_up:
         cluster.crash(1)
         cluster.crash(2)
-        cluster.run_until(lambda: isinstance(cluster.member(3).state, Prospective), 10_000)
+        cluster.run_until(lambda: isinstance(cluster.raft_node(3).state, Prospective), 10_000)
     cluster.feed(3, LogDamaged(0, "segment 0 at byte 17, offset 1: bad checksum"))
-    assert not cluster.member(3).is_whole
+    assert not cluster.raft_node(3).is_whole
     cluster.take_trace()
     cluster.run(20_000)
-    assert not isinstance(cluster.member(3).state, Prospective | Candidate)
+    assert not isinstance(cluster.raft_node(3).state, Prospective | Candidate)
     if others_are_up:
         fetches = [
             line for line in cluster.take_trace().splitlines() if " 3 > Send to=1 message=Fetch" in line
@@ -410,8 +410,8 @@ def test_a_voter_whose_log_rots_neither_votes_nor_campaigns(others_are_up: bool)
 def test_what_looked_damaged_because_the_log_was_cut_meanwhile_is_no_damage() -> None:
     cluster = written()
     cluster.feed(1, LogDamaged(7, "segment 0 at byte 17, offset 1: bad checksum"))
-    assert cluster.member(1).is_whole
-    assert cluster.member(1).is_leader
+    assert cluster.raft_node(1).is_whole
+    assert cluster.raft_node(1).is_leader
 
 
 @pytest.mark.covers("D-06")
@@ -435,14 +435,14 @@ def test_what_a_disk_acknowledged_does_not_count_after_it_was_replaced() -> None
 
 
 @pytest.mark.covers("D-06", "D-12")
-def test_a_member_that_may_have_forgotten_confirms_no_leader() -> None:
+def test_a_node_that_may_have_forgotten_confirms_no_leader() -> None:
     """It may have promised itself to a later one, so its word would make a stale read look current."""
     cluster = written()
     cluster.crash(3)
     cluster.run(50)
     cluster.start(3, health=StateHealth(amnesia=("the election file fails its checksum",)))
     cluster.run(2_000)
-    assert cluster.member(3).leader_id == 1
+    assert cluster.raft_node(3).leader_id == 1
     cluster.crash(2)
     cluster.run(10)
     token = cluster.read(1, deadline_ms=900)
@@ -457,12 +457,12 @@ def test_an_election_file_behind_the_log_is_amnesia() -> None:
     cluster.nodes[3].disk.election = None
     cluster.auditor.forget(cluster.view(cluster.nodes[3]))
     cluster.start(3, health=StateHealth())
-    assert not cluster.member(3).is_whole
-    assert cluster.member(3).epoch == 1
+    assert not cluster.raft_node(3).is_whole
+    assert cluster.raft_node(3).epoch == 1
 
 
 @pytest.mark.covers("D-06")
-def test_a_member_that_forgot_waits_for_every_voters_epoch_and_for_a_leader_after_the_highest() -> None:
+def test_a_node_that_forgot_waits_for_every_voters_epoch_and_for_a_leader_after_the_highest() -> None:
     """The last one to answer may know of the epoch in which the forgotten vote was given."""
     rejoin = Rejoin(StateHealth(amnesia=("lost",)), Quorum(1, VoterSet.parse("1@a:1,2@b:2,3@c:3")))
     rejoin.record_response(2, 5)
@@ -483,7 +483,7 @@ def test_an_old_copy_of_a_directory_confirms_no_leader() -> None:
     cluster.crash(2)
     cluster.nodes[2].disk.start_counter -= 1
     cluster.start(2)
-    assert cluster.member(2).is_whole, "nobody has told it yet"
+    assert cluster.raft_node(2).is_whole, "nobody has told it yet"
     token = cluster.read(1, deadline_ms=900)
     cluster.run(901)
     assert cluster.outcome(1, token) == 7

@@ -13,7 +13,7 @@ from tests.stories.test_replication import with_logs
 
 
 def lead(cluster: Cluster, node_id: int) -> None:
-    """Let the leader hand over to this member."""
+    """Let the leader hand over to this node."""
     assert cluster.leader is not None
     cluster.resign(cluster.leader, node_id)
     cluster.run_until(lambda: cluster.leader == node_id and cluster.has_leader())
@@ -21,12 +21,12 @@ def lead(cluster: Cluster, node_id: int) -> None:
 
 @pytest.mark.covers("VOTE-31", "D-14")
 def test_a_divergence_of_an_older_epoch_cuts_nothing_in_a_newer_one() -> None:
-    """KAFKA-18991. The same member leads again, so only the epoch tells that its answer is too old."""
+    """KAFKA-18991. The same node leads again, so only the epoch tells that its answer is too old."""
     cluster = with_logs({1: [1, 1, 4], 2: [1, 1, 4], 3: [1, 1, 2, 3]}, epoch=4)
     for n in (1, 2):
         cluster.start(n)
     assert cluster.elect() == 1
-    old = LeaderAndEpoch(cluster.member(1).epoch, 1)
+    old = LeaderAndEpoch(cluster.raft_node(1).epoch, 1)
 
     # Node 3 asks where its log leaves the leader's; the answer is on its way for long.
     cluster.cut.add((1, 3))

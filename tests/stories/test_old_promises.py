@@ -46,7 +46,7 @@ def acknowledge(cluster: Cluster, leader: NodeId) -> None:
 
 
 def nobody_leads(cluster: Cluster, for_ms: int = 30_000) -> bool:
-    """Whether no member leads in all that time."""
+    """Whether no node leads in all that time."""
     return not happens(cluster, lambda: cluster.leader is not None, for_ms)
 
 
@@ -67,22 +67,22 @@ def test_a_candidate_claims_no_epoch_that_only_its_unflushed_tail_has() -> None:
     cluster.isolate(1, 2)
     cluster.start(3)
     cluster.restart(1)
-    cluster.run_until(lambda: cluster.leader in (1, 2) and cluster.member(cluster.leader).epoch > 3)
+    cluster.run_until(lambda: cluster.leader in (1, 2) and cluster.raft_node(cluster.leader).epoch > 3)
     leader = cluster.leader
     assert leader is not None
     other = 3 - leader
     cut(cluster, (leader, other), (3, other))
     cluster.run_until(
-        lambda: cluster.member(3).log.end_offset == cluster.member(leader).log.end_offset, 2_000
+        lambda: cluster.raft_node(3).log.end_offset == cluster.raft_node(leader).log.end_offset, 2_000
     )
-    assert cluster.member(3).log.flushed_offset < cluster.member(3).log.end_offset
+    assert cluster.raft_node(3).log.flushed_offset < cluster.raft_node(3).log.end_offset
 
     # It campaigns, loses its power after the other one has judged it, and comes back with a shorter log.
     cluster.crash(leader, silently=True)
     cluster.heal()
-    if happens(cluster, lambda: isinstance(cluster.member(3).state, Candidate), 10_000):
-        epoch = cluster.member(3).epoch
-        cluster.run_until(lambda: cluster.member(other).epoch >= epoch)
+    if happens(cluster, lambda: isinstance(cluster.raft_node(3).state, Candidate), 10_000):
+        epoch = cluster.raft_node(3).epoch
+        cluster.run_until(lambda: cluster.raft_node(other).epoch >= epoch)
     cluster.holding_flushes.clear()
     cluster.restart(3)
     cluster.run_until(cluster.has_leader)
@@ -104,14 +104,14 @@ def test_the_epoch_of_a_leader_with_an_unflushed_tail_begins_at_the_end_of_its_l
     for value in (b"one", b"two"):
         cluster.append(old, value)
         cluster.run(5)  # the second one reaches nobody
-    assert cluster.member(slow).log.end_offset > cluster.member(slow).log.flushed_offset
+    assert cluster.raft_node(slow).log.end_offset > cluster.raft_node(slow).log.flushed_offset
     cluster.crash(old, silently=True)
     cluster.heal()
-    cluster.run_until(lambda: isinstance(cluster.member(slow).state, Leader))
-    member = cluster.member(slow)
-    assert isinstance(member.state, Leader)
-    assert member.log.flushed_offset < member.state.epoch_start_offset
-    assert member.log.epochs.entries[-1].start_offset == member.state.epoch_start_offset
+    cluster.run_until(lambda: isinstance(cluster.raft_node(slow).state, Leader))
+    raft_node = cluster.raft_node(slow)
+    assert isinstance(raft_node.state, Leader)
+    assert raft_node.log.flushed_offset < raft_node.state.epoch_start_offset
+    assert raft_node.log.epochs.entries[-1].start_offset == raft_node.state.epoch_start_offset
     cluster.release_flushes(slow)
     cluster.run_until(cluster.has_leader)
     cluster.run(600)
@@ -121,7 +121,7 @@ def test_the_epoch_of_a_leader_with_an_unflushed_tail_begins_at_the_end_of_its_l
     assert all(cluster.values(n)[-1] == b"one" for n in cluster.nodes)
     cuts = [line for line in cluster.take_trace().splitlines() if "Truncate" in line]
     assert cuts
-    assert all(f"end_offset={member.state.epoch_start_offset} " in line for line in cuts)
+    assert all(f"end_offset={raft_node.state.epoch_start_offset} " in line for line in cuts)
 
 
 @pytest.mark.covers("D-02", "D-03")
@@ -138,9 +138,9 @@ def test_a_deposed_leader_flushes_what_it_wrote_during_a_slow_flush_and_is_of_us
     cluster.run_until(lambda: cluster.leader in (2, 3) and cluster.has_leader())
     new = cluster.elect()
     cluster.heal()
-    cluster.run_until(lambda: cluster.member(1).leader_id == new)
-    member = cluster.member(1)
-    assert member.log.flushed_offset < member.log.end_offset
+    cluster.run_until(lambda: cluster.raft_node(1).leader_id == new)
+    raft_node = cluster.raft_node(1)
+    assert raft_node.log.flushed_offset < raft_node.log.end_offset
 
     cluster.crash(5 - new)
     cluster.release_flushes(1)
@@ -152,7 +152,7 @@ def test_a_deposed_leader_flushes_what_it_wrote_during_a_slow_flush_and_is_of_us
 
 
 def backed_up() -> tuple[Cluster, Disk]:
-    """Three members led by 1, and a copy of the directory of 2 from before two starts of it."""
+    """Three nodes led by 1, and a copy of the directory of 2 from before two starts of it."""
     cluster = Cluster()
     assert cluster.elect() == 1
     cluster.run(1_000)
@@ -200,7 +200,7 @@ def test_a_backup_that_is_put_back_twice_is_an_old_copy_both_times() -> None:
     cluster.start(3)
     cluster.start(2)
     cluster.run(8_000)
-    assert not cluster.member(2).is_whole, "node 3 knows that it forgot, and so does it itself by now"
+    assert not cluster.raft_node(2).is_whole, "node 3 knows that it forgot, and so does it itself by now"
     cluster.crash(2)
     put_back(cluster, 2, backup)
     cluster.start(2)
@@ -219,7 +219,7 @@ def test_an_old_copy_makes_nobody_doubt_itself() -> None:
     cluster.start(3)
     cluster.run(3_000)
     cluster.resign(cluster.elect())  # a later leader makes it whole again
-    cluster.run_until(lambda: cluster.member(3).is_whole)
+    cluster.run_until(lambda: cluster.raft_node(3).is_whole)
     cluster.run(1_500)
     cluster.restart(2)
     cluster.run(1_500)
@@ -236,9 +236,9 @@ def test_an_old_copy_makes_nobody_doubt_itself() -> None:
     cluster.run(50)
     cluster.start(3)
     cluster.run(3_000)
-    assert cluster.member(3).is_whole
+    assert cluster.raft_node(3).is_whole
     cluster.start(1)
-    cluster.run_until(lambda: not cluster.member(2).is_whole)
+    cluster.run_until(lambda: not cluster.raft_node(2).is_whole)
     acknowledge(cluster, cluster.elect())
 
 
@@ -260,14 +260,14 @@ def test_a_wiped_voter_is_not_whole_by_a_leader_that_knows_no_high_watermark_yet
     cut(cluster, (1, 3))
     cluster.start(3)
     cluster.start(2)
-    cluster.run_until(lambda: not cluster.member(2)._raft.rejoin.silent, 5_000)
+    cluster.run_until(lambda: not cluster.raft_node(2)._raft.rejoin.silent, 5_000)
     cut(cluster, (1, 3), (1, 2))
-    cluster.run_until(lambda: not cluster.member(1).is_leader)
+    cluster.run_until(lambda: not cluster.raft_node(1).is_leader)
     cut(cluster, (1, 2))
-    cluster.run_until(lambda: cluster.member(1).is_leader)
+    cluster.run_until(lambda: cluster.raft_node(1).is_leader)
     cut(cluster, (1, 3))  # before 3 has fetched: 1 does not know what is committed in its epoch
-    happens(cluster, lambda: cluster.member(2).log.end_offset >= 6, 2_500)
-    assert not cluster.member(2).is_whole
+    happens(cluster, lambda: cluster.raft_node(2).log.end_offset >= 6, 2_500)
+    assert not cluster.raft_node(2).is_whole
 
     # Nor can it elect 3, which lacks the record, after one more start.
     cluster.crash(1)
@@ -296,19 +296,19 @@ def test_an_answer_to_an_earlier_round_confirms_no_later_read() -> None:
     others = [n for n in cluster.nodes if n not in (old, friend)]
 
     def leads_elsewhere() -> bool:
-        member = next((cluster.member(n) for n in others if cluster.member(n).is_leader), None)
+        raft_node = next((cluster.raft_node(n) for n in others if cluster.raft_node(n).is_leader), None)
         return (
-            member is not None
-            and isinstance(member.state, Leader)
-            and member.high_watermark > member.state.epoch_start_offset
+            raft_node is not None
+            and isinstance(raft_node.state, Leader)
+            and raft_node.high_watermark > raft_node.state.epoch_start_offset
         )
 
     cluster.run_until(leads_elsewhere)
-    new = next(n for n in others if cluster.member(n).is_leader)
+    new = next(n for n in others if cluster.raft_node(n).is_leader)
     token = cluster.append(new, b"new")
     cluster.run(20)
     assert cluster.outcome(new, token) == ErrorCode.NONE
-    assert cluster.member(old).is_leader, "it cannot know yet"
+    assert cluster.raft_node(old).is_leader, "it cannot know yet"
     read = cluster.read(old)
     cluster.run(100)
     assert cluster.outcome(old, read) is not ErrorCode.NONE
@@ -320,8 +320,8 @@ def test_a_leader_that_leads_again_answers_in_its_new_epoch() -> None:
     cluster = with_logs({1: [2, 2], 2: [2], 3: [2]}, epoch=2)
     for n in (1, 2):
         cluster.start(n)
-    cluster.run_until(lambda: isinstance(cluster.member(1).state, Leader))
-    leader = cluster.member(1)
+    cluster.run_until(lambda: isinstance(cluster.raft_node(1).state, Leader))
+    leader = cluster.raft_node(1)
     while leader._replication._cached_response is None:  # it answers one fetch, and the answer is held up
         cluster.step()
     cluster.isolate(1)

@@ -19,7 +19,7 @@ from tests.stories.cluster import Cluster
 
 
 def with_logs(logs: dict[int, list[int]], *, epoch: int, **options: object) -> Cluster:
-    """A cluster whose members hold one record of each of these epochs, and know no leader."""
+    """A cluster whose nodes hold one record of each of these epochs, and know no leader."""
     cluster = Cluster(sorted(logs), start=False, **options)
     for node_id, epochs in logs.items():
         disk = cluster.nodes[node_id].disk
@@ -45,7 +45,7 @@ def test_s1_to_s5_a_record_of_an_older_epoch_on_a_majority_is_not_committed() ->
     for n in (1, 2, 3):
         cluster.start(n)
     cluster.run_until(lambda: cluster.leader == 1)
-    leader = cluster.member(1)
+    leader = cluster.raft_node(1)
     cluster.isolate(1)
     for follower in (2, 3):
         position = OffsetAndEpoch(2, 2)
@@ -83,7 +83,7 @@ def test_an_older_record_is_committed_together_with_one_of_the_own_epoch() -> No
         cluster.start(n)
     assert cluster.elect() == 1
     assert cluster.values(1) == [b"0 of epoch 1", b"1 of epoch 2"]
-    assert cluster.member(1).high_watermark == 3
+    assert cluster.raft_node(1).high_watermark == 3
 
 
 @pytest.mark.covers("FRSP-05", "FRSP-06", "FREQ-12", "D-03", "D-14")
@@ -136,14 +136,14 @@ def test_a_leader_that_wants_to_cut_what_is_committed_is_not_followed() -> None:
     cluster.elect()
     cluster.append(1)
     cluster.run(100)
-    member = cluster.member(3)
+    raft_node = cluster.raft_node(3)
     lie = rpc.fetch_response(
-        ErrorCode.NONE, LeaderAndEpoch(member.epoch, 1), high_watermark=2, diverging=OffsetAndEpoch(1, 1)
+        ErrorCode.NONE, LeaderAndEpoch(raft_node.epoch, 1), high_watermark=2, diverging=OffsetAndEpoch(1, 1)
     )
-    before = member.log.end_offset
+    before = raft_node.log.end_offset
     asked = cluster.nodes[3].last_send
     cluster.feed(3, ResponseReceived(1, asked.correlation_id, lie))
-    assert member.log.end_offset == before
+    assert raft_node.log.end_offset == before
     assert "diverged_below_high_watermark" in cluster.nodes[3].alarms
     cluster.take_trace()
     cluster.run(1_000)
@@ -158,7 +158,8 @@ def test_the_leader_counts_itself_only_up_to_what_it_has_flushed() -> None:
     cluster.hold_flushes(1)
     token = cluster.append(1)
     cluster.run(100)
-    assert cluster.member(2).log.flushed_offset == cluster.member(1).log.end_offset, "served before its flush"
+    one, two = cluster.raft_node(1), cluster.raft_node(2)
+    assert two.log.flushed_offset == one.log.end_offset, "served before its flush"
     assert cluster.outcome(1, token) is None
     cluster.release_flushes(1)
     assert cluster.outcome(1, token) == 0
@@ -172,7 +173,7 @@ def test_a_follower_fetches_on_only_when_its_flush_is_done() -> None:
     cluster.hold_flushes(2)
     token = cluster.append(1)
     cluster.run(400)
-    assert cluster.member(2).log.end_offset > cluster.member(2).log.flushed_offset
+    assert cluster.raft_node(2).log.end_offset > cluster.raft_node(2).log.flushed_offset
     assert cluster.outcome(1, token) is None
     cluster.release_flushes(2)
     cluster.run(5)
@@ -186,13 +187,13 @@ def test_a_flush_that_ends_after_a_truncation_is_void() -> None:
         cluster.start(n)
     cluster.elect()
     cluster.run_until(cluster.has_converged)
-    member = cluster.member(3)
-    end = member.log.end_offset
+    raft_node = cluster.raft_node(3)
+    end = raft_node.log.end_offset
     cluster.hold_flushes(3)
     cluster.append(1)
     cluster.run(50)
     cluster.feed(3, LogFlushed(0, end + 1))
-    assert member.log.flushed_offset == end, "generation 0 was cut off"
+    assert raft_node.log.flushed_offset == end, "generation 0 was cut off"
 
 
 @pytest.mark.covers("D-10", "Q-10")
@@ -203,7 +204,7 @@ def test_followers_hear_of_a_commit_at_once() -> None:
     cluster.run(1_000)
     cluster.append(1)
     cluster.run(10)
-    assert {cluster.member(n).high_watermark for n in (1, 2, 3)} == {2}
+    assert {cluster.raft_node(n).high_watermark for n in (1, 2, 3)} == {2}
 
 
 @pytest.mark.covers("D-11", "CQ-01")
@@ -212,7 +213,7 @@ def test_a_leader_that_nobody_follows_resigns() -> None:
     cluster.elect()
     cluster.run(100)
     cluster.isolate(1)
-    cluster.run_until(lambda: not cluster.member(1).is_leader, 4_000)
+    cluster.run_until(lambda: not cluster.raft_node(1).is_leader, 4_000)
 
 
 @pytest.mark.covers("D-11")
@@ -223,7 +224,7 @@ def test_followers_that_fetch_but_never_get_on_do_not_keep_a_leader() -> None:
     cluster.append(1)
     cluster.run(20)
     stuck = cluster.identity(2)
-    leader = cluster.member(1)
+    leader = cluster.raft_node(1)
     cluster.isolate(1)
     began, handle = cluster.now_ms, 10**7
     while leader.is_leader and cluster.now_ms < began + 10_000:
@@ -244,7 +245,7 @@ def test_when_leadership_ends_every_waiter_and_parked_fetch_is_answered() -> Non
     cluster.run(50)
     reading = cluster.read(1, deadline_ms=60_000)
     cluster.run_until(lambda: cluster.leader not in (None, 1) and cluster.has_leader())
-    cluster.run_until(lambda: not cluster.member(1).is_leader)
+    cluster.run_until(lambda: not cluster.raft_node(1).is_leader)
     assert cluster.outcome(1, written) == ErrorCode.REQUEST_TIMED_OUT, "appended, outcome unknown"
     assert cluster.outcome(1, reading) == ErrorCode.NOT_CONTROLLER
     refused = cluster.append(1, b"too late")
@@ -287,10 +288,10 @@ def test_what_comes_in_one_turn_is_one_write_and_one_flush() -> None:
     cluster = Cluster()
     cluster.elect()
     cluster.run(50)
-    member, now = cluster.member(1), cluster.now(cluster.nodes[1])
+    raft_node, now = cluster.raft_node(1), cluster.now(cluster.nodes[1])
     for token in range(256):
-        assert member.handle(AppendRequested(token, 1, [b"r%d" % token], now.mono_ms + 1_000), now) == []
-    effects = member.poll(now)
+        assert raft_node.handle(AppendRequested(token, 1, [b"r%d" % token], now.mono_ms + 1_000), now) == []
+    effects = raft_node.poll(now)
     kinds = [type(effect).__name__ for effect in effects]
     assert kinds == ["Append", "Flush", "Reply", "Reply"]
     assert len(effects[0].batches) == 1
@@ -305,7 +306,7 @@ def test_a_full_accumulator_says_so_and_takes_appends_again_later() -> None:
     cluster.isolate(1)
     tokens = [cluster.append(1, b"x" * 3_000) for _ in range(5)]
     assert [cluster.outcome(1, token) for token in tokens][-2:] == [ErrorCode.THROTTLING_QUOTA_EXCEEDED] * 2
-    assert cluster.member(1).accumulator_bytes <= 10_000
+    assert cluster.raft_node(1).accumulator_bytes <= 10_000
     cluster.heal()
     cluster.run(1_000)
     again = cluster.append(cluster.leader or 0, b"x" * 3_000)
@@ -334,8 +335,8 @@ def test_records_that_do_not_continue_the_log_are_refused_whole(damage: str) -> 
     cluster.start(2)
     cluster.elect()
     cluster.run(50)
-    member = cluster.member(2)
-    end, epoch = member.log.end_offset, member.epoch
+    raft_node = cluster.raft_node(2)
+    end, epoch = raft_node.log.end_offset, raft_node.epoch
     batch = {
         "gap": encode_batch(end + 1, epoch, 0, [b"x"]),
         "overlap": encode_batch(end - 1, epoch, 0, [b"x"]),
@@ -345,12 +346,12 @@ def test_records_that_do_not_continue_the_log_are_refused_whole(damage: str) -> 
         "no records": with_good_checksum(encode_batch(end, epoch, 0, [b"x"])[:HEADER_BYTES] + b"\xff" * 9),
     }[damage]
     sent = cluster.nodes[2].last_send
-    response = rpc.fetch_response(ErrorCode.NONE, LeaderAndEpoch(member.epoch, 1), high_watermark=end)
+    response = rpc.fetch_response(ErrorCode.NONE, LeaderAndEpoch(raft_node.epoch, 1), high_watermark=end)
     cluster.take_trace()
     cluster.feed(2, ResponseReceived(1, sent.correlation_id, response, batch))
-    assert member.log.end_offset == end
+    assert raft_node.log.end_offset == end
     assert "bad_batch" in cluster.take_trace()
-    assert isinstance(member.state, Follower)
+    assert isinstance(raft_node.state, Follower)
 
 
 @pytest.mark.covers("FRSP-18", "FRSP-19")
@@ -358,18 +359,18 @@ def test_a_cut_end_of_a_response_is_left_out() -> None:
     cluster = Cluster((1, 2))
     cluster.elect()
     cluster.run(50)
-    member = cluster.member(2)
-    end = member.log.end_offset
+    raft_node = cluster.raft_node(2)
+    end = raft_node.log.end_offset
     sent = cluster.nodes[2].last_send
-    response = rpc.fetch_response(ErrorCode.NONE, LeaderAndEpoch(member.epoch, 1), high_watermark=end)
+    response = rpc.fetch_response(ErrorCode.NONE, LeaderAndEpoch(raft_node.epoch, 1), high_watermark=end)
     whole, cut = encode_batch(end, 1, 0, [b"x"]), encode_batch(end + 1, 1, 0, [b"y"])[:-3]
-    effects = member.handle(
+    effects = raft_node.handle(
         ResponseReceived(1, sent.correlation_id, response, whole + cut), cluster.now(cluster.nodes[2])
     )
     assert [type(effect) for effect in effects] == [fx.Append, fx.Flush], (
         "the list ends with the flush (D-02)"
     )
-    assert member.log.end_offset == end + 1
+    assert raft_node.log.end_offset == end + 1
 
 
 @pytest.mark.covers("D-18", "LSN-12", "LSN-14")
@@ -395,7 +396,7 @@ def test_having_applied_everything_before_the_epoch_is_not_enough_to_lead() -> N
     cluster.hold_flushes(1, 2, 3)
     cluster.resign(1, to=2)
     cluster.run_until(lambda: cluster.leader == 2)
-    state = cluster.member(2).state
+    state = cluster.raft_node(2).state
     assert isinstance(state, Leader)
     cluster.feed(2, Applied(state.epoch_start_offset))
     assert (state.epoch, 2) not in cluster.nodes[2].announced
@@ -410,7 +411,7 @@ def test_the_auditor_would_have_seen_it() -> None:
     cluster = Cluster((1, 2))
     cluster.elect()
     cluster.hold_flushes(1)
-    log = cluster.member(1).log
+    log = cluster.raft_node(1).log
     with pytest.raises(Violation, match="only"):
         cluster.append(1)
         log.flushed_offset = log.end_offset
@@ -424,7 +425,7 @@ def test_an_observer_that_gave_up_on_its_leader_lives_and_finds_the_next_one() -
     cluster.elect()
     cluster.append(1)
     cluster.run(2_000)
-    observer = cluster.member(9)
+    observer = cluster.raft_node(9)
     lie = rpc.fetch_response(
         ErrorCode.NONE, LeaderAndEpoch(observer.epoch, 1), high_watermark=2, diverging=OffsetAndEpoch(1, 1)
     )
@@ -457,12 +458,12 @@ def test_a_client_is_given_nothing_uncommitted_from_the_disk_either() -> None:
         cluster.hold_flushes(other)
     cluster.append(leader, b"not committed")
     cluster.run(50)
-    member = cluster.member(leader)
-    assert member.high_watermark < member.log.end_offset
+    raft_node = cluster.raft_node(leader)
+    assert raft_node.high_watermark < raft_node.log.end_offset
     handle = 10**8
-    for offset in (0, member.high_watermark):
-        position = OffsetAndEpoch(offset, 0 if offset == 0 else member.epoch)
-        ask = FetchParams(ReplicaKey(-1), member.epoch, position, 1 << 62, 0)
+    for offset in (0, raft_node.high_watermark):
+        position = OffsetAndEpoch(offset, 0 if offset == 0 else raft_node.epoch)
+        ask = FetchParams(ReplicaKey(-1), raft_node.epoch, position, 1 << 62, 0)
         handle += 1
         cluster.feed(leader, RequestReceived(handle, rpc.fetch_request("story", ask, 1 << 20), 18, None))
         cluster.run(20)
@@ -490,17 +491,17 @@ def test_a_follower_commits_no_further_than_its_log_goes() -> None:
     cluster = Cluster()
     cluster.elect()
     cluster.run(100)
-    member = cluster.member(3)
+    raft_node = cluster.raft_node(3)
     cluster.auditor = Auditor(())  # it would see that no leader committed what this one tells
-    end_offset, asked = member.log.end_offset, cluster.nodes[3].last_send
-    some = encode_batch(end_offset, member.epoch, 0, [b"first part"])
+    end_offset, asked = raft_node.log.end_offset, cluster.nodes[3].last_send
+    some = encode_batch(end_offset, raft_node.epoch, 0, [b"first part"])
     ahead = rpc.fetch_response(
-        ErrorCode.NONE, LeaderAndEpoch(member.epoch, 1), high_watermark=end_offset + 500
+        ErrorCode.NONE, LeaderAndEpoch(raft_node.epoch, 1), high_watermark=end_offset + 500
     )
     cluster.isolate(3)
     cluster.feed(3, ResponseReceived(1, asked.correlation_id, ahead, some))
-    assert member.log.end_offset == end_offset + 1
-    assert member.high_watermark == end_offset + 1
+    assert raft_node.log.end_offset == end_offset + 1
+    assert raft_node.high_watermark == end_offset + 1
 
 
 @pytest.mark.covers("OBS-01", "D-06")
@@ -509,6 +510,6 @@ def test_only_voters_are_remembered() -> None:
     cluster = Cluster(observers=(9,))
     leader = cluster.elect()
     cluster.run(2_000)
-    assert cluster.member(9).log.end_offset == cluster.member(leader).log.end_offset
+    assert cluster.raft_node(9).log.end_offset == cluster.raft_node(leader).log.end_offset
     assert 9 not in cluster.nodes[leader].disk.peers
     assert set(cluster.nodes[9].disk.peers) <= {1, 2, 3}

@@ -29,8 +29,8 @@ class Scene:
         self.cluster.at(self.cluster.random.randrange(2, 5) * 5, self.write)
 
     def high_watermark(self, node_id: NodeId) -> int:
-        member = self.cluster.nodes[node_id].member
-        return member.high_watermark if member is not None else -1
+        raft_node = self.cluster.nodes[node_id].raft_node
+        return raft_node.high_watermark if raft_node is not None else -1
 
     def until_all_have(self, offset: int, among: tuple[NodeId, ...] = ()) -> None:
         nodes = among or tuple(self.cluster.nodes)
@@ -61,7 +61,7 @@ def test_a_first_leader_is_elected_and_everybody_commits_with_it(
 ) -> None:
     scene = Scene(seed, voters, observers=(8, 9))
     scene.until_all_have(10)
-    leaders = {scene.cluster.member(n).leader_id for n in scene.cluster.nodes}
+    leaders = {scene.cluster.raft_node(n).leader_id for n in scene.cluster.nodes}
     assert leaders == {scene.cluster.leader}
     scene.agree()
 
@@ -123,7 +123,7 @@ def test_of_a_cluster_split_in_two_the_majority_goes_on_and_the_rest_catches_up(
     scene.until_all_have(10)
     minority = (leader, scene.others(leader)[0])
     majority = scene.others(*minority)
-    at_split = max(scene.cluster.member(n).log.end_offset for n in scene.cluster.nodes)
+    at_split = max(scene.cluster.raft_node(n).log.end_offset for n in scene.cluster.nodes)
     scene.cluster.isolate(*minority)
     scene.until_all_have(2 * at_split, majority)
     assert max(map(scene.high_watermark, minority)) < min(map(scene.high_watermark, majority))
@@ -152,7 +152,7 @@ def test_two_leaders_cut_off_one_after_the_other_stop_nobody(seed: int) -> None:
 
 @covers("SIMX-07", "D-06")
 @seeds
-def test_a_member_that_lost_everything_costs_nothing_that_was_committed(seed: int) -> None:
+def test_a_node_that_lost_everything_costs_nothing_that_was_committed(seed: int) -> None:
     scene = Scene(seed, (1, 2, 3))
     leader = scene.leader()
     scene.until_all_have(10)

@@ -262,7 +262,7 @@ BOUNDARY = (
         "A leader that hands over to a voter that is dead takes no write for as long as the request says: 24 days.",
         "tests",
         (
-            "kraftd.raft.resignation:Resignation._is_silent",
+            "kraftd.raft.resignation:Resignation._has_stopped_fetching",
             "return now.mono_ms >=",
             "return False and now.mono_ms >=",
         ),
@@ -324,7 +324,7 @@ BOUNDARY = (
         "tests",
         (
             "kraftd.raft.claims:Claims.on_claimed",
-            "same = [n for n, (said, _) in self._brought.items() if said == peer]",
+            "same = [n for n, (claimed_id, _) in self._delivered.items() if claimed_id == peer]",
             "same = ()",
         ),
         where=(f"{_STORIES}::test_the_newest_challenges_are_kept_and_the_oldest_go",),
@@ -334,7 +334,7 @@ BOUNDARY = (
         "D-37",
         "Nonces of challenges that ended are kept, and shown for ever.",
         "tests",
-        ("kraftd.raft.claims:Claims.on_closed", "self._brought.pop(connection, None)", "pass"),
+        ("kraftd.raft.claims:Claims.on_closed", "self._delivered.pop(connection, None)", "pass"),
         where=(f"{_STORIES}::test_a_nonce_that_a_challenge_brought_is_void_when_the_challenge_ended",),
     ),
     mutant(

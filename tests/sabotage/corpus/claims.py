@@ -19,10 +19,10 @@ CLAIMS = (
         (
             "kraftd.raft.claims:Claims.on_claimed",
             "self.waiting[event.connection] = _Claim(peer, event.directory_id, event.nonce, deadline_ms)",
-            "said = PeerIdentity(peer, event.directory_id, (1 << 31) - 1, event.nonce)\n"
-            "        self._confirmed[event.connection] = (said, event.nonce)\n"
-            "        self.raft.identify(event.connection, said, outbound=False)\n"
-            "        self.raft.out.append(ConfirmPeer(event.connection, said))",
+            "identity = PeerIdentity(peer, event.directory_id, (1 << 31) - 1, event.nonce)\n"
+            "        self._confirmed[event.connection] = (identity, event.nonce)\n"
+            "        self.raft.identify(event.connection, identity, outbound=False)\n"
+            "        self.raft.out.append(ConfirmPeer(event.connection, identity))",
         ),
     ),
     mutant(
@@ -135,8 +135,8 @@ CLAIMS = (
             "kraftd.raft.claims:Claims.on_claimed",
             "peer = event.peer",
             "peer = event.peer\n"
-            "    said = PeerIdentity(peer, event.directory_id, 0, event.nonce)\n"
-            "    self.raft.out.extend(self.raft.peers._replace(said, outbound=False))",
+            "    identity = PeerIdentity(peer, event.directory_id, 0, event.nonce)\n"
+            "    self.raft.out.extend(self.raft.peers._replace(identity, outbound=False))",
         ),
     ),
     mutant(
@@ -218,7 +218,7 @@ CLAIMS = (
         "sim",
         (
             "kraftd.raft.elections:Elections._consider",
-            "if ask.candidate.id not in raft.voters:",
+            "if ask.candidate.id not in raft.quorum.voters:",
             "if False:",
         ),
     ),
@@ -228,8 +228,8 @@ CLAIMS = (
         "Who is no voter announces itself as the leader, and its epoch is believed.",
         "sim",
         (
-            "kraftd.raft.resignation:Resignation._check_announcement",
-            "or leader_id not in self.raft.voters",
+            "kraftd.raft.announcements:Announcements._check_announcement",
+            "or leader_id not in self.raft.quorum.voters",
             "",
         ),
     ),
@@ -239,11 +239,11 @@ CLAIMS = (
         "Who announces itself as the leader says where it listens, and nodes connect there.",
         "sim",
         (
-            "kraftd.raft.resignation:Resignation._check_announcement",
-            "or leader_id not in self.raft.voters",
+            "kraftd.raft.announcements:Announcements._check_announcement",
+            "or leader_id not in self.raft.quorum.voters",
             "",
         ),
-        ("kraftd.raft.state:RaftState.learn", "and not len(self.voters)", ""),
+        ("kraftd.raft.state:RaftState.learn", "and not len(self.quorum.voters)", ""),
     ),
     mutant(
         "farewell-by-anybody",
@@ -251,7 +251,7 @@ CLAIMS = (
         "EndQuorumEpoch in the leader's name is believed of whoever says it.",
         "sim",
         (
-            "kraftd.raft.resignation:Resignation._check_announcement",
+            "kraftd.raft.announcements:Announcements._check_announcement",
             "event.peer is None or event.peer.node_id != leader_id or",
             "event.peer is None or",
         ),
@@ -272,10 +272,10 @@ CLAIMS = (
         "D-37",
         "Nobody confirms a voter's id at an observer, which takes an epoch from it and then waits for ever.",
         "sim",
-        ("kraftd.raft.elections:Elections._consider", "if not raft.is_voter:", "if False:"),
+        ("kraftd.raft.elections:Elections._consider", "if not raft.quorum.is_voter:", "if False:"),
         (
-            "kraftd.raft.resignation:Resignation._check_announcement",
-            "if not self.raft.is_voter:",
+            "kraftd.raft.announcements:Announcements._check_announcement",
+            "if not self.raft.quorum.is_voter:",
             "if False:",
         ),
     ),
@@ -286,8 +286,8 @@ CLAIMS = (
         "sim",
         (
             "kraftd.raft.state:RaftState.is_plausible_epoch",
-            "max(_EPOCH_BELIEVED, self.epoch + _EPOCH_STEP)",
-            "self.epoch + _EPOCH_STEP",
+            "max(_EPOCH_ALWAYS_PLAUSIBLE, self.epoch + _EPOCH_RISE_MAX)",
+            "self.epoch + _EPOCH_RISE_MAX",
         ),
     ),
     mutant(
@@ -297,9 +297,9 @@ CLAIMS = (
         "sim",
         (
             "kraftd.raft.node:RaftNode._on_response",
-            'self._changes.observe_epoch(answer.leader_and_epoch, now, f"told by {event.sender}")',
-            "if answer.leader_and_epoch.epoch < raft.epoch + (1 << 16):\n"
-            '        self._changes.observe_epoch(answer.leader_and_epoch, now, f"told by {event.sender}")',
+            'self._changes.observe_epoch(header.leader_and_epoch, now, f"told by {event.sender}")',
+            "if header.leader_and_epoch.epoch < raft.epoch + (1 << 16):\n"
+            '        self._changes.observe_epoch(header.leader_and_epoch, now, f"told by {event.sender}")',
         ),
     ),
     mutant(
@@ -308,7 +308,7 @@ CLAIMS = (
         "A voter that is far above the others takes their lower epoch, where it may have voted before.",
         "sim",
         (
-            "kraftd.raft.resignation:Resignation._check_announcement",
+            "kraftd.raft.announcements:Announcements._check_announcement",
             "if epoch < self.raft.epoch:",
             "if epoch < self.raft.epoch < epoch + (1 << 16):",
         ),

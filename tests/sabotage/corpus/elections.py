@@ -11,7 +11,7 @@ ELECTIONS = (
         (
             "kraftd.raft.state_changes:initial_state",
             "return Resigned(stored.epoch, raft.me, election_ms, voted)",
-            "return Candidate(stored.epoch, raft.me, Ballot(raft.voters.ids, raft.voters.ids), now.mono_ms, election_ms)",
+            "return Candidate(stored.epoch, raft.me, Ballot(raft.quorum.voters.ids, raft.quorum.voters.ids), now.mono_ms, election_ms)",
         ),
     ),
     mutant(
@@ -32,8 +32,8 @@ ELECTIONS = (
         "sim",
         (
             "kraftd.raft.node:RaftNode.start",
-            "if isinstance(raft.state, Follower | Unattached):\n        raft.announce(status.known_leader(raft))",
-            "if isinstance(raft.state, Follower | Unattached | Resigned):\n        raft.announce(raft.leader_id)",
+            "if isinstance(raft.state, Follower | Unattached):\n        raft.notify_leader_change(status.known_leader(raft))",
+            "if isinstance(raft.state, Follower | Unattached | Resigned):\n        raft.notify_leader_change(raft.leader_id)",
         ),
     ),
     mutant(
@@ -43,7 +43,7 @@ ELECTIONS = (
         "sim",
         (
             "kraftd.raft.leader:LeaderRole.poll",
-            "if led.check_quorum.is_over(now_ms):",
+            "if leader_state.check_quorum.is_over(now_ms):",
             "if False and now_ms:",
         ),
         (
@@ -83,8 +83,8 @@ ELECTIONS = (
         "sim",
         (
             "kraftd.raft.state_changes:StateChanges.become_prospective",
-            "ballot=Ballot(raft.voters.ids, frozenset({raft.me.id}), silent=lost - {raft.me.id})",
-            "ballot=Ballot(raft.voters.ids, raft.voters.ids)",
+            "ballot=Ballot(raft.quorum.voters.ids, frozenset({raft.me.id}), silent=lost - {raft.me.id})",
+            "ballot=Ballot(raft.quorum.voters.ids, raft.quorum.voters.ids)",
         ),
     ),
     mutant(
@@ -98,7 +98,7 @@ ELECTIONS = (
             "case Follower(leader_id=leader_id) | Prospective(leader_id=leader_id) if leader_id >= 0:",
         ),
         (
-            "kraftd.raft.elections:Elections._give_up",
+            "kraftd.raft.elections:Elections._end_pre_votes",
             "state.fetch_deadline_ms > now.mono_ms",
             "state.leader_id >= 0",
         ),
@@ -127,7 +127,7 @@ ELECTIONS = (
         "sim",
         (
             "kraftd.raft.state:RaftState.may_vote",
-            "return self.is_voter and self.rejoin.is_whole",
+            "return self.quorum.is_voter and self.rejoin.is_whole",
             "return True",
         ),
     ),
@@ -189,14 +189,14 @@ ELECTIONS = (
         "sim",
         (
             "kraftd.raft.elections:Elections._is_current",
-            "return sent.kind is Kind.VOTE and sent.epoch == state.epoch and state.retry_at_ms == NEVER_MS",
-            "return sent.kind is Kind.VOTE",
+            "and sent.epoch == state.epoch\n                and state.retry_at_ms == NEVER_MS",
+            "",
         ),
-        ("kraftd.raft.elections:Elections.poll_candidate", "raft.requests.forget(Kind.VOTE)", "pass"),
-        ("kraftd.raft.state:RaftState.become", "self.requests.reset()", "pass"),
+        ("kraftd.raft.elections:Elections.poll_candidate", "raft.requests.forget(RequestKind.VOTE)", "pass"),
+        ("kraftd.raft.state:RaftState.transition_to", "self.requests.reset()", "pass"),
         (
             "kraftd.raft.node:RaftNode._on_response",
-            "is_old = answer.leader_and_epoch.epoch < raft.epoch and sent.kind is not Kind.PRE_VOTE",
+            "is_old = header.leader_and_epoch.epoch < raft.epoch and sent.kind is not RequestKind.PRE_VOTE",
             "is_old = False",
         ),
     ),
@@ -207,11 +207,15 @@ ELECTIONS = (
         "sim",
         (
             "kraftd.raft.elections:Elections._is_current",
-            "return sent.kind is Kind.PRE_VOTE and (sent.epoch, sent.round) == (state.epoch, state.round)",
+            "return sent.kind is RequestKind.PRE_VOTE and (sent.epoch, sent.round) == this_round",
             "return True",
         ),
-        ("kraftd.raft.elections:Elections.poll_prospective", "raft.requests.forget(Kind.PRE_VOTE)", "pass"),
-        ("kraftd.raft.state:RaftState.become", "self.requests.reset()", "pass"),
+        (
+            "kraftd.raft.elections:Elections.poll_prospective",
+            "raft.requests.forget(RequestKind.PRE_VOTE)",
+            "pass",
+        ),
+        ("kraftd.raft.state:RaftState.transition_to", "self.requests.reset()", "pass"),
     ),
     mutant(
         "vote-for-shorter-log",
@@ -229,7 +233,7 @@ ELECTIONS = (
         "D-02",
         "A candidate claims the unflushed end of its log, loses it in a crash, and is elected without it.",
         "sim",
-        ("kraftd.raft.state:RaftState.claimed_position", "if flushed == self.log.end_offset:", "if True:"),
+        ("kraftd.raft.state:RaftState.durable_position", "if flushed == self.log.end_offset:", "if True:"),
     ),
     mutant(
         "vote-before-it-is-durable",
@@ -309,8 +313,8 @@ ELECTIONS = (
         "The named successor waits for its election timeout like everybody else.",
         "tests",
         (
-            "kraftd.raft.resignation:Resignation._succeed",
-            "if position == 0 and not raft.is_behind:",
+            "kraftd.raft.announcements:Announcements._campaign_as_successor",
+            "if rank == 0 and not raft.is_behind:",
             "if False:",
         ),
         where=("tests/stories/test_handing_over.py",),
@@ -334,7 +338,7 @@ ELECTIONS = (
         "tests",
         (
             "kraftd.raft.leader:LeaderRole.on_append",
-            "or led.handover is not None",
+            "or leader_state.handover is not None",
             "",
         ),
         where=("tests/stories/test_handing_over.py",),
@@ -358,8 +362,8 @@ ELECTIONS = (
         "tests",
         (
             "kraftd.raft.leader:LeaderRole.poll",
-            "led.heartbeat_at_ms = now_ms + raft.timing.heartbeat_interval_ms",
-            "led.heartbeat_at_ms = 1 << 62",
+            "leader_state.heartbeat_at_ms = now_ms + raft.timing.heartbeat_interval_ms",
+            "leader_state.heartbeat_at_ms = 1 << 62",
         ),
         where=(
             "tests/stories/test_elections.py",
@@ -396,7 +400,7 @@ ELECTIONS = (
         "A state machine that starts after the election is never told who leads.",
         "sim",
         (
-            "kraftd.raft.state:RaftState.announce",
+            "kraftd.raft.state:RaftState.notify_leader_change",
             "self.out.append(LeaderChanged(self.epoch, leader_id))",
             "pass",
         ),

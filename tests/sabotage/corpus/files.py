@@ -56,7 +56,7 @@ FILES = (
         "KAFKA-14557",
         "A lock file was removed, and two processes write into one log from then on.",
         "tests",
-        ("kraftd.storage.presence:Names.look", "handle, path = self.lock", "return None"),
+        ("kraftd.storage.presence:PresenceCheck.run", "handle, path = self.lock", "return None"),
         where=PRESENCE,
     ),
     mutant(
@@ -64,7 +64,11 @@ FILES = (
         "D-03",
         "What is acknowledged goes into files that no name leads to.",
         "tests",
-        ("kraftd.storage.presence:Names.look", "for handle, path in self.log:", "for handle, path in ():"),
+        (
+            "kraftd.storage.presence:PresenceCheck.run",
+            "for handle, path in self.log:",
+            "for handle, path in ():",
+        ),
         where=PRESENCE,
     ),
     mutant(

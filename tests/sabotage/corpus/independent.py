@@ -15,7 +15,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "sim",
         (
             "kraftd.raft.leader_state:CheckQuorum.record_fetch",
-            "self._heard.clear()\n        self.deadline_ms = now_ms + self._span_ms",
+            "self._progressed.clear()\n        self.deadline_ms = now_ms + self._span_ms",
             "self.deadline_ms = now_ms + self._span_ms",
         ),
     ),
@@ -30,7 +30,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         (
             "kraftd.raft.state_changes:initial_state",
             "voted.matches(raft.me) and raft.may_vote and leader_id == NO_NODE",
-            "voted.matches(raft.me) and raft.is_voter and leader_id == NO_NODE",
+            "voted.matches(raft.me) and raft.quorum.is_voter and leader_id == NO_NODE",
         ),
         where=("tests/unit/raft/test_behaviours_starting.py",),
     ),
@@ -44,9 +44,9 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "A voter that is not whole takes up the leadership if the farewell names it first.",
         "tests",
         (
-            "kraftd.raft.resignation:Resignation._succeed",
+            "kraftd.raft.announcements:Announcements._campaign_as_successor",
             "if not raft.may_vote or raft.is_stopping or state.epoch_ended:",
-            "if not raft.is_voter or raft.is_stopping or state.epoch_ended:",
+            "if not raft.quorum.is_voter or raft.is_stopping or state.epoch_ended:",
         ),
         where=("tests/unit/raft/test_reactions.py",),
     ),
@@ -120,7 +120,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "What a follower knows of its leader, the leader's high watermark above all, is kept into the next epoch.",
         "tests",
         (
-            "kraftd.raft.state:RaftState.become",
+            "kraftd.raft.state:RaftState.transition_to",
             "self.requests.reset()\n        self.follower_state = FollowerState()",
             "self.requests.reset()",
         ),
@@ -199,8 +199,8 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "tests",
         (
             "kraftd.raft.follower:FollowerRole.on_batches_read",
-            "whole = batch.end_offset <= cutting[1]",
-            "whole = batch.end_offset < cutting[1]",
+            "whole = batch.end_offset <= pending_truncation[1]",
+            "whole = batch.end_offset < pending_truncation[1]",
         ),
         where=("tests/unit/raft/test_behaviours_durability.py",),
     ),
@@ -228,7 +228,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "tests",
         (
             "kraftd.raft.follower:FollowerRole.fetch",
-            "if not raft.log.is_flushed or raft.follower_state.cutting is not None:",
+            "if not raft.log.is_flushed or raft.follower_state.pending_truncation is not None:",
             "if not raft.log.is_flushed:",
         ),
         where=("tests/unit/raft/test_fetching.py",),
@@ -244,8 +244,8 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "tests",
         (
             "kraftd.raft.replication:Replication._serve",
-            "if fetch.wants_high_watermark(led.high_watermark):",
-            "if fetch.replica_id < 0 and fetch.wants_high_watermark(led.high_watermark):",
+            "if fetch.wants_high_watermark(leader_state.high_watermark):",
+            "if fetch.replica_id < 0 and fetch.wants_high_watermark(leader_state.high_watermark):",
         ),
         where=("tests/unit/raft/test_requests_in.py",),
     ),
@@ -338,8 +338,8 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "tests",
         (
             "kraftd.raft.leader:LeaderRole.on_begin_response",
-            "sent.kind is not Kind.CONFIRM or error != ErrorCode.NONE or sent.epoch != led.epoch",
-            "sent.kind is not Kind.CONFIRM or sent.epoch != led.epoch",
+            "or error != ErrorCode.NONE",
+            "",
         ),
         where=("tests/stories/test_identity.py",),
     ),
@@ -354,8 +354,8 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "tests",
         (
             "kraftd.raft.replication:Replication.advance",
-            "is_first = led.high_watermark < 0\n    led.high_watermark = offset\n",
-            "led.high_watermark = offset\n    is_first = led.high_watermark < 0\n",
+            "is_first = leader_state.high_watermark < 0\n    leader_state.high_watermark = offset\n",
+            "leader_state.high_watermark = offset\n    is_first = leader_state.high_watermark < 0\n",
         ),
         where=("tests/stories/test_handing_over.py",),
     ),
@@ -385,9 +385,9 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "When leadership ends, fetches that wait for a cold read are never answered.",
         "tests",
         (
-            "kraftd.raft.state_changes:StateChanges._leave",
-            "for fetch in (*led.purgatory.take_all(), *led.cold_reads.values()):",
-            "for fetch in led.purgatory.take_all():",
+            "kraftd.raft.state_changes:StateChanges._end_leadership",
+            "for fetch in (*leader_state.purgatory.take_all(), *leader_state.cold_reads.values()):",
+            "for fetch in leader_state.purgatory.take_all():",
         ),
         where=("tests/stories/test_identity.py",),
     ),
@@ -426,11 +426,11 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "sim",
         (
             "kraftd.raft.resignation:Resignation.on_resign",
-            "elif (other := led.handover or led.requested_handover) is not None:",
-            "elif (other := led.handover) is not None:",
+            "elif (other := leader_state.handover or leader_state.requested_handover) is not None:",
+            "elif (other := leader_state.handover) is not None:",
         ),
     ),
-    # Node 1 has led for 200 ms (handover_rest_ms is 1 s). An operator asks it to hand over: that rests
+    # Node 1 has led for 200 ms (`min_leader_ms` is 1 s). An operator asks it to hand over: that rests
     # until then. Half a second later another operator asks: the new wish is written over the old one,
     # whose caller never gets a ResignDone.
     mutant(
@@ -440,8 +440,8 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "tests",
         (
             "kraftd.raft.resignation:Resignation.on_shutdown",
-            "asked = led.handover or led.requested_handover",
-            "asked = led.handover",
+            "asked = leader_state.handover or leader_state.requested_handover",
+            "asked = leader_state.handover",
         ),
         where=("tests/unit/raft/test_behaviours_leaving.py",),
     ),
@@ -564,7 +564,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "The counter of a start is only in the page cache when the first message of that start leaves.",
         "sim",
         (
-            "kraftd.storage.node_directory:NodeDirectory._judge",
+            "kraftd.storage.node_directory:NodeDirectory._assess_health",
             "self._sidecar.save_twice(",
             "self._sidecar.write_unsynced(",
         ),
@@ -579,7 +579,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "Bad bytes that begin exactly at the flushed offset are kept as damage instead of being cut as torn.",
         "sim",
         (
-            "kraftd.storage.recovery:_LogScan._judge",
+            "kraftd.storage.recovery:_LogScan._handle_bad_bytes",
             "if self._recovery_point is not None and self._next >= self._recovery_point.offset:",
             "if self._recovery_point is not None and self._next > self._recovery_point.offset:",
         ),
@@ -594,7 +594,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "A truncation leaves the epoch in the epoch file that began exactly where the log is cut.",
         "tests",
         (
-            "kraftd.storage.epoch_checkpoint:EpochCheckpoint.cut",
+            "kraftd.storage.epoch_checkpoint:EpochCheckpoint.truncate",
             "if entry.start_offset < end_offset",
             "if entry.start_offset <= end_offset",
         ),
@@ -635,7 +635,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "A wiped node that restarts before it has any record takes itself for whole.",
         "tests",
         (
-            "kraftd.storage.node_directory:NodeDirectory._judge",
+            "kraftd.storage.node_directory:NodeDirectory._assess_health",
             "self.uninitialized = not reasons and (empty or was_uninitialized)",
             "self.uninitialized = not reasons and empty",
         ),
@@ -713,9 +713,9 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "Making a node forget the others also clears the doubt that its own disk raised, if theirs came first.",
         "tests",
         (
-            "kraftd.storage.forgetting:_doubts_by_hearsay",
-            'reason.startswith(DOUBTED_BY_OTHERS) and "; " not in reason for reason',
-            "reason.startswith(DOUBTED_BY_OTHERS) for reason",
+            "kraftd.storage.forgetting:_is_reported_by_others_only",
+            'reason.startswith(REPORTED_BY_OTHERS) and "; " not in reason for reason',
+            "reason.startswith(REPORTED_BY_OTHERS) for reason",
         ),
         where=("tests/unit/storage/test_forgetting.py",),
     ),

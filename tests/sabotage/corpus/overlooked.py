@@ -1,4 +1,4 @@
-"""Mistakes that no detector noticed when they were first tried: each is small, and each needs two rare things to meet.
+"""Mistakes that no judge noticed when they were first tried: each is small, and each needs two rare things to meet.
 
 Most of them lose or show what they must not only if a slow disk meets an election, or a backup a campaign. Each
 has a story or a unit test since; those that seeds of the simulator notice as well are given to the simulator.
@@ -16,7 +16,7 @@ OVERLOOKED: tuple[Mutant, ...] = (
         "A candidate with an unflushed tail claims the flushed offset with the epoch of the unflushed end.",
         "sim",
         (
-            "kraftd.raft.state:RaftState.claimed_position",
+            "kraftd.raft.state:RaftState.durable_position",
             "OffsetAndEpoch(flushed, self.log.epochs.epoch_before(flushed))",
             "OffsetAndEpoch(flushed, self.log.last_epoch)",
         ),
@@ -35,7 +35,7 @@ OVERLOOKED: tuple[Mutant, ...] = (
     mutant(
         "unvouched-grant-counts",
         "D-06",
-        "A vote that was granted by another node than the one known under that id counts.",
+        "A vote that was granted by somebody else than the member known under that id counts.",
         "sim",
         (
             "kraftd.raft.elections:Elections._count",
@@ -51,8 +51,8 @@ OVERLOOKED: tuple[Mutant, ...] = (
         "sim",
         (
             "kraftd.raft.replication:Replication._good_response",
-            "key = (led.epoch, led.high_watermark, version)",
-            "key = (0, led.high_watermark, version)",
+            "key = (leader_state.epoch, leader_state.high_watermark, version)",
+            "key = (0, leader_state.high_watermark, version)",
         ),
     ),
     mutant(
@@ -69,13 +69,13 @@ OVERLOOKED: tuple[Mutant, ...] = (
         "tests",
         (
             "kraftd.raft.leader:LeaderRole._drain",
-            "led.pending_appends.add(pending_appends)",
+            "leader_state.pending_appends.add(pending_appends)",
             "pending = pending_appends",
         ),
         (
             "kraftd.raft.leader:LeaderRole._drain",
             "if batches:",
-            'if "pending" in locals():\n        led.pending_appends.add(pending)\n    if batches:',
+            'if "pending" in locals():\n        leader_state.pending_appends.add(pending)\n    if batches:',
         ),
         where=(_APPENDING,),
     ),

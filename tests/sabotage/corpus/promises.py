@@ -10,9 +10,9 @@ PROMISES = (
         "An append succeeds when its offset is committed, although another leader wrote what stands there now.",
         "sim",
         (
-            "kraftd.raft.state_changes:StateChanges._leave",
-            "for waiter in led.pending_appends.drop():\n        raft.out.append(AppendDone(waiter.token, ErrorCode.REQUEST_TIMED_OUT))",
-            "raft.orphans = led.pending_appends.drop()",
+            "kraftd.raft.state_changes:StateChanges._end_leadership",
+            "for pending in leader_state.pending_appends.drop():\n        raft.out.append(AppendDone(pending.token, ErrorCode.REQUEST_TIMED_OUT))",
+            "raft.orphans = leader_state.pending_appends.drop()",
         ),
         (
             "kraftd.raft.state:RaftState.commit",
@@ -30,9 +30,9 @@ PROMISES = (
         "An append that stands in the log when leadership ends is answered as not appended, so a client repeats it.",
         "sim",
         (
-            "kraftd.raft.state_changes:StateChanges._leave",
-            "raft.out.append(AppendDone(waiter.token, ErrorCode.REQUEST_TIMED_OUT))",
-            "raft.out.append(AppendDone(waiter.token, ErrorCode.NOT_CONTROLLER))",
+            "kraftd.raft.state_changes:StateChanges._end_leadership",
+            "raft.out.append(AppendDone(pending.token, ErrorCode.REQUEST_TIMED_OUT))",
+            "raft.out.append(AppendDone(pending.token, ErrorCode.NOT_CONTROLLER))",
         ),
     ),
     mutant(
@@ -41,8 +41,8 @@ PROMISES = (
         "When leadership ends, whoever waits for a commit is never answered.",
         "sim",
         (
-            "kraftd.raft.state_changes:StateChanges._leave",
-            "raft.out.append(AppendDone(waiter.token, ErrorCode.REQUEST_TIMED_OUT))",
+            "kraftd.raft.state_changes:StateChanges._end_leadership",
+            "raft.out.append(AppendDone(pending.token, ErrorCode.REQUEST_TIMED_OUT))",
             "pass",
         ),
     ),
@@ -52,8 +52,8 @@ PROMISES = (
         "A leader that resigns leaves the fetches parked, and the followers learn of it late.",
         "tests",
         (
-            "kraftd.raft.state_changes:StateChanges._leave",
-            "for fetch in (*led.purgatory.take_all(), *led.cold_reads.values()):",
+            "kraftd.raft.state_changes:StateChanges._end_leadership",
+            "for fetch in (*leader_state.purgatory.take_all(), *leader_state.cold_reads.values()):",
             "for fetch in ():",
         ),
         where=(
@@ -77,8 +77,8 @@ PROMISES = (
         "tests",
         (
             "kraftd.raft.leader:LeaderRole.on_append",
-            "event.epoch != led.epoch",
-            "event.epoch > led.epoch",
+            "event.epoch != leader_state.epoch",
+            "event.epoch > leader_state.epoch",
         ),
         where=("tests/stories/test_replication.py", "tests/unit/raft/test_requests_in.py"),
     ),
@@ -93,7 +93,7 @@ PROMISES = (
             "if round_ != self.round or not self._on_round:",
             "if not self._on_round:",
         ),
-        ("kraftd.raft.leader:LeaderRole.poll", "raft.requests.forget(Kind.CONFIRM)", "pass"),
+        ("kraftd.raft.leader:LeaderRole.poll", "raft.requests.forget(RequestKind.CONFIRM)", "pass"),
         where=("tests/stories/test_handing_over.py",),
     ),
     mutant(
@@ -103,7 +103,7 @@ PROMISES = (
         "chaos",
         (
             "kraftd.raft.leader:LeaderRole.on_read",
-            "established = led.high_watermark if led.high_watermark >= 0 else None",
+            "established = leader_state.high_watermark if leader_state.high_watermark >= 0 else None",
             "established = max(0, self.raft.high_watermark)",
         ),
     ),
@@ -126,7 +126,7 @@ PROMISES = (
         (
             "kraftd.raft.replication:Replication._acknowledge",
             "if follower.on_fetch(offset, raft.log.end_offset, now):",
-            "led.reads.acknowledge(ask.replica.id, led.reads.round)\n"
+            "leader_state.reads.acknowledge(ask.replica.id, leader_state.reads.round)\n"
             "    if follower.on_fetch(offset, raft.log.end_offset, now):",
         ),
         where=("tests/stories/test_handing_over.py",),
@@ -137,7 +137,7 @@ PROMISES = (
         "A read is answered as soon as the leader is confirmed, from a state that has not got that far.",
         "tests",
         (
-            "kraftd.raft.reads:Reads.take_answerable",
+            "kraftd.raft.reads:Reads.take_ready",
             "and read.required_offset <= applied_offset",
             "",
         ),
@@ -149,8 +149,8 @@ PROMISES = (
         "A node that may have promised itself to a later leader confirms an earlier one.",
         "tests",
         (
-            "kraftd.raft.resignation:Resignation.on_begin_request",
-            "or not raft.rejoin.can_confirm",
+            "kraftd.raft.announcements:Announcements.on_begin_request",
+            "or not raft.rejoin.can_confirm_leader",
             "",
         ),
         where=("tests/stories/test_identity.py",),
@@ -226,7 +226,7 @@ PROMISES = (
             "if",
         ),
         where=(
-            "tests/stories/test_identity.py::test_a_member_that_forgot_waits_for_every_voters_epoch_and_for_a_leader_after_the_highest",
+            "tests/stories/test_identity.py::test_a_node_that_forgot_waits_for_every_voters_epoch_and_for_a_leader_after_the_highest",
         ),
     ),
     mutant(
@@ -240,7 +240,7 @@ PROMISES = (
             "if self._epoch_to_exceed is None:",
         ),
         where=(
-            "tests/stories/test_identity.py::test_a_member_that_forgot_waits_for_every_voters_epoch_and_for_a_leader_after_the_highest",
+            "tests/stories/test_identity.py::test_a_node_that_forgot_waits_for_every_voters_epoch_and_for_a_leader_after_the_highest",
         ),
     ),
     mutant(
@@ -287,8 +287,8 @@ PROMISES = (
         "tests",
         (
             "kraftd.raft.leader:LeaderRole.on_applied",
-            "raft.applied_offset > led.epoch_start_offset",
-            "raft.applied_offset >= led.epoch_start_offset",
+            "raft.applied_offset > leader_state.epoch_start_offset",
+            "raft.applied_offset >= leader_state.epoch_start_offset",
         ),
         where=("tests/stories/test_replication.py",),
     ),

@@ -10,8 +10,8 @@ REPLICATION = (
         "sim",
         (
             "kraftd.raft.replication:Replication.advance",
-            "if offset <= led.epoch_start_offset or",
-            "if offset < led.epoch_start_offset or",
+            "if offset <= leader_state.epoch_start_offset or",
+            "if offset < leader_state.epoch_start_offset or",
         ),
     ),
     mutant(
@@ -21,7 +21,7 @@ REPLICATION = (
         "sim",
         (
             "kraftd.raft.replication:Replication.advance",
-            "if offset <= led.epoch_start_offset or offset",
+            "if offset <= leader_state.epoch_start_offset or offset",
             "if offset",
         ),
     ),
@@ -43,10 +43,10 @@ REPLICATION = (
         "sim",
         (
             "kraftd.raft.follower:FollowerRole.fetch",
-            "if not raft.log.is_flushed or raft.follower_state.cutting is not None:",
-            "if raft.follower_state.cutting is not None:",
+            "if not raft.log.is_flushed or raft.follower_state.pending_truncation is not None:",
+            "if raft.follower_state.pending_truncation is not None:",
         ),
-        ("kraftd.raft.state:RaftState.claimed_position", "if flushed == self.log.end_offset:", "if True:"),
+        ("kraftd.raft.state:RaftState.durable_position", "if flushed == self.log.end_offset:", "if True:"),
     ),
     mutant(
         "single-node-ack",
@@ -60,13 +60,13 @@ REPLICATION = (
         ),
         (
             "kraftd.raft.replication:Replication.advance",
-            "offset = led.majority_offset(raft.log.flushed_offset)",
-            "offset = min(raft.log.end_offset, led.majority_offset(raft.log.flushed_offset))",
+            "offset = leader_state.majority_offset(raft.log.flushed_offset)",
+            "offset = min(raft.log.end_offset, leader_state.majority_offset(raft.log.flushed_offset))",
         ),
         (
             "kraftd.raft.leader:LeaderRole._drain",
-            "self.replication.serve_parked(led, now)",
-            "self.replication.advance(led, now)\n        self.replication.serve_parked(led, now)",
+            "self.replication.serve_parked(leader_state, now)",
+            "self.replication.advance(leader_state, now)\n        self.replication.serve_parked(leader_state, now)",
         ),
     ),
     mutant(
@@ -132,8 +132,8 @@ REPLICATION = (
         "sim",
         (
             "kraftd.raft.replication:Replication.advance",
-            "or offset <= led.high_watermark:",
-            "or offset == led.high_watermark:",
+            "or offset <= leader_state.high_watermark:",
+            "or offset == leader_state.high_watermark:",
         ),
         (
             "kraftd.raft.state:RaftState.commit",
@@ -162,7 +162,7 @@ REPLICATION = (
             "if target < raft.high_watermark:",
             "if False:",
         ),
-        ("kraftd.raft.follower:FollowerRole._cut", "if end_offset < raft.high_watermark:", "if False:"),
+        ("kraftd.raft.follower:FollowerRole._truncate", "if end_offset < raft.high_watermark:", "if False:"),
         where=("tests/stories/test_replication.py",),
     ),
     mutant(
@@ -194,13 +194,13 @@ REPLICATION = (
         "A late answer from an older epoch says where the logs part, and what the newer leader gave is cut.",
         "tests",
         (
-            "kraftd.raft.state:RaftState.become",
+            "kraftd.raft.state:RaftState.transition_to",
             "self.requests.reset()",
-            "self.requests._slots.clear()\n        self.requests._rests.clear()",
+            "self.requests._slots.clear()\n        self.requests._ready_at_ms.clear()",
         ),
         (
             "kraftd.raft.node:RaftNode._on_response",
-            "is_old = answer.leader_and_epoch.epoch < raft.epoch and sent.kind is not Kind.PRE_VOTE",
+            "is_old = header.leader_and_epoch.epoch < raft.epoch and sent.kind is not RequestKind.PRE_VOTE",
             "is_old = False",
         ),
         where=("tests/stories/test_late_answers.py",),
@@ -215,7 +215,7 @@ REPLICATION = (
             "diverging = raft.log.diverges_at(ask.position)",
             "diverging = raft.log.diverges_at(ask.position)\n"
             "    if ask.replica.id >= 0:\n"
-            "        self._acknowledge(led, ask, now)",
+            "        self._acknowledge(leader_state, ask, now)",
         ),
     ),
     mutant(
@@ -249,8 +249,8 @@ REPLICATION = (
         "sim",
         (
             "kraftd.raft.leader:LeaderRole._drain",
-            "batches.append(encode_batch(end_offset, led.epoch, now.wall_ms, values))",
-            "batches += [encode_batch(end_offset + n, led.epoch, now.wall_ms, [v]) for n, v in enumerate(values)]",
+            "batches.append(encode_batch(end_offset, leader_state.epoch, now.wall_ms, values))",
+            "batches += [encode_batch(end_offset + n, leader_state.epoch, now.wall_ms, [v]) for n, v in enumerate(values)]",
         ),
         ("kraftd.raft.leader:LeaderRole._drain", "raft.log.keep_values(end_offset, values)", "pass"),
     ),
@@ -261,7 +261,7 @@ REPLICATION = (
         "tests",
         (
             "kraftd.raft.accumulator:is_too_large",
-            "return size_bytes + _BATCH_OVERHEAD_BYTES > BATCH_BYTES_MAX or len(records) > OPERATION_RECORDS_MAX",
+            "return size_bytes + _BATCH_OVERHEAD_BYTES > GROUP_BYTES_MAX or len(records) > OPERATION_RECORDS_MAX",
             "return False",
         ),
         where=("tests/stories/test_replication.py",),
@@ -352,7 +352,7 @@ REPLICATION = (
         "tests",
         (
             "kraftd.raft.replication:Replication.on_batches_read",
-            "may_have_all = fetch.replica_id >= 0 or led.high_watermark >= self.raft.log.end_offset",
+            "may_have_all = fetch.replica_id >= 0 or leader_state.high_watermark >= self.raft.log.end_offset",
             "may_have_all = True",
         ),
         where=("tests/stories/test_replication.py",),
@@ -364,7 +364,7 @@ REPLICATION = (
         "sim",
         (
             "kraftd.raft.leader:LeaderRole.poll",
-            "led.heartbeat_at_ms = now_ms + raft.timing.heartbeat_interval_ms",
+            "leader_state.heartbeat_at_ms = now_ms + raft.timing.heartbeat_interval_ms",
             "pass",
         ),
     ),
@@ -375,7 +375,7 @@ REPLICATION = (
         "sim",
         (
             "kraftd.raft.request_manager:RequestManager.next_ready_ms",
-            "idle = (self._rests.get((peer, kind), 0) for peer in peers if (peer, kind) not in self._slots)",
+            "idle = (self._ready_at_ms.get((peer, kind), 0) for peer in peers if (peer, kind) not in self._slots)",
             "idle = (0 for peer in peers if (peer, kind) not in self._slots)",
         ),
     ),
@@ -410,8 +410,8 @@ REPLICATION = (
         "tests",
         (
             "kraftd.raft.node:RaftNode._on_response",
-            "if answer.top_error:",
-            "if answer.top_error:\n        raise ValueError(answer.top_error)",
+            "if header.top_error:",
+            "if header.top_error:\n        raise ValueError(header.top_error)",
         ),
         where=("tests/unit/raft/test_requests_in.py", "tests/stories/test_replication.py"),
     ),

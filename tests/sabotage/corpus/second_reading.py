@@ -82,7 +82,7 @@ SECOND_READING: tuple[Mutant, ...] = (
         "The first batch above the flushed offset is not read again from the disk before it counts.",
         "sim",
         (
-            "kraftd.storage.recovery:_LogScan._mark_suspect",
+            "kraftd.storage.recovery:_LogScan._note_unflushed",
             "self._next >= self._recovery_point.offset",
             "self._next > self._recovery_point.offset",
         ),
@@ -110,7 +110,7 @@ SECOND_READING: tuple[Mutant, ...] = (
         "Without a flushed offset a bad end of any segment is cut as torn, and all later segments go.",
         "tests",
         (
-            "kraftd.storage.recovery:_LogScan._judge",
+            "kraftd.storage.recovery:_LogScan._handle_bad_bytes",
             "if self._recovery_point is None and found is None and self._nothing_after(number):",
             "if self._recovery_point is None and found is None:",
         ),
@@ -256,9 +256,9 @@ SECOND_READING: tuple[Mutant, ...] = (
         "Who asked a young leader to hand over is never answered when that one loses the lead meanwhile.",
         "tests",
         (
-            "kraftd.raft.state_changes:StateChanges._leave",
-            "for handover in (led.handover, led.requested_handover):",
-            "for handover in (led.handover,):",
+            "kraftd.raft.state_changes:StateChanges._end_leadership",
+            "for handover in (leader_state.handover, leader_state.requested_handover):",
+            "for handover in (leader_state.handover,):",
         ),
         where=("tests/unit/raft/test_behaviours_leaving.py",),
     ),

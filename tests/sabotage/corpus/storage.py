@@ -73,7 +73,7 @@ STORAGE = (
         "A truncated file is not synced before the next append.",
         "crash",
         (
-            "kraftd.storage.log:Log._cut_segment",
+            "kraftd.storage.log:Log._truncate_segment",
             "self._disk.sync(segment.handle, segment.path)",
             "pass",
         ),
@@ -90,8 +90,8 @@ STORAGE = (
         ),
         (
             "kraftd.storage.log:Log.truncate",
-            "self._epochs.cut(new_end)",
-            "self._epochs.cut(new_end)\n"
+            "self._epochs.truncate(new_end)",
+            "self._epochs.truncate(new_end)\n"
             "    if self._recovery_points is not None:\n"
             "        self._recovery_points.lower_recovery_point(OffsetAndEpoch(flushed, self._epochs.epoch_of(flushed - 1)))",
         ),
@@ -138,7 +138,7 @@ STORAGE = (
         "A start takes the counter of the one before it, and a restored copy cannot be told from the original.",
         "crash",
         (
-            "kraftd.storage.node_directory:NodeDirectory._judge",
+            "kraftd.storage.node_directory:NodeDirectory._assess_health",
             "start_counter=remembered.start_counter + 1",
             "start_counter=max(1, remembered.start_counter)",
         ),
@@ -166,7 +166,7 @@ STORAGE = (
         "A bad byte in the middle of the log cuts it there, and the shorter log votes for a stale candidate.",
         "tests",
         (
-            "kraftd.storage.recovery:_LogScan._judge",
+            "kraftd.storage.recovery:_LogScan._handle_bad_bytes",
             "if self._recovery_point is not None and self._next >= self._recovery_point.offset:",
             "if True:",
         ),
@@ -179,8 +179,8 @@ STORAGE = (
         "tests",
         (
             "kraftd.storage.election_store:examine",
-            "vouched = local_state is None or checksum in {local_state.old_election, local_state.new_election}",
-            "vouched = data is None or local_state is None or checksum in {local_state.old_election, local_state.new_election}",
+            "is_expected = local_state is None or checksum in {local_state.old_election, local_state.new_election}",
+            "is_expected = data is None or local_state is None or checksum in {local_state.old_election, local_state.new_election}",
         ),
         where=("tests/unit/storage/test_election_store.py",),
     ),
@@ -191,8 +191,8 @@ STORAGE = (
         "tests",
         (
             "kraftd.storage.election_store:examine",
-            "vouched = local_state is None or checksum in {local_state.old_election, local_state.new_election}",
-            "vouched = data is not None",
+            "is_expected = local_state is None or checksum in {local_state.old_election, local_state.new_election}",
+            "is_expected = data is not None",
         ),
         where=("tests/unit/storage/test_election_store.py",),
     ),

@@ -56,7 +56,7 @@ def node(node_id: int, **known: object) -> NodeView:
 
 
 ME = ReplicaKey(1)
-LEADER = Leader(3, ME, 0, frozenset({1, 2}), 0)
+LEADER = Leader(3, ME, 0, frozenset({1, 2}))
 Step = Callable[[Auditor, dict[int, NodeView]], None]
 
 
@@ -78,7 +78,7 @@ HANDLE = 7
 
 
 def opened_by(machine: int) -> Step:
-    """The network knows who opened the connection to member 1 on which everything comes."""
+    """The network knows who opened the connection to node 1 on which everything comes."""
 
     def step(auditor: Auditor, nodes: dict[int, NodeView]) -> None:
         nodes[1].voters = frozenset({1, 2, 3})
@@ -229,7 +229,7 @@ CASES: dict[str, tuple[str, list[Step]]] = {
             effect(1, fx.StateChanged("candidate", "leader", 3, "")),
         ],
     ),
-    "a leader by the vote of a member that forgot": (
+    "a leader by the vote of a node that forgot": (
         "LeadersAreElected",
         [
             lambda _, nodes: setattr(nodes[2], "forgot", True),
@@ -245,12 +245,12 @@ CASES: dict[str, tuple[str, list[Step]]] = {
         "LeadersAreElected",
         [effect(1, fx.StateChanged("prospective", "candidate", 4, ""))],
     ),
-    "a state machine that leads without its member": (
-        "OnlyLeadersAreAnnounced",
+    "a state machine that leads without its node": (
+        "OnlyLeadersAreToldToLead",
         [effect(1, fx.LeaderChanged(3, 1))],
     ),
     "a state machine that leads before its epoch has a record": (
-        "OnlyLeadersAreAnnounced",
+        "OnlyLeadersAreToldToLead",
         [lead(high_watermark=0), effect(1, fx.LeaderChanged(3, 1))],
     ),
     "the only voter that resigns": (
@@ -299,7 +299,7 @@ CASES: dict[str, tuple[str, list[Step]]] = {
     "a commit without a record of the own epoch": (
         "LeadersCommitTheirOwnEpoch",
         [
-            state(state=Leader(3, ME, 5, frozenset({1, 2}), 0), durable_election=Election(3, 1, ME)),
+            state(state=Leader(3, ME, 5, frozenset({1, 2})), durable_election=Election(3, 1, ME)),
             effect(1, fx.Commit(5)),
         ],
     ),
@@ -308,7 +308,7 @@ CASES: dict[str, tuple[str, list[Step]]] = {
         [
             lead(log=[Mark(4, 1, 76), Mark(5, 1, 77)]),
             effect(1, fx.Commit(5)),
-            state(state=Leader(4, ME, 0, frozenset({1, 2}), 0), durable_election=Election(4, 1, ME)),
+            state(state=Leader(4, ME, 0, frozenset({1, 2})), durable_election=Election(4, 1, ME)),
             effect(1, fx.Commit(4)),
         ],
     ),
@@ -316,7 +316,7 @@ CASES: dict[str, tuple[str, list[Step]]] = {
     "machines that differ": ("StateMachinesAgree", [applied(1, 5, 1), applied(2, 5, 2)]),
     "a machine that applies what is not committed": ("StateMachinesAgree", [applied(1, 6, 1)]),
     "an outcome that is told twice": (
-        "AnsweredOnce",
+        "OneOutcomeACall",
         [lead(), effect(1, fx.ReadDone(7, ErrorCode.NONE)), effect(1, fx.ReadDone(7, ErrorCode.NONE))],
     ),
     "a leader that nobody follows": ("LeadersAreFollowed", leads_for_long()),
@@ -335,11 +335,11 @@ CASES: dict[str, tuple[str, list[Step]]] = {
         ],
     ),
     "a caller who is never told": (
-        "EveryCallIsAnswered",
+        "EveryCallHasAnOutcome",
         [event(1, ev.ReadRequested(7, 100)), polled(100), polled(101)],
     ),
     "a deadline that is later than it was configured": (
-        "EveryCallIsAnswered",
+        "EveryCallHasAnOutcome",
         [
             lambda _, nodes: setattr(nodes[1], "request_timeout_ms", 50),
             event(1, ev.ReadRequested(7, 100), now_ms=10),
@@ -351,7 +351,7 @@ CASES: dict[str, tuple[str, list[Step]]] = {
         "NoBusyLoop",
         [lambda auditor, nodes: auditor.on_polled(nodes[1], 10, 10)],
     ),
-    "a vote of a member that is not whole": (
+    "a vote of a node that is not whole": (
         "OnlyWholeNodesCount",
         [state(is_whole=False), effect(1, vote_reply())],
     ),
@@ -509,7 +509,7 @@ def test_a_caller_who_is_told_a_moment_late_is_told() -> None:
     auditor, nodes = Auditor(), {n: node(n) for n in (1, 2, 3)}
     for step in (event(1, ev.ReadRequested(7, 100)), polled(130), polled(130)):
         step(auditor, nodes)
-    with pytest.raises(Violation, match="EveryCallIsAnswered"):
+    with pytest.raises(Violation, match="EveryCallHasAnOutcome"):
         polled(131)(auditor, nodes)
 
 
@@ -543,7 +543,7 @@ def test_what_a_disk_lost_binds_nobody_any_more() -> None:
     effect(1, cast(3))(auditor, nodes)
     effect(1, vote_reply())(auditor, nodes)
     leader = nodes[2]
-    leader.state = Leader(3, ReplicaKey(2), 0, frozenset({1, 2}), 0)
+    leader.state = Leader(3, ReplicaKey(2), 0, frozenset({1, 2}))
     auditor.on_state(nodes, leader)
     nodes[3].durable_end_offset = 0
     auditor.on_effect(leader, fx.AppendDone(1, ErrorCode.NONE, 5), nodes)

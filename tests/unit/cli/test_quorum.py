@@ -13,7 +13,7 @@ from kraftd.protocol.messages import (
     ListConfigsRequest,
     ListConfigsResponse,
 )
-from kraftd.types import DOUBTED_BY_OTHERS, FORGET_PEERS, NO_NODE
+from kraftd.types import FORGET_PEERS, NO_NODE, REPORTED_BY_OTHERS
 from tests.unit.cli.kraftctl import Kraftctl, Outcome
 from tests.unit.cli.scripted import ScriptedQuorum
 
@@ -132,7 +132,7 @@ def test_members_that_do_not_know_each_other_again_are_the_reason_whoever_else_h
 def test_a_member_that_others_take_for_an_old_copy_is_the_reason(
     kraftctl: Kraftctl, quorum: ScriptedQuorum
 ) -> None:
-    alarm = f"not_whole: {DOUBTED_BY_OTHERS}2: this directory was replaced or restored, but {FORGET_PEERS}"
+    alarm = f"not_whole: {REPORTED_BY_OTHERS}2: this directory was replaced or restored, but {FORGET_PEERS}"
     quorum.lead(NO_NODE)
     quorum.change(2, whole=False, alarms=(alarm,), no_leader_reason=alarm.replace("not_whole", "not counted"))
     out = kraftctl("status", "--bootstrap-controller", quorum.bootstrap).out

@@ -1,4 +1,4 @@
-"""One real member and nobody else: what it hears is made by hand, and what it does is kept.
+"""One real node and nobody else: what it hears is made by hand, and what it does is kept.
 
 For tests that need it in one exact state. Flushes and the state machine keep up by themselves unless told not
 to; nothing else answers. Whole quorums are `tests.stories.cluster`.
@@ -49,7 +49,7 @@ def identity_of(node_id: NodeId) -> ev.PeerIdentity:
 
 
 class Lone:
-    """Member 1 of a quorum whose others exist only in what the test says."""
+    """Node 1 of a quorum whose others exist only in what the test says."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Lone:
         in_memory: bool = True,
         now_ms: int = 1_000,
     ) -> None:
-        """A member that has one record of each of these epochs, and starts with this election file.
+        """A node that has one record of each of these epochs, and starts with this election file.
 
         Without `in_memory` it must ask the disk for them.
         """
@@ -81,7 +81,7 @@ class Lone:
         for offset, epoch in enumerate(epochs):
             starts.setdefault(epoch, offset)
         uninitialized = election is None and not epochs
-        self.member = RaftNode(
+        self.raft_node = RaftNode(
             me=key_of(ME),
             cluster_id=CLUSTER_ID,
             voters=VoterSet(Voter(n, Endpoint(f"host{n}", 9_000 + n)) for n in voters),
@@ -100,7 +100,7 @@ class Lone:
             advertised=Endpoint("host1", 9_001),
             bootstrap=bootstrap,
         )
-        self.started = self._keep(self.member.start(self.now))
+        self.started = self._keep(self.raft_node.start(self.now))
         for node_id in connected:
             self.connect(node_id)
 
@@ -110,31 +110,31 @@ class Lone:
 
     @property
     def epoch(self) -> int:
-        return self.member.epoch
+        return self.raft_node.epoch
 
     # --- driving ----------------------------------------------------------------------------------------
 
     def feed(self, event: ev.Event) -> list[fx.Effect]:
         """Tell it of one event, and let its turn end; returns all that came of it."""
-        return self._keep(self.member.handle(event, self.now)) + self.poll()
+        return self._keep(self.raft_node.handle(event, self.now)) + self.poll()
 
     def poll(self) -> list[fx.Effect]:
-        effects = self._keep(self.member.poll(self.now))
-        assert self.member.wake_at_ms > self.now_ms
+        effects = self._keep(self.raft_node.poll(self.now))
+        assert self.raft_node.wake_at_ms > self.now_ms
         return effects
 
     def run(self, duration_ms: int) -> list[fx.Effect]:
         """Let time pass, waking it whenever it wants to be woken."""
         until, effects = self.now_ms + duration_ms, []
-        while self.member.wake_at_ms <= until:
-            self.now_ms = self.member.wake_at_ms
+        while self.raft_node.wake_at_ms <= until:
+            self.now_ms = self.raft_node.wake_at_ms
             effects += self.poll()
         self.now_ms = until
         return effects
 
     def run_to_deadline(self) -> list[fx.Effect]:
         """Let the time pass that its state gives itself, while nobody answers anything."""
-        return self.run(self.member.state.deadline_ms - self.now_ms)  # type: ignore[union-attr]
+        return self.run(self.raft_node.state.deadline_ms - self.now_ms)  # type: ignore[union-attr]
 
     def _keep(self, effects: list[fx.Effect]) -> list[fx.Effect]:
         self.effects += effects
@@ -144,17 +144,17 @@ class Lone:
                 case fx.PersistElection(election=election):
                     self.stored = election
                 case fx.Flush(generation=generation, end_offset=end_offset) if self.flushes:
-                    done += self._keep(self.member.handle(ev.LogFlushed(generation, end_offset), self.now))
+                    done += self._keep(self.raft_node.handle(ev.LogFlushed(generation, end_offset), self.now))
                 case fx.Commit(high_watermark=offset) if self.applies:
-                    done += self._keep(self.member.handle(ev.Applied(offset), self.now))
+                    done += self._keep(self.raft_node.handle(ev.Applied(offset), self.now))
                 case _:
                     pass
         return done
 
     def connect(self, node_id: NodeId) -> list[fx.Effect]:
-        """The handshakes with that member are done, on one connection of each direction."""
+        """The handshakes with that node are done, on one connection of each direction."""
         effects = self._keep(
-            self.member.handle(
+            self.raft_node.handle(
                 ev.PeerIdentified(100 + node_id, identity_of(node_id), outbound=True), self.now
             )
         )
@@ -169,22 +169,22 @@ class Lone:
             ev.NonceShown(connection, nonce, peer.start_counter, peer.start_id),
             ev.ConnectionClosed(connection + 10**6, peer.node_id, outbound=True),
         )
-        return [effect for event in meeting for effect in self._keep(self.member.handle(event, self.now))]
+        return [effect for event in meeting for effect in self._keep(self.raft_node.handle(event, self.now))]
 
     def close(self, node_id: NodeId) -> list[fx.Effect]:
-        """The connection on which requests to that member go ends."""
+        """The connection on which requests to that node go ends."""
         return self.feed(ev.ConnectionClosed(100 + node_id, node_id, outbound=True))
 
     # --- what it sent and what comes back ---------------------------------------------------------------
 
     def open_requests(self) -> list[fx.Send]:
         """What it asked and still waits for, the oldest first."""
-        in_flight = self.member._raft.requests._in_flight
+        in_flight = self.raft_node._raft.requests._in_flight
         sent = {e.correlation_id: e for e in self.effects if isinstance(e, fx.Send)}
         return [sent[correlation_id] for correlation_id in in_flight]
 
     def asked(self, to: NodeId, kind: type[m.QuorumRequest]) -> fx.Send | None:
-        """Its open request of that kind to that member."""
+        """Its open request of that kind to that node."""
         found = [s for s in self.open_requests() if s.to == to and isinstance(s.request, kind)]
         return found[-1] if found else None
 
@@ -256,9 +256,9 @@ class Lone:
         directory_id: bytes | None = None,
         pre: bool = False,
     ) -> m.VoteResponsePartitionData:
-        """A member asks for the vote, by default with a log as good as ours."""
+        """A node asks for the vote, by default with a log as good as ours."""
         key = key_of(candidate) if directory_id is None else ReplicaKey(candidate, directory_id)
-        position = self.member.log.position if position is None else position
+        position = self.raft_node.log.position if position is None else position
         ask = VoteParams(epoch, key, position, receiver or ReplicaKey(ME), pre)
         response = self.ask(rpc.vote_request(CLUSTER_ID, ask), candidate)
         assert isinstance(response, m.VoteResponse)
@@ -355,7 +355,7 @@ class Lone:
 
     def establish(self) -> "Lone":
         """2 holds everything: the leader's first record is committed."""
-        position = self.member.log.position
+        position = self.raft_node.log.position
         self.ask_fetch(position.offset, position.epoch)
         return self
 

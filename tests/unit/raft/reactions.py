@@ -1,7 +1,7 @@
-"""Every state by every event: what a real member makes of it, as a table of text.
+"""Every state by every event: what a real node makes of it, as a table of text.
 
-`STATES` drives a member into each state, all in epoch 5; `rows` are the events, one for each relation of
-their epoch to the member's: lower, same, higher. What came of it is the states and epochs it moved to, if it
+`STATES` drives a node into each state, all in epoch 5; `rows` are the events, one for each relation of
+their epoch to the node's: lower, same, higher. What came of it is the states and epochs it moved to, if it
 moved, then what it answered. `test_reactions` compares all of it with `reactions.txt`.
 """
 
@@ -23,7 +23,7 @@ from tests.unit.raft.lone import ME, Lone, every, key_of
 EPOCH = 5
 RELATIONS: Mapping[str, int] = {"lower": 4, "same": 5, "higher": 7}
 
-# --- the columns: one member in each state ------------------------------------------------------------------
+# --- the columns: one node in each state ------------------------------------------------------------------
 
 
 def _at(election: Election, **options: object) -> Lone:
@@ -114,7 +114,7 @@ STATES: Mapping[str, Callable[[], Lone]] = {
 
 @dataclass(frozen=True)
 class Happening:
-    """One kind of event. `make` returns what the member answered, if anything."""
+    """One kind of event. `make` returns what the node answered, if anything."""
 
     name: str
     make: Callable[[Lone, int], str]
@@ -127,7 +127,7 @@ def _error(code: int) -> str:
 
 def _voting(candidate: int, *, pre: bool = False, short: bool = False) -> Callable[[Lone, int], str]:
     def happen(lone: Lone, epoch: int) -> str:
-        position = OffsetAndEpoch(0, 0) if short else lone.member.log.position
+        position = OffsetAndEpoch(0, 0) if short else lone.raft_node.log.position
         most = epoch if pre else epoch - 1
         position = OffsetAndEpoch(position.offset, min(position.epoch, most))
         data = lone.ask_vote(epoch, candidate=candidate, position=position, pre=pre)
@@ -145,8 +145,8 @@ def _end(leader: int, *successors: int) -> Callable[[Lone, int], str]:
 
 
 def _fetch(lone: Lone, epoch: int) -> str:
-    end = lone.member.log.end_offset
-    data = lone.ask_fetch(end, min(epoch, lone.member.log.last_epoch), epoch=epoch, replica=3)
+    end = lone.raft_node.log.end_offset
+    data = lone.ask_fetch(end, min(epoch, lone.raft_node.log.last_epoch), epoch=epoch, replica=3)
     assert data is not None
     return _error(data.error_code)
 
@@ -234,7 +234,7 @@ def _identified(lone: Lone, _: int) -> str:
 def _closing(node_id: int) -> Callable[[Lone, int], str]:
     def happen(lone: Lone, _: int) -> str:
         lone.close(node_id)
-        if isinstance(lone.member.state, Follower):
+        if isinstance(lone.raft_node.state, Follower):
             lone.run(100)  # the pause between losing the leader and asking for pre-votes
         return ""
 
@@ -242,7 +242,7 @@ def _closing(node_id: int) -> Callable[[Lone, int], str]:
 
 
 def _waiting(lone: Lone, _: int) -> str:
-    state = lone.member.state
+    state = lone.raft_node.state
     deadline_ms = getattr(state, "retry_at_ms", 1 << 62)
     if deadline_ms == 1 << 62:
         deadline_ms = getattr(state, "deadline_ms", 1 << 62)
@@ -298,7 +298,7 @@ HAPPENINGS = (
 
 
 def rows() -> Iterator[tuple[str, Happening, int]]:
-    """Every event in every relation of its epoch to the member's."""
+    """Every event in every relation of its epoch to the node's."""
     for happening in HAPPENINGS:
         if happening.by_epoch:
             for relation, epoch in RELATIONS.items():
@@ -329,16 +329,16 @@ class Reaction:
 
 
 def react(state: str, happening: Happening, epoch: int) -> Reaction:
-    """Drive a member into the state, and let it happen."""
+    """Drive a node into the state, and let it happen."""
     lone = STATES[state]()
     assert lone.epoch == EPOCH
-    before, seen = lone.member.state, len(lone.effects)
+    before, seen = lone.raft_node.state, len(lone.effects)
     answer = happening.make(lone, epoch)
     effects = tuple(lone.effects[seen:])
     path = ((state_name(before), EPOCH), *((e.target, e.epoch) for e in every(effects, fx.StateChanged)))
     for (source, _), moved in zip(pairwise(path), every(effects, fx.StateChanged), strict=False):
         assert moved.source == source[0]
-    return Reaction(before, lone.member.state, path, answer, effects)
+    return Reaction(before, lone.raft_node.state, path, answer, effects)
 
 
 def render() -> str:

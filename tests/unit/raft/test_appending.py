@@ -9,7 +9,7 @@ from kraftd.protocol import messages as m
 from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
 from kraftd.raft import rpc
-from kraftd.raft.accumulator import BATCH_BYTES_MAX
+from kraftd.raft.accumulator import GROUP_BYTES_MAX
 from kraftd.raft.epoch_states import Follower, Leader, Resigned, Unattached
 from kraftd.raft.rpc import LeaderAndEpoch
 from kraftd.raft.timing import Timing
@@ -39,7 +39,7 @@ def values(batches: list[BatchView]) -> list[list[bytes]]:
 def ask(lone: Lone, token: int, *records: bytes, epoch: int | None = None) -> list[fx.Effect]:
     """An append comes in; the turn is not over yet."""
     epoch = lone.epoch if epoch is None else epoch
-    return lone.member.handle(ev.AppendRequested(token, epoch, records, lone.now_ms + 60_000), lone.now)
+    return lone.raft_node.handle(ev.AppendRequested(token, epoch, records, lone.now_ms + 60_000), lone.now)
 
 
 # --- refused ------------------------------------------------------------------------------------------------
@@ -51,11 +51,11 @@ def test_who_does_not_lead_takes_nothing() -> None:
     for become in (lambda: None, lambda: lone.ask_begin(5, 2), lambda: lone.run(2_500)):
         become()
         token = lone.append()
-        assert lone.outcome(token) == ErrorCode.NOT_CONTROLLER, lone.member.state
+        assert lone.outcome(token) == ErrorCode.NOT_CONTROLLER, lone.raft_node.state
     assert not every(lone.effects, fx.Append)
     led = leader()
     led.run(3_000)
-    assert isinstance(led.member.state, Resigned)
+    assert isinstance(led.raft_node.state, Resigned)
     assert led.outcome(led.append()) == ErrorCode.NOT_CONTROLLER
 
 
@@ -63,22 +63,22 @@ def test_who_does_not_lead_takes_nothing() -> None:
 @pytest.mark.parametrize("off_by", [-1, 1])
 def test_what_was_meant_for_another_epoch_is_not_taken(off_by: int) -> None:
     lone = leader()
-    end = lone.member.log.end_offset
+    end = lone.raft_node.log.end_offset
     assert lone.outcome(lone.append(epoch=lone.epoch + off_by)) == ErrorCode.NOT_CONTROLLER
-    assert lone.member.log.end_offset == end
+    assert lone.raft_node.log.end_offset == end
 
 
 @covers("ACC-04", "ACC-21", "ACC-24")
 def test_what_no_batch_can_hold_is_refused_whole_and_what_fills_one_is_taken() -> None:
     lone = leader()
-    end = lone.member.log.end_offset
-    for records in ((b"x" * BATCH_BYTES_MAX,), (b"x" * (BATCH_BYTES_MAX // 2),) * 2, (b"x",) * 10_001):
+    end = lone.raft_node.log.end_offset
+    for records in ((b"x" * GROUP_BYTES_MAX,), (b"x" * (GROUP_BYTES_MAX // 2),) * 2, (b"x",) * 10_001):
         assert lone.outcome(lone.append(*records)) == ErrorCode.POLICY_VIOLATION
-    assert lone.member.log.end_offset == end
+    assert lone.raft_node.log.end_offset == end
     del lone.effects[:]
-    lone.append(b"x" * (BATCH_BYTES_MAX - 100))
+    lone.append(b"x" * (GROUP_BYTES_MAX - 100))
     (batch,) = written(lone.effects)
-    assert BATCH_BYTES_MAX - 100 < batch.size_bytes <= BATCH_BYTES_MAX
+    assert GROUP_BYTES_MAX - 100 < batch.size_bytes <= GROUP_BYTES_MAX
     assert (batch.epoch, batch.base_offset) == (lone.epoch, end)
 
 
@@ -86,10 +86,10 @@ def test_what_no_batch_can_hold_is_refused_whole_and_what_fills_one_is_taken() -
 def test_what_waits_for_its_commit_is_bounded() -> None:
     """Kafka counts buffers and batches; we count bytes, written or not, until they are committed."""
     lone = leader()
-    lone.member._raft.accumulator_bytes_max = 10_000
+    lone.raft_node._raft.accumulator_bytes_max = 10_000
     tokens = [lone.append(b"x" * 3_000) for _ in range(4)]
     assert [lone.outcome(token) for token in tokens] == [None] * 3 + [ErrorCode.THROTTLING_QUOTA_EXCEEDED]
-    lone.ask_fetch(lone.member.log.end_offset, lone.epoch)
+    lone.ask_fetch(lone.raft_node.log.end_offset, lone.epoch)
     assert [lone.outcome(token) for token in tokens[:3]] == [ErrorCode.NONE] * 3
     assert lone.outcome(lone.append(b"x" * 3_000)) is None
 
@@ -126,16 +126,16 @@ def test_small_appends_share_a_batch_until_the_linger_of_the_first_is_over() -> 
     lone.run(400)
     began_ms = lone.now_ms
     ask(lone, 1, b"a")
-    assert lone.member.wake_at_ms == began_ms + 25, "the first append wakes it earlier than it meant to"
+    assert lone.raft_node.wake_at_ms == began_ms + 25, "the first append wakes it earlier than it meant to"
     assert not written(lone.poll())
     lone.now_ms += 10
     ask(lone, 2, b"b")
     lone.poll()
-    assert lone.member.wake_at_ms == began_ms + 25, "the second one prolongs nothing"
+    assert lone.raft_node.wake_at_ms == began_ms + 25, "the second one prolongs nothing"
     (batch,) = written(lone.run(15))
     assert batch.values() == [b"a", b"b"]
     assert batch.base_timestamp == WALL_MS + began_ms + 25, "stamped when it is cut"
-    assert lone.member.wake_at_ms > lone.now_ms + 25, "nothing is left to write"
+    assert lone.raft_node.wake_at_ms > lone.now_ms + 25, "nothing is left to write"
 
 
 @covers("ACC-22", "D-13")
@@ -155,7 +155,7 @@ def test_an_append_that_fills_the_batch_ends_the_linger() -> None:
     ask(lone, 1, b"x" * 5_000_000)
     assert not written(lone.poll())
     ask(lone, 2, b"x" * 5_000_000)
-    assert lone.member.wake_at_ms == lone.now_ms
+    assert lone.raft_node.wake_at_ms == lone.now_ms
     assert len(written(lone.poll())) == 2
 
 
@@ -173,11 +173,11 @@ def test_whoever_appended_in_one_turn_is_answered_though_it_takes_two_batches() 
 @covers("ACC-07", "D-13")
 def test_a_group_that_was_committed_weighs_nothing() -> None:
     lone = leader()
-    lone.member._raft.accumulator_bytes_max = 1_000_000
+    lone.raft_node._raft.accumulator_bytes_max = 1_000_000
     token = lone.append(b"x" * 2_000_000)
     lone.establish()
     assert lone.outcome(token) == ErrorCode.NONE
-    assert lone.member.accumulator_bytes == 0
+    assert lone.raft_node.accumulator_bytes == 0
     token = lone.append(b"small")
     lone.establish()
     assert lone.outcome(token) == ErrorCode.NONE
@@ -199,8 +199,8 @@ def test_the_leaders_first_batch_goes_out_at_once_and_takes_what_waits_along() -
     send = lone.asked(2, m.VoteRequest)
     assert send is not None
     granted = rpc.vote_response(ErrorCode.NONE, LeaderAndEpoch(lone.epoch, NO_NODE), granted=True)
-    lone.member.handle(ev.ResponseReceived(2, send.correlation_id, granted), lone.now)
-    assert isinstance(lone.member.state, Leader)
+    lone.raft_node.handle(ev.ResponseReceived(2, send.correlation_id, granted), lone.now)
+    assert isinstance(lone.raft_node.state, Leader)
     ask(lone, 1, b"data")
     effects = lone.poll()
     assert len(every(effects, fx.Append)) == 1
@@ -229,22 +229,22 @@ def test_what_came_in_is_written_in_its_turn_whatever_comes_next() -> None:
 
 def _by_a_leader(lone: Lone) -> None:
     lone.ask_begin(lone.epoch + 1, 2)
-    assert isinstance(lone.member.state, Follower)
+    assert isinstance(lone.raft_node.state, Follower)
 
 
 def _by_a_vote(lone: Lone) -> None:
     lone.ask_vote(lone.epoch + 1)
-    assert lone.member.voted is not None
+    assert lone.raft_node.voted is not None
 
 
 def _by_an_epoch(lone: Lone) -> None:
     lone.ask_vote(lone.epoch + 1, position=OffsetAndEpoch(0, 0))
-    assert isinstance(lone.member.state, Unattached)
+    assert isinstance(lone.raft_node.state, Unattached)
 
 
 def _by_check_quorum(lone: Lone) -> None:
     lone.run(2_000)
-    assert isinstance(lone.member.state, Resigned)
+    assert isinstance(lone.raft_node.state, Resigned)
 
 
 @covers("ACC-18", "ACC-22", "D-13")
@@ -252,13 +252,13 @@ def _by_check_quorum(lone: Lone) -> None:
 def test_what_was_not_written_when_the_leadership_ends_never_is(lose: Callable[[Lone], None]) -> None:
     lone = leader(timing=Timing(append_linger_ms=9_000))
     lone.now_ms += 1_500
-    end = lone.member.log.end_offset
+    end = lone.raft_node.log.end_offset
     ask(lone, 1, b"never written")
     lone.poll()
     lose(lone)
     assert lone.outcome(1) == ErrorCode.NOT_CONTROLLER, "safe to repeat"
     lone.run(10_000)
-    assert lone.member.log.end_offset == end
+    assert lone.raft_node.log.end_offset == end
     assert not [batch for batch in written(lone.effects) if batch.values() == [b"never written"]]
 
 

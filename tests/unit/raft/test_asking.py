@@ -1,11 +1,11 @@
-"""Whom a member asks, how often, and which answers it takes."""
+"""Whom a node asks, how often, and which answers it takes."""
 
 import pytest
 
 from kraftd.protocol import messages as m
 from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
-from kraftd.raft.request_manager import Kind, RequestManager
+from kraftd.raft.request_manager import RequestKind, RequestManager
 from kraftd.raft.rpc import LeaderAndEpoch
 from kraftd.raft.timing import Timing
 from kraftd.types import NEVER_MS, NO_NODE, Election, Endpoint
@@ -20,39 +20,38 @@ SERVERS = (Endpoint("host2", 9_002), Endpoint("other", 9_093))
 @covers("REQ-01", "REQ-06")
 def test_a_peer_is_ready_or_awaited_or_resting_and_each_says_until_when() -> None:
     requests = RequestManager(timeout_ms=100, backoff_ms=20)
-    assert requests.is_ready(2, Kind.FETCH, 0)
-    assert (requests.next_ready_ms((2,), Kind.FETCH), requests.next_timeout_ms()) == (0, NEVER_MS)
-    first = requests.send(2, Kind.FETCH, 1, 10)
-    assert requests.is_waiting(2, Kind.FETCH)
-    assert (requests.next_ready_ms((2,), Kind.FETCH), requests.next_timeout_ms()) == (NEVER_MS, 110)
+    assert requests.is_ready(2, RequestKind.FETCH, 0)
+    assert (requests.next_ready_ms((2,), RequestKind.FETCH), requests.next_timeout_ms()) == (0, NEVER_MS)
+    first = requests.send(2, RequestKind.FETCH, 1, 10)
+    assert (requests.next_ready_ms((2,), RequestKind.FETCH), requests.next_timeout_ms()) == (NEVER_MS, 110)
     requests.take(2, first)
-    requests.rest(2, Kind.FETCH, 50)
-    assert not requests.is_ready(2, Kind.FETCH, 69)
-    assert (requests.next_ready_ms((2, 3), Kind.FETCH), requests.next_timeout_ms()) == (0, NEVER_MS)
-    requests.rest(3, Kind.FETCH, 55)
-    assert requests.next_ready_ms((2, 3), Kind.FETCH) == 70, "whoever has rested first"
-    assert requests.is_ready(2, Kind.FETCH, 70)
-    requests.send(2, Kind.FETCH, 1, 70)
+    requests.back_off(2, RequestKind.FETCH, 50)
+    assert not requests.is_ready(2, RequestKind.FETCH, 69)
+    assert (requests.next_ready_ms((2, 3), RequestKind.FETCH), requests.next_timeout_ms()) == (0, NEVER_MS)
+    requests.back_off(3, RequestKind.FETCH, 55)
+    assert requests.next_ready_ms((2, 3), RequestKind.FETCH) == 70, "whoever has rested first"
+    assert requests.is_ready(2, RequestKind.FETCH, 70)
+    requests.send(2, RequestKind.FETCH, 1, 70)
     requests.expire(170)
-    assert requests.is_ready(2, Kind.FETCH, 170), "no backoff after a timeout"
+    assert requests.is_ready(2, RequestKind.FETCH, 170), "no backoff after a timeout"
 
 
 @covers("REQ-05", "REQ-02", "REQ-03")
 def test_what_was_given_up_is_forgotten() -> None:
     requests = RequestManager(timeout_ms=100, backoff_ms=20)
-    first, other = requests.send(2, Kind.FETCH, 1, 0), requests.send(3, Kind.FETCH, 1, 50)
+    first, other = requests.send(2, RequestKind.FETCH, 1, 0), requests.send(3, RequestKind.FETCH, 1, 50)
     assert [sent.correlation_id for sent in requests.expire(100)] == [first]
     assert requests.take(2, first) is None
-    assert requests.any_waiting(Kind.FETCH)
+    assert requests.any_waiting(RequestKind.FETCH)
     assert requests.take(2, other) is None, "the right number from the wrong peer"
     assert requests.take(3, other) is not None
-    assert not requests.any_waiting(Kind.FETCH)
-    third = requests.send(3, Kind.FETCH, 1, 100)
-    requests.rest(2, Kind.FETCH, 100)
+    assert not requests.any_waiting(RequestKind.FETCH)
+    third = requests.send(3, RequestKind.FETCH, 1, 100)
+    requests.back_off(2, RequestKind.FETCH, 100)
     requests.reset()
     assert requests.take(3, third) is None
-    assert requests.is_ready(2, Kind.FETCH, 100)
-    assert requests.is_ready(3, Kind.FETCH, 100)
+    assert requests.is_ready(2, RequestKind.FETCH, 100)
+    assert requests.is_ready(3, RequestKind.FETCH, 100)
 
 
 @covers("REQ-02")
@@ -107,7 +106,7 @@ def test_a_bootstrap_server_and_the_voter_at_its_address_are_two() -> None:
     (send,) = lone.open_requests()
     assert send.to == -2
     effects = lone.fetch_answer(of=-2, leader_and_epoch=LeaderAndEpoch(4, 2, Endpoint("host2", 9_002)))
-    assert lone.member.leader_id == 2
+    assert lone.raft_node.leader_id == 2
     assert requests_to(effects, m.FetchRequest) == [2]
 
 
@@ -123,4 +122,4 @@ def test_a_connection_that_fails_is_a_request_that_failed() -> None:
         lone.feed(ev.RequestFailed(voter, send.correlation_id, "connection refused"))
     (ended,) = [e for e in every(lone.effects, fx.ElectionEnded) if not e.pre_vote]
     assert (ended.won, list(ended.silent)) == (False, [2, 3])
-    assert lone.member.leader_id == NO_NODE
+    assert lone.raft_node.leader_id == NO_NODE

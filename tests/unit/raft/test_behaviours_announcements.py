@@ -80,7 +80,7 @@ def test_whoever_has_no_leader_in_that_epoch_follows_the_sender_and_says_so(stat
     seen = len(lone.effects)
     data = lone.ask_begin(5, 2)
     assert (data.error_code, data.leader_id, data.leader_epoch) == (0, 2, 5)
-    assert isinstance(lone.member.state, Follower)
+    assert isinstance(lone.raft_node.state, Follower)
     kinds = [type(effect) for effect in lone.effects[seen:]]
     assert kinds.index(fx.PersistElection) < kinds.index(fx.Reply)
     assert lone.stored == Election(5, 2, stored.voted)
@@ -97,8 +97,8 @@ def test_a_deposed_leader_follows_and_answers_everyone_who_waited() -> None:
     reading = lone.read()
     assert lone.ask_fetch(4, 5, replica=9, wait_ms=500) is None
     lone.ask_begin(7, 3)
-    assert isinstance(lone.member.state, Follower)
-    assert (lone.epoch, lone.member.leader_id) == (7, 3)
+    assert isinstance(lone.raft_node.state, Follower)
+    assert (lone.epoch, lone.raft_node.leader_id) == (7, 3)
     assert lone.outcome(written) == ErrorCode.REQUEST_TIMED_OUT
     assert lone.outcome(reading) == ErrorCode.NOT_CONTROLLER
     fetched = [
@@ -113,10 +113,10 @@ def test_a_deposed_leader_follows_and_answers_everyone_who_waited() -> None:
 @covers("BQE-05")
 def test_an_announcement_of_an_older_epoch_is_fenced() -> None:
     lone = following()
-    before = lone.member.state
+    before = lone.raft_node.state
     data = lone.ask_begin(4, 3)
     assert (data.error_code, data.leader_id, data.leader_epoch) == (ErrorCode.FENCED_LEADER_EPOCH, 2, 5)
-    assert lone.member.state == before
+    assert lone.raft_node.state == before
 
 
 @covers("BQE-06")
@@ -124,7 +124,7 @@ def test_an_announcement_of_an_older_epoch_is_fenced() -> None:
 def test_an_announcement_meant_for_another_is_followed_and_refused(receiver: ReplicaKey) -> None:
     lone = Lone(election=Election(5), epochs=(1, 4))
     assert lone.ask_begin(6, 2, receiver=receiver).error_code == ErrorCode.INVALID_VOTER_KEY
-    assert (lone.epoch, lone.member.leader_id) == (6, 2)
+    assert (lone.epoch, lone.raft_node.leader_id) == (6, 2)
 
 
 @covers("BQE-07", "QS-25")
@@ -153,21 +153,21 @@ def test_a_new_address_of_the_leader_is_learnt_without_a_move_unless_voters_are_
 @covers("BQE-08", "Q-04", "D-14")
 def test_contradictions_about_who_leads_are_refused_and_end_nothing() -> None:
     lone = following()
-    before = lone.member.state
+    before = lone.raft_node.state
     assert lone.ask_begin(5, 3).error_code == ErrorCode.INVALID_REQUEST
     assert lone.ask_begin(5, ME, sender=ME).error_code == ErrorCode.INVALID_REQUEST
     assert lone.ask_begin(5, 3, sender=2).error_code == ErrorCode.INVALID_REQUEST
-    assert lone.member.state == before
+    assert lone.raft_node.state == before
     assert "inconsistent_leader" in [warned.event for warned in every(lone.effects, fx.Warned)]
 
 
 @covers("BQE-09")
 def test_a_leader_takes_its_own_announcement_calmly() -> None:
     lone = leading()
-    before = lone.member.state
+    before = lone.raft_node.state
     data = lone.ask_begin(5, ME)
     assert (data.error_code, data.leader_id) == (0, ME)
-    assert lone.member.state == before
+    assert lone.raft_node.state == before
 
 
 @covers("BQE-10")
@@ -184,7 +184,7 @@ def test_without_an_address_the_configured_one_holds_and_a_stranger_cannot_be_fo
     assert begin(6, 2) == 0
     assert lone.fetching() == [2]
     assert begin(7, 8) == ErrorCode.INVALID_REQUEST
-    assert (lone.epoch, lone.member.leader_id) == (6, 2)
+    assert (lone.epoch, lone.raft_node.leader_id) == (6, 2)
 
 
 @covers("BQE-11", "D-12")
@@ -209,7 +209,7 @@ def test_a_peer_that_denies_us_ends_nothing_and_is_asked_again_later() -> None:
     heartbeat = lone.asked(2, m.BeginQuorumEpochRequest)
     assert heartbeat is not None
     effects = lone.answer(heartbeat, m.BeginQuorumEpochResponse(error_code=denied))
-    assert isinstance(lone.member.state, Leader)
+    assert isinstance(lone.raft_node.state, Leader)
     assert [warned.event for warned in every(effects, fx.Warned)] == ["bad_response"]
     assert 2 in requests_to(lone.run(1_000), m.BeginQuorumEpochRequest)
 
@@ -218,7 +218,7 @@ def test_a_peer_that_denies_us_ends_nothing_and_is_asked_again_later() -> None:
     farewell = lone.asked(2, m.EndQuorumEpochRequest)
     assert farewell is not None
     lone.answer(farewell, m.EndQuorumEpochResponse(error_code=denied))
-    assert isinstance(lone.member.state, Resigned)
+    assert isinstance(lone.raft_node.state, Resigned)
     assert 2 in requests_to(lone.run(20), m.EndQuorumEpochRequest)
 
 
@@ -230,7 +230,7 @@ def test_an_answer_from_a_node_that_was_not_asked_harms_nothing() -> None:
     response = rpc.begin_response(ErrorCode.NONE, LeaderAndEpoch(5, ME))
     lone.feed(ev.ResponseReceived(9, heartbeat.correlation_id, response))
     lone.feed(ev.ResponseReceived(9, 10**6, response))
-    assert isinstance(lone.member.state, Leader)
+    assert isinstance(lone.raft_node.state, Leader)
     assert lone.asked(2, m.BeginQuorumEpochRequest) == heartbeat
 
 
@@ -242,7 +242,7 @@ def test_the_first_successor_campaigns_in_the_same_event() -> None:
     lone = following()
     seen = len(lone.effects)
     assert lone.ask_end(5, 2, (key_of(ME), key_of(3))).error_code == 0
-    assert isinstance(lone.member.state, Candidate)
+    assert isinstance(lone.raft_node.state, Candidate)
     assert (lone.epoch, lone.stored) == (6, Election(6, -1, key_of(ME)))
     assert requests_to(lone.effects[seen:], m.VoteRequest) == [2, 3]
 
@@ -254,7 +254,7 @@ def test_later_successors_wait_twice_as_long_from_one_to_the_next(position: int,
     order = [key_of(2), key_of(3), key_of(4)]
     order.insert(position, key_of(ME))
     lone.ask_end(5, 2, order)
-    state = lone.member.state
+    state = lone.raft_node.state
     assert isinstance(state, Follower)
     assert state.campaign_at_ms == lone.now_ms + delay_ms
 
@@ -263,7 +263,7 @@ def test_later_successors_wait_twice_as_long_from_one_to_the_next(position: int,
 def test_who_is_not_named_waits_longest() -> None:
     lone = following()
     lone.ask_end(5, 2, (key_of(3), key_of(4)))
-    state = lone.member.state
+    state = lone.raft_node.state
     assert isinstance(state, Follower)
     assert 1_000 <= state.campaign_at_ms - lone.now_ms <= 1_100
 
@@ -276,7 +276,7 @@ def test_who_is_not_named_waits_longest() -> None:
 def test_a_name_is_ours_by_id_and_by_directory_where_one_is_given(name: ReplicaKey, is_me: bool) -> None:
     lone = following()
     lone.ask_end(5, 2, (name,))
-    assert isinstance(lone.member.state, Candidate) is is_me
+    assert isinstance(lone.raft_node.state, Candidate) is is_me
 
 
 @covers("EQE-04")
@@ -287,7 +287,7 @@ def test_the_oldest_version_names_successors_by_id_alone() -> None:
     )
     topic = m.EndQuorumEpochRequestTopicData(topic_name="__cluster_metadata", partitions=(partition,))
     lone.ask(m.EndQuorumEpochRequest(cluster_id=CLUSTER_ID, topics=(topic,)), sender=2, version=0)
-    assert isinstance(lone.member.state, Candidate)
+    assert isinstance(lone.raft_node.state, Candidate)
 
 
 @covers("EQE-05")
@@ -295,7 +295,7 @@ def test_a_farewell_may_be_the_first_that_is_heard_of_a_leader() -> None:
     lone = Lone(election=Election(5), epochs=(1, 4))
     data = lone.ask_end(5, 2, (key_of(3), key_of(ME)))
     assert (data.error_code, data.leader_id) == (0, 2)
-    state = lone.member.state
+    state = lone.raft_node.state
     assert isinstance(state, Follower)
     assert state.epoch_ended
 
@@ -303,21 +303,21 @@ def test_a_farewell_may_be_the_first_that_is_heard_of_a_leader() -> None:
 @covers("EQE-06")
 def test_a_farewell_of_an_older_epoch_is_fenced() -> None:
     for lone in (leading(), Lone(election=Election(5, -1, key_of(ME)), epochs=(1, 4))):
-        before = lone.member.state
+        before = lone.raft_node.state
         assert lone.ask_end(4, 2, (key_of(ME),)).error_code == ErrorCode.FENCED_LEADER_EPOCH
-        assert lone.member.state == before
+        assert lone.raft_node.state == before
 
 
 @covers("EQE-07", "D-09")
 def test_who_waits_for_its_turn_fetches_on_but_no_late_answer_puts_it_off() -> None:
     lone = following()
     lone.ask_end(5, 2, (key_of(3), key_of(ME)))
-    before = lone.member.state
+    before = lone.raft_node.state
     assert isinstance(before, Follower)
     assert lone.fetching() == [2]
     lone.fetch_answer(high_watermark=2)
-    assert lone.member.state == before
-    assert lone.member.high_watermark == 2
+    assert lone.raft_node.state == before
+    assert lone.raft_node.high_watermark == 2
     assert lone.fetching() == [2]
 
 
@@ -331,7 +331,7 @@ def test_a_farewell_is_repeated_to_each_voter_until_that_one_has_answered() -> N
     good = rpc.end_response(ErrorCode.NONE, LeaderAndEpoch(5, ME))
     lone.feed(ev.ResponseReceived(9, two.correlation_id, good))
     lone.feed(ev.ResponseReceived(3, two.correlation_id, good))
-    state = lone.member.state
+    state = lone.raft_node.state
     assert isinstance(state, Resigned)
     assert state.acknowledged == frozenset(), "nobody's answer but that of who was asked"
     lone.answer(two, good)
@@ -352,12 +352,12 @@ def test_successors_are_named_by_how_far_they_came_and_who_never_fetched_comes_l
     lone.run_to_deadline()
     for voter in (2, 3, 2, 3):
         lone.vote_answer(voter, granted=True)
-    assert isinstance(lone.member.state, Leader)
+    assert isinstance(lone.raft_node.state, Leader)
     lone.ask_fetch(1, 1, replica=2)
     lone.ask_fetch(3, 5, replica=5)
     lone.ask_fetch(2, 4, replica=4)
     lone.resign()
-    state = lone.member.state
+    state = lone.raft_node.state
     assert isinstance(state, Resigned)
     assert [key.id for key in state.successors] == [5, 4, 2, 3]
     farewell = lone.asked(4, m.EndQuorumEpochRequest)
@@ -370,6 +370,6 @@ def test_successors_are_named_by_how_far_they_came_and_who_never_fetched_comes_l
 def test_a_resigned_leader_takes_its_own_farewell_calmly() -> None:
     lone = leading()
     lone.resign(2)
-    before = lone.member.state
+    before = lone.raft_node.state
     assert lone.ask_end(5, ME, ()).error_code == 0
-    assert lone.member.state == before
+    assert lone.raft_node.state == before

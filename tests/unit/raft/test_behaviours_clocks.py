@@ -26,15 +26,15 @@ def test_no_deadline_heeds_a_wall_clock_that_jumps(jump_ms: int) -> None:
     leader = Lone(election=Election(4), epochs=(1, 4)).become_leader().establish()
     follower = Lone(election=Election(5, 2), epochs=(1, 4))
     for lone in (leader, follower):
-        before = lone.member.state
+        before = lone.raft_node.state
         for turn in range(1, 100):
-            lone.member.poll(Now(lone.now_ms + turn, WALL_MS + jump_ms))
-        assert lone.member.state == before
-    assert isinstance(follower.member.state, Follower)
+            lone.raft_node.poll(Now(lone.now_ms + turn, WALL_MS + jump_ms))
+        assert lone.raft_node.state == before
+    assert isinstance(follower.raft_node.state, Follower)
 
 
 @covers("D-01")
-def test_a_member_that_would_be_polled_for_ever_ends_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_that_would_be_polled_for_ever_ends_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     lone = Lone(election=Election(5), epochs=(1, 4))
     monkeypatch.setattr(Elections, "wake_at_ms", lambda _: lone.now_ms)
     lone.connect(9)

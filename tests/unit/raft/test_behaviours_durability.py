@@ -1,4 +1,4 @@
-"""What must be on disk, or read from it, before a member says more (D-09, D-10, D-15, D-16)."""
+"""What must be on disk, or read from it, before a node says more (D-09, D-10, D-15, D-16)."""
 
 import pytest
 
@@ -27,10 +27,10 @@ def test_a_leader_leaves_only_when_what_its_successor_has_is_on_its_own_disk_too
     lone.append()
     lone.establish()
     lone.resign(2, deadline_ms=60_000)
-    assert lone.member.is_leader
+    assert lone.raft_node.is_leader
     (flush,) = every(lone.effects, fx.Flush)[-1:]
     lone.feed(ev.LogFlushed(flush.generation, flush.end_offset))
-    assert isinstance(lone.member.state, Resigned)
+    assert isinstance(lone.raft_node.state, Resigned)
 
 
 @covers("D-10", "Q-10", "FREQ-11")
@@ -41,7 +41,7 @@ def test_a_commit_by_the_leaders_own_flush_is_told_to_those_who_wait() -> None:
     assert lone.ask_fetch(4, 5, replica=2, wait_ms=500, known=3) is None
     seen = len(lone.effects)
     lone.feed(ev.LogFlushed(0, 4))
-    assert lone.member.high_watermark == 4
+    assert lone.raft_node.high_watermark == 4
     lone.run(1)
     (reply,) = every(lone.effects[seen:], fx.Reply)
     assert isinstance(reply.response, m.FetchResponse)
@@ -69,7 +69,7 @@ def test_nothing_is_cut_by_what_was_read_of_another_generation(generation: int, 
     lone.fetch_answer(diverging=OffsetAndEpoch(2, 4))
     (read,) = every(lone.effects, fx.ColdRead)
     lone.feed(ev.BatchesRead(read.token, generation, encode_batch(1, 4, 0, [b"old"])))
-    assert lone.member.log.end_offset == end_offset
+    assert lone.raft_node.log.end_offset == end_offset
 
 
 @covers("D-16", "ACC-09", "ACC-10")

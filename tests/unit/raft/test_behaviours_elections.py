@@ -38,10 +38,10 @@ def following(**options: object) -> Lone:
 def test_who_hears_of_no_leader_asks_first_and_campaigns_with_a_majority_behind_it() -> None:
     lone = waiting()
     asked = lone.run_to_deadline()
-    assert isinstance(lone.member.state, Prospective)
+    assert isinstance(lone.raft_node.state, Prospective)
     assert every(asked, fx.PersistElection) == []
     effects = lone.vote_answer(3, granted=True)
-    assert isinstance(lone.member.state, Candidate)
+    assert isinstance(lone.raft_node.state, Candidate)
     written = next(n for n, e in enumerate(effects) if isinstance(e, fx.PersistElection))
     sent = [n for n, e in enumerate(effects) if isinstance(e, fx.Send)]
     assert effects[written] == fx.PersistElection(Election(6, NO_NODE, key_of(ME)))
@@ -57,9 +57,9 @@ def test_who_hears_of_no_leader_asks_first_and_campaigns_with_a_majority_behind_
 def test_a_follower_that_hears_nothing_for_the_fetch_timeout_campaigns_with_its_log_position() -> None:
     lone = following()
     lone.run(1_999)
-    assert isinstance(lone.member.state, Follower)
+    assert isinstance(lone.raft_node.state, Follower)
     lone.run(1 + 100)
-    assert isinstance(lone.member.state, Prospective)
+    assert isinstance(lone.raft_node.state, Prospective)
     lone.vote_answer(3, granted=True)
     send = lone.asked(3, m.VoteRequest)
     assert send is not None
@@ -74,8 +74,8 @@ def test_the_vote_that_makes_the_majority_makes_the_leader_in_the_same_event() -
     send = lone.asked(2, m.VoteRequest)
     assert send is not None
     response = rpc.vote_response(ErrorCode.NONE, LeaderAndEpoch(6, NO_NODE), granted=True)
-    effects = lone.member.handle(ev.ResponseReceived(2, send.correlation_id, response), lone.now)
-    assert isinstance(lone.member.state, Leader)
+    effects = lone.raft_node.handle(ev.ResponseReceived(2, send.correlation_id, response), lone.now)
+    assert isinstance(lone.raft_node.state, Leader)
     assert every(effects, fx.PersistElection) == [fx.PersistElection(Election(6, ME, key_of(ME)))]
     assert every(effects, fx.AssignEpoch) == [fx.AssignEpoch(6, 2)]
     assert every(effects, fx.Append) == []
@@ -118,7 +118,7 @@ def test_a_lost_election_ends_at_once_and_keeps_the_vote_until_the_next() -> Non
     assert lone.asked(5, m.VoteRequest) is not None
     before = lone.now_ms
     quiet = lone.vote_answer(4, granted=False)
-    state = lone.member.state
+    state = lone.raft_node.state
     assert isinstance(state, Candidate)
     assert before <= state.retry_at_ms <= before + 100, "long before the election timeout"
     quiet += lone.run(state.retry_at_ms - lone.now_ms - 1)
@@ -127,7 +127,7 @@ def test_a_lost_election_ends_at_once_and_keeps_the_vote_until_the_next() -> Non
     lone.run(1)
     for voter in (2, 3):
         lone.vote_answer(voter, granted=True)
-    again = lone.member.state
+    again = lone.raft_node.state
     assert isinstance(again, Candidate)
     assert (again.epoch, again.attempt) == (7, 2)
 
@@ -138,16 +138,16 @@ def test_an_election_without_result_backs_off_when_its_time_is_up() -> None:
     lone.run_to_deadline()
     for voter in (2, 3):
         lone.vote_answer(voter, granted=True)
-    state = lone.member.state
+    state = lone.raft_node.state
     assert isinstance(state, Candidate)
     lone.run_to_deadline()
-    after = lone.member.state
+    after = lone.raft_node.state
     assert isinstance(after, Candidate)
     assert after.epoch == 6
     assert lone.now_ms <= after.retry_at_ms <= lone.now_ms + 100
     assert lone.open_requests() == []
     lone.run(after.retry_at_ms - lone.now_ms)
-    assert isinstance(lone.member.state, Prospective)
+    assert isinstance(lone.raft_node.state, Prospective)
 
 
 @covers("VOTE-08", "REQ-02", "D-08")
@@ -166,9 +166,9 @@ def test_a_request_that_failed_is_sent_again_and_a_late_answer_to_the_first_mean
     assert second.correlation_id != first.correlation_id
     assert second.request == first.request, "in the same epoch"
     lone.answer(first, rpc.vote_response(ErrorCode.NONE, LeaderAndEpoch(6, NO_NODE), granted=True))
-    assert isinstance(lone.member.state, Candidate)
+    assert isinstance(lone.raft_node.state, Candidate)
     lone.vote_answer(5, granted=True)
-    assert isinstance(lone.member.state, Leader)
+    assert isinstance(lone.raft_node.state, Leader)
 
 
 @covers("VOTE-08", "D-08")
@@ -179,7 +179,7 @@ def test_when_nobody_has_answered_in_time_the_election_is_over() -> None:
         lone.vote_answer(voter, granted=True)
     lone.vote_answer(2, granted=True)
     lone.run(300)
-    state = lone.member.state
+    state = lone.raft_node.state
     assert isinstance(state, Candidate)
     assert state.retry_at_ms <= lone.now_ms + 100
 
@@ -189,14 +189,14 @@ def test_an_answer_from_somebody_who_was_not_asked_is_never_counted() -> None:
     lone = waiting(voters=(1, 2, 3, 4, 5), connected=(2, 3, 4, 5, 8)).become_candidate()
     for voter in (3, 2):
         lone.vote_answer(voter, granted=True)
-    assert isinstance(lone.member.state, Candidate), "one more is needed"
+    assert isinstance(lone.raft_node.state, Candidate), "one more is needed"
     send = lone.asked(4, m.VoteRequest)
     assert send is not None
     yes = rpc.vote_response(ErrorCode.NONE, LeaderAndEpoch(6, NO_NODE), granted=True)
     for sender in (2, 3, 8):
         lone.feed(ev.ResponseReceived(sender, send.correlation_id, yes))
         lone.feed(ev.ResponseReceived(sender, send.correlation_id, yes))
-    assert isinstance(lone.member.state, Candidate)
+    assert isinstance(lone.raft_node.state, Candidate)
 
 
 @covers("VOTE-25", "VOTE-31")
@@ -205,10 +205,10 @@ def test_a_candidate_that_found_its_leader_counts_no_more_votes() -> None:
     send = lone.asked(3, m.VoteRequest)
     assert send is not None
     lone.ask_begin(6, 2)
-    assert isinstance(lone.member.state, Follower)
+    assert isinstance(lone.raft_node.state, Follower)
     lone.answer(send, rpc.vote_response(ErrorCode.NONE, LeaderAndEpoch(6, NO_NODE), granted=True))
-    assert isinstance(lone.member.state, Follower)
-    assert (lone.epoch, lone.member.leader_id) == (6, 2)
+    assert isinstance(lone.raft_node.state, Follower)
+    assert (lone.epoch, lone.raft_node.leader_id) == (6, 2)
 
 
 @covers("VOTE-26")
@@ -217,10 +217,10 @@ def test_grants_after_the_victory_change_nothing() -> None:
     late = lone.asked(3, m.VoteRequest)
     assert late is not None
     lone.vote_answer(2, granted=True)
-    state, end_offset = lone.member.state, lone.member.log.end_offset
+    state, end_offset = lone.raft_node.state, lone.raft_node.log.end_offset
     lone.answer(late, rpc.vote_response(ErrorCode.NONE, LeaderAndEpoch(6, NO_NODE), granted=True))
-    assert lone.member.state == state
-    assert lone.member.log.end_offset == end_offset
+    assert lone.raft_node.state == state
+    assert lone.raft_node.log.end_offset == end_offset
     assert isinstance(state, Leader)
     assert state.granted == {1, 2}
 
@@ -230,7 +230,7 @@ def test_grants_after_the_victory_change_nothing() -> None:
 def test_an_answer_of_a_higher_epoch_is_adopted(leader: int, role: type) -> None:
     lone = waiting().become_candidate()
     lone.vote_answer(2, granted=True, leader_and_epoch=LeaderAndEpoch(8, leader))
-    assert isinstance(lone.member.state, role)
+    assert isinstance(lone.raft_node.state, role)
     assert lone.epoch == 8
     assert lone.stored == Election(8, leader if role is Follower else NO_NODE)
 
@@ -242,16 +242,16 @@ def test_what_was_asked_in_an_older_role_expects_no_answer() -> None:
     assert fetch is not None
     lone.ask_begin(6, 3)
     lone.answer(fetch, rpc.fetch_response(ErrorCode.NONE, LeaderAndEpoch(9, 2)))
-    assert (lone.epoch, lone.member.leader_id) == (6, 3)
+    assert (lone.epoch, lone.raft_node.leader_id) == (6, 3)
 
 
 @covers("VOTE-31")
 def test_waiting_on_in_the_epoch_at_hand_forgets_nothing() -> None:
     lone = Lone(election=Election(5), epochs=(1, 4), health=StateHealth(amnesia=("a vote",)))
     asked = next(send for send in lone.open_requests() if send.request.max_wait_ms > 0)  # type: ignore[union-attr]
-    lone.feed(ev.LogDamaged(lone.member.log.generation, "a hole"))
+    lone.feed(ev.LogDamaged(lone.raft_node.log.generation, "a hole"))
     lone.answer(asked, rpc.fetch_response(ErrorCode.NONE, LeaderAndEpoch(5, 3)))
-    assert isinstance(lone.member.state, Follower)
+    assert isinstance(lone.raft_node.state, Follower)
 
 
 # --- giving -------------------------------------------------------------------------------------------------
@@ -277,7 +277,7 @@ def test_a_log_at_least_as_good_gets_the_vote_and_it_is_written_before_it_is_tol
 def test_a_log_that_is_behind_is_refused_and_the_vote_is_still_to_be_had(position: OffsetAndEpoch) -> None:
     lone = waiting()
     assert not lone.ask_vote(5, candidate=3, position=position).vote_granted
-    assert lone.member.voted is None
+    assert lone.raft_node.voted is None
     assert lone.ask_vote(5, candidate=2).vote_granted
 
 
@@ -305,21 +305,21 @@ def test_a_follower_refuses_and_says_whom_it_follows_and_where_to_find_it() -> N
 @covers("VOTE-18")
 def test_an_older_epoch_is_fenced_with_what_is_known_of_the_current_one() -> None:
     lone = following()
-    before = lone.member.state
+    before = lone.raft_node.state
     data = lone.ask_vote(4, candidate=3, position=OffsetAndEpoch(9, 3))
     assert data.error_code == ErrorCode.FENCED_LEADER_EPOCH
     assert (data.vote_granted, data.leader_id, data.leader_epoch) == (False, 2, 5)
-    assert lone.member.state == before
+    assert lone.raft_node.state == before
 
 
 @covers("VOTE-17", "VOTE-24", "Q-08")
 def test_a_leader_that_is_shutting_down_yields_to_a_higher_epoch_and_may_vote_in_it() -> None:
     lone = Lone(election=Election(4), epochs=(1, 4)).become_leader().establish()
     written = lone.append()
-    purgatory = lone.ask_fetch(lone.member.log.end_offset, 5, replica=9, wait_ms=500)
+    purgatory = lone.ask_fetch(lone.raft_node.log.end_offset, 5, replica=9, wait_ms=500)
     assert purgatory is None
     lone.shut_down(60_000)
-    assert lone.member.is_leader
+    assert lone.raft_node.is_leader
     seen = len(lone.effects)
     assert lone.ask_vote(7, position=OffsetAndEpoch(9, 5)).vote_granted
     assert lone.stored == Election(7, NO_NODE, key_of(2))
@@ -335,7 +335,7 @@ def test_a_refused_request_of_a_higher_epoch_deposes_a_leader_all_the_same() -> 
     lone = Lone(election=Election(4), epochs=(1, 4)).become_leader().establish()
     written = lone.append()
     assert not lone.ask_vote(7, position=OffsetAndEpoch(0, 0)).vote_granted
-    assert isinstance(lone.member.state, Unattached)
+    assert isinstance(lone.raft_node.state, Unattached)
     assert lone.stored == Election(7)
     assert lone.outcome(written) == ErrorCode.REQUEST_TIMED_OUT
 
@@ -372,17 +372,17 @@ def test_a_pre_vote_counts_only_in_the_round_it_was_asked_in() -> None:
     assert late is not None
     for voter in (2, 3, 4):
         lone.vote_answer(voter, granted=False)
-    state = lone.member.state
+    state = lone.raft_node.state
     assert isinstance(state, Prospective)
     lone.run(state.ask_at_ms - lone.now_ms)
-    again = lone.member.state
+    again = lone.raft_node.state
     assert isinstance(again, Prospective)
     assert again.round == 2
     lone.vote_answer(2, granted=True)
     lone.answer(late, rpc.vote_response(ErrorCode.NONE, LeaderAndEpoch(5, NO_NODE), granted=True))
-    assert isinstance(lone.member.state, Prospective), "one grant of this round, one of the last"
+    assert isinstance(lone.raft_node.state, Prospective), "one grant of this round, one of the last"
     lone.vote_answer(3, granted=True)
-    assert isinstance(lone.member.state, Candidate)
+    assert isinstance(lone.raft_node.state, Candidate)
 
 
 @covers("D-08", "D-07")
@@ -391,12 +391,12 @@ def test_a_refused_pre_vote_is_asked_three_times_and_then_let_be() -> None:
     lone.close(2)
     lone.run(100)
     rounds = []
-    while isinstance(state := lone.member.state, Prospective):
+    while isinstance(state := lone.raft_node.state, Prospective):
         rounds.append(state.round)
         for send in [s for s in lone.open_requests() if isinstance(s.request, m.VoteRequest)]:
             lone.vote_answer(send.to, granted=False)
         lone.run(50)
     assert rounds == [1, 2, 3]
-    state = lone.member.state
+    state = lone.raft_node.state
     assert isinstance(state, Follower), "back to the leader, whose time is not up"
     assert state.fetch_deadline_ms == 1_000 + 20_000

@@ -1,4 +1,4 @@
-"""How a leader finds out that nobody follows, and how members resign and stop (CQ, RSG)."""
+"""How a leader finds out that nobody follows, and how nodes resign and stop (CQ, RSG)."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def leading(voters: tuple[int, ...] = (1, 2, 3), **options: object) -> Lone:
     lone.run_to_deadline()
     for voter in 2 * voters[1 : len(voters) // 2 + 1]:  # pre-votes, then votes
         lone.vote_answer(voter, granted=True)
-    assert isinstance(lone.member.state, Leader)
+    assert isinstance(lone.raft_node.state, Leader)
     return lone
 
 
@@ -40,10 +40,10 @@ def test_whoever_has_just_come_to_lead_leads_for_a_while_before_it_hands_over() 
     late = lone.resign(2, deadline_ms=5_000)
     lone.establish()
     lone.run(999 - (lone.now_ms - began_ms))
-    assert isinstance(lone.member.state, Leader)
+    assert isinstance(lone.raft_node.state, Leader)
     lone.establish()
     lone.run(1)
-    assert isinstance(lone.member.state, Resigned)
+    assert isinstance(lone.raft_node.state, Resigned)
     assert lone.outcome(late) == ErrorCode.NONE
 
 
@@ -52,7 +52,7 @@ def test_who_asked_for_a_handover_is_answered_although_the_leadership_is_lost_be
     lone = leading(timing=Timing(min_leader_ms=1_000)).establish()
     early = lone.resign(2)
     lone.ask_begin(9, 3)
-    assert isinstance(lone.member.state, Follower)
+    assert isinstance(lone.raft_node.state, Follower)
     assert lone.outcome(early) == ErrorCode.NOT_CONTROLLER
 
 
@@ -64,21 +64,21 @@ def test_who_asked_for_a_handover_is_answered_although_the_leader_stops_before_i
     assert lone.outcome(early) is None, "it has not led for long enough"
     lone.establish()
     lone.shut_down()
-    assert isinstance(lone.member.state, Resigned)
+    assert isinstance(lone.raft_node.state, Resigned)
     assert lone.outcome(early) == ErrorCode.NONE, "another one is to lead, as it was asked for"
 
 
 def resigned() -> Lone:
     lone = leading().establish()
     lone.resign(2)
-    assert isinstance(lone.member.state, Resigned)
+    assert isinstance(lone.raft_node.state, Resigned)
     return lone
 
 
 def runs_until_resigned(lone: Lone, each_100_ms: object = None) -> int:
     """How long a leader leads on, at most ten seconds, while something happens again and again."""
     began = lone.now_ms
-    while lone.member.is_leader and lone.now_ms < began + 10_000:
+    while lone.raft_node.is_leader and lone.now_ms < began + 10_000:
         if callable(each_100_ms):
             each_100_ms()
         lone.run(100)
@@ -92,7 +92,7 @@ def runs_until_resigned(lone: Lone, each_100_ms: object = None) -> int:
 def test_a_leader_that_nobody_fetches_from_resigns_in_its_epoch_after_one_and_a_half_fetch_timeouts() -> None:
     lone = leading()
     assert runs_until_resigned(lone) == 3_000
-    assert isinstance(lone.member.state, Resigned)
+    assert isinstance(lone.raft_node.state, Resigned)
     assert (lone.epoch, lone.stored) == (5, Election(5, ME, key_of(ME)))
 
 
@@ -118,7 +118,7 @@ def test_a_fetch_that_waited_while_the_leader_stood_still_does_not_keep_it() -> 
     lone.run(1_000)
     lone.now_ms += 5_000
     lone.ask_fetch(3, 5, replica=2)
-    assert isinstance(lone.member.state, Resigned)
+    assert isinstance(lone.raft_node.state, Resigned)
 
 
 @covers("CQ-04", "D-06")
@@ -132,7 +132,7 @@ def test_neither_observers_nor_strangers_under_a_voters_id_keep_a_leader() -> No
     handles = iter(range(10**9, 10**9 + 1_000))
 
     def fetch_as_twin() -> None:
-        ask = rpc.FetchParams(key_of(2), 5, lone.member.log.position, 1 << 62, 0)
+        ask = rpc.FetchParams(key_of(2), 5, lone.raft_node.log.position, 1 << 62, 0)
         handle = next(handles)
         lone.feed(ev.RequestReceived(handle, rpc.fetch_request("lone", ask, 1), 18, twin))
 
@@ -143,7 +143,7 @@ def test_neither_observers_nor_strangers_under_a_voters_id_keep_a_leader() -> No
 def test_a_lone_voter_leads_on() -> None:
     lone = Lone(voters=(ME,), connected=(), election=Election(4), epochs=(1, 4))
     assert runs_until_resigned(lone) == 10_000
-    assert lone.member.is_leader
+    assert lone.raft_node.is_leader
 
 
 @covers("CQ-07", "FREQ-22", "D-11")
@@ -161,7 +161,7 @@ def test_a_leader_resigns_when_asked_and_its_successor_has_everything() -> None:
     seen = len(lone.effects)
     token = lone.resign(2)
     assert lone.outcome(token) == ErrorCode.NONE
-    state = lone.member.state
+    state = lone.raft_node.state
     assert isinstance(state, Resigned)
     assert state.epoch == 5
     assert every(lone.effects[seen:], fx.PersistElection) == []
@@ -173,10 +173,10 @@ def test_a_leader_resigns_when_asked_and_its_successor_has_everything() -> None:
 def test_a_request_to_resign_that_comes_after_the_epoch_is_over_ends_no_other(to: int) -> None:
     """Nobody who asks names an epoch: whoever does not lead any more says so, and nothing else happens."""
     lone = resigned()
-    before = lone.member.state
+    before = lone.raft_node.state
     token = lone.resign(to)
     assert lone.outcome(token) == ErrorCode.NOT_CONTROLLER
-    assert lone.member.state == before
+    assert lone.raft_node.state == before
 
 
 @covers("RSG-03")
@@ -185,7 +185,7 @@ def test_a_leader_refuses_a_successor_that_is_no_other_voter(to: int) -> None:
     lone = leading().establish()
     token = lone.resign(to)
     assert lone.outcome(token) == ErrorCode.INVALID_REQUEST
-    assert lone.member.is_leader
+    assert lone.raft_node.is_leader
 
 
 def refusal_of(lone: Lone, token: int) -> tuple[ErrorCode, str] | None:
@@ -197,11 +197,11 @@ def refusal_of(lone: Lone, token: int) -> tuple[ErrorCode, str] | None:
 def test_a_leader_refuses_at_once_a_successor_that_does_not_count() -> None:
     """2 has all that was written, and then finds out that its log is damaged."""
     lone = leading().establish()
-    lone.ask_fetch(lone.member.log.end_offset, 5, replica=NO_NODE, sender=2)
+    lone.ask_fetch(lone.raft_node.log.end_offset, 5, replica=NO_NODE, sender=2)
     told = ErrorCode.INVALID_REQUEST, "2 is not counted: it fetches without its id, since it is not whole"
     assert refusal_of(lone, lone.resign(2)) == told
-    assert lone.member.is_leader
-    lone.ask_fetch(lone.member.log.end_offset, 5, replica=2)
+    assert lone.raft_node.is_leader
+    lone.ask_fetch(lone.raft_node.log.end_offset, 5, replica=2)
     assert lone.outcome(lone.resign(2)) == ErrorCode.NONE, "it counts again"
 
 
@@ -213,7 +213,7 @@ def test_a_successor_that_stops_to_count_while_it_is_waited_for_ends_the_wait() 
     lone.ask_fetch(1, 1, replica=NO_NODE, sender=3)
     told = ErrorCode.INVALID_REQUEST, "3 is not counted: it fetches without its id, since it is not whole"
     assert refusal_of(lone, token) == told
-    assert lone.member.is_leader
+    assert lone.raft_node.is_leader
 
 
 @covers("RSG-03", "D-06")
@@ -229,10 +229,10 @@ def test_a_leader_refuses_a_successor_that_comes_with_another_directory_and_says
 @covers("EQE-10", "D-06")
 def test_who_does_not_count_is_no_successor_even_if_it_has_everything() -> None:
     lone = leading().establish()
-    lone.ask_fetch(lone.member.log.end_offset, 5, replica=NO_NODE, sender=2)
+    lone.ask_fetch(lone.raft_node.log.end_offset, 5, replica=NO_NODE, sender=2)
     token = lone.resign()
     assert lone.outcome(token) is None, "3 has not caught up yet"
-    lone.ask_fetch(lone.member.log.end_offset, 5, replica=3)
+    lone.ask_fetch(lone.raft_node.log.end_offset, 5, replica=3)
     assert lone.outcome(token) == ErrorCode.NONE
     assert [done.successor for done in every(lone.effects, fx.ResignDone)] == [3]
 
@@ -260,12 +260,12 @@ def test_a_resigned_leader_answers_all_who_wait_and_all_who_come() -> None:
 def test_who_resigned_follows_nobody_in_the_epoch_it_led_and_whoever_leads_a_later_one() -> None:
     lone = resigned()
     assert lone.ask_begin(5, 2).error_code == ErrorCode.INVALID_REQUEST
-    assert isinstance(lone.member.state, Resigned)
+    assert isinstance(lone.raft_node.state, Resigned)
     assert lone.ask_begin(6, 2).error_code == ErrorCode.NONE
-    assert isinstance(lone.member.state, Follower)
+    assert isinstance(lone.raft_node.state, Follower)
     lone = resigned()
     assert lone.ask_vote(6).vote_granted
-    assert isinstance(lone.member.state, Unattached)
+    assert isinstance(lone.raft_node.state, Unattached)
 
 
 # --- stopping -----------------------------------------------------------------------------------------------
@@ -275,7 +275,7 @@ def test_who_resigned_follows_nobody_in_the_epoch_it_led_and_whoever_leads_a_lat
 def test_a_leader_that_stops_votes_for_its_successor_before_it_goes() -> None:
     lone = leading().establish()
     effects = lone.shut_down(5_000)
-    assert isinstance(lone.member.state, Resigned)
+    assert isinstance(lone.raft_node.state, Resigned)
     assert requests_to(effects, m.EndQuorumEpochRequest) == [2, 3]
     assert every(effects, fx.ShutdownReady) == []
     seen = len(lone.effects)
@@ -288,9 +288,9 @@ def test_who_resigned_to_stop_stays_so_until_its_deadline_and_begins_no_election
     lone = leading()
     lone.shut_down(20_000)
     lone.run(10_000)
-    assert isinstance(lone.member.state, Resigned)
+    assert isinstance(lone.raft_node.state, Resigned)
     effects = lone.run(9_999)
-    assert isinstance(lone.member.state, Resigned), "many election timeouts long"
+    assert isinstance(lone.raft_node.state, Resigned), "many election timeouts long"
     assert lone.epoch == 5
     assert every(effects, fx.ShutdownReady) == []
     assert every(lone.run(1), fx.ShutdownReady) == [fx.ShutdownReady(handed_over=False)]
@@ -315,13 +315,13 @@ def test_a_candidate_that_is_stopping_may_still_win_but_starts_no_other_election
         lone.vote_answer(voter, granted=False)
     lone.run(30_000)
     lone.feed(ev.Applied(0))  # whatever wakes it
-    assert isinstance(lone.member.state, Candidate)
+    assert isinstance(lone.raft_node.state, Candidate)
     assert lone.epoch == 5
 
     winner = Lone(election=Election(4), epochs=(1, 4)).become_candidate()
     winner.shut_down(60_000)
     winner.vote_answer(2, granted=True)
-    assert isinstance(winner.member.state, Leader)
+    assert isinstance(winner.raft_node.state, Leader)
 
 
 @covers("RSG-11")
@@ -331,8 +331,8 @@ def test_who_waits_or_follows_begins_nothing_while_it_stops(stored: Election) ->
     lone.shut_down(60_000)
     lone.run(30_000)
     lone.feed(ev.Applied(0))
-    assert isinstance(lone.member.state, Unattached | Follower)
-    assert not isinstance(lone.member.state, Prospective)
+    assert isinstance(lone.raft_node.state, Unattached | Follower)
+    assert not isinstance(lone.raft_node.state, Prospective)
     assert lone.epoch == 5
 
 
@@ -347,4 +347,4 @@ def test_who_said_goodbye_is_answered_with_the_successor_it_chose() -> None:
     assert sent is not None
     assert sent.request.topics[0].partitions[0].preferred_successors == (3, 2)  # type: ignore[union-attr]
     lone.answer(sent, rpc.end_response(ErrorCode.NONE, LeaderAndEpoch(5, ME, Endpoint("host1", 9_001))))
-    assert isinstance(lone.member.state, Resigned)
+    assert isinstance(lone.raft_node.state, Resigned)

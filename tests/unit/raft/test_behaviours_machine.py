@@ -22,7 +22,7 @@ def test_nothing_is_committed_before_a_leader_has_told_its_high_watermark() -> N
     lone = Lone(election=Election(5, 2), epochs=(1, 4))
     lone.fetch_answer(high_watermark=-1)
     assert every(lone.effects, fx.Commit) == []
-    assert lone.member.high_watermark == -1
+    assert lone.raft_node.high_watermark == -1
     lone.fetch_answer(high_watermark=1)
     assert every(lone.effects, fx.Commit) == [fx.Commit(1)]
 
@@ -35,12 +35,12 @@ def test_nothing_is_committed_before_a_leader_has_told_its_high_watermark() -> N
 @covers("LSN-09")
 def test_a_leaders_own_records_are_at_hand_without_reading_the_batch() -> None:
     lone = Lone(election=Election(4), epochs=(1, 4)).become_leader().establish()
-    end = lone.member.log.end_offset
+    end = lone.raft_node.log.end_offset
     lone.append(b"one", b"two")
-    assert lone.member.take_values(end) == [b"one", b"two"]
-    assert lone.member.committed_batches(end, 1 << 20) == [], "not before it is committed"
+    assert lone.raft_node.take_values(end) == [b"one", b"two"]
+    assert lone.raft_node.committed_batches(end, 1 << 20) == [], "not before it is committed"
     lone.establish()
-    batches = lone.member.committed_batches(end, 1 << 20)
+    batches = lone.raft_node.committed_batches(end, 1 << 20)
     assert batches is not None
     assert len(batches) == 1
 
@@ -56,8 +56,8 @@ def test_what_is_committed_is_still_to_be_had_while_there_is_no_leader() -> None
     ]
     for move, role in moves:
         move()
-        assert isinstance(lone.member.state, role)
-        batches = lone.member.committed_batches(0, 1 << 20)
+        assert isinstance(lone.raft_node.state, role)
+        batches = lone.raft_node.committed_batches(0, 1 << 20)
         assert batches is not None
         assert len(batches) == 2, "whole batches below the high watermark, and nothing at it"
 
@@ -98,7 +98,7 @@ def test_a_machine_that_starts_is_told_who_leads(stored: Election) -> None:
 def test_a_leader_that_resigned_tells_nothing_even_when_its_machine_gets_on() -> None:
     lone = Lone(election=Election(4), epochs=(1, 4), applies=False).become_leader().establish()
     lone.resign(2)
-    assert isinstance(lone.member.state, Resigned)
+    assert isinstance(lone.raft_node.state, Resigned)
     seen = len(lone.effects)
     lone.feed(Applied(3))
     lone.run(100)
@@ -111,7 +111,7 @@ def test_a_leader_that_resigned_tells_nothing_even_when_its_machine_gets_on() ->
 @pytest.mark.parametrize("successor", [NO_NODE, 3])
 def test_a_leader_that_lost_its_epoch_tells_its_machine_in_the_same_event(successor: int) -> None:
     lone = Lone(election=Election(4), epochs=(1, 4)).become_leader().establish()
-    assert isinstance(lone.member.state, Leader)
+    assert isinstance(lone.raft_node.state, Leader)
     seen = len(lone.effects)
     if successor == NO_NODE:
         lone.ask_vote(7)

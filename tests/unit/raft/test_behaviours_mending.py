@@ -36,7 +36,7 @@ def following(health: StateHealth, voters: Sequence[NodeId] = (1, 2, 3)) -> Lone
 
 def forgetful(voters: Sequence[NodeId] = (1, 2, 3)) -> Lone:
     lone = following(StateHealth(amnesia=("the election file is gone",)), voters)
-    assert not lone.member.is_whole
+    assert not lone.raft_node.is_whole
     return lone
 
 
@@ -66,7 +66,7 @@ def lead(
 
 def tell_epochs(lone: Lone) -> None:
     """Whomever else it asks is in the same epoch, and says so."""
-    leader = lone.member.leader_id
+    leader = lone.raft_node.leader_id
     for send in fetches(lone):
         if not asks_for_records(send, leader):
             error = ErrorCode.NONE if send.to == leader else ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -90,7 +90,7 @@ def test_who_forgot_does_not_count_before_it_holds_all_that_its_leader_has_commi
     lone.ask_begin(6, 2)
     lead(lone, 2, encode_batch(2, 4, 0, [b"first slice"]), high_watermark=committed)
     flush(lone)
-    assert lone.member.is_whole is counts
+    assert lone.raft_node.is_whole is counts
     shorter_than_committed = OffsetAndEpoch(3, 4)
     assert lone.ask_vote(7, candidate=3, position=shorter_than_committed).vote_granted is counts
 
@@ -102,27 +102,27 @@ def test_what_the_leader_of_an_earlier_epoch_had_committed_makes_nobody_whole_in
     lead(lone, 2, encode_batch(2, 5, 0, [b"all there was"]), high_watermark=3)
     lone.ask_begin(6, 3)
     flush(lone)
-    assert not lone.member.is_whole, "the leader of epoch 6 has said nothing yet"
+    assert not lone.raft_node.is_whole, "the leader of epoch 6 has said nothing yet"
     lead(lone, 3, encode_batch(3, 5, 0, [b"committed meanwhile"]), high_watermark=4)
-    assert not lone.member.is_whole
+    assert not lone.raft_node.is_whole
     flush(lone)
-    assert lone.member.is_whole
+    assert lone.raft_node.is_whole
 
 
 @covers("D-06")
 def test_what_was_heard_before_the_loss_was_known_does_not_help_to_mend() -> None:
     """Another copy of its directory ran in epoch 9, and may have voted there; in epoch 5 all were heard."""
     lone = following(StateHealth())
-    assert lone.member.is_whole
+    assert lone.raft_node.is_whole
     lone.ask_begin(9, 2)
     lead(lone, 2, high_watermark=-1, error=ErrorCode.INVALID_VOTER_KEY)
-    assert not lone.member.is_whole, "the others know another start of it"
+    assert not lone.raft_node.is_whole, "the others know another start of it"
     tell_epochs(lone)
     lead(lone, 2, high_watermark=2)
-    assert not lone.member.is_whole, "the leader of epoch 9 may have been elected by that copy"
+    assert not lone.raft_node.is_whole, "the leader of epoch 9 may have been elected by that copy"
     lone.ask_begin(10, 3)
     lead(lone, 3, high_watermark=2)
-    assert lone.member.is_whole
+    assert lone.raft_node.is_whole
 
 
 @covers("D-06")

@@ -1,4 +1,4 @@
-"""How a member that does not vote finds its leader, and what the leader knows of it (OBS)."""
+"""How a node that does not vote finds its leader, and what the leader knows of it (OBS)."""
 
 from random import Random
 
@@ -34,7 +34,7 @@ def followed() -> Lone:
     lone = observing()
     (asked,) = lone.open_requests()
     lone.answer(asked, rpc.fetch_response(ErrorCode.NONE, LeaderAndEpoch(5, 2)))
-    assert isinstance(lone.member.state, Follower)
+    assert isinstance(lone.raft_node.state, Follower)
     return lone
 
 
@@ -80,7 +80,7 @@ def test_a_leader_that_is_known_is_fetched_from() -> None:
     lone = observing()
     (asked,) = lone.open_requests()
     lone.answer(asked, rpc.fetch_response(ErrorCode.NOT_LEADER_OR_FOLLOWER, LeaderAndEpoch(6, 4)))
-    assert lone.member.leader_id == 4
+    assert lone.raft_node.leader_id == 4
     assert lone.fetching() == [4]
 
 
@@ -105,7 +105,7 @@ def test_after_the_fetch_timeout_it_still_follows_and_asks_around() -> None:
         lone.run(2_001)
         asked |= set(lone.fetching())
         assert len(lone.open_requests()) <= 1
-    assert isinstance(lone.member.state, Follower)
+    assert isinstance(lone.raft_node.state, Follower)
     assert lone.epoch == 5
     assert asked >= {3, 4}
 
@@ -114,7 +114,7 @@ def test_after_the_fetch_timeout_it_still_follows_and_asks_around() -> None:
 def test_an_observer_without_a_leader_waits_for_ever() -> None:
     lone = observing()
     lone.run(100_000)
-    assert isinstance(lone.member.state, Unattached)
+    assert isinstance(lone.raft_node.state, Unattached)
     assert (lone.epoch, lone.stored) == (5, Election(5))
 
 
@@ -125,8 +125,8 @@ def test_an_observer_believes_nobody_who_comes_under_a_voters_id(epoch: int) -> 
     the observer would wait for ever for somebody to lead it.
     """
     lone = observing()
-    before = lone.member.state
-    me, position = rpc.NOBODY, lone.member.log.position
+    before = lone.raft_node.state
+    me, position = rpc.NO_REPLICA, lone.raft_node.log.position
     said = (
         rpc.vote_request(CLUSTER_ID, VoteParams(epoch, key_of(2), position, me, False)),
         rpc.begin_request(CLUSTER_ID, me, epoch, 2, Endpoint("elsewhere", 1)),
@@ -139,7 +139,7 @@ def test_an_observer_believes_nobody_who_comes_under_a_voters_id(epoch: int) -> 
     asked = lone.ask_fetch(position.offset, position.epoch, epoch=epoch, sender=2)
     assert asked is not None
     assert asked.error_code != ErrorCode.NONE
-    assert lone.member.state == before
+    assert lone.raft_node.state == before
     for kind in (fx.PersistElection, fx.RememberPeer):
         assert every(lone.effects, kind) == []
 

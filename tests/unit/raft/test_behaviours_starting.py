@@ -1,4 +1,4 @@
-"""Where a member begins, what it promised before, and what moves leave alone (QS)."""
+"""Where a node begins, what it promised before, and what moves leave alone (QS)."""
 
 from random import Random
 
@@ -21,10 +21,10 @@ from tests.unit.raft.reactions import STATES
 
 
 @covers("QS-01")
-def test_a_new_member_waits_in_epoch_0_and_writes_that_down() -> None:
+def test_a_new_node_waits_in_epoch_0_and_writes_that_down() -> None:
     lone = Lone()
-    assert isinstance(lone.member.state, Unattached)
-    assert (lone.epoch, lone.member.voted) == (0, None)
+    assert isinstance(lone.raft_node.state, Unattached)
+    assert (lone.epoch, lone.raft_node.voted) == (0, None)
     assert every(lone.started, fx.PersistElection) == [fx.PersistElection(Election())]
 
 
@@ -32,7 +32,7 @@ def test_a_new_member_waits_in_epoch_0_and_writes_that_down() -> None:
 def test_an_epoch_in_which_nobody_is_known_is_waited_in_for_a_random_election_timeout() -> None:
     waits = set()
     for seed in range(200):
-        state = Lone(election=Election(5), epochs=(1, 4), random=SeededRandom(Random(seed))).member.state
+        state = Lone(election=Election(5), epochs=(1, 4), random=SeededRandom(Random(seed))).raft_node.state
         assert isinstance(state, Unattached)
         assert state.election == Election(5)
         waits.add(state.deadline_ms - 1_000)
@@ -44,7 +44,7 @@ def test_an_epoch_in_which_nobody_is_known_is_waited_in_for_a_random_election_ti
 @covers("QS-03")
 def test_a_leader_that_was_known_is_fetched_from_at_once() -> None:
     lone = Lone(election=Election(5, 2), epochs=(1, 4))
-    state = lone.member.state
+    state = lone.raft_node.state
     assert isinstance(state, Follower)
     assert (state.leader_id, state.fetch_deadline_ms) == (2, 1_000 + 2_000)
     first, *others = every(lone.started, fx.Send)
@@ -56,7 +56,7 @@ def test_a_leader_that_was_known_is_fetched_from_at_once() -> None:
 @covers("QS-04")
 def test_a_leader_that_cannot_be_reached_is_remembered_and_costs_its_epoch_the_vote() -> None:
     lone = Lone(election=Election(5, 9), epochs=(1, 4))
-    state = lone.member.state
+    state = lone.raft_node.state
     assert isinstance(state, Unattached)
     assert state.leader_id == 9
     assert not lone.ask_vote(5).vote_granted
@@ -76,12 +76,12 @@ def test_a_leader_that_cannot_be_reached_is_remembered_and_costs_its_epoch_the_v
 )
 def test_a_stored_vote_binds(stored: ReplicaKey, candidate: int, directory_id: bytes, granted: bool) -> None:
     lone = Lone(election=Election(5, NO_NODE, stored), epochs=(1, 4))
-    state = lone.member.state
+    state = lone.raft_node.state
     assert isinstance(state, Unattached)
     assert state.voted == stored
     assert 2_000 <= state.deadline_ms < 3_000, "a fresh election timeout"
     assert lone.ask_vote(5, candidate=candidate, directory_id=directory_id).vote_granted is granted
-    assert lone.member.voted == stored
+    assert lone.raft_node.voted == stored
 
 
 @covers("QS-20")
@@ -96,7 +96,7 @@ def test_keys_match_by_id_and_by_directory_where_both_have_one() -> None:
 @pytest.mark.parametrize("stored", [key_of(ME), ReplicaKey(ME)])
 def test_a_candidate_that_restarts_asks_again_in_the_same_epoch(stored: ReplicaKey) -> None:
     lone = Lone(election=Election(5, NO_NODE, stored), epochs=(1, 4))
-    state = lone.member.state
+    state = lone.raft_node.state
     assert isinstance(state, Candidate)
     assert (state.epoch, state.attempt, state.ballot.granted) == (5, 1, {ME})
     assert requests_to(lone.started, m.VoteRequest) == [2, 3]
@@ -117,37 +117,37 @@ def test_a_candidate_that_is_not_whole_at_its_next_start_asks_for_no_vote(health
     lone = Lone(election=Election(5, NO_NODE, key_of(ME)), epochs=(1, 4), health=health)
     lone.run(20_000)
     assert requests_to(lone.effects, m.VoteRequest) == []
-    assert (lone.epoch, lone.member.is_leader) == (5, False)
+    assert (lone.epoch, lone.raft_node.is_leader) == (5, False)
 
 
 @covers("QS-07", "EQE-08")
 def test_a_leader_that_restarts_says_goodbye_and_neither_writes_nor_votes() -> None:
     lone = Lone(election=Election(5, ME, key_of(ME)), epochs=(1, 5))
-    assert isinstance(lone.member.state, Resigned)
+    assert isinstance(lone.raft_node.state, Resigned)
     assert every(lone.started, fx.PersistElection) == []
     assert requests_to(lone.started, m.EndQuorumEpochRequest) == [2, 3]
     assert not lone.ask_vote(5, position=OffsetAndEpoch(9, 4)).vote_granted
     token = lone.append()
     assert lone.outcome(token) is not None
-    assert lone.member.log.end_offset == 2
+    assert lone.raft_node.log.end_offset == 2
 
 
 @covers("QS-08", "RSG-05")
 def test_if_nobody_takes_over_it_goes_on_to_the_next_epoch_and_campaigns_from_there() -> None:
     lone = Lone(election=Election(5, ME, key_of(ME)), epochs=(1, 5))
     lone.run_to_deadline()
-    assert isinstance(lone.member.state, Unattached)
+    assert isinstance(lone.raft_node.state, Unattached)
     assert (lone.epoch, lone.stored) == (6, Election(6))
     lone.become_candidate()
-    assert isinstance(lone.member.state, Candidate)
+    assert isinstance(lone.raft_node.state, Candidate)
     assert lone.epoch == 7
 
 
 @covers("QS-09")
 def test_an_election_file_that_the_log_is_ahead_of_is_void() -> None:
     lone = Lone(election=Election(3, 2, key_of(3)), epochs=(1, 4))
-    assert isinstance(lone.member.state, Unattached)
-    assert lone.member.state.election == Election(4)
+    assert isinstance(lone.raft_node.state, Unattached)
+    assert lone.raft_node.state.election == Election(4)
     assert lone.stored == Election(4)
     assert "stored_epoch_behind_log" in [warned.event for warned in every(lone.started, fx.Warned)]
 
@@ -165,16 +165,16 @@ def test_an_election_file_that_the_log_is_ahead_of_is_void() -> None:
 )
 def test_the_only_voter_leads_before_its_first_turn(stored: Election, epoch: int) -> None:
     lone = Lone(voters=(ME,), election=stored, epochs=(1, 4), connected=())
-    assert isinstance(lone.member.state, Leader)
+    assert isinstance(lone.raft_node.state, Leader)
     assert lone.epoch == epoch
     assert every(lone.started, fx.Send) == []
 
 
 @covers("Q-14", "QS-27")
-def test_a_vote_for_itself_by_a_member_that_is_no_voter_now_stops_nobody() -> None:
+def test_a_vote_for_itself_by_a_node_that_is_no_voter_now_stops_nobody() -> None:
     lone = Lone(voters=(2, 3, 4), election=Election(5, NO_NODE, key_of(ME)), epochs=(1, 4))
-    assert isinstance(lone.member.state, Unattached)
-    assert lone.member.voted == key_of(ME)
+    assert isinstance(lone.raft_node.state, Unattached)
+    assert lone.raft_node.voted == key_of(ME)
     assert not lone.ask_vote(5).vote_granted
 
 
@@ -185,11 +185,11 @@ def test_a_vote_for_itself_by_a_member_that_is_no_voter_now_stops_nobody() -> No
 @pytest.mark.parametrize("voted", [None, key_of(2)])
 def test_a_higher_epoch_leaves_the_election_deadline_where_it_was(voted: ReplicaKey | None) -> None:
     lone = Lone(election=Election(5, NO_NODE, voted), epochs=(1, 4), random=SeededRandom(Random(1)))
-    before = lone.member.state
+    before = lone.raft_node.state
     assert isinstance(before, Unattached)
     lone.run(300)
     assert not lone.ask_vote(7, candidate=3, position=OffsetAndEpoch(0, 0)).vote_granted
-    after = lone.member.state
+    after = lone.raft_node.state
     assert isinstance(after, Unattached)
     assert (after.epoch, after.deadline_ms) == (7, before.deadline_ms)
 
@@ -198,11 +198,11 @@ def test_a_higher_epoch_leaves_the_election_deadline_where_it_was(voted: Replica
 @pytest.mark.parametrize("epoch", [5, 7])
 def test_giving_a_vote_draws_a_new_election_timeout(epoch: int) -> None:
     lone = Lone(election=Election(5), epochs=(1, 4))
-    before = lone.member.state
+    before = lone.raft_node.state
     assert isinstance(before, Unattached)
     lone.run(300)
     assert lone.ask_vote(epoch).vote_granted
-    after = lone.member.state
+    after = lone.raft_node.state
     assert isinstance(after, Unattached)
     assert after.deadline_ms == before.deadline_ms + 300
 
@@ -212,12 +212,12 @@ def test_an_observer_has_no_election_deadline_and_sleeps_between_its_questions()
     lone = Lone(voters=(2, 3, 4), election=Election(5, 2), epochs=(1, 4))
     (asked,) = lone.open_requests()
     lone.answer(asked, rpc.fetch_response(ErrorCode.NOT_LEADER_OR_FOLLOWER, LeaderAndEpoch(7, NO_NODE)))
-    state = lone.member.state
+    state = lone.raft_node.state
     assert isinstance(state, Unattached)
     assert state.deadline_ms == NEVER_MS
     seen = len(lone.effects)
     lone.run(60_000)
-    assert isinstance(lone.member.state, Unattached)
+    assert isinstance(lone.raft_node.state, Unattached)
     assert lone.epoch == 7
     assert len(every(lone.effects[seen:], fx.Send)) < 100
 
@@ -228,11 +228,11 @@ def test_an_observer_has_no_election_deadline_and_sleeps_between_its_questions()
 @covers("QS-26", "VOTE-23", "D-37")
 def test_who_is_no_voter_gets_no_vote_is_not_followed_and_moves_no_epoch() -> None:
     lone = Lone(election=Election(5), epochs=(1, 4))
-    before = lone.member.state
+    before = lone.raft_node.state
     assert lone.ask_vote(6, candidate=8).error_code == ErrorCode.INVALID_REQUEST
     assert lone.ask_begin(6, 8).error_code == ErrorCode.INVALID_REQUEST
     assert lone.ask_end(6, 8).error_code == ErrorCode.INVALID_REQUEST
-    assert (lone.member.state, lone.stored) == (before, Election(5))
+    assert (lone.raft_node.state, lone.stored) == (before, Election(5))
     assert every(lone.effects, fx.LearnEndpoint)[2:] == [], "nobody connects to where it says it is"
 
 
@@ -249,7 +249,7 @@ def test_the_high_watermark_survives_every_move_and_a_new_leader_tells_none_of_i
         lambda: lone.vote_answer(2, granted=True),
     ):
         move()
-        seen.append((type(lone.member.state).__name__, lone.member.high_watermark))
+        seen.append((type(lone.raft_node.state).__name__, lone.raft_node.high_watermark))
     names = ["Unattached", "Unattached", "Prospective", "Candidate", "Leader"]
     assert seen == [(name, 2) for name in names]
     told = lone.ask_fetch(2, 4, replica=9)
@@ -257,8 +257,8 @@ def test_the_high_watermark_survives_every_move_and_a_new_leader_tells_none_of_i
     assert told.high_watermark == -1, "not before a record of its own epoch stands on a majority"
     lone.establish()
     lone.resign(2)
-    assert isinstance(lone.member.state, Resigned)
-    assert lone.member.high_watermark == 3
+    assert isinstance(lone.raft_node.state, Resigned)
+    assert lone.raft_node.high_watermark == 3
 
 
 @covers("QS-30")

@@ -55,7 +55,7 @@ def test_records_are_appended_committed_flushed_and_only_then_asked_beyond() -> 
     assert (append.base_offset, append.end_offset) == (0, 2)  # type: ignore[union-attr]
     assert commit == fx.Commit(1)
     assert flush == fx.Flush(0, 2)
-    state = lone.member.state
+    state = lone.raft_node.state
     assert isinstance(state, Follower)
     assert state.deadline_ms == lone.now_ms + Timing().fetch_timeout_ms
     assert asked_for(lone.feed(ev.LogFlushed(0, 2))) == [(2, 2, 5)]
@@ -66,7 +66,7 @@ def test_each_batch_enters_its_epoch_and_no_size_is_too_large() -> None:
     lone = follower(epoch=7)
     large = record(2, 7, b"x" * (9 << 20))
     assert asked_for(lone.fetch_answer(record(0, 3) + record(1, 6) + large)) == [(2, 3, 7)]
-    entries = lone.member.log.epochs.entries
+    entries = lone.raft_node.log.epochs.entries
     assert entries == (EpochEntry(3, 0), EpochEntry(6, 1), EpochEntry(7, 2))
 
 
@@ -86,7 +86,7 @@ def test_one_bad_batch_and_nothing_of_the_answer_is_taken(second: bytes) -> None
     effects = lone.fetch_answer(record(0) + second)
     assert not every(effects, fx.Append)
     assert [warning.event for warning in every(effects, fx.Warned)] == ["bad_batch"]
-    assert lone.member.log.end_offset == 0
+    assert lone.raft_node.log.end_offset == 0
     assert asked_for(lone.run(20)) == [(2, 0, 0)], "it asks again after the backoff"
 
 
@@ -114,8 +114,8 @@ def test_the_batch_that_was_cut_comes_again() -> None:
 @covers("FRSP-03", "FRSP-04", "HWM-11", "HWM-12")
 def test_the_high_watermark_rises_to_what_the_leader_says_and_the_log_holds() -> None:
     lone = follower(epoch=5, epochs=(3, 3, 3, 3))
-    member = lone.member
-    assert member.high_watermark == -1
+    raft_node = lone.raft_node
+    assert raft_node.high_watermark == -1
     for said, known, news in (
         (-1, -1, []),
         (2, 2, [2]),
@@ -126,16 +126,16 @@ def test_the_high_watermark_rises_to_what_the_leader_says_and_the_log_holds() ->
         (900, 4, [4]),
     ):
         effects = lone.fetch_answer(high_watermark=said)
-        assert member.high_watermark == known, f"the leader said {said}"
+        assert raft_node.high_watermark == known, f"the leader said {said}"
         assert [commit.high_watermark for commit in every(effects, fx.Commit)] == news
 
 
 @covers("HWM-14")
 def test_after_a_start_nothing_is_known_to_be_committed() -> None:
     lone = follower(epoch=5, epochs=(3, 3, 3))
-    assert lone.member.log.end_offset == 3
-    assert lone.member.high_watermark == -1
-    assert lone.member.committed_batches(0, 1 << 20) == []
+    assert lone.raft_node.log.end_offset == 3
+    assert lone.raft_node.high_watermark == -1
+    assert lone.raft_node.committed_batches(0, 1 << 20) == []
     assert not every(lone.effects, fx.Commit)
 
 
@@ -162,7 +162,7 @@ def test_a_divergence_is_cut_to_where_both_may_agree(
     cut = [truncate.end_offset for truncate in every(effects, fx.Truncate)]
     assert [offset for offset in cut if offset != 6] == ([] if cut_at is None else [cut_at])
     assert asked_for(effects) == [next_fetch]
-    state = lone.member.state
+    state = lone.raft_node.state
     assert isinstance(state, Follower)
     assert state.deadline_ms == lone.now_ms + Timing().fetch_timeout_ms, "it was a good answer"
 
@@ -197,7 +197,7 @@ def test_what_is_committed_is_not_cut_for_any_leader() -> None:
     effects = lone.fetch_answer(diverging=OffsetAndEpoch(1, 3))
     assert not every(effects, fx.Truncate)
     assert [alarm.event for alarm in every(effects, fx.Alarmed)] == ["diverged_below_high_watermark"]
-    assert (lone.member.log.end_offset, lone.member.high_watermark) == (3, 2)
+    assert (lone.raft_node.log.end_offset, lone.raft_node.high_watermark) == (3, 2)
     assert asked_for(effects) == []
 
 
@@ -227,29 +227,29 @@ def test_a_divergence_goes_before_a_snapshot_and_that_before_records(what: str) 
 
 def _campaigns(lone: Lone) -> None:
     lone.run(2_200)
-    assert isinstance(lone.member.state, Prospective)
+    assert isinstance(lone.raft_node.state, Prospective)
 
 
 def _stands(lone: Lone) -> None:
     _campaigns(lone)
     lone.vote_answer(3, granted=True)
-    assert isinstance(lone.member.state, Candidate)
+    assert isinstance(lone.raft_node.state, Candidate)
 
 
 def _leads(lone: Lone) -> None:
     _stands(lone)
     lone.vote_answer(3, granted=True)
-    assert isinstance(lone.member.state, Leader)
+    assert isinstance(lone.raft_node.state, Leader)
 
 
 def _follows_another(lone: Lone) -> None:
     lone.ask_begin(6, 3)
-    assert lone.member.leader_id == 3
+    assert lone.raft_node.leader_id == 3
 
 
 def _gives_a_vote(lone: Lone) -> None:
     lone.ask_vote(6, candidate=3)
-    assert lone.member.leader_id == -1
+    assert lone.raft_node.leader_id == -1
 
 
 @covers("FRSP-12", "FRSP-15", "VOTE-31")
@@ -259,12 +259,12 @@ def test_an_answer_that_comes_after_the_move_changes_nothing(moves: Callable[[Lo
     send = lone.asked(2, m.FetchRequest)
     assert send is not None
     moves(lone)
-    before, end = lone.member.state, lone.member.log.end_offset
+    before, end = lone.raft_node.state, lone.raft_node.log.end_offset
     response = rpc.fetch_response(ErrorCode.NONE, LeaderAndEpoch(5, 2), high_watermark=1)
     effects = lone.answer(send, response, record(0))
     assert not every(effects, fx.Append)
-    assert (lone.member.state, lone.member.log.end_offset) == (before, end)
-    assert lone.member.high_watermark == -1
+    assert (lone.raft_node.state, lone.raft_node.log.end_offset) == (before, end)
+    assert lone.raft_node.high_watermark == -1
 
 
 @covers("FRSP-15", "REQ-05")
@@ -275,10 +275,10 @@ def test_the_late_answer_to_a_fetch_that_was_given_up_writes_nothing_twice() -> 
     assert first is not None
     assert (2, 0, 0) in asked_for(lone.run(300)), "asked again, at once"
     lone.fetch_answer(record(0))
-    assert lone.member.log.end_offset == 1
+    assert lone.raft_node.log.end_offset == 1
     response = rpc.fetch_response(ErrorCode.NONE, LeaderAndEpoch(5, 2), high_watermark=1)
     assert lone.answer(first, response, record(0)) == []
-    assert (lone.member.log.end_offset, lone.member.high_watermark) == (1, -1)
+    assert (lone.raft_node.log.end_offset, lone.raft_node.high_watermark) == (1, -1)
 
 
 @covers("FRSP-14")
@@ -287,20 +287,20 @@ def test_fenced_it_follows_the_leader_it_is_told_of() -> None:
     effects = lone.fetch_answer(
         error=ErrorCode.FENCED_LEADER_EPOCH, leader_and_epoch=LeaderAndEpoch(8, 3, Endpoint("host3", 9_003))
     )
-    assert (lone.epoch, lone.member.leader_id) == (8, 3)
+    assert (lone.epoch, lone.raft_node.leader_id) == (8, 3)
     assert asked_for(effects) == [(3, 0, 0)]
 
 
 @covers("FRSP-13", "OBS-01")
 def test_one_answer_may_name_the_leader_and_bring_records() -> None:
     lone = Lone(voters=(2, 3), connected=(2, 3), election=Election(5))
-    assert lone.member.leader_id == -1
+    assert lone.raft_node.leader_id == -1
     (asked,) = asked_for(lone.started)
     leader_and_epoch = LeaderAndEpoch(5, asked[0], Endpoint("somewhere", 9_000))
     effects = lone.fetch_answer(record(0), of=asked[0], leader_and_epoch=leader_and_epoch, high_watermark=1)
-    assert lone.member.leader_id == asked[0]
+    assert lone.raft_node.leader_id == asked[0]
     assert [append.end_offset for append in every(effects, fx.Append)] == [1]
-    assert lone.member.high_watermark == 1
+    assert lone.raft_node.high_watermark == 1
 
 
 @covers("FRSP-16", "D-14")
@@ -343,7 +343,7 @@ def test_a_fetch_tells_where_the_log_ends_and_who_asks(epochs: tuple[int, ...], 
 
 @covers("FRSP-02")
 def test_an_observer_flushes_too_before_it_fetches_on() -> None:
-    """Every member here is a controller: what it has applied must be there after a power cut."""
+    """Every node here is a controller: what it has applied must be there after a power cut."""
     lone = Lone(voters=(2, 3), election=Election(5), flushes=False)
     (asked,) = requests_to(lone.started, m.FetchRequest)
     leader_and_epoch = LeaderAndEpoch(5, asked, Endpoint("somewhere", 9_000))

@@ -73,7 +73,7 @@ def test_every_move_is_legal_and_its_epoch_is_one_that_was_heard_of(state: str) 
 @states
 def test_news_of_an_older_epoch_moves_nobody(state: str) -> None:
     for name, epoch, reaction in column(state):
-        if epoch < EPOCH and name != "answer: granted, lower":  # a pre-vote of a member that is behind
+        if epoch < EPOCH and name != "answer: granted, lower":  # a pre-vote of a node that is behind
             assert len(reaction.path) == 1, name
             assert not every(reaction.effects, fx.PersistElection), name
 
@@ -136,12 +136,12 @@ def test_who_has_voted_for_itself_grants_nobody_a_vote_in_that_epoch(state: str)
 @settings(max_examples=150)
 @given(st.sampled_from(sorted(STATES)), st.lists(st.sampled_from(list(rows())), max_size=8))
 def test_no_sequence_of_events_breaks_the_rules(state: str, events: list[tuple[str, Happening, int]]) -> None:
-    """The member itself raises on an illegal move and on a sleep without end."""
+    """The node itself raises on an illegal move and on a sleep without end."""
     lone = STATES[state]()
     for _, happening, epoch in events:
-        before = lone.member.state.election
+        before = lone.raft_node.state.election
         happening.make(lone, epoch)
-        after = lone.member.state.election
+        after = lone.raft_node.state.election
         assert after.epoch >= before.epoch
         assert lone.stored == after, "what is true is what is written"
         if after.epoch == before.epoch:

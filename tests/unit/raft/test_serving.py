@@ -122,9 +122,9 @@ def test_a_fetch_of_any_version_counts_for_the_replica_it_names(version: int) ->
     request = fetch_of(lone, 1, lone.epoch)
     if version < 15:
         request = replace(request, replica_id=2, replica_state=m.FetchRequestReplicaState(replica_id=-1))
-    assert lone.member.high_watermark == -1
+    assert lone.raft_node.high_watermark == -1
     assert told(reply_to(lone, request, version)).error_code == ErrorCode.NONE
-    assert lone.member.high_watermark == 1
+    assert lone.raft_node.high_watermark == 1
 
 
 @covers("FREQ-12", "FREQ-13", "FREQ-14", "FREQ-15")
@@ -168,13 +168,13 @@ def test_the_start_of_a_whole_log_is_good_with_any_epoch() -> None:
 
 
 @covers("FREQ-05")
-def test_members_get_what_is_not_committed_and_more_than_they_asked_for() -> None:
+def test_replicas_get_what_is_not_committed_and_more_than_they_asked_for() -> None:
     """The limits in the request are of no account: one batch at least, and as many as fit ours."""
     lone = leader()
-    position = lone.member.log.end_offset
+    position = lone.raft_node.log.end_offset
     for value in (b"a" * 1_000, b"b" * 1_000, b"c"):
         lone.append(value)
-    assert lone.member.high_watermark == position
+    assert lone.raft_node.high_watermark == position
     request = fetch_of(lone, position, lone.epoch)
     assert request.max_bytes == 1
     reply = reply_to(lone, replace(request, min_bytes=1 << 20, max_wait_ms=400))
@@ -184,7 +184,7 @@ def test_members_get_what_is_not_committed_and_more_than_they_asked_for() -> Non
 @covers("FREQ-05")
 def test_one_answer_holds_at_most_8_mib_of_several_batches() -> None:
     lone = leader()
-    position = lone.member.log.end_offset
+    position = lone.raft_node.log.end_offset
     for _ in range(3):
         lone.append(b"x" * 3_000_000)
     reply = reply_to(lone, fetch_of(lone, position, lone.epoch))
@@ -194,7 +194,7 @@ def test_one_answer_holds_at_most_8_mib_of_several_batches() -> None:
 @covers("FREQ-06", "FREQ-07")
 def test_a_fetch_at_the_end_is_held_until_its_time_is_up_and_then_answered_empty() -> None:
     lone = leader()
-    request = fetch_of(lone, lone.member.log.end_offset, lone.epoch, wait_ms=300)
+    request = fetch_of(lone, lone.raft_node.log.end_offset, lone.epoch, wait_ms=300)
     held = lone.feed(ev.RequestReceived(HANDLE, request, 18, identity_of(2)))
     assert not every(held, fx.Reply)
     assert not every(lone.run(299), fx.Reply)
@@ -206,7 +206,7 @@ def test_a_fetch_at_the_end_is_held_until_its_time_is_up_and_then_answered_empty
 @covers("FREQ-08")
 def test_only_a_good_fetch_with_nothing_to_give_waits() -> None:
     lone = leader(3)
-    end = lone.member.log.end_offset
+    end = lone.raft_node.log.end_offset
     for what, request in {
         "no wait": fetch_of(lone, end, lone.epoch),
         "an error": fetch_of(lone, -1, 0, wait_ms=400),
@@ -250,13 +250,13 @@ def test_whatever_a_leader_becomes_parked_fetches_are_refused(way: str) -> None:
     lone = leader()
     epoch = lone.epoch
     # It waits longer than a leader lasts that nobody fetches from any more.
-    lone.member._raft.timing = replace(lone.member._raft.timing, fetch_max_wait_ms=9_000)
+    lone.raft_node._raft.timing = replace(lone.raft_node._raft.timing, fetch_max_wait_ms=9_000)
     lone.now_ms += 2_500
-    request = fetch_of(lone, lone.member.log.end_offset, epoch, replica=-1, wait_ms=1_000)
+    request = fetch_of(lone, lone.raft_node.log.end_offset, epoch, replica=-1, wait_ms=1_000)
     assert not every(lone.feed(ev.RequestReceived(HANDLE, request, 18, None)), fx.Reply)
     del lone.effects[:]
     WAYS_OUT[way](lone)
-    assert not isinstance(lone.member.state, Leader)
+    assert not isinstance(lone.raft_node.state, Leader)
     (reply,) = [reply for reply in every(lone.effects, fx.Reply) if reply.handle == HANDLE]
     assert told(reply).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert told(reply).current_leader.leader_epoch >= epoch
@@ -265,18 +265,18 @@ def test_whatever_a_leader_becomes_parked_fetches_are_refused(way: str) -> None:
 @covers("FREQ-10")
 def test_what_a_held_fetch_is_answered_is_what_is_true_when_it_leaves() -> None:
     lone = leader()
-    end = lone.member.log.end_offset
+    end = lone.raft_node.log.end_offset
     lone.feed(ev.RequestReceived(HANDLE, fetch_of(lone, end, lone.epoch, wait_ms=400), 18, identity_of(2)))
-    member, now = lone.member, lone.now
-    member.handle(ev.AppendRequested(1, lone.epoch, (b"new",), now.mono_ms + 9_000), now)
-    (reply,) = every(member.poll(now), fx.Reply)
+    raft_node, now = lone.raft_node, lone.now
+    raft_node.handle(ev.AppendRequested(1, lone.epoch, (b"new",), now.mono_ms + 9_000), now)
+    (reply,) = every(raft_node.poll(now), fx.Reply)
     assert values_in(reply.records) == [b"new"]
     # The next one waits while the other voter acknowledges that, so it is told of a higher watermark.
     lone.feed(
         ev.RequestReceived(HANDLE, fetch_of(lone, end + 1, lone.epoch, wait_ms=400), 18, identity_of(2))
     )
     lone.feed(ev.LogFlushed(0, end + 1))
-    assert lone.member.high_watermark == end + 1
+    assert lone.raft_node.high_watermark == end + 1
     (late,) = every(lone.run(400), fx.Reply)
     assert told(late).high_watermark == end + 1
     assert not b"".join(late.records)
@@ -286,19 +286,19 @@ def test_what_a_held_fetch_is_answered_is_what_is_true_when_it_leaves() -> None:
 def test_a_higher_watermark_alone_answers_who_asked_to_be_told() -> None:
     """Kafka's parked fetches sleep on (Q-10); ours do so only for a replica of a version without KIP-1166."""
     lone = leader()
-    end = lone.member.log.end_offset
+    end = lone.raft_node.log.end_offset
     lone.append(b"one")
     for handle, replica, known in ((1, 2, end), (2, 3, NEVER_TOLD)):
         request = fetch_of(lone, end + 1, lone.epoch, replica=replica, wait_ms=400, known=known)
         lone.feed(ev.RequestReceived(handle, request, 18, identity_of(replica)))
-    assert lone.member.high_watermark == end + 1
+    assert lone.raft_node.high_watermark == end + 1
     assert [reply.handle for reply in every(lone.run(5), fx.Reply)] == [1]
 
 
 def test_observers_under_however_many_ids_keep_no_follower_from_waiting() -> None:
     """One connection may ask under any number of ids, and each record appended answers all who wait."""
     lone = leader()
-    end = lone.member.log.end_offset
+    end = lone.raft_node.log.end_offset
     for replica in range(100, 100 + OTHERS_MAX):
         assert lone.ask_fetch(end, lone.epoch, replica=replica, wait_ms=500) is None
     assert lone.ask_fetch(end, lone.epoch, replica=99, wait_ms=500) is not None
@@ -308,20 +308,20 @@ def test_observers_under_however_many_ids_keep_no_follower_from_waiting() -> Non
 @covers("FREQ-22", "CQ-07")
 def test_a_diverging_fetch_is_no_sign_of_life() -> None:
     lone = leader(3)
-    known = lone.member.high_watermark
+    known = lone.raft_node.high_watermark
     elected_ms = lone.now_ms
-    while isinstance(lone.member.state, Leader) and lone.now_ms < elected_ms + 9_000:
+    while isinstance(lone.raft_node.state, Leader) and lone.now_ms < elected_ms + 9_000:
         lone.ask_fetch(50, lone.epoch)
         lone.run(100)
-    assert isinstance(lone.member.state, Resigned)
+    assert isinstance(lone.raft_node.state, Resigned)
     assert lone.now_ms - elected_ms <= 3_100
-    assert lone.member.high_watermark == known
+    assert lone.raft_node.high_watermark == known
 
 
 @covers("FREQ-23")
 def test_every_answer_says_who_leads_and_where_the_log_is() -> None:
     lone = leader(3)
-    end = lone.member.log.end_offset
+    end = lone.raft_node.log.end_offset
     good, diverging = fetch_of(lone, end, lone.epoch), fetch_of(lone, end + 7, lone.epoch)
     for request in (good, diverging):
         reply = reply_to(lone, request)
@@ -341,23 +341,23 @@ def test_a_reader_without_an_id_leaves_no_trace() -> None:
     lone = leader()
     reply = reply_to(lone, fetch_of(lone, 0, 0, replica=-1), sender=None)
     assert len(list(scan(b"".join(reply.records)))) == 1
-    assert [peer.node_id for peer in lone.member.describe(lone.now).peers] == [2, 3]
+    assert [peer.node_id for peer in lone.raft_node.describe(lone.now).peers] == [2, 3]
     assert lone.ask_fetch(0, 0, replica=9) is not None
-    assert [peer.node_id for peer in lone.member.describe(lone.now).peers] == [2, 3, 9]
+    assert [peer.node_id for peer in lone.raft_node.describe(lone.now).peers] == [2, 3, 9]
 
 
 @covers("FREQ-26", "D-09")
 def test_a_leader_that_is_stopping_serves_on_so_that_its_successor_catches_up() -> None:
     """Kafka refuses with BROKER_NOT_AVAILABLE from then on."""
     lone = leader()
-    position = lone.member.log.end_offset
+    position = lone.raft_node.log.end_offset
     lone.append(b"the last one")
     lone.shut_down()
-    assert lone.member.is_leader
+    assert lone.raft_node.is_leader
     reply = reply_to(lone, fetch_of(lone, position, lone.epoch))
     assert values_in(reply.records) == [b"the last one"]
     lone.ask_fetch(position + 1, lone.epoch)
-    assert isinstance(lone.member.state, Resigned)
+    assert isinstance(lone.raft_node.state, Resigned)
 
 
 @covers("FREQ-27", "HWM-04")
@@ -365,15 +365,15 @@ def test_a_follower_that_went_back_is_served_from_there_and_nothing_is_uncommitt
     lone = leader()
     lone.append(b"one")
     lone.append(b"two")
-    end = lone.member.log.end_offset
+    end = lone.raft_node.log.end_offset
     lone.ask_fetch(end, lone.epoch)
-    assert lone.member.high_watermark == end
+    assert lone.raft_node.high_watermark == end
     del lone.effects[:]
     reply = reply_to(lone, fetch_of(lone, 1, lone.epoch))
     assert values_in(reply.records) == [b"one", b"two"]
     assert told(reply).high_watermark == end
     assert not every(lone.effects, fx.Commit)
-    assert [peer.fetch_offset for peer in lone.member.describe(lone.now).peers if peer.node_id == 2] == [1]
+    assert [peer.fetch_offset for peer in lone.raft_node.describe(lone.now).peers if peer.node_id == 2] == [1]
 
 
 # --- the high watermark -------------------------------------------------------------------------------------
@@ -386,32 +386,32 @@ def test_the_high_watermark_is_what_a_majority_of_all_voters_has() -> None:
     for _ in ("pre-votes", "votes"):
         for voter in (2, 3):
             lone.vote_answer(voter, granted=True)
-    assert lone.member.is_leader
+    assert lone.raft_node.is_leader
     for _ in range(4):
         lone.append()
-    end = lone.member.log.end_offset
+    end = lone.raft_node.log.end_offset
     for replica, offset, committed in ((2, 3, -1), (3, 2, 2), (4, end, 3), (9, end, 3), (5, end, end)):
         lone.ask_fetch(offset, lone.epoch, replica=replica)
-        assert lone.member.high_watermark == committed, f"with {replica}, whose log ends at {offset}"
+        assert lone.raft_node.high_watermark == committed, f"with {replica}, whose log ends at {offset}"
 
 
 @covers("HWM-02")
 def test_what_older_epochs_left_is_committed_only_with_a_record_of_the_own_one() -> None:
     lone = Lone(epochs=(1, 1, 3), election=Election(3)).become_leader()
     lone.ask_fetch(3, 3)
-    assert lone.member.high_watermark == -1, "the older records are on a majority"
+    assert lone.raft_node.high_watermark == -1, "the older records are on a majority"
     lone.ask_fetch(4, lone.epoch)
-    assert lone.member.high_watermark == 4
+    assert lone.raft_node.high_watermark == 4
 
 
 @covers("HWM-03", "Q-11")
 def test_a_lone_voter_commits_its_own_log_once_that_is_on_disk() -> None:
     lone = Lone(voters=(1,), connected=(), flushes=False)
-    assert lone.member.is_leader
+    assert lone.raft_node.is_leader
     lone.append()
-    assert (lone.member.log.end_offset, lone.member.high_watermark) == (2, -1)
+    assert (lone.raft_node.log.end_offset, lone.raft_node.high_watermark) == (2, -1)
     lone.feed(ev.LogFlushed(0, 2))
-    assert lone.member.high_watermark == 2
+    assert lone.raft_node.high_watermark == 2
 
 
 @covers("D-12")
@@ -419,7 +419,7 @@ def test_a_lone_voter_answers_a_read_at_once_and_one_that_has_to_wait_when_that_
     lone = Lone(voters=(1,), connected=(), applies=False)
     early = lone.read()
     assert lone.outcome(early) is None
-    lone.feed(ev.Applied(lone.member.high_watermark))
+    lone.feed(ev.Applied(lone.raft_node.high_watermark))
     assert lone.outcome(early) is ErrorCode.NONE
     idle = lone.read()
     assert lone.outcome(idle) is ErrorCode.NONE, "nothing will be applied that it could wait for"
@@ -434,20 +434,20 @@ def test_a_leaders_own_end_counts_up_and_never_down() -> None:
     lone.append()
     lone.ask_fetch(3, lone.epoch)
     lone.feed(ev.LogFlushed(0, 3))
-    assert lone.member.high_watermark == 3
+    assert lone.raft_node.high_watermark == 3
     del lone.effects[:]
     for again in (3, 2):
         lone.feed(ev.LogFlushed(0, again))
-        assert lone.member.log.flushed_offset == 3
+        assert lone.raft_node.log.flushed_offset == 3
     assert not every(lone.effects, fx.Commit)
-    assert lone.member.high_watermark == 3
+    assert lone.raft_node.high_watermark == 3
 
 
 @covers("HWM-10")
 def test_a_commit_reaches_the_state_machine_then_those_who_wait_then_the_followers() -> None:
     lone = leader(applies=False)
     token = lone.append()
-    end = lone.member.log.end_offset
+    end = lone.raft_node.log.end_offset
     request = fetch_of(lone, end, lone.epoch, known=1, wait_ms=400)
     effects = lone.feed(ev.RequestReceived(HANDLE, request, 18, identity_of(2))) + lone.run(2)
     order = [e for e in effects if isinstance(e, fx.Commit | fx.AppendDone | fx.Reply)]
@@ -462,12 +462,12 @@ def test_committed_reads_end_at_the_high_watermark() -> None:
     for value in (b"one", b"two"):
         lone.append(value)
     lone.ask_fetch(2, lone.epoch)
-    member = lone.member
-    assert (member.high_watermark, member.log.end_offset) == (2, 3)
-    assert values_in(member.committed_batches(0, 1 << 20) or ()) == [b"one"]
-    assert member.committed_batches(2, 1 << 20) == []
+    raft_node = lone.raft_node
+    assert (raft_node.high_watermark, raft_node.log.end_offset) == (2, 3)
+    assert values_in(raft_node.committed_batches(0, 1 << 20) or ()) == [b"one"]
+    assert raft_node.committed_batches(2, 1 << 20) == []
     lone.ask_fetch(3, lone.epoch)
-    assert values_in(member.committed_batches(2, 1 << 20) or ()) == [b"two"]
+    assert values_in(raft_node.committed_batches(2, 1 << 20) or ()) == [b"two"]
 
 
 # --- DescribeQuorum -----------------------------------------------------------------------------------------
@@ -487,7 +487,7 @@ def test_who_leads_no_more_does_not_describe() -> None:
     lone = leader()
     assert describe(lone)[0].leader_id == 1
     lone.run(3_000)
-    assert isinstance(lone.member.state, Resigned)
+    assert isinstance(lone.raft_node.state, Resigned)
     data, _ = describe(lone)
     assert data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert "does not lead" in (data.error_message or "")
@@ -552,5 +552,5 @@ def test_level_means_level_with_the_end_now_or_with_the_end_at_the_fetch_before(
     assert caught_up_ms() == behind_ms, "that is where the log ended when it asked before"
     lone.ask_fetch(0, 0)
     assert caught_up_ms() == behind_ms, "it never goes back"
-    assert isinstance(lone.member.state, Leader)
-    assert not isinstance(lone.member.state, Unattached)
+    assert isinstance(lone.raft_node.state, Leader)
+    assert not isinstance(lone.raft_node.state, Unattached)

@@ -32,7 +32,7 @@ def test_repeats_changes_of_mind_and_strangers_change_nothing() -> None:
 
 @pytest.mark.covers("D-08")
 def test_the_silent_are_not_waited_for_but_may_still_answer() -> None:
-    dead = THREE.give_up_on(3)
+    dead = THREE.mark_unreachable(3)
     assert dead.outcome is Outcome.OPEN
     assert dead.count(2, granted=False).outcome is Outcome.LOST
     assert dead.count(2, granted=False).count(3, granted=True).outcome is Outcome.WON

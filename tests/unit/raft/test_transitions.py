@@ -34,7 +34,7 @@ def one_of(role: Role, epoch: int) -> EpochState:
         Prospective: Prospective(epoch, BALLOT, 0, 0),
         Candidate: Candidate(epoch, ME, BALLOT, 0, 0),
         Follower: Follower(epoch, 2, 0),
-        Leader: Leader(epoch, ME, 0, frozenset({1, 2}), 0),
+        Leader: Leader(epoch, ME, 0, frozenset({1, 2})),
         Resigned: Resigned(epoch, ME, 0, ME),
     }[role]
 

@@ -99,7 +99,7 @@ def described_nodes() -> Iterator[Any]:
     """Everything wrong, every peer known, and all of it in long words."""
     lone = Lone().become_leader()
     words = "é" * 100_000
-    view = lone.member.describe(lone.now)
+    view = lone.raft_node.describe(lone.now)
     peers = tuple(
         PeerStatus(number, Endpoint(words, 9_000), is_voter=False, is_connected=True, note=words)
         for number in range(OBSERVERS_MAX + 10)

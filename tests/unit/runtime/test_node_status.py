@@ -50,7 +50,7 @@ def status_of(lone: Lone) -> tuple[NodeStatus, RaftMetrics]:
     facts = NodeInfo(1, "lone", key_of(1).directory_id, 2_000, Now(0, 0))
     status = NodeStatus(
         facts,
-        raft_node=lone.member,
+        raft_node=lone.raft_node,
         controller=parts,
         applier=parts,
         store=parts,
@@ -103,7 +103,7 @@ def test_roles_have_kafkas_names(
 ) -> None:
     lone = Lone(epochs=(3, 3), election=Election(3))
     become(lone)
-    assert type(lone.member.state) is state
+    assert type(lone.raft_node.state) is state
     status, _ = status_of(lone)
     readings = status.readings(lone.now)
     assert readings["current-state"] == role
@@ -111,7 +111,7 @@ def test_roles_have_kafkas_names(
     voted = key_of(vote).directory_id if vote >= 0 else bytes(16)
     assert readings["current-vote-directory-id"] == uuid_text(voted)
     assert readings["current-epoch"] == lone.epoch
-    assert readings["log-end-offset"] == lone.member.log.end_offset >= 2
+    assert readings["log-end-offset"] == lone.raft_node.log.end_offset >= 2
     shown = {
         sample.labels["current_state"]: sample.value
         for sample in status.samples(lone.now)
@@ -123,7 +123,7 @@ def test_roles_have_kafkas_names(
 @covers("MET-01")
 def test_an_observer_that_follows_is_called_one() -> None:
     lone = Lone(voters=(2, 3), election=Election(5, 2))
-    assert isinstance(lone.member.state, Follower)
+    assert isinstance(lone.raft_node.state, Follower)
     status, _ = status_of(lone)
     assert status.readings(lone.now)["current-state"] == "observer"
 

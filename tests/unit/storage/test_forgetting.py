@@ -9,7 +9,7 @@ from kraftd.errors import StorageError
 from kraftd.storage import Disk, NodeDirectory, OsFileSystem, PeerRecord, StorageFailure, format_directory
 from kraftd.storage.forgetting import forget_peers
 from kraftd.storage.sidecar import SidecarState, read_sidecar
-from kraftd.types import DOUBTED_BY_OTHERS, Election, ReplicaKey
+from kraftd.types import REPORTED_BY_OTHERS, Election, ReplicaKey
 from tests.crash.hooks import PowerCutError, calm, cut_power_before, refuse
 from tests.sim.filesystem import SimFileSystem
 from tests.unit.storage.batches import run_of
@@ -83,8 +83,8 @@ def test_it_is_in_both_slots_and_doing_it_again_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("reason", "stays"),
     [
-        (f"{DOUBTED_BY_OTHERS}1: this directory was replaced", False),
-        (f"{DOUBTED_BY_OTHERS}1: this directory was replaced; quorum-state: is empty", True),
+        (f"{REPORTED_BY_OTHERS}1: this directory was replaced", False),
+        (f"{REPORTED_BY_OTHERS}1: this directory was replaced; quorum-state: is empty", True),
         ("quorum-state: is empty", True),
     ],
 )

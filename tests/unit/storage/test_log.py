@@ -213,7 +213,7 @@ class TestFlush:
     def test_the_recovery_point_is_what_the_job_covered_and_a_roll_makes_it_durable(
         self, tmp_path: Path
     ) -> None:
-        """A recovery point too high turns what a power cut tears into damage, on every member at once."""
+        """A recovery point too high turns what a power cut tears into damage, on every node at once."""
         disk, path = Disk(OsFileSystem()), tmp_path / "kraftd.state"
         sidecar = Sidecar(disk, path, read_sidecar(disk, path))
         (tmp_path / "log").mkdir()

@@ -1,4 +1,4 @@
-"""A member's directory: who it is, what it promised, and what it must not be counted for."""
+"""A node's directory: who it is, what it promised, and what it must not be counted for."""
 
 import os
 import subprocess
@@ -45,7 +45,7 @@ def open_at(path: Path, **kwargs: object) -> NodeDirectory:
 
 
 def used(path: Path) -> Path:
-    """A directory of a member that voted, followed, and flushed ten records of epoch 3."""
+    """A directory of a node that voted, followed, and flushed ten records of epoch 3."""
     node = open_at(make(path))
     node.write_election(Election(3, 2, ReplicaKey(1)))
     node.remember_state_health("whole")

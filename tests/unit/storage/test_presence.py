@@ -47,21 +47,21 @@ def test_a_name_leads_to_the_file_that_was_opened_by_it_until_it_is_given_away(
 
 
 def test_a_directory_in_order_is_in_order_also_when_the_log_rolls(node: NodeDirectory) -> None:
-    before = node.names()
-    assert before.look() is None
+    before = node.presence_check()
+    assert before.run() is None
     for base in range(10, 30):
         node.log.append(run_of(base, base + 1, epoch=3), base, base + 1)
     assert len(node.log.segment_files) > 1
-    assert before.look() is None
-    assert node.names().look() is None
+    assert before.run() is None
+    assert node.presence_check().run() is None
     node.close()
 
 
 def test_a_cut_is_no_loss_and_is_told_by_its_generation(node: NodeDirectory) -> None:
-    before = node.names()
+    before = node.presence_check()
     node.log.truncate(0, 1)
     assert before.generation != node.log.generation
-    assert node.names().look() is None
+    assert node.presence_check().run() is None
     node.close()
 
 
@@ -97,7 +97,7 @@ def replace_by_a_copy(path: Path) -> None:
 )
 def test_whatever_takes_the_log_away_is_seen(node: NodeDirectory, removal: Callable[[Path], None]) -> None:
     removal(node.path)
-    loss = node.names().look()
+    loss = node.presence_check().run()
     assert loss is not None
     assert not loss.is_shared
     assert "nothing that it writes is kept" in loss.text
@@ -108,7 +108,7 @@ def test_whatever_takes_the_log_away_is_seen(node: NodeDirectory, removal: Calla
 def test_a_lock_file_that_was_removed_may_be_anothers(node: NodeDirectory) -> None:
     (node.path / ".lock").unlink()
     for _ in ("no file", "another one"):
-        loss = node.names().look()
+        loss = node.presence_check().run()
         assert loss is not None
         assert loss.is_shared
         assert f"{node.path / '.lock'}: is not the file any more that this node locked" in loss.text
@@ -121,7 +121,7 @@ def test_what_cannot_be_looked_at_is_not_lost(node: NodeDirectory, monkeypatch: 
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(OsFileSystem, "is_at", refuse)
-    assert node.names().look() is None
+    assert node.presence_check().run() is None
     node.abandon()
 
 

@@ -1,0 +1,106 @@
+"""What a voter does when another one announces that it leads, or that it does not any more.
+
+BeginQuorumEpoch is a new leader's announcement, its heartbeat, and the round of a linearizable read: the
+receiver follows. With EndQuorumEpoch a leader resigns and names its successors: the first one becomes a
+candidate in the same turn, the others after one another. Only a voter that is confirmed is believed, and only
+about itself (D-37).
+
+Entered through `RaftNode.handle`. Not here: sending the two (`leader`, `resignation`).
+
+Follows: BQE-*, EQE-01 to EQE-08.
+Differs: an EndQuorumEpoch without successors, which a leader sends after a restart, delays no voter (EQE-03).
+A first successor that has much left to apply waits too: another one can lead sooner (D-18).
+"""
+
+from msgspec.structs import replace
+
+from kraftd.errors import ErrorCode
+from kraftd.raft import rpc
+from kraftd.raft.epoch_states import Follower
+from kraftd.raft.events import RequestReceived
+from kraftd.raft.rpc import BeginParams, EndParams, LeaderAndEpoch
+from kraftd.raft.state import RaftState
+from kraftd.raft.state_changes import StateChanges
+from kraftd.raft.timing import loss_delay_ms
+from kraftd.types import NodeId, Now, ReplicaKey
+
+
+class Announcements:
+    """Handles BeginQuorumEpoch and EndQuorumEpoch requests."""
+
+    def __init__(self, raft: RaftState, changes: StateChanges) -> None:
+        self.raft = raft
+        self.changes = changes
+
+    def on_begin_request(self, event: RequestReceived, ask: BeginParams, now: Now) -> None:
+        """Follow the leader that announces itself. A node that may have forgotten a vote for a later leader
+        follows too, but answers with an error: it must not confirm that this one still leads (D-06, D-12).
+        """
+        raft = self.raft
+        error = self._check_announcement(event, ask.epoch, ask.leader_id)
+        if error is ErrorCode.NONE:
+            leader_and_epoch = LeaderAndEpoch(ask.epoch, ask.leader_id, ask.endpoint)
+            self.changes.observe_epoch(leader_and_epoch, now, f"{ask.leader_id} leads", from_leader=True)
+            if (raft.epoch, raft.leader_id) != (ask.epoch, ask.leader_id):
+                error = ErrorCode.INVALID_REQUEST
+            elif not raft.is_receiver(ask.receiver) or not raft.rejoin.can_confirm_leader:
+                error = ErrorCode.INVALID_VOTER_KEY
+        raft.reply(
+            event.handle,
+            rpc.begin_response(
+                error, raft.leader_and_epoch(with_endpoint=event.version >= rpc.ENDPOINTS_SINCE)
+            ),
+        )
+
+    def on_end_request(self, event: RequestReceived, ask: EndParams, now: Now) -> None:
+        """Handle EndQuorumEpoch: the first successor campaigns at once, the others one after another."""
+        raft = self.raft
+        error = self._check_announcement(event, ask.epoch, ask.leader_id)
+        if error is ErrorCode.NONE:
+            leader_and_epoch = LeaderAndEpoch(ask.epoch, ask.leader_id)
+            self.changes.observe_epoch(leader_and_epoch, now, f"{ask.leader_id} led", from_leader=True)
+            if (raft.epoch, raft.leader_id) != (ask.epoch, ask.leader_id):
+                error = ErrorCode.INVALID_REQUEST
+            elif isinstance(raft.state, Follower):
+                self._campaign_as_successor(raft.state, ask, now)
+        raft.reply(
+            event.handle,
+            rpc.end_response(
+                error, raft.leader_and_epoch(with_endpoint=event.version >= rpc.ENDPOINTS_SINCE)
+            ),
+        )
+
+    def _campaign_as_successor(self, state: Follower, ask: EndParams, now: Now) -> None:
+        raft = self.raft
+        if not raft.may_vote or raft.is_stopping or state.epoch_ended:
+            return
+        rank = self._rank(ask.successors)
+        if rank == 0 and not raft.is_behind:
+            self.changes.become_candidate(now, f"{ask.leader_id} named it successor")
+            return
+        if not rank:  # not named, or named although it has much left to apply
+            patience_ms = raft.timing.election_backoff_max_ms if ask.successors else 0
+            delay_ms = patience_ms + loss_delay_ms(raft.random_source)
+        else:
+            delay_ms = raft.timing.successor_delay_ms(rank, len(ask.successors))
+        campaign_at_ms = now.mono_ms + max(1, delay_ms)
+        raft.update_state(replace(state, in_touch=False, epoch_ended=True, campaign_at_ms=campaign_at_ms))
+
+    def _rank(self, successors: tuple[ReplicaKey, ...]) -> int | None:
+        """Return our rank among the successors, from 0; None if we are not named (EQE-03, EQE-04)."""
+        for rank, key in enumerate(successors):
+            if key.matches(self.raft.me):
+                return rank
+        return None
+
+    def _check_announcement(self, event: RequestReceived, epoch: int, leader_id: NodeId) -> ErrorCode:
+        """Return the error of an announcement that is not one of a voter to a voter. An observer confirms no
+        claims: a stranger with a voter's id could send it to an epoch that never has a leader (D-37).
+        """
+        if epoch < self.raft.epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        if not self.raft.quorum.is_voter:
+            return ErrorCode.INVALID_REQUEST
+        if event.peer is None or event.peer.node_id != leader_id or leader_id not in self.raft.quorum.voters:
+            return ErrorCode.INVALID_REQUEST
+        return ErrorCode.NONE
