@@ -137,7 +137,7 @@ class Client:
         world.count("call", self.machine)
         if world.sink is not None:
             world.tell(self.machine, "calls", kind=call.kind, key=call.key, value=call.value or "-")
-        call.timeout = self._loop.call_later(self._patience_us() / 1_000_000, self._give_up, call)
+        call.timeout = self._loop.call_later(self._patience_us() / 1_000_000, self._time_out, call)
         self._ask(call)
 
     def _choose(self) -> ClientStep | None:
@@ -183,7 +183,7 @@ class Client:
         nodes = self._world.node_ids
         return nodes[int(self._random.random() * len(nodes))]
 
-    def _give_up(self, call: Call) -> None:
+    def _time_out(self, call: Call) -> None:
         """No answer in time: the connection may be dead, and nobody would say so."""
         if call is not self._call:
             return
