@@ -1,6 +1,6 @@
-"""The command line's way to one node: a blocking socket, a question and an answer at a time, bounded waits.
+"""The command line's way to one node: a blocking socket, one request at a time, bounded waits.
 
-`Connection` connects and shakes hands; `call` asks. `raise_for` turns an error code of an answer into the
+`Connection` connects and shakes hands; `call` sends a request. `raise_for` turns an error code into the
 right ending of a command. Nothing is retried here; who to ask, and whether to ask again, is decided in
 `kraftd.cli.survey`.
 
@@ -35,7 +35,7 @@ Response = TypeVar("Response", bound=msgspec.Struct)
 
 
 class LostError(NotConnectedError):
-    """The connection ended between a question and its answer: what became of the question is unknown."""
+    """The connection ended between a request and its response: what became of the request is unknown."""
 
 
 def error_name(code: int) -> str:
@@ -47,7 +47,7 @@ def error_name(code: int) -> str:
 
 
 def raise_for(code: int, message: str | None, who: str) -> None:
-    """End as an answer's error code demands; return if there is none.
+    """End as the error code of a response demands; return if there is none.
 
     Raises:
         UnhealthyError: Not now, but perhaps in a moment or at another node.
@@ -93,18 +93,18 @@ class Connection:
             raise
 
     def call(self, request: msgspec.Struct, expect: type[Response], timeout_ms: int) -> Response:
-        """Ask one question and wait for the answer."""
+        """Send a request and wait for its response."""
         return self.call_with_records(request, expect, timeout_ms)[0]
 
     def call_with_records(
         self, request: msgspec.Struct, expect: type[Response], timeout_ms: int
     ) -> tuple[Response, bytes]:
-        """Ask one question; the answer comes with the raw bytes that follow it in its frame.
+        """Send a request; its response comes with the raw bytes that follow it in its frame.
 
         Raises:
             LostError: The node closed the connection, or did not answer in time.
-            RefusedError: The node does not know this question.
-            UsageError: The question is longer than any node takes; nothing was sent.
+            RefusedError: The node does not know this API.
+            UsageError: The request is longer than any node takes; nothing was sent.
         """
         self._deadline = time.monotonic() + timeout_ms / 1_000
         self._timeout_ms = timeout_ms
@@ -123,7 +123,7 @@ class Connection:
         return f"{self.peer.software} does not know {name} (API {api_key})"
 
     def close(self) -> None:
-        """Hang up; wakes whoever waits for an answer in another thread."""
+        """Close the connection; wakes a thread that waits for a response."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
@@ -136,38 +136,38 @@ class Connection:
 
     def _shake_hands(self) -> HandshakeResponse:
         me = Identity(cluster_id=None, software=CLIENT_ID)
-        answer, _ = self._exchange(me.greeting(), HandshakeRequest.MAX_VERSION, HandshakeResponse)
-        refusal = refusal_of_response(answer, me, NO_NODE)
+        response, _ = self._exchange(me.greeting(), HandshakeRequest.MAX_VERSION, HandshakeResponse)
+        refusal = refusal_of_response(response, me, NO_NODE)
         if refusal is not None:
             raise RefusedError(f"{self.endpoint}: connection refused by the node: {refusal.reason}")
-        return answer
+        return response
 
     def _exchange(
         self, request: msgspec.Struct, version: int, expect: type[Response]
     ) -> tuple[Response, bytes]:
         correlation_id = next(self._correlation_ids)
         api_key: int = request.API_KEY  # type: ignore[attr-defined]  # every request class has one
-        question = b"".join(MSGPACK.encode_request(version, correlation_id, CLIENT_ID, request))
-        if len(question) > HEAD_BYTES_MAX:
+        frame = b"".join(MSGPACK.encode_request(version, correlation_id, CLIENT_ID, request))
+        if len(frame) > HEAD_BYTES_MAX:
             raise UsageError(
-                f"this makes a request of {len(question)} bytes, and a node takes {HEAD_BYTES_MAX} at most; "
+                f"this makes a request of {len(frame)} bytes, and a node takes {HEAD_BYTES_MAX} at most; "
                 "nothing was sent: do it in parts"
             )
         try:
             self._socket.settimeout(self._remaining_s())
-            self._socket.sendall(question)
+            self._socket.sendall(frame)
             while True:
                 undecoded = MSGPACK.read_response(self._receive())
                 if undecoded.correlation_id == correlation_id:
                     break
-            answer = undecoded.decode((api_key, version))
+            response = undecoded.decode((api_key, version))
         except MalformedError as error:
             raise LostError(f"{self.endpoint}: it does not speak kraftd's protocol: {error}") from error
         except OSError as error:
             raise LostError(f"{self.endpoint}: {_reason(error, self._timeout_ms)}") from error
-        if not isinstance(answer, expect):
-            raise LostError(f"{self.endpoint} answered with {type(answer).__name__}, not {expect.__name__}")
-        return answer, bytes(undecoded.records)
+        if not isinstance(response, expect):
+            raise LostError(f"{self.endpoint} answered with {type(response).__name__}, not {expect.__name__}")
+        return response, bytes(undecoded.records)
 
     def _receive(self) -> Buffer:
         while not self._frames:

@@ -6,7 +6,7 @@ repeated: somebody else may have changed the same config since. The command ends
 
 `list` comes in pages, each of them linearizable, and of its own moment: what is set and not changed while it
 runs is listed once, what is changed meanwhile is listed as it was before or after, and a set of changes made
-together may be seen in part. The same holds for a `get` of more than one answer holds.
+together may be seen in part. The same holds for a `get` of more than one response holds.
 
 Schema of `get` and `list`: a list of entity ("cluster" or "broker N"), name, value (text; null if there is
     none, or it is secret), source (Kafka's name of where the value comes from; null if there is none),
@@ -38,7 +38,7 @@ from kraftd.cli.options import (
 from kraftd.cli.output import columns, emit, note
 from kraftd.cli.survey import ask_leader
 from kraftd.errors import ErrorCode
-from kraftd.metadata.config_schema import ResourceType, broker_key, broker_names
+from kraftd.metadata.config_schema import CLUSTER_DEFAULT, ResourceType, broker_key, broker_names
 from kraftd.metadata.redaction import is_secret_config, redacted_config_value
 from kraftd.protocol.brief import has_control_characters
 from kraftd.protocol.messages import (
@@ -69,9 +69,8 @@ SOURCES = {
 }
 """Kafka's names of its numbers, widest last."""
 
-CLUSTER_DEFAULT = ""
 SET, DELETE = 0, 1
-ANSWER_MS = 5_000
+REQUEST_TIMEOUT_MS = 5_000
 
 _MADE = "the change was made, and is committed"
 
@@ -196,12 +195,14 @@ def change(
 
     def ask(leader: Connection) -> None:
         try:
-            answer = leader.call(request, IncrementalAlterConfigsResponse, min(timeout_ms, ANSWER_MS))
+            response = leader.call(
+                request, IncrementalAlterConfigsResponse, min(timeout_ms, REQUEST_TIMEOUT_MS)
+            )
         except LostError as error:
             raise _unknown_outcome(resource, str(error)) from error
-        if not answer.responses:
+        if not response.responses:
             raise RefusedError(f"{leader.endpoint}: it does not say what became of {entity_text(resource)}")
-        for outcome in answer.responses:
+        for outcome in response.responses:
             if outcome.error_code == ErrorCode.REQUEST_TIMED_OUT:
                 raise _unknown_outcome(resource, f"{leader.endpoint}: it was not committed in time")
             raise_for(outcome.error_code, outcome.error_message, f"{entity_text(resource)} is left as it was")
@@ -227,22 +228,22 @@ def describe(
     """Some configs of one resource, in the order asked; the schema of `get`."""
 
     def ask(leader: Connection) -> list[Row]:
-        return _describe(leader, resource, names, min(timeout_ms, ANSWER_MS))
+        return _describe(leader, resource, names, min(timeout_ms, REQUEST_TIMEOUT_MS))
 
     return ask_leader(bootstrap, ask, timeout_ms)
 
 
 def _describe(leader: Connection, resource: str, names: Sequence[str], timeout_ms: int) -> list[Row]:
-    """As many in one answer as fit: half of them at a time where all are too many."""
+    """As many in one response as fit: half of them at a time where all are too many."""
     half = len(names) // 2
     if half and sum(map(len, names)) > _REQUEST_CHARACTERS_MAX:
         return _halves(leader, resource, names, timeout_ms)
     target = DescribeConfigsRequestDescribeConfigsResource(
         resource_type=ResourceType.BROKER, resource_name=resource, configuration_keys=tuple(names)
     )
-    answer = leader.call(DescribeConfigsRequest(resources=(target,)), DescribeConfigsResponse, timeout_ms)
+    response = leader.call(DescribeConfigsRequest(resources=(target,)), DescribeConfigsResponse, timeout_ms)
     found: dict[str, Row] = {}
-    for result in answer.results:
+    for result in response.results:
         if half and result.error_code == ErrorCode.POLICY_VIOLATION:
             return _halves(leader, resource, names, timeout_ms)
         raise_for(result.error_code, result.error_message, f"{entity_text(resource)} cannot be read")
@@ -265,7 +266,9 @@ def list_all(bootstrap: Sequence[Endpoint], timeout_ms: int, resource: str | Non
     begin = None if resource is None else ListConfigsRequestCursor(ResourceType.BROKER, resource, "")
     listing = _Listing(begin, resource)
     # A question that is asked again, of the next leader perhaps, goes on behind the last page that came.
-    ask_leader(bootstrap, lambda leader: listing.go_on(leader, min(timeout_ms, ANSWER_MS)), timeout_ms)
+    ask_leader(
+        bootstrap, lambda leader: listing.go_on(leader, min(timeout_ms, REQUEST_TIMEOUT_MS)), timeout_ms
+    )
     return [_listed(entry) for entry in sorted(listing.entries, key=_entry_order)]
 
 
@@ -279,20 +282,20 @@ class _Listing:
 
     def go_on(self, leader: Connection, timeout_ms: int) -> None:
         """Ask for page after page, to the last."""
-        while self._take(leader, timeout_ms):
+        while self._take_page(leader, timeout_ms):
             pass
 
-    def _take(self, leader: Connection, timeout_ms: int) -> bool:
+    def _take_page(self, leader: Connection, timeout_ms: int) -> bool:
         request = ListConfigsRequest(resource_type=ResourceType.BROKER, cursor=self._cursor)
-        answer = leader.call(request, ListConfigsResponse, timeout_ms)
-        raise_for(answer.error_code, answer.error_message, "the configs cannot be read")
+        response = leader.call(request, ListConfigsResponse, timeout_ms)
+        raise_for(response.error_code, response.error_message, "the configs cannot be read")
         wanted = self._resource
-        mine = [entry for entry in answer.entries if wanted in (None, entry.resource_name)]
+        mine = [entry for entry in response.entries if wanted in (None, entry.resource_name)]
         self.entries += mine
-        if answer.next_cursor is None or len(mine) < len(answer.entries):
+        if response.next_cursor is None or len(mine) < len(response.entries):
             return False
         next_cursor = ListConfigsRequestCursor(
-            answer.next_cursor.resource_type, answer.next_cursor.resource_name, answer.next_cursor.name
+            response.next_cursor.resource_type, response.next_cursor.resource_name, response.next_cursor.name
         )
         if self._cursor is not None and _place(next_cursor) <= _place(self._cursor):
             raise RefusedError(f"{leader.endpoint}: its next page of configs does not come after the last")

@@ -53,13 +53,13 @@ MANIFEST = "manifest.json"
 FORMAT = 1
 CHUNK_BYTES = 4 << 20
 ATTEMPTS = 3
-ANSWER_MS = 10_000
+REQUEST_TIMEOUT_MS = 10_000
 
 _ORDER = {"meta": 0, "bootstrap": 0, "partition": 1, "epochs": 2, "snapshot": 3, "segment": 4, "election": 5}
 """What is copied when: the epochs before the log, the election after it."""
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class ExportFile(msgspec.Struct, frozen=True):
     """A file of the export, and how many of its bytes belong to it."""
 
     name: str
@@ -75,7 +75,7 @@ class Source(Protocol):
     def close(self) -> None:
         """Let go of it."""
 
-    def files(self) -> Sequence[Wanted]:
+    def files(self) -> Sequence[ExportFile]:
         """What is there now.
 
         Raises:
@@ -173,14 +173,14 @@ class DirectorySource:
             )
 
     def close(self) -> None:
-        """See `Source`."""
+        """Nothing is open between two reads."""
 
-    def files(self) -> Sequence[Wanted]:
-        """See `Source`."""
+    def files(self) -> Sequence[ExportFile]:
+        """The files of the directory with their present sizes."""
         found = [*self._path.iterdir(), *(self._path / names.LOG_DIRECTORY).iterdir()]
         try:
             return [
-                Wanted(str(file.relative_to(self._path)), file.stat().st_size, kind)
+                ExportFile(str(file.relative_to(self._path)), file.stat().st_size, kind)
                 for file in found
                 if (kind := _kind_of(file))
             ]
@@ -188,7 +188,7 @@ class DirectorySource:
             raise ChangedError(f"{error.filename} vanished during the copy") from error
 
     def read(self, name: str, position: int, max_bytes: int) -> bytes:
-        """See `Source`."""
+        """Bytes of a file of the directory."""
         try:
             with (self._path / name).open("rb") as file:
                 file.seek(position)
@@ -209,18 +209,18 @@ class NodeSource:
         self.high_watermark: Offset = -1
 
     def close(self) -> None:
-        """See `Source`."""
+        """Close the connection."""
         self._connection.close()
 
-    def files(self) -> Sequence[Wanted]:
-        """See `Source`; also takes note of the high watermark, which must not be newer than the files."""
-        answer = self._connection.call(ExportManifestRequest(), ExportManifestResponse, ANSWER_MS)
-        raise_for(answer.error_code, answer.error_message, f"{self._connection.endpoint} exports nothing")
-        self.high_watermark = answer.high_watermark
-        return [Wanted(file.name, file.size_bytes, file.kind) for file in answer.files]
+    def files(self) -> Sequence[ExportFile]:
+        """The files of a new manifest. Notes its high watermark, which must not be newer than the files."""
+        response = self._connection.call(ExportManifestRequest(), ExportManifestResponse, REQUEST_TIMEOUT_MS)
+        raise_for(response.error_code, response.error_message, f"{self._connection.endpoint} exports nothing")
+        self.high_watermark = response.high_watermark
+        return [ExportFile(file.name, file.size_bytes, file.kind) for file in response.files]
 
     def read(self, name: str, position: int, max_bytes: int) -> bytes:
-        """See `Source`. However small the pieces are that the node gives."""
+        """Bytes of a file, however small the pieces are that the node gives."""
         data = b""
         while len(data) < max_bytes:
             piece, total = self._piece(name, position + len(data), max_bytes - len(data))
@@ -231,13 +231,13 @@ class NodeSource:
 
     def _piece(self, name: str, position: int, max_bytes: int) -> tuple[bytes, int]:
         request = ExportChunkRequest(name=name, position=position, max_bytes=max_bytes)
-        answer, data = self._connection.call_with_records(request, ExportChunkResponse, ANSWER_MS)
-        if answer.error_code:
-            reason = answer.error_message or error_name(answer.error_code)
-            if answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR:
+        response, data = self._connection.call_with_records(request, ExportChunkResponse, REQUEST_TIMEOUT_MS)
+        if response.error_code:
+            reason = response.error_message or error_name(response.error_code)
+            if response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR:
                 raise CommandError(_unreadable(name, position, reason))
             raise ChangedError(f"{name} at byte {position}: {reason}")
-        return data, answer.total_bytes
+        return data, response.total_bytes
 
 
 def _unreadable(name: Path | str, position: int, reason: str) -> str:
@@ -251,24 +251,24 @@ def _open_source(context: typer.Context, source: str, bootstrap: str | None) -> 
     if source.isascii() and source.isdecimal():
         return NodeSource(_node_by_id(context, int(source), bootstrap))
     if ":" in source and "/" not in source:
-        return NodeSource(Connection(parse_endpoint(source), ANSWER_MS))
+        return NodeSource(Connection(parse_endpoint(source), REQUEST_TIMEOUT_MS))
     raise UsageError(f"{source} is no directory, node id or host:port")
 
 
 def _node_by_id(context: typer.Context, node_id: int, bootstrap: str | None) -> Connection:
     with survey(bootstrap_of(context, bootstrap)) as found:
         pass
-    answering = [view for view in found.answered if view.node_id == node_id]
+    answering = [view for view in found.reachable if view.node_id == node_id]
     if len(answering) > 1:
         raise UsageError(f"{found.oddities(answering[0])[0]}; name the one that you mean as HOST:PORT")
     if answering:
-        return Connection(answering[0].endpoint, ANSWER_MS)
+        return Connection(answering[0].endpoint, REQUEST_TIMEOUT_MS)
     for view in found.views:
         if view.node_id == node_id:
             raise NotConnectedError(
                 f"node {node_id} at {view.endpoint}: {view.error}; export its directory instead"
             )
-    if not found.answered:
+    if not found.reachable:
         raise NotConnectedError(unreachable_text(found))
     raise CommandError(
         f"no node knows a node {node_id}; known are {', '.join(str(v.node_id) for v in found.views)}"
@@ -332,7 +332,7 @@ def _attempt(source: Source, source_name: str, partial: Path, out: Path) -> dict
     }
 
 
-def _copy(source: Source, file: Wanted, target: Path) -> None:
+def _copy(source: Source, file: ExportFile, target: Path) -> None:
     """Copy a file up to its size; small files, which are replaced as a whole, in one piece whatever their
     size is now.
     """
@@ -401,7 +401,7 @@ def _read_whole(source: Source, name: str, position: int, size: int) -> Iterator
 
 
 def _manifest(
-    node: NodeFiles, wanted: Sequence[Wanted], copied: Finding, high_watermark: Offset
+    node: NodeFiles, wanted: Sequence[ExportFile], copied: Finding, high_watermark: Offset
 ) -> dict[str, Any]:
     properties = node.properties or MetaProperties(None, None, None, 0)
     election = node.election or Election()

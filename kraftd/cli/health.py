@@ -16,10 +16,10 @@ import typer
 
 from kraftd.cli.client import Connection, raise_for
 from kraftd.cli.failures import CommandError, ExitCode
-from kraftd.cli.findings import in_short, troubles
 from kraftd.cli.options import BootstrapOption, OutputOption, TimeoutOption, bootstrap_of, output_of
 from kraftd.cli.output import columns, emit, id_text
-from kraftd.cli.survey import ANSWER_TIMEOUT_MS, NodeView, Survey, ask_leader, survey
+from kraftd.cli.survey import REQUEST_TIMEOUT_MS, OwnView, Survey, ask_leader, survey
+from kraftd.cli.troubles import in_short, troubles
 from kraftd.metadata.config_schema import ResourceType
 from kraftd.protocol.messages import ListConfigsRequest, ListConfigsResponse
 from kraftd.types import NO_NODE, Endpoint, NodeId, Offset
@@ -41,7 +41,7 @@ def health(
     With one node named it is that node's health (as a container asks), with all of them the cluster's.
     """
     named = bootstrap_of(context, bootstrap)
-    with survey(named, min(timeout_ms, ANSWER_TIMEOUT_MS)) as found:
+    with survey(named, min(timeout_ms, REQUEST_TIMEOUT_MS)) as found:
         report = health_data(found, named, timeout_ms)
     emit(report, output_of(context, output), health_table)
     if not report["healthy"]:
@@ -80,25 +80,27 @@ def health_data(found: Survey, named: Sequence[Endpoint], timeout_ms: int) -> Js
     }
 
 
-def _node_problems(view: NodeView, found: Survey) -> list[str]:
-    answer = view.answer
-    if answer is None:
+def _node_problems(view: OwnView, found: Survey) -> list[str]:
+    response = view.response
+    if response is None:
         return [view.error]
-    problems = found.oddities(view) + troubles(answer)
+    problems = found.oddities(view) + troubles(response)
     leader: NodeId = found.leader.node_id if found.leader else NO_NODE
-    if answer.leader_id == NO_NODE and not answer.no_leader_reason:
+    if response.leader_id == NO_NODE and not response.no_leader_reason:
         problems.append("knows no leader")
-    elif NO_NODE not in (leader, answer.leader_id) and leader != answer.leader_id:
-        problems.append(f"follows node {answer.leader_id}, but node {leader} leads")
+    elif NO_NODE not in (leader, response.leader_id) and leader != response.leader_id:
+        problems.append(f"follows node {response.leader_id}, but node {leader} leads")
     return problems
 
 
 def _image_problems(found: Survey) -> list[str]:
     """Nodes that have applied the same records must hold the same image."""
     images: dict[Offset, dict[str, NodeId]] = {}
-    for view in found.answered:
-        if view.answer:
-            images.setdefault(view.answer.applied_offset, {}).setdefault(view.answer.image_hash, view.node_id)
+    for view in found.reachable:
+        if view.response:
+            images.setdefault(view.response.applied_offset, {}).setdefault(
+                view.response.image_hash, view.node_id
+            )
     return [
         f"nodes {' and '.join(map(str, sorted(holders.values())))} hold different images at offset {offset}"
         for offset, holders in images.items()
@@ -111,10 +113,10 @@ def _timed_read(named: Sequence[Endpoint], timeout_ms: int) -> tuple[float, str]
 
     def read(leader: Connection) -> float:
         began = time.monotonic()
-        # Any read will do, and of this kind of resource nothing is ever set: the answer is short.
+        # Any read will do, and of this kind of resource nothing is ever set: the response is short.
         request = ListConfigsRequest(resource_type=ResourceType.BROKER_LOGGER)
-        answer = leader.call(request, ListConfigsResponse, timeout_ms)
-        raise_for(answer.error_code, answer.error_message, f"node {leader.peer.node_id} refuses a read")
+        response = leader.call(request, ListConfigsResponse, timeout_ms)
+        raise_for(response.error_code, response.error_message, f"node {leader.peer.node_id} refuses a read")
         return round((time.monotonic() - began) * 1_000, 3)
 
     try:

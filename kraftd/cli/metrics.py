@@ -63,11 +63,11 @@ class Tail:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.metrics: Line = {}
-        self._news: Line = {}
+        self._last_event: Line = {}
         self._node: int | None = None
         self._position = -1
         self._inode = -1
-        self._rest = b""
+        self._remainder = b""
 
     def catch_up(self) -> None:
         """Read what was appended since the last call; all that matters of the file at the first.
@@ -82,10 +82,10 @@ class Tail:
                 if self._position < 0:
                     self._position = self._find_start(file, size)
                 elif stat.st_ino != self._inode or size < self._position:
-                    self._position, self._rest = 0, b""
+                    self._position, self._remainder = 0, b""
                 self._inode = stat.st_ino
                 file.seek(self._position)
-                data = self._rest + file.read(size - self._position)
+                data = self._remainder + file.read(size - self._position)
         except FileNotFoundError as error:
             if self._position >= 0:
                 return  # between the two steps of a rotation
@@ -95,9 +95,9 @@ class Tail:
         except OSError as error:
             raise CommandError(f"{self.path} cannot be read: {error.strerror}") from error
         self._position = size
-        *lines, self._rest = data.split(b"\n")
+        *lines, self._remainder = data.split(b"\n")
         for line in lines:
-            self._take(line)
+            self._take_line(line)
 
     def data(self) -> Line:
         """The schema of one file."""
@@ -105,8 +105,8 @@ class Tail:
             "file": str(self.path),
             "node": self._node,
             "timestamp": self.metrics.get("timestamp"),
-            "event": self._news.get("event"),
-            "event_timestamp": self._news.get("timestamp"),
+            "event": self._last_event.get("event"),
+            "event_timestamp": self._last_event.get("timestamp"),
             "metrics": {key: value for key, value in self.metrics.items() if key not in _OWN_KEYS},
         }
 
@@ -121,7 +121,7 @@ class Tail:
             back *= 4
         return 0
 
-    def _take(self, text: bytes) -> None:
+    def _take_line(self, text: bytes) -> None:
         try:
             line = msgspec.json.decode(text)
         except msgspec.DecodeError:
@@ -133,7 +133,7 @@ class Tail:
         if line["event"] == "metrics":
             self.metrics = line
         else:
-            self._news = line
+            self._last_event = line
 
 
 def metrics_table(entries: Sequence[Line]) -> str:

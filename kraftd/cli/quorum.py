@@ -27,10 +27,10 @@ import typer
 
 from kraftd.cli.client import Connection, raise_for
 from kraftd.cli.failures import CommandError, ExitCode
-from kraftd.cli.findings import in_short, troubles
 from kraftd.cli.options import BootstrapOption, OutputOption, TimeoutOption, bootstrap_of, output_of
 from kraftd.cli.output import columns, emit, id_text, labels, note
-from kraftd.cli.survey import ANSWER_TIMEOUT_MS, NodeView, Survey, ask_leader, survey, unreachable_text
+from kraftd.cli.survey import REQUEST_TIMEOUT_MS, OwnView, Survey, ask_leader, survey, unreachable_text
+from kraftd.cli.troubles import in_short, troubles
 from kraftd.protocol.messages import (
     DescribeQuorumRequest,
     DescribeQuorumRequestPartitionData,
@@ -62,7 +62,7 @@ def status(context: typer.Context, output: OutputOption = None, bootstrap: Boots
     with survey(bootstrap_of(context, bootstrap)) as found:
         data = status_data(found)
     emit(data, output_of(context, output), status_table)
-    if not found.answered:
+    if not found.reachable:
         note(unreachable_text(found))
         raise typer.Exit(ExitCode.NOT_CONNECTED)
 
@@ -96,17 +96,17 @@ def describe_quorum(leader: Connection) -> DescribeQuorumResponse:
     """
     partitions = (DescribeQuorumRequestPartitionData(partition_index=0),)
     topics = (DescribeQuorumRequestTopicData(topic_name=METADATA_TOPIC, partitions=partitions),)
-    answer = leader.call(DescribeQuorumRequest(topics=topics), DescribeQuorumResponse, ANSWER_TIMEOUT_MS)
-    partition = partition_of(answer)
-    raise_for(answer.error_code, answer.error_message, str(leader.endpoint))
+    response = leader.call(DescribeQuorumRequest(topics=topics), DescribeQuorumResponse, REQUEST_TIMEOUT_MS)
+    partition = partition_of(response)
+    raise_for(response.error_code, response.error_message, str(leader.endpoint))
     raise_for(partition.error_code, partition.error_message, str(leader.endpoint))
-    return answer
+    return response
 
 
-def partition_of(answer: DescribeQuorumResponse) -> DescribeQuorumResponsePartitionData:
-    """The one partition of the metadata topic; an empty one if the answer holds none."""
-    found = [partition for topic in answer.topics for partition in topic.partitions]
-    return found[0] if found else DescribeQuorumResponsePartitionData(error_code=answer.error_code)
+def partition_of(response: DescribeQuorumResponse) -> DescribeQuorumResponsePartitionData:
+    """The one partition of the metadata topic; an empty one if the response holds none."""
+    found = [partition for topic in response.topics for partition in topic.partitions]
+    return found[0] if found else DescribeQuorumResponsePartitionData(error_code=response.error_code)
 
 
 # --- status ----------------------------------------------------------------------------------------------
@@ -116,10 +116,10 @@ def status_data(found: Survey) -> Json:
     """The schema of `status`."""
     quorum = _describe_if_led(found)
     partition = partition_of(quorum) if quorum else None
-    longest = max((view.answer.log_end_offset for view in found.answered if view.answer), default=-1)
-    leader_end = found.leader.answer.log_end_offset if found.leader and found.leader.answer else longest
+    longest = max((view.response.log_end_offset for view in found.reachable if view.response), default=-1)
+    leader_end = found.leader.response.log_end_offset if found.leader and found.leader.response else longest
     return {
-        "cluster_id": next((view.answer.cluster_id for view in found.answered if view.answer), None),
+        "cluster_id": next((view.response.cluster_id for view in found.reachable if view.response), None),
         "leader_id": partition.leader_id if partition else NO_NODE,
         "leader_epoch": partition.leader_epoch if partition else found.epoch,
         "high_watermark": partition.high_watermark if partition else _highest_watermark(found),
@@ -149,7 +149,7 @@ def _leaders(
 
 
 def _highest_watermark(found: Survey) -> int:
-    return max((view.answer.high_watermark for view in found.answered if view.answer), default=-1)
+    return max((view.response.high_watermark for view in found.reachable if view.response), default=-1)
 
 
 def _max_follower_lag(partition: DescribeQuorumResponsePartitionData | None) -> int:
@@ -188,21 +188,21 @@ def _directory_text(directory_id: bytes) -> str | None:
     return None if directory_id == ZERO_UUID else uuid_text(directory_id)
 
 
-def _node_data(view: NodeView, leader_end: int, oddities: list[str]) -> Json:
-    answer = view.answer
+def _node_data(view: OwnView, leader_end: int, oddities: list[str]) -> Json:
+    response = view.response
     data: Json = {
         "node_id": view.node_id,
         "endpoint": str(view.endpoint),
-        "reachable": answer is not None,
+        "reachable": response is not None,
         "error": view.error or None,
     }
     own: Json = dict.fromkeys(_OWN_VIEW)
-    if answer is not None:
-        own = {name: getattr(answer, field) for name, field in _OWN_VIEW.items() if field}
-        own["lag"] = max(0, leader_end - answer.log_end_offset)
-        own["alarms"] = list(answer.alarms)
-        own["troubles"] = oddities + troubles(answer)
-        own["directory_id"] = _directory_text(answer.directory_id)
+    if response is not None:
+        own = {name: getattr(response, field) for name, field in _OWN_VIEW.items() if field}
+        own["lag"] = max(0, leader_end - response.log_end_offset)
+        own["alarms"] = list(response.alarms)
+        own["troubles"] = oddities + troubles(response)
+        own["directory_id"] = _directory_text(response.directory_id)
     return data | {name: own[name] for name in _OWN_VIEW}
 
 

@@ -4,7 +4,7 @@ Finds the leader by itself. The leader refuses new appends, lets the successor c
 campaign; this command then watches the voters until a majority of them follow another one.
 
 Schema: old_leader_id, new_leader_id (-1: none yet), successor_id (who was asked to take over, -1: whoever
-is best), old_epoch, epoch (of the new leader, -1: none yet), leaderless_ms (between the old leader's answer
+is best), old_epoch, epoch (of the new leader, -1: none yet), leaderless_ms (between the old leader's response
 and the first sight of the new one, as this command saw it; -1: unknown).
 """
 
@@ -18,7 +18,6 @@ import typer
 
 from kraftd.cli.client import Connection, raise_for
 from kraftd.cli.failures import CommandError, RefusedError, UnhealthyError
-from kraftd.cli.findings import in_short, troubles
 from kraftd.cli.options import (
     NODE_ID_MAX,
     BootstrapOption,
@@ -29,6 +28,7 @@ from kraftd.cli.options import (
 )
 from kraftd.cli.output import emit, labels, note
 from kraftd.cli.survey import Survey, leader_of, survey
+from kraftd.cli.troubles import in_short, troubles
 from kraftd.errors import ErrorCode
 from kraftd.protocol.messages import (
     DescribeNodeRequest,
@@ -44,7 +44,7 @@ GLANCE_MS = 1_000
 """How long the outcome is waited for without `--wait`; a hand-over takes some tens of milliseconds."""
 
 POLL_PAUSE_S = 0.002
-ANSWER_MS = 1_000
+REQUEST_TIMEOUT_MS = 1_000
 
 
 @app.command("resign")
@@ -91,16 +91,16 @@ def hand_over(bootstrap: Sequence[Endpoint], to: NodeId, timeout_ms: int, watch_
         _check_connected(found, to)
         _check_whole(found, to)
         request = ResignLeaderRequest(to=to, timeout_ms=timeout_ms)
-        answer = leader.call(request, ResignLeaderResponse, timeout_ms + ANSWER_MS)
-        deposed = answer.error_code == ErrorCode.NOT_CONTROLLER
-        raise_for(answer.error_code, answer.error_message, f"node {old}{'' if deposed else ' leads on'}")
+        response = leader.call(request, ResignLeaderResponse, timeout_ms + REQUEST_TIMEOUT_MS)
+        deposed = response.error_code == ErrorCode.NOT_CONTROLLER
+        raise_for(response.error_code, response.error_message, f"node {old}{'' if deposed else ' leads on'}")
         resigned_at = time.monotonic()
-        winner = _watch(found, max(old_epoch, answer.epoch), watch_ms)
+        winner = _watch(found, max(old_epoch, response.epoch), watch_ms)
     if winner is None:
-        return _outcome(old, NO_NODE, answer.successor, old_epoch, -1, -1)
+        return _outcome(old, NO_NODE, response.successor, old_epoch, -1, -1)
     node_id, epoch, seen_at = winner
     leaderless_ms = max(0, round((seen_at - resigned_at) * 1_000))
-    return _outcome(old, node_id, answer.successor, old_epoch, epoch, leaderless_ms)
+    return _outcome(old, node_id, response.successor, old_epoch, epoch, leaderless_ms)
 
 
 def _check_connected(found: Survey, to: NodeId) -> None:
@@ -110,7 +110,7 @@ def _check_connected(found: Survey, to: NodeId) -> None:
         RefusedError: The leader is not connected to it.
     """
     view = found.leader
-    for peer in view.answer.peers if view and view.answer else ():
+    for peer in view.response.peers if view and view.response else ():
         if peer.node_id == to and not peer.connected:
             why = f" ({peer.note})" if peer.note else ""
             raise RefusedError(f"the leader leads on: it is not connected to node {to}{why}")
@@ -122,8 +122,8 @@ def _check_whole(found: Survey, to: NodeId) -> None:
     Raises:
         RefusedError: It is not whole.
     """
-    said = [view.answer for view in found.answered if view.answer and view.node_id == to]
-    if said and not any(answer.whole for answer in said):
+    said = [view.response for view in found.reachable if view.response and view.node_id == to]
+    if said and not any(response.whole for response in said):
         raise RefusedError(f"the leader leads on: node {to} does not count: {in_short(troubles(said[0]))}")
 
 
@@ -160,25 +160,27 @@ def _watch(found: Survey, old_epoch: Epoch, watch_ms: int) -> tuple[NodeId, Epoc
 
     None if there is none.
     """
-    answers: queue.SimpleQueue[DescribeNodeResponse] = queue.SimpleQueue()
+    responses: queue.SimpleQueue[DescribeNodeResponse] = queue.SimpleQueue()
     done = threading.Event()
 
     def follow(connection: Connection) -> None:
         try:
             while not done.is_set():
-                answers.put(connection.call(DescribeNodeRequest(), DescribeNodeResponse, ANSWER_MS))
+                responses.put(
+                    connection.call(DescribeNodeRequest(), DescribeNodeResponse, REQUEST_TIMEOUT_MS)
+                )
                 time.sleep(POLL_PAUSE_S)
         except CommandError:
             return  # the others are watched, too
 
-    for view in found.answered:
+    for view in found.reachable:
         if view.connection:
             threading.Thread(target=follow, args=(view.connection,), daemon=True).start()
     election = _Election(found.voters, old_epoch)
     deadline = time.monotonic() + watch_ms / 1_000
     try:
         while (left_s := deadline - time.monotonic()) > 0:
-            winner = election.hear(answers.get(timeout=left_s), time.monotonic())
+            winner = election.record(responses.get(timeout=left_s), time.monotonic())
             if winner is not None:
                 return winner
     except queue.Empty:
@@ -189,7 +191,7 @@ def _watch(found: Survey, old_epoch: Epoch, watch_ms: int) -> tuple[NodeId, Epoc
 
 
 class _Election:
-    """Who leads after the hand-over, as the voters tell it one after the other."""
+    """Who leads after the hand-over, by what the voters say."""
 
     def __init__(self, voters: frozenset[NodeId], old_epoch: Epoch) -> None:
         self._voters = voters
@@ -197,13 +199,13 @@ class _Election:
         self._followed: dict[NodeId, tuple[NodeId, Epoch]] = {}
         self._seen_at: dict[tuple[NodeId, Epoch], float] = {}
 
-    def hear(self, answer: DescribeNodeResponse, now: float) -> tuple[NodeId, Epoch, float] | None:
-        """Take in what one node says; return the new leader once a majority follows it."""
-        if answer.node_id not in self._voters or answer.epoch <= self._old_epoch:
+    def record(self, response: DescribeNodeResponse, now: float) -> tuple[NodeId, Epoch, float] | None:
+        """Record what one node says. Returns the new leader once a majority follows it."""
+        if response.node_id not in self._voters or response.epoch <= self._old_epoch:
             return None
-        said = self._followed[answer.node_id] = (answer.leader_id, answer.epoch)
-        if answer.role == "leader":
-            self._seen_at.setdefault((answer.node_id, answer.epoch), now)
+        said = self._followed[response.node_id] = (response.leader_id, response.epoch)
+        if response.role == "leader":
+            self._seen_at.setdefault((response.node_id, response.epoch), now)
         followers = sum(followed == said for followed in self._followed.values())
         if said not in self._seen_at or followers <= len(self._voters) // 2:
             return None

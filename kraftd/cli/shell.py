@@ -27,7 +27,7 @@ from kraftd.cli.log_state import SecretsOption, remarks
 from kraftd.cli.options import OutputOption, output_of
 from kraftd.cli.output import Data, Format, note, to_json_line, to_yaml, write
 from kraftd.cli.points import parse_at, time_text
-from kraftd.cli.shell_commands import Answer, LeaveError, Session
+from kraftd.cli.shell_commands import LeaveError, Session, ShellResult
 from kraftd.errors import KraftdError
 from kraftd.logtools.node_files import find_log
 from kraftd.logtools.state import State, refreshed, state_at
@@ -101,7 +101,7 @@ class _Walker:
         newer = refreshed(self.state)
         if newer is not self.state:
             self.state = newer
-            self.session.replant(root_of(newer, show_secrets=self._show_secrets))
+            self.session.reload(root_of(newer, show_secrets=self._show_secrets))
 
     def carry_out(self, lines: Iterable[str], output: Format) -> bool:
         """Commands of a script, one after the other; false if one of them could not be carried out."""
@@ -118,11 +118,11 @@ class _Walker:
         return well
 
 
-def _emit(answer: Answer, output: Format) -> None:
+def _emit(result: ShellResult, output: Format) -> None:
     if output is Format.TABLE:
-        write(answer.text)
-    elif answer.data is not None or answer.text:
-        data = cast("Data", answer.data)  # the tree is made of what JSON has
+        write(result.text)
+    elif result.data is not None or result.text:
+        data = cast("Data", result.data)  # the tree is made of what JSON has
         write(to_json_line(data) if output is Format.JSON else to_yaml([data]))
 
 
@@ -136,8 +136,8 @@ def _converse(walker: _Walker) -> bool:
         try:
             line = prompts.prompt(f"{walker.state.end_offset} {walker.session.directory}> ")
             walker.refresh()
-            answer = walker.session.run(line)
-            write(_laid_out(answer.text.splitlines()) if answer.names else answer.text)
+            result = walker.session.run(line)
+            write(_laid_out(result.text.splitlines()) if result.names else result.text)
             sys.stdout.flush()
         except KeyboardInterrupt:
             continue

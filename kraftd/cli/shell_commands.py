@@ -1,6 +1,6 @@
-"""What the commands of `kraftctl shell` do: words in, an answer out; nothing is read or printed here.
+"""What the commands of `kraftctl shell` do: words in, a result out; nothing is read or printed here.
 
-`Session` knows where one is; `run` carries out one line. An answer is plain data and a text; a command that
+`Session` knows where one is; `run` carries out one line. A result is plain data and a text; a command that
 cannot be carried out raises, and changes nothing.
 
 Follows: the commands of Kafka's metadata shell.
@@ -18,7 +18,7 @@ from kraftd.logtools.tree import Place, data_of, find, match, normal, walk
 from kraftd.metadata.views import File, Folder, Node
 
 
-class Answer(NamedTuple):
+class ShellResult(NamedTuple):
     """What a command says. `names` is set where the text may be laid out in columns."""
 
     data: object
@@ -37,7 +37,7 @@ class Session:
         self.root = root
         self.directory = "/"
 
-    def run(self, line: str) -> Answer:
+    def run(self, line: str) -> ShellResult:
         """Carry out one line; an empty one and a comment say nothing.
 
         Raises:
@@ -46,7 +46,7 @@ class Session:
         """
         words = split(line)
         if not words:
-            return Answer(None, "")
+            return ShellResult(None, "")
         name, *arguments = words
         if name in ("exit", "quit"):
             raise LeaveError
@@ -55,9 +55,9 @@ class Session:
             raise UnanswerableError(f"there is no command {name}; help lists them")
         if any(word.startswith("-") for word in arguments):
             raise UnanswerableError(f"{name} takes paths and no options")
-        return command.deed(self, arguments)
+        return command.run(self, arguments)
 
-    def replant(self, root: Folder) -> None:
+    def reload(self, root: Folder) -> None:
         """Go on in a newer tree; where the directory is gone, in the nearest one that is left."""
         self.root = root
         while True:
@@ -90,12 +90,12 @@ class Session:
 
     # -- commands ------------------------------------------------------------------------------
 
-    def list_names(self, arguments: Sequence[str]) -> Answer:
+    def list_names(self, arguments: Sequence[str]) -> ShellResult:
         """`ls`: what is in folders."""
         places = self._places(arguments)
         if len(places) == 1:
             names = _names(places[0])
-            return Answer(names, "\n".join(names), names=True)
+            return ShellResult(names, "\n".join(names), names=True)
         files = [place.path for place in places if isinstance(place.node, File)]
         blocks = ["\n".join(files)] if files else []
         found: dict[str, list[str]] = {path: [path] for path in files}
@@ -103,9 +103,9 @@ class Session:
             if isinstance(place.node, Folder):
                 found[place.path] = _names(place)
                 blocks.append("\n".join([f"{place.path}:", *found[place.path]]))
-        return Answer(found, "\n\n".join(blocks))
+        return ShellResult(found, "\n\n".join(blocks))
 
-    def show(self, arguments: Sequence[str]) -> Answer:
+    def show(self, arguments: Sequence[str]) -> ShellResult:
         """`cat`: what is in files."""
         if not arguments:
             raise UnanswerableError("cat needs the path of a file")
@@ -116,10 +116,10 @@ class Session:
         found = {place.path: data_of(place.node) for place in places}
         if len(places) == 1:
             (data,) = found.values()
-            return Answer(data, _content(data))
-        return Answer(found, "\n\n".join(f"{path}:\n{_content(data)}" for path, data in found.items()))
+            return ShellResult(data, _content(data))
+        return ShellResult(found, "\n\n".join(f"{path}:\n{_content(data)}" for path, data in found.items()))
 
-    def change_directory(self, arguments: Sequence[str]) -> Answer:
+    def change_directory(self, arguments: Sequence[str]) -> ShellResult:
         """`cd`: go to a folder."""
         if len(arguments) > 1:
             raise UnanswerableError("cd takes one path")
@@ -127,30 +127,30 @@ class Session:
         if isinstance(place.node, File):
             raise UnanswerableError(f"{place.path} is a file; cat shows it")
         self.directory = place.path
-        return Answer(None, "")
+        return ShellResult(None, "")
 
-    def draw(self, arguments: Sequence[str]) -> Answer:
+    def draw(self, arguments: Sequence[str]) -> ShellResult:
         """`tree`: what is below folders, drawn."""
         places = self._places(arguments)
         texts = ["\n".join([place.path, *_branches(place.node, "")]) for place in places]
         data = {place.path: data_of(place.node) for place in places}
-        return Answer(data[places[0].path] if len(places) == 1 else data, "\n".join(texts))
+        return ShellResult(data[places[0].path] if len(places) == 1 else data, "\n".join(texts))
 
-    def find_paths(self, arguments: Sequence[str]) -> Answer:
+    def find_paths(self, arguments: Sequence[str]) -> ShellResult:
         """`find`: every path below folders."""
         paths = [each.path for place in self._places(arguments) for each in walk(place)]
-        return Answer(paths, "\n".join(paths))
+        return ShellResult(paths, "\n".join(paths))
 
-    def where(self, _arguments: Sequence[str]) -> Answer:
+    def where(self, _arguments: Sequence[str]) -> ShellResult:
         """`pwd`: where one is."""
-        return Answer(self.directory, self.directory)
+        return ShellResult(self.directory, self.directory)
 
-    def help(self, _arguments: Sequence[str]) -> Answer:
+    def help(self, _arguments: Sequence[str]) -> ShellResult:
         """`help`: the commands."""
         rows = [(command.usage, command.meaning) for command in _COMMANDS.values()]
         rows.append(("exit", "Leave; so does the end of the input."))
         text = "\n".join(f"{usage:<16}{meaning}" for usage, meaning in rows)
-        return Answer(dict(rows), f"{text}\nPaths may have *, ? and [ab] in them.")
+        return ShellResult(dict(rows), f"{text}\nPaths may have *, ? and [ab] in them.")
 
     def _places(self, paths: Sequence[str]) -> list[Place]:
         wanted = paths or [self.directory]
@@ -160,7 +160,7 @@ class Session:
 class _Command(msgspec.Struct, frozen=True):
     usage: str
     meaning: str
-    deed: Callable[[Session, Sequence[str]], Answer]
+    run: Callable[[Session, Sequence[str]], ShellResult]
 
 
 _COMMANDS: Mapping[str, _Command] = {

@@ -33,21 +33,25 @@ class Output(io.RawIOBase):
         return self._was_read and self.failure is not None and self.failure.errno == errno.EPIPE
 
     def writable(self) -> bool:
-        """Implements `RawIOBase`."""
+        """Always true: a failure is told by `write`."""
         return True
 
     def isatty(self) -> bool:
-        """Implements `RawIOBase`."""
+        """Whether a terminal shows what is written."""
         return self._descriptor is not None and os.isatty(self._descriptor)
 
     def fileno(self) -> int:
-        """Implements `RawIOBase`."""
+        """The descriptor.
+
+        Raises:
+            UnsupportedOperation: Standard output was closed from the start.
+        """
         if self._descriptor is None:
             raise io.UnsupportedOperation("standard output is closed")
         return self._descriptor
 
     def write(self, data: bytes | bytearray | memoryview, /) -> int:  # type: ignore[override]  # all that is written to it
-        """Implements `RawIOBase`.
+        """Write some bytes. Returns how many; all of them, after the first failure.
 
         Raises:
             LostOutputError: It takes nothing more; said once.

@@ -1,6 +1,6 @@
 """What every node of the quorum says, asked all at once and starting from any of them.
 
-A node that does not answer is a finding, not a failure: it has a row like the others, with the reason. No
+A node that does not answer is a result, not a failure: it has a row like the others, with the reason. No
 leader is needed; who leads is a conclusion drawn here from what the nodes say (`Survey.leader`).
 
 It is drawn from what a majority says. One node that speaks of epoch 2^30, because it was restored from
@@ -28,7 +28,7 @@ from kraftd.cli.failures import CommandError, NotConnectedError, UnhealthyError
 from kraftd.protocol.messages import DescribeNodeRequest, DescribeNodeResponse
 from kraftd.types import FORGET_PEERS, NO_NODE, REPORTED_BY_OTHERS, Endpoint, NodeId
 
-ANSWER_TIMEOUT_MS = 1_000
+REQUEST_TIMEOUT_MS = 1_000
 """How long one node is waited for. A paused node costs this much, once; a dead one nothing."""
 
 RETRY_PAUSE_MS = 50
@@ -46,12 +46,12 @@ NAMED_MAX = 128
 Result = TypeVar("Result")
 
 
-class NodeView(msgspec.Struct, frozen=True):
-    """One node's own view, or why there is none."""
+class OwnView(msgspec.Struct, frozen=True):
+    """A node's own view of the quorum, or why there is none."""
 
     endpoint: Endpoint
     node_id: NodeId = NO_NODE
-    answer: DescribeNodeResponse | None = None
+    response: DescribeNodeResponse | None = None
     error: str = ""
     connection: Connection | None = None
     """Stays open for the next question until the survey is closed."""
@@ -60,7 +60,7 @@ class NodeView(msgspec.Struct, frozen=True):
 class Survey(msgspec.Struct, frozen=True):
     """Every process that was asked, by node id; those whose id is not known come last. A context manager."""
 
-    views: tuple[NodeView, ...]
+    views: tuple[OwnView, ...]
 
     def __enter__(self) -> "Survey":
         return self
@@ -71,70 +71,72 @@ class Survey(msgspec.Struct, frozen=True):
                 view.connection.close()
 
     @property
-    def answered(self) -> tuple[NodeView, ...]:
+    def reachable(self) -> tuple[OwnView, ...]:
         """The nodes that can be talked to."""
-        return tuple(view for view in self.views if view.answer is not None)
+        return tuple(view for view in self.views if view.response is not None)
 
     @property
-    def leader(self) -> NodeView | None:
+    def leader(self) -> OwnView | None:
         """The node that says it leads, and that a majority of the voters follow in its epoch.
 
         Where no majority follows anyone, as in the middle of an election, one that says it leads the epoch
         that a majority is in: in an older one it is deposed and has not heard of it, in a newer one nobody
         elected it.
         """
-        chosen = self._followed
+        chosen = self._majority_leader
         if chosen is not None:
             return chosen
         epoch = self.epoch
-        return next((view for view in self._claimants if _epoch_of(view) == epoch), None)
+        return next((view for view in self._self_declared if _epoch_of(view) == epoch), None)
 
     @property
     def epoch(self) -> int:
         """The epoch of the leader that a majority follows, else the last that a majority of the voters that
         answer has come to; -1 if none answered.
         """
-        chosen = self._followed
+        chosen = self._majority_leader
         if chosen is not None:
             return _epoch_of(chosen)
-        voters = [view for view in self.answered if view.answer and view.answer.is_voter]
-        epochs = sorted(_epoch_of(view) for view in voters or self.answered)
+        voters = [view for view in self.reachable if view.response and view.response.is_voter]
+        epochs = sorted(_epoch_of(view) for view in voters or self.reachable)
         return epochs[(len(epochs) - 1) // 2] if epochs else -1
 
     @property
     def voters(self) -> frozenset[NodeId]:
         """Who the voters are, in the words of most nodes."""
-        answered = self.answered
-        voting = {view.node_id for view in answered if view.answer and view.answer.is_voter}
-        strangers = {view.node_id for view in answered} - voting
+        reachable = self.reachable
+        voting = {view.node_id for view in reachable if view.response and view.response.is_voter}
+        strangers = {view.node_id for view in reachable} - voting
         told = Counter(
-            frozenset({view.node_id, *(peer.node_id for peer in view.answer.peers if peer.port)} - strangers)
-            for view in answered
-            if view.answer
+            frozenset(
+                {view.node_id, *(peer.node_id for peer in view.response.peers if peer.port)} - strangers
+            )
+            for view in reachable
+            if view.response
         )
         return max(told, key=lambda voters: (told[voters], len(voters)), default=frozenset())
 
-    def followers_of(self, leader: NodeView) -> frozenset[NodeId]:
+    def followers_of(self, leader: OwnView) -> frozenset[NodeId]:
         """The voters that say they follow this node in its epoch, itself among them."""
-        return self.voters & {view.node_id for view in self.answered if _follows(view, leader)}
+        return self.voters & {view.node_id for view in self.reachable if _follows(view, leader)}
 
-    def is_led(self, bootstrap: Collection[Endpoint]) -> bool:
+    def is_conclusive(self, bootstrap: Collection[Endpoint]) -> bool:
         """Whether nobody else need be asked: a majority follows a leader, and it is not a few of the nodes
         that the user named who say so while the others have not answered.
         """
-        leader = self._followed
+        leader = self._majority_leader
         if leader is None:
             return False
         followers = self.followers_of(leader)
-        named = sum(view.endpoint in bootstrap and view.node_id in followers for view in self.answered)
+        named = sum(view.endpoint in bootstrap and view.node_id in followers for view in self.reachable)
         return 2 * named >= len(bootstrap) or {view.endpoint for view in self.views}.issuperset(bootstrap)
 
-    def oddities(self, view: NodeView) -> list[str]:
+    def oddities(self, view: OwnView) -> list[str]:
         """What is odd about a node among the others: a second process under its id, more peers than we ask,
         and an epoch later than that of a leader that stands.
         """
         found = []
-        twins = [str(other.endpoint) for other in self.answered if other.node_id == view.node_id]
+        twins = [str(other.endpoint) for other in self.reachable if other.node_id == view.node_id]
         if len(twins) > 1:
             count = "two" if len(twins) == 2 else str(len(twins))
             found.append(f"{count} processes answer as node {view.node_id}: {' and '.join(twins)}")
@@ -148,31 +150,33 @@ class Survey(msgspec.Struct, frozen=True):
         return found
 
     @property
-    def _claimants(self) -> list[NodeView]:
-        return [view for view in self.answered if view.answer and view.answer.role == "leader"]
+    def _self_declared(self) -> list[OwnView]:
+        return [view for view in self.reachable if view.response and view.response.role == "leader"]
 
     @property
-    def _followed(self) -> NodeView | None:
+    def _majority_leader(self) -> OwnView | None:
         needed = len(self.voters) // 2 + 1
-        return next((view for view in self._claimants if len(self.followers_of(view)) >= needed), None)
+        return next((view for view in self._self_declared if len(self.followers_of(view)) >= needed), None)
 
     def no_leader_reason(self) -> str:
         """Why no leader can be named, for an operator."""
-        if not self.answered:
+        if not self.reachable:
             return "no node answered"
         voters = self.voters
-        alive = {view.node_id for view in self.answered if view.answer and view.answer.is_voter}
+        alive = {view.node_id for view in self.reachable if view.response and view.response.is_voter}
         needed = len(voters) // 2 + 1
         if len(alive) < needed:
             return f"no majority: {len(alive)} of {len(voters)} voters answer, {needed} are needed"
         epoch = self.epoch
-        answers = [view.answer for view in self.answered if view.answer and view.answer.epoch >= epoch]
-        for answer in answers:
-            if answer.epoch == epoch and answer.leader_id != NO_NODE:
-                silence = self._why_silent(answer.leader_id)
-                return f"node {answer.node_id} follows node {answer.leader_id}, {silence}"
-        answers.sort(key=lambda answer: answer.epoch, reverse=True)
-        reasons = [_reason(answer) for answer in answers if answer.no_leader_reason]
+        responses = [
+            view.response for view in self.reachable if view.response and view.response.epoch >= epoch
+        ]
+        for response in responses:
+            if response.epoch == epoch and response.leader_id != NO_NODE:
+                silence = self._why_silent(response.leader_id)
+                return f"node {response.node_id} follows node {response.leader_id}, {silence}"
+        responses.sort(key=lambda response: response.epoch, reverse=True)
+        reasons = [_reason(response) for response in responses if response.no_leader_reason]
         reasons.sort(key=lambda reason: FORGET_PEERS not in reason)
         return reasons[0] if reasons else f"an election is under way in epoch {epoch}"
 
@@ -183,39 +187,39 @@ class Survey(msgspec.Struct, frozen=True):
         return "which does not say that it leads"
 
 
-def _reason(answer: DescribeNodeResponse) -> str:
+def _reason(response: DescribeNodeResponse) -> str:
     """Why a node follows nobody. Its damage is told once, with the node."""
-    if answer.whole:
-        return answer.no_leader_reason or ""
-    if any(REPORTED_BY_OTHERS in alarm for alarm in answer.alarms):
-        return f"node {answer.node_id} is not counted, because others know another as it; {FORGET_PEERS}"
-    return f"node {answer.node_id} is not whole, and is not counted"
+    if response.whole:
+        return response.no_leader_reason or ""
+    if any(REPORTED_BY_OTHERS in alarm for alarm in response.alarms):
+        return f"node {response.node_id} is not counted, because others know another as it; {FORGET_PEERS}"
+    return f"node {response.node_id} is not whole, and is not counted"
 
 
-def _epoch_of(view: NodeView) -> int:
-    return view.answer.epoch if view.answer else -1
+def _epoch_of(view: OwnView) -> int:
+    return view.response.epoch if view.response else -1
 
 
-def _named_by(view: NodeView) -> list[tuple[Endpoint, NodeId]]:
+def _named_by(view: OwnView) -> list[tuple[Endpoint, NodeId]]:
     """The other nodes that a node names, each address once. Port 0: it does not know the address either."""
-    peers = view.answer.peers if view.answer else ()
+    peers = view.response.peers if view.response else ()
     return list({Endpoint(peer.host, peer.port): peer.node_id for peer in peers if peer.port}.items())
 
 
-def _follows(view: NodeView, leader: NodeView) -> bool:
-    said = view.answer
+def _follows(view: OwnView, leader: OwnView) -> bool:
+    said = view.response
     return said is not None and (said.leader_id, said.epoch) == (leader.node_id, _epoch_of(leader))
 
 
-class _Inquiry:
-    """The questions that are out, and the answers that have come in; late ones are hung up on."""
+class _SurveyRun:
+    """One survey under way: the nodes that were asked and what they said; late responses are dropped."""
 
     def __init__(self, timeout_ms: int) -> None:
         self.asked: dict[Endpoint, NodeId] = {}
-        self.views: list[NodeView] = []
+        self.views: list[OwnView] = []
         self._named = 0
         self._timeout_ms = timeout_ms
-        self._answers: queue.SimpleQueue[NodeView] = queue.SimpleQueue()
+        self._responses: queue.SimpleQueue[OwnView] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._over = False
 
@@ -225,67 +229,67 @@ class _Inquiry:
             threading.Thread(target=self._run, args=(endpoint, node_id), daemon=True).start()
         self.asked[endpoint] = node_id
 
-    def ask_named(self, view: NodeView) -> None:
+    def ask_named(self, view: OwnView) -> None:
         """Ask whom a node names, as far as that has bounds."""
         for endpoint, node_id in _named_by(view)[:NAMED_BY_ONE_MAX]:
             if endpoint in self.asked or self._named < NAMED_MAX:
                 self._named += endpoint not in self.asked
                 self.ask(endpoint, node_id)
 
-    def wait(self, deadline: float) -> NodeView | None:
-        """The next answer; None if all are in or time is up."""
+    def wait(self, deadline: float) -> OwnView | None:
+        """The next view; None if all are in or time is up."""
         if len(self.views) == len(self.asked):
             return None
         try:
-            view = self._answers.get(timeout=max(0.0, deadline - time.monotonic()))
+            view = self._responses.get(timeout=max(0.0, deadline - time.monotonic()))
         except queue.Empty:
             return None  # a name that takes long to resolve: nothing else hangs as long as this
         self.views.append(view)
         return view
 
-    def end(self) -> list[NodeView]:
+    def end(self) -> list[OwnView]:
         """Stop waiting; every node asked has a view, if only that it did not answer."""
         with self._lock:
             self._over = True
-        while not self._answers.empty():
-            self.views.append(self._answers.get())
+        while not self._responses.empty():
+            self.views.append(self._responses.get())
         seen = {view.endpoint for view in self.views}
-        late = [NodeView(at, error="did not answer in time") for at in self.asked if at not in seen]
+        late = [OwnView(at, error="did not answer in time") for at in self.asked if at not in seen]
         return [*self.views, *late]
 
     def _run(self, endpoint: Endpoint, node_id: NodeId) -> None:
         view = _ask_node(endpoint, node_id, self._timeout_ms)
         with self._lock:
             if not self._over:
-                self._answers.put(view)
+                self._responses.put(view)
                 return
         if view.connection:
             view.connection.close()
 
 
 def survey(
-    bootstrap: Sequence[Endpoint], timeout_ms: int = ANSWER_TIMEOUT_MS, *, until_led: bool = False
+    bootstrap: Sequence[Endpoint], timeout_ms: int = REQUEST_TIMEOUT_MS, *, until_conclusive: bool = False
 ) -> Survey:
     """Ask the bootstrap nodes, and at the same time every peer they name, for their view.
 
     Args:
         bootstrap: Where to begin; one that answers is enough.
         timeout_ms: How long to wait for one node.
-        until_led: Do not wait for the rest once a majority agrees on a leader that answers.
+        until_conclusive: Do not wait for the rest once a majority agrees on a leader that answers.
 
     Cost: one thread and one connection a node, as many as were given and `NAMED_MAX`; as long as the slowest
     node, at most twice `timeout_ms`.
     """
-    inquiry = _Inquiry(timeout_ms)
+    run = _SurveyRun(timeout_ms)
     for endpoint in bootstrap:
-        inquiry.ask(endpoint, NO_NODE)
+        run.ask(endpoint, NO_NODE)
     deadline = time.monotonic() + 2 * timeout_ms / 1_000 + _GRACE_S
-    while view := inquiry.wait(deadline):
-        inquiry.ask_named(view)
-        if until_led and Survey(_rows(inquiry.views, inquiry.asked, bootstrap)).is_led(bootstrap):
+    while view := run.wait(deadline):
+        run.ask_named(view)
+        if until_conclusive and Survey(_rows(run.views, run.asked, bootstrap)).is_conclusive(bootstrap):
             break
-    views = inquiry.end()
-    found = Survey(_rows(views, inquiry.asked, bootstrap))
+    views = run.end()
+    found = Survey(_rows(views, run.asked, bootstrap))
     kept = {id(view.connection) for view in found.views}
     for view in views:
         if view.connection and id(view.connection) not in kept:
@@ -311,7 +315,7 @@ def ask_leader(
     deadline = time.monotonic() + timeout_ms / 1_000
     while True:
         try:
-            with survey(bootstrap, until_led=True) as found:
+            with survey(bootstrap, until_conclusive=True) as found:
                 return question(leader_of(found))
         except (LostError, UnhealthyError):
             if time.monotonic() + RETRY_PAUSE_MS / 1_000 >= deadline:
@@ -328,7 +332,7 @@ def leader_of(found: Survey) -> Connection:
     """
     if found.leader and found.leader.connection:
         return found.leader.connection
-    if not found.answered:
+    if not found.reachable:
         raise NotConnectedError(unreachable_text(found))
     raise UnhealthyError(f"no leader: {found.no_leader_reason()}; kraftctl status shows every node's view")
 
@@ -339,30 +343,30 @@ def unreachable_text(found: Survey) -> str:
     return f"no node answers: {reasons}; check that they run, and the ports in --bootstrap-controller"
 
 
-def _ask_node(endpoint: Endpoint, node_id: NodeId, timeout_ms: int) -> NodeView:
+def _ask_node(endpoint: Endpoint, node_id: NodeId, timeout_ms: int) -> OwnView:
     try:
         connection = Connection(endpoint, timeout_ms)
     except CommandError as error:
-        return NodeView(endpoint, node_id, error=str(error).removeprefix(f"{endpoint}: "))
+        return OwnView(endpoint, node_id, error=str(error).removeprefix(f"{endpoint}: "))
     try:
-        answer = connection.call(DescribeNodeRequest(), DescribeNodeResponse, timeout_ms)
-        raise_for(answer.error_code, None, str(endpoint))
+        response = connection.call(DescribeNodeRequest(), DescribeNodeResponse, timeout_ms)
+        raise_for(response.error_code, None, str(endpoint))
     except CommandError as error:
         connection.close()
-        return NodeView(endpoint, connection.peer.node_id, error=str(error).removeprefix(f"{endpoint}: "))
-    return NodeView(endpoint, connection.peer.node_id, answer=answer, connection=connection)
+        return OwnView(endpoint, connection.peer.node_id, error=str(error).removeprefix(f"{endpoint}: "))
+    return OwnView(endpoint, connection.peer.node_id, response=response, connection=connection)
 
 
 def _rows(
-    views: Sequence[NodeView], ids: Mapping[Endpoint, NodeId], bootstrap: Sequence[Endpoint]
-) -> tuple[NodeView, ...]:
+    views: Sequence[OwnView], ids: Mapping[Endpoint, NodeId], bootstrap: Sequence[Endpoint]
+) -> tuple[OwnView, ...]:
     """A row for each process: one that was asked under several names has one, and so has one of another
-    cluster, as a failure. An answer beats a failure, and the name that the user gave beats the one that
+    cluster, as a failure. A response beats a failure, and the name that the user gave beats the one that
     other nodes know.
     """
     cluster = _cluster_of(views, bootstrap)
-    rows: list[NodeView] = []
-    for view in sorted(views, key=lambda view: (view.answer is None, view.endpoint not in bootstrap)):
+    rows: list[OwnView] = []
+    for view in sorted(views, key=lambda view: (view.response is None, view.endpoint not in bootstrap)):
         node_id = view.node_id if view.node_id != NO_NODE else ids.get(view.endpoint, NO_NODE)
         known = msgspec.structs.replace(view, node_id=node_id)
         if not any(_is_known(known, row, cluster) for row in rows):
@@ -371,37 +375,37 @@ def _rows(
     return tuple(row if _is_of(row, cluster) else _as_foreign(row, cluster) for row in rows)
 
 
-def _is_known(view: NodeView, row: NodeView, cluster: str) -> bool:
+def _is_known(view: OwnView, row: OwnView, cluster: str) -> bool:
     """Whether a row tells of this process already. One that does not answer is the node that it should be."""
     if view.node_id == NO_NODE or view.node_id != row.node_id:
         return False
-    if view.answer is None:
+    if view.response is None:
         return _is_of(row, cluster)
-    return row.answer is not None and _process(view.answer) == _process(row.answer)
+    return row.response is not None and _process(view.response) == _process(row.response)
 
 
-def _process(answer: DescribeNodeResponse) -> tuple[object, ...]:
+def _process(response: DescribeNodeResponse) -> tuple[object, ...]:
     """What only one process says of itself. A directory may have been copied: its start tells them apart."""
-    return answer.cluster_id, answer.directory_id, answer.started_at_ms
+    return response.cluster_id, response.directory_id, response.started_at_ms
 
 
-def _cluster_of(views: Sequence[NodeView], bootstrap: Collection[Endpoint]) -> str:
+def _cluster_of(views: Sequence[OwnView], bootstrap: Collection[Endpoint]) -> str:
     """The cluster that most of the nodes belong to that the user named, and then most of all nodes."""
     named: Counter[str] = Counter()
     told: Counter[str] = Counter()
     for view in views:
-        if view.answer:
-            told[view.answer.cluster_id] += 1
-            named[view.answer.cluster_id] += view.endpoint in bootstrap
+        if view.response:
+            told[view.response.cluster_id] += 1
+            named[view.response.cluster_id] += view.endpoint in bootstrap
     return max(told, key=lambda cluster: (named[cluster], told[cluster], cluster), default="")
 
 
-def _is_of(view: NodeView, cluster: str) -> bool:
-    return view.answer is None or view.answer.cluster_id == cluster
+def _is_of(view: OwnView, cluster: str) -> bool:
+    return view.response is None or view.response.cluster_id == cluster
 
 
-def _as_foreign(view: NodeView, cluster: str) -> NodeView:
+def _as_foreign(view: OwnView, cluster: str) -> OwnView:
     """A node of another cluster as a row that counts for nothing."""
-    theirs = view.answer.cluster_id if view.answer else ""
+    theirs = view.response.cluster_id if view.response else ""
     error = f"a node {view.node_id} of another cluster answers: {theirs}, not {cluster}"
-    return NodeView(view.endpoint, view.node_id, error=error)
+    return OwnView(view.endpoint, view.node_id, error=error)

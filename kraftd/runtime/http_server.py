@@ -182,7 +182,7 @@ class _Samples(Collector):
             if family is None:
                 kind = CounterMetricFamily if sample.is_counter else GaugeMetricFamily
                 family = families[sample.name] = kind(sample.name, sample.meaning, labels=list(sample.labels))
-            family.add_metric(list(sample.labels.values()), sample.value)  # type: ignore[attr-defined]
+            family.add_metric(list(sample.labels.values()), sample.value)  # type: ignore[attr-defined]  # both kinds have it
         return families.values()
 
 

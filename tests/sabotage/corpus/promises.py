@@ -464,7 +464,7 @@ PROMISES = (
         "A hand-over is done when any node says that it leads a later epoch.",
         "tests",
         (
-            "kraftd.cli.resign:_Election.hear",
+            "kraftd.cli.resign:_Election.record",
             "or followers <= len(self._voters) // 2",
             "",
         ),

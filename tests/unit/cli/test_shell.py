@@ -139,12 +139,12 @@ def test_where_one_is_stays_when_the_state_goes_on_and_leads_up_when_it_is_gone(
     log = find_log(made.home)
     session = Session(root_of(state_at(log)))
     session.run("cd /topics/orders")
-    session.replant(root_of(state_at(log)))
+    session.reload(root_of(state_at(log)))
     assert session.directory == "/topics/orders"
-    session.replant(root_of(state_at(log, None), show_secrets=True))
+    session.reload(root_of(state_at(log, None), show_secrets=True))
     assert session.directory == "/topics/orders"
     empty = LogMaker(made.home.parent / "empty").lead(1, 1)
-    session.replant(root_of(state_at(find_log(empty.home))))
+    session.reload(root_of(state_at(find_log(empty.home))))
     assert session.directory == "/topics"
 
 

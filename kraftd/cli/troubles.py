@@ -10,18 +10,18 @@ from collections.abc import Iterable
 from kraftd.protocol.messages import DescribeNodeResponse
 from kraftd.types import NO_NODE
 
-_SHOWN = 3
+_PLACES_MAX = 3
 _BETWEEN = "; "
 _NOT_WHOLE = "not_whole: "
 _NOT_COUNTED = "not counted: "
 
 
-def troubles(answer: DescribeNodeResponse) -> list[str]:
+def troubles(response: DescribeNodeResponse) -> list[str]:
     """Its alarms, that it is not whole, and why it follows nobody, as far as one does not say the other."""
-    found = list(dict.fromkeys(answer.alarms))
-    if not answer.whole and not found:
+    found = list(dict.fromkeys(response.alarms))
+    if not response.whole and not found:
         found.append("not whole: neither votes nor counts")
-    reason = answer.no_leader_reason if answer.leader_id == NO_NODE else None
+    reason = response.no_leader_reason if response.leader_id == NO_NODE else None
     if reason and not any(_says(alarm, reason) for alarm in found):
         found.append(reason)
     return found
@@ -43,9 +43,9 @@ def _shortened(text: str) -> str:
     told = Counter(text.split(_BETWEEN))
     places = [part for part, times in told.items() if times == 1]
     advice = [part for part, times in told.items() if times > 1]
-    more = len(places) - _SHOWN
+    more = len(places) - _PLACES_MAX
     rest = [f"and {more} more"] if more > 0 else []
-    return _BETWEEN.join([*places[:_SHOWN], *rest, *advice])
+    return _BETWEEN.join([*places[:_PLACES_MAX], *rest, *advice])
 
 
 def _says(alarm: str, reason: str) -> bool:
