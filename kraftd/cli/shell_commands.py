@@ -15,7 +15,7 @@ import msgspec
 from kraftd.cli.output import Data, to_json
 from kraftd.logtools.errors import UnanswerableError
 from kraftd.logtools.tree import Place, data_of, find, match, normal, walk
-from kraftd.metadata.views import File, Folder, Node
+from kraftd.metadata.views import File, Folder, TreeNode
 
 
 class ShellResult(NamedTuple):
@@ -200,7 +200,7 @@ def _content(data: object) -> str:
     return data if isinstance(data, str) else to_json(cast("Data", data))  # a tree is made of what JSON has
 
 
-def _branches(node: Node, indent: str) -> Iterator[str]:
+def _branches(node: TreeNode, indent: str) -> Iterator[str]:
     if isinstance(node, File):
         return
     names = list(node.names())

@@ -5,14 +5,14 @@ import json
 from kraftd.cli.output import columns
 from kraftd.logtools.tree import Place, walk
 from kraftd.metadata.image import MetadataImage
-from kraftd.metadata.part import View
+from kraftd.metadata.part import ImageView
 from kraftd.metadata.registry import IN_OVERVIEW, PARTS
 from kraftd.metadata.views import File, TextTable
 
 
 def table_of(image: MetadataImage, place: Place, *, show_secrets: bool) -> str:
     """What lies at one place of the tree, as a table."""
-    view, path = View(image, show_secrets), place.path.strip("/").split("/")
+    view, path = ImageView(image, show_secrets), place.path.strip("/").split("/")
     for part in PARTS:
         if path[0] in part.sections(view) and (table := part.text_table(view, path)) is not None:
             return _laid_out(table)
@@ -32,7 +32,7 @@ def overview(image: MetadataImage) -> list[str]:
 
 
 def _laid_out(table: TextTable) -> str:
-    return columns(table.headers, table.rows) if table.rows or table.says_something else ""
+    return columns(table.headers, table.rows) if table.rows or table.is_shown_empty else ""
 
 
 def _compact(data: object) -> str:

@@ -21,9 +21,9 @@ import msgspec
 from kraftd.logtools.errors import UnanswerableError
 from kraftd.logtools.quorum_facts import QuorumFacts
 from kraftd.logtools.state import State
-from kraftd.metadata.part import View
+from kraftd.metadata.part import ImageView
 from kraftd.metadata.registry import PARTS
-from kraftd.metadata.views import File, Folder, Node, files
+from kraftd.metadata.views import File, Folder, TreeNode, files
 from kraftd.records.frame import record_name
 from kraftd.types import uuid_text
 
@@ -34,13 +34,13 @@ class Place(msgspec.Struct, frozen=True):
     """A node and where it is, as `/topics/orders`."""
 
     path: str
-    node: Node
+    node: TreeNode
 
 
 def root_of(state: State, *, show_secrets: bool = False) -> Folder:
     """The tree of a state: the sections of every part of the image, and two of the log's own."""
-    view = View(state.image, show_secrets)
-    sections: dict[str, Callable[[], Node]] = {
+    view = ImageView(state.image, show_secrets)
+    sections: dict[str, Callable[[], TreeNode]] = {
         "local": lambda: files(_local(state)),
         "metadataQuorum": lambda: files(_quorum(state.quorum)),
     }
@@ -49,13 +49,13 @@ def root_of(state: State, *, show_secrets: bool = False) -> Folder:
     return Folder(lambda: sorted(sections), lambda name: sections[name]() if name in sections else None)
 
 
-def find(root: Folder, path: str) -> Node:
+def find(root: Folder, path: str) -> TreeNode:
     """The node at an absolute path.
 
     Raises:
         UnanswerableError: There is none.
     """
-    node: Node = root
+    node: TreeNode = root
     walked = ""
     for name in _parts(path):
         child = node.open(name) if isinstance(node, Folder) else None
@@ -101,7 +101,7 @@ def walk(place: Place) -> Iterator[Place]:
                 yield from walk(Place(f"{place.path.rstrip('/')}/{name}", child))
 
 
-def data_of(node: Node) -> object:
+def data_of(node: TreeNode) -> object:
     """All of a node as plain data; a folder is an object."""
     if isinstance(node, File):
         return node.data
@@ -124,7 +124,7 @@ def normal(path: str) -> str:
     return "/" + "/".join(_parts(path))
 
 
-def _missing(node: Node, walked: str, name: str) -> str:
+def _missing(node: TreeNode, walked: str, name: str) -> str:
     if isinstance(node, File):
         return f"{walked} is a file, there is nothing below it"
     near = get_close_matches(name, list(node.names()), n=1)

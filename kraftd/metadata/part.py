@@ -20,7 +20,7 @@ from kraftd.metadata.entities import Entities
 from kraftd.metadata.entity_hash import EntityHash
 from kraftd.metadata.redaction import redacted
 from kraftd.metadata.sorted_keys import Ordered
-from kraftd.metadata.views import Change, ColumnType, File, Folder, Node, Row, TextTable, file_name
+from kraftd.metadata.views import Change, ColumnType, File, Folder, Row, TextTable, TreeNode, file_name
 from kraftd.records.frame import AnyRecord, to_json
 from kraftd.records.messages import Record
 from kraftd.types import Offset
@@ -88,7 +88,7 @@ class ImageComparison(msgspec.Struct, frozen=True):
     """Types and names of what was removed and took its configs along."""
 
 
-class View(msgspec.Struct, frozen=True):
+class ImageView(msgspec.Struct, frozen=True):
     """An image, and what of it is shown."""
 
     image: Image
@@ -117,13 +117,13 @@ class RecordKind(msgspec.Struct, Generic[R], frozen=True):
     """Tells what one record changed, where comparing two whole images would cost too much."""
 
 
-class Table(msgspec.Struct, frozen=True):
+class ImageTable(msgspec.Struct, frozen=True):
     """Rows for Spark. Its name, its columns and what a row is are a promise (docs/replay.md)."""
 
     name: str
     row: str
     columns: tuple[tuple[str, ColumnType], ...]
-    rows: Callable[[View], Iterator[Row]]
+    rows: Callable[[ImageView], Iterator[Row]]
     list_order: int = 1
     is_of_partitions: bool = False
     """Where partitions are folded apart from the rest, the table is written there."""
@@ -171,7 +171,7 @@ class Part(Generic[S, D]):
     """Where in a snapshot its records stand."""
     overview_order: ClassVar[int] = 1
     """Where in an overview it is counted."""
-    tables: tuple[Table, ...] = ()
+    tables: tuple[ImageTable, ...] = ()
     history_subjects: tuple[HistorySubject, ...] = ()
     lookups: frozenset[str] = frozenset()
     """The sections that only list again what other sections hold."""
@@ -200,16 +200,16 @@ class Part(Generic[S, D]):
         """What a record of `records_with_unknown_tags` is called in a `Change`."""
         raise NotImplementedError
 
-    def sections(self, view: View) -> Mapping[str, Callable[[], Node]]:
+    def sections(self, view: ImageView) -> Mapping[str, Callable[[], TreeNode]]:
         """Its folders in the root of the tree."""
         raise NotImplementedError
 
-    def record_files(self, records: Mapping[str, Record], view: View) -> Folder:
+    def record_files(self, records: Mapping[str, Record], view: ImageView) -> Folder:
         """A folder of records of this part, each as plain data."""
         named = {file_name(name): record for name, record in records.items()}
         return Folder(lambda: named, lambda name: self.record_file(named.get(name), view))
 
-    def record_file(self, record: Record | None, view: View) -> File | None:
+    def record_file(self, record: Record | None, view: ImageView) -> File | None:
         """The body of a record of this part, with Kafka's names."""
         if record is None:
             return None
@@ -227,7 +227,7 @@ class Part(Generic[S, D]):
         """The path and the number of the entities of which an overview shows no table."""
         return None
 
-    def text_table(self, _view: View, _path: Sequence[str]) -> TextTable | None:
+    def text_table(self, _view: ImageView, _path: Sequence[str]) -> TextTable | None:
         """The table for a path in its sections; None if files are listed as they are."""
         return None
 
@@ -274,10 +274,10 @@ class EntityPart(Part[Entities[K, R], Changes[R]], Generic[K, R]):
     def diff(self, before: Entities[K, R], after: Entities[K, R]) -> Changes[R]:
         return tuple(EntityChange(old, new) for old, new in before.changes(after))
 
-    def sections(self, view: View) -> Mapping[str, Callable[[], Node]]:
+    def sections(self, view: ImageView) -> Mapping[str, Callable[[], TreeNode]]:
         return {self.section: lambda: self.folder(view)}
 
-    def folder(self, view: View) -> Node:
+    def folder(self, view: ImageView) -> TreeNode:
         """All entities, each in a file."""
         records = {self.file_name(record): record for record in view.image[self].values()}
         return self.record_files(records, view)

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 from kraftd.errors import InvariantError
 from kraftd.metadata import parts
-from kraftd.metadata.part import Builder, HistorySubject, Part, RecordKind, Table
+from kraftd.metadata.part import Builder, HistorySubject, ImageTable, Part, RecordKind
 from kraftd.records.frame import AnyRecord, decode_record
 from kraftd.records.messages import Record
 
@@ -52,7 +52,7 @@ IN_SNAPSHOT: Final = tuple(sorted(PARTS, key=lambda part: part.snapshot_order))
 IN_OVERVIEW: Final = tuple(sorted(PARTS, key=lambda part: part.overview_order))
 """The parts in the order in which an overview counts their entities."""
 
-_TABLES: Final[Mapping[str, Table]] = _flat(
+_TABLES: Final[Mapping[str, ImageTable]] = _flat(
     "table",
     (
         (table.name, table)

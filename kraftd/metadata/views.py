@@ -67,10 +67,10 @@ class Folder(msgspec.Struct, frozen=True):
     """Names, and what each stands for. Both are asked for anew each time."""
 
     names: Callable[[], Iterable[str]]
-    open: Callable[[str], "Node | None"]
+    open: Callable[[str], "TreeNode | None"]
 
 
-Node: TypeAlias = File | Folder
+TreeNode: TypeAlias = File | Folder
 
 DEFAULT = "<default>"
 """What stands for the entity without a name."""
@@ -97,11 +97,11 @@ def folders(children: Mapping[str, Folder]) -> Folder:
 
 
 class TextTable(msgspec.Struct, frozen=True):
-    """A table for people. One without rows is left out, unless its headers alone say something."""
+    """A table for people. `is_shown_empty`: without rows, its headers are shown; else it is left out."""
 
     headers: Sequence[str]
     rows: Sequence[Sequence[object]]
-    says_something: bool = False
+    is_shown_empty: bool = False
 
 
 # -- rows of columns

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from kraftd.metadata.part import Table as ImageTable
+from kraftd.metadata.part import ImageTable
 from kraftd.metadata.registry import TABLES as IMAGE_TABLES
 from kraftd.metadata.views import ColumnType
 from kraftd.replay.source.columns import SCHEMA, TIME

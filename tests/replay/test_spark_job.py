@@ -12,7 +12,7 @@ from rich.console import Console
 
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.image_builder import apply
-from kraftd.metadata.part import View
+from kraftd.metadata.part import ImageView
 from kraftd.metadata.parts.brokers import BROKERS
 from kraftd.metadata.parts.configs import CONFIGS
 from kraftd.metadata.parts.topics import TOPICS
@@ -286,7 +286,7 @@ def test_the_tables_of_an_image_are_its_entities(everything: Report) -> None:
     mine = [("cluster_id", "=", cluster.cluster_id)]
     for table in IMAGE_TABLES:
         end = {"cluster_id": cluster.cluster_id, "end_offset": cluster.fold.end_offset}
-        full = [{**end, **row} for row in table.rows(View(image))]
+        full = [{**end, **row} for row in table.rows(ImageView(image))]
         expected = rows_batch(table.name, full).to_pylist()
         assert sorted(map(str, pq.read_table(out / table.name, filters=mine).to_pylist())) == sorted(
             map(str, expected)

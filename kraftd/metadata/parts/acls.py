@@ -14,9 +14,9 @@ from kraftd.metadata.part import (
     Changes,
     EntityPart,
     ImageComparison,
+    ImageTable,
+    ImageView,
     RecordKind,
-    Table,
-    View,
     came_or_went,
 )
 from kraftd.metadata.views import Change, ColumnType, Row
@@ -35,7 +35,7 @@ def _remove(builder: Builder, record: RemoveAccessControlEntryRecord, offset: Of
     builder.put(ACLS, acls.remove(record.id))
 
 
-def _rows(view: View) -> Iterator[Row]:
+def _rows(view: ImageView) -> Iterator[Row]:
     for acl in view.image[ACLS].values():
         yield {
             "acl_id": uuid_text(acl.id),
@@ -58,7 +58,7 @@ class Acls(EntityPart[Uuid, AccessControlEntryRecord]):
         RecordKind(RemoveAccessControlEntryRecord, _remove, levels=(1,)),
     )
     tables = (
-        Table(
+        ImageTable(
             "acls",
             "an access control entry of the image, types as Kafka's numbers",
             (

@@ -29,9 +29,9 @@ from kraftd.metadata.part import (
     EntityPart,
     Image,
     ImageComparison,
+    ImageTable,
+    ImageView,
     RecordKind,
-    Table,
-    View,
 )
 from kraftd.metadata.views import (
     UNKNOWN_FIELDS,
@@ -161,7 +161,7 @@ def _put(builder: Builder, broker: RegisterBrokerRecord) -> None:
     builder.put(BROKERS, builder.state(BROKERS).put(broker.broker_id, broker))
 
 
-def _rows(view: View) -> Iterator[Row]:
+def _rows(view: ImageView) -> Iterator[Row]:
     for broker in view.image[BROKERS].values():
         yield {
             "broker_id": broker.broker_id,
@@ -242,7 +242,7 @@ class Brokers(EntityPart[NodeId, RegisterBrokerRecord]):
         ),
     )
     tables = (
-        Table(
+        ImageTable(
             "brokers",
             "a registered broker of the image at `end_offset`",
             (
@@ -284,7 +284,7 @@ class Brokers(EntityPart[NodeId, RegisterBrokerRecord]):
     def overview_count(self, _image: Image) -> None:
         return None
 
-    def text_table(self, view: View, path: Sequence[str]) -> TextTable | None:
+    def text_table(self, view: ImageView, path: Sequence[str]) -> TextTable | None:
         return self.overview(view.image) if len(path) == 1 else None
 
 

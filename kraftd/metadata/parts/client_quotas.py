@@ -11,7 +11,15 @@ from typing import Final, TypeAlias
 import msgspec
 
 from kraftd.metadata.entities import Entities
-from kraftd.metadata.part import Builder, Changes, EntityPart, ImageComparison, RecordKind, Table, View
+from kraftd.metadata.part import (
+    Builder,
+    Changes,
+    EntityPart,
+    ImageComparison,
+    ImageTable,
+    ImageView,
+    RecordKind,
+)
 from kraftd.metadata.views import DEFAULT, Change, ColumnType, Folder, Row, files, folders
 from kraftd.records.messages import ClientQuotaRecord
 from kraftd.types import Offset
@@ -42,7 +50,7 @@ def _apply(builder: Builder, record: ClientQuotaRecord, _offset: Offset) -> None
     builder.put(CLIENT_QUOTAS, with_quota(builder.state(CLIENT_QUOTAS), record))
 
 
-def _rows(view: View) -> Iterator[Row]:
+def _rows(view: ImageView) -> Iterator[Row]:
     for quota in view.image[CLIENT_QUOTAS].values():
         entity = [f"{one.entity_type}={one.entity_name or ''}" for one in quota.entity]
         yield {"entity": entity, "name": quota.key, "value": quota.value}
@@ -54,7 +62,7 @@ class ClientQuotas(EntityPart[QuotaKey, ClientQuotaRecord]):
     section = "clientQuotas"
     kinds = (RecordKind(ClientQuotaRecord, _apply, levels=(1,)),)
     tables = (
-        Table(
+        ImageTable(
             "quotas",
             "a client quota of the image; an entity is `type=name`, `type=` the default of the type",
             (("entity", ColumnType.TEXTS), ("name", ColumnType.TEXT), ("value", ColumnType.FLOAT64)),
@@ -75,7 +83,7 @@ class ClientQuotas(EntityPart[QuotaKey, ClientQuotaRecord]):
                 text = f"set to {new:g}" + ("" if old is None else f" (was {old:g})")
             yield Change("quota", f"{change.record.key} of {' '.join(components)}", "value", text, old, new)
 
-    def folder(self, view: View) -> Folder:
+    def folder(self, view: ImageView) -> Folder:
         """A folder for each entity, as `client-id=c1,user=<default>`."""
         entities: dict[str, dict[str, object]] = {}
         for record in view.image[self].values():

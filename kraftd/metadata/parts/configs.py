@@ -21,7 +21,15 @@ from kraftd.metadata import kafka_names
 from kraftd.metadata.config_schema import ResourceType
 from kraftd.metadata.entity_hash import HASH_MASK, EntityHash, text_with_tags
 from kraftd.metadata.kafka_names import name_of
-from kraftd.metadata.part import Builder, Image, ImageComparison, PartWithBuilder, RecordKind, Table, View
+from kraftd.metadata.part import (
+    Builder,
+    Image,
+    ImageComparison,
+    ImageTable,
+    ImageView,
+    PartWithBuilder,
+    RecordKind,
+)
 from kraftd.metadata.redaction import is_secret_config, redacted_config_value
 from kraftd.metadata.sorted_keys import SortedKeys
 from kraftd.metadata.views import (
@@ -30,9 +38,9 @@ from kraftd.metadata.views import (
     ColumnType,
     File,
     Folder,
-    Node,
     Row,
     TextTable,
+    TreeNode,
     file_name,
     folders,
 )
@@ -293,7 +301,7 @@ def _owner(resource_type: int, resource_name: str) -> str:
     return f"{name_of(kafka_names.CONFIG_RESOURCES, resource_type)} {resource_name}"
 
 
-def _rows(view: View) -> Iterator[Row]:
+def _rows(view: ImageView) -> Iterator[Row]:
     for entry in view.image[CONFIGS].entries():
         yield {
             "resource_type": _type_in_rows(entry.resource_type),
@@ -311,7 +319,7 @@ def _type_in_rows(number: int) -> str:
         return str(number)
 
 
-def _visible_value(entry: ConfigEntry, view: View) -> str:
+def _visible_value(entry: ConfigEntry, view: ImageView) -> str:
     if view.show_secrets:
         return entry.value
     return redacted_config_value(entry.resource_type, entry.name, entry.value)
@@ -361,7 +369,7 @@ class Configs(PartWithBuilder[ConfigsImage, tuple[ConfigChange, ...], ConfigsBui
         ),
     )
     tables = (
-        Table(
+        ImageTable(
             "configs",
             "a dynamic config of the image, its value redacted where it may be a password",
             (
@@ -406,13 +414,13 @@ class Configs(PartWithBuilder[ConfigsImage, tuple[ConfigChange, ...], ConfigsBui
             return "config", ""
         return "config", f"{record.name} of {_owner(record.resource_type, record.resource_name)}"
 
-    def sections(self, view: View) -> Mapping[str, Callable[[], Node]]:
+    def sections(self, view: ImageView) -> Mapping[str, Callable[[], TreeNode]]:
         return {"configs": lambda: _folder(view)}
 
     def overview_count(self, image: Image) -> tuple[str, int]:
         return "/configs", sum(1 for _ in image[self].entries())
 
-    def text_table(self, view: View, path: Sequence[str]) -> TextTable | None:
+    def text_table(self, view: ImageView, path: Sequence[str]) -> TextTable | None:
         """All configs in the folder of a type, of a resource or of all; a single value is a file."""
         within = path[1:]
         if len(within) > 2:
@@ -442,7 +450,7 @@ def _is_within(entry: ConfigEntry, within: Sequence[str]) -> bool:
     return all(name == wanted for name, wanted in zip(names, within, strict=False))
 
 
-def _folder(view: View) -> Folder:
+def _folder(view: ImageView) -> Folder:
     """A folder for each type of resource, in it one for each resource."""
     types: dict[int, dict[str, Folder]] = {}
     for resource_type, resource_name in view.image[CONFIGS].resources():
@@ -453,7 +461,7 @@ def _folder(view: View) -> Folder:
     )
 
 
-def _resource_folder(view: View, resource_type: int, resource_name: str) -> Folder:
+def _resource_folder(view: ImageView, resource_type: int, resource_name: str) -> Folder:
     configs = view.image[CONFIGS]
 
     def open_file(file: str) -> File | None:

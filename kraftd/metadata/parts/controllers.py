@@ -11,8 +11,8 @@ from immutables import Map
 
 from kraftd.metadata.entity_hash import EntityHash, hash_of_text
 from kraftd.metadata.feature_levels import REGISTER_CONTROLLER_SINCE
-from kraftd.metadata.part import Builder, Image, ImageComparison, Part, RecordKind, Table, View
-from kraftd.metadata.views import Change, ColumnType, Node, Row, TextTable
+from kraftd.metadata.part import Builder, Image, ImageComparison, ImageTable, ImageView, Part, RecordKind
+from kraftd.metadata.views import Change, ColumnType, Row, TextTable, TreeNode
 from kraftd.records.frame import encode_record
 from kraftd.records.messages import (
     Record,
@@ -141,7 +141,7 @@ def _apply(builder: Builder, record: RegisterControllerRecord, _offset: Offset) 
     builder.put(CONTROLLERS, builder.state(CONTROLLERS).put(record))
 
 
-def _rows(view: View) -> Iterator[Row]:
+def _rows(view: ImageView) -> Iterator[Row]:
     for controller in view.image[CONTROLLERS].values():
         yield {
             "controller_id": controller.id,
@@ -157,7 +157,7 @@ class Controllers(Part[ControllersImage, tuple[ControllerChange, ...]]):
     empty = ControllersImage()
     kinds = (RecordKind(RegisterControllerRecord, _apply, levels=(REGISTER_CONTROLLER_SINCE,)),)
     tables = (
-        Table(
+        ImageTable(
             "controllers",
             "a registered controller of the image",
             (
@@ -191,10 +191,10 @@ class Controllers(Part[ControllersImage, tuple[ControllerChange, ...]]):
     def entity_and_name(self, record: Record) -> tuple[str, str]:
         return "controller", str(record.controller_id) if isinstance(record, RegisterControllerRecord) else ""
 
-    def sections(self, view: View) -> Mapping[str, Callable[[], Node]]:
+    def sections(self, view: ImageView) -> Mapping[str, Callable[[], TreeNode]]:
         return {"controllers": lambda: self._folder(view)}
 
-    def _folder(self, view: View) -> Node:
+    def _folder(self, view: ImageView) -> TreeNode:
         records = {str(one.id): one.to_record() for one in view.image[self].values()}
         return self.record_files(records, view)
 
@@ -209,7 +209,7 @@ class Controllers(Part[ControllersImage, tuple[ControllerChange, ...]]):
         ]
         return TextTable(("Controller", "IncarnationId", "Listeners"), rows)
 
-    def text_table(self, view: View, path: Sequence[str]) -> TextTable | None:
+    def text_table(self, view: ImageView, path: Sequence[str]) -> TextTable | None:
         return self.overview(view.image) if len(path) == 1 else None
 
 

@@ -12,9 +12,9 @@ from kraftd.metadata.part import (
     Changes,
     EntityPart,
     ImageComparison,
+    ImageTable,
+    ImageView,
     RecordKind,
-    Table,
-    View,
     came_or_went,
 )
 from kraftd.metadata.views import Change, ColumnType, Row
@@ -30,7 +30,7 @@ def _remove(builder: Builder, record: RemoveDelegationTokenRecord, _offset: Offs
     builder.put(DELEGATION_TOKENS, builder.state(DELEGATION_TOKENS).remove(record.token_id))
 
 
-def _rows(view: View) -> Iterator[Row]:
+def _rows(view: ImageView) -> Iterator[Row]:
     for token in view.image[DELEGATION_TOKENS].values():
         yield {
             "token_id": token.token_id,
@@ -56,7 +56,7 @@ class DelegationTokens(EntityPart[str, DelegationTokenRecord]):
         RecordKind(RemoveDelegationTokenRecord, _remove, levels=(DELEGATION_TOKENS_SINCE,)),
     )
     tables = (
-        Table(
+        ImageTable(
             "tokens",
             "a delegation token of the image; its HMAC is in no log",
             (

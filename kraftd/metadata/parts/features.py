@@ -16,9 +16,9 @@ from kraftd.metadata.feature_levels import (
     metadata_version_name,
 )
 from kraftd.metadata.impossible import ImpossibleRecordError
-from kraftd.metadata.part import Builder, Image, ImageComparison, Part, RecordKind, Table, View
+from kraftd.metadata.part import Builder, Image, ImageComparison, ImageTable, ImageView, Part, RecordKind
 from kraftd.metadata.parts.topics import TOPICS
-from kraftd.metadata.views import Change, ColumnType, Node, Row, TextTable, files
+from kraftd.metadata.views import Change, ColumnType, Row, TextTable, TreeNode, files
 from kraftd.records.messages import FeatureLevelRecord, Record, UnknownTags
 from kraftd.types import Offset
 
@@ -92,7 +92,7 @@ def level_text(name: str, level: int) -> str:
     return metadata_version_name(level) if name == METADATA_VERSION and level else str(level)
 
 
-def _rows(view: View) -> Iterator[Row]:
+def _rows(view: ImageView) -> Iterator[Row]:
     return ({"name": name, "level": level} for name, level in view.image[FEATURES].items())
 
 
@@ -103,7 +103,7 @@ class Features(Part[FeaturesImage, tuple[FeatureChange, ...]]):
     kinds = (RecordKind(FeatureLevelRecord, apply_feature, levels=(0,)),)
     snapshot_order = 0
     tables = (
-        Table(
+        ImageTable(
             "features",
             "a finalized feature of the image",
             (("name", ColumnType.TEXT), ("level", ColumnType.INT32)),
@@ -138,14 +138,14 @@ class Features(Part[FeaturesImage, tuple[FeatureChange, ...]]):
     def entity_and_name(self, record: Record) -> tuple[str, str]:
         return "feature", record.name if isinstance(record, FeatureLevelRecord) else ""
 
-    def sections(self, view: View) -> Mapping[str, Callable[[], Node]]:
+    def sections(self, view: ImageView) -> Mapping[str, Callable[[], TreeNode]]:
         return {"features": lambda: files(dict(view.image[self].items()))}
 
     def overview(self, image: Image) -> TextTable:
         rows = [(name, level_text(name, level)) for name, level in image[self].items()]
         return TextTable(("Feature", "FinalizedVersionLevel"), rows)
 
-    def text_table(self, view: View, path: Sequence[str]) -> TextTable | None:
+    def text_table(self, view: ImageView, path: Sequence[str]) -> TextTable | None:
         return self.overview(view.image) if len(path) == 1 else None
 
 

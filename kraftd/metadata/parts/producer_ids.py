@@ -17,8 +17,8 @@ from kraftd.metadata.part import (
     EntityPart,
     Image,
     ImageComparison,
+    ImageView,
     RecordKind,
-    View,
 )
 from kraftd.metadata.views import Change, Folder, files
 from kraftd.records.messages import ProducerIdsRecord
@@ -52,7 +52,7 @@ class ProducerIds(EntityPart[int, ProducerIdsRecord]):
             text = f"next is {new}" + ("" if old is None else f" (was {old})")
             yield Change("producer ids", "", "next", text, old, new)
 
-    def folder(self, view: View) -> Folder:
+    def folder(self, view: ImageView) -> Folder:
         next_id = self.next_id(view.image)
         return files({} if next_id is None else {"nextProducerId": next_id})
 

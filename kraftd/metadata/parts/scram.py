@@ -17,8 +17,8 @@ from kraftd.metadata.part import (
     Changes,
     EntityPart,
     ImageComparison,
+    ImageView,
     RecordKind,
-    View,
     came_or_went,
 )
 from kraftd.metadata.views import Change, Folder, folders
@@ -61,7 +61,7 @@ class Scram(EntityPart[ScramKey, UserScramCredentialRecord]):
             name = f"{_mechanism(change.record)} of user {change.record.name}"
             yield came_or_went("scram", name, change, "set", "removed")
 
-    def folder(self, view: View) -> Folder:
+    def folder(self, view: ImageView) -> Folder:
         """A folder for each mechanism."""
         mechanisms: dict[str, dict[str, UserScramCredentialRecord]] = {}
         for record in view.image[self].values():

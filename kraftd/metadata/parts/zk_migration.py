@@ -16,10 +16,10 @@ from kraftd.metadata.part import (
     EntityPart,
     Image,
     ImageComparison,
+    ImageView,
     RecordKind,
-    View,
 )
-from kraftd.metadata.views import Change, Node
+from kraftd.metadata.views import Change, TreeNode
 from kraftd.records.messages import ZkMigrationStateRecord
 from kraftd.types import Offset
 
@@ -42,7 +42,7 @@ class ZkMigration(EntityPart[int, ZkMigrationStateRecord]):
             text = f"state is {name_of(kafka_names.ZK_MIGRATION_STATES, -1 if new is None else new)}"
             yield Change("zk migration", "", "state", text, old, new)
 
-    def sections(self, _view: View) -> Mapping[str, Callable[[], Node]]:
+    def sections(self, _view: ImageView) -> Mapping[str, Callable[[], TreeNode]]:
         return {}
 
     def overview_count(self, _image: Image) -> None:

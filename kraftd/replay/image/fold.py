@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kraftd.metadata.image import MetadataImage
-from kraftd.metadata.part import View
+from kraftd.metadata.part import ImageView
 from kraftd.metadata.parts.brokers import BROKERS
 from kraftd.metadata.parts.configs import CONFIGS
 from kraftd.metadata.parts.controllers import CONTROLLERS
@@ -241,7 +241,7 @@ def _run_non_partition(encoded: bytes, *, out: str, show_secrets: bool) -> tuple
 
 def _write_non_partition(out: Path, task: FoldTask, rest: NonPartitionState, *, show_secrets: bool) -> None:
     part = str(task.index)
-    view = View(rest.image, show_secrets)
+    view = ImageView(rest.image, show_secrets)
     of_image = {"cluster_id": task.cluster_id, "end_offset": task.end_offset}
     for table in IMAGE_TABLES:
         if not table.is_of_partitions:
@@ -365,7 +365,7 @@ def _fold_shard(known: Context, fold: int, number: int, rows: Iterator[FoldRow])
     count = 0
     for table in IMAGE_TABLES:
         if table.is_of_partitions:
-            full = ({**of_image, **row} for row in table.rows(View(image)))
+            full = ({**of_image, **row} for row in table.rows(ImageView(image)))
             count += write_part(out, table.name, part, (rows_batch(table.name, c) for c in _chunks(full)))
     total = f"{partitions_sum(image):032x}"
     return ShardResult(fold, total, shard.record_count, count, _unknown(image), shard.stopped)

@@ -19,7 +19,7 @@ import pyarrow as pa
 from kraftd.cli.main import run
 from kraftd.logtools.node_files import find_log
 from kraftd.logtools.state import State, state_at
-from kraftd.metadata.part import View
+from kraftd.metadata.part import ImageView
 from kraftd.metadata.registry import TABLES as IMAGE_TABLES
 from kraftd.records import messages as m
 from kraftd.records.frame import RawRecord
@@ -164,7 +164,7 @@ def rows(state: State) -> Iterator[tuple[str, dict[str, object]]]:
     for show_secrets in (False, True):
         tables = sorted(IMAGE_TABLES, key=lambda table: table.name)
         for table in [one for one in tables if one.name == "configs"] if show_secrets else tables:
-            found = table.rows(View(state.image, show_secrets))
+            found = table.rows(ImageView(state.image, show_secrets))
             full = [{"cluster_id": "c", "end_offset": 1, **row} for row in found]
             batch = pa.RecordBatch.from_pylist(full, schema=TABLES[table.name].schema)
             yield from ((table.name, row) for row in batch.to_pylist())

@@ -15,9 +15,9 @@ from kraftd.metadata.part import (
     EntityPart,
     Image,
     ImageComparison,
+    ImageTable,
+    ImageView,
     RecordKind,
-    Table,
-    View,
     came_or_went,
 )
 from kraftd.metadata.views import Change, ColumnType, Row, TextTable
@@ -66,7 +66,7 @@ def _apply(builder: Builder, record: ToyRecord, offset: Offset) -> None:
         builder.put(TOYS, toys.remove(record.name))
 
 
-def _rows(view: View) -> Iterator[Row]:
+def _rows(view: ImageView) -> Iterator[Row]:
     return ({"name": toy.name, "size": toy.size} for toy in view.image[TOYS].values())
 
 
@@ -94,7 +94,7 @@ class _ToySubject:
 class Toys(EntityPart[str, Any]):
     section = "toys"
     kinds = (RecordKind(ToyRecord, _apply, levels=(3,)),)
-    tables = (Table("toys", "a toy", (("name", ColumnType.TEXT), ("size", ColumnType.INT32)), _rows),)
+    tables = (ImageTable("toys", "a toy", (("name", ColumnType.TEXT), ("size", ColumnType.INT32)), _rows),)
     history_subjects = (_ToySubject(),)
 
     def file_name(self, record: ToyRecord) -> str:
@@ -104,7 +104,7 @@ class Toys(EntityPart[str, Any]):
         for change in differences:
             yield came_or_went("toy", change.record.name, change, "bought", "lost", "grew")
 
-    def text_table(self, view: View, path: Sequence[str]) -> TextTable | None:
+    def text_table(self, view: ImageView, path: Sequence[str]) -> TextTable | None:
         rows = [(toy.name, toy.size) for toy in view.image[self].values()]
         return TextTable(("Toy", "Size"), rows) if len(path) == 1 else None
 

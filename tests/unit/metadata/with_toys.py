@@ -28,7 +28,7 @@ from kraftd.logtools.node_files import find_log  # noqa: E402
 from kraftd.logtools.state import state_at  # noqa: E402
 from kraftd.metadata.image import EMPTY, to_records  # noqa: E402
 from kraftd.metadata.image_builder import apply_all  # noqa: E402
-from kraftd.metadata.part import View  # noqa: E402
+from kraftd.metadata.part import ImageView  # noqa: E402
 from kraftd.metadata.record_versions import newest_versions  # noqa: E402
 from kraftd.metadata.registry import TABLES as IMAGE_TABLES  # noqa: E402
 from kraftd.records.messages import FeatureLevelRecord  # noqa: E402
@@ -44,7 +44,7 @@ def answers(home: Path) -> dict[str, object]:
     made.batch(ToyRecord("ball", 4))
     made.batch(ToyRecord("kite", 0))
     image = state_at(find_log(home)).image
-    (rows,) = (table.rows(View(image)) for table in IMAGE_TABLES if table.name == "toys")
+    (rows,) = (table.rows(ImageView(image)) for table in IMAGE_TABLES if table.name == "toys")
     return {
         "records": [repr(record) for record in to_records(image)],
         "hash": (image.hash(), apply_all(EMPTY, to_records(image), 0).hash(), EMPTY.hash()),

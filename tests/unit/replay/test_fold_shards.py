@@ -11,7 +11,7 @@ from kraftd.errors import MalformedError
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.image_builder import apply, apply_all
 from kraftd.metadata.impossible import ImpossibleRecordError
-from kraftd.metadata.part import View
+from kraftd.metadata.part import ImageView
 from kraftd.metadata.parts.topics import TOPICS
 from kraftd.metadata.registry import TABLES
 from kraftd.records import messages as m
@@ -119,7 +119,7 @@ def test_parts_make_the_image_of_a_fold_in_order(
     assert unknown == Counter(dict(image.unknown_kinds()))
     assert shown_by(changes) == {
         (row["topic_id"], row["partition_id"]): (row["leader"], row["isr"], row["replicas"])
-        for row in PARTITIONS.rows(View(image))
+        for row in PARTITIONS.rows(ImageView(image))
     }
 
 

@@ -51,10 +51,10 @@ Roles: TypeAlias = dict[NodeId, int]
 Assignment: TypeAlias = tuple[tuple[NodeId, ...], tuple[NodeId, ...], NodeId]
 """The replicas, the ISR and the leader of one partition."""
 _Moves: TypeAlias = "defaultdict[int, array[int]]"
-_ByBroker: TypeAlias = "Map[NodeId, _OfBroker]"
+_ByBroker: TypeAlias = "Map[NodeId, _BrokerPartitions]"
 
 
-class _OfBroker(msgspec.Struct, frozen=True):
+class _BrokerPartitions(msgspec.Struct, frozen=True):
     """The partitions of one broker."""
 
     sets: tuple[PackedIntSet, ...] = (PackedIntSet(),) * (1 << _ROLE_BITS)
@@ -62,12 +62,12 @@ class _OfBroker(msgspec.Struct, frozen=True):
     waiting: bytes = b""
     """Moves that are not in the sets yet, oldest first."""
 
-    def with_moves(self, moves: bytes) -> "_OfBroker":
+    def with_moves(self, moves: bytes) -> "_BrokerPartitions":
         """This after moves, which may stay beside the sets."""
-        after = _OfBroker(self.sets, self.waiting + moves)
+        after = _BrokerPartitions(self.sets, self.waiting + moves)
         return after if len(after.waiting) < _WAIT_MAX * _MOVE.size else after.compacted()
 
-    def compacted(self) -> "_OfBroker":
+    def compacted(self) -> "_BrokerPartitions":
         """This with all moves merged into the sets."""
         if not self.waiting:
             return self
@@ -77,20 +77,20 @@ class _OfBroker(msgspec.Struct, frozen=True):
             added = [key for (key, roles), is_added in last.items() if roles == each and is_added]
             removed = [key for (key, roles), is_added in last.items() if roles == each and not is_added]
             sets[each] = sets[each].changed(added, removed)
-        return _OfBroker(tuple(sets))
+        return _BrokerPartitions(tuple(sets))
 
 
 class BrokerIndex(msgspec.Struct, frozen=True):
     """The partitions of each broker, and the topic of each number."""
 
-    _brokers: Map[NodeId, _OfBroker] = Map()
+    _brokers: Map[NodeId, _BrokerPartitions] = Map()
     _topics: Map[int, Uuid] = Map()
     _next: int = 0
     """The number of the next topic. No number is used twice."""
 
     def partitions(self, broker: NodeId, role: int) -> Iterator[tuple[Uuid, int]]:
         """The partitions (topic id, partition id) for which a broker has a role, in no order."""
-        sets = self._brokers.get(broker, _NOWHERE).compacted().sets
+        sets = self._brokers.get(broker, _NO_PARTITIONS).compacted().sets
         for roles in _ROLES:
             if roles & role:
                 for key in sets[roles]:
@@ -120,8 +120,8 @@ class BrokerIndexBuilder:
         "_waiting",
         "expected",
         "followers",
-        "laggards",
         "leaders",
+        "out_of_sync",
     )
 
     _base: BrokerIndex
@@ -135,11 +135,11 @@ class BrokerIndexBuilder:
     """By broker and roles, where moves are many."""
     _removed: _Moves
     expected: set[NodeId]
-    """The brokers in `leaders`, `followers` and `laggards`; emptied by `make_room`."""
+    """The brokers in `leaders`, `followers` and `out_of_sync`; emptied by `make_room`."""
     leaders: dict[NodeId, Callable[[PartitionKey], None]]
     """Adds the key of a new partition that a broker leads, in sync; plain dictionaries, for speed."""
     followers: dict[NodeId, Callable[[PartitionKey], None]]
-    laggards: dict[NodeId, Callable[[PartitionKey], None]]
+    out_of_sync: dict[NodeId, Callable[[PartitionKey], None]]
 
     def __init__(self, base: BrokerIndex) -> None:
         self._load(base)
@@ -156,12 +156,12 @@ class BrokerIndexBuilder:
         self._topics = self._topics.delete(number)
 
     def expect(self, brokers: Iterable[NodeId]) -> None:
-        """Put these brokers into `leaders`, `followers` and `laggards`."""
+        """Put these brokers into `leaders`, `followers` and `out_of_sync`."""
         for broker in brokers:
             for puts, roles in (
                 (self.leaders, REPLICA | IN_SYNC | LEADER),
                 (self.followers, REPLICA | IN_SYNC),
-                (self.laggards, REPLICA),
+                (self.out_of_sync, REPLICA),
             ):
                 puts[broker] = self._added[_move_key(broker, roles)].append
         self.expected.update(brokers)
@@ -196,7 +196,7 @@ class BrokerIndexBuilder:
             brokers = self._with_many(brokers)
         else:
             for broker, moves in self._waiting.items():
-                brokers = brokers.set(broker, brokers.get(broker, _NOWHERE).with_moves(moves))
+                brokers = brokers.set(broker, brokers.get(broker, _NO_PARTITIONS).with_moves(moves))
         return BrokerIndex(brokers, self._topics, self._next)
 
     def _spill(self) -> None:
@@ -211,13 +211,13 @@ class BrokerIndexBuilder:
         """The brokers after many moves."""
         mutation = brokers.mutate()
         for broker in {key >> _ROLE_BITS for key in (*self._added, *self._removed)}:
-            sets = list(mutation.get(broker, _NOWHERE).compacted().sets)
+            sets = list(mutation.get(broker, _NO_PARTITIONS).compacted().sets)
             for roles in _ROLES:
                 added = self._added.pop(_move_key(broker, roles), _NONE)
                 removed = self._removed.pop(_move_key(broker, roles), _NONE)
                 sets[roles] = _changed(sets[roles], added, removed)
             if any(sets):
-                mutation[broker] = _OfBroker(tuple(sets))
+                mutation[broker] = _BrokerPartitions(tuple(sets))
             else:
                 mutation.pop(broker, None)
         return mutation.finish()
@@ -231,10 +231,10 @@ class BrokerIndexBuilder:
         self._added = defaultdict(_numbers)
         self._removed = defaultdict(_numbers)
         self.expected = set()
-        self.leaders, self.followers, self.laggards = {}, {}, {}
+        self.leaders, self.followers, self.out_of_sync = {}, {}, {}
 
 
-_NOWHERE: Final = _OfBroker()
+_NO_PARTITIONS: Final = _BrokerPartitions()
 _numbers: Final = partial(array, "Q")
 _NONE: Final = _numbers()
 

@@ -102,7 +102,7 @@ class TopicsBuilder:
         touched = self._known(record.topic_id, offset)
         block, at = self._open(touched, record.partition_id >> BLOCK_BITS), record.partition_id & BLOCK_MASK
         old, new = block.row(at), partitions.made(record, offset)
-        were = _NOWHERE if old is None else _assignment_in(old)
+        were = _NO_ASSIGNMENT if old is None else _assignment_in(old)
         block.put(at, (old, were), (_packed(new, offset), _assignment_of(new)))
 
     def put_values(self, values: Sequence[bytes], start: int) -> int:
@@ -114,7 +114,11 @@ class TopicsBuilder:
         self._make_room()
         broker_index = self._broker_index
         broker_index.make_room()
-        leaders, followers, laggards = broker_index.leaders, broker_index.followers, broker_index.laggards
+        leaders, followers, out_of_sync = (
+            broker_index.leaders,
+            broker_index.followers,
+            broker_index.out_of_sync,
+        )
         expected = broker_index.expected
         topic_id, number, first, before, rows = b"", -1, 0, b"", dict[int, bytes]()
         made: list[bytes] = []
@@ -150,7 +154,7 @@ class TopicsBuilder:
                     followers[broker](key)
                 continue
             for broker in replicas:
-                puts = leaders if broker == leader else followers if broker in isr else laggards
+                puts = leaders if broker == leader else followers if broker in isr else out_of_sync
                 puts[broker](key)
         self._sum += sum_of_hashes(made)
         return start + len(made)
@@ -188,9 +192,9 @@ class TopicsBuilder:
         return topic.record.name
 
     def clear_elr(self, name: str, offset: Offset) -> None:
-        """Make nobody eligible outside the ISR, in one topic, or in all if the name is empty.
+        """Make no replica eligible outside the ISR, in one topic, or in all if the name is empty.
 
-        The epoch of each partition where somebody was rises.
+        The epoch of each partition that had one rises.
         """
         if not name:
             self._each_with_elr(self._topics, partitions.cleared, offset)
@@ -201,7 +205,7 @@ class TopicsBuilder:
         self._each_with_elr((topic_id,), partitions.cleared, offset)
 
     def drop_elr(self, offset: Offset) -> None:
-        """Forget who is eligible outside the ISR: the feature is off. No epoch rises."""
+        """Drop all eligible leader replicas: the feature is off. No epoch rises."""
         self._each_with_elr(self._topics, partitions.without_elr, offset)
 
     def image(self) -> TopicsImage:
@@ -299,7 +303,7 @@ def _packed(partition: PartitionRecord, offset: Offset) -> bytes:
         raise ImpossibleRecordError(offset, f"partition {which} cannot be written then: {error}") from None
 
 
-_NOWHERE: Final[Assignment] = ((), (), _NO_LEADER)
+_NO_ASSIGNMENT: Final[Assignment] = ((), (), _NO_LEADER)
 
 
 def _assignment_of(partition: PartitionRecord) -> Assignment:

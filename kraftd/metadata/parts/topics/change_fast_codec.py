@@ -11,7 +11,7 @@ from struct import error as StructError  # noqa: N812 - it is a class
 from typing import Final, NamedTuple
 
 from kraftd.metadata.parts.topics.broker_index import Assignment
-from kraftd.metadata.parts.topics.partition_fast_codec import COUNT_MAX, NOBODY, fast_layout
+from kraftd.metadata.parts.topics.partition_fast_codec import COUNT_MAX, NO_REASSIGNMENT, fast_layout
 from kraftd.records.frame import encode_record
 from kraftd.records.messages import PartitionChangeRecord, PartitionRecord
 
@@ -112,7 +112,7 @@ def changed(packed: bytes, change: PartitionChangeRecord) -> tuple[bytes, Assign
         after = b"".join(
             (
                 packed[:isr_at],
-                _list(len(isr)).pack(len(isr) + 1, *isr, NOBODY),
+                _list(len(isr)).pack(len(isr) + 1, *isr, NO_REASSIGNMENT),
                 _EPOCHS.pack(leader, leader_epoch + (not is_same_leader), partition_epoch + 1),
                 packed[epochs_at + _EPOCHS.size :],
             )
@@ -124,5 +124,5 @@ def changed(packed: bytes, change: PartitionChangeRecord) -> tuple[bytes, Assign
 
 @lru_cache(maxsize=256)
 def _list(count: int) -> Struct:
-    """An ISR of so many, and `NOBODY` after it; its count is one byte."""
-    return Struct(f">B{count}i{len(NOBODY)}s")
+    """An ISR of so many, and `NO_REASSIGNMENT` after it; its count is one byte."""
+    return Struct(f">B{count}i{len(NO_REASSIGNMENT)}s")

@@ -19,10 +19,10 @@ from kraftd.metadata.part import (
     EntityChange,
     Image,
     ImageComparison,
+    ImageTable,
+    ImageView,
     PartWithBuilder,
     RecordKind,
-    Table,
-    View,
 )
 from kraftd.metadata.parts.configs import CONFIGS
 from kraftd.metadata.parts.topics import change_fast_codec
@@ -34,9 +34,9 @@ from kraftd.metadata.views import (
     ColumnType,
     File,
     Folder,
-    Node,
     Row,
     TextTable,
+    TreeNode,
     file_name,
     files,
     ids_text,
@@ -103,12 +103,12 @@ def _describe_record(
 # -- rows
 
 
-def _topic_rows(view: View) -> Iterator[Row]:
+def _topic_rows(view: ImageView) -> Iterator[Row]:
     for topic in view.image[TOPICS].topics():
         yield {"topic_id": uuid_text(topic.topic_id), "topic": topic.name}
 
 
-def _partition_rows(view: View) -> Iterator[Row]:
+def _partition_rows(view: ImageView) -> Iterator[Row]:
     topics = view.image[TOPICS]
     for topic in topics.topics():
         topic_id = uuid_text(topic.topic_id)
@@ -131,14 +131,14 @@ def _partition_rows(view: View) -> Iterator[Row]:
 
 
 _TABLES: Final = (
-    Table(
+    ImageTable(
         "topics",
         "a topic of the image",
         (("topic_id", ColumnType.TEXT), ("topic", ColumnType.TEXT)),
         _topic_rows,
         list_order=0,
     ),
-    Table(
+    ImageTable(
         "partitions",
         "a partition of the image",
         (
@@ -297,7 +297,7 @@ class Topics(PartWithBuilder[TopicsImage, TopicsDiff, TopicsBuilder]):
         gone -= {change.after.name for change in differences.topics if change.after is not None}
         return [(_TOPIC, name) for name in gone]
 
-    def sections(self, view: View) -> Mapping[str, Callable[[], Node]]:
+    def sections(self, view: ImageView) -> Mapping[str, Callable[[], TreeNode]]:
         topics = view.image[self]
         return {
             "topicIds": lambda: files({uuid_text(topic.topic_id): topic.name for topic in topics.topics()}),
@@ -307,7 +307,7 @@ class Topics(PartWithBuilder[TopicsImage, TopicsDiff, TopicsBuilder]):
             ),
         }
 
-    def _topic_folder(self, view: View, name: str) -> Folder | None:
+    def _topic_folder(self, view: ImageView, name: str) -> Folder | None:
         topics = view.image[self]
         topic_id = topics.id_of(name)
         if topic_id is None:
@@ -328,7 +328,7 @@ class Topics(PartWithBuilder[TopicsImage, TopicsDiff, TopicsBuilder]):
     def overview(self, image: Image) -> TextTable:
         return _topics_table(image[self], with_ids=False)
 
-    def text_table(self, view: View, path: Sequence[str]) -> TextTable | None:
+    def text_table(self, view: ImageView, path: Sequence[str]) -> TextTable | None:
         """All topics, or the partitions of one; a single partition is a file."""
         topics = view.image[self]
         match path:
@@ -375,7 +375,7 @@ def _partitions_table(topics: TopicsImage, topic_id: Uuid) -> TextTable:
         )
         for partition in topics.partitions(topic_id)
     ]
-    return TextTable(headers, rows, says_something=True)
+    return TextTable(headers, rows, is_shown_empty=True)
 
 
 TOPICS: Final = Topics()

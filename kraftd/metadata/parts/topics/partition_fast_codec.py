@@ -1,6 +1,6 @@
 """PartitionRecords of the usual layout, read and written faster than by the codec of all records.
 
-The usual layout has replicas, no tags, and nobody to remove or to add; nearly every partition of a snapshot
+The usual layout has replicas, no tags, and none to remove or to add; nearly every partition of a snapshot
 has it. How the bytes lie in a version with so many replicas, members of the ISR and directories is worked out
 once, as a `Layout`, and all records of that layout are read by one compiled `Struct` and a few comparisons,
 which prove as much as decoding does. Any other record is left to the codec of all records.
@@ -33,8 +33,8 @@ _CANONICAL_OPENING: Final = PARTITION + bytes((_CANONICAL,))
 COUNT_MAX: Final = 0x7F
 """A count is one more than there are, and one byte up to here."""
 _LAYOUTS_MAX: Final = 4096
-NOBODY: Final = b"\1\1"
-"""Two empty lists: nobody to remove and nobody to add."""
+NO_REASSIGNMENT: Final = b"\1\1"
+"""Two empty lists: no replicas to remove and none to add."""
 _UUID_BYTES: Final = 16
 REPLICAS_AT: Final = 4
 """Where the replicas begin in what is unpacked: after the opening, the two ids and the count."""
@@ -51,7 +51,7 @@ class Layout(NamedTuple):
     """Where the replicas end, and the count of the ISR is."""
     isr_count: int
     isr_end: int
-    """Where `NOBODY` must be; the leader is next."""
+    """Where `NO_REASSIGNMENT` must be; the leader is next."""
     directories_at: int
     """Where their count is; that of the replicas, in a version that does not list them."""
     directory_count: int
@@ -67,7 +67,7 @@ class Layout(NamedTuple):
         return (
             fields[0] == self.opening
             and not fields[-1]
-            and fields[self.isr_end] == NOBODY
+            and fields[self.isr_end] == NO_REASSIGNMENT
             and fields[self.isr_count_at] == self.isr_count
             and fields[self.directories_at] == self.directory_count
         )
@@ -112,7 +112,7 @@ def fast_fields(values: Iterable[bytes]) -> Iterator[tuple[bytes, _Fields, int, 
         if (
             fields[-1]
             or fields[0] != opening
-            or fields[isr_end] != NOBODY
+            or fields[isr_end] != NO_REASSIGNMENT
             or fields[isr_count_at] != isr_count
             or fields[listed_at] != listed
         ):
@@ -173,7 +173,7 @@ def pack(partition: PartitionRecord) -> bytes | None:
             *replicas,
             len(isr) + 1,
             *isr,
-            NOBODY,
+            NO_REASSIGNMENT,
             partition.leader,
             partition.leader_epoch,
             partition.partition_epoch,
@@ -195,7 +195,7 @@ def unpack(packed: bytes) -> PartitionRecord | None:
     if (
         fields[0] != _CANONICAL_OPENING
         or fields[replicas_end] != layout.isr_count
-        or fields[isr_end] != NOBODY
+        or fields[isr_end] != NO_REASSIGNMENT
         or fields[isr_end + 4] != layout.directory_count
         or fields[-1]
     ):
@@ -217,13 +217,13 @@ def unpack(packed: bytes) -> PartitionRecord | None:
 def _whole(replicas: int, isr: int) -> Struct:
     """All of a canonical record, where a `Layout` skips what an index does not need."""
     ids = f">{_VERSION_AT + 1}si{_UUID_BYTES}s"
-    return Struct(f"{ids}B{replicas}iB{isr}i{len(NOBODY)}s3iB{f'{_UUID_BYTES}s' * replicas}B")
+    return Struct(f"{ids}B{replicas}iB{isr}i{len(NO_REASSIGNMENT)}s3iB{f'{_UUID_BYTES}s' * replicas}B")
 
 
 def _struct_format(replicas: int, isr: int, directories: int | None) -> str:
     """The frame, the ids, and the lists with their counts, each but the first a constant of the layout."""
     listed = "" if directories is None else f"B{_UUID_BYTES * directories}x"
-    return f">3si{_UUID_BYTES}sB{replicas}iB{isr}i{len(NOBODY)}si8x{listed}B"
+    return f">3si{_UUID_BYTES}sB{replicas}iB{isr}i{len(NO_REASSIGNMENT)}si8x{listed}B"
 
 
 def _layout_of(version: int, replicas: int, isr: int, directories: int | None) -> Layout:
@@ -240,7 +240,7 @@ def _layout_of(version: int, replicas: int, isr: int, directories: int | None) -
         replicas + 1 if directories is None else directories + 1,
         None if (version, directories) == (_CANONICAL, replicas) else _canonical(replicas, directories),
         isr_at,
-        isr_at + 1 + 4 * isr + len(NOBODY),
+        isr_at + 1 + 4 * isr + len(NO_REASSIGNMENT),
     )
 
 

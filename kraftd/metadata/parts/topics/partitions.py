@@ -93,7 +93,7 @@ def has_elr(partition: PartitionRecord) -> bool:
 
 
 def without_elr(partition: PartitionRecord) -> PartitionRecord:
-    """The partition with nobody eligible outside the ISR."""
+    """The partition without eligible leader replicas."""
     return msgspec.structs.replace(partition, eligible_leader_replicas=None, last_known_elr=None)
 
 
