@@ -41,7 +41,7 @@ class FileStart(msgspec.Struct, frozen=True):
     epoch: Epoch = -1
 
 
-class Entry(msgspec.Struct, frozen=True):
+class DumpedRecord(msgspec.Struct, frozen=True):
     """A record, decoded. `type`, `version` and `data` are Kafka's; `problem` says why there is no data."""
 
     batch: Batch
@@ -62,7 +62,7 @@ class Entry(msgspec.Struct, frozen=True):
         return self.batch.view.base_timestamp + self.record.timestamp_delta
 
 
-Item: TypeAlias = FileStart | Batch | Entry | Problem
+Item: TypeAlias = FileStart | Batch | DumpedRecord | Problem
 
 
 class Selection(msgspec.Struct, frozen=True):
@@ -87,7 +87,7 @@ class Selection(msgspec.Struct, frozen=True):
             and batch.base_timestamp < self.to_ms
         )
 
-    def wants(self, entry: Entry) -> bool:
+    def wants(self, entry: DumpedRecord) -> bool:
         """Whether this record is wanted."""
         key = type_key(entry.type)
         return (
@@ -217,7 +217,7 @@ def _select(batch: Batch, selection: Selection) -> Iterator[Item]:
             _entry(batch, record, show_secrets=selection.show_secrets) for record in batch.view.records()
         ]
     except CorruptBatchError as error:
-        yield msgspec.structs.replace(batch, problem=batch.problem or batch.misfit(error.reason))
+        yield msgspec.structs.replace(batch, problem=batch.problem or batch.as_problem(error.reason))
         return
     wanted = [entry for entry in entries if selection.wants(entry)]
     if wanted or batch.problem is not None:
@@ -225,12 +225,12 @@ def _select(batch: Batch, selection: Selection) -> Iterator[Item]:
         yield from wanted
 
 
-def _entry(batch: Batch, record: RecordView, *, show_secrets: bool) -> Entry:
+def _entry(batch: Batch, record: RecordView, *, show_secrets: bool) -> DumpedRecord:
     try:
         told = _told(record, is_control=batch.view.is_control, show_secrets=show_secrets)
     except MalformedError as error:
-        return Entry(batch, record, "UNREADABLE", -1, None, str(error))
-    return Entry(batch, record, told["type"], told["version"], told["data"])
+        return DumpedRecord(batch, record, "UNREADABLE", -1, None, str(error))
+    return DumpedRecord(batch, record, told["type"], told["version"], told["data"])
 
 
 def _told(record: RecordView, *, is_control: bool, show_secrets: bool) -> dict[str, Any]:

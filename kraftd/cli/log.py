@@ -27,11 +27,11 @@ import msgspec
 import typer
 
 from kraftd.cli import dump, log_diff, log_history, log_state, log_verify
-from kraftd.cli.dump import Entry, FileStart, Item, Selection
+from kraftd.cli.dump import DumpedRecord, FileStart, Item, Selection
 from kraftd.cli.failures import ExitCode, UsageError
 from kraftd.cli.options import OutputOption, output_of
 from kraftd.cli.output import Format, note, to_json_line, to_yaml
-from kraftd.cli.points import parse_time
+from kraftd.cli.times import parse_time
 from kraftd.logtools.batch_reader import Batch
 from kraftd.logtools.problem import Problem, ProblemKind
 from kraftd.records.control import CONTROL_NAMES
@@ -177,14 +177,14 @@ def read_all(paths: Iterable[Path], selection: Selection) -> Iterator[Item]:
         yield from dump.read_directory(path, selection) if path.is_dir() else dump.read_file(path, selection)
 
 
-class Written(NamedTuple):
+class WrittenItems(NamedTuple):
     """What was written: how many batches, and whether anything was bad."""
 
     batches: int
     is_bad: bool
 
 
-def write_items(items: Iterable[Item], output: Format, *, flush_each: bool) -> Written:
+def write_items(items: Iterable[Item], output: Format, *, flush_each: bool) -> WrittenItems:
     """Write each item as it comes."""
     bad, batches = False, 0
     for item in items:
@@ -193,10 +193,10 @@ def write_items(items: Iterable[Item], output: Format, *, flush_each: bool) -> W
         sys.stdout.write(_render(item, output))
         if flush_each:
             sys.stdout.flush()
-    return Written(batches, bad)
+    return WrittenItems(batches, bad)
 
 
-def _finish(paths: Sequence[Path], from_offset: Offset, written: Written) -> None:
+def _finish(paths: Sequence[Path], from_offset: Offset, written: WrittenItems) -> None:
     """End with 1 if anything was bad; say where the logs end if they end before what was asked for."""
     for path in paths if from_offset and not written.batches else ():
         end = dump.end_of(path)
@@ -210,7 +210,7 @@ def is_bad(item: Item) -> bool:
     """Whether something is wrong with it. Nothing is with a batch that was being written."""
     if isinstance(item, Problem):
         return item.is_fault
-    return isinstance(item, Batch | Entry) and item.problem is not None
+    return isinstance(item, Batch | DumpedRecord) and item.problem is not None
 
 
 def _render(item: Item, output: Format) -> str:
@@ -236,7 +236,7 @@ def data_of(item: Item) -> Json:
             }
         case Batch():
             return _batch_data(item)
-        case Entry():
+        case DumpedRecord():
             return _entry_data(item)
         case Problem():
             return {
@@ -274,7 +274,7 @@ def _batch_data(batch: Batch) -> Json:
     }
 
 
-def _entry_data(entry: Entry) -> Json:
+def _entry_data(entry: DumpedRecord) -> Json:
     return {
         "kind": "record",
         "file": entry.batch.path,
@@ -300,7 +300,7 @@ def text_of(item: Item) -> str:
             return f"Dumping {item.path}\n{_start_text(item)}"
         case Batch():
             return _batch_text(item)
-        case Entry():
+        case DumpedRecord():
             return _entry_text(item)
         case Problem(kind=ProblemKind.TORN):
             size, name = item.size_bytes, item.file
@@ -342,7 +342,7 @@ def _batch_text(batch: Batch) -> str:
     return text if batch.problem is None else f"{text}\nDamaged: {batch.problem}"
 
 
-def _entry_text(entry: Entry) -> str:
+def _entry_text(entry: DumpedRecord) -> str:
     record = entry.record
     text = (
         f"| offset: {entry.offset} CreateTime: {entry.timestamp_ms} keySize: {_size(record.key)} "

@@ -18,7 +18,7 @@ from kraftd.cli.failures import ExitCode, UsageError
 from kraftd.cli.log_state import SecretsOption, remarks, summary
 from kraftd.cli.options import OutputOption, output_of
 from kraftd.cli.output import columns, emit
-from kraftd.cli.points import parse_at, time_text
+from kraftd.cli.times import parse_point, time_text
 from kraftd.logtools.node_files import find_log
 from kraftd.logtools.quorum_facts import quorum_changes
 from kraftd.logtools.state import State, continued, state_at
@@ -91,14 +91,14 @@ def change_data(change: Change) -> Json:
 
 def _sides(words: list[str], at: str | None) -> tuple[State, State]:
     if len(words) == 2:
-        point = None if at is None else parse_at(at)
+        point = None if at is None else parse_point(at)
         logs = [find_log(Path(word)) for word in words]
         return state_at(logs[0], point), state_at(logs[1], point)
     if len(words) != 3 or at is not None:
         raise UsageError(
             "name one directory and two points of it, or two directories; --at is for the latter"
         )
-    log, points = find_log(Path(words[0])), [parse_at(word) for word in words[1:]]
+    log, points = find_log(Path(words[0])), [parse_point(word) for word in words[1:]]
     ends = [state_at(log, point) for point in points]
     # The later state is folded on from the earlier one, not from a snapshot in between: one history.
     if ends[0].end_offset <= ends[1].end_offset:

@@ -22,8 +22,8 @@ from kraftd.cli.log_diff import change_data
 from kraftd.cli.log_state import DirectoryArgument, SecretsOption
 from kraftd.cli.options import OutputOption, output_of
 from kraftd.cli.output import columns, emit, id_text, note
-from kraftd.cli.points import time_text
-from kraftd.logtools.history import Entry, History, history_of
+from kraftd.cli.times import time_text
+from kraftd.logtools.history import History, HistoryEntry, history_of
 from kraftd.logtools.node_files import find_log
 from kraftd.metadata.part import HistorySubject
 from kraftd.metadata.registry import HISTORY_SUBJECTS
@@ -78,7 +78,7 @@ def history_data(found: History, subject: HistorySubject, name: str) -> Json:
     }
 
 
-def _entry_data(entry: Entry) -> Json:
+def _entry_data(entry: HistoryEntry) -> Json:
     return {
         "offset": entry.offset,
         "timestamp": entry.timestamp_ms,
@@ -102,7 +102,7 @@ def _table(found: History, subject: HistorySubject, name: str) -> str:
     return columns(("Offset", "Time", "Epoch", "Leader", "Change"), rows)
 
 
-def _row(entry: Entry, subject: HistorySubject, name: str) -> tuple[object, ...]:
+def _row(entry: HistoryEntry, subject: HistorySubject, name: str) -> tuple[object, ...]:
     change = entry.change
     is_it = change.entity == subject.word and change.name == name
     text = change.text if is_it else str(change)

@@ -26,7 +26,7 @@ from kraftd.cli import state_tables
 from kraftd.cli.failures import ExitCode
 from kraftd.cli.options import OutputOption, output_of
 from kraftd.cli.output import Format, emit, id_text, labels, note, to_json, to_yaml, write
-from kraftd.cli.points import parse_at, time_text
+from kraftd.cli.times import parse_point, time_text
 from kraftd.logtools.node_files import find_log
 from kraftd.logtools.state import State, state_at
 from kraftd.logtools.tree import Place, data_of, match, root_of
@@ -73,7 +73,7 @@ def state(
 ) -> None:
     """Show the cluster as it was at one point of a log."""
     log = find_log(directory)
-    found = state_at(log, None if at is None else parse_at(at))
+    found = state_at(log, None if at is None else parse_point(at))
     root = root_of(found, show_secrets=show_secrets)
     places = match(root, path)
     wanted = output_of(context, output)

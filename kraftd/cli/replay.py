@@ -17,7 +17,7 @@ import typer
 from kraftd.cli.failures import CommandError
 from kraftd.cli.options import OutputOption, output_of
 from kraftd.cli.output import Format, emit
-from kraftd.cli.points import parse_at
+from kraftd.cli.times import parse_point
 
 app = typer.Typer()
 
@@ -56,7 +56,7 @@ def replay(
 ) -> None:
     """Replay metadata logs with Spark into tables, and judge them."""
     if at is not None:
-        parse_at(at)  # a usage error, before Spark starts
+        parse_point(at)  # a usage error, before Spark starts
     try:
         from rich.console import Console
 

@@ -26,8 +26,8 @@ from kraftd.cli.failures import ExitCode
 from kraftd.cli.log_state import SecretsOption, remarks
 from kraftd.cli.options import OutputOption, output_of
 from kraftd.cli.output import Data, Format, note, to_json_line, to_yaml, write
-from kraftd.cli.points import parse_at, time_text
 from kraftd.cli.shell_commands import LeaveError, Session, ShellResult
+from kraftd.cli.times import parse_point, time_text
 from kraftd.errors import KraftdError
 from kraftd.logtools.node_files import find_log
 from kraftd.logtools.state import State, refreshed, state_at
@@ -72,7 +72,7 @@ def shell(
     output: OutputOption = None,
 ) -> None:
     """Walk through the cluster's state on a disk: ls, cd, cat, tree, find."""
-    state = state_at(find_log(path), None if at is None else parse_at(at))
+    state = state_at(find_log(path), None if at is None else parse_point(at))
     walker = _Walker(state, follows=at is None and path.is_dir(), show_secrets=show_secrets)
     wanted = output_of(context, output)
     for remark in remarks(state):

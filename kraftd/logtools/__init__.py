@@ -1,4 +1,4 @@
-"""What happened in a metadata log, when, by whom, and is the log whole? Answers without a running quorum.
+"""What happened in a metadata log, when, by whom, and is the log whole? Asked without a running quorum.
 
 Pure questions over directories of files, ours and Apache Kafka's:
 
@@ -8,9 +8,9 @@ Pure questions over directories of files, ours and Apache Kafka's:
 * `state` makes the image at a point (`points`), `history` follows one entity, `tree` shows it all as folders
   and files, `quorum_facts` says who led.
 * `verify` judges, by `integrity` (each log) and `comparison` (each two); `commit` says what is committed.
-* `inspection` looks at a member's own directory as its start would, for `kraftctl info`.
+* `inspection` looks at a node's own directory as its start would, for `kraftctl info`.
 
 What is wrong is a `Problem`. Nothing here prints, locks or writes; a running node's directory can be asked.
-Answers are values; `kraftd.cli` turns them into text, and `kraftd.replay` asks the same of whole fleets with
+Results are values; `kraftd.cli` turns them into text, and `kraftd.replay` asks the same of whole fleets with
 Spark. Only `inspection` needs `kraftd.storage`, so that a replay needs no daemon.
 """

@@ -39,7 +39,7 @@ class Batch(msgspec.Struct, frozen=True):
     view: BatchView
     problem: Problem | None
 
-    def misfit(self, text: str, offset: Offset = -1) -> Problem:
+    def as_problem(self, text: str, offset: Offset = -1) -> Problem:
         """What is wrong with this batch, or with the record in it that has this offset."""
         at = offset if offset >= 0 else self.view.base_offset
         size_bytes = self.view.size_bytes
@@ -79,7 +79,7 @@ def _with_records_checked(batch: Batch) -> Batch:
     try:
         batch.view.records()
     except CorruptBatchError as error:
-        return msgspec.structs.replace(batch, problem=batch.misfit(error.reason))
+        return msgspec.structs.replace(batch, problem=batch.as_problem(error.reason))
     return batch
 
 
@@ -139,7 +139,7 @@ class BatchReader:
         return True
 
     def _batch_at(self, position: int, end: int) -> BatchView:
-        size = claimed_bytes(self._bytes_at(HEADER_BYTES, position), position, end)
+        size = declared_size(self._bytes_at(HEADER_BYTES, position), position, end)
         return BatchView(self._bytes_at(size, position), path=self._path)
 
     def _is_torn(self, end: int) -> bool:
@@ -158,7 +158,7 @@ class BatchReader:
 
     def _batch(self, view: BatchView, reason: str) -> Batch:
         batch = Batch(self._path, self._position, view, None)
-        return msgspec.structs.replace(batch, problem=batch.misfit(reason)) if reason else batch
+        return msgspec.structs.replace(batch, problem=batch.as_problem(reason)) if reason else batch
 
     def _problem(self, reason: str, until: int, kind: ProblemKind) -> Problem:
         return in_file(
@@ -187,7 +187,7 @@ def problem_of(item: Batch | Problem) -> Problem | None:
     return item.problem if isinstance(item, Batch) else item
 
 
-def claimed_bytes(head: bytes, position: int, end: int) -> int:
+def declared_size(head: bytes, position: int, end: int) -> int:
     """How long the batch is that begins with these bytes, by its own word; all of it is in the file.
 
     Args:

@@ -35,7 +35,7 @@ from kraftd.types import Epoch, NodeId, Offset
 NEVER_ENDS: Offset = 2**63 - 1
 
 
-class Status(StrEnum):
+class CommitStatus(StrEnum):
     """What is known of a record's commitment."""
 
     COMMITTED = "committed"
@@ -43,7 +43,7 @@ class Status(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Rule(StrEnum):
+class CommitRule(StrEnum):
     """What proves records committed."""
 
     MANIFEST = "manifest"
@@ -56,7 +56,7 @@ class Proof(msgspec.Struct, frozen=True):
     """Everything below `end_offset` is committed, because of `text`."""
 
     end_offset: Offset
-    rule: Rule
+    rule: CommitRule
     text: str
 
 
@@ -68,16 +68,16 @@ def proofs_of(node: NodeFiles, end_offset: Offset) -> list[Proof]:
     if node.manifest is not None and node.manifest.high_watermark > 0:
         end = min(node.manifest.high_watermark, end_offset)
         text = f"node {node.node_id} was copied with high watermark {node.manifest.high_watermark:,}"
-        proofs.append(Proof(end, Rule.MANIFEST, text))
+        proofs.append(Proof(end, CommitRule.MANIFEST, text))
     for snapshot in node.snapshots[-1:]:
         end = min(snapshot.base_offset, end_offset)
         if end > 0:
             text = f"node {node.node_id} took a snapshot at {snapshot.base_offset:,}"
-            proofs.append(Proof(end, Rule.SNAPSHOT, text))
+            proofs.append(Proof(end, CommitRule.SNAPSHOT, text))
     return proofs
 
 
-class Holder(msgspec.Struct, frozen=True):
+class NodeLog(msgspec.Struct, frozen=True):
     """One node's log, as far as the rules look at it.
 
     `end_offset` ends the sound part. `may_hold_more`: the copy is damaged, incomplete or of a running node.
@@ -110,11 +110,11 @@ class Bounds(msgspec.Struct, frozen=True):
     why_unknown: str = ""
     why_uncommitted: str = ""
 
-    def status_of(self, offset: Offset) -> Status:
+    def status_of(self, offset: Offset) -> CommitStatus:
         """What is known of the record at `offset`."""
         if offset < self.committed_end:
-            return Status.COMMITTED
-        return Status.UNCOMMITTED if offset >= self.uncommitted_from else Status.UNKNOWN
+            return CommitStatus.COMMITTED
+        return CommitStatus.UNCOMMITTED if offset >= self.uncommitted_from else CommitStatus.UNKNOWN
 
     def or_weaker(self, other: "Bounds") -> "Bounds":
         """What both judgements agree on."""
@@ -146,52 +146,51 @@ class CommitVerdict(msgspec.Struct, frozen=True):
         )
 
 
-def judge(holders: Sequence[Holder], comparisons: Comparisons, voters: frozenset[NodeId]) -> CommitVerdict:
+def judge(logs: Sequence[NodeLog], comparisons: Comparisons, voters: frozenset[NodeId]) -> CommitVerdict:
     """Judge every log of a cluster. `voters` is empty when nobody says who they are."""
-    candidates = [i for i, holder in enumerate(holders) if not voters or holder.node_id in voters]
-    reference = max(candidates or range(len(holders)), key=lambda i: holders[i].log_order)
-    proofs, contradictions = _proofs(holders, comparisons, reference, voters)
-    proof = max(proofs, key=lambda p: (p.end_offset, p.rule is not Rule.SNAPSHOT), default=None)
+    candidates = [i for i, log in enumerate(logs) if not voters or log.node_id in voters]
+    reference = max(candidates or range(len(logs)), key=lambda i: logs[i].log_order)
+    proofs, contradictions = _proofs(logs, comparisons, reference, voters)
+    proof = max(proofs, key=lambda p: (p.end_offset, p.rule is not CommitRule.SNAPSHOT), default=None)
     committed_end = proof.end_offset if proof is not None else 0
     return CommitVerdict(
         reference=reference,
         committed_end=committed_end,
         proof=proof,
-        known=proof is not None and proof.rule is not Rule.SNAPSHOT,
+        known=proof is not None and proof.rule is not CommitRule.SNAPSHOT,
         bounds=tuple(
-            _bounds(holders, comparisons, voters, index, reference, committed_end)
-            for index in range(len(holders))
+            _bounds(logs, comparisons, voters, index, reference, committed_end) for index in range(len(logs))
         ),
         contradictions=tuple(contradictions),
     )
 
 
 def _proofs(
-    holders: Sequence[Holder],
+    logs: Sequence[NodeLog],
     comparisons: Comparisons,
     reference: int,
     voters: frozenset[NodeId],
 ) -> tuple[list[Proof], list[str]]:
     """Everything that proves a part of the reference log committed, and what cannot be true."""
     proofs, contradictions = [], []
-    for index, holder in enumerate(holders):
+    for index, log in enumerate(logs):
         matched = comparisons[reference][index]
-        for proof in holder.proofs:
+        for proof in log.proofs:
             if matched.is_parted and matched.common_end < proof.end_offset:
                 contradictions.append(
-                    f"{proof.text}, but node {holders[reference].node_id}, whose log is the most complete, "
+                    f"{proof.text}, but node {logs[reference].node_id}, whose log is the most complete, "
                     f"differs from offset {matched.common_end}: committed records were lost or changed"
                 )
             else:
                 proofs.append(proof)
-    here = _voter_indexes(holders, voters)
+    here = _voter_indexes(logs, voters)
     if here is not None:
-        proofs += _voter_proofs(holders, comparisons, reference, here)
+        proofs += _voter_proofs(logs, comparisons, reference, here)
     return proofs, contradictions
 
 
 def _voter_proofs(
-    holders: Sequence[Holder],
+    logs: Sequence[NodeLog],
     comparisons: Comparisons,
     reference: int,
     here: Sequence[int],
@@ -202,26 +201,26 @@ def _voter_proofs(
     proofs = []
     if held[-1] > 0:
         text = "every voter holds them, so no leader can be elected without them"
-        proofs.append(Proof(held[-1], Rule.EVERY_VOTER, text))
-    epochs = [holders[index].highest_epoch for index in here]
+        proofs.append(Proof(held[-1], CommitRule.EVERY_VOTER, text))
+    epochs = [logs[index].highest_epoch for index in here]
     known = [epoch for epoch in epochs if epoch is not None]
     end = held[majority - 1]
-    if len(known) == len(epochs) and end > 0 and holders[reference].epoch_at(end - 1) == max(known):
+    if len(known) == len(epochs) and end > 0 and logs[reference].epoch_at(end - 1) == max(known):
         text = f"{majority} of {len(here)} voters hold a record of epoch {max(known)}, the highest anywhere"
-        proofs.append(Proof(end, Rule.MAJORITY, text))
+        proofs.append(Proof(end, CommitRule.MAJORITY, text))
     return proofs
 
 
-def _voter_indexes(holders: Sequence[Holder], voters: frozenset[NodeId]) -> list[int] | None:
+def _voter_indexes(logs: Sequence[NodeLog], voters: frozenset[NodeId]) -> list[int] | None:
     """The logs of the voters, if each voter is here exactly once."""
-    here = [index for index, holder in enumerate(holders) if holder.node_id in voters]
-    if not voters or sorted(holders[index].node_id for index in here) != sorted(voters):
+    here = [index for index, log in enumerate(logs) if log.node_id in voters]
+    if not voters or sorted(logs[index].node_id for index in here) != sorted(voters):
         return None
     return here
 
 
 def _bounds(
-    holders: Sequence[Holder],
+    logs: Sequence[NodeLog],
     comparisons: Comparisons,
     voters: frozenset[NodeId],
     index: int,
@@ -230,16 +229,16 @@ def _bounds(
 ) -> Bounds:
     """Cut one log into what is committed, unknown and uncommitted, in this order."""
     agrees_to = comparisons[reference][index].common_end
-    own = max((proof.end_offset for proof in holders[index].proofs), default=0)
+    own = max((proof.end_offset for proof in logs[index].proofs), default=0)
     committed = max(min(committed_end, agrees_to), own)
-    doomed, why_doomed = _uncommitted_from(holders, comparisons, voters, index)
+    doomed, why_doomed = _uncommitted_from(logs, comparisons, voters, index)
     if comparisons[reference][index].is_parted and agrees_to < committed_end and agrees_to < doomed:
         doomed, why_doomed = agrees_to, "another record is committed at this offset"
-    return Bounds(committed, max(doomed, committed), _why_unknown(holders, voters), why_doomed)
+    return Bounds(committed, max(doomed, committed), _why_unknown(logs, voters), why_doomed)
 
 
 def _uncommitted_from(
-    holders: Sequence[Holder],
+    logs: Sequence[NodeLog],
     comparisons: Comparisons,
     voters: frozenset[NodeId],
     index: int,
@@ -247,7 +246,7 @@ def _uncommitted_from(
     """From where on no majority can hold this log's records."""
     if not voters:
         return NEVER_ENDS, ""
-    ends = sorted((_may_hold_to(holders, comparisons, voter, index) for voter in voters), reverse=True)
+    ends = sorted((_may_hold_to(logs, comparisons, voter, index) for voter in voters), reverse=True)
     end = ends[len(voters) // 2]
     if end == NEVER_ENDS:
         return NEVER_ENDS, ""
@@ -256,28 +255,28 @@ def _uncommitted_from(
     return end, f"{held}, and no majority can"
 
 
-def _may_hold_to(holders: Sequence[Holder], comparisons: Comparisons, voter: NodeId, index: int) -> Offset:
+def _may_hold_to(logs: Sequence[NodeLog], comparisons: Comparisons, voter: NodeId, index: int) -> Offset:
     """How far a voter may hold log `index`, giving it the benefit of every doubt."""
     ends = []
-    for other, holder in enumerate(holders):
-        if holder.node_id != voter:
+    for other, log in enumerate(logs):
+        if log.node_id != voter:
             continue
         matched = comparisons[index][other]
         if other == index:
             ends.append(NEVER_ENDS)
         elif matched.is_parted:
             ends.append(matched.common_end)
-        elif holder.may_hold_more or holder.end_offset >= holders[index].end_offset:
+        elif log.may_hold_more or log.end_offset >= logs[index].end_offset:
             ends.append(NEVER_ENDS)
         else:
-            ends.append(holder.end_offset)
+            ends.append(log.end_offset)
     return max(ends, default=NEVER_ENDS)
 
 
-def _why_unknown(holders: Sequence[Holder], voters: frozenset[NodeId]) -> str:
+def _why_unknown(logs: Sequence[NodeLog], voters: frozenset[NodeId]) -> str:
     if not voters:
         return "nothing here says who the voters are"
-    missing = sorted(voters - {holder.node_id for holder in holders})
+    missing = sorted(voters - {log.node_id for log in logs})
     if missing:
         return f"the logs of the voters {', '.join(map(str, missing))} are not here"
     return "on too few voters, or of too old an epoch, to be sure; a later leader may overwrite them"

@@ -71,7 +71,7 @@ class BatchKeys:
         return low
 
 
-class Comparison(msgspec.Struct, frozen=True):
+class LogComparison(msgspec.Struct, frozen=True):
     """How two logs compare.
 
     `common_end` is the end of what both hold and agree on. Logs that share no offset are not compared: the
@@ -103,13 +103,13 @@ class Comparison(msgspec.Struct, frozen=True):
         return not self.is_parted and not self.equal_batches
 
 
-Comparisons: TypeAlias = Sequence[Sequence[Comparison]]
+Comparisons: TypeAlias = Sequence[Sequence[LogComparison]]
 """Each of several logs with each, itself included."""
 
 
-def compare(left: BatchKeys, right: BatchKeys) -> Comparison:
+def compare(left: BatchKeys, right: BatchKeys) -> LogComparison:
     """Compare two logs; batches that one of them lacks, for damage or by its bounds, are passed over."""
-    found = Comparison(min(left.end_offset, right.end_offset))
+    found = LogComparison(min(left.end_offset, right.end_offset))
     here = there = 0
     while here < len(left) and there < len(right):
         run = left.equal_run(here, right, there)
@@ -130,7 +130,7 @@ def compare(left: BatchKeys, right: BatchKeys) -> Comparison:
     return found
 
 
-def _agreed(found: Comparison, log: BatchKeys, index: int, count: int) -> Comparison:
+def _agreed(found: LogComparison, log: BatchKeys, index: int, count: int) -> LogComparison:
     """Take in equal batches."""
     first, last = log[index], log[index + count - 1]
     equal_batches = found.equal_batches + count
@@ -143,7 +143,7 @@ def _agreed(found: Comparison, log: BatchKeys, index: int, count: int) -> Compar
     return msgspec.structs.replace(found, equal_batches=equal_batches, violation=text)
 
 
-def _differing(found: Comparison, one: BatchKey, two: BatchKey) -> Comparison:
+def _differing(found: LogComparison, one: BatchKey, two: BatchKey) -> LogComparison:
     """Take in two batches that share an offset and are not the same."""
     offset = max(one.base_offset, two.base_offset)
     if found.violation or (found.is_parted and one.epoch != two.epoch):

@@ -57,7 +57,7 @@ class Continuity:
         yield from self._decide_held(None)
         yield from self._open(segment)
 
-    def take(self, item: Batch | Problem, segment: LogFile, *, is_first: bool) -> Iterator[Batch | Problem]:
+    def add(self, item: Batch | Problem, segment: LogFile, *, is_first: bool) -> Iterator[Batch | Problem]:
         """The next item of a segment."""
         problem = problem_of(item)
         if isinstance(item, Batch) and problem is None:
@@ -135,7 +135,7 @@ class Continuity:
             text = f"begins at offset {base}, though offset {expected} comes next"
             return in_file(segment.path, text, offset=expected), False
         text = f"the batch says offset {base} where {expected} must come"
-        problem = batch.misfit(text, expected)
+        problem = batch.as_problem(text, expected)
         if self._only_offset_is_wrong(held, following, expected):
             self._end = expected + batch.view.record_count
             return problem, False
@@ -161,7 +161,7 @@ class Continuity:
             if self._has_fallen:
                 return None, False
             self._has_fallen = behind is not None and behind < before
-            return batch.misfit(f"the batch says epoch {epoch} after epoch {before}"), False
+            return batch.as_problem(f"the batch says epoch {epoch} after epoch {before}"), False
         reason = ""
         if behind is None:
             reason = self._impossible_epoch(epoch, batch.view.base_offset)
@@ -173,7 +173,7 @@ class Continuity:
             return None, True
         self._end = batch.view.end_offset
         self._is_behind_damage = False
-        return batch.misfit(reason), False
+        return batch.as_problem(reason), False
 
     # -- what small files know ------------------------------------------------------------------------------
 

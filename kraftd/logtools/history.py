@@ -36,7 +36,7 @@ from kraftd.types import NO_NODE, Epoch, NodeId, Offset
 _TRANSACTION_RECORDS = (BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord)
 
 
-class Entry(msgspec.Struct, frozen=True):
+class HistoryEntry(msgspec.Struct, frozen=True):
     """One change. `record` is the kind that made it; empty for what a snapshot holds."""
 
     offset: Offset
@@ -53,7 +53,7 @@ class History(msgspec.Struct, frozen=True):
     log: NodeFiles
     start_offset: Offset
     end_offset: Offset
-    entries: tuple[Entry, ...]
+    entries: tuple[HistoryEntry, ...]
     unknown_kinds: tuple[tuple[int, int], ...] = ()
     """Kinds folded past, with how many records: the history may be incomplete for them."""
     notes: tuple[str, ...] = ()
@@ -74,12 +74,12 @@ def history_of(log: NodeFiles, subject: HistorySubject, name: str, *, show_secre
     Raises:
         UnanswerableError: The log never speaks of it, or cannot be read.
     """
-    question = _Question(log, subject, name, show_secrets=show_secrets)
-    question.run()
-    return question.answer()
+    search = _HistorySearch(log, subject, name, show_secrets=show_secrets)
+    search.run()
+    return search.result()
 
 
-class _Question:
+class _HistorySearch:
     """One pass over a log."""
 
     def __init__(self, log: NodeFiles, subject: HistorySubject, name: str, *, show_secrets: bool) -> None:
@@ -88,10 +88,10 @@ class _Question:
         self._base = earliest(log)
         self._filter = subject.filter_for(name, self._base.image)
         self._end = self._base.end_offset
-        self._fold = ImageBuilder(self._base.image)
+        self._builder = ImageBuilder(self._base.image)
         self._quorum = with_leader(self._base)
-        self._entries: list[Entry] = []
-        self._pending: list[Entry] | None = None
+        self._entries: list[HistoryEntry] = []
+        self._pending: list[HistoryEntry] | None = None
         self._pending_since: Offset = -1
         self._notes: list[str] = []
         self._damage: Problem | None = None
@@ -100,7 +100,7 @@ class _Question:
         """Fold the log."""
         base = self._base
         first = self._changes(EMPTY, base.image)
-        self._tell(first, base.end_offset, base.timestamp_ms, "")
+        self._add_entries(first, base.end_offset, base.timestamp_ms, "")
         if base.end_offset > 0:
             self._notes.append(f"the log begins at offset {base.end_offset}; what was before is not here")
         for item in read_log(self._log, base.end_offset):
@@ -109,18 +109,18 @@ class _Question:
                 break
             try:
                 self._quorum = self._quorum.after(controls_of(item.view), item.view.epoch)
-                self._take(item)
+                self._apply_batch(item)
             except (ImpossibleRecordError, MalformedError) as error:
                 reason = error.reason if isinstance(error, ImpossibleRecordError) else str(error)
-                self._damage = item.misfit(reason)
+                self._damage = item.as_problem(reason)
                 break
             self._end = item.view.end_offset
 
-    def answer(self) -> History:
+    def result(self) -> History:
         """What was found."""
         if self._pending is not None:
-            self._drop(f"the transaction that began at {self._pending_since} has no end in this log")
-        image = EMPTY if self._damage is not None else self._fold.image()
+            self._drop_pending(f"the transaction that began at {self._pending_since} has no end in this log")
+        image = EMPTY if self._damage is not None else self._builder.image()
         if not self._entries and not self._notes_of_changes():
             raise UnanswerableError(self._nothing(image))
         return History(
@@ -135,25 +135,25 @@ class _Question:
 
     # -- one batch -----------------------------------------------------------------------------
 
-    def _take(self, item: Batch) -> None:
-        view, fold = item.view, self._fold
+    def _apply_batch(self, item: Batch) -> None:
+        view, builder = item.view, self._builder
         for offset, value in enumerate(view.values(), view.base_offset):
             record = decode_record(value)
             if offset < self._base.end_offset or type(record) is NoOpRecord:
                 continue
             if isinstance(record, _TRANSACTION_RECORDS):
-                fold.apply(record, offset)
-                self._turn(record, offset)
+                builder.apply(record, offset)
+                self._at_transaction(record, offset)
             elif self._filter.matches_record(record):
-                before = _inside(fold.image())
-                fold.apply(record, offset)
+                before = _inside(builder.image())
+                builder.apply(record, offset)
                 kind = record_name(record.api_key if isinstance(record, RawRecord) else record.API_KEY)
-                found = self._changes(before, _inside(fold.image()), record)
-                self._tell(found, offset, view.max_timestamp, kind, view.epoch)
+                found = self._changes(before, _inside(builder.image()), record)
+                self._add_entries(found, offset, view.max_timestamp, kind, view.epoch)
             else:
-                fold.apply(record, offset)
+                builder.apply(record, offset)
 
-    def _turn(self, record: AnyRecord, offset: Offset) -> None:
+    def _at_transaction(self, record: AnyRecord, offset: Offset) -> None:
         """A transaction begins, ends or is undone."""
         match record:
             case BeginTransactionRecord():
@@ -162,9 +162,9 @@ class _Question:
                 self._entries += self._pending or []
                 self._pending = None
             case _:
-                self._drop(f"the transaction from {self._pending_since} to {offset} was aborted")
+                self._drop_pending(f"the transaction from {self._pending_since} to {offset} was aborted")
 
-    def _drop(self, why: str) -> None:
+    def _drop_pending(self, why: str) -> None:
         if self._pending:
             count = len(self._pending)
             self._notes.append(f"{why}: {count} change{'' if count == 1 else 's'} in it never held")
@@ -183,13 +183,13 @@ class _Question:
         )
         return filter(self._filter.matches_change, found)
 
-    def _tell(
+    def _add_entries(
         self, found: Iterator[Change], offset: Offset, timestamp_ms: int, kind: str, epoch: Epoch = -1
     ) -> None:
         entries = self._entries if self._pending is None else self._pending
         leader = self._quorum.leader_id if self._quorum.leader_epoch == epoch else NO_NODE
         at = self._base.epoch if epoch < 0 else epoch
-        entries += (Entry(offset, timestamp_ms, at, leader, kind, change) for change in found)
+        entries += (HistoryEntry(offset, timestamp_ms, at, leader, kind, change) for change in found)
 
     # -- nothing found -------------------------------------------------------------------------
 

@@ -1,7 +1,11 @@
-"""Looking into a member's directory without changing a byte of it: for `kraftctl info`, and for files
-that another program wrote.
+"""A node's directory as its own start would find it, without changing a byte of it: for `kraftctl info`.
 
-Takes no lock and creates no file. While a member is running in the directory, its newest bytes may look
+Entered by `inspect_directory`. What is wrong is told in the lines that the start itself would give, by the
+same code of `kraftd.storage`: it knows the sidecar, and so what a flush had covered, which no other tool here
+asks. So problems are lines of text here, and no `Problem`. Any other question to a directory, of whatever
+program, is for `node_files` and `integrity`.
+
+Takes no lock and creates no file. While a node is running in the directory, its newest bytes may look
 unfinished; they are reported as torn, which is no problem.
 """
 
@@ -47,7 +51,7 @@ class DirectoryFacts(msgspec.Struct, frozen=True):
     segments: tuple[SegmentFacts, ...] = ()
     snapshots: tuple[OffsetAndEpoch, ...] = ()
     problems: tuple[str, ...] = ()
-    """What keeps a member from counting, or makes the copy useless: one line each, with what to do."""
+    """What keeps a node from counting, or makes the copy useless: one line each, with what to do."""
     notes: tuple[str, ...] = ()
     """What is worth knowing and no fault."""
 

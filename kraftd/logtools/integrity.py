@@ -4,8 +4,8 @@
 covers, and what none does: that offsets go on without a gap, that epochs never fall, are known to the
 election, and begin where `leader-epoch-checkpoint` says. It goes on behind damage, so the list is whole.
 
-Nothing is changed, and no judgement of a member is passed: which bytes a flush had covered stands in a file
-that copies do not have (`kraftd.logtools.inspection` looks at a member's own directory). A log that only ends
+Nothing is changed, and no judgement of a node is passed: which bytes a flush had covered stands in a file
+that copies do not have (`kraftd.logtools.inspection` looks at a node's own directory). A log that only ends
 inside a batch is one that was being written: that is told apart as `torn`.
 
 Not here: what records mean, and whether snapshots are what a replay gives.
@@ -24,7 +24,7 @@ from kraftd.records import names
 from kraftd.types import EpochEntry, Offset
 
 
-class Place(NamedTuple):
+class FileRange(NamedTuple):
     """A batch, or the beginning of one, in a file."""
 
     path: Path
@@ -38,9 +38,9 @@ class Finding(NamedTuple):
     start_offset: Offset
     end_offset: Offset
     """-1, both of them, without a segment."""
-    last_batch: Place | None
+    last_batch: FileRange | None
     """The last batch, good or bad."""
-    torn: Place | None
+    torn: FileRange | None
     """The beginning of a batch at the end of the log."""
     problems: tuple[Problem, ...]
 
@@ -63,8 +63,8 @@ class _Examination:
         self._end: Offset = node.segments[0].base_offset if node.segments else -1
         self._starts: list[EpochEntry] = []
         """Where epochs begin in the log."""
-        self._last: Place | None = None
-        self._torn: Place | None = None
+        self._last: FileRange | None = None
+        self._torn: FileRange | None = None
 
     def run(self) -> Finding:
         """See `examine`."""
@@ -85,25 +85,25 @@ class _Examination:
                 self._at_batch(item)
                 is_damaged_end = False
             elif item.kind is ProblemKind.TORN:
-                self._torn = Place(Path(item.directory, item.file), item.position_bytes, item.size_bytes)
+                self._torn = _range_of(item)
             else:
                 problems.append(item)
                 is_damaged_end = True
                 if item.size_bytes > 0:
-                    self._last = Place(Path(item.directory, item.file), item.position_bytes, item.size_bytes)
+                    self._last = _range_of(item)
         problems = [*missing_start(self._node, self._starts), *problems]
         for problem in problems or small_file_problems(self._node, self._starts, self._end):
-            self._tell(problem)
+            self._add_problem(problem)
         if problems and not is_damaged_end:
             for problem in missing_end(self._node, self._end):
-                self._tell(problem)
+                self._add_problem(problem)
         return is_damaged_end
 
     def _at_batch(self, batch: Batch) -> None:
         view = batch.view
         if not self._starts or self._starts[-1].epoch != view.epoch:
             self._starts.append(EpochEntry(view.epoch, view.base_offset))
-        self._last = Place(Path(batch.path), batch.position, view.size_bytes)
+        self._last = FileRange(Path(batch.path), batch.position, view.size_bytes)
         self._end = view.end_offset
 
     # -- snapshots -----------------------------------------------------------------------------
@@ -112,7 +112,7 @@ class _Examination:
         for file in self._node.files:
             for item in read_snapshot(file) if file.is_snapshot else ():
                 if isinstance(item, Problem):
-                    self._tell(item)
+                    self._add_problem(item)
 
     def _at_newer_snapshots(self) -> None:
         """Look for snapshots behind the log's end: what lies between is missing, which is told once."""
@@ -122,12 +122,16 @@ class _Examination:
         if self._node.segments and newer and not is_told:
             text = f"is of offset {newer[-1].base_offset}, but the log ends at {self._end}"
             text += ": what lies between is missing"
-            self._tell(in_file(newer[-1].path, text, kind=ProblemKind.INCOMPLETE, offset=self._end))
+            self._add_problem(in_file(newer[-1].path, text, kind=ProblemKind.INCOMPLETE, offset=self._end))
 
-    def _tell(self, problem: Problem) -> None:
+    def _add_problem(self, problem: Problem) -> None:
         named = problem.within(self._node.home)
         if not any((told.file, told.text) == (named.file, named.text) for told in self._node.problems):
             self._problems.append(named)
+
+
+def _range_of(problem: Problem) -> FileRange:
+    return FileRange(Path(problem.directory, problem.file), problem.position_bytes, problem.size_bytes)
 
 
 def small_file_problems(

@@ -73,7 +73,7 @@ def _continued(log: NodeFiles, from_offset: Offset, *, with_records: bool) -> It
         for item in read_batches(segment.path, from_offset, with_records=with_records):
             if isinstance(item, Problem) and item.kind is ProblemKind.TORN and not is_last:
                 item = msgspec.structs.replace(item, kind=ProblemKind.DAMAGED)
-            yield from continuity.take(item, segment, is_first=is_first)
+            yield from continuity.add(item, segment, is_first=is_first)
             is_first = is_empty = False
         if is_empty and from_offset <= segment.base_offset:
             yield from continuity.begin(segment)

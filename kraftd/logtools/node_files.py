@@ -209,10 +209,10 @@ def describe(log_directory: Path, *, named: str = "") -> NodeFiles:
     cluster_id, node_id, directory_id = _identity(properties, manifest)
     if properties is not None and (properties.cluster_id is None or properties.node_id is None):
         text = "does not say which cluster and which node this is"
-        reader.note(ProblemKind.DAMAGED, home / names.META_PROPERTIES, text)
+        reader.add(ProblemKind.DAMAGED, home / names.META_PROPERTIES, text)
     files = tuple(_files(home, log_directory, reader))
     if not any(file.kind is FileKind.LOG for file in files):
-        reader.note(ProblemKind.INCOMPLETE, log_directory, _lacking(files))
+        reader.add(ProblemKind.INCOMPLETE, log_directory, _lacking(files))
     return NodeFiles(
         named=named or str(home),
         home=home,
@@ -245,15 +245,15 @@ class _SmallFiles:
             return decode(path.read_bytes())
         except FileNotFoundError:
             if not is_optional:
-                self.note(ProblemKind.NOTE, path, "missing")
+                self.add(ProblemKind.NOTE, path, "missing")
         except OSError as error:
-            self.note(ProblemKind.INCOMPLETE, path, f"cannot be read: {error.strerror}")
+            self.add(ProblemKind.INCOMPLETE, path, f"cannot be read: {error.strerror}")
         except KraftdError as error:
-            self.note(ProblemKind.DAMAGED, path, str(error).removeprefix(path.name).lstrip(": "))
+            self.add(ProblemKind.DAMAGED, path, str(error).removeprefix(path.name).lstrip(": "))
         return None
 
-    def note(self, kind: ProblemKind, path: Path, text: str) -> None:
-        """Remember what is wrong with a file."""
+    def add(self, kind: ProblemKind, path: Path, text: str) -> None:
+        """Add what is wrong with a file to the problems."""
         self.problems.append(in_file(path, text, kind=kind).within(self._home))
 
 
@@ -264,11 +264,11 @@ def _files(home: Path, log_directory: Path, reader: _SmallFiles) -> Iterator[Log
         if (problem := problem_of_name(path)) is not None:
             reader.problems.append(problem.within(home))
             continue
-        kind, base_offset, epoch = _meaning(entry.name)
+        kind, base_offset, epoch = _kind_of_name(entry.name)
         if kind is None:
             continue
         if not path.is_file() or not os.access(path, os.R_OK):
-            reader.note(ProblemKind.INCOMPLETE, path, "cannot be read")
+            reader.add(ProblemKind.INCOMPLETE, path, "cannot be read")
             continue
         yield LogFile(path, kind, base_offset, epoch, path.stat().st_size)
     bootstrap = home / names.BOOTSTRAP_CHECKPOINT
@@ -286,13 +286,13 @@ def _lacking(files: Sequence[LogFile]) -> str:
 def problem_of_name(path: Path) -> Problem | None:
     """Why a name that looks like a segment's or a snapshot's can be none's: its offset is out of range."""
     try:
-        _meaning(path.name)
+        _kind_of_name(path.name)
     except MalformedError as error:
         return in_file(path, str(error).removeprefix(f"{path.name}: "))
     return None
 
 
-def _meaning(name: str) -> tuple[FileKind | None, Offset, Epoch]:
+def _kind_of_name(name: str) -> tuple[FileKind | None, Offset, Epoch]:
     """What kind of file has this name, its offset, and its epoch.
 
     Raises:
@@ -316,7 +316,7 @@ def _named_file(path: Path) -> NodeFiles:
     _refuse_other_topic(path.parent)
     if (problem := problem_of_name(path)) is not None:
         raise UnanswerableError(problem)
-    kind, base, epoch = _meaning(path.name)
+    kind, base, epoch = _kind_of_name(path.name)
     if path.name == names.BOOTSTRAP_CHECKPOINT:
         kind, base, epoch = FileKind.SNAPSHOT, 0, 0
     if kind is FileKind.SNAPSHOT:
@@ -383,7 +383,7 @@ def _below(path: Path, depth: int) -> Iterator[Path]:
 
 def _is_ours(name: str) -> bool:
     try:
-        return _meaning(name)[0] is not None
+        return _kind_of_name(name)[0] is not None
     except MalformedError:
         return False
 

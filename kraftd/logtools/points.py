@@ -19,7 +19,7 @@ class NotAPointError(KraftdError):
     code = ErrorCode.INVALID_REQUEST
 
 
-class At(msgspec.Struct, frozen=True):
+class Point(msgspec.Struct, frozen=True):
     """A point that was asked for, by offset (exclusive) or by time, and the words for it.
 
     The state at an offset is that of the records below it, as in a snapshot's name. The state at a time is
@@ -31,16 +31,16 @@ class At(msgspec.Struct, frozen=True):
     time_ms: int | None = None
 
 
-def parse_at(text: str) -> At:
+def parse_point(text: str) -> Point:
     """A point of a log: digits are an offset, anything else is an ISO 8601 time.
 
     Raises:
         NotAPointError: It is neither.
     """
     if _OFFSET.fullmatch(text):
-        return At(text, offset=int(text))
+        return Point(text, offset=int(text))
     try:
-        return At(text, time_ms=parse_time(text))
+        return Point(text, time_ms=parse_time(text))
     except NotAPointError:
         raise NotAPointError(
             f"{text!r} is neither an offset (1234) nor a time (2026-01-31T12:00:00, UTC by default)"

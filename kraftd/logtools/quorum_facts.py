@@ -11,7 +11,7 @@ from kraftd.records.messages import KRaftVersionRecord, LeaderChangeMessage, Vot
 from kraftd.types import NO_NODE, Epoch, NodeId, Uuid, uuid_text
 
 
-class Voter(msgspec.Struct, frozen=True):
+class VoterFacts(msgspec.Struct, frozen=True):
     """A voter; directory and endpoints are known only where the log names them."""
 
     id: NodeId
@@ -25,7 +25,7 @@ class QuorumFacts(msgspec.Struct, frozen=True):
     leader_epoch: Epoch = -1
     leader_id: NodeId = NO_NODE
     kraft_version: int = 0
-    voters: tuple[Voter, ...] = ()
+    voters: tuple[VoterFacts, ...] = ()
 
     def after(self, controls: Iterable[AnyControl], epoch: Epoch) -> "QuorumFacts":
         """The facts after the control records of one batch of this epoch."""
@@ -59,9 +59,9 @@ def controls_of(view: BatchView) -> list[AnyControl]:
     return [decode_control(record.key, record.value) for record in view.records()]
 
 
-def _voters(record: VotersRecord) -> tuple[Voter, ...]:
+def _voters(record: VotersRecord) -> tuple[VoterFacts, ...]:
     return tuple(
-        Voter(
+        VoterFacts(
             voter.voter_id,
             voter.voter_directory_id,
             tuple(f"{end.name}://{end.host}:{end.port}" for end in voter.endpoints),
@@ -70,11 +70,11 @@ def _voters(record: VotersRecord) -> tuple[Voter, ...]:
     )
 
 
-def _voters_of(facts: QuorumFacts, change: LeaderChangeMessage) -> tuple[Voter, ...]:
+def _voters_of(facts: QuorumFacts, change: LeaderChangeMessage) -> tuple[VoterFacts, ...]:
     """What a leader said of the voters counts only while they are static, which no other record names."""
     if facts.kraft_version > 0 and facts.voters:
         return facts.voters
-    return tuple(Voter(voter_id) for voter_id in sorted(voter.voter_id for voter in change.voters))
+    return tuple(VoterFacts(voter_id) for voter_id in sorted(voter.voter_id for voter in change.voters))
 
 
 def quorum_changes(before: QuorumFacts, after: QuorumFacts) -> Iterator[Change]:

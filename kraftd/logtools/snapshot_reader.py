@@ -67,7 +67,7 @@ class _Reading:
         if not text:
             return None
         self._is_told = True
-        return item.misfit(text)
+        return item.as_problem(text)
 
     def missing(self) -> Problem | None:
         """What the file lacks at its end, or at all."""

@@ -21,7 +21,7 @@ from kraftd.logtools.commit import proofs_of
 from kraftd.logtools.errors import UnanswerableError
 from kraftd.logtools.log_reader import read_log, times_of
 from kraftd.logtools.node_files import LogFile, NodeFiles, find_log
-from kraftd.logtools.points import At
+from kraftd.logtools.points import Point
 from kraftd.logtools.problem import Problem, ProblemKind, in_file
 from kraftd.logtools.quorum_facts import QuorumFacts, controls_of
 from kraftd.logtools.snapshot_reader import read_snapshot
@@ -33,7 +33,7 @@ from kraftd.records.frame import record_name
 from kraftd.records.messages import SnapshotHeaderRecord
 from kraftd.types import Epoch, Offset, OffsetAndEpoch
 
-NEVER: Offset = (1 << 63) - 1
+NEVER_ENDS: Offset = (1 << 63) - 1
 """After every offset: as far as the log goes."""
 
 
@@ -59,7 +59,7 @@ class State(msgspec.Struct, frozen=True):
     @property
     def known_committed(self) -> Offset:
         """Up to where the node's files prove by themselves that its records are committed; 0 if nowhere."""
-        return max((proof.end_offset for proof in proofs_of(self.log, NEVER)), default=0)
+        return max((proof.end_offset for proof in proofs_of(self.log, NEVER_ENDS)), default=0)
 
     @property
     def unknown_text(self) -> str:
@@ -68,7 +68,7 @@ class State(msgspec.Struct, frozen=True):
         return f"records that this program does not know are left out: {kinds}" if kinds else ""
 
 
-def state_at(log: NodeFiles, at: At | None = None) -> State:
+def state_at(log: NodeFiles, at: Point | None = None) -> State:
     """The state at a point, by default at the end of the log.
 
     Raises:
@@ -81,7 +81,7 @@ def state_at(log: NodeFiles, at: At | None = None) -> State:
     return msgspec.structs.replace(state, notes=(*base.notes, *state.notes))
 
 
-def continued(start: State, at: At | None = None) -> State:
+def continued(start: State, at: Point | None = None) -> State:
     """The state at a later point of the log that a state is of.
 
     Raises:
@@ -101,13 +101,13 @@ def continued(start: State, at: At | None = None) -> State:
     return msgspec.structs.replace(state, quorum=with_leader(state), notes=tuple(notes))
 
 
-def advanced(start: State, end: Offset = NEVER) -> State:
+def advanced(start: State, end: Offset = NEVER_ENDS) -> State:
     """The state at a later offset of the same log, or as far as the log can be folded.
 
     Raises:
         UnanswerableError: A segment cannot be read.
     """
-    fold, quorum, count = ImageBuilder(start.image), start.quorum, 0
+    builder, quorum, count = ImageBuilder(start.image), start.quorum, 0
     offset, epoch, newest = start.end_offset, start.epoch, start.timestamp_ms
     damage: Problem | None = None
     for item in _from(start, end):
@@ -118,16 +118,16 @@ def advanced(start: State, end: Offset = NEVER) -> State:
         try:
             quorum = quorum.after(controls_of(view), view.epoch)
             values = view.values()[max(offset - view.base_offset, 0) :]
-            fold.apply_values(values, max(offset, view.base_offset))
+            builder.apply_values(values, max(offset, view.base_offset))
         except (ImpossibleRecordError, MalformedError) as error:
             # Half of the batch is folded in: fold once more, up to its beginning.
             reason = error.reason if isinstance(error, ImpossibleRecordError) else reason_of(error)
-            return msgspec.structs.replace(advanced(start, view.base_offset), damage=item.misfit(reason))
+            return msgspec.structs.replace(advanced(start, view.base_offset), damage=item.as_problem(reason))
         count += len(values)
         offset, epoch, newest = view.end_offset, view.epoch, max(newest, view.max_timestamp)
     return msgspec.structs.replace(
         start,
-        image=fold.image(),
+        image=builder.image(),
         end_offset=offset,
         epoch=epoch,
         timestamp_ms=newest,
@@ -143,7 +143,7 @@ def load_snapshot(log: NodeFiles, snapshot: LogFile) -> State:
     Raises:
         UnanswerableError: It is not whole, or its records make no state.
     """
-    fold, quorum, newest = ImageBuilder(EMPTY), QuorumFacts(), -1
+    builder, quorum, newest = ImageBuilder(EMPTY), QuorumFacts(), -1
     first: AnyControl | None = None
     for item in read_snapshot(snapshot, with_records=False):
         if isinstance(item, Problem):
@@ -152,16 +152,16 @@ def load_snapshot(log: NodeFiles, snapshot: LogFile) -> State:
             controls = controls_of(item.view)
             quorum = quorum.after(controls, snapshot.id.epoch)
             first = first or next(iter(controls), None)
-            fold.apply_values(item.view.values(), item.view.base_offset)
+            builder.apply_values(item.view.values(), item.view.base_offset)
         except ImpossibleRecordError as error:
-            raise UnanswerableError(item.misfit(error.reason, error.offset)) from error
+            raise UnanswerableError(item.as_problem(error.reason, error.offset)) from error
         except MalformedError as error:
-            raise UnanswerableError(item.misfit(reason_of(error))) from error
+            raise UnanswerableError(item.as_problem(reason_of(error))) from error
     if isinstance(first, SnapshotHeaderRecord):
         newest = first.last_contained_log_timestamp
     return State(
         log,
-        image=fold.image(),
+        image=builder.image(),
         end_offset=snapshot.id.offset,
         epoch=snapshot.id.epoch,
         timestamp_ms=newest,
@@ -215,14 +215,14 @@ def earliest(log: NodeFiles) -> State:
     """
     _require_readable(log)
     if log.start_offset == 0 and not any(snapshot.id.offset == 0 for snapshot in log.snapshots):
-        return State(log) if log.segments else _nearest(log, NEVER)
+        return State(log) if log.segments else _nearest(log, NEVER_ENDS)
     for snapshot in log.snapshots:
         if not log.segments or snapshot.id.offset >= log.start_offset:
             try:
                 return load_snapshot(log, snapshot)
             except UnanswerableError:
                 continue
-    return _nearest(log, NEVER)
+    return _nearest(log, NEVER_ENDS)
 
 
 def _require_readable(log: NodeFiles) -> None:
@@ -270,15 +270,15 @@ def _nearest(log: NodeFiles, end: Offset) -> State:
     return State(log, notes=tuple(notes))
 
 
-def _end_of(log: NodeFiles, at: At | None) -> tuple[Offset, list[str]]:
+def _end_of(log: NodeFiles, at: Point | None) -> tuple[Offset, list[str]]:
     """The offset that a point stands for."""
     if at is None or at.time_ms is None:
-        return (NEVER if at is None or at.offset is None else at.offset), []
-    end, older, notes = NEVER, 0, list[str]()
+        return (NEVER_ENDS if at is None or at.offset is None else at.offset), []
+    end, older, notes = NEVER_ENDS, 0, list[str]()
     for batch in times_of(log):
-        if end == NEVER and batch.max_timestamp_ms > at.time_ms:
+        if end == NEVER_ENDS and batch.max_timestamp_ms > at.time_ms:
             end = batch.base_offset
-        elif end != NEVER and batch.max_timestamp_ms <= at.time_ms:
+        elif end != NEVER_ENDS and batch.max_timestamp_ms <= at.time_ms:
             older += 1
     if older:
         batches = f"{older} later batches carry times" if older > 1 else "1 later batch carries a time"
@@ -313,7 +313,7 @@ def with_leader(state: State) -> QuorumFacts:
     if quorum.leader_epoch == state.epoch or not state.log.segments:
         return quorum
     entries = state.log.epochs or ()
-    start = next((entry.start_offset for entry in entries if entry.epoch == state.epoch), NEVER)
+    start = next((entry.start_offset for entry in entries if entry.epoch == state.epoch), NEVER_ENDS)
     if not state.log.start_offset <= start < state.end_offset:
         return quorum
     for item in read_log(state.log, start):

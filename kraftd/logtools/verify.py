@@ -16,7 +16,7 @@ import msgspec
 
 from kraftd.errors import MalformedError
 from kraftd.logtools.batch_reader import Batch, reason_of
-from kraftd.logtools.comparison import BatchKeys, Comparison, clusters_among, compare
+from kraftd.logtools.comparison import BatchKeys, LogComparison, clusters_among, compare
 from kraftd.logtools.errors import UnanswerableError
 from kraftd.logtools.integrity import Finding, examine
 from kraftd.logtools.log_reader import read_log
@@ -63,7 +63,7 @@ class PairVerdict(msgspec.Struct, frozen=True):
 
     left: NodeFiles
     right: NodeFiles
-    comparison: Comparison
+    comparison: LogComparison
     common_start: Offset
     """From here on both were compared."""
     common_end: Offset
@@ -91,10 +91,10 @@ def verify(logs: Sequence[NodeFiles]) -> Verdict:
     Raises:
         UnanswerableError: A file cannot be read.
     """
-    examinations = [_Examination(log) for log in logs]
+    examinations = [_LogCheck(log) for log in logs]
     for each in examinations:
         each.run()
-    under_id: dict[str, list[_Examination]] = {}
+    under_id: dict[str, list[_LogCheck]] = {}
     for each in examinations:
         under_id.setdefault(each.log.cluster_id, []).append(each)
     pairs: list[PairVerdict] = []
@@ -108,7 +108,7 @@ def verify(logs: Sequence[NodeFiles]) -> Verdict:
     return Verdict(tuple(each.verdict() for each in examinations), tuple(pairs), tuple(clusters))
 
 
-def _tell_two_clusters(pairs: list[PairVerdict], clusters: Sequence[Sequence["_Examination"]]) -> None:
+def _tell_two_clusters(pairs: list[PairVerdict], clusters: Sequence[Sequence["_LogCheck"]]) -> None:
     """Say once of each two clusters under one id that they are two, named by their folders."""
     for one, two in combinations(clusters, 2):
         left, right = [each.log for each in one], [each.log for each in two]
@@ -133,7 +133,7 @@ def _named(logs: Sequence[NodeFiles]) -> str:
     return ", ".join(log.named for log in logs)
 
 
-def _pair(one: "_Examination", two: "_Examination", found: Comparison) -> PairVerdict:
+def _pair(one: "_LogCheck", two: "_LogCheck", found: LogComparison) -> PairVerdict:
     start = max(one.log.start_offset, two.log.start_offset)
     end = min([found.common_end, *(start for start, _ in (*one.unread, *two.unread))])
     pair = PairVerdict(one.log, two.log, found, start, 0 if found.is_undecided else end)
@@ -154,7 +154,7 @@ def _pair(one: "_Examination", two: "_Examination", found: Comparison) -> PairVe
     return msgspec.structs.replace(pair, note=text)
 
 
-class _Examination:
+class _LogCheck:
     """One pass over a log."""
 
     def __init__(self, log: NodeFiles) -> None:
@@ -168,7 +168,7 @@ class _Examination:
         self._records = 0
         self._end = log.start_offset
         self._epoch: Epoch = 0
-        self._fold: ImageBuilder | None = ImageBuilder(EMPTY) if log.start_offset == 0 else None
+        self._builder: ImageBuilder | None = ImageBuilder(EMPTY) if log.start_offset == 0 else None
         self._image: MetadataImage = EMPTY
         self._quorum = QuorumFacts()
 
@@ -180,7 +180,7 @@ class _Examination:
         if finding.torn is not None:
             torn = finding.torn
             text = f"ends inside a batch, of which {torn.size_bytes} bytes are there: it was being written"
-            self._note(in_file(torn.path, text, kind=ProblemKind.TORN, position_bytes=torn.position))
+            self._add_note(in_file(torn.path, text, kind=ProblemKind.TORN, position_bytes=torn.position))
         self._begin()
         hole = -1
         for item in read_log(self.log):
@@ -189,18 +189,18 @@ class _Examination:
                     self._resume(hole, item.view.base_offset)
                 hole = -1
                 self._at_snapshots(item.view.base_offset)
-                self._take(item)
+                self._apply_batch(item)
             elif item.kind is not ProblemKind.TORN and hole < 0:
                 # The examination has told what is wrong with the bytes. A snapshot that ends here is compared
                 # with what came before, and no state is begun with it: what follows is not what it is of.
                 self._at_snapshots(self._end)
-                self._fold, hole = None, self._end
+                self._builder, hole = None, self._end
         if hole >= 0:
             self.unread.append((hole, -1))
         self._at_snapshots(self._end)
         self._at_newer_snapshots()
-        if self._fold is not None:
-            self._image = self._fold.image()
+        if self._builder is not None:
+            self._image = self._builder.image()
 
     def verdict(self) -> LogVerdict:
         """What was found."""
@@ -211,7 +211,7 @@ class _Examination:
             batch_count=len(self.keys),
             record_count=self._records,
             snapshot_count=self._compared,
-            image_hash=None if self._fold is None else self._image.hash(),
+            image_hash=None if self._builder is None else self._image.hash(),
             unknown_kinds=tuple(self._image.unknown_kinds()),
             unread=tuple(self.unread),
             problems=tuple(self._problems),
@@ -223,16 +223,18 @@ class _Examination:
         first = next((one for one in self.log.snapshots if one.id.offset == 0), None)
         if first is not None and (state := self._load(first)) is not None:
             self._quorum = state.quorum
-            if self._fold is not None:
-                self._fold = ImageBuilder(state.image)
+            if self._builder is not None:
+                self._builder = ImageBuilder(state.image)
         start = self.log.start_offset
         if self.log.segments and start > 0 and not any(one.id.offset >= start for one in self.log.snapshots):
             text = f"begins at offset {start}, and no snapshot holds the state before it"
-            self._tell(in_file(self.log.log_directory, text, kind=ProblemKind.INCOMPLETE, offset=start))
+            self._add_problem(
+                in_file(self.log.log_directory, text, kind=ProblemKind.INCOMPLETE, offset=start)
+            )
 
     # -- records -------------------------------------------------------------------------------
 
-    def _take(self, item: Batch) -> None:
+    def _apply_batch(self, item: Batch) -> None:
         view = item.view
         self.keys.add(view)
         self._end, self._epoch = view.end_offset, view.epoch
@@ -242,17 +244,17 @@ class _Examination:
             self._quorum = self._quorum.after(controls_of(view), view.epoch)
             for offset, value in enumerate(view.values(), view.base_offset):
                 record = decode(value)
-                if self._fold is not None:
-                    self._fold.apply(record, offset)
+                if self._builder is not None:
+                    self._builder.apply(record, offset)
         except ImpossibleRecordError as error:
-            self._spoil(item, error.offset, f"cannot follow what came before it: {error.reason}")
+            self._end_image(item, error.offset, f"cannot follow what came before it: {error.reason}")
         except MalformedError as error:
-            self._spoil(item, offset, reason_of(error))
+            self._end_image(item, offset, reason_of(error))
 
-    def _spoil(self, item: Batch, offset: Offset, reason: str) -> None:
+    def _end_image(self, item: Batch, offset: Offset, reason: str) -> None:
         """A record is wrong although its bytes are good; no state can be had before the next snapshot."""
-        self._fold = None
-        problem = item.misfit(reason, offset).within(self.log.home)
+        self._builder = None
+        problem = item.as_problem(reason, offset).within(self.log.home)
         places = {(told.file, told.position_bytes) for told in self._problems}
         if (problem.file, problem.position_bytes) not in places:  # the examination may have told of its bytes
             self._problems.append(problem)
@@ -263,10 +265,10 @@ class _Examination:
         while self._snapshots and self._snapshots[0].id.offset <= offset:
             snapshot = self._snapshots.pop(0)
             if snapshot.id.offset < self.log.start_offset:
-                self._note(in_file(snapshot.path, "older than the log, not compared"))
+                self._add_note(in_file(snapshot.path, "older than the log, not compared"))
             elif snapshot.id.offset != self._end:
                 text = f"offset {snapshot.id.offset} is not between two batches"
-                self._tell(in_file(snapshot.path, text))
+                self._add_problem(in_file(snapshot.path, text))
             else:
                 self._compare(snapshot)
 
@@ -289,21 +291,21 @@ class _Examination:
 
     def _not_compared(self, snapshots: Sequence[LogFile], why: str) -> None:
         for snapshot in snapshots:
-            self._note(in_file(snapshot.path, f"not compared, {why}"))
+            self._add_note(in_file(snapshot.path, f"not compared, {why}"))
 
     def _compare(self, snapshot: LogFile) -> None:
         state = self._load(snapshot)
         if state is None:
             return
-        if self._fold is None:
-            self._fold = ImageBuilder(state.image)
+        if self._builder is None:
+            self._builder = ImageBuilder(state.image)
             self._quorum = msgspec.structs.replace(state.quorum, leader_epoch=self._quorum.leader_epoch)
             if snapshot.id.offset > self.log.start_offset:
                 text = "not compared, from here on the state is folded again"
-                self._note(in_file(snapshot.path, text))
+                self._add_note(in_file(snapshot.path, text))
             return
         self._compared += 1
-        image = self._fold.image()
+        image = self._builder.image()
         wrong = _differences(image, state)
         if image.transaction is not None:
             wrong.append(
@@ -319,20 +321,20 @@ class _Examination:
             more = f", and {len(wrong) - _FACTS_TOLD} more" if len(wrong) > _FACTS_TOLD else ""
             told = "; ".join(wrong[:_FACTS_TOLD])
             text = f"is not what the log makes at offset {snapshot.id.offset}"
-            self._tell(in_file(snapshot.path, f"{text}; the snapshot against the log: {told}{more}"))
+            self._add_problem(in_file(snapshot.path, f"{text}; the snapshot against the log: {told}{more}"))
 
     def _load(self, snapshot: LogFile) -> State | None:
         try:
             return load_snapshot(self.log, snapshot)
         except UnanswerableError as error:
             if not any(problem.file.endswith(snapshot.path.name) for problem in self._problems):
-                self._tell(error.problem or in_file(snapshot.path, str(error)))
+                self._add_problem(error.problem or in_file(snapshot.path, str(error)))
             return None
 
-    def _tell(self, problem: Problem) -> None:
+    def _add_problem(self, problem: Problem) -> None:
         self._problems.append(problem.within(self.log.home))
 
-    def _note(self, problem: Problem) -> None:
+    def _add_note(self, problem: Problem) -> None:
         kind = ProblemKind.TORN if problem.kind is ProblemKind.TORN else ProblemKind.NOTE
         self._notes.append(msgspec.structs.replace(problem, kind=kind).within(self.log.home))
 

@@ -15,8 +15,8 @@ import msgspec
 import numpy as np
 
 from kraftd.errors import MalformedError
-from kraftd.logtools.commit import Bounds, CommitVerdict, Holder, judge, proofs_of
-from kraftd.logtools.comparison import BatchKeys, Comparison, Comparisons, clusters_among, compare
+from kraftd.logtools.commit import Bounds, CommitVerdict, NodeLog, judge, proofs_of
+from kraftd.logtools.comparison import BatchKeys, Comparisons, LogComparison, clusters_among, compare
 from kraftd.logtools.manifest import MANIFEST
 from kraftd.logtools.node_files import FileKind, LogFile, NodeFiles
 from kraftd.logtools.problem import Problem, ProblemKind
@@ -95,7 +95,7 @@ class ClusterSurvey(msgspec.Struct, frozen=True):
     cluster_id: str
     nodes: tuple[NodeSurvey, ...]
     voters: frozenset[NodeId]
-    comparisons: tuple[tuple[Comparison, ...], ...]
+    comparisons: tuple[tuple[LogComparison, ...], ...]
     verdict: CommitVerdict
     problems: tuple[Problem, ...]
     compared_batches: int
@@ -150,11 +150,11 @@ def _renamed(survey: NodeSurvey, cluster_id: str) -> NodeSurvey:
 
 def _judged(cluster_id: str, nodes: Sequence[NodeSurvey], comparisons: Comparisons) -> ClusterSurvey:
     """Judge what is committed in the logs of one cluster."""
-    holders = [_holder(node) for node in nodes]
+    logs = [_node_log(node) for node in nodes]
     voters, before = _voters(nodes)
-    verdict = judge(holders, comparisons, voters)
+    verdict = judge(logs, comparisons, voters)
     if before is not None and before.offset >= verdict.committed_end:
-        verdict = verdict.or_weaker(judge(holders, comparisons, before.voters))
+        verdict = verdict.or_weaker(judge(logs, comparisons, before.voters))
     return ClusterSurvey(
         cluster_id=cluster_id,
         nodes=tuple(nodes),
@@ -291,11 +291,11 @@ def _end_by_manifest(survey: NodeSurvey) -> Iterator[Problem]:
         yield Problem(ProblemKind.INCOMPLETE, node.directory, text, file=MANIFEST, offset=end)
 
 
-def _holder(survey: NodeSurvey) -> Holder:
+def _node_log(survey: NodeSurvey) -> NodeLog:
     """What the commit rules want to know of a node."""
     node = survey.node
     epochs = [span.epoch for span in survey.epochs] + [entry.epoch for entry in node.epochs or ()]
-    return Holder(
+    return NodeLog(
         node_id=node.node_id,
         end_offset=survey.end_offset,
         may_hold_more=_may_hold_more(survey),

@@ -23,7 +23,7 @@ import msgspec
 from pyarrow.dataset import dataset
 
 from kraftd.logtools.node_files import NodeFiles, by_cluster, find_fleet
-from kraftd.logtools.points import At, NotAPointError, parse_at
+from kraftd.logtools.points import NotAPointError, Point, parse_point
 from kraftd.logtools.problem import Problem, ProblemKind
 from kraftd.replay.cluster_survey import ClusterSurvey, survey_clusters
 from kraftd.replay.errors import ReplayError
@@ -31,7 +31,7 @@ from kraftd.replay.image.fold import FoldSummary, fold_all, fold_task
 from kraftd.replay.image.fold_plan import FoldPlan, plan_fold
 from kraftd.replay.progress import Steps
 from kraftd.replay.report.analyses import Tables
-from kraftd.replay.report.answers import ask, shown_in_full
+from kraftd.replay.report.analysis_results import run_analyses, shown_in_full
 from kraftd.replay.report.cluster_report import ClusterReport, KindCount, Report, cluster_report, fold_report
 from kraftd.replay.report.page import require_page, write_page
 from kraftd.replay.report.survey_tables import leader_epoch_rows, problem_rows
@@ -78,7 +78,7 @@ def run(
     """
     started = time.monotonic()
     try:
-        point = None if at is None else parse_at(at)
+        point = None if at is None else parse_point(at)
     except NotAPointError as error:
         raise ReplayError(f"--at {error}") from None
     require_spark()
@@ -152,12 +152,12 @@ class _Surveyed(msgspec.Struct, frozen=True):
     problems: tuple[Problem, ...]
 
 
-def _survey(group: tuple[str, list[NodeFiles]], at: At | None) -> list[_Surveyed]:
+def _survey(group: tuple[str, list[NodeFiles]], at: Point | None) -> list[_Surveyed]:
     """Survey the cluster, or the clusters, under one id: the body of a Spark task."""
     return [_planned(survey, at) for survey in survey_clusters(*group)]
 
 
-def _planned(survey: ClusterSurvey, at: At | None) -> _Surveyed:
+def _planned(survey: ClusterSurvey, at: Point | None) -> _Surveyed:
     """Plan what is decoded and folded of a cluster."""
     problems: tuple[Problem, ...] = ()
     plan = None
@@ -185,7 +185,7 @@ class _Replay:
         self._show_secrets = show_secrets
 
     def run(
-        self, clusters: dict[str, list[NodeFiles]], at: At | None, lost: Sequence[Problem]
+        self, clusters: dict[str, list[NodeFiles]], at: Point | None, lost: Sequence[Problem]
     ) -> list[ClusterReport]:
         """Write every table and report on every cluster."""
         make_directories(self._out)
@@ -218,8 +218,8 @@ class _Replay:
     def write_page(self, path: Path, report: Report) -> None:
         """Ask the tables what the report shows, and write it."""
         with self._steps.spark("asking the tables", self._spark):
-            answers = ask(Tables(self._spark, self._out), shown_in_full(report))
-        write_page(path, report, answers)
+            results = run_analyses(Tables(self._spark, self._out), shown_in_full(report))
+        write_page(path, report, results)
 
     def _decode(self, slices: Sequence[Slice]) -> list[Written]:
         divided = shares(slices, self._spark.sparkContext.defaultParallelism)

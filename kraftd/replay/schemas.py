@@ -27,7 +27,7 @@ _OF_CHANGE: Final = [
 ]
 
 
-class Table(NamedTuple):
+class TableSchema(NamedTuple):
     """What one row is, and the columns."""
 
     row: str
@@ -51,9 +51,9 @@ def _schema(table: ImageTable) -> pa.Schema:
     return pa.schema([*_OF_IMAGE, *((name, _TYPES[kind]) for name, kind in table.columns)])
 
 
-TABLES: Final[dict[str, Table]] = {
-    "records": Table("a record of a log or snapshot of any node", SCHEMA),
-    "batches": Table(
+TABLES: Final[dict[str, TableSchema]] = {
+    "records": TableSchema("a record of a log or snapshot of any node", SCHEMA),
+    "batches": TableSchema(
         "a batch of a log or snapshot of any node; `last_offset` is inclusive",
         pa.schema(
             [
@@ -75,7 +75,7 @@ TABLES: Final[dict[str, Table]] = {
             ]
         ),
     ),
-    "leader_epochs": Table(
+    "leader_epochs": TableSchema(
         "an epoch of the quorum; `leader_id` is null where the log lacks the LeaderChange, `commit_status` "
         "is that of its first record",
         pa.schema(
@@ -94,7 +94,7 @@ TABLES: Final[dict[str, Table]] = {
             ]
         ),
     ),
-    "registrations": Table(
+    "registrations": TableSchema(
         "a change of a broker's registration: `event` is registered, unregistered, fenced, unfenced or "
         "changed",
         pa.schema(
@@ -110,7 +110,7 @@ TABLES: Final[dict[str, Table]] = {
             ]
         ),
     ),
-    "partition_changes": Table(
+    "partition_changes": TableSchema(
         "a partition that came (`created`), changed its leader, ISR or replicas (`changed`) or went "
         "(`removed`); `leader` -1 is none, `_before` is null for what came",
         pa.schema(
@@ -130,8 +130,8 @@ TABLES: Final[dict[str, Table]] = {
             ]
         ),
     ),
-    **{table.name: Table(table.row, _schema(table)) for table in IMAGE_TABLES},
-    "problems": Table(
+    **{table.name: TableSchema(table.row, _schema(table)) for table in IMAGE_TABLES},
+    "problems": TableSchema(
         "something wrong with the input, by kind: damaged, torn, incomplete, diverged or note; what does not "
         "apply is null",
         pa.schema(

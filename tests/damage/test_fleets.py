@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kraftd.records import names
-from tests.damage.hurt import CLUSTER, OTHER_CLUSTER, HurtNode
+from tests.damage.damaged_node import CLUSTER, OTHER_CLUSTER, DamagedNode
 from tests.unit.cli.kraftctl import Kraftctl
 
 PARTITION_METADATA = "version: 0\ntopic_id: m6qrZpMMQosgIQP3JXZSuA\n"
@@ -34,9 +34,9 @@ def same_id(home: Path) -> None:
 def test_two_clusters_under_one_id_are_told_apart_by_their_folders(
     kraftctl: Kraftctl, tmp_path: Path
 ) -> None:
-    HurtNode(tmp_path / "fleet" / "a" / "node-1", CLUSTER / "node-1")
-    HurtNode(tmp_path / "fleet" / "a" / "node-2", CLUSTER / "node-2")
-    other = HurtNode(tmp_path / "fleet" / "b" / "node-3", OTHER_CLUSTER / "node-3")
+    DamagedNode(tmp_path / "fleet" / "a" / "node-1", CLUSTER / "node-1")
+    DamagedNode(tmp_path / "fleet" / "a" / "node-2", CLUSTER / "node-2")
+    other = DamagedNode(tmp_path / "fleet" / "b" / "node-3", OTHER_CLUSTER / "node-3")
     same_id(other.home)
     outcome = kraftctl("log", "verify", "fleet", "-o", "json")
     assert outcome.code == 1
@@ -48,8 +48,8 @@ def test_two_clusters_under_one_id_are_told_apart_by_their_folders(
 
 
 def test_a_copy_of_a_node_is_no_other_cluster(kraftctl: Kraftctl, tmp_path: Path) -> None:
-    HurtNode(tmp_path / "fleet" / "node-1", CLUSTER / "node-1")
-    HurtNode(tmp_path / "fleet" / "node-1-of-before", CLUSTER / "node-1")
+    DamagedNode(tmp_path / "fleet" / "node-1", CLUSTER / "node-1")
+    DamagedNode(tmp_path / "fleet" / "node-1-of-before", CLUSTER / "node-1")
     outcome = kraftctl("log", "verify", "fleet")
     assert outcome.code == 0
     assert "two clusters" not in outcome.out
@@ -57,7 +57,7 @@ def test_a_copy_of_a_node_is_no_other_cluster(kraftctl: Kraftctl, tmp_path: Path
 
 def test_what_is_missing_of_a_log_is_not_said_to_agree(kraftctl: Kraftctl, tmp_path: Path) -> None:
     for number in (1, 2, 3):
-        HurtNode(tmp_path / "fleet" / f"node-{number}", CLUSTER / f"node-{number}")
+        DamagedNode(tmp_path / "fleet" / f"node-{number}", CLUSTER / f"node-{number}")
     (tmp_path / "fleet" / "node-2" / names.LOG_DIRECTORY / names.segment_name(777)).unlink()
     outcome = kraftctl("log", "verify", "fleet")
     assert outcome.code == 1
@@ -69,9 +69,9 @@ def test_what_is_missing_of_a_log_is_not_said_to_agree(kraftctl: Kraftctl, tmp_p
 def test_a_file_that_cannot_be_read_costs_its_own_nodes_verdict_only(
     kraftctl: Kraftctl, tmp_path: Path
 ) -> None:
-    HurtNode(tmp_path / "fleet" / "node-1", CLUSTER / "node-1")
-    hurt = HurtNode(tmp_path / "fleet" / "node-2", CLUSTER / "node-2")
-    path = hurt.snapshot(738)
+    DamagedNode(tmp_path / "fleet" / "node-1", CLUSTER / "node-1")
+    damage = DamagedNode(tmp_path / "fleet" / "node-2", CLUSTER / "node-2")
+    path = damage.snapshot(738)
     path.unlink()
     path.mkdir()
     outcome = kraftctl("log", "verify", "fleet", "-o", "json")
@@ -81,7 +81,7 @@ def test_a_file_that_cannot_be_read_costs_its_own_nodes_verdict_only(
 
 
 def test_a_topics_partition_is_no_metadata_log(kraftctl: Kraftctl, tmp_path: Path) -> None:
-    node = HurtNode(tmp_path / "fleet" / "broker" / "node-1", CLUSTER / "node-1")
+    node = DamagedNode(tmp_path / "fleet" / "broker" / "node-1", CLUSTER / "node-1")
     partition = tmp_path / "fleet" / "broker" / "data" / "orders-0"
     partition.mkdir(parents=True)
     shutil.copyfile(node.segment(354), partition / names.segment_name(0))
@@ -96,7 +96,7 @@ def test_a_topics_partition_is_no_metadata_log(kraftctl: Kraftctl, tmp_path: Pat
 
 
 def test_damage_between_two_points_is_told_by_diff_and_history(kraftctl: Kraftctl, tmp_path: Path) -> None:
-    node = HurtNode(tmp_path / "node")
+    node = DamagedNode(tmp_path / "node")
     spot = node.flip(2303, 70)
     for words in (("diff", "node", "2303", "2308"), ("history", "node", "broker", "12")):
         outcome = kraftctl("log", *words)
@@ -110,7 +110,7 @@ def test_damage_between_two_points_is_told_by_diff_and_history(kraftctl: Kraftct
 def test_a_name_that_no_offset_can_be_is_told_alike_by_all(
     kraftctl: Kraftctl, tmp_path: Path, suffix: str
 ) -> None:
-    node = HurtNode(tmp_path / "node")
+    node = DamagedNode(tmp_path / "node")
     path = node.log / ("9" * 20 + suffix)
     path.write_bytes(b"")
     sentence = f"node/{names.LOG_DIRECTORY}/{path.name}: offset {'9' * 20} is out of range\n"

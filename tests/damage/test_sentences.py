@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.damage.hurt import HurtNode
+from tests.damage.damaged_node import DamagedNode
 from tests.damage.variants import VARIANTS
 from tests.fixtures import ROOT
 from tests.unit.cli.kraftctl import Kraftctl
@@ -32,7 +32,7 @@ def test_what_is_said_is_explained(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    VARIANTS[name](HurtNode(tmp_path / "node"))
+    VARIANTS[name](DamagedNode(tmp_path / "node"))
     [log] = Kraftctl(capsys)("log", "verify", "node", "-o", "json").data["logs"]
     said = [text.partition(": ")[2] for text in (*log["problems"], *log["notes"])]
     assert [text for text in said if not any(known.fullmatch(text) for known in KNOWN)] == []

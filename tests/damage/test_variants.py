@@ -6,7 +6,7 @@ import pytest
 
 from kraftd.logtools.node_files import by_cluster, find_fleet
 from kraftd.replay.cluster_survey import survey_clusters
-from tests.damage.hurt import HurtNode
+from tests.damage.damaged_node import DamagedNode
 from tests.damage.variants import VARIANTS, Said, Truth
 from tests.unit.cli.kraftctl import Kraftctl
 
@@ -45,7 +45,7 @@ def judge(sentences: list[str], wanted: tuple[Said, ...]) -> list[str]:
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_only_what_is_true_is_said(kraftctl: Kraftctl, name: str, tmp_path: Path) -> None:
-    truth = VARIANTS[name](HurtNode(tmp_path / "node"))
+    truth = VARIANTS[name](DamagedNode(tmp_path / "node"))
     wrong = [
         *(f"verify: {text}" for text in verify(kraftctl, truth)),
         *(f"dump: {text}" for text in dump(kraftctl, truth)),

@@ -73,7 +73,7 @@ class PartitionChange(NamedTuple):
 R = TypeVar("R")
 
 
-class History(Generic[R]):
+class CertainRows(Generic[R]):
     """Collects rows; `take` gives those that are certain."""
 
     def __init__(self, cluster_id: str) -> None:
@@ -117,7 +117,7 @@ class History(Generic[R]):
         raise NotImplementedError
 
 
-class Registrations(History[Registration]):
+class Registrations(CertainRows[Registration]):
     """Changes of brokers' registrations."""
 
     def _look(self, record: AnyRecord, row: FoldRow) -> None:
@@ -155,7 +155,7 @@ class Registrations(History[Registration]):
                 )
 
 
-class _Shown(msgspec.Struct, frozen=True, gc=False):
+class _PartitionState(msgspec.Struct, frozen=True, gc=False):
     """What the rows show of a partition."""
 
     leader: NodeId
@@ -168,10 +168,10 @@ class _Topic(NamedTuple):
 
     id_text: str
     name: str
-    partitions: dict[int, _Shown]
+    partitions: dict[int, _PartitionState]
 
 
-class PartitionChanges(History[PartitionChange]):
+class PartitionChanges(CertainRows[PartitionChange]):
     """Changes of partitions' leaders, ISRs and replicas."""
 
     def __init__(self, cluster_id: str) -> None:
@@ -182,7 +182,7 @@ class PartitionChanges(History[PartitionChange]):
         match record:
             case m.PartitionChangeRecord():
                 before = self._topics[record.topic_id].partitions[record.partition_id]
-                now = _Shown(
+                now = _PartitionState(
                     before.leader if record.leader == NO_CHANGE else record.leader,
                     before.isr if record.isr is None else record.isr,
                     before.replicas if record.replicas is None else record.replicas,
@@ -190,7 +190,7 @@ class PartitionChanges(History[PartitionChange]):
                 if now != before:
                     self._put(row, record.topic_id, record.partition_id, now)
             case m.PartitionRecord():
-                now = _Shown(record.leader, record.isr, record.replicas)
+                now = _PartitionState(record.leader, record.isr, record.replicas)
                 self._put(row, record.topic_id, record.partition_id, now)
             case m.TopicRecord():
                 self._topics[record.topic_id] = _Topic(uuid_text(record.topic_id), record.name, {})
@@ -201,7 +201,7 @@ class PartitionChanges(History[PartitionChange]):
                 if self._pending is not None:
                     self._on_abort(lambda: self._topics.update({record.topic_id: gone}))
 
-    def _put(self, row: FoldRow, topic_id: Uuid, partition_id: int, now: _Shown) -> None:
+    def _put(self, row: FoldRow, topic_id: Uuid, partition_id: int, now: _PartitionState) -> None:
         topic = self._topics[topic_id]
         partitions = topic.partitions
         before = partitions.get(partition_id)
@@ -211,7 +211,12 @@ class PartitionChanges(History[PartitionChange]):
         self._keep(self._row(row, topic, partition_id, before, now))
 
     def _row(
-        self, row: FoldRow, topic: _Topic, partition_id: int, before: _Shown | None, now: _Shown | None
+        self,
+        row: FoldRow,
+        topic: _Topic,
+        partition_id: int,
+        before: _PartitionState | None,
+        now: _PartitionState | None,
     ) -> PartitionChange:
         leader_before, was = (None, None) if before is None else (before.leader, before.isr)
         leader, isr = (None, None) if now is None else (now.leader, now.isr)
@@ -235,14 +240,16 @@ class PartitionChanges(History[PartitionChange]):
         )
 
 
-def _put_back(partitions: dict[int, _Shown], partition_id: int, before: _Shown | None) -> None:
+def _put_back(
+    partitions: dict[int, _PartitionState], partition_id: int, before: _PartitionState | None
+) -> None:
     if before is None:
         del partitions[partition_id]
     else:
         partitions[partition_id] = before
 
 
-_NOTHING: Final = _Shown(-1, (), ())
+_NOTHING: Final = _PartitionState(-1, (), ())
 
 
 def _without(nodes: tuple[NodeId, ...] | None, others: tuple[NodeId, ...] | None) -> Sequence[NodeId]:

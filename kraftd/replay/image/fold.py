@@ -1,6 +1,6 @@
 """The images of many logs at their points, folded with Spark: all but the partitions, then these by topic.
 
-One task a cluster folds the rest (`shards`) and writes the tables of everything but partitions. The
+One task a cluster folds the state without partitions (`shards`) and writes its tables. The
 records of partitions go to their topics' shards over a Spark shuffle, which sorts them by offset (on disk, if
 it must); a task holds the partitions of some topics and a batch of rows. Back come a few numbers: the parts
 of the hash.
@@ -46,7 +46,7 @@ from kraftd.replay.image.shards import (
 )
 from kraftd.replay.source.columns import chosen
 from kraftd.replay.source.decode import Decoder
-from kraftd.replay.source.filters import Wanted
+from kraftd.replay.source.filters import RecordFilter
 from kraftd.replay.source.slices import PARTITION_BYTES, UNJUDGED, Slice, pack, plan_node
 from kraftd.replay.table_parts import rows_batch, tuples_batch, write_part
 from kraftd.types import Offset
@@ -145,9 +145,9 @@ class Context(msgspec.Struct, frozen=True):
 
 def fold_task(index: int, cluster_id: str, plan: FoldPlan) -> FoldTask:
     """Say which parts of which files are to be folded."""
-    wanted = Wanted(from_offset=plan.start_offset, to_offset=plan.end_offset, is_snapshot=False)
+    wanted = RecordFilter(from_offset=plan.start_offset, to_offset=plan.end_offset, is_snapshot=False)
     # The offsets in a snapshot are its own: those of the log must leave nothing of it out.
-    snapshots = plan_node(plan.node.node, UNJUDGED, PARTITION_BYTES, Wanted(is_snapshot=True))
+    snapshots = plan_node(plan.node.node, UNJUDGED, PARTITION_BYTES, RecordFilter(is_snapshot=True))
     base = "" if plan.snapshot is None else plan.snapshot.name
     records = plan.end_offset - plan.start_offset
     return FoldTask(
@@ -173,14 +173,14 @@ def fold_all(
         shards = _shards(spark, left, results, out)
         again = []
         for task in left:
-            rest, parts = results[task.index], [one for one in shards if one.fold == task.index]
-            stops = [stop for stop in (rest.stopped, *(one.stopped for one in parts)) if stop is not None]
+            others, parts = results[task.index], [one for one in shards if one.fold == task.index]
+            stops = [stop for stop in (others.stopped, *(one.stopped for one in parts)) if stop is not None]
             if stops:
                 first = min(stops, key=lambda stop: stop.offset)
                 why[task.index] = first.reason
                 again.append(_before(task, first))
             else:
-                done[task.index] = _together(rest.summary, parts, why.get(task.index))
+                done[task.index] = _together(others.summary, parts, why.get(task.index))
         left = again
         _forget_parts(out, left)
     return done
@@ -232,32 +232,32 @@ def _non_partition_results(
 
 def _run_non_partition(encoded: bytes, *, out: str, show_secrets: bool) -> tuple[int, bytes]:
     task = msgspec.msgpack.decode(encoded, type=FoldTask)
-    rest = fold_non_partition(_non_partition_rows(task), task.cluster_id)
-    if rest.stopped is None:
-        _write_non_partition(Path(out), task, rest, show_secrets=show_secrets)
-    result = NonPartitionResult(_summary(rest, task.end_offset), rest.cross_shard, rest.stopped)
+    state = fold_non_partition(_non_partition_rows(task), task.cluster_id)
+    if state.stopped is None:
+        _write_non_partition(Path(out), task, state, show_secrets=show_secrets)
+    result = NonPartitionResult(_summary(state, task.end_offset), state.cross_shard, state.stopped)
     return task.index, msgspec.msgpack.encode(result)
 
 
-def _write_non_partition(out: Path, task: FoldTask, rest: NonPartitionState, *, show_secrets: bool) -> None:
+def _write_non_partition(out: Path, task: FoldTask, state: NonPartitionState, *, show_secrets: bool) -> None:
     part = str(task.index)
-    view = ImageView(rest.image, show_secrets)
+    view = ImageView(state.image, show_secrets)
     of_image = {"cluster_id": task.cluster_id, "end_offset": task.end_offset}
     for table in IMAGE_TABLES:
         if not table.is_of_partitions:
             full = ({**of_image, **row} for row in table.rows(view))
             write_part(out, table.name, part, (rows_batch(table.name, chunk) for chunk in _chunks(full)))
-    changes = rest.registrations
+    changes = state.registrations
     write_part(out, "registrations", part, [tuples_batch("registrations", changes)] if changes else ())
 
 
-def _summary(rest: NonPartitionState, end_offset: Offset) -> FoldSummary:
-    image = rest.image
+def _summary(state: NonPartitionState, end_offset: Offset) -> FoldSummary:
+    image = state.image
     transaction = image.transaction
     return FoldSummary(
         end_offset=end_offset,
         image_hash=image.hash(),
-        record_count=rest.record_count,
+        record_count=state.record_count,
         is_partial=image.is_partial,
         unknown_kinds=_unknown(image),
         features=dict(image[FEATURES].items()),
@@ -266,7 +266,7 @@ def _summary(rest: NonPartitionState, end_offset: Offset) -> FoldSummary:
         open_transaction_at=None if transaction is None else transaction.begin_offset,
         broker_count=len(image[BROKERS]),
         topic_count=len(image[TOPICS]),
-        last_record_at_ms=rest.last_timestamp_ms,
+        last_record_at_ms=state.last_timestamp_ms,
     )
 
 
@@ -380,7 +380,7 @@ def _batches(
     """The data records of a fold but NoOps: the base snapshot's, moved before the log, then the log's."""
     for batch in Decoder(_COLUMNS, show_secrets=True).rows(base):
         yield from _data(batch, moved=BEFORE_THE_LOG)
-    wanted = Wanted(from_offset=start_offset, to_offset=end_offset)
+    wanted = RecordFilter(from_offset=start_offset, to_offset=end_offset)
     for batch in Decoder(_COLUMNS, wanted, show_secrets=True).rows(log):
         yield from _data(batch, moved=0)
 

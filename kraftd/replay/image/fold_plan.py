@@ -12,9 +12,9 @@ how much of it is unknown.
 import msgspec
 import numpy as np
 
-from kraftd.logtools.commit import Status
+from kraftd.logtools.commit import CommitStatus
 from kraftd.logtools.node_files import LogFile
-from kraftd.logtools.points import At
+from kraftd.logtools.points import Point
 from kraftd.replay.cluster_survey import ClusterSurvey, NodeSurvey
 from kraftd.replay.errors import ReplayError
 from kraftd.types import Offset
@@ -30,7 +30,7 @@ class FoldPlan(msgspec.Struct, frozen=True):
     snapshot: LogFile | None
     start_offset: Offset
     end_offset: Offset
-    status: Status
+    status: CommitStatus
     last_record_at_ms: int
     notes: tuple[str, ...] = ()
 
@@ -40,7 +40,7 @@ class FoldPlan(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, node=self.node.without_headers)
 
 
-def plan_fold(cluster: ClusterSurvey, at: At | None) -> FoldPlan:
+def plan_fold(cluster: ClusterSurvey, at: Point | None) -> FoldPlan:
     """Choose the end, then the log: the first that is sound up to there, the most complete one preferred.
 
     Raises:
@@ -64,10 +64,10 @@ def plan_fold(cluster: ClusterSurvey, at: At | None) -> FoldPlan:
         )
     bounds = cluster.verdict.bounds[cluster.nodes.index(node)]
     if end <= bounds.committed_end:
-        status = Status.COMMITTED
+        status = CommitStatus.COMMITTED
     else:
-        status = Status.UNCOMMITTED if end > bounds.uncommitted_from else Status.UNKNOWN
-        why = bounds.why_uncommitted if status is Status.UNCOMMITTED else bounds.why_unknown
+        status = CommitStatus.UNCOMMITTED if end > bounds.uncommitted_from else CommitStatus.UNKNOWN
+        why = bounds.why_uncommitted if status is CommitStatus.UNCOMMITTED else bounds.why_unknown
         notes.append(
             f"offsets {bounds.committed_end:,} to {end - 1:,} are folded in, but may not be committed: {why}"
         )
@@ -83,7 +83,7 @@ def _default_end(cluster: ClusterSurvey) -> Offset:
     return min(cluster.reference.end_offset, verdict.bounds[verdict.reference].uncommitted_from)
 
 
-def _end_at(node: NodeSurvey, at: At, notes: list[str]) -> Offset:
+def _end_at(node: NodeSurvey, at: Point, notes: list[str]) -> Offset:
     """Translate the user's point into the end of a batch of the most complete log."""
     log = node.sound
     if at.offset is not None:

@@ -1,19 +1,20 @@
-"""One log folded by many: its partitions by topic, the rest in order, the image's hash from all of them.
+"""One log folded by many: its partitions by topic, all else in order, the image's hash from all of them.
 
 What a record of a partition does depends on its topic alone, so the partitions of different topics can be
-folded apart. Everything else (features, brokers, configs, topics without their partitions) is the *rest*,
-folded in order by one task; it is a small part of a large log. Some records of the rest reach into
-partitions. They are *cross-shard records*, handed to every shard and taken in their place by offset:
+folded apart. Everything else (features, brokers, configs, topics without their partitions) is the
+*non-partition state*, folded in order by one task; it is a small part of a large log. Some of its records
+reach into partitions. They are *cross-shard records*, handed to every shard and applied there by offset:
 
 * FeatureLevel, which may switch the eligible leader replicas off for all;
 * ClearElr, of all topics, or of the one that had the name at that offset;
 * Begin, End and AbortTransaction: each shard shows what it showed before Begin until it ends.
 
 A config is set by a topic's name, and goes with the topic, which is removed by its id: both are in the
-rest, where the name is known.
+non-partition state, where the name is known.
 
 A shard's topics are in it too, so that its rules can be the daemon's own. The hash of an image is a sum over
-entities (D-18): that of the whole is the rest's and, of each shard, what its partitions add.
+entities (D-18): that of the whole is that of the non-partition state
+and, of each shard, what its partitions add.
 
 An impossible record in any part ends the whole fold before its batch: `Stopped` says where, and whoever runs
 the parts runs them again up to there.
@@ -103,7 +104,7 @@ def shard_of(topic_id: Uuid, shards: int) -> int:
 
 
 def topic_of_non_partition(value: bytes) -> Uuid | None:
-    """The topic of a record that is in the rest and in its topic's shard as well."""
+    """The topic of a record that is in the non-partition state and in its topic's shard as well."""
     if value[:2] not in {b"\x01\x02", b"\x01\x09"}:
         return None
     try:
@@ -115,14 +116,14 @@ def topic_of_non_partition(value: bytes) -> Uuid | None:
 
 def fold_non_partition(rows: Iterable[FoldRow], cluster_id: str = "") -> NonPartitionState:
     """Fold all but the records of partitions, in the order of their offsets."""
-    fold, cross_shard = ImageBuilder(EMPTY), []
+    builder, cross_shard = ImageBuilder(EMPTY), []
     history = Registrations(cluster_id)
     count, last_ms = 0, -1
     stopped = None
     for row in rows:
         try:
             record = decode_record(row.value)
-            fold.apply(record, row.offset)
+            builder.apply(record, row.offset)
             history.add(record, row)
         except (ImpossibleRecordError, MalformedError) as error:
             stopped = Stopped(row.offset, row.batch_base_offset, str(error))
@@ -130,14 +131,16 @@ def fold_non_partition(rows: Iterable[FoldRow], cluster_id: str = "") -> NonPart
         count += 1
         last_ms = row.timestamp_ms
         if isinstance(record, m.ClearElrRecord) and record.topic_name:
-            image = fold.image()
-            fold = ImageBuilder(image)
+            image = builder.image()
+            builder = ImageBuilder(image)
             inside = image if image.transaction is None else image.transaction.pending
             topic_id = inside[TOPICS].id_of(record.topic_name)
             cross_shard.append(CrossShardRecord(row.batch_base_offset, row.offset, row.value, topic_id))
         elif isinstance(record, (*_CROSS_SHARD, m.ClearElrRecord)):
             cross_shard.append(CrossShardRecord(row.batch_base_offset, row.offset, row.value))
-    return NonPartitionState(fold.image(), count, last_ms, tuple(cross_shard), tuple(history.take()), stopped)
+    return NonPartitionState(
+        builder.image(), count, last_ms, tuple(cross_shard), tuple(history.take()), stopped
+    )
 
 
 class Shard:
@@ -151,7 +154,7 @@ class Shard:
             for one in cross_shard
             if one.topic_id is None or shard_of(one.topic_id, shards) == shard
         ]
-        self._fold = ImageBuilder(EMPTY)
+        self._builder = ImageBuilder(EMPTY)
         self._history = PartitionChanges(cluster_id)
         self.record_count = 0
         self.stopped: Stopped | None = None
@@ -165,7 +168,7 @@ class Shard:
         for row in merge(rows, self._cross_shard, key=attrgetter("offset")):
             try:
                 record = decode(row.value)
-                self._fold.apply(record, row.offset)
+                self._builder.apply(record, row.offset)
                 history.add(record, row)
             except (ImpossibleRecordError, MalformedError) as error:
                 self.stopped = Stopped(row.offset, row.batch_base_offset, str(error))
@@ -178,18 +181,18 @@ class Shard:
 
     def image(self) -> MetadataImage:
         """The image of these topics, with the features that the cross-shard records set."""
-        return self._fold.image()
+        return self._builder.image()
 
 
 def partitions_sum(image: MetadataImage) -> int:
     """What the partitions of an image add to its hash."""
-    rest: list[AnyRecord] = [one for one in to_records(image) if not isinstance(one, m.PartitionRecord)]
-    return (_number(image) - _number(apply_all(EMPTY, rest, 0))) & HASH_MASK
+    others: list[AnyRecord] = [one for one in to_records(image) if not isinstance(one, m.PartitionRecord)]
+    return (_number(image) - _number(apply_all(EMPTY, others, 0))) & HASH_MASK
 
 
-def hash_of(rest_hash: str, partition_sums: Iterable[int]) -> str:
-    """The hash of the image that the rest and the shards make together."""
-    return f"{(int(rest_hash, 16) + sum(partition_sums)) & HASH_MASK:032x}"
+def hash_of(non_partition_hash: str, partition_sums: Iterable[int]) -> str:
+    """The hash of the image that the non-partition state and the shards make together."""
+    return f"{(int(non_partition_hash, 16) + sum(partition_sums)) & HASH_MASK:032x}"
 
 
 def _number(image: MetadataImage) -> int:

@@ -1,3 +1,3 @@
-"""Tables to answers: `cluster_report` (plain values, the JSON), `summary` (for a terminal), `page` (plots, by
-`analyses`, `answers`, `charts` and `sections`).
+"""Tables to results: `cluster_report` (plain values, the JSON), `summary` (for a terminal), `page` (plots, by
+`analyses`, `analysis_results`, `charts` and `sections`).
 """

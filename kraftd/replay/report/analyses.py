@@ -242,8 +242,8 @@ def _of_pairs(pairs: "DataFrame", log: "DataFrame", side: str) -> "DataFrame":
 def snapshots_against_replay(
     spark: "SparkSession", directories: Sequence[tuple[str, int, str]]
 ) -> "DataFrame":
-    """What `kraftctl log verify` says of each node: snapshots against the log that they stand for, and the
-    rest.
+    """What `kraftctl log verify` says of each node: snapshots against the log that they stand for, and all
+    else.
 
     Args:
         spark: The session.

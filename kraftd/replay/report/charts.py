@@ -1,4 +1,4 @@
-"""The plots of the report as Vega-Lite specifications: plain dicts, from the rows of the answers.
+"""The plots of the report as Vega-Lite specifications: plain dicts, from the rows of the results.
 
 Colours are told apart by those who see few of them (Okabe and Ito), and repeat what axes and legends say.
 """

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from kraftd.logtools.commit import Status
+from kraftd.logtools.commit import CommitStatus
 from kraftd.logtools.problem import Problem
 from kraftd.replay.cluster_survey import ClusterSurvey, NodeSurvey
 from kraftd.replay.image.fold import FoldSummary
@@ -196,7 +196,7 @@ def fold_report(plan: FoldPlan, image: FoldSummary) -> FoldReport:
         start_offset=plan.start_offset,
         end_offset=image.end_offset,
         last_record_at_ms=plan.last_record_at_ms if whole else image.last_record_at_ms,
-        commit_status=plan.status.value if whole else Status.UNKNOWN.value,
+        commit_status=plan.status.value if whole else CommitStatus.UNKNOWN.value,
         from_snapshot=None if plan.snapshot is None else plan.snapshot.name,
         notes=plan.notes,
         image=image,

@@ -19,7 +19,7 @@ import msgspec
 from kraftd.logtools.problem import Problem
 from kraftd.replay.errors import ReplayError
 from kraftd.replay.report import charts
-from kraftd.replay.report.answers import Answers
+from kraftd.replay.report.analysis_results import AnalysisResults
 from kraftd.replay.report.cluster_report import ClusterReport, Report, alike
 from kraftd.replay.report.sections import sections, several
 
@@ -27,13 +27,13 @@ ROWS_SHOWN: Final = 100
 """So many rows of a table are in the page; the Parquet tables have all."""
 
 
-def write_page(path: Path, report: Report, answers: Mapping[str, Answers]) -> None:
+def write_page(path: Path, report: Report, results: Mapping[str, AnalysisResults]) -> None:
     """Write the report.
 
     Raises:
         ReplayError: The file cannot be written.
     """
-    text = render_page(report, answers, _drawing_library())
+    text = render_page(report, results, _drawing_library())
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -54,17 +54,17 @@ def require_page(path: Path) -> None:
         raise ReplayError(f"{path}: {'is a directory' if path.is_dir() else 'no such directory'}")
 
 
-def render_page(report: Report, answers: Mapping[str, Answers], library: str) -> str:
-    """The page. Clusters without answers are in the overview only."""
+def render_page(report: Report, results: Mapping[str, AnalysisResults], library: str) -> str:
+    """The page. Clusters without results are in the overview only."""
     plots: list[charts.Spec] = []
     shown = [
         part
         for cluster in report.clusters
-        if cluster.cluster_id in answers
-        for part in _cluster(cluster, answers[cluster.cluster_id], plots)
+        if cluster.cluster_id in results
+        for part in _cluster(cluster, results[cluster.cluster_id], plots)
     ]
-    left_out = len(report.clusters) - sum(one.cluster_id in answers for one in report.clusters)
-    overview = "".join(_overview(report, answers, left_out))
+    left_out = len(report.clusters) - sum(one.cluster_id in results for one in report.clusters)
+    overview = "".join(_overview(report, results, left_out))
     specs = msgspec.json.encode(plots).decode().replace("</", "<\\/")
     safe = library.replace("</script", "<\\/script")
     style = (files("kraftd.replay.report") / "page.css").read_text()
@@ -105,9 +105,9 @@ def _drawing_library() -> str:
 # -- the overview of all clusters
 
 
-def _overview(report: Report, answers: Mapping[str, Answers], left_out: int) -> Iterator[str]:
+def _overview(report: Report, results: Mapping[str, AnalysisResults], left_out: int) -> Iterator[str]:
     wrong = sum(problem.is_fault for problem in report.problems)
-    found = sum(row["problem"] is not None for one in answers.values() for row in one.snapshots)
+    found = sum(row["problem"] is not None for one in results.values() for row in one.snapshots)
     yield "<header><h1>Metadata log replay</h1>"
     yield (
         f"<p>{several(len(report.clusters), 'cluster')}, "
@@ -120,7 +120,7 @@ def _overview(report: Report, answers: Mapping[str, Answers], left_out: int) -> 
     yield f" Tables in <code>{escape(report.out)}</code>, Spark {escape(report.spark_version)}.</p></header>"
     rows = [
         (
-            _link(cluster) if cluster.cluster_id in answers else escape(cluster.cluster_id),
+            _link(cluster) if cluster.cluster_id in results else escape(cluster.cluster_id),
             cluster.folder,
             sum(problem.is_fault for problem in cluster.problems),
             len(cluster.nodes),
@@ -158,14 +158,14 @@ def _link(cluster: ClusterReport) -> str:
 # -- one cluster
 
 
-def _cluster(cluster: ClusterReport, answers: Answers, plots: list[charts.Spec]) -> Iterator[str]:
+def _cluster(cluster: ClusterReport, results: AnalysisResults, plots: list[charts.Spec]) -> Iterator[str]:
     name = escape(cluster.cluster_id)
     yield f'<section class="cluster" aria-labelledby="{name}">'
     yield f'<h2 id="{name}">Cluster {name} in {escape(cluster.folder)}</h2>'
     yield f"<p>{_sentence(cluster)}</p>"
     yield "<h3>Problems</h3>"
     yield _problems(cluster.problems) if cluster.problems else '<p class="good">None.</p>'
-    for title, said, plot, heads, rows in sections(cluster, answers):
+    for title, said, plot, heads, rows in sections(cluster, results):
         yield f"<h3>{title}</h3><p>{said}</p>"
         if plot is not None and rows:
             label = escape(f"{title}. The table below says the same.", quote=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from kraftd.replay.report import charts
-from kraftd.replay.report.answers import Answers
+from kraftd.replay.report.analysis_results import AnalysisResults
 from kraftd.replay.report.cluster_report import ClusterReport
 
 
@@ -24,10 +24,10 @@ class Section(NamedTuple):
     rows: Sequence[Mapping[str, Any]]
 
 
-def sections(cluster: ClusterReport, answers: Answers) -> Iterator[Section]:
+def sections(cluster: ClusterReport, results: AnalysisResults) -> Iterator[Section]:
     """All of one cluster: who led, what its log holds, what became of partitions and brokers, who agrees."""
     for section in _SECTIONS:
-        yield section(cluster, answers)
+        yield section(cluster, results)
 
 
 def several(count: int, noun: str) -> str:
@@ -35,11 +35,11 @@ def several(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def _leaders(cluster: ClusterReport, answers: Answers) -> Section:
+def _leaders(cluster: ClusterReport, results: AnalysisResults) -> Section:
     return Section(
         "Leaders of the quorum and time without one",
-        _leaders_said(answers.leaders),
-        charts.leaders(answers.leaders, _span(cluster)),
+        _leaders_said(results.leaders),
+        charts.leaders(results.leaders, _span(cluster)),
         {
             "epoch": "epoch",
             "leader": "leader_id",
@@ -49,81 +49,81 @@ def _leaders(cluster: ClusterReport, answers: Answers) -> Section:
             "epochs nobody won": "epochs_nobody_won",
             "ms without a leader, at most": "without_leader_ms_at_most",
         },
-        sorted(answers.leaders, key=lambda row: -(row["without_leader_ms_at_most"] or 0)),
+        sorted(results.leaders, key=lambda row: -(row["without_leader_ms_at_most"] or 0)),
     )
 
 
-def _kinds(cluster: ClusterReport, answers: Answers) -> Section:
-    records = several(sum(row["records"] for row in answers.kinds), "record")
+def _kinds(cluster: ClusterReport, results: AnalysisResults) -> Section:
+    records = several(sum(row["records"] for row in results.kinds), "record")
     return Section(
         "Records by kind over time",
         f"{records}, {cluster.noop_share:.0%} of them NoOp.",
-        charts.kinds(answers.kinds, answers.step_s, _span(cluster)),
+        charts.kinds(results.kinds, results.step_s, _span(cluster)),
         {"time": "time", "kind": "type", "records": "records"},
-        answers.kinds,
+        results.kinds,
     )
 
 
-def _isr(cluster: ClusterReport, answers: Answers) -> Section:
+def _isr(cluster: ClusterReport, results: AnalysisResults) -> Section:
     return Section(
         "In-sync replicas: who left, who came back",
-        _isr_said(answers),
-        charts.isr(answers.isr, answers.step_s, _span(cluster)),
+        _isr_said(results),
+        charts.isr(results.isr, results.step_s, _span(cluster)),
         {"broker": "broker_id", "left": "shrinks", "came back": "expands"},
-        answers.isr_by_broker,
+        results.isr_by_broker,
     )
 
 
-def _isr_of_partitions(cluster: ClusterReport, answers: Answers) -> Section:
+def _isr_of_partitions(cluster: ClusterReport, results: AnalysisResults) -> Section:
     del cluster
     return Section(
         "Partitions whose ISR changed most",
-        f"{several(len(answers.isr_by_partition), 'partition')} changed at all.",
+        f"{several(len(results.isr_by_partition), 'partition')} changed at all.",
         None,
         {"topic": "topic", "partition": "partition_id", "shrank": "shrinks", "grew": "expands"},
-        sorted(answers.isr_by_partition, key=lambda row: -(row["shrinks"] + row["expands"]))[:10],
+        sorted(results.isr_by_partition, key=lambda row: -(row["shrinks"] + row["expands"]))[:10],
     )
 
 
-def _churn(cluster: ClusterReport, answers: Answers) -> Section:
+def _churn(cluster: ClusterReport, results: AnalysisResults) -> Section:
     return Section(
         "Leaders of partitions: who took over",
-        f"{several(sum(row['won'] for row in answers.churn), 'change')} of a partition's leader.",
-        charts.churn(answers.churn, answers.step_s, _span(cluster)),
+        f"{several(sum(row['won'] for row in results.churn), 'change')} of a partition's leader.",
+        charts.churn(results.churn, results.step_s, _span(cluster)),
         {"time": "time", "broker": "broker_id", "won": "won", "lost": "lost"},
-        answers.churn,
+        results.churn,
     )
 
 
-def _topics(cluster: ClusterReport, answers: Answers) -> Section:
+def _topics(cluster: ClusterReport, results: AnalysisResults) -> Section:
     del cluster
     return Section(
         "Topics that change most",
         "Changes of leader, ISR or replicas of their partitions.",
-        charts.topics(answers.topics),
+        charts.topics(results.topics),
         {"topic": "topic", "changes": "changes", "of the leader": "leader_changes", "ISR shrank": "shrinks"},
-        answers.topics,
+        results.topics,
     )
 
 
-def _fencing(cluster: ClusterReport, answers: Answers) -> Section:
+def _fencing(cluster: ClusterReport, results: AnalysisResults) -> Section:
     return Section(
         "Fenced brokers",
-        _fencing_said(answers.fencing),
-        charts.fencing(answers.fencing, _span(cluster)),
+        _fencing_said(results.fencing),
+        charts.fencing(results.fencing, _span(cluster)),
         {"broker": "broker_id", "since": "fenced_at", "until": "until", "ms": "fenced_ms", "after": "event"},
-        answers.fencing,
+        results.fencing,
     )
 
 
-def _matching(cluster: ClusterReport, answers: Answers) -> Section:
+def _matching(cluster: ClusterReport, results: AnalysisResults) -> Section:
     del cluster
-    differ = sum(row["first_difference"] is not None for row in answers.matching)
+    differ = sum(row["first_difference"] is not None for row in results.matching)
     return Section(
         "Do the nodes hold the same log?",
         f'<span class="bad">{several(differ, "pair")} of nodes differ.</span>'
         if differ
-        else f"{several(len(answers.matching), 'pair')} of nodes compared, none differs.",
+        else f"{several(len(results.matching), 'pair')} of nodes compared, none differs.",
         None,
         {
             "node": "left_node_id",
@@ -133,25 +133,25 @@ def _matching(cluster: ClusterReport, answers: Answers) -> Section:
             "epoch": "left_epoch",
             "against": "right_epoch",
         },
-        answers.matching,
+        results.matching,
     )
 
 
-def _snapshots(cluster: ClusterReport, answers: Answers) -> Section:
+def _snapshots(cluster: ClusterReport, results: AnalysisResults) -> Section:
     del cluster
-    wrong = sum(row["problem"] is not None for row in answers.snapshots)
-    compared = sum({row["directory"]: row["snapshots_compared"] for row in answers.snapshots}.values())
+    wrong = sum(row["problem"] is not None for row in results.snapshots)
+    compared = sum({row["directory"]: row["snapshots_compared"] for row in results.snapshots}.values())
     return Section(
         "Snapshots against the log",
         f"{several(compared, 'snapshot')} compared with the state that the log makes there, "
         + (f'<span class="bad">{several(wrong, "finding")}.</span>' if wrong else "no finding."),
         None,
         {"node": "node_id", "snapshots": "snapshots_compared", "finding": "problem"},
-        [{**row, "problem": _without(row["problem"], row["directory"])} for row in answers.snapshots],
+        [{**row, "problem": _without(row["problem"], row["directory"])} for row in results.snapshots],
     )
 
 
-_SECTIONS: Final[tuple[Callable[[ClusterReport, Answers], Section], ...]] = (
+_SECTIONS: Final[tuple[Callable[[ClusterReport, AnalysisResults], Section], ...]] = (
     _leaders,
     _kinds,
     _isr,
@@ -184,9 +184,9 @@ def _leaders_said(rows: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _isr_said(answers: Answers) -> str:
-    left = sum(row["shrinks"] for row in answers.isr_by_broker)
-    back = sum(row["expands"] for row in answers.isr_by_broker)
+def _isr_said(results: AnalysisResults) -> str:
+    left = sum(row["shrinks"] for row in results.isr_by_broker)
+    back = sum(row["expands"] for row in results.isr_by_broker)
     return f"Brokers left an ISR {left:,} times and came back {back:,} times."
 
 

@@ -16,7 +16,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from kraftd.logtools.commit import Status
+from kraftd.logtools.commit import CommitStatus
 from kraftd.logtools.problem import Problem, ProblemKind
 from kraftd.replay.report.cluster_report import (
     ClusterReport,
@@ -36,7 +36,11 @@ LABEL_COLUMNS = 14
 PATH_COLUMNS = 58
 """What is left of 80 columns beside a label, a slash and an ellipsis."""
 
-STATUS_STYLE = {Status.COMMITTED: "green", Status.UNKNOWN: "yellow", Status.UNCOMMITTED: "yellow"}
+STATUS_STYLE = {
+    CommitStatus.COMMITTED: "green",
+    CommitStatus.UNKNOWN: "yellow",
+    CommitStatus.UNCOMMITTED: "yellow",
+}
 PROBLEM_STYLE = {
     ProblemKind.DAMAGED: "bold red",
     ProblemKind.DIVERGED: "bold red",
@@ -215,7 +219,7 @@ def _epochs(epochs: Sequence[LeaderEpoch]) -> Table:
             _time(epoch.started_at_ms),
             " ".join(map(str, epoch.granted_by)),
             " ".join(map(str, epoch.held_by)),
-            f"[{STATUS_STYLE[Status(epoch.commit_status)]}]{epoch.commit_status}[/]",
+            f"[{STATUS_STYLE[CommitStatus(epoch.commit_status)]}]{epoch.commit_status}[/]",
         )
     return table
 
@@ -240,7 +244,7 @@ def _kinds(kinds: Sequence[KindCount]) -> Table:
 
 def _image_facts(fold: FoldReport) -> Iterator[tuple[str, str]]:
     image = fold.image
-    style = STATUS_STYLE[Status(fold.commit_status)]
+    style = STATUS_STYLE[CommitStatus(fold.commit_status)]
     base = f", from snapshot {fold.from_snapshot}" if fold.from_snapshot else ""
     yield (
         "at offset",

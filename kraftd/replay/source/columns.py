@@ -49,7 +49,7 @@ SCHEMA: Final = pa.schema(
 changes, in Kafka's text. `body` is JSON with Kafka's field names, without secrets, null for kinds that are
 not known. `key` and `value` are the raw bytes, the value with its frame; where they hold a secret, or are of
 a kind that is not known and may, `value` is null and `is_redacted` true, unless secrets are asked for.
-`node_id` is -1 where the directory does not say. `commit_status` is one of `kraftd.logtools.commit.Status`.
+`node_id` is -1 where the directory does not say. `commit_status` is a `kraftd.logtools.commit.CommitStatus`.
 `problem` says why a record could not be decoded; a body that is not asked for is not tried.
 """
 

@@ -18,12 +18,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kraftd.logtools.commit import Status
+from kraftd.logtools.commit import CommitStatus
 from kraftd.records.frame import RECORD_NAMES
 from kraftd.replay.source import contents
 from kraftd.replay.source.columns import SCHEMA, TIME
 from kraftd.replay.source.contents import Bodies
-from kraftd.replay.source.filters import Wanted
+from kraftd.replay.source.filters import RecordFilter
 from kraftd.replay.source.headers import (
     CONTROL_BIT,
     TRANSACTIONAL_BIT,
@@ -46,7 +46,7 @@ class Decoder:
     """Decodes slices of files into Arrow batches with the columns and rows that are wanted."""
 
     def __init__(
-        self, schema: pa.Schema = SCHEMA, wanted: Wanted = EVERYTHING, *, show_secrets: bool = False
+        self, schema: pa.Schema = SCHEMA, wanted: RecordFilter = EVERYTHING, *, show_secrets: bool = False
     ) -> None:
         self.schema = schema
         self.wanted = wanted
@@ -165,7 +165,9 @@ class Columns:
     def statuses(self) -> pa.Array:
         """What is known of each record's commitment."""
         offsets, bounds = self.records.offsets[self.rows], self.piece.bounds
-        names = pa.array([Status.COMMITTED.value, Status.UNKNOWN.value, Status.UNCOMMITTED.value])
+        names = pa.array(
+            [CommitStatus.COMMITTED.value, CommitStatus.UNKNOWN.value, CommitStatus.UNCOMMITTED.value]
+        )
         at = (offsets >= bounds.committed_end).astype(np.int8) + (offsets >= bounds.uncommitted_from)
         return names.take(pa.array(at))
 

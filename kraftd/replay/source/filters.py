@@ -1,8 +1,8 @@
 """Which records are wanted, by offset, time and type, so that segments and batches without any are not read.
 
-A `Wanted` comes from what Spark pushes down (`pushed`) or from a job of ours. It is exact: a row that passes
-is wanted, and no other is produced. Segments are left out by their base offsets, slices of large segments by
-the headers of their batches, batches by their headers, records one by one.
+A `RecordFilter` comes from what Spark pushes down (`pushed`) or from a job of ours. It is exact: a row that
+passes is wanted, and no other is produced. Segments are left out by their base offsets, slices of large
+segments by the headers of their batches, batches by their headers, records one by one.
 """
 
 from collections.abc import Iterable, Iterator
@@ -31,7 +31,7 @@ LAST: Final = 2**62
 """No offset and no time in microseconds lies beyond these."""
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class RecordFilter(msgspec.Struct, frozen=True):
     """Records with an offset and a time in these half-open ranges, and of these types; None is any.
 
     Times are microseconds, as in the rows. A record without a time is wanted only if no time is asked for.
@@ -74,7 +74,7 @@ class Wanted(msgspec.Struct, frozen=True):
         return (milliseconds * 1000 >= self.from_us) & (milliseconds * 1000 < self.to_us)
 
 
-def pushed(filters: Iterable[Filter], wanted: Wanted) -> tuple[Wanted, list[Filter]]:
+def pushed(filters: Iterable[Filter], wanted: RecordFilter) -> tuple[RecordFilter, list[Filter]]:
     """What is wanted once Spark's filters are in, and the filters that are left to Spark."""
     left = []
     for one in filters:
@@ -86,7 +86,7 @@ def pushed(filters: Iterable[Filter], wanted: Wanted) -> tuple[Wanted, list[Filt
     return wanted, left
 
 
-def _narrowed(one: Filter, wanted: Wanted) -> Wanted | None:
+def _narrowed(one: Filter, wanted: RecordFilter) -> RecordFilter | None:
     """What is wanted with one filter more, None if it is none of ours."""
     attribute = getattr(one, "attribute", ())
     if attribute == ("type",):
@@ -108,7 +108,7 @@ def _narrowed(one: Filter, wanted: Wanted) -> Wanted | None:
     )
 
 
-def _by_type(one: Filter, wanted: Wanted) -> Wanted | None:
+def _by_type(one: Filter, wanted: RecordFilter) -> RecordFilter | None:
     if isinstance(one, EqualTo):
         types = frozenset({one.value})
     elif isinstance(one, In):
@@ -146,7 +146,7 @@ def _number(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def ranges(wanted: Wanted, base_offsets: Iterable[int]) -> Iterator[bool]:
+def ranges(wanted: RecordFilter, base_offsets: Iterable[int]) -> Iterator[bool]:
     """Of each segment, given by base offset in order, whether it may hold a wanted offset."""
     for base, following in pairwise([*base_offsets, LAST]):
         yield following > wanted.from_offset and base < wanted.to_offset

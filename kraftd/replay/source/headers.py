@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kraftd.errors import CorruptBatchError
-from kraftd.logtools.batch_reader import claimed_bytes, invalid_because
+from kraftd.logtools.batch_reader import declared_size, invalid_because
 from kraftd.logtools.node_files import LogFile
 from kraftd.records.batch import HEADER_BYTES, LENGTH_AT, BatchView
 from kraftd.records.batch_search import plausible_headers
@@ -169,7 +169,7 @@ def _is_good(data: Bytes, position: int, limit: int) -> bool:
     """Whether a whole batch with a good checksum begins there."""
     try:
         head = bytes(data[position : min(position + HEADER_BYTES, limit)])
-        size = claimed_bytes(head, position, limit)
+        size = declared_size(head, position, limit)
     except CorruptBatchError:
         return False
     return not invalid_because(BatchView(data[position : position + size]))

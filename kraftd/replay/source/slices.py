@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from kraftd.logtools.commit import NEVER_ENDS, Bounds
 from kraftd.logtools.node_files import FileKind, LogFile, NodeFiles
-from kraftd.replay.source.filters import Wanted, ranges
+from kraftd.replay.source.filters import RecordFilter, ranges
 from kraftd.replay.source.headers import Headers, headers_at, mapped, walk
 from kraftd.types import NodeId, Offset
 
@@ -31,7 +31,7 @@ ALWAYS_COMMITTED = Bounds(committed_end=NEVER_ENDS, uncommitted_from=NEVER_ENDS)
 UNJUDGED = Bounds(committed_end=0, uncommitted_from=NEVER_ENDS)
 """Nobody asked what is committed."""
 
-EVERYTHING = Wanted()
+EVERYTHING = RecordFilter()
 
 
 class Slice(msgspec.Struct, frozen=True):
@@ -50,7 +50,7 @@ class Slice(msgspec.Struct, frozen=True):
 
 
 def plan_node(
-    node: NodeFiles, bounds: Bounds, slice_bytes: int = PARTITION_BYTES, wanted: Wanted = EVERYTHING
+    node: NodeFiles, bounds: Bounds, slice_bytes: int = PARTITION_BYTES, wanted: RecordFilter = EVERYTHING
 ) -> Iterator[Slice]:
     """Cut a node's files into slices of about `slice_bytes`, each of whole batches."""
     for file in wanted_files(node, wanted):
@@ -69,7 +69,7 @@ def plan_node(
             )
 
 
-def wanted_files(node: NodeFiles, wanted: Wanted) -> Iterator[LogFile]:
+def wanted_files(node: NodeFiles, wanted: RecordFilter) -> Iterator[LogFile]:
     """The files that may hold a wanted record."""
     may_hold = ranges(wanted, (segment.base_offset for segment in node.segments))
     left_out = {segment.path for segment, may in zip(node.segments, may_hold, strict=True) if not may}
@@ -79,7 +79,7 @@ def wanted_files(node: NodeFiles, wanted: Wanted) -> Iterator[LogFile]:
             yield file
 
 
-def cuts(file: LogFile, slice_bytes: int, wanted: Wanted = EVERYTHING) -> Iterator[tuple[int, int]]:
+def cuts(file: LogFile, slice_bytes: int, wanted: RecordFilter = EVERYTHING) -> Iterator[tuple[int, int]]:
     """Where to cut a file: always before a batch. Bytes after the last whole batch go with the last slice."""
     if file.size_bytes <= slice_bytes:
         yield 0, file.size_bytes

@@ -17,7 +17,7 @@ from kraftd.errors import CorruptBatchError
 from kraftd.records.batch import HEADER_BYTES, BatchView
 from kraftd.records.frame import RECORD_CODECS, RECORD_NAMES
 from kraftd.replay.source.contents import FRAME_BYTES, Content, control_content, odd_content
-from kraftd.replay.source.filters import Wanted
+from kraftd.replay.source.filters import RecordFilter
 from kraftd.replay.source.headers import CONTROL_BIT, Headers
 from kraftd.replay.source.lockstep import Flags, Longs, find_values, worth_a_step
 
@@ -113,7 +113,7 @@ class Records:
                 odd_sizes[kind] += len(odd.value or b"")
         return found + [KindTotals(kind, count, odd_sizes[kind]) for kind, count in odd_counts.items()]
 
-    def passing(self, wanted: Wanted, rows: Longs) -> Flags:
+    def passing(self, wanted: RecordFilter, rows: Longs) -> Flags:
         """Of these rows, the wanted ones."""
         mask = wanted.offsets(self.offsets[rows])
         if not wanted.any_time:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from kraftd.cli import dump
-from kraftd.cli.dump import Entry, FileStart, Selection
+from kraftd.cli.dump import DumpedRecord, FileStart, Selection
 from kraftd.logtools.batch_reader import Batch
 from kraftd.records.batch import encode_batch, encode_control_batch, scan
 from kraftd.records.control import encode_control
@@ -273,7 +273,7 @@ class Followed:
     @property
     def told(self) -> list[object]:
         return [
-            item.offset if isinstance(item, Entry) else type(item).__name__
+            item.offset if isinstance(item, DumpedRecord) else type(item).__name__
             for item in self.items
             if not isinstance(item, Batch | FileStart)
         ]

@@ -14,7 +14,7 @@ import pytest
 
 from kraftd.cli.failures import ExitCode, UsageError
 from kraftd.cli.main import COMMANDS
-from kraftd.cli.points import parse_at, parse_time
+from kraftd.cli.times import parse_point, parse_time
 from kraftd.metadata.config_schema import ResourceType
 from kraftd.protocol.messages import (
     IncrementalAlterConfigsRequest,
@@ -350,7 +350,7 @@ def test_a_number_or_word_out_of_range_is_a_usage_error(
     assert outcome.err.rstrip("\n").isprintable()
 
 
-@pytest.mark.parametrize("parse", [parse_at, parse_time])
+@pytest.mark.parametrize("parse", [parse_point, parse_time])
 @pytest.mark.parametrize("text", [MANY_DIGITS, "9" * 20, "\u0663", "-1", ""])
 def test_a_point_out_of_range_is_a_usage_error(parse: Callable[[str], object], text: str) -> None:
     with pytest.raises(UsageError):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kraftd.logtools.node_files import find_log
-from kraftd.logtools.points import At
+from kraftd.logtools.points import Point
 from kraftd.logtools.state import state_at
 from kraftd.metadata.image import to_records
 from kraftd.records import epoch_checkpoint, meta_properties, names, quorum_state
@@ -83,7 +83,7 @@ class LogMaker:
 
     def snapshot(self, *extra: AnyRecord, voters: tuple[int, ...] = ()) -> Path:
         """A snapshot of the state at the end; with records in it that the log does not make."""
-        image = state_at(find_log(self.home), At("", self.end)).image
+        image = state_at(find_log(self.home), Point("", self.end)).image
         records = [*to_records(image), *extra]
         return write_snapshot(
             self.log, OffsetAndEpoch(self.end, self.epoch), records, self._now(), voters=voters

@@ -4,8 +4,17 @@ from collections.abc import Sequence
 
 import pytest
 
-from kraftd.logtools.commit import NEVER_ENDS, Bounds, CommitVerdict, Holder, Proof, Rule, Status, judge
-from kraftd.logtools.comparison import Comparison
+from kraftd.logtools.commit import (
+    NEVER_ENDS,
+    Bounds,
+    CommitRule,
+    CommitStatus,
+    CommitVerdict,
+    NodeLog,
+    Proof,
+    judge,
+)
+from kraftd.logtools.comparison import LogComparison
 
 VOTERS = frozenset({1, 2, 3})
 
@@ -17,20 +26,20 @@ def holder(
     highest: int | None = -1,
     more: bool = False,
     proofs: tuple[Proof, ...] = (),
-) -> Holder:
+) -> NodeLog:
     """A log given by its epochs' (epoch, start) and its end."""
     last = epochs[-1][0] if epochs else 0
-    return Holder(node_id, end, more, last if highest == -1 else highest, epochs, proofs)
+    return NodeLog(node_id, end, more, last if highest == -1 else highest, epochs, proofs)
 
 
-def common_end(left: Holder, right: Holder) -> Comparison:
+def common_end(left: NodeLog, right: NodeLog) -> LogComparison:
     """Where two logs part, judged like Raft: the same epoch at the same offset is the same record."""
     limit = min(left.end_offset, right.end_offset)
     same = next((o for o in range(limit) if left.epoch_at(o) != right.epoch_at(o)), limit)
-    return Comparison(same, parted_at=same if same < limit else -1)
+    return LogComparison(same, parted_at=same if same < limit else -1)
 
 
-def verdict(holders: Sequence[Holder], voters: frozenset[int] = VOTERS) -> CommitVerdict:
+def verdict(holders: Sequence[NodeLog], voters: frozenset[int] = VOTERS) -> CommitVerdict:
     return judge(holders, [[common_end(left, right) for right in holders] for left in holders], voters)
 
 
@@ -41,18 +50,21 @@ def test_what_every_voter_holds_is_committed_and_what_one_holds_is_not() -> None
         holder(3, (3, 0), end=30, highest=190),
     ]
     found = verdict(logs)
-    assert (found.committed_end, found.proof.rule, found.known) == (30, Rule.EVERY_VOTER, True)
-    assert [found.bounds[0].status_of(o) for o in (29, 30)] == [Status.COMMITTED, Status.UNCOMMITTED]
+    assert (found.committed_end, found.proof.rule, found.known) == (30, CommitRule.EVERY_VOTER, True)
+    assert [found.bounds[0].status_of(o) for o in (29, 30)] == [
+        CommitStatus.COMMITTED,
+        CommitStatus.UNCOMMITTED,
+    ]
 
 
 def test_a_majority_proves_a_record_only_in_the_highest_epoch_of_all() -> None:
     logs = [holder(1, (5, 0), end=20), holder(2, (5, 0), end=20), holder(3, (5, 0), end=10)]
     assert verdict(logs).committed_end == 20
-    assert verdict(logs).proof.rule is Rule.MAJORITY
+    assert verdict(logs).proof.rule is CommitRule.MAJORITY
 
     later = [*logs[:2], holder(3, (5, 0), end=10, highest=6)]
     assert verdict(later).committed_end == 10
-    assert verdict(later).bounds[0].status_of(15) is Status.UNKNOWN
+    assert verdict(later).bounds[0].status_of(15) is CommitStatus.UNKNOWN
 
 
 def test_an_old_record_on_a_majority_can_still_be_overwritten() -> None:
@@ -66,14 +78,14 @@ def test_an_old_record_on_a_majority_can_still_be_overwritten() -> None:
     ]
     found = verdict(logs, frozenset({1, 2, 3, 4, 5}))
     assert found.committed_end == 1
-    assert found.bounds[0].status_of(1) is Status.UNKNOWN
-    assert found.bounds[0].status_of(2) is Status.UNCOMMITTED
+    assert found.bounds[0].status_of(1) is CommitStatus.UNKNOWN
+    assert found.bounds[0].status_of(2) is CommitStatus.UNCOMMITTED
 
 
 def test_a_missing_voter_leaves_everything_unknown() -> None:
     found = verdict([holder(1, (5, 0), end=20), holder(2, (5, 0), end=20)])
     assert (found.committed_end, found.proof, found.known) == (0, None, False)
-    assert found.bounds[0].status_of(0) is Status.UNKNOWN
+    assert found.bounds[0].status_of(0) is CommitStatus.UNKNOWN
     assert "voters 3 " in found.bounds[0].why_unknown
 
 
@@ -92,25 +104,25 @@ def test_without_an_election_file_the_highest_epoch_is_not_known() -> None:
 
 def test_a_copy_that_lacks_its_end_may_hold_more() -> None:
     logs = [holder(1, (5, 0), end=20), holder(2, (5, 0), end=10, more=True), holder(3, (5, 0), end=10)]
-    assert verdict(logs).bounds[0].status_of(15) is Status.UNKNOWN
+    assert verdict(logs).bounds[0].status_of(15) is CommitStatus.UNKNOWN
 
 
 def test_a_high_watermark_proves_and_a_longer_log_is_unknown_above_it() -> None:
-    proof = Proof(15, Rule.MANIFEST, "node 1 was copied with high watermark 15")
+    proof = Proof(15, CommitRule.MANIFEST, "node 1 was copied with high watermark 15")
     found = verdict([holder(1, (5, 0), end=20, more=True, proofs=(proof,))])
     assert (found.committed_end, found.known) == (15, True)
-    assert found.bounds[0].status_of(14) is Status.COMMITTED
-    assert found.bounds[0].status_of(15) is Status.UNKNOWN
+    assert found.bounds[0].status_of(14) is CommitStatus.COMMITTED
+    assert found.bounds[0].status_of(15) is CommitStatus.UNKNOWN
 
 
 def test_a_snapshot_proves_but_says_nothing_about_the_end() -> None:
-    proof = Proof(15, Rule.SNAPSHOT, "node 1 took a snapshot at 15")
+    proof = Proof(15, CommitRule.SNAPSHOT, "node 1 took a snapshot at 15")
     found = verdict([holder(1, (5, 0), end=20, proofs=(proof,))])
     assert (found.committed_end, found.known) == (15, False)
 
 
 def test_a_stronger_proof_at_the_same_offset_wins_over_a_snapshot() -> None:
-    proof = Proof(20, Rule.SNAPSHOT, "node 1 took a snapshot at 20")
+    proof = Proof(20, CommitRule.SNAPSHOT, "node 1 took a snapshot at 20")
     found = verdict([holder(1, (5, 0), end=20, proofs=(proof,))], frozenset({1}))
     assert (found.committed_end, found.known) == (20, True)
 
@@ -123,12 +135,12 @@ def test_records_that_a_committed_one_replaced_are_uncommitted() -> None:
     ]
     found = verdict(logs)
     assert found.committed_end == 20
-    assert found.bounds[2].status_of(9) is Status.COMMITTED
-    assert found.bounds[2].status_of(10) is Status.UNCOMMITTED
+    assert found.bounds[2].status_of(9) is CommitStatus.COMMITTED
+    assert found.bounds[2].status_of(10) is CommitStatus.UNCOMMITTED
 
 
 def test_a_high_watermark_over_a_divergence_is_a_contradiction() -> None:
-    proof = Proof(15, Rule.MANIFEST, "node 3 was copied with high watermark 15")
+    proof = Proof(15, CommitRule.MANIFEST, "node 3 was copied with high watermark 15")
     logs = [holder(1, (5, 0), (7, 10), end=20), holder(3, (5, 0), (6, 10), end=15, proofs=(proof,))]
     assert "committed records were lost or changed" in verdict(logs).contradictions[0]
 

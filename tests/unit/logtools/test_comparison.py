@@ -1,6 +1,6 @@
 """Two logs agree batch by batch, part from one offset on, break log matching, or are of two clusters."""
 
-from kraftd.logtools.comparison import BatchKeys, Comparison, clusters_among, compare
+from kraftd.logtools.comparison import BatchKeys, LogComparison, clusters_among, compare
 from kraftd.records.batch import scan
 from tests.replay.logs import leader_change, noops
 
@@ -15,31 +15,33 @@ def log(*parts: bytes) -> BatchKeys:
 
 def test_a_prefix_agrees_to_its_end() -> None:
     long, short = log(noops(0, 1, 9)), log(noops(0, 1, 4))
-    assert compare(long, short) == compare(short, long) == Comparison(4, equal_batches=4)
+    assert compare(long, short) == compare(short, long) == LogComparison(4, equal_batches=4)
 
 
 def test_the_first_different_batch_is_named_with_both_epochs() -> None:
     ours = log(noops(0, 1, 4), leader_change(4, 3, 1), noops(5, 3, 3))
     theirs = log(noops(0, 1, 4), leader_change(4, 2, 2), noops(5, 2, 1))
-    assert compare(ours, theirs) == Comparison(4, equal_batches=4, parted_at=4, left_epoch=3, right_epoch=2)
+    assert compare(ours, theirs) == LogComparison(
+        4, equal_batches=4, parted_at=4, left_epoch=3, right_epoch=2
+    )
 
 
 def test_a_log_whose_start_is_gone_is_compared_from_there() -> None:
     whole, trimmed = log(noops(0, 1, 9)), log(noops(5, 1, 6))
-    assert compare(whole, trimmed) == compare(trimmed, whole) == Comparison(9, equal_batches=4)
+    assert compare(whole, trimmed) == compare(trimmed, whole) == LogComparison(9, equal_batches=4)
 
 
 def test_what_one_log_lacks_is_passed_over() -> None:
     whole, holed = log(noops(0, 1, 9)), log(noops(0, 1, 2), noops(4, 1, 1), noops(7, 1, 2))
-    assert compare(whole, holed) == compare(holed, whole) == Comparison(9, equal_batches=5)
+    assert compare(whole, holed) == compare(holed, whole) == LogComparison(9, equal_batches=5)
 
 
 def test_logs_that_share_nothing_are_undecided() -> None:
     early, late = log(noops(0, 1, 3)), log(noops(5, 1, 3))
     for found in (compare(early, late), compare(late, early)):
-        assert found == Comparison(3)
+        assert found == LogComparison(3)
         assert found.is_undecided
-    assert compare(early, log()) == Comparison(0)
+    assert compare(early, log()) == LogComparison(0)
 
 
 def test_different_records_of_one_offset_and_epoch_break_log_matching() -> None:

@@ -7,7 +7,7 @@ import pytest
 from kraftd.logtools.errors import UnanswerableError
 from kraftd.logtools.log_reader import times_of
 from kraftd.logtools.node_files import find_log, find_logs
-from kraftd.logtools.points import At
+from kraftd.logtools.points import Point
 from kraftd.logtools.state import advanced, refreshed, state_at
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.image_builder import ImageBuilder
@@ -41,8 +41,8 @@ def folded(log_directory: Path, end: int) -> MetadataImage:
     return fold.image()
 
 
-def at(offset: int) -> At:
-    return At(str(offset), offset=offset)
+def at(offset: int) -> Point:
+    return Point(str(offset), offset=offset)
 
 
 def test_the_state_of_real_logs_is_that_of_all_their_records():
@@ -130,13 +130,13 @@ def test_a_time_ends_before_the_first_newer_batch_and_says_that_a_clock_went_bac
     made.batch(config("1"), at_ms=T0 + 5_000).batch(config("2"), at_ms=T0 + 9_000)
     made.batch(config("3"), at_ms=T0 + 5_000).batch(config("4"), at_ms=T0 + 9_500)
     log = find_log(tmp_path)
-    state = state_at(log, At("then", time_ms=T0 + 5_000))
+    state = state_at(log, Point("then", time_ms=T0 + 5_000))
     assert (state.end_offset, state.image[CONFIGS].get(2, "orders", "retention.ms")) == (2, "1")
     assert state.notes == (
         "1 later batch carries a time at or before then: a clock went back; the state is that at offset 2",
     )
-    assert state_at(log, At("late", time_ms=T0 + 10_000)).end_offset == made.end
-    assert state_at(log, At("early", time_ms=0)).notes == ("the log begins after early",)
+    assert state_at(log, Point("late", time_ms=T0 + 10_000)).end_offset == made.end
+    assert state_at(log, Point("early", time_ms=0)).notes == ("the log begins after early",)
 
 
 @pytest.mark.parametrize(
@@ -271,10 +271,10 @@ def test_a_snapshots_own_offset_can_be_asked_for_where_the_log_begins_later(tmp_
     made.roll().batch(config("4"))
     for path in sorted(made.log.glob("*.log"))[:2]:
         path.unlink()
-    state = state_at(find_log(tmp_path), At("11", offset=11))
+    state = state_at(find_log(tmp_path), Point("11", offset=11))
     assert (state.end_offset, state.snapshot) == (11, OffsetAndEpoch(11, 3))
     with pytest.raises(UnanswerableError, match=r"only their own offsets can be asked: 11$"):
-        state_at(find_log(tmp_path), At("12", offset=12))
+        state_at(find_log(tmp_path), Point("12", offset=12))
     assert state_at(find_log(tmp_path)).end_offset == made.end
 
 

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from kraftd.logtools.node_files import find_log
-from kraftd.logtools.points import At
-from kraftd.logtools.quorum_facts import QuorumFacts, Voter, quorum_changes
+from kraftd.logtools.points import Point
+from kraftd.logtools.quorum_facts import QuorumFacts, VoterFacts, quorum_changes
 from kraftd.logtools.state import state_at
 from kraftd.metadata.image import EMPTY
 from kraftd.metadata.image_builder import apply_all
@@ -166,8 +166,8 @@ def test_backwards_a_change_is_undone():
 
 
 def test_the_quorum_has_its_words():
-    before = QuorumFacts(3, 1, 0, (Voter(1), Voter(2)))
-    after = QuorumFacts(5, 3, 1, (Voter(1, b"d" * 16), Voter(3)))
+    before = QuorumFacts(3, 1, 0, (VoterFacts(1), VoterFacts(2)))
+    after = QuorumFacts(5, 3, 1, (VoterFacts(1, b"d" * 16), VoterFacts(3)))
     assert [str(fact) for fact in quorum_changes(before, after)] == [
         "quorum leader moved 1 (epoch 3) -> 3 (epoch 5)",
         "quorum kraft.version 0 -> 1",
@@ -181,7 +181,7 @@ def test_the_quorum_has_its_words():
 def test_between_two_points_of_a_log(tmp_path: Path):
     orders(tmp_path)
     log = find_log(tmp_path)
-    before, after = state_at(log, At("8", offset=8)), state_at(log)
+    before, after = state_at(log, Point("8", offset=8)), state_at(log)
     facts = [*quorum_changes(before.quorum, after.quorum), *changes(before.image, after.image)]
     assert [str(fact) for fact in facts] == [
         "quorum leader moved 1 (epoch 1) -> 2 (epoch 3)",

@@ -16,7 +16,7 @@ from kraftd.records.frame import RawRecord, decode_record, read_frame, record_na
 from kraftd.replay.data_source import KraftReader, Slices
 from kraftd.replay.source.columns import RAW, SCHEMA, chosen
 from kraftd.replay.source.decode import Decoder
-from kraftd.replay.source.filters import Wanted
+from kraftd.replay.source.filters import RecordFilter
 from kraftd.replay.source.slices import EVERYTHING, cuts, pack, plan_node
 from tests.fixtures import klog, klogs
 from tests.replay.logs import START_MS, config, leader_change, noops, write_node
@@ -30,7 +30,7 @@ def read(
     node: NodeFiles,
     slice_bytes: int = 1 << 20,
     schema: pa.Schema = SCHEMA,
-    wanted: Wanted = EVERYTHING,
+    wanted: RecordFilter = EVERYTHING,
     *,
     show_secrets: bool = True,
 ) -> list[dict]:
@@ -127,13 +127,13 @@ def test_fewer_columns_are_the_same_columns(cluster: str) -> None:
 @pytest.mark.parametrize(
     "wanted",
     [
-        Wanted(from_offset=100, to_offset=222),
-        Wanted(types=frozenset({"LeaderChange", "ConfigRecord"})),
-        Wanted(types=frozenset({"NoOpRecord"}), from_offset=700),
-        Wanted(is_snapshot=True),
+        RecordFilter(from_offset=100, to_offset=222),
+        RecordFilter(types=frozenset({"LeaderChange", "ConfigRecord"})),
+        RecordFilter(types=frozenset({"NoOpRecord"}), from_offset=700),
+        RecordFilter(is_snapshot=True),
     ],
 )
-def test_what_is_not_wanted_is_not_there(wanted: Wanted) -> None:
+def test_what_is_not_wanted_is_not_there(wanted: RecordFilter) -> None:
     node = find_fleet([klog("generated-kafka-4.3-dynamic-voters")])[0][0]
     expected = [
         row
@@ -152,12 +152,12 @@ def test_wanted_times_are_exact() -> None:
     times = sorted(row["timestamp"] for row in read(node) if row["timestamp"] is not None)
     low, high = (round(times[len(times) * n // 4].timestamp() * 1e6) for n in (1, 3))
     expected = [row for row in read(node) if low <= round(row["timestamp"].timestamp() * 1e6) < high]
-    assert read(node, wanted=Wanted(from_us=low, to_us=high)) == expected
+    assert read(node, wanted=RecordFilter(from_us=low, to_us=high)) == expected
 
 
 def test_segments_without_a_wanted_offset_are_not_opened() -> None:
     node = find_fleet([klog("generated-kafka-4.3-dynamic-voters")])[0][1]
-    wanted = Wanted(from_offset=800, to_offset=801, is_snapshot=False)
+    wanted = RecordFilter(from_offset=800, to_offset=801, is_snapshot=False)
     assert [piece.segment_base_offset for piece in plan_node(node, NOTHING_KNOWN, 1 << 20, wanted)] == [736]
 
 

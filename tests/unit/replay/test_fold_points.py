@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from kraftd.logtools.commit import Status
+from kraftd.logtools.commit import CommitStatus
 from kraftd.logtools.node_files import by_cluster, find_fleet
-from kraftd.logtools.points import At, NotAPointError, parse_at
+from kraftd.logtools.points import NotAPointError, Point, parse_point
 from kraftd.records.batch import encode_batch
 from kraftd.replay.cluster_survey import ClusterSurvey, survey_clusters
 from kraftd.replay.errors import ReplayError
@@ -30,43 +30,43 @@ def export(tmp_path: Path) -> ClusterSurvey:
 
 
 def test_an_offset_and_a_time_are_told_apart() -> None:
-    assert parse_at("1234") == At("1234", offset=1234)
-    assert parse_at("2023-11-14T22:13:20") == At("2023-11-14T22:13:20", time_ms=START_MS)
-    assert parse_at("2023-11-14T23:13:20+01:00").time_ms == START_MS
+    assert parse_point("1234") == Point("1234", offset=1234)
+    assert parse_point("2023-11-14T22:13:20") == Point("2023-11-14T22:13:20", time_ms=START_MS)
+    assert parse_point("2023-11-14T23:13:20+01:00").time_ms == START_MS
     with pytest.raises(NotAPointError, match="neither an offset"):
-        parse_at("yesterday")
+        parse_point("yesterday")
 
 
 def test_an_export_is_folded_to_its_high_watermark(export: ClusterSurvey) -> None:
     plan = plan_fold(export, None)
-    assert (plan.end_offset, plan.status, plan.notes) == (8, Status.COMMITTED, ())
+    assert (plan.end_offset, plan.status, plan.notes) == (8, CommitStatus.COMMITTED, ())
 
 
 def test_asking_beyond_the_committed_end_is_possible_and_said(export: ClusterSurvey) -> None:
-    plan = plan_fold(export, parse_at("10"))
-    assert (plan.end_offset, plan.status) == (10, Status.UNKNOWN)
+    plan = plan_fold(export, parse_point("10"))
+    assert (plan.end_offset, plan.status) == (10, CommitStatus.UNKNOWN)
     assert "offsets 8 to 9 are folded in, but may not be committed" in plan.notes[0]
 
 
 def test_an_offset_beyond_the_log_is_refused(export: ClusterSurvey) -> None:
     with pytest.raises(ReplayError, match="holds offsets 0 to 9"):
-        plan_fold(export, parse_at("11"))
+        plan_fold(export, parse_point("11"))
 
 
 def test_a_copy_of_one_node_is_folded_whole_and_marked() -> None:
     plan = plan_fold(survey(klog("kafka-3.5-three-nodes-59-leaders") / "node-3"), None)
-    assert (plan.end_offset, plan.status) == (30637, Status.UNKNOWN)
+    assert (plan.end_offset, plan.status) == (30637, CommitStatus.UNKNOWN)
     assert "offsets 28,870 to 30,636 are folded in, but may not be committed" in plan.notes[0]
 
 
 def test_an_uncommitted_tail_is_left_out() -> None:
     plan = plan_fold(survey(klog("kafka-3.5-three-nodes-59-leaders")), None)
-    assert (plan.end_offset, plan.status) == (30637, Status.COMMITTED)
+    assert (plan.end_offset, plan.status) == (30637, CommitStatus.COMMITTED)
 
 
 def test_an_offset_inside_a_batch_steps_back(tmp_path: Path) -> None:
     write_node(tmp_path, noops(0, 1, 2) + encode_batch(2, 1, START_MS, [NO_OP] * 5), voters=(1,))
-    plan = plan_fold(survey(tmp_path), parse_at("4"))
+    plan = plan_fold(survey(tmp_path), parse_point("4"))
     assert plan.end_offset == 2
     assert "offset 4 lies inside a batch" in plan.notes[0]
 
@@ -76,11 +76,11 @@ def test_a_time_ends_before_the_first_later_batch(tmp_path: Path) -> None:
     log = b"".join(encode_batch(o, 1, START_MS + t, [NO_OP]) for o, t in enumerate(times))
     write_node(tmp_path, log, voters=(1,))
     found = survey(tmp_path)
-    at = At("then", time_ms=START_MS + 20)
+    at = Point("then", time_ms=START_MS + 20)
     assert plan_fold(found, at).end_offset == 2
     assert "1 later batches carry a time at or before then" in plan_fold(found, at).notes[0]
-    assert plan_fold(found, At("now", time_ms=START_MS + 99)).end_offset == 5
-    assert plan_fold(found, At("before", time_ms=START_MS - 1)).end_offset == 0
+    assert plan_fold(found, Point("now", time_ms=START_MS + 99)).end_offset == 5
+    assert plan_fold(found, Point("before", time_ms=START_MS - 1)).end_offset == 0
 
 
 def test_a_node_whose_log_is_sound_is_preferred(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_a_node_whose_log_is_sound_is_preferred(tmp_path: Path) -> None:
     damaged = bytearray(log)
     damaged[300] ^= 1
     write_node(tmp_path / "node-1", bytes(damaged), node_id=1)
-    plan = plan_fold(survey(tmp_path), parse_at("10"))
+    plan = plan_fold(survey(tmp_path), parse_point("10"))
     assert plan.node.node.node_id == 2
 
 
@@ -109,11 +109,11 @@ def test_the_own_offset_of_a_snapshot_before_the_log_can_be_asked_for(tmp_path: 
     for offset in (3, 6):
         path = tmp_path / "__cluster_metadata-0" / f"{offset:020d}-0000000001.checkpoint"
         path.write_bytes(noops(0, 1, 1))
-    plan = plan_fold(survey(tmp_path), parse_at("3"))
+    plan = plan_fold(survey(tmp_path), parse_point("3"))
     assert (plan.snapshot.base_offset, plan.start_offset, plan.end_offset) == (3, 3, 3)
-    assert plan.status is Status.COMMITTED
+    assert plan.status is CommitStatus.COMMITTED
     with pytest.raises(ReplayError, match="holds offsets 5 to 9"):
-        plan_fold(survey(tmp_path), parse_at("4"))
+        plan_fold(survey(tmp_path), parse_point("4"))
 
 
 def test_all_of_the_base_snapshot_is_folded_however_large_it_is(

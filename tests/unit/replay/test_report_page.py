@@ -13,7 +13,7 @@ from kraftd.replay.errors import ReplayError
 from kraftd.replay.image.fold import FoldSummary
 from kraftd.replay.image.fold_plan import plan_fold
 from kraftd.replay.report import charts
-from kraftd.replay.report.answers import Answers, shown_in_full, step_of
+from kraftd.replay.report.analysis_results import AnalysisResults, shown_in_full, step_of
 from kraftd.replay.report.cluster_report import Report, cluster_report, fold_report
 from kraftd.replay.report.page import render_page, require_page
 from tests.fixtures import klog
@@ -36,8 +36,8 @@ def report() -> Report:
 
 
 @pytest.fixture(scope="module")
-def answers() -> Answers:
-    return Answers(
+def results() -> AnalysisResults:
+    return AnalysisResults(
         step_s=2,
         leaders=[
             leader(1, 1, None, 0),
@@ -84,8 +84,8 @@ def leader(epoch: int, node: int, gap_ms: int | None, lost: int) -> dict:
 
 
 @pytest.fixture(scope="module")
-def page(report: Report, answers: Answers) -> str:
-    return render_page(report, {report.clusters[0].cluster_id: answers}, LIBRARY)
+def page(report: Report, results: AnalysisResults) -> str:
+    return render_page(report, {report.clusters[0].cluster_id: results}, LIBRARY)
 
 
 def test_it_asks_no_other_machine_and_no_name_breaks_out(page: str) -> None:

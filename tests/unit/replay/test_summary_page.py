@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from kraftd.logtools.commit import Status
+from kraftd.logtools.commit import CommitStatus
 from kraftd.logtools.node_files import by_cluster, find_fleet
 from kraftd.logtools.problem import Problem, ProblemKind
 from kraftd.replay.cluster_survey import survey_clusters
@@ -129,5 +129,5 @@ def survey_problems(count: int) -> tuple:
 
 def test_the_report_survives_json(report: Report) -> None:
     assert msgspec.json.decode(msgspec.json.encode(report), type=Report) == report
-    assert report.to_builtins()["clusters"][0]["fold"]["commit_status"] == Status.COMMITTED.value
+    assert report.to_builtins()["clusters"][0]["fold"]["commit_status"] == CommitStatus.COMMITTED.value
     assert report.exit_code == 1, "the fold was stopped"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kraftd.logtools.commit import Rule, Status
+from kraftd.logtools.commit import CommitRule, CommitStatus
 from kraftd.logtools.node_files import by_cluster, find_fleet
 from kraftd.logtools.problem import ProblemKind
 from kraftd.replay.cluster_survey import ClusterSurvey, survey_clusters
@@ -31,8 +31,8 @@ def test_59_leaders_and_a_tail_that_one_node_holds() -> None:
     assert len(found.reference.leader_records) == len(found.reference.epochs) == 59
     assert (found.reference.epochs[0].epoch, found.reference.epochs[-1].epoch) == (3, 190)
     assert found.voters == {1, 2, 3}
-    assert found.verdict.bounds[0].status_of(30637) is Status.UNCOMMITTED
-    assert found.verdict.bounds[0].status_of(30636) is Status.COMMITTED
+    assert found.verdict.bounds[0].status_of(30637) is CommitStatus.UNCOMMITTED
+    assert found.verdict.bounds[0].status_of(30636) is CommitStatus.COMMITTED
     assert found.problems == ()
 
 
@@ -59,12 +59,12 @@ def test_three_different_ends_of_a_dynamic_quorum() -> None:
     assert found.reference.voter_sets[3].voters == {1, 3}
     assert found.verdict.committed_end == 1688
     statuses = [found.verdict.bounds[2].status_of(offset) for offset in (1687, 1688, 1690)]
-    assert statuses == [Status.COMMITTED, Status.UNKNOWN, Status.UNCOMMITTED]
+    assert statuses == [CommitStatus.COMMITTED, CommitStatus.UNKNOWN, CommitStatus.UNCOMMITTED]
 
 
 def test_one_node_alone_is_unknown_beyond_its_newest_snapshot() -> None:
     found = survey(klog("kafka-3.5-three-nodes-59-leaders") / "node-3")
-    assert found.verdict.proof.rule is Rule.SNAPSHOT
+    assert found.verdict.proof.rule is CommitRule.SNAPSHOT
     assert (found.verdict.committed_end, found.verdict.known) == (28870, False)
     assert "voters 1, 2" in found.verdict.bounds[0].why_unknown
 
@@ -95,7 +95,7 @@ def test_a_damaged_node_does_not_decide_anything(tmp_path: Path) -> None:
     damage = found.problems
     assert [p.kind for p in damage] == [ProblemKind.DAMAGED], "the rest of the log is there and whole"
     assert damage[0].position_bytes <= 1_000_000 < damage[0].position_bytes + 1000
-    assert found.verdict.bounds[1].status_of(30636) is not Status.UNCOMMITTED
+    assert found.verdict.bounds[1].status_of(30636) is not CommitStatus.UNCOMMITTED
 
 
 def test_two_clusters_under_one_id_are_surveyed_each_by_itself(tmp_path: Path) -> None:

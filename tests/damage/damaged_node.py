@@ -43,7 +43,7 @@ class Spot(NamedTuple):
         return self.byte + self.size
 
 
-class HurtNode:
+class DamagedNode:
     """Node 3 of a Kafka 4.3 cluster, copied: offsets 0 to 2307 in six segments, epochs 1, 3, 4, 5, 6, 7."""
 
     def __init__(self, home: Path, source: Path = CLUSTER / "node-3") -> None:

@@ -1,4 +1,4 @@
-"""What the report shows of each cluster: the answers of `analyses`, brought to the driver in bounded size.
+"""What the report shows of each cluster: the results of `analyses`, brought to the driver in bounded size.
 
 Of a large fleet the clusters with most to tell are shown in full, and all of them in the overview.
 """
@@ -21,10 +21,10 @@ STEPS_MAX: Final = 60
 """How many steps of time a plot has."""
 NICE_STEPS_S: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 43_200, 86_400)
 ROWS_MAX: Final = 5000
-"""Of one answer about one cluster."""
+"""Of one result about one cluster."""
 
 
-class Answers(msgspec.Struct, frozen=True):
+class AnalysisResults(msgspec.Struct, frozen=True):
     """The rows of each analysis, by cluster."""
 
     step_s: int
@@ -47,7 +47,7 @@ def shown_in_full(report: Report) -> list[ClusterReport]:
     return [one for one in report.clusters if id(one) in chosen]
 
 
-def ask(tables: Tables, clusters: Sequence[ClusterReport]) -> dict[str, Answers]:
+def run_analyses(tables: Tables, clusters: Sequence[ClusterReport]) -> dict[str, AnalysisResults]:
     """Ask every question about these clusters."""
     from pyspark.sql import functions as f
 
@@ -79,7 +79,7 @@ def ask(tables: Tables, clusters: Sequence[ClusterReport]) -> dict[str, Answers]
         "matching": rows(analyses.log_matching(tables), "left_directory", "right_directory"),
         "snapshots": rows(analyses.snapshots_against_replay(tables.spark, logs), "directory"),
     }
-    return {key: Answers(steps[key], **{name: by[key] for name, by in found.items()}) for key in ids}
+    return {key: AnalysisResults(steps[key], **{name: by[key] for name, by in found.items()}) for key in ids}
 
 
 def step_of(cluster: ClusterReport) -> int:

@@ -1,10 +1,10 @@
-"""Offsets and times on the command line, and times in answers."""
+"""Offsets and times on the command line, and times in what is printed."""
 
 from datetime import UTC, datetime
 
 from kraftd.cli.failures import UsageError
 from kraftd.logtools import points
-from kraftd.logtools.points import At, NotAPointError
+from kraftd.logtools.points import NotAPointError, Point
 
 
 def parse_time(text: str) -> int:
@@ -19,14 +19,14 @@ def parse_time(text: str) -> int:
         raise UsageError(str(error)) from None
 
 
-def parse_at(text: str) -> At:
+def parse_point(text: str) -> Point:
     """A point of a log, from the command line.
 
     Raises:
         UsageError: It is neither an offset nor a time.
     """
     try:
-        return points.parse_at(text)
+        return points.parse_point(text)
     except NotAPointError as error:
         raise UsageError(str(error)) from None
 
