@@ -265,7 +265,7 @@ def list_all(bootstrap: Sequence[Endpoint], timeout_ms: int, resource: str | Non
     """Every config of the cluster default and of brokers, or of one of these; the schema of `list`."""
     begin = None if resource is None else ListConfigsRequestCursor(ResourceType.BROKER, resource, "")
     listing = _Listing(begin, resource)
-    # A question that is asked again, of the next leader perhaps, goes on behind the last page that came.
+    # A request that is sent again, to the next leader perhaps, goes on behind the last page that came.
     ask_leader(
         bootstrap, lambda leader: listing.go_on(leader, min(timeout_ms, REQUEST_TIMEOUT_MS)), timeout_ms
     )

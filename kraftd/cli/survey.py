@@ -9,8 +9,8 @@ elsewhere or because it is none of ours, says nothing about the three that follo
 Two processes may say that they are node 3, as after a start with a wrong directory. Both are heard and have a
 row; which of them counts is what the majority says, not who answers first.
 
-`ask_leader` builds on it: it puts a question to the leader until it is answered or time is up, through
-elections and lost connections. A question must therefore be one that may be asked twice, or end with
+`ask_leader` builds on it: it sends a request to the leader until it responds or time is up, through
+elections and lost connections. A request must therefore be one that may be sent twice, or end with
 `UnknownOutcomeError` when it may have done something.
 """
 
@@ -54,7 +54,7 @@ class OwnView(msgspec.Struct, frozen=True):
     response: DescribeNodeResponse | None = None
     error: str = ""
     connection: Connection | None = None
-    """Stays open for the next question until the survey is closed."""
+    """Stays open for the next request until the survey is closed."""
 
 
 class Survey(msgspec.Struct, frozen=True):
@@ -297,15 +297,14 @@ def survey(
     return found
 
 
-def ask_leader(
-    bootstrap: Sequence[Endpoint], question: Callable[[Connection], Result], timeout_ms: int
-) -> Result:
-    """Put a question to the leader until it is answered.
+def ask_leader(bootstrap: Sequence[Endpoint], ask: Callable[[Connection], Result], timeout_ms: int) -> Result:
+    """Send a request to the leader until it responds.
 
     Args:
         bootstrap: Nodes to find the leader from.
-        question: Asks it; raises `UnhealthyError` when the node cannot answer now, for example because it
-            leads no more. Then, and after a lost connection, it is asked again; every other error ends it.
+        ask: Sends the request, and returns what the caller wants of the response. It raises
+            `UnhealthyError` when the node cannot answer now, for example because it leads no more. Then, and
+            after a lost connection, it is called again; every other error ends the search.
         timeout_ms: How long to look for a leader that answers.
 
     Raises:
@@ -316,7 +315,7 @@ def ask_leader(
     while True:
         try:
             with survey(bootstrap, until_conclusive=True) as found:
-                return question(leader_of(found))
+                return ask(leader_of(found))
         except (LostError, UnhealthyError):
             if time.monotonic() + RETRY_PAUSE_MS / 1_000 >= deadline:
                 raise

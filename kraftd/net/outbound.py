@@ -51,7 +51,7 @@ class PeerHandler(Protocol):
         """
 
     def peer_identified(
-        self, connection: "OutboundConnection", response: HandshakeResponse, shown: ShowNonceResponse
+        self, connection: "OutboundConnection", response: HandshakeResponse, confirmation: ShowNonceResponse
     ) -> None:
         """The connection is ready for requests: which node, and which start of it, is at the other end. The
         handler may call `connection.refuse` before it returns.
@@ -261,14 +261,14 @@ class OutboundConnection(FrameConnection, asyncio.Protocol):
         self._is_reported = True
         self.owner.context.handler.link_answered(self)
 
-    def _on_confirmation(self, response: HandshakeResponse, shown: ShowNonceResponse) -> None:
-        if shown.error_code == ErrorCode.NONE and not self.was_ready:
-            self._become_ready(response, shown)
+    def _on_confirmation(self, response: HandshakeResponse, confirmation: ShowNonceResponse) -> None:
+        if confirmation.error_code == ErrorCode.NONE and not self.was_ready:
+            self._become_ready(response, confirmation)
 
-    def _become_ready(self, response: HandshakeResponse, shown: ShowNonceResponse) -> None:
+    def _become_ready(self, response: HandshakeResponse, confirmation: ShowNonceResponse) -> None:
         context = self.owner.context
         self._is_reported = True
-        context.handler.peer_identified(self, response, shown)
+        context.handler.peer_identified(self, response, confirmation)
         if not self.is_open:
             return
         self._cancel_handshake_timer()

@@ -55,7 +55,7 @@ class ServerHandler(Protocol):
         `connection.refuse` before it returns. A voter's requests come only after `connection.confirm` (D-37).
         """
 
-    def nonce_shown(self, connection: "InboundConnection", shown: ShowNonceRequest) -> None:
+    def nonce_shown(self, connection: "InboundConnection", request: ShowNonceRequest) -> None:
         """A nonce was shown: call `connection.confirm` or `connection.reject_nonce`."""
 
     def connection_ended(self, connection: "InboundConnection") -> None:

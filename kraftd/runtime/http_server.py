@@ -138,15 +138,15 @@ class HttpServer:
     ) -> web.StreamResponse:
         """Answer, and close the connection. An exception of a page is one line in the log, and a 500."""
         try:
-            answer = await handler(request)
+            response = await handler(request)
         except web.HTTPException as known:
             known.force_close()
             raise
         except Exception as error:  # noqa: BLE001 - a probe must not end the process
             self._logger.error("http_failed", path=request.path, reason=repr(error))
-            answer = web.Response(status=500)
-        answer.force_close()
-        return answer
+            response = web.Response(status=500)
+        response.force_close()
+        return response
 
     async def _serve_livez(self, request: web.Request) -> web.Response:
         return _verdict(self._livez(), request)

@@ -98,9 +98,11 @@ class QuorumNetwork(ServerHandler, PeerHandler, Network):
             peer = self._peers[number] = PeerIdentity(node_id, greeting.directory_id, 0, ZERO_UUID)
             self._driver.deliver(PeerIdentified(number, peer, outbound=False))
 
-    def nonce_shown(self, connection: InboundConnection, shown: ShowNonceRequest) -> None:
+    def nonce_shown(self, connection: InboundConnection, request: ShowNonceRequest) -> None:
         """Let the raft node check a nonce that was shown."""
-        self._driver.deliver(NonceShown(connection.number, shown.nonce, shown.start_counter, shown.start_id))
+        self._driver.deliver(
+            NonceShown(connection.number, request.nonce, request.start_counter, request.start_id)
+        )
 
     def request_received(self, connection: InboundConnection, request: Request) -> None:
         """Give a request to the raft node, under a handle for its reply."""
@@ -126,11 +128,13 @@ class QuorumNetwork(ServerHandler, PeerHandler, Network):
         self._driver.deliver(LinkAnswered(connection.number, connection.peer))
 
     def peer_identified(
-        self, connection: OutboundConnection, answer: HandshakeResponse, shown: ShowNonceResponse
+        self, connection: OutboundConnection, response: HandshakeResponse, confirmation: ShowNonceResponse
     ) -> None:
         """Tell the raft node who is at the other end; it may refuse the peer before this returns (D-06)."""
         self._report(connection)
-        peer = PeerIdentity(answer.node_id, answer.directory_id, shown.start_counter, shown.start_id)
+        peer = PeerIdentity(
+            response.node_id, response.directory_id, confirmation.start_counter, confirmation.start_id
+        )
         self._driver.deliver(PeerIdentified(connection.number, peer, outbound=True))
 
     def _report(self, connection: OutboundConnection) -> None:

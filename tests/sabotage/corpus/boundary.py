@@ -242,8 +242,8 @@ BOUNDARY = (
         "tests",
         (
             "kraftd.runtime.http_server:HttpServer._serve_once",
-            "answer.force_close()\n    return answer",
-            "return answer",
+            "response.force_close()\n    return response",
+            "return response",
         ),
         where=(f"{_HTTP}::test_a_request_is_answered_and_its_connection_closed",),
     ),
