@@ -114,8 +114,8 @@ class UnconfirmedPeersChangeNothing(Invariant):
             self.fail(f"{node.node_id} grants a vote after {what}")
         request = event.request
         if isinstance(request, m.FetchRequest) and request.replica_state.replica_id in node.voters:
-            answer = next((e for e in effects if isinstance(e, Reply) and e.handle == event.handle), None)
-            if answer is None or not _is_refusal(answer.response):
+            reply = next((e for e in effects if isinstance(e, Reply) and e.handle == event.handle), None)
+            if reply is None or not _is_refusal(reply.response):
                 self.fail(
                     f"{node.node_id} counts a fetch as voter {request.replica_state.replica_id}'s: {what}"
                 )

@@ -85,7 +85,7 @@ class ColdRead(msgspec.Struct, frozen=True):
 
 
 class Send(msgspec.Struct, frozen=True):
-    """Send a request. The answer, or its failure, comes back under `correlation_id`.
+    """Send a request. The response, or its failure, comes back under `correlation_id`.
 
     The driver connects, resolves names and does handshakes as needed. It reports failures at once; the
     request timeout is the node's own.
@@ -157,7 +157,7 @@ class Commit(msgspec.Struct, frozen=True):
 class LeaderChanged(msgspec.Struct, frozen=True):
     """Tell the state machine who leads (LSN-11..15). `leader_id` is NO_NODE while unknown.
 
-    When it names this node, the machine has applied past its own LeaderChange (D-18, LSN-12).
+    When it names this node, the state machine has applied past its own LeaderChange (D-18, LSN-12).
     """
 
     epoch: Epoch
@@ -279,6 +279,3 @@ Effect: TypeAlias = (
     | Alarmed
     | AlarmCleared
 )
-
-BARRIERS = (PersistElection, RememberPeer, RememberStateHealth, Truncate)
-STARTS = (Flush, ColdRead)

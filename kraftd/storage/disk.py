@@ -1,8 +1,8 @@
 """The disk with its failures: after the first failed write no further write is attempted.
 
 A failed `fsync` marks dirty pages clean, and a short write leaves half a batch; a second attempt may report
-success for data that is lost (Rebello et al., ATC 2020). So the first write, sync, cut or rename that fails
-raises `StorageFailure`, and every later operation that would change the disk raises the same one, from
+success for data that is lost (Rebello et al., ATC 2020). So the first write, sync, truncate or rename that
+fails raises `StorageFailure`, and every later operation that would change the disk raises the same one, from
 whatever caller and thread. The process ends and opens its directory anew, by D-04.
 
 Reads may fail without that: they raise `StorageError`, and the caller says what is missing.

@@ -196,7 +196,7 @@ class Lone:
     def answer(self, send: fx.Send, response: m.QuorumResponse, records: bytes = b"") -> list[fx.Effect]:
         return self.feed(ev.ResponseReceived(send.to, send.correlation_id, response, records))
 
-    def vote_answer(
+    def vote_response(
         self,
         voter: NodeId,
         *,
@@ -212,7 +212,7 @@ class Lone:
         )  # type: ignore[union-attr]
         return self.answer(send, rpc.vote_response(error, leader_and_epoch, granted=granted))
 
-    def fetch_answer(
+    def fetch_response(
         self,
         records: bytes = b"",
         *,
@@ -344,13 +344,13 @@ class Lone:
     def become_candidate(self) -> "Lone":
         """From waiting, by its election timer and a majority of pre-votes."""
         self.run_to_deadline()
-        self.vote_answer(2, granted=True)
+        self.vote_response(2, granted=True)
         return self
 
     def become_leader(self) -> "Lone":
         """Elected by 2; nothing of its own epoch is committed yet."""
         self.become_candidate()
-        self.vote_answer(2, granted=True)
+        self.vote_response(2, granted=True)
         return self
 
     def establish(self) -> "Lone":

@@ -49,13 +49,13 @@ def _candidate() -> Lone:
 def _beaten() -> Lone:
     lone = _candidate()
     for voter in (2, 3):
-        lone.vote_answer(voter, granted=False)
+        lone.vote_response(voter, granted=False)
     return lone
 
 
 def _follower(**options: object) -> Lone:
     lone = _at(Election(EPOCH, 2), **options)
-    lone.fetch_answer()
+    lone.fetch_response()
     return lone
 
 
@@ -158,7 +158,7 @@ def _describe(lone: Lone, _: int) -> str:
     return _error(response.topics[0].partitions[0].error_code)
 
 
-def _answer(
+def _response(
     leader: int = NO_NODE, *, granted: bool = False, error: ErrorCode = ErrorCode.NONE
 ) -> Callable[[Lone, int], str]:
     """Who was asked last answers; whoever asks nobody gets an answer that it does not expect."""
@@ -268,17 +268,17 @@ HAPPENINGS = (
     Happening("end of 3, for us", _end(3, ME)),
     Happening("fetch", _fetch),
     Happening("describe", _describe, by_epoch=False),
-    Happening("answer: nobody leads", _answer()),
-    Happening("answer: granted", _answer(granted=True)),
-    Happening("answer: 2 leads", _answer(2)),
-    Happening("answer: 3 leads", _answer(3)),
-    Happening("answer: 8 leads", _answer(8)),
-    Happening("answer: 9 leads, no address", _answer(9)),
-    Happening("answer: we lead", _answer(ME)),
-    Happening("answer: fenced by 3", _answer(3, error=ErrorCode.FENCED_LEADER_EPOCH)),
-    Happening("answer: unknown epoch", _answer(3, error=ErrorCode.UNKNOWN_LEADER_EPOCH)),
-    Happening("answer: no leader here", _answer(error=ErrorCode.NOT_LEADER_OR_FOLLOWER)),
-    Happening("answer: invalid", _answer(error=ErrorCode.INVALID_REQUEST)),
+    Happening("answer: nobody leads", _response()),
+    Happening("answer: granted", _response(granted=True)),
+    Happening("answer: 2 leads", _response(2)),
+    Happening("answer: 3 leads", _response(3)),
+    Happening("answer: 8 leads", _response(8)),
+    Happening("answer: 9 leads, no address", _response(9)),
+    Happening("answer: we lead", _response(ME)),
+    Happening("answer: fenced by 3", _response(3, error=ErrorCode.FENCED_LEADER_EPOCH)),
+    Happening("answer: unknown epoch", _response(3, error=ErrorCode.UNKNOWN_LEADER_EPOCH)),
+    Happening("answer: no leader here", _response(error=ErrorCode.NOT_LEADER_OR_FOLLOWER)),
+    Happening("answer: invalid", _response(error=ErrorCode.INVALID_REQUEST)),
     Happening("answer: no sense", _senseless, by_epoch=False),
     Happening("request failed", _failing, by_epoch=False),
     Happening("connection to 2 closed", _closing(2), by_epoch=False),

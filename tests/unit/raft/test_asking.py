@@ -105,7 +105,7 @@ def test_a_bootstrap_server_and_the_voter_at_its_address_are_two() -> None:
     assert (learnt[-2].host, learnt[-2].port) == (learnt[2].host, learnt[2].port)
     (send,) = lone.open_requests()
     assert send.to == -2
-    effects = lone.fetch_answer(of=-2, leader_and_epoch=LeaderAndEpoch(4, 2, Endpoint("host2", 9_002)))
+    effects = lone.fetch_response(of=-2, leader_and_epoch=LeaderAndEpoch(4, 2, Endpoint("host2", 9_002)))
     assert lone.raft_node.leader_id == 2
     assert requests_to(effects, m.FetchRequest) == [2]
 
@@ -115,7 +115,7 @@ def test_a_connection_that_fails_is_a_request_that_failed() -> None:
     """Kafka makes up an answer with an error; here it is an event, and an election does not wait for it."""
     lone = Lone()
     lone.run_to_deadline()
-    lone.vote_answer(2, granted=True)
+    lone.vote_response(2, granted=True)
     for voter in (2, 3):
         send = lone.asked(voter, m.VoteRequest)
         assert send is not None

@@ -22,7 +22,7 @@ def leading(**options: object) -> Lone:
 
 def following() -> Lone:
     lone = Lone(election=Election(5, 2), epochs=(1, 4))
-    lone.fetch_answer()
+    lone.fetch_response()
     return lone
 
 
@@ -315,7 +315,7 @@ def test_who_waits_for_its_turn_fetches_on_but_no_late_answer_puts_it_off() -> N
     before = lone.raft_node.state
     assert isinstance(before, Follower)
     assert lone.fetching() == [2]
-    lone.fetch_answer(high_watermark=2)
+    lone.fetch_response(high_watermark=2)
     assert lone.raft_node.state == before
     assert lone.raft_node.high_watermark == 2
     assert lone.fetching() == [2]
@@ -351,7 +351,7 @@ def test_successors_are_named_by_how_far_they_came_and_who_never_fetched_comes_l
     lone = Lone(voters=(1, 2, 3, 4, 5), connected=(2, 3, 4, 5), election=Election(4), epochs=(1, 4))
     lone.run_to_deadline()
     for voter in (2, 3, 2, 3):
-        lone.vote_answer(voter, granted=True)
+        lone.vote_response(voter, granted=True)
     assert isinstance(lone.raft_node.state, Leader)
     lone.ask_fetch(1, 1, replica=2)
     lone.ask_fetch(3, 5, replica=5)

@@ -66,7 +66,7 @@ def test_what_was_read_of_another_generation_is_not_served(generation: int, erro
 @pytest.mark.parametrize(("generation", "end_offset"), [(0, 2), (7, 3)])
 def test_nothing_is_cut_by_what_was_read_of_another_generation(generation: int, end_offset: int) -> None:
     lone = Lone(election=Election(5, 2), epochs=(1, 4, 4), in_memory=False)
-    lone.fetch_answer(diverging=OffsetAndEpoch(2, 4))
+    lone.fetch_response(diverging=OffsetAndEpoch(2, 4))
     (read,) = every(lone.effects, fx.ColdRead)
     lone.feed(ev.BatchesRead(read.token, generation, encode_batch(1, 4, 0, [b"old"])))
     assert lone.raft_node.log.end_offset == end_offset

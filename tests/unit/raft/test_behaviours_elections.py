@@ -27,7 +27,7 @@ def waiting(**options: object) -> Lone:
 
 def following(**options: object) -> Lone:
     lone = Lone(election=Election(5, 2), epochs=(1, 4), **options)  # type: ignore[arg-type]
-    lone.fetch_answer()
+    lone.fetch_response()
     return lone
 
 
@@ -40,7 +40,7 @@ def test_who_hears_of_no_leader_asks_first_and_campaigns_with_a_majority_behind_
     asked = lone.run_to_deadline()
     assert isinstance(lone.raft_node.state, Prospective)
     assert every(asked, fx.PersistElection) == []
-    effects = lone.vote_answer(3, granted=True)
+    effects = lone.vote_response(3, granted=True)
     assert isinstance(lone.raft_node.state, Candidate)
     written = next(n for n, e in enumerate(effects) if isinstance(e, fx.PersistElection))
     sent = [n for n, e in enumerate(effects) if isinstance(e, fx.Send)]
@@ -60,7 +60,7 @@ def test_a_follower_that_hears_nothing_for_the_fetch_timeout_campaigns_with_its_
     assert isinstance(lone.raft_node.state, Follower)
     lone.run(1 + 100)
     assert isinstance(lone.raft_node.state, Prospective)
-    lone.vote_answer(3, granted=True)
+    lone.vote_response(3, granted=True)
     send = lone.asked(3, m.VoteRequest)
     assert send is not None
     data = send.request.topics[0].partitions[0]  # type: ignore[union-attr]
@@ -91,9 +91,9 @@ def test_the_first_record_of_an_epoch_names_leader_voters_and_who_granted_and_is
     lone = waiting(voters=(1, 2, 3, 4, 5), connected=(2, 3, 4, 5))
     lone.run_to_deadline()
     for voter in (4, 2):
-        lone.vote_answer(voter, granted=True)
+        lone.vote_response(voter, granted=True)
     for voter in (2, 4):
-        lone.vote_answer(voter, granted=True)
+        lone.vote_response(voter, granted=True)
     (append,) = every(lone.effects, fx.Append)
     (raw,) = append.batches
     batch = BatchView(raw)
@@ -112,12 +112,12 @@ def test_a_lost_election_ends_at_once_and_keeps_the_vote_until_the_next() -> Non
     lone = waiting(voters=(1, 2, 3, 4, 5), connected=(2, 3, 4, 5))
     lone.run_to_deadline()
     for voter in (2, 3):
-        lone.vote_answer(voter, granted=True)
+        lone.vote_response(voter, granted=True)
     for voter in (2, 3):
-        lone.vote_answer(voter, granted=False)
+        lone.vote_response(voter, granted=False)
     assert lone.asked(5, m.VoteRequest) is not None
     before = lone.now_ms
-    quiet = lone.vote_answer(4, granted=False)
+    quiet = lone.vote_response(4, granted=False)
     state = lone.raft_node.state
     assert isinstance(state, Candidate)
     assert before <= state.retry_at_ms <= before + 100, "long before the election timeout"
@@ -126,7 +126,7 @@ def test_a_lost_election_ends_at_once_and_keeps_the_vote_until_the_next() -> Non
     assert lone.stored == Election(6, NO_NODE, key_of(ME))
     lone.run(1)
     for voter in (2, 3):
-        lone.vote_answer(voter, granted=True)
+        lone.vote_response(voter, granted=True)
     again = lone.raft_node.state
     assert isinstance(again, Candidate)
     assert (again.epoch, again.attempt) == (7, 2)
@@ -137,7 +137,7 @@ def test_an_election_without_result_backs_off_when_its_time_is_up() -> None:
     lone = waiting(voters=(1, 2, 3, 4, 5), connected=(2, 3, 4, 5), timing=Timing(request_timeout_ms=60_000))
     lone.run_to_deadline()
     for voter in (2, 3):
-        lone.vote_answer(voter, granted=True)
+        lone.vote_response(voter, granted=True)
     state = lone.raft_node.state
     assert isinstance(state, Candidate)
     lone.run_to_deadline()
@@ -155,8 +155,8 @@ def test_a_request_that_failed_is_sent_again_and_a_late_answer_to_the_first_mean
     lone = waiting(voters=(1, 2, 3, 4, 5), connected=(2, 3, 4, 5))
     lone.run_to_deadline()
     for voter in (2, 3):
-        lone.vote_answer(voter, granted=True)
-    lone.vote_answer(2, granted=True)
+        lone.vote_response(voter, granted=True)
+    lone.vote_response(2, granted=True)
     first = lone.asked(5, m.VoteRequest)
     assert first is not None
     lone.feed(ev.RequestFailed(5, first.correlation_id, "connection refused"))
@@ -167,7 +167,7 @@ def test_a_request_that_failed_is_sent_again_and_a_late_answer_to_the_first_mean
     assert second.request == first.request, "in the same epoch"
     lone.answer(first, rpc.vote_response(ErrorCode.NONE, LeaderAndEpoch(6, NO_NODE), granted=True))
     assert isinstance(lone.raft_node.state, Candidate)
-    lone.vote_answer(5, granted=True)
+    lone.vote_response(5, granted=True)
     assert isinstance(lone.raft_node.state, Leader)
 
 
@@ -176,8 +176,8 @@ def test_when_nobody_has_answered_in_time_the_election_is_over() -> None:
     lone = waiting(voters=(1, 2, 3, 4, 5), connected=(2, 3, 4, 5), timing=Timing(request_timeout_ms=300))
     lone.run_to_deadline()
     for voter in (2, 3):
-        lone.vote_answer(voter, granted=True)
-    lone.vote_answer(2, granted=True)
+        lone.vote_response(voter, granted=True)
+    lone.vote_response(2, granted=True)
     lone.run(300)
     state = lone.raft_node.state
     assert isinstance(state, Candidate)
@@ -188,7 +188,7 @@ def test_when_nobody_has_answered_in_time_the_election_is_over() -> None:
 def test_an_answer_from_somebody_who_was_not_asked_is_never_counted() -> None:
     lone = waiting(voters=(1, 2, 3, 4, 5), connected=(2, 3, 4, 5, 8)).become_candidate()
     for voter in (3, 2):
-        lone.vote_answer(voter, granted=True)
+        lone.vote_response(voter, granted=True)
     assert isinstance(lone.raft_node.state, Candidate), "one more is needed"
     send = lone.asked(4, m.VoteRequest)
     assert send is not None
@@ -216,7 +216,7 @@ def test_grants_after_the_victory_change_nothing() -> None:
     lone = waiting().become_candidate()
     late = lone.asked(3, m.VoteRequest)
     assert late is not None
-    lone.vote_answer(2, granted=True)
+    lone.vote_response(2, granted=True)
     state, end_offset = lone.raft_node.state, lone.raft_node.log.end_offset
     lone.answer(late, rpc.vote_response(ErrorCode.NONE, LeaderAndEpoch(6, NO_NODE), granted=True))
     assert lone.raft_node.state == state
@@ -229,7 +229,7 @@ def test_grants_after_the_victory_change_nothing() -> None:
 @pytest.mark.parametrize(("leader", "role"), [(NO_NODE, Unattached), (3, Follower), (9, Unattached)])
 def test_an_answer_of_a_higher_epoch_is_adopted(leader: int, role: type) -> None:
     lone = waiting().become_candidate()
-    lone.vote_answer(2, granted=True, leader_and_epoch=LeaderAndEpoch(8, leader))
+    lone.vote_response(2, granted=True, leader_and_epoch=LeaderAndEpoch(8, leader))
     assert isinstance(lone.raft_node.state, role)
     assert lone.epoch == 8
     assert lone.stored == Election(8, leader if role is Follower else NO_NODE)
@@ -371,17 +371,17 @@ def test_a_pre_vote_counts_only_in_the_round_it_was_asked_in() -> None:
     late = lone.asked(5, m.VoteRequest)
     assert late is not None
     for voter in (2, 3, 4):
-        lone.vote_answer(voter, granted=False)
+        lone.vote_response(voter, granted=False)
     state = lone.raft_node.state
     assert isinstance(state, Prospective)
     lone.run(state.ask_at_ms - lone.now_ms)
     again = lone.raft_node.state
     assert isinstance(again, Prospective)
     assert again.round == 2
-    lone.vote_answer(2, granted=True)
+    lone.vote_response(2, granted=True)
     lone.answer(late, rpc.vote_response(ErrorCode.NONE, LeaderAndEpoch(5, NO_NODE), granted=True))
     assert isinstance(lone.raft_node.state, Prospective), "one grant of this round, one of the last"
-    lone.vote_answer(3, granted=True)
+    lone.vote_response(3, granted=True)
     assert isinstance(lone.raft_node.state, Candidate)
 
 
@@ -394,7 +394,7 @@ def test_a_refused_pre_vote_is_asked_three_times_and_then_let_be() -> None:
     while isinstance(state := lone.raft_node.state, Prospective):
         rounds.append(state.round)
         for send in [s for s in lone.open_requests() if isinstance(s.request, m.VoteRequest)]:
-            lone.vote_answer(send.to, granted=False)
+            lone.vote_response(send.to, granted=False)
         lone.run(50)
     assert rounds == [1, 2, 3]
     state = lone.raft_node.state

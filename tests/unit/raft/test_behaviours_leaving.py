@@ -19,7 +19,7 @@ def leading(voters: tuple[int, ...] = (1, 2, 3), **options: object) -> Lone:
     lone = Lone(voters=voters, connected=voters[1:], election=Election(4), epochs=(1, 4), **options)  # type: ignore[arg-type]
     lone.run_to_deadline()
     for voter in 2 * voters[1 : len(voters) // 2 + 1]:  # pre-votes, then votes
-        lone.vote_answer(voter, granted=True)
+        lone.vote_response(voter, granted=True)
     assert isinstance(lone.raft_node.state, Leader)
     return lone
 
@@ -312,7 +312,7 @@ def test_a_candidate_that_is_stopping_may_still_win_but_starts_no_other_election
     lone = Lone(election=Election(4), epochs=(1, 4)).become_candidate()
     lone.shut_down(60_000)
     for voter in (2, 3):
-        lone.vote_answer(voter, granted=False)
+        lone.vote_response(voter, granted=False)
     lone.run(30_000)
     lone.feed(ev.Applied(0))  # whatever wakes it
     assert isinstance(lone.raft_node.state, Candidate)
@@ -320,7 +320,7 @@ def test_a_candidate_that_is_stopping_may_still_win_but_starts_no_other_election
 
     winner = Lone(election=Election(4), epochs=(1, 4)).become_candidate()
     winner.shut_down(60_000)
-    winner.vote_answer(2, granted=True)
+    winner.vote_response(2, granted=True)
     assert isinstance(winner.raft_node.state, Leader)
 
 

@@ -20,10 +20,10 @@ def told(effects: list[fx.Effect]) -> list[tuple[int, int]]:
 @covers("LSN-04", "HWM-14")
 def test_nothing_is_committed_before_a_leader_has_told_its_high_watermark() -> None:
     lone = Lone(election=Election(5, 2), epochs=(1, 4))
-    lone.fetch_answer(high_watermark=-1)
+    lone.fetch_response(high_watermark=-1)
     assert every(lone.effects, fx.Commit) == []
     assert lone.raft_node.high_watermark == -1
-    lone.fetch_answer(high_watermark=1)
+    lone.fetch_response(high_watermark=1)
     assert every(lone.effects, fx.Commit) == [fx.Commit(1)]
 
     leader = Lone(election=Election(4), epochs=(1, 4)).become_leader()
@@ -48,11 +48,11 @@ def test_a_leaders_own_records_are_at_hand_without_reading_the_batch() -> None:
 @covers("LSN-10", "QS-29")
 def test_what_is_committed_is_still_to_be_had_while_there_is_no_leader() -> None:
     lone = Lone(election=Election(5, 2), epochs=(1, 4), applies=False)
-    lone.fetch_answer(encode_batch(2, 5, 0, [b"not committed"]), high_watermark=2)
+    lone.fetch_response(encode_batch(2, 5, 0, [b"not committed"]), high_watermark=2)
     moves: list[tuple[Callable[[], object], type]] = [
         (lambda: lone.ask_vote(6, position=OffsetAndEpoch(9, 5)), Unattached),
         (lone.run_to_deadline, Prospective),
-        (lambda: lone.vote_answer(2, granted=True), Candidate),
+        (lambda: lone.vote_response(2, granted=True), Candidate),
     ]
     for move, role in moves:
         move()

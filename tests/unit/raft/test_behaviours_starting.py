@@ -239,14 +239,14 @@ def test_who_is_no_voter_gets_no_vote_is_not_followed_and_moves_no_epoch() -> No
 @covers("QS-29", "Q-09", "HWM-02")
 def test_the_high_watermark_survives_every_move_and_a_new_leader_tells_none_of_its_own_yet() -> None:
     lone = Lone(election=Election(5, 2), epochs=(1, 4))
-    lone.fetch_answer(high_watermark=2)
+    lone.fetch_response(high_watermark=2)
     seen = []
     for move in (
         lambda: lone.ask_vote(6, position=OffsetAndEpoch(0, 0)),
         lambda: lone.ask_vote(6),
         lone.run_to_deadline,
-        lambda: lone.vote_answer(2, granted=True),
-        lambda: lone.vote_answer(2, granted=True),
+        lambda: lone.vote_response(2, granted=True),
+        lambda: lone.vote_response(2, granted=True),
     ):
         move()
         seen.append((type(lone.raft_node.state).__name__, lone.raft_node.high_watermark))

@@ -49,7 +49,7 @@ def asked_for(effects: Sequence[fx.Effect]) -> list[tuple[int, int, int]]:
 def test_records_are_appended_committed_flushed_and_only_then_asked_beyond() -> None:
     lone = follower(flushes=False)
     lone.now_ms += 500
-    effects = lone.fetch_answer(record(0) + record(1), high_watermark=1)
+    effects = lone.fetch_response(record(0) + record(1), high_watermark=1)
     assert [type(effect) for effect in effects] == [fx.Append, fx.Commit, fx.Flush]
     append, commit, flush = effects
     assert (append.base_offset, append.end_offset) == (0, 2)  # type: ignore[union-attr]
@@ -65,7 +65,7 @@ def test_records_are_appended_committed_flushed_and_only_then_asked_beyond() -> 
 def test_each_batch_enters_its_epoch_and_no_size_is_too_large() -> None:
     lone = follower(epoch=7)
     large = record(2, 7, b"x" * (9 << 20))
-    assert asked_for(lone.fetch_answer(record(0, 3) + record(1, 6) + large)) == [(2, 3, 7)]
+    assert asked_for(lone.fetch_response(record(0, 3) + record(1, 6) + large)) == [(2, 3, 7)]
     entries = lone.raft_node.log.epochs.entries
     assert entries == (EpochEntry(3, 0), EpochEntry(6, 1), EpochEntry(7, 2))
 
@@ -83,7 +83,7 @@ def test_each_batch_enters_its_epoch_and_no_size_is_too_large() -> None:
 )
 def test_one_bad_batch_and_nothing_of_the_answer_is_taken(second: bytes) -> None:
     lone = follower()
-    effects = lone.fetch_answer(record(0) + second)
+    effects = lone.fetch_response(record(0) + second)
     assert not every(effects, fx.Append)
     assert [warning.event for warning in every(effects, fx.Warned)] == ["bad_batch"]
     assert lone.raft_node.log.end_offset == 0
@@ -94,7 +94,7 @@ def test_one_bad_batch_and_nothing_of_the_answer_is_taken(second: bytes) -> None
 @pytest.mark.parametrize("records", [b"", record(0)[:-1], record(0)[:9]], ids=["nothing", "cut", "cut early"])
 def test_without_a_whole_batch_nothing_is_appended_or_flushed(records: bytes) -> None:
     lone = follower()
-    effects = lone.fetch_answer(records)
+    effects = lone.fetch_response(records)
     assert not every(effects, fx.Append)
     assert not every(effects, fx.Flush)
     assert asked_for(effects + lone.run(20)) == [(2, 0, 0)]
@@ -103,7 +103,7 @@ def test_without_a_whole_batch_nothing_is_appended_or_flushed(records: bytes) ->
 @covers("FRSP-18")
 def test_the_batch_that_was_cut_comes_again() -> None:
     lone = follower()
-    effects = lone.fetch_answer(record(0) + record(1)[:-1])
+    effects = lone.fetch_response(record(0) + record(1)[:-1])
     assert [(append.base_offset, append.end_offset) for append in every(effects, fx.Append)] == [(0, 1)]
     assert asked_for(effects) == [(2, 1, 5)]
 
@@ -125,7 +125,7 @@ def test_the_high_watermark_rises_to_what_the_leader_says_and_the_log_holds() ->
         (3, 3, [3]),
         (900, 4, [4]),
     ):
-        effects = lone.fetch_answer(high_watermark=said)
+        effects = lone.fetch_response(high_watermark=said)
         assert raft_node.high_watermark == known, f"the leader said {said}"
         assert [commit.high_watermark for commit in every(effects, fx.Commit)] == news
 
@@ -158,7 +158,7 @@ def test_a_divergence_is_cut_to_where_both_may_agree(
 ) -> None:
     lone = follower(epochs=(1, 1, 1, 2, 2, 4))
     lone.now_ms += 700
-    effects = lone.fetch_answer(diverging=OffsetAndEpoch(said[1], said[0]))
+    effects = lone.fetch_response(diverging=OffsetAndEpoch(said[1], said[0]))
     cut = [truncate.end_offset for truncate in every(effects, fx.Truncate)]
     assert [offset for offset in cut if offset != 6] == ([] if cut_at is None else [cut_at])
     assert asked_for(effects) == [next_fetch]
@@ -171,19 +171,19 @@ def test_a_divergence_is_cut_to_where_both_may_agree(
 def test_divergences_go_on_until_the_histories_agree() -> None:
     lone = follower(epoch=9, epochs=(1, 2, 4, 6))
     for said, expected in (((5, 9), (2, 3, 4)), ((3, 9), (2, 2, 2)), ((1, 1), (2, 1, 1))):
-        assert asked_for(lone.fetch_answer(diverging=OffsetAndEpoch(said[1], said[0]))) == [expected]
-    assert asked_for(lone.fetch_answer(record(1, 9))) == [(2, 2, 9)]
+        assert asked_for(lone.fetch_response(diverging=OffsetAndEpoch(said[1], said[0]))) == [expected]
+    assert asked_for(lone.fetch_response(record(1, 9))) == [(2, 2, 9)]
 
 
 @covers("FRSP-05", "D-15")
 def test_a_disk_that_is_slower_than_the_network_does_not_keep_a_follower_from_cutting() -> None:
     """Each answer that comes before the disk has told where to cut would make it begin anew."""
     lone = Lone(election=Election(5, 2), epochs=(1, 4, 4), in_memory=False)
-    lone.fetch_answer(diverging=OffsetAndEpoch(2, 4))
+    lone.fetch_response(diverging=OffsetAndEpoch(2, 4))
     for _ in range(3):
         lone.run(100)
         if lone.fetching():
-            lone.fetch_answer(diverging=OffsetAndEpoch(2, 4))
+            lone.fetch_response(diverging=OffsetAndEpoch(2, 4))
     read = every(lone.effects, fx.ColdRead)[0]
     effects = lone.feed(ev.BatchesRead(read.token, 0, encode_batch(1, 4, 0, [b"old"])))
     assert [cut.end_offset for cut in every(effects, fx.Truncate)] == [2]
@@ -193,8 +193,8 @@ def test_a_disk_that_is_slower_than_the_network_does_not_keep_a_follower_from_cu
 @covers("FRSP-07", "HWM-13", "D-14")
 def test_what_is_committed_is_not_cut_for_any_leader() -> None:
     lone = follower(epochs=(3, 3, 3))
-    lone.fetch_answer(high_watermark=2)
-    effects = lone.fetch_answer(diverging=OffsetAndEpoch(1, 3))
+    lone.fetch_response(high_watermark=2)
+    effects = lone.fetch_response(diverging=OffsetAndEpoch(1, 3))
     assert not every(effects, fx.Truncate)
     assert [alarm.event for alarm in every(effects, fx.Alarmed)] == ["diverged_below_high_watermark"]
     assert (lone.raft_node.log.end_offset, lone.raft_node.high_watermark) == (3, 2)
@@ -232,13 +232,13 @@ def _campaigns(lone: Lone) -> None:
 
 def _stands(lone: Lone) -> None:
     _campaigns(lone)
-    lone.vote_answer(3, granted=True)
+    lone.vote_response(3, granted=True)
     assert isinstance(lone.raft_node.state, Candidate)
 
 
 def _leads(lone: Lone) -> None:
     _stands(lone)
-    lone.vote_answer(3, granted=True)
+    lone.vote_response(3, granted=True)
     assert isinstance(lone.raft_node.state, Leader)
 
 
@@ -274,7 +274,7 @@ def test_the_late_answer_to_a_fetch_that_was_given_up_writes_nothing_twice() -> 
     first = lone.asked(2, m.FetchRequest)
     assert first is not None
     assert (2, 0, 0) in asked_for(lone.run(300)), "asked again, at once"
-    lone.fetch_answer(record(0))
+    lone.fetch_response(record(0))
     assert lone.raft_node.log.end_offset == 1
     response = rpc.fetch_response(ErrorCode.NONE, LeaderAndEpoch(5, 2), high_watermark=1)
     assert lone.answer(first, response, record(0)) == []
@@ -284,7 +284,7 @@ def test_the_late_answer_to_a_fetch_that_was_given_up_writes_nothing_twice() -> 
 @covers("FRSP-14")
 def test_fenced_it_follows_the_leader_it_is_told_of() -> None:
     lone = follower()
-    effects = lone.fetch_answer(
+    effects = lone.fetch_response(
         error=ErrorCode.FENCED_LEADER_EPOCH, leader_and_epoch=LeaderAndEpoch(8, 3, Endpoint("host3", 9_003))
     )
     assert (lone.epoch, lone.raft_node.leader_id) == (8, 3)
@@ -297,7 +297,7 @@ def test_one_answer_may_name_the_leader_and_bring_records() -> None:
     assert lone.raft_node.leader_id == -1
     (asked,) = asked_for(lone.started)
     leader_and_epoch = LeaderAndEpoch(5, asked[0], Endpoint("somewhere", 9_000))
-    effects = lone.fetch_answer(record(0), of=asked[0], leader_and_epoch=leader_and_epoch, high_watermark=1)
+    effects = lone.fetch_response(record(0), of=asked[0], leader_and_epoch=leader_and_epoch, high_watermark=1)
     assert lone.raft_node.leader_id == asked[0]
     assert [append.end_offset for append in every(effects, fx.Append)] == [1]
     assert lone.raft_node.high_watermark == 1
@@ -335,7 +335,7 @@ def test_a_fetch_tells_where_the_log_ends_and_who_asks(epochs: tuple[int, ...], 
     assert data.last_fetched_epoch == last_epoch
     assert data.replica_directory_id == key_of(1).directory_id
     assert data.high_watermark == -1
-    lone.fetch_answer(record(len(epochs)), high_watermark=1)
+    lone.fetch_response(record(len(epochs)), high_watermark=1)
     again = lone.asked(2, m.FetchRequest)
     assert again is not None
     assert again.request.topics[0].partitions[0].high_watermark == 1  # type: ignore[union-attr]
@@ -347,7 +347,7 @@ def test_an_observer_flushes_too_before_it_fetches_on() -> None:
     lone = Lone(voters=(2, 3), election=Election(5), flushes=False)
     (asked,) = requests_to(lone.started, m.FetchRequest)
     leader_and_epoch = LeaderAndEpoch(5, asked, Endpoint("somewhere", 9_000))
-    effects = lone.fetch_answer(record(0), of=asked, leader_and_epoch=leader_and_epoch)
+    effects = lone.fetch_response(record(0), of=asked, leader_and_epoch=leader_and_epoch)
     assert every(effects, fx.Flush)
     assert asked_for(effects) == []
     assert asked_for(lone.feed(ev.LogFlushed(0, 1))) == [(asked, 1, 5)]

@@ -385,7 +385,7 @@ def test_the_high_watermark_is_what_a_majority_of_all_voters_has() -> None:
     lone.run_to_deadline()
     for _ in ("pre-votes", "votes"):
         for voter in (2, 3):
-            lone.vote_answer(voter, granted=True)
+            lone.vote_response(voter, granted=True)
     assert lone.raft_node.is_leader
     for _ in range(4):
         lone.append()

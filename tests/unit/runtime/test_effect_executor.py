@@ -6,8 +6,6 @@ import pytest
 
 from kraftd.raft import effects
 from kraftd.raft.effects import (
-    BARRIERS,
-    STARTS,
     Append,
     Flush,
     PersistElection,
@@ -85,7 +83,3 @@ def test_nothing_follows_a_barrier_that_failed() -> None:
     with pytest.raises(OSError, match="no space"):
         carrier.run([PersistElection(Election(epoch=3)), Reply(1, None)])  # type: ignore[arg-type]
     assert seen == [], "an answer must never overtake the promise it depends on"
-
-
-def test_barriers_and_starts_are_effects() -> None:
-    assert set(BARRIERS) | set(STARTS) <= set(get_args(effects.Effect))
