@@ -1,4 +1,4 @@
-"""Cuts foreign text to what has room in an answer, and writes it on one line.
+"""Cuts foreign text to what has room in a response, and writes it on one line.
 
 Foreign text is a peer's reason, an argument, a name in a request, a list of what is damaged.
 """

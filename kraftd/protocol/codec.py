@@ -96,7 +96,7 @@ class Codec(Protocol):
         """
 
     def encode_body(self, api_version: int, message: Any) -> Buffer:
-        """The body of a response, for an answer that is always the same.
+        """The body of a response that is always the same.
 
         Raises:
             UnencodableError: The message has no such version, or does not fit it.

@@ -19,15 +19,15 @@ HEAD_BYTES_MAX: Final = 1 * MIB
 """A frame without its records, after the handshake."""
 
 PAGE_BYTES_MAX: Final = 256 * KIB
-"""What an answer that grows with the image holds: a page of a listing, or everything that was asked for. One
+"""What a response that grows with the image holds: a page of a listing, or everything that was asked for. One
 config always fits, with every place that its value could come from; the rest of a head is room for echoes.
 """
 
 PAGE_ENTRIES_MAX: Final = 1024
-"""Entries of such an answer: a page of small ones must not hold up the loop."""
+"""Entries of such a response: a page of small ones must not hold up the loop."""
 
 ECHO_BYTES_MAX: Final = 512 * KIB
-"""Outcomes of one answer, one for each resource of the request. What does not fit was not done."""
+"""Outcomes of one response, one for each resource of the request. What does not fit was not done."""
 
 HOST_BYTES_MAX: Final = 253
 """The longest name of a host that DNS knows. What a peer says that it is called may be longer."""
@@ -36,11 +36,11 @@ CLUSTER_ID_BYTES_MAX: Final = 32_767
 """The longest text that Kafka's own protocol can carry. Its tools take any text for a cluster id."""
 
 WORDS_BYTES_MAX: Final = 200
-"""What an answer tells of a peer's words, or of a name in a request that means nothing here."""
+"""What a response tells of a peer's words, or of a name in a request that means nothing here."""
 
 ALARM_BYTES_MAX: Final = 4 * KIB
 ALARMS_MAX: Final = 16
-"""What an answer tells of one thing that is wrong with a node, and of how many."""
+"""What a response tells of one thing that is wrong with a node, and of how many."""
 
 FILES_MAX: Final = 8192
 """Files of one export."""
@@ -61,7 +61,7 @@ to some 300 bytes. An operation of `OPERATION_RECORDS_MAX` changes fits.
 
 NESTED_ELEMENTS_MAX: Final = 2 * ARRAY_LENGTH_MAX
 """Elements of all arrays inside the array of a long request, checked before anything is allocated for them:
-one of five bytes is decoded to 200. Twice what one operation or one answer holds at least.
+one of five bytes is decoded to 200. Twice what one operation or one response holds at least.
 """
 
 TAGS_MAX: Final = msgpack_types.TAGS_MAX
@@ -119,7 +119,7 @@ RESPONSE_BYTES_PER_TURN: Final = 256 * KIB
 """Answers of one connection in one turn; above, its next request waits for the next turn."""
 
 LONG_RESPONSES_MAX: Final = 16
-"""Requests in flight whose answers may be as long as a page of configs or a part of the log: of all
+"""Requests in flight whose responses may be as long as a page of configs or a part of the log: of all
 connections of one class, and one of each connection. All of them may be answered in one turn."""
 
 WORK_PER_REQUEST: Final = 1 * KIB

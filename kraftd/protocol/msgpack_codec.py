@@ -155,7 +155,7 @@ class MsgpackCodec:
         return buffers
 
     def encode_body(self, api_version: int, message: Any) -> Buffer:
-        """The body of a response, for an answer that is always the same."""
+        """The body of a response that is always the same."""
         return _ENCODE(self._responses.packed(api_version, message))
 
     def encode_response_of(self, body: Buffer, correlation_id: int) -> list[Buffer]:

@@ -120,7 +120,7 @@ class RaftNode:
         """
         raft = self._raft
         if self._is_started:
-            raise InvariantError("a member starts once")
+            raise InvariantError("a node starts once")
         self._is_started = True
         for voter in raft.quorum.voters:
             if voter.id != raft.me.id:

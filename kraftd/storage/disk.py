@@ -122,7 +122,7 @@ class Disk:
         while 0 < len(data) < size_bytes:
             start = position + len(data)
             remaining = size_bytes - len(data)
-            more = self._read("read", path, lambda: self.fs.pread(handle, remaining, start))  # noqa: B023
+            more = self._read("read", path, lambda: self.fs.pread(handle, remaining, start))  # noqa: B023 - called at once
             if not more:
                 break
             data += more

@@ -361,9 +361,11 @@ class Log:
             InvariantError: A flush still runs, or the generation did not rise.
         """
         if self._job is not None and not self._job.finished:
-            raise InvariantError("the log was cut while a flush runs")
+            raise InvariantError("the log was truncated while a flush runs")
         if generation <= self.generation:
-            raise InvariantError(f"a cut must raise the generation, not {self.generation} -> {generation}")
+            raise InvariantError(
+                f"a truncation must raise the generation, not {self.generation} -> {generation}"
+            )
         new_end = self._boundary_before(end_offset)
         flushed = min(self.flushed_offset, new_end)
         # Node 2 has flushed up to 20 and truncates to 12; its power fails halfway. If the recovery point

@@ -21,7 +21,7 @@ METADATA_TOPIC = "__cluster_metadata"
 METADATA_TOPIC_ID = bytes(15) + b"\x01"
 METADATA_TOPIC_DIRECTORY = f"{METADATA_TOPIC}-0"
 HANDSHAKE, SHOW_NONCE = 20000, 20007
-NOBODY = -1
+NO_NODE = -1
 
 Values = Mapping[str, Any]
 Field = Mapping[str, Any]
@@ -174,7 +174,7 @@ def greeting_version() -> int:
 
 
 def greeting(
-    node_id: int = NOBODY,
+    node_id: int = NO_NODE,
     *,
     cluster_id: str | None = None,
     directory_id: bytes = bytes(16),

@@ -194,7 +194,7 @@ def config(name: str) -> m.ConfigRecord:
 BEGUN = [LEVEL, m.BeginTransactionRecord(), config("aborted")]
 ABORT = m.AbortTransactionRecord()
 ELIGIBLE = [LEVEL, elr(1), TOPIC, PARTITION]
-NOBODY = msgspec.structs.replace(PARTITION, eligible_leader_replicas=None)
+NO_ELR = msgspec.structs.replace(PARTITION, eligible_leader_replicas=None)
 
 
 class Story(NamedTuple):
@@ -209,7 +209,7 @@ STORIES = {
     "an abort that ends its batch": Story([BEGUN, [ABORT], [config("x")]], set(), set()),
     "an abort with more after it is none": Story([BEGUN, [ABORT, config("x")]], set(), {config("aborted")}),
     "who was eligible is hidden": Story([ELIGIBLE, [elr(0)]], set(), set()),
-    "who was eligible is shown again": Story([ELIGIBLE, [elr(0)], [elr(1)]], {NOBODY}, {PARTITION}),
+    "who was eligible is shown again": Story([ELIGIBLE, [elr(0)], [elr(1)]], {NO_ELR}, {PARTITION}),
 }
 """Kafka's loader drops what was aborted only if nothing follows before it flushes. And in its memory eligible
 leader replicas outlive the feature's being off, in its snapshots they do not: here they are gone at once.
