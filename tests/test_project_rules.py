@@ -233,6 +233,18 @@ OLD_WORDS = {
 """Each has given way to a word of `docs/glossary.md`."""
 
 
+@pytest.mark.parametrize("path", WRITTEN, ids=str)
+def test_a_docstring_explains_arguments_that_exist(path: Path) -> None:
+    stale = []
+    for function, _ in functions(path):
+        arguments = function.args
+        names = {one.arg for one in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]}
+        _, _, told = (ast.get_docstring(function) or "").partition("Args:\n")
+        told, _, _ = told.partition("\n\n")
+        stale += [name for name in re.findall(r"^    (\w+): ", told, re.MULTILINE) if name not in names]
+    assert stale == []
+
+
 @pytest.mark.parametrize("path", WRITTEN + AROUND, ids=str)
 def test_names_keep_their_words(path: Path) -> None:
     """Epoch, never term; and what decides is said, never `maybe_`."""

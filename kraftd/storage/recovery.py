@@ -94,8 +94,8 @@ def recover(
         disk: Where it is.
         directory: `__cluster_metadata-0`.
         recovery_point: The flushed offset and its epoch; None if unknown.
-        noted: The entries of `leader-epoch-checkpoint`; used only together with a recovery point, since then
-            both files are ours.
+        checkpoint_epochs: The entries of `leader-epoch-checkpoint`; used only together with a recovery point,
+            since then both files are ours.
         read_only: Change nothing.
 
     Raises:
