@@ -348,9 +348,10 @@ class Recorder:
         """These bytes are arriving at this end."""
         nodes = self._world.nodes
         to, sender = end.machine, end.other.machine
-        if to not in nodes or sender not in nodes or len(data) < 5 or len(data) > 4_096:
+        size_bytes = len(data)
+        if to not in nodes or sender not in nodes or not 5 <= size_bytes <= 4_096:
             return
-        if int.from_bytes(data[:4], "big") + 4 > len(data):
+        if int.from_bytes(data[:4], "big") + 4 > size_bytes:
             return
         if data[4] & 0xF >= 5:
             self.requests.append((end, data))

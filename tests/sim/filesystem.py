@@ -557,10 +557,11 @@ class SimFileSystem:
         target_parent, old = self._look(target)
         if node is None:
             raise _error(errno.ENOENT, source)
-        if source in target.parents:
-            raise _error(errno.EINVAL, source)
-        if target in source.parents:
-            raise _error(errno.ENOTEMPTY, target)
+        if source_parent is not target_parent:  # else neither can be within the other
+            if source in target.parents:
+                raise _error(errno.EINVAL, source)
+            if target in source.parents:
+                raise _error(errno.ENOTEMPTY, target)
         if isinstance(node, Directory):
             if isinstance(old, File):
                 raise _error(errno.ENOTDIR, target)

@@ -513,9 +513,8 @@ class SimNode:
         on_handled = world.auditor.on_handled
 
         def watched_handle(event: Event, now: Now) -> list[Effect]:
-            seen = (type(raft_node.state), type(event))
-            covered[seen] = covered.get(seen, 0) + 1
-            view.state = raft_node.state
+            view.state = state = raft_node.state
+            covered[type(state), type(event)] += 1
             on_event(view, event, now.mono_ms)
             if world.sink is not None:
                 world.sink(str(trace(world.now_ms, node_id, IN, event)))

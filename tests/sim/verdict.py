@@ -19,7 +19,7 @@ Entered by `judge`, at the end of a seed's part with faults. In order:
 Not here: what holds after every event (`kraftd.audit`), and what a disk may lose (`fault_budget`).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
 from typing import TYPE_CHECKING
@@ -242,7 +242,7 @@ def _poll_rejoin(world: "World") -> None:
     if all(_counts(node) for node in voters):
         return
     for number in range(ROUNDS):
-        if world.run_until(lambda: all(_counts(node) for node in voters), patience_us(world) // 4):
+        if world.run_until(_all_count(voters), patience_us(world) // 4):
             world.statistics["mended"] += 1
             return
         hopeless = [node for node in voters if _needs_wiping(node)]
@@ -269,8 +269,22 @@ def _poll_rejoin(world: "World") -> None:
     raise Violation(f"Rejoining: every voter runs and hears the others, and yet not whole: {doubts}")
 
 
+def _all_count(voters: Sequence["SimNode"]) -> Callable[[], bool]:
+    """Whether every voter counts. It is asked after every event, so the one that did not is asked first."""
+    waiting_for = voters[0]
+
+    def check() -> bool:
+        nonlocal waiting_for
+        if _counts(waiting_for):
+            waiting_for = next((node for node in voters if not _counts(node)), waiting_for)
+        return _counts(waiting_for)
+
+    return check
+
+
 def _counts(node: "SimNode") -> bool:
-    return node.raft_node is not None and node.raft_node.is_whole
+    raft_node = node.raft_node
+    return raft_node is not None and raft_node.is_whole
 
 
 def _needs_wiping(node: "SimNode") -> bool:

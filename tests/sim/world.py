@@ -14,7 +14,7 @@ Not here: the parts themselves (`node`, `network`, `clients`), faults (`faults`)
 """
 
 import gc
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from functools import partial
 from hashlib import blake2b
@@ -149,7 +149,7 @@ class World(Scheduler):
         self.refused: list[str] = []
         """What clients were refused meanwhile."""
         self.statistics: Counter[str] = Counter()
-        self.covered: dict[tuple[type, type], int] = {}
+        self.covered: defaultdict[tuple[type, type], int] = defaultdict(int)
         self.history: list[Operation] = []
         self.schedule: list[Entry] = []
         """The faults so far."""
@@ -315,7 +315,8 @@ class World(Scheduler):
         self.statistics[what] += 1
         unhashed = self._unhashed
         unhashed.append(_HAPPENED.pack(self.now_us, _WHAT[what], where))
-        unhashed.append(data)
+        if data:
+            unhashed.append(data)
         if len(unhashed) > _HASHED_TOGETHER:
             self._hash_now()
 
