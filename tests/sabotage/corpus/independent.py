@@ -614,7 +614,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
             "        found = again\n        position = 0\n",
             "        found = again\n",
         ),
-        where=("tests/unit/storage/test_log_model.py",),
+        where=("tests/unit/storage/test_recovery.py",),
     ),
     # Node 1 is killed just after it rolled a segment: the end of the old one and the beginning of the new
     # one lie above the recovery point. The new one is read again from the position of the old one: three times
@@ -863,12 +863,13 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "registered-by-an-earlier-start",
         "controller",
         "A controller does not register again if an earlier start of it did, wherever that one listened.",
-        "sim",
+        "tests",
         (
             "kraftd.controller.activation:activation_records",
             "image[CONTROLLERS].get(me.id) != me:",
             "image[CONTROLLERS].get(me.id) is None:",
         ),
+        where=("tests/unit/controller/test_controller.py",),
     ),
     # Node 2 moves to another port, or to a newer version with other feature levels, restarts and leads.
     # The image holds the registration of its earlier start: brokers connect to where nobody is.

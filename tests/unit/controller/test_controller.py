@@ -15,6 +15,7 @@ from kraftd.errors import ErrorCode, InvariantError
 from kraftd.metadata.feature_levels import bootstrap_records
 from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.metadata.parts.configs import CONFIGS
+from kraftd.metadata.parts.controllers import CONTROLLERS
 from kraftd.metadata.parts.features import FEATURES
 from kraftd.metadata.parts.topics import TOPICS
 from kraftd.protocol.limits import OPERATION_RECORDS_MAX
@@ -164,6 +165,21 @@ def test_another_controller_only_registers_itself():
     world = World(node_id=2, log=[*bootstrap_records()])
     write = world.activate()
     assert [type(record) for record in decoded(write)] == [RegisterControllerRecord]
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param(registration_of(1, bytes([9]) * 16, [Endpoint("host", 9093)]), id="an earlier start"),
+        pytest.param(registration_of(1, bytes([1]) * 16, [Endpoint("elsewhere", 1)]), id="another address"),
+    ],
+)
+def test_a_controller_registers_again_if_the_image_knows_another_start_or_address_of_it(before):
+    world = World(log=[*bootstrap_records(), before.to_record()])
+    registration = decoded(world.activate())[-1]
+    assert isinstance(registration, RegisterControllerRecord)
+    me = registration_of(1, bytes([1]) * 16, [Endpoint("host", 9093)])
+    assert world.controller.image[CONTROLLERS].get(1) == me != before
 
 
 @pytest.mark.covers("D-18")

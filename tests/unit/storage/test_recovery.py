@@ -335,6 +335,19 @@ class TestDiskIsBelieved:
             assert again.end_offset == 6
             assert report.damage == ()
 
+    @pytest.mark.covers("D-04")
+    def test_so_is_what_began_in_the_middle_of_one_segment_and_ends_in_the_next(self) -> None:
+        fs = self.fresh()
+        log = self.open(fs, None).log
+        log.append(run_of(0, 2), 0, 2)
+        log.flush()
+        log.append(run_of(2, 6), 2, 6)
+        log, report = self.open(fs, 2)
+        assert (log.end_offset, report.damage, report.torn) == (6, (), ())
+        for disk in fs.crash_states():
+            again, report = self.open(disk, 6)
+            assert (again.end_offset, report.damage) == (6, ())
+
     @pytest.mark.covers("D-02", "D-04")
     def test_so_is_a_segment_whose_name_was_not_synced_yet(self) -> None:
         fs = self.fresh()
