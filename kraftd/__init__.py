@@ -28,10 +28,13 @@ Where things happen:
     a vote is granted or refused           raft/elections.py
     the high watermark moves               raft/replication.py; on a follower, raft/follower.py
     a log is truncated                     raft/follower.py decides, storage/log.py does it
+    BeginQuorumEpoch is sent, received     raft/leader.py, raft/announcements.py
     a leader hands over                    raft/resignation.py
+    the voter set is kept                  raft/voters.py
     a change of configs is decided         controller/configuration_control.py
     a record changes the image             metadata/parts/, a module for each kind of entity
     a torn tail is cut                     storage/recovery.py
+    a fault hurts simulated nodes          tests/sim/fault_*.py
 
 Good first reads: `raft/state_machine.py` (what may stand behind the log), `raft/events.py` and
 `raft/effects.py` (between decisions and I/O), `raft/__init__.py` and `raft/node.py` (the way in),

@@ -5,7 +5,7 @@ rules, compares each snapshot with the state that the log makes there, and each 
 by batch (`comparison`). It goes on behind damage: where the fold cannot, from the next snapshot on.
 
 What a directory says of itself, and what other nodes' logs say, is compared; what a flush had covered is not
-asked. Not here: what is committed (`kraftd.replay`).
+asked. Not here: what is committed (`commit`).
 """
 
 from collections.abc import Sequence

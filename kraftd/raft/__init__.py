@@ -6,7 +6,7 @@ is all that other packages use. Data lies below behaviour:
 
     node                                   one node: takes events, calls the parts, returns effects
     elections  leader  follower            what is done as candidate, leader, follower
-    announcements  resignation             what leaders announce to others; hand-over and shutdown
+    announcements  resignation             Begin- and EndQuorumEpoch received; hand-over
     replication  claims                    fetches served and the high watermark; who may speak for a voter
     state_changes                          every change of state: its timers, and what happens along with it
     state                                  what all parts share; checks each change and has it persisted

@@ -5,7 +5,8 @@ Three kinds, by what the list after them may rely on (D-02):
 *Barriers* are durable before the next effect begins: `PersistElection`, `RememberPeer`,
 `RememberStateHealth`, `Truncate`.
 *Starts* only begin; their end comes back as an event: `Flush`, `ColdRead`.
-The rest happens at once and is not durable by itself: `Append` (to the page cache), `Send`, `Reply`, …
+The rest happens at once: `Append` (to the page cache), `AssignEpoch` (its file is durable, but nothing relies
+on that before the next flush), `Send`, `Reply`, …
 """
 
 from collections.abc import Sequence
@@ -60,7 +61,9 @@ class Append(msgspec.Struct, frozen=True):
 
 
 class AssignEpoch(msgspec.Struct, frozen=True):
-    """Add to the epoch cache that `epoch` starts at `start_offset`, before it has a record (LOG-11)."""
+    """Write to the leader epoch checkpoint that `epoch` starts at `start_offset`, before it has a record
+    (LOG-11).
+    """
 
     epoch: Epoch
     start_offset: Offset

@@ -243,6 +243,9 @@ class Elections:
         raft.reply(event.handle, rpc.vote_response(error, leader_and_epoch, granted=granted))
 
     def _consider(self, event: RequestReceived, ask: VoteParams, now: Now) -> tuple[ErrorCode, bool, str]:
+        """Decide about a vote or pre-vote, open its epoch if that is newer, and record a vote that is given.
+        Returns the error, whether it is granted, and why or why not.
+        """
         raft = self.raft
         highest = ask.epoch if ask.pre_vote else ask.epoch - 1
         if ask.position.offset < 0 or not 0 <= ask.position.epoch <= highest:
@@ -273,7 +276,7 @@ class Elections:
             self.changes.become_unattached(ask.epoch, now, f"{ask.candidate.id} asks for votes in it")
         if not raft.is_receiver(ask.receiver):
             return ErrorCode.INVALID_VOTER_KEY, False, "meant for another voter"
-        refusal = self._refuse_pre_vote(ask) if ask.pre_vote else self._refuse_vote(ask)
+        refusal = self._why_no_pre_vote(ask) if ask.pre_vote else self._why_no_vote(ask)
         if not refusal and not ask.pre_vote:
             raft.mark_initialized()
             if raft.state.election.voted is None:
@@ -281,7 +284,7 @@ class Elections:
                 self.changes.become_unattached(ask.epoch, now, why, voted=ask.candidate)
         return ErrorCode.NONE, not refusal, refusal or "its log is as complete as ours"
 
-    def _refuse_pre_vote(self, ask: VoteParams) -> str:
+    def _why_no_pre_vote(self, ask: VoteParams) -> str:
         """Return why a pre-vote is refused; empty if it is granted."""
         match self.raft.state:
             case Leader():
@@ -292,9 +295,9 @@ class Elections:
             case Follower(in_touch=True, leader_id=leader_id):
                 return f"in touch with leader {leader_id}"
             case Follower() | Unattached() | Prospective() | Candidate() | Resigned():
-                return self._refuse_log(ask)
+                return self._why_not_electable(ask)
 
-    def _refuse_vote(self, ask: VoteParams) -> str:
+    def _why_no_vote(self, ask: VoteParams) -> str:
         """Return why a vote in the current epoch is refused; empty if it is granted."""
         state = self.raft.state
         match state:
@@ -308,11 +311,14 @@ class Elections:
                     return "" if self.raft.rejoin.is_whole else _NOT_WHOLE
                 if state.leader_id != NO_NODE:
                     return f"{state.leader_id} leads this epoch"
-                return self._refuse_log(ask)
+                return self._why_not_electable(ask)
             case Candidate() | Follower() | Leader() | Resigned():
                 return f"{state_name(state)} in this epoch"
 
-    def _refuse_log(self, ask: VoteParams) -> str:
+    def _why_not_electable(self, ask: VoteParams) -> str:
+        """Return why this node would not elect the candidate in any epoch: it cannot judge (D-06), or its own
+        log is more complete; empty if it would.
+        """
         raft = self.raft
         if not raft.rejoin.is_whole:
             return _NOT_WHOLE

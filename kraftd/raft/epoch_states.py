@@ -7,7 +7,7 @@ and lives elsewhere: a leader's in `leader_state`, a follower's in `FollowerStat
 but a lookup in the voter set.
 
 `TRANSITIONS` is the one table of the moves and of how far the epoch goes with each. Three readers share it:
-`check_move`, through which every change of state passes; the test that tries every pair at every epoch; and
+`check_move`, through which every transition passes; the test that tries every pair at every epoch; and
 `render`. A move that is not in it is a bug in this program, never an error of a peer (that is checked
 before): it raises `InvariantError`, and nothing has changed yet when it does.
 

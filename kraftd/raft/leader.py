@@ -1,11 +1,13 @@
-"""The leader's own turn: writing what was appended, moving the high watermark, proving that it still leads.
+"""The leader's own turn: writing what was appended, announcing itself, proving that it still leads.
 
 A turn writes at most once: whatever was appended since the last turn becomes one group of batches, one
 `Append`, one `Flush` (if none is running), and right behind it the answers to the fetches that waited for
 records (D-16). The leader serves its unflushed tail, but counts itself towards the high watermark only up to
 what is flushed (D-02).
 
-Follows: ACC-*, HWM-*, BQE-*, CQ-*, D-09 to D-13.
+Not here: fetches, and the high watermark (`replication`).
+
+Follows: ACC-*, BQE-*, CQ-*, D-09 to D-13.
 """
 
 from itertools import chain

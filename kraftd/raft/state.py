@@ -156,7 +156,9 @@ class RaftState:
             self.follower_state = FollowerState()
 
     def update_state(self, state: EpochState) -> None:
-        """Replace the state by one of the same role, epoch and election, so that nothing is persisted."""
+        """Replace the state without a transition: by one of the same class, epoch and election, or, at a
+        start, by what the last process left behind. Nothing is persisted.
+        """
         self.state = state
 
     def persist_anyway(self) -> None:

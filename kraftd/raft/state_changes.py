@@ -1,6 +1,6 @@
 """The changes of state of a raft node: the new state with its timers, and what must happen along with it.
 
-Every part changes the state through here, so that the same change is made the same way everywhere. What
+Every part makes transitions through here, so that the same change is made the same way everywhere. What
 leads to it is decided by the parts; whether it is allowed is the table's (`kraftd.raft.epoch_states`), which
 `RaftState.transition_to` asks. That one is called from here only.
 `initial_state` is the state in which a node begins, by what the last process left behind.

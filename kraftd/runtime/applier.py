@@ -90,7 +90,7 @@ class Applier(TurnTask):
                 return False
             batches = found
         for batch in batches:
-            # A read from the disk may go beyond what is committed: there a new leader may still cut.
+            # A read from the disk may go beyond what is committed: there a new leader may still truncate.
             if batch.end_offset > self._target:
                 break
             if batch.base_offset >= self.applied_offset:

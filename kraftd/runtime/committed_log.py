@@ -1,8 +1,8 @@
 """The committed batches of a node, from memory or from the disk.
 
-Entered through `CommittedLog.batches`, by the applier. The raft node keeps the newest batches in memory, and
-on the leader also the records as they were appended, so that nothing is decoded (D-15). What is older is read
-from the disk in the reader thread.
+Entered through `CommittedLog.batches`, by the applier. The raft node keeps the newest batches in memory,
+and their record values as they were appended or fetched, so that nothing is decoded twice (D-15). What is
+older is read from the disk in the reader thread.
 """
 
 from collections.abc import Callable, Iterable

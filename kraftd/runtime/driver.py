@@ -5,9 +5,9 @@ the driver schedules for itself after events and at the raft node's `wake_at_ms`
 completions of a turn come first; then clients are served, the accumulator drains in `poll`, committed
 batches are applied, and each connection writes once.
 
-Only the driver calls the raft node to change it. An event that arises while effects are carried out is queued
-until their list is done. Any exception leaves the driver and ends the process: half-executed effects must not
-be followed by more.
+Only the driver gives events to the raft node and polls it. An event that arises while effects are carried
+out is queued until their list is done. Any exception leaves the driver and ends the process: half-executed
+effects must not be followed by more.
 
 *Two clocks* (D-01). `now` is read once for all that happens in a turn. A turn that comes late, because this
 process was suspended, is noticed by the raft node, which knows what it waited for; it asks for one more turn,

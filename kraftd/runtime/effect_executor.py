@@ -47,7 +47,7 @@ from kraftd.raft.events import PeerIdentity
 from kraftd.types import Election, Epoch, Offset
 
 LogEvent: TypeAlias = StateChanged | ElectionEnded | VoteCast | Warned | Alarmed | AlarmCleared
-"""Effects that are log lines and nothing else."""
+"""Effects that are told: each is a log line, and counted or shown in the health where it is one of those."""
 
 
 class Store(Protocol):
@@ -63,7 +63,7 @@ class Store(Protocol):
         """Write whether our own promises can be relied on."""
 
     def truncate(self, end_offset: Offset, generation: int) -> None:
-        """Cut the log and sync the cut. Waits for a running flush first (D-03)."""
+        """Truncate the log, durably. Waits for a running flush first (D-03)."""
 
     def append(self, append: Append) -> None:
         """Write batches at the end of the log, not durably."""

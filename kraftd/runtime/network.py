@@ -1,7 +1,7 @@
 """Turns frames into events of the raft node, and its effects into frames.
 
 Entered from below by the server and the peer connections (handshakes, requests, responses, ends of
-connections), and from above by the effect executor (`send`, `reply`, `refuse`, `learn`). A quorum request
+connections), and from above by the effect executor, with the effects that go to other nodes. A quorum request
 becomes `RequestReceived` under a handle that stands for connection and correlation id.
 
 Not here: other requests (`request_router`), and which connections are accepted on the level of the wire

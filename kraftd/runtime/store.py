@@ -69,9 +69,9 @@ class DirectoryStore(Store, TimedTurnTask):
         self._directory.remember_state_health(health.state, health.reasons)
 
     def truncate(self, end_offset: Offset, generation: int) -> None:
-        """Cut the log, durably, after the running flush has ended (D-03)."""
-        # The cut closes and removes segments. Node 2 follows and flushes two of them when it is told to cut
-        # the second: a sync of a closed file would be an error of the disk, and end the process.
+        """Truncate the log, durably, after the running flush has ended (D-03)."""
+        # Truncation closes and removes segments. Node 2 follows and flushes two of them when it is told to
+        # remove the second: a sync of a closed file would be an error of the disk, and end the process.
         self.drain()
         self._log.truncate(end_offset, generation)
 
@@ -108,14 +108,14 @@ class DirectoryStore(Store, TimedTurnTask):
         )
 
     def read_cold(self, offset: Offset, max_bytes: int, done: Callable[[bytes], None]) -> None:
-        """Read committed batches in the reader thread. New damage is reported to the raft node (D-06)."""
+        """Read batches of the log in the reader thread. New damage is reported to the raft node (D-06)."""
         view = self._log.reader_view()
 
         def ended(read: tuple[bytes, str]) -> None:
             records, damage = read
             if damage:
-                # Of the generation that was read. The log may have been cut meanwhile, and what was read
-                # replaced: node 2 would be damaged for bytes that it no longer has.
+                # Of the generation that was read. The log may have been truncated meanwhile, and what was
+                # read replaced: node 2 would be damaged for bytes that it no longer has.
                 self._driver.deliver(LogDamaged(view.generation, damage))
             done(records)
 
@@ -181,8 +181,8 @@ def _read(view: ReaderView, offset: Offset, max_bytes: int) -> tuple[bytes, str]
     """Read batches, in the thread.
 
     Returns:
-        The bytes, empty if the log was cut meanwhile or is damaged, which is not fatal (D-14); and a text
-        of the damage, if it was not known before.
+        The bytes, empty if the log was truncated meanwhile or is damaged, which is not fatal (D-14); and a
+        text of the damage, if it was not known before.
     """
     try:
         return view.read(offset, max_bytes), ""

@@ -93,7 +93,7 @@ ELECTIONS = (
         "Two followers tell each other for ever that the dead leader leads, and neither gets the other's pre-vote.",
         "sim",
         (
-            "kraftd.raft.elections:Elections._refuse_pre_vote",
+            "kraftd.raft.elections:Elections._why_no_pre_vote",
             "case Follower(in_touch=True, leader_id=leader_id):",
             "case Follower(leader_id=leader_id) | Prospective(leader_id=leader_id) if leader_id >= 0:",
         ),
@@ -137,9 +137,9 @@ ELECTIONS = (
         "A leader that resigned gives its vote to another candidate of the epoch that it led.",
         "tests",
         (
-            "kraftd.raft.elections:Elections._refuse_vote",
+            "kraftd.raft.elections:Elections._why_no_vote",
             "case Candidate() | Follower() | Leader() | Resigned():",
-            "case Resigned():\n            return self._refuse_log(ask)\n        case Candidate() | Follower() | Leader():",
+            "case Resigned():\n            return self._why_not_electable(ask)\n        case Candidate() | Follower() | Leader():",
         ),
         where=("tests/unit/raft/test_requests_in.py", "tests/stories/test_elections.py"),
     ),
@@ -223,7 +223,7 @@ ELECTIONS = (
         "A voter gives its vote without comparing the logs.",
         "sim",
         (
-            "kraftd.raft.elections:Elections._refuse_log",
+            "kraftd.raft.elections:Elections._why_not_electable",
             "if ask.position.log_order < raft.log.position.log_order:",
             "if False:",
         ),

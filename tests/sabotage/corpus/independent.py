@@ -76,9 +76,9 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "A leader grants the pre-vote of a voter whose log is as complete as its own.",
         "sim",
         (
-            "kraftd.raft.elections:Elections._refuse_pre_vote",
+            "kraftd.raft.elections:Elections._why_no_pre_vote",
             'return "this member leads"',
-            "return self._refuse_log(ask)",
+            "return self._why_not_electable(ask)",
         ),
     ),
     # 3 voters, nothing is written. Node 3 was cut off for some seconds and has the whole log. When it is

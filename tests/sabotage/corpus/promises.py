@@ -187,7 +187,7 @@ PROMISES = (
         "D-06",
         "A voter whose promises are forgotten gives votes and campaigns like any other.",
         "sim",
-        ("kraftd.raft.elections:Elections._refuse_log", "if not raft.rejoin.is_whole:", "if False:"),
+        ("kraftd.raft.elections:Elections._why_not_electable", "if not raft.rejoin.is_whole:", "if False:"),
     ),
     mutant(
         "forgetful-voter-is-counted",
@@ -249,7 +249,7 @@ PROMISES = (
         "A voter with neither records nor promises votes for anybody with records.",
         "tests",
         (
-            "kraftd.raft.elections:Elections._refuse_log",
+            "kraftd.raft.elections:Elections._why_not_electable",
             "if raft.rejoin.health.uninitialized and ask.position.offset > 0:",
             "if False:",
         ),
