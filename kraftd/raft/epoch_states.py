@@ -299,12 +299,12 @@ def render(transitions: Mapping[tuple[Role, Role], Step]) -> str:
 class FollowerState:
     """The mutable state of a follower, or of a node that looks for a leader. Made anew with each state."""
 
-    __slots__ = ("good_connection", "is_probing", "leader_high_watermark", "pending_truncation")
+    __slots__ = ("good_connection", "is_seeking_leader", "leader_high_watermark", "pending_truncation")
 
     def __init__(self) -> None:
         self.good_connection: int | None = None
         """The connection of the last good fetch; a pre-vote begins when it closes (D-08)."""
-        self.is_probing = False
+        self.is_seeking_leader = False
         """Whether the leader does not answer, so that an observer asks other nodes (OBS-05, OBS-06)."""
         self.leader_high_watermark: Offset = -1
         self.pending_truncation: tuple[Token, Offset] | None = None

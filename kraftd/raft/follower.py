@@ -41,7 +41,8 @@ from kraftd.types import (
     ReplicaKey,
 )
 
-_PROBE_BACKOFF_MS = 1_000
+_LONG_BACKOFF_MS = 1_000
+"""Between requests that are not expected to bring anything soon."""
 
 
 class FollowerRole:
@@ -58,7 +59,7 @@ class FollowerRole:
         raft = self.raft
         if not timeouts_deferred and now.mono_ms >= state.deadline_ms:
             if not raft.may_vote or raft.is_stopping:
-                raft.follower_state.is_probing = True
+                raft.follower_state.is_seeking_leader = True
                 deadline_ms = now.mono_ms + max(1, raft.timing.fetch_timeout_ms)
                 raft.update_state(replace(state, fetch_deadline_ms=deadline_ms, campaign_at_ms=NEVER_MS))
             elif state.campaign_at_ms == NEVER_MS:
@@ -119,7 +120,7 @@ class FollowerRole:
         leader_id = raft.leader_id if isinstance(raft.state, Follower) else NO_NODE
         if leader_id != NO_NODE and not self._is_leader_rejected:
             ready = raft.requests.is_ready(leader_id, RequestKind.FETCH, now.mono_ms)
-            if ready and not raft.follower_state.is_probing:
+            if ready and not raft.follower_state.is_seeking_leader:
                 return leader_id
         if raft.may_vote:
             return NO_NODE
@@ -164,7 +165,7 @@ class FollowerRole:
             and not raft.requests.any_waiting(RequestKind.FETCH)
         ):
             follows = isinstance(raft.state, Follower) and not self._is_leader_rejected
-            if follows and not raft.follower_state.is_probing:
+            if follows and not raft.follower_state.is_seeking_leader:
                 wake_at_ms = min(
                     wake_at_ms, raft.requests.next_ready_ms((raft.leader_id,), RequestKind.FETCH)
                 )
@@ -224,9 +225,9 @@ class FollowerRole:
             return
         state = raft.state
         if not isinstance(state, Follower) or state.leader_id != sent.to or self._is_leader_rejected:
-            raft.requests.back_off(sent.to, sent.kind, now.mono_ms, _PROBE_BACKOFF_MS)
+            raft.requests.back_off(sent.to, sent.kind, now.mono_ms, _LONG_BACKOFF_MS)
             return
-        raft.follower_state.is_probing = False
+        raft.follower_state.is_seeking_leader = False
         data = response.responses[0].partitions[0]
         if data.diverging_epoch.epoch >= 0 and data.diverging_epoch.end_offset >= 0:
             self._note_good_fetch(state, now)
@@ -237,7 +238,7 @@ class FollowerRole:
             raft.alarm(
                 "snapshot_needed", f"leader {sent.to} offers only a snapshot, which cannot be loaded yet"
             )
-            raft.requests.back_off(sent.to, sent.kind, now.mono_ms, _PROBE_BACKOFF_MS)
+            raft.requests.back_off(sent.to, sent.kind, now.mono_ms, _LONG_BACKOFF_MS)
             return
         if records and not self._append(records, sent.to):
             raft.requests.back_off(sent.to, sent.kind, now.mono_ms)
@@ -306,7 +307,7 @@ class FollowerRole:
 
     def failure_backoff_ms(self, sent: Sent) -> int:
         """Return how many ms to wait before a peer is asked again whose answer failed; longer for probes."""
-        return _PROBE_BACKOFF_MS if sent.kind is RequestKind.PROBE or self._is_leader_rejected else 0
+        return _LONG_BACKOFF_MS if sent.kind is RequestKind.PROBE or self._is_leader_rejected else 0
 
     # --- truncation -------------------------------------------------------------------------------------
 
@@ -350,7 +351,7 @@ class FollowerRole:
         if event.generation != raft.log.generation or not isinstance(raft.state, Follower):
             return
         if not event.records:
-            raft.requests.back_off(raft.leader_id, RequestKind.FETCH, now.mono_ms, _PROBE_BACKOFF_MS)
+            raft.requests.back_off(raft.leader_id, RequestKind.FETCH, now.mono_ms, _LONG_BACKOFF_MS)
             return
         batch = BatchView(event.records)
         whole = batch.end_offset <= pending_truncation[1]
@@ -360,7 +361,7 @@ class FollowerRole:
         raft = self.raft
         if end_offset < raft.high_watermark:
             self._reject_leader(
-                f"it wants a cut at {end_offset}, but ours is committed up to {raft.high_watermark}"
+                f"it truncates ours to {end_offset}, but ours is committed up to {raft.high_watermark}"
             )
             return
         raft.out.append(raft.log.truncate(end_offset))

@@ -119,7 +119,10 @@ class LogExports:
         elif export.generation != self._directory.log.generation:
             del self._exports[connection.number]
             self._refuse(
-                connection, request, ErrorCode.SNAPSHOT_NOT_FOUND, "the log was cut meanwhile; start again"
+                connection,
+                request,
+                ErrorCode.SNAPSHOT_NOT_FOUND,
+                "the log was truncated meanwhile; start again",
             )
         elif message.name in export.small:
             data = export.small[message.name]

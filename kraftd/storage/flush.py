@@ -79,11 +79,6 @@ class FlushJob:
         self.finished = False
         """Whether `run` is over. A truncation must not begin before (D-03)."""
 
-    @property
-    def idle(self) -> bool:
-        """Whether there is nothing to do, so that no thread is needed."""
-        return not self._files and self._directory is None and self._recovery_point_file is None
-
     def run(self) -> None:
         """Sync the dirty segments, then the directory if it has new names, then the sidecar if asked.
 

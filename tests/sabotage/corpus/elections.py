@@ -389,7 +389,7 @@ ELECTIONS = (
         "tests",
         (
             "kraftd.raft.follower:FollowerRole.on_fetch_response",
-            "raft.follower_state.is_probing = False",
+            "raft.follower_state.is_seeking_leader = False",
             "pass",
         ),
         where=("tests/stories/test_elections.py",),

@@ -170,9 +170,7 @@ class TestFlush:
         log.flush()
         assert fs.synced == ["00000000000000000006.log"]
         fs.synced.clear()
-        job = log.begin_flush()
-        assert job.idle
-        job.run()
+        log.begin_flush().run()
         assert fs.synced == []
         log.close()
 
