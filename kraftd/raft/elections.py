@@ -84,7 +84,7 @@ class Elections:
         elif now.mono_ms >= state.ask_at_ms:
             raft.requests.forget(RequestKind.PRE_VOTE)
             raft.refusals.clear()
-            again = Ballot(state.ballot.voters, frozenset({raft.me.id}), silent=state.ballot.silent)
+            again = Ballot(state.ballot.voters, frozenset({raft.me.id}), unreachable=state.ballot.unreachable)
             raft.update_state(replace(state, ballot=again, round=state.round + 1, ask_at_ms=0))
             self._ask(again, RequestKind.PRE_VOTE, now, round_=state.round + 1)
 

@@ -48,7 +48,7 @@ class Ballot(msgspec.Struct, frozen=True):
     voters: frozenset[NodeId]
     granted: frozenset[NodeId]
     refused: frozenset[NodeId] = frozenset()
-    silent: frozenset[NodeId] = frozenset()
+    unreachable: frozenset[NodeId] = frozenset()
     """Voters that could not be reached: the ballot does not wait for them, but counts their answers (D-08).
     """
 
@@ -62,7 +62,7 @@ class Ballot(msgspec.Struct, frozen=True):
         majority = len(self.voters) // 2 + 1
         if len(self.granted) >= majority:
             return Outcome.WON
-        if len(self.voters - self.refused - self.silent) < majority:
+        if len(self.voters - self.refused - self.unreachable) < majority:
             return Outcome.LOST
         return Outcome.OPEN
 
@@ -77,16 +77,16 @@ class Ballot(msgspec.Struct, frozen=True):
         """
         if voter not in self.outstanding:
             return self
-        silent = self.silent - {voter}
+        unreachable = self.unreachable - {voter}
         if granted:
-            return Ballot(self.voters, self.granted | {voter}, self.refused, silent)
-        return Ballot(self.voters, self.granted, self.refused | {voter}, silent)
+            return Ballot(self.voters, self.granted | {voter}, self.refused, unreachable)
+        return Ballot(self.voters, self.granted, self.refused | {voter}, unreachable)
 
     def mark_unreachable(self, voter: NodeId) -> "Ballot":
         """Return the ballot without waiting for a voter that cannot be reached."""
         if voter not in self.outstanding:
             return self
-        return Ballot(self.voters, self.granted, self.refused, self.silent | {voter})
+        return Ballot(self.voters, self.granted, self.refused, self.unreachable | {voter})
 
 
 class Unattached(msgspec.Struct, frozen=True):

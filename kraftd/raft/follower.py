@@ -78,7 +78,7 @@ class FollowerRole:
     def poll_probes(self, now: Now) -> None:
         """Ask the voters that have not answered yet for their epoch, and whether they accept us (D-06)."""
         raft = self.raft
-        for voter in self._voters_to_probe() if raft.rejoin.silent else ():
+        for voter in self._voters_to_probe() if raft.rejoin.unheard else ():
             if raft.requests.is_ready(voter, RequestKind.PROBE, now.mono_ms):
                 self._send_fetch(voter, RequestKind.PROBE, now, max_wait_ms=0)
 
@@ -88,8 +88,8 @@ class FollowerRole:
         if not raft.quorum.is_voter:
             return []
         if not raft.rejoin.is_whole:
-            return sorted(raft.rejoin.silent)
-        return sorted(raft.rejoin.silent - {raft.leader_id}) if isinstance(raft.state, Follower) else []
+            return sorted(raft.rejoin.unheard)
+        return sorted(raft.rejoin.unheard - {raft.leader_id}) if isinstance(raft.state, Follower) else []
 
     def on_flushed(self, now: Now) -> None:
         """Send the next fetch, which acknowledges what a flush has made durable."""
@@ -171,7 +171,7 @@ class FollowerRole:
                 )
             if not raft.may_vote and isinstance(raft.state, Follower | Unattached):
                 wake_at_ms = min(wake_at_ms, raft.requests.next_ready_ms(self._sources(), RequestKind.FETCH))
-        if raft.rejoin.silent:
+        if raft.rejoin.unheard:
             wake_at_ms = min(
                 wake_at_ms, raft.requests.next_ready_ms(self._voters_to_probe(), RequestKind.PROBE)
             )

@@ -355,7 +355,7 @@ class RaftNode:
             self._reject(sent, f"it speaks of epoch {header.leader_and_epoch.epoch}", now)
             return
         if (
-            event.sender in raft.rejoin.silent
+            event.sender in raft.rejoin.unheard
             and header.error != ErrorCode.INVALID_VOTER_KEY
             and raft.peers.is_trusted(raft.peers.outbound_identity(event.sender))
         ):

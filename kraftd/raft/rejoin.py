@@ -46,14 +46,14 @@ class Rejoin:
     Every voter must answer once after each start, too: only the others can tell a wiped or restored disk.
     """
 
-    __slots__ = ("_epoch_to_exceed", "_highest", "_quorum", "health", "silent")
+    __slots__ = ("_epoch_to_exceed", "_highest", "_quorum", "health", "unheard")
 
     def __init__(self, health: StateHealth, quorum: Quorum) -> None:
         self.health = health
         self._quorum = quorum
         self._highest: Epoch = 0
         self._epoch_to_exceed: Epoch | None = None
-        self.silent: frozenset[NodeId] = frozenset(quorum.others)
+        self.unheard: frozenset[NodeId] = frozenset(quorum.others)
         """The voters that have not answered since this start, or since our health last changed."""
 
     @property
@@ -78,7 +78,7 @@ class Rejoin:
         if self.has_forgotten:
             return False
         self.health = msgspec.structs.replace(self.health, amnesia=(reason,), uninitialized=False)
-        self.silent = frozenset(self._quorum.others)
+        self.unheard = frozenset(self._quorum.others)
         self._epoch_to_exceed, self._highest = None, 0
         return True
 
@@ -94,8 +94,8 @@ class Rejoin:
     def record_response(self, voter: NodeId, epoch: Epoch) -> None:
         """Record that a voter answered; `epoch` is the higher of its own and ours, and is persisted here."""
         self._highest = max(self._highest, epoch)
-        self.silent -= {voter}
-        if not self.silent and self._epoch_to_exceed is None:
+        self.unheard -= {voter}
+        if not self.unheard and self._epoch_to_exceed is None:
             self._epoch_to_exceed = self._highest
 
     def try_complete(self, leader_epoch: Epoch, high_watermark: Offset, flushed_offset: Offset) -> bool:
@@ -109,7 +109,7 @@ class Rejoin:
         if leader_epoch <= self._epoch_to_exceed or not 0 <= high_watermark <= flushed_offset:
             return False
         self.health = StateHealth()
-        self.silent = frozenset(self._quorum.others)
+        self.unheard = frozenset(self._quorum.others)
         return True
 
     def mark_initialized(self) -> bool:

@@ -78,7 +78,7 @@ class StateChanges:
         )
         prospective = Prospective(
             epoch=state.epoch,
-            ballot=Ballot(raft.quorum.voters.ids, frozenset({raft.me.id}), silent=lost - {raft.me.id}),
+            ballot=Ballot(raft.quorum.voters.ids, frozenset({raft.me.id}), unreachable=lost - {raft.me.id}),
             started_at_ms=now.mono_ms,
             deadline_ms=now.mono_ms + raft.timing.election_ms(raft.random_source),
             fetch_deadline_ms=state.fetch_deadline_ms if isinstance(state, Follower) else 0,
@@ -92,12 +92,12 @@ class StateChanges:
         """Vote for itself in the next epoch, and ask for the votes of the others."""
         raft = self.raft
         state = raft.state
-        silent = state.ballot.silent if isinstance(state, Prospective) else frozenset()
+        unreachable = state.ballot.unreachable if isinstance(state, Prospective) else frozenset()
         raft.attempts += 1
         candidate = Candidate(
             epoch=state.epoch + 1,
             me=raft.me,
-            ballot=Ballot(raft.quorum.voters.ids, frozenset({raft.me.id}), silent=silent),
+            ballot=Ballot(raft.quorum.voters.ids, frozenset({raft.me.id}), unreachable=unreachable),
             started_at_ms=now.mono_ms,
             deadline_ms=now.mono_ms + raft.timing.election_ms(raft.random_source),
             attempt=raft.attempts,

@@ -260,7 +260,7 @@ def test_a_wiped_voter_is_not_whole_by_a_leader_that_knows_no_high_watermark_yet
     cut(cluster, (1, 3))
     cluster.start(3)
     cluster.start(2)
-    cluster.run_until(lambda: not cluster.raft_node(2)._raft.rejoin.silent, 5_000)
+    cluster.run_until(lambda: not cluster.raft_node(2)._raft.rejoin.unheard, 5_000)
     cut(cluster, (1, 3), (1, 2))
     cluster.run_until(lambda: not cluster.raft_node(1).is_leader)
     cut(cluster, (1, 2))

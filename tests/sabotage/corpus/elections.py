@@ -83,7 +83,7 @@ ELECTIONS = (
         "sim",
         (
             "kraftd.raft.state_changes:StateChanges.become_prospective",
-            "ballot=Ballot(raft.quorum.voters.ids, frozenset({raft.me.id}), silent=lost - {raft.me.id})",
+            "ballot=Ballot(raft.quorum.voters.ids, frozenset({raft.me.id}), unreachable=lost - {raft.me.id})",
             "ballot=Ballot(raft.quorum.voters.ids, raft.quorum.voters.ids)",
         ),
     ),

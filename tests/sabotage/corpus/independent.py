@@ -683,7 +683,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "tests",
         (
             "kraftd.raft.rejoin:Rejoin.try_complete",
-            "    self.health = StateHealth()\n    self.silent = frozenset(self._quorum.others)\n",
+            "    self.health = StateHealth()\n    self.unheard = frozenset(self._quorum.others)\n",
             "    self.health = StateHealth()\n",
         ),
         where=("tests/stories/test_identity.py",),

@@ -236,7 +236,7 @@ PROMISES = (
         "tests",
         (
             "kraftd.raft.rejoin:Rejoin.record_response",
-            "if not self.silent and self._epoch_to_exceed is None:",
+            "if not self.unheard and self._epoch_to_exceed is None:",
             "if self._epoch_to_exceed is None:",
         ),
         where=(
