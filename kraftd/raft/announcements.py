@@ -45,12 +45,7 @@ class Announcements:
                 error = ErrorCode.INVALID_REQUEST
             elif not raft.is_receiver(ask.receiver) or not raft.rejoin.can_confirm_leader:
                 error = ErrorCode.INVALID_VOTER_KEY
-        raft.reply(
-            event.handle,
-            rpc.begin_response(
-                error, raft.leader_and_epoch(with_endpoint=event.version >= rpc.ENDPOINTS_SINCE)
-            ),
-        )
+        raft.reply(event.handle, rpc.begin_response(error, raft.leader_and_epoch(event.version)))
 
     def on_end_request(self, event: RequestReceived, ask: EndParams, now: Now) -> None:
         """Handle EndQuorumEpoch: the first successor campaigns at once, the others one after another."""
@@ -63,12 +58,7 @@ class Announcements:
                 error = ErrorCode.INVALID_REQUEST
             elif isinstance(raft.state, Follower):
                 self._campaign_as_successor(raft.state, ask, now)
-        raft.reply(
-            event.handle,
-            rpc.end_response(
-                error, raft.leader_and_epoch(with_endpoint=event.version >= rpc.ENDPOINTS_SINCE)
-            ),
-        )
+        raft.reply(event.handle, rpc.end_response(error, raft.leader_and_epoch(event.version)))
 
     def _campaign_as_successor(self, state: Follower, ask: EndParams, now: Now) -> None:
         raft = self.raft

@@ -239,7 +239,7 @@ class Elections:
             # The asker's epoch, or it could not use the answer.
             leader_and_epoch = LeaderAndEpoch(ask.epoch, NO_NODE)
         else:
-            leader_and_epoch = raft.leader_and_epoch(with_endpoint=event.version >= rpc.ENDPOINTS_SINCE)
+            leader_and_epoch = raft.leader_and_epoch(event.version)
         raft.reply(event.handle, rpc.vote_response(error, leader_and_epoch, granted=granted))
 
     def _consider(self, event: RequestReceived, ask: VoteParams, now: Now) -> tuple[ErrorCode, bool, str]:

@@ -217,10 +217,12 @@ class RaftState:
         """
         return epoch <= max(_EPOCH_ALWAYS_PLAUSIBLE, self.epoch + _EPOCH_RISE_MAX)
 
-    def leader_and_epoch(self, *, with_endpoint: bool = True) -> LeaderAndEpoch:
-        """Return the current leader and epoch for a response; older versions have no room for endpoints."""
+    def leader_and_epoch(self, version: int, *, endpoints_since: int = rpc.ENDPOINTS_SINCE) -> LeaderAndEpoch:
+        """Return the current leader and epoch for a response of this version; older ones have no room for
+        endpoints.
+        """
         leader_id = self.leader_id
-        if not with_endpoint or leader_id == NO_NODE:
+        if version < endpoints_since or leader_id == NO_NODE:
             return LeaderAndEpoch(self.epoch, leader_id)
         endpoint = self.advertised if leader_id == self.me.id else self.endpoint(leader_id)
         return LeaderAndEpoch(self.epoch, leader_id, endpoint)
@@ -238,7 +240,7 @@ class RaftState:
 
     def fetch_leader_and_epoch(self, version: int) -> LeaderAndEpoch:
         """Return the current leader and epoch for a fetch response of this version."""
-        return self.leader_and_epoch(with_endpoint=version >= rpc.FETCH_ENDPOINTS_SINCE)
+        return self.leader_and_epoch(version, endpoints_since=rpc.FETCH_ENDPOINTS_SINCE)
 
     def refuse_fetch(self, handle: Handle, version: int, error: ErrorCode) -> None:
         """Answer a fetch with an error; the log start offset is given all the same (FREQ-23)."""
