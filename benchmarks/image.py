@@ -135,8 +135,8 @@ def measure(path: Path, *, only_load: bool) -> Ours:
         "as replica": image[TOPICS].partitions_on,
     }.items():
         began = time.perf_counter()
-        answers = sum(len(list(listing(broker))) for broker in BROKERS)
-        ours.list_us[name] = (time.perf_counter() - began) / answers * 1e6
+        responses = sum(len(list(listing(broker))) for broker in BROKERS)
+        ours.list_us[name] = (time.perf_counter() - began) / responses * 1e6
 
     rng = random.Random(1)
     sizes = {
@@ -191,11 +191,11 @@ class Changing:
 
     def __init__(self, frozen: MetadataImage, rng: random.Random) -> None:
         self.image = frozen
-        self._dice = rng
+        self._random = rng
         self._next: PartitionChangeRecord | None = None
 
     def prepare(self, which: tuple[Uuid, int]) -> None:
-        self._next = change(partition_of(self.image, which), self._dice)
+        self._next = change(partition_of(self.image, which), self._random)
 
     def __call__(self, _which: tuple[Uuid, int]) -> None:
         assert self._next

@@ -1,7 +1,7 @@
 """The load client: one request in flight on each of N sockets, over any length-prefixed protocol.
 
 Reads a `Work` as JSON from its standard input, writes a `Load` as JSON to its standard output. It runs in
-a process of its own, so that what it costs is not hidden in the process that it drives. Every answer must
+a process of its own, so that what it costs is not hidden in the process that it drives. Every response must
 equal the good one; the first that does not ends the run with what it was.
 """
 
@@ -37,7 +37,7 @@ class Meter:
 
 
 class Writer(asyncio.Protocol):
-    """One socket that writes, waits for the answer, and writes again."""
+    """One socket that writes, waits for the response, and writes again."""
 
     __slots__ = ("_awaited", "_began", "_good", "_hello", "_meter", "_pending", "_requests", "_transport")
 
@@ -75,7 +75,7 @@ class Writer(asyncio.Protocol):
             self._pending = b""
             self._write()
         else:
-            self._meter.fail(f"not the good answer: {data.hex()}")
+            self._meter.fail(f"not the good response: {data.hex()}")
 
     def _write(self) -> None:
         self._began = time.perf_counter()

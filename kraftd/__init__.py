@@ -19,7 +19,7 @@ knows nothing of controller and metadata); import-linter and `tests/test_project
     controller  requests to records, and responses; Kafka's QuorumController
     metadata    the image: `apply`, `diff`, `to_records`, a hash that every reader can compute; all that is
                 known of a kind of entity is one module in `metadata/parts`
-    protocol    RPC messages in msgpack, sans-I/O framing  records    batches, control and metadata records
+    protocol    RPC messages, msgpack and Kafka's wire     records    batches, control and metadata records
     serde       single values to bytes and back: Kafka's encoding, varints, bounded msgpack types
     errors      what can go wrong, by who has to act       types      ids, positions, elections
 
@@ -33,34 +33,35 @@ Where things happen:
     the voter set is kept                  raft/voters.py
     a change of configs is decided         controller/configuration_control.py
     a record changes the image             metadata/parts/, a module for each kind of entity
-    a torn tail is cut                     storage/recovery.py
+    a torn tail is cut                     storage/recovery.py; found by storage/log_scan.py
     a fault hurts simulated nodes          tests/sim/fault_*.py
 
-Good first reads: `raft/state_machine.py` (what may stand behind the log), `raft/events.py` and
-`raft/effects.py` (between decisions and I/O), `raft/__init__.py` and `raft/node.py` (the way in),
-`runtime/effect_executor.py` (the way out), `runtime/controller_server.py` (what a node is made of; a
-simulator builds the same), and `storage/recovery.py` (what a crash can leave behind).
+Good first reads: `raft/events.py` and `raft/effects.py` (between decisions and I/O), `raft/__init__.py` and
+`raft/node.py` (the way in), `runtime/effect_executor.py` (the way out), `runtime/controller_server.py` (what
+a node is made of; a simulator builds the same), `runtime/applier.py` (what may stand behind the log), and
+`storage/log_scan.py` (what a crash can leave behind).
 Messages and records are generated from `proto/` by `make proto`. `docs/contributing.md` tells how to add a
 kind of record, an API, a fault or a mutant.
 
 The words: `docs/glossary.md`. Ids such as VOTE-31 or HWM-02 are behaviours of Kafka's quorum; each stands,
-with what happens and when, in `tests/conformance/behaviours.toml`.
+with what happens and when, in `tests/conformance/behaviours.toml`. Q-07 and its kin are quirks of Kafka's
+code: their entries there say what kraftd does instead.
 
 The rules. Tests cite them by number (`@pytest.mark.covers("D-05")`), comments too. D-19 to D-36 are kept
 for what is not here yet.
 
     D-01  Two clocks: deadlines read the monotonic one, record timestamps the wall; a stalled loop gets
           one more turn before it accuses the leader.
-    D-02  An effect is a barrier (durable before the next begins) or a start (finishes later, as an
-          event). A fetch position acknowledges, so it never exceeds what is flushed.
+    D-02  An effect is a barrier (durable before the next begins), asynchronous (finishes later, as an
+          event), or done at once. A fetch position acknowledges, so it never exceeds what is flushed.
     D-03  Every flush carries the log's generation; truncation begins a new one, and what finishes late
           counts nothing. The first failed write or fsync ends the process.
     D-04  Opening syncs and reads again what only the page cache may hold, before the first vote or fetch.
-    D-05  A sidecar remembers the flushed end and the election's checksum: above the end bad bytes are
-          torn and cut, below it they are damage and stay.
+    D-05  A sidecar remembers the flushed offset and the election's checksum: from that offset on bad bytes
+          are torn and cut, below it they are damage and stay.
     D-06  A node that is damaged, forgetful or restored from a backup fetches uncounted until it provably
           knows what it may have promised.
-    D-07  The vote of an epoch survives every change of role within it. A pre-vote writes nothing.
+    D-07  The vote of an epoch survives every change of state within it. A pre-vote writes nothing.
     D-08  A closed connection to the leader starts a pre-vote at once; failover waits for no timeout.
     D-09  A hand-over waits for the successor's log, then names it first; the old leader stays to vote.
     D-10  The high watermark moves only past a record of the leader's own epoch, and is pushed to waiting
@@ -68,23 +69,24 @@ for what is not here yet.
     D-11  Check-quorum counts progress, not mere presence.
     D-12  A linearizable read is confirmed by a round that was sent after the read arrived.
     D-13  A waiter lives and dies with its epoch; "not appended" and "outcome unknown" are different
-          answers.
+          outcomes.
     D-14  No peer can end our process; only a broken invariant of our own does.
-    D-15  The tail is served from memory, the rest by a reader thread whose answer is checked again.
+    D-15  The tail is served from memory, the rest by a reader thread whose result is checked again.
     D-16  One turn of the loop: all frames, one drain, one write, one flush, joined replies.
     D-17  Storage is synchronous and thread-free; only runtime and net know loops and threads.
     D-18  Whole batches are applied, in order; the image's hash is a sum kept as it changes.
     D-37  Who speaks for a voter proves it with a nonce that was told at the voter's configured address.
           Before that nothing changes: no epoch, no count, no durable byte.
     D-38  Strangers, clients, observers and voters have budgets of work; who is over it is not read. Nothing
-          between a peer's bytes and a message, or an answer and its bytes, ends the process.
+          between a peer's bytes and a message, or a response and its bytes, ends the process.
 
-Where we differ from Kafka, on purpose: RPC bodies are msgpack (names, keys, versions and error codes are
-Kafka's, but only the newest version is spoken, see `proto/README.md`); append linger is 0, since group
-commit batches; a closed connection starts failover (D-08); the high watermark reaches followers within a
-millisecond, with the next records if there are any, not with their next poll (KIP-1166, D-10); leadership
-can be handed to a named voter (D-09); a wiped or restored voter is recognised before it can vote a second
-time (D-06); `kraftctl` refuses config names that no broker knows.
+Where we differ from Kafka, on purpose: between our nodes RPC bodies are msgpack (Kafka's own wire is for
+its brokers, clients and tools, see `net.kafka_session`; names, keys, versions and
+error codes are Kafka's, but only the newest version is spoken, see `proto/README.md`); append linger is 0,
+since group commit batches; a closed connection starts failover (D-08); the high watermark reaches followers
+within a millisecond, with the next records if there are any, not with their next poll (KIP-1166, D-10);
+leadership can be handed to a named voter (D-09); a wiped or restored voter is recognised before it can vote
+a second time (D-06); `kraftctl` refuses config names that no broker knows.
 
 Not here yet: snapshots and log truncation by them, changing voters, topics and brokers, TLS.
 """

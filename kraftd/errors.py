@@ -4,7 +4,7 @@
 starts again from what it last made durable.
 
 Every other error is a `KraftdError`: the world did something we planned for. `ErrorCode` are Kafka's
-codes on the wire; a peer's fault inside the core is never raised, it is an answer or an effect (D-14).
+codes on the wire; a peer's fault inside the core is never raised, it is a response or an effect (D-14).
 """
 
 from enum import IntEnum
@@ -35,6 +35,8 @@ class ErrorCode(IntEnum):
     SNAPSHOT_NOT_FOUND = 98
     POSITION_OUT_OF_RANGE = 99
     INCONSISTENT_CLUSTER_ID = 104
+    MISMATCHED_ENDPOINT_TYPE = 114
+    UNSUPPORTED_ENDPOINT_TYPE = 115
     INVALID_VOTER_KEY = 125
     DUPLICATE_VOTER = 126
     VOTER_NOT_FOUND = 127

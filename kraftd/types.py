@@ -1,4 +1,5 @@
-"""The words that every other package shares: ids, positions and what an election leaves behind.
+"""The words that every other package shares: ids, positions, endpoints, what a majority is, and what an
+election leaves behind.
 
 Nothing here knows bytes, files or messages. Integers stay plain integers, named by alias, because
 they cross every boundary (wire, file, JSON) and are compared and added on the hot path.
@@ -6,12 +7,14 @@ they cross every boundary (wire, file, JSON) and are compared and added on the h
 
 import base64
 import binascii
+import re
+from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
 import msgspec
 
 NodeId: TypeAlias = int
-"""A member's id (`node.id`), >= 0. Bootstrap servers of unknown id are numbered -2, -3, …"""
+"""A node's id (`node.id`), >= 0. Bootstrap servers of unknown id are numbered -2, -3, …"""
 
 Epoch: TypeAlias = int
 """A leader epoch, >= 0; 0 before the first election. Never "term"."""
@@ -30,6 +33,8 @@ ZERO_UUID: Uuid = bytes(16)
 
 NEVER_MS = 1 << 62
 """A moment on the monotonic clock that does not come."""
+
+_PORT = re.compile("[0-9]{1,5}")
 
 METADATA_TOPIC = "__cluster_metadata"
 METADATA_TOPIC_ID: Uuid = bytes(15) + b"\x01"
@@ -53,6 +58,11 @@ def parse_uuid(text: str) -> Uuid:
     if len(raw) != 16:
         raise ValueError(f"{text!r} is not a UUID: it holds {len(raw)} bytes, not 16")
     return raw
+
+
+def majority_of(voters: int) -> int:
+    """Return how many of so many voters are a majority."""
+    return voters // 2 + 1
 
 
 class Now(NamedTuple):
@@ -82,20 +92,43 @@ class EpochEntry(msgspec.Struct, frozen=True):
 
 
 class ReplicaKey(msgspec.Struct, frozen=True):
-    """Who a member is: its id and, where known, the id of its metadata directory."""
+    """Which node it is: its id and, where known, the id of its metadata directory."""
 
     id: NodeId
     directory_id: Uuid = ZERO_UUID
 
     def matches(self, other: "ReplicaKey") -> bool:
-        """Whether both may be the same member: an absent directory id matches any."""
+        """Whether both may be the same node: an absent directory id matches any."""
         return self.id == other.id and (
             ZERO_UUID in (self.directory_id, other.directory_id) or self.directory_id == other.directory_id
         )
 
 
+class PeerIdentity(msgspec.Struct, frozen=True, array_like=True):
+    """The identity of a peer: of a voter as it was confirmed (D-37), of an observer as it states it (D-06).
+
+    Observers and voters do not exchange starts: in an observer's identity, counter and id are zero. The
+    sidecar keeps the identities of voters, each as an array of these four.
+    """
+
+    node_id: NodeId
+    directory_id: Uuid
+    start_counter: int
+    start_id: Uuid
+
+
+class HealthKind(StrEnum):
+    """What the sidecar keeps of a node's health (D-06), by the words that are in the file."""
+
+    WHOLE = "whole"
+    UNINITIALIZED = "blank"
+    """Neither records nor promises yet: a new node or a wiped one, which look alike."""
+    AMNESIA = "amnesia"
+    """Votes or acknowledgements may have been forgotten."""
+
+
 class Endpoint(msgspec.Struct, frozen=True):
-    """Where a member listens, as it advertises itself. The host is resolved on each connect."""
+    """Where a node listens, as it advertises itself. The host is resolved on each connect."""
 
     host: str
     port: int
@@ -103,6 +136,29 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_endpoint(text: str, *, listener: str = "CONTROLLER") -> Endpoint:
+    """Read `host:port`, an IPv6 address in brackets: the text form of an endpoint.
+
+    To listen on, the host may be empty (every address) and the port 0 (any that is free). Who dials one
+    refuses both.
+
+    Raises:
+        ValueError: The text is something else.
+    """
+    host, colon, port = text.strip().rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    bare = host[1:-1] if bracketed else host
+    ambiguous = ":" in bare if not bracketed else not bare
+    if not colon or ambiguous or _PORT.fullmatch(port) is None or int(port) > 65_535:
+        raise ValueError(no_endpoint_text(text))
+    return Endpoint(bare, int(port), listener)
+
+
+def no_endpoint_text(text: str) -> str:
+    """What people are told of a text that is not `host:port`."""
+    return f"{text.strip()!r} is not host:port; write for example localhost:9093 or [::1]:9093"
 
 
 REPORTED_BY_OTHERS = "the quorum knows another directory, or a later start, as node "

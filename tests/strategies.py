@@ -16,6 +16,7 @@ from generator.schema import (
 )
 from hypothesis import strategies as st
 
+from kraftd.protocol.kafka_codec import KAFKA
 from kraftd.protocol.msgpack_codec import MSGPACK
 from kraftd.types import ZERO_UUID
 
@@ -28,8 +29,9 @@ EVERY_RPC = [(message, version) for message in MESSAGES["rpc"] for version in me
 EVERY_MSGPACK_RPC = [
     (message, version)
     for message, version in EVERY_RPC
-    if MSGPACK.apis[message.key].min_version <= version <= MSGPACK.apis[message.key].max_version
+    if (api := MSGPACK.apis.get(message.key)) and api.min_version <= version <= api.max_version
 ]
+EVERY_KAFKA_RPC = [(message, version) for message, version in EVERY_RPC if message.key in KAFKA.apis]
 EVERY_RECORD = [(message, version) for message in MESSAGES["records"] for version in message.versions]
 EVERY_CONTROL = [(message, version) for message in MESSAGES["control"] for version in message.versions]
 
@@ -58,7 +60,7 @@ def values_of(struct: StructDef, version: int, classes: Any, *, packed: bool) ->
     parts = {
         field.attribute: _field(field, version, classes, packed)
         for field in struct.fields
-        if version in field.versions and field.attribute in cls.__struct_fields__
+        if version in field.versions and not (packed and field.type == Primitive("records"))
     }
     if packed:
         raw = (
@@ -67,7 +69,7 @@ def values_of(struct: StructDef, version: int, classes: Any, *, packed: bool) ->
             | st.just(b"\x93\x01\xa1a\xc0")
         )
     else:
-        raw = st.binary(max_size=5)
+        raw = st.binary(min_size=1, max_size=5)
     tags = st.dictionaries(st.integers(UNKNOWN_TAGS_FROM, 2**31 - 1), raw, max_size=2)
     parts["unknown_tags"] = st.just(()) | tags.map(lambda found: tuple(sorted(found.items())))
     return st.builds(cls, **parts)

@@ -24,7 +24,13 @@ ROOT = Path(__file__).parents[1]
 MODULES = sorted(path.relative_to(ROOT) for path in (ROOT / "kraftd").rglob("*.py"))
 GENERATED = {
     Path("kraftd") / folder
-    for folder in ("protocol/messages", "protocol/msgpack", "records/messages", "records/bodies")
+    for folder in (
+        "protocol/messages",
+        "protocol/msgpack",
+        "protocol/kafka",
+        "records/messages",
+        "records/bodies",
+    )
 }
 WRITTEN = [path for path in MODULES if path.parent not in GENERATED]
 AROUND = [
@@ -124,6 +130,7 @@ def test_functions_stay_within_a_glance() -> None:
 
 OLD_WORDS = {
     "ASKS",
+    "Answer",
     "AnsweredOnce",
     "Assembly",
     "Chore",
@@ -157,6 +164,7 @@ OLD_WORDS = {
     "SealedResponse",
     "Skeleton",
     "Speculation",
+    "StaleAnswers",
     "StartIdentity",
     "Subject",
     "Surroundings",
@@ -164,12 +172,17 @@ OLD_WORDS = {
     "TopicsFold",
     "Vitals",
     "VoteAsk",
+    "VoteCast",
     "Waiters",
     "Wholeness",
+    "_LOOKS",
     "_brought",
     "_claimed_bytes",
+    "_cut_in",
     "_cut_segment",
+    "_dice",
     "_doubts_by_hearsay",
+    "_false_answer",
     "_give_up",
     "_is_meant",
     "_lose_patience",
@@ -178,8 +191,10 @@ OLD_WORDS = {
     "_nudge",
     "_speculation",
     "_unheard",
+    "accumulator_bytes_max",
     "adopt",
     "announce",
+    "answer_from_the_past",
     "answer_reads",
     "believes",
     "can_confirm",
@@ -204,15 +219,24 @@ OLD_WORDS = {
     "member_greeted",
     "mending",
     "mends",
+    "note_amnesia",
     "note_awareness",
+    "note_committed",
+    "note_damage",
     "note_flushed",
     "note_promises",
+    "note_uncommitted",
+    "note_uncounted",
     "open_log",
+    "patch_answer",
+    "pending_bytes",
     "promise_twice",
     "pursuit",
+    "quorum_answers",
     "refusal_of_answer",
     "relearn",
     "remember_wholeness",
+    "replaced_by",
     "replay_values",
     "revise",
     "says_something",
@@ -227,6 +251,7 @@ OLD_WORDS = {
     "untaken_bytes",
     "vouch",
     "vouched",
+    "waiting_appends",
     "wholeness",
     "write_answer",
 }

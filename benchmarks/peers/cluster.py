@@ -3,6 +3,10 @@
 A system brings the commands that start its nodes, one committed write through a given node, and a load of
 writes with one request in flight on each connection. Faults, probing and the reading of /proc are the
 same for all and are here. How figures become a table is in `quorum.py`.
+
+Not `tests/process/cluster.py`: the systems are Kafka and etcd, too, and `beside.py` runs builds of kraftd
+whose log lines and messages are others, so nothing here reads a node's log or imports anything of the tests;
+clients wait in one event loop, because threads would be measured with them.
 """
 
 import asyncio
@@ -12,16 +16,17 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import msgspec
 
 NODES = 3
 VALUE_BYTES = 100
 BATCH_CHANGES = 100
+CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 RETRY_S = 0.002
 
 
@@ -240,6 +245,31 @@ async def idle(cluster: Cluster, seconds: float) -> tuple[float, float]:
     await asyncio.sleep(seconds)
     used = [node.cpu_s() - start for node, start in zip(cluster.nodes, before, strict=True)]
     return 100 * max(used) / seconds, max(node.rss_mb() for node in cluster.nodes)
+
+
+class Controller(NamedTuple):
+    """What a controller that Kafka's properties describe is started with."""
+
+    number: int
+    directory: Path
+    config: Path
+    port: int
+
+
+def write_configs(home: Path, name: str, more: str = "") -> Iterator[Controller]:
+    """Write the smallest configuration of each controller of a quorum, and make its directory."""
+    ports = free_ports(NODES)
+    voters = ",".join(f"{number}@127.0.0.1:{port}" for number, port in enumerate(ports, 1))
+    for number, port in enumerate(ports, 1):
+        directory = home / f"{name}-{number}"
+        directory.mkdir(parents=True)
+        config = directory / "server.properties"
+        config.write_text(
+            f"process.roles=controller\nnode.id={number}\ncontroller.quorum.voters={voters}\n"
+            f"listeners=CONTROLLER://127.0.0.1:{port}\ncontroller.listener.names=CONTROLLER\n"
+            f"log.dirs={directory}/data\n{more}"
+        )
+        yield Controller(number, directory, config, port)
 
 
 def free_ports(count: int) -> list[int]:

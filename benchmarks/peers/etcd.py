@@ -56,8 +56,8 @@ class Etcd(Cluster):
 
     async def write(self, node: Node) -> int | None:
         key, value = (base64.b64encode(raw).decode() for raw in (b"key", b"x" * VALUE_BYTES))
-        answer = await self._call(node, "kv/put", {"key": key, "value": value})
-        return None if answer is None else int(answer["header"]["raft_term"])
+        response = await self._call(node, "kv/put", {"key": key, "value": value})
+        return None if response is None else int(response["header"]["raft_term"])
 
     async def leader(self) -> Node | None:
         for node in self.nodes:
@@ -138,8 +138,8 @@ class Etcd(Cluster):
             self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=False))
         url = f"http://127.0.0.1:{node.port}/v3/{path}"
         try:
-            async with self._session.post(url, json=body) as answer:
-                return await answer.json() if answer.status == 200 else None
+            async with self._session.post(url, json=body) as response:
+                return await response.json() if response.status == 200 else None
         except aiohttp.ClientError as error:
             raise OSError(str(error)) from error
 

@@ -1,7 +1,7 @@
 """Writes over a length-prefixed protocol, for kraftd and for Kafka alike: both are driven by the same client.
 
 `Sockets` keeps one connection a node for single writes; `run_load` starts `load.py` in a process of its
-own. All requests carry one correlation id, so that a good answer is always the same bytes, and comparing
+own. All requests carry one correlation id, so that a good response is always the same bytes, and comparing
 them is all that the client does with it: the client costs the same for every system that it drives.
 """
 
@@ -56,7 +56,7 @@ class Sockets:
     async def exchange(self, node: Node, request: bytes) -> bytes:
         """Send a frame and return the frame that comes back, the length included.
 
-        Any failure, a cancellation too, closes the connection: an answer must never meet the next request.
+        Any failure, a cancellation too, closes the connection: a response must never meet the next request.
         """
         try:
             if node.port not in self._open:

@@ -12,12 +12,20 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from peers.cluster import BATCH_CHANGES, NODES, VALUE_BYTES, Cluster, Load, Node, NotThereError, free_ports
+from peers.cluster import (
+    BATCH_CHANGES,
+    CLUSTER_ID,
+    VALUE_BYTES,
+    Cluster,
+    Load,
+    Node,
+    NotThereError,
+    write_configs,
+)
 from peers.frames import CONFIG_NAMES, VALUES, Sockets, run_load
 
 HERE = Path(__file__).parents[1]
 JARS = HERE.parent / ".benchmarks" / "kafka-jars"
-CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 INCREMENTAL_ALTER_CONFIGS, BROKER, SET = 44, 4, 0
 ERROR_AT = 16  # length, correlation id, throttle time and count come before the first error code
 RESOURCES = ("1", "2", "3", "")
@@ -37,24 +45,14 @@ class Kafka(Cluster):
 
     def prepare(self) -> None:
         java = kafka_java(heap_mb=400)
-        ports = free_ports(NODES)
-        voters = ",".join(f"{number}@127.0.0.1:{port}" for number, port in enumerate(ports, 1))
-        for number, port in enumerate(ports, 1):
-            directory = self.directory / f"kafka-{number}"
-            directory.mkdir(parents=True)
-            config = directory / "server.properties"
-            config.write_text(
-                f"process.roles=controller\nnode.id={number}\ncontroller.quorum.voters={voters}\n"
-                f"listeners=CONTROLLER://127.0.0.1:{port}\ncontroller.listener.names=CONTROLLER\n"
-                f"log.dirs={directory}/data\n"
-            )
+        for number, directory, config, port in write_configs(self.directory, self.name):
             form = [*java, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(config)]
             subprocess.run(form, check=True, capture_output=True)
             self.nodes.append(Node(number, directory, [*java, "kafka.Kafka", str(config)], port))
 
     async def write(self, node: Node) -> int | None:
-        answer = await self._sockets.exchange(node, self._request)
-        return node.index if answer[ERROR_AT : ERROR_AT + 2] == b"\0\0" else None
+        response = await self._sockets.exchange(node, self._request)
+        return node.index if response[ERROR_AT : ERROR_AT + 2] == b"\0\0" else None
 
     async def leader(self) -> Node | None:
         for node in self.nodes:

@@ -11,7 +11,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 import msgspec
 from memory import memory_mb
@@ -60,21 +60,21 @@ def load(java: Sequence[str], snapshot: Path, *, count: bool = False) -> Loaded:
     return loaded
 
 
-def _ask_until_loaded(questions: BinaryIO, answers: BinaryIO) -> None:
+def _ask_until_loaded(questions: IO[bytes], responses: IO[bytes]) -> None:
     """Ask for what it has, until it has a snapshot."""
     for _ in _asking(questions):
         line = b""
         while not NOT_YET.search(line):
-            line = answers.readline()
+            line = responses.readline()
             if not line:
                 raise RuntimeError("Kafka's shell ended before it had loaded the snapshot")
             if LOADED.search(line):
                 return
 
 
-def _asking(questions: BinaryIO) -> Iterator[None]:
+def _asking(questions: IO[bytes]) -> Iterator[None]:
     while True:
-        with contextlib.suppress(BrokenPipeError):  # the answers end, too
+        with contextlib.suppress(BrokenPipeError):  # the responses end, too
             questions.write(b"cat /image/provenance\n")
             questions.flush()
         yield

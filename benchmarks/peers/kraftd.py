@@ -24,15 +24,14 @@ from kraftd.protocol.messages import (
     ResignLeaderResponse,
 )
 from kraftd.protocol.msgpack_codec import MSGPACK
-from peers.cluster import BATCH_CHANGES, NODES, VALUE_BYTES, Cluster, Load, Node, free_ports
+from peers.cluster import BATCH_CHANGES, CLUSTER_ID, VALUE_BYTES, Cluster, Load, Node, write_configs
 from peers.frames import CONFIG_NAMES, VALUES, Sockets, run_load
 
 KRAFTCTL = str(Path(sys.executable).with_name("kraftctl"))
-CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 BROKER, SET = 4, 0
 RESOURCES = ("1", "2", "3", "4")
 
-Answer = TypeVar("Answer", bound=msgspec.Struct)
+Response = TypeVar("Response", bound=msgspec.Struct)
 
 
 class Kraftd(Cluster):
@@ -47,25 +46,17 @@ class Kraftd(Cluster):
         self._describe = framed(DescribeNodeRequest())
 
     def prepare(self) -> None:
-        ports = free_ports(NODES)
-        voters = ",".join(f"{number}@127.0.0.1:{port}" for number, port in enumerate(ports, 1))
-        for number, port in enumerate(ports, 1):
-            directory = self.directory / f"kraftd-{number}"
-            directory.mkdir(parents=True)
-            config = directory / "server.properties"
-            config.write_text(
-                f"process.roles=controller\nnode.id={number}\ncontroller.quorum.voters={voters}\n"
-                f"listeners=CONTROLLER://127.0.0.1:{port}\ncontroller.listener.names=CONTROLLER\n"
-                f"log.dirs={directory}/data\nkraftd.http.listener=\n"
-            )
+        for number, directory, config, port in write_configs(
+            self.directory, self.name, "kraftd.http.listener=\n"
+        ):
             form = [KRAFTCTL, "format", "-t", CLUSTER_ID, "-c", str(config)]
             subprocess.run(form, check=True, capture_output=True)
             command = [sys.executable, "-m", "kraftd", "start", str(config)]
             self.nodes.append(Node(number, directory, command, port))
 
     async def write(self, node: Node) -> int | None:
-        answer = alterations(await self._sockets.exchange(node, self._request))
-        return node.index if all(one.error_code == 0 for one in answer.responses) else None
+        response = alterations(await self._sockets.exchange(node, self._request))
+        return node.index if all(one.error_code == 0 for one in response.responses) else None
 
     async def leader(self) -> Node | None:
         """The node that calls itself leader in the highest epoch and whose writes commit."""
@@ -103,9 +94,9 @@ class Kraftd(Cluster):
         own = Sockets(HELLO)  # the probe is using the others
         frame = await own.exchange(leader, framed(ResignLeaderRequest(to=-1, timeout_ms=5_000)))
         await own.close()
-        answer = decoded(frame, ResignLeaderRequest, ResignLeaderResponse)
-        if answer.error_code:
-            raise RuntimeError(f"resign: {answer.error_message}")
+        response = decoded(frame, ResignLeaderRequest, ResignLeaderResponse)
+        if response.error_code:
+            raise RuntimeError(f"resign: {response.error_message}")
 
     async def status_s(self) -> float | None:
         """The fastest of five: what `kraftctl status` costs, not what else ran meanwhile."""
@@ -168,10 +159,10 @@ def alterations(frame: bytes) -> IncrementalAlterConfigsResponse:
     return decoded(frame, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse)
 
 
-def decoded(frame: bytes, kind: Any, answer: type[Answer]) -> Answer:
+def decoded(frame: bytes, kind: Any, response: type[Response]) -> Response:
     message = MSGPACK.read_response(memoryview(frame)[4:]).decode((kind.API_KEY, kind.MAX_VERSION))
-    if not isinstance(message, answer):
-        raise TypeError(f"{message} is no {answer.__name__}")
+    if not isinstance(message, response):
+        raise TypeError(f"{message} is no {response.__name__}")
     return message
 
 

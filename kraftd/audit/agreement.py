@@ -9,7 +9,7 @@ about snapshots, which do not exist yet.
 
 from collections.abc import Hashable, Mapping
 
-from kraftd.audit.invariant import Invariant, NodeView
+from kraftd.audit.invariant import Invariant, NodeView, is_majority
 from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
 from kraftd.raft.effects import AppendDone, AssignEpoch, Commit, Effect, Send, Truncate
@@ -268,7 +268,7 @@ class AcknowledgedIsDurable(Invariant):
             if node.is_voter:
                 voters += 1
                 holders += self._holds(node, offset, digest)
-        if holders <= voters // 2:
+        if not is_majority(holders, voters):
             self.fail(
                 f"{leader.node_id} calls {offset} committed, only {holders} of {voters} hold it durably"
             )

@@ -18,7 +18,7 @@ from kraftd.raft.effects import (
     Reply,
     ResignDone,
     Send,
-    VoteCast,
+    VoteAnswered,
 )
 from kraftd.raft.epoch_states import Candidate, Leader, Prospective
 from kraftd.raft.events import Token
@@ -33,11 +33,11 @@ class OneLeaderAnEpoch(Invariant):
 
     def on_node(self, node: NodeView) -> None:
         """Compare the leader of each epoch with those seen before."""
-        self._note(node.durable_election)
+        self._record(node.durable_election)
         if node.state is not None:
-            self._note(node.state.election)
+            self._record(node.state.election)
 
-    def _note(self, election: Election) -> None:
+    def _record(self, election: Election) -> None:
         if election.leader_id == NO_NODE:
             return
         leader_id = self._leaders.setdefault(election.epoch, election.leader_id)
@@ -48,18 +48,18 @@ class OneLeaderAnEpoch(Invariant):
 class OneVoteAnEpoch(Invariant):
     """A voter's vote in an epoch is durable before it is sent, and never changes."""
 
-    watches = (VoteCast, Reply, Send)
+    watches = (VoteAnswered, Reply, Send)
 
     def __init__(self) -> None:
         self._votes: dict[tuple[NodeId, Epoch], NodeId] = {}
-        self._cast: dict[NodeId, VoteCast] = {}
-        """The decision about the vote that is answered next; the answer does not say if it is a pre-vote."""
+        self._cast: dict[NodeId, VoteAnswered] = {}
+        """The decision about the next vote response, which itself does not say if it is of a pre-vote."""
 
     def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
         """Check granted votes and vote requests."""
         del nodes
         match effect:
-            case VoteCast():
+            case VoteAnswered():
                 self._cast[node.node_id] = effect
             case Reply(response=m.VoteResponse() as response) if response.topics:
                 data = response.topics[0].partitions[0]
@@ -70,18 +70,18 @@ class OneVoteAnEpoch(Invariant):
                 if data.vote_granted and cast is not None and not cast.pre_vote:
                     if durable.voted is None or durable.voted.id != cast.candidate:
                         self.fail(f"{node.node_id} votes for {cast.candidate}, durable is {durable}")
-                    self._note(node, data.leader_epoch, durable.voted)
+                    self._record(node, data.leader_epoch, durable.voted)
             case Send(request=m.VoteRequest() as request):
                 asked = request.topics[0].partitions[0]
                 if not asked.pre_vote:
                     durable = node.durable_election
                     if durable.epoch != asked.replica_epoch or durable.voted is None:
                         self.fail(f"{node.node_id} campaigns in {asked.replica_epoch}, durable is {durable}")
-                    self._note(node, asked.replica_epoch, durable.voted)
+                    self._record(node, asked.replica_epoch, durable.voted)
             case _:
                 pass
 
-    def _note(self, node: NodeView, epoch: Epoch, voted: ReplicaKey | None) -> None:
+    def _record(self, node: NodeView, epoch: Epoch, voted: ReplicaKey | None) -> None:
         if voted is None:
             return
         before = self._votes.setdefault((node.node_id, epoch), voted.id)
@@ -159,7 +159,8 @@ class EpochIsDurableBeforeUse(Invariant):
 def stated_epoch(message: object) -> Epoch:
     """Return the epoch that a message's sender claims to be in; -1 if it claims none.
 
-    An answer to a pre-vote carries the requester's epoch; answers to votes are checked by `OneVoteAnEpoch`.
+    A response to a pre-vote carries the requester's epoch; responses to votes are checked by
+    `OneVoteAnEpoch`.
     """
     match message:
         case m.FetchRequest(topics=[topic]):
@@ -193,7 +194,7 @@ class OnlyVotersCampaign(Invariant):
     """Observers, and voters that are not whole, neither campaign nor lead (D-06)."""
 
     def on_node(self, node: NodeView) -> None:
-        """Check the role."""
+        """Check the state."""
         if node.is_voter and node.is_whole:
             return
         if isinstance(node.state, Prospective | Candidate | Leader):

@@ -2,7 +2,7 @@
 
 The driver of the nodes fills a `NodeView` for each of them and shows it to every `Invariant`: before each
 effect is carried out, before and after each event, and whenever a state machine has applied more. The
-invariants themselves are in `elections`, `role_changes`, `liveness`, `peer_confirmation` and `agreement`;
+invariants themselves are in `elections`, `state_changes`, `liveness`, `peer_confirmation` and `agreement`;
 `invariants` holds them all.
 """
 
@@ -74,6 +74,13 @@ class NodeView(msgspec.Struct):
             return 0
         found = self.mark_from(offset)
         return found.digest if found is not None and found.end_offset == offset else None
+
+
+def is_majority(count: int, voters: int) -> bool:
+    """Whether so many of the voters are a majority. The judge counts by itself, and not as the quorum that it
+    judges does (`kraftd.types.majority_of`).
+    """
+    return 2 * count > voters
 
 
 class Invariant:

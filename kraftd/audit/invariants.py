@@ -5,13 +5,14 @@ out. It raises `Violation` at the first event after which it does not hold. The 
 property tests, the simulator) call an `Auditor`, which calls each invariant only with the types that it
 needs: a handful of dictionary look-ups an event.
 
-The invariants themselves: `elections`, `role_changes`, `liveness`, `peer_confirmation`, `agreement`. What
+The invariants themselves: `elections`, `state_changes`, `liveness`, `peer_confirmation`, `agreement`. What
 clients saw is checked at the end: `linearizability`.
 
 Follows: Raft figure 3 and SIMX-08 to SIMX-14; D-01, D-02, D-06, D-07, D-10, D-13, D-18, D-37.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TypeAlias
 
 from kraftd.audit.agreement import (
     AcknowledgedIsDurable,
@@ -43,7 +44,7 @@ from kraftd.audit.liveness import (
     PreVotesAreOfOneRound,
 )
 from kraftd.audit.peer_confirmation import UnconfirmedPeersChangeNothing
-from kraftd.audit.role_changes import (
+from kraftd.audit.state_changes import (
     LeadersAreElected,
     LeadersGrantNoPreVotes,
     OnlyLeadersAreToldToLead,
@@ -85,6 +86,9 @@ INVARIANTS: tuple[type[Invariant], ...] = (
     UnconfirmedPeersChangeNothing,
 )
 
+EffectCheck: TypeAlias = Callable[[NodeView, Effect, Mapping[NodeId, NodeView]], None]
+"""An invariant's `on_effect`."""
+
 
 class Auditor:
     """All invariants at once, or a choice of them."""
@@ -96,19 +100,21 @@ class Auditor:
         self._on_applied = [i.on_applied for i in self.invariants if _overrides(i, "on_applied")]
         self._on_polled = [i.on_polled for i in self.invariants if _overrides(i, "on_polled")]
         kinds = {kind for invariant in self.invariants for kind in invariant.watches}
-        self._on_effect = {
+        self._effect_checks = {
             kind: [i.on_effect for i in self.invariants if kind in i.watches] for kind in kinds
         }
 
         kinds_heard = {kind for invariant in self.invariants for kind in invariant.listens}
-        self._on_event = {
+        self.event_checks = {
             kind: [i.on_event for i in self.invariants if kind in i.listens] for kind in kinds_heard
         }
+        """What looks at an event of a kind before it is handled, for a driver that asks each time."""
 
         kinds_handled = {kind for invariant in self.invariants for kind in invariant.handles}
-        self._on_handled = {
+        self.handled_checks = {
             kind: [i.on_handled for i in self.invariants if kind in i.handles] for kind in kinds_handled
         }
+        """The same once it was handled."""
 
     @property
     def committed(self) -> tuple[Offset, int]:
@@ -117,13 +123,13 @@ class Auditor:
 
     def on_event(self, node: NodeView, event: Event, now_ms: int) -> None:
         """A node is about to handle an event."""
-        for on_event in self._on_event.get(type(event), ()):
-            on_event(node, event, now_ms)
+        for check in self.event_checks.get(type(event), ()):
+            check(node, event, now_ms)
 
     def on_handled(self, node: NodeView, event: Event, effects: Sequence[Effect]) -> None:
         """A node handled an event and is about to return its effects."""
-        for on_handled in self._on_handled.get(type(event), ()):
-            on_handled(node, event, effects)
+        for check in self.handled_checks.get(type(event), ()):
+            check(node, event, effects)
 
     def forget(self, node: NodeView) -> None:
         """A node is about to lose its disk, or part of it. What it promised there cannot be kept any more; it
@@ -142,8 +148,12 @@ class Auditor:
 
     def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
         """An effect is about to be carried out."""
-        for on_effect in self._on_effect.get(type(effect), ()):
-            on_effect(node, effect, nodes)
+        for check in self.checks_of(type(effect)):
+            check(node, effect, nodes)
+
+    def checks_of(self, kind: type[Effect]) -> Sequence[EffectCheck]:
+        """What looks at effects of a kind, for a driver that knows the kind beforehand."""
+        return self._effect_checks.get(kind, ())
 
     def on_effects(self, node: NodeView, effects: Sequence[Effect]) -> None:
         """A node returned the effects of one event."""

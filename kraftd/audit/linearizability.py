@@ -1,4 +1,4 @@
-"""Checks what clients saw: whether one machine, doing one thing at a time, could have given these answers.
+"""Checks what clients saw: whether one machine, doing one thing at a time, could have given these responses.
 
 Entered by `check`, with the history of all clients: None if every key behaved like a single register, else
 one line that names the operation for which there is no place. The history may come from a simulator, from

@@ -1,8 +1,8 @@
 """What nodes must do in time: leaders that are not followed resign, and each request is answered.
 
 The other invariants check what nodes hold and send. These also check what reached a node, and when by its own
-clock: a leader without a majority resigns, a candidate counts the answers of one round only, and each caller
-gets its outcome in time.
+clock: a leader without a majority resigns, a candidate counts the responses of one round only, and each
+caller gets its outcome in time.
 
 A node may be late, since a process can stand still: what is due at a poll is required at the next one.
 
@@ -11,7 +11,7 @@ Follows: CQ-02 to CQ-05, DQ-04, KIP-996; D-07, D-11, D-13; KAFKA-15489, KAFKA-15
 
 from collections.abc import Mapping
 
-from kraftd.audit.invariant import Invariant, NodeView
+from kraftd.audit.invariant import Invariant, NodeView, is_majority
 from kraftd.protocol import messages as m
 from kraftd.raft.effects import AppendDone, Effect, ReadDone, Reply, ResignDone, Send, StateChanged
 from kraftd.raft.epoch_states import Leader, Prospective
@@ -72,7 +72,7 @@ class LeadersAreFollowed(Invariant):
         fetched = sum(
             at_ms > since_ms for voter, at_ms in progress.progressed_at_ms.items() if voter in node.voters
         )
-        if fetched >= len(node.voters) // 2:
+        if is_majority(fetched + 1, len(node.voters)):
             progress.is_due = False
         elif not progress.is_due:
             progress.is_due = True
@@ -112,7 +112,7 @@ class _FetchProgress:
 
 
 class PreVotesAreOfOneRound(Invariant):
-    """A candidate was granted a majority of pre-votes in answer to what it asked in its last round."""
+    """A candidate was granted a majority of pre-votes in response to what it asked in its last round."""
 
     watches = (Send, StateChanged)
     listens = (ResponseReceived,)
@@ -121,7 +121,7 @@ class PreVotesAreOfOneRound(Invariant):
         self._rounds: dict[NodeId, _Round] = {}
 
     def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
-        """Record which request belongs to which round; count the answers when they are used."""
+        """Record which request belongs to which round; count the responses when they are used."""
         if isinstance(effect, StateChanged):
             if (effect.source, effect.target) == ("prospective", "candidate"):
                 self._need_majority(node, nodes)
@@ -149,7 +149,7 @@ class PreVotesAreOfOneRound(Invariant):
         asking = self._rounds.get(node.node_id)
         granted = asking.granted if asking is not None else set()
         voters = sum(other.is_voter for other in nodes.values())
-        if (len(granted) + 1) * 2 <= voters:
+        if not is_majority(len(granted) + 1, voters):
             number = asking.number if asking is not None else 0
             self.fail(f"{node.node_id} campaigns, and was granted by {sorted(granted)} in round {number}")
 

@@ -25,7 +25,7 @@ from kraftd.raft.effects import (
     Reply,
     StateChanged,
     Truncate,
-    VoteCast,
+    VoteAnswered,
 )
 from kraftd.raft.epoch_states import EpochState
 from kraftd.raft.events import Event, NonceShown, PeerClaimed, PeerIdentified, RequestReceived
@@ -110,7 +110,7 @@ class UnconfirmedPeersChangeNothing(Invariant):
                 return
         what = f"{type(event.request).NAME} of machine {opener}, which says that it is {stated_id}"
         self._check_effects(node, what, effects)
-        if any(isinstance(effect, VoteCast) and effect.granted for effect in effects):
+        if any(isinstance(effect, VoteAnswered) and effect.granted for effect in effects):
             self.fail(f"{node.node_id} grants a vote after {what}")
         request = event.request
         if isinstance(request, m.FetchRequest) and request.replica_state.replica_id in node.voters:

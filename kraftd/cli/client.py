@@ -174,7 +174,7 @@ class Connection:
             self._socket.settimeout(self._remaining_s())
             data = self._socket.recv(_RECEIVE_BYTES)
             if not data:
-                raise ConnectionResetError("the node closed the connection without an answer")
+                raise ConnectionResetError("the node closed the connection without a response")
             self._frames.extend(self._reader.feed(data))
         return self._frames.popleft()
 
@@ -187,7 +187,7 @@ class Connection:
 
 def _reason(error: Exception, timeout_ms: int) -> str:
     if isinstance(error, TimeoutError):
-        return f"no answer within {timeout_ms} ms"
+        return f"no response within {timeout_ms} ms"
     if isinstance(error, ConnectionRefusedError):
         return "connection refused, nothing listens there"
     if isinstance(error, socket.gaierror):

@@ -38,7 +38,13 @@ from kraftd.cli.options import (
 from kraftd.cli.output import columns, emit, note
 from kraftd.cli.survey import ask_leader
 from kraftd.errors import ErrorCode
-from kraftd.metadata.config_schema import CLUSTER_DEFAULT, ResourceType, broker_key, broker_names
+from kraftd.metadata.config_schema import (
+    CLUSTER_DEFAULT,
+    ConfigOperation,
+    ResourceType,
+    broker_key,
+    broker_names,
+)
 from kraftd.metadata.redaction import is_secret_config, redacted_config_value
 from kraftd.protocol.brief import has_control_characters
 from kraftd.protocol.messages import (
@@ -69,7 +75,6 @@ SOURCES = {
 }
 """Kafka's names of its numbers, widest last."""
 
-SET, DELETE = 0, 1
 REQUEST_TIMEOUT_MS = 5_000
 
 _MADE = "the change was made, and is committed"
@@ -184,7 +189,9 @@ def change(
     """Set (text) or delete (None) configs of one resource; the schema of `set` and `delete`."""
     configs = tuple(
         IncrementalAlterConfigsRequestAlterableConfig(
-            name=name, config_operation=DELETE if value is None else SET, value=value
+            name=name,
+            config_operation=ConfigOperation.DELETE if value is None else ConfigOperation.SET,
+            value=value,
         )
         for name, value in values.items()
     )

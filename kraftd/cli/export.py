@@ -31,7 +31,7 @@ from crc32c import crc32c
 
 from kraftd.cli.client import Connection, error_name, raise_for
 from kraftd.cli.failures import CommandError, ExitCode, NotConnectedError, UsageError
-from kraftd.cli.options import BootstrapOption, OutputOption, bootstrap_of, output_of, parse_endpoint
+from kraftd.cli.options import BootstrapOption, OutputOption, bootstrap_of, output_of, parse_node
 from kraftd.cli.output import emit, labels, to_json
 from kraftd.cli.survey import survey, unreachable_text
 from kraftd.errors import ErrorCode, MalformedError
@@ -45,6 +45,7 @@ from kraftd.protocol.messages import (
 )
 from kraftd.records import epoch_checkpoint, names
 from kraftd.records.meta_properties import MetaProperties
+from kraftd.records.names import ExportKind
 from kraftd.types import Election, EpochEntry, Offset, uuid_text
 
 app = typer.Typer()
@@ -55,7 +56,15 @@ CHUNK_BYTES = 4 << 20
 ATTEMPTS = 3
 REQUEST_TIMEOUT_MS = 10_000
 
-_ORDER = {"meta": 0, "bootstrap": 0, "partition": 1, "epochs": 2, "snapshot": 3, "segment": 4, "election": 5}
+_ORDER: Mapping[str, int] = {
+    ExportKind.META: 0,
+    ExportKind.BOOTSTRAP: 0,
+    ExportKind.PARTITION: 1,
+    ExportKind.EPOCHS: 2,
+    ExportKind.SNAPSHOT: 3,
+    ExportKind.SEGMENT: 4,
+    ExportKind.ELECTION: 5,
+}
 """What is copied when: the epochs before the log, the election after it."""
 
 
@@ -180,9 +189,9 @@ class DirectorySource:
         found = [*self._path.iterdir(), *(self._path / names.LOG_DIRECTORY).iterdir()]
         try:
             return [
-                ExportFile(str(file.relative_to(self._path)), file.stat().st_size, kind)
+                ExportFile(name, file.stat().st_size, kind)
                 for file in found
-                if (kind := _kind_of(file))
+                if (kind := _kind_of(name := str(file.relative_to(self._path))))
             ]
         except FileNotFoundError as error:
             raise ChangedError(f"{error.filename} vanished during the copy") from error
@@ -251,7 +260,7 @@ def _open_source(context: typer.Context, source: str, bootstrap: str | None) -> 
     if source.isascii() and source.isdecimal():
         return NodeSource(_node_by_id(context, int(source), bootstrap))
     if ":" in source and "/" not in source:
-        return NodeSource(Connection(parse_endpoint(source), REQUEST_TIMEOUT_MS))
+        return NodeSource(Connection(parse_node(source), REQUEST_TIMEOUT_MS))
     raise UsageError(f"{source} is no directory, node id or host:port")
 
 
@@ -275,21 +284,16 @@ def _node_by_id(context: typer.Context, node_id: int, bootstrap: str | None) -> 
     )
 
 
-def _kind_of(file: Path) -> str:
-    """What part of an export a file is; empty for none."""
-    small = {
-        names.META_PROPERTIES: "meta",
-        names.BOOTSTRAP_CHECKPOINT: "bootstrap",
-        names.PARTITION_METADATA: "partition",
-        names.EPOCH_CHECKPOINT: "epochs",
-        names.QUORUM_STATE: "election",
-    }
-    if file.name in small:
-        return small[file.name]
+def _kind_of(name: str) -> ExportKind | None:
+    """What part of an export a file is, by its path in the node's directory; None for none."""
+    if name in names.SMALL_FILES:
+        return names.SMALL_FILES[name]
+    file = Path(name)
     segment = names.parse_segment_name(file.name)
     if segment and segment.suffix == "log":
-        return "segment"
-    return "snapshot" if file.suffix == ".checkpoint" and names.parse_snapshot_name(file.name) else ""
+        return ExportKind.SEGMENT
+    frozen = file.suffix == ".checkpoint" and names.parse_snapshot_name(file.name)
+    return ExportKind.SNAPSHOT if frozen else None
 
 
 # --- one copy --------------------------------------------------------------------------------------------
@@ -297,7 +301,7 @@ def _kind_of(file: Path) -> str:
 
 def _attempt(source: Source, source_name: str, partial: Path, out: Path) -> dict[str, Any]:
     wanted = sorted(source.files(), key=lambda file: (_ORDER.get(file.kind, 3), file.name))
-    if not any(file.kind == "segment" for file in wanted):
+    if not any(file.kind == ExportKind.SEGMENT for file in wanted):
         raise CommandError(f"{source_name} has no log yet; there is nothing to export")
     for file in wanted:
         _copy(source, file, _inside(partial, file.name))
@@ -337,7 +341,7 @@ def _copy(source: Source, file: ExportFile, target: Path) -> None:
     size is now.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    if file.kind not in ("segment", "snapshot"):
+    if file.kind not in (ExportKind.SEGMENT, ExportKind.SNAPSHOT):
         _write_durably(target, source.read(file.name, 0, CHUNK_BYTES))
         return
     with target.open("wb") as copy:

@@ -42,7 +42,7 @@ class NotConnectedError(CommandError):
 
 
 class RefusedError(CommandError):
-    """A node answered, and the answer was no."""
+    """A node answered, and the response was no."""
 
     exit_code = ExitCode.REFUSED
 

@@ -17,20 +17,23 @@ Schema: log (as named), cluster_id (text or null), node_id (-1 unknown), offset,
 Ends with 1 if the log could not be read up to the point.
 """
 
+import json
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from kraftd.cli import state_tables
 from kraftd.cli.failures import ExitCode
 from kraftd.cli.options import OutputOption, output_of
-from kraftd.cli.output import Format, emit, id_text, labels, note, to_json, to_yaml, write
+from kraftd.cli.output import Format, columns, emit, id_text, labels, note, to_json, to_yaml, write
 from kraftd.cli.times import parse_point, time_text
 from kraftd.logtools.node_files import find_log
 from kraftd.logtools.state import State, state_at
-from kraftd.logtools.tree import Place, data_of, match, root_of
-from kraftd.metadata.registry import PARTS
+from kraftd.logtools.tree import Place, data_of, match, root_of, walk
+from kraftd.metadata.image import MetadataImage
+from kraftd.metadata.part import ImageView
+from kraftd.metadata.registry import IN_OVERVIEW, PARTS
+from kraftd.metadata.views import File, TextTable
 from kraftd.records.frame import record_name
 
 Json: TypeAlias = dict[str, Any]
@@ -139,14 +142,14 @@ def _write_tables(found: State, places: list[Place], *, show_secrets: bool) -> N
         return
     several = len(places) > 1
     for place in places:
-        table = state_tables.table_of(found.image, place, show_secrets=show_secrets)
+        table = _table_of(found.image, place, show_secrets=show_secrets)
         write(f"{place.path}:\n{table or '(none)'}\n" if several else table)
     for remark in remarks(found):
         note(remark)
 
 
 def _overview(found: State) -> str:
-    blocks = [_header(found), *state_tables.overview(found.image)]
+    blocks = [_header(found), *_tables_of_all(found.image)]
     return "\n\n".join(block for block in blocks if block)
 
 
@@ -170,3 +173,32 @@ def _header(found: State) -> str:
         *(("Note", remark) for remark in remarks(found)),
     ]
     return labels(pairs)
+
+
+def _table_of(image: MetadataImage, place: Place, *, show_secrets: bool) -> str:
+    """What lies at one place of the tree, as a table."""
+    view, path = ImageView(image, show_secrets), place.path.strip("/").split("/")
+    for part in PARTS:
+        if path[0] in part.sections(view) and (table := part.text_table(view, path)) is not None:
+            return _laid_out(table)
+    if isinstance(place.node, File):
+        data = place.node.data
+        return data if isinstance(data, str) else json.dumps(data, indent=2, ensure_ascii=False)
+    files = [(each.path, _compact(each.node.data)) for each in walk(place) if isinstance(each.node, File)]
+    return columns(("Path", "Value"), files) if files else ""
+
+
+def _tables_of_all(image: MetadataImage) -> list[str]:
+    """The tables of an overview, and how much there is of what it does not list; `--path` shows that."""
+    tables = [_laid_out(table) for part in PARTS if (table := part.overview(image)) is not None]
+    counts = [found for part in IN_OVERVIEW if (found := part.overview_count(image)) is not None]
+    lines = [f"  {path:<20}{count}" for path, count in counts if count]
+    return [*tables, "\n".join(["Also there, with --path:", *lines]) if lines else ""]
+
+
+def _laid_out(table: TextTable) -> str:
+    return columns(table.headers, table.rows) if table.rows or table.is_shown_empty else ""
+
+
+def _compact(data: object) -> str:
+    return data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, separators=(",", ":"))

@@ -88,7 +88,7 @@ app = typer.Typer(
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 ok, 1 error, 2 cannot connect, 4 the node said no, 5 cluster not healthy (health: "
-    "also if nobody answers), 64 wrong usage, 130 interrupted, 141 the reader of the answer left (| head).",
+    "also if nobody answers), 64 wrong usage, 130 interrupted, 141 the reader of the output left (| head).",
 )
 
 

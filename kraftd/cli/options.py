@@ -4,7 +4,6 @@
 stands before, and both win over the environment.
 """
 
-import re
 from collections.abc import Collection, Iterable
 from typing import Annotated, TypeAlias
 
@@ -14,17 +13,15 @@ import typer
 from kraftd.cli.failures import UsageError
 from kraftd.cli.output import Format
 from kraftd.protocol.brief import has_control_characters
-from kraftd.types import Endpoint
+from kraftd.types import Endpoint, no_endpoint_text, parse_endpoint
 
 BOOTSTRAP_VARIABLE = "KRAFTD_BOOTSTRAP"
 
 NODE_ID_MAX = (1 << 31) - 1
 
-_PORT = re.compile("[0-9]{1,5}")
-
 OutputOption: TypeAlias = Annotated[
     Format | None,
-    typer.Option("--output", "-o", help="How the answer is written. (default: table)", show_default=False),
+    typer.Option("--output", "-o", help="How the output is written. (default: table)", show_default=False),
 ]
 BootstrapOption: TypeAlias = Annotated[
     str | None,
@@ -100,22 +97,22 @@ def parse_endpoints(text: str) -> tuple[Endpoint, ...]:
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts:
         raise UsageError(f"{text!r} names no node; write host:port[,host:port…]")
-    return tuple(dict.fromkeys(parse_endpoint(part) for part in parts))
+    return tuple(dict.fromkeys(parse_node(part) for part in parts))
 
 
-def parse_endpoint(text: str) -> Endpoint:
-    """Read one `host:port`, also `[v6::host]:port`.
+def parse_node(text: str) -> Endpoint:
+    """Read the `host:port` of one node to ask.
 
     Raises:
-        UsageError: It is something else.
+        UsageError: It is something else, or nothing that can be dialled.
     """
-    host, colon, port = text.rpartition(":")
-    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    bracketed = bare is not host
-    valid = colon and bare and _PORT.fullmatch(port) is not None and 0 < int(port) < 65_536
-    if not valid or (":" in bare and not bracketed):
-        raise UsageError(f"{text!r} is not host:port; write for example localhost:9093 or [::1]:9093")
-    return Endpoint(bare, int(port))
+    try:
+        endpoint = parse_endpoint(text)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    if not endpoint.host or endpoint.port == 0:
+        raise UsageError(no_endpoint_text(text))
+    return endpoint
 
 
 def _settings(context: typer.Context) -> Settings:

@@ -29,7 +29,7 @@ LABEL_WIDTH = 24
 
 
 class Format(StrEnum):
-    """How the answer is written."""
+    """How the output is written."""
 
     TABLE = "table"
     JSON = "json"
@@ -37,13 +37,13 @@ class Format(StrEnum):
 
 
 def emit(data: T, output: Format, table: Callable[[T], str], *, done: str = "") -> None:
-    """Write one answer to standard output.
+    """Write one result to standard output.
 
     Args:
         data: What it says.
         output: In which form.
         table: How it looks as text.
-        done: What the command has changed in the world: said elsewhere if the answer is lost.
+        done: What the command has changed in the world: said elsewhere if the output is lost.
 
     Raises:
         LostOutputError: It could not be written, and `done` was said.
@@ -71,7 +71,7 @@ def write(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """Tell the person at the terminal something that is not part of the answer."""
+    """Tell the person at the terminal something that is not part of the result."""
     with suppress(LostOutputError):  # told at the end
         sys.stdout.flush()
     sys.stderr.write(folded(f"kraftctl: {on_one_line(text)}", "  ", terminal_columns(sys.stderr)) + "\n")

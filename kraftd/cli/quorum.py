@@ -256,16 +256,16 @@ def status_table(data: Mapping[str, Any]) -> str:
             ("HighWatermark", data["high_watermark"]),
             ("MaxFollowerLag", data["max_follower_lag"]),
             ("MaxFollowerLagTimeMs", data["max_follower_lag_time_ms"]),
-            ("CurrentVoters", _members_text(data["current_voters"])),
-            ("CurrentObservers", _members_text(data["current_observers"])),
+            ("CurrentVoters", _replicas_text(data["current_voters"])),
+            ("CurrentObservers", _replicas_text(data["current_observers"])),
         ]
     )
     return f"{head}\n\n{nodes}"
 
 
-def _members_text(members: Sequence[Mapping[str, Any]]) -> str:
+def _replicas_text(replicas: Sequence[Mapping[str, Any]]) -> str:
     """The ids, as Kafka before 3.9 lists them; directories and endpoints are in the other formats."""
-    return "[" + ",".join(str(member["id"]) for member in members) + "]"
+    return "[" + ",".join(str(replica["id"]) for replica in replicas) + "]"
 
 
 def _status_row(node: Mapping[str, Any]) -> tuple[object, ...]:

@@ -36,7 +36,7 @@ from kraftd.protocol.messages import (
     ResignLeaderRequest,
     ResignLeaderResponse,
 )
-from kraftd.types import NO_NODE, Endpoint, Epoch, NodeId
+from kraftd.types import NO_NODE, Endpoint, Epoch, NodeId, majority_of
 
 app = typer.Typer()
 
@@ -207,6 +207,6 @@ class _Election:
         if response.role == "leader":
             self._seen_at.setdefault((response.node_id, response.epoch), now)
         followers = sum(followed == said for followed in self._followed.values())
-        if said not in self._seen_at or followers <= len(self._voters) // 2:
+        if said not in self._seen_at or followers < majority_of(len(self._voters)):
             return None
         return *said, self._seen_at[said]

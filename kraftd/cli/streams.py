@@ -1,7 +1,7 @@
-"""Standard output that notices what becomes of it: an answer that nobody can read is no success.
+"""Standard output that notices what becomes of it: output that nobody can read is no success.
 
 A reader that has taken a part and goes (`kraftctl … | head`) ends the command quietly, as it ends every
-command of a shell. Where nothing could be written at all, or the disk behind it is full, the answer is lost,
+command of a shell. Where nothing could be written at all, or the disk behind it is full, the output is lost,
 and that is an error: closed by whoever started us (`>&-`), or a pipe whose other end was never read.
 """
 
@@ -29,7 +29,7 @@ class Output(io.RawIOBase):
 
     @property
     def ended_early(self) -> bool:
-        """Whether its reader has gone with a part of the answer."""
+        """Whether its reader has gone with a part of the output."""
         return self._was_read and self.failure is not None and self.failure.errno == errno.EPIPE
 
     def writable(self) -> bool:
@@ -94,5 +94,5 @@ def ending(output: Output, code: int) -> int:
         return code
     if output.ended_early:
         return ExitCode.BROKEN_PIPE
-    sys.stderr.write(f"kraftctl: standard output: {output.failure.strerror}; the answer is lost\n")
+    sys.stderr.write(f"kraftctl: standard output: {output.failure.strerror}; the output is lost\n")
     return code or ExitCode.ERROR

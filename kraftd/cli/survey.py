@@ -26,7 +26,7 @@ import msgspec
 from kraftd.cli.client import Connection, LostError, raise_for
 from kraftd.cli.failures import CommandError, NotConnectedError, UnhealthyError
 from kraftd.protocol.messages import DescribeNodeRequest, DescribeNodeResponse
-from kraftd.types import FORGET_PEERS, NO_NODE, REPORTED_BY_OTHERS, Endpoint, NodeId
+from kraftd.types import FORGET_PEERS, NO_NODE, REPORTED_BY_OTHERS, Endpoint, NodeId, majority_of
 
 REQUEST_TIMEOUT_MS = 1_000
 """How long one node is waited for. A paused node costs this much, once; a dead one nothing."""
@@ -155,7 +155,7 @@ class Survey(msgspec.Struct, frozen=True):
 
     @property
     def _majority_leader(self) -> OwnView | None:
-        needed = len(self.voters) // 2 + 1
+        needed = majority_of(len(self.voters))
         return next((view for view in self._self_declared if len(self.followers_of(view)) >= needed), None)
 
     def no_leader_reason(self) -> str:
@@ -164,7 +164,7 @@ class Survey(msgspec.Struct, frozen=True):
             return "no node answered"
         voters = self.voters
         alive = {view.node_id for view in self.reachable if view.response and view.response.is_voter}
-        needed = len(voters) // 2 + 1
+        needed = majority_of(len(voters))
         if len(alive) < needed:
             return f"no majority: {len(alive)} of {len(voters)} voters answer, {needed} are needed"
         epoch = self.epoch

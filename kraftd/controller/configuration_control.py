@@ -1,5 +1,8 @@
 """IncrementalAlterConfigs: the records that it writes, and the rules of names and values of dynamic configs.
 
+Named after Kafka's ConfigurationControlManager, where a reader looks for these rules, and not after its API:
+`describe_configs` asks for some of them, too.
+
 Each resource of a request succeeds or fails by itself; those that succeed are written together.
 
 Follows: Kafka's rules for SET, DELETE, APPEND and SUBTRACT, for null values, duplicates and the names that
@@ -23,6 +26,7 @@ from kraftd.metadata.config_schema import (
     CLUSTER_DEFAULT,
     MIN_IN_SYNC_REPLICAS,
     ConfigKey,
+    ConfigOperation,
     ConfigType,
     ResourceType,
     Update,
@@ -45,16 +49,15 @@ from kraftd.protocol.messages import (
 )
 from kraftd.records.messages import ConfigRecord
 
-SET, DELETE, APPEND, SUBTRACT = range(4)
-"""Kafka's codes of the operations."""
-
 TEXT_BYTES_MAX = 32767
 """The longest name or value that a record can hold, as UTF-8."""
+
+_WITH_A_VALUE = (ConfigOperation.SET, ConfigOperation.APPEND, ConfigOperation.SUBTRACT)
 
 _TEXT_MAX = 400
 """Characters of a refusal: a value that was refused may be long."""
 
-_TOO_MANY_RESOURCES = "Not appended: one answer cannot tell what became of so many resources. Split it."
+_TOO_MANY_RESOURCES = "Not appended: one response cannot tell what became of so many resources. Split it."
 
 _TOO_MANY_CONFIGS = f"Not appended: more than {OPERATION_RECORDS_MAX} configs in one request. Split it."
 
@@ -73,7 +76,7 @@ class _RefusedError(Exception):
         self.code = code
 
 
-def decide(
+def incremental_alter_configs(
     image: MetadataImage, request: IncrementalAlterConfigsRequest
 ) -> tuple[list[ConfigRecord], IncrementalAlterConfigsResponse]:
     """The records that a request leads to, and its response for when they are committed."""
@@ -189,7 +192,8 @@ def _removes(
 ) -> bool:
     """Whether a config goes that is there: under whatever name it came in, it can be deleted."""
     return (
-        change.config_operation == DELETE and image[CONFIGS].get(kind, resource_name, change.name) is not None
+        change.config_operation == ConfigOperation.DELETE
+        and image[CONFIGS].get(kind, resource_name, change.name) is not None
     )
 
 
@@ -200,27 +204,27 @@ def _new_value(
     key: ConfigKey | None,
 ) -> str | None:
     operation = change.config_operation
-    if operation == DELETE:
+    if operation == ConfigOperation.DELETE:
         return None
-    if operation not in (SET, APPEND, SUBTRACT):
+    if operation not in _WITH_A_VALUE:
         raise _RefusedError(ErrorCode.INVALID_REQUEST, f"There is no config operation {operation}.")
     if change.value is None:
         raise _RefusedError(
             ErrorCode.INVALID_REQUEST, f"Config {change.name} needs a value; delete it to remove it."
         )
-    if operation == SET:
+    if operation == ConfigOperation.SET:
         return change.value
     if key is None or not key.is_list:
-        verb = "append to" if operation == APPEND else "subtract from"
+        verb = "append to" if operation == ConfigOperation.APPEND else "subtract from"
         raise _RefusedError(
             ErrorCode.INVALID_CONFIG, f"Cannot {verb} config {change.name}: it is not a list."
         )
     current = image[CONFIGS].get(_BROKER, resource_name, change.name)
     items = split_list(current if current is not None else key.default or "")
     for item in split_list(change.value):
-        if operation == APPEND and item not in items:
+        if operation == ConfigOperation.APPEND and item not in items:
             items.append(item)
-        elif operation == SUBTRACT and item in items:
+        elif operation == ConfigOperation.SUBTRACT and item in items:
             items.remove(item)
     return ",".join(items)
 
@@ -326,11 +330,11 @@ def _name_complaint(name: str) -> tuple[ErrorCode, str] | None:
 _usual_rules = lru_cache(maxsize=1024)(_find_rules)
 
 
-def _decide(
+def _unless_validated_only(
     image: MetadataImage, request: IncrementalAlterConfigsRequest
 ) -> tuple[Sequence[ConfigRecord], IncrementalAlterConfigsResponse]:
-    records, response = decide(image, request)
+    records, response = incremental_alter_configs(image, request)
     return ((), response) if request.validate_only else (records, response)
 
 
-INCREMENTAL_ALTER_CONFIGS = WriteOperation(IncrementalAlterConfigsRequest, _decide, refuse)
+INCREMENTAL_ALTER_CONFIGS = WriteOperation(IncrementalAlterConfigsRequest, _unless_validated_only, refuse)

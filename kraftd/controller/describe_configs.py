@@ -40,7 +40,7 @@ SOURCE_DEFAULT = 5
 _BROKER: int = ResourceType.BROKER
 
 _TOO_MUCH = (
-    "More than one answer holds: describe fewer resources at a time, or fewer configs of one by name. "
+    "More than one response holds: describe fewer resources at a time, or fewer configs of one by name. "
     "`kraftctl configs list` shows all that is set."
 )
 

@@ -14,7 +14,7 @@ Follows: Kafka's QuorumController, with the order of the log instead of its even
 Differs: a NoOp is written when nothing else was for the idle interval, not each interval.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -35,7 +35,7 @@ from kraftd.controller.statistics import EventStatistics
 from kraftd.controller.uncommitted_writes import UncommittedWrites
 from kraftd.errors import ErrorCode, InvariantError, KraftdError
 from kraftd.metadata.feature_levels import NO_OP_SINCE, is_supported
-from kraftd.metadata.image import EMPTY, MetadataImage, to_records
+from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.image_builder import ImageBuilder, is_applied
 from kraftd.metadata.parts.controllers import ControllerRegistration
 from kraftd.metadata.record_versions import encode_allowed
@@ -44,9 +44,6 @@ from kraftd.records.committed import CommittedBatch
 from kraftd.records.frame import AnyRecord, RawRecord, record_name
 from kraftd.records.messages import FeatureLevelRecord, NoOpRecord
 from kraftd.types import NEVER_MS, Epoch, NodeId, Now, Offset
-
-SNAPSHOT_SLICE_RECORDS = 1024
-"""The records of one batch of a snapshot, as in Kafka."""
 
 RETRY_MS = 50
 """How long after a refusal of its first records a new active controller writes them again."""
@@ -63,7 +60,7 @@ class UnknownRecordError(KraftdError):
 
 
 class QuorumController:
-    """The controller of one node; a `kraftd.raft.state_machine.StateMachine`.
+    """The controller of one node; a `kraftd.runtime.applier.StateMachine`.
 
     Raises:
         UnknownRecordError: The bootstrap records are those of a cluster that kraftd cannot run.
@@ -83,16 +80,16 @@ class QuorumController:
             _check_known(record, "a bootstrap record")
         self._max_idle_interval_ms = max_idle_interval_ms
         self._image = EMPTY
-        self._applied_offset: Offset | None = 0
+        self._applied_offset: Offset = 0
         self._leader = KnownLeader()
         self._uncommitted: UncommittedWrites | None = None
         self._activation_at_ms = NEVER_MS
         self._idle_deadline_ms = NEVER_MS
         self._polled_at_ms = 0
-        self.events = EventStatistics()
+        self.event_statistics = EventStatistics()
         self._operations = {each.request: each for each in operations}
         handler_of: Mapping[type[Operation], Callable[..., Decision]] = {
-            WriteOperation: self._decide,
+            WriteOperation: self._decide_write,
             ReadOperation: self._read,
         }
         self._handlers = {each.request: partial(handler_of[type(each)], each) for each in operations}
@@ -111,8 +108,8 @@ class QuorumController:
 
     @property
     def applied_offset(self) -> Offset:
-        """The end of the records in `image`; 0 after a `restore`, until the next batch."""
-        return self._applied_offset or 0
+        """The end of the batches in `image`; 0 before the first."""
+        return self._applied_offset
 
     @property
     def requests(self) -> frozenset[type[Any]]:
@@ -146,7 +143,7 @@ class QuorumController:
             UnknownRecordError: It holds a record whose kind, version or feature level is unknown here.
             ImpossibleRecordError: It holds a record that cannot follow what came before.
         """
-        if self._applied_offset is not None and batch.base_offset != self._applied_offset:
+        if batch.base_offset != self._applied_offset:
             raise InvariantError(
                 f"the committed batch at {batch.base_offset} does not follow {self._applied_offset}"
             )
@@ -165,29 +162,6 @@ class QuorumController:
             return
         self._uncommitted = UncommittedWrites(self._image) if is_self else None
         self._activation_at_ms = 0 if is_self else NEVER_MS
-        self._idle_deadline_ms = NEVER_MS
-
-    def snapshot(self) -> Iterator[Sequence[bytes]]:
-        """Yield the committed image of this moment in slices of framed values.
-
-        Not inside a transaction: what is pending would be lost, and its end would follow nothing.
-        """
-        if self._image.transaction is not None:
-            began_at = self._image.transaction.begin_offset
-            raise InvariantError(
-                f"no snapshot can end inside the transaction that began at offset {began_at}"
-            )
-        return _slices(self._image)
-
-    def restore(self, slices: Iterator[Sequence[bytes]]) -> None:
-        """Discard everything and load a snapshot. The next batch says at which offset it stands."""
-        image = EMPTY
-        for values in slices:
-            image = _apply_values(image, values, 0)
-        self._image = image
-        self._applied_offset = None
-        self._uncommitted = None
-        self._activation_at_ms = NEVER_MS
         self._idle_deadline_ms = NEVER_MS
 
     # -- requests
@@ -227,10 +201,10 @@ class QuorumController:
         self._polled_at_ms = now.mono_ms
         if self._activation_at_ms <= now.mono_ms:
             self._activation_at_ms = NEVER_MS
-            self._note_activity(now)
+            self._restart_idle_timer(now)
             records = activation_records(uncommitted.image, self._bootstrap, self._me)
             return self._write(ACTIVATE, records) if records else None
-        self._note_activity(now)
+        self._restart_idle_timer(now)
         level = uncommitted.image.metadata_version
         if len(uncommitted) > 0 or level < NO_OP_SINCE:
             return None
@@ -238,7 +212,7 @@ class QuorumController:
 
     # -- inside
 
-    def _decide(self, operation: WriteOperation[Any], request: Any, now: Now) -> Decision:
+    def _decide_write(self, operation: WriteOperation[Any], request: Any, now: Now) -> Decision:
         uncommitted, refuse = self._uncommitted, operation.refuse
         if uncommitted is None:
             error = ErrorCode.NOT_CONTROLLER
@@ -259,7 +233,7 @@ class QuorumController:
             builder.apply(record, -1)
         write = Write(request.NAME, self._leader.epoch, values, response, request)
         uncommitted.add(write, builder.image())
-        self._note_activity(now)
+        self._restart_idle_timer(now)
         return write
 
     def _read(self, operation: ReadOperation[Any], request: Any, _now: Now) -> Decision:
@@ -287,7 +261,7 @@ class QuorumController:
         uncommitted.add(write, image)
         return write
 
-    def _note_activity(self, now: Now) -> None:
+    def _restart_idle_timer(self, now: Now) -> None:
         interval_ms = self._max_idle_interval_ms
         self._idle_deadline_ms = now.mono_ms + interval_ms if interval_ms > 0 else NEVER_MS
 
@@ -319,15 +293,3 @@ def _check_known(record: AnyRecord, which: str) -> None:
         f"{which} is {what}, which this version of kraftd cannot apply; it stops before it. "
         "Run a newer kraftd."
     )
-
-
-def _slices(image: MetadataImage) -> Iterator[Sequence[bytes]]:
-    level = image.metadata_version
-    values: list[bytes] = []
-    for record in to_records(image):
-        values.append(encode_allowed(record, level))
-        if len(values) == SNAPSHOT_SLICE_RECORDS:
-            yield values
-            values = []
-    if values:
-        yield values

@@ -1,4 +1,4 @@
-"""Which records are committed? Judged from copies of the logs alone, with three answers.
+"""Which records are committed? Judged from copies of the logs alone, with three outcomes.
 
 *Committed*, by any of these:
 
@@ -30,7 +30,8 @@ import msgspec
 
 from kraftd.logtools.comparison import Comparisons
 from kraftd.logtools.node_files import NodeFiles
-from kraftd.types import Epoch, NodeId, Offset
+from kraftd.records.epoch_checkpoint import epoch_of
+from kraftd.types import Epoch, EpochEntry, NodeId, Offset, majority_of
 
 NEVER_ENDS: Offset = 2**63 - 1
 
@@ -89,12 +90,12 @@ class NodeLog(msgspec.Struct, frozen=True):
     end_offset: Offset
     may_hold_more: bool
     highest_epoch: Epoch | None
-    epoch_starts: tuple[tuple[Epoch, Offset], ...]
+    epoch_starts: tuple[EpochEntry, ...]
     proofs: tuple[Proof, ...] = ()
 
     def epoch_at(self, offset: Offset) -> Epoch:
         """The epoch of the record at `offset`; -1 before the first."""
-        return max((epoch for epoch, start in self.epoch_starts if start <= offset), default=-1)
+        return epoch_of(self.epoch_starts, offset, unknown=-1)
 
     @property
     def log_order(self) -> tuple[Epoch, Offset]:
@@ -197,7 +198,7 @@ def _voter_proofs(
 ) -> list[Proof]:
     """What a full set of voters proves: the every-voter rule, and the majority rule for the highest epoch."""
     held = sorted((comparisons[reference][index].common_end for index in here), reverse=True)
-    majority = len(here) // 2 + 1
+    majority = majority_of(len(here))
     proofs = []
     if held[-1] > 0:
         text = "every voter holds them, so no leader can be elected without them"
@@ -247,7 +248,7 @@ def _uncommitted_from(
     if not voters:
         return NEVER_ENDS, ""
     ends = sorted((_may_hold_to(logs, comparisons, voter, index) for voter in voters), reverse=True)
-    end = ends[len(voters) // 2]
+    end = ends[majority_of(len(voters)) - 1]
     if end == NEVER_ENDS:
         return NEVER_ENDS, ""
     others = sum(1 for candidate in ends if candidate > end)

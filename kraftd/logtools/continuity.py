@@ -12,7 +12,6 @@ batch is held back until the next one is there.
 Entered by `log_reader.read_log`. Not here: what small files say of a whole log (`integrity`).
 """
 
-from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -23,6 +22,7 @@ from kraftd.logtools.batch_reader import Batch, base_offset_of, problem_of
 from kraftd.logtools.node_files import LogFile, NodeFiles, describe
 from kraftd.logtools.problem import Problem, ProblemKind, in_file
 from kraftd.records import names
+from kraftd.records.epoch_checkpoint import epoch_of
 from kraftd.types import Epoch, Offset
 
 
@@ -165,9 +165,9 @@ class Continuity:
         reason = ""
         if behind is None:
             reason = self._impossible_epoch(epoch, batch.view.base_offset)
-        elif before <= behind < epoch and self._noted_epoch(batch.view.base_offset) != epoch:
+        elif before <= behind < epoch and self._checkpoint_epoch(batch.view.base_offset) != epoch:
             reason = f"the batch says epoch {epoch} before epoch {behind}"
-        elif before < epoch < behind == self._noted_epoch(batch.view.base_offset):
+        elif before < epoch < behind == self._checkpoint_epoch(batch.view.base_offset):
             reason = f"the batch says epoch {epoch}, but {names.EPOCH_CHECKPOINT} says {behind}"
         if not reason:
             return None, True
@@ -177,11 +177,9 @@ class Continuity:
 
     # -- what small files know ------------------------------------------------------------------------------
 
-    def _noted_epoch(self, offset: Offset) -> Epoch:
+    def _checkpoint_epoch(self, offset: Offset) -> Epoch:
         """What `leader-epoch-checkpoint` says of an offset; -1 if nothing."""
-        noted = self._log.epochs or ()
-        at = bisect_right(noted, offset, key=lambda entry: entry.start_offset)
-        return noted[at - 1].epoch if at else -1
+        return epoch_of(self._log.epochs or (), offset, unknown=-1)
 
     def _impossible_epoch(self, epoch: Epoch, offset: Offset) -> str:
         """Why the epoch of a batch that none follows cannot be; empty if it can.
@@ -207,11 +205,10 @@ class Continuity:
 def _unknown_epoch(log: NodeFiles, epoch: Epoch, offset: Offset, before: Epoch) -> str:
     """Why the small files rule out that a batch is of this epoch; empty if they do not."""
     noted = log.epochs or ()
-    at = bisect_right(noted, offset, key=lambda entry: entry.start_offset)
-    known = noted[at - 1].epoch if at else epoch
+    known = epoch_of(noted, offset, unknown=epoch)
     # Where another epoch is known to follow, this one is known for sure; the last one may have been replaced
     # since the file was written.
-    if known != epoch and at < len(noted):
+    if known != epoch and offset < noted[-1].start_offset:
         return f"the batch says epoch {epoch}, but {names.EPOCH_CHECKPOINT} says {known}"
     # An election file that is older than the log itself rules out nothing.
     if known != epoch and log.election is not None and before <= log.election.epoch < epoch:

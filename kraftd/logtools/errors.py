@@ -1,4 +1,8 @@
-"""Errors of the log tools: a question that the files cannot answer."""
+"""Errors of the log tools: a question that the files cannot answer.
+
+Of a few lines, because modules that know nothing of each other raise it, and the command line and the replay
+tell it.
+"""
 
 from pathlib import Path
 

@@ -113,7 +113,7 @@ class _Inspector:
         self._state = reading.state
         self._found["sidecar"] = reading.state
         if reading.problem:
-            self._problems.append(f"{reading.problem}: promises of this member may be forgotten")
+            self._problems.append(f"{reading.problem}: promises of this node may be forgotten")
         elif reading.state is not None:
             self._problems += [f"not counted yet: {reason}" for reason in reading.state.local_state.reasons]
 
@@ -125,7 +125,7 @@ class _Inspector:
             return
         if not self._disk.fs.is_directory(self._log_path):
             if self._found.get("formatted"):
-                self._notes.append(f"{self._log_path}: not there yet: this member was never started")
+                self._notes.append(f"{self._log_path}: not there yet: this node was never started")
             return
         try:
             self._at_partition_metadata()

@@ -8,7 +8,7 @@ Nothing is changed, and no judgement of a node is passed: which bytes a flush ha
 that copies do not have (`kraftd.logtools.inspection` looks at a node's own directory). A log that only ends
 inside a batch is one that was being written: that is told apart as `torn`.
 
-Not here: what records mean, and whether snapshots are what a replay gives.
+Not here: what records mean, and whether a snapshot is what the log makes up to it (`verify`).
 """
 
 from collections.abc import Iterator, Sequence

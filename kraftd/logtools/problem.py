@@ -1,7 +1,8 @@
 """One thing that is wrong with a log or a directory: file, byte, offset, what it is, and what to do.
 
-Everything here that reads directories tells what it finds in these, and so does the replay. A problem is a
-fact about the input, never about this program: what cannot be answered at all is an `UnanswerableError`.
+All that reads directories here but `inspection` tells what it finds in these, and so does the replay. A
+problem is a fact about the input, never about this program: what cannot be answered at all is an
+`UnanswerableError`.
 """
 
 from enum import StrEnum

@@ -35,8 +35,8 @@ from kraftd.types import Epoch, Offset
 _FACTS_TOLD = 5
 """Of a snapshot that differs, so many differences are told, and how many more there are."""
 
-
-_LOOKS = 3
+_EXAMINATIONS_MAX = 3
+"""How often the bytes of a log are examined that a running node writes to meanwhile."""
 
 
 class LogVerdict(msgspec.Struct, frozen=True):
@@ -343,7 +343,7 @@ def _examined(log: NodeFiles) -> tuple[NodeFiles, Finding]:
     """What is wrong with the bytes. Once more if a running node wrote a small file meanwhile: the files are
     compared with each other, and one of them was older than the others.
     """
-    for _ in range(_LOOKS):
+    for _ in range(_EXAMINATIONS_MAX):
         before = _stamps(log)
         log = describe(log.log_directory, named=log.named)
         finding = examine(log)

@@ -27,6 +27,15 @@ class ResourceType(IntEnum):
     GROUP = 32
 
 
+class ConfigOperation(IntEnum):
+    """What a config request does to a value: Kafka's codes of AlterConfigOp."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
 CLUSTER_DEFAULT = ""
 """The name of the BROKER resource that stands for all brokers."""
 

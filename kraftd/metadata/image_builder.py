@@ -153,7 +153,7 @@ class ImageBuilder:
         """Replace the state of a part without a builder."""
         self._states = self._states.set(part, state)
 
-    def note_lost_tags(self, record: Record) -> None:
+    def record_lost_tags(self, record: Record) -> None:
         """Count a change whose unknown tags the image cannot keep."""
         self._count(record.API_KEY)
 

@@ -1,4 +1,7 @@
-"""The error of a record that cannot follow what came before it; raised by what applies records."""
+"""The error of a record that cannot follow what came before it; raised by what applies records.
+
+Of a few lines, because parts of the image that know nothing of each other raise it: it lies below them.
+"""
 
 from kraftd.errors import ErrorCode, KraftdError
 from kraftd.types import Offset

@@ -72,7 +72,7 @@ class Builder(Protocol):
     def builder_of(self) -> "Callable[[PartWithBuilder[Any, Any, BuilderT]], BuilderT]":
         """Gives the builder that changes of a part are written into."""
 
-    def note_lost_tags(self, record: Record) -> None:
+    def record_lost_tags(self, record: Record) -> None:
         """Count a change whose unknown tags the image cannot keep."""
 
 

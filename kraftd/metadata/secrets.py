@@ -4,6 +4,8 @@ Every output that tells what is in a log goes through `redacted_json`, unless wh
 may be seen. The body of a record that cannot be read here may hold anything, so it counts as a secret. The
 HMACs of delegation tokens are in no record.
 
+Of a few lines: it needs all parts of the image, and these need the rest (`redaction`).
+
 Follows: Kafka's metadata shell, which leaves out the same.
 Differs: Kafka's dump of a log leaves nothing out.
 """

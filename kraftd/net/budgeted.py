@@ -19,7 +19,8 @@ from kraftd.net.rate_limited_logger import RateLimitedLogger
 from kraftd.net.slots import Slots
 from kraftd.protocol import limits
 from kraftd.protocol.codec import Buffer, Codec, Request
-from kraftd.protocol.framing import LENGTH_BYTES, FrameReader
+from kraftd.protocol.framing import FrameReader
+from kraftd.protocol.opening import LENGTH_BYTES
 from kraftd.types import NodeId
 
 
@@ -73,6 +74,8 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         self._lane = host.budgets.lanes[PeerClass.STRANGER]
         self._in_flight = 0
         self._long_in_flight = 0
+        self._is_ordered = False
+        """Whether a request is served only once the one before it was answered."""
         self._next: Buffer | None = None
         """The frame before all that the reader keeps: often a read is exactly one frame."""
         self._parked: Buffer | None = None
@@ -131,6 +134,10 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         else:
             self.allow_frames(limits.HEAD_BYTES_MAX)
 
+    def serve_in_order(self) -> None:
+        """Serve no request from now on before the one before it was answered."""
+        self._is_ordered = True
+
     def evict(self, reason: str) -> None:
         """Close it at once, and drop all that waits in it."""
         self._is_evicted = True
@@ -182,7 +189,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         self.received(data)
 
     def received(self, data: bytes) -> None:
-        """Take bytes: voters are served at once, all others at the end of the turn."""
+        """Take bytes: voters are served at once, all others once every socket of the turn has been read."""
         if not self.is_open:
             return
         lane, size = self._lane, len(data)
@@ -209,12 +216,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
     def serve(self) -> int:
         """Handle the next frame, or skip a round. Returns the work done, in bytes."""
         self._is_queued = False
-        if (
-            self._is_held
-            or self._slow is not None
-            or self._long_bytes > limits.RESPONSE_BYTES_PER_TURN
-            or not self.is_open
-        ):
+        if not self._may_be_served():
             return limits.WORK_PER_VISIT
         if self._debt > 0:
             self._debt -= limits.WORK_PER_ROUND
@@ -265,7 +267,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
 
     def _go_on(self) -> None:
         """Queue again if there is more; read again if there is not."""
-        if self._reader.waiting_bytes == 0 and self._parked is None:
+        if self._reader.waiting_bytes == 0 and self._parked is None and self._next is None:
             if self._is_input_held:
                 self._release_input()
         elif not self._is_queued and self._may_be_served():
@@ -276,6 +278,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         return (
             self.is_open
             and not self._is_held
+            and not (self._is_ordered and self._in_flight)
             and self._slow is None
             and self._long_bytes <= limits.RESPONSE_BYTES_PER_TURN
         )
@@ -359,7 +362,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         if not self.is_open:
             return
         self.send_response(api_version, correlation_id, message, records)
-        if self._long_in_flight or self._is_held:
+        if self._long_in_flight or self._is_held or self._is_ordered:
             self._go_on_after(message)
 
     def _go_on_after(self, response: Any) -> None:
@@ -371,6 +374,8 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         if self._is_held and self._in_flight <= limits.REQUESTS_IN_FLIGHT_MAX // 2:
             self._is_held = False
             self.release_reading()
+            self._go_on()
+        elif self._is_ordered:
             self._go_on()
 
     def send_response(
@@ -385,9 +390,9 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
                 "unencodable_reply", key=message.NAME, address=self.address, reason=str(error)
             )
             self.tally.malformed += 1
-            self.close(f"no answer in version {api_version}")
+            self.close(f"no response in version {api_version}")
         except Exception as error:  # noqa: BLE001 - the boundary (D-38)
-            self.fail("encoding an answer", error)
+            self.fail("encoding a response", error)
         else:
             self.write_response(frame)
 

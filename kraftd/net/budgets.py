@@ -20,10 +20,9 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Protocol
 
-import msgspec
-
 from kraftd.errors import InvariantError
 from kraftd.net.rate_limited_logger import RateLimitedLogger
+from kraftd.net.tally import Tally
 from kraftd.protocol import limits
 
 _FIT_EVERY = 8
@@ -41,23 +40,6 @@ class PeerClass(Enum):
     """It greeted with a node id that is no voter's."""
     VOTER = "voter"
     """It has proved to be the voter of its greeting."""
-
-
-class Tally(msgspec.Struct):
-    """The number of connections closed by this node, by reason; for the metrics."""
-
-    malformed: int = 0
-    """Bytes that are no frame, no request, or not the one expected."""
-    broken: int = 0
-    """Bytes, or a response, that raised an unexpected exception: a defect of kraftd."""
-    over_budget: int = 0
-    """More bytes waiting, or more unsent responses, than its class has room for."""
-    idle: int = 0
-    """No request for `connections.max.idle.ms`, or closed for the slot of another connection."""
-    refused: int = 0
-    """No slot, or a claim that was not proved."""
-    slow: int = 0
-    """Did not read its responses."""
 
 
 class Waiting(Protocol):
@@ -217,7 +199,7 @@ class Budgets:
         """Close the connections with most unsent responses until all are within the bound."""
         while self.unsent_bytes > limits.UNSENT_BYTES_MAX:
             greatest = max(self._connections.values(), key=lambda each: each.unsent_bytes)
-            self._close(greatest, "answers", greatest.unsent_bytes)
+            self._close(greatest, "responses", greatest.unsent_bytes)
 
     def _close(self, greatest: BudgetHolder, what: str, size: int) -> None:
         if size == 0:

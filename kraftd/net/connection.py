@@ -19,8 +19,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 from kraftd.errors import KraftdError
-from kraftd.net.budgets import Tally
 from kraftd.net.rate_limited_logger import RateLimitedLogger
+from kraftd.net.tally import Tally
 from kraftd.protocol import limits
 from kraftd.protocol.codec import Buffer, Codec
 from kraftd.protocol.framing import CODECS, FrameReader

@@ -98,7 +98,7 @@ def refusal_of(theirs: HandshakeRequest, ours: Identity) -> Refusal | None:
     if theirs.node_id == NO_NODE:
         return None
     if theirs.cluster_id is None or theirs.node_id < 0:
-        return Refusal(ErrorCode.INVALID_REQUEST, "a member must say its cluster id and a node id from 0 on")
+        return Refusal(ErrorCode.INVALID_REQUEST, "a node must say its cluster id and a node id from 0 on")
     if theirs.node_id == ours.node_id:
         return Refusal(
             ErrorCode.INVALID_VOTER_KEY,
@@ -108,7 +108,7 @@ def refusal_of(theirs: HandshakeRequest, ours: Identity) -> Refusal | None:
 
 
 def refusal_of_response(theirs: HandshakeResponse, ours: Identity, expected: NodeId) -> Refusal | None:
-    """Judge the answer to a greeting. Returns None if the connection can be used.
+    """Judge the response to a greeting. Returns None if the connection can be used.
 
     `expected` is the id of the node that should answer; below 0 (a bootstrap server) any node may.
     """

@@ -222,7 +222,7 @@ class OutboundConnection(FrameConnection, asyncio.Protocol):
             response = undecoded.decode(expected)
             refusal = self._refusal_of(response) if self._handshake_response is None else None
         except Exception as error:  # noqa: BLE001 - the boundary (D-38)
-            self.fail("reading an answer", error)
+            self.fail("reading a response", error)
             return
         correlation_id = undecoded.correlation_id
         if refusal is not None:
@@ -284,7 +284,7 @@ class OutboundConnection(FrameConnection, asyncio.Protocol):
 
     def _handshake_timed_out(self) -> None:
         self._handshake_timer = None
-        self.abort(f"no answer to the handshake within {self.HANDSHAKE_MS} ms")
+        self.abort(f"no response to the handshake within {self.HANDSHAKE_MS} ms")
 
 
 class Challenge(OutboundConnection):

@@ -8,7 +8,7 @@ left alone, and another connection brings the nonce.
 Entered through `PeerConnections.send`; responses and failures go to the handler, under the correlation id
 that the raft node gave. Responses may come in any order, so a fetch that waits at the leader delays
 nothing. A `PeerConnection` connects by itself, resolves the host anew each time, shakes hands, and after a
-failure waits 50 to 500 ms; requests made meanwhile wait for the next attempt and fail with it.
+failure waits 40 to 600 ms; requests made meanwhile wait for the next attempt and fail with it.
 
 The same outage is logged once, not at every attempt. A failed connect never counts as a closed connection
 (D-08): `connection_lost` is only for connections that the handler was told of.

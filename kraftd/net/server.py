@@ -1,12 +1,15 @@
 """The listening socket and the inbound connections: who may connect, and in which order requests are
 served.
 
+The first byte of a connection chooses its encoding: msgpack, for nodes and kraftctl, or Kafka's own wire, for
+brokers and Kafka's tools, which greet nobody (`kafka_session`). What follows is about msgpack.
+
 Entered through `Server.start`; every connection then is an `InboundConnection`. Until its handshake is
 done, a connection gets only a greeting and one ApiVersions answered; one that greets as a voter may then
 show a nonce, and all else that it sends waits until the raft node confirms it (D-37). Requests of confirmed
-voters go to the handler as they arrive; those of all others wait, undecoded, for the end of the turn, when
-`Budgets.serve` is called: so voters are always served first, and a turn does a bounded amount of work for
-each class (`budgets`).
+voters go to the handler as they arrive; those of all others wait, undecoded, until all sockets of the turn
+have been read, when `Budgets.serve` is called: so voters are always served first, and a turn does a bounded
+amount of work for each class (`budgets`).
 
 Bounds (`protocol.limits`): slots (`slots`), requests in flight and unsent responses of a connection, unsent
 responses in all, bytes that wait, time and bytes for the handshake, time without a request. Replies may come
@@ -26,11 +29,13 @@ from kraftd.net.budgeted import BudgetedConnection, RequestHandler
 from kraftd.net.budgets import Budgets, PeerClass
 from kraftd.net.connection import Outbox
 from kraftd.net.handshake import Identity, Refusal, refusal_of
+from kraftd.net.kafka_session import KafkaSession
 from kraftd.net.rate_limited_logger import RateLimitedLogger
 from kraftd.net.slots import Slots
 from kraftd.protocol import limits
 from kraftd.protocol.codec import Buffer, Codec, MalformedRequestError, UnsupportedVersion
 from kraftd.protocol.framing import CODECS
+from kraftd.protocol.kafka_codec import KAFKA
 from kraftd.protocol.messages import (
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -39,9 +44,15 @@ from kraftd.protocol.messages import (
     ShowNonceRequest,
     ShowNonceResponse,
 )
+from kraftd.protocol.opening import KAFKA_API_KEYS
 from kraftd.types import NEVER_MS, NO_NODE, Endpoint, NodeId, Now
 
 _BACKLOG = 1024
+
+_CODECS: Mapping[int, Codec] = {**CODECS, KAFKA_API_KEYS: KAFKA}
+"""What may be spoken here, by the first byte of a connection's first frame."""
+
+_NO_ROOM = Refusal(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "too many connections; the last slots are for voters")
 
 
 class ServerHandler(Protocol):
@@ -91,8 +102,9 @@ class Server:
         self.outbox = outbox
         self.limited_logger = limited_logger
         self.tally = outbox.tally
-        self.codecs: Mapping[int, Codec] = CODECS
-        """What may be spoken here, by the first byte of a connection's first frame."""
+        self.codecs = _CODECS
+        self.kafka_api_keys: frozenset[int] = frozenset()
+        """The APIs that are served on Kafka's wire. Set before the server accepts connections."""
         self.connections: dict[int, InboundConnection] = {}
         self.max_idle_ms = 600_000
         """How long a connection but a voter's may send no request (`connections.max.idle.ms`)."""
@@ -209,6 +221,8 @@ class InboundConnection(BudgetedConnection):
         self.greeting: HandshakeRequest | None = None
         """The greeting, once the handshake is done."""
         self.refused = False
+        self._kafka: KafkaSession | None = None
+        """Serves the requests if the other end speaks Kafka's wire, without a greeting."""
         self._server = server
         self._greeting_id = 0
         self._asked_versions = False
@@ -244,6 +258,9 @@ class InboundConnection(BudgetedConnection):
 
     def handle(self, frame: Buffer) -> None:
         """Decode one request and give it to the handler, or keep it until the voter is confirmed."""
+        if self._kafka is not None:
+            self._kafka.handle(frame)
+            return
         if self.greeting is None:
             self._handle_before_greeting(frame)
             return
@@ -309,15 +326,14 @@ class InboundConnection(BudgetedConnection):
         self.limited_logger.warning(
             "peer_refused", key=(self.host, reason), address=self.address, reason=reason
         )
-        if self.greeting is None:
+        if self.greeting is None and self.codec is not KAFKA:
             refusal = self._server.identity.refusal(error, reason)
             self.send_response(HandshakeRequest.MAX_VERSION, self._greeting_id, refusal)
         self.close(f"refused: {reason}")
 
     def ended(self) -> None:
         """Free the slot, and tell the handler."""
-        if self._handshake_timer is not None:
-            self._handshake_timer.cancel()
+        self._end_handshake_timer()
         super().ended()
         self._server.forget(self)
         if self._is_reported:
@@ -327,6 +343,9 @@ class InboundConnection(BudgetedConnection):
     # The handshake.
 
     def _handle_before_greeting(self, frame: Buffer) -> None:
+        if self.codec is KAFKA:
+            self._begin_kafka(frame)
+            return
         try:
             request = self.codec.decode_request(frame)
         except Exception as error:  # noqa: BLE001 - the boundary (D-38)
@@ -338,6 +357,17 @@ class InboundConnection(BudgetedConnection):
             self._greet(request.message, request.correlation_id)
         else:
             self.reject("a request before the handshake")
+
+    def _begin_kafka(self, frame: Buffer) -> None:
+        """Serve the other end as a client, from this frame on: Kafka's wire has no greeting."""
+        server = self._server
+        if not server.slots.has_room_for_client(self.host):
+            self.refuse(_NO_ROOM.error, _NO_ROOM.reason)
+            return
+        self._is_reported = True
+        self._end_handshake_timer()
+        self._kafka = KafkaSession(self, server.kafka_api_keys)
+        self._kafka.handle(frame)
 
     def _greet(self, greeting: HandshakeRequest, correlation_id: int) -> None:
         self._greeting_id = correlation_id
@@ -352,9 +382,7 @@ class InboundConnection(BudgetedConnection):
         if refusal is None and greeting.challenge and not is_voters:
             refusal = Refusal(ErrorCode.INVALID_VOTER_KEY, f"a challenge by {node_id}, which is no voter")
         if refusal is None and not is_voters and not server.slots.has_room_for_client(self.host):
-            refusal = Refusal(
-                ErrorCode.THROTTLING_QUOTA_EXCEEDED, "too many connections; the last slots are for voters"
-            )
+            refusal = _NO_ROOM
         if refusal is not None:
             self.refuse(refusal.error, refusal.reason)
             return
@@ -363,9 +391,8 @@ class InboundConnection(BudgetedConnection):
             server.handler.node_greeted(self, greeting)
             if self.refused:
                 return
-        if self._handshake_timer is not None and not greeting.challenge:
-            self._handshake_timer.cancel()
-            self._handshake_timer = None
+        if not greeting.challenge:
+            self._end_handshake_timer()
         self.greeting = greeting
         if is_voters:
             self._unconfirmed = []
@@ -398,9 +425,14 @@ class InboundConnection(BudgetedConnection):
         try:
             frame = self.codec.encode_response_of(_api_versions(self.codec, version, error), correlation_id)
         except Exception as trouble:  # noqa: BLE001 - the boundary (D-38)
-            self.fail("encoding an answer", trouble)
+            self.fail("encoding a response", trouble)
         else:
             self.write_response(frame)
+
+    def _end_handshake_timer(self) -> None:
+        if self._handshake_timer is not None:
+            self._handshake_timer.cancel()
+            self._handshake_timer = None
 
     def _handshake_timed_out(self) -> None:
         self._handshake_timer = None

@@ -13,7 +13,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Protocol
 
-from kraftd.net.budgets import PeerClass, Tally
+from kraftd.net.budgets import PeerClass
+from kraftd.net.tally import Tally
 from kraftd.protocol import limits
 from kraftd.types import NodeId
 

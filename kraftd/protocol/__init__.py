@@ -1,6 +1,8 @@
-"""The wire: messages generated from `proto/rpc/`, their msgpack codec, and framing without I/O.
+"""The wire: messages generated from `proto/rpc/`, their codecs, and framing without I/O.
 
-`messages` are the values; a `codec` turns them into frames and back, and a connection keeps the one that its
-first byte chose (`msgpack_codec` is the only one yet); `framing` cuts a byte stream into frames; `apis` says
-what an API is; `limits` bounds what a peer may cost us. Nothing here reads a socket.
+`messages` are the values, the superset of all versions; a `codec` turns them into frames and back:
+`msgpack_codec` on kraftd's own wire, `kafka_codec` on Kafka's, each over generated modules of its own
+(`msgpack/`, `kafka/`). `opening` tells from the first bytes what a connection speaks; `framing` cuts a byte
+stream into frames; `principal` is who a forwarded request is from; `apis` says what an API is; `limits`
+bounds what a peer may cost us. Nothing here reads a socket.
 """

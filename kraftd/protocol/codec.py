@@ -1,7 +1,7 @@
 """What a connection needs of an encoding of the wire: frames to messages and back.
 
 A connection keeps the codec that its first byte chose for as long as it stands (`kraftd.protocol.framing`).
-`kraftd.protocol.msgpack_codec` is the one that there is.
+There are two: `kraftd.protocol.msgpack_codec` and `kraftd.protocol.kafka_codec`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -92,7 +92,8 @@ class Codec(Protocol):
         """A response as the buffers of one whole frame.
 
         Raises:
-            UnencodableError: The message has no such version, does not fit it, or exceeds `HEAD_BYTES_MAX`.
+            UnencodableError: The message has no such version, does not fit it, or is longer than the encoding
+                allows.
         """
 
     def encode_body(self, api_version: int, message: Any) -> Buffer:

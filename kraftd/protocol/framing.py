@@ -1,8 +1,7 @@
 """Cuts a byte stream into frames, without reading a socket, and no faster than they are taken.
 
-The byte after the first length chooses the codec of a connection for as long as it stands: 0x9_ (an array of
-up to 15 elements) is msgpack; 0x00 (the high byte of an API key) is Kafka's own framing, which is reserved: a
-Kafka client is refused with a clear reason.
+The byte after the first length chooses the codec of a connection for as long as it stands (`opening`). Nodes
+speak msgpack to each other; a server takes Kafka's protocol too. TLS and HTTP are refused by name.
 """
 
 import struct
@@ -12,14 +11,14 @@ from typing import Final
 from kraftd.errors import MalformedError
 from kraftd.protocol.codec import Buffer, Codec
 from kraftd.protocol.msgpack_codec import MSGPACK
+from kraftd.protocol.opening import LENGTH_BYTES, MSGPACK_ARRAYS, OPENING_BYTES, Protocol, protocol_of
 
-LENGTH_BYTES = 4
 _OPENING = struct.Struct(">IB")
-_MSGPACK_ARRAYS = range(0x90, 0xA0)
-_KAFKA = 0x00
+_REFUSED_BY_NAME = (Protocol.TLS, Protocol.HTTP)
+"""What is spoken nowhere, and what people may mean to speak."""
 
-CODECS: Final[Mapping[int, Codec]] = dict.fromkeys(_MSGPACK_ARRAYS, MSGPACK)
-"""The codecs that can be spoken, by the first byte of a frame."""
+CODECS: Final[Mapping[int, Codec]] = dict.fromkeys(MSGPACK_ARRAYS, MSGPACK)
+"""The codecs that nodes speak to each other, by the first byte of a frame."""
 
 
 class FrameReader:
@@ -139,16 +138,24 @@ class FrameReader:
         """The size of a frame with its length, from its first five bytes."""
         length = int.from_bytes(opening[at : at + LENGTH_BYTES], "big")
         kind = opening[at + LENGTH_BYTES]
-        if length == 0 or length > self.limit_bytes:
-            raise MalformedError(f"a frame of {length} bytes; 1 to {self.limit_bytes} are accepted")
         codec = self._codecs.get(kind)
-        if codec is None:
-            if kind == _KAFKA:
-                raise MalformedError("this is Kafka's own framing, which this listener does not speak")
-            raise MalformedError(f"a frame begins with byte 0x{kind:02x}, which is no msgpack array")
+        if codec is None or not 0 < length <= self.limit_bytes:
+            raise MalformedError(self._refusal(opening[at : at + OPENING_BYTES], length))
         if codec is not (self.codec or codec):
             raise MalformedError(
                 f"a frame begins with byte 0x{kind:02x}: the first one chose another encoding"
             )
         self.codec = codec
         return length + LENGTH_BYTES
+
+    def _refusal(self, opening: bytes | bytearray, length: int) -> str:
+        """Why no frame begins with these five bytes. What a connection speaks is told by its first frame."""
+        kind = opening[LENGTH_BYTES]
+        protocol = protocol_of(opening)
+        if self.codec is None and protocol in _REFUSED_BY_NAME:
+            return f"this is {protocol.value}, which this listener does not speak"
+        if not 0 < length <= self.limit_bytes:
+            return f"a frame of {length} bytes; 1 to {self.limit_bytes} are accepted"
+        if protocol is Protocol.KAFKA:
+            return f"this is {protocol.value}, which is not spoken here"
+        return f"a frame begins with byte 0x{kind:02x}, which begins no request or response"

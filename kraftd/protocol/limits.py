@@ -49,6 +49,10 @@ SHORT_REQUEST_BYTES_MAX: Final = 64 * KIB
 """The body of a request that is not about many configs, but about one partition, some voters, a position. It
 could else be 300,000 nested structs of three bytes, which take 0.1 s and 55 MB to decode."""
 
+KAFKA_FRAME_BYTES_MAX: Final = 4 * MIB
+"""A long request of Kafka's wire. Whatever a frame holds, decoding it takes at most 32 times as many bytes
+of memory, and 20 ms for 64 KiB."""
+
 RECORDS_BYTES_MAX: Final = 8 * MIB
 """The records of one frame."""
 
@@ -80,7 +84,9 @@ CONNECTIONS_PER_ADDRESS_MAX: Final = 1024
 """The same from one address; a benchmark on one machine needs hundreds."""
 
 PEER_CONNECTIONS_RESERVED: Final = 128
-"""Slots beside those that clients cannot take: half for who has not said yet who it is, half for voters."""
+"""Slots besides `CONNECTIONS_MAX`, which no client can take: half for connections that have not greeted yet,
+half for voters.
+"""
 
 NEWCOMERS_RESERVED: Final = PEER_CONNECTIONS_RESERVED // 2
 """Who connects when all else is taken may still say that it is a voter; the oldest of these go first."""
@@ -116,7 +122,7 @@ UNSENT_BYTES_MAX: Final = 32 * MIB
 """Unsent responses of all connections but voters'; above, the connection with most of them is closed."""
 
 RESPONSE_BYTES_PER_TURN: Final = 256 * KIB
-"""Answers of one connection in one turn; above, its next request waits for the next turn."""
+"""Responses of one connection in one turn; above, its next request waits for the next turn."""
 
 LONG_RESPONSES_MAX: Final = 16
 """Requests in flight whose responses may be as long as a page of configs or a part of the log: of all

@@ -2,27 +2,25 @@
 
 Entered through `RaftNode` (`start`, `handle`, `poll`, `wake_at_ms`): its methods return effects, which the
 caller carries out in order. What this page exports, and the values of `events`, `effects` and `epoch_states`,
-is all that other packages use. Data lies below behaviour:
+is all that other packages use. A module imports from its own line and from those below it:
 
     node                                   one node: takes events, calls the parts, returns effects
+    status                                 what a node tells about itself
     elections  leader  follower            what is done as candidate, leader, follower
     announcements  resignation             Begin- and EndQuorumEpoch received; hand-over
     replication  claims                    fetches served and the high watermark; who may speak for a voter
     state_changes                          every change of state: its timers, and what happens along with it
     state                                  what all parts share; checks each change and has it persisted
     leader_state  log_mirror               mutable: a leader's; the log's ends and tail
-    voters  peers  rejoin                  who votes (one owner); who each id belongs to; whether we may vote
+    peers  rejoin                          who each id belongs to; whether we may vote
     accumulator  reads  request_manager    appends, linearizable reads and requests under way
     epoch_states                           the states as values, and the table of transitions
-    events  effects  rpc  timing           the values that go in and out, and the configuration
-    state_machine                          what applies committed records
-    status                                 what a node tells about itself
+    events  effects  rpc  timing  voters   the values that go in and out; configuration; who votes (one owner)
 """
 
 from kraftd.raft.log_mirror import FETCH_BYTES_MAX
 from kraftd.raft.node import OpenedLog, RaftNode
 from kraftd.raft.rejoin import StateHealth
-from kraftd.raft.state_machine import StateMachine
 from kraftd.raft.status import PeerStatus, QuorumStatus
 from kraftd.raft.timing import MIN_LEADER_MS, RandomSource, Timing
 from kraftd.raft.voters import Voter, VoterSet
@@ -36,7 +34,6 @@ __all__ = [
     "RaftNode",
     "RandomSource",
     "StateHealth",
-    "StateMachine",
     "Timing",
     "Voter",
     "VoterSet",

@@ -122,9 +122,6 @@ class PendingAppends:
         self.check_at_ms = NEVER_MS
         """No deadline passes before this monotonic time."""
 
-    def __len__(self) -> int:
-        return len(self._queue)
-
     def add(self, pending_appends: Iterable[PendingAppend]) -> None:
         """Add appends whose offsets follow those added before."""
         earliest = self.check_at_ms

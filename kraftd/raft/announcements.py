@@ -5,7 +5,8 @@ receiver follows. With EndQuorumEpoch a leader resigns and names its successors:
 candidate in the same turn, the others after one another. Only a voter that is confirmed is believed, and only
 about itself (D-37).
 
-Entered through `RaftNode.handle`. Not here: sending the two (`leader`, `resignation`).
+Entered through `RaftNode.handle`. Not here: sending the two (`leader`, `resignation`). It is a module
+of its own, short as it is, because these two are heard in every state, and each other module acts in one.
 
 Follows: BQE-*, EQE-01 to EQE-08.
 Differs: an EndQuorumEpoch without successors, which a leader sends after a restart, delays no voter (EQE-03).
@@ -32,47 +33,47 @@ class Announcements:
         self.raft = raft
         self.changes = changes
 
-    def on_begin_request(self, event: RequestReceived, ask: BeginParams, now: Now) -> None:
+    def on_begin_request(self, event: RequestReceived, params: BeginParams, now: Now) -> None:
         """Follow the leader that announces itself. A node that may have forgotten a vote for a later leader
         follows too, but answers with an error: it must not confirm that this one still leads (D-06, D-12).
         """
         raft = self.raft
-        error = self._check_announcement(event, ask.epoch, ask.leader_id)
+        error = self._check_announcement(event, params.epoch, params.leader_id)
         if error is ErrorCode.NONE:
-            leader_and_epoch = LeaderAndEpoch(ask.epoch, ask.leader_id, ask.endpoint)
-            self.changes.observe_epoch(leader_and_epoch, now, f"{ask.leader_id} leads", from_leader=True)
-            if (raft.epoch, raft.leader_id) != (ask.epoch, ask.leader_id):
+            leader_and_epoch = LeaderAndEpoch(params.epoch, params.leader_id, params.endpoint)
+            self.changes.observe_epoch(leader_and_epoch, now, f"{params.leader_id} leads", from_leader=True)
+            if (raft.epoch, raft.leader_id) != (params.epoch, params.leader_id):
                 error = ErrorCode.INVALID_REQUEST
-            elif not raft.is_receiver(ask.receiver) or not raft.rejoin.can_confirm_leader:
+            elif not raft.is_receiver(params.receiver) or not raft.rejoin.can_confirm_leader:
                 error = ErrorCode.INVALID_VOTER_KEY
         raft.reply(event.handle, rpc.begin_response(error, raft.leader_and_epoch(event.version)))
 
-    def on_end_request(self, event: RequestReceived, ask: EndParams, now: Now) -> None:
+    def on_end_request(self, event: RequestReceived, params: EndParams, now: Now) -> None:
         """Handle EndQuorumEpoch: the first successor campaigns at once, the others one after another."""
         raft = self.raft
-        error = self._check_announcement(event, ask.epoch, ask.leader_id)
+        error = self._check_announcement(event, params.epoch, params.leader_id)
         if error is ErrorCode.NONE:
-            leader_and_epoch = LeaderAndEpoch(ask.epoch, ask.leader_id)
-            self.changes.observe_epoch(leader_and_epoch, now, f"{ask.leader_id} led", from_leader=True)
-            if (raft.epoch, raft.leader_id) != (ask.epoch, ask.leader_id):
+            leader_and_epoch = LeaderAndEpoch(params.epoch, params.leader_id)
+            self.changes.observe_epoch(leader_and_epoch, now, f"{params.leader_id} led", from_leader=True)
+            if (raft.epoch, raft.leader_id) != (params.epoch, params.leader_id):
                 error = ErrorCode.INVALID_REQUEST
             elif isinstance(raft.state, Follower):
-                self._campaign_as_successor(raft.state, ask, now)
+                self._campaign_as_successor(raft.state, params, now)
         raft.reply(event.handle, rpc.end_response(error, raft.leader_and_epoch(event.version)))
 
-    def _campaign_as_successor(self, state: Follower, ask: EndParams, now: Now) -> None:
+    def _campaign_as_successor(self, state: Follower, params: EndParams, now: Now) -> None:
         raft = self.raft
         if not raft.may_vote or raft.is_stopping or state.epoch_ended:
             return
-        rank = self._rank(ask.successors)
+        rank = self._rank(params.successors)
         if rank == 0 and not raft.is_behind:
-            self.changes.become_candidate(now, f"{ask.leader_id} named it successor")
+            self.changes.become_candidate(now, f"{params.leader_id} named it successor")
             return
         if not rank:  # not named, or named although it has much left to apply
-            patience_ms = raft.timing.election_backoff_max_ms if ask.successors else 0
+            patience_ms = raft.timing.election_backoff_max_ms if params.successors else 0
             delay_ms = patience_ms + loss_delay_ms(raft.random_source)
         else:
-            delay_ms = raft.timing.successor_delay_ms(rank, len(ask.successors))
+            delay_ms = raft.timing.successor_delay_ms(rank, len(params.successors))
         campaign_at_ms = now.mono_ms + max(1, delay_ms)
         raft.update_state(replace(state, in_touch=False, epoch_ended=True, campaign_at_ms=campaign_at_ms))
 

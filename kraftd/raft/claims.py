@@ -33,9 +33,9 @@ import msgspec
 
 from kraftd.protocol.limits import CLAIMS_PER_VOTER_MAX
 from kraftd.raft.effects import ChallengePeer, ConfirmPeer, RefusePeer, RejectNonce, ShowNonce
-from kraftd.raft.events import LinkAnswered, NonceGiven, NonceShown, PeerClaimed, PeerIdentity
+from kraftd.raft.events import LinkAnswered, NonceGiven, NonceShown, PeerClaimed
 from kraftd.raft.state import RaftState
-from kraftd.types import NEVER_MS, NodeId, Now, Uuid
+from kraftd.types import NEVER_MS, NodeId, Now, PeerIdentity, Uuid
 
 CLAIMS_MAX = CLAIMS_PER_VOTER_MAX
 """Unconfirmed claims of one voter's id that wait at a time; a newer one takes the place of the oldest."""

@@ -4,7 +4,7 @@ Three kinds, by what the list after them may rely on (D-02):
 
 *Barriers* are durable before the next effect begins: `PersistElection`, `RememberPeer`,
 `RememberStateHealth`, `Truncate`.
-*Starts* only begin; their end comes back as an event: `Flush`, `ColdRead`.
+*Asynchronous* effects only begin; their end comes back as an event: `Flush`, `ColdRead`.
 The rest happens at once: `Append` (to the page cache), `AssignEpoch` (its file is durable, but nothing relies
 on that before the next flush), `Send`, `Reply`, …
 """
@@ -16,8 +16,8 @@ import msgspec
 
 from kraftd.errors import ErrorCode
 from kraftd.protocol.messages import QuorumRequest, QuorumResponse
-from kraftd.raft.events import Handle, PeerIdentity, Token
-from kraftd.types import Election, Endpoint, Epoch, NodeId, Offset, Uuid
+from kraftd.raft.events import Handle, Token
+from kraftd.types import Election, Endpoint, Epoch, HealthKind, NodeId, Offset, PeerIdentity, Uuid
 
 
 class PersistElection(msgspec.Struct, frozen=True):
@@ -33,12 +33,11 @@ class RememberPeer(msgspec.Struct, frozen=True):
 
 
 class RememberStateHealth(msgspec.Struct, frozen=True):
-    """Barrier. Write into the sidecar whether this node's votes and acknowledgements can be relied on (D-06):
-    "whole", "blank" (a voter with neither records nor promises yet) or "amnesia". Until it says "whole"
-    again, every start begins with that health, whatever the election file says by then.
+    """Barrier. Write into the sidecar whether this node's votes and acknowledgements can be relied on (D-06).
+    Until it says WHOLE again, every start begins with that health, whatever the election file says by then.
     """
 
-    state: str
+    state: HealthKind
     reasons: Sequence[str] = ()
 
 
@@ -70,8 +69,8 @@ class AssignEpoch(msgspec.Struct, frozen=True):
 
 
 class Flush(msgspec.Struct, frozen=True):
-    """Start. Make everything below `end_offset` durable, and perhaps later appends too. One runs at a time
-    (D-03).
+    """Asynchronous. Make everything below `end_offset` durable, and perhaps later appends too. One runs
+    at a time (D-03).
     """
 
     generation: int
@@ -79,7 +78,7 @@ class Flush(msgspec.Struct, frozen=True):
 
 
 class ColdRead(msgspec.Struct, frozen=True):
-    """Start. Read batches from `offset` on that are no longer in memory (D-15)."""
+    """Asynchronous. Read batches from `offset` on that are no longer in memory (D-15)."""
 
     token: Token
     generation: int
@@ -170,12 +169,15 @@ class LeaderChanged(msgspec.Struct, frozen=True):
 class AppendDone(msgspec.Struct, frozen=True):
     """Outcome of `AppendRequested` (D-13): NONE, NOT_CONTROLLER (not appended), REQUEST_TIMED_OUT
     (appended, outcome unknown), THROTTLING_QUOTA_EXCEEDED (accumulator full, not appended),
-    POLICY_VIOLATION (too large, not appended). `end_offset` is -1 unless NONE.
+    POLICY_VIOLATION (too large, not appended).
     """
 
     token: Token
     error: ErrorCode
     end_offset: Offset = -1
+    """The end of the batch that holds the records; -1 unless NONE. No caller needs it: `kraftd.audit` checks
+    that a majority holds durably what is acknowledged.
+    """
 
 
 class ReadDone(msgspec.Struct, frozen=True):
@@ -218,12 +220,13 @@ class ElectionEnded(msgspec.Struct, frozen=True):
     won: bool
     granted: Sequence[NodeId]
     refused: Sequence[tuple[NodeId, str]]
-    silent: Sequence[NodeId]
+    outstanding: Sequence[NodeId]
+    """The voters that had not answered when it ended."""
     took_ms: int
 
 
-class VoteCast(msgspec.Struct, frozen=True):
-    """Log: how this node answered a request for its vote, and why."""
+class VoteAnswered(msgspec.Struct, frozen=True):
+    """Log: how this node answered a request for a vote or a pre-vote, granted or refused, and why."""
 
     candidate: NodeId
     epoch: Epoch
@@ -277,7 +280,7 @@ Effect: TypeAlias = (
     | ShutdownReady
     | StateChanged
     | ElectionEnded
-    | VoteCast
+    | VoteAnswered
     | Warned
     | Alarmed
     | AlarmCleared

@@ -6,7 +6,7 @@ leader when it returns (Q-15). A node refuses it while it is in touch with its l
 lost the leader it does not, or two followers could tell each other for ever that the dead one leads
 (KAFKA-17642).
 
-A vote is a promise, durable before it is answered. An answer counts only for the kind, epoch and round that
+A vote is a promise, durable before it is answered. A response counts only for the kind, epoch and round that
 it was asked in.
 
 Follows: VOTE-*, D-06 to D-08, KIP-996.
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
 from kraftd.raft import rpc
-from kraftd.raft.effects import VoteCast
+from kraftd.raft.effects import VoteAnswered
 from kraftd.raft.epoch_states import (
     Ballot,
     Candidate,
@@ -38,14 +38,14 @@ from kraftd.raft.state_changes import StateChanges
 from kraftd.raft.timing import PRE_VOTE_ROUNDS_MAX, ask_again_ms
 from kraftd.types import NEVER_MS, NO_NODE, Now
 
-_NOT_WHOLE = "this member is not whole"
+_NOT_WHOLE = "this node is not whole"
 
 TAKEN_FOR_ANOTHER = "it knows another directory, or a later start, under this id"
 """The reason of a refusal by a voter that knows another identity under our id."""
 
 
 class Elections:
-    """The elections of one raft node: asks for votes, counts the answers, and answers vote requests."""
+    """The elections of one raft node: asks for votes, counts the responses, and answers vote requests."""
 
     def __init__(self, raft: RaftState, changes: StateChanges) -> None:
         self.raft = raft
@@ -121,14 +121,14 @@ class Elections:
         for voter in sorted(ballot.outstanding):
             if raft.requests.is_ready(voter, kind, now.mono_ms):
                 receiver = raft.quorum.voters.get(voter)
-                ask = VoteParams(
+                params = VoteParams(
                     raft.epoch,
                     raft.me,
                     raft.durable_position,
                     rpc.NO_REPLICA if receiver is None else receiver.key,
                     pre_vote=kind is RequestKind.PRE_VOTE,
                 )
-                request = rpc.vote_request(raft.cluster_id, ask)
+                request = rpc.vote_request(raft.cluster_id, params)
                 raft.send(voter, kind, request, now.mono_ms, round_=round_)
 
     def wake_at_ms(self) -> int:
@@ -155,11 +155,11 @@ class Elections:
     def on_vote_response(
         self, sent: Sent, header: ResponseHeader, response: m.VoteResponse, now: Now
     ) -> None:
-        """Count an answer if it belongs to the current ballot."""
+        """Count a response if it belongs to the current ballot."""
         granted = header.error == ErrorCode.NONE and response.topics[0].partitions[0].vote_granted
         why = "" if granted else self._refusal(header)
         self._count(sent, granted=granted, why=why)
-        self._decide(now)
+        self._act_on_outcome(now)
 
     def on_vote_failed(self, sent: Sent, reason: str, now: Now) -> None:
         """Stop waiting for a voter that could not be asked; it is asked again all the same (D-08)."""
@@ -167,7 +167,7 @@ class Elections:
         if self._is_current(sent) and isinstance(state, Prospective | Candidate):
             self.raft.refusals[sent.to] = reason
             self.raft.update_state(replace(state, ballot=state.ballot.mark_unreachable(sent.to)))
-            self._decide(now)
+            self._act_on_outcome(now)
 
     def _count(self, sent: Sent, *, granted: bool, why: str) -> None:
         raft = self.raft
@@ -180,7 +180,7 @@ class Elections:
                 # Node 3 votes, and answers from another directory than the one remembered: it was wiped, and
                 # may have voted for node 2 in this epoch before. With its second vote two nodes could lead
                 # one epoch (D-06).
-                granted, why = False, "it is not the member known under that id"
+                granted, why = False, "it is not the voter known under that id"
             else:
                 raft.out.extend(barriers)
         if not granted:
@@ -205,7 +205,7 @@ class Elections:
             case _:
                 return False
 
-    def _decide(self, now: Now) -> None:
+    def _act_on_outcome(self, now: Now) -> None:
         """Act on a decided ballot in the same turn (VOTE-02)."""
         while isinstance(state := self.raft.state, Prospective | Candidate):
             if isinstance(state, Prospective) and not state.ask_at_ms:
@@ -229,36 +229,36 @@ class Elections:
 
     # --- giving -----------------------------------------------------------------------------------------
 
-    def on_vote_request(self, event: RequestReceived, ask: VoteParams, now: Now) -> None:
-        """Answer a request for a vote or pre-vote; a vote that is granted is durable before the answer."""
+    def on_vote_request(self, event: RequestReceived, params: VoteParams, now: Now) -> None:
+        """Answer a request for a vote or pre-vote; a vote that is granted is durable before the response."""
         raft = self.raft
-        error, granted, why = self._consider(event, ask, now)
+        error, granted, why = self._consider(event, params, now)
         if error in (ErrorCode.NONE, ErrorCode.INVALID_VOTER_KEY):
-            raft.out.append(VoteCast(ask.candidate.id, ask.epoch, ask.pre_vote, granted, why))
-        if ask.pre_vote and ask.epoch > raft.epoch:
-            # The asker's epoch, or it could not use the answer.
-            leader_and_epoch = LeaderAndEpoch(ask.epoch, NO_NODE)
+            raft.out.append(VoteAnswered(params.candidate.id, params.epoch, params.pre_vote, granted, why))
+        if params.pre_vote and params.epoch > raft.epoch:
+            # The epoch that was asked for, or the other node could not use the response.
+            leader_and_epoch = LeaderAndEpoch(params.epoch, NO_NODE)
         else:
             leader_and_epoch = raft.leader_and_epoch(event.version)
         raft.reply(event.handle, rpc.vote_response(error, leader_and_epoch, granted=granted))
 
-    def _consider(self, event: RequestReceived, ask: VoteParams, now: Now) -> tuple[ErrorCode, bool, str]:
+    def _consider(self, event: RequestReceived, params: VoteParams, now: Now) -> tuple[ErrorCode, bool, str]:
         """Decide about a vote or pre-vote, open its epoch if that is newer, and record a vote that is given.
         Returns the error, whether it is granted, and why or why not.
         """
         raft = self.raft
-        highest = ask.epoch if ask.pre_vote else ask.epoch - 1
-        if ask.position.offset < 0 or not 0 <= ask.position.epoch <= highest:
+        highest = params.epoch if params.pre_vote else params.epoch - 1
+        if params.position.offset < 0 or not 0 <= params.position.epoch <= highest:
             return ErrorCode.INVALID_REQUEST, False, "impossible position"
-        if not raft.is_plausible_epoch(ask.epoch):
+        if not raft.is_plausible_epoch(params.epoch):
             return ErrorCode.INVALID_REQUEST, False, "impossible epoch"
-        if ask.epoch < raft.epoch:
+        if params.epoch < raft.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH, False, "older epoch"
-        if ask.candidate.id < 0 or event.peer is None or event.peer.node_id != ask.candidate.id:
+        if params.candidate.id < 0 or event.peer is None or event.peer.node_id != params.candidate.id:
             return ErrorCode.INVALID_REQUEST, False, "not the candidate itself"
         if not raft.quorum.is_voter:
             return ErrorCode.INVALID_REQUEST, False, "not asked of a voter"
-        if ask.candidate.id not in raft.quorum.voters:
+        if params.candidate.id not in raft.quorum.voters:
             # Node 99 asks for votes of epoch 6. If it were refused but its epoch accepted, the leader of
             # epoch 5 would step down for a node that cannot be elected, and for its next request again
             # (D-37).
@@ -272,38 +272,40 @@ class Elections:
         # The epoch moves even if the vote is refused. Node 1 leads epoch 4 and hears node 3 ask for votes of
         # epoch 6: a candidate of 6 never follows epoch 4 again, so node 1 steps down, and the node with the
         # better log asks in epoch 7.
-        if not ask.pre_vote and ask.epoch > raft.epoch:
-            self.changes.become_unattached(ask.epoch, now, f"{ask.candidate.id} asks for votes in it")
-        if not raft.is_receiver(ask.receiver):
+        if not params.pre_vote and params.epoch > raft.epoch:
+            self.changes.become_unattached(params.epoch, now, f"{params.candidate.id} asks for votes in it")
+        if not raft.is_receiver(params.receiver):
             return ErrorCode.INVALID_VOTER_KEY, False, "meant for another voter"
-        refusal = self._why_no_pre_vote(ask) if ask.pre_vote else self._why_no_vote(ask)
-        if not refusal and not ask.pre_vote:
+        refusal = self._why_no_pre_vote(params) if params.pre_vote else self._why_no_vote(params)
+        if not refusal and not params.pre_vote:
             raft.mark_initialized()
             if raft.state.election.voted is None:
-                why = f"vote for {ask.candidate.id}"
-                self.changes.become_unattached(ask.epoch, now, why, voted=ask.candidate)
+                # A vote is recorded in the state, and only an unattached node gives one: it stays unattached,
+                # or becomes it, with `voted` set. That is persisted before the response leaves.
+                why = f"vote for {params.candidate.id}"
+                self.changes.become_unattached(params.epoch, now, why, voted=params.candidate)
         return ErrorCode.NONE, not refusal, refusal or "its log is as complete as ours"
 
-    def _why_no_pre_vote(self, ask: VoteParams) -> str:
+    def _why_no_pre_vote(self, params: VoteParams) -> str:
         """Return why a pre-vote is refused; empty if it is granted."""
         match self.raft.state:
             case Leader():
-                return "this member leads"
+                return "this node leads"
             # Node 3 was cut off and asks for pre-votes. Node 1 leads, node 2 is in touch with it, and both
             # refuse: with a new epoch node 3 would depose node 1. If node 1 dies, node 2 loses touch and
             # grants: otherwise nodes 2 and 3 would tell each other for ever that node 1 leads.
             case Follower(in_touch=True, leader_id=leader_id):
                 return f"in touch with leader {leader_id}"
             case Follower() | Unattached() | Prospective() | Candidate() | Resigned():
-                return self._why_not_electable(ask)
+                return self._why_not_electable(params)
 
-    def _why_no_vote(self, ask: VoteParams) -> str:
+    def _why_no_vote(self, params: VoteParams) -> str:
         """Return why a vote in the current epoch is refused; empty if it is granted."""
         state = self.raft.state
         match state:
             case Unattached() | Prospective():
                 # Node 3 voted for node 1 in epoch 4. If node 2 got its vote, too, both could lead epoch 4.
-                if state.voted is not None and not state.voted.matches(ask.candidate):
+                if state.voted is not None and not state.voted.matches(params.candidate):
                     return f"voted for {state.voted.id}"
                 # Node 1 asks again, because the response was lost: the promise stands, and is repeated. A
                 # node with amnesia cannot know whether it is the one that it gave.
@@ -311,11 +313,11 @@ class Elections:
                     return "" if self.raft.rejoin.is_whole else _NOT_WHOLE
                 if state.leader_id != NO_NODE:
                     return f"{state.leader_id} leads this epoch"
-                return self._why_not_electable(ask)
+                return self._why_not_electable(params)
             case Candidate() | Follower() | Leader() | Resigned():
                 return f"{state_name(state)} in this epoch"
 
-    def _why_not_electable(self, ask: VoteParams) -> str:
+    def _why_not_electable(self, params: VoteParams) -> str:
         """Return why this node would not elect the candidate in any epoch: it cannot judge (D-06), or its own
         log is more complete; empty if it would.
         """
@@ -325,11 +327,11 @@ class Elections:
         # Records 0 to 9 are committed on nodes 2 and 3. Node 3 is wiped and starts as if it were new; node 1,
         # whose log ends at 5, asks it. With its vote node 1 would lead without records 5 to 9. If no log
         # holds a record, the cluster is new, and one node must be elected.
-        if raft.rejoin.health.uninitialized and ask.position.offset > 0:
-            return "this member has neither records nor promises: it cannot judge a log with records"
+        if raft.rejoin.health.uninitialized and params.position.offset > 0:
+            return "this node has neither records nor promises: it cannot judge a log with records"
         # Records 0 to 9 are committed on nodes 1 and 2. Node 3 holds 0 to 7 and asks node 2, which holds what
         # node 3 lacks and refuses: each majority has a node that does. Our whole log is compared, the part
         # that is not flushed too: that only refuses more candidates.
-        if ask.position.log_order < raft.log.position.log_order:
+        if params.position.log_order < raft.log.position.log_order:
             return f"its log ends before ours, at {raft.log.end_offset} in epoch {raft.log.last_epoch}"
         return ""

@@ -3,7 +3,7 @@
 One frozen class a state, with only what the state needs. Leader and vote of an epoch are fields of every
 state in which they may be known, because they pass through each change of state within the epoch (D-07);
 `election` is what must be durable before the state may act. What changes faster than the epoch is mutable
-and lives elsewhere: a leader's in `leader_state`, a follower's in `FollowerState`. Observer is not a state
+and lives elsewhere: a leader's in `leader_state`, a follower's in `state`. Observer is not a state
 but a lookup in the voter set.
 
 `TRANSITIONS` is the one table of the moves and of how far the epoch goes with each. Three readers share it:
@@ -25,8 +25,7 @@ from typing import TypeAlias
 import msgspec
 
 from kraftd.errors import InvariantError
-from kraftd.raft.events import Token
-from kraftd.types import NEVER_MS, NO_NODE, Election, Epoch, NodeId, Offset, ReplicaKey
+from kraftd.types import NEVER_MS, NO_NODE, Election, Epoch, NodeId, Offset, ReplicaKey, majority_of
 
 
 class Outcome(Enum):
@@ -38,7 +37,7 @@ class Outcome(Enum):
 
 
 class Ballot(msgspec.Struct, frozen=True):
-    """The voters asked for a vote or a pre-vote, and their answers.
+    """The voters asked for a vote or a pre-vote, and their responses.
 
     Invariants, checked on construction:
         No voter both granted and refused.
@@ -49,7 +48,7 @@ class Ballot(msgspec.Struct, frozen=True):
     granted: frozenset[NodeId]
     refused: frozenset[NodeId] = frozenset()
     unreachable: frozenset[NodeId] = frozenset()
-    """Voters that could not be reached: the ballot does not wait for them, but counts their answers (D-08).
+    """Voters that could not be reached: the ballot does not wait for them, but counts their responses (D-08).
     """
 
     def __post_init__(self) -> None:
@@ -59,7 +58,7 @@ class Ballot(msgspec.Struct, frozen=True):
     @property
     def outcome(self) -> Outcome:
         """WON with a majority of the voters; LOST once those still expected to answer cannot make one."""
-        majority = len(self.voters) // 2 + 1
+        majority = majority_of(len(self.voters))
         if len(self.granted) >= majority:
             return Outcome.WON
         if len(self.voters - self.refused - self.unreachable) < majority:
@@ -72,7 +71,7 @@ class Ballot(msgspec.Struct, frozen=True):
         return self.voters - self.granted - self.refused
 
     def count(self, voter: NodeId, *, granted: bool) -> "Ballot":
-        """Return the ballot with one more answer. A second answer of a voter, and any of another node,
+        """Return the ballot with one more response. A second response of a voter, and any of another node,
         changes nothing (VOTE-09, VOTE-10).
         """
         if voter not in self.outstanding:
@@ -95,7 +94,9 @@ class Unattached(msgspec.Struct, frozen=True):
     epoch: Epoch
     deadline_ms: int
     leader_id: NodeId = NO_NODE
-    """Set only if the leader cannot be followed; no vote is given then (QS-04)."""
+    """The leader of the epoch if it is known and not followed: it has no endpoint, it was this node before a
+    restart, or its fetch timeout is over and the pre-votes ended. No vote is given then (QS-04).
+    """
     voted: ReplicaKey | None = None
 
     @property
@@ -116,7 +117,7 @@ class Prospective(msgspec.Struct, frozen=True):
     leader_id: NodeId = NO_NODE
     voted: ReplicaKey | None = None
     round: int = 1
-    """The number of the round; only answers to it count."""
+    """The number of the round; only responses to it count."""
     ask_at_ms: int = 0
     """When the next round begins, after the ballot of the last one was lost; else 0."""
 
@@ -143,9 +144,14 @@ class Candidate(msgspec.Struct, frozen=True):
             raise InvariantError(f"{self} does not vote for itself")
 
     @property
+    def leader_id(self) -> NodeId:
+        """Nobody leads this epoch yet."""
+        return NO_NODE
+
+    @property
     def election(self) -> Election:
         """What must be durable before this state may act."""
-        return Election(self.epoch, NO_NODE, self.me)
+        return Election(self.epoch, self.leader_id, self.me)
 
 
 class Follower(msgspec.Struct, frozen=True):
@@ -182,9 +188,14 @@ class Leader(msgspec.Struct, frozen=True):
     granted: frozenset[NodeId]
 
     @property
+    def leader_id(self) -> NodeId:
+        """This node."""
+        return self.me.id
+
+    @property
     def election(self) -> Election:
         """What must be durable before this state may act: it leads, and it has voted for itself."""
-        return Election(self.epoch, self.me.id, self.me)
+        return Election(self.epoch, self.leader_id, self.me)
 
 
 class Resigned(msgspec.Struct, frozen=True):
@@ -200,9 +211,14 @@ class Resigned(msgspec.Struct, frozen=True):
     """The voters that have acknowledged EndQuorumEpoch (EQE-08)."""
 
     @property
+    def leader_id(self) -> NodeId:
+        """This node: it led this epoch."""
+        return self.me.id
+
+    @property
     def election(self) -> Election:
         """What is durable already: a leader that restarts begins as resigned (QS-16)."""
-        return Election(self.epoch, self.me.id, self.voted)
+        return Election(self.epoch, self.leader_id, self.voted)
 
 
 EpochState: TypeAlias = Unattached | Prospective | Candidate | Follower | Leader | Resigned
@@ -210,8 +226,7 @@ EpochState: TypeAlias = Unattached | Prospective | Candidate | Follower | Leader
 
 def state_name(state: EpochState | type[EpochState]) -> str:
     """Return the state's name, as logs and traces print it."""
-    role = state if isinstance(state, type) else type(state)
-    return role.__name__.lower()
+    return (state if isinstance(state, type) else type(state)).__name__.lower()
 
 
 class Step(Enum):
@@ -235,19 +250,19 @@ class Step(Enum):
                 return target >= source
 
 
-Role: TypeAlias = type[EpochState]
+EpochStateType: TypeAlias = type[EpochState]
 
-ROLES: tuple[Role, ...] = (Unattached, Prospective, Candidate, Follower, Leader, Resigned)
+EPOCH_STATES: tuple[EpochStateType, ...] = (Unattached, Prospective, Candidate, Follower, Leader, Resigned)
 
-TRANSITIONS: Mapping[tuple[Role, Role], Step] = MappingProxyType(
+TRANSITIONS: Mapping[tuple[EpochStateType, EpochStateType], Step] = MappingProxyType(
     {
-        (Unattached, Unattached): Step.EITHER,  # higher epoch seen; or vote given in this one
+        (Unattached, Unattached): Step.EITHER,  # higher epoch seen; vote given; or log damaged
         (Unattached, Prospective): Step.SAME,  # election timeout
         (Unattached, Follower): Step.EITHER,  # leader found
-        (Prospective, Unattached): Step.EITHER,  # refused, and no leader known; or vote given
+        (Prospective, Unattached): Step.EITHER,  # higher epoch; pre-votes end; vote given; damage
         (Prospective, Candidate): Step.NEXT,  # a majority would elect it
         (Prospective, Follower): Step.EITHER,  # leader found, or found to be still there
-        (Candidate, Unattached): Step.EITHER,  # higher epoch seen; or its log is damaged
+        (Candidate, Unattached): Step.EITHER,  # higher epoch seen; or log damaged
         (Candidate, Prospective): Step.SAME,  # no majority in time
         (Candidate, Follower): Step.EITHER,  # another candidate won
         (Candidate, Leader): Step.SAME,  # majority granted
@@ -284,28 +299,13 @@ def check_move(source: EpochState, target: EpochState, why: str) -> None:
             raise InvariantError(f"{target} forgets who led or got the vote in {source} ({why})")
 
 
-def render(transitions: Mapping[tuple[Role, Role], Step]) -> str:
+def render(transitions: Mapping[tuple[EpochStateType, EpochStateType], Step]) -> str:
     """Draw the table as text: rows are the states before a transition, columns those after it."""
-    names = [role.__name__ for role in ROLES]
+    names = [state.__name__ for state in EPOCH_STATES]
     width = max(len(name) for name in names) + 2
     lines = ["from \\ to".ljust(width + 2) + "".join(name.ljust(width) for name in names)]
-    for source in ROLES:
-        cells = (transitions.get((source, target)) for target in ROLES)
+    for source in EPOCH_STATES:
+        cells = (transitions.get((source, target)) for target in EPOCH_STATES)
         row = "".join((step.value if step else "-").ljust(width) for step in cells)
         lines.append(source.__name__.ljust(width + 2) + row)
     return "\n".join(line.rstrip() for line in lines)
-
-
-class FollowerState:
-    """The mutable state of a follower, or of a node that looks for a leader. Made anew with each state."""
-
-    __slots__ = ("good_connection", "is_seeking_leader", "leader_high_watermark", "pending_truncation")
-
-    def __init__(self) -> None:
-        self.good_connection: int | None = None
-        """The connection of the last good fetch; a pre-vote begins when it closes (D-08)."""
-        self.is_seeking_leader = False
-        """Whether the leader does not answer, so that an observer asks other nodes (OBS-05, OBS-06)."""
-        self.leader_high_watermark: Offset = -1
-        self.pending_truncation: tuple[Token, Offset] | None = None
-        """A truncation that waits for a cold read to find the batch boundary: its token and its offset."""

@@ -1,8 +1,8 @@
 """The events of a raft node: `RaftNode.handle` takes one of these, and nothing else.
 
 Messages are the generated classes of `kraftd.protocol`. A `handle`, a `token` and a correlation id are
-numbers that the node hands back unread (handles and tokens come from the driver, correlation ids from
-the node).
+numbers that come back unread: handles, and the tokens of local callers, are made outside and come back in
+effects; correlation ids, and the tokens of cold reads, are made by the node and come back in events.
 """
 
 from collections.abc import Sequence
@@ -11,25 +11,13 @@ from typing import TypeAlias
 import msgspec
 
 from kraftd.protocol.messages import QuorumRequest, QuorumResponse
-from kraftd.types import Epoch, NodeId, Offset, Uuid
+from kraftd.types import Epoch, NodeId, Offset, PeerIdentity, Uuid
 
 Handle: TypeAlias = int
 """A request that waits for its reply: connection and correlation id, known to the driver."""
 
 Token: TypeAlias = int
-"""A local caller that waits for the outcome of an append, a read or a resignation."""
-
-
-class PeerIdentity(msgspec.Struct, frozen=True):
-    """The identity of a peer: of a voter as it was confirmed (D-37), of an observer as it states it (D-06).
-
-    Observers and voters do not exchange starts: in an observer's identity, counter and id are zero.
-    """
-
-    node_id: NodeId
-    directory_id: Uuid
-    start_counter: int
-    start_id: Uuid
+"""A local caller that waits for the outcome of an append, a read or a resignation; or a cold read."""
 
 
 class RequestReceived(msgspec.Struct, frozen=True):
@@ -43,7 +31,7 @@ class RequestReceived(msgspec.Struct, frozen=True):
 
 
 class ResponseReceived(msgspec.Struct, frozen=True):
-    """An answer to a `Send` effect; stale ones are dropped by correlation id (REQ-02)."""
+    """A response to a `Send` effect; stale ones are dropped by correlation id (REQ-02)."""
 
     sender: NodeId
     correlation_id: int
@@ -116,7 +104,6 @@ class ConnectionClosed(msgspec.Struct, frozen=True):
 
     connection: int
     peer: NodeId
-    outbound: bool
 
 
 class LogFlushed(msgspec.Struct, frozen=True):

@@ -9,8 +9,8 @@ Observers, and voters that are not whole, fetch in the same way, without being c
 among all the nodes they know; at most one fetch of theirs is on its way (OBS-01 to OBS-06).
 
 Follows: FRSP-*, OBS-*, D-02, D-06, D-08, D-14.
-Differs: once the leader has ended its epoch no late answer of it stops the successor's timer (EQE-07). Voters
-that wait for an election do not look for a leader: its heartbeat or the first pre-vote finds it.
+Differs: once the leader has ended its epoch no late response of it stops the successor's timer (EQE-07).
+Voters that wait for an election do not look for a leader: its heartbeat or the first pre-vote finds it.
 """
 
 from collections.abc import Sequence
@@ -34,6 +34,7 @@ from kraftd.types import (
     NEVER_MS,
     NO_NODE,
     REPORTED_BY_OTHERS,
+    HealthKind,
     NodeId,
     Now,
     Offset,
@@ -63,7 +64,7 @@ class FollowerRole:
                 deadline_ms = now.mono_ms + max(1, raft.timing.fetch_timeout_ms)
                 raft.update_state(replace(state, fetch_deadline_ms=deadline_ms, campaign_at_ms=NEVER_MS))
             elif state.campaign_at_ms == NEVER_MS:
-                self._lose(state, now)
+                self._lose_leader(state, now)
             else:
                 why = "leader ended its epoch" if state.epoch_ended else "leader lost"
                 self.changes.become_prospective(now, why)
@@ -134,7 +135,7 @@ class FollowerRole:
 
     def _sources(self) -> tuple[NodeId, ...]:
         """Return the nodes that may know the leader: the other voters without a rejected leader and, for an
-        observer, the bootstrap servers. A voter accepts answers of voters only (D-37).
+        observer, the bootstrap servers. A voter accepts responses of voters only (D-37).
         """
         raft = self.raft
         rejected = raft.leader_id if self._is_leader_rejected else NO_NODE
@@ -144,14 +145,14 @@ class FollowerRole:
     def _send_fetch(self, to: NodeId, kind: RequestKind, now: Now, *, max_wait_ms: int) -> None:
         raft = self.raft
         replica_id = raft.me.id if raft.rejoin.is_whole else NO_NODE
-        ask = FetchParams(
+        params = FetchParams(
             ReplicaKey(replica_id, raft.me.directory_id),
             raft.epoch,
             raft.durable_position,
             raft.high_watermark,
             max_wait_ms,
         )
-        raft.send(to, kind, rpc.fetch_request(raft.cluster_id, ask, raft.log.fetch_bytes_max), now.mono_ms)
+        raft.send(to, kind, rpc.fetch_request(raft.cluster_id, params, raft.log.fetch_bytes_max), now.mono_ms)
 
     def wake_at_ms(self) -> int:
         """Return the monotonic time at which this part must act next."""
@@ -198,9 +199,9 @@ class FollowerRole:
             # Once an epoch. Behind a network that ends each connection after a second, node 2 would ask for
             # pre-votes, find the leader alive, and begin anew with the next connection.
             raft.connection_loss_epoch = state.epoch
-            self._lose(state, now)
+            self._lose_leader(state, now)
 
-    def _lose(self, state: Follower, now: Now) -> None:
+    def _lose_leader(self, state: Follower, now: Now) -> None:
         """Schedule a pre-vote after a short random delay; until then and after, grant those of others."""
         raft = self.raft
         campaign_at_ms = now.mono_ms + max(1, loss_delay_ms(raft.random_source))
@@ -217,7 +218,7 @@ class FollowerRole:
         raft = self.raft
         if error == ErrorCode.INVALID_VOTER_KEY:
             if not raft.peers.is_outdated(raft.peers.outbound_identity(sent.to)):
-                self._note_amnesia()
+                self._record_amnesia()
             raft.requests.back_off(sent.to, sent.kind, now.mono_ms)
             return
         if error != ErrorCode.NONE or sent.kind is not RequestKind.FETCH:
@@ -230,7 +231,7 @@ class FollowerRole:
         raft.follower_state.is_seeking_leader = False
         data = response.responses[0].partitions[0]
         if data.diverging_epoch.epoch >= 0 and data.diverging_epoch.end_offset >= 0:
-            self._note_good_fetch(state, now)
+            self._record_good_fetch(state, now)
             diverging = data.diverging_epoch
             self._on_diverging(OffsetAndEpoch(diverging.end_offset, diverging.epoch), now)
             return
@@ -243,16 +244,16 @@ class FollowerRole:
         if records and not self._append(records, sent.to):
             raft.requests.back_off(sent.to, sent.kind, now.mono_ms)
             return
-        self._note_good_fetch(state, now)
+        self._record_good_fetch(state, now)
         raft.follower_state.leader_high_watermark = data.high_watermark
         raft.commit(min(raft.log.end_offset, data.high_watermark))
         raft.flush()
         self._poll_rejoin()
         self.fetch(now)
 
-    def _note_good_fetch(self, state: Follower, now: Now) -> None:
+    def _record_good_fetch(self, state: Follower, now: Now) -> None:
         raft = self.raft
-        raft.last_contact_ms = now.mono_ms
+        raft.last_contact_at_ms = now.mono_ms
         raft.follower_state.good_connection = raft.peers.connection_to(state.leader_id)
         if not state.epoch_ended:
             deadline_ms = now.mono_ms + raft.timing.fetch_timeout_ms
@@ -306,7 +307,7 @@ class FollowerRole:
         return batches
 
     def failure_backoff_ms(self, sent: Sent) -> int:
-        """Return how many ms to wait before a peer is asked again whose answer failed; longer for probes."""
+        """How many ms to wait before a peer whose response failed is asked again; longer for probes."""
         return _LONG_BACKOFF_MS if sent.kind is RequestKind.PROBE or self._is_leader_rejected else 0
 
     # --- truncation -------------------------------------------------------------------------------------
@@ -342,7 +343,7 @@ class FollowerRole:
             self._truncate(boundary, now)
 
     def on_batches_read(self, event: BatchesRead, now: Now) -> None:
-        """Truncate at the boundary that a cold read found, unless log or role changed meanwhile (D-15)."""
+        """Truncate at the boundary that a cold read found, unless log or state changed meanwhile (D-15)."""
         raft = self.raft
         pending_truncation = raft.follower_state.pending_truncation
         if pending_truncation is None or pending_truncation[0] != event.token:
@@ -377,7 +378,7 @@ class FollowerRole:
 
     # --- our own promises -------------------------------------------------------------------------------
 
-    def _note_amnesia(self) -> None:
+    def _record_amnesia(self) -> None:
         """Stop counting, because a voter remembers another directory under our id: what that one promised is
         unknown here (D-06).
         """
@@ -386,8 +387,8 @@ class FollowerRole:
             f"{REPORTED_BY_OTHERS}{raft.me.id}: this directory was replaced or restored. It is counted again "
             f"once every voter was heard and a new leader elected, but {FORGET_PEERS}"
         )
-        if raft.quorum.is_voter and raft.rejoin.note_amnesia(reason):
-            raft.out.append(RememberStateHealth("amnesia", raft.rejoin.health.amnesia))
+        if raft.quorum.is_voter and raft.rejoin.record_amnesia(reason):
+            raft.out.append(RememberStateHealth(HealthKind.AMNESIA, raft.rejoin.health.amnesia))
             raft.out.extend(raft.peers.accept_current_peers())
             raft.alarm("not_whole", raft.rejoin.text)
 
@@ -396,5 +397,5 @@ class FollowerRole:
         if isinstance(raft.state, Follower) and raft.rejoin.try_complete(
             raft.epoch, raft.follower_state.leader_high_watermark, raft.log.flushed_offset
         ):
-            raft.out.append(RememberStateHealth("whole"))
+            raft.out.append(RememberStateHealth(HealthKind.WHOLE))
             raft.clear_alarm("not_whole")

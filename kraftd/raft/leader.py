@@ -1,7 +1,7 @@
 """The leader's own turn: writing what was appended, announcing itself, proving that it still leads.
 
 A turn writes at most once: whatever was appended since the last turn becomes one group of batches, one
-`Append`, one `Flush` (if none is running), and right behind it the answers to the fetches that waited for
+`Append`, one `Flush` (if none is running), and right behind it the responses to the fetches that waited for
 records (D-16). The leader serves its unflushed tail, but counts itself towards the high watermark only up to
 what is flushed (D-02).
 
@@ -49,8 +49,8 @@ class LeaderRole:
         if not event.records or is_too_large(event.records, size_bytes):
             self.raft.out.append(AppendDone(event.token, ErrorCode.POLICY_VIOLATION))
         elif (
-            leader_state.pending_bytes + size_bytes > self.raft.accumulator_bytes_max
-            and leader_state.pending_bytes
+            leader_state.uncommitted_bytes + size_bytes > self.raft.uncommitted_bytes_max
+            and leader_state.uncommitted_bytes
         ):
             self.raft.out.append(AppendDone(event.token, ErrorCode.THROTTLING_QUOTA_EXCEEDED))
         else:
@@ -64,8 +64,8 @@ class LeaderRole:
         if leader_state is None:
             self.raft.out.append(ReadDone(event.token, ErrorCode.NOT_CONTROLLER))
             return
-        established = leader_state.high_watermark if leader_state.high_watermark >= 0 else None
-        if leader_state.reads.add(event.token, event.deadline_ms, established):
+        required_offset = leader_state.high_watermark if leader_state.high_watermark >= 0 else None
+        if leader_state.reads.add(event.token, event.deadline_ms, required_offset):
             self.complete_reads(leader_state)
 
     def on_begin_response(self, sent: Sent, error: int) -> None:
@@ -151,7 +151,7 @@ class LeaderRole:
                 end_offset += len(append.records)
                 pending_appends.append(PendingAppend(end_offset, append.token, append.deadline_ms))
             leader_state.pending_appends.add(pending_appends)
-            leader_state.note_uncommitted(end_offset, group.size_bytes)
+            leader_state.record_uncommitted(end_offset, group.size_bytes)
         if batches:
             raft.out.append(raft.log.append(base_offset, end_offset, batches))
             raft.flush()

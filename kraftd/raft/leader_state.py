@@ -150,9 +150,6 @@ class FetchPurgatory:
         self._fetches: dict[tuple[NodeId, Handle], DelayedFetch] = {}
         self.next_deadline_ms = NEVER_MS
 
-    def __len__(self) -> int:
-        return len(self._fetches)
-
     def is_full_for(self, replica_id: NodeId) -> bool:
         """Whether a fetch of a replica that is no follower must be answered at once."""
         return len(self._fetches) >= (ANONYMOUS_MAX if replica_id < 0 else OTHERS_MAX)
@@ -162,7 +159,7 @@ class FetchPurgatory:
         self._fetches[fetch.key] = fetch
         self.next_deadline_ms = min(self.next_deadline_ms, fetch.deadline_ms)
 
-    def replaced_by(self, fetch: DelayedFetch) -> DelayedFetch | None:
+    def take_replaced(self, fetch: DelayedFetch) -> DelayedFetch | None:
         """Remove and return the parked fetch of the same replica; None if there is none."""
         return self._fetches.pop(fetch.key, None)
 
@@ -211,6 +208,7 @@ class LeaderState:
         "_progress",
         "_quorum",
         "_uncommitted",
+        "_written_bytes",
         "accumulator",
         "began_ms",
         "check_quorum",
@@ -228,7 +226,6 @@ class LeaderState:
         "purgatory",
         "reads",
         "requested_handover",
-        "uncommitted_bytes",
     )
 
     def __init__(
@@ -266,23 +263,24 @@ class LeaderState:
         self.hw_push_at_ms = NEVER_MS
         """When parked fetches are answered with the high watermark, unless records carry it before."""
         self._uncommitted: deque[tuple[Offset, int]] = deque()
-        self.uncommitted_bytes = 0
+        self._written_bytes = 0
+        """Of the batches in `_uncommitted`."""
 
     @property
-    def pending_bytes(self) -> int:
-        """Bytes of records that are accepted but not committed, which backpressure limits."""
-        return self.accumulator.size_bytes + self.uncommitted_bytes
+    def uncommitted_bytes(self) -> int:
+        """Bytes of records that were accepted and are not committed, written or queued: they are limited."""
+        return self.accumulator.size_bytes + self._written_bytes
 
-    def note_uncommitted(self, end_offset: Offset, size_bytes: int) -> None:
+    def record_uncommitted(self, end_offset: Offset, size_bytes: int) -> None:
         """Count a batch that was written towards the limit until it is committed."""
         self._uncommitted.append((end_offset, size_bytes))
-        self.uncommitted_bytes += size_bytes
+        self._written_bytes += size_bytes
 
-    def note_committed(self, high_watermark: Offset) -> None:
+    def record_committed(self, high_watermark: Offset) -> None:
         """Release the bytes of the batches below the high watermark."""
         queue = self._uncommitted
         while queue and queue[0][0] <= high_watermark:
-            self.uncommitted_bytes -= queue.popleft()[1]
+            self._written_bytes -= queue.popleft()[1]
 
     @property
     def followers(self) -> list[ReplicaState]:
@@ -306,7 +304,7 @@ class LeaderState:
         if self.follower(node_id) is not None:
             self._progress[node_id] = ReplicaState(ReplicaKey(node_id))
 
-    def note_uncounted(self, node_id: NodeId) -> None:
+    def record_uncounted(self, node_id: NodeId) -> None:
         """Mark a voter that fetched without its id: no successor before it counts again (D-06)."""
         if (follower := self.follower(node_id)) is not None:
             follower.is_uncounted = True

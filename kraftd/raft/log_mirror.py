@@ -214,7 +214,11 @@ class LogMirror:
 
 
 class EpochCache:
-    """Ascending epochs with the offset where each begins."""
+    """Ascending epochs with the offset where each begins.
+
+    The numbers lie in two lists instead of the entries of `kraftd.records.epoch_checkpoint`: it is asked for
+    each fetch and each append, and compares numbers without calling a function for each.
+    """
 
     __slots__ = ("_epochs", "_starts")
 
@@ -251,9 +255,9 @@ class EpochCache:
     def end_of(self, epoch: Epoch, log_end_offset: Offset) -> OffsetAndEpoch:
         """Find where the records of `epoch` end in this log.
 
-        If a follower has read past the answer, the two logs have diverged: it truncates to there and fetches
-        again. Every round but the last drops at least one epoch, so the rounds are bounded by the epochs it
-        holds.
+        If a follower has read past the response, the two logs have diverged: it truncates to there and
+        fetches again. Every round but the last drops at least one epoch, so the rounds are bounded by the
+        epochs it holds.
 
         Returns:
             The latest epoch held that is not after `epoch`, and the offset (exclusive) where it ends. Before

@@ -3,7 +3,7 @@
 The driver tells it what happened (`handle`) and that time has passed (`poll`), and carries out the effects
 that come back, in order, before it calls again. Nothing here awaits, so what is true at the top of a method
 is still true at the bottom. Nothing but `InvariantError` is raised: a fault of a peer comes back as an effect
-or an answer, like everything else (D-14).
+or a response, like everything else (D-14).
 
 `poll` is called once a turn of the loop, after everything that was ready has been handled: it drains the
 accumulator, sends what is due, and moves on from state to state where timers demand it. After it,
@@ -16,6 +16,8 @@ for one more turn; check-quorum does not, because the others did not stand still
 The parts: `elections`, `leader`, `replication`, `follower`, `announcements`, `resignation` and `claims` act;
 `state` is what they share; `state_changes` makes the changes of state; `epoch_states` says what a state is,
 and what may follow it.
+
+It is long because every event of the quorum passes here: who is called for which, and in which order.
 
 Not here: the log on disk, names and sockets, the state machine (`kraftd.runtime`).
 """
@@ -52,7 +54,18 @@ from kraftd.raft.state import RaftState
 from kraftd.raft.state_changes import StateChanges, initial_state
 from kraftd.raft.timing import STALL_MS, RandomSource, Timing
 from kraftd.raft.voters import VoterSet
-from kraftd.types import NEVER_MS, Election, Endpoint, Epoch, NodeId, Now, Offset, ReplicaKey
+from kraftd.types import (
+    NEVER_MS,
+    Election,
+    Endpoint,
+    Epoch,
+    HealthKind,
+    NodeId,
+    Now,
+    Offset,
+    PeerIdentity,
+    ReplicaKey,
+)
 
 __all__ = ["OpenedLog", "RaftNode"]
 
@@ -74,10 +87,10 @@ class RaftNode:
         timing: Timing,
         random_source: RandomSource,
         health: StateHealth,
-        known_peers: Sequence[e.PeerIdentity],
+        known_peers: Sequence[PeerIdentity],
         advertised: Endpoint,
         bootstrap: Sequence[Endpoint] = (),
-        accumulator_bytes: int = 32 * 1024 * 1024,
+        uncommitted_bytes_max: int = 32 * 1024 * 1024,
         tail_bytes: int = TAIL_BYTES_MAX,
         fetch_bytes: int = FETCH_BYTES_MAX,
     ) -> None:
@@ -95,7 +108,7 @@ class RaftNode:
             known_peers=known_peers,
             advertised=advertised,
             bootstrap=bootstrap,
-            accumulator_bytes=accumulator_bytes,
+            uncommitted_bytes_max=uncommitted_bytes_max,
         )
         self._claims = Claims(raft)
         self._changes = StateChanges(raft)
@@ -132,14 +145,14 @@ class RaftNode:
             # records of epoch 5. In epoch 4 or 5 this node may have voted for node 1. If it voted again, two
             # nodes could lead one epoch.
             epochs = f"epoch {self._stored.epoch}, but the log holds epoch {raft.log.last_epoch}"
-            raft.rejoin.note_amnesia(f"the election file knows {epochs}: votes may have been forgotten")
+            raft.rejoin.record_amnesia(f"the election file knows {epochs}: votes may have been forgotten")
         health = raft.rejoin.health
         if not health.is_whole:
             if health.amnesia:
-                raft.out.append(RememberStateHealth("amnesia", health.amnesia))
+                raft.out.append(RememberStateHealth(HealthKind.AMNESIA, health.amnesia))
             raft.alarm("not_whole", raft.rejoin.text)
         elif health.uninitialized:
-            raft.out.append(RememberStateHealth("blank"))
+            raft.out.append(RememberStateHealth(HealthKind.UNINITIALIZED))
         raft.update_state(initial_state(raft, raft.state.election, now))
         if health.uninitialized or raft.epoch > self._stored.epoch:
             raft.persist_anyway()
@@ -214,7 +227,7 @@ class RaftNode:
     def _turn(self, now: Now, *, timeouts_deferred: bool) -> None:
         raft = self._raft
         for sent in () if timeouts_deferred else raft.requests.expire(now.mono_ms):
-            self._elections.on_vote_failed(sent, "no answer in time", now)
+            self._elections.on_vote_failed(sent, "no response in time", now)
         for _ in range(_TRANSITIONS_A_TURN_MAX):
             state = raft.state
             self._poll_state(state, now, timeouts_deferred=timeouts_deferred)
@@ -332,7 +345,7 @@ class RaftNode:
                 else:
                     self._announcements.on_end_request(event, end, now)
             case m.DescribeQuorumRequest():
-                raft.reply(event.handle, status.describe_quorum(raft, request, now))
+                raft.reply(event.handle, status.describe_quorum(raft, request, event.version, now))
 
     def _on_response(self, event: e.ResponseReceived, now: Now) -> None:
         """Handle a response: check that it is expected, its shape, its error and its epoch, in this order,
@@ -340,13 +353,13 @@ class RaftNode:
         """
         raft = self._raft
         sent = raft.requests.take(event.sender, event.correlation_id)
-        # A vote for epoch 4 arrives when this node is a candidate of epoch 5. No answer to that request is
+        # A vote for epoch 4 arrives when this node is a candidate of epoch 5. No response to that request is
         # expected any more: counted now, it could elect a leader of epoch 5 without a majority.
         if sent is None:
             return
         header = rpc.read_response(event.response)
         if header is None or not rpc.matches_request(sent.kind, event.response):
-            self._reject(sent, "an answer of the wrong shape", now)
+            self._reject(sent, "a response of the wrong shape", now)
             return
         if header.top_error:
             self._reject(sent, f"error {header.top_error}", now)
@@ -437,6 +450,11 @@ class RaftNode:
         """Whether this node is in the voter set; it may not be counted nevertheless (D-06)."""
         return self._raft.quorum.is_voter
 
+    @property
+    def voters(self) -> VoterSet:
+        """The voters, and where they listen."""
+        return self._raft.quorum.voters
+
     def must_prove(self, node_id: NodeId) -> bool:
         """Whether a peer of this id must prove it, as we must to it: if both nodes are voters (D-37)."""
         return self._raft.quorum.is_voter and node_id in self._raft.quorum.others
@@ -462,10 +480,10 @@ class RaftNode:
         return self._raft.log
 
     @property
-    def accumulator_bytes(self) -> int:
-        """Bytes of records that are taken but not committed yet."""
+    def uncommitted_bytes(self) -> int:
+        """Bytes of records that a leader accepted and that are not committed, written or still queued."""
         leader_state = self._raft.leader_state
-        return leader_state.pending_bytes if leader_state else 0
+        return leader_state.uncommitted_bytes if leader_state else 0
 
     def describe(self, now: Now) -> status.QuorumStatus:
         """Return this node's own view of the quorum; needs no leader."""

@@ -15,10 +15,9 @@ Follows: D-06, D-37.
 """
 
 from kraftd.raft.effects import Effect, RefusePeer, RememberPeer
-from kraftd.raft.events import PeerIdentity
 from kraftd.raft.rejoin import Rejoin
 from kraftd.raft.voters import Quorum
-from kraftd.types import NodeId, ReplicaKey, uuid_text
+from kraftd.types import NodeId, PeerIdentity, ReplicaKey, uuid_text
 
 
 class Peers:
@@ -44,7 +43,7 @@ class Peers:
         remembered, older connections are closed, or this one is refused.
         """
         if peer.node_id == self._me.id:
-            return [RefusePeer(connection, f"node id {peer.node_id} is mine: two members share one id")]
+            return [RefusePeer(connection, f"node id {peer.node_id} is mine: two nodes share one id")]
         effects: list[Effect] = []
         if peer.node_id in self._quorum.voters and self._quorum.is_voter:
             # Our memory may be out of date if we have forgotten: the node that answers at its address is that
@@ -83,12 +82,11 @@ class Peers:
         voters = [peer for _, peer in self._outbound.values() if peer.node_id in self._quorum.voters]
         return [effect for peer in voters for effect in self._remember(peer)]
 
-    def close(self, connection: int) -> PeerIdentity | None:
-        """Forget a connection that ended. Returns the peer that was on it; None if it is unknown."""
+    def close(self, connection: int) -> None:
+        """Forget a connection that ended."""
         peer = self._connections.pop(connection, None)
         if peer is not None and self._outbound.get(peer.node_id, (None,))[0] == connection:
             del self._outbound[peer.node_id]
-        return peer
 
     def is_connected(self, node_id: NodeId) -> bool:
         """Whether any connection with that node is open."""
@@ -147,7 +145,7 @@ class Peers:
             return []
         return sorted({peer.node_id for peer in self._connections.values() if self.identity_conflict(peer)})
 
-    def note_rejoining(self, peer: PeerIdentity) -> None:
+    def record_rejoining(self, peer: PeerIdentity) -> None:
         """Record that a voter fetched without its id, and so knows that it is not whole."""
         if peer.node_id in self._quorum.voters and self.identity_conflict(peer):
             self._aware[peer.node_id] = peer

@@ -2,7 +2,7 @@
 
 The proof is a round of BeginQuorumEpoch, sent after the read arrived and acknowledged in the same epoch by a
 majority. Reads share a round that is not sent yet; a round has a number of its own, and so has each retry, so
-that a late answer to an older round proves nothing (etcd 20418). Fetches that arrive prove nothing either:
+that a late response to an older round proves nothing (etcd 20418). Fetches that arrive prove nothing either:
 they may have been on their way for long.
 
 A read is answered once the proof is there and the state machine has applied the high watermark that held when
@@ -46,7 +46,7 @@ class Reads:
         self._on_round: list[_Read] = []
         self._acknowledged: set[NodeId] = set()
         self.round = 0
-        """Number of the newest round; answers to others prove nothing."""
+        """Number of the newest round; responses to others prove nothing."""
         self.retry_at_ms = NEVER_MS
         """When a round without a majority is repeated."""
 
@@ -82,8 +82,8 @@ class Reads:
     def acknowledge(self, voter: NodeId, round_: int) -> None:
         """Count a voter's acknowledgement of a round.
 
-        Node 1 sent round 4, and node 2's answer is late. Node 3 wins the next epoch and commits a write. A
-        client then reads from node 1, which sends round 5: the late answer to round 4 was given before the
+        Node 1 sent round 4, and node 2's response is late. Node 3 wins the next epoch and commits a write. A
+        client then reads from node 1, which sends round 5: the late response to round 4 was given before the
         write, and must not confirm the read.
         """
         if round_ != self.round or not self._on_round:
@@ -95,7 +95,7 @@ class Reads:
             self._on_round = []
             self.retry_at_ms = NEVER_MS
 
-    def establish(self, high_watermark: Offset) -> None:
+    def set_required_offset(self, high_watermark: Offset) -> None:
         """Set what the reads wait for that came before the first record of this epoch was committed."""
         for read in self._reads:
             if read.required_offset is None:

@@ -73,7 +73,7 @@ class Rejoin:
         """Whether this node still knows each vote that it gave, so that it may confirm a leader (D-12)."""
         return self.is_whole and not self.health.uninitialized
 
-    def note_amnesia(self, reason: str) -> bool:
+    def record_amnesia(self, reason: str) -> bool:
         """Record that promises were forgotten. Returns False if that was known."""
         if self.has_forgotten:
             return False
@@ -82,7 +82,7 @@ class Rejoin:
         self._epoch_to_exceed, self._highest = None, 0
         return True
 
-    def note_damage(self, text: str) -> bool:
+    def record_damage(self, text: str) -> bool:
         """Record that a part of the log was lost since it was opened. Returns False if that was known."""
         if text in self.health.damage:
             return False

@@ -2,14 +2,14 @@
 
 A fetch position is an acknowledgement: its sender holds everything before it durably. So only a position that
 lies on this log counts, and only from the node known under that id (D-06). The high watermark moves when a
-majority has acknowledged a record of the leader's own epoch, never before (the case S1..S5: a record of an
+majority has acknowledged a record of the leader's own epoch, never before (Raft, figure 8: a record of an
 older epoch on a majority can still be overwritten), and followers that wait here are told within a
 millisecond, with the next records if there are any (D-10).
 
 Follows: FREQ-*, HWM-*, D-10, D-11, D-15.
 Differs: a fetch without a replica id is answered with committed records only. While handing over the leader
 goes on serving fetches (FREQ-26), because that is what it waits for (D-09). A new high watermark waits a
-millisecond for records to carry it (D-10 says at once): that saves a sixth of the work for a single writer.
+millisecond for records to carry it (D-10): that saves a sixth of the work for a single writer.
 """
 
 from collections.abc import Sequence
@@ -37,24 +37,24 @@ class Replication:
 
     # --- requests ---------------------------------------------------------------------------------------
 
-    def on_fetch(self, event: RequestReceived, ask: FetchParams, now: Now) -> None:
+    def on_fetch(self, event: RequestReceived, params: FetchParams, now: Now) -> None:
         """Answer a fetch, or park it."""
         raft = self.raft
         leader_state = raft.leader_state
-        if ask.replica.id < 0 and event.peer is not None:
-            raft.peers.note_rejoining(event.peer)
+        if params.replica.id < 0 and event.peer is not None:
+            raft.peers.record_rejoining(event.peer)
             if leader_state is not None:
-                leader_state.note_uncounted(event.peer.node_id)
-        error = self._check(ask, leader_state)
-        if error is not ErrorCode.INVALID_REQUEST and not self._is_identified(event, ask):
+                leader_state.record_uncounted(event.peer.node_id)
+        error = self._check(params, leader_state)
+        if error is not ErrorCode.INVALID_REQUEST and not self._is_identified(event, params):
             error = ErrorCode.INVALID_VOTER_KEY
         if error is not None or leader_state is None:
             raft.refuse_fetch(event.handle, event.version, error or ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return
-        if ask.position.offset < raft.log.start_offset:
+        if params.position.offset < raft.log.start_offset:
             raft.refuse_fetch(event.handle, event.version, ErrorCode.OFFSET_OUT_OF_RANGE)
             return
-        diverging = raft.log.diverges_at(ask.position)
+        diverging = raft.log.diverges_at(params.position)
         if diverging is not None:
             response = rpc.fetch_response(
                 ErrorCode.NONE,
@@ -65,50 +65,50 @@ class Replication:
             )
             raft.reply(event.handle, response)
             return
-        if ask.replica.id >= 0:
-            self._acknowledge(leader_state, ask, now)
-        wait_ms = min(ask.max_wait_ms, raft.timing.park_ms)
+        if params.replica.id >= 0:
+            self._acknowledge(leader_state, params, now)
+        wait_ms = min(params.max_wait_ms, raft.timing.park_ms)
         fetch = DelayedFetch(
             event.handle,
-            ask.replica.id,
-            ask.position.offset,
-            ask.high_watermark,
+            params.replica.id,
+            params.position.offset,
+            params.high_watermark,
             raft.log.fetch_bytes_max,
             event.version,
             now.mono_ms + wait_ms,
         )
         self._serve(leader_state, fetch, wait_ms)
 
-    def _check(self, ask: FetchParams, leader_state: LeaderState | None) -> ErrorCode | None:
+    def _check(self, params: FetchParams, leader_state: LeaderState | None) -> ErrorCode | None:
         """Return the error of a fetch before its position is compared (FREQ-01, FREQ-02); None if it has
         none.
         """
         raft = self.raft
-        if not rpc.is_sane(ask):
+        if not rpc.is_sane(params):
             return ErrorCode.INVALID_REQUEST
-        if ask.epoch < raft.epoch:
+        if params.epoch < raft.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
-        if ask.epoch > raft.epoch:
+        if params.epoch > raft.epoch:
             return ErrorCode.UNKNOWN_LEADER_EPOCH
         if leader_state is None:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if ask.replica.id == raft.me.id:
+        if params.replica.id == raft.me.id:
             return ErrorCode.UNKNOWN_SERVER_ERROR
         return None
 
-    def _is_identified(self, event: RequestReceived, ask: FetchParams) -> bool:
+    def _is_identified(self, event: RequestReceived, params: FetchParams) -> bool:
         """Whether the fetch comes from the node that it names, and may be counted for it (D-06).
 
         Followers check this, too: a node whose disk was replaced must learn it from any voter that knows.
         """
         raft = self.raft
         if (
-            ask.replica.id == raft.me.id
-            or ask.replica.id not in raft.quorum.voters
+            params.replica.id == raft.me.id
+            or params.replica.id not in raft.quorum.voters
             or not raft.quorum.is_voter
         ):
             return True  # an observer is never counted, and counts no other
-        if event.peer is None or event.peer.node_id != ask.replica.id:
+        if event.peer is None or event.peer.node_id != params.replica.id:
             return False
         if raft.rejoin.has_forgotten:
             return True
@@ -118,19 +118,19 @@ class Replication:
         raft.out.extend(barriers)
         return True
 
-    def _acknowledge(self, leader_state: LeaderState, ask: FetchParams, now: Now) -> None:
+    def _acknowledge(self, leader_state: LeaderState, params: FetchParams, now: Now) -> None:
         """Record the progress of a replica; a voter's may restart check-quorum and commit records."""
         raft = self.raft
-        offset = ask.position.offset
-        follower = leader_state.follower(ask.replica.id)
+        offset = params.position.offset
+        follower = leader_state.follower(params.replica.id)
         if follower is None:
-            key = ReplicaKey(ask.replica.id, ask.replica.directory_id)
+            key = ReplicaKey(params.replica.id, params.replica.directory_id)
             leader_state.observer(key, now.mono_ms).on_fetch(offset, raft.log.end_offset, now)
             return
-        if follower.key.directory_id != ask.replica.directory_id:
-            follower.key = ask.replica
+        if follower.key.directory_id != params.replica.directory_id:
+            follower.key = params.replica
         if follower.on_fetch(offset, raft.log.end_offset, now):
-            leader_state.check_quorum.record_fetch(ask.replica.id, now.mono_ms)
+            leader_state.check_quorum.record_fetch(params.replica.id, now.mono_ms)
         self.advance(leader_state, now)
 
     # --- the high watermark -----------------------------------------------------------------------------
@@ -150,14 +150,14 @@ class Replication:
         leader_state.high_watermark = offset
         raft.commit(offset)
         if is_first:
-            leader_state.reads.establish(offset)
-        leader_state.note_committed(offset)
+            leader_state.reads.set_required_offset(offset)
+        leader_state.record_committed(offset)
         out = raft.out
         for pending in leader_state.pending_appends.committed(offset):
             out.append(AppendDone(pending.token, ErrorCode.NONE, pending.end_offset))
         leader_state.hw_push_at_ms = min(leader_state.hw_push_at_ms, now.mono_ms + _HW_PUSH_DELAY_MS)
 
-    # --- answers ----------------------------------------------------------------------------------------
+    # --- responses --------------------------------------------------------------------------------------
 
     def serve_parked(self, leader_state: LeaderState, now: Now) -> None:
         """Answer the parked fetches after an append."""
@@ -168,9 +168,9 @@ class Replication:
     def push_high_watermark(self, leader_state: LeaderState) -> None:
         """Answer the parked fetches of replicas that do not know the high watermark (D-10).
 
-        It waits for a millisecond, in which records may carry it: a writer that has its answer sends its next
-        change well within that time. Without the wait each group would cost two answers and two fetches of
-        every follower instead of one.
+        It waits for a millisecond, in which records may carry it: a writer that has its response sends its
+        next change well within that time. Without the wait each group would cost two responses and two
+        fetches of every follower instead of one.
         """
         leader_state.hw_push_at_ms = NEVER_MS
         for fetch in leader_state.purgatory.take_below_high_watermark(leader_state.high_watermark):
@@ -182,7 +182,7 @@ class Replication:
             self._reply(leader_state, fetch, ())
 
     def on_batches_read(self, event: BatchesRead) -> bool:
-        """Answer the fetch that a cold read was for; role and generation are checked again (D-15). Returns
+        """Answer the fetch that a cold read was for; state and generation are checked again (D-15). Returns
         False if it was for no fetch.
         """
         leader_state = self.raft.leader_state
@@ -213,7 +213,7 @@ class Replication:
         if not may_wait or (not is_follower and leader_state.purgatory.is_full_for(fetch.replica_id)):
             self._reply(leader_state, fetch, batches)
             return
-        replaced = leader_state.purgatory.replaced_by(fetch)
+        replaced = leader_state.purgatory.take_replaced(fetch)
         if replaced is not None:
             self._reply(leader_state, replaced, ())
         leader_state.purgatory.park(fetch)

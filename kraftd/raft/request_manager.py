@@ -1,8 +1,8 @@
 """Which requests are on their way, and when a peer may be asked again.
 
-At most one request a peer and kind is on its way; an answer is taken only for the correlation id it was asked
-under, once, so that late and repeated answers change nothing (REQ-02, D-12). Heartbeats, votes, fetches and
-reads do not wait for each other: a fetch may be parked at the leader for long.
+At most one request a peer and kind is on its way; a response is taken only for the correlation id it was
+asked under, once, so that late and repeated responses change nothing (REQ-02, D-12). Heartbeats, votes,
+fetches and reads do not wait for each other: a fetch may be parked at the leader for long.
 
 Follows: REQ-01 to REQ-06 and VOTE-31; a peer that failed is asked again after the retry backoff, one that did
 not answer in time at once.
@@ -48,35 +48,36 @@ class Sent(msgspec.Struct, frozen=True):
 class RequestManager:
     """The requests on their way, and when to ask again. Mutable; the `RaftState` is its only owner."""
 
-    __slots__ = ("_backoff_ms", "_ids", "_in_flight", "_ready_at_ms", "_slots", "_timeout_ms")
+    __slots__ = ("_backoff_ms", "_ids", "_in_flight", "_ready_at_ms", "_timeout_ms", "_waiting")
 
     def __init__(self, *, timeout_ms: int, backoff_ms: int) -> None:
         self._timeout_ms = max(1, timeout_ms)
         self._backoff_ms = max(1, backoff_ms)
         self._ids = count(1)
         self._in_flight: dict[int, Sent] = {}
-        self._slots: dict[tuple[NodeId, RequestKind], int] = {}
+        """By correlation id; oldest first, so that the first is also the first to time out."""
+        self._waiting: dict[RequestKind, dict[NodeId, int]] = {kind: {} for kind in RequestKind}
+        """By kind, and peer: the correlation id of the newest request under way."""
         self._ready_at_ms: dict[tuple[NodeId, RequestKind], int] = {}
 
     def is_ready(self, peer: NodeId, kind: RequestKind, now_ms: int) -> bool:
         """Whether the peer may be asked now."""
-        slot = (peer, kind)
-        return slot not in self._slots and self._ready_at_ms.get(slot, 0) <= now_ms
+        return peer not in self._waiting[kind] and self._ready_at_ms.get((peer, kind), 0) <= now_ms
 
     def any_waiting(self, kind: RequestKind) -> bool:
-        """Whether an answer of this kind is expected from any peer."""
-        return kind in [slot[1] for slot in self._slots]
+        """Whether a response of this kind is expected from any peer."""
+        return bool(self._waiting[kind])
 
     def send(self, peer: NodeId, kind: RequestKind, epoch: Epoch, now_ms: int, *, round_: int = 0) -> int:
         """Record a request. Returns its correlation id, which was never used before."""
         correlation_id = next(self._ids)
         sent = Sent(correlation_id, peer, kind, epoch, round_, now_ms + self._timeout_ms)
         self._in_flight[correlation_id] = sent
-        self._slots[peer, kind] = correlation_id
+        self._waiting[kind][peer] = correlation_id
         return correlation_id
 
     def take(self, peer: NodeId, correlation_id: int) -> Sent | None:
-        """Remove and return the request that this answer belongs to; None if none is expected."""
+        """Remove and return the request that this response belongs to; None if none is expected."""
         sent = self._in_flight.get(correlation_id)
         if sent is None or sent.to != peer:
             return None
@@ -89,34 +90,40 @@ class RequestManager:
 
     def expire(self, now_ms: int) -> list[Sent]:
         """Remove and return the requests that were not answered in time."""
+        if self.next_timeout_ms() > now_ms:
+            return []
         late = [sent for sent in self._in_flight.values() if sent.deadline_ms <= now_ms]
         for sent in late:
             self._drop(sent)
         return late
 
     def forget(self, kind: RequestKind) -> None:
-        """Ignore answers of this kind that are under way, and allow new requests at once."""
+        """Ignore responses of this kind that are under way, and allow new requests at once."""
         for sent in [sent for sent in self._in_flight.values() if sent.kind is kind]:
             self._drop(sent)
         for slot in [slot for slot in self._ready_at_ms if slot[1] is kind]:
             del self._ready_at_ms[slot]
 
     def reset(self) -> None:
-        """Ignore all answers that are under way: their role has ended (VOTE-31)."""
+        """Ignore all responses that are under way: their state has ended (VOTE-31)."""
         self._in_flight.clear()
-        self._slots.clear()
+        for waiting in self._waiting.values():
+            waiting.clear()
         self._ready_at_ms.clear()
 
     def next_timeout_ms(self) -> int:
         """Return when the first request under way times out."""
-        return min([sent.deadline_ms for sent in self._in_flight.values()], default=NEVER_MS)
+        oldest = next(iter(self._in_flight.values()), None)
+        return oldest.deadline_ms if oldest is not None else NEVER_MS
 
     def next_ready_ms(self, peers: Iterable[NodeId], kind: RequestKind) -> int:
         """Return when one of these peers may be asked next; peers with a request under way do not count."""
-        idle = (self._ready_at_ms.get((peer, kind), 0) for peer in peers if (peer, kind) not in self._slots)
+        waiting = self._waiting[kind]
+        idle = (self._ready_at_ms.get((peer, kind), 0) for peer in peers if peer not in waiting)
         return min(idle, default=NEVER_MS)
 
     def _drop(self, sent: Sent) -> None:
         del self._in_flight[sent.correlation_id]
-        if self._slots.get((sent.to, sent.kind)) == sent.correlation_id:
-            del self._slots[sent.to, sent.kind]
+        waiting = self._waiting[sent.kind]
+        if waiting.get(sent.to) == sent.correlation_id:
+            del waiting[sent.to]

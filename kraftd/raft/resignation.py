@@ -43,9 +43,9 @@ class Resignation:
         leader_state = raft.leader_state
         refusal = ""
         if leader_state is None:
-            refusal = "this member does not lead"
+            refusal = "this node does not lead"
         elif (other := leader_state.handover or leader_state.requested_handover) is not None:
-            refusal = f"a handover to {other.to} is under way already"
+            refusal = f"a hand-over to {other.to} is under way already"
         elif not leader_state.followers:
             refusal = "there is no other voter"
         elif event.to != NO_NODE and leader_state.follower(event.to) is None:
@@ -107,7 +107,7 @@ class Resignation:
         has lost.
         """
         raft = self.raft
-        if event.generation != raft.log.generation or not raft.rejoin.note_damage(event.damage):
+        if event.generation != raft.log.generation or not raft.rejoin.record_damage(event.damage):
             return
         raft.alarm("not_whole", raft.rejoin.text)
         why = "it lost a part of its log"

@@ -102,19 +102,19 @@ def _cluster_error(theirs: str | None, ours: str) -> ErrorCode | None:
 # --- vote ---------------------------------------------------------------------------------------------------
 
 
-def vote_request(cluster_id: str, ask: VoteParams) -> m.VoteRequest:
+def vote_request(cluster_id: str, params: VoteParams) -> m.VoteRequest:
     """Build a request for a vote or pre-vote."""
     partition = m.VoteRequestPartitionData(
-        replica_epoch=ask.epoch,
-        replica_id=ask.candidate.id,
-        replica_directory_id=ask.candidate.directory_id,
-        voter_directory_id=ask.receiver.directory_id,
-        last_offset_epoch=ask.position.epoch,
-        last_offset=ask.position.offset,
-        pre_vote=ask.pre_vote,
+        replica_epoch=params.epoch,
+        replica_id=params.candidate.id,
+        replica_directory_id=params.candidate.directory_id,
+        voter_directory_id=params.receiver.directory_id,
+        last_offset_epoch=params.position.epoch,
+        last_offset=params.position.offset,
+        pre_vote=params.pre_vote,
     )
     topic = m.VoteRequestTopicData(topic_name=METADATA_TOPIC, partitions=(partition,))
-    return m.VoteRequest(cluster_id=cluster_id, voter_id=ask.receiver.id, topics=(topic,))
+    return m.VoteRequest(cluster_id=cluster_id, voter_id=params.receiver.id, topics=(topic,))
 
 
 def read_vote(request: m.VoteRequest, cluster_id: str) -> VoteParams | ErrorCode:
@@ -238,20 +238,20 @@ def end_response(error: ErrorCode, leader_and_epoch: LeaderAndEpoch) -> m.EndQuo
 # --- fetch --------------------------------------------------------------------------------------------------
 
 
-def fetch_request(cluster_id: str, ask: FetchParams, max_bytes: int) -> m.FetchRequest:
+def fetch_request(cluster_id: str, params: FetchParams, max_bytes: int) -> m.FetchRequest:
     """Build a fetch from a position on."""
     partition = m.FetchRequestFetchPartition(
-        current_leader_epoch=ask.epoch,
-        fetch_offset=ask.position.offset,
-        last_fetched_epoch=ask.position.epoch,
+        current_leader_epoch=params.epoch,
+        fetch_offset=params.position.offset,
+        last_fetched_epoch=params.position.epoch,
         partition_max_bytes=max_bytes,
-        replica_directory_id=ask.replica.directory_id,
-        high_watermark=ask.high_watermark,
+        replica_directory_id=params.replica.directory_id,
+        high_watermark=params.high_watermark,
     )
     return m.FetchRequest(
         cluster_id=cluster_id,
-        replica_state=m.FetchRequestReplicaState(replica_id=ask.replica.id),
-        max_wait_ms=ask.max_wait_ms,
+        replica_state=m.FetchRequestReplicaState(replica_id=params.replica.id),
+        max_wait_ms=params.max_wait_ms,
         max_bytes=max_bytes,
         topics=(m.FetchRequestFetchTopic(topic_id=METADATA_TOPIC_ID, partitions=(partition,)),),
     )
@@ -277,10 +277,10 @@ def read_fetch(request: m.FetchRequest, version: int, cluster_id: str) -> FetchP
     )
 
 
-def is_sane(ask: FetchParams) -> bool:
+def is_sane(params: FetchParams) -> bool:
     """Whether the numbers of a fetch are possible ones (FREQ-01)."""
-    position = ask.position
-    return ask.max_wait_ms >= 0 <= position.offset and 0 <= position.epoch <= ask.epoch
+    position = params.position
+    return params.max_wait_ms >= 0 <= position.offset and 0 <= position.epoch <= params.epoch
 
 
 def fetch_response(

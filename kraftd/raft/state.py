@@ -1,4 +1,4 @@
-"""The state that all parts of a raft node share: its role, its log, and the effects of the current event.
+"""The state that all parts of a raft node share: the epoch state, the log, and the effects of this event.
 
 `state_changes` builds the next epoch state and passes it to `transition_to`, which checks the transition
 against the table, and makes sure that the election is durable before any effect that relies on it: the
@@ -29,8 +29,8 @@ from kraftd.raft.effects import (
     StateChanged,
     Warned,
 )
-from kraftd.raft.epoch_states import EpochState, FollowerState, Unattached, check_move, state_name
-from kraftd.raft.events import Handle, PeerIdentity, Token
+from kraftd.raft.epoch_states import EpochState, Unattached, check_move, state_name
+from kraftd.raft.events import Handle, Token
 from kraftd.raft.leader_state import LeaderState
 from kraftd.raft.log_mirror import LogMirror
 from kraftd.raft.peers import Peers
@@ -47,9 +47,11 @@ from kraftd.types import (
     Election,
     Endpoint,
     Epoch,
+    HealthKind,
     NodeId,
     Offset,
     OffsetAndEpoch,
+    PeerIdentity,
     ReplicaKey,
 )
 
@@ -58,6 +60,24 @@ _EPOCH_ALWAYS_PLAUSIBLE = (1 << 31) - (1 << 24)
 
 _EPOCH_RISE_MAX = 1 << 16
 """How far above our own an epoch may be beyond that."""
+
+
+class FollowerState:
+    """The mutable state of a follower, or of a node that looks for a leader.
+
+    Made anew with each change of state or epoch, but for one from unattached to unattached within an epoch.
+    """
+
+    __slots__ = ("good_connection", "is_seeking_leader", "leader_high_watermark", "pending_truncation")
+
+    def __init__(self) -> None:
+        self.good_connection: int | None = None
+        """The connection of the last good fetch; a pre-vote begins when it closes (D-08)."""
+        self.is_seeking_leader = False
+        """Whether the leader does not answer, so that an observer asks other nodes (OBS-05, OBS-06)."""
+        self.leader_high_watermark: Offset = -1
+        self.pending_truncation: tuple[Token, Offset] | None = None
+        """A truncation that waits for a cold read to find the batch boundary: its token and its offset."""
 
 
 class RaftState:
@@ -78,7 +98,7 @@ class RaftState:
         known_peers: Sequence[PeerIdentity],
         advertised: Endpoint,
         bootstrap: Sequence[Endpoint],
-        accumulator_bytes: int,
+        uncommitted_bytes_max: int,
     ) -> None:
         self.me = me
         self.cluster_id = cluster_id
@@ -87,7 +107,7 @@ class RaftState:
         self.timing = timing
         self.random_source = random_source
         self.advertised = advertised
-        self.accumulator_bytes_max = accumulator_bytes
+        self.uncommitted_bytes_max = uncommitted_bytes_max
         self.state: EpochState = initial
         self.requests = RequestManager(
             timeout_ms=timing.request_timeout_ms, backoff_ms=timing.retry_backoff_ms
@@ -97,13 +117,13 @@ class RaftState:
         self.leader_state: LeaderState | None = None
         self.follower_state = FollowerState()
         self.high_watermark: Offset = -1
-        """The highest offset known to be committed; survives every change of role (Q-09, D-14)."""
+        """The highest offset known to be committed; survives every change of state (Q-09, D-14)."""
         self.applied_offset: Offset = 0
         self.attempts = 0
         """The candidacies since a leader was last known."""
         self.refusals: dict[NodeId, str] = {}
-        """The reason of each voter that refused in the current ballot."""
-        self.last_contact_ms = -1
+        """Why each voter refused or was unreachable in the newest ballot; kept until the next one begins."""
+        self.last_contact_at_ms = -1
         """Monotonic moment of the last good fetch; -1 before the first."""
         self.rejected_leader: tuple[Epoch, NodeId] = (-1, NO_NODE)
         """The leader of an epoch that is not followed any more (D-14), and `rejection` says why."""
@@ -138,14 +158,14 @@ class RaftState:
         return effects
 
     def transition_to(self, target: EpochState, why: str) -> None:
-        """Change role or epoch, for `StateChanges`. Responses to requests of the former role are ignored from
+        """Change state or epoch, for `StateChanges`. Responses to requests of the former one are ignored from
         now on (VOTE-31).
         """
         source = self.state
         check_move(source, target, why)
         # The first change of an event decides the place, the last one the content. Node 2 follows epoch 3 and
         # is asked for its vote in epoch 4: it becomes unattached, then has voted. One write says both, before
-        # the answer leaves.
+        # the response leaves.
         if self._persist_at is None:
             self._persist_at = len(self.out)
         self.state = target
@@ -175,7 +195,7 @@ class RaftState:
     @property
     def leader_id(self) -> NodeId:
         """The leader of the current epoch; NO_NODE while unknown."""
-        return self.state.election.leader_id
+        return self.state.leader_id
 
     @property
     def may_vote(self) -> bool:
@@ -215,7 +235,7 @@ class RaftState:
         Any lower epoch of a voter is accepted in one step: a node whose epoch is far above those of the
         others raises theirs, and never lowers its own, since it may have voted in it (D-37).
         """
-        return epoch <= max(_EPOCH_ALWAYS_PLAUSIBLE, self.epoch + _EPOCH_RISE_MAX)
+        return epoch <= _EPOCH_ALWAYS_PLAUSIBLE or epoch <= self.epoch + _EPOCH_RISE_MAX
 
     def leader_and_epoch(self, version: int, *, endpoints_since: int = rpc.ENDPOINTS_SINCE) -> LeaderAndEpoch:
         """Return the current leader and epoch for a response of this version; older ones have no room for
@@ -230,7 +250,7 @@ class RaftState:
     def send(
         self, to: NodeId, kind: RequestKind, request: QuorumRequest, now_ms: int, *, round_: int = 0
     ) -> None:
-        """Send a request and expect its answer."""
+        """Send a request and expect its response."""
         correlation_id = self.requests.send(to, kind, self.epoch, now_ms, round_=round_)
         self.out.append(Send(to, correlation_id, request))
 
@@ -301,7 +321,7 @@ class RaftState:
         on.
         """
         if self.rejoin.mark_initialized():
-            self.out.append(RememberStateHealth("whole"))
+            self.out.append(RememberStateHealth(HealthKind.WHOLE))
 
     def warn(self, event: str, text: str) -> None:
         """Log a warning and go on (D-14)."""

@@ -149,7 +149,7 @@ class StateChanges:
             return
         if leader_id == raft.me.id:
             if epoch > raft.epoch:
-                raft.warn("inconsistent_leader", f"told to lead epoch {epoch}, which this member never led")
+                raft.warn("inconsistent_leader", f"told to lead epoch {epoch}, which this node never led")
                 self.become_unattached(epoch, now, why)
             return
         followable = leader_id != NO_NODE and raft.learn(leader_id, leader_and_epoch.endpoint)
@@ -171,7 +171,6 @@ class StateChanges:
         if not isinstance(state, Prospective | Candidate):
             return
         ballot = state.ballot
-        unheard = ballot.voters - ballot.granted - ballot.refused
         self.raft.out.append(
             ElectionEnded(
                 epoch=state.epoch,
@@ -179,7 +178,7 @@ class StateChanges:
                 won=won,
                 granted=sorted(ballot.granted),
                 refused=[(voter, self.raft.refusals.get(voter, "")) for voter in sorted(ballot.refused)],
-                silent=sorted(unheard),
+                outstanding=sorted(ballot.outstanding),
                 took_ms=now.mono_ms - state.started_at_ms,
             )
         )

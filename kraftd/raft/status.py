@@ -16,7 +16,21 @@ from kraftd.raft.elections import TAKEN_FOR_ANOTHER
 from kraftd.raft.epoch_states import Candidate, Follower, Leader, Prospective, Resigned, Unattached
 from kraftd.raft.leader_state import LeaderState, ReplicaState
 from kraftd.raft.state import RaftState
-from kraftd.types import FORGET_PEERS, METADATA_TOPIC, NO_NODE, Endpoint, Epoch, NodeId, Now, Offset
+from kraftd.types import (
+    FORGET_PEERS,
+    METADATA_TOPIC,
+    NO_NODE,
+    ZERO_UUID,
+    Endpoint,
+    Epoch,
+    NodeId,
+    Now,
+    Offset,
+    majority_of,
+)
+
+_NODES_SINCE = 2
+"""The version of DescribeQuorum from which a response names nodes and directories."""
 
 _ECHO_MAX = 1_000
 """The most topics and partitions that a refusal names one by one."""
@@ -62,17 +76,14 @@ class QuorumStatus(msgspec.Struct, frozen=True):
     """Empty while a leader is known."""
     alarms: tuple[str, ...]
     peers: tuple[PeerStatus, ...]
-    accumulator_bytes: int
-    waiting_appends: int
-    parked_fetches: int
 
 
 def describe(raft: RaftState, now: Now) -> QuorumStatus:
     """Return this node's own view of the quorum."""
     state = raft.state
     leader_state = raft.leader_state
-    contact_ms = raft.last_contact_ms
-    ago_ms = 0 if leader_state else (now.mono_ms - contact_ms if contact_ms >= 0 else -1)
+    contact_at_ms = raft.last_contact_at_ms
+    ago_ms = 0 if leader_state else (now.mono_ms - contact_at_ms if contact_at_ms >= 0 else -1)
     voted = state.election.voted
     return QuorumStatus(
         role=role_text(raft),
@@ -92,14 +103,11 @@ def describe(raft: RaftState, now: Now) -> QuorumStatus:
         no_leader_reason=no_leader_reason(raft, now),
         alarms=tuple(f"{event}: {text}" for event, text in sorted(raft.alarms.items())),
         peers=tuple(_peers(raft, now)),
-        accumulator_bytes=leader_state.pending_bytes if leader_state else 0,
-        waiting_appends=len(leader_state.pending_appends) if leader_state else 0,
-        parked_fetches=len(leader_state.purgatory) if leader_state else 0,
     )
 
 
 def role_text(raft: RaftState) -> str:
-    """Return Kafka's name of the role (MET-01): Resigned shows as unattached, a voter that voted as voted."""
+    """Return Kafka's name of the state (MET-01): resigned shows as unattached, and who voted as voted."""
     match raft.state:
         case Leader():
             return "leader"
@@ -133,26 +141,26 @@ def no_leader_reason(raft: RaftState, now: Now) -> str:
                 return f"does not follow {state.leader_id}: {raft.rejection}"
             if state.in_touch:
                 return ""
-            return f"no answer from leader {state.leader_id} yet{_conflicts_text(raft)}"
+            return f"no response from leader {state.leader_id} yet{_conflicts_text(raft)}"
         case Resigned():
             return f"resigned; waiting for a successor{_conflicts_text(raft)}"
         case Prospective() | Candidate():
             ballot = state.ballot
-            wants = len(ballot.voters) // 2 + 1
             what = "pre-votes" if isinstance(state, Prospective) else "votes"
             missing = [
                 f"{voter} {'refused' if voter in ballot.refused else 'silent'}"
                 + (f" ({raft.refusals[voter]})" if voter in raft.refusals else "")
                 for voter in sorted(ballot.voters - ballot.granted)
             ]
-            tally = f"{len(ballot.granted)} of {wants} {what} needed: {', '.join(missing)}"
+            needed = majority_of(len(ballot.voters))
+            tally = f"{len(ballot.granted)} of {needed} {what} needed: {', '.join(missing)}"
             return tally + _conflicts_text(raft)
         case Unattached():
             if not raft.quorum.is_voter:
                 return "an observer that looks for the leader"
-            silent = [voter for voter in raft.quorum.others if not raft.peers.is_connected(voter)]
+            unconnected = [voter for voter in raft.quorum.others if not raft.peers.is_connected(voter)]
             wait_ms = max(0, state.deadline_ms - now.mono_ms)
-            unreachable = f"; not connected: {', '.join(map(str, silent))}" if silent else ""
+            unreachable = f"; not connected: {', '.join(map(str, unconnected))}" if unconnected else ""
             return f"waiting {wait_ms} ms before the next election{unreachable}{_conflicts_text(raft)}"
 
 
@@ -202,8 +210,13 @@ def _peer(
 # --- DescribeQuorum -----------------------------------------------------------------------------------------
 
 
-def describe_quorum(raft: RaftState, request: m.DescribeQuorumRequest, now: Now) -> m.DescribeQuorumResponse:
-    """Answer DescribeQuorum (DQ-01 to DQ-03); a node that does not lead answers with an error."""
+def describe_quorum(
+    raft: RaftState, request: m.DescribeQuorumRequest, version: int, now: Now
+) -> m.DescribeQuorumResponse:
+    """Answer DescribeQuorum (DQ-01 to DQ-03); a node that does not lead answers with an error.
+
+    A response of an old version has no room for the nodes and their directories.
+    """
     topics = request.topics
     shaped = len(topics) == 1 and topics[0].topic_name == METADATA_TOPIC and len(topics[0].partitions) == 1
     if not shaped or topics[0].partitions[0].partition_index != 0:
@@ -227,10 +240,23 @@ def describe_quorum(raft: RaftState, request: m.DescribeQuorumRequest, now: Now)
         current_voters=tuple(_voter_states(raft, leader_state, now)),
         observers=tuple(_state(progress) for progress in leader_state.active_observers(now.mono_ms)),
     )
+    if version < _NODES_SINCE:
+        return _description((_without_directories(partition),), ())
     nodes = tuple(
         m.DescribeQuorumResponseNode(voter.id, (_listener(voter.endpoint),)) for voter in raft.quorum.voters
     )
     return _description((partition,), nodes)
+
+
+def _without_directories(
+    partition: m.DescribeQuorumResponsePartitionData,
+) -> m.DescribeQuorumResponsePartitionData:
+    replace = msgspec.structs.replace
+    voters, observers = (
+        tuple(replace(state, replica_directory_id=ZERO_UUID) for state in states)
+        for states in (partition.current_voters, partition.observers)
+    )
+    return replace(partition, current_voters=voters, observers=observers)
 
 
 def _voter_states(

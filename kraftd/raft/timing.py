@@ -67,7 +67,7 @@ class Timing(msgspec.Struct, frozen=True):
     @property
     def park_ms(self) -> int:
         """The longest wait of a parked fetch: well below the time after which a follower gives up on the
-        answer, or on the leader.
+        response, or on the leader.
         """
         return max(1, min(self.fetch_max_wait_ms, self.fetch_timeout_ms // 2, self.request_timeout_ms // 2))
 

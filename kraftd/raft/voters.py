@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from kraftd.errors import ConfigError
-from kraftd.types import ZERO_UUID, Endpoint, NodeId, Offset, ReplicaKey, Uuid
+from kraftd.types import ZERO_UUID, Endpoint, NodeId, Offset, ReplicaKey, Uuid, majority_of
 
 
 class Voter(msgspec.Struct, frozen=True):
@@ -33,20 +32,7 @@ class VoterSet:
     def __init__(self, voters: Iterable[Voter]) -> None:
         self._voters = {voter.id: voter for voter in sorted(voters, key=lambda voter: voter.id)}
         self.ids: frozenset[NodeId] = frozenset(self._voters)
-        self.majority = len(self.ids) // 2 + 1
-
-    @classmethod
-    def parse(cls, text: str) -> "VoterSet":
-        """Read `id@host:port,…`, as `controller.quorum.voters` has it.
-
-        Raises:
-            ConfigError: An entry is malformed, or an id appears twice; the message names the entry.
-        """
-        voters = [_parse_voter(item.strip()) for item in text.split(",") if item.strip()]
-        parsed = cls(voters)
-        if len(parsed.ids) < len(voters):
-            raise ConfigError(f"controller.quorum.voters names an id twice: {text!r}")
-        return parsed
+        self.majority = majority_of(len(self.ids))
 
     def __contains__(self, node_id: NodeId) -> bool:
         return node_id in self._voters
@@ -100,12 +86,3 @@ class Quorum:
         """Whether this node is in the voter set."""
         self.followers_needed = voters.majority - 1
         """How many other voters make a majority together with this one."""
-
-
-def _parse_voter(item: str) -> Voter:
-    node, at, address = item.partition("@")
-    host, colon, port = address.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not (at and colon and host and node.isdecimal() and port.isdecimal() and int(port) <= 65_535):
-        raise ConfigError(f"controller.quorum.voters: {item!r} is not of the form id@host:port")
-    return Voter(int(node), Endpoint(host, int(port)))

@@ -1,4 +1,7 @@
-"""A committed batch, as state machines and readers of the log get it."""
+"""A committed batch, as state machines and readers of the log get it.
+
+Of a few lines, because raft, controller, storage's readers and the daemon share it and nothing else.
+"""
 
 from collections.abc import Sequence
 

@@ -13,7 +13,7 @@ from kraftd.errors import MalformedError, UnencodableError
 from kraftd.records.bodies import CONTROL_MODULES
 from kraftd.records.body_codecs import BodyCodecs
 from kraftd.records.messages import ControlRecord
-from kraftd.serde.binary import READ_ERRORS, WRITE_ERRORS
+from kraftd.serde.binary import READ_ERRORS, WRITE_ERRORS, Chunks
 
 LEADER_CHANGE = 2
 SNAPSHOT_HEADER = 3
@@ -61,7 +61,7 @@ def encode_control(record: AnyControl) -> tuple[int, bytes]:
     writer = CONTROL_CODECS.writer((record.CONTROL_TYPE, record.version))
     if writer is None:
         raise UnencodableError(f"{record.NAME} has no version {record.version}")
-    out: list[bytes] = []
+    out: Chunks = []
     try:
         writer(out, record)
     except WRITE_ERRORS as error:

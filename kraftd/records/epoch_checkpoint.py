@@ -1,14 +1,15 @@
-"""The `leader-epoch-checkpoint` file: where each epoch begins, as text.
+"""The `leader-epoch-checkpoint` file: where each epoch begins, as text; and the epoch of an offset by it.
 
 Line 1 is the format's version, 0; line 2 the number of entries; then `epoch start-offset` a line, ascending.
 An empty file has no entries.
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 
 from kraftd.errors import MalformedError
-from kraftd.types import EpochEntry
+from kraftd.types import Epoch, EpochEntry, Offset
 
 _VERSION = "0"
 _ENTRY = re.compile(r"(\d{1,10}) (\d{1,19})", re.ASCII)
@@ -49,3 +50,9 @@ def decode(data: bytes) -> tuple[EpochEntry, ...]:
             raise MalformedError(f"leader-epoch-checkpoint line {number}: {line!r} is out of order")
         entries.append(entry)
     return tuple(entries)
+
+
+def epoch_of(entries: Sequence[EpochEntry], offset: Offset, unknown: Epoch = 0) -> Epoch:
+    """Return the epoch of the record at an offset by ascending entries; `unknown` before the first."""
+    slot = bisect_right(entries, offset, key=lambda entry: entry.start_offset) - 1
+    return entries[slot].epoch if slot >= 0 else unknown

@@ -14,7 +14,7 @@ from kraftd.errors import MalformedError, UnencodableError
 from kraftd.records.bodies import RECORD_MODULES
 from kraftd.records.body_codecs import BodyCodecs, Reader
 from kraftd.records.messages import Record
-from kraftd.serde.binary import READ_ERRORS, WRITE_ERRORS
+from kraftd.serde.binary import READ_ERRORS, WRITE_ERRORS, Chunks
 from kraftd.serde.varint import encode_uvarint, read_uvarint
 
 _FRAME_VERSION = 1
@@ -51,7 +51,7 @@ def encode_record(record: AnyRecord, version: int | None = None) -> bytes:
     writer = RECORD_CODECS.writer(kind)
     if writer is None:
         raise UnencodableError(f"{record.NAME} has no version {version}")
-    out = [_OPENINGS[kind]]
+    out: Chunks = [_OPENINGS[kind]]
     try:
         writer(out, record)
     except WRITE_ERRORS as error:

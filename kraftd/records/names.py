@@ -1,6 +1,8 @@
 """Names of the files in a log's directory, and what they say (SNAP-18)."""
 
 import re
+from collections.abc import Mapping
+from enum import StrEnum
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -25,6 +27,28 @@ SIDECAR = "kraftd.state"
 LOG_DIRECTORY = "__cluster_metadata-0"
 LOG = ".log"
 DELETED = ".deleted"
+
+
+class ExportKind(StrEnum):
+    """What a file of an export is, as the manifest of a running node tells it."""
+
+    META = "meta"
+    BOOTSTRAP = "bootstrap"
+    PARTITION = "partition"
+    EPOCHS = "epochs"
+    ELECTION = "election"
+    SEGMENT = "segment"
+    SNAPSHOT = "snapshot"
+
+
+SMALL_FILES: Mapping[str, ExportKind] = {
+    META_PROPERTIES: ExportKind.META,
+    BOOTSTRAP_CHECKPOINT: ExportKind.BOOTSTRAP,
+    f"{LOG_DIRECTORY}/{QUORUM_STATE}": ExportKind.ELECTION,
+    f"{LOG_DIRECTORY}/{EPOCH_CHECKPOINT}": ExportKind.EPOCHS,
+    f"{LOG_DIRECTORY}/{PARTITION_METADATA}": ExportKind.PARTITION,
+}
+"""The files of an export that are replaced as a whole, by their path in a node's directory."""
 
 
 class SegmentFile(msgspec.Struct, frozen=True):

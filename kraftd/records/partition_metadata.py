@@ -1,4 +1,7 @@
-"""The `partition.metadata` file: which topic the log in this directory belongs to."""
+"""The `partition.metadata` file: which topic the log in this directory belongs to.
+
+Of a few lines, since a file of Kafka's is a module here.
+"""
 
 import re
 

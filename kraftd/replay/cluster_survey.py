@@ -136,9 +136,9 @@ def survey_clusters(cluster_id: str, directories: Sequence[NodeFiles]) -> list[C
             "both hold; each is replayed by itself"
         )
         shared = Problem(ProblemKind.DIVERGED, nodes[group[0]].node.directory, text)
-        members = [_renamed(nodes[number], name) for number in group]
+        renamed = [_renamed(nodes[number], name) for number in group]
         found = [[comparisons[one][two] for two in group] for one in group]
-        survey = _judged(name, members, found)
+        survey = _judged(name, renamed, found)
         surveys.append(msgspec.structs.replace(survey, problems=(shared, *survey.problems)))
     return surveys
 
@@ -300,7 +300,7 @@ def _node_log(survey: NodeSurvey) -> NodeLog:
         end_offset=survey.end_offset,
         may_hold_more=_may_hold_more(survey),
         highest_epoch=None if node.election is None else max([node.election.epoch, *epochs]),
-        epoch_starts=tuple((span.epoch, span.start_offset) for span in survey.epochs),
+        epoch_starts=tuple(EpochEntry(span.epoch, span.start_offset) for span in survey.epochs),
         proofs=tuple(proofs_of(node, survey.end_offset)),
     )
 

@@ -1,4 +1,7 @@
-"""What keeps a replay from starting at all. Anything wrong with the input's bytes is a `Problem` instead."""
+"""What keeps a replay from starting at all. Anything wrong with the input's bytes is a `Problem` instead.
+
+Of a few lines, because all of the replay raises it, with Spark and without.
+"""
 
 from kraftd.errors import ErrorCode, KraftdError
 

@@ -79,7 +79,7 @@ class _Task:
             if len(headers):
                 self.batches.append(_batch_rows(piece, headers))
             for rows in self._decoder.batches(piece, part, headers):
-                self._note_problems(piece, rows)
+                self._record_problems(piece, rows)
                 yield rows
             for kind, count, size in self._decoder.totals():
                 key = (piece.directory, piece.is_snapshot, *kind)
@@ -91,7 +91,7 @@ class _Task:
         for key, count in self._counts.items():
             yield KindTotal(*key, count, self._bytes[key])
 
-    def _note_problems(self, piece: Slice, rows: pa.RecordBatch) -> None:
+    def _record_problems(self, piece: Slice, rows: pa.RecordBatch) -> None:
         texts = rows.column("problem")
         if texts.null_count == len(texts):
             return

@@ -1,1 +1,18 @@
-"""The daemon: configuration, the event loop, the executor of effects, request handlers, logs and metrics."""
+"""The daemon: configuration, the event loop, the executor of effects, request handlers, logs and metrics.
+
+Entered through `main`; a simulator enters through `controller_server.ControllerServer`. A module imports from
+its own line and from those below it:
+
+    main  daemon  admission           the console script; the process until a signal; directories refused
+    http_server  http_connection      probes and Prometheus
+    controller_server                 builds the parts of a node and connects them
+    node_status  observability        what a node tells about itself; its log lines
+    network  request_router           frames to events, effects to frames; each request to its handler
+    controller_apis  log_export       what clients ask of the controller and the node; copies of its log
+    kafka_apis                        what is served on Kafka's wire
+    guard  applier  committed_log     is the directory still ours; committed batches to the state machine
+    store                             the effects that touch the disk
+    driver  effect_executor           the turns of the loop; the effects of each event, in order
+    config  file_limits  worker       Kafka's properties; how many connections; a thread for the disk
+    raft_metrics  health_checks       what is measured; is the process alive, and of use
+"""

@@ -1,27 +1,45 @@
 """Feeds committed batches to the state machine without stopping the loop.
 
-`commit` raises the target, and once a turn, after all effects, `run` applies a slice of what is committed:
-from memory, or, on a node that starts or lags, from the disk through a thread. After each slice the raft
-node is told `Applied`.
+`commit` raises the target, and once a turn, after all effects, `run` applies what is committed, slice by
+slice, for ten milliseconds at most: from memory, or, on a node that starts or lags, from the disk through a
+thread. After the slices of a `run` the raft node is told `Applied`, once.
 
 Any exception of the state machine is fatal (D-18): it could not apply the same batch again.
+
+`StateMachine` is all that one needs to know to put another one behind the log. kraftd's own is
+`kraftd.controller`.
 """
 
 from collections.abc import Callable
+from typing import Protocol
 
-from kraftd.raft import StateMachine
 from kraftd.raft.effects import LeaderChanged
 from kraftd.raft.events import Applied
 from kraftd.records.committed import CommittedBatch
 from kraftd.runtime.committed_log import CommittedLog
 from kraftd.runtime.driver import Driver, TurnTask
-from kraftd.types import NodeId, Now, Offset
+from kraftd.types import Epoch, NodeId, Now, Offset
 
 _SLICE_BYTES = 256 << 10
 _SLICE_MS = 10
 
 APPLY = "Apply"
 """The kind under which applying is counted among the events of the controller."""
+
+
+class StateMachine(Protocol):
+    """Applies the log. Deterministic: the same batches give the same state on every node.
+
+    Calls come from the one loop, never concurrently; any exception ends the process (D-18).
+    """
+
+    def apply(self, batch: CommittedBatch) -> None:
+        """Apply one committed batch; batches come in order, without gaps, each once."""
+
+    def leader_changed(self, epoch: Epoch, leader_id: NodeId, *, is_self: bool) -> None:
+        """Learn the leader of an epoch. With `is_self` the machine may decide and append in this epoch from
+        now on; without, it must drop what it has not seen committed.
+        """
 
 
 class Applier(TurnTask):
@@ -63,7 +81,7 @@ class Applier(TurnTask):
         self._state_machine.leader_changed(change.epoch, change.leader_id, is_self=is_self)
 
     def run(self, now: Now) -> None:  # noqa: ARG002 - the signature of a turn task
-        """Apply a slice, and schedule another turn if there is more."""
+        """Apply slices for up to `_SLICE_MS`, and schedule another turn if there is more."""
         if self.applied_offset >= self._target or self._is_reading or self.stuck_reason:
             return
         if self._spent_turn == self._driver.turns:

@@ -17,11 +17,19 @@ import javaproperties
 import msgspec
 
 from kraftd.errors import ConfigError
-from kraftd.types import NO_NODE, Endpoint, NodeId
+from kraftd.types import NO_NODE, Endpoint, NodeId, parse_endpoint
 
 ENVIRONMENT_PREFIX = "KRAFTD_"
 _OTHER_VARIABLES = frozenset({"KRAFTD_BOOTSTRAP", "KRAFTD_KLOGS"})
 """Variables of our tools that look like keys and are none."""
+
+_OF_SNAPSHOTS = (
+    "metadata.max.retention.bytes",
+    "metadata.max.retention.ms",
+    "metadata.log.max.record.bytes.between.snapshots",
+    "metadata.log.max.snapshot.interval.ms",
+)
+"""Checked, so that a mistake shows, and not used: there are no snapshots yet."""
 
 _UNSPECIFIED_HOSTS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, never bound
 LOOPBACK = "127.0.0.1"
@@ -42,14 +50,10 @@ class QuorumTiming(msgspec.Struct, frozen=True):
 
 
 class LogLimits(msgspec.Struct, frozen=True):
-    """When the metadata log rolls, is snapshotted and forgotten."""
+    """When the metadata log rolls."""
 
     segment_bytes: int
     segment_ms: int
-    retention_bytes: int
-    retention_ms: int
-    snapshot_after_bytes: int
-    snapshot_interval_ms: int
 
 
 class Config(msgspec.Struct, frozen=True):
@@ -77,6 +81,7 @@ class Config(msgspec.Struct, frozen=True):
     shutdown_timeout_ms: int
     metrics_interval_ms: int
     accumulator_bytes: int
+    """How many bytes of records a leader accepts before they are committed, written or still queued."""
     unknown_keys: Sequence[str]
 
 
@@ -116,22 +121,6 @@ def parse_config(properties: Mapping[str, str], env: Mapping[str, str], *, sourc
 def environment_name(key: str) -> str:
     """The environment variable that overrides `key`."""
     return ENVIRONMENT_PREFIX + key.upper().replace(".", "_").replace("-", "_")
-
-
-def parse_endpoint(text: str, *, listener: str = "CONTROLLER") -> Endpoint:
-    """Read `host:port`; the host may be empty or an IPv6 address in brackets.
-
-    Raises:
-        ValueError: There is no port, or it is not one.
-    """
-    host, colon, port = text.strip().rpartition(":")
-    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65_535:
-        raise ValueError(f"{text.strip()!r} is not host:port")
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    elif ":" in host:
-        raise ValueError(f"{text.strip()!r}: write an IPv6 address in brackets")
-    return Endpoint(host, int(port), listener)
 
 
 def parse_listeners(text: str) -> dict[str, Endpoint]:
@@ -408,14 +397,9 @@ def _read_log_limits(reader: _Reader) -> LogLimits:
             f"metadata.log.segment.bytes: {segment_bytes} is below {segment_bytes_min}, "
             "metadata.log.segment.min.bytes"
         )
-    return LogLimits(
-        segment_bytes=segment_bytes,
-        segment_ms=reader.integer("metadata.log.segment.ms"),
-        retention_bytes=reader.integer("metadata.max.retention.bytes"),
-        retention_ms=reader.integer("metadata.max.retention.ms"),
-        snapshot_after_bytes=reader.integer("metadata.log.max.record.bytes.between.snapshots"),
-        snapshot_interval_ms=reader.integer("metadata.log.max.snapshot.interval.ms"),
-    )
+    for key in _OF_SNAPSHOTS:
+        reader.integer(key)
+    return LogLimits(segment_bytes=segment_bytes, segment_ms=reader.integer("metadata.log.segment.ms"))
 
 
 def _parse_servers(text: str) -> list[Endpoint]:

@@ -137,7 +137,9 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
     def _observe(self, kind: str, started_ns: int, now: Now) -> None:
         """Count an event: it waited since this turn's clock was read, and was handled since `started_ns`."""
         took_us = (self._clock_ns() - started_ns) // 1_000
-        self._controller.events.observe(kind, max(started_ns // 1_000 - now.mono_ms * 1_000, 0), took_us)
+        self._controller.event_statistics.observe(
+            kind, max(started_ns // 1_000 - now.mono_ms * 1_000, 0), took_us
+        )
 
     # The operator's side.
 

@@ -24,6 +24,7 @@ from kraftd.net.peer_connections import PeerConnections
 from kraftd.net.rate_limited_logger import RateLimitedLogger
 from kraftd.net.server import InboundConnection, Server, connection_numbers
 from kraftd.protocol.codec import Request
+from kraftd.protocol.kafka_codec import KAFKA
 from kraftd.protocol.messages import DescribeNodeRequest, FetchRequest
 from kraftd.raft import (
     FETCH_BYTES_MAX,
@@ -37,7 +38,6 @@ from kraftd.raft import (
     VoterSet,
 )
 from kraftd.raft.effects import LeaderChanged, ShutdownReady, StateChanged
-from kraftd.raft.events import PeerIdentity
 from kraftd.records.frame import decode_record
 from kraftd.runtime.applier import Applier
 from kraftd.runtime.committed_log import CommittedLog
@@ -46,6 +46,7 @@ from kraftd.runtime.controller_apis import ControllerApis
 from kraftd.runtime.driver import Driver
 from kraftd.runtime.effect_executor import EffectExecutor, EventLogger, LogEvent, RaftListener
 from kraftd.runtime.guard import Guard
+from kraftd.runtime.kafka_apis import KafkaApis
 from kraftd.runtime.log_export import EXPORT_REQUESTS, LogExports
 from kraftd.runtime.network import QuorumNetwork
 from kraftd.runtime.node_status import SOFTWARE, NodeInfo, NodeStatus
@@ -118,7 +119,7 @@ class ControllerServer(RaftListener, EventLogger):
         )
         self.guard = Guard(directory, driver, self.raft_node, self.workers[1])
         self.controller = controller = _controller_of(config, directory, self.advertised)
-        clock_ns, observe = environment.clock_ns, controller.events.observe
+        clock_ns, observe = environment.clock_ns, controller.event_statistics.observe
         committed_log = CommittedLog(self.raft_node, self.store)
         self.applier = Applier(config.node_id, controller, committed_log, driver, observe, clock_ns=clock_ns)
         self.status = self._make_status(started_at)
@@ -183,6 +184,8 @@ class ControllerServer(RaftListener, EventLogger):
         router.add({DescribeNodeRequest: self._serve_describe})
         router.add(exports.handlers)
         router.add_when_closed(exports.forget)
+        served = self.server.kafka_api_keys = (router.api_keys & KAFKA.apis.keys()) | KafkaApis.API_KEYS
+        router.add(KafkaApis(self._directory.cluster_id, self.raft_node, self.controller, served).handlers)
 
     def start(self) -> None:
         """Start the raft node and its turn tasks. The server must accept connections only after this."""
@@ -283,13 +286,10 @@ def _raft_node_of(
         ),
         random_source=environment.random_source,
         health=StateHealth(directory.damage, directory.amnesia, directory.uninitialized),
-        known_peers=tuple(
-            PeerIdentity(peer.node_id, peer.directory_id, peer.start_counter, peer.start_id)
-            for peer in directory.peers
-        ),
+        known_peers=directory.peers,
         advertised=advertised,
         bootstrap=tuple(config.bootstrap_servers),
-        accumulator_bytes=config.accumulator_bytes,
+        uncommitted_bytes_max=config.accumulator_bytes,
         tail_bytes=2 * environment.tail_bytes,
         fetch_bytes=environment.fetch_bytes,
     )

@@ -2,7 +2,7 @@
 
 Entered through `serve`, inside a running loop, with a checked configuration and an open directory. The order
 of a start: identity and log are already durable; the server listens; then the raft node starts, and with it
-the connections to the peers. The order of a stop: the raft node hands over, the last answers are written,
+the connections to the peers. The order of a stop: the raft node hands over, the last responses are written,
 connections close, the running flush ends, the directory is closed.
 
 Nothing here decides anything about the quorum. What goes wrong here ends the process (D-17); see `main`.
@@ -23,6 +23,7 @@ from typing import Any
 
 from kraftd.errors import ConfigError
 from kraftd.net.server import Server
+from kraftd.protocol.kafka_codec import KAFKA
 from kraftd.protocol.msgpack_codec import MSGPACK
 from kraftd.raft import RandomSource
 from kraftd.raft.effects import ShutdownReady
@@ -71,6 +72,7 @@ def import_codecs() -> None:
     record of some kind comes.
     """
     MSGPACK.load()
+    KAFKA.load()
     RECORD_CODECS.load()
     CONTROL_CODECS.load()
 

@@ -174,12 +174,12 @@ class Driver:
         if wake_at_ms <= now.mono_ms:
             due = f"after poll at {now.mono_ms} the raft node is due at {wake_at_ms}"
             raise InvariantError(due)
+        if self._turn_is_due:
+            return
         for deadline in self._deadlines:
             task_ms = deadline()
             if task_ms < wake_at_ms:
                 wake_at_ms = task_ms
-        if self._turn_is_due:
-            return
         if wake_at_ms <= now.mono_ms:
             self.wake()
             return

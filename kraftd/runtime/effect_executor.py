@@ -1,9 +1,9 @@
 """Carries out the effects of a raft node, in order.
 
 Entered through `EffectExecutor.run`, with the list that one call of `RaftNode.handle` or `RaftNode.poll`
-returned. A barrier has returned, and with it is durable, before the next effect begins; a start only begins;
-nothing here waits, and nothing here calls the raft node (D-02). The outcome of an effect comes back as an
-event, which the driver queues until the whole list is done.
+returned. A barrier has returned, and with it is durable, before the next effect begins: only for barriers is
+anything waited for. An asynchronous effect only begins. Nothing here calls the raft node (D-02): the outcome
+of an effect comes back as an event, which the driver queues until the whole list is done.
 
 Not here: sockets, threads, loops and files. They are behind five protocols, so that the daemon and the
 simulator run this same code (D-17).
@@ -40,13 +40,12 @@ from kraftd.raft.effects import (
     ShutdownReady,
     StateChanged,
     Truncate,
-    VoteCast,
+    VoteAnswered,
     Warned,
 )
-from kraftd.raft.events import PeerIdentity
-from kraftd.types import Election, Epoch, Offset
+from kraftd.types import Election, Epoch, Offset, PeerIdentity
 
-LogEvent: TypeAlias = StateChanged | ElectionEnded | VoteCast | Warned | Alarmed | AlarmCleared
+LogEvent: TypeAlias = StateChanged | ElectionEnded | VoteAnswered | Warned | Alarmed | AlarmCleared
 """Effects that are told: each is a log line, and counted or shown in the health where it is one of those."""
 
 
@@ -177,7 +176,7 @@ class EffectExecutor:
             ShutdownReady: outcomes.shutdown_ready,
             StateChanged: event_logger.log_event,
             ElectionEnded: event_logger.log_event,
-            VoteCast: event_logger.log_event,
+            VoteAnswered: event_logger.log_event,
             Warned: event_logger.log_event,
             Alarmed: event_logger.log_event,
             AlarmCleared: event_logger.log_event,

@@ -4,8 +4,8 @@ A turn task. The check itself happens in the reader thread: asking a dead mount 
 loop nor a flush may wait for it. While one check is running no second one begins.
 
 On a loss the process ends with one line (D-17), because it can no longer keep what it promises: at once if
-another process may use the directory. If the directory is gone, a leader first hands over, as it does when
-its log is damaged, so that the cluster does not wait for an election timeout.
+another process may use the directory. If the directory is gone, a leader first resigns, as it does when its
+log is damaged, so that the cluster does not wait for an election timeout.
 """
 
 from kraftd.raft import RaftNode
@@ -19,10 +19,10 @@ from kraftd.types import NEVER_MS, Now
 
 CHECK_INTERVAL_MS = 900
 """Time between two checks: a loss is noticed within a second."""
-HAND_OVER_MS = 200
+RESIGN_MS = 200
 """How long a leader without a directory waits for its EndQuorumEpoch to leave."""
 
-_HANDING_OVER = "its files are gone: it hands over, and ends"
+_RESIGNING = "its files are gone: it resigns, and ends"
 """The reason that a leader gives meanwhile; the last line names the files and what to do."""
 
 
@@ -43,7 +43,7 @@ class Guard(TimedTurnTask):
         """Begin a check if one is due.
 
         Raises:
-            StorageFailure: The directory is lost, and a leader has had its time to hand over.
+            StorageFailure: The directory is lost, and a leader has had its time to resign.
         """
         if self._loss is not None and now.mono_ms >= self._end_at_ms:
             raise StorageFailure(self._loss.text)
@@ -56,7 +56,7 @@ class Guard(TimedTurnTask):
             self._worker.submit(check.run, lambda loss: self._checked(check.generation, loss))
 
     def wake_at_ms(self) -> int:
-        """When the next check is due, or the end of a leader that hands over."""
+        """When the next check is due, or the end of a leader that has resigned."""
         return min(self._check_at_ms, self._end_at_ms)
 
     def _checked(self, generation: int, loss: Loss | None) -> None:
@@ -68,5 +68,5 @@ class Guard(TimedTurnTask):
             raise StorageFailure(loss.text)
         self._loss = loss
         self._directory.disk.lost = loss.text
-        self._end_at_ms = self._driver.now().mono_ms + HAND_OVER_MS
-        self._driver.deliver(LogDamaged(generation, _HANDING_OVER))
+        self._end_at_ms = self._driver.now().mono_ms + RESIGN_MS
+        self._driver.deliver(LogDamaged(generation, _RESIGNING))

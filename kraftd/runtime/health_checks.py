@@ -29,7 +29,7 @@ class HealthInput(msgspec.Struct, frozen=True):
     no_leader_reason: str | None
     high_watermark: Offset
     applied_offset: Offset
-    last_contact_ms: int
+    last_contact_ms_ago: int
     """Milliseconds since the last response of the leader; -1 if there was none."""
     fetch_timeout_ms: int
     flush_running_ms: int
@@ -62,7 +62,7 @@ def livez(node: HealthInput) -> list[Check]:
 def readyz(node: HealthInput) -> list[Check]:
     """The checks that this node is an up-to-date part of a working quorum."""
     has_leader = node.leader_id != NO_NODE
-    silent = has_leader and not node.is_leader and not 0 <= node.last_contact_ms <= node.fetch_timeout_ms
+    silent = has_leader and not node.is_leader and not 0 <= node.last_contact_ms_ago <= node.fetch_timeout_ms
     known = node.high_watermark >= 0
     behind = max(node.high_watermark, 0) - node.applied_offset
     return [
@@ -77,7 +77,7 @@ def readyz(node: HealthInput) -> list[Check]:
         Check(
             "whole",
             ok=node.is_whole,
-            detail="" if node.is_whole else "not counted as a member",
+            detail="" if node.is_whole else "not counted as a voter",
         ),
         Check("alarms", ok=not node.alarms, detail="; ".join(node.alarms)),
     ]

@@ -37,7 +37,7 @@ _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 ACCEPT_INTERVAL_S = 0.01
 """How far apart connections are accepted."""
 CONNECTION_S = 5.0
-"""How long a connection may last, from the first byte of its request to the last of the answer."""
+"""How long a connection may last, from the first byte of its request to the last of the response."""
 PAGE_AGE_S = 0.1
 """How old the page of metrics may be."""
 _LINE_BYTES_MAX = 2_048

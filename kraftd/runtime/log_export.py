@@ -36,14 +36,6 @@ from kraftd.storage.node_directory import NodeDirectory
 
 EXPORT_REQUESTS: tuple[type[Any], ...] = (ExportManifestRequest, ExportChunkRequest)
 
-_SMALL = (
-    (names.META_PROPERTIES, "meta"),
-    (names.BOOTSTRAP_CHECKPOINT, "snapshot"),
-    (f"{names.LOG_DIRECTORY}/{names.QUORUM_STATE}", "election"),
-    (f"{names.LOG_DIRECTORY}/{names.EPOCH_CHECKPOINT}", "epochs"),
-    (f"{names.LOG_DIRECTORY}/{names.PARTITION_METADATA}", "partition"),
-)
-
 
 class _Export(msgspec.Struct, frozen=True):
     generation: int
@@ -78,7 +70,7 @@ class LogExports:
         """Begin an export: answer with the files and sizes of this moment."""
         root, log, raft_node = self._directory.path, self._directory.log, self._raft_node
         small = {}
-        for name, _ in _SMALL:
+        for name in names.SMALL_FILES:
             data = self._directory.disk.read_file(root / name)
             if data is not None:
                 small[name] = data
@@ -92,12 +84,11 @@ class LogExports:
             connection.reply(request.api_version, request.correlation_id, refusal)
             return
         self._exports[connection.number] = _Export(log.generation, small, large)
-        kinds = dict(_SMALL)
         files = [
-            ExportManifestResponseFile(name=name, size_bytes=len(data), kind=kinds[name])
+            ExportManifestResponseFile(name=name, size_bytes=len(data), kind=names.SMALL_FILES[name].value)
             for name, data in small.items()
         ] + [
-            ExportManifestResponseFile(name=name, size_bytes=size_bytes, kind="segment")
+            ExportManifestResponseFile(name=name, size_bytes=size_bytes, kind=names.ExportKind.SEGMENT.value)
             for name, (_, size_bytes) in large.items()
         ]
         response = ExportManifestResponse(
@@ -126,7 +117,7 @@ class LogExports:
             )
         elif message.name in export.small:
             data = export.small[message.name]
-            self._answer(connection, request, len(data), data[slice(*_span(message, len(data)))])
+            self._reply(connection, request, len(data), data[slice(*_span(message, len(data)))])
         elif message.name in export.large:
             path, size_bytes = export.large[message.name]
             self._tasks.create_task(
@@ -154,9 +145,9 @@ class LogExports:
                 connection, request, ErrorCode.UNKNOWN_SERVER_ERROR, f"cannot be read: {error.strerror}"
             )
             return
-        self._answer(connection, request, size_bytes, data)
+        self._reply(connection, request, size_bytes, data)
 
-    def _answer(self, connection: InboundConnection, request: Request, total: int, data: bytes) -> None:
+    def _reply(self, connection: InboundConnection, request: Request, total: int, data: bytes) -> None:
         response = ExportChunkResponse(
             name=request.message.name, position=request.message.position, total_bytes=total
         )

@@ -41,7 +41,6 @@ from kraftd.raft.events import (
     NonceShown,
     PeerClaimed,
     PeerIdentified,
-    PeerIdentity,
     RequestFailed,
     RequestReceived,
     ResponseReceived,
@@ -49,7 +48,7 @@ from kraftd.raft.events import (
 from kraftd.runtime.driver import Driver
 from kraftd.runtime.effect_executor import Network
 from kraftd.runtime.request_router import ApiHandler
-from kraftd.types import ZERO_UUID, NodeId, Uuid
+from kraftd.types import ZERO_UUID, NodeId, PeerIdentity, Uuid
 
 
 class QuorumNetwork(ServerHandler, PeerHandler, Network):
@@ -113,7 +112,7 @@ class QuorumNetwork(ServerHandler, PeerHandler, Network):
 
     def connection_ended(self, connection: InboundConnection) -> None:
         """Tell the raft node that a connection is closed."""
-        self._ended(connection.number, outbound=False)
+        self._ended(connection.number)
 
     # From the peer connections.
 
@@ -152,7 +151,7 @@ class QuorumNetwork(ServerHandler, PeerHandler, Network):
     def connection_lost(self, connection: OutboundConnection) -> None:
         """Tell the raft node that a connection of ours is closed."""
         self._outbound.pop(connection.number, None)
-        self._ended(connection.number, outbound=True)
+        self._ended(connection.number)
 
     # From the effect executor.
 
@@ -199,8 +198,8 @@ class QuorumNetwork(ServerHandler, PeerHandler, Network):
         """Connect to a peer at this endpoint from now on."""
         self.peer_connections.learn(learned.node_id, learned.endpoint)
 
-    def _ended(self, number: int, *, outbound: bool) -> None:
+    def _ended(self, number: int) -> None:
         self._peers.pop(number, None)
         node_id = self._reported.pop(number, None)
         if node_id is not None:  # 0 is a node id, too
-            self._driver.deliver(ConnectionClosed(number, node_id, outbound))
+            self._driver.deliver(ConnectionClosed(number, node_id))

@@ -122,7 +122,7 @@ class NodeStatus:
             no_leader_reason=view.no_leader_reason or None,
             high_watermark=view.high_watermark,
             applied_offset=self._applier.applied_offset,
-            last_contact_ms=view.last_contact_ms_ago,
+            last_contact_ms_ago=view.last_contact_ms_ago,
             fetch_timeout_ms=self._info.fetch_timeout_ms,
             flush_running_ms=self._store.flush_running_ms(now),
             is_whole=view.is_whole,
@@ -202,7 +202,7 @@ class NodeStatus:
             view.high_watermark - 1,
         )
         queue = "kafka_controller_controllereventmanager_"
-        for times in self._controller.events.statistics():
+        for times in self._controller.event_statistics.statistics():
             label = {"kind": times.kind}
             yield Sample(queue + "events", "Events handled.", times.count, label, is_counter=True)
             for part, taken in (("queue", times.queue), ("processing", times.processing)):
@@ -244,7 +244,7 @@ class NodeStatus:
         peer_connections = self._peer_connections.statistics()
         yield Sample(
             "kafka_server_raftchannelmetrics_connection_count",
-            "Standing connections to other members.",
+            "Standing connections to other nodes.",
             sum(ready for _, ready, _ in peer_connections.values()),
         )
 
@@ -298,7 +298,7 @@ RAFT_METRIC_TEXTS = {
     "uncommitted-voter-change": "1 while a change of voters is in flight.",
     "commit-latency-avg": "Milliseconds from append to commit.",
     "commit-latency-max": "The longest of them.",
-    "election-latency-avg": "Milliseconds from losing a leader to having one.",
+    "election-latency-avg": "Milliseconds from the first pre-vote or vote asked for to having a leader.",
     "election-latency-max": "The longest of them.",
     "fetch-records-rate": "Records fetched a second.",
     "append-records-rate": "Records appended as leader a second.",

@@ -17,7 +17,7 @@ from typing import Any, TextIO, TypeAlias
 import msgspec
 
 from kraftd.net.rate_limited_logger import RateLimitedLogger
-from kraftd.raft.effects import AlarmCleared, Alarmed, ElectionEnded, StateChanged, VoteCast, Warned
+from kraftd.raft.effects import AlarmCleared, Alarmed, ElectionEnded, StateChanged, VoteAnswered, Warned
 from kraftd.runtime.effect_executor import EventLogger, LogEvent
 from kraftd.types import NodeId
 
@@ -86,19 +86,19 @@ class RaftEventLogger(EventLogger):
                 moved = {"from": source, "to": target}  # `from` cannot be a keyword argument
                 info("transition", key=key, **moved, epoch=epoch, reason=why)
             case ElectionEnded():
-                granted, silent = tuple(event.granted), tuple(event.silent)
+                granted, outstanding = tuple(event.granted), tuple(event.outstanding)
                 info(
                     "election",
-                    key=(event.epoch, event.pre_vote, event.won, granted, tuple(event.refused), silent),
+                    key=(event.epoch, event.pre_vote, event.won, granted, tuple(event.refused), outstanding),
                     epoch=event.epoch,
                     pre_vote=event.pre_vote,
                     won=event.won,
                     granted=granted,
                     refused=[{"node_id": node_id, "reason": why} for node_id, why in event.refused],
-                    silent=silent,
+                    outstanding=outstanding,
                     took_ms=event.took_ms,
                 )
-            case VoteCast():
+            case VoteAnswered():
                 fields = msgspec.structs.asdict(event)
                 fields["reason"] = fields.pop("why")
                 info("vote", key=event, **fields)

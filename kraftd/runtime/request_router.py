@@ -1,9 +1,10 @@
 """Gives each request to the handler of its API and topic.
 
-Entered by the server, with every request after a handshake. The handlers are tables that the parts of a node
-offer; `ControllerServer` adds them before the server accepts connections. A new API is an entry in one of
-them. Another topic that is fetched is a table for that topic; a request whose topic has none goes to the
-handler for any topic.
+Entered by the server, with every request but those of msgpack that it handles itself (greetings, ApiVersions)
+or gives to a handler of their own (ShowNonce). The handlers are tables that the parts of a node offer;
+`ControllerServer` adds them before the server accepts connections. A new API is an entry in one of them.
+Another topic that is fetched is a table for that topic; a request whose topic has none goes to the handler
+for any topic.
 
 Not here: what a handler does (`network` for the quorum, `controller_apis`, `log_export`).
 """
@@ -40,6 +41,11 @@ class RequestRouter(RequestHandler):
     def add(self, handlers: Mapping[type[Any], ApiHandler], *, topic_id: Uuid | None = None) -> None:
         """Add handlers by type of request: for one topic, or for any that has no handler of its own."""
         self._handlers.update({(request, topic_id): handler for request, handler in handlers.items()})
+
+    @property
+    def api_keys(self) -> frozenset[int]:
+        """The keys of the APIs that have a handler."""
+        return frozenset(request.API_KEY for request, _ in self._handlers)
 
     def add_when_closed(self, forget: Callable[[InboundConnection], None]) -> None:
         """Call `forget` with each connection that is closed after its handshake."""

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from kraftd.errors import StorageError
 from kraftd.raft import RaftNode
 from kraftd.raft.effects import Append, ColdRead, Flush, RememberStateHealth
-from kraftd.raft.events import BatchesRead, LogDamaged, LogFlushed, PeerIdentity
+from kraftd.raft.events import BatchesRead, LogDamaged, LogFlushed
 from kraftd.runtime.driver import Driver, TimedTurnTask
 from kraftd.runtime.effect_executor import Store
 from kraftd.runtime.raft_metrics import RaftMetrics
@@ -22,7 +22,7 @@ from kraftd.storage import StorageFailure
 from kraftd.storage.flush import FlushJob
 from kraftd.storage.log_reader import DamagedReadError, ReaderView
 from kraftd.storage.node_directory import NodeDirectory
-from kraftd.types import NEVER_MS, Election, Epoch, Now, Offset
+from kraftd.types import NEVER_MS, Election, Epoch, Now, Offset, PeerIdentity
 
 RECOVERY_POINT_INTERVAL_MS = 1_000
 """How long the recovery point of a flush may stay in the page cache only (D-05)."""
@@ -62,7 +62,7 @@ class DirectoryStore(Store, TimedTurnTask):
 
     def remember_peer(self, peer: PeerIdentity) -> None:
         """Write to the sidecar which directory and start a voter id belongs to, durably."""
-        self._directory.remember_peer(peer.node_id, peer.directory_id, peer.start_counter, peer.start_id)
+        self._directory.remember_peer(peer)
 
     def remember_state_health(self, health: RememberStateHealth) -> None:
         """Write to the sidecar whether this node may vote, durably."""
@@ -70,8 +70,8 @@ class DirectoryStore(Store, TimedTurnTask):
 
     def truncate(self, end_offset: Offset, generation: int) -> None:
         """Truncate the log, durably, after the running flush has ended (D-03)."""
-        # Truncation closes and removes segments. Node 2 follows and flushes two of them when it is told to
-        # remove the second: a sync of a closed file would be an error of the disk, and end the process.
+        # The flush thread may be syncing the very files that are cut and removed now: `Log.truncate` raises
+        # if it still is.
         self.drain()
         self._log.truncate(end_offset, generation)
 
@@ -125,7 +125,8 @@ class DirectoryStore(Store, TimedTurnTask):
 
     def run(self, now: Now) -> None:
         """Make the recovery point of the last flush durable, once nothing has been flushed for a while."""
-        if now.mono_ms >= self.wake_at_ms():
+        # Asked first, since this runs each turn and it is hardly ever dirty for long.
+        if self._recovery_point_is_dirty and now.mono_ms >= self.wake_at_ms():
             self._begin_flush(now.mono_ms, report=False)
 
     def wake_at_ms(self) -> int:

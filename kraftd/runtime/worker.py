@@ -59,7 +59,13 @@ class Worker:
                 self._finished.put((done, job()))
             except BaseException as error:  # noqa: BLE001 - raised again on the loop
                 self._finished.put(error)
-            self._loop.call_soon_threadsafe(self._finish_one)
+            try:
+                self._loop.call_soon_threadsafe(self._finish_one)
+            except RuntimeError:
+                # Whatever closed the loop ends the process, and its reason must be the one that is told: not
+                # that a check of the disk, which was under way, has nobody left to tell.
+                if not self._loop.is_closed():
+                    raise
 
     def _finish_one(self) -> None:
         # `drain` may have handled this result already: its call was scheduled before, and finds nothing.

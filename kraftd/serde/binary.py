@@ -25,6 +25,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias, TypeVar
 
 from kraftd.errors import MalformedError, UnencodableError
+from kraftd.serde.generated import Records
 from kraftd.serde.varint import encode_uvarint, read_uvarint
 
 T = TypeVar("T")
@@ -36,14 +37,22 @@ READ_ERRORS = (MalformedError, IndexError, struct.error, UnicodeDecodeError)
 WRITE_ERRORS = (UnencodableError, struct.error, UnicodeEncodeError)
 """What a generated writer raises on a value that does not fit the schema."""
 
-Chunks: TypeAlias = list[bytes]
+Chunks: TypeAlias = list[bytes | bytearray | memoryview]
 """What writers append to; the caller joins it."""
 
 ZERO = b"\0"
 """Null in front of a compact value, or an empty section of tagged fields."""
 
-SHORT_LENGTHS = tuple(bytes((size + 1,)) for size in range(0x7F))
+LENGTHS = tuple(bytes((number,)) for number in range(0x80))
+"""Varints of one byte, by their number."""
+
+SHORT_LENGTHS = LENGTHS[1:]
 """What stands before a compact string of fewer than 127 bytes, by its size."""
+
+FEW_ELEMENTS = 1024
+ELEMENT_BYTES = 4
+"""More elements than a few take this many bytes each on average, which all do that say something: an element
+of two bytes is decoded in as much time as one of twenty."""
 
 STRING_BYTES_MAX = 0x7FFF
 """Kafka's limit for a string, in either encoding."""
@@ -84,11 +93,19 @@ def read_uuid(data: bytes, position: int) -> tuple[bytes, int]:
 
 
 def read_compact_string(data: bytes, position: int) -> tuple[str, int]:
-    """Read a string of a flexible version."""
-    value, end = read_compact_nullable_string(data, position)
-    if value is None:
+    """Read a string of a flexible version; what is wrong with a short one is told by the careful way."""
+    try:
+        claim = data[position]
+        if 0 < claim < 0x80:
+            text = data[position + 1 : position + claim]
+            if len(text) == claim - 1:
+                return text.decode(), position + claim
+    except (IndexError, UnicodeDecodeError):
+        pass
+    claim, start = read_uvarint(data, position)
+    if claim == 0:
         raise MalformedError(f"byte {position}: null where a string must be")
-    return value, end
+    return _text(data, start, claim - 1), start + claim - 1
 
 
 def read_compact_nullable_string(data: bytes, position: int) -> tuple[str | None, int]:
@@ -115,6 +132,14 @@ def read_nullable_string(data: bytes, position: int) -> tuple[str | None, int]:
     return _text(data, start, size), start + size
 
 
+def read_bytes(data: bytes, position: int) -> tuple[bytes, int]:
+    """Read bytes of a version that is not flexible."""
+    size, start = read_int32(data, position)
+    if size < 0:
+        raise MalformedError(f"byte {position}: null where bytes must be")
+    return _take(data, start, size, "bytes"), start + size
+
+
 def read_compact_bytes(data: bytes, position: int) -> tuple[bytes, int]:
     """Read bytes of a flexible version."""
     value, end = read_compact_nullable_bytes(data, position)
@@ -131,14 +156,36 @@ def read_compact_nullable_bytes(data: bytes, position: int) -> tuple[bytes | Non
     return _take(data, start, claim - 1, "bytes"), start + claim - 1
 
 
+def read_compact_records(data: bytes, position: int) -> tuple[memoryview, int]:
+    """Read records of a flexible version, as a view."""
+    value, end = read_compact_nullable_records(data, position)
+    if value is None:
+        raise MalformedError(f"byte {position}: null where records must be")
+    return value, end
+
+
+def read_compact_nullable_records(data: bytes, position: int) -> tuple[memoryview | None, int]:
+    """Read records or null of a flexible version, as a view."""
+    claim, start = read_uvarint(data, position)
+    return (None, start) if claim == 0 else (_view(data, start, claim - 1), start + claim - 1)
+
+
+def read_nullable_records(data: bytes, position: int) -> tuple[memoryview | None, int]:
+    """Read records or null of a version that is not flexible, as a view."""
+    size, start = read_int32(data, position)
+    return (None, start) if size < 0 else (_view(data, start, size), start + size)
+
+
 def read_compact_array(
     data: bytes, position: int, element: Reader[T], smallest_bytes: int
 ) -> tuple[tuple[T, ...], int]:
     """Read an array of a flexible version, whose elements take at least `smallest_bytes` each."""
-    value, end = read_compact_nullable_array(data, position, element, smallest_bytes)
-    if value is None:
+    claim, start = read_uvarint(data, position)
+    if claim == 1:
+        return (), start
+    if claim == 0:
         raise MalformedError(f"byte {position}: null where an array must be")
-    return value, end
+    return _elements(data, start, claim - 1, element, smallest_bytes)
 
 
 def read_compact_nullable_array(
@@ -146,8 +193,8 @@ def read_compact_nullable_array(
 ) -> tuple[tuple[T, ...] | None, int]:
     """Read an array or null of a flexible version."""
     claim, start = read_uvarint(data, position)
-    if claim == 0:
-        return None, start
+    if claim <= 1:
+        return (() if claim else None), start
     return _elements(data, start, claim - 1, element, smallest_bytes)
 
 
@@ -173,10 +220,12 @@ def read_nullable_array(
 
 def read_compact_numbers(data: bytes, position: int, code: str, size: int) -> tuple[tuple[int, ...], int]:
     """Read an array of numbers of a flexible version, given their `struct` code and size."""
-    value, end = read_compact_nullable_numbers(data, position, code, size)
-    if value is None:
+    claim, start = read_uvarint(data, position)
+    if claim == 1:
+        return (), start
+    if claim == 0:
         raise MalformedError(f"byte {position}: null where an array must be")
-    return value, end
+    return _numbers(data, start, claim - 1, code, size)
 
 
 def read_compact_nullable_numbers(
@@ -211,37 +260,6 @@ def read_nullable_struct(data: bytes, position: int, element: Reader[T]) -> tupl
     """Read a struct behind its presence byte."""
     present, start = read_int8(data, position)
     return (None, start) if present < 0 else element(data, start)
-
-
-def read_tags(data: bytes, position: int) -> tuple[Sequence[tuple[int, int, int]], int]:
-    """Read a section of tagged fields: tag, start and end of each."""
-    count, position = read_uvarint(data, position)
-    if not count:
-        return (), position
-    if count * 2 > len(data) - position:
-        raise MalformedError(f"byte {position}: {count} tagged fields cannot be in the bytes left")
-    found = []
-    before = -1
-    for _ in range(count):
-        tag, position = read_uvarint(data, position)
-        size, start = read_uvarint(data, position)
-        position = start + size
-        if tag <= before or position > len(data):
-            raise MalformedError(f"byte {start}: tagged field {tag} is out of order or cut short")
-        found.append((tag, start, position))
-        before = tag
-    return found, position
-
-
-def unread(data: bytes, tags: Sequence[tuple[int, int, int]]) -> tuple[tuple[int, bytes], ...]:
-    """Keep tagged fields as they are."""
-    return tuple([(tag, data[start:end]) for tag, start, end in tags]) if tags else ()
-
-
-def end_of_tag(tag: int, position: int, end: int) -> None:
-    """Check that a tagged field fills its place."""
-    if position != end:
-        raise MalformedError(f"byte {position}: tagged field {tag} ends at byte {end}")
 
 
 def write_int8(out: Chunks, value: int) -> None:
@@ -296,6 +314,12 @@ def write_string(out: Chunks, value: str | None) -> None:
     out.append(raw)
 
 
+def write_bytes(out: Chunks, value: bytes) -> None:
+    """Append bytes in a version that is not flexible."""
+    write_int32(out, len(value))
+    out.append(value)
+
+
 def write_compact_bytes(out: Chunks, value: bytes | None) -> None:
     """Append bytes or null in a flexible version."""
     if value is None:
@@ -305,29 +329,43 @@ def write_compact_bytes(out: Chunks, value: bytes | None) -> None:
     out.append(value)
 
 
+def write_compact_records(out: Chunks, value: Records | None) -> None:
+    """Append records or null in a flexible version."""
+    buffers = value if isinstance(value, tuple) else () if value is None else (value,)
+    out.append(ZERO if value is None else encode_uvarint(sum(map(len, buffers)) + 1))
+    out += buffers
+
+
+def write_records(out: Chunks, value: Records | None) -> None:
+    """Append records or null in a version that is not flexible."""
+    buffers = value if isinstance(value, tuple) else () if value is None else (value,)
+    write_int32(out, -1 if value is None else sum(map(len, buffers)))
+    out += buffers
+
+
 def write_compact_count(out: Chunks, elements: Sequence[object] | None) -> None:
     """Append how many elements follow, or null, in a flexible version."""
-    out.append(encode_uvarint(0 if elements is None else len(elements) + 1))
+    size = 0 if elements is None else len(elements) + 1
+    out.append(LENGTHS[size] if size < 0x80 else encode_uvarint(size))
+
+
+def write_compact_numbers(out: Chunks, values: Sequence[int] | None, code: str) -> None:
+    """Append an array of numbers or null in a flexible version, given their `struct` code."""
+    write_compact_count(out, values)
+    if values:
+        out.append(struct.pack(f">{len(values)}{code}", *values))
+
+
+def write_numbers(out: Chunks, values: Sequence[int] | None, code: str) -> None:
+    """Append an array of numbers or null in a version that is not flexible."""
+    write_count(out, values)
+    if values:
+        out.append(struct.pack(f">{len(values)}{code}", *values))
 
 
 def write_count(out: Chunks, elements: Sequence[object] | None) -> None:
     """Append how many elements follow, or null, in a version that is not flexible."""
     write_int32(out, -1 if elements is None else len(elements))
-
-
-def write_tags(out: Chunks, known: Sequence[tuple[int, bytes]], unknown: Sequence[tuple[int, bytes]]) -> None:
-    """Append a section of tagged fields, by ascending tag."""
-    if not known and not unknown:
-        out.append(ZERO)
-        return
-    tags = sorted((*known, *unknown))
-    if len({tag for tag, _ in tags}) != len(tags):
-        raise UnencodableError("a tag is given twice")
-    out.append(encode_uvarint(len(tags)))
-    for tag, value in tags:
-        out.append(encode_uvarint(tag))
-        out.append(encode_uvarint(len(value)))
-        out.append(value)
 
 
 def base64_text(value: bytes) -> str:
@@ -349,6 +387,14 @@ def _take(data: bytes, position: int, size: int, what: str) -> bytes:
             f"byte {position}: {what} of {size} bytes, but {max(len(data) - position, 0)} are left"
         )
     return value
+
+
+def _view(data: bytes, position: int, size: int) -> memoryview:
+    if size > len(data) - position:
+        raise MalformedError(
+            f"byte {position}: records of {size} bytes, but {max(len(data) - position, 0)} are left"
+        )
+    return memoryview(data)[position : position + size]
 
 
 def _text(data: bytes, position: int, size: int) -> str:
@@ -379,8 +425,12 @@ def _numbers(data: bytes, position: int, count: int, code: str, size: int) -> tu
 def _elements(
     data: bytes, position: int, count: int, element: Reader[T], smallest_bytes: int
 ) -> tuple[tuple[T, ...], int]:
-    if count * smallest_bytes > len(data) - position:
+    left = len(data) - position
+    if count * smallest_bytes > left or (count > FEW_ELEMENTS and count * ELEMENT_BYTES > left):
         raise MalformedError(f"byte {position}: {count} elements cannot be in the bytes left")
+    if count == 1:
+        value, position = element(data, position)
+        return (value,), position
     values = []
     for _ in range(count):
         value, position = element(data, position)

@@ -11,6 +11,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 from kraftd.errors import UnencodableError
 
+Records: TypeAlias = bytes | bytearray | memoryview | tuple[bytes | bytearray | memoryview, ...]
+"""Whole batches, still encoded, in one buffer or in several that follow each other."""
+
 UnknownTags: TypeAlias = tuple[tuple[int, bytes], ...]
 """Tagged fields that this program does not know, still encoded, by ascending tag."""
 

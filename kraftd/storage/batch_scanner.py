@@ -1,6 +1,6 @@
 """Batches of a segment file, one after the other: each is checked as a whole before it is yielded.
 
-Not here: what to do about one that is not sound (`recovery`).
+Not here: what one that is not sound means (`log_scan`).
 """
 
 import struct

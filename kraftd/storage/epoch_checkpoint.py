@@ -9,7 +9,6 @@ much after a crash, never too little.
 Differs: Kafka writes the file some time after a truncation; we write it at once.
 """
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -44,7 +43,7 @@ class EpochCheckpoint:
 
     def epoch_of(self, offset: Offset) -> Epoch:
         """Return the epoch of the record at this offset; 0 before the first entry."""
-        return epoch_at(self.entries, offset)
+        return epoch_checkpoint.epoch_of(self.entries, offset)
 
     def save(self) -> None:
         """Write the file: tmp, fsync, rename, fsync of the directory."""
@@ -53,12 +52,6 @@ class EpochCheckpoint:
     def _become(self, entries: tuple[EpochEntry, ...]) -> None:
         self.entries = entries
         self.last_epoch = entries[-1].epoch if entries else 0
-
-
-def epoch_at(entries: tuple[EpochEntry, ...], offset: Offset) -> Epoch:
-    """Return the epoch of the record at this offset; 0 before the first entry."""
-    slot = bisect_right(entries, offset, key=lambda entry: entry.start_offset) - 1
-    return entries[slot].epoch if slot >= 0 else 0
 
 
 def with_entry(entries: tuple[EpochEntry, ...], epoch: Epoch, start_offset: Offset) -> tuple[EpochEntry, ...]:

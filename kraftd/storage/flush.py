@@ -3,6 +3,8 @@
 The job holds what was dirty when it was captured, and the generation and end offset that will be durable once
 it has run. It does not refer to the log: if that was truncated meanwhile, `Log.flush_done` knows by the
 generation.
+
+`RecoveryPointStore` is where the log keeps how far it is flushed; the job syncs its file, too, if asked.
 """
 
 from collections.abc import Sequence

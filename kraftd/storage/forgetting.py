@@ -22,8 +22,8 @@ from kraftd.records import meta_properties, names
 from kraftd.storage.disk import Disk
 from kraftd.storage.filesystem import FileSystem
 from kraftd.storage.node_directory import take_lock
-from kraftd.storage.sidecar import AMNESIA, WHOLE, LocalState, PeerRecord, Sidecar, load_durable_sidecar
-from kraftd.types import NO_NODE, REPORTED_BY_OTHERS, NodeId
+from kraftd.storage.sidecar import LocalState, Sidecar, load_durable_sidecar
+from kraftd.types import NO_NODE, REPORTED_BY_OTHERS, HealthKind, NodeId, PeerIdentity
 
 
 class Forgotten(msgspec.Struct, frozen=True):
@@ -31,7 +31,7 @@ class Forgotten(msgspec.Struct, frozen=True):
 
     directory: str
     node_id: NodeId
-    peers: tuple[PeerRecord, ...]
+    peers: tuple[PeerIdentity, ...]
     counts_again: bool
     """Whether it was uncounted because other nodes took it for an old copy."""
 
@@ -74,13 +74,13 @@ def _forget(path: Path, node_id: NodeId, sidecar: Sidecar) -> Forgotten:
     counts_again = _is_reported_by_others_only(local_state)
     changed = msgspec.structs.replace(local_state, peers=())
     if counts_again:
-        changed = msgspec.structs.replace(changed, health=WHOLE, reasons=())
+        changed = msgspec.structs.replace(changed, health=HealthKind.WHOLE, reasons=())
     sidecar.save_twice(changed)
     return Forgotten(str(path), node_id, local_state.peers, counts_again)
 
 
 def _is_reported_by_others_only(local_state: LocalState) -> bool:
     """Whether only other nodes have reported the amnesia: several reasons are kept as one text."""
-    return local_state.health == AMNESIA and all(
+    return local_state.health == HealthKind.AMNESIA and all(
         reason.startswith(REPORTED_BY_OTHERS) and "; " not in reason for reason in local_state.reasons
     )

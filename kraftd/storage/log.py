@@ -5,7 +5,8 @@ What is on disk
 `<directory>` is `__cluster_metadata-0`, with for each segment, named by its base offset in 20 digits:
 
 - `….log`: record batches, one after the other, nothing else. The only truth.
-- `….index`, `….timeindex`: where batches are, for Kafka's sake. Rebuilt at every opening, never read.
+- `….index`, `….timeindex`: where batches are, for Kafka's sake. Every opening makes them anew and reads
+  them only to leave a file alone that is right already.
 
 and besides them
 
@@ -43,10 +44,11 @@ epoch whose first batch was lost; the opening drops it.
 *While opening.* An opening that is cut short leaves one of the states above; the next one starts over.
 
 A disk can do worse than a crash and lose what was flushed. That shows as a bad byte *below* the recovery
-point, and is never cut (`recovery`); the log then goes on at its end, with a hole.
+point, and is never cut (`log_scan`); the log then goes on at its end, with a hole.
 
 How it is used
 --------------
+One class, because appending, rolling, flushing and truncating change the same segments, ends and generation.
 All methods are called from the one loop. Two values leave it: a `FlushJob` runs in a flush thread, a
 `ReaderView` in a reader thread. Both carry the generation, which a truncation raises (D-03, D-15).
 
@@ -65,13 +67,15 @@ import msgspec
 from kraftd.errors import InvariantError, StorageError
 from kraftd.records import names
 from kraftd.records.index import INDEX_BYTES_MAX
+from kraftd.storage.damage import Damage
 from kraftd.storage.disk import Disk
 from kraftd.storage.epoch_checkpoint import EpochCheckpoint, epochs_beyond, load_epochs, with_lost_epochs
 from kraftd.storage.filesystem import Access
 from kraftd.storage.flush import FlushJob, RecoveryPointStore
 from kraftd.storage.log_reader import DamagedReadError, ReaderView
-from kraftd.storage.recovery import Damage, Recovered, recover, remove_segments
-from kraftd.storage.segment import Limits, Segment, heads_of
+from kraftd.storage.log_scan import Recovered
+from kraftd.storage.recovery import recover
+from kraftd.storage.segment import Limits, Segment, heads_of, remove_segments
 from kraftd.storage.segment_index import write_sealed
 from kraftd.types import Epoch, EpochEntry, Offset, OffsetAndEpoch
 
@@ -266,7 +270,7 @@ class Log:
             self._disk.write_all(active.handle, batches, size_bytes, active.size_bytes, active.path)
         indexed = active.index.last_position
         for head in heads:
-            active.note(head)
+            active.add_batch(head)
         if active.index.last_position != indexed and active.files is not None:
             active.files.extend(active.index)
         self.end_offset = end_offset
@@ -423,7 +427,7 @@ class Log:
         # Behind the last index entry only the batches tell the newest timestamp. If the disk has lost them,
         # nothing is removed, and the next start finds the damage.
         for head in self.reader_view().heads_before(end_offset, kept.unindexed_from, position):
-            kept.note_time(head)
+            kept.add_time(head)
         self._disk.resize(segment.handle, position, segment.path)
         self._disk.sync(segment.handle, segment.path)
         return kept

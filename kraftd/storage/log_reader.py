@@ -2,7 +2,7 @@
 
 `ReaderView` is what a log was at one moment: its segments, their sizes, its generation. It is captured on the
 loop and read in another thread. What is appended meanwhile is past its end. A truncation meanwhile may put
-other bytes under it, which is why the caller compares generation, epoch and role again when the answer
+other bytes under it, which is why the caller compares generation, epoch and state again when the result
 arrives (D-15); handles of removed segments stay open until the log closes, so it never reads another file by
 mistake.
 
@@ -21,11 +21,11 @@ from typing import NamedTuple
 from kraftd.errors import CorruptBatchError, ErrorCode, StorageError
 from kraftd.records import names
 from kraftd.records.batch import scan
+from kraftd.records.epoch_checkpoint import epoch_of
 from kraftd.records.index import INDEX_INTERVAL_BYTES
 from kraftd.storage.batch_scanner import sound_batches
+from kraftd.storage.damage import REMEDY, Damage
 from kraftd.storage.disk import Disk
-from kraftd.storage.epoch_checkpoint import epoch_at
-from kraftd.storage.recovery import REMEDY, Damage
 from kraftd.storage.segment import HEAD_BYTES, Head, Hole, Segment, head_at
 from kraftd.storage.segment_index import SegmentIndex
 from kraftd.types import Epoch, EpochEntry, Offset
@@ -130,12 +130,20 @@ class ReaderView:
         return newest
 
     def base_of(self, offset: Offset) -> Offset:
-        """Return the base offset of the batch that holds `offset`."""
-        return self._locate(offset)[2].base_offset
+        """Return the base offset of the batch that holds `offset`.
+
+        Raises:
+            DamagedReadError: That batch is not sound.
+        """
+        return self._locate_sound(offset)[1].base_offset
 
     def position_of(self, offset: Offset) -> int:
-        """Return the byte of its segment at which the batch that holds `offset` begins."""
-        return self._locate(offset)[1]
+        """Return the byte of its segment at which the batch that holds `offset` begins.
+
+        Raises:
+            DamagedReadError: That batch is not sound.
+        """
+        return self._locate_sound(offset)[0]
 
     def heads_before(self, end_offset: Offset, start: int, end: int) -> list[Head]:
         """Return the heads of the batches between two bytes of the segment that ends, or is truncated, at
@@ -171,7 +179,7 @@ class ReaderView:
         """Return why a batch with a good checksum cannot be the one written here; empty if it can."""
         if base_offset != next_offset:
             return f"the batch says offset {base_offset} where {next_offset} must come"
-        known = epoch_at(self._epochs, base_offset)
+        known = epoch_of(self._epochs, base_offset)
         if known not in {0, epoch}:
             return f"the batch says epoch {epoch} where {names.EPOCH_CHECKPOINT} says {known}"
         return ""
@@ -181,6 +189,22 @@ class ReaderView:
         if not part.base_offset <= offset < part.end_offset:
             raise self._damaged(part, offset)
         return (part, *self._find(part, offset))
+
+    def _locate_sound(self, offset: Offset) -> tuple[int, Head]:
+        """As `_locate`, for a truncation, which goes back before no offset on the word of a head without its
+        checksum. A batch that begins at the offset goes whole, be it sound or not.
+
+        Node 1 truncates to 704, which is a boundary. The head at 698 has gone bad and says that its batch
+        goes on for thousands of offsets: believed, it would cost node 1 the committed records from 698 on.
+        """
+        part, position, head = self._locate(offset)
+        if head.base_offset == offset:
+            return position, head
+        try:
+            next(sound_batches(self._disk, part.handle, part.path, position, position + head.size_bytes))
+        except CorruptBatchError:
+            raise self._damaged(part, offset) from None
+        return position, head
 
     def _find(self, part: _Slice, offset: Offset) -> tuple[int, Head]:
         """Return the position of the batch that holds `offset`, and its head."""

@@ -28,19 +28,14 @@ from kraftd.storage.filesystem import Access, FileSystem
 from kraftd.storage.log import Log, LogConfig, OpenReport
 from kraftd.storage.presence import PresenceCheck, lost_log
 from kraftd.storage.sidecar import (
-    AMNESIA,
     REASON_CHARACTERS_MAX,
-    UNINITIALIZED,
-    WHOLE,
-    PeerRecord,
     Sidecar,
     load_durable_sidecar,
     read_sidecar,
     remember_peer,
 )
-from kraftd.types import METADATA_TOPIC_ID, Election, NodeId, Uuid, uuid_text
+from kraftd.types import METADATA_TOPIC_ID, Election, HealthKind, NodeId, PeerIdentity, Uuid, uuid_text
 
-_STATES = (WHOLE, UNINITIALIZED, AMNESIA)
 _FORMAT_OR_MOUNT = (
     "run `kraftctl format` for a new node; if one ran here, its disk is not mounted, or what was here is lost"
 )
@@ -133,7 +128,7 @@ class NodeDirectory:
             finding, sidecar, warnings = _open_sidecar(disk, path)
             undo.callback(sidecar.close, sync=False)
             if finding.foreign:
-                _note_incomplete_copy(disk, log_path, sidecar)
+                _record_incomplete_copy(disk, log_path, sidecar)
             log, report = Log.open(disk, log_path, recovery_points=sidecar, config=config)
             undo.callback(log.abandon)
             if log.start_offset > 0:
@@ -154,7 +149,7 @@ class NodeDirectory:
         (D-05, D-06).
         """
         remembered = self._sidecar.local_state
-        reasons = list(remembered.reasons) if remembered.health == AMNESIA else []
+        reasons = list(remembered.reasons) if remembered.health == HealthKind.AMNESIA else []
         election = finding.election
         last_epoch = self.log.last_record_epoch
         if finding.amnesia:
@@ -171,9 +166,9 @@ class NodeDirectory:
         # Node 3 is wiped and formatted again: it has no records and no election file, like a new node.
         # "Blank" stays, also over a restart, until the raft node has given a vote or has flushed records.
         empty = finding.checksum < 0 and self.log.end_offset == 0 and not self.report.damage
-        was_uninitialized = remembered.health == UNINITIALIZED and not finding.foreign
+        was_uninitialized = remembered.health == HealthKind.UNINITIALIZED and not finding.foreign
         self.uninitialized = not reasons and (empty or was_uninitialized)
-        state = AMNESIA if self.amnesia else UNINITIALIZED if self.uninitialized else WHOLE
+        kept = HealthKind.UNINITIALIZED if self.uninitialized else HealthKind.WHOLE
         self._sidecar.save_twice(
             msgspec.structs.replace(
                 remembered,
@@ -182,7 +177,7 @@ class NodeDirectory:
                 election_epoch=max(election.epoch, remembered.election_epoch),
                 election=election,
                 start_counter=remembered.start_counter + 1,
-                health=state,
+                health=HealthKind.AMNESIA if self.amnesia else kept,
                 reasons=_bounded(self.amnesia),
             )
         )
@@ -205,7 +200,7 @@ class NodeDirectory:
         return self._sidecar.local_state.start_counter
 
     @property
-    def peers(self) -> tuple[PeerRecord, ...]:
+    def peers(self) -> tuple[PeerIdentity, ...]:
         """The identity behind each voter id, as far as it was seen."""
         return self._sidecar.local_state.peers
 
@@ -234,15 +229,12 @@ class NodeDirectory:
         self._elections.write(election)
         self.election = election
 
-    def remember_peer(self, node_id: NodeId, directory_id: Uuid, start_counter: int, start_id: Uuid) -> None:
+    def remember_peer(self, peer: PeerIdentity) -> None:
         """Write durably which identity a voter id belongs to: `RememberPeer`."""
-        peer = PeerRecord(node_id, directory_id, start_counter, start_id)
         self._sidecar.save_twice(remember_peer(self._sidecar.local_state, peer))
 
-    def remember_state_health(self, state: str, reasons: Sequence[str] = ()) -> None:
+    def remember_state_health(self, state: HealthKind, reasons: Sequence[str] = ()) -> None:
         """Write durably whether this node's promises can be relied on: `RememberStateHealth`."""
-        if state not in _STATES:
-            raise ValueError(f"{state!r} is not one of {', '.join(_STATES)}")
         local_state = self._sidecar.local_state
         self._sidecar.save_twice(
             msgspec.structs.replace(local_state, health=state, reasons=_bounded(reasons))
@@ -365,7 +357,7 @@ def _open_sidecar(disk: Disk, path: Path) -> tuple[ElectionFinding, Sidecar, lis
     return finding, sidecar, warnings
 
 
-def _note_incomplete_copy(disk: Disk, log_path: Path, sidecar: Sidecar) -> None:
+def _record_incomplete_copy(disk: Disk, log_path: Path, sidecar: Sidecar) -> None:
     """Write durably that the end of a log from another program is missing, if its epochs say so.
 
     Without a flushed offset nothing else can tell. Opening the log makes the epoch file anew, so this comes
@@ -373,11 +365,13 @@ def _note_incomplete_copy(disk: Disk, log_path: Path, sidecar: Sidecar) -> None:
     """
     log, report = Log.open(disk, log_path, read_only=True)
     log.abandon()
-    if report.incomplete and sidecar.local_state.health != AMNESIA:
+    if report.incomplete and sidecar.local_state.health != HealthKind.AMNESIA:
         text = "; ".join(report.incomplete)
         reason = f"{text}: what it acknowledged is forgotten: copy the directory again, from a stopped node"
         sidecar.save_twice(
-            msgspec.structs.replace(sidecar.local_state, health=AMNESIA, reasons=_bounded((reason,)))
+            msgspec.structs.replace(
+                sidecar.local_state, health=HealthKind.AMNESIA, reasons=_bounded((reason,))
+            )
         )
 
 

@@ -1,17 +1,6 @@
-"""Reads the segments at a start, and decides whether a bad byte is torn or damaged (D-04, D-05).
+"""Opens the segments at a start: cuts what is torn, and makes the rest durable (D-04, D-05).
 
-A crash can only take what no flush had covered. So a bad or missing byte at or above the recovery point is
-*torn*: it and whatever follows is cut, with a warning. Below the recovery point it is *damage*: the disk lost
-what it had flushed. Damage is never cut; the sound batches after it stay, the hole is remembered, and other
-nodes have the bytes.
-
-Example: node 2 has flushed up to 20 when its power fails. A bad byte in record 22 was never acknowledged: the
-log is cut at 22. A bad byte in record 12 was: node 1 may count on node 2 for it. If node 2 cut its log at 12,
-it could vote for a node without records 12 to 19, which are committed. So it keeps those it has, and does not
-count.
-
-Without a recovery point (another program wrote the directory) only the end of the last segment can be
-torn, and only if no sound batch follows; everything else is damage.
+What is torn, and what is damage and stays, is decided by `log_scan`, which reads every batch. Here it is cut.
 
 Bytes that a `kill -9` left in the page cache look durable and are not, and pages of a failed fsync look
 clean. So what lies above the recovery point is synced, dropped from the page cache and read again; only what
@@ -25,59 +14,17 @@ Entered by `recover`. Not here: creating the first segment, index files, the epo
 """
 
 from pathlib import Path
-from typing import NamedTuple
-
-import msgspec
 
 from kraftd.errors import CorruptBatchError, MalformedError, StorageError
 from kraftd.records import names
-from kraftd.records.batch import HEADER_BYTES
-from kraftd.records.batch_search import plausible_headers
 from kraftd.storage.batch_scanner import fingerprint, sound_batches
 from kraftd.storage.disk import Disk
-from kraftd.storage.epoch_checkpoint import epoch_at, with_entry
 from kraftd.storage.filesystem import Access
-from kraftd.storage.segment import NO_END, Head, Segment, head_at
-from kraftd.storage.segment_index import index_paths
-from kraftd.types import Epoch, EpochEntry, Offset, OffsetAndEpoch
+from kraftd.storage.log_scan import LogScan, Recovered
+from kraftd.storage.segment import Segment, remove_segments
+from kraftd.types import EpochEntry, OffsetAndEpoch
 
 _ROUNDS_MAX = 3
-
-
-REMEDY = (
-    "this node does not count until it is stopped, emptied, formatted and started again, as "
-    "docs/operations.md (Trouble) describes"
-)
-
-
-class Damage(msgspec.Struct, frozen=True):
-    """Bytes that were durable and are not readable any more (D-06): where, what, and what to do."""
-
-    file: str
-    position_bytes: int
-    offset: Offset
-    end_offset: Offset
-    """The first offset after the damage; equal to `offset` if no record is known to be missing."""
-    text: str
-    action: str
-
-    def __str__(self) -> str:
-        where = f"{self.file} at byte {self.position_bytes} (offset {self.offset})"
-        return f"{where}: {self.text}; {self.action}"
-
-
-class Recovered(NamedTuple):
-    """The content of the segments."""
-
-    segments: list[Segment]
-    end_offset: Offset
-    """The offset of the next batch. Above the last segment's own end if that is damaged."""
-    epochs: tuple[EpochEntry, ...]
-    damage: tuple[Damage, ...]
-    torn: tuple[str, ...]
-    """What was cut, or would have been by an opening that may write: one line each."""
-    notes: tuple[str, ...] = ()
-    """What was repaired and is no loss: one line each."""
 
 
 def recover(
@@ -123,12 +70,12 @@ def _scan_log(
     segments: list[Segment],
     recovery_point: OffsetAndEpoch | None,
     checkpoint_epochs: tuple[EpochEntry, ...],
-) -> "_LogScan":
+) -> LogScan:
     """Check every batch; once more if their epochs are not those of the epoch file.
 
     A fault of the disk changes the epoch of one batch. If several differ, the epoch file is wrong.
     """
-    first = _LogScan(
+    first = LogScan(
         disk, directory, segments, recovery_point, checkpoint_epochs if recovery_point is not None else ()
     )
     try:
@@ -141,11 +88,11 @@ def _scan_log(
         return first
     fresh = [Segment(segment.base_offset, segment.path, segment.handle) for segment in segments]
     if len(first.disagreeing) == 1:
-        second = _LogScan(
+        second = LogScan(
             disk, directory, fresh, recovery_point, checkpoint_epochs, wrong_epoch_at=first.disagreeing[0]
         )
     else:
-        second = _LogScan(disk, directory, fresh, recovery_point, ())
+        second = LogScan(disk, directory, fresh, recovery_point, ())
         path = directory / names.EPOCH_CHECKPOINT
         second.notes = (f"{path}: disagrees with the epochs of the batches and is made anew from them",)
     second.run()
@@ -169,275 +116,7 @@ def _open_segments(disk: Disk, directory: Path, *, read_only: bool) -> list[Segm
     return sorted(segments, key=lambda segment: segment.base_offset)
 
 
-class _LogScan:
-    """One pass over all segments, oldest first, with the offset that must come next."""
-
-    def __init__(
-        self,
-        disk: Disk,
-        directory: Path,
-        segments: list[Segment],
-        recovery_point: OffsetAndEpoch | None,
-        checkpoint_epochs: tuple[EpochEntry, ...],
-        wrong_epoch_at: Offset = -1,
-    ) -> None:
-        self._disk = disk
-        self._checkpoint_epochs = checkpoint_epochs
-        self._checkpoint_span = (0, 0)
-        self._wrong_epoch_at = wrong_epoch_at
-        """The batch whose epoch is known to be wrong."""
-        self.disagreeing: list[Offset] = []
-        """The batches whose epoch is not that of the epoch file."""
-        self.notes: tuple[str, ...] = ()
-        self._directory = directory
-        self._recovery_point = recovery_point
-        self.segments = segments
-        self._next: Offset = segments[0].base_offset if segments else 0
-        self._epoch: Epoch = 0
-        self._epochs: tuple[EpochEntry, ...] = ()
-        self._damage: list[Damage] = []
-        self._torn: list[str] = []
-        self._unreadable_end: tuple[Path, int, str] | None = None
-        """A damaged part up to the end of its segment: the next segment shows which offsets it held."""
-        self.kept = len(segments)
-        """How many segments stay; the later ones are cut off."""
-        self.resized: Segment | None = None
-        """The segment whose end is cut off."""
-        self.unflushed_from: tuple[int, int] | None = None if recovery_point is not None else (0, 0)
-        """Where the bytes begin that may never have been flushed: number of the segment, and position in it.
-        None while all that was scanned had been flushed.
-        """
-        self.fingerprint = 0
-        """The fingerprint of the batches from there on."""
-
-    def run(self) -> None:
-        """Check every batch."""
-        for number, segment in enumerate(self.segments):
-            if segment.base_offset != self._next and not self._check_gap(number, segment):
-                return
-            self._report_unreadable_end(self._next)
-            if not self._scan_segment(number, segment):
-                return
-        self._report_missing_end("the log ends here, but it had been flushed up to offset")
-
-    def result(self) -> Recovered:
-        """Return what was found."""
-        return Recovered(
-            self.segments[: self.kept],
-            self._next,
-            self._epochs,
-            tuple(self._damage),
-            tuple(self._torn),
-            self.notes,
-        )
-
-    # -- one segment ---------------------------------------------------------------------------
-
-    def _scan_segment(self, number: int, segment: Segment) -> bool:
-        """Check one segment; return False if the log is cut in it."""
-        end = self._disk.size(segment.handle, segment.path)
-        while segment.size_bytes < end:
-            self._note_unflushed(number, segment)
-            try:
-                for head, checksum in sound_batches(
-                    self._disk, segment.handle, segment.path, segment.size_bytes, end
-                ):
-                    self._check_order(head, segment)
-                    self._accept(number, segment, head, checksum)
-            except CorruptBatchError as error:
-                if not self._handle_bad_bytes(number, segment, end, error.reason):
-                    return False
-        self._note_unflushed(number, segment)
-        return True
-
-    def _check_order(self, head: Head, segment: Segment) -> None:
-        wrong = None
-        if head.base_offset != self._next:
-            wrong = f"the batch says offset {head.base_offset} where {self._next} must come"
-        elif self._checkpoint_epochs and self._checkpoint_epoch(head.base_offset) not in {0, head.epoch}:
-            if head.base_offset == self._wrong_epoch_at:
-                known = self._checkpoint_epoch(head.base_offset)
-                wrong = f"the batch says epoch {head.epoch} where {names.EPOCH_CHECKPOINT} says {known}"
-            self.disagreeing.append(head.base_offset)
-        elif head.epoch < self._epoch:
-            wrong = f"the batch says epoch {head.epoch} after epoch {self._epoch}"
-        if wrong is not None:
-            raise CorruptBatchError(wrong, position_bytes=segment.size_bytes, path=str(segment.path))
-
-    def _checkpoint_epoch(self, offset: Offset) -> Epoch:
-        """Return the epoch of this offset in the epoch file, 0 if none; offsets ascend from call to call."""
-        epoch, end_offset = self._checkpoint_span
-        if offset >= end_offset:
-            later = (entry.start_offset for entry in self._checkpoint_epochs if entry.start_offset > offset)
-            self._checkpoint_span = epoch, _ = epoch_at(self._checkpoint_epochs, offset), next(later, NO_END)
-        return epoch
-
-    def _accept(self, number: int, segment: Segment, head: Head, checksum: int) -> None:
-        if self.unflushed_from is not None:
-            self.fingerprint = fingerprint(head, checksum, self.fingerprint)
-        if head.epoch > self._epoch or not self._epochs:
-            self._epochs = with_entry(self._epochs, head.epoch, head.base_offset)
-            self._epoch = head.epoch
-        segment.note(head)
-        self._next = head.last_offset + 1
-        if self.unflushed_from is None:
-            self._note_unflushed(number, segment)
-
-    def _note_unflushed(self, number: int, segment: Segment) -> None:
-        if (
-            self.unflushed_from is None
-            and self._recovery_point is not None
-            and self._next >= self._recovery_point.offset
-        ):
-            self.unflushed_from = (number, segment.size_bytes)
-
-    # -- torn or damaged -----------------------------------------------------------------------
-
-    def _handle_bad_bytes(self, number: int, segment: Segment, end: int, reason: str) -> bool:
-        """Decide whether the bytes after the accepted batches are torn or damaged; return False if the log is
-        cut there.
-        """
-        position = segment.size_bytes
-        if self._recovery_point is not None and self._next >= self._recovery_point.offset:
-            self._cut_in(number, segment, position, reason)
-            return False
-        found = self._next_sound(segment, position + 1, end)
-        if self._recovery_point is None and found is None and self._nothing_after(number):
-            self._cut_in(number, segment, position, reason)
-            return False
-        if found is None:
-            self._unreadable_end = (segment.path, position, reason)
-            segment.skip_damage(position, end, None)
-            return True
-        resume_position, resume = found
-        # Offsets up to 18 were flushed. The batches from 10 on are bad, and the next sound one begins at 22:
-        # offsets 10 to 17 are lost, which is damage. Those from 18 on may never have been written, so the log
-        # ends at 18.
-        if self._recovery_point is not None and resume.base_offset > self._recovery_point.offset:
-            self._report(segment.path, position, self._recovery_point.offset, reason)
-            segment.skip_damage(position, resume_position, None)
-            self._next = self._recovery_point.offset
-            self._cut_in(number, segment, resume_position, "unflushed batches follow a damaged part")
-            return False
-        self._report(segment.path, position, resume.base_offset, reason)
-        segment.skip_damage(position, resume_position, resume)
-        self._next = segment.end_offset = resume.base_offset
-        return True
-
-    def _check_gap(self, number: int, segment: Segment) -> bool:
-        """Decide about a segment that does not begin where the one before ends; return False if it is cut
-        off.
-        """
-        if segment.base_offset < self._next:
-            raise StorageError(
-                f"{segment.path}: begins at offset {segment.base_offset}, but the segment before it ends at "
-                f"{self._next}: two histories are mixed in one directory; restore it from a backup or "
-                "format it anew"
-            )
-        before = self.segments[number - 1]
-        recovery_point = self._recovery_point
-        # The log rolled at offset 20 while records 15 to 19 were not flushed, and the power failed: the first
-        # file ends at 15, and the next begins at 20. Nothing above the recovery point was acknowledged: the
-        # later file is removed.
-        torn = self._next >= recovery_point.offset if recovery_point is not None else self._empty_from(number)
-        if not torn and recovery_point is not None and segment.base_offset > recovery_point.offset:
-            self._report_missing_end("the log has a gap here, but it had been flushed up to offset")
-            torn = True
-        if torn:
-            self._torn.append(
-                f"{segment.path}: removed with all later segments: "
-                f"nothing leads from offset {self._next} to its base"
-            )
-            self.kept = number
-            return False
-        if not self._report_unreadable_end(segment.base_offset):
-            reason = f"the offsets up to {segment.base_offset} are missing"
-            self._report(before.path, before.size_bytes, segment.base_offset, reason)
-        self._next = segment.base_offset
-        return True
-
-    def _report_missing_end(self, reason: str) -> None:
-        """Report the offsets between here and the recovery point as damage."""
-        recovery_point = self._recovery_point
-        if recovery_point is None or self._next >= recovery_point.offset:
-            return
-        if not self._report_unreadable_end(recovery_point.offset):
-            last = self.segments[self.kept - 1] if self.segments else None
-            path, position = (last.path, last.size_bytes) if last is not None else (self._directory, 0)
-            self._report(path, position, recovery_point.offset, f"{reason} {recovery_point.offset}")
-        self._next = recovery_point.offset
-
-    def _report_unreadable_end(self, end_offset: Offset) -> bool:
-        """Report the damaged end of a segment, now that the next offset is known."""
-        if self._unreadable_end is None:
-            return False
-        path, position, reason = self._unreadable_end
-        self._report(path, position, end_offset, reason)
-        self._unreadable_end = None
-        return True
-
-    def _cut_in(self, number: int, segment: Segment, position: int, reason: str) -> None:
-        self._torn.append(
-            f"{segment.path}: torn, dropped from byte {position} (offset {self._next}) on: {reason}"
-        )
-        self.kept = number + 1
-        segment.size_bytes = position
-        self.resized = segment
-        if self.unflushed_from is None:
-            self.unflushed_from = (number, position)
-
-    def _report(self, path: Path, position: int, end_offset: Offset, reason: str) -> None:
-        self._damage.append(
-            Damage(
-                file=str(path),
-                position_bytes=position,
-                offset=self._next,
-                end_offset=end_offset,
-                text=reason,
-                action=REMEDY,
-            )
-        )
-
-    def _nothing_after(self, number: int) -> bool:
-        return self._empty_from(number + 1)
-
-    def _empty_from(self, number: int) -> bool:
-        return all(self._disk.size(s.handle, s.path) == 0 for s in self.segments[number:])
-
-    def _next_sound(self, segment: Segment, position: int, end: int) -> tuple[int, Head] | None:
-        """Return the first sound batch from `position` on that can belong to this log; None if there is none.
-
-        The checksum does not cover the base offset. It is accepted only if the skipped bytes could have held
-        the offsets in between: at least one, and each took more than one byte.
-        """
-        bad_position = segment.size_bytes
-
-        def read(size_bytes: int, at: int) -> bytes:
-            return self._disk.read_around(segment.handle, size_bytes, at, segment.path)
-
-        for start, header in plausible_headers(read, position, end):
-            head = head_at(header, 0)
-            if self._plausible(head, start - bad_position, end - start) and self._sound(segment, start, head):
-                return start, head
-        return None
-
-    def _plausible(self, head: Head, skipped_bytes: int, room_bytes: int) -> bool:
-        return (
-            HEADER_BYTES <= head.size_bytes <= room_bytes
-            and 0 < head.base_offset - self._next <= skipped_bytes
-            and head.base_offset <= head.last_offset
-            and head.epoch >= self._epoch
-        )
-
-    def _sound(self, segment: Segment, position: int, head: Head) -> bool:
-        end = position + head.size_bytes
-        try:
-            return len(list(sound_batches(self._disk, segment.handle, segment.path, position, end))) == 1
-        except CorruptBatchError:
-            return False
-
-
-def _apply_cut(disk: Disk, directory: Path, scan: _LogScan) -> None:
+def _apply_cut(disk: Disk, directory: Path, scan: LogScan) -> None:
     """Remove what is torn: later segments newest first, so that a crash on the way leaves a prefix."""
     removed = scan.segments[scan.kept :]
     remove_segments(disk, directory, removed)
@@ -447,16 +126,7 @@ def _apply_cut(disk: Disk, directory: Path, scan: _LogScan) -> None:
         disk.resize(scan.resized.handle, scan.resized.size_bytes, scan.resized.path)
 
 
-def remove_segments(disk: Disk, directory: Path, segments: list[Segment]) -> None:
-    """Remove segment files, newest first, durably. The handles stay open."""
-    for segment in reversed(segments):
-        disk.remove(segment.path)
-        for path in index_paths(segment.path):
-            disk.remove(path)
-        disk.sync_directory(directory)
-
-
-def _disk_agrees(disk: Disk, directory: Path, scan: _LogScan) -> bool:
+def _disk_agrees(disk: Disk, directory: Path, scan: LogScan) -> bool:
     """Sync what may never have been flushed, drop it from the page cache, and read it again (D-04). Returns
     whether the disk has the same batches.
 

@@ -3,7 +3,7 @@
 A segment is a chain of record batches from its base offset on. `Segment` keeps what the log needs to
 append to it, to find a batch in it and to roll it; it decides nothing.
 
-Not here: what a bad byte means (`recovery`), which segment is next (`log`).
+Not here: what a bad byte means (`log_scan`), which segment is next (`log`).
 """
 
 import struct
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from kraftd.records.index import INDEX_INTERVAL_BYTES
 from kraftd.storage.disk import Disk
-from kraftd.storage.segment_index import NO_TIMESTAMP, IndexFiles, SegmentIndex
+from kraftd.storage.segment_index import NO_TIMESTAMP, IndexFiles, SegmentIndex, index_paths
 from kraftd.types import Epoch, Offset
 
 HEAD_BYTES = 43
@@ -106,7 +106,7 @@ class Segment:
         self.max_timestamp_ms = NO_TIMESTAMP
         self.max_timestamp_offset = base_offset
 
-    def note(self, head: Head) -> None:
+    def add_batch(self, head: Head) -> None:
         """Add the batch at the end, just written or just found there."""
         position = self.size_bytes
         _, last_offset, size_bytes, _, newest_ms = head
@@ -164,7 +164,7 @@ class Segment:
         """
         return max(self.index.last_position, self.holes[-1].end_position if self.holes else 0)
 
-    def note_time(self, head: Head) -> None:
+    def add_time(self, head: Head) -> None:
         """Add the newest timestamp of a batch."""
         if head.max_timestamp_ms > self.max_timestamp_ms:
             self.max_timestamp_ms = head.max_timestamp_ms
@@ -205,3 +205,12 @@ class Segment:
         self.index.add(head.base_offset - self.base_offset, head.last_offset - self.base_offset, position)
         if self.max_timestamp_ms != NO_TIMESTAMP:
             self.index.add_time(self.max_timestamp_ms, self.max_timestamp_offset - self.base_offset)
+
+
+def remove_segments(disk: Disk, directory: Path, segments: list[Segment]) -> None:
+    """Remove segment files, newest first, durably. The handles stay open."""
+    for segment in reversed(segments):
+        disk.remove(segment.path)
+        for path in index_paths(segment.path):
+            disk.remove(path)
+        disk.sync_directory(directory)

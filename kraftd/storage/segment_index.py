@@ -2,7 +2,8 @@
 
 The entries are rebuilt from the segment at every start, and reads use only those in memory. The files are
 written for Kafka: preallocated while their segment is written to, cut to size when it is sealed, never
-synced. They are never read back, so a wrong entry after a crash does no harm.
+synced. A start compares those of a sealed segment with the entries, and writes
+them where they differ; nothing else reads them, so a wrong entry after a crash does no harm.
 
 Follows: an entry for a batch that begins more than 4,096 bytes after the last entry's (`.index`: last
 offset and start of that batch; `.timeindex`: the highest timestamp so far and the offset that has it,

@@ -26,29 +26,18 @@ from crc32c import crc32c
 from kraftd.errors import InvariantError, MalformedError, StorageError
 from kraftd.storage.disk import Disk
 from kraftd.storage.filesystem import Access
-from kraftd.types import Election, Epoch, NodeId, OffsetAndEpoch, Uuid
+from kraftd.types import Election, Epoch, HealthKind, OffsetAndEpoch, PeerIdentity
 
 SLOT_BYTES = 4_096
 ABSENT = -1
 """In the place of a checksum: there is no election file."""
 REASON_CHARACTERS_MAX = 1_000
-WHOLE, UNINITIALIZED, AMNESIA = "whole", "blank", "amnesia"
-"""The values of `LocalState.health` (D-06), as they are in the file."""
 
 _MAGIC = b"kraftdst"
 _VERSION = 1
 _HEAD = struct.Struct(">8sHHI")
 _FIXED = struct.Struct(">qqi")
 _NO_OFFSET = -1
-
-
-class PeerRecord(msgspec.Struct, frozen=True, array_like=True):
-    """The identity behind a voter id, with the newest start of it that was seen."""
-
-    node_id: NodeId
-    directory_id: Uuid
-    start_counter: int
-    start_id: Uuid
 
 
 class LocalState(msgspec.Struct, frozen=True, array_like=True):
@@ -60,9 +49,12 @@ class LocalState(msgspec.Struct, frozen=True, array_like=True):
     election_epoch: Epoch = 0
     """The epoch of the newest election written."""
     start_counter: int = 0
-    peers: tuple[PeerRecord, ...] = ()
-    health: str = WHOLE
-    """As the raft node last set it; "amnesia" if the file was made anew because no slot was good."""
+    peers: tuple[PeerIdentity, ...] = ()
+    """The identity behind each voter id, with the newest start of it that was seen."""
+    health: str = HealthKind.WHOLE
+    """A `HealthKind`, as the raft node last set it; AMNESIA if the file was made anew because no slot was
+    good.
+    """
     reasons: tuple[str, ...] = ()
     election: Election | None = None
     """The newest election written. None if it was written by a version that kept only its epoch."""
@@ -267,11 +259,11 @@ class Sidecar:
 def _made_anew(problem: str) -> SidecarState:
     if not problem:
         return SidecarState()
-    reason = f"{problem}: promises of this member may be forgotten"[:REASON_CHARACTERS_MAX]
-    return SidecarState(local_state=LocalState(health=AMNESIA, reasons=(reason,)))
+    reason = f"{problem}: promises of this node may be forgotten"[:REASON_CHARACTERS_MAX]
+    return SidecarState(local_state=LocalState(health=HealthKind.AMNESIA, reasons=(reason,)))
 
 
-def remember_peer(local_state: LocalState, peer: PeerRecord) -> LocalState:
+def remember_peer(local_state: LocalState, peer: PeerIdentity) -> LocalState:
     """Return the state with one peer added or replaced."""
     others = [known for known in local_state.peers if known.node_id != peer.node_id]
     if len(peer.directory_id) != 16 or len(peer.start_id) != 16:

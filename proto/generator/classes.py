@@ -2,33 +2,20 @@
 
 from collections.abc import Iterable
 
-from generator.schema import Field, Message, Primitive, Schema, StructDef
+from generator.schema import Field, Message, Schema, StructDef
 from generator.text import annotation, docstring, literal, schema_type, version_note
 
 
-def class_texts(schema: Schema, *, records_inside: bool) -> Iterable[str]:
-    """The classes of a schema, each after those it refers to.
-
-    Args:
-        schema: What to write.
-        records_inside: Whether fields of type `records` are part of a body; kraftd's own wire carries them
-            beside it.
-    """
+def class_texts(schema: Schema) -> Iterable[str]:
+    """The classes of a schema, each after those it refers to."""
     for message in schema.messages:
         for struct in message.structs:
-            yield _class_text(message, struct, None, records_inside=records_inside)
+            yield _class_text(message, struct, None)
         intro = f"{schema.meaning} " if message.kind == "request" else ""
-        yield _class_text(message, message.root, intro, records_inside=records_inside)
+        yield _class_text(message, message.root, intro)
 
 
-def kept_fields(struct: StructDef, *, records_inside: bool) -> tuple[Field, ...]:
-    """The fields that a class has."""
-    if records_inside:
-        return struct.fields
-    return tuple(field for field in struct.fields if field.type != Primitive("records"))
-
-
-def _class_text(message: Message, struct: StructDef, intro: str | None, *, records_inside: bool) -> str:
+def _class_text(message: Message, struct: StructDef, intro: str | None) -> str:
     lines = [f"class {struct.class_name}(Struct, frozen=True, gc=False):"]
     lines.append(docstring((intro or "") + struct.meaning, indent=4))
     lines.append("")
@@ -41,7 +28,7 @@ def _class_text(message: Message, struct: StructDef, intro: str | None, *, recor
             f"    MAX_VERSION: ClassVar[int] = {message.versions.high}",
             "",
         ]
-    for field in kept_fields(struct, records_inside=records_inside):
+    for field in struct.fields:
         lines += _field_lines(message, field)
     lines += ["    unknown_tags: UnknownTags = ()", ""]
     return "\n".join(lines)

@@ -89,9 +89,22 @@ def is_unset(field: Field, value: str) -> str:
         case Primitive("uuid"):
             return f"{value} == ZERO_UUID"
         case StructType(definition):
-            return f"{value} == {definition.class_name}()"
+            return f"{value} == {_default_name(definition)}"
         case _:
             return f"{value} == {field.default!r}" if field.default != "" else f'{value} == ""'
+
+
+def default_constants(message: Message, text: str) -> str:
+    """The structs without content that an `is_set` in the text compares with, each made once."""
+    return "\n".join(
+        f"{_default_name(struct)} = {struct.class_name}()"
+        for struct in message.structs
+        if f"{_default_name(struct)}:" in text
+    )
+
+
+def _default_name(struct: StructDef) -> str:
+    return f"_DEFAULT_{snake_case(struct.class_name).upper()}"
 
 
 def is_set(field: Field, value: str) -> str:

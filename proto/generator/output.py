@@ -29,8 +29,8 @@ QUORUM = ("Vote", "BeginQuorumEpoch", "EndQuorumEpoch", "Fetch", "DescribeQuorum
 `QuorumRequest` and `QuorumResponse` are made of it, and the daemon gives the core the requests of that union.
 """
 
-ENCODINGS: Mapping[str, Sequence[str]] = {"rpc": ("msgpack",), "records": ("binary",)}
-"""How each part of `proto/` is encoded, unless asked otherwise."""
+ENCODINGS: Mapping[str, Sequence[str]] = {"rpc": ("msgpack", "binary"), "records": ("binary",)}
+"""How each part of `proto/` is encoded, unless asked otherwise; of RPCs, those that a schema says."""
 
 BACK_ENDS = {"msgpack": packed, "binary": binary}
 """By encoding, the module that writes codecs: `module_text` writes the codec of one schema."""
@@ -39,8 +39,8 @@ RELEASED_VERSIONS: Mapping[str, int] = {}
 """The newest version of each API in the last release, by name. There is no release yet."""
 
 FOLDERS = {
-    ("rpc", "msgpack"): ("protocol/msgpack", "The msgpack codec of every API"),
-    ("rpc", "binary"): ("protocol/kafka", "The codec of every API in Kafka's encoding"),
+    ("rpc", "msgpack"): ("protocol/msgpack", "The msgpack codec of every API of kraftd's own wire"),
+    ("rpc", "binary"): ("protocol/kafka", "The codec of every API of Kafka's wire, in Kafka's encoding"),
     ("records", "msgpack"): ("records/msgpack", "The msgpack codec of every record kind"),
     ("records", "binary"): ("records/bodies", "The codec of every record kind in Kafka's encoding"),
 }
@@ -80,7 +80,6 @@ def generate(
             ),
         },
         package=package.name,
-        records_inside="msgpack" not in encodings["rpc"],
     )
     files |= _part("records", controls + records, package.name, encodings["records"])
     files |= _classes(
@@ -92,7 +91,6 @@ def generate(
             "Record": ([schema.name for schema in records], "The metadata records."),
         },
         package=package.name,
-        records_inside="msgpack" not in encodings["records"],
     )
     found = {package / name: text for name, text in _formatted(files).items()}
     folders = {path.parent for path in found}
@@ -110,12 +108,13 @@ def _part(part: str, schemas: list[Schema], package: str, encodings: Sequence[st
     files = {}
     for encoding in encodings:
         folder, what = FOLDERS[part, encoding]
+        chosen = [schema for schema in schemas if part != "rpc" or encoding in schema.encodings]
         if (part, encoding) == ("rpc", "msgpack"):
-            schemas = [_kept_on_msgpack(schema) for schema in schemas]
-        for schema in schemas:
+            chosen = [_kept_on_msgpack(schema) for schema in chosen]
+        for schema in chosen:
             classes = f"{package}.{Path(folder).parts[0]}.messages.{module_name(schema)}"
             files[f"{folder}/{module_name(schema)}.py"] = BACK_ENDS[encoding].module_text(schema, classes)
-        files[f"{folder}/__init__.py"] = _codec_index(what, schemas)
+        files[f"{folder}/__init__.py"] = _codec_index(what, chosen)
     return files
 
 
@@ -162,28 +161,24 @@ def _classes(
     unions: Mapping[str, tuple[list[str], str]],
     *,
     package: str,
-    records_inside: bool,
 ) -> dict[str, str]:
     dotted = f"{package}.{folder.replace('/', '.')}"
-    files = {
-        f"{folder}/{module_name(schema)}.py": _class_module(schema, records_inside=records_inside)
-        for schema in schemas
-    }
+    files = {f"{folder}/{module_name(schema)}.py": _class_module(schema) for schema in schemas}
     names = {module_name(schema): _class_names(schema) for schema in schemas}
     files[f"{folder}/unions.py"] = _unions(dotted, names, unions)
     files[f"{folder}/__init__.py"] = _class_index(what, dotted, {**names, "unions": sorted(unions)})
     return files
 
 
-def _class_module(schema: Schema, *, records_inside: bool) -> str:
+def _class_module(schema: Schema) -> str:
     source = f"proto/{schema.path.parent.name}/{schema.path.name}"
     parts = [
         docstring(f"{schema.meaning} Generated from `{source}`.", indent=0),
         "from typing import ClassVar",
         "from msgspec import Struct",
-        "from kraftd.serde.generated import UnknownTags",
+        "from kraftd.serde.generated import Records, UnknownTags",
         "from kraftd.types import ZERO_UUID, Uuid",
-        *class_texts(schema, records_inside=records_inside),
+        *class_texts(schema),
     ]
     return "\n\n".join(parts)
 

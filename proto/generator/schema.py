@@ -13,6 +13,8 @@ A field says `name` (Kafka's), `type` and `meaning`, and where it differs from t
     ignorable  whether a version that lacks it may silently drop it (it must then be the default)
     fields     the fields of its struct, if its type names one that `structs` does not define
 
+An RPC also says its `encodings`: "msgpack" if it is spoken on kraftd's own wire, "binary" if on Kafka's.
+
 Types are bool, int8, int16, int32, int64, uint16, uint32, float64, string, bytes, uuid, records, the name
 of a struct, and `[]` before any of these.
 """
@@ -153,6 +155,8 @@ class Schema(Struct, frozen=True):
     path: Path
     meaning: str
     messages: tuple[Message, ...]
+    encodings: tuple[str, ...]
+    """Of an RPC, those that it is spoken in; empty for a record."""
 
 
 def read_schemas(folder: Path) -> list[Schema]:
@@ -199,6 +203,7 @@ def _schema(data: dict[str, Any], path: Path) -> Schema:
         "control_type",
         "versions",
         "flexible",
+        "encodings",
         "meaning",
         "request",
         "response",
@@ -221,7 +226,22 @@ def _schema(data: dict[str, Any], path: Path) -> Schema:
         _message(name, kind, side, key=key, versions=versions, flexible=flexible)
         for name, kind, side in sides
     )
-    return Schema(name=data["name"], path=path, meaning=data["meaning"], messages=messages)
+    return Schema(
+        name=data["name"],
+        path=path,
+        meaning=data["meaning"],
+        messages=messages,
+        encodings=_encodings(data),
+    )
+
+
+def _encodings(data: dict[str, Any]) -> tuple[str, ...]:
+    if ("request" in data) != ("encodings" in data):
+        raise SchemaError("has encodings if it is an RPC, and only then")
+    encodings = tuple(data.get("encodings", ()))
+    if unknown := set(encodings) - {"msgpack", "binary"}:
+        raise SchemaError(f"knows no encoding {min(unknown)!r}")
+    return encodings
 
 
 def _message(

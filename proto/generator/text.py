@@ -11,7 +11,7 @@ _PYTHON = {
     "bool": "bool",
     "string": "str",
     "bytes": "bytes",
-    "records": "bytes",
+    "records": "Records",
     "uuid": "Uuid",
     "float64": "float",
 }

@@ -41,7 +41,7 @@ ANYBODY = 0.05
 """The share of requests that go to any node."""
 
 PATIENCE_S = 0.5, 3.0
-"""How long a client waits for an answer: every other one gives up soon and asks elsewhere, the others may
+"""How long a client waits for a response: every other one gives up soon and asks elsewhere, the others may
 hear what a paused or deposed leader says in the end."""
 
 PAUSE_S = 0.02, 0.1
@@ -117,7 +117,7 @@ class Crowd:
         return self.leader
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     """When a request was sent, how it ended, and what was read."""
 
     called: int
@@ -134,19 +134,19 @@ class Client:
         self._leader = crowd.leader
         self._patience_s = PATIENCE_S[number % len(PATIENCE_S)]
         self._writes = WRITES[number // len(PATIENCE_S) % len(WRITES)]
-        self._dice = rng
+        self._random = rng
         self._wires: dict[NodeId, Wire] = {}
         self._written = 0
 
     async def run(self) -> None:
         """Do one operation each period; what was missed in an outage is not made up for."""
         period_s = self._crowd.period_s
-        await asyncio.sleep(self._dice.uniform(0, period_s))
+        await asyncio.sleep(self._random.uniform(0, period_s))
         due_s = time.monotonic()
         try:
             while not self._crowd.is_over:
                 if not await self._operate():
-                    await asyncio.sleep(self._dice.uniform(*PAUSE_S))
+                    await asyncio.sleep(self._random.uniform(*PAUSE_S))
                 due_s = max(due_s + period_s, time.monotonic() - 3 * period_s)
                 await asyncio.sleep(due_s - time.monotonic())
         finally:
@@ -155,25 +155,25 @@ class Client:
 
     async def _operate(self) -> bool:
         """Write or read some key; whether it was answered."""
-        key = self._dice.choice(KEYS)
-        if self._dice.random() < self._writes:
+        key = self._random.choice(KEYS)
+        if self._random.random() < self._writes:
             self._written += 1
             return await self._write(key, f"{self.number}-{self._written}")
         return await self._read(key)
 
     async def _write(self, key: str, value: str) -> bool:
         request = alter_request([(CONFIG, value)], broker=key)
-        answer = await self._ask(request, lambda answer: (answer.responses[0].error_code, None))
-        self._note(key, "write", value, answer.called, answer.outcome)
-        return answer.outcome == "ok"
+        response = await self._ask(request, lambda response: (response.responses[0].error_code, None))
+        self._note(key, "write", value, response.called, response.outcome)
+        return response.outcome == "ok"
 
     async def _read(self, key: str) -> bool:
         resource = DescribeConfigsRequestDescribeConfigsResource(
             resource_type=BROKER, resource_name=key, configuration_keys=(CONFIG,)
         )
-        answer = await self._ask(DescribeConfigsRequest(resources=(resource,)), _value_in)
-        outcome: Outcome = "ok" if answer.outcome == "ok" else "failed"
-        self._note(key, "read", answer.value, answer.called, outcome)
+        response = await self._ask(DescribeConfigsRequest(resources=(resource,)), _value_in)
+        outcome: Outcome = "ok" if response.outcome == "ok" else "failed"
+        self._note(key, "read", response.value, response.called, outcome)
         return outcome == "ok"
 
     def _note(self, key: str, kind: Kind, value: str | None, called: int, outcome: Outcome) -> None:
@@ -181,10 +181,11 @@ class Client:
         operation = Operation(self.number, key, kind, value, called, returned, outcome)
         self._crowd.history.add(operation)
 
-    async def _ask(self, request: Any, judge: Callable[[Any], tuple[int, str | None]]) -> "Answer":
+    async def _ask(self, request: Any, judge: Callable[[Any], tuple[int, str | None]]) -> "Response":
         """Ask the leader, or somebody."""
         crowd = self._crowd
-        node_id = self._dice.choice(sorted(crowd.ports)) if self._dice.random() < ANYBODY else self._leader
+        anybody = self._random.random() < ANYBODY
+        node_id = self._random.choice(sorted(crowd.ports)) if anybody else self._leader
         called, sent = time.monotonic_ns(), False
         try:
             async with asyncio.timeout(self._patience_s):
@@ -194,19 +195,19 @@ class Client:
         except (OSError, EOFError, TimeoutError):
             self._drop(node_id)
             self._leader = crowd.other_than(node_id)
-            return Answer(called, "unknown" if sent else "failed")
+            return Response(called, "unknown" if sent else "failed")
         except BaseException:
             self._drop(node_id)
             raise
         outcome = OUTCOMES.get(code)
         if outcome is None:
             crowd.history.surprises[f"error {code} for {request.NAME}"] += 1
-            return Answer(called, "unknown")
+            return Response(called, "unknown")
         if outcome == "ok":
             self._leader = crowd.leader = node_id
         else:
             self._leader = crowd.other_than(node_id)
-        return Answer(called, outcome, value)
+        return Response(called, outcome, value)
 
     async def _wire(self, node_id: NodeId) -> "Wire":
         wire = self._wires.get(node_id)
@@ -216,7 +217,7 @@ class Client:
         return wire
 
     def _drop(self, node_id: NodeId) -> None:
-        """Never meet a late answer again."""
+        """Never meet a late response again."""
         wire = self._wires.pop(node_id, None)
         if wire is not None:
             wire.close()
@@ -241,7 +242,7 @@ class Wire:
         return wire
 
     async def ask(self, message: Any) -> Any:
-        """Send one request and wait for its answer."""
+        """Send one request and wait for its response."""
         if self._writer.transport.is_closing():
             raise ConnectionResetError("the node closed the connection")
         self._last_id += 1
@@ -272,8 +273,8 @@ async def ask_once(port: int, message: Any, patience_s: float = PATIENCE_S[1]) -
             wire.close()
 
 
-def _value_in(answer: Any) -> tuple[int, str | None]:
+def _value_in(response: Any) -> tuple[int, str | None]:
     """The error and the value of a read; a config that nobody wrote has none."""
-    result = answer.results[0]
+    result = response.results[0]
     values = [config.value for config in result.configs if config.config_source == DYNAMIC_BROKER]
     return result.error_code, values[0] if values else None

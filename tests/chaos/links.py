@@ -33,7 +33,7 @@ class Way:
 
     def __init__(self, rng: random.Random) -> None:
         self.flows: set[Flow] = set()
-        self._dice = rng
+        self._random = rng
         self._cuts = 0
         self._slownesses: list[tuple[float, float]] = []
 
@@ -64,7 +64,7 @@ class Way:
 
     def draw_delay_s(self) -> float:
         """How long the next piece takes."""
-        return sum(self._dice.uniform(*slowness) for slowness in self._slownesses)
+        return sum(self._random.uniform(*slowness) for slowness in self._slownesses)
 
 
 class Flow:

@@ -250,7 +250,7 @@ class Nemesis:
         self, quorum: Quorum, rng: random.Random, say: Callable[[str], None], kinds: Sequence[str]
     ) -> None:
         self.counts: Counter[str] = Counter()
-        self._quorum, self._dice, self._say = quorum, rng, say
+        self._quorum, self._random, self._say = quorum, rng, say
         self._hurt: Counter[NodeId] = Counter()
         self._kinds = [kind for kind in kinds if quorum.disks or kind != NEEDS_DISKS]
 
@@ -269,12 +269,12 @@ class Nemesis:
                 if (time.monotonic() > until_s and left <= 0) or self._quorum.problems:
                     return
                 left -= 1
-                deck = deck or self._dice.sample(self._kinds, len(self._kinds))
+                deck = deck or self._random.sample(self._kinds, len(self._kinds))
                 tasks.create_task(self._do(deck.pop(), free))
-                await asyncio.sleep(self._dice.uniform(*GAP_S))
+                await asyncio.sleep(self._random.uniform(*GAP_S))
 
     async def _do(self, kind: str, free: asyncio.Semaphore) -> None:
-        scene = Scene(self._quorum, self._dice, self._say, self._hurt)
+        scene = Scene(self._quorum, self._random, self._say, self._hurt)
         try:
             await FAULTS[kind](scene)
             self.counts[kind] += 1

@@ -3,6 +3,8 @@
 Entered by `Quorum.run`: each node gets a supervisor that starts it again, unless somebody holds it down. An
 end that nobody asked for is a fault of kraftd, and kept in `problems`; on a full disk it is what was
 promised. `Quorum.leader` and `leaders` are what the nodes themselves logged.
+
+Processes and files are those of `tests.process.cluster`; what that one does not have is supervision.
 """
 
 import asyncio
@@ -172,8 +174,8 @@ class Quorum:
         Raises:
             OSError, EOFError, TimeoutError: It does not answer.
         """
-        answer: DescribeNodeResponse = await ask_once(self.ports[node_id], DescribeNodeRequest())
-        return answer
+        response: DescribeNodeResponse = await ask_once(self.ports[node_id], DescribeNodeRequest())
+        return response
 
     def _read_events(self) -> None:
         """Take in the lines that are new."""

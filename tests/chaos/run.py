@@ -116,7 +116,7 @@ class Run:
         self._command = command
         self._kinds = kinds
         self._began_s = time.monotonic()
-        self._dice = random.Random(seed)
+        self._random = random.Random(seed)
 
     def say(self, text: str) -> None:
         """One line, with the time."""
@@ -141,9 +141,9 @@ class Run:
 
     async def _go(self, disks: Mapping[NodeId, Disk]) -> Report:
         self.history = history = History()
-        quorum = Quorum(self._folder, disks, random.Random(self._dice.random()), command=self._command)
-        nemesis = Nemesis(quorum, random.Random(self._dice.random()), self.say, self._kinds)
-        crowd = Crowd(quorum.ports, history, RATE, random.Random(self._dice.random()))
+        quorum = Quorum(self._folder, disks, random.Random(self._random.random()), command=self._command)
+        nemesis = Nemesis(quorum, random.Random(self._random.random()), self.say, self._kinds)
+        crowd = Crowd(quorum.ports, history, RATE, random.Random(self._random.random()))
         async with quorum.run(), asyncio.TaskGroup() as tasks:
             await self._agreed(quorum, "at the beginning")
             clients = tasks.create_task(crowd.run())

@@ -11,7 +11,7 @@ changes. Some of the disks are judged while the power is cut *again* in their re
 calls. In further runs each sync in turn is refused, which ends the process, and what is left is judged:
 pages that look clean and are not.
 
-A state is a disk that recovery can tell apart (index files, which are never read, do not count) with what
+A state is a disk that recovery can tell apart (index files, made anew by every start, do not count) with what
 had been promised; it is judged once. Its name is the protocol, the variant, the call before which the crash
 comes, its manner and number: names are stable, and the state can be had again by it.
 """

@@ -25,7 +25,7 @@ from kraftd.errors import KraftdError, StorageError
 from kraftd.logtools.inspection import inspect_directory
 from kraftd.records.batch import scan
 from kraftd.storage import LogConfig, NodeDirectory, StorageFailure
-from kraftd.types import Election, ReplicaKey
+from kraftd.types import Election, HealthKind, PeerIdentity, ReplicaKey
 from tests import commands
 from tests.crash.promises import HOME, Ids, format_home, open_home
 from tests.crash.structures import Structure, structures
@@ -161,8 +161,8 @@ def base_of(name: str) -> Base:
     ids = Ids(3)
     format_home(fs, ids)
     node = open_home(fs, CONFIG, ids)
-    node.remember_state_health("whole")
-    node.remember_peer(2, b"2" * 16, 5, b"s" * 16)
+    node.remember_state_health(HealthKind.WHOLE)
+    node.remember_peer(PeerIdentity(2, b"2" * 16, 5, b"s" * 16))
     log: list[bytes] = []
     older = fs
     for epoch, count in ((1, 14), (2, 1), (3, 9), (5, 12)):
@@ -172,7 +172,7 @@ def base_of(name: str) -> Base:
             older = fs.copy()
             older.sync_everything()
             node.write_election(Election(6, 2, ReplicaKey(2)))
-            node.remember_peer(3, b"3" * 16, 7, b"t" * 16)
+            node.remember_peer(PeerIdentity(3, b"3" * 16, 7, b"t" * 16))
         _append(node, log, epoch, count)
         node.log.flush()
     node.log.flush()  # of nothing new: the recovery point becomes durable
@@ -180,9 +180,9 @@ def base_of(name: str) -> Base:
     if name == "killed":
         _append(node, log, 5, 5)
     elif name == "promised":
-        node.remember_peer(2, b"4" * 16, 9, b"u" * 16)
+        node.remember_peer(PeerIdentity(2, b"4" * 16, 9, b"u" * 16))
     elif name == "amnesiac":
-        node.remember_state_health("amnesia", [f"{HOME}: a vote may be forgotten"])
+        node.remember_state_health(HealthKind.AMNESIA, [f"{HOME}: a vote may be forgotten"])
     if name != "stopped":
         fs.crash_process()
     else:

@@ -20,9 +20,9 @@ from kraftd.errors import KraftdError
 from kraftd.logtools.inspection import inspect_directory
 from kraftd.records import epoch_checkpoint, names
 from kraftd.records.batch import scan
-from kraftd.storage import LogConfig, NodeDirectory, PeerRecord, format_directory
+from kraftd.storage import LogConfig, NodeDirectory, format_directory
 from kraftd.storage.disk import StorageFailure
-from kraftd.types import Election, EpochEntry, ReplicaKey
+from kraftd.types import Election, EpochEntry, PeerIdentity, ReplicaKey
 from tests.sim.filesystem import SimFileSystem
 from tests.unit.storage.batches import batch
 
@@ -41,7 +41,7 @@ class Promised(NamedTuple):
     durable: int = 0
     """How many of them are."""
     elections: tuple[Election, ...] = (Election(),)
-    peers: tuple[tuple[PeerRecord, ...], ...] = ((),)
+    peers: tuple[tuple[PeerIdentity, ...], ...] = ((),)
     health: tuple[str, ...] = ("blank", "whole")
 
 
@@ -83,7 +83,7 @@ class Seen(NamedTuple):
 
     log: tuple[bytes, ...]
     election: Election
-    peers: tuple[PeerRecord, ...]
+    peers: tuple[PeerIdentity, ...]
     start_counter: int
     uninitialized: bool
 

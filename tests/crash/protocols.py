@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from random import Random
 from typing import NamedTuple
 
-from kraftd.storage import LogConfig, NodeDirectory, PeerRecord
+from kraftd.storage import LogConfig, NodeDirectory
 from kraftd.storage.disk import StorageFailure
-from kraftd.types import Election, ReplicaKey
+from kraftd.types import Election, HealthKind, PeerIdentity, ReplicaKey
 from tests.crash.promises import Ids, Promised, format_home, open_home
 from tests.sim.filesystem import SimFileSystem
 from tests.unit.storage.batches import batch
@@ -154,17 +154,17 @@ class ScriptedNode:
 
     def peer(self, number: int) -> None:
         """Remember who a voter is."""
-        new = PeerRecord(2 + number % 2, bytes([number]) * 16, number, bytes([number + 1]) * 16)
+        new = PeerIdentity(2 + number % 2, bytes([number]) * 16, number, bytes([number + 1]) * 16)
         others = [peer for peer in self.promised.peers[-1] if peer.node_id != new.node_id]
         peers = tuple(sorted([*others, new], key=lambda peer: peer.node_id))
         self.note(peers=(self.promised.peers[-1], peers))
-        self.node.remember_peer(new.node_id, new.directory_id, new.start_counter, new.start_id)
+        self.node.remember_peer(new)
         self.note(peers=(peers,))
 
     def whole(self, _: int) -> None:
         """Become a node that counts."""
         self.note(health=(*self.promised.health, "whole"))
-        self.node.remember_state_health("whole")
+        self.node.remember_state_health(HealthKind.WHOLE)
         self.note(health=("whole",))
 
     def sync_point(self, _: int) -> None:

@@ -34,7 +34,7 @@ class Program:
         self.handles: list[int] = [NO_HANDLE]
 
     def do(self, call: str, slot: int, other: int, position: int, size: int, access: Access) -> object:
-        """The answer of a call, or its errno."""
+        """The response of a call, or its errno."""
         path, target = self.home / NAMES[slot % len(NAMES)], self.home / NAMES[other % len(NAMES)]
         place = slot % len(self.handles)
         handle = self.handles[place]

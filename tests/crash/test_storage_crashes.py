@@ -12,7 +12,7 @@ import pytest
 from kraftd.storage import Access, LogConfig, NodeDirectory, format_directory
 from kraftd.storage.disk import StorageFailure
 from kraftd.storage.sidecar import SLOT_BYTES
-from kraftd.types import Election, ReplicaKey
+from kraftd.types import Election, HealthKind, PeerIdentity, ReplicaKey
 from tests.crash.hooks import Changes, PowerCutError, calm, cut_power_before
 from tests.crash.promises import HOME, Ids, batches_in, open_home
 from tests.sim.filesystem import SimFileSystem
@@ -147,7 +147,7 @@ def test_an_election_is_the_old_one_or_the_new_one_and_always_believed() -> None
         for number, election in enumerate(elections):
             node.write_election(election)
             noted.append(election)
-            node.remember_peer(2, bytes(15) + b"\x02", number, bytes(16))
+            node.remember_peer(PeerIdentity(2, bytes(15) + b"\x02", number, bytes(16)))
 
     for noted, disk in after_every_cut(fs, scenario):
         node = opened(disk)
@@ -296,7 +296,7 @@ def test_a_short_write_is_a_failure() -> None:
 def test_a_start_that_dies_does_not_hide_that_promises_were_forgotten() -> None:
     fs = formatted()
     node = opened(fs)
-    node.remember_state_health("whole")
+    node.remember_state_health(HealthKind.WHOLE)
     node.write_election(Election(4, -1, ReplicaKey(1)))
     node.log.append(run_of(0, 3, epoch=4), 0, 3)
     node.log.flush()

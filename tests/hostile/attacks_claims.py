@@ -213,7 +213,7 @@ def requests_in_a_voter_s_name(ground: Ground) -> None:
 
 
 @attack(STRANGER, elections=-1, halves=False)
-def answers_of_a_false_server(ground: Ground) -> None:
+def responses_of_a_false_server(ground: Ground) -> None:
     """Where a dead follower listened, somebody answers every request with nests, noise, and the odd truth."""
     dead = ground.follower_ids[0]
     known = ground.known(dead)
@@ -229,7 +229,7 @@ def answers_of_a_false_server(ground: Ground) -> None:
                 with unharmed():
                     frame = line.recv(1 << 18)
                     ground.tally["received"] += len(frame)
-                    ground.tally["sent"] += line.send(_false_answer(ground, frame, known, number))
+                    ground.tally["sent"] += line.send(_false_response(ground, frame, known, number))
                     if number % 5 == 0 or not frame:
                         lines.remove(line)
                         line.close()
@@ -239,8 +239,8 @@ def answers_of_a_false_server(ground: Ground) -> None:
     ground.start(dead)
 
 
-def _false_answer(ground: Ground, frame: bytes, known: dict[str, object], number: int) -> bytes:
-    """An answer to the first request of these bytes: a greeting is answered well, anything else is not."""
+def _false_response(ground: Ground, frame: bytes, known: dict[str, object], number: int) -> bytes:
+    """A response to the first request of these bytes: a greeting is answered well, anything else is not."""
     key, _, correlation_id, _, _ = msgpack.unpackb(frame[4 : 4 + int.from_bytes(frame[:4], "big")])[:5]
     if key == wire.HANDSHAKE and number % 4:
         schema = wire.apis()["Handshake"].response
@@ -355,7 +355,7 @@ LOOKS_A_SECOND_MAX = 25.0
 
 @attack(OBSERVER, elections=0)
 def fishing_for_start_ids(ground: Ground) -> None:
-    """Ask everything there is as nobody, as node 99 and as a false voter: no answer has a start id in it."""
+    """Ask everything as nobody, as node 99 and as a false voter: no response has a start id in it."""
     secrets = {start_id for node in ground.quorum.cluster for start_id in start_ids_of(node.directory)}
     for node_id in ground.node_ids:
         for opening in (

@@ -25,7 +25,7 @@ def api_versions_before_the_handshake(ground: Ground) -> None:
 
 @attack(STRANGER, "3.6")
 def api_versions_that_nobody_reads(ground: Ground) -> None:
-    """The same without reading an answer, over 60 connections."""
+    """The same without reading a response, over 60 connections."""
     flood(ground, API_VERSIONS, rate=RATE, read=False, lines=60)
 
 
@@ -102,15 +102,15 @@ def fill_image(ground: Ground) -> None:
                 {"ResourceType": 4, "ResourceName": str(FIRST_BROKER + done + step), "Configs": [config]}
                 for step in range(CHUNK)
             ]
-            answer = line.ask("IncrementalAlterConfigs", {"Resources": resources})
-            if any(each["ErrorCode"] for each in answer["Responses"]):
-                raise AssertionError(f"the image was not filled: {answer['Responses'][0]}")
+            response = line.ask("IncrementalAlterConfigs", {"Resources": resources})
+            if any(each["ErrorCode"] for each in response["Responses"]):
+                raise AssertionError(f"the image was not filled: {response['Responses'][0]}")
             done += CHUNK
 
 
 @attack(CLIENT, "3.7", prepare=fill_image)
 def lists_that_nobody_reads(ground: Ground) -> None:
-    """64 ListConfigs on each of some connections, against an image of 9.6 MB, and no answer read."""
+    """64 ListConfigs on each of some connections, against an image of 9.6 MB, and no response read."""
     for number in ground.lasting(0.1):
         if number < 6:
             with unharmed():
@@ -181,9 +181,9 @@ def _newcomer(ground: Ground) -> None:
     """A client from another address, now."""
     try:
         with ground.open(ground.leader_id, host=77, timeout_s=20.0) as line:
-            answer = line.greet()
-            if answer["ErrorCode"]:
-                ground.fail(f"a client was refused: {answer['ErrorMessage']}")
+            response = line.greet()
+            if response["ErrorCode"]:
+                ground.fail(f"a client was refused: {response['ErrorMessage']}")
             line.ask("DescribeNode")
     except OSError as error:
         ground.fail(f"a client could not get in: {type(error).__name__}: {error}")

@@ -93,7 +93,7 @@ def one_byte_a_segment(ground: Ground) -> None:
 
 @attack(CLIENT)
 def half_closed(ground: Ground) -> None:
-    """400 connections that ask, and close their half before the answer comes, or their reading half."""
+    """400 connections that ask, and close their half before the response comes, or their reading half."""
     for number in range(400):
         with unharmed():
             line = ground.line(ground.node_ids[number % 3])
@@ -115,7 +115,7 @@ def resets_without_end(ground: Ground) -> None:
 
 
 @attack(CLIENT)
-def answers_that_nobody_reads(ground: Ground) -> None:
+def responses_that_nobody_reads(ground: Ground) -> None:
     """A hundred clients with tiny buffers ask 2,000 times for what a node is, and never read."""
     frames = wire.request("DescribeNode") * 2_000
     for number in range(100):
@@ -126,8 +126,8 @@ def answers_that_nobody_reads(ground: Ground) -> None:
 
 
 @attack(CLIENT)
-def answers_read_by_the_byte(ground: Ground) -> None:
-    """Clients that read one byte of their answers every tenth of a second: never stalled, never through."""
+def responses_read_by_the_byte(ground: Ground) -> None:
+    """Clients that read one byte of their responses every tenth of a second: never stalled, never through."""
     lines = []
     for number in range(60):
         with unharmed():
@@ -142,7 +142,7 @@ def answers_read_by_the_byte(ground: Ground) -> None:
 
 
 @attack(CLIENT)
-def answers_sent_as_requests(ground: Ground) -> None:
+def responses_sent_as_requests(ground: Ground) -> None:
     """A client that answers: frames of two elements, with ids that the node itself may wait for."""
     for number in ground.lasting(0.002):
         node_id = ground.node_ids[number % 3]

@@ -120,8 +120,8 @@ def two_forged_greetings(ground: Ground) -> None:
             for version in (0, 1):
                 with unharmed():
                     line = ground.claim(node_id, voter_id, version=version)
-                    answer = line.receive()
-                    told = answer[1]
+                    response = line.receive()
+                    told = response[1]
                     if version == 1 and any(part == COUNTER for part in told):
                         ground.fail(f"node {node_id} repeats the start counter of an unconfirmed claim")
     for _ in ground.lasting(0.1):
@@ -151,9 +151,9 @@ def guessed_nonces(ground: Ground) -> None:
                 line.send(wire.show_nonce(nonce))
             line.send(forging.vote(voter_id, ground.facts.epoch + 5))
             while True:
-                answer = line.receive()
-                if len(answer) > 1 and len(answer[1]) >= 3 and answer[1][0] == 0 and answer[1][1]:
-                    ground.fail(f"node {node_id} took a guess and told its start counter: {answer[1]}")
+                response = line.receive()
+                if len(response) > 1 and len(response[1]) >= 3 and response[1][0] == 0 and response[1][1]:
+                    ground.fail(f"node {node_id} took a guess and told its start counter: {response[1]}")
 
 
 @attack(CLIENT, "2.3", elections=0)
@@ -165,9 +165,9 @@ def nonces_shown_by_a_nobody(ground: Ground) -> None:
                 line = greeted(node_id)
                 for nonce in (bytes(16), os.urandom(16), b""):
                     line.send(wire.show_nonce(nonce))
-                    answer = line.receive()
-                    if answer[1][0] == 0 or any(answer[1][1:2]):
-                        ground.fail(f"node {node_id} accepted a nonce from a nobody: {answer[1]}")
+                    response = line.receive()
+                    if response[1][0] == 0 or any(response[1][1:2]):
+                        ground.fail(f"node {node_id} accepted a nonce from a nobody: {response[1]}")
 
 
 def _votes(ground: Ground, epochs: list[int]) -> None:
@@ -178,8 +178,8 @@ def _votes(ground: Ground, epochs: list[int]) -> None:
                     with unharmed():
                         line = ground.observer(node_id)
                         line.send(forging.vote(OBSERVER_ID, epoch, version=version, pre_vote=pre_vote))
-                        answer = line.receive()
-                        partition = answer[1][1][0][1][0]
+                        response = line.receive()
+                        partition = response[1][1][0][1][0]
                         if partition[4] is True and not pre_vote:
                             ground.fail(
                                 f"node {node_id} granted a vote of epoch {epoch} to node {OBSERVER_ID}"
@@ -441,6 +441,6 @@ def words_that_make_no_sense(ground: Ground) -> None:
         for name in ("a\nb", "a\rb", "a\x00b", "\u2028", ""):
             config = {"Name": name, "ConfigOperation": 0, "Value": "x"}
             resource = {"ResourceType": 4, "ResourceName": "7", "Configs": [config]}
-            answer = line.ask("IncrementalAlterConfigs", {"Resources": [resource]})
-            if answer["Responses"][0]["ErrorCode"] == 0:
+            response = line.ask("IncrementalAlterConfigs", {"Resources": [resource]})
+            if response["Responses"][0]["ErrorCode"] == 0:
                 ground.fail(f"a config with the name {name!r} was set")

@@ -34,8 +34,8 @@ def observers_by_the_thousand(ground: Ground) -> None:
     with unharmed():
         line = ground.client(ground.leader_id)
         topics = [{"TopicName": wire.METADATA_TOPIC, "Partitions": [{"PartitionIndex": 0}]}]
-        answer = line.ask("DescribeQuorum", {"Topics": topics})
-        count = len(answer["Topics"][0]["Partitions"][0]["Observers"])
+        response = line.ask("DescribeQuorum", {"Topics": topics})
+        count = len(response["Topics"][0]["Partitions"][0]["Observers"])
         ground.note(f"{count} observers are remembered")
 
 
@@ -116,11 +116,11 @@ def exports_of_what_is_no_export(ground: Ground) -> None:
             line.send(wire.request("ExportManifest", correlation_id=1 << 30) * 20)
             for name in names:
                 for position in (0, -1, (1 << 63) - 1):
-                    answer = line.ask(
+                    response = line.ask(
                         "ExportChunk", {"Name": name, "Position": position, "MaxBytes": FOR_EVER_MS}
                     )
-                    if answer["ErrorCode"] == 0 and name not in offered:
-                        ground.fail(f"a stranger was given {answer['TotalBytes']} bytes of {name!r}")
+                    if response["ErrorCode"] == 0 and name not in offered:
+                        ground.fail(f"a stranger was given {response['TotalBytes']} bytes of {name!r}")
 
 
 @attack(CLIENT, prepare=fill_image)
@@ -265,7 +265,7 @@ OPERATION_MAX = 10_000
 
 @attack(CLIENT)
 def descriptions_of_nothing(ground: Ground) -> None:
-    """DescribeConfigs of 40,000 brokers that do not exist: an answer far longer than the question."""
+    """DescribeConfigs of 40,000 brokers that do not exist: a response far longer than the question."""
     resources = [
         {"ResourceType": 4, "ResourceName": str(number), "ConfigurationKeys": None}
         for number in range(40_000)

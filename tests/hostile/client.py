@@ -99,33 +99,33 @@ class Line:
             self._buffer += data
         end = 4 + int.from_bytes(self._buffer[:4], "big")
         frame, self._buffer = self._buffer[4:end], self._buffer[end:]
-        answer: list[Any] = msgpack.unpackb(frame, strict_map_key=False)
-        return answer
+        response: list[Any] = msgpack.unpackb(frame, strict_map_key=False)
+        return response
 
     def greet(self, node_id: int = -1, **words: Any) -> dict[str, Any]:
-        """Greet and give the node's answer.
+        """Greet and give the node's response.
 
         Raises:
             OSError: It closed, or said nothing.
         """
         version = words.get("version", wire.greeting_version())
         self.send(wire.greeting(node_id, **words))
-        answer = self.receive()
+        response = self.receive()
         if version == wire.greeting_version():
-            return wire.response("Handshake", answer[1])
-        return dict(enumerate(answer[1]))
+            return wire.response("Handshake", response[1])
+        return dict(enumerate(response[1]))
 
     def ask(self, name: str, values: wire.Values | None = None, version: int | None = None) -> dict[str, Any]:
-        """One request, and its answer; answers to other requests are passed over.
+        """One request, and its response; answers to other requests are passed over.
 
         Raises:
             OSError: It closed, or said nothing.
         """
         self._last_id += 1
         self.send(wire.request(name, values, version, self._last_id))
-        while (answer := self.receive())[0] != self._last_id:
+        while (response := self.receive())[0] != self._last_id:
             pass
-        return wire.response(name, answer[1], version)
+        return wire.response(name, response[1], version)
 
     def drain(self, limit_s: float = 0.2) -> int:
         """Read and drop what comes until silence or the end; the bytes."""

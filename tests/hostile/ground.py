@@ -131,10 +131,10 @@ class Ground:
         """What the node tells anybody who greets as nobody: cluster, directory and, once, start ids."""
         if node_id not in self._known:
             with self.open(node_id) as line:
-                answer = line.greet()
-            if "ErrorCode" in answer and "StartId" not in answer:
-                answer |= {"StartCounter": 0, "StartId": bytes(16)}
-            self._known[node_id] = answer
+                response = line.greet()
+            if "ErrorCode" in response and "StartId" not in response:
+                response |= {"StartCounter": 0, "StartId": bytes(16)}
+            self._known[node_id] = response
         return self._known[node_id]
 
     def start(self, node_id: int) -> None:
@@ -224,6 +224,6 @@ class Ground:
 
 @contextlib.contextmanager
 def unharmed() -> Iterator[None]:
-    """Whatever the node does to a connection is an answer, too."""
+    """Whatever the node does to a connection is a response, too."""
     with contextlib.suppress(OSError, ValueError, IndexError, KeyError, TypeError):
         yield

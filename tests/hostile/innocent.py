@@ -24,7 +24,7 @@ WORKERS = 16
 NEWCOMERS = 2
 NEWCOMER_RATE = 5.0
 ANSWER_S = 1.0
-"""How long it waits for one answer before it asks another node."""
+"""How long it waits for one response before it asks another node."""
 
 PAUSE_S = 0.02
 FIRST_BROKER = 100
@@ -84,8 +84,8 @@ class Worker:
         self._streams[1].write(
             wire.request("IncrementalAlterConfigs", {"Resources": [resource]}, 1, self.value & 0x7FFFFFFF)
         )
-        answer = await self.receive()
-        return int(wire.response("IncrementalAlterConfigs", answer[1], 1)["Responses"][0]["ErrorCode"])
+        response = await self.receive()
+        return int(wire.response("IncrementalAlterConfigs", response[1], 1)["Responses"][0]["ErrorCode"])
 
     async def receive(self) -> Any:
         assert self._streams is not None

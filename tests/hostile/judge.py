@@ -46,7 +46,7 @@ def play(
         seconds: How long those attacks last that could go on for ever.
         calm_s: How long commits are counted before the first round, and after the last.
         restart: Whether all nodes are killed and started again afterwards.
-        seed: Of the attack's dice; each round has the next.
+        seed: Of the attack's random numbers; each round has the next.
         rounds: How often it is played on this quorum.
     """
     report = Report(attack.name)

@@ -286,8 +286,8 @@ class Quorum:
         with self.line(node_id, timeout_s=timeout_s) as line:
             config = {"Name": innocent.CONFIG, "ConfigOperation": 0, "Value": value}
             resource = {"ResourceType": 4, "ResourceName": broker, "Configs": [config]}
-            answer = line.ask("IncrementalAlterConfigs", {"Resources": [resource]})
-            return int(answer["Responses"][0]["ErrorCode"])
+            response = line.ask("IncrementalAlterConfigs", {"Resources": [resource]})
+            return int(response["Responses"][0]["ErrorCode"])
 
     def read_config(self, broker: str) -> str | None:
         """A broker's config, read at the leader."""

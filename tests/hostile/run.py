@@ -33,7 +33,7 @@ def parser() -> commands.Parser:
     made.add_argument(
         "--rounds", type=commands.count, default=1, help="how often each is played, on one quorum (1)"
     )
-    made.add_argument("--seed", type=int, default=1, help="of the attackers' dice (1)")
+    made.add_argument("--seed", type=int, default=1, help="of the attackers' random numbers (1)")
     made.add_argument("--no-restart", action="store_true", help="do not restart all nodes after each attack")
     return made
 

@@ -159,7 +159,7 @@ def request(
 
 
 def response(name: str, body: Any, version: int | None = None) -> dict[str, Any]:
-    """An answer's body, by field names."""
+    """A response's body, by field names."""
     api = apis()[name]
     version = api.versions[-1] if version is None else version
     return unpack(api.response["fields"], version, body, structs_of(api.response))

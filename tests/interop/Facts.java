@@ -7,7 +7,7 @@ import org.apache.kafka.server.common.MetadataVersion;
 
 /**
  * Prints what Kafka's classes say of each level of metadata.version: a JSON object a line, with its name, its level and
- * the answer of every method that takes nothing and gives a boolean or a short. By reflection, so that it runs with the
+ * the response of every method that takes nothing and gives a boolean or a short. By reflection, so that it runs with the
  * classes of any release.
  */
 public class Facts {
@@ -32,7 +32,7 @@ public class Facts {
             && (method.getReturnType() == boolean.class || method.getReturnType() == short.class);
     }
 
-    /** Null where a level has no answer: the method throws. */
+    /** Null where a level has no response: the method throws. */
     private static String answer(Method method, MetadataVersion version) throws Exception {
         try {
             return String.valueOf(method.invoke(version));

@@ -8,6 +8,9 @@
 Everything is asked and changed with Kafka's own commands, as an operator would. Controllers answer those from
 metadata.version 3.7 on; before, and for topics, a broker is needed. Ports are those that the kernel
 had free; what a process said is in `FOLDER/NAME.out`.
+
+Not a `tests.process.cluster.Cluster`: that one formats its directories, and reads kraftd's log lines and
+protocol; nothing of it is true of a Kafka.
 """
 
 import contextlib

@@ -293,7 +293,7 @@ def _remove_token(rng: Random, _world: World, _offset: int) -> Iterator[m.Record
     yield m.RemoveDelegationTokenRecord(rng.choice("uvwxyz"))
 
 
-def _no_op(_dice: Random, _world: World, _offset: int) -> Iterator[m.Record]:
+def _no_op(_rng: Random, _world: World, _offset: int) -> Iterator[m.Record]:
     yield m.NoOpRecord()
 
 

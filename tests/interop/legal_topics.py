@@ -1,6 +1,6 @@
 """What controllers do to topics and partitions: the records of each operation, drawn at random.
 
-Each takes dice, what exists and the offset, and keeps the account of what exists up to date.
+Each takes random numbers, what exists and the offset, and keeps the account of what exists up to date.
 """
 
 from collections.abc import Iterator

@@ -23,7 +23,7 @@ from kraftd.records.messages import (
     LeaderChangeMessage,
 )
 from kraftd.storage import NodeDirectory, OsFileSystem
-from kraftd.types import Election
+from kraftd.types import Election, HealthKind
 from tests.interop.controllers import WAIT_S, Controllers
 from tests.interop.peer import Kafka
 from tests.interop.test_both_ways import Ledger, Nodes, records_of
@@ -62,7 +62,7 @@ class Begun(Cluster):
             batches.append(encode_batch(end_offset, 1, 1_700_000_000_000, values))
             end_offset += len(values)
         directory.write_election(Election(1, 1))
-        directory.remember_state_health("whole")
+        directory.remember_state_health(HealthKind.WHOLE)
         directory.log.append(batches, 0, end_offset)
         directory.close()
 

@@ -84,7 +84,7 @@ def older(older_kafka: Kafka) -> dict[int, dict[str, Any]]:
 
 
 def compare(levels: dict[int, dict[str, Any]]) -> set[str]:
-    """Check every answer of Kafka's that has a place in our table; the questions that it answered."""
+    """Check every response of Kafka's that has a place in our table; the questions that it answered."""
     asked = set()
     for level, facts in levels.items():
         mine = newest_versions(level)

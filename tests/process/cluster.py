@@ -2,7 +2,7 @@
 
 `Cluster` formats N directories below a folder, gives each node a port that the kernel had free, and starts
 `python -m kraftd`. Waiting is always for something that happened: a line in a node's JSON log
-(`Node.wait_for`), or an answer (`Client`). Nothing sleeps for a guessed time; every wait has a deadline and
+(`Node.wait_for`), or a response (`Client`). Nothing sleeps for a guessed time; every wait has a deadline and
 says what it waited for.
 
     with Cluster(folder, size=3) as cluster:
@@ -10,6 +10,11 @@ says what it waited for.
         with leader.client() as client:
             client.set_config("4", "", "log.retention.ms", "1000")
         leader.kill()
+
+Every suite with real daemons stands on it: `machines` gives each node a network of its own, `tests.interop`
+lets Kafka follow on the same directories, `tests.chaos.quorum` adds supervisors and things to break, and
+`tests.hostile.quorum` a client whose commits are watched. Apart from it are `tests.interop.controllers`
+(Kafka's own processes) and `benchmarks/peers/cluster.py` (any system under measurement).
 """
 
 import contextlib
@@ -23,10 +28,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from kraftd.net.handshake import Identity
+from kraftd.protocol.codec import Codec
+from kraftd.protocol.kafka_codec import KAFKA
 from kraftd.protocol.messages import (
+    ApiVersionsRequest,
     DescribeConfigsRequest,
     DescribeConfigsRequestDescribeConfigsResource,
     DescribeNodeRequest,
@@ -70,13 +78,15 @@ def free_ports(count: int) -> list[int]:
 class Client:
     """A blocking client of one node: connect, greet, ask, one request at a time."""
 
+    codec: ClassVar[Codec] = MSGPACK
+
     def __init__(self, port: int, *, host: str = "127.0.0.1", timeout_s: float = WAIT_S) -> None:
         self.socket = socket.create_connection((host, port), timeout=timeout_s)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._last_id = 0
         self._buffer = b""
         try:
-            self.node = self.ask(Identity(None, "cluster helper").greeting())
+            self.greet()
         except BaseException:
             self.socket.close()
             raise
@@ -87,8 +97,12 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.socket.close()
 
+    def greet(self) -> None:
+        """Begin the conversation."""
+        self.node = self.ask(Identity(None, "cluster helper").greeting())
+
     def ask(self, message: Any, version: int | None = None) -> Any:
-        """Send one request and wait for its answer.
+        """Send one request and wait for its response.
 
         Raises:
             OSError: The connection failed, or the node closed it.
@@ -97,17 +111,17 @@ class Client:
 
     def ask_with_records(self, message: Any, version: int | None = None) -> tuple[Any, bytes]:
         """As `ask`, with the raw bytes that followed the body."""
-        version = message.MAX_VERSION if version is None else version
+        version = self.codec.apis[message.API_KEY].max_version if version is None else version
         self._last_id += 1
-        request = MSGPACK.encode_request(version, self._last_id, "cluster-helper", message)
+        request = self.codec.encode_request(version, self._last_id, "cluster-helper", message)
         self.socket.sendall(b"".join(request))
-        undecoded = MSGPACK.read_response(self._frame())
+        undecoded = self.codec.read_response(self._frame())
         return undecoded.decode((message.API_KEY, version)), bytes(undecoded.records)
 
     def describe(self) -> DescribeNodeResponse:
         """The node's own view."""
-        answer: DescribeNodeResponse = self.ask(DescribeNodeRequest())
-        return answer
+        response: DescribeNodeResponse = self.ask(DescribeNodeRequest())
+        return response
 
     def set_config(self, name: str, value: str, *, broker: str = "") -> int:
         """Set one dynamic config and wait for the commit; the error code."""
@@ -115,13 +129,13 @@ class Client:
 
     def set_configs(self, pairs: Sequence[tuple[str, str]], *, broker: str = "") -> int:
         """Set several configs of one resource atomically; the error code."""
-        answer = self.ask(alter_request(pairs, broker=broker))
-        code: int = answer.responses[0].error_code
+        response = self.ask(alter_request(pairs, broker=broker))
+        code: int = response.responses[0].error_code
         return code
 
     def get_configs(self, *, broker: str = "") -> dict[str, str]:
         """The dynamic configs of one resource, read linearizably."""
-        answer = self.ask(
+        response = self.ask(
             DescribeConfigsRequest(
                 resources=(
                     DescribeConfigsRequestDescribeConfigsResource(
@@ -130,7 +144,7 @@ class Client:
                 )
             )
         )
-        result = answer.results[0]
+        result = response.results[0]
         if result.error_code:
             raise OSError(f"error {result.error_code}: {result.error_message}")
         source = DYNAMIC_BROKER if broker else DYNAMIC_DEFAULT_BROKER
@@ -153,6 +167,18 @@ class Client:
         end = 4 + int.from_bytes(self._buffer[:4], "big")
         frame, self._buffer = self._buffer[4:end], self._buffer[end:]
         return frame
+
+
+class KafkaClient(Client):
+    """A client that speaks Kafka's wire, and greets nobody."""
+
+    codec = KAFKA
+
+    def greet(self) -> None:
+        """Ask what is served here, as Kafka's clients do first."""
+        self.api_versions = self.ask(
+            ApiVersionsRequest(client_software_name="cluster-helper", client_software_version="1")
+        )
 
 
 def alter_request(pairs: Sequence[tuple[str, str]], *, broker: str = "") -> IncrementalAlterConfigsRequest:
@@ -469,7 +495,7 @@ class Cluster:
                     if last == 0:
                         return time.monotonic() - began
             time.sleep(0.005)
-        raise TimeoutWaitingError(f"nothing was committed within {timeout_s} s; the last answer was {last}")
+        raise TimeoutWaitingError(f"nothing was committed within {timeout_s} s; the last response was {last}")
 
     def wait_caught_up(self, *nodes: Node, timeout_s: float = WAIT_S) -> None:
         """Wait until these nodes (all that run, if none are named) have applied what the leader commits.

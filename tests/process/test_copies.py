@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 from cluster import Cluster, alter_request
 
+from kraftd.cli.export import DirectorySource
 from kraftd.errors import ErrorCode
 from kraftd.protocol.messages import ExportChunkRequest, ExportManifestRequest
 from kraftd.records.batch import scan
@@ -34,17 +35,20 @@ def test_an_export_is_one_moment_of_a_log_that_grows(start: Start) -> None:
         manifest = client.ask(ExportManifestRequest())
         cluster.commit(NAME, "after the manifest", broker="1")
         sizes = {file.name: file.size_bytes for file in manifest.files}
-        kinds = {file.kind for file in manifest.files}
-        assert {"meta", "snapshot", "election", "epochs", "partition", "segment"} == kinds
+        kinds = {file.name: file.kind for file in manifest.files}
+        assert set(kinds.values()) == {"meta", "bootstrap", "election", "epochs", "partition", "segment"}
+        assert kinds["bootstrap.checkpoint"] == "bootstrap"
+        copied = {file.name: file.kind for file in DirectorySource(node.directory).files()}
+        assert copied == kinds, "a copy of the directory tells each file as the running node does"
         files = {}
         for name, size_bytes in sizes.items():
             data = b""
             while len(data) < size_bytes:
-                answer, part = client.ask_with_records(
+                response, part = client.ask_with_records(
                     ExportChunkRequest(name=name, position=len(data), max_bytes=700)
                 )
-                assert answer.error_code == 0, answer.error_message
-                assert answer.total_bytes == size_bytes
+                assert response.error_code == 0, response.error_message
+                assert response.total_bytes == size_bytes
                 assert 0 < len(part) <= 700
                 data += part
             files[name] = data
@@ -60,10 +64,10 @@ def test_an_export_needs_a_manifest_and_a_file_that_is_in_it(start: Start) -> No
         assert client.ask(ExportChunkRequest(name=SEGMENT)).error_code == ErrorCode.INVALID_REQUEST
         client.ask(ExportManifestRequest())
         for name in ("../../../etc/passwd", "/etc/passwd", "kraftd.state", "nothing"):
-            answer = client.ask(ExportChunkRequest(name=name))
-            assert answer.error_code == ErrorCode.SNAPSHOT_NOT_FOUND
-        answer, data = client.ask_with_records(ExportChunkRequest(name=SEGMENT, position=1 << 40))
-        assert (answer.error_code, data) == (0, b"")
+            response = client.ask(ExportChunkRequest(name=name))
+            assert response.error_code == ErrorCode.SNAPSHOT_NOT_FOUND
+        response, data = client.ask_with_records(ExportChunkRequest(name=SEGMENT, position=1 << 40))
+        assert (response.error_code, data) == (0, b"")
 
 
 @pytest.mark.covers("D-15")

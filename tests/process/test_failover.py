@@ -137,9 +137,9 @@ def test_resign_to_a_named_voter(start: Start) -> None:
     cluster.wait_caught_up()
     target = max(node.node_id for node in cluster if node is not leader)
     with leader.client() as client:
-        answer = client.resign(to=target)
-    assert answer.error_code == 0, answer.error_message
-    assert answer.successor == target
+        response = client.resign(to=target)
+    assert response.error_code == 0, response.error_message
+    assert response.successor == target
     cluster[target].wait_for("leader_changed", where=lambda line: line["leader"] == target)
     cluster.commit(NAME, "after", broker="1")
     assert cluster.wait_leader().node_id == target
@@ -164,7 +164,7 @@ def test_without_a_majority_every_request_is_answered_and_status_says_why(start:
         if node is not leader:
             node.kill()
     with leader.client() as client:
-        assert client.set_config(NAME, "during", broker="1") in (7, 41), "an answer, never silence"
+        assert client.set_config(NAME, "during", broker="1") in (7, 41), "a response, never silence"
     leader.wait_for("transition", where=lambda line: line["from"] == "leader")
     view = leader.describe()
     assert view.leader_id == -1

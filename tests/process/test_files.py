@@ -52,8 +52,8 @@ def test_half_requests_to_the_pages_take_no_file_from_the_log(start: Start) -> N
         assert time.monotonic() < deadline
     assert len(cluster.running()) == 3
     assert cluster.leader() is leader
-    with urllib.request.urlopen(f"http://127.0.0.1:{leader.http_port}/livez", timeout=10) as answer:
-        assert answer.status == 200
+    with urllib.request.urlopen(f"http://127.0.0.1:{leader.http_port}/livez", timeout=10) as response:
+        assert response.status == 200
     for visitor in held:
         visitor.close()
 

@@ -118,7 +118,7 @@ def test_a_paused_node_is_a_row_and_the_rest_is_still_told(start: Start) -> None
     finally:
         paused.resume()
     assert outcome.data["leader_id"] == leader.node_id
-    assert rows(outcome)[paused.node_id]["error"] == "no answer within 1000 ms"
+    assert rows(outcome)[paused.node_id]["error"] == "no response within 1000 ms"
 
 
 def test_resign_hands_over_to_whom_it_is_told(start: Start) -> None:
@@ -251,7 +251,7 @@ def answer_http(server: Any) -> None:
         connection.close()
 
 
-def test_more_configs_than_one_answer_holds_are_listed_and_got(start: Start) -> None:
+def test_more_configs_than_one_response_holds_are_listed_and_got(start: Start) -> None:
     cluster = settled(start)
     leader = cluster.wait_leader()
     expected = {}

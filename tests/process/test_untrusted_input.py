@@ -183,7 +183,7 @@ def test_a_second_node_with_an_id_in_use_is_refused_with_one_clear_line(start: S
 
 
 @pytest.mark.covers("D-06")
-def test_a_wiped_voter_comes_back_uncounted_and_mends(start: Start) -> None:
+def test_a_wiped_voter_comes_back_uncounted_and_rejoins(start: Start) -> None:
     cluster = start()
     leader = cluster.wait_leader()
     for number in range(10):
@@ -268,8 +268,8 @@ def test_health_and_metrics_pages(start: Start) -> None:
 
 def get(node: Node, path: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{node.http_port}{path}", timeout=10) as answer:
-            return answer.status, answer.read().decode()
+        with urllib.request.urlopen(f"http://127.0.0.1:{node.http_port}{path}", timeout=10) as response:
+            return response.status, response.read().decode()
     except urllib.error.HTTPError as error:
         with error:
             return error.code, error.read().decode()
@@ -279,8 +279,8 @@ def test_a_client_may_not_vote(start: Start) -> None:
     node = start(1).wait_leader()
     with Client(node.port) as client:
         assert client.node.error_code == 0
-        answer = client.ask(VoteRequest(cluster_id=Identity(None, "x").cluster_id))
-        assert answer.error_code == 31
+        response = client.ask(VoteRequest(cluster_id=Identity(None, "x").cluster_id))
+        assert response.error_code == 31
     assert node.describe().role == "leader"
 
 
@@ -299,7 +299,7 @@ def test_every_version_of_every_api_is_answered_or_its_connection_closed(start: 
                 )
                 request = DescribeConfigsRequest(resources=(resource,))
             with node.client() as client:
-                answer = client.ask(request, version)
-            assert type(answer).__name__ == f"{api.name}Response"
+                response = client.ask(request, version)
+            assert type(response).__name__ == f"{api.name}Response"
     assert node.count("unencodable_reply") == 0
     cluster.commit(NAME, "still here", broker="1")

@@ -1,4 +1,4 @@
-"""Questions to the tables of a made-up cluster whose answers are known, and the page that shows them."""
+"""Questions to the tables of a made-up cluster whose responses are known, and the page that shows them."""
 
 from pathlib import Path
 

@@ -1,8 +1,8 @@
 """Who uses the cluster? Clients that write, read linearizably and ask leaders to resign, over the network.
 
 A client is a process on a machine of its own that speaks the daemon's protocol to one node at a time: it
-greets, asks, waits, looks for the leader when it is told to, and gives up on an answer after a while. What it
-was told becomes the history that `kraftd.audit.linearizability` judges: NOT_CONTROLLER means that nothing
+greets, asks, waits, looks for the leader when it is told to, and gives up on a response after a while. What
+it was told becomes the history that `kraftd.audit.linearizability` judges: NOT_CONTROLLER means that nothing
 happened, everything else that is no success means that nobody knows (D-13).
 
 A write sets one of a few configs to a value that nobody else writes; a client that does not know what became
@@ -102,7 +102,7 @@ class Client:
         self._leader: NodeId = NO_NODE
         self._wires: dict[NodeId, Wire] = {}
         self._asked: Wire | None = None
-        """Where the answer to the current call would come from."""
+        """Where the response to the current call would come from."""
         self._call: Call | None = None
         self._last_number = 0
         self._refusals = 0
@@ -217,16 +217,16 @@ class Client:
         if wire is not self._asked or call is None or undecoded.correlation_id != call.number:
             return
         if call.kind == RESIGN:
-            answer = undecoded.decode((ResignLeaderRequest.API_KEY, 0))
-            if answer.error_code == ErrorCode.NONE and answer.successor >= 0:
-                self._leader = answer.successor
-            elif answer.error_code:
-                self._follow(answer.leader_id)
-            self._ended(call, "ok" if not answer.error_code else "failed", None)
+            response = undecoded.decode((ResignLeaderRequest.API_KEY, 0))
+            if response.error_code == ErrorCode.NONE and response.successor >= 0:
+                self._leader = response.successor
+            elif response.error_code:
+                self._follow(response.leader_id)
+            self._ended(call, "ok" if not response.error_code else "failed", None)
             return
         request = IncrementalAlterConfigsRequest if call.kind == WRITE else DescribeConfigsRequest
-        answer = undecoded.decode((request.API_KEY, request.MAX_VERSION))
-        result = answer.responses[0] if call.kind == WRITE else answer.results[0]
+        response = undecoded.decode((request.API_KEY, request.MAX_VERSION))
+        result = response.responses[0] if call.kind == WRITE else response.results[0]
         if result.error_code == ErrorCode.NONE:
             value = call.value
             if call.kind == READ:
@@ -343,9 +343,9 @@ class Wire:
         if self._is_greeted:
             self._client.answered(self, undecoded)
             return
-        answer = undecoded.decode((HandshakeRequest.API_KEY, HandshakeRequest.MAX_VERSION))
-        if answer.error_code:
-            raise MalformedError(answer.error_message or "refused")
+        response = undecoded.decode((HandshakeRequest.API_KEY, HandshakeRequest.MAX_VERSION))
+        if response.error_code:
+            raise MalformedError(response.error_message or "refused")
         self._is_greeted = True
         waiting, self._waiting = self._waiting, []
         for frame in waiting:

@@ -1,6 +1,6 @@
 """What may be broken now, and what the cluster must still keep, by what each disk remembers.
 
-Before a fault takes something from a disk it asks `judge`, with the `Harm` it would do. The answer:
+Before a fault takes something from a disk it asks `judge`, with the `Harm` it would do. It is told:
 
 - `SURVIVES`: a whole copy of every committed batch and a majority of remembered votes are left. Nothing may
   be lost, and the cluster must go on once its other voters are healed.
@@ -27,8 +27,8 @@ import msgspec
 from kraftd.audit.invariants import NodeView, Violation
 from kraftd.errors import MalformedError
 from kraftd.records import meta_properties, names
-from kraftd.storage.sidecar import SLOT_BYTES, PeerRecord, SidecarState, decode_slot
-from kraftd.types import NO_NODE, NodeId, Offset, Uuid
+from kraftd.storage.sidecar import SLOT_BYTES, SidecarState, decode_slot
+from kraftd.types import NO_NODE, NodeId, Offset, PeerIdentity, Uuid
 
 if TYPE_CHECKING:
     from tests.sim.node import SimNode
@@ -309,7 +309,7 @@ def _remembers(node: "SimNode") -> bool:
     return state is not None and state.local_state.health == "whole"
 
 
-def peer_in(state: SidecarState | None, node_id: NodeId) -> PeerRecord | None:
+def peer_in(state: SidecarState | None, node_id: NodeId) -> PeerIdentity | None:
     """What a sidecar remembers of a voter."""
     if state is None:
         return None

@@ -69,34 +69,27 @@ class HalfOpen(Fault):
         return pair is not None and world.network.reset(pair[0].id, pair[1].id, half=True) > 0
 
 
-class OneWayCut(Fault):
-    """Nothing gets from one machine to another, but everything back."""
-
-    name = "one-way cut"
-
-    def apply(self, world: "World") -> bool:
-        pair = pair_of(world)
-        if pair is None:
-            return False
-        one, other = pair[0].id, pair[1].id
-        world.network.cut(one, other, one_way=True)
-        world.at(world.draw_us(100 * MS, 15 * S), lambda: world.network.heal(one, other))
-        return True
-
-
 class Cut(Fault):
     """Two machines do not hear each other."""
 
     name = "cut"
+    one_way = False
 
     def apply(self, world: "World") -> bool:
         pair = pair_of(world)
         if pair is None:
             return False
         one, other = pair[0].id, pair[1].id
-        world.network.cut(one, other)
+        world.network.cut(one, other, one_way=self.one_way)
         world.at(world.draw_us(100 * MS, 15 * S), lambda: world.network.heal(one, other))
         return True
+
+
+class OneWayCut(Cut):
+    """Nothing gets from one machine to another, but everything back."""
+
+    name = "one-way cut"
+    one_way = True
 
 
 class Isolation(Fault):
@@ -326,7 +319,7 @@ class ClientCut(Fault):
 
 
 class ClientReset(Fault):
-    """A client loses its connection while it waits for an answer, and may ask again."""
+    """A client loses its connection while it waits for a response, and may ask again."""
 
     name = "client retry"
     mean_s = 4

@@ -1,13 +1,14 @@
 """What arrives that nobody of this cluster meant to send now: garbage, strangers, and what is long over.
 
 A `Caller` is a machine of its own that opens a connection to a node, says what it is given, and listens to
-nothing. Old requests and old answers come back on the connection that they came on: who answers the former
+nothing. Old requests and old responses come back on the connection that they came on: who answers the former
 must not count them twice, and nobody waits for the latter.
 """
 
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
+from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kraftd.audit.invariant import Violation
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 FIRST_MACHINE = 5_000
+_FRAME_BYTES = Struct(">I")
 KEPT = 200
 """How many messages are remembered, to come back."""
 HANDSHAKE = HandshakeRequest.API_KEY.to_bytes(2, "big")
@@ -341,24 +343,25 @@ class Recorder:
     def __init__(self, world: "World") -> None:
         self._world = world
         self.requests: deque[tuple[End, bytes]] = deque(maxlen=KEPT)
-        self.answers: deque[tuple[End, bytes]] = deque(maxlen=KEPT)
+        self.responses: deque[tuple[End, bytes]] = deque(maxlen=KEPT)
         self.nonces: deque[GivenNonce] = deque(maxlen=KEPT)
 
     def note(self, end: End, data: bytes) -> None:
         """These bytes are arriving at this end."""
         nodes = self._world.nodes
-        to, sender = end.machine, end.other.machine
         size_bytes = len(data)
-        if to not in nodes or sender not in nodes or not 5 <= size_bytes <= 4_096:
+        if not 5 <= size_bytes <= 4_096 or end.machine not in nodes or end.other.machine not in nodes:
             return
-        if int.from_bytes(data[:4], "big") + 4 > size_bytes:
+        (frame_bytes,) = _FRAME_BYTES.unpack_from(data)
+        if frame_bytes + 4 > size_bytes:
             return
-        if data[4] & 0xF >= 5:
+        fields = data[4] & 0xF
+        if fields >= 5:
             self.requests.append((end, data))
             if HANDSHAKE in data[:8]:
                 self._note_nonce(end, data)
-        elif data[4] & 0xF <= 3:
-            self.answers.append((end, data))
+        elif fields <= 3:
+            self.responses.append((end, data))
 
     def _note_nonce(self, end: End, data: bytes) -> None:
         try:
@@ -394,14 +397,14 @@ def _stands(end: End) -> bool:
     return not end.is_dead and not end.other.is_dead
 
 
-class StaleAnswers(Fault):
-    """Answers that came arrive once more, on the connection that they came on."""
+class StaleResponses(Fault):
+    """Responses that came arrive once more, on the connection that they came on."""
 
     name = "stale responses"
     mean_s = 8
 
     def apply(self, world: "World") -> bool:
-        old = [(end, data) for end, data in world.recorder.answers if _stands(end)]
+        old = [(end, data) for end, data in world.recorder.responses if _stands(end)]
         if not old:
             return False
         begin = int(world.random.random() * len(old))
@@ -437,6 +440,6 @@ STRANGER_FAULTS: tuple[type[Fault], ...] = (
     TwoNodesOneId,
     Tool,
     StaleRequests,
-    StaleAnswers,
+    StaleResponses,
     Flood,
 )

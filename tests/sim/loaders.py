@@ -1,4 +1,4 @@
-"""Who gives the leader much to do at once? A client that does not wait for one answer before it asks again.
+"""Who gives the leader much to do at once? A client that does not wait for one response before it asks again.
 
 A `Loader` sends bursts: several requests on one connection, each with a group of changes, some of which
 delete or append to a list. So batches hold many records, and more is appended while a flush runs. What
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kraftd.audit.linearizability import Operation
 from kraftd.errors import ErrorCode
+from kraftd.metadata.config_schema import ConfigOperation
 from kraftd.protocol.codec import UndecodedResponse
 from kraftd.protocol.messages import (
     DescribeConfigsRequest,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 Drawn = TypeVar("Drawn")
 
-SET, DELETE, APPEND, SUBTRACT = range(4)
+SET, DELETE, APPEND, SUBTRACT = ConfigOperation
 LIST = "metric.reporters"
 """The config that is appended to."""
 LIST_DEFAULT = "org.apache.kafka.common.metrics.JmxReporter"
@@ -108,8 +109,8 @@ class Loader:
             if wire is self._wire:
                 self._take_read(*read, undecoded)
             return
-        answer = undecoded.decode((IncrementalAlterConfigsRequest.API_KEY, 1))
-        errors = {one.error_code for one in answer.responses}
+        response = undecoded.decode((IncrementalAlterConfigsRequest.API_KEY, 1))
+        errors = {one.error_code for one in response.responses}
         is_done = errors == {ErrorCode.NONE}
         self.world.statistics["load ok" if is_done else "load refused"] += 1
         self.world.acknowledged += is_done

@@ -128,11 +128,11 @@ class Clock:
 class Timer:
     """A callback that is due later; asyncio's `TimerHandle` as far as anybody needs it."""
 
-    __slots__ = ("_args", "_callback", "is_cancelled", "when_us")
+    __slots__ = ("args", "callback", "is_cancelled", "when_us")
 
     def __init__(self, when_us: int, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
         self.when_us = when_us
-        self._callback, self._args = callback, args
+        self.callback, self.args = callback, args
         self.is_cancelled = False
 
     def cancel(self) -> None:
@@ -146,11 +146,6 @@ class Timer:
     def when(self) -> float:
         """When it is due, by the clock of its loop."""
         return self.when_us / US_PER_S
-
-    def run(self) -> None:
-        """Call it, unless it was forgotten."""
-        if not self.is_cancelled:
-            self._callback(*self._args)
 
 
 class SimLoop:
@@ -379,11 +374,14 @@ class SimLoop:
             due = self._take_due(now_us) if timers and timers[0][0] <= now_us else ()
             if ready:
                 for _ in range(len(ready)):
-                    ready.popleft().run()
+                    handle = ready.popleft()
+                    if not handle.is_cancelled:
+                        handle.callback(*handle.args)
             for take, what in arrived:
                 take(what)
             for timer in due:
-                timer.run()
+                if not timer.is_cancelled:
+                    timer.callback(*timer.args)
             arrived = self._arrived
             if not (ready or arrived) or self.busy_until_us > self._scheduler.now_us + LONG_US:
                 return  # the rest has to wait for what took long

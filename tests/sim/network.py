@@ -307,6 +307,9 @@ class Network:
 
     def opener_of(self, machine: Machine, protocol: Any) -> Machine | None:
         """Who opened the connection that this protocol has at its end on a machine; None if it is gone."""
+        taking = self.last_taken
+        if taking is not None and taking.protocol is protocol and not taking.is_dead:
+            return taking.other.machine
         ends = self.hosts[machine].ends.values()
         return next((end.other.machine for end in ends if end.protocol is protocol), None)
 
@@ -341,7 +344,7 @@ class Network:
         *,
         wanted: Callable[[], bool],
     ) -> None:
-        """Begin to connect; a SYN that gets no answer is repeated for as long as it is `wanted`."""
+        """Begin to connect; a SYN that gets no response is repeated for as long as it is `wanted`."""
         target = self._machine_of(host)
         if target is None:
             loop.arrive(on_error, OSError(errno.EHOSTUNREACH, os.strerror(errno.EHOSTUNREACH)))

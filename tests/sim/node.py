@@ -34,10 +34,10 @@ from kraftd.raft.effects import (
 from kraftd.raft.epoch_states import Candidate, Leader
 from kraftd.raft.events import Event, ShutdownRequested
 from kraftd.raft.node import RaftNode
-from kraftd.raft.state_machine import StateMachine
 from kraftd.raft.timing import Timing
 from kraftd.records.batch import BatchView, scan
 from kraftd.records.committed import CommittedBatch
+from kraftd.runtime.applier import StateMachine
 from kraftd.runtime.config import Config, LogLimits
 from kraftd.runtime.controller_server import ControllerServer, Environment
 from kraftd.runtime.driver import TimedTurnTask
@@ -363,7 +363,7 @@ class SimNode:
             log_dirs=(DATA_PATH,),
             metadata_dir=DATA_PATH,
             timing=self.timing,
-            log=LogLimits(world.shape.segment_bytes, 604_800_000, -1, -1, 1 << 30, 1 << 30),
+            log=LogLimits(world.shape.segment_bytes, 604_800_000),
             idle_interval_ms=world.shape.idle_interval_ms,
             request_timeout_ms=world.shape.controller_timeout_ms,
             max_idle_ms=600_000,
@@ -508,19 +508,22 @@ class SimNode:
         """See every event before the raft node does."""
         world, node_id, view, loop = self.world, self.id, self._view, self.loop
         assert loop is not None
-        handle, poll = raft_node.handle, raft_node.poll
-        covered, on_polled, on_event = world.covered, world.auditor.on_polled, world.auditor.on_event
-        on_handled = world.auditor.on_handled
+        handle, poll, raft = raft_node.handle, raft_node.poll, raft_node._raft
+        covered, on_polled = world.covered, world.auditor.on_polled
+        event_checks, handled_checks = world.auditor.event_checks, world.auditor.handled_checks
 
         def watched_handle(event: Event, now: Now) -> list[Effect]:
-            view.state = state = raft_node.state
-            covered[type(state), type(event)] += 1
-            on_event(view, event, now.mono_ms)
+            view.state = state = raft.state
+            kind = type(event)
+            covered[type(state), kind] += 1
+            for check in event_checks.get(kind, ()):
+                check(view, event, now.mono_ms)
             if world.sink is not None:
                 world.sink(str(trace(world.now_ms, node_id, IN, event)))
             effects = handle(event, now)
-            view.state = raft_node.state
-            on_handled(view, event, effects)
+            view.state = raft.state
+            for check_handled in handled_checks.get(kind, ()):
+                check_handled(view, event, effects)
             return effects
 
         def watched_poll(now: Now) -> list[Effect]:
@@ -554,7 +557,7 @@ class SimNode:
         return self.world.network.opener_of(self.id, protocol) if protocol is not None else None
 
     def _origin_of(self, handle: int) -> tuple[int, Machine] | None:
-        """Where a request came from that waits for its answer."""
+        """Where a request came from that waits for its response."""
         held = self.parts.network._pending.get(handle) if self.parts is not None else None
         opener = self._opener_of(held[0].number) if held is not None else None
         return (held[0].number, opener) if held is not None and opener is not None else None
@@ -600,15 +603,27 @@ class SimNode:
             self._applied_offset = offset = parts.applier.applied_offset
             world.auditor.on_applied(view, offset, parts.controller.image.hash())
 
-    def audit(self, effect: Effect) -> None:
-        """An effect is about to be carried out."""
-        if isinstance(effect, Truncate) and not self._has_holes:
-            self._durable.truncate(effect.end_offset)  # from here on it may be gone, also if this fails
-        # What a log with holes holds cannot be compared; what its state machine holds still is.
-        if self._has_holes and isinstance(effect, Commit | Truncate):
-            self.world.auditor.forget(self._view)
-            return
-        self.world.auditor.on_effect(self._view, effect, self.world.views)
+    def checked(self, kind: type[Effect], handler: Callable[[Any], None]) -> Callable[[Any], None]:
+        """A handler of effects of one kind, whose effects are checked before they are carried out."""
+        view, views = self._view, self.world.views
+        checks = self.world.auditor.checks_of(kind)
+
+        def checked(effect: Any) -> None:
+            for check in checks:
+                check(view, effect, views)
+            handler(effect)
+
+        def checked_unless_holed(effect: Any) -> None:
+            # What a log with holes holds cannot be compared; what its state machine holds still is.
+            if self._has_holes:
+                self.world.auditor.forget(view)
+                handler(effect)
+                return
+            if kind is Truncate:
+                self._durable.truncate(effect.end_offset)  # from here on it may be gone, also if this fails
+            checked(effect)
+
+        return checked_unless_holed if kind in (Commit, Truncate) else checked
 
     def appended(self, append: Append) -> None:
         """Batches are in the log now."""
@@ -619,8 +634,10 @@ class SimNode:
         written = []
         base_offset = append.base_offset
         self.world.statistics[WHILE_FLUSHING] += self._is_flushing
-        if self.is_leader and any(BatchView(batch).record_count >= MANY for batch in append.batches):
-            self.world.statistics[MANY_RECORDS] += 1
+        if self.is_leader and append.end_offset - base_offset >= MANY:
+            self.world.statistics[MANY_RECORDS] += any(
+                BatchView(batch).record_count >= MANY for batch in append.batches
+            )
         for batch in append.batches:
             mark = _mark_of(batch, digest)
             marks.append(mark)
@@ -728,7 +745,7 @@ class WatchedExecutor(EffectExecutor):
         self._node = node
         handlers = self._handlers
         for kind in {kind for promise in node.world.auditor.invariants for kind in promise.watches}:
-            handlers[kind] = _looked_at(node.audit, handlers[kind])
+            handlers[kind] = node.checked(kind, handlers[kind])
         handlers[Append] = _then(handlers[Append], node.appended)
         handlers[Truncate] = _then(handlers[Truncate], node.truncated)
         handlers[PersistElection] = _then(handlers[PersistElection], node.persisted)
@@ -738,14 +755,6 @@ class WatchedExecutor(EffectExecutor):
             self._node.before_effects(effects)
             super().run(effects)
             self._node.after_effects()
-
-
-def _looked_at(look: Callable[[Any], None], handler: Callable[[Any], None]) -> Callable[[Any], None]:
-    def both(effect: Any) -> None:
-        look(effect)
-        handler(effect)
-
-    return both
 
 
 def _then(handler: Callable[[Any], None], note: Callable[[Any], None]) -> Callable[[Any], None]:

@@ -1,10 +1,10 @@
-"""Clients that ask where an answer may be old: they know more than a client can, and wait for that moment.
+"""Clients that ask where a response may be old: they know more than a client can, and wait for that moment.
 
 A `StaleReader` rests until a new leader comes. If another node still believes that it leads, it writes
 through the new one and then reads from the old one, again and again while both lead: an old leader that
 answers is seen at once. If nobody else does, it reads from the new leader, of what was acknowledged last,
 before that leader can have committed anything. What it is told goes into the history of all clients, so
-nothing here checks an answer.
+nothing here checks a response.
 
 Other clients are honest: they follow refusals, and come to an old leader by accident (`clients`).
 """
@@ -24,7 +24,7 @@ ROUNDS = 6
 PAUSE_US = 20_000
 """The longest time between two steps."""
 PATIENCE_US = 600_000
-"""How long an answer is waited for, at least; at most twice that."""
+"""How long a response is waited for, at least; at most twice that."""
 
 
 class StaleReader(Client):

@@ -182,7 +182,7 @@ def refuse_what_is_there(world: World) -> None:
     world.history[world.history.index(old)] = Operation(9, old.key, "write", old.value, 1, 2, "failed")
 
 
-def answer_from_the_past(world: World) -> None:
+def response_from_the_past(world: World) -> None:
     now = world.now_us
     world.history.append(Operation(9, "key.0", "read", None, now, now + 1, "ok"))
 
@@ -193,7 +193,7 @@ def answer_from_the_past(world: World) -> None:
         (stay_cut_off, "Liveness"),
         (lose_a_write, "NothingAcknowledgedIsLost"),
         (refuse_what_is_there, "WhatWasRefusedIsNotThere|Linearizability"),
-        (answer_from_the_past, "Linearizability"),
+        (response_from_the_past, "Linearizability"),
     ],
 )
 def test_the_verdict_sees_what_is_wrong(wrong: Callable[[World], None], broken: str) -> None:

@@ -141,7 +141,7 @@ def _stay_healthy(world: "World") -> None:
 def _undisturbed(world: "World") -> Iterator[None]:
     """A while in which clients ask for little, and for no other leader."""
     world.is_undisturbed = True
-    world.run_for(SETTLED_US)  # what was asked before may still come: a leader that is to go, a late answer
+    world.run_for(SETTLED_US)  # what was asked before may still come: a leader that is to go, a late response
     yield
     world.is_undisturbed = False
 

@@ -45,7 +45,8 @@ _HAPPENED = Struct(">qHI")
 _WHAT = {"message": 1, "completion": 2, "call": 3, "timer": 4, "fault": 5}
 """What counts as an event."""
 
-_HASHED_TOGETHER = 200
+_HASHED_TOGETHER = 100
+"""How many events."""
 
 PACE = (1.0, 1.0, 1.0, 1.4, 2.0, 2.7, 3.6, 4.5)
 """Writes a second that clients try, by the number of nodes: the more there are, the less time a seed has."""
@@ -68,7 +69,7 @@ class Shape(msgspec.Struct):
     first_id: NodeId
     clients: int
     stale_readers: int
-    """How many clients do nothing but look for old answers."""
+    """How many clients do nothing but look for old responses."""
     bootstrap: bool
     """Whether observers know bootstrap servers only."""
     timing: QuorumTiming
@@ -313,11 +314,8 @@ class World(Scheduler):
         """An event: a message delivered, a completion, a call, a timer that did something, a fault."""
         self.events += 1
         self.statistics[what] += 1
-        unhashed = self._unhashed
-        unhashed.append(_HAPPENED.pack(self.now_us, _WHAT[what], where))
-        if data:
-            unhashed.append(data)
-        if len(unhashed) > _HASHED_TOGETHER:
+        self._unhashed.append(_HAPPENED.pack(self.now_us, _WHAT[what], where) + data)
+        if not self.events % _HASHED_TOGETHER:
             self._hash_now()
 
     def tell(self, where: int, what: str, **fields: object) -> None:

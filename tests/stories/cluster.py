@@ -23,7 +23,17 @@ from kraftd.raft.rejoin import StateHealth
 from kraftd.raft.timing import Timing
 from kraftd.raft.voters import Voter, VoterSet
 from kraftd.records.batch import BatchView, scan
-from kraftd.types import NEVER_MS, Election, Endpoint, EpochEntry, NodeId, Now, Offset, ReplicaKey
+from kraftd.types import (
+    NEVER_MS,
+    Election,
+    Endpoint,
+    EpochEntry,
+    NodeId,
+    Now,
+    Offset,
+    PeerIdentity,
+    ReplicaKey,
+)
 
 WALL_MS = 1_700_000_000_000
 CLUSTER_ID = "story"
@@ -43,6 +53,11 @@ HIDDEN = {
     "LogFlushed",
     "Applied",
 }
+
+
+def voter_set(*ids: NodeId) -> VoterSet:
+    """Static voters of these ids, each at an address of its own."""
+    return VoterSet(Voter(node_id, Endpoint(f"host{node_id}", 9_000 + node_id)) for node_id in ids)
 
 
 class FixedRandom:
@@ -72,7 +87,7 @@ class Disk:
         self.batches: list[bytes] = []
         self.durable_count = 0
         self.generation = 0
-        self.peers: dict[NodeId, ev.PeerIdentity] = {}
+        self.peers: dict[NodeId, PeerIdentity] = {}
         self.health = "whole"
         self.start_counter = 0
         self.rotten: set[Offset] = set()
@@ -141,11 +156,11 @@ class Cluster:
         start: bool = True,
         bootstrap_observers: bool = False,
         tail_bytes: int = 16 << 20,
-        accumulator_bytes: int = 32 << 20,
+        uncommitted_bytes_max: int = 32 << 20,
     ) -> None:
-        self.accumulator_bytes = accumulator_bytes
+        self.uncommitted_bytes_max = uncommitted_bytes_max
         self.tail_bytes = tail_bytes
-        self.voter_set = VoterSet(Voter(n, Endpoint(f"host{n}", 9000 + n)) for n in voters)
+        self.voter_set = voter_set(*voters)
         self.timing = timing or Timing()
         self.latency_ms, self.flush_ms = latency_ms, flush_ms
         self.random = Random(seed)
@@ -212,7 +227,7 @@ class Cluster:
             known_peers=tuple(disk.peers.values()),
             advertised=Endpoint(f"host{node_id}", 9000 + node_id),
             tail_bytes=self.tail_bytes,
-            accumulator_bytes=self.accumulator_bytes,
+            uncommitted_bytes_max=self.uncommitted_bytes_max,
             bootstrap=[Endpoint("host1", 9001)] if self.bootstrap_observers else (),
         )
         node.alarms.clear()
@@ -223,10 +238,10 @@ class Cluster:
         self.carry_out(node, node.raft_node.start(self.now(node)))
         self.schedule_poll(node)
 
-    def identity(self, node_id: NodeId) -> ev.PeerIdentity:
+    def identity(self, node_id: NodeId) -> PeerIdentity:
         node = self.nodes[node_id]
         start_id = node.incarnation.to_bytes(16, "big")
-        return ev.PeerIdentity(node_id, node.disk.directory_id, node.disk.start_counter, start_id)
+        return PeerIdentity(node_id, node.disk.directory_id, node.disk.start_counter, start_id)
 
     def crash(self, node_id: NodeId, *, silently: bool = False) -> None:
         """Kill -9 with loss of the page cache; `silently` as if the cable was cut at the same moment."""
@@ -442,7 +457,7 @@ class Cluster:
             for b in self.nodes:
                 if b not in node_ids:
                     self.cut |= {(a, b), (b, a)}
-        self.note(node_ids[0], "isolated", {"members": ",".join(map(str, node_ids))})
+        self.note(node_ids[0], "isolated", {"nodes": ",".join(map(str, node_ids))})
 
     def heal(self) -> None:
         self.cut.clear()
@@ -462,7 +477,7 @@ class Cluster:
         if (a, b) in self.connections:
             self.feed_plain(a, ev.PeerIdentified(out, self.identity(b), outbound=True))
 
-    def confirm(self, node_id: NodeId, connection: int, peer: ev.PeerIdentity) -> None:
+    def confirm(self, node_id: NodeId, connection: int, peer: PeerIdentity) -> None:
         """Whoever is on that connection shows the nonce that it was told at the peer's own address (D-37)."""
         brought, nonce = next(self.connection_ids), next(self.tokens).to_bytes(16, "big")
         for event in (
@@ -483,8 +498,8 @@ class Cluster:
             return
         a, b = pair
         out, into, _ = entry
-        other, connection, outbound = (b, into, False) if by == a else (a, out, True)
-        closed = ev.ConnectionClosed(connection, by, outbound)
+        other, connection = (b, into) if by == a else (a, out)
+        closed = ev.ConnectionClosed(connection, by)
         incarnation = self.nodes[other].incarnation
         if silently or self.is_cut(by, other):
             self.at(KEEPALIVE_MS, lambda: self.feed(other, closed, incarnation))

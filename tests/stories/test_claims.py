@@ -6,7 +6,7 @@ from kraftd.errors import ErrorCode
 from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
 from kraftd.raft.claims import CHALLENGE_AFTER_MS, CHALLENGE_EVERY_MS, CLAIMS_MAX
-from kraftd.types import Election
+from kraftd.types import Election, PeerIdentity
 from tests.stories.cluster import Cluster
 from tests.unit.raft.lone import Lone, identity_of
 
@@ -58,7 +58,7 @@ def test_a_nonce_for_another_voter_or_of_a_connection_that_ended_proves_nothing(
     lone.feed(ev.NonceGiven(OUTBOUND + 1, 2, bytes(15) + b"2"))
     claimed(lone)
     assert shown(lone) == [fx.RejectNonce(INBOUND)]
-    lone.feed(ev.ConnectionClosed(OUTBOUND + 1, 2, outbound=True))
+    lone.feed(ev.ConnectionClosed(OUTBOUND + 1, 2))
     assert shown(lone, bytes(15) + b"2") == [fx.RejectNonce(INBOUND)]
     assert shown(lone, bytes(16)) == [fx.RejectNonce(INBOUND)]
     assert kinds(lone.effects, fx.RememberPeer, fx.ConfirmPeer) == []
@@ -70,7 +70,7 @@ def test_a_confirmed_connection_stays_so_whatever_becomes_of_the_one_that_the_no
     lone.feed(ev.NonceGiven(OUTBOUND, 2, A))
     claimed(lone)
     shown(lone)
-    lone.feed(ev.ConnectionClosed(OUTBOUND, 2, outbound=True))
+    lone.feed(ev.ConnectionClosed(OUTBOUND, 2))
     lone.run(60_000)
     assert lone.raft_node._raft.peers.is_connected(2)
     assert kinds(lone.effects, fx.RefusePeer) == []
@@ -123,7 +123,7 @@ def test_the_newest_challenges_are_kept_and_the_oldest_go() -> None:
 def test_a_nonce_that_a_challenge_brought_is_void_when_the_challenge_ended() -> None:
     lone = alone()
     lone.feed(ev.PeerClaimed(INBOUND, 2, bytes(16), B, is_challenge=True))
-    lone.feed(ev.ConnectionClosed(INBOUND, 2, outbound=False))
+    lone.feed(ev.ConnectionClosed(INBOUND, 2))
     assert lone.feed(ev.LinkAnswered(OUTBOUND, 2)) == []
 
 
@@ -136,7 +136,7 @@ def test_challenges_are_repeated_while_somebody_waits_and_at_most_ten_times_a_se
     assert 10 <= len(challenges) <= 11
     assert challenges[0] == fx.ChallengePeer(2)
     for number in range(50):
-        lone.feed(ev.ConnectionClosed(INBOUND + number, 2, outbound=False))
+        lone.feed(ev.ConnectionClosed(INBOUND + number, 2))
     assert kinds(lone.run(10 * CHALLENGE_EVERY_MS), fx.ChallengePeer) == []
     assert effects
 
@@ -162,7 +162,7 @@ def test_claims_that_keep_coming_do_not_put_the_challenge_off() -> None:
 
 
 def test_the_newest_claims_wait_and_the_oldest_go() -> None:
-    """Whoever floods us with claims has to be faster than the voter's own answer."""
+    """Whoever floods us with claims has to be faster than the voter's own response."""
     lone = alone()
     for number in range(CLAIMS_MAX + 2):
         claimed(lone, INBOUND + number)
@@ -191,7 +191,7 @@ def test_a_voter_that_lost_its_power_takes_the_place_of_connections_that_nobody_
     ours = cluster.connections[1, 2][0]
     theirs = cluster.connections[2, 1][1]
     again = cluster.identity(2)
-    again = ev.PeerIdentity(2, again.directory_id, again.start_counter + 1, b"another startid!")
+    again = PeerIdentity(2, again.directory_id, again.start_counter + 1, b"another startid!")
     cluster.take_trace()
     cluster.confirm(1, 10**6, again)
     trace = cluster.take_trace()

@@ -25,7 +25,7 @@ def test_three_new_nodes_elect_a_leader_and_commit(golden: Callable[[str], None]
 
 @pytest.mark.covers("D-08", "D-07")
 def test_a_killed_leader_is_replaced_before_any_timeout(golden: Callable[[str], None]) -> None:
-    """The closing connection starts a pre-vote; the dead node's answer is not awaited."""
+    """The closing connection starts a pre-vote; the dead node's response is not awaited."""
     cluster = Cluster()
     cluster.elect()
     cluster.run(100)

@@ -10,8 +10,8 @@ from kraftd.raft import effects as fx
 from kraftd.raft.epoch_states import Follower, Leader, Resigned
 from kraftd.raft.events import ShutdownRequested
 from kraftd.raft.reads import Reads
-from kraftd.raft.voters import Quorum, VoterSet
-from tests.stories.cluster import Cluster, Node
+from kraftd.raft.voters import Quorum
+from tests.stories.cluster import Cluster, Node, voter_set
 
 
 def settled(voters: tuple[int, ...] = (1, 2, 3)) -> Cluster:
@@ -250,9 +250,9 @@ def test_reads_share_a_round_that_is_not_sent_yet_and_no_other() -> None:
 
 
 @pytest.mark.covers("D-12")
-def test_an_answer_to_an_older_round_proves_nothing() -> None:
+def test_a_response_to_an_older_round_proves_nothing() -> None:
     """Etcd 20418: an acknowledgement that was sent before the read arrived, and comes after."""
-    reads = Reads(Quorum(1, VoterSet.parse("1@a:1,2@b:2,3@c:3")), retry_ms=100)
+    reads = Reads(Quorum(1, voter_set(1, 2, 3)), retry_ms=100)
     reads.add(1, 1_000, 0)
     first = reads.begin_round(0)
     assert not reads.wants_round(99)
@@ -266,13 +266,13 @@ def test_an_answer_to_an_older_round_proves_nothing() -> None:
 
 @pytest.mark.covers("D-12")
 def test_a_read_waits_until_its_high_watermark_is_applied() -> None:
-    reads = Reads(Quorum(1, VoterSet.parse("1@a:1")), retry_ms=100)
+    reads = Reads(Quorum(1, voter_set(1)), retry_ms=100)
     reads.add(1, 1_000, 7)
     assert reads.take_ready(6) == []
     assert reads.take_ready(7) == [1]
     reads.add(2, 1_000, None)
     assert reads.take_ready(99) == [], "before a commit of the own epoch nobody knows what to wait for"
-    reads.establish(100)
+    reads.set_required_offset(100)
     assert reads.take_ready(99) == []
     assert reads.take_ready(100) == [2]
 

@@ -9,13 +9,13 @@ from msgspec.structs import replace
 from kraftd.errors import ErrorCode
 from kraftd.raft import rpc
 from kraftd.raft.epoch_states import Candidate, Follower, Prospective
-from kraftd.raft.events import LogDamaged, PeerClaimed, PeerIdentified, PeerIdentity, RequestReceived
+from kraftd.raft.events import LogDamaged, PeerClaimed, PeerIdentified, RequestReceived
 from kraftd.raft.rejoin import Rejoin, StateHealth
 from kraftd.raft.rpc import VoteParams
-from kraftd.raft.voters import Quorum, VoterSet
+from kraftd.raft.voters import Quorum
 from kraftd.records.batch import encode_batch
-from kraftd.types import FORGET_PEERS, NO_NODE, Election, OffsetAndEpoch, ReplicaKey
-from tests.stories.cluster import CLUSTER_ID, Cluster
+from kraftd.types import FORGET_PEERS, NO_NODE, Election, OffsetAndEpoch, PeerIdentity, ReplicaKey
+from tests.stories.cluster import CLUSTER_ID, Cluster, voter_set
 
 
 def written() -> Cluster:
@@ -63,7 +63,7 @@ def test_a_wiped_voter_is_uncounted_until_a_leader_was_elected_without_it(
     # And it counts: with one of the others gone, the rest commits.
     leader = cluster.leader or 0
     cluster.crash(3 - leader)
-    token = cluster.append(leader, b"held by the leader and the mended one")
+    token = cluster.append(leader, b"held by the leader and the rejoined one")
     cluster.run(200)
     assert cluster.outcome(leader, token) == 0
 
@@ -320,7 +320,7 @@ def test_a_process_that_claims_our_own_id_is_refused() -> None:
     cluster.feed(
         1, PeerIdentified(10**6, PeerIdentity(1, b"another director", 1, b"another startid!"), outbound=False)
     )
-    assert "two members share one id" in cluster.take_trace()
+    assert "two nodes share one id" in cluster.take_trace()
 
 
 @pytest.mark.covers("D-06")
@@ -464,7 +464,7 @@ def test_an_election_file_behind_the_log_is_amnesia() -> None:
 @pytest.mark.covers("D-06")
 def test_a_node_that_forgot_waits_for_every_voters_epoch_and_for_a_leader_after_the_highest() -> None:
     """The last one to answer may know of the epoch in which the forgotten vote was given."""
-    rejoin = Rejoin(StateHealth(amnesia=("lost",)), Quorum(1, VoterSet.parse("1@a:1,2@b:2,3@c:3")))
+    rejoin = Rejoin(StateHealth(amnesia=("lost",)), Quorum(1, voter_set(1, 2, 3)))
     rejoin.record_response(2, 5)
     assert not rejoin.try_complete(6, 0, 0), "3 was not heard"
     rejoin.record_response(3, 9)

@@ -283,7 +283,7 @@ def test_a_wiped_voter_is_not_whole_by_a_leader_that_knows_no_high_watermark_yet
 
 
 @pytest.mark.covers("D-12")
-def test_an_answer_to_an_earlier_round_confirms_no_later_read() -> None:
+def test_a_response_to_an_earlier_round_confirms_no_later_read() -> None:
     """Five voters: a deposed leader is still heard by one of those who confirmed its last read."""
     cluster = Cluster((1, 2, 3, 4, 5))
     old = cluster.elect()
@@ -316,13 +316,13 @@ def test_an_answer_to_an_earlier_round_confirms_no_later_read() -> None:
 
 @pytest.mark.covers("HWM-02", "FREQ-06")
 def test_a_leader_that_leads_again_answers_in_its_new_epoch() -> None:
-    """The only one that can lead is cut off after its first answer, and elected again with nothing new."""
+    """The only one that can lead is cut off after its first response, and elected again with nothing new."""
     cluster = with_logs({1: [2, 2], 2: [2], 3: [2]}, epoch=2)
     for n in (1, 2):
         cluster.start(n)
     cluster.run_until(lambda: isinstance(cluster.raft_node(1).state, Leader))
     leader = cluster.raft_node(1)
-    while leader._replication._cached_response is None:  # it answers one fetch, and the answer is held up
+    while leader._replication._cached_response is None:  # it answers one fetch, and the response is held up
         cluster.step()
     cluster.isolate(1)
     cluster.run(12_000)

@@ -300,13 +300,13 @@ def test_what_comes_in_one_turn_is_one_write_and_one_flush() -> None:
 
 @pytest.mark.covers("ACC-06")
 def test_a_full_accumulator_says_so_and_takes_appends_again_later() -> None:
-    cluster = Cluster(accumulator_bytes=10_000)
+    cluster = Cluster(uncommitted_bytes_max=10_000)
     cluster.elect()
     cluster.run(50)
     cluster.isolate(1)
     tokens = [cluster.append(1, b"x" * 3_000) for _ in range(5)]
     assert [cluster.outcome(1, token) for token in tokens][-2:] == [ErrorCode.THROTTLING_QUOTA_EXCEEDED] * 2
-    assert cluster.raft_node(1).accumulator_bytes <= 10_000
+    assert cluster.raft_node(1).uncommitted_bytes <= 10_000
     cluster.heal()
     cluster.run(1_000)
     again = cluster.append(cluster.leader or 0, b"x" * 3_000)

@@ -154,7 +154,7 @@ def _change(builder: Builder, record: BrokerRegistrationChangeRecord, offset: Of
     broker = in_epoch(builder.state(BROKERS), record.broker_id, record.broker_epoch, offset)
     _put(builder, changed(broker, record, offset))
     if record.unknown_tags:
-        builder.note_lost_tags(record)
+        builder.record_lost_tags(record)
 
 
 def _put(builder: Builder, broker: RegisterBrokerRecord) -> None:

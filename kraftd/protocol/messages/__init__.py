@@ -8,6 +8,99 @@ from typing import TYPE_CHECKING
 from kraftd.serde.generated import UnknownTags as UnknownTags
 
 if TYPE_CHECKING:
+    from kraftd.protocol.messages.add_raft_voter import AddRaftVoterRequest as AddRaftVoterRequest
+    from kraftd.protocol.messages.add_raft_voter import (
+        AddRaftVoterRequestListener as AddRaftVoterRequestListener,
+    )
+    from kraftd.protocol.messages.add_raft_voter import AddRaftVoterResponse as AddRaftVoterResponse
+    from kraftd.protocol.messages.allocate_producer_ids import (
+        AllocateProducerIdsRequest as AllocateProducerIdsRequest,
+    )
+    from kraftd.protocol.messages.allocate_producer_ids import (
+        AllocateProducerIdsResponse as AllocateProducerIdsResponse,
+    )
+    from kraftd.protocol.messages.alter_client_quotas import (
+        AlterClientQuotasRequest as AlterClientQuotasRequest,
+    )
+    from kraftd.protocol.messages.alter_client_quotas import (
+        AlterClientQuotasRequestEntityData as AlterClientQuotasRequestEntityData,
+    )
+    from kraftd.protocol.messages.alter_client_quotas import (
+        AlterClientQuotasRequestEntryData as AlterClientQuotasRequestEntryData,
+    )
+    from kraftd.protocol.messages.alter_client_quotas import (
+        AlterClientQuotasRequestOpData as AlterClientQuotasRequestOpData,
+    )
+    from kraftd.protocol.messages.alter_client_quotas import (
+        AlterClientQuotasResponse as AlterClientQuotasResponse,
+    )
+    from kraftd.protocol.messages.alter_client_quotas import (
+        AlterClientQuotasResponseEntityData as AlterClientQuotasResponseEntityData,
+    )
+    from kraftd.protocol.messages.alter_client_quotas import (
+        AlterClientQuotasResponseEntryData as AlterClientQuotasResponseEntryData,
+    )
+    from kraftd.protocol.messages.alter_configs import AlterConfigsRequest as AlterConfigsRequest
+    from kraftd.protocol.messages.alter_configs import (
+        AlterConfigsRequestAlterableConfig as AlterConfigsRequestAlterableConfig,
+    )
+    from kraftd.protocol.messages.alter_configs import (
+        AlterConfigsRequestAlterConfigsResource as AlterConfigsRequestAlterConfigsResource,
+    )
+    from kraftd.protocol.messages.alter_configs import AlterConfigsResponse as AlterConfigsResponse
+    from kraftd.protocol.messages.alter_configs import (
+        AlterConfigsResponseAlterConfigsResourceResponse as AlterConfigsResponseAlterConfigsResourceResponse,
+    )
+    from kraftd.protocol.messages.alter_partition import AlterPartitionRequest as AlterPartitionRequest
+    from kraftd.protocol.messages.alter_partition import (
+        AlterPartitionRequestBrokerState as AlterPartitionRequestBrokerState,
+    )
+    from kraftd.protocol.messages.alter_partition import (
+        AlterPartitionRequestPartitionData as AlterPartitionRequestPartitionData,
+    )
+    from kraftd.protocol.messages.alter_partition import (
+        AlterPartitionRequestTopicData as AlterPartitionRequestTopicData,
+    )
+    from kraftd.protocol.messages.alter_partition import AlterPartitionResponse as AlterPartitionResponse
+    from kraftd.protocol.messages.alter_partition import (
+        AlterPartitionResponsePartitionData as AlterPartitionResponsePartitionData,
+    )
+    from kraftd.protocol.messages.alter_partition import (
+        AlterPartitionResponseTopicData as AlterPartitionResponseTopicData,
+    )
+    from kraftd.protocol.messages.alter_partition_reassignments import (
+        AlterPartitionReassignmentsRequest as AlterPartitionReassignmentsRequest,
+    )
+    from kraftd.protocol.messages.alter_partition_reassignments import (
+        AlterPartitionReassignmentsRequestReassignablePartition as AlterPartitionReassignmentsRequestReassignablePartition,
+    )
+    from kraftd.protocol.messages.alter_partition_reassignments import (
+        AlterPartitionReassignmentsRequestReassignableTopic as AlterPartitionReassignmentsRequestReassignableTopic,
+    )
+    from kraftd.protocol.messages.alter_partition_reassignments import (
+        AlterPartitionReassignmentsResponse as AlterPartitionReassignmentsResponse,
+    )
+    from kraftd.protocol.messages.alter_partition_reassignments import (
+        AlterPartitionReassignmentsResponseReassignablePartitionResponse as AlterPartitionReassignmentsResponseReassignablePartitionResponse,
+    )
+    from kraftd.protocol.messages.alter_partition_reassignments import (
+        AlterPartitionReassignmentsResponseReassignableTopicResponse as AlterPartitionReassignmentsResponseReassignableTopicResponse,
+    )
+    from kraftd.protocol.messages.alter_user_scram_credentials import (
+        AlterUserScramCredentialsRequest as AlterUserScramCredentialsRequest,
+    )
+    from kraftd.protocol.messages.alter_user_scram_credentials import (
+        AlterUserScramCredentialsRequestScramCredentialDeletion as AlterUserScramCredentialsRequestScramCredentialDeletion,
+    )
+    from kraftd.protocol.messages.alter_user_scram_credentials import (
+        AlterUserScramCredentialsRequestScramCredentialUpsertion as AlterUserScramCredentialsRequestScramCredentialUpsertion,
+    )
+    from kraftd.protocol.messages.alter_user_scram_credentials import (
+        AlterUserScramCredentialsResponse as AlterUserScramCredentialsResponse,
+    )
+    from kraftd.protocol.messages.alter_user_scram_credentials import (
+        AlterUserScramCredentialsResponseAlterUserScramCredentialsResult as AlterUserScramCredentialsResponseAlterUserScramCredentialsResult,
+    )
     from kraftd.protocol.messages.api_versions import ApiVersionsRequest as ApiVersionsRequest
     from kraftd.protocol.messages.api_versions import ApiVersionsResponse as ApiVersionsResponse
     from kraftd.protocol.messages.api_versions import (
@@ -18,6 +111,30 @@ if TYPE_CHECKING:
     )
     from kraftd.protocol.messages.api_versions import (
         ApiVersionsResponseSupportedFeatureKey as ApiVersionsResponseSupportedFeatureKey,
+    )
+    from kraftd.protocol.messages.assign_replicas_to_dirs import (
+        AssignReplicasToDirsRequest as AssignReplicasToDirsRequest,
+    )
+    from kraftd.protocol.messages.assign_replicas_to_dirs import (
+        AssignReplicasToDirsRequestDirectoryData as AssignReplicasToDirsRequestDirectoryData,
+    )
+    from kraftd.protocol.messages.assign_replicas_to_dirs import (
+        AssignReplicasToDirsRequestPartitionData as AssignReplicasToDirsRequestPartitionData,
+    )
+    from kraftd.protocol.messages.assign_replicas_to_dirs import (
+        AssignReplicasToDirsRequestTopicData as AssignReplicasToDirsRequestTopicData,
+    )
+    from kraftd.protocol.messages.assign_replicas_to_dirs import (
+        AssignReplicasToDirsResponse as AssignReplicasToDirsResponse,
+    )
+    from kraftd.protocol.messages.assign_replicas_to_dirs import (
+        AssignReplicasToDirsResponseDirectoryData as AssignReplicasToDirsResponseDirectoryData,
+    )
+    from kraftd.protocol.messages.assign_replicas_to_dirs import (
+        AssignReplicasToDirsResponsePartitionData as AssignReplicasToDirsResponsePartitionData,
+    )
+    from kraftd.protocol.messages.assign_replicas_to_dirs import (
+        AssignReplicasToDirsResponseTopicData as AssignReplicasToDirsResponseTopicData,
     )
     from kraftd.protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest as BeginQuorumEpochRequest
     from kraftd.protocol.messages.begin_quorum_epoch import (
@@ -40,6 +157,111 @@ if TYPE_CHECKING:
     )
     from kraftd.protocol.messages.begin_quorum_epoch import (
         BeginQuorumEpochResponseTopicData as BeginQuorumEpochResponseTopicData,
+    )
+    from kraftd.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest as BrokerHeartbeatRequest
+    from kraftd.protocol.messages.broker_heartbeat import BrokerHeartbeatResponse as BrokerHeartbeatResponse
+    from kraftd.protocol.messages.broker_registration import (
+        BrokerRegistrationRequest as BrokerRegistrationRequest,
+    )
+    from kraftd.protocol.messages.broker_registration import (
+        BrokerRegistrationRequestFeature as BrokerRegistrationRequestFeature,
+    )
+    from kraftd.protocol.messages.broker_registration import (
+        BrokerRegistrationRequestListener as BrokerRegistrationRequestListener,
+    )
+    from kraftd.protocol.messages.broker_registration import (
+        BrokerRegistrationResponse as BrokerRegistrationResponse,
+    )
+    from kraftd.protocol.messages.controller_registration import (
+        ControllerRegistrationRequest as ControllerRegistrationRequest,
+    )
+    from kraftd.protocol.messages.controller_registration import (
+        ControllerRegistrationRequestFeature as ControllerRegistrationRequestFeature,
+    )
+    from kraftd.protocol.messages.controller_registration import (
+        ControllerRegistrationRequestListener as ControllerRegistrationRequestListener,
+    )
+    from kraftd.protocol.messages.controller_registration import (
+        ControllerRegistrationResponse as ControllerRegistrationResponse,
+    )
+    from kraftd.protocol.messages.create_acls import CreateAclsRequest as CreateAclsRequest
+    from kraftd.protocol.messages.create_acls import (
+        CreateAclsRequestAclCreation as CreateAclsRequestAclCreation,
+    )
+    from kraftd.protocol.messages.create_acls import CreateAclsResponse as CreateAclsResponse
+    from kraftd.protocol.messages.create_acls import (
+        CreateAclsResponseAclCreationResult as CreateAclsResponseAclCreationResult,
+    )
+    from kraftd.protocol.messages.create_delegation_token import (
+        CreateDelegationTokenRequest as CreateDelegationTokenRequest,
+    )
+    from kraftd.protocol.messages.create_delegation_token import (
+        CreateDelegationTokenRequestCreatableRenewers as CreateDelegationTokenRequestCreatableRenewers,
+    )
+    from kraftd.protocol.messages.create_delegation_token import (
+        CreateDelegationTokenResponse as CreateDelegationTokenResponse,
+    )
+    from kraftd.protocol.messages.create_partitions import CreatePartitionsRequest as CreatePartitionsRequest
+    from kraftd.protocol.messages.create_partitions import (
+        CreatePartitionsRequestCreatePartitionsAssignment as CreatePartitionsRequestCreatePartitionsAssignment,
+    )
+    from kraftd.protocol.messages.create_partitions import (
+        CreatePartitionsRequestCreatePartitionsTopic as CreatePartitionsRequestCreatePartitionsTopic,
+    )
+    from kraftd.protocol.messages.create_partitions import (
+        CreatePartitionsResponse as CreatePartitionsResponse,
+    )
+    from kraftd.protocol.messages.create_partitions import (
+        CreatePartitionsResponseCreatePartitionsTopicResult as CreatePartitionsResponseCreatePartitionsTopicResult,
+    )
+    from kraftd.protocol.messages.create_topics import CreateTopicsRequest as CreateTopicsRequest
+    from kraftd.protocol.messages.create_topics import (
+        CreateTopicsRequestCreatableReplicaAssignment as CreateTopicsRequestCreatableReplicaAssignment,
+    )
+    from kraftd.protocol.messages.create_topics import (
+        CreateTopicsRequestCreatableTopic as CreateTopicsRequestCreatableTopic,
+    )
+    from kraftd.protocol.messages.create_topics import (
+        CreateTopicsRequestCreatableTopicConfig as CreateTopicsRequestCreatableTopicConfig,
+    )
+    from kraftd.protocol.messages.create_topics import CreateTopicsResponse as CreateTopicsResponse
+    from kraftd.protocol.messages.create_topics import (
+        CreateTopicsResponseCreatableTopicConfigs as CreateTopicsResponseCreatableTopicConfigs,
+    )
+    from kraftd.protocol.messages.create_topics import (
+        CreateTopicsResponseCreatableTopicResult as CreateTopicsResponseCreatableTopicResult,
+    )
+    from kraftd.protocol.messages.delete_acls import DeleteAclsRequest as DeleteAclsRequest
+    from kraftd.protocol.messages.delete_acls import (
+        DeleteAclsRequestDeleteAclsFilter as DeleteAclsRequestDeleteAclsFilter,
+    )
+    from kraftd.protocol.messages.delete_acls import DeleteAclsResponse as DeleteAclsResponse
+    from kraftd.protocol.messages.delete_acls import (
+        DeleteAclsResponseDeleteAclsFilterResult as DeleteAclsResponseDeleteAclsFilterResult,
+    )
+    from kraftd.protocol.messages.delete_acls import (
+        DeleteAclsResponseDeleteAclsMatchingAcl as DeleteAclsResponseDeleteAclsMatchingAcl,
+    )
+    from kraftd.protocol.messages.delete_topics import DeleteTopicsRequest as DeleteTopicsRequest
+    from kraftd.protocol.messages.delete_topics import (
+        DeleteTopicsRequestDeleteTopicState as DeleteTopicsRequestDeleteTopicState,
+    )
+    from kraftd.protocol.messages.delete_topics import DeleteTopicsResponse as DeleteTopicsResponse
+    from kraftd.protocol.messages.delete_topics import (
+        DeleteTopicsResponseDeletableTopicResult as DeleteTopicsResponseDeletableTopicResult,
+    )
+    from kraftd.protocol.messages.describe_acls import DescribeAclsRequest as DescribeAclsRequest
+    from kraftd.protocol.messages.describe_acls import DescribeAclsResponse as DescribeAclsResponse
+    from kraftd.protocol.messages.describe_acls import (
+        DescribeAclsResponseAclDescription as DescribeAclsResponseAclDescription,
+    )
+    from kraftd.protocol.messages.describe_acls import (
+        DescribeAclsResponseDescribeAclsResource as DescribeAclsResponseDescribeAclsResource,
+    )
+    from kraftd.protocol.messages.describe_cluster import DescribeClusterRequest as DescribeClusterRequest
+    from kraftd.protocol.messages.describe_cluster import DescribeClusterResponse as DescribeClusterResponse
+    from kraftd.protocol.messages.describe_cluster import (
+        DescribeClusterResponseDescribeClusterBroker as DescribeClusterResponseDescribeClusterBroker,
     )
     from kraftd.protocol.messages.describe_configs import DescribeConfigsRequest as DescribeConfigsRequest
     from kraftd.protocol.messages.describe_configs import (
@@ -81,6 +303,17 @@ if TYPE_CHECKING:
     from kraftd.protocol.messages.describe_quorum import (
         DescribeQuorumResponseTopicData as DescribeQuorumResponseTopicData,
     )
+    from kraftd.protocol.messages.elect_leaders import ElectLeadersRequest as ElectLeadersRequest
+    from kraftd.protocol.messages.elect_leaders import (
+        ElectLeadersRequestTopicPartitions as ElectLeadersRequestTopicPartitions,
+    )
+    from kraftd.protocol.messages.elect_leaders import ElectLeadersResponse as ElectLeadersResponse
+    from kraftd.protocol.messages.elect_leaders import (
+        ElectLeadersResponsePartitionResult as ElectLeadersResponsePartitionResult,
+    )
+    from kraftd.protocol.messages.elect_leaders import (
+        ElectLeadersResponseReplicaElectionResult as ElectLeadersResponseReplicaElectionResult,
+    )
     from kraftd.protocol.messages.end_quorum_epoch import EndQuorumEpochRequest as EndQuorumEpochRequest
     from kraftd.protocol.messages.end_quorum_epoch import (
         EndQuorumEpochRequestLeaderEndpoint as EndQuorumEpochRequestLeaderEndpoint,
@@ -103,6 +336,14 @@ if TYPE_CHECKING:
     )
     from kraftd.protocol.messages.end_quorum_epoch import (
         EndQuorumEpochResponseTopicData as EndQuorumEpochResponseTopicData,
+    )
+    from kraftd.protocol.messages.envelope import EnvelopeRequest as EnvelopeRequest
+    from kraftd.protocol.messages.envelope import EnvelopeResponse as EnvelopeResponse
+    from kraftd.protocol.messages.expire_delegation_token import (
+        ExpireDelegationTokenRequest as ExpireDelegationTokenRequest,
+    )
+    from kraftd.protocol.messages.expire_delegation_token import (
+        ExpireDelegationTokenResponse as ExpireDelegationTokenResponse,
     )
     from kraftd.protocol.messages.export_chunk import ExportChunkRequest as ExportChunkRequest
     from kraftd.protocol.messages.export_chunk import ExportChunkResponse as ExportChunkResponse
@@ -128,6 +369,32 @@ if TYPE_CHECKING:
     from kraftd.protocol.messages.fetch import FetchResponseNodeEndpoint as FetchResponseNodeEndpoint
     from kraftd.protocol.messages.fetch import FetchResponsePartitionData as FetchResponsePartitionData
     from kraftd.protocol.messages.fetch import FetchResponseSnapshotId as FetchResponseSnapshotId
+    from kraftd.protocol.messages.fetch_snapshot import FetchSnapshotRequest as FetchSnapshotRequest
+    from kraftd.protocol.messages.fetch_snapshot import (
+        FetchSnapshotRequestPartitionSnapshot as FetchSnapshotRequestPartitionSnapshot,
+    )
+    from kraftd.protocol.messages.fetch_snapshot import (
+        FetchSnapshotRequestSnapshotId as FetchSnapshotRequestSnapshotId,
+    )
+    from kraftd.protocol.messages.fetch_snapshot import (
+        FetchSnapshotRequestTopicSnapshot as FetchSnapshotRequestTopicSnapshot,
+    )
+    from kraftd.protocol.messages.fetch_snapshot import FetchSnapshotResponse as FetchSnapshotResponse
+    from kraftd.protocol.messages.fetch_snapshot import (
+        FetchSnapshotResponseLeaderIdAndEpoch as FetchSnapshotResponseLeaderIdAndEpoch,
+    )
+    from kraftd.protocol.messages.fetch_snapshot import (
+        FetchSnapshotResponseNodeEndpoint as FetchSnapshotResponseNodeEndpoint,
+    )
+    from kraftd.protocol.messages.fetch_snapshot import (
+        FetchSnapshotResponsePartitionSnapshot as FetchSnapshotResponsePartitionSnapshot,
+    )
+    from kraftd.protocol.messages.fetch_snapshot import (
+        FetchSnapshotResponseSnapshotId as FetchSnapshotResponseSnapshotId,
+    )
+    from kraftd.protocol.messages.fetch_snapshot import (
+        FetchSnapshotResponseTopicSnapshot as FetchSnapshotResponseTopicSnapshot,
+    )
     from kraftd.protocol.messages.handshake import HandshakeRequest as HandshakeRequest
     from kraftd.protocol.messages.handshake import (
         HandshakeRequestSupportedApi as HandshakeRequestSupportedApi,
@@ -158,12 +425,58 @@ if TYPE_CHECKING:
     from kraftd.protocol.messages.list_configs import (
         ListConfigsResponseNextCursor as ListConfigsResponseNextCursor,
     )
+    from kraftd.protocol.messages.list_partition_reassignments import (
+        ListPartitionReassignmentsRequest as ListPartitionReassignmentsRequest,
+    )
+    from kraftd.protocol.messages.list_partition_reassignments import (
+        ListPartitionReassignmentsRequestListPartitionReassignmentsTopics as ListPartitionReassignmentsRequestListPartitionReassignmentsTopics,
+    )
+    from kraftd.protocol.messages.list_partition_reassignments import (
+        ListPartitionReassignmentsResponse as ListPartitionReassignmentsResponse,
+    )
+    from kraftd.protocol.messages.list_partition_reassignments import (
+        ListPartitionReassignmentsResponseOngoingPartitionReassignment as ListPartitionReassignmentsResponseOngoingPartitionReassignment,
+    )
+    from kraftd.protocol.messages.list_partition_reassignments import (
+        ListPartitionReassignmentsResponseOngoingTopicReassignment as ListPartitionReassignmentsResponseOngoingTopicReassignment,
+    )
+    from kraftd.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest as RemoveRaftVoterRequest
+    from kraftd.protocol.messages.remove_raft_voter import RemoveRaftVoterResponse as RemoveRaftVoterResponse
+    from kraftd.protocol.messages.renew_delegation_token import (
+        RenewDelegationTokenRequest as RenewDelegationTokenRequest,
+    )
+    from kraftd.protocol.messages.renew_delegation_token import (
+        RenewDelegationTokenResponse as RenewDelegationTokenResponse,
+    )
     from kraftd.protocol.messages.resign_leader import ResignLeaderRequest as ResignLeaderRequest
     from kraftd.protocol.messages.resign_leader import ResignLeaderResponse as ResignLeaderResponse
     from kraftd.protocol.messages.show_nonce import ShowNonceRequest as ShowNonceRequest
     from kraftd.protocol.messages.show_nonce import ShowNonceResponse as ShowNonceResponse
     from kraftd.protocol.messages.unions import QuorumRequest as QuorumRequest
     from kraftd.protocol.messages.unions import QuorumResponse as QuorumResponse
+    from kraftd.protocol.messages.unregister_broker import UnregisterBrokerRequest as UnregisterBrokerRequest
+    from kraftd.protocol.messages.unregister_broker import (
+        UnregisterBrokerResponse as UnregisterBrokerResponse,
+    )
+    from kraftd.protocol.messages.update_features import UpdateFeaturesRequest as UpdateFeaturesRequest
+    from kraftd.protocol.messages.update_features import (
+        UpdateFeaturesRequestFeatureUpdateKey as UpdateFeaturesRequestFeatureUpdateKey,
+    )
+    from kraftd.protocol.messages.update_features import UpdateFeaturesResponse as UpdateFeaturesResponse
+    from kraftd.protocol.messages.update_features import (
+        UpdateFeaturesResponseUpdatableFeatureResult as UpdateFeaturesResponseUpdatableFeatureResult,
+    )
+    from kraftd.protocol.messages.update_raft_voter import UpdateRaftVoterRequest as UpdateRaftVoterRequest
+    from kraftd.protocol.messages.update_raft_voter import (
+        UpdateRaftVoterRequestKRaftVersionFeature as UpdateRaftVoterRequestKRaftVersionFeature,
+    )
+    from kraftd.protocol.messages.update_raft_voter import (
+        UpdateRaftVoterRequestListener as UpdateRaftVoterRequestListener,
+    )
+    from kraftd.protocol.messages.update_raft_voter import UpdateRaftVoterResponse as UpdateRaftVoterResponse
+    from kraftd.protocol.messages.update_raft_voter import (
+        UpdateRaftVoterResponseCurrentLeader as UpdateRaftVoterResponseCurrentLeader,
+    )
     from kraftd.protocol.messages.vote import VoteRequest as VoteRequest
     from kraftd.protocol.messages.vote import VoteRequestPartitionData as VoteRequestPartitionData
     from kraftd.protocol.messages.vote import VoteRequestTopicData as VoteRequestTopicData
@@ -195,6 +508,40 @@ else:
             "ApiVersionsResponseFinalizedFeatureKey",
             "ApiVersionsResponseSupportedFeatureKey",
         ),
+        "create_topics": (
+            "CreateTopicsRequest",
+            "CreateTopicsRequestCreatableReplicaAssignment",
+            "CreateTopicsRequestCreatableTopic",
+            "CreateTopicsRequestCreatableTopicConfig",
+            "CreateTopicsResponse",
+            "CreateTopicsResponseCreatableTopicConfigs",
+            "CreateTopicsResponseCreatableTopicResult",
+        ),
+        "delete_topics": (
+            "DeleteTopicsRequest",
+            "DeleteTopicsRequestDeleteTopicState",
+            "DeleteTopicsResponse",
+            "DeleteTopicsResponseDeletableTopicResult",
+        ),
+        "describe_acls": (
+            "DescribeAclsRequest",
+            "DescribeAclsResponse",
+            "DescribeAclsResponseAclDescription",
+            "DescribeAclsResponseDescribeAclsResource",
+        ),
+        "create_acls": (
+            "CreateAclsRequest",
+            "CreateAclsRequestAclCreation",
+            "CreateAclsResponse",
+            "CreateAclsResponseAclCreationResult",
+        ),
+        "delete_acls": (
+            "DeleteAclsRequest",
+            "DeleteAclsRequestDeleteAclsFilter",
+            "DeleteAclsResponse",
+            "DeleteAclsResponseDeleteAclsFilterResult",
+            "DeleteAclsResponseDeleteAclsMatchingAcl",
+        ),
         "describe_configs": (
             "DescribeConfigsRequest",
             "DescribeConfigsRequestDescribeConfigsResource",
@@ -203,12 +550,77 @@ else:
             "DescribeConfigsResponseDescribeConfigsResult",
             "DescribeConfigsResponseDescribeConfigsSynonym",
         ),
+        "alter_configs": (
+            "AlterConfigsRequest",
+            "AlterConfigsRequestAlterConfigsResource",
+            "AlterConfigsRequestAlterableConfig",
+            "AlterConfigsResponse",
+            "AlterConfigsResponseAlterConfigsResourceResponse",
+        ),
+        "create_partitions": (
+            "CreatePartitionsRequest",
+            "CreatePartitionsRequestCreatePartitionsAssignment",
+            "CreatePartitionsRequestCreatePartitionsTopic",
+            "CreatePartitionsResponse",
+            "CreatePartitionsResponseCreatePartitionsTopicResult",
+        ),
+        "create_delegation_token": (
+            "CreateDelegationTokenRequest",
+            "CreateDelegationTokenRequestCreatableRenewers",
+            "CreateDelegationTokenResponse",
+        ),
+        "renew_delegation_token": (
+            "RenewDelegationTokenRequest",
+            "RenewDelegationTokenResponse",
+        ),
+        "expire_delegation_token": (
+            "ExpireDelegationTokenRequest",
+            "ExpireDelegationTokenResponse",
+        ),
+        "elect_leaders": (
+            "ElectLeadersRequest",
+            "ElectLeadersRequestTopicPartitions",
+            "ElectLeadersResponse",
+            "ElectLeadersResponsePartitionResult",
+            "ElectLeadersResponseReplicaElectionResult",
+        ),
         "incremental_alter_configs": (
             "IncrementalAlterConfigsRequest",
             "IncrementalAlterConfigsRequestAlterConfigsResource",
             "IncrementalAlterConfigsRequestAlterableConfig",
             "IncrementalAlterConfigsResponse",
             "IncrementalAlterConfigsResponseAlterConfigsResourceResponse",
+        ),
+        "alter_partition_reassignments": (
+            "AlterPartitionReassignmentsRequest",
+            "AlterPartitionReassignmentsRequestReassignablePartition",
+            "AlterPartitionReassignmentsRequestReassignableTopic",
+            "AlterPartitionReassignmentsResponse",
+            "AlterPartitionReassignmentsResponseReassignablePartitionResponse",
+            "AlterPartitionReassignmentsResponseReassignableTopicResponse",
+        ),
+        "list_partition_reassignments": (
+            "ListPartitionReassignmentsRequest",
+            "ListPartitionReassignmentsRequestListPartitionReassignmentsTopics",
+            "ListPartitionReassignmentsResponse",
+            "ListPartitionReassignmentsResponseOngoingPartitionReassignment",
+            "ListPartitionReassignmentsResponseOngoingTopicReassignment",
+        ),
+        "alter_client_quotas": (
+            "AlterClientQuotasRequest",
+            "AlterClientQuotasRequestEntityData",
+            "AlterClientQuotasRequestEntryData",
+            "AlterClientQuotasRequestOpData",
+            "AlterClientQuotasResponse",
+            "AlterClientQuotasResponseEntityData",
+            "AlterClientQuotasResponseEntryData",
+        ),
+        "alter_user_scram_credentials": (
+            "AlterUserScramCredentialsRequest",
+            "AlterUserScramCredentialsRequestScramCredentialDeletion",
+            "AlterUserScramCredentialsRequestScramCredentialUpsertion",
+            "AlterUserScramCredentialsResponse",
+            "AlterUserScramCredentialsResponseAlterUserScramCredentialsResult",
         ),
         "vote": (
             "VoteRequest",
@@ -250,6 +662,92 @@ else:
             "DescribeQuorumResponsePartitionData",
             "DescribeQuorumResponseReplicaState",
             "DescribeQuorumResponseTopicData",
+        ),
+        "alter_partition": (
+            "AlterPartitionRequest",
+            "AlterPartitionRequestBrokerState",
+            "AlterPartitionRequestPartitionData",
+            "AlterPartitionRequestTopicData",
+            "AlterPartitionResponse",
+            "AlterPartitionResponsePartitionData",
+            "AlterPartitionResponseTopicData",
+        ),
+        "update_features": (
+            "UpdateFeaturesRequest",
+            "UpdateFeaturesRequestFeatureUpdateKey",
+            "UpdateFeaturesResponse",
+            "UpdateFeaturesResponseUpdatableFeatureResult",
+        ),
+        "envelope": (
+            "EnvelopeRequest",
+            "EnvelopeResponse",
+        ),
+        "fetch_snapshot": (
+            "FetchSnapshotRequest",
+            "FetchSnapshotRequestPartitionSnapshot",
+            "FetchSnapshotRequestSnapshotId",
+            "FetchSnapshotRequestTopicSnapshot",
+            "FetchSnapshotResponse",
+            "FetchSnapshotResponseLeaderIdAndEpoch",
+            "FetchSnapshotResponseNodeEndpoint",
+            "FetchSnapshotResponsePartitionSnapshot",
+            "FetchSnapshotResponseSnapshotId",
+            "FetchSnapshotResponseTopicSnapshot",
+        ),
+        "describe_cluster": (
+            "DescribeClusterRequest",
+            "DescribeClusterResponse",
+            "DescribeClusterResponseDescribeClusterBroker",
+        ),
+        "broker_registration": (
+            "BrokerRegistrationRequest",
+            "BrokerRegistrationRequestFeature",
+            "BrokerRegistrationRequestListener",
+            "BrokerRegistrationResponse",
+        ),
+        "broker_heartbeat": (
+            "BrokerHeartbeatRequest",
+            "BrokerHeartbeatResponse",
+        ),
+        "unregister_broker": (
+            "UnregisterBrokerRequest",
+            "UnregisterBrokerResponse",
+        ),
+        "allocate_producer_ids": (
+            "AllocateProducerIdsRequest",
+            "AllocateProducerIdsResponse",
+        ),
+        "controller_registration": (
+            "ControllerRegistrationRequest",
+            "ControllerRegistrationRequestFeature",
+            "ControllerRegistrationRequestListener",
+            "ControllerRegistrationResponse",
+        ),
+        "assign_replicas_to_dirs": (
+            "AssignReplicasToDirsRequest",
+            "AssignReplicasToDirsRequestDirectoryData",
+            "AssignReplicasToDirsRequestPartitionData",
+            "AssignReplicasToDirsRequestTopicData",
+            "AssignReplicasToDirsResponse",
+            "AssignReplicasToDirsResponseDirectoryData",
+            "AssignReplicasToDirsResponsePartitionData",
+            "AssignReplicasToDirsResponseTopicData",
+        ),
+        "add_raft_voter": (
+            "AddRaftVoterRequest",
+            "AddRaftVoterRequestListener",
+            "AddRaftVoterResponse",
+        ),
+        "remove_raft_voter": (
+            "RemoveRaftVoterRequest",
+            "RemoveRaftVoterResponse",
+        ),
+        "update_raft_voter": (
+            "UpdateRaftVoterRequest",
+            "UpdateRaftVoterRequestKRaftVersionFeature",
+            "UpdateRaftVoterRequestListener",
+            "UpdateRaftVoterResponse",
+            "UpdateRaftVoterResponseCurrentLeader",
         ),
         "handshake": (
             "HandshakeRequest",

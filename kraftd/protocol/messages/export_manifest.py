@@ -28,7 +28,7 @@ class ExportManifestResponseFile(Struct, frozen=True, gc=False):
     size_bytes: int = 0
     """How many bytes of it belong to the export. (int64)"""
     kind: str = ""
-    """segment, snapshot, election, epochs, partition or meta. (string)"""
+    """meta, bootstrap, partition, epochs, snapshot, segment or election. (string)"""
     unknown_tags: UnknownTags = ()
 
 

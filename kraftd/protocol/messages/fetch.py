@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from kraftd.serde.generated import UnknownTags
+from kraftd.serde.generated import Records, UnknownTags
 from kraftd.types import ZERO_UUID, Uuid
 
 
@@ -26,13 +26,13 @@ class FetchRequestFetchPartition(Struct, frozen=True, gc=False):
     partition: int = 0
     """Always 0: the metadata log has one partition. (int32)"""
     current_leader_epoch: int = -1
-    """The follower's epoch; it must be the leader's too. (int32)"""
+    """The follower's epoch; it must be the leader's too. (int32, since version 9)"""
     fetch_offset: int = 0
     """End offset of the follower's durable log: everything before it is acknowledged. (int64)"""
     last_fetched_epoch: int = -1
-    """Epoch of the record before that offset, to find where the logs part. (int32)"""
+    """Epoch of the record before that offset, to find where the logs part. (int32, since version 12)"""
     log_start_offset: int = -1
-    """First offset of the follower's log; unused by the leader. (int64)"""
+    """First offset of the follower's log; unused by the leader. (int64, since version 5)"""
     partition_max_bytes: int = 0
     """Bytes of records wanted at most for this partition. (int32)"""
     replica_directory_id: Uuid = ZERO_UUID
@@ -47,8 +47,10 @@ class FetchRequestFetchPartition(Struct, frozen=True, gc=False):
 class FetchRequestFetchTopic(Struct, frozen=True, gc=False):
     """In `FetchRequest.topics`. Exactly one: the metadata topic."""
 
+    topic: str = ""
+    """The topic by name, up to version 12. (string, versions 4 to 12)"""
     topic_id: Uuid = ZERO_UUID
-    """The metadata topic's fixed id. (uuid)"""
+    """The metadata topic's fixed id. (uuid, since version 13)"""
     partitions: tuple[FetchRequestFetchPartition, ...] = ()
     """Exactly one. ([]FetchRequestFetchPartition)"""
     unknown_tags: UnknownTags = ()
@@ -57,10 +59,12 @@ class FetchRequestFetchTopic(Struct, frozen=True, gc=False):
 class FetchRequestForgottenTopic(Struct, frozen=True, gc=False):
     """In `FetchRequest.forgotten_topics_data`. Topics leaving the fetch session; unused by the quorum."""
 
+    topic: str = ""
+    """The topic by name, up to version 12. (string, versions 7 to 12)"""
     topic_id: Uuid = ZERO_UUID
-    """The metadata topic's fixed id. (uuid)"""
+    """The metadata topic's fixed id. (uuid, since version 13)"""
     partitions: tuple[int, ...] = ()
-    """Its partitions. ([]int32)"""
+    """Its partitions. ([]int32, since version 7)"""
     unknown_tags: UnknownTags = ()
 
 
@@ -71,13 +75,13 @@ class FetchRequest(Struct, frozen=True, gc=False):
 
     API_KEY: ClassVar[int] = 1
     NAME: ClassVar[str] = "FetchRequest"
-    MIN_VERSION: ClassVar[int] = 13
+    MIN_VERSION: ClassVar[int] = 4
     MAX_VERSION: ClassVar[int] = 18
 
     cluster_id: str | None = None
-    """The sender's cluster; null skips the check. (string, tag 0)"""
+    """The sender's cluster; null skips the check. (string, tag 0, since version 12)"""
     replica_id: int = -1
-    """The follower's id up to version 14; -1 from one that is not counted. (int32, versions 13 to 14)"""
+    """The follower's id up to version 14; -1 from one that is not counted. (int32, versions 4 to 14)"""
     replica_state: FetchRequestReplicaState = FetchRequestReplicaState()
     """Who fetches, since version 15. (FetchRequestReplicaState, tag 1, since version 15)"""
     max_wait_ms: int = 0
@@ -89,15 +93,17 @@ class FetchRequest(Struct, frozen=True, gc=False):
     isolation_level: int = 0
     """Unused by the quorum. (int8)"""
     session_id: int = 0
-    """Incremental fetch session; unused by the quorum. (int32)"""
+    """Incremental fetch session; unused by the quorum. (int32, since version 7)"""
     session_epoch: int = -1
-    """Turn of the fetch session; unused by the quorum. (int32)"""
+    """Turn of the fetch session; unused by the quorum. (int32, since version 7)"""
     topics: tuple[FetchRequestFetchTopic, ...] = ()
     """Exactly one: the metadata topic. ([]FetchRequestFetchTopic)"""
     forgotten_topics_data: tuple[FetchRequestForgottenTopic, ...] = ()
-    """Topics leaving the fetch session; unused by the quorum. ([]FetchRequestForgottenTopic)"""
+    """Topics leaving the fetch session; unused by the quorum. ([]FetchRequestForgottenTopic, since
+    version 7)
+    """
     rack_id: str = ""
-    """Where the follower stands; unused by the quorum. (string)"""
+    """Where the follower stands; unused by the quorum. (string, since version 11)"""
     unknown_tags: UnknownTags = ()
 
 
@@ -107,9 +113,11 @@ class FetchResponseEpochEndOffset(Struct, frozen=True, gc=False):
     """
 
     epoch: int = -1
-    """Largest epoch of the leader's log that is not above the follower's last one. (int32)"""
+    """Largest epoch of the leader's log that is not above the follower's last one. (int32, since version
+    12)
+    """
     end_offset: int = -1
-    """Where that epoch ends in the leader's log. (int64)"""
+    """Where that epoch ends in the leader's log. (int64, since version 12)"""
     unknown_tags: UnknownTags = ()
 
 
@@ -117,9 +125,9 @@ class FetchResponseLeaderIdAndEpoch(Struct, frozen=True, gc=False):
     """In `FetchResponsePartitionData.current_leader`. Who leads, as far as the answering node knows."""
 
     leader_id: int = -1
-    """The leader, or -1 while it is unknown. (int32)"""
+    """The leader, or -1 while it is unknown. (int32, since version 12)"""
     leader_epoch: int = -1
-    """The epoch, or -1 while it is unknown. (int32)"""
+    """The epoch, or -1 while it is unknown. (int32, since version 12)"""
     unknown_tags: UnknownTags = ()
 
 
@@ -127,9 +135,9 @@ class FetchResponseSnapshotId(Struct, frozen=True, gc=False):
     """In `FetchResponsePartitionData.snapshot_id`. Set if the follower must load this snapshot first."""
 
     end_offset: int = -1
-    """Offset up to which the snapshot holds everything. (int64)"""
+    """Offset up to which the snapshot holds everything. (int64, since version 12)"""
     epoch: int = -1
-    """Epoch of the last record in it. (int32)"""
+    """Epoch of the last record in it. (int32, since version 12)"""
     unknown_tags: UnknownTags = ()
 
 
@@ -155,27 +163,35 @@ class FetchResponsePartitionData(Struct, frozen=True, gc=False):
     last_stable_offset: int = -1
     """Unused by the quorum. (int64)"""
     log_start_offset: int = -1
-    """First offset of the leader's log. (int64)"""
+    """First offset of the leader's log. (int64, since version 5)"""
     diverging_epoch: FetchResponseEpochEndOffset = FetchResponseEpochEndOffset()
     """Set if the follower's last epoch ends elsewhere in the leader's log: truncate to there.
-    (FetchResponseEpochEndOffset, tag 0)
+    (FetchResponseEpochEndOffset, tag 0, since version 12)
     """
     current_leader: FetchResponseLeaderIdAndEpoch = FetchResponseLeaderIdAndEpoch()
-    """Who leads, as far as the answering node knows. (FetchResponseLeaderIdAndEpoch, tag 1)"""
+    """Who leads, as far as the answering node knows. (FetchResponseLeaderIdAndEpoch, tag 1, since
+    version 12)
+    """
     snapshot_id: FetchResponseSnapshotId = FetchResponseSnapshotId()
-    """Set if the follower must load this snapshot first. (FetchResponseSnapshotId, tag 2)"""
+    """Set if the follower must load this snapshot first. (FetchResponseSnapshotId, tag 2, since version
+    12)
+    """
     aborted_transactions: tuple[FetchResponseAbortedTransaction, ...] | None = ()
     """Unused by the quorum. ([]FetchResponseAbortedTransaction)"""
     preferred_read_replica: int = -1
-    """Unused by the quorum. (int32)"""
+    """Unused by the quorum. (int32, since version 11)"""
+    records: Records | None = b""
+    """Whole record batches from the one that holds the wanted offset. (records)"""
     unknown_tags: UnknownTags = ()
 
 
 class FetchResponseFetchableTopicResponse(Struct, frozen=True, gc=False):
     """In `FetchResponse.responses`. Exactly one: the metadata topic."""
 
+    topic: str = ""
+    """The topic by name, up to version 12. (string, versions 4 to 12)"""
     topic_id: Uuid = ZERO_UUID
-    """The metadata topic's fixed id. (uuid)"""
+    """The metadata topic's fixed id. (uuid, since version 13)"""
     partitions: tuple[FetchResponsePartitionData, ...] = ()
     """Exactly one. ([]FetchResponsePartitionData)"""
     unknown_tags: UnknownTags = ()
@@ -196,21 +212,21 @@ class FetchResponseNodeEndpoint(Struct, frozen=True, gc=False):
 
 
 class FetchResponse(Struct, frozen=True, gc=False):
-    """Records and the high watermark, or where the logs part ways. The records follow the body in the
-    frame.
+    """Records and the high watermark, or where the logs part ways. On kraftd's own wire the records
+    follow the body in the frame.
     """
 
     API_KEY: ClassVar[int] = 1
     NAME: ClassVar[str] = "FetchResponse"
-    MIN_VERSION: ClassVar[int] = 13
+    MIN_VERSION: ClassVar[int] = 4
     MAX_VERSION: ClassVar[int] = 18
 
     throttle_time_ms: int = 0
     """How long the response was held back because of a quota. (int32)"""
     error_code: int = 0
-    """0, or what went wrong with the request as a whole. (int16)"""
+    """0, or what went wrong with the request as a whole. (int16, since version 7)"""
     session_id: int = 0
-    """Incremental fetch session; unused by the quorum. (int32)"""
+    """Incremental fetch session; unused by the quorum. (int32, since version 7)"""
     responses: tuple[FetchResponseFetchableTopicResponse, ...] = ()
     """Exactly one: the metadata topic. ([]FetchResponseFetchableTopicResponse)"""
     node_endpoints: tuple[FetchResponseNodeEndpoint, ...] = ()

@@ -37,6 +37,12 @@ from kraftd.serde.msgpack_types import (
 )
 from kraftd.types import ZERO_UUID
 
+_DEFAULT_FETCH_REQUEST_REPLICA_STATE = FetchRequestReplicaState()
+
+_DEFAULT_FETCH_RESPONSE_EPOCH_END_OFFSET = FetchResponseEpochEndOffset()
+_DEFAULT_FETCH_RESPONSE_LEADER_ID_AND_EPOCH = FetchResponseLeaderIdAndEpoch()
+_DEFAULT_FETCH_RESPONSE_SNAPSHOT_ID = FetchResponseSnapshotId()
+
 _FetchRequestReplicaStateV18: TypeAlias = tuple[Int32, Int64, Tags]
 
 
@@ -209,7 +215,7 @@ def _pack_fetch_request_v18(value: FetchRequest) -> tuple[object, ...]:
     tags: dict[int, object] = {}
     if value.cluster_id is not None:
         tags[0] = value.cluster_id
-    if value.replica_state != FetchRequestReplicaState():
+    if value.replica_state != _DEFAULT_FETCH_REQUEST_REPLICA_STATE:
         tags[1] = _pack_fetch_request_replica_state_v18(value.replica_state)
     if value.unknown_tags:
         tags |= raw_tags(value.unknown_tags)
@@ -365,12 +371,14 @@ def _build_fetch_response_partition_data_v18(
 
 
 def _pack_fetch_response_partition_data_v18(value: FetchResponsePartitionData) -> tuple[object, ...]:
+    if value.records != b"":
+        raise lacking("FetchResponsePartitionData", "records", 18)
     tags: dict[int, object] = {}
-    if value.diverging_epoch != FetchResponseEpochEndOffset():
+    if value.diverging_epoch != _DEFAULT_FETCH_RESPONSE_EPOCH_END_OFFSET:
         tags[0] = _pack_fetch_response_epoch_end_offset_v18(value.diverging_epoch)
-    if value.current_leader != FetchResponseLeaderIdAndEpoch():
+    if value.current_leader != _DEFAULT_FETCH_RESPONSE_LEADER_ID_AND_EPOCH:
         tags[1] = _pack_fetch_response_leader_id_and_epoch_v18(value.current_leader)
-    if value.snapshot_id != FetchResponseSnapshotId():
+    if value.snapshot_id != _DEFAULT_FETCH_RESPONSE_SNAPSHOT_ID:
         tags[2] = _pack_fetch_response_snapshot_id_v18(value.snapshot_id)
     if value.unknown_tags:
         tags |= raw_tags(value.unknown_tags)

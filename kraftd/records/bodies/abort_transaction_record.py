@@ -4,27 +4,23 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from kraftd.records.messages.abort_transaction_record import AbortTransactionRecord
-from kraftd.serde.binary import (
-    Chunks,
-    end_of_tag,
-    read_compact_nullable_string,
-    read_tags,
-    write_compact_string,
-    write_tags,
-)
+from kraftd.serde.binary import Chunks, read_compact_nullable_string, write_compact_string
+from kraftd.serde.tagged import read_tags, write_tags, wrong_end
 
 
 def _read_abort_transaction_record_v0(data: bytes, at: int) -> tuple[AbortTransactionRecord, int]:
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
     reason: str | None = None
     unknown: list[tuple[int, bytes]] = []
     for tag, start, end in tags:
         if tag == 0:
             reason, stop = read_compact_nullable_string(data, start)
-            end_of_tag(tag, stop, end)
+            if stop != end:
+                raise wrong_end(tag, stop, end)
         else:
             unknown.append((tag, data[start:end]))
-    return AbortTransactionRecord(reason=reason, unknown_tags=tuple(unknown)), at
+    unknown_tags = tuple(unknown)
+    return AbortTransactionRecord(reason=reason, unknown_tags=unknown_tags), at
 
 
 def _write_abort_transaction_record_v0(out: Chunks, value: AbortTransactionRecord) -> None:

@@ -10,12 +10,10 @@ from kraftd.serde.binary import (
     ZERO,
     Chunks,
     read_compact_string,
-    read_tags,
-    unread,
     write_compact_string,
-    write_tags,
     write_uuid,
 )
+from kraftd.serde.tagged import read_tags, unread, write_tags
 from kraftd.types import uuid_text
 
 _INT8 = Struct(">b")
@@ -48,7 +46,8 @@ def _read_access_control_entry_record_v0(data: bytes, at: int) -> tuple[AccessCo
         host, at = read_compact_string(data, at)
     operation, permission_type = _INT8_INT8.unpack_from(data, at)
     at += 2
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
+    unknown_tags = unread(data, tags) if tags else ()
     return AccessControlEntryRecord(
         id=id,
         resource_type=resource_type,
@@ -58,7 +57,7 @@ def _read_access_control_entry_record_v0(data: bytes, at: int) -> tuple[AccessCo
         host=host,
         operation=operation,
         permission_type=permission_type,
-        unknown_tags=unread(data, tags) if tags else (),
+        unknown_tags=unknown_tags,
     ), at
 
 

@@ -7,18 +7,16 @@ from typing import Any, Final
 from kraftd.records.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
 from kraftd.serde.binary import (
     Chunks,
-    end_of_tag,
     read_compact_array,
     read_compact_nullable_array,
     read_int8,
-    read_tags,
     read_uuid,
     write_compact_count,
     write_int8,
-    write_tags,
     write_uuid,
 )
 from kraftd.serde.generated import lacking
+from kraftd.serde.tagged import read_tags, write_tags, wrong_end
 from kraftd.types import Uuid, uuid_text
 
 _INT32_INT64 = Struct(">iq")
@@ -29,17 +27,19 @@ def _read_broker_registration_change_record_v0(
 ) -> tuple[BrokerRegistrationChangeRecord, int]:
     broker_id, broker_epoch = _INT32_INT64.unpack_from(data, at)
     at += 12
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
     fenced: int = 0
     unknown: list[tuple[int, bytes]] = []
     for tag, start, end in tags:
         if tag == 0:
             fenced, stop = read_int8(data, start)
-            end_of_tag(tag, stop, end)
+            if stop != end:
+                raise wrong_end(tag, stop, end)
         else:
             unknown.append((tag, data[start:end]))
+    unknown_tags = tuple(unknown)
     return BrokerRegistrationChangeRecord(
-        broker_id=broker_id, broker_epoch=broker_epoch, fenced=fenced, unknown_tags=tuple(unknown)
+        broker_id=broker_id, broker_epoch=broker_epoch, fenced=fenced, unknown_tags=unknown_tags
     ), at
 
 
@@ -71,25 +71,28 @@ def _read_broker_registration_change_record_v1(
 ) -> tuple[BrokerRegistrationChangeRecord, int]:
     broker_id, broker_epoch = _INT32_INT64.unpack_from(data, at)
     at += 12
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
     fenced: int = 0
     in_controlled_shutdown: int = 0
     unknown: list[tuple[int, bytes]] = []
     for tag, start, end in tags:
         if tag == 0:
             fenced, stop = read_int8(data, start)
-            end_of_tag(tag, stop, end)
+            if stop != end:
+                raise wrong_end(tag, stop, end)
         elif tag == 1:
             in_controlled_shutdown, stop = read_int8(data, start)
-            end_of_tag(tag, stop, end)
+            if stop != end:
+                raise wrong_end(tag, stop, end)
         else:
             unknown.append((tag, data[start:end]))
+    unknown_tags = tuple(unknown)
     return BrokerRegistrationChangeRecord(
         broker_id=broker_id,
         broker_epoch=broker_epoch,
         fenced=fenced,
         in_controlled_shutdown=in_controlled_shutdown,
-        unknown_tags=tuple(unknown),
+        unknown_tags=unknown_tags,
     ), at
 
 
@@ -125,7 +128,7 @@ def _read_broker_registration_change_record_v2(
 ) -> tuple[BrokerRegistrationChangeRecord, int]:
     broker_id, broker_epoch = _INT32_INT64.unpack_from(data, at)
     at += 12
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
     fenced: int = 0
     in_controlled_shutdown: int = 0
     log_dirs: tuple[Uuid, ...] = ()
@@ -133,22 +136,26 @@ def _read_broker_registration_change_record_v2(
     for tag, start, end in tags:
         if tag == 0:
             fenced, stop = read_int8(data, start)
-            end_of_tag(tag, stop, end)
+            if stop != end:
+                raise wrong_end(tag, stop, end)
         elif tag == 1:
             in_controlled_shutdown, stop = read_int8(data, start)
-            end_of_tag(tag, stop, end)
+            if stop != end:
+                raise wrong_end(tag, stop, end)
         elif tag == 2:
             log_dirs, stop = read_compact_array(data, start, read_uuid, 16)
-            end_of_tag(tag, stop, end)
+            if stop != end:
+                raise wrong_end(tag, stop, end)
         else:
             unknown.append((tag, data[start:end]))
+    unknown_tags = tuple(unknown)
     return BrokerRegistrationChangeRecord(
         broker_id=broker_id,
         broker_epoch=broker_epoch,
         fenced=fenced,
         in_controlled_shutdown=in_controlled_shutdown,
         log_dirs=log_dirs,
-        unknown_tags=tuple(unknown),
+        unknown_tags=unknown_tags,
     ), at
 
 
@@ -190,7 +197,7 @@ def _read_broker_registration_change_record_v3(
 ) -> tuple[BrokerRegistrationChangeRecord, int]:
     broker_id, broker_epoch = _INT32_INT64.unpack_from(data, at)
     at += 12
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
     fenced: int = 0
     in_controlled_shutdown: int = 0
     log_dirs: tuple[Uuid, ...] = ()
@@ -199,18 +206,23 @@ def _read_broker_registration_change_record_v3(
     for tag, start, end in tags:
         if tag == 0:
             fenced, stop = read_int8(data, start)
-            end_of_tag(tag, stop, end)
+            if stop != end:
+                raise wrong_end(tag, stop, end)
         elif tag == 1:
             in_controlled_shutdown, stop = read_int8(data, start)
-            end_of_tag(tag, stop, end)
+            if stop != end:
+                raise wrong_end(tag, stop, end)
         elif tag == 2:
             log_dirs, stop = read_compact_array(data, start, read_uuid, 16)
-            end_of_tag(tag, stop, end)
+            if stop != end:
+                raise wrong_end(tag, stop, end)
         elif tag == 3:
             cordoned_log_dirs, stop = read_compact_nullable_array(data, start, read_uuid, 16)
-            end_of_tag(tag, stop, end)
+            if stop != end:
+                raise wrong_end(tag, stop, end)
         else:
             unknown.append((tag, data[start:end]))
+    unknown_tags = tuple(unknown)
     return BrokerRegistrationChangeRecord(
         broker_id=broker_id,
         broker_epoch=broker_epoch,
@@ -218,7 +230,7 @@ def _read_broker_registration_change_record_v3(
         in_controlled_shutdown=in_controlled_shutdown,
         log_dirs=log_dirs,
         cordoned_log_dirs=cordoned_log_dirs,
-        unknown_tags=tuple(unknown),
+        unknown_tags=unknown_tags,
     ), at
 
 

@@ -4,16 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from kraftd.records.messages.clear_elr_record import ClearElrRecord
-from kraftd.serde.binary import (
-    SHORT_LENGTHS,
-    ZERO,
-    Chunks,
-    read_compact_string,
-    read_tags,
-    unread,
-    write_compact_string,
-    write_tags,
-)
+from kraftd.serde.binary import SHORT_LENGTHS, ZERO, Chunks, read_compact_string, write_compact_string
+from kraftd.serde.tagged import read_tags, unread, write_tags
 
 
 def _read_clear_elr_record_v0(data: bytes, at: int) -> tuple[ClearElrRecord, int]:
@@ -23,8 +15,9 @@ def _read_clear_elr_record_v0(data: bytes, at: int) -> tuple[ClearElrRecord, int
         at += claim
     else:
         topic_name, at = read_compact_string(data, at)
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
-    return ClearElrRecord(topic_name=topic_name, unknown_tags=unread(data, tags) if tags else ()), at
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
+    unknown_tags = unread(data, tags) if tags else ()
+    return ClearElrRecord(topic_name=topic_name, unknown_tags=unknown_tags), at
 
 
 def _write_clear_elr_record_v0(out: Chunks, value: ClearElrRecord) -> None:

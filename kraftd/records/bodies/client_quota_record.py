@@ -13,12 +13,10 @@ from kraftd.serde.binary import (
     read_compact_array,
     read_compact_nullable_string,
     read_compact_string,
-    read_tags,
-    unread,
     write_compact_count,
     write_compact_string,
-    write_tags,
 )
+from kraftd.serde.tagged import read_tags, unread, write_tags
 
 _FLOAT64_BOOL = Struct(">d?")
 
@@ -36,9 +34,10 @@ def _read_client_quota_record_entity_data_v0(data: bytes, at: int) -> tuple[Clie
         at += claim
     else:
         entity_name, at = read_compact_nullable_string(data, at)
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
+    unknown_tags = unread(data, tags) if tags else ()
     return ClientQuotaRecordEntityData(
-        entity_type=entity_type, entity_name=entity_name, unknown_tags=unread(data, tags) if tags else ()
+        entity_type=entity_type, entity_name=entity_name, unknown_tags=unknown_tags
     ), at
 
 
@@ -78,9 +77,10 @@ def _read_client_quota_record_v0(data: bytes, at: int) -> tuple[ClientQuotaRecor
         key, at = read_compact_string(data, at)
     value, remove = _FLOAT64_BOOL.unpack_from(data, at)
     at += 9
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
+    unknown_tags = unread(data, tags) if tags else ()
     return ClientQuotaRecord(
-        entity=entity, key=key, value=value, remove=remove, unknown_tags=unread(data, tags) if tags else ()
+        entity=entity, key=key, value=value, remove=remove, unknown_tags=unknown_tags
     ), at
 
 

@@ -11,11 +11,9 @@ from kraftd.serde.binary import (
     Chunks,
     read_compact_nullable_string,
     read_compact_string,
-    read_tags,
-    unread,
     write_compact_string,
-    write_tags,
 )
+from kraftd.serde.tagged import read_tags, unread, write_tags
 
 _INT8 = Struct(">b")
 
@@ -41,13 +39,14 @@ def _read_config_record_v0(data: bytes, at: int) -> tuple[ConfigRecord, int]:
         at += claim
     else:
         value, at = read_compact_nullable_string(data, at)
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
+    unknown_tags = unread(data, tags) if tags else ()
     return ConfigRecord(
         resource_type=resource_type,
         resource_name=resource_name,
         name=name,
         value=value,
-        unknown_tags=unread(data, tags) if tags else (),
+        unknown_tags=unknown_tags,
     ), at
 
 

@@ -11,12 +11,10 @@ from kraftd.serde.binary import (
     Chunks,
     read_compact_array,
     read_compact_string,
-    read_tags,
-    unread,
     write_compact_count,
     write_compact_string,
-    write_tags,
 )
+from kraftd.serde.tagged import read_tags, unread, write_tags
 
 _INT64_INT64_INT64 = Struct(">qqq")
 
@@ -43,7 +41,8 @@ def _read_delegation_token_record_v0(data: bytes, at: int) -> tuple[DelegationTo
         at += claim
     else:
         token_id, at = read_compact_string(data, at)
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
+    unknown_tags = unread(data, tags) if tags else ()
     return DelegationTokenRecord(
         owner=owner,
         requester=requester,
@@ -52,7 +51,7 @@ def _read_delegation_token_record_v0(data: bytes, at: int) -> tuple[DelegationTo
         max_timestamp=max_timestamp,
         expiration_timestamp=expiration_timestamp,
         token_id=token_id,
-        unknown_tags=unread(data, tags) if tags else (),
+        unknown_tags=unknown_tags,
     ), at
 
 

@@ -5,16 +5,8 @@ from struct import Struct
 from typing import Any, Final
 
 from kraftd.records.messages.feature_level_record import FeatureLevelRecord
-from kraftd.serde.binary import (
-    SHORT_LENGTHS,
-    ZERO,
-    Chunks,
-    read_compact_string,
-    read_tags,
-    unread,
-    write_compact_string,
-    write_tags,
-)
+from kraftd.serde.binary import SHORT_LENGTHS, ZERO, Chunks, read_compact_string, write_compact_string
+from kraftd.serde.tagged import read_tags, unread, write_tags
 
 _INT16 = Struct(">h")
 
@@ -28,10 +20,9 @@ def _read_feature_level_record_v0(data: bytes, at: int) -> tuple[FeatureLevelRec
         name, at = read_compact_string(data, at)
     (feature_level,) = _INT16.unpack_from(data, at)
     at += 2
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
-    return FeatureLevelRecord(
-        name=name, feature_level=feature_level, unknown_tags=unread(data, tags) if tags else ()
-    ), at
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
+    unknown_tags = unread(data, tags) if tags else ()
+    return FeatureLevelRecord(name=name, feature_level=feature_level, unknown_tags=unknown_tags), at
 
 
 def _write_feature_level_record_v0(out: Chunks, value: FeatureLevelRecord) -> None:

@@ -5,7 +5,8 @@ from struct import Struct
 from typing import Any, Final
 
 from kraftd.records.messages.fence_broker_record import FenceBrokerRecord
-from kraftd.serde.binary import ZERO, Chunks, read_tags, unread, write_tags
+from kraftd.serde.binary import ZERO, Chunks
+from kraftd.serde.tagged import read_tags, unread, write_tags
 
 _INT32_INT64 = Struct(">iq")
 
@@ -13,8 +14,9 @@ _INT32_INT64 = Struct(">iq")
 def _read_fence_broker_record_v0(data: bytes, at: int) -> tuple[FenceBrokerRecord, int]:
     id, epoch = _INT32_INT64.unpack_from(data, at)
     at += 12
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
-    return FenceBrokerRecord(id=id, epoch=epoch, unknown_tags=unread(data, tags) if tags else ()), at
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
+    unknown_tags = unread(data, tags) if tags else ()
+    return FenceBrokerRecord(id=id, epoch=epoch, unknown_tags=unknown_tags), at
 
 
 def _write_fence_broker_record_v0(out: Chunks, value: FenceBrokerRecord) -> None:

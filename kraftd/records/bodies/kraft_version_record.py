@@ -5,7 +5,8 @@ from struct import Struct
 from typing import Any, Final
 
 from kraftd.records.messages.kraft_version_record import KRaftVersionRecord
-from kraftd.serde.binary import ZERO, Chunks, read_tags, unread, write_tags
+from kraftd.serde.binary import ZERO, Chunks
+from kraftd.serde.tagged import read_tags, unread, write_tags
 
 _INT16_INT16 = Struct(">hh")
 
@@ -13,10 +14,9 @@ _INT16_INT16 = Struct(">hh")
 def _read_kraft_version_record_v0(data: bytes, at: int) -> tuple[KRaftVersionRecord, int]:
     version, kraft_version = _INT16_INT16.unpack_from(data, at)
     at += 4
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
-    return KRaftVersionRecord(
-        version=version, kraft_version=kraft_version, unknown_tags=unread(data, tags) if tags else ()
-    ), at
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
+    unknown_tags = unread(data, tags) if tags else ()
+    return KRaftVersionRecord(version=version, kraft_version=kraft_version, unknown_tags=unknown_tags), at
 
 
 def _write_kraft_version_record_v0(out: Chunks, value: KRaftVersionRecord) -> None:

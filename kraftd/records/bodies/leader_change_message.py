@@ -5,17 +5,9 @@ from struct import Struct
 from typing import Any, Final
 
 from kraftd.records.messages.leader_change_message import LeaderChangeMessage, LeaderChangeMessageVoter
-from kraftd.serde.binary import (
-    ZERO,
-    Chunks,
-    read_compact_array,
-    read_tags,
-    unread,
-    write_compact_count,
-    write_tags,
-    write_uuid,
-)
+from kraftd.serde.binary import ZERO, Chunks, read_compact_array, write_compact_count, write_uuid
 from kraftd.serde.generated import lacking
+from kraftd.serde.tagged import read_tags, unread, write_tags
 from kraftd.types import ZERO_UUID, uuid_text
 
 _INT16_INT32 = Struct(">hi")
@@ -26,8 +18,9 @@ _INT32_UUID = Struct(">i16s")
 def _read_leader_change_message_voter_v0(data: bytes, at: int) -> tuple[LeaderChangeMessageVoter, int]:
     (voter_id,) = _INT32.unpack_from(data, at)
     at += 4
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
-    return LeaderChangeMessageVoter(voter_id=voter_id, unknown_tags=unread(data, tags) if tags else ()), at
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
+    unknown_tags = unread(data, tags) if tags else ()
+    return LeaderChangeMessageVoter(voter_id=voter_id, unknown_tags=unknown_tags), at
 
 
 def _write_leader_change_message_voter_v0(out: Chunks, value: LeaderChangeMessageVoter) -> None:
@@ -47,11 +40,10 @@ def _json_leader_change_message_voter_v0(value: LeaderChangeMessageVoter) -> dic
 def _read_leader_change_message_voter_v1(data: bytes, at: int) -> tuple[LeaderChangeMessageVoter, int]:
     voter_id, voter_directory_id = _INT32_UUID.unpack_from(data, at)
     at += 20
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
+    unknown_tags = unread(data, tags) if tags else ()
     return LeaderChangeMessageVoter(
-        voter_id=voter_id,
-        voter_directory_id=voter_directory_id,
-        unknown_tags=unread(data, tags) if tags else (),
+        voter_id=voter_id, voter_directory_id=voter_directory_id, unknown_tags=unknown_tags
     ), at
 
 
@@ -73,13 +65,14 @@ def _read_leader_change_message_v0(data: bytes, at: int) -> tuple[LeaderChangeMe
     at += 6
     voters, at = read_compact_array(data, at, _read_leader_change_message_voter_v0, 5)
     granting_voters, at = read_compact_array(data, at, _read_leader_change_message_voter_v0, 5)
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
+    unknown_tags = unread(data, tags) if tags else ()
     return LeaderChangeMessage(
         version=version,
         leader_id=leader_id,
         voters=voters,
         granting_voters=granting_voters,
-        unknown_tags=unread(data, tags) if tags else (),
+        unknown_tags=unknown_tags,
     ), at
 
 
@@ -113,13 +106,14 @@ def _read_leader_change_message_v1(data: bytes, at: int) -> tuple[LeaderChangeMe
     at += 6
     voters, at = read_compact_array(data, at, _read_leader_change_message_voter_v1, 21)
     granting_voters, at = read_compact_array(data, at, _read_leader_change_message_voter_v1, 21)
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
+    unknown_tags = unread(data, tags) if tags else ()
     return LeaderChangeMessage(
         version=version,
         leader_id=leader_id,
         voters=voters,
         granting_voters=granting_voters,
-        unknown_tags=unread(data, tags) if tags else (),
+        unknown_tags=unknown_tags,
     ), at
 
 

@@ -4,12 +4,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from kraftd.records.messages.no_op_record import NoOpRecord
-from kraftd.serde.binary import ZERO, Chunks, read_tags, unread, write_tags
+from kraftd.serde.binary import ZERO, Chunks
+from kraftd.serde.tagged import read_tags, unread, write_tags
 
 
 def _read_no_op_record_v0(data: bytes, at: int) -> tuple[NoOpRecord, int]:
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
-    return NoOpRecord(unknown_tags=unread(data, tags) if tags else ()), at
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
+    unknown_tags = unread(data, tags) if tags else ()
+    return NoOpRecord(unknown_tags=unknown_tags), at
 
 
 def _write_no_op_record_v0(out: Chunks, value: NoOpRecord) -> None:

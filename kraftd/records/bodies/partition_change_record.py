@@ -7,20 +7,19 @@ from typing import Any, Final
 from kraftd.records.messages.partition_change_record import PartitionChangeRecord
 from kraftd.serde.binary import (
     Chunks,
-    end_of_tag,
     read_compact_nullable_array,
     read_compact_nullable_numbers,
     read_int8,
     read_int32,
-    read_tags,
     read_uuid,
     write_compact_count,
+    write_compact_numbers,
     write_int8,
     write_int32,
-    write_tags,
     write_uuid,
 )
 from kraftd.serde.generated import lacking
+from kraftd.serde.tagged import read_tags, write_tags, wrong_end
 from kraftd.types import Uuid, uuid_text
 
 _INT32 = Struct(">i")
@@ -30,7 +29,7 @@ _INT32_UUID = Struct(">i16s")
 def _read_partition_change_record_v0(data: bytes, at: int) -> tuple[PartitionChangeRecord, int]:
     partition_id, topic_id = _INT32_UUID.unpack_from(data, at)
     at += 20
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
     isr: tuple[int, ...] | None = None
     leader: int = -2
     replicas: tuple[int, ...] | None = None
@@ -41,24 +40,31 @@ def _read_partition_change_record_v0(data: bytes, at: int) -> tuple[PartitionCha
     for tag, start, end in tags:
         if tag == 0:
             isr, stop = read_compact_nullable_numbers(data, start, "i", 4)
-            end_of_tag(tag, stop, end)
+            if stop != end:
+                raise wrong_end(tag, stop, end)
         elif tag == 1:
             leader, stop = read_int32(data, start)
-            end_of_tag(tag, stop, end)
+            if stop != end:
+                raise wrong_end(tag, stop, end)
         elif tag == 2:
             replicas, stop = read_compact_nullable_numbers(data, start, "i", 4)
-            end_of_tag(tag, stop, end)
+            if stop != end:
+                raise wrong_end(tag, stop, end)
         elif tag == 3:
             removing_replicas, stop = read_compact_nullable_numbers(data, start, "i", 4)
-            end_of_tag(tag, stop, end)
+            if stop != end:
+                raise wrong_end(tag, stop, end)
         elif tag == 4:
             adding_replicas, stop = read_compact_nullable_numbers(data, start, "i", 4)
-            end_of_tag(tag, stop, end)
+            if stop != end:
+                raise wrong_end(tag, stop, end)
         elif tag == 5:
             leader_recovery_state, stop = read_int8(data, start)
-            end_of_tag(tag, stop, end)
+            if stop != end:
+                raise wrong_end(tag, stop, end)
         else:
             unknown.append((tag, data[start:end]))
+    unknown_tags = tuple(unknown)
     return PartitionChangeRecord(
         partition_id=partition_id,
         topic_id=topic_id,
@@ -68,7 +74,7 @@ def _read_partition_change_record_v0(data: bytes, at: int) -> tuple[PartitionCha
         removing_replicas=removing_replicas,
         adding_replicas=adding_replicas,
         leader_recovery_state=leader_recovery_state,
-        unknown_tags=tuple(unknown),
+        unknown_tags=unknown_tags,
     ), at
 
 
@@ -84,9 +90,7 @@ def _write_partition_change_record_v0(out: Chunks, value: PartitionChangeRecord)
     tags: list[tuple[int, bytes]] = []
     if value.isr is not None:
         tag: Chunks = []
-        write_compact_count(tag, value.isr)
-        for isr_element in value.isr or ():
-            write_int32(tag, isr_element)
+        write_compact_numbers(tag, value.isr, "i")
         tags.append((0, b"".join(tag)))
     if value.leader != -2:
         tag = []
@@ -94,21 +98,15 @@ def _write_partition_change_record_v0(out: Chunks, value: PartitionChangeRecord)
         tags.append((1, b"".join(tag)))
     if value.replicas is not None:
         tag = []
-        write_compact_count(tag, value.replicas)
-        for replicas_element in value.replicas or ():
-            write_int32(tag, replicas_element)
+        write_compact_numbers(tag, value.replicas, "i")
         tags.append((2, b"".join(tag)))
     if value.removing_replicas is not None:
         tag = []
-        write_compact_count(tag, value.removing_replicas)
-        for removing_replicas_element in value.removing_replicas or ():
-            write_int32(tag, removing_replicas_element)
+        write_compact_numbers(tag, value.removing_replicas, "i")
         tags.append((3, b"".join(tag)))
     if value.adding_replicas is not None:
         tag = []
-        write_compact_count(tag, value.adding_replicas)
-        for adding_replicas_element in value.adding_replicas or ():
-            write_int32(tag, adding_replicas_element)
+        write_compact_numbers(tag, value.adding_replicas, "i")
         tags.append((4, b"".join(tag)))
     if value.leader_recovery_state != -1:
         tag = []
@@ -137,7 +135,7 @@ def _json_partition_change_record_v0(value: PartitionChangeRecord) -> dict[str, 
 def _read_partition_change_record_v1(data: bytes, at: int) -> tuple[PartitionChangeRecord, int]:
     partition_id, topic_id = _INT32_UUID.unpack_from(data, at)
     at += 20
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
     isr: tuple[int, ...] | None = None
     leader: int = -2
     replicas: tuple[int, ...] | None = None
@@ -149,27 +147,35 @@ def _read_partition_change_record_v1(data: bytes, at: int) -> tuple[PartitionCha
     for tag, start, end in tags:
         if tag == 0:
             isr, stop = read_compact_nullable_numbers(data, start, "i", 4)
-            end_of_tag(tag, stop, end)
+            if stop != end:
+                raise wrong_end(tag, stop, end)
         elif tag == 1:
             leader, stop = read_int32(data, start)
-            end_of_tag(tag, stop, end)
+            if stop != end:
+                raise wrong_end(tag, stop, end)
         elif tag == 2:
             replicas, stop = read_compact_nullable_numbers(data, start, "i", 4)
-            end_of_tag(tag, stop, end)
+            if stop != end:
+                raise wrong_end(tag, stop, end)
         elif tag == 3:
             removing_replicas, stop = read_compact_nullable_numbers(data, start, "i", 4)
-            end_of_tag(tag, stop, end)
+            if stop != end:
+                raise wrong_end(tag, stop, end)
         elif tag == 4:
             adding_replicas, stop = read_compact_nullable_numbers(data, start, "i", 4)
-            end_of_tag(tag, stop, end)
+            if stop != end:
+                raise wrong_end(tag, stop, end)
         elif tag == 5:
             leader_recovery_state, stop = read_int8(data, start)
-            end_of_tag(tag, stop, end)
+            if stop != end:
+                raise wrong_end(tag, stop, end)
         elif tag == 8:
             directories, stop = read_compact_nullable_array(data, start, read_uuid, 16)
-            end_of_tag(tag, stop, end)
+            if stop != end:
+                raise wrong_end(tag, stop, end)
         else:
             unknown.append((tag, data[start:end]))
+    unknown_tags = tuple(unknown)
     return PartitionChangeRecord(
         partition_id=partition_id,
         topic_id=topic_id,
@@ -180,7 +186,7 @@ def _read_partition_change_record_v1(data: bytes, at: int) -> tuple[PartitionCha
         adding_replicas=adding_replicas,
         leader_recovery_state=leader_recovery_state,
         directories=directories,
-        unknown_tags=tuple(unknown),
+        unknown_tags=unknown_tags,
     ), at
 
 
@@ -194,9 +200,7 @@ def _write_partition_change_record_v1(out: Chunks, value: PartitionChangeRecord)
     tags: list[tuple[int, bytes]] = []
     if value.isr is not None:
         tag: Chunks = []
-        write_compact_count(tag, value.isr)
-        for isr_element in value.isr or ():
-            write_int32(tag, isr_element)
+        write_compact_numbers(tag, value.isr, "i")
         tags.append((0, b"".join(tag)))
     if value.leader != -2:
         tag = []
@@ -204,21 +208,15 @@ def _write_partition_change_record_v1(out: Chunks, value: PartitionChangeRecord)
         tags.append((1, b"".join(tag)))
     if value.replicas is not None:
         tag = []
-        write_compact_count(tag, value.replicas)
-        for replicas_element in value.replicas or ():
-            write_int32(tag, replicas_element)
+        write_compact_numbers(tag, value.replicas, "i")
         tags.append((2, b"".join(tag)))
     if value.removing_replicas is not None:
         tag = []
-        write_compact_count(tag, value.removing_replicas)
-        for removing_replicas_element in value.removing_replicas or ():
-            write_int32(tag, removing_replicas_element)
+        write_compact_numbers(tag, value.removing_replicas, "i")
         tags.append((3, b"".join(tag)))
     if value.adding_replicas is not None:
         tag = []
-        write_compact_count(tag, value.adding_replicas)
-        for adding_replicas_element in value.adding_replicas or ():
-            write_int32(tag, adding_replicas_element)
+        write_compact_numbers(tag, value.adding_replicas, "i")
         tags.append((4, b"".join(tag)))
     if value.leader_recovery_state != -1:
         tag = []
@@ -255,7 +253,7 @@ def _json_partition_change_record_v1(value: PartitionChangeRecord) -> dict[str, 
 def _read_partition_change_record_v2(data: bytes, at: int) -> tuple[PartitionChangeRecord, int]:
     partition_id, topic_id = _INT32_UUID.unpack_from(data, at)
     at += 20
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
     isr: tuple[int, ...] | None = None
     leader: int = -2
     replicas: tuple[int, ...] | None = None
@@ -269,33 +267,43 @@ def _read_partition_change_record_v2(data: bytes, at: int) -> tuple[PartitionCha
     for tag, start, end in tags:
         if tag == 0:
             isr, stop = read_compact_nullable_numbers(data, start, "i", 4)
-            end_of_tag(tag, stop, end)
+            if stop != end:
+                raise wrong_end(tag, stop, end)
         elif tag == 1:
             leader, stop = read_int32(data, start)
-            end_of_tag(tag, stop, end)
+            if stop != end:
+                raise wrong_end(tag, stop, end)
         elif tag == 2:
             replicas, stop = read_compact_nullable_numbers(data, start, "i", 4)
-            end_of_tag(tag, stop, end)
+            if stop != end:
+                raise wrong_end(tag, stop, end)
         elif tag == 3:
             removing_replicas, stop = read_compact_nullable_numbers(data, start, "i", 4)
-            end_of_tag(tag, stop, end)
+            if stop != end:
+                raise wrong_end(tag, stop, end)
         elif tag == 4:
             adding_replicas, stop = read_compact_nullable_numbers(data, start, "i", 4)
-            end_of_tag(tag, stop, end)
+            if stop != end:
+                raise wrong_end(tag, stop, end)
         elif tag == 5:
             leader_recovery_state, stop = read_int8(data, start)
-            end_of_tag(tag, stop, end)
+            if stop != end:
+                raise wrong_end(tag, stop, end)
         elif tag == 6:
             eligible_leader_replicas, stop = read_compact_nullable_numbers(data, start, "i", 4)
-            end_of_tag(tag, stop, end)
+            if stop != end:
+                raise wrong_end(tag, stop, end)
         elif tag == 7:
             last_known_elr, stop = read_compact_nullable_numbers(data, start, "i", 4)
-            end_of_tag(tag, stop, end)
+            if stop != end:
+                raise wrong_end(tag, stop, end)
         elif tag == 8:
             directories, stop = read_compact_nullable_array(data, start, read_uuid, 16)
-            end_of_tag(tag, stop, end)
+            if stop != end:
+                raise wrong_end(tag, stop, end)
         else:
             unknown.append((tag, data[start:end]))
+    unknown_tags = tuple(unknown)
     return PartitionChangeRecord(
         partition_id=partition_id,
         topic_id=topic_id,
@@ -308,7 +316,7 @@ def _read_partition_change_record_v2(data: bytes, at: int) -> tuple[PartitionCha
         eligible_leader_replicas=eligible_leader_replicas,
         last_known_elr=last_known_elr,
         directories=directories,
-        unknown_tags=tuple(unknown),
+        unknown_tags=unknown_tags,
     ), at
 
 
@@ -318,9 +326,7 @@ def _write_partition_change_record_v2(out: Chunks, value: PartitionChangeRecord)
     tags: list[tuple[int, bytes]] = []
     if value.isr is not None:
         tag: Chunks = []
-        write_compact_count(tag, value.isr)
-        for isr_element in value.isr or ():
-            write_int32(tag, isr_element)
+        write_compact_numbers(tag, value.isr, "i")
         tags.append((0, b"".join(tag)))
     if value.leader != -2:
         tag = []
@@ -328,21 +334,15 @@ def _write_partition_change_record_v2(out: Chunks, value: PartitionChangeRecord)
         tags.append((1, b"".join(tag)))
     if value.replicas is not None:
         tag = []
-        write_compact_count(tag, value.replicas)
-        for replicas_element in value.replicas or ():
-            write_int32(tag, replicas_element)
+        write_compact_numbers(tag, value.replicas, "i")
         tags.append((2, b"".join(tag)))
     if value.removing_replicas is not None:
         tag = []
-        write_compact_count(tag, value.removing_replicas)
-        for removing_replicas_element in value.removing_replicas or ():
-            write_int32(tag, removing_replicas_element)
+        write_compact_numbers(tag, value.removing_replicas, "i")
         tags.append((3, b"".join(tag)))
     if value.adding_replicas is not None:
         tag = []
-        write_compact_count(tag, value.adding_replicas)
-        for adding_replicas_element in value.adding_replicas or ():
-            write_int32(tag, adding_replicas_element)
+        write_compact_numbers(tag, value.adding_replicas, "i")
         tags.append((4, b"".join(tag)))
     if value.leader_recovery_state != -1:
         tag = []
@@ -350,15 +350,11 @@ def _write_partition_change_record_v2(out: Chunks, value: PartitionChangeRecord)
         tags.append((5, b"".join(tag)))
     if value.eligible_leader_replicas is not None:
         tag = []
-        write_compact_count(tag, value.eligible_leader_replicas)
-        for eligible_leader_replicas_element in value.eligible_leader_replicas or ():
-            write_int32(tag, eligible_leader_replicas_element)
+        write_compact_numbers(tag, value.eligible_leader_replicas, "i")
         tags.append((6, b"".join(tag)))
     if value.last_known_elr is not None:
         tag = []
-        write_compact_count(tag, value.last_known_elr)
-        for last_known_elr_element in value.last_known_elr or ():
-            write_int32(tag, last_known_elr_element)
+        write_compact_numbers(tag, value.last_known_elr, "i")
         tags.append((7, b"".join(tag)))
     if value.directories is not None:
         tag = []

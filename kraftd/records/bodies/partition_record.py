@@ -7,20 +7,18 @@ from typing import Any, Final
 from kraftd.records.messages.partition_record import PartitionRecord
 from kraftd.serde.binary import (
     Chunks,
-    end_of_tag,
     read_compact_array,
     read_compact_nullable_numbers,
     read_compact_numbers,
     read_int8,
-    read_tags,
     read_uuid,
     write_compact_count,
+    write_compact_numbers,
     write_int8,
-    write_int32,
-    write_tags,
     write_uuid,
 )
 from kraftd.serde.generated import lacking
+from kraftd.serde.tagged import read_tags, write_tags, wrong_end
 from kraftd.types import uuid_text
 
 _INT32 = Struct(">i")
@@ -37,15 +35,17 @@ def _read_partition_record_v0(data: bytes, at: int) -> tuple[PartitionRecord, in
     adding_replicas, at = read_compact_numbers(data, at, "i", 4)
     leader, leader_epoch, partition_epoch = _INT32_INT32_INT32.unpack_from(data, at)
     at += 12
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
     leader_recovery_state: int = 0
     unknown: list[tuple[int, bytes]] = []
     for tag, start, end in tags:
         if tag == 0:
             leader_recovery_state, stop = read_int8(data, start)
-            end_of_tag(tag, stop, end)
+            if stop != end:
+                raise wrong_end(tag, stop, end)
         else:
             unknown.append((tag, data[start:end]))
+    unknown_tags = tuple(unknown)
     return PartitionRecord(
         partition_id=partition_id,
         topic_id=topic_id,
@@ -57,7 +57,7 @@ def _read_partition_record_v0(data: bytes, at: int) -> tuple[PartitionRecord, in
         leader_epoch=leader_epoch,
         partition_epoch=partition_epoch,
         leader_recovery_state=leader_recovery_state,
-        unknown_tags=tuple(unknown),
+        unknown_tags=unknown_tags,
     ), at
 
 
@@ -70,18 +70,10 @@ def _write_partition_record_v0(out: Chunks, value: PartitionRecord) -> None:
         raise lacking("PartitionRecord", "last_known_elr", 0)
     out.append(_INT32.pack(value.partition_id))
     write_uuid(out, value.topic_id)
-    write_compact_count(out, value.replicas)
-    for replicas_element in value.replicas:
-        write_int32(out, replicas_element)
-    write_compact_count(out, value.isr)
-    for isr_element in value.isr:
-        write_int32(out, isr_element)
-    write_compact_count(out, value.removing_replicas)
-    for removing_replicas_element in value.removing_replicas:
-        write_int32(out, removing_replicas_element)
-    write_compact_count(out, value.adding_replicas)
-    for adding_replicas_element in value.adding_replicas:
-        write_int32(out, adding_replicas_element)
+    write_compact_numbers(out, value.replicas, "i")
+    write_compact_numbers(out, value.isr, "i")
+    write_compact_numbers(out, value.removing_replicas, "i")
+    write_compact_numbers(out, value.adding_replicas, "i")
     out.append(_INT32_INT32_INT32.pack(value.leader, value.leader_epoch, value.partition_epoch))
     tags: list[tuple[int, bytes]] = []
     if value.leader_recovery_state != 0:
@@ -118,15 +110,17 @@ def _read_partition_record_v1(data: bytes, at: int) -> tuple[PartitionRecord, in
     leader, leader_epoch, partition_epoch = _INT32_INT32_INT32.unpack_from(data, at)
     at += 12
     directories, at = read_compact_array(data, at, read_uuid, 16)
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
     leader_recovery_state: int = 0
     unknown: list[tuple[int, bytes]] = []
     for tag, start, end in tags:
         if tag == 0:
             leader_recovery_state, stop = read_int8(data, start)
-            end_of_tag(tag, stop, end)
+            if stop != end:
+                raise wrong_end(tag, stop, end)
         else:
             unknown.append((tag, data[start:end]))
+    unknown_tags = tuple(unknown)
     return PartitionRecord(
         partition_id=partition_id,
         topic_id=topic_id,
@@ -139,7 +133,7 @@ def _read_partition_record_v1(data: bytes, at: int) -> tuple[PartitionRecord, in
         partition_epoch=partition_epoch,
         directories=directories,
         leader_recovery_state=leader_recovery_state,
-        unknown_tags=tuple(unknown),
+        unknown_tags=unknown_tags,
     ), at
 
 
@@ -150,18 +144,10 @@ def _write_partition_record_v1(out: Chunks, value: PartitionRecord) -> None:
         raise lacking("PartitionRecord", "last_known_elr", 1)
     out.append(_INT32.pack(value.partition_id))
     write_uuid(out, value.topic_id)
-    write_compact_count(out, value.replicas)
-    for replicas_element in value.replicas:
-        write_int32(out, replicas_element)
-    write_compact_count(out, value.isr)
-    for isr_element in value.isr:
-        write_int32(out, isr_element)
-    write_compact_count(out, value.removing_replicas)
-    for removing_replicas_element in value.removing_replicas:
-        write_int32(out, removing_replicas_element)
-    write_compact_count(out, value.adding_replicas)
-    for adding_replicas_element in value.adding_replicas:
-        write_int32(out, adding_replicas_element)
+    write_compact_numbers(out, value.replicas, "i")
+    write_compact_numbers(out, value.isr, "i")
+    write_compact_numbers(out, value.removing_replicas, "i")
+    write_compact_numbers(out, value.adding_replicas, "i")
     out.append(_INT32_INT32_INT32.pack(value.leader, value.leader_epoch, value.partition_epoch))
     write_compact_count(out, value.directories)
     for directories_element in value.directories:
@@ -202,7 +188,7 @@ def _read_partition_record_v2(data: bytes, at: int) -> tuple[PartitionRecord, in
     leader, leader_epoch, partition_epoch = _INT32_INT32_INT32.unpack_from(data, at)
     at += 12
     directories, at = read_compact_array(data, at, read_uuid, 16)
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
     leader_recovery_state: int = 0
     eligible_leader_replicas: tuple[int, ...] | None = None
     last_known_elr: tuple[int, ...] | None = None
@@ -210,15 +196,19 @@ def _read_partition_record_v2(data: bytes, at: int) -> tuple[PartitionRecord, in
     for tag, start, end in tags:
         if tag == 0:
             leader_recovery_state, stop = read_int8(data, start)
-            end_of_tag(tag, stop, end)
+            if stop != end:
+                raise wrong_end(tag, stop, end)
         elif tag == 1:
             eligible_leader_replicas, stop = read_compact_nullable_numbers(data, start, "i", 4)
-            end_of_tag(tag, stop, end)
+            if stop != end:
+                raise wrong_end(tag, stop, end)
         elif tag == 2:
             last_known_elr, stop = read_compact_nullable_numbers(data, start, "i", 4)
-            end_of_tag(tag, stop, end)
+            if stop != end:
+                raise wrong_end(tag, stop, end)
         else:
             unknown.append((tag, data[start:end]))
+    unknown_tags = tuple(unknown)
     return PartitionRecord(
         partition_id=partition_id,
         topic_id=topic_id,
@@ -233,25 +223,17 @@ def _read_partition_record_v2(data: bytes, at: int) -> tuple[PartitionRecord, in
         leader_recovery_state=leader_recovery_state,
         eligible_leader_replicas=eligible_leader_replicas,
         last_known_elr=last_known_elr,
-        unknown_tags=tuple(unknown),
+        unknown_tags=unknown_tags,
     ), at
 
 
 def _write_partition_record_v2(out: Chunks, value: PartitionRecord) -> None:
     out.append(_INT32.pack(value.partition_id))
     write_uuid(out, value.topic_id)
-    write_compact_count(out, value.replicas)
-    for replicas_element in value.replicas:
-        write_int32(out, replicas_element)
-    write_compact_count(out, value.isr)
-    for isr_element in value.isr:
-        write_int32(out, isr_element)
-    write_compact_count(out, value.removing_replicas)
-    for removing_replicas_element in value.removing_replicas:
-        write_int32(out, removing_replicas_element)
-    write_compact_count(out, value.adding_replicas)
-    for adding_replicas_element in value.adding_replicas:
-        write_int32(out, adding_replicas_element)
+    write_compact_numbers(out, value.replicas, "i")
+    write_compact_numbers(out, value.isr, "i")
+    write_compact_numbers(out, value.removing_replicas, "i")
+    write_compact_numbers(out, value.adding_replicas, "i")
     out.append(_INT32_INT32_INT32.pack(value.leader, value.leader_epoch, value.partition_epoch))
     write_compact_count(out, value.directories)
     for directories_element in value.directories:
@@ -263,15 +245,11 @@ def _write_partition_record_v2(out: Chunks, value: PartitionRecord) -> None:
         tags.append((0, b"".join(tag)))
     if value.eligible_leader_replicas is not None:
         tag = []
-        write_compact_count(tag, value.eligible_leader_replicas)
-        for eligible_leader_replicas_element in value.eligible_leader_replicas or ():
-            write_int32(tag, eligible_leader_replicas_element)
+        write_compact_numbers(tag, value.eligible_leader_replicas, "i")
         tags.append((1, b"".join(tag)))
     if value.last_known_elr is not None:
         tag = []
-        write_compact_count(tag, value.last_known_elr)
-        for last_known_elr_element in value.last_known_elr or ():
-            write_int32(tag, last_known_elr_element)
+        write_compact_numbers(tag, value.last_known_elr, "i")
         tags.append((2, b"".join(tag)))
     write_tags(out, tags, value.unknown_tags)
 

@@ -5,7 +5,8 @@ from struct import Struct
 from typing import Any, Final
 
 from kraftd.records.messages.producer_ids_record import ProducerIdsRecord
-from kraftd.serde.binary import ZERO, Chunks, read_tags, unread, write_tags
+from kraftd.serde.binary import ZERO, Chunks
+from kraftd.serde.tagged import read_tags, unread, write_tags
 
 _INT32_INT64_INT64 = Struct(">iqq")
 
@@ -13,12 +14,13 @@ _INT32_INT64_INT64 = Struct(">iqq")
 def _read_producer_ids_record_v0(data: bytes, at: int) -> tuple[ProducerIdsRecord, int]:
     broker_id, broker_epoch, next_producer_id = _INT32_INT64_INT64.unpack_from(data, at)
     at += 20
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
+    unknown_tags = unread(data, tags) if tags else ()
     return ProducerIdsRecord(
         broker_id=broker_id,
         broker_epoch=broker_epoch,
         next_producer_id=next_producer_id,
-        unknown_tags=unread(data, tags) if tags else (),
+        unknown_tags=unknown_tags,
     ), at
 
 

@@ -13,20 +13,17 @@ from kraftd.serde.binary import (
     SHORT_LENGTHS,
     ZERO,
     Chunks,
-    end_of_tag,
     read_compact_array,
     read_compact_nullable_array,
     read_compact_nullable_string,
     read_compact_string,
-    read_tags,
     read_uuid,
-    unread,
     write_compact_count,
     write_compact_string,
-    write_tags,
     write_uuid,
 )
 from kraftd.serde.generated import lacking
+from kraftd.serde.tagged import read_tags, unread, write_tags, wrong_end
 from kraftd.types import Uuid, uuid_text
 
 _BOOL = Struct(">?")
@@ -57,13 +54,10 @@ def _read_register_broker_record_broker_endpoint_v0(
         host, at = read_compact_string(data, at)
     port, security_protocol = _UINT16_INT16.unpack_from(data, at)
     at += 4
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
+    unknown_tags = unread(data, tags) if tags else ()
     return RegisterBrokerRecordBrokerEndpoint(
-        name=name,
-        host=host,
-        port=port,
-        security_protocol=security_protocol,
-        unknown_tags=unread(data, tags) if tags else (),
+        name=name, host=host, port=port, security_protocol=security_protocol, unknown_tags=unknown_tags
     ), at
 
 
@@ -111,12 +105,13 @@ def _read_register_broker_record_broker_feature_v0(
         name, at = read_compact_string(data, at)
     min_supported_version, max_supported_version = _INT16_INT16.unpack_from(data, at)
     at += 4
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
+    unknown_tags = unread(data, tags) if tags else ()
     return RegisterBrokerRecordBrokerFeature(
         name=name,
         min_supported_version=min_supported_version,
         max_supported_version=max_supported_version,
-        unknown_tags=unread(data, tags) if tags else (),
+        unknown_tags=unknown_tags,
     ), at
 
 
@@ -159,7 +154,8 @@ def _read_register_broker_record_v0(data: bytes, at: int) -> tuple[RegisterBroke
         rack, at = read_compact_nullable_string(data, at)
     (fenced,) = _BOOL.unpack_from(data, at)
     at += 1
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
+    unknown_tags = unread(data, tags) if tags else ()
     return RegisterBrokerRecord(
         broker_id=broker_id,
         incarnation_id=incarnation_id,
@@ -168,7 +164,7 @@ def _read_register_broker_record_v0(data: bytes, at: int) -> tuple[RegisterBroke
         features=features,
         rack=rack,
         fenced=fenced,
-        unknown_tags=unread(data, tags) if tags else (),
+        unknown_tags=unknown_tags,
     ), at
 
 
@@ -233,7 +229,8 @@ def _read_register_broker_record_v1(data: bytes, at: int) -> tuple[RegisterBroke
         rack, at = read_compact_nullable_string(data, at)
     fenced, in_controlled_shutdown = _BOOL_BOOL.unpack_from(data, at)
     at += 2
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
+    unknown_tags = unread(data, tags) if tags else ()
     return RegisterBrokerRecord(
         broker_id=broker_id,
         incarnation_id=incarnation_id,
@@ -243,7 +240,7 @@ def _read_register_broker_record_v1(data: bytes, at: int) -> tuple[RegisterBroke
         rack=rack,
         fenced=fenced,
         in_controlled_shutdown=in_controlled_shutdown,
-        unknown_tags=unread(data, tags) if tags else (),
+        unknown_tags=unknown_tags,
     ), at
 
 
@@ -309,7 +306,8 @@ def _read_register_broker_record_v2(data: bytes, at: int) -> tuple[RegisterBroke
         rack, at = read_compact_nullable_string(data, at)
     fenced, in_controlled_shutdown = _BOOL_BOOL.unpack_from(data, at)
     at += 2
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
+    unknown_tags = unread(data, tags) if tags else ()
     return RegisterBrokerRecord(
         broker_id=broker_id,
         is_migrating_zk_broker=is_migrating_zk_broker,
@@ -320,7 +318,7 @@ def _read_register_broker_record_v2(data: bytes, at: int) -> tuple[RegisterBroke
         rack=rack,
         fenced=fenced,
         in_controlled_shutdown=in_controlled_shutdown,
-        unknown_tags=unread(data, tags) if tags else (),
+        unknown_tags=unknown_tags,
     ), at
 
 
@@ -385,15 +383,17 @@ def _read_register_broker_record_v3(data: bytes, at: int) -> tuple[RegisterBroke
         rack, at = read_compact_nullable_string(data, at)
     fenced, in_controlled_shutdown = _BOOL_BOOL.unpack_from(data, at)
     at += 2
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
     log_dirs: tuple[Uuid, ...] = ()
     unknown: list[tuple[int, bytes]] = []
     for tag, start, end in tags:
         if tag == 0:
             log_dirs, stop = read_compact_array(data, start, read_uuid, 16)
-            end_of_tag(tag, stop, end)
+            if stop != end:
+                raise wrong_end(tag, stop, end)
         else:
             unknown.append((tag, data[start:end]))
+    unknown_tags = tuple(unknown)
     return RegisterBrokerRecord(
         broker_id=broker_id,
         is_migrating_zk_broker=is_migrating_zk_broker,
@@ -405,7 +405,7 @@ def _read_register_broker_record_v3(data: bytes, at: int) -> tuple[RegisterBroke
         fenced=fenced,
         in_controlled_shutdown=in_controlled_shutdown,
         log_dirs=log_dirs,
-        unknown_tags=tuple(unknown),
+        unknown_tags=unknown_tags,
     ), at
 
 
@@ -475,19 +475,22 @@ def _read_register_broker_record_v4(data: bytes, at: int) -> tuple[RegisterBroke
         rack, at = read_compact_nullable_string(data, at)
     fenced, in_controlled_shutdown = _BOOL_BOOL.unpack_from(data, at)
     at += 2
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
     log_dirs: tuple[Uuid, ...] = ()
     cordoned_log_dirs: tuple[Uuid, ...] | None = None
     unknown: list[tuple[int, bytes]] = []
     for tag, start, end in tags:
         if tag == 0:
             log_dirs, stop = read_compact_array(data, start, read_uuid, 16)
-            end_of_tag(tag, stop, end)
+            if stop != end:
+                raise wrong_end(tag, stop, end)
         elif tag == 1:
             cordoned_log_dirs, stop = read_compact_nullable_array(data, start, read_uuid, 16)
-            end_of_tag(tag, stop, end)
+            if stop != end:
+                raise wrong_end(tag, stop, end)
         else:
             unknown.append((tag, data[start:end]))
+    unknown_tags = tuple(unknown)
     return RegisterBrokerRecord(
         broker_id=broker_id,
         is_migrating_zk_broker=is_migrating_zk_broker,
@@ -500,7 +503,7 @@ def _read_register_broker_record_v4(data: bytes, at: int) -> tuple[RegisterBroke
         in_controlled_shutdown=in_controlled_shutdown,
         log_dirs=log_dirs,
         cordoned_log_dirs=cordoned_log_dirs,
-        unknown_tags=tuple(unknown),
+        unknown_tags=unknown_tags,
     ), at
 
 

@@ -15,13 +15,11 @@ from kraftd.serde.binary import (
     Chunks,
     read_compact_array,
     read_compact_string,
-    read_tags,
-    unread,
     write_compact_count,
     write_compact_string,
-    write_tags,
     write_uuid,
 )
+from kraftd.serde.tagged import read_tags, unread, write_tags
 from kraftd.types import uuid_text
 
 _BOOL = Struct(">?")
@@ -48,13 +46,10 @@ def _read_register_controller_record_controller_endpoint_v0(
         host, at = read_compact_string(data, at)
     port, security_protocol = _UINT16_INT16.unpack_from(data, at)
     at += 4
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
+    unknown_tags = unread(data, tags) if tags else ()
     return RegisterControllerRecordControllerEndpoint(
-        name=name,
-        host=host,
-        port=port,
-        security_protocol=security_protocol,
-        unknown_tags=unread(data, tags) if tags else (),
+        name=name, host=host, port=port, security_protocol=security_protocol, unknown_tags=unknown_tags
     ), at
 
 
@@ -102,12 +97,13 @@ def _read_register_controller_record_controller_feature_v0(
         name, at = read_compact_string(data, at)
     min_supported_version, max_supported_version = _INT16_INT16.unpack_from(data, at)
     at += 4
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
+    unknown_tags = unread(data, tags) if tags else ()
     return RegisterControllerRecordControllerFeature(
         name=name,
         min_supported_version=min_supported_version,
         max_supported_version=max_supported_version,
-        unknown_tags=unread(data, tags) if tags else (),
+        unknown_tags=unknown_tags,
     ), at
 
 
@@ -142,14 +138,15 @@ def _read_register_controller_record_v0(data: bytes, at: int) -> tuple[RegisterC
     at += 21
     end_points, at = read_compact_array(data, at, _read_register_controller_record_controller_endpoint_v0, 7)
     features, at = read_compact_array(data, at, _read_register_controller_record_controller_feature_v0, 6)
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
+    unknown_tags = unread(data, tags) if tags else ()
     return RegisterControllerRecord(
         controller_id=controller_id,
         incarnation_id=incarnation_id,
         zk_migration_ready=zk_migration_ready,
         end_points=end_points,
         features=features,
-        unknown_tags=unread(data, tags) if tags else (),
+        unknown_tags=unknown_tags,
     ), at
 
 

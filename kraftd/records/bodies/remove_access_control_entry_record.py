@@ -5,7 +5,8 @@ from struct import Struct
 from typing import Any, Final
 
 from kraftd.records.messages.remove_access_control_entry_record import RemoveAccessControlEntryRecord
-from kraftd.serde.binary import ZERO, Chunks, read_tags, unread, write_tags, write_uuid
+from kraftd.serde.binary import ZERO, Chunks, write_uuid
+from kraftd.serde.tagged import read_tags, unread, write_tags
 from kraftd.types import uuid_text
 
 _UUID = Struct(">16s")
@@ -16,8 +17,9 @@ def _read_remove_access_control_entry_record_v0(
 ) -> tuple[RemoveAccessControlEntryRecord, int]:
     (id,) = _UUID.unpack_from(data, at)
     at += 16
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
-    return RemoveAccessControlEntryRecord(id=id, unknown_tags=unread(data, tags) if tags else ()), at
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
+    unknown_tags = unread(data, tags) if tags else ()
+    return RemoveAccessControlEntryRecord(id=id, unknown_tags=unknown_tags), at
 
 
 def _write_remove_access_control_entry_record_v0(out: Chunks, value: RemoveAccessControlEntryRecord) -> None:

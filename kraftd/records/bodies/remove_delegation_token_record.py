@@ -4,16 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from kraftd.records.messages.remove_delegation_token_record import RemoveDelegationTokenRecord
-from kraftd.serde.binary import (
-    SHORT_LENGTHS,
-    ZERO,
-    Chunks,
-    read_compact_string,
-    read_tags,
-    unread,
-    write_compact_string,
-    write_tags,
-)
+from kraftd.serde.binary import SHORT_LENGTHS, ZERO, Chunks, read_compact_string, write_compact_string
+from kraftd.serde.tagged import read_tags, unread, write_tags
 
 
 def _read_remove_delegation_token_record_v0(data: bytes, at: int) -> tuple[RemoveDelegationTokenRecord, int]:
@@ -23,8 +15,9 @@ def _read_remove_delegation_token_record_v0(data: bytes, at: int) -> tuple[Remov
         at += claim
     else:
         token_id, at = read_compact_string(data, at)
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
-    return RemoveDelegationTokenRecord(token_id=token_id, unknown_tags=unread(data, tags) if tags else ()), at
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
+    unknown_tags = unread(data, tags) if tags else ()
+    return RemoveDelegationTokenRecord(token_id=token_id, unknown_tags=unknown_tags), at
 
 
 def _write_remove_delegation_token_record_v0(out: Chunks, value: RemoveDelegationTokenRecord) -> None:

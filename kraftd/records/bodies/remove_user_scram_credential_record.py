@@ -5,16 +5,8 @@ from struct import Struct
 from typing import Any, Final
 
 from kraftd.records.messages.remove_user_scram_credential_record import RemoveUserScramCredentialRecord
-from kraftd.serde.binary import (
-    SHORT_LENGTHS,
-    ZERO,
-    Chunks,
-    read_compact_string,
-    read_tags,
-    unread,
-    write_compact_string,
-    write_tags,
-)
+from kraftd.serde.binary import SHORT_LENGTHS, ZERO, Chunks, read_compact_string, write_compact_string
+from kraftd.serde.tagged import read_tags, unread, write_tags
 
 _INT8 = Struct(">b")
 
@@ -30,10 +22,9 @@ def _read_remove_user_scram_credential_record_v0(
         name, at = read_compact_string(data, at)
     (mechanism,) = _INT8.unpack_from(data, at)
     at += 1
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
-    return RemoveUserScramCredentialRecord(
-        name=name, mechanism=mechanism, unknown_tags=unread(data, tags) if tags else ()
-    ), at
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
+    unknown_tags = unread(data, tags) if tags else ()
+    return RemoveUserScramCredentialRecord(name=name, mechanism=mechanism, unknown_tags=unknown_tags), at
 
 
 def _write_remove_user_scram_credential_record_v0(

@@ -5,7 +5,8 @@ from struct import Struct
 from typing import Any, Final
 
 from kraftd.records.messages.snapshot_footer_record import SnapshotFooterRecord
-from kraftd.serde.binary import ZERO, Chunks, read_tags, unread, write_tags
+from kraftd.serde.binary import ZERO, Chunks
+from kraftd.serde.tagged import read_tags, unread, write_tags
 
 _INT16 = Struct(">h")
 
@@ -13,8 +14,9 @@ _INT16 = Struct(">h")
 def _read_snapshot_footer_record_v0(data: bytes, at: int) -> tuple[SnapshotFooterRecord, int]:
     (version,) = _INT16.unpack_from(data, at)
     at += 2
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
-    return SnapshotFooterRecord(version=version, unknown_tags=unread(data, tags) if tags else ()), at
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
+    unknown_tags = unread(data, tags) if tags else ()
+    return SnapshotFooterRecord(version=version, unknown_tags=unknown_tags), at
 
 
 def _write_snapshot_footer_record_v0(out: Chunks, value: SnapshotFooterRecord) -> None:

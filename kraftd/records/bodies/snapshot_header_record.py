@@ -5,7 +5,8 @@ from struct import Struct
 from typing import Any, Final
 
 from kraftd.records.messages.snapshot_header_record import SnapshotHeaderRecord
-from kraftd.serde.binary import ZERO, Chunks, read_tags, unread, write_tags
+from kraftd.serde.binary import ZERO, Chunks
+from kraftd.serde.tagged import read_tags, unread, write_tags
 
 _INT16_INT64 = Struct(">hq")
 
@@ -13,11 +14,10 @@ _INT16_INT64 = Struct(">hq")
 def _read_snapshot_header_record_v0(data: bytes, at: int) -> tuple[SnapshotHeaderRecord, int]:
     version, last_contained_log_timestamp = _INT16_INT64.unpack_from(data, at)
     at += 10
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
+    unknown_tags = unread(data, tags) if tags else ()
     return SnapshotHeaderRecord(
-        version=version,
-        last_contained_log_timestamp=last_contained_log_timestamp,
-        unknown_tags=unread(data, tags) if tags else (),
+        version=version, last_contained_log_timestamp=last_contained_log_timestamp, unknown_tags=unknown_tags
     ), at
 
 

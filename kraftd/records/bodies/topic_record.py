@@ -10,12 +10,10 @@ from kraftd.serde.binary import (
     ZERO,
     Chunks,
     read_compact_string,
-    read_tags,
-    unread,
     write_compact_string,
-    write_tags,
     write_uuid,
 )
+from kraftd.serde.tagged import read_tags, unread, write_tags
 from kraftd.types import uuid_text
 
 _UUID = Struct(">16s")
@@ -30,8 +28,9 @@ def _read_topic_record_v0(data: bytes, at: int) -> tuple[TopicRecord, int]:
         name, at = read_compact_string(data, at)
     (topic_id,) = _UUID.unpack_from(data, at)
     at += 16
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
-    return TopicRecord(name=name, topic_id=topic_id, unknown_tags=unread(data, tags) if tags else ()), at
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
+    unknown_tags = unread(data, tags) if tags else ()
+    return TopicRecord(name=name, topic_id=topic_id, unknown_tags=unknown_tags), at
 
 
 def _write_topic_record_v0(out: Chunks, value: TopicRecord) -> None:

@@ -5,7 +5,8 @@ from struct import Struct
 from typing import Any, Final
 
 from kraftd.records.messages.unregister_broker_record import UnregisterBrokerRecord
-from kraftd.serde.binary import ZERO, Chunks, read_tags, unread, write_tags
+from kraftd.serde.binary import ZERO, Chunks
+from kraftd.serde.tagged import read_tags, unread, write_tags
 
 _INT32_INT64 = Struct(">iq")
 
@@ -13,9 +14,10 @@ _INT32_INT64 = Struct(">iq")
 def _read_unregister_broker_record_v0(data: bytes, at: int) -> tuple[UnregisterBrokerRecord, int]:
     broker_id, broker_epoch = _INT32_INT64.unpack_from(data, at)
     at += 12
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
+    unknown_tags = unread(data, tags) if tags else ()
     return UnregisterBrokerRecord(
-        broker_id=broker_id, broker_epoch=broker_epoch, unknown_tags=unread(data, tags) if tags else ()
+        broker_id=broker_id, broker_epoch=broker_epoch, unknown_tags=unknown_tags
     ), at
 
 

@@ -12,12 +12,10 @@ from kraftd.serde.binary import (
     base64_text,
     read_compact_bytes,
     read_compact_string,
-    read_tags,
-    unread,
     write_compact_bytes,
     write_compact_string,
-    write_tags,
 )
+from kraftd.serde.tagged import read_tags, unread, write_tags
 
 _INT32 = Struct(">i")
 _INT8 = Struct(">b")
@@ -37,7 +35,8 @@ def _read_user_scram_credential_record_v0(data: bytes, at: int) -> tuple[UserScr
     server_key, at = read_compact_bytes(data, at)
     (iterations,) = _INT32.unpack_from(data, at)
     at += 4
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
+    unknown_tags = unread(data, tags) if tags else ()
     return UserScramCredentialRecord(
         name=name,
         mechanism=mechanism,
@@ -45,7 +44,7 @@ def _read_user_scram_credential_record_v0(data: bytes, at: int) -> tuple[UserScr
         stored_key=stored_key,
         server_key=server_key,
         iterations=iterations,
-        unknown_tags=unread(data, tags) if tags else (),
+        unknown_tags=unknown_tags,
     ), at
 
 

@@ -16,13 +16,11 @@ from kraftd.serde.binary import (
     Chunks,
     read_compact_array,
     read_compact_string,
-    read_tags,
-    unread,
     write_compact_count,
     write_compact_string,
-    write_tags,
     write_uuid,
 )
+from kraftd.serde.tagged import read_tags, unread, write_tags
 from kraftd.types import uuid_text
 
 _INT16 = Struct(">h")
@@ -47,10 +45,9 @@ def _read_voters_record_endpoint_v0(data: bytes, at: int) -> tuple[VotersRecordE
         host, at = read_compact_string(data, at)
     (port,) = _UINT16.unpack_from(data, at)
     at += 2
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
-    return VotersRecordEndpoint(
-        name=name, host=host, port=port, unknown_tags=unread(data, tags) if tags else ()
-    ), at
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
+    unknown_tags = unread(data, tags) if tags else ()
+    return VotersRecordEndpoint(name=name, host=host, port=port, unknown_tags=unknown_tags), at
 
 
 def _write_voters_record_endpoint_v0(out: Chunks, value: VotersRecordEndpoint) -> None:
@@ -82,11 +79,12 @@ def _read_voters_record_kraft_version_feature_v0(
 ) -> tuple[VotersRecordKRaftVersionFeature, int]:
     min_supported_version, max_supported_version = _INT16_INT16.unpack_from(data, at)
     at += 4
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
+    unknown_tags = unread(data, tags) if tags else ()
     return VotersRecordKRaftVersionFeature(
         min_supported_version=min_supported_version,
         max_supported_version=max_supported_version,
-        unknown_tags=unread(data, tags) if tags else (),
+        unknown_tags=unknown_tags,
     ), at
 
 
@@ -112,13 +110,14 @@ def _read_voters_record_voter_v0(data: bytes, at: int) -> tuple[VotersRecordVote
     at += 20
     endpoints, at = read_compact_array(data, at, _read_voters_record_endpoint_v0, 5)
     kraft_version_feature, at = _read_voters_record_kraft_version_feature_v0(data, at)
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
+    unknown_tags = unread(data, tags) if tags else ()
     return VotersRecordVoter(
         voter_id=voter_id,
         voter_directory_id=voter_directory_id,
         endpoints=endpoints,
         kraft_version_feature=kraft_version_feature,
-        unknown_tags=unread(data, tags) if tags else (),
+        unknown_tags=unknown_tags,
     ), at
 
 
@@ -148,8 +147,9 @@ def _read_voters_record_v0(data: bytes, at: int) -> tuple[VotersRecord, int]:
     (version,) = _INT16.unpack_from(data, at)
     at += 2
     voters, at = read_compact_array(data, at, _read_voters_record_voter_v0, 27)
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
-    return VotersRecord(version=version, voters=voters, unknown_tags=unread(data, tags) if tags else ()), at
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
+    unknown_tags = unread(data, tags) if tags else ()
+    return VotersRecord(version=version, voters=voters, unknown_tags=unknown_tags), at
 
 
 def _write_voters_record_v0(out: Chunks, value: VotersRecord) -> None:

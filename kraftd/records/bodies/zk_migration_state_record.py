@@ -5,7 +5,8 @@ from struct import Struct
 from typing import Any, Final
 
 from kraftd.records.messages.zk_migration_state_record import ZkMigrationStateRecord
-from kraftd.serde.binary import ZERO, Chunks, read_tags, unread, write_tags
+from kraftd.serde.binary import ZERO, Chunks
+from kraftd.serde.tagged import read_tags, unread, write_tags
 
 _INT8 = Struct(">b")
 
@@ -13,10 +14,9 @@ _INT8 = Struct(">b")
 def _read_zk_migration_state_record_v0(data: bytes, at: int) -> tuple[ZkMigrationStateRecord, int]:
     (zk_migration_state,) = _INT8.unpack_from(data, at)
     at += 1
-    tags, at = read_tags(data, at) if data[at] else ((), at + 1)
-    return ZkMigrationStateRecord(
-        zk_migration_state=zk_migration_state, unknown_tags=unread(data, tags) if tags else ()
-    ), at
+    tags, at = read_tags(data, at, len(data), 0) if data[at] else ((), at + 1)
+    unknown_tags = unread(data, tags) if tags else ()
+    return ZkMigrationStateRecord(zk_migration_state=zk_migration_state, unknown_tags=unknown_tags), at
 
 
 def _write_zk_migration_state_record_v0(out: Chunks, value: ZkMigrationStateRecord) -> None:

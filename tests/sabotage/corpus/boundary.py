@@ -17,7 +17,7 @@ BOUNDARY = (
     mutant(
         "a-second-decode",
         "D-38",
-        "What could not be decoded is decoded once more for its answer, and a RecursionError leaves the callback.",
+        "What could not be decoded is decoded once more for its response, and a RecursionError leaves the callback.",
         "process",
         (
             f"{_SERVER}._handle_before_greeting",
@@ -65,7 +65,7 @@ BOUNDARY = (
     mutant(
         "known-errors-of-answers-only",
         "D-38",
-        "An answer that cannot be encoded for a reason that nobody thought of ends the process.",
+        "A response that cannot be encoded for a reason that nobody thought of ends the process.",
         "tests",
         (f"{_SERVED}.send_response", "except Exception as error:", "except ValueError as error:"),
         where=(f"{_NET}::test_whatever_is_raised_between_bytes_and_messages_costs_one_connection",),
@@ -73,10 +73,10 @@ BOUNDARY = (
     mutant(
         "known-errors-of-links-only",
         "D-38",
-        "What nobody expected of a node's answer ends the process that asked.",
+        "What nobody expected of a node's response ends the process that asked.",
         "tests",
         (f"{_OUTBOUND}._handle_frame", "except Exception as error:", "except ValueError as error:"),
-        where=(f"{_NET}::test_an_answer_that_cannot_be_read_costs_its_link_one_connection",),
+        where=(f"{_NET}::test_a_response_that_cannot_be_read_costs_its_link_one_connection",),
     ),
     mutant(
         "the-handler-is-inside-the-boundary",
@@ -116,8 +116,8 @@ BOUNDARY = (
         "tests",
         (
             "kraftd.protocol.framing:FrameReader._checked_size",
-            "if length == 0 or length > self.limit_bytes:",
-            "if length == 0:",
+            "if codec is None or not 0 < length <= self.limit_bytes:",
+            "if codec is None or length == 0:",
         ),
         where=("tests/unit/protocol/test_framing.py::test_what_is_no_frame_is_refused",),
     ),
@@ -144,7 +144,7 @@ BOUNDARY = (
     mutant(
         "answers-that-nobody-takes",
         "D-38",
-        "An answer leaves that is longer than our own client takes: it 'does not speak kraftd's protocol'.",
+        "A response leaves that is longer than our own client takes: it 'does not speak kraftd's protocol'.",
         "tests",
         (
             "kraftd.protocol.msgpack_codec:MsgpackCodec.encode_response",
@@ -193,14 +193,14 @@ BOUNDARY = (
     mutant(
         "an-echo-of-any-length",
         "D-38",
-        "Each of 60,000 names of a request is answered, however long that makes the answer.",
+        "Each of 60,000 names of a request is answered, however long that makes the response.",
         "tests",
         (
             "kraftd.controller.response_room:OutcomeRoom.__init__",
             "(n for n, end in enumerate(ends) if end > ECHO_BYTES_MAX)",
             "(n for n, end in enumerate(ends) if end < 0)",
         ),
-        where=(f"{_PAGES}::test_every_answer_to_many_resources_is_bounded",),
+        where=(f"{_PAGES}::test_every_response_to_many_resources_is_bounded",),
     ),
     mutant(
         "texts-without-room",
@@ -208,7 +208,7 @@ BOUNDARY = (
         "The texts of outcomes are told although the error codes left no room for them.",
         "tests",
         ("kraftd.controller.response_room:OutcomeRoom.text", "if size > self._left:", "if False:"),
-        where=(f"{_PAGES}::test_every_answer_to_many_resources_is_bounded",),
+        where=(f"{_PAGES}::test_every_response_to_many_resources_is_bounded",),
     ),
     # --- HTTP ---
     mutant(
@@ -302,7 +302,7 @@ BOUNDARY = (
         "D-37",
         "Whoever says that it only brings a nonce keeps its connection for as long as it likes.",
         "tests",
-        (f"{_SERVER}._greet", "and not greeting.challenge:", "and True:"),
+        (f"{_SERVER}._greet", "if not greeting.challenge:", "if True:"),
         where=(f"{_CLAIMS}::test_who_takes_a_challenge_does_not_keep_it",),
     ),
     mutant(

@@ -206,8 +206,8 @@ CLAIMS = (
         (
             "kraftd.raft.elections:Elections._consider",
             'return ErrorCode.INVALID_REQUEST, False, "no voter"',
-            "if not ask.pre_vote and ask.epoch > raft.epoch:\n"
-            '            self.changes.become_unattached(ask.epoch, now, "an outsider said so")\n'
+            "if not params.pre_vote and params.epoch > raft.epoch:\n"
+            '            self.changes.become_unattached(params.epoch, now, "an outsider said so")\n'
             '        return ErrorCode.INVALID_REQUEST, False, "no voter"',
         ),
     ),
@@ -218,7 +218,7 @@ CLAIMS = (
         "sim",
         (
             "kraftd.raft.elections:Elections._consider",
-            "if ask.candidate.id not in raft.quorum.voters:",
+            "if params.candidate.id not in raft.quorum.voters:",
             "if False:",
         ),
     ),
@@ -263,8 +263,8 @@ CLAIMS = (
         "sim",
         (
             "kraftd.raft.replication:Replication._is_identified",
-            "if event.peer is None or event.peer.node_id != ask.replica.id:\n        return False",
-            "if event.peer is None or event.peer.node_id != ask.replica.id:\n        return True",
+            "if event.peer is None or event.peer.node_id != params.replica.id:\n        return False",
+            "if event.peer is None or event.peer.node_id != params.replica.id:\n        return True",
         ),
     ),
     mutant(
@@ -286,14 +286,14 @@ CLAIMS = (
         "sim",
         (
             "kraftd.raft.state:RaftState.is_plausible_epoch",
-            "max(_EPOCH_ALWAYS_PLAUSIBLE, self.epoch + _EPOCH_RISE_MAX)",
-            "self.epoch + _EPOCH_RISE_MAX",
+            "epoch <= _EPOCH_ALWAYS_PLAUSIBLE or epoch <= self.epoch + _EPOCH_RISE_MAX",
+            "epoch <= self.epoch + _EPOCH_RISE_MAX",
         ),
     ),
     mutant(
         "lifted-voter-brings-nobody-up",
         "D-37",
-        "An answer from far above moves nobody, so the node that gave it never follows a leader again.",
+        "A response from far above moves nobody, so the node that gave it never follows a leader again.",
         "sim",
         (
             "kraftd.raft.node:RaftNode._on_response",

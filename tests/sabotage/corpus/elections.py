@@ -139,7 +139,7 @@ ELECTIONS = (
         (
             "kraftd.raft.elections:Elections._why_no_vote",
             "case Candidate() | Follower() | Leader() | Resigned():",
-            "case Resigned():\n            return self._why_not_electable(ask)\n        case Candidate() | Follower() | Leader():",
+            "case Resigned():\n            return self._why_not_electable(params)\n        case Candidate() | Follower() | Leader():",
         ),
         where=("tests/unit/raft/test_requests_in.py", "tests/stories/test_elections.py"),
     ),
@@ -157,7 +157,7 @@ ELECTIONS = (
     mutant(
         "vote-two-writes",
         "hashicorp/raft 661",
-        "The epoch is written first and the vote after the answer, so a crash between the two forgets the vote.",
+        "The epoch is written first and the vote after the response, so a crash between the two forgets the vote.",
         "sim",
         (
             "kraftd.raft.state:RaftState.finish",
@@ -224,7 +224,7 @@ ELECTIONS = (
         "sim",
         (
             "kraftd.raft.elections:Elections._why_not_electable",
-            "if ask.position.log_order < raft.log.position.log_order:",
+            "if params.position.log_order < raft.log.position.log_order:",
             "if False:",
         ),
     ),
@@ -238,7 +238,7 @@ ELECTIONS = (
     mutant(
         "vote-before-it-is-durable",
         "D-02",
-        "The answer to a vote request leaves before the vote is on disk.",
+        "The response to a vote request leaves before the vote is on disk.",
         "sim",
         (
             "kraftd.raft.state:RaftState.finish",
@@ -253,7 +253,7 @@ ELECTIONS = (
         "sim",
         (
             "kraftd.raft.epoch_states:Ballot.outcome",
-            "majority = len(self.voters) // 2 + 1",
+            "majority = majority_of(len(self.voters))",
             "majority = (len(self.voters) + 1) // 2",
         ),
     ),
@@ -301,7 +301,7 @@ ELECTIONS = (
         (
             "kraftd.raft.elections:Elections._consider",
             'return ErrorCode.NONE, not refusal, refusal or "its log is as complete as ours"',
-            "if not refusal and ask.pre_vote and isinstance(raft.state, Unattached):\n"
+            "if not refusal and params.pre_vote and isinstance(raft.state, Unattached):\n"
             "        raft.update_state(replace(raft.state, deadline_ms=now.mono_ms + raft.timing.election_ms(raft.random_source)))\n"
             '    return ErrorCode.NONE, not refusal, refusal or "its log is as complete as ours"',
         ),
@@ -346,11 +346,11 @@ ELECTIONS = (
     mutant(
         "prevote-term-echo",
         "etcd-io/raft d4471b2",
-        "The answer to a pre-vote speaks of the voter's own, older epoch, and the asker cannot use it.",
+        "The response to a pre-vote speaks of the voter's own, older epoch, and the asker cannot use it.",
         "tests",
         (
             "kraftd.raft.elections:Elections.on_vote_request",
-            "if ask.pre_vote and ask.epoch > raft.epoch:",
+            "if params.pre_vote and params.epoch > raft.epoch:",
             "if False:",
         ),
         where=("tests/unit/raft/test_requests_in.py",),

@@ -77,8 +77,8 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "sim",
         (
             "kraftd.raft.elections:Elections._why_no_pre_vote",
-            'return "this member leads"',
-            "return self._why_not_electable(ask)",
+            'return "this node leads"',
+            "return self._why_not_electable(params)",
         ),
     ),
     # 3 voters, nothing is written. Node 3 was cut off for some seconds and has the whole log. When it is
@@ -111,7 +111,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
             "raft.log.epochs.assign(batch.epoch, base_offset)",
         ),
     ),
-    # Node 2 catches up over [6, 12) in one answer: 6..9 are of epoch 2, 10 and 11 of epoch 3. It notes
+    # Node 2 catches up over [6, 12) in one response: 6..9 are of epoch 2, 10 and 11 of epoch 3. It notes
     # epoch 3 at 6. Later node 2 leads epoch 4, and node 3 comes with (10, epoch 2), all of it committed:
     # node 2 says that epoch 2 ends at 6, and node 3 shuns its leader for a cut below the high watermark.
     mutant(
@@ -124,7 +124,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
             "self.requests.reset()\n        self.follower_state = FollowerState()",
             "self.requests.reset()",
         ),
-        where=("tests/unit/raft/test_behaviours_mending.py",),
+        where=("tests/unit/raft/test_behaviours_rejoining.py",),
     ),
     # 5 voters; node 3 forgot (floor: epoch 5) and follows node 1 of epoch 5, which says: committed up to
     # 50. 50..59 get committed on 1 and 2 and the disk that node 3 lost. Node 2 leads epoch 6; node 3's
@@ -133,17 +133,17 @@ INDEPENDENT: tuple[Mutant, ...] = (
     mutant(
         "late-answer-revives-an-ended-epoch",
         "epochs",
-        "A late good answer of a leader that has said goodbye makes a waiting successor a follower in touch again.",
+        "A late good response of a leader that has said goodbye makes a waiting successor a follower in touch again.",
         "tests",
         (
-            "kraftd.raft.follower:FollowerRole._note_good_fetch",
+            "kraftd.raft.follower:FollowerRole._record_good_fetch",
             "if not state.epoch_ended:",
             "if raft.leader_id == state.leader_id:",
         ),
         where=("tests/unit/raft/test_behaviours_announcements.py",),
     ),
     # Node 1 answers node 3's fetch and resigns; EndQuorumEpoch comes on another connection and overtakes
-    # the answer. Node 2, the first successor, is down. Node 3 takes the answer in: its campaign is called
+    # the response. Node 2, the first successor, is down. Node 3 takes the answer in: its campaign is called
     # off, it refuses pre-votes, and nobody leads until the fetch timeout, instead of a moment.
     mutant(
         "end-of-an-epoch-never-held",
@@ -262,7 +262,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
             "raft.epoch, raft.follower_state.leader_high_watermark, raft.log.flushed_offset",
             "raft.epoch, raft.high_watermark, raft.log.flushed_offset",
         ),
-        where=("tests/unit/raft/test_behaviours_mending.py",),
+        where=("tests/unit/raft/test_behaviours_rejoining.py",),
     ),
     # Record 60 is committed on node 1 and on the disk that node 3 loses. Node 1 is elected anew by node
     # 2, and gives node 3 a first slice of its log, 0..49. Node 3's own high watermark is 50, no more than
@@ -303,7 +303,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
     mutant(
         "each-turn-begins-a-round",
         "reads",
-        "A round of confirmation that waits for its answers is begun anew in each turn of the leader.",
+        "A round of confirmation that waits for its responses is begun anew in each turn of the leader.",
         "sim",
         (
             "kraftd.raft.reads:Reads.wants_round",
@@ -311,9 +311,9 @@ INDEPENDENT: tuple[Mutant, ...] = (
             "if self._on_round and now_ms >= self.retry_at_ms:\n        return True",
         ),
     ),
-    # 5 voters: a read needs two answers to one round. Node 2's answer comes, the turn after it begins
-    # round 2 and expects no answers to round 1 any more: those of 3, 4, 5 are dropped, and so on. Reads
-    # time out while everybody is healthy. With 3 voters one answer is enough, so it takes a busy leader
+    # 5 voters: a read needs two responses to one round. Node 2's response comes, the turn after it begins
+    # round 2 and expects no responses to round 1 any more: those of 3, 4, 5 are dropped, and so on. Reads
+    # time out while everybody is healthy. With 3 voters one response is enough, so it takes a busy leader
     # there.
     mutant(
         "whoever-answers-confirms",
@@ -376,8 +376,8 @@ INDEPENDENT: tuple[Mutant, ...] = (
         where=("tests/stories/test_handing_over.py",),
     ),
     # Node 1 sends a round for read A. Node 2 answers and then votes for node 3, which commits a write.
-    # The answer is slow. Read B comes to node 1 after that write, and joins the list that is on the
-    # round: the answer from before confirms both, and B does not see the write.
+    # The response is slow. Read B comes to node 1 after that write, and joins the list that is on the
+    # round: the response from before confirms both, and B does not see the write.
     # --- waiters ---------------------------------------------------------------------------------------------
     mutant(
         "cold-fetch-left-behind",
@@ -446,8 +446,8 @@ INDEPENDENT: tuple[Mutant, ...] = (
         where=("tests/unit/raft/test_behaviours_leaving.py",),
     ),
     # Node 1 has led for 200 ms, an operator asks it to hand over, and it is sent SIGTERM 100 ms later.
-    # The handover that rested is dropped for that of the stopping process, and nobody tells the operator.
-    # A handover that had begun already is answered.
+    # The hand-over that rested is dropped for that of the stopping process, and nobody tells the operator.
+    # A hand-over that had begun already is answered.
     mutant(
         "deadline-wakes-nobody",
         "waiters",
@@ -533,7 +533,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
             "if heads[0].epoch != self._epochs.last_epoch:",
         ),
     ),
-    # Node 3 lags; one answer brings batches of epoch 3, which it knows, and the first one of epoch 4,
+    # Node 3 lags; one response brings batches of epoch 3, which it knows, and the first one of epoch 4,
     # which is not noted. The next append notes epoch 4, but one batch too late. After a restart that one
     # batch disagrees with leader-epoch-checkpoint: flushed bytes are called damaged, and node 3 does not
     # count any more.
@@ -579,7 +579,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "Bad bytes that begin exactly at the flushed offset are kept as damage instead of being cut as torn.",
         "sim",
         (
-            "kraftd.storage.recovery:_LogScan._handle_bad_bytes",
+            "kraftd.storage.log_scan:LogScan._handle_bad_bytes",
             "if self._recovery_point is not None and self._next >= self._recovery_point.offset:",
             "if self._recovery_point is not None and self._next > self._recovery_point.offset:",
         ),
@@ -666,14 +666,14 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "Who finds out that promises were lost mends by the epochs that it heard before it knew.",
         "tests",
         (
-            "kraftd.raft.rejoin:Rejoin.note_amnesia",
+            "kraftd.raft.rejoin:Rejoin.record_amnesia",
             "self._epoch_to_exceed, self._highest = None, 0",
             "self._highest = 0",
         ),
-        where=("tests/unit/raft/test_behaviours_mending.py",),
+        where=("tests/unit/raft/test_behaviours_rejoining.py",),
     ),
     # Node 3 heard all voters in epoch 5. In epoch 9 a copy of its directory runs for a moment, votes for
-    # node 2 in 10 (the answer is late), and ends; the original is told that it is not the one. Its floor
+    # node 2 in 10 (the response is late), and ends; the original is told that it is not the one. Its floor
     # is still 5, so the leader of epoch 9 makes it whole at once, and it votes for node 1 in 10: a vote
     # given twice.
     mutant(
@@ -728,7 +728,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "Who finds out that it forgot still takes voters that are connected already for strangers.",
         "tests",
         (
-            "kraftd.raft.follower:FollowerRole._note_amnesia",
+            "kraftd.raft.follower:FollowerRole._record_amnesia",
             "        raft.out.extend(raft.peers.accept_current_peers())\n",
             "",
         ),
@@ -748,7 +748,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
             "    if raft.rejoin.has_forgotten:\n        return True\n",
             "",
         ),
-        where=("tests/unit/raft/test_behaviours_mending.py",),
+        where=("tests/unit/raft/test_behaviours_rejoining.py",),
     ),
     # Node 3 runs on a backup from before node 2 got a new disk, and knows that it forgot. Node 2
     # restarts, is confirmed, and asks 3 before 3's own link to it is good: INVALID_VOTER_KEY. Node 2
@@ -826,7 +826,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         where=("tests/unit/controller/test_controller.py",),
     ),
     # Node 1 leads and has committed more than it applies in a turn. A write is acknowledged at its
-    # commit; a read that arrives after that waits until it is applied, as it must, but its answer was
+    # commit; a read that arrives after that waits until it is applied, as it must, but its response was
     # made before: the acknowledged write is not in it.
     mutant(
         "activation-refused-and-not-repeated",
@@ -931,8 +931,8 @@ INDEPENDENT: tuple[Mutant, ...] = (
         ),
         where=("tests/unit/protocol/test_framing.py",),
     ),
-    # Follower 2 reads an answer of 200 KB in several pieces. Later a read ends two bytes into the next,
-    # short answer: the reader waits for 200 KB more. Nothing is wrong with the connection, but no answer
+    # Follower 2 reads a response of 200 KB in several pieces. Later a read ends two bytes into the next,
+    # short response: the reader waits for 200 KB more. Nothing is wrong with the connection, but no response
     # comes from it any more; or two frames are taken for one and the connection is closed.
     mutant(
         "only-later-tasks-have-deadlines",
@@ -955,7 +955,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "sim",
         ("kraftd.protocol.framing:FrameReader.take", "if left > LENGTH_BYTES:", "if left >= LENGTH_BYTES:"),
     ),
-    # Leader 1 sends node 2 two answers back to back; TCP cuts the stream after the four bytes of the
+    # Leader 1 sends node 2 two responses back to back; TCP cuts the stream after the four bytes of the
     # second length. Node 2 looks for a fifth one, IndexError, and closes the good connection: it takes
     # its leader for lost and asks for pre-votes, and all requests on their way have failed.
     mutant(

@@ -24,7 +24,7 @@ OVERLOOKED: tuple[Mutant, ...] = (
     mutant(
         "leads-from-flushed",
         "D-02",
-        "A new leader's epoch begins at the flushed end of its log, not at the end.",
+        "A new leader's epoch begins at the flushed offset of its log, not at the end.",
         "sim",
         (
             "kraftd.raft.state_changes:StateChanges.become_leader",
@@ -35,18 +35,18 @@ OVERLOOKED: tuple[Mutant, ...] = (
     mutant(
         "unvouched-grant-counts",
         "D-06",
-        "A vote that was granted by somebody else than the member known under that id counts.",
+        "A vote that was granted by somebody else than the voter known under that id counts.",
         "sim",
         (
             "kraftd.raft.elections:Elections._count",
-            'granted, why = False, "it is not the member known under that id"',
+            'granted, why = False, "it is not the voter known under that id"',
             "pass",
         ),
     ),
     mutant(
         "commit-is-of-the-last-answer",
         "HWM-02",
-        "The prepared good answer is used again by the same node in a later epoch, as long as the high watermark "
+        "The prepared good response is used again by the same node in a later epoch, as long as the high watermark "
         "is the same.",
         "sim",
         (
@@ -85,7 +85,7 @@ OVERLOOKED: tuple[Mutant, ...] = (
         "The newest group weighs on the accumulator's limit after it was committed.",
         "tests",
         (
-            "kraftd.raft.leader_state:LeaderState.note_committed",
+            "kraftd.raft.leader_state:LeaderState.record_committed",
             "queue[0][0] <= high_watermark",
             "queue[0][0] < high_watermark",
         ),

@@ -86,7 +86,7 @@ PROMISES = (
     mutant(
         "readindex-ctx-reuse",
         "etcd-io/etcd 20418",
-        "An answer to an older round of confirmation confirms a read that came after it was sent.",
+        "A response to an older round of confirmation confirms a read that came after it was sent.",
         "tests",
         (
             "kraftd.raft.reads:Reads.acknowledge",
@@ -103,8 +103,8 @@ PROMISES = (
         "chaos",
         (
             "kraftd.raft.leader:LeaderRole.on_read",
-            "established = leader_state.high_watermark if leader_state.high_watermark >= 0 else None",
-            "established = max(0, self.raft.high_watermark)",
+            "required_offset = leader_state.high_watermark if leader_state.high_watermark >= 0 else None",
+            "required_offset = max(0, self.raft.high_watermark)",
         ),
     ),
     mutant(
@@ -126,7 +126,7 @@ PROMISES = (
         (
             "kraftd.raft.replication:Replication._acknowledge",
             "if follower.on_fetch(offset, raft.log.end_offset, now):",
-            "leader_state.reads.acknowledge(ask.replica.id, leader_state.reads.round)\n"
+            "leader_state.reads.acknowledge(params.replica.id, leader_state.reads.round)\n"
             "    if follower.on_fetch(offset, raft.log.end_offset, now):",
         ),
         where=("tests/stories/test_handing_over.py",),
@@ -250,7 +250,7 @@ PROMISES = (
         "tests",
         (
             "kraftd.raft.elections:Elections._why_not_electable",
-            "if raft.rejoin.health.uninitialized and ask.position.offset > 0:",
+            "if raft.rejoin.health.uninitialized and params.position.offset > 0:",
             "if False:",
         ),
         where=("tests/stories/test_identity.py::test_a_blank_voter_judges_no_log_with_records",),
@@ -273,8 +273,8 @@ PROMISES = (
         "A node that forgot and restarts believes that it is whole.",
         "tests",
         (
-            "kraftd.raft.follower:FollowerRole._note_amnesia",
-            'raft.out.append(RememberStateHealth("amnesia", raft.rejoin.health.amnesia))',
+            "kraftd.raft.follower:FollowerRole._record_amnesia",
+            "raft.out.append(RememberStateHealth(HealthKind.AMNESIA, raft.rejoin.health.amnesia))",
             "pass",
         ),
         where=("tests/stories/test_identity.py",),
@@ -417,7 +417,7 @@ PROMISES = (
     mutant(
         "answer-of-any-length",
         "D-38",
-        "An answer leaves that is longer than the client that asked takes.",
+        "A response leaves that is longer than the client that asked takes.",
         "tests",
         (
             "kraftd.protocol.msgpack_codec:MsgpackCodec.encode_response",
@@ -429,9 +429,13 @@ PROMISES = (
     mutant(
         "outcome-left-out",
         "D-13",
-        "A change is appended although its answer has no room for what became of each resource.",
+        "A change is appended although its response has no room for what became of each resource.",
         "tests",
-        ("kraftd.controller.configuration_control:decide", "if not outcomes.holds_all:", "if False:"),
+        (
+            "kraftd.controller.configuration_control:incremental_alter_configs",
+            "if not outcomes.holds_all:",
+            "if False:",
+        ),
         where=("tests/unit/controller/test_response_room.py",),
     ),
     mutant(
@@ -465,7 +469,7 @@ PROMISES = (
         "tests",
         (
             "kraftd.cli.resign:_Election.record",
-            "or followers <= len(self._voters) // 2",
+            "or followers < majority_of(len(self._voters))",
             "",
         ),
         where=("tests/unit/cli/test_resign.py",),

@@ -191,19 +191,19 @@ REPLICATION = (
     mutant(
         "stale-divergence",
         "KAFKA-18991",
-        "A late answer from an older epoch says where the logs part, and what the newer leader gave is cut.",
+        "A late response from an older epoch says where the logs part, and what the newer leader gave is cut.",
         "tests",
         (
             "kraftd.raft.state:RaftState.transition_to",
             "self.requests.reset()",
-            "self.requests._slots.clear()\n        self.requests._ready_at_ms.clear()",
+            "[w.clear() for w in self.requests._waiting.values()]\n        self.requests._ready_at_ms.clear()",
         ),
         (
             "kraftd.raft.node:RaftNode._on_response",
             "is_old = header.leader_and_epoch.epoch < raft.epoch and sent.kind is not RequestKind.PRE_VOTE",
             "is_old = False",
         ),
-        where=("tests/stories/test_late_answers.py",),
+        where=("tests/stories/test_late_responses.py",),
     ),
     mutant(
         "diverging-ack",
@@ -212,10 +212,10 @@ REPLICATION = (
         "sim",
         (
             "kraftd.raft.replication:Replication.on_fetch",
-            "diverging = raft.log.diverges_at(ask.position)",
-            "diverging = raft.log.diverges_at(ask.position)\n"
-            "    if ask.replica.id >= 0:\n"
-            "        self._acknowledge(leader_state, ask, now)",
+            "diverging = raft.log.diverges_at(params.position)",
+            "diverging = raft.log.diverges_at(params.position)\n"
+            "    if params.replica.id >= 0:\n"
+            "        self._acknowledge(leader_state, params, now)",
         ),
     ),
     mutant(
@@ -281,12 +281,12 @@ REPLICATION = (
     mutant(
         "fetch-expiry-race",
         "KAFKA-15100",
-        "An answer that says where the logs part is held back like an empty one until the wait is over.",
+        "A response that says where the logs part is held back like an empty one until the wait is over.",
         "tests",
         (
             "kraftd.raft.replication:Replication.on_fetch",
             "if diverging is not None:",
-            "if diverging is not None and ask.max_wait_ms == 0:",
+            "if diverging is not None and params.max_wait_ms == 0:",
         ),
         where=("tests/stories/test_replication.py",),
     ),
@@ -375,8 +375,8 @@ REPLICATION = (
         "sim",
         (
             "kraftd.raft.request_manager:RequestManager.next_ready_ms",
-            "idle = (self._ready_at_ms.get((peer, kind), 0) for peer in peers if (peer, kind) not in self._slots)",
-            "idle = (0 for peer in peers if (peer, kind) not in self._slots)",
+            "idle = (self._ready_at_ms.get((peer, kind), 0) for peer in peers if peer not in waiting)",
+            "idle = (0 for peer in peers if peer not in waiting)",
         ),
     ),
     mutant(
@@ -420,7 +420,7 @@ REPLICATION = (
         "hashicorp/raft e59f65d",
         "A fetch whose numbers make no sense is taken at its word.",
         "tests",
-        ("kraftd.raft.replication:Replication._check", "if not rpc.is_sane(ask):", "if False:"),
+        ("kraftd.raft.replication:Replication._check", "if not rpc.is_sane(params):", "if False:"),
         where=("tests/unit/raft/test_requests_in.py",),
     ),
     mutant(

@@ -15,8 +15,8 @@ SECOND_READING: tuple[Mutant, ...] = (
         (
             "kraftd.raft.elections:Elections._consider",
             "    barriers = raft.peers.verify_identity(event.peer)\n",
-            "    if not ask.pre_vote and ask.epoch > raft.epoch:\n"
-            '        self.changes.become_unattached(ask.epoch, now, "asked for votes in it")\n'
+            "    if not params.pre_vote and params.epoch > raft.epoch:\n"
+            '        self.changes.become_unattached(params.epoch, now, "asked for votes in it")\n'
             "    barriers = raft.peers.verify_identity(event.peer)\n",
         ),
         where=("tests/unit/raft/test_requests_in.py",),
@@ -38,7 +38,7 @@ SECOND_READING: tuple[Mutant, ...] = (
     mutant(
         "park-outlives-the-request",
         "elections",
-        "A parked fetch is held for as long as the follower waits for its answer, or longer.",
+        "A parked fetch is held for as long as the follower waits for its response, or longer.",
         "tests",
         (
             "kraftd.raft.timing:Timing.park_ms",
@@ -48,7 +48,7 @@ SECOND_READING: tuple[Mutant, ...] = (
         where=("tests/unit/raft/test_pieces.py",),
     ),
     # controller.quorum.request.timeout.ms=400, idle cluster (NoOp each 500 ms). Each fetch is parked for 500 ms
-    # and given up by the follower after 400: the answer is nobody's. After the fetch timeout it campaigns.
+    # and given up by the follower after 400: the response is nobody's. After the fetch timeout it campaigns.
     mutant(
         "deadlines-forgotten-at-a-commit",
         "waiters",
@@ -82,7 +82,7 @@ SECOND_READING: tuple[Mutant, ...] = (
         "The first batch above the flushed offset is not read again from the disk before it counts.",
         "sim",
         (
-            "kraftd.storage.recovery:_LogScan._note_unflushed",
+            "kraftd.storage.log_scan:LogScan._record_unflushed",
             "self._next >= self._recovery_point.offset",
             "self._next > self._recovery_point.offset",
         ),
@@ -110,7 +110,7 @@ SECOND_READING: tuple[Mutant, ...] = (
         "Without a flushed offset a bad end of any segment is cut as torn, and all later segments go.",
         "tests",
         (
-            "kraftd.storage.recovery:_LogScan._handle_bad_bytes",
+            "kraftd.storage.log_scan:LogScan._handle_bad_bytes",
             "if self._recovery_point is None and found is None and self._nothing_after(number):",
             "if self._recovery_point is None and found is None:",
         ),
@@ -129,7 +129,20 @@ SECOND_READING: tuple[Mutant, ...] = (
             "        self._epochs.assign(last.epoch, last.base_offset)\n",
         ),
     ),
-    # Node 3 was off during epochs 4 and 5 and gets both in one answer: the file says 3, then 5 from the last batch.
+    # Node 3 was off during epochs 4 and 5 and gets both in one response: the file says 3, then 5 from the last batch.
+    mutant(
+        "truncation-believes-a-bad-head",
+        "recovery",
+        "A truncation goes by the head of a batch whose checksum it does not prove.",
+        "tests",
+        (
+            "kraftd.storage.log_reader:ReaderView._locate_sound",
+            "raise self._damaged(part, offset) from None",
+            "pass",
+        ),
+        where=("tests/unit/storage/test_reading.py",),
+    ),
+    # Node 1 truncates to 704; the bad head at 698 says that its batch holds 704, too: committed records are cut off.
     mutant(
         "same-directory-is-outdated",
         "identity",
@@ -180,7 +193,7 @@ SECOND_READING: tuple[Mutant, ...] = (
         where=("tests/unit/metadata/test_image.py",),
     ),
     # Broker default with 257 configs; one is deleted, then another. `configs list` looks up a name that is not
-    # there: KeyError in the answer to a read, which ends the process. A new name is not listed at all.
+    # there: KeyError in the response to a read, which ends the process. A new name is not listed at all.
     mutant(
         "emptied-resource-stays-in-order",
         "controller",
@@ -239,7 +252,7 @@ SECOND_READING: tuple[Mutant, ...] = (
     mutant(
         "broken-link-fails-nothing",
         "network",
-        "A connection that ends does not fail the requests that wait for their answers on it.",
+        "A connection that ends does not fail the requests that wait for their responses on it.",
         "tests",
         (
             "kraftd.net.outbound:OutboundConnection.ended",
@@ -262,7 +275,7 @@ SECOND_READING: tuple[Mutant, ...] = (
         ),
         where=("tests/unit/raft/test_behaviours_leaving.py",),
     ),
-    # Node 1 leads since 300 ms, is asked to resign (wait: 1 s), and hears of a later epoch: no answer, ever.
+    # Node 1 leads since 300 ms, is asked to resign (wait: 1 s), and hears of a later epoch: no response, ever.
     mutant(
         "recovery-point-of-the-last-flush",
         "flush-order",

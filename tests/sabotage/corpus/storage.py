@@ -81,7 +81,7 @@ STORAGE = (
     mutant(
         "truncate-order",
         "KAFKA-12153",
-        "The log is cut before what is said of its flushed end, and a crash between makes the cut look like damage.",
+        "The log is cut before what is said of its flushed offset, and a crash between makes the cut look like damage.",
         "crash",
         (
             "kraftd.storage.log:Log.truncate",
@@ -166,7 +166,7 @@ STORAGE = (
         "A bad byte in the middle of the log cuts it there, and the shorter log votes for a stale candidate.",
         "tests",
         (
-            "kraftd.storage.recovery:_LogScan._handle_bad_bytes",
+            "kraftd.storage.log_scan:LogScan._handle_bad_bytes",
             "if self._recovery_point is not None and self._next >= self._recovery_point.offset:",
             "if True:",
         ),

@@ -15,7 +15,7 @@ from kraftd.raft import events as ev
 from kraftd.raft import rpc
 from kraftd.raft.epoch_states import Ballot, Leader, Prospective, Unattached
 from kraftd.raft.rpc import FetchParams, LeaderAndEpoch, VoteParams
-from kraftd.types import Election, Endpoint, OffsetAndEpoch, ReplicaKey
+from kraftd.types import Election, Endpoint, OffsetAndEpoch, PeerIdentity, ReplicaKey
 from tests.stories.cluster import Cluster
 
 
@@ -88,8 +88,8 @@ def opened_by(machine: int) -> Step:
     return step
 
 
-def cast(candidate: int, *, pre_vote: bool = False) -> fx.VoteCast:
-    return fx.VoteCast(candidate, 3, pre_vote, True, "")
+def cast(candidate: int, *, pre_vote: bool = False) -> fx.VoteAnswered:
+    return fx.VoteAnswered(candidate, 3, pre_vote, True, "")
 
 
 def vote_reply() -> fx.Reply:
@@ -156,8 +156,8 @@ def pre_vote_granted(number: int) -> Step:
     return event(1, ev.ResponseReceived(2, number, response))
 
 
-def peer(node_id: int) -> ev.PeerIdentity:
-    return ev.PeerIdentity(node_id, bytes(16), 1, bytes(16))
+def peer(node_id: int) -> PeerIdentity:
+    return PeerIdentity(node_id, bytes(16), 1, bytes(16))
 
 
 def handled(value: ev.Event, *effects: fx.Effect) -> Step:
@@ -215,7 +215,7 @@ CASES: dict[str, tuple[str, list[Step]]] = {
         [state(durable_election=Election(3, 2)), state(durable_election=Election(3))],
     ),
     "a message of an epoch that is not durable": ("EpochIsDurableBeforeUse", [effect(1, fetch_of_epoch(4))]),
-    "an answer of an epoch that is not durable": (
+    "a response of an epoch that is not durable": (
         "EpochIsDurableBeforeUse",
         [effect(1, fx.Reply(1, rpc.end_response(ErrorCode.NONE, LeaderAndEpoch(4, -1))))],
     ),
@@ -225,7 +225,7 @@ CASES: dict[str, tuple[str, list[Step]]] = {
     "a leader by fewer votes than a majority": (
         "LeadersAreElected",
         [
-            effect(2, fx.VoteCast(1, 2, False, True, "")),
+            effect(2, fx.VoteAnswered(1, 2, False, True, "")),
             effect(1, fx.StateChanged("candidate", "leader", 3, "")),
         ],
     ),
@@ -233,13 +233,13 @@ CASES: dict[str, tuple[str, list[Step]]] = {
         "LeadersAreElected",
         [
             lambda _, nodes: setattr(nodes[2], "forgot", True),
-            effect(2, fx.VoteCast(1, 3, False, True, "")),
+            effect(2, fx.VoteAnswered(1, 3, False, True, "")),
             effect(1, fx.StateChanged("candidate", "leader", 3, "")),
         ],
     ),
     "a leader that would have another": (
         "LeadersGrantNoPreVotes",
-        [lead(), effect(1, fx.VoteCast(2, 3, True, True, ""))],
+        [lead(), effect(1, fx.VoteAnswered(2, 3, True, True, ""))],
     ),
     "a candidate that nobody would elect": (
         "LeadersAreElected",
@@ -433,7 +433,7 @@ CASES: dict[str, tuple[str, list[Step]]] = {
     ),
     "an observer that gets a vote": (
         "UnconfirmedPeersChangeNothing",
-        [opened_by(77), asked(77, 77, fx.VoteCast(77, 3, True, True, ""))],
+        [opened_by(77), asked(77, 77, fx.VoteAnswered(77, 3, True, True, ""))],
     ),
     "an observer that acknowledges for a voter": (
         "UnconfirmedPeersChangeNothing",

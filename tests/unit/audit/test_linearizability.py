@@ -149,7 +149,7 @@ def test_it_agrees_with_every_order_tried(history: list[Operation]) -> None:
 
 
 def real_history(size: int, random: Random, clients: int = 8) -> Iterator[Operation]:
-    """What a register answers to clients who wait for each answer; a tenth of the writes are unknown."""
+    """What a register answers to clients who wait for each response; a tenth of the writes are unknown."""
     value: Hashable = None
     free_at = [0] * clients
     spans = []
@@ -172,7 +172,7 @@ def real_history(size: int, random: Random, clients: int = 8) -> Iterator[Operat
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_what_a_register_answered_passes_and_one_changed_answer_does_not(seed: int) -> None:
+def test_what_a_register_answered_passes_and_one_changed_response_does_not(seed: int) -> None:
     random = Random(seed)
     history = list(real_history(300, random))
     assert check(history) is None

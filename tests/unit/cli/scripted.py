@@ -36,7 +36,7 @@ from kraftd.types import METADATA_TOPIC, NO_NODE
 
 CLUSTER_ID = "test-cluster"
 
-Answer = Callable[[Any], Any]
+Response = Callable[[Any], Any]
 """From a request to a response, or to (response, records)."""
 
 
@@ -45,7 +45,7 @@ class ScriptedNode:
 
     def __init__(self, node_id: int) -> None:
         self.node_id = node_id
-        self.answers: dict[type, Answer] = {}
+        self.responses: dict[type, Response] = {}
         self.seen: list[Any] = []
         self.refusal = ""
         self.silent = False
@@ -92,11 +92,11 @@ class ScriptedNode:
             response, records = refused if self.refusal else me.response(), b""
         else:
             self.seen.append(request.message)
-            answer = self.answers[type(request.message)](request.message)
-            if answer is None:  # dies instead of answering
+            response = self.responses[type(request.message)](request.message)
+            if response is None:  # dies instead of answering
                 connection.shutdown(socket.SHUT_RDWR)
                 return
-            response, records = answer if isinstance(answer, tuple) else (answer, b"")
+            response, records = response if isinstance(response, tuple) else (response, b"")
         buffers = MSGPACK.encode_response(
             request.api_version, request.correlation_id, response, [records] if records else ()
         )
@@ -117,9 +117,9 @@ class ScriptedQuorum:
         self._strangers: list[ScriptedNode] = []
         self.views: dict[int, DescribeNodeResponse] = {}
         for node in self.nodes.values():
-            node.answers[DescribeNodeRequest] = lambda _, node=node: self.views[node.node_id]
-            node.answers[DescribeQuorumRequest] = lambda _, node=node: self._describe(node.node_id)
-            node.answers[ListConfigsRequest] = lambda _: ListConfigsResponse()
+            node.responses[DescribeNodeRequest] = lambda _, node=node: self.views[node.node_id]
+            node.responses[DescribeQuorumRequest] = lambda _, node=node: self._describe(node.node_id)
+            node.responses[ListConfigsRequest] = lambda _: ListConfigsResponse()
         self.lead(2)
 
     @property
@@ -134,7 +134,7 @@ class ScriptedQuorum:
         """One more process that says it is this node, and otherwise what is given; nobody knows of it."""
         said = msgspec.structs.replace(self.views[node_id], started_at_ms=1, **fields)
         node = ScriptedNode(node_id)
-        node.answers[DescribeNodeRequest] = lambda _: said
+        node.responses[DescribeNodeRequest] = lambda _: said
         self._strangers.append(node)
         return node
 

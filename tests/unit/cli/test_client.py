@@ -33,8 +33,8 @@ def test_an_api_without_a_common_version_is_refused_with_both(monkeypatch: pytes
     with contextlib.closing(ScriptedNode(1)) as node:
         with monkeypatch.context() as patch:
             patch.setattr(handshake, "MSGPACK", NewerCodec())
-            answer = Identity("c", "scripted 1", node_id=1).response()
-        monkeypatch.setattr(Identity, "response", lambda *_, **__: answer)
+            response = Identity("c", "scripted 1", node_id=1).response()
+        monkeypatch.setattr(Identity, "response", lambda *_, **__: response)
         endpoint = Endpoint("127.0.0.1", node.port)
         with Connection(endpoint, 5_000) as connection, pytest.raises(RefusedError) as refused:
             connection.call(ListConfigsRequest(), ListConfigsResponse, 5_000)

@@ -30,9 +30,9 @@ def test_a_value_of_a_name_that_nobody_knows_is_told_only_on_demand(
         name=STRANGER, value="s3cret", config_source=3
     )
     result = DescribeConfigsResponseDescribeConfigsResult(resource_type=4, configs=(found,))
-    answers = quorum.nodes[2].answers
-    answers[ListConfigsRequest] = lambda _: ListConfigsResponse(entries=(entry,))
-    answers[DescribeConfigsRequest] = lambda _: DescribeConfigsResponse(results=(result,))
+    responses = quorum.nodes[2].responses
+    responses[ListConfigsRequest] = lambda _: ListConfigsResponse(entries=(entry,))
+    responses[DescribeConfigsRequest] = lambda _: DescribeConfigsResponse(results=(result,))
     hidden = configs(kraftctl, quorum, *words, "-o", output)
     assert hidden.code == 0
     assert STRANGER in hidden.out
@@ -46,7 +46,7 @@ def test_a_value_of_a_name_that_nobody_knows_is_told_only_on_demand(
 def test_what_was_set_is_confirmed_without_it(
     kraftctl: Kraftctl, quorum: ScriptedQuorum, assignment: str, more: tuple[str, ...]
 ) -> None:
-    quorum.nodes[2].answers[IncrementalAlterConfigsRequest] = lambda _: altered()
+    quorum.nodes[2].responses[IncrementalAlterConfigsRequest] = lambda _: altered()
     outcome = configs(kraftctl, quorum, "set", assignment, *more, "-o", "json")
     assert outcome.data["changes"] == [{"name": assignment.partition("=")[0], "value": "[redacted]"}]
     assert changes(quorum)[0][3] == "s3cret"

@@ -45,7 +45,7 @@ def changes(quorum: ScriptedQuorum, node_id: int = 2) -> list[tuple[str, str, in
 
 
 def test_set_is_one_request_to_the_leader(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
-    quorum.nodes[2].answers[IncrementalAlterConfigsRequest] = lambda _: altered()
+    quorum.nodes[2].responses[IncrementalAlterConfigsRequest] = lambda _: altered()
     outcome = configs(kraftctl, quorum, "set", "log.retention.ms=1000", "compression.type=a=b")
     assert outcome.code == 0
     assert outcome.out == "Completed updating default config for brokers in the cluster.\n"
@@ -53,14 +53,14 @@ def test_set_is_one_request_to_the_leader(kraftctl: Kraftctl, quorum: ScriptedQu
 
 
 def test_delete_of_one_brokers_config(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
-    quorum.nodes[2].answers[IncrementalAlterConfigsRequest] = lambda _: altered()
+    quorum.nodes[2].responses[IncrementalAlterConfigsRequest] = lambda _: altered()
     outcome = configs(kraftctl, quorum, "delete", "log.retention.ms", "--broker", 11)
     assert outcome.out == "Completed updating config for broker 11.\n"
     assert changes(quorum) == [("11", "log.retention.ms", 1, None)]
 
 
 def test_a_name_that_kafka_does_not_define_needs_force(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
-    quorum.nodes[2].answers[IncrementalAlterConfigsRequest] = lambda _: altered()
+    quorum.nodes[2].responses[IncrementalAlterConfigsRequest] = lambda _: altered()
     outcome = configs(kraftctl, quorum, "set", "log.retenton.ms=1")
     assert outcome.code == 64
     assert "did you mean log.retention.ms?" in outcome.err
@@ -73,10 +73,10 @@ def test_a_name_with_a_line_break_is_deleted_without_force_or_refused_by_the_lea
     kraftctl: Kraftctl, quorum: ScriptedQuorum
 ) -> None:
     """An older kraftd may have set it; nobody else takes it, so that no force would help."""
-    quorum.nodes[2].answers[IncrementalAlterConfigsRequest] = lambda _: altered()
+    quorum.nodes[2].responses[IncrementalAlterConfigsRequest] = lambda _: altered()
     assert configs(kraftctl, quorum, "delete", "a\nb").code == 0
     assert changes(quorum) == [("", "a\nb", 1, None)]
-    quorum.nodes[2].answers[IncrementalAlterConfigsRequest] = lambda _: altered(
+    quorum.nodes[2].responses[IncrementalAlterConfigsRequest] = lambda _: altered(
         ErrorCode.INVALID_CONFIG, "The name 'a\\nb' holds a line break or control character."
     )
     outcome = configs(kraftctl, quorum, "delete", "a\nb")
@@ -85,7 +85,7 @@ def test_a_name_with_a_line_break_is_deleted_without_force_or_refused_by_the_lea
 
 
 def test_a_value_the_controller_refuses_is_4(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
-    quorum.nodes[2].answers[IncrementalAlterConfigsRequest] = lambda _: altered(
+    quorum.nodes[2].responses[IncrementalAlterConfigsRequest] = lambda _: altered(
         ErrorCode.INVALID_CONFIG, "log.retention.ms must be a number"
     )
     outcome = configs(kraftctl, quorum, "set", "log.retention.ms=x")
@@ -101,14 +101,14 @@ def test_a_change_follows_the_leader_through_an_election(
         quorum.lead(3, epoch=8)
         return altered(fault)
 
-    quorum.nodes[2].answers[IncrementalAlterConfigsRequest] = lose
-    quorum.nodes[3].answers[IncrementalAlterConfigsRequest] = lambda _: altered()
+    quorum.nodes[2].responses[IncrementalAlterConfigsRequest] = lose
+    quorum.nodes[3].responses[IncrementalAlterConfigsRequest] = lambda _: altered()
     assert configs(kraftctl, quorum, "set", "log.retention.ms=1").code == 0
     assert changes(quorum, 3) == [("", "log.retention.ms", 0, "1")]
 
 
 def test_a_change_longer_than_a_node_takes_is_not_sent(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
-    quorum.nodes[2].answers[IncrementalAlterConfigsRequest] = lambda _: altered()
+    quorum.nodes[2].responses[IncrementalAlterConfigsRequest] = lambda _: altered()
     assert (
         configs(kraftctl, quorum, "set", "--force", *(f"n{at}={'v' * 30_000}" for at in range(34))).code == 0
     )
@@ -123,7 +123,7 @@ def test_a_change_longer_than_a_node_takes_is_not_sent(kraftctl: Kraftctl, quoru
 @pytest.mark.usefixtures("patient")
 def test_a_paused_follower_does_not_delay_a_change(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
     quorum.nodes[3].silent = True
-    quorum.nodes[2].answers[IncrementalAlterConfigsRequest] = lambda _: altered()
+    quorum.nodes[2].responses[IncrementalAlterConfigsRequest] = lambda _: altered()
     assert configs(kraftctl, quorum, "set", "log.retention.ms=1").code == 0
 
 
@@ -132,7 +132,7 @@ def test_a_paused_follower_does_not_delay_a_change(kraftctl: Kraftctl, quorum: S
     ("fault", "why"),
     [
         (ErrorCode.REQUEST_TIMED_OUT, "it was not committed in time"),
-        (None, "the node closed the connection without an answer"),
+        (None, "the node closed the connection without a response"),
     ],
 )
 @pytest.mark.parametrize("change", [("set", "log.retention.ms=1"), ("delete", "log.retention.ms")])
@@ -152,8 +152,8 @@ def test_a_change_that_may_have_been_made_is_not_repeated(
         quorum.lead(next_leader, epoch=8)
         return None if fault is None else altered(fault, "Appended, outcome unknown")
 
-    quorum.nodes[2].answers[IncrementalAlterConfigsRequest] = lose
-    quorum.nodes[3].answers[IncrementalAlterConfigsRequest] = lambda _: altered()
+    quorum.nodes[2].responses[IncrementalAlterConfigsRequest] = lose
+    quorum.nodes[3].responses[IncrementalAlterConfigsRequest] = lambda _: altered()
     outcome = configs(kraftctl, quorum, *change)
     assert outcome.code == 5
     assert outcome.err == (
@@ -188,7 +188,7 @@ def test_get_tells_values_and_where_they_come_from(kraftctl: Kraftctl, quorum: S
         )
         return DescribeConfigsResponse(results=(result,))
 
-    quorum.nodes[2].answers[DescribeConfigsRequest] = describe
+    quorum.nodes[2].responses[DescribeConfigsRequest] = describe
     names = ("ssl.key.password", "log.retention.ms", "log.retention.bytes")
     outcome = configs(kraftctl, quorum, "get", "--broker", 7, *names)
     assert [line.split() for line in outcome.out.splitlines()] == [
@@ -208,7 +208,7 @@ def test_list_begins_with_the_cluster_and_hides_secrets(kraftctl: Kraftctl, quor
             ("", "min.insync.replicas", "2"),
         ]
     )
-    quorum.nodes[2].answers[ListConfigsRequest] = lambda _: ListConfigsResponse(entries=entries)
+    quorum.nodes[2].responses[ListConfigsRequest] = lambda _: ListConfigsResponse(entries=entries)
     outcome = configs(kraftctl, quorum, "list", "-o", "json")
     assert [(row["entity"], row["value"]) for row in outcome.data] == [
         ("cluster", "2"),
@@ -232,7 +232,7 @@ def page_of(request: ListConfigsRequest, length: int = 2, total: int = 7) -> Lis
 
 
 def test_list_follows_the_pages_to_the_end(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
-    quorum.nodes[2].answers[ListConfigsRequest] = page_of
+    quorum.nodes[2].responses[ListConfigsRequest] = page_of
     rows = configs(kraftctl, quorum, "list", "-o", "json").data
     assert [row["name"] for row in rows] == [f"n{at}" for at in range(7)]
 
@@ -244,8 +244,8 @@ def test_list_goes_on_at_the_next_leader(kraftctl: Kraftctl, quorum: ScriptedQuo
         quorum.lead(3, epoch=8)
         return None
 
-    quorum.nodes[2].answers[ListConfigsRequest] = lose
-    quorum.nodes[3].answers[ListConfigsRequest] = page_of
+    quorum.nodes[2].responses[ListConfigsRequest] = lose
+    quorum.nodes[3].responses[ListConfigsRequest] = page_of
     rows = configs(kraftctl, quorum, "list", "-o", "json").data
     assert [row["name"] for row in rows] == [f"n{at}" for at in range(7)]
     first = next(request for request in quorum.nodes[3].seen if isinstance(request, ListConfigsRequest))
@@ -256,7 +256,7 @@ def test_a_listing_that_does_not_go_on_is_not_followed_for_ever(
     kraftctl: Kraftctl, quorum: ScriptedQuorum
 ) -> None:
     stuck = ListConfigsResponse(next_cursor=ListConfigsResponseNextCursor(4, "", "n1"))
-    quorum.nodes[2].answers[ListConfigsRequest] = lambda _: stuck
+    quorum.nodes[2].responses[ListConfigsRequest] = lambda _: stuck
     outcome = configs(kraftctl, quorum, "list")
     assert outcome.code == 4
     assert "does not come after the last" in outcome.err
@@ -269,7 +269,7 @@ def test_list_of_one_broker_begins_and_ends_there(kraftctl: Kraftctl, quorum: Sc
         entries = tuple(ListConfigsResponseEntry(4, broker, "n", "1") for broker in ("7", "8"))
         return ListConfigsResponse(entries=entries, next_cursor=ListConfigsResponseNextCursor(4, "8", "n"))
 
-    quorum.nodes[2].answers[ListConfigsRequest] = one
+    quorum.nodes[2].responses[ListConfigsRequest] = one
     assert [row["entity"] for row in configs(kraftctl, quorum, "list", "--broker", 7, "-o", "json").data] == [
         "broker 7"
     ]
@@ -288,7 +288,7 @@ def test_get_asks_for_half_where_all_is_too_much(kraftctl: Kraftctl, quorum: Scr
         )
         return DescribeConfigsResponse(results=(result,))
 
-    quorum.nodes[2].answers[DescribeConfigsRequest] = describe
+    quorum.nodes[2].responses[DescribeConfigsRequest] = describe
     names = [f"n{at}" for at in range(9)]
     rows = configs(kraftctl, quorum, "get", *names, "-o", "json").data
     assert [(row["name"], row["source"]) for row in rows] == [
@@ -296,10 +296,10 @@ def test_get_asks_for_half_where_all_is_too_much(kraftctl: Kraftctl, quorum: Scr
     ]
 
 
-def test_a_change_that_the_answer_does_not_name_is_not_done(
+def test_a_change_that_the_response_does_not_name_is_not_done(
     kraftctl: Kraftctl, quorum: ScriptedQuorum
 ) -> None:
-    quorum.nodes[2].answers[IncrementalAlterConfigsRequest] = lambda _: IncrementalAlterConfigsResponse()
+    quorum.nodes[2].responses[IncrementalAlterConfigsRequest] = lambda _: IncrementalAlterConfigsResponse()
     assert configs(kraftctl, quorum, "set", "log.retention.ms=1").code == 4
 
 

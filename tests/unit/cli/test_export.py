@@ -256,11 +256,11 @@ def serve(quorum: ScriptedQuorum, node: Path, **manifest_fields: int) -> None:
             return ExportChunkResponse(error_code=ErrorCode.INVALID_REQUEST, error_message="no such file")
         data = path.read_bytes()
         end = request.position + min(request.max_bytes, 50)
-        answer = ExportChunkResponse(name=request.name, position=request.position, total_bytes=len(data))
-        return answer, data[request.position : end]
+        response = ExportChunkResponse(name=request.name, position=request.position, total_bytes=len(data))
+        return response, data[request.position : end]
 
-    quorum.nodes[3].answers[ExportManifestRequest] = answer_manifest
-    quorum.nodes[3].answers[ExportChunkRequest] = answer_chunk
+    quorum.nodes[3].responses[ExportManifestRequest] = answer_manifest
+    quorum.nodes[3].responses[ExportChunkRequest] = answer_chunk
 
 
 def test_a_running_node_is_exported_by_id_or_address(
@@ -295,7 +295,7 @@ def test_a_node_that_cannot_read_its_file_is_not_asked_again(
             error_code=ErrorCode.UNKNOWN_SERVER_ERROR, error_message="cannot be read: Input/output error"
         )
 
-    quorum.nodes[3].answers[ExportChunkRequest] = refuse
+    quorum.nodes[3].responses[ExportChunkRequest] = refuse
     outcome = kraftctl("export", quorum.nodes[3].address, tmp_path / "out")
     assert outcome.code == 1
     assert "bootstrap.checkpoint at byte 0: cannot be read: Input/output error; nothing is" in outcome.err
@@ -311,7 +311,7 @@ def test_a_node_cannot_make_us_write_elsewhere(
         ExportManifestResponseFile(name=name, size_bytes=1, kind="segment"),
         ExportManifestResponseFile(name="x.log", size_bytes=1, kind="segment"),
     )
-    quorum.nodes[3].answers[ExportManifestRequest] = lambda _: ExportManifestResponse(files=files)
+    quorum.nodes[3].responses[ExportManifestRequest] = lambda _: ExportManifestResponse(files=files)
     outcome = kraftctl("export", quorum.nodes[3].address, tmp_path / "out")
     assert outcome.code == 1
     assert "is no part of an export" in outcome.err

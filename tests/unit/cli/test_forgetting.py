@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from kraftd.storage import NodeDirectory, OsFileSystem, format_directory
+from kraftd.types import HealthKind, PeerIdentity
 from tests.unit.cli.kraftctl import Kraftctl
 
 HEARSAY = (
@@ -19,8 +20,8 @@ def directory(tmp_path: Path) -> Path:
     fs, path = OsFileSystem(), tmp_path / "node-1"
     format_directory(fs, path, cluster_id="c" * 22, node_id=1, directory_id=b"d" * 16, now_ms=1)
     node = NodeDirectory.open(fs, path, node_id=1, random_uuid=lambda: os.urandom(16))
-    node.remember_peer(2, b"2" * 16, 2**31 - 1, b"s" * 16)
-    node.remember_peer(3, b"3" * 16, 7, b"s" * 16)
+    node.remember_peer(PeerIdentity(2, b"2" * 16, 2**31 - 1, b"s" * 16))
+    node.remember_peer(PeerIdentity(3, b"3" * 16, 7, b"s" * 16))
     node.close()
     return path
 
@@ -41,7 +42,7 @@ def test_each_voter_that_is_forgotten_is_a_row(kraftctl: Kraftctl, directory: Pa
 
 def test_a_node_that_counts_again_is_told(kraftctl: Kraftctl, directory: Path) -> None:
     node = NodeDirectory.open(OsFileSystem(), directory, node_id=1, random_uuid=lambda: os.urandom(16))
-    node.remember_state_health("amnesia", [HEARSAY])
+    node.remember_state_health(HealthKind.AMNESIA, [HEARSAY])
     node.close()
     outcome = kraftctl("forget-peers", directory)
     assert outcome.out.endswith("\n\nNode 1 does not take itself for an old copy any more.\n")

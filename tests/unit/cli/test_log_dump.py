@@ -237,7 +237,7 @@ def test_a_record_that_cannot_be_decoded_does_not_hide_its_neighbours(
     assert "NO_OP_RECORD" in outcome.out
 
 
-def test_any_file_gives_an_answer(kraftctl: Kraftctl, tmp_path: Path) -> None:
+def test_any_file_gives_a_result(kraftctl: Kraftctl, tmp_path: Path) -> None:
     path = tmp_path / "noise.log"
     for noise in (b"", b"\0" * 10_000, bytes(range(256)) * 40, b"x" * 11):
         path.write_bytes(noise)

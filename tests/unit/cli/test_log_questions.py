@@ -99,7 +99,7 @@ def test_a_time_is_a_point(kraftctl: Kraftctl, made: LogMaker) -> None:
 
 
 @pytest.mark.parametrize("output", ["table", "json", "yaml"])
-def test_what_is_left_out_and_what_is_pending_is_in_every_answer(
+def test_what_is_left_out_and_what_is_pending_is_in_every_result(
     kraftctl: Kraftctl, made: LogMaker, output: str
 ) -> None:
     made.batch(RawRecord(99, 0, b"x")).batch(BeginTransactionRecord(name="bulk")).batch(config("2"))
@@ -118,7 +118,7 @@ def test_what_is_left_out_and_what_is_pending_is_in_every_answer(
             assert "inside the transaction 'bulk' that began at 12" in said, words
 
 
-def test_damage_is_an_answer_and_an_exit_code(kraftctl: Kraftctl, made: LogMaker) -> None:
+def test_damage_is_a_result_and_an_exit_code(kraftctl: Kraftctl, made: LogMaker) -> None:
     damage(made)
     for words in (
         ("state", made.home),
@@ -134,7 +134,7 @@ def test_damage_is_an_answer_and_an_exit_code(kraftctl: Kraftctl, made: LogMaker
 
 
 @pytest.mark.parametrize("output", ["table", "json", "yaml"])
-def test_no_answer_tells_a_secret_unless_asked(kraftctl: Kraftctl, made: LogMaker, output: str) -> None:
+def test_no_result_tells_a_secret_unless_asked(kraftctl: Kraftctl, made: LogMaker, output: str) -> None:
     salt, key = b"the-salt-of-ann", b"the-key-of-ann"
     made.batch(
         UserScramCredentialRecord(name="ann", mechanism=1, salt=salt, stored_key=key, server_key=key),

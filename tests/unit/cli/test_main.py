@@ -185,7 +185,7 @@ def test_a_full_disk_under_standard_output_is_one_line() -> None:
             check=False,
         )
     assert done.returncode == 1
-    assert done.stderr == b"kraftctl: standard output: No space left on device; the answer is lost\n"
+    assert done.stderr == b"kraftctl: standard output: No space left on device; the output is lost\n"
 
 
 def in_shell(script: str, *arguments: str) -> subprocess.CompletedProcess[bytes]:
@@ -198,7 +198,7 @@ def in_shell(script: str, *arguments: str) -> subprocess.CompletedProcess[bytes]
     )
 
 
-LOST = b"kraftctl: standard output: Bad file descriptor; the answer is lost\n"
+LOST = b"kraftctl: standard output: Bad file descriptor; the output is lost\n"
 
 
 @pytest.mark.parametrize(
@@ -210,22 +210,22 @@ LOST = b"kraftctl: standard output: Bad file descriptor; the answer is lost\n"
         (("status", "--bootstrap-controller", "127.0.0.1:1"), 2),
     ],
 )
-def test_an_answer_that_cannot_be_written_is_an_error(arguments: tuple[str, ...], code: int) -> None:
+def test_output_that_cannot_be_written_is_an_error(arguments: tuple[str, ...], code: int) -> None:
     done = in_shell('exec "$@" >&- <&-', *arguments)
     assert done.returncode == code
     assert done.stderr.endswith(LOST)
     assert in_shell('exec "$@" >&- 2>&-', *arguments).returncode == code
 
 
-def test_what_was_changed_is_said_where_the_answer_is_lost(quorum: ScriptedQuorum, tmp_path: Path) -> None:
-    quorum.nodes[2].answers[IncrementalAlterConfigsRequest] = lambda _: IncrementalAlterConfigsResponse(
+def test_what_was_changed_is_said_where_the_output_is_lost(quorum: ScriptedQuorum, tmp_path: Path) -> None:
+    quorum.nodes[2].responses[IncrementalAlterConfigsRequest] = lambda _: IncrementalAlterConfigsResponse(
         responses=(
             IncrementalAlterConfigsResponseAlterConfigsResourceResponse(
                 error_message=None, resource_type=ResourceType.BROKER
             ),
         )
     )
-    quorum.nodes[2].answers[ResignLeaderRequest] = lambda _: ResignLeaderResponse(epoch=7, successor=3)
+    quorum.nodes[2].responses[ResignLeaderRequest] = lambda _: ResignLeaderResponse(epoch=7, successor=3)
     config = tmp_path / "node.properties"
     config.write_text(
         "process.roles=controller\nnode.id=4\ncontroller.quorum.voters=4@localhost:9093\n"
@@ -277,7 +277,7 @@ def test_nothing_to_write_is_nothing_lost() -> None:
 
 
 @pytest.mark.parametrize("arguments", [("random-uuid",), ("--help",)])
-def test_a_pipe_that_nobody_reads_loses_the_answer(arguments: tuple[str, ...]) -> None:
+def test_a_pipe_that_nobody_reads_loses_the_output(arguments: tuple[str, ...]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "wb") as pipe:
@@ -290,7 +290,7 @@ def test_a_pipe_that_nobody_reads_loses_the_answer(arguments: tuple[str, ...]) -
             check=False,
         )
     assert done.returncode == 1
-    assert done.stderr == b"kraftctl: standard output: Broken pipe; the answer is lost\n"
+    assert done.stderr == b"kraftctl: standard output: Broken pipe; the output is lost\n"
 
 
 def test_an_interrupt_ends_it_silently(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""One answer, three ways to write it."""
+"""One response, three ways to write it."""
 
 import json
 

@@ -86,7 +86,7 @@ def test_a_paused_node_is_a_row(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> N
         "node_id": 1,
         "endpoint": quorum.nodes[1].address,
         "reachable": False,
-        "error": "no answer within 1000 ms",
+        "error": "no response within 1000 ms",
     } | dict.fromkeys(data["nodes"][1].keys() - {"node_id", "endpoint", "reachable", "error"})
 
 
@@ -251,9 +251,9 @@ def test_a_second_process_under_the_leaders_id_does_not_hide_the_leader(
     second = quorum.stranger(3, **claim)
     first, later = (second, quorum.nodes[3]) if comes_first else (quorum.nodes[3], second)
     heard = threading.Event()
-    early, late = first.answers[DescribeNodeRequest], later.answers[DescribeNodeRequest]
-    first.answers[DescribeNodeRequest] = lambda request: (early(request), heard.set())[0]
-    later.answers[DescribeNodeRequest] = lambda request: (heard.wait(), late(request))[1]
+    early, late = first.responses[DescribeNodeRequest], later.responses[DescribeNodeRequest]
+    first.responses[DescribeNodeRequest] = lambda request: (early(request), heard.set())[0]
+    later.responses[DescribeNodeRequest] = lambda request: (heard.wait(), late(request))[1]
     named = f"{quorum.bootstrap},{second.address}"
 
     data = kraftctl("status", "--bootstrap-controller", named, "-o", "json").data
@@ -476,7 +476,7 @@ def test_a_node_may_be_named_otherwise_than_its_peers_know_it(
 
 
 def test_a_quorum_that_answers_no_read_is_5(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
-    quorum.nodes[2].answers[ListConfigsRequest] = lambda _: ListConfigsResponse(error_code=7)
+    quorum.nodes[2].responses[ListConfigsRequest] = lambda _: ListConfigsResponse(error_code=7)
     outcome = kraftctl("health", "--timeout-ms", 200, "--bootstrap-controller", quorum.bootstrap)
     assert outcome.code == 5
     assert "REQUEST_TIMED_OUT" in outcome.out
@@ -488,7 +488,7 @@ def test_health_without_anyone_is_5(kraftctl: Kraftctl, quorum: ScriptedQuorum) 
 
 
 def test_a_node_that_dies_while_it_is_asked_is_a_row(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
-    quorum.nodes[1].answers[DescribeNodeRequest] = lambda _: None
+    quorum.nodes[1].responses[DescribeNodeRequest] = lambda _: None
     data = status(kraftctl, quorum, "-o", "json").data
     assert data["nodes"][0]["node_id"] == 1
-    assert data["nodes"][0]["error"] == "the node closed the connection without an answer"
+    assert data["nodes"][0]["error"] == "the node closed the connection without a response"

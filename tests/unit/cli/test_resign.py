@@ -20,7 +20,7 @@ def resigns(quorum: ScriptedQuorum, successor: int, after_s: float = 0.0) -> Non
         threading.Timer(after_s, quorum.lead, (successor, 8)).start()
         return ResignLeaderResponse(epoch=7, leader_id=2, successor=successor)
 
-    quorum.nodes[2].answers[ResignLeaderRequest] = answer
+    quorum.nodes[2].responses[ResignLeaderRequest] = answer
 
 
 def resign(kraftctl: Kraftctl, quorum: ScriptedQuorum, *more: object) -> Outcome:
@@ -65,7 +65,7 @@ def test_the_leader_is_found_from_any_node_and_told_whom(kraftctl: Kraftctl, quo
 def test_a_target_that_does_not_catch_up_is_4_and_the_leader_leads_on(
     kraftctl: Kraftctl, quorum: ScriptedQuorum
 ) -> None:
-    quorum.nodes[2].answers[ResignLeaderRequest] = lambda _: ResignLeaderResponse(
+    quorum.nodes[2].responses[ResignLeaderRequest] = lambda _: ResignLeaderResponse(
         error_code=ErrorCode.INVALID_REQUEST, error_message="node 3 is 500 records behind", epoch=7
     )
     outcome = resign(kraftctl, quorum, "--to", 3)
@@ -76,7 +76,7 @@ def test_a_target_that_does_not_catch_up_is_4_and_the_leader_leads_on(
 def test_a_leader_that_lost_the_lead_meanwhile_does_not_lead_on(
     kraftctl: Kraftctl, quorum: ScriptedQuorum
 ) -> None:
-    quorum.nodes[2].answers[ResignLeaderRequest] = lambda _: ResignLeaderResponse(
+    quorum.nodes[2].responses[ResignLeaderRequest] = lambda _: ResignLeaderResponse(
         error_code=ErrorCode.NOT_CONTROLLER, error_message="lost the leadership while handing over", epoch=8
     )
     outcome = resign(kraftctl, quorum, "--to", 3)
@@ -153,7 +153,7 @@ def test_a_node_that_claims_to_lead_an_absurd_epoch_is_not_the_new_leader(
         threading.Timer(0.05, take_over).start()
         return ResignLeaderResponse(epoch=7, leader_id=2, successor=3)
 
-    quorum.nodes[2].answers[ResignLeaderRequest] = answer
+    quorum.nodes[2].responses[ResignLeaderRequest] = answer
     outcome = resign(kraftctl, quorum, "--wait", "-o", "json")
     assert (outcome.data["old_leader_id"], outcome.data["old_epoch"]) == (2, 7)
     assert (outcome.data["new_leader_id"], outcome.data["epoch"]) == (3, 8)

@@ -92,7 +92,7 @@ def test_commands_come_from_a_pipe(kraftctl: Kraftctl, made: LogMaker, monkeypat
     assert kraftctl("shell", made.home) == (0, "/topics\n", "")
 
 
-def test_answers_are_data_for_programs(run: Run):
+def test_results_are_data_for_programs(run: Run):
     outcome = run("ls /brokers", "cd /topics", "pwd", "cat /local/offset", options=("-o", "json"))
     assert outcome.out == '["1","2"]\n"/topics"\n11\n'
     assert (

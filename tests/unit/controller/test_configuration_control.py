@@ -2,8 +2,9 @@
 
 import pytest
 
-from kraftd.controller.configuration_control import APPEND, DELETE, SET, SUBTRACT, decide
+from kraftd.controller.configuration_control import incremental_alter_configs
 from kraftd.errors import ErrorCode
+from kraftd.metadata.config_schema import ConfigOperation
 from kraftd.metadata.image import EMPTY
 from kraftd.metadata.image_builder import apply_all
 from kraftd.metadata.parts.configs import CONFIGS
@@ -15,6 +16,7 @@ from kraftd.protocol.messages import (
 from kraftd.records.frame import decode_record, encode_record
 from kraftd.records.messages import ConfigRecord, FeatureLevelRecord
 
+SET, DELETE, APPEND, SUBTRACT = ConfigOperation
 BROKER, TOPIC = 4, 2
 
 
@@ -29,19 +31,19 @@ def resource(*changes, kind=BROKER, name=""):
 
 
 def alter(*resources, image=EMPTY):
-    return decide(image, IncrementalAlterConfigsRequest(resources=resources))
+    return incremental_alter_configs(image, IncrementalAlterConfigsRequest(resources=resources))
 
 
 def outcome(*changes, image=EMPTY, kind=BROKER, name=""):
     """The error of a request about one resource, or the values it writes by name."""
     records, response = alter(resource(*changes, kind=kind, name=name), image=image)
-    (answer,) = response.responses
-    assert (answer.resource_type, answer.resource_name) == (kind, name)
-    if answer.error_code != ErrorCode.NONE:
+    (result,) = response.responses
+    assert (result.resource_type, result.resource_name) == (kind, name)
+    if result.error_code != ErrorCode.NONE:
         assert records == []
-        assert answer.error_message
-        return ErrorCode(answer.error_code)
-    assert answer.error_message is None
+        assert result.error_message
+        return ErrorCode(result.error_code)
+    assert result.error_message is None
     return {record.name: record.value for record in records}
 
 
@@ -156,7 +158,7 @@ def test_resources_succeed_and_fail_by_themselves():
         resource(change("k", "1"), name="3"),
     )
     assert [record.resource_name for record in records] == ["1", "3"]
-    assert [answer.error_code for answer in response.responses] == [0, ErrorCode.INVALID_CONFIG, 0]
+    assert [result.error_code for result in response.responses] == [0, ErrorCode.INVALID_CONFIG, 0]
 
 
 def test_a_resource_that_appears_twice_fails_both_times():
@@ -167,7 +169,7 @@ def test_a_resource_that_appears_twice_fails_both_times():
     )
     assert [record.value for record in records] == ["3"]
     invalid = ErrorCode.INVALID_REQUEST
-    assert [answer.error_code for answer in response.responses] == [invalid, invalid, 0]
+    assert [result.error_code for result in response.responses] == [invalid, invalid, 0]
 
 
 def test_two_appends_to_one_list_under_one_resource_named_twice_are_both_refused():
@@ -175,7 +177,7 @@ def test_two_appends_to_one_list_under_one_resource_named_twice_are_both_refused
     reporters = [resource(change("metric.reporters", name, APPEND), name="1") for name in ("a", "b")]
     records, response = alter(*reporters)
     assert records == []
-    assert [answer.error_code for answer in response.responses] == [ErrorCode.INVALID_REQUEST] * 2
+    assert [result.error_code for result in response.responses] == [ErrorCode.INVALID_REQUEST] * 2
 
 
 def test_eligible_leader_replicas_guards_the_minimum():
@@ -209,7 +211,7 @@ def test_deciding_changes_nothing():
 @pytest.mark.parametrize(
     "name", ["a\nb", "a\rb", "\tlog.retention.ms", "a\x7f", "a\x1b[2J", "a\x85b", "a\u2028b"]
 )
-@pytest.mark.parametrize("operation", [SET, DELETE, APPEND, SUBTRACT])
+@pytest.mark.parametrize("operation", ConfigOperation)
 def test_a_name_that_would_break_a_line_does_not_get_in(name, operation):
     assert outcome(change(name, "x", operation)) is ErrorCode.INVALID_CONFIG
 

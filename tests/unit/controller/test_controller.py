@@ -13,6 +13,8 @@ from kraftd.controller.quorum_controller import (
 )
 from kraftd.errors import ErrorCode, InvariantError
 from kraftd.metadata.feature_levels import bootstrap_records
+from kraftd.metadata.image import EMPTY, to_records
+from kraftd.metadata.image_builder import apply_all
 from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.metadata.parts.configs import CONFIGS
 from kraftd.metadata.parts.controllers import CONTROLLERS
@@ -116,8 +118,8 @@ def decoded(write):
 
 
 def code(response):
-    (answer,) = response.responses
-    return ErrorCode(answer.error_code), answer.error_message
+    (result,) = response.responses
+    return ErrorCode(result.error_code), result.error_message
 
 
 # -- activation
@@ -398,16 +400,7 @@ def test_a_feature_level_that_kraftd_cannot_run_at_stops_the_daemon_before_it(na
     world.commit([encode_record(FeatureLevelRecord(name=name, feature_level=0))])
 
 
-def test_no_snapshot_ends_inside_a_transaction():
-    world = World(log=[*bootstrap_records()])
-    world.commit([encode_record(BeginTransactionRecord()), encode_record(ConfigRecord(4, "", "k", "1"))])
-    with pytest.raises(InvariantError, match="inside the transaction that began at offset 6"):
-        world.controller.snapshot()
-    world.commit([encode_record(EndTransactionRecord())])
-    assert encode_record(ConfigRecord(4, "", "k", "1")) in [v for s in world.controller.snapshot() for v in s]
-
-
-def test_a_cluster_that_ran_brokers_is_folded_and_comes_back_from_its_snapshot():
+def test_the_log_of_a_cluster_that_ran_brokers_is_applied_and_can_be_made_anew_from_its_image():
     world = World(log=[*bootstrap_records()])
     topic_id = bytes(range(16))
     world.commit(
@@ -421,10 +414,9 @@ def test_a_cluster_that_ran_brokers_is_folded_and_comes_back_from_its_snapshot()
             )
         ]
     )
-    before = world.controller.image
-    world.controller.restore(iter(list(world.controller.snapshot())))
-    assert world.controller.image == before
-    assert world.controller.image[TOPICS].partition(topic_id, 0).leader == 1
+    image = world.controller.image
+    assert image[TOPICS].partition(topic_id, 0).leader == 1
+    assert apply_all(EMPTY, to_records(image), 0) == image
 
 
 def test_an_impossible_record_stops_the_daemon_before_it():
@@ -498,10 +490,10 @@ def test_who_is_not_the_leader_says_who_is():
     found, text = code(world.alter(("k", "1")).response)
     assert found is ErrorCode.NOT_CONTROLLER
     assert "leader of epoch 5 is node 3" in text
-    answer = world.controller.handle(describe(), world.now)
-    assert answer.response.results[0].error_code == ErrorCode.NOT_CONTROLLER
-    answer = world.controller.handle(ListConfigsRequest(), world.now)
-    assert answer.response.error_code == ErrorCode.NOT_CONTROLLER
+    result = world.controller.handle(describe(), world.now)
+    assert result.response.results[0].error_code == ErrorCode.NOT_CONTROLLER
+    result = world.controller.handle(ListConfigsRequest(), world.now)
+    assert result.response.error_code == ErrorCode.NOT_CONTROLLER
 
 
 def test_an_operation_has_a_bound_in_records_and_in_bytes():
@@ -562,25 +554,6 @@ def test_listing_tells_every_config_at_an_offset():
     found = [(e.resource_type, e.resource_name, e.name, e.value) for e in listing.entries]
     assert found == [(4, "", "a", "1"), (4, "", "b", "2"), (4, "", "min.insync.replicas", "1")]
     assert world.controller.handle(ListConfigsRequest(2), world.now).respond().entries == ()
-
-
-# -- snapshots
-
-
-@pytest.mark.covers("D-18")
-def test_a_snapshot_is_frozen_when_it_is_asked_for_and_restores_the_state():
-    world = World()
-    world.activate()
-    world.commit(world.alter(("k", "1")).records)
-    slices = world.controller.snapshot()
-    image, offset = world.controller.image, world.controller.applied_offset
-    world.commit(world.alter(("k", "2")).records)
-    other = World(node_id=2, log=[ConfigRecord(4, "", "stale", "1")])
-    other.controller.restore(slices)
-    assert other.controller.image == image
-    assert other.controller.image.hash() == image.hash()
-    other.controller.apply(CommittedBatch(offset, offset + 1, 9, 0, ()))
-    assert other.controller.applied_offset == offset + 1
 
 
 @pytest.mark.covers("D-13", "D-18")

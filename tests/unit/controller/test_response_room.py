@@ -1,11 +1,11 @@
-"""Answers that grow with the image or the request are bounded, and pages miss nothing and repeat nothing."""
+"""Responses that grow with image or request are bounded, and pages miss nothing and repeat nothing."""
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kraftd.controller.configuration_control import decide
+from kraftd.controller.configuration_control import incremental_alter_configs
 from kraftd.controller.configuration_control import refuse as refuse_alter
 from kraftd.controller.describe_configs import describe_configs
 from kraftd.controller.describe_configs import refuse as refuse_describe
@@ -50,11 +50,11 @@ def pages(image, kind=0):
     """Every page of a listing; the cursor goes on as it came."""
     cursor = None
     while True:
-        answer = list_configs(image, ListConfigsRequest(kind, cursor), 5)
-        yield answer
-        if answer.next_cursor is None:
+        response = list_configs(image, ListConfigsRequest(kind, cursor), 5)
+        yield response
+        if response.next_cursor is None:
             return
-        cursor = ListConfigsRequestCursor(*msgspec.structs.astuple(answer.next_cursor)[:3])
+        cursor = ListConfigsRequestCursor(*msgspec.structs.astuple(response.next_cursor)[:3])
 
 
 def test_a_listing_goes_on_behind_each_page():
@@ -100,8 +100,8 @@ def test_what_stays_is_in_exactly_one_page_whatever_changes_meanwhile(come, gone
 def test_a_cursor_need_not_exist_and_may_lie_before_the_type():
     image = image_of({(2, "t", "a"): "1", (4, "", "b"): "2", (4, "9", "c"): "3"})
     for cursor, expected in [((4, "5", ""), "c"), ((2, "t", "a"), "b"), ((0, "", ""), "b")]:
-        answer = list_configs(image, ListConfigsRequest(4, ListConfigsRequestCursor(*cursor)), 1)
-        assert answer.entries[0].name == expected
+        response = list_configs(image, ListConfigsRequest(4, ListConfigsRequestCursor(*cursor)), 1)
+        assert response.entries[0].name == expected
     assert list_configs(image, ListConfigsRequest(4, ListConfigsRequestCursor(5, "", "")), 1).entries == ()
 
 
@@ -124,17 +124,17 @@ def test_one_config_always_fits_into_a_description():
     names = [f"{n}" + "n" * (LONG - 1) for n in range(3)]
     image = image_of({(4, broker, name): "v" * LONG for broker in ("", "1") for name in names})
     for name in names:
-        answer = describe(image, ("1", [name]))
-        assert [config.name for config in answer.results[0].configs] == [name]
-        assert size(answer) <= HEAD_BYTES_MAX
+        response = describe(image, ("1", [name]))
+        assert [config.name for config in response.results[0].configs] == [name]
+        assert size(response) <= HEAD_BYTES_MAX
 
 
 def test_more_than_a_description_holds_is_refused_and_not_cut():
     image = image_of({(4, "", f"n{n:04}"): "v" * 1_000 for n in range(1_000)})
-    answer = describe(image, ("1", ["n0001"]), ("2", None), ("3", ["n0002"]))
-    assert [result.error_code for result in answer.results] == [0, 44, 44]
-    assert [len(result.configs) for result in answer.results] == [1, 0, 0]
-    assert "fewer" in answer.results[1].error_message
+    response = describe(image, ("1", ["n0001"]), ("2", None), ("3", ["n0002"]))
+    assert [result.error_code for result in response.results] == [0, 44, 44]
+    assert [len(result.configs) for result in response.results] == [1, 0, 0]
+    assert "fewer" in response.results[1].error_message
 
 
 def test_a_name_that_is_asked_twice_is_described_once():
@@ -151,20 +151,20 @@ MANY = {
 
 
 @pytest.mark.parametrize("names", MANY.values(), ids=MANY)
-def test_every_answer_to_many_resources_is_bounded(names):
+def test_every_response_to_many_resources_is_bounded(names):
     described = DescribeConfigsRequest(
         resources=tuple(DescribeConfigsRequestDescribeConfigsResource(4, name, None) for name in names)
     )
     altered = alteration(names)
-    records, response = decide(EMPTY, altered)
+    records, response = incremental_alter_configs(EMPTY, altered)
     assert records == []
-    answers = [
+    responses = [
         describe_configs(EMPTY, described),
         refuse_describe(described, ErrorCode.REQUEST_TIMED_OUT, "x" * 300),
         refuse_alter(altered, ErrorCode.REQUEST_TIMED_OUT, "x" * 300),
         response,
     ]
-    assert max(map(size, answers)) <= ECHO_BYTES_MAX + 100
+    assert max(map(size, responses)) <= ECHO_BYTES_MAX + 100
 
 
 def alteration(names, value="1"):
@@ -176,7 +176,7 @@ def alteration(names, value="1"):
 
 def test_a_change_whose_outcome_cannot_be_told_is_refused_as_a_whole():
     request = alteration([str(n) for n in range(12_000)])
-    records, response = decide(EMPTY, request)
+    records, response = incremental_alter_configs(EMPTY, request)
     assert records == []
     assert {outcome.error_code for outcome in response.responses} == {ErrorCode.POLICY_VIOLATION}
 
@@ -191,7 +191,7 @@ def test_a_request_about_more_configs_than_one_operation_holds_is_refused_unread
             ),
             validate_only=True,
         )
-        records, response = decide(EMPTY, request)
+        records, response = incremental_alter_configs(EMPTY, request)
         assert [outcome.error_code for outcome in response.responses] == [wanted] * count
         assert len(records) == (6_000 if wanted is ErrorCode.NONE else 0)
 
@@ -208,7 +208,7 @@ def test_names_asked_for_are_bounded_found_or_not():
 def test_the_outcome_of_every_resource_is_told_even_where_the_texts_have_no_room():
     """Appended, and not committed in time: whoever is left out would believe that nothing was done."""
     request = alteration([str(n) for n in range(9_000)])
-    records, response = decide(EMPTY, request)
+    records, response = incremental_alter_configs(EMPTY, request)
     assert len(records) == len(response.responses) == 9_000
     timed_out = refuse_alter(request, ErrorCode.REQUEST_TIMED_OUT, "x" * 300)
     assert [outcome.error_code for outcome in timed_out.responses] == [ErrorCode.REQUEST_TIMED_OUT] * 9_000
@@ -216,6 +216,6 @@ def test_the_outcome_of_every_resource_is_told_even_where_the_texts_have_no_room
 
 
 def test_a_refusal_of_a_long_value_is_short():
-    _, response = decide(EMPTY, alteration(["1"], "\x01" * LONG))
+    _, response = incremental_alter_configs(EMPTY, alteration(["1"], "\x01" * LONG))
     assert response.responses[0].error_code == ErrorCode.INVALID_CONFIG
     assert len(response.responses[0].error_message) < 500

@@ -15,6 +15,7 @@ from kraftd.controller.activation import registration_of
 from kraftd.controller.decisions import ImmediateResponse, Write
 from kraftd.controller.quorum_controller import ACTIVATE, QuorumController
 from kraftd.errors import ErrorCode
+from kraftd.metadata.config_schema import ConfigOperation
 from kraftd.metadata.feature_levels import bootstrap_records
 from kraftd.metadata.image import EMPTY
 from kraftd.metadata.image_builder import apply_all
@@ -28,7 +29,7 @@ from kraftd.records.committed import CommittedBatch
 from kraftd.records.frame import decode_record
 from kraftd.types import Endpoint, Now
 
-SET, DELETE, APPEND, SUBTRACT = range(4)
+SET, DELETE, APPEND, SUBTRACT = ConfigOperation
 LIST = "config.providers"
 
 changes = st.lists(

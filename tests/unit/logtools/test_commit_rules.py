@@ -15,6 +15,7 @@ from kraftd.logtools.commit import (
     judge,
 )
 from kraftd.logtools.comparison import LogComparison
+from kraftd.types import EpochEntry
 
 VOTERS = frozenset({1, 2, 3})
 
@@ -29,7 +30,8 @@ def holder(
 ) -> NodeLog:
     """A log given by its epochs' (epoch, start) and its end."""
     last = epochs[-1][0] if epochs else 0
-    return NodeLog(node_id, end, more, last if highest == -1 else highest, epochs, proofs)
+    starts = tuple(EpochEntry(epoch, start) for epoch, start in epochs)
+    return NodeLog(node_id, end, more, last if highest == -1 else highest, starts, proofs)
 
 
 def common_end(left: NodeLog, right: NodeLog) -> LogComparison:

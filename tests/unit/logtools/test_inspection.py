@@ -8,7 +8,7 @@ import pytest
 from kraftd.logtools.inspection import inspect_directory
 from kraftd.records.batch import scan
 from kraftd.storage import Disk, Log, NodeDirectory, OsFileSystem, format_directory
-from kraftd.types import Election, ReplicaKey
+from kraftd.types import Election, HealthKind, ReplicaKey
 from tests.fixtures import clusters, klog
 from tests.unit.storage.batches import run_of
 
@@ -72,10 +72,10 @@ def test_our_own_directory_is_as_it_says(tmp_path: Path) -> None:
     assert "never started" in facts.notes[0]
     node = NodeDirectory.open(FS, tmp_path, node_id=1, random_uuid=lambda: os.urandom(16))
     node.write_election(Election(2, -1, ReplicaKey(3)))
-    node.remember_state_health("whole")
+    node.remember_state_health(HealthKind.WHOLE)
     node.log.append(run_of(0, 3, epoch=2), 0, 3)
     node.log.flush()
-    # Also while the member is running in it.
+    # Also while the node is running in it.
     facts = inspect_directory(FS, tmp_path)
     assert (facts.problems, facts.log_end_offset, facts.log_end_epoch) == ((), 3, 2)
     assert facts.sidecar is not None

@@ -24,6 +24,7 @@ WHO_MAY_NAME_PARTS = {
     "kraftd/controller/list_configs.py": "answers with configs",
     "kraftd/controller/quorum_controller.py": "is given its own registration",
     "kraftd/metadata/image.py": "metadata.version decides how every part is written",
+    "kraftd/runtime/kafka_apis.py": "tells clients the features, and where the controllers listen",
     "kraftd/replay/image/fold.py": "the report's headline counts brokers, topics, configs and controllers",
     "kraftd/replay/image/shards.py": "ClearElr names a topic, and goes to the shard of its id",
 }
@@ -48,7 +49,7 @@ def test_a_toy_is_in_the_state_in_its_hash_and_in_a_snapshot(toys: dict[str, Any
     assert toys["levels"] == [False, True]
 
 
-def test_a_toy_is_in_the_answers_about_a_state(toys: dict[str, Any]) -> None:
+def test_a_toy_is_in_the_results_about_a_state(toys: dict[str, Any]) -> None:
     assert toys["state"]["toys"] == {"ball": {"name": "ball", "size": 4}}
     assert ["/toys", "1"] in [line.split() for line in toys["overview"].splitlines()]
     assert [line.split() for line in toys["table"].splitlines()] == [["Toy", "Size"], ["ball", "4"]]

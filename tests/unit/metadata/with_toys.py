@@ -36,7 +36,7 @@ from kraftd.replay.schemas import TABLES  # noqa: E402
 from tests.unit.logtools.logs import LogMaker  # noqa: E402
 
 
-def answers(home: Path) -> dict[str, object]:
+def results(home: Path) -> dict[str, object]:
     made = LogMaker(home).lead(1, 1)
     made.batch(FeatureLevelRecord("metadata.version", 30))
     made.batch(ToyRecord("ball", 3), ToyRecord("kite", 5))
@@ -69,4 +69,4 @@ def kraftctl(*arguments: object) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(answers(Path(sys.argv[1]))))
+    sys.stdout.write(json.dumps(results(Path(sys.argv[1]))))

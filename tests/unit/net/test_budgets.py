@@ -119,7 +119,7 @@ async def test_whatever_is_raised_between_bytes_and_messages_costs_one_connectio
         assert (await (await Client.connect(node.port)).greet()).error_code == ErrorCode.NONE
 
 
-async def test_an_answer_that_cannot_be_read_costs_its_link_one_connection(
+async def test_a_response_that_cannot_be_read_costs_its_link_one_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     one, two = Node(1), Node(2)
@@ -320,8 +320,8 @@ async def test_who_filled_its_read_is_not_read_until_it_was_served() -> None:
             nonlocal most
             most = max(most, connection.waiting_bytes)
 
-        answer = node.on_request
-        node.on_request = lambda each, asked: (look(each, asked), answer(each, asked))[1]
+        response = node.on_request
+        node.on_request = lambda each, asked: (look(each, asked), response(each, asked))[1]
         client.writer.write(frame * count)
         await node.until(lambda: len(node.requests) == count)
         assert 0 < most <= 2 * limits.CLIENT_READ_BYTES
@@ -387,7 +387,7 @@ async def test_who_has_most_of_what_waits_is_closed_when_there_is_no_room() -> N
 # Answers.
 
 
-async def test_one_long_answer_at_a_time_and_the_next_after_it() -> None:
+async def test_one_long_response_at_a_time_and_the_next_after_it() -> None:
     node = Node(1)
     async with running(node):
         _, connection = await greeted(node)
@@ -398,7 +398,7 @@ async def test_one_long_answer_at_a_time_and_the_next_after_it() -> None:
         await node.until(lambda: len(node.requests) == 2)
 
 
-async def test_a_request_that_waits_for_room_for_its_answer_waits_as_it_came_and_counts() -> None:
+async def test_a_request_that_waits_for_room_for_its_response_waits_as_it_came_and_counts() -> None:
     """Decoded, 1 MiB of names is some 40 MiB: what a thousand connections keep must not be that."""
     node = Node(1)
     async with running(node):
@@ -423,7 +423,7 @@ async def test_a_request_that_waits_for_room_for_its_answer_waits_as_it_came_and
         await node.until(lambda: lane.waiting_bytes == 0)
 
 
-async def test_a_voter_that_asks_for_long_answers_at_once_gets_each_of_them() -> None:
+async def test_a_voter_that_asks_for_long_responses_at_once_gets_each_of_them() -> None:
     node = Node(1)
     async with running(node):
         _, voter = await greeted(node, 2)
@@ -434,7 +434,7 @@ async def test_a_voter_that_asks_for_long_answers_at_once_gets_each_of_them() ->
         assert node.server.budgets.lanes[PeerClass.VOTER].long_responses == 0
 
 
-async def test_long_answers_of_all_clients_are_bounded_and_their_short_requests_are_not() -> None:
+async def test_long_responses_of_all_clients_are_bounded_and_their_short_requests_are_not() -> None:
     node = Node(1)
     async with running(node):
         asking = [(await greeted(node))[1] for _ in range(limits.LONG_RESPONSES_MAX + 2)]
@@ -446,13 +446,13 @@ async def test_long_answers_of_all_clients_are_bounded_and_their_short_requests_
             lambda: (other, "DescribeNodeRequest") in [(c, r.message.NAME) for c, r in node.requests]
         )
         assert len(node.requests) == limits.LONG_RESPONSES_MAX + 1
-        asking[0].abort("gone without waiting for its answer")
+        asking[0].abort("gone without waiting for its response")
         await node.until(lambda: len(node.requests) == limits.LONG_RESPONSES_MAX + 2)
         asking[1].reply(1, 9, ListConfigsResponse())
         await node.until(lambda: len(node.requests) == limits.LONG_RESPONSES_MAX + 3)
 
 
-async def test_who_takes_least_of_its_answers_is_closed_when_there_is_no_room(
+async def test_who_takes_least_of_its_responses_is_closed_when_there_is_no_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(limits, "UNSENT_BYTES_MAX", 8 << 20)
@@ -485,8 +485,8 @@ async def test_observers_take_no_slot_of_a_voter() -> None:
             observer.send(5, DescribeNodeRequest())
         await node.until(lambda: len(node.requests) == 2)
         fake = await Client.connect(node.port)
-        answer = await fake.greet(cluster_id=CLUSTER, node_id=79)
-        assert answer.error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        response = await fake.greet(cluster_id=CLUSTER, node_id=79)
+        assert response.error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
         await greeted(node, 2)
         assert node.server.statistics()[PeerClass.VOTER] == 1
 

@@ -39,8 +39,8 @@ def introduce(one: Node, two: Node) -> None:
 async def claim(node: Node, **more: object) -> Client:
     """Somebody greets node 1 as node 2."""
     client = await Client.connect(node.port)
-    answer = await client.greet(cluster_id=CLUSTER, node_id=2, directory_id=b"2" * 16, **more)
-    assert answer.error_code == ErrorCode.NONE
+    response = await client.greet(cluster_id=CLUSTER, node_id=2, directory_id=b"2" * 16, **more)
+    assert response.error_code == ErrorCode.NONE
     return client
 
 
@@ -135,8 +135,8 @@ async def test_clients_and_observers_need_no_nonce_and_prove_nothing_with_one(wh
     async with running(one):
         introduce_to_two(one)
         client = await Client.connect(one.port)
-        answer = await client.greet(**who)
-        assert not answer.must_show
+        response = await client.greet(**who)
+        assert not response.must_show
         client.send(5, DescribeNodeRequest())
         await one.until(lambda: one.requests)
 
@@ -151,8 +151,8 @@ async def test_a_challenge_brings_a_nonce_and_is_no_claim() -> None:
     async with running(one):
         introduce_to_two(one)
         client = await Client.connect(one.port)
-        answer = await client.greet(cluster_id=CLUSTER, node_id=2, nonce=NONCE, challenge=True)
-        assert not answer.must_show
+        response = await client.greet(cluster_id=CLUSTER, node_id=2, nonce=NONCE, challenge=True)
+        assert not response.must_show
         assert one.greetings[0].challenge
         client.send(5, DescribeNodeRequest())
         client.send(6, ShowNonceRequest(b"wrong" + bytes(11), 3, b"s" * 16))
@@ -165,9 +165,9 @@ async def test_who_is_no_voter_brings_no_nonce() -> None:
     async with running(one):
         introduce_to_two(one)
         client = await Client.connect(one.port)
-        answer = await client.greet(cluster_id=CLUSTER, node_id=7, nonce=NONCE, challenge=True)
-        assert answer.error_code == ErrorCode.INVALID_VOTER_KEY
-        assert "no voter" in answer.error_message
+        response = await client.greet(cluster_id=CLUSTER, node_id=7, nonce=NONCE, challenge=True)
+        assert response.error_code == ErrorCode.INVALID_VOTER_KEY
+        assert "no voter" in response.error_message
         await client.end()
 
 
@@ -189,17 +189,22 @@ async def test_a_link_that_stands_is_left_alone_while_another_connection_brings_
         assert one.answered[0].is_open, "only the challenge is over"
 
 
+async def let_rest(one: Node, two: Node) -> None:
+    """One's link to two rests for a minute or so, since two was not there; now it is."""
+    introduce(one, two)
+    one.peer_connections.jitter = lambda low, high: 1_000.0
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        address = Endpoint("127.0.0.1", deaf.getsockname()[1])
+    one.peer_connections.learn(2, address)
+    one.ask(2, 5, DescribeNodeRequest())
+    await one.until(lambda: one.failures)
+    one.peer_connections._connections[2].endpoint = Endpoint("127.0.0.1", two.port)
+
+
 async def test_a_link_that_rests_connects_at_once_when_it_is_to_challenge() -> None:
     one, two = voters()
     async with running(one, two):
-        introduce(one, two)
-        one.peer_connections.jitter = lambda low, high: 1_000.0  # it rests for a minute or so
-        with socket.create_server(("127.0.0.1", 0)) as deaf:
-            address = Endpoint("127.0.0.1", deaf.getsockname()[1])
-        one.peer_connections.learn(2, address)
-        one.ask(2, 5, DescribeNodeRequest())
-        await one.until(lambda: one.failures)
-        one.peer_connections._connections[2].endpoint = Endpoint("127.0.0.1", two.port)
+        await let_rest(one, two)
         one.peer_connections.challenge(2)
         await two.until(lambda: two.greetings)
         assert not two.greetings[0].challenge, "it is the link itself that brings the nonce"
@@ -216,7 +221,7 @@ async def test_a_challenge_ends_soon_and_does_not_stand_in_the_way_of_the_next_o
             one.peer_connections.challenge(2)
             await two.until(lambda count=count: len(two.greetings) == 1 + count)  # type: ignore[misc]
             await one.until(lambda count=count: len(one.lost) == count)  # type: ignore[misc]
-        assert one.lost == [f"no answer to the handshake within {CHALLENGE_MS} ms"] * 2
+        assert one.lost == [f"no response to the handshake within {CHALLENGE_MS} ms"] * 2
         assert one.answered[0].is_open
 
 
@@ -255,7 +260,7 @@ async def test_a_link_waits_for_its_confirmation_as_long_as_the_other_end_does(
         await one.until(lambda: one.answered)
         one.peer_connections.challenge(2)
         await one.until(lambda: one.lost)
-        assert one.lost == [f"no answer to the handshake within {CHALLENGE_MS} ms"]
+        assert one.lost == [f"no response to the handshake within {CHALLENGE_MS} ms"]
         assert one.answered[0].is_open
 
 
@@ -263,14 +268,7 @@ async def test_a_link_that_rests_connects_at_once_to_a_voter_that_was_confirmed(
     """Node 2 is back, and was confirmed: until we connect to it, it is not told a nonce of ours."""
     one, two = voters()
     async with running(one, two):
-        introduce(one, two)
-        one.peer_connections.jitter = lambda low, high: 1_000.0  # it rests for a minute or so
-        with socket.create_server(("127.0.0.1", 0)) as deaf:
-            address = Endpoint("127.0.0.1", deaf.getsockname()[1])
-        one.peer_connections.learn(2, address)
-        one.ask(2, 5, DescribeNodeRequest())
-        await one.until(lambda: one.failures)
-        one.peer_connections._connections[2].endpoint = Endpoint("127.0.0.1", two.port)
+        await let_rest(one, two)
         one.peer_connections.confirmed(2)
         await two.until(lambda: two.greetings)
 

@@ -135,9 +135,9 @@ class Node:
         self.changed.set()
 
     def peer_identified(
-        self, connection: OutboundConnection, answer: HandshakeResponse, shown: ShowNonceResponse
+        self, connection: OutboundConnection, response: HandshakeResponse, shown: ShowNonceResponse
     ) -> None:
-        self.identified.append((connection.number, answer.node_id))
+        self.identified.append((connection.number, response.node_id))
         self.starts.append(shown.start_counter)
         self.changed.set()
 
@@ -206,13 +206,13 @@ class Client:
     async def take(self, key: int) -> Any:
         async with asyncio.timeout(10):
             size = int.from_bytes(await self.reader.readexactly(4), "big")
-            answer = MSGPACK.read_response(await self.reader.readexactly(size))
-            return answer.decode((key, MSGPACK.apis[key].max_version))
+            response = MSGPACK.read_response(await self.reader.readexactly(size))
+            return response.decode((key, MSGPACK.apis[key].max_version))
 
     async def greet(self, **who: Any) -> HandshakeResponse:
         self.send(1, HandshakeRequest(software="test", **who))
-        answer: HandshakeResponse = await self.take(HandshakeRequest.API_KEY)
-        return answer
+        response: HandshakeResponse = await self.take(HandshakeRequest.API_KEY)
+        return response
 
     async def end(self) -> bytes:
         """What is still read until the other end closes or resets."""
@@ -223,7 +223,7 @@ class Client:
                 return b""
 
 
-async def test_members_meet_and_answers_may_come_in_any_order() -> None:
+async def test_members_meet_and_responses_may_come_in_any_order() -> None:
     one, two = Node(1), Node(2)
     async with running(one, two):
         one.peer_connections.learn(2, Endpoint("localhost", two.port))
@@ -316,7 +316,7 @@ class OlderCodec(MsgpackCodec):
 async def test_nodes_two_releases_apart_refuse_each_other_in_one_line_that_names_both_versions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Else they would go on as two members of one quorum that cannot vote for each other."""
+    """Else they would go on as two nodes of one quorum that cannot vote for each other."""
     one, two = Node(1), Node(2)
     async with running(one, two):
         with monkeypatch.context() as patch:
@@ -324,8 +324,8 @@ async def test_nodes_two_releases_apart_refuse_each_other_in_one_line_that_names
             old = two.server.identity.greeting()
         client = await Client.connect(one.port)
         client.send(1, old)
-        answer = await client.take(HandshakeRequest.API_KEY)
-        assert (answer.error_code, answer.error_message) == (ErrorCode.UNSUPPORTED_VERSION, APART)
+        response = await client.take(HandshakeRequest.API_KEY)
+        assert (response.error_code, response.error_message) == (ErrorCode.UNSUPPORTED_VERSION, APART)
         assert await client.end() == b""
         assert one.log.events() == ["peer_refused"]
         assert one.log.lines[0][1]["reason"] == APART
@@ -334,10 +334,10 @@ async def test_nodes_two_releases_apart_refuse_each_other_in_one_line_that_names
 async def test_a_node_two_releases_older_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     one, two = Node(1), Node(2)
     async with running(one, two):
-        patch_answer = two.server.identity.response
+        patch_response = two.server.identity.response
         with monkeypatch.context() as patch:
             patch.setattr(handshake, "MSGPACK", OlderCodec())
-            old = patch_answer()
+            old = patch_response()
         monkeypatch.setattr(Identity, "response", lambda *_, **__: old)
         one.peer_connections.learn(2, Endpoint("127.0.0.1", two.port))
         one.ask(2, 5, DescribeNodeRequest())
@@ -392,9 +392,9 @@ async def test_the_handshake_refuses_the_wrong_ones(who: dict[str, Any], error: 
     node = Node(1)
     async with running(node):
         client = await Client.connect(node.port)
-        answer = await client.greet(**who)
-        assert answer.error_code == error
-        assert text in (answer.error_message or "")
+        response = await client.greet(**who)
+        assert response.error_code == error
+        assert text in (response.error_message or "")
         assert await client.end() == b""
 
 
@@ -426,9 +426,9 @@ async def test_api_versions_is_answered_with_error_35_for_any_other_version() ->
         client = await Client.connect(node.port)
         body = b"\x95\x12\x63\x2a\xa4test\x90"  # ApiVersions 18, version 99, correlation id 42
         client.writer.write(struct.pack(">I", len(body)) + body)
-        answer: ApiVersionsResponse = await client.take(ApiVersionsRequest.API_KEY)
-        assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
-        assert {1, 18, 52, 20_000} <= {api.api_key for api in answer.api_keys}
+        response: ApiVersionsResponse = await client.take(ApiVersionsRequest.API_KEY)
+        assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
+        assert {1, 18, 52, 20_000} <= {api.api_key for api in response.api_keys}
 
 
 @pytest.mark.parametrize(
@@ -463,19 +463,19 @@ async def test_a_request_that_does_not_follow_its_schema_is_answered_and_its_con
         assert bad[-3:] == b"\x04\xc0\x80"
         bad[-3:] = b"\xa1\x34\xc0\x80"  # a string where the number was
         client.writer.write(struct.pack(">I", len(bad)) + bad)
-        answer: ListConfigsResponse = await client.take(ListConfigsRequest.API_KEY)
-        assert answer.error_code == ErrorCode.INVALID_REQUEST
+        response: ListConfigsResponse = await client.take(ListConfigsRequest.API_KEY)
+        assert response.error_code == ErrorCode.INVALID_REQUEST
         assert await client.end() == b""
         assert node.requests == []
 
 
 @pytest.mark.covers("D-16")
-async def test_members_are_heard_before_clients_in_each_turn() -> None:
+async def test_nodes_are_heard_before_clients_in_each_turn() -> None:
     node = Node(1)
     async with running(node):
-        client, member = await Client.connect(node.port), await Client.connect(node.port)
+        client, voter = await Client.connect(node.port), await Client.connect(node.port)
         await client.greet()
-        await member.greet(cluster_id=CLUSTER, node_id=2)
+        await voter.greet(cluster_id=CLUSTER, node_id=2)
         inbound = {c.is_node: c for c in node.server.connections.values()}
         request = MSGPACK.encode_request(0, 9, "x", DescribeNodeRequest())[0]
         inbound[False].received(bytes(request))

@@ -60,7 +60,7 @@ def test_a_fetch_says_the_high_watermark() -> None:
     partition = FetchRequestFetchPartition(0, 3, 10, 2, high_watermark=9)
     fetch = FetchRequest(
         replica_state=FetchRequestReplicaState(1),
-        topics=(FetchRequestFetchTopic(METADATA_TOPIC_ID, (partition,)),),
+        topics=(FetchRequestFetchTopic(topic_id=METADATA_TOPIC_ID, partitions=(partition,)),),
     )
     frame = joined(MSGPACK.encode_request(18, 1, None, fetch))[4:]
     (topic,) = MSGPACK.decode_request(frame).message.topics
@@ -196,8 +196,8 @@ def test_an_unknown_request_can_still_be_answered(key: int, version: int) -> Non
         MSGPACK.decode_request(frame)
     assert (caught.value.api_key, caught.value.version, caught.value.correlation_id) == (key, version, 77)
     assert caught.value.code is ErrorCode.UNSUPPORTED_VERSION
-    answer = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    sent = joined(MSGPACK.encode_response(4, 77, answer))[4:]
+    result = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    sent = joined(MSGPACK.encode_response(4, 77, result))[4:]
     assert MSGPACK.read_response(sent).decode((18, 4)).error_code == 35
 
 
@@ -287,8 +287,8 @@ class TestApis:
                 request, response = api.request(), api.response()
                 sent = joined(MSGPACK.encode_request(version, 1, None, request))[4:]
                 assert MSGPACK.decode_request(sent).message == request
-                answer = joined(MSGPACK.encode_response(version, 1, response))[4:]
-                assert MSGPACK.read_response(answer).decode((api.key, version)) == response
+                result = joined(MSGPACK.encode_response(version, 1, response))[4:]
+                assert MSGPACK.read_response(result).decode((api.key, version)) == response
 
     def test_numbers_are_kafkas_below_20000(self) -> None:
         kafka = {

@@ -172,15 +172,17 @@ def full(messages: ModuleType, version: int) -> Any:
         values |= {"dropped": 6, "tagged_struct": shared, "tagged_flag": False, "tagged_text": "t"}
     if version == 2:
         values["tagged_uuids"] = (bytes(range(16)),)
-    if version >= 1 and "records" in messages.EveryTypeRecord.__struct_fields__:
-        values["records"] = b"rrr"
     return messages.EveryTypeRecord(**values)
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_every_type_in_kafkas_encoding(emitted: dict[str, Any], version: int) -> None:
     messages, bodies = emitted["binary"]
-    for value in (full(messages, version), messages.EveryTypeRecord()):
+    with_records = {"records": b"rrr"} if version else {}
+    for value in (
+        msgspec.structs.replace(full(messages, version), **with_records),
+        messages.EveryTypeRecord(),
+    ):
         chunks: list[bytes] = []
         bodies.RECORD_WRITERS[version](chunks, value)
         body = b"".join(chunks)
@@ -209,6 +211,12 @@ def test_the_bytes_of_a_version_that_is_not_flexible(emitted: dict[str, Any]) ->
     assert body.startswith("01" + "00" + "ffff" + "00000000" + "7fffffffffffffff" + "0000" + "00000000")
     assert ("00056120226222" + "ffff" + "0000" + "00" * 16 + "00000000") in body
     assert "00000001" + "00026869" in body
+
+
+def test_records_that_travel_beside_a_message_are_not_in_it(emitted: dict[str, Any]) -> None:
+    messages, bodies = emitted["msgpack"]
+    with pytest.raises(UnencodableError, match="has no records"):
+        bodies.RECORD_CODECS[2].pack(messages.EveryTypeRecord(records=b"rrr"))
 
 
 @pytest.mark.parametrize("encoding", ["binary", "msgpack"])

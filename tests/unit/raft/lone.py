@@ -17,7 +17,6 @@ from kraftd.raft.node import OpenedLog, RaftNode
 from kraftd.raft.rejoin import StateHealth
 from kraftd.raft.rpc import FetchParams, LeaderAndEpoch, VoteParams
 from kraftd.raft.timing import Timing
-from kraftd.raft.voters import Voter, VoterSet
 from kraftd.records.batch import encode_batch
 from kraftd.types import (
     NEVER_MS,
@@ -29,9 +28,10 @@ from kraftd.types import (
     Now,
     Offset,
     OffsetAndEpoch,
+    PeerIdentity,
     ReplicaKey,
 )
-from tests.stories.cluster import FixedRandom, SeededRandom
+from tests.stories.cluster import FixedRandom, SeededRandom, voter_set
 
 CLUSTER_ID = "lone"
 ME = 1
@@ -44,8 +44,8 @@ def key_of(node_id: NodeId) -> ReplicaKey:
     return ReplicaKey(node_id, node_id.to_bytes(16, "big", signed=True))
 
 
-def identity_of(node_id: NodeId) -> ev.PeerIdentity:
-    return ev.PeerIdentity(node_id, key_of(node_id).directory_id, 1, b"start of node %2d" % node_id)
+def identity_of(node_id: NodeId) -> PeerIdentity:
+    return PeerIdentity(node_id, key_of(node_id).directory_id, 1, b"start of node %2d" % node_id)
 
 
 class Lone:
@@ -84,7 +84,7 @@ class Lone:
         self.raft_node = RaftNode(
             me=key_of(ME),
             cluster_id=CLUSTER_ID,
-            voters=VoterSet(Voter(n, Endpoint(f"host{n}", 9_000 + n)) for n in voters),
+            voters=voter_set(*voters),
             log=OpenedLog(
                 end_offset=len(epochs),
                 epochs=tuple(EpochEntry(epoch, start) for epoch, start in starts.items()),
@@ -160,20 +160,20 @@ class Lone:
         )
         return effects + self.confirm(200 + node_id, identity_of(node_id))
 
-    def confirm(self, connection: int, peer: ev.PeerIdentity) -> list[fx.Effect]:
+    def confirm(self, connection: int, peer: PeerIdentity) -> list[fx.Effect]:
         """Somebody connects, and proves to be that voter with a nonce that only it was told (D-37)."""
         nonce = b"nonce of %7d" % connection
         meeting: tuple[ev.Event, ...] = (
             ev.NonceGiven(connection + 10**6, peer.node_id, nonce),
             ev.PeerClaimed(connection, peer.node_id, peer.directory_id, nonce),
             ev.NonceShown(connection, nonce, peer.start_counter, peer.start_id),
-            ev.ConnectionClosed(connection + 10**6, peer.node_id, outbound=True),
+            ev.ConnectionClosed(connection + 10**6, peer.node_id),
         )
         return [effect for event in meeting for effect in self._keep(self.raft_node.handle(event, self.now))]
 
     def close(self, node_id: NodeId) -> list[fx.Effect]:
         """The connection on which requests to that node go ends."""
-        return self.feed(ev.ConnectionClosed(100 + node_id, node_id, outbound=True))
+        return self.feed(ev.ConnectionClosed(100 + node_id, node_id))
 
     # --- what it sent and what comes back ---------------------------------------------------------------
 
@@ -236,7 +236,7 @@ class Lone:
     def ask(
         self, request: m.QuorumRequest, sender: NodeId | None = 2, version: int | None = None
     ) -> m.QuorumResponse | None:
-        """A request comes in; returns the answer, unless it is held back."""
+        """A request comes in; returns the response, unless it is held back."""
         handle = next(self._handles)
         peer = None if sender is None else identity_of(sender)
         version = type(request).MAX_VERSION if version is None else version

@@ -161,7 +161,7 @@ def _describe(lone: Lone, _: int) -> str:
 def _response(
     leader: int = NO_NODE, *, granted: bool = False, error: ErrorCode = ErrorCode.NONE
 ) -> Callable[[Lone, int], str]:
-    """Who was asked last answers; whoever asks nobody gets an answer that it does not expect."""
+    """Who was asked last answers; whoever asks nobody gets a response that it does not expect."""
 
     def happen(lone: Lone, epoch: int) -> str:
         leader_and_epoch = LeaderAndEpoch(epoch, leader, Endpoint("host", 9_000) if leader == 8 else None)
@@ -268,18 +268,18 @@ HAPPENINGS = (
     Happening("end of 3, for us", _end(3, ME)),
     Happening("fetch", _fetch),
     Happening("describe", _describe, by_epoch=False),
-    Happening("answer: nobody leads", _response()),
-    Happening("answer: granted", _response(granted=True)),
-    Happening("answer: 2 leads", _response(2)),
-    Happening("answer: 3 leads", _response(3)),
-    Happening("answer: 8 leads", _response(8)),
-    Happening("answer: 9 leads, no address", _response(9)),
-    Happening("answer: we lead", _response(ME)),
-    Happening("answer: fenced by 3", _response(3, error=ErrorCode.FENCED_LEADER_EPOCH)),
-    Happening("answer: unknown epoch", _response(3, error=ErrorCode.UNKNOWN_LEADER_EPOCH)),
-    Happening("answer: no leader here", _response(error=ErrorCode.NOT_LEADER_OR_FOLLOWER)),
-    Happening("answer: invalid", _response(error=ErrorCode.INVALID_REQUEST)),
-    Happening("answer: no sense", _senseless, by_epoch=False),
+    Happening("response: nobody leads", _response()),
+    Happening("response: granted", _response(granted=True)),
+    Happening("response: 2 leads", _response(2)),
+    Happening("response: 3 leads", _response(3)),
+    Happening("response: 8 leads", _response(8)),
+    Happening("response: 9 leads, no address", _response(9)),
+    Happening("response: we lead", _response(ME)),
+    Happening("response: fenced by 3", _response(3, error=ErrorCode.FENCED_LEADER_EPOCH)),
+    Happening("response: unknown epoch", _response(3, error=ErrorCode.UNKNOWN_LEADER_EPOCH)),
+    Happening("response: no leader here", _response(error=ErrorCode.NOT_LEADER_OR_FOLLOWER)),
+    Happening("response: invalid", _response(error=ErrorCode.INVALID_REQUEST)),
+    Happening("response: no sense", _senseless, by_epoch=False),
     Happening("request failed", _failing, by_epoch=False),
     Happening("connection to 2 closed", _closing(2), by_epoch=False),
     Happening("connection to 3 closed", _closing(3), by_epoch=False),
@@ -318,14 +318,14 @@ class Reaction:
     after: EpochState
     path: tuple[tuple[str, int], ...]
     """Every state and epoch that it went through, the first included."""
-    answer: str
+    response: str
     effects: tuple[fx.Effect, ...]
 
     @property
     def cell(self) -> str:
         """The way it went, then what it said; a dot for neither."""
         way = ">".join(f"{name} {epoch}" for name, epoch in self.path[1:])
-        return ", ".join(filter(None, (way, self.answer))) or "."
+        return ", ".join(filter(None, (way, self.response))) or "."
 
 
 def react(state: str, happening: Happening, epoch: int) -> Reaction:
@@ -333,12 +333,12 @@ def react(state: str, happening: Happening, epoch: int) -> Reaction:
     lone = STATES[state]()
     assert lone.epoch == EPOCH
     before, seen = lone.raft_node.state, len(lone.effects)
-    answer = happening.make(lone, epoch)
+    response = happening.make(lone, epoch)
     effects = tuple(lone.effects[seen:])
     path = ((state_name(before), EPOCH), *((e.target, e.epoch) for e in every(effects, fx.StateChanged)))
     for (source, _), moved in zip(pairwise(path), every(effects, fx.StateChanged), strict=False):
         assert moved.source == source[0]
-    return Reaction(before, lone.raft_node.state, path, answer, effects)
+    return Reaction(before, lone.raft_node.state, path, response, effects)
 
 
 def render() -> str:

@@ -86,7 +86,7 @@ def test_what_no_batch_can_hold_is_refused_whole_and_what_fills_one_is_taken() -
 def test_what_waits_for_its_commit_is_bounded() -> None:
     """Kafka counts buffers and batches; we count bytes, written or not, until they are committed."""
     lone = leader()
-    lone.raft_node._raft.accumulator_bytes_max = 10_000
+    lone.raft_node._raft.uncommitted_bytes_max = 10_000
     tokens = [lone.append(b"x" * 3_000) for _ in range(4)]
     assert [lone.outcome(token) for token in tokens] == [None] * 3 + [ErrorCode.THROTTLING_QUOTA_EXCEEDED]
     lone.ask_fetch(lone.raft_node.log.end_offset, lone.epoch)
@@ -173,11 +173,11 @@ def test_whoever_appended_in_one_turn_is_answered_though_it_takes_two_batches() 
 @covers("ACC-07", "D-13")
 def test_a_group_that_was_committed_weighs_nothing() -> None:
     lone = leader()
-    lone.raft_node._raft.accumulator_bytes_max = 1_000_000
+    lone.raft_node._raft.uncommitted_bytes_max = 1_000_000
     token = lone.append(b"x" * 2_000_000)
     lone.establish()
     assert lone.outcome(token) == ErrorCode.NONE
-    assert lone.raft_node.accumulator_bytes == 0
+    assert lone.raft_node.uncommitted_bytes == 0
     token = lone.append(b"small")
     lone.establish()
     assert lone.outcome(token) == ErrorCode.NONE

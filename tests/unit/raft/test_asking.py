@@ -55,7 +55,7 @@ def test_what_was_given_up_is_forgotten() -> None:
 
 
 @covers("REQ-02")
-def test_an_answer_under_another_number_is_dropped() -> None:
+def test_a_response_under_another_number_is_dropped() -> None:
     lone = Lone()
     lone.ask_begin(5, 2)
     send = lone.asked(2, m.FetchRequest)
@@ -112,7 +112,7 @@ def test_a_bootstrap_server_and_the_voter_at_its_address_are_two() -> None:
 
 @covers("REQ-08")
 def test_a_connection_that_fails_is_a_request_that_failed() -> None:
-    """Kafka makes up an answer with an error; here it is an event, and an election does not wait for it."""
+    """Kafka makes up a response with an error; here it is an event, and an election does not wait for it."""
     lone = Lone()
     lone.run_to_deadline()
     lone.vote_response(2, granted=True)
@@ -121,5 +121,5 @@ def test_a_connection_that_fails_is_a_request_that_failed() -> None:
         assert send is not None
         lone.feed(ev.RequestFailed(voter, send.correlation_id, "connection refused"))
     (ended,) = [e for e in every(lone.effects, fx.ElectionEnded) if not e.pre_vote]
-    assert (ended.won, list(ended.silent)) == (False, [2, 3])
+    assert (ended.won, list(ended.outstanding)) == (False, [2, 3])
     assert lone.raft_node.leader_id == NO_NODE

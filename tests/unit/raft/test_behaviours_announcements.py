@@ -188,17 +188,17 @@ def test_without_an_address_the_configured_one_holds_and_a_stranger_cannot_be_fo
 
 
 @covers("BQE-11", "D-12")
-def test_an_answer_to_a_heartbeat_is_no_proof_of_leadership_and_one_to_a_reads_own_round_is() -> None:
+def test_a_response_to_a_heartbeat_is_no_proof_of_leadership_and_one_to_a_reads_own_round_is() -> None:
     lone = leading()
     heartbeat = lone.asked(2, m.BeginQuorumEpochRequest)
     assert heartbeat is not None
     token = lone.read()
-    answer = rpc.begin_response(ErrorCode.NONE, LeaderAndEpoch(5, ME))
-    lone.answer(heartbeat, answer)
+    response = rpc.begin_response(ErrorCode.NONE, LeaderAndEpoch(5, ME))
+    lone.answer(heartbeat, response)
     assert lone.outcome(token) is None
     confirmation = lone.asked(2, m.BeginQuorumEpochRequest)
     assert confirmation is not None
-    lone.answer(confirmation, answer)
+    lone.answer(confirmation, response)
     assert lone.outcome(token) == ErrorCode.NONE
 
 
@@ -223,7 +223,7 @@ def test_a_peer_that_denies_us_ends_nothing_and_is_asked_again_later() -> None:
 
 
 @covers("Q-06", "BQE-11")
-def test_an_answer_from_a_node_that_was_not_asked_harms_nothing() -> None:
+def test_a_response_from_a_node_that_was_not_asked_harms_nothing() -> None:
     lone = leading()
     heartbeat = lone.asked(2, m.BeginQuorumEpochRequest)
     assert heartbeat is not None
@@ -309,7 +309,7 @@ def test_a_farewell_of_an_older_epoch_is_fenced() -> None:
 
 
 @covers("EQE-07", "D-09")
-def test_who_waits_for_its_turn_fetches_on_but_no_late_answer_puts_it_off() -> None:
+def test_who_waits_for_its_turn_fetches_on_but_no_late_response_puts_it_off() -> None:
     lone = following()
     lone.ask_end(5, 2, (key_of(3), key_of(ME)))
     before = lone.raft_node.state
@@ -333,7 +333,7 @@ def test_a_farewell_is_repeated_to_each_voter_until_that_one_has_answered() -> N
     lone.feed(ev.ResponseReceived(3, two.correlation_id, good))
     state = lone.raft_node.state
     assert isinstance(state, Resigned)
-    assert state.acknowledged == frozenset(), "nobody's answer but that of who was asked"
+    assert state.acknowledged == frozenset(), "nobody's response but that of who was asked"
     lone.answer(two, good)
     assert requests_to(lone.run(300), m.EndQuorumEpochRequest) == [3]
     again = lone.asked(3, m.EndQuorumEpochRequest)

@@ -151,7 +151,7 @@ def test_an_election_without_result_backs_off_when_its_time_is_up() -> None:
 
 
 @covers("VOTE-08", "REQ-02", "D-08")
-def test_a_request_that_failed_is_sent_again_and_a_late_answer_to_the_first_means_nothing() -> None:
+def test_a_request_that_failed_is_sent_again_and_a_late_response_to_the_first_means_nothing() -> None:
     lone = waiting(voters=(1, 2, 3, 4, 5), connected=(2, 3, 4, 5))
     lone.run_to_deadline()
     for voter in (2, 3):
@@ -185,7 +185,7 @@ def test_when_nobody_has_answered_in_time_the_election_is_over() -> None:
 
 
 @covers("VOTE-09", "VOTE-10")
-def test_an_answer_from_somebody_who_was_not_asked_is_never_counted() -> None:
+def test_a_response_from_somebody_who_was_not_asked_is_never_counted() -> None:
     lone = waiting(voters=(1, 2, 3, 4, 5), connected=(2, 3, 4, 5, 8)).become_candidate()
     for voter in (3, 2):
         lone.vote_response(voter, granted=True)
@@ -227,7 +227,7 @@ def test_grants_after_the_victory_change_nothing() -> None:
 
 @covers("VOTE-27")
 @pytest.mark.parametrize(("leader", "role"), [(NO_NODE, Unattached), (3, Follower), (9, Unattached)])
-def test_an_answer_of_a_higher_epoch_is_adopted(leader: int, role: type) -> None:
+def test_a_response_of_a_higher_epoch_is_adopted(leader: int, role: type) -> None:
     lone = waiting().become_candidate()
     lone.vote_response(2, granted=True, leader_and_epoch=LeaderAndEpoch(8, leader))
     assert isinstance(lone.raft_node.state, role)
@@ -236,7 +236,7 @@ def test_an_answer_of_a_higher_epoch_is_adopted(leader: int, role: type) -> None
 
 
 @covers("VOTE-31", "FRSP-12")
-def test_what_was_asked_in_an_older_role_expects_no_answer() -> None:
+def test_what_was_asked_in_an_older_role_expects_no_response() -> None:
     lone = following()
     fetch = lone.asked(2, m.FetchRequest)
     assert fetch is not None

@@ -10,7 +10,7 @@ from kraftd.raft import rpc
 from kraftd.raft.epoch_states import Candidate, Follower, Leader, Prospective, Resigned, Unattached
 from kraftd.raft.rpc import LeaderAndEpoch
 from kraftd.raft.timing import Timing
-from kraftd.types import NO_NODE, Election, Endpoint
+from kraftd.types import NO_NODE, Election, Endpoint, PeerIdentity
 from tests.conformance import covers
 from tests.unit.raft.lone import ME, Lone, every, key_of, requests_to
 
@@ -128,7 +128,7 @@ def test_neither_observers_nor_strangers_under_a_voters_id_keep_a_leader() -> No
     assert runs_until_resigned(lone, lambda: lone.ask_fetch(3, 5, replica=9)) == 3_000
 
     lone = leading().establish()
-    twin = ev.PeerIdentity(2, b"another director", 1, b"another startid!")
+    twin = PeerIdentity(2, b"another director", 1, b"another startid!")
     handles = iter(range(10**9, 10**9 + 1_000))
 
     def fetch_as_twin() -> None:
@@ -219,7 +219,7 @@ def test_a_successor_that_stops_to_count_while_it_is_waited_for_ends_the_wait() 
 @covers("RSG-03", "D-06")
 def test_a_leader_refuses_a_successor_that_comes_with_another_directory_and_says_so() -> None:
     lone = leading().establish()
-    lone.feed(ev.PeerIdentified(77, ev.PeerIdentity(2, b"another director", 1, bytes(16)), outbound=True))
+    lone.feed(ev.PeerIdentified(77, PeerIdentity(2, b"another director", 1, bytes(16)), outbound=True))
     refusal = refusal_of(lone, lone.resign(2))
     assert refusal is not None
     assert refusal[0] == ErrorCode.INVALID_REQUEST

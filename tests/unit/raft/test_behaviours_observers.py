@@ -133,9 +133,9 @@ def test_an_observer_believes_nobody_who_comes_under_a_voters_id(epoch: int) -> 
         rpc.end_request(CLUSTER_ID, epoch, 2, (key_of(3),)),
     )
     for request in said:
-        answer = rpc.read_response(lone.ask(request, sender=2))  # type: ignore[arg-type]
-        assert answer is not None
-        assert answer.error == ErrorCode.INVALID_REQUEST
+        response = rpc.read_response(lone.ask(request, sender=2))  # type: ignore[arg-type]
+        assert response is not None
+        assert response.error == ErrorCode.INVALID_REQUEST
     asked = lone.ask_fetch(position.offset, position.epoch, epoch=epoch, sender=2)
     assert asked is not None
     assert asked.error_code != ErrorCode.NONE

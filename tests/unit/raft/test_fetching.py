@@ -81,7 +81,7 @@ def test_each_batch_enters_its_epoch_and_no_size_is_too_large() -> None:
         pytest.param(record(1)[:-3] + b"!!!", id="a wrong checksum"),
     ],
 )
-def test_one_bad_batch_and_nothing_of_the_answer_is_taken(second: bytes) -> None:
+def test_one_bad_batch_and_nothing_of_the_response_is_taken(second: bytes) -> None:
     lone = follower()
     effects = lone.fetch_response(record(0) + second)
     assert not every(effects, fx.Append)
@@ -164,7 +164,7 @@ def test_a_divergence_is_cut_to_where_both_may_agree(
     assert asked_for(effects) == [next_fetch]
     state = lone.raft_node.state
     assert isinstance(state, Follower)
-    assert state.deadline_ms == lone.now_ms + Timing().fetch_timeout_ms, "it was a good answer"
+    assert state.deadline_ms == lone.now_ms + Timing().fetch_timeout_ms, "it was a good response"
 
 
 @covers("FRSP-06")
@@ -177,7 +177,7 @@ def test_divergences_go_on_until_the_histories_agree() -> None:
 
 @covers("FRSP-05", "D-15")
 def test_a_disk_that_is_slower_than_the_network_does_not_keep_a_follower_from_cutting() -> None:
-    """Each answer that comes before the disk has told where to cut would make it begin anew."""
+    """Each response that comes before the disk has told where to cut would make it begin anew."""
     lone = Lone(election=Election(5, 2), epochs=(1, 4, 4), in_memory=False)
     lone.fetch_response(diverging=OffsetAndEpoch(2, 4))
     for _ in range(3):
@@ -214,7 +214,7 @@ def test_a_divergence_goes_before_a_snapshot_and_that_before_records(what: str) 
         diverging=OffsetAndEpoch(2, 3) if what == "divergence" else None,
     )
     data = replace(response.responses[0].partitions[0], snapshot_id=m.FetchResponseSnapshotId(9, 4))
-    topic = m.FetchResponseFetchableTopicResponse(METADATA_TOPIC_ID, (data,))
+    topic = m.FetchResponseFetchableTopicResponse(topic_id=METADATA_TOPIC_ID, partitions=(data,))
     effects = lone.answer(send, replace(response, responses=(topic,)), record(3))
     assert not every(effects, fx.Append)
     assert not every(effects, fx.Commit), "its high watermark does not count"
@@ -222,7 +222,7 @@ def test_a_divergence_goes_before_a_snapshot_and_that_before_records(what: str) 
     assert len(every(effects, fx.Alarmed)) == (what == "snapshot")
 
 
-# --- answers that are not for now ---------------------------------------------------------------------------
+# --- responses that are not for now -------------------------------------------------------------------------
 
 
 def _campaigns(lone: Lone) -> None:
@@ -254,7 +254,7 @@ def _gives_a_vote(lone: Lone) -> None:
 
 @covers("FRSP-12", "FRSP-15", "VOTE-31")
 @pytest.mark.parametrize("moves", [_campaigns, _stands, _leads, _follows_another, _gives_a_vote])
-def test_an_answer_that_comes_after_the_move_changes_nothing(moves: Callable[[Lone], None]) -> None:
+def test_a_response_that_comes_after_the_move_changes_nothing(moves: Callable[[Lone], None]) -> None:
     lone = follower()
     send = lone.asked(2, m.FetchRequest)
     assert send is not None
@@ -268,7 +268,7 @@ def test_an_answer_that_comes_after_the_move_changes_nothing(moves: Callable[[Lo
 
 
 @covers("FRSP-15", "REQ-05")
-def test_the_late_answer_to_a_fetch_that_was_given_up_writes_nothing_twice() -> None:
+def test_the_late_response_to_a_fetch_that_was_given_up_writes_nothing_twice() -> None:
     timing = Timing(request_timeout_ms=300)
     lone = follower(timing=timing)
     first = lone.asked(2, m.FetchRequest)
@@ -292,7 +292,7 @@ def test_fenced_it_follows_the_leader_it_is_told_of() -> None:
 
 
 @covers("FRSP-13", "OBS-01")
-def test_one_answer_may_name_the_leader_and_bring_records() -> None:
+def test_one_response_may_name_the_leader_and_bring_records() -> None:
     lone = Lone(voters=(2, 3), connected=(2, 3), election=Election(5))
     assert lone.raft_node.leader_id == -1
     (asked,) = asked_for(lone.started)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from kraftd.raft import effects as fx
 from kraftd.raft.epoch_states import (
-    ROLES,
+    EPOCH_STATES,
     TRANSITIONS,
     Candidate,
     EpochState,
@@ -30,7 +30,7 @@ from tests.unit.raft.lone import every
 from tests.unit.raft.reactions import EPOCH, STATES, Happening, Reaction, react, render, rows
 
 TABLE = Path(__file__).with_name("reactions.txt")
-ROLE_OF = {state_name(role): role for role in ROLES}
+STATE_OF = {state_name(state): state for state in EPOCH_STATES}
 
 states = pytest.mark.parametrize("state", STATES)
 
@@ -49,9 +49,9 @@ def test_every_state_answers_every_event_as_written(rewrite: bool) -> None:
 
 def test_every_state_is_there_and_every_legal_move_is_made_by_some_event() -> None:
     reactions = [reaction for state in STATES for _, _, reaction in column(state)]
-    assert {type(reaction.before) for reaction in reactions} == set(ROLES)
+    assert {type(reaction.before) for reaction in reactions} == set(EPOCH_STATES)
     moves = {
-        (ROLE_OF[source], ROLE_OF[target])
+        (STATE_OF[source], STATE_OF[target])
         for reaction in reactions
         for (source, _), (target, _) in pairwise(reaction.path)
     }
@@ -63,7 +63,7 @@ def test_every_state_is_there_and_every_legal_move_is_made_by_some_event() -> No
 def test_every_move_is_legal_and_its_epoch_is_one_that_was_heard_of(state: str) -> None:
     for name, epoch, reaction in column(state):
         for (source, before), (target, after) in pairwise(reaction.path):
-            assert TRANSITIONS[ROLE_OF[source], ROLE_OF[target]].allows(before, after), name
+            assert TRANSITIONS[STATE_OF[source], STATE_OF[target]].allows(before, after), name
             assert after in (before, epoch) or (
                 target in ("candidate", "unattached") and after == before + 1
             ), name
@@ -73,7 +73,7 @@ def test_every_move_is_legal_and_its_epoch_is_one_that_was_heard_of(state: str) 
 @states
 def test_news_of_an_older_epoch_moves_nobody(state: str) -> None:
     for name, epoch, reaction in column(state):
-        if epoch < EPOCH and name != "answer: granted, lower":  # a pre-vote of a node that is behind
+        if epoch < EPOCH and name != "response: granted, lower":  # a pre-vote of a node that is behind
             assert len(reaction.path) == 1, name
             assert not every(reaction.effects, fx.PersistElection), name
 
@@ -127,9 +127,9 @@ def test_who_has_voted_for_itself_grants_nobody_a_vote_in_that_epoch(state: str)
     }
     for name, epoch, reaction in column(state):
         if name.startswith("vote") and "stranger" not in name and epoch == EPOCH:
-            kinds[type(reaction.before)].add(reaction.answer)
+            kinds[type(reaction.before)].add(reaction.response)
             assert reaction.before == reaction.after, name
-    assert [answers for answers in kinds.values() if answers] == [{"no"}]
+    assert [responses for responses in kinds.values() if responses] == [{"no"}]
 
 
 @covers("QS-21", "D-07", "D-14", "SIMX-09", "LSN-11")

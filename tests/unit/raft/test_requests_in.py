@@ -10,9 +10,9 @@ from kraftd.protocol import messages as m
 from kraftd.raft import rpc
 from kraftd.raft.effects import Reply
 from kraftd.raft.epoch_states import Follower, Leader, Prospective, Resigned, Unattached
-from kraftd.raft.events import AppendRequested, PeerIdentity, RequestReceived, ResponseReceived
+from kraftd.raft.events import AppendRequested, RequestReceived, ResponseReceived
 from kraftd.raft.rpc import FetchParams, LeaderAndEpoch, VoteParams
-from kraftd.types import NO_NODE, Election, Endpoint, OffsetAndEpoch, ReplicaKey
+from kraftd.types import NO_NODE, Election, Endpoint, OffsetAndEpoch, PeerIdentity, ReplicaKey
 from tests.stories.cluster import CLUSTER_ID, Cluster
 
 EMPTY = OffsetAndEpoch(0, 0)
@@ -190,8 +190,8 @@ def test_a_leader_refuses_its_own_epoch_and_pre_votes_but_steps_down_for_a_highe
 
 
 @pytest.mark.covers("D-07")
-def test_the_answer_to_a_pre_vote_speaks_of_the_epoch_that_was_asked_about() -> None:
-    """One that spoke of an older epoch would look like a late answer: a voter behind could elect nobody."""
+def test_the_response_to_a_pre_vote_speaks_of_the_epoch_that_was_asked_about() -> None:
+    """One that spoke of an older epoch would look like a late response: a voter behind could elect nobody."""
     bench = Bench()
     behind = bench.raft_node.epoch
     assert bench.vote(behind + 3, pre=True) == (ErrorCode.NONE, True, behind + 3)
@@ -265,7 +265,7 @@ def test_an_epoch_after_which_no_other_fits_is_not_believed() -> None:
 
 
 @pytest.mark.covers("D-14")
-def test_an_answer_that_speaks_of_an_impossible_epoch_is_not_believed() -> None:
+def test_a_response_that_speaks_of_an_impossible_epoch_is_not_believed() -> None:
     cluster = Cluster()
     cluster.elect()
     cluster.run(100)
@@ -391,7 +391,7 @@ def test_a_fetch_at_the_end_waits_for_records_or_its_time() -> None:
 
 
 @pytest.mark.covers("D-10", "D-16")
-def test_news_of_the_high_watermark_and_records_that_come_at_once_are_one_answer() -> None:
+def test_news_of_the_high_watermark_and_records_that_come_at_once_are_one_response() -> None:
     bench = Bench(leads=True)
     now = bench.cluster.now(bench.cluster.nodes[1])
     end, epoch = bench.raft_node.log.end_offset, bench.raft_node.epoch

@@ -37,7 +37,7 @@ def fetch_of(
 
 
 def reply_to(lone: Lone, request: m.FetchRequest, version: int = 18, sender: int | None = 2) -> fx.Reply:
-    """The answer to a request that is not to be parked."""
+    """The response to a request that is not to be parked."""
     peer = None if sender is None else identity_of(sender)
     effects = lone.feed(ev.RequestReceived(HANDLE, request, version, peer))
     (reply,) = [reply for reply in every(effects, fx.Reply) if reply.handle == HANDLE]
@@ -182,7 +182,7 @@ def test_replicas_get_what_is_not_committed_and_more_than_they_asked_for() -> No
 
 
 @covers("FREQ-05")
-def test_one_answer_holds_at_most_8_mib_of_several_batches() -> None:
+def test_one_response_holds_at_most_8_mib_of_several_batches() -> None:
     lone = leader()
     position = lone.raft_node.log.end_offset
     for _ in range(3):
@@ -319,7 +319,7 @@ def test_a_diverging_fetch_is_no_sign_of_life() -> None:
 
 
 @covers("FREQ-23")
-def test_every_answer_says_who_leads_and_where_the_log_is() -> None:
+def test_every_response_says_who_leads_and_where_the_log_is() -> None:
     lone = leader(3)
     end = lone.raft_node.log.end_offset
     good, diverging = fetch_of(lone, end, lone.epoch), fetch_of(lone, end + 7, lone.epoch)

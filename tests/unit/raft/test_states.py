@@ -49,11 +49,11 @@ def test_a_candidate_votes_for_itself_and_is_a_voter() -> None:
 
 
 @given(st.integers(1, 7), st.lists(st.tuples(st.integers(0, 8), st.booleans()), max_size=20))
-def test_the_outcome_agrees_with_a_naive_count(size: int, answers: list[tuple[int, bool]]) -> None:
+def test_the_outcome_agrees_with_a_naive_count(size: int, responses: list[tuple[int, bool]]) -> None:
     voters = frozenset(range(1, size + 1))
     ballot = Ballot(voters, frozenset({1}))
     first: dict[int, bool] = {1: True}
-    for voter, granted in answers:
+    for voter, granted in responses:
         ballot = ballot.count(voter, granted=granted)
         if voter in voters:
             first.setdefault(voter, granted)

@@ -7,16 +7,16 @@ import pytest
 
 from kraftd.errors import InvariantError
 from kraftd.raft.epoch_states import (
-    ROLES,
+    EPOCH_STATES,
     TRANSITIONS,
     Ballot,
     Candidate,
     EpochState,
+    EpochStateType,
     Follower,
     Leader,
     Prospective,
     Resigned,
-    Role,
     Unattached,
     check_move,
     render,
@@ -27,8 +27,8 @@ ME = ReplicaKey(1)
 BALLOT = Ballot(frozenset({1, 2, 3}), frozenset({1}))
 
 
-def one_of(role: Role, epoch: int) -> EpochState:
-    """A state of that role, with nothing promised that another could forget."""
+def one_of(state: EpochStateType, epoch: int) -> EpochState:
+    """A state of that kind, with nothing promised that another could forget."""
     return {
         Unattached: Unattached(epoch, 0),
         Prospective: Prospective(epoch, BALLOT, 0, 0),
@@ -36,7 +36,7 @@ def one_of(role: Role, epoch: int) -> EpochState:
         Follower: Follower(epoch, 2, 0),
         Leader: Leader(epoch, ME, 0, frozenset({1, 2})),
         Resigned: Resigned(epoch, ME, 0, ME),
-    }[role]
+    }[state]
 
 
 @pytest.mark.covers("D-07", "QS-21", "QS-22", "QS-25")
@@ -54,8 +54,8 @@ def test_the_table_is_the_one_we_meant() -> None:
 
 @pytest.mark.covers("QS-21", "QS-22", "QS-25", "D-07")
 @pytest.mark.parametrize("epoch", [3, 4, 5, 6], ids=["lower", "same", "next", "higher"])
-@pytest.mark.parametrize(("source", "target"), list(product(ROLES, ROLES)))
-def test_moves_follow_the_table(source: Role, target: Role, epoch: int) -> None:
+@pytest.mark.parametrize(("source", "target"), list(product(EPOCH_STATES, EPOCH_STATES)))
+def test_moves_follow_the_table(source: EpochStateType, target: EpochStateType, epoch: int) -> None:
     before, after = one_of(source, 4), one_of(target, epoch)
     step = TRANSITIONS.get((source, target))
     promised = before.election

@@ -145,7 +145,7 @@ def test_every_plot_is_one_that_vega_lite_takes(page: str) -> None:
     assert len(kinds) == 8 and "other" in kinds
 
 
-def test_a_cluster_without_answers_is_in_the_overview_only(report: Report) -> None:
+def test_a_cluster_without_results_is_in_the_overview_only(report: Report) -> None:
     text = render_page(report, {}, LIBRARY)
     assert report.clusters[0].cluster_id in text
     assert "1 cluster with fewer problems and leaders are not shown in full" in text

@@ -28,11 +28,6 @@ class Machine:
     def leader_changed(self, epoch: int, leader_id: int, *, is_self: bool) -> None:
         self.leaders.append((epoch, leader_id, is_self))
 
-    def snapshot(self) -> Any:
-        raise NotImplementedError
-
-    restore = snapshot
-
 
 class World:
     """Log and driver in one: memory holds the batches from `memory_from` on."""

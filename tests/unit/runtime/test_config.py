@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from kraftd.errors import ConfigError
-from kraftd.runtime.config import KEYS, environment_name, load_config, parse_config, parse_endpoint
-from kraftd.types import Endpoint
+from kraftd.runtime.config import KEYS, environment_name, load_config, parse_config
+from kraftd.types import Endpoint, parse_endpoint
 
 CONFIGS = sorted((Path(__file__).parents[3] / "config").glob("*.properties"))
 
@@ -139,7 +139,11 @@ def test_all_mistakes_come_in_one_error() -> None:
         ("controller.quorum.voters", "7@alpha:9093", "2 is not among the voters"),
         ("advertised.listeners", "CONTROLLER://:9093", "no address that others can reach"),
         ("advertised.listeners", "CONTROLLER", "not NAME://host:port"),
-        ("listeners", "CONTROLLER://::1:9093", "brackets"),
+        ("listeners", "CONTROLLER://::1:9093", r"not host:port; write for example .* or \[::1\]:9093"),
+        *(
+            ("controller.quorum.voters", bad, "controller.quorum.voters: ")
+            for bad in ("1", "1@", "x@h:1", "-1@h:1", "1@h:99999", "1@:9", "1@[]:9", "1@h:1,1@h:2")
+        ),
         ("listeners", "CONTROLLER://host:99999", "not host:port"),
         ("metadata.max.idle.interval.ms", "-1", "not between 0"),
         ("controller.quorum.bootstrap.servers", "a:1", "keep one of them"),

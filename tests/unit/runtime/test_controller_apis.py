@@ -121,9 +121,9 @@ def test_a_write_is_appended_with_a_deadline_and_answered_once_it_is_committed()
     assert (append.epoch, append.deadline_ms) == (3, NOW.mono_ms + TIMEOUT_MS)
     assert connection.replies == []
     made.append_done(AppendDone(append.token, ErrorCode.NONE, 99))
-    ((version, correlation_id, answer),) = connection.replies
+    ((version, correlation_id, response),) = connection.replies
     assert (version, correlation_id) == (0, 77)
-    assert answer.responses[0].error_code == ErrorCode.NONE
+    assert response.responses[0].error_code == ErrorCode.NONE
 
 
 @pytest.mark.covers("D-13")
@@ -162,10 +162,10 @@ def test_a_read_waits_for_a_confirmed_leader() -> None:
     assert read == ReadRequested(read.token, NOW.mono_ms + TIMEOUT_MS)
     assert connection.replies == []
     made.read_done(ReadDone(read.token, ErrorCode.NONE))
-    answer = connection.replies[0][2]
-    assert isinstance(answer, ListConfigsResponse)
-    assert answer.error_code == ErrorCode.NONE
-    assert answer.applied_offset > 0
+    response = connection.replies[0][2]
+    assert isinstance(response, ListConfigsResponse)
+    assert response.error_code == ErrorCode.NONE
+    assert response.applied_offset > 0
 
 
 def test_a_resignation_is_answered_with_where_leadership_went() -> None:
@@ -174,8 +174,8 @@ def test_a_resignation_is_answered_with_where_leadership_went() -> None:
     (resign,) = core.events
     assert resign == ResignRequested(resign.token, 3, NOW.mono_ms + 50)
     made.resign_done(ResignDone(resign.token, ErrorCode.NONE, 3, 3))
-    answer = connection.replies[0][2]
-    assert (answer.error_code, answer.epoch, answer.successor) == (0, 3, 3)
+    response = connection.replies[0][2]
+    assert (response.error_code, response.epoch, response.successor) == (0, 3, 3)
 
 
 def test_nobody_says_for_how_many_days_a_leader_waits_for_its_successor() -> None:
@@ -189,8 +189,8 @@ def test_a_refused_resignation_says_why() -> None:
     made, core, connection = apis()
     receive(made, connection, request(ResignLeaderRequest(to=9)))
     made.resign_done(ResignDone(core.events[0].token, ErrorCode.INVALID_REQUEST, 3, -1, "9 is no voter"))
-    answer = connection.replies[0][2]
-    assert (answer.error_code, answer.error_message) == (ErrorCode.INVALID_REQUEST, "9 is no voter")
+    response = connection.replies[0][2]
+    assert (response.error_code, response.error_message) == (ErrorCode.INVALID_REQUEST, "9 is no voter")
 
 
 def test_a_second_greeting_is_no_request() -> None:

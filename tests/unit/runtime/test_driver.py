@@ -17,12 +17,12 @@ NEVER_MS = 1 << 62
 
 
 class Script:
-    """A member that writes down what it is given, and answers by a table."""
+    """A raft node that writes down what it is given, and answers by a table."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
         self.wake_at_ms = NEVER_MS
-        self.answers: dict[str, list[Any]] = {}
+        self.responses: dict[str, list[Any]] = {}
         self.on_poll: Callable[[], None] = lambda: None
 
     def start(self, now: Now) -> list[Any]:
@@ -37,7 +37,7 @@ class Script:
 
     def _see(self, what: str) -> list[Any]:
         self.seen.append(what)
-        return self.answers.pop(what, [])
+        return self.responses.pop(what, [])
 
 
 class Ports:
@@ -100,7 +100,7 @@ async def test_an_event_that_arises_while_effects_are_carried_out_waits_for_the_
     await turns()
     raft_node.seen.clear()
     note = StateChanged("a", "b", 1, "test")
-    raft_node.answers["handle 1"] = [note, note]
+    raft_node.responses["handle 1"] = [note, note]
     notes = 0
 
     def deliver_from_within() -> None:
@@ -231,7 +231,7 @@ async def test_what_a_turn_has_to_write_leaves_at_its_own_end() -> None:
     ports.on_note = driver.wake_to_write
     for by in ("poll", "handle 1"):
         raft_node.seen.clear()
-        raft_node.answers[by] = [StateChanged("follower", "follower", 1, "why")]
+        raft_node.responses[by] = [StateChanged("follower", "follower", 1, "why")]
         if by == "poll":
             driver.wake()
         else:

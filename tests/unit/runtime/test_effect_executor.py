@@ -82,4 +82,4 @@ def test_nothing_follows_a_barrier_that_failed() -> None:
     )
     with pytest.raises(OSError, match="no space"):
         carrier.run([PersistElection(Election(epoch=3)), Reply(1, None)])  # type: ignore[arg-type]
-    assert seen == [], "an answer must never overtake the promise it depends on"
+    assert seen == [], "a response must never overtake the promise it depends on"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kraftd.raft.events import LogDamaged
-from kraftd.runtime.guard import CHECK_INTERVAL_MS, HAND_OVER_MS, Guard
+from kraftd.runtime.guard import CHECK_INTERVAL_MS, RESIGN_MS, Guard
 from kraftd.runtime.worker import Worker
 from kraftd.storage import NodeDirectory, OsFileSystem, StorageFailure, format_directory
 from kraftd.types import Now, uuid_text
@@ -32,7 +32,7 @@ class Mount(OsFileSystem):
 
 
 class World:
-    """Driver and member in one, and a clock that the test sets."""
+    """Driver and raft node in one, and a clock that the test sets."""
 
     def __init__(self, folder: Path) -> None:
         self.is_leader = False
@@ -113,9 +113,9 @@ async def test_a_leader_whose_log_is_gone_says_goodbye_and_ends(world: World) ->
     (event,) = world.events
     assert isinstance(event, LogDamaged)
     assert event.generation == world.directory.log.generation
-    assert world.guard.wake_at_ms() == world.at_ms + HAND_OVER_MS
+    assert world.guard.wake_at_ms() == world.at_ms + RESIGN_MS
     world.guard.run(world.now())
-    world.at_ms += HAND_OVER_MS
+    world.at_ms += RESIGN_MS
     with pytest.raises(StorageFailure, match="nothing that it writes is kept"):
         world.guard.run(world.now())
 
@@ -128,7 +128,7 @@ async def test_who_has_nothing_to_hand_over_ends_at_once(world: World) -> None:
 
 
 async def test_a_cut_while_it_looks_is_no_loss(world: World) -> None:
-    """The look was begun before the cut and its answer comes after: the segment is gone in all order."""
+    """The look was begun before the cut and its response comes after: the segment is gone in all order."""
     world.mount.answers.clear()
     world.guard.run(world.now())
     world.directory.log.truncate(0, world.directory.log.generation + 1)

@@ -14,7 +14,7 @@ WELL = HealthInput(
     no_leader_reason=None,
     high_watermark=100,
     applied_offset=100,
-    last_contact_ms=30,
+    last_contact_ms_ago=30,
     fetch_timeout_ms=2_000,
     flush_running_ms=0,
     is_whole=True,
@@ -35,8 +35,8 @@ def test_a_node_that_is_well_is_live_and_ready() -> None:
     ("change", "not_ready"),
     [
         ({"leader_id": -1, "no_leader_reason": "2 of 3 silent"}, {"leader"}),
-        ({"last_contact_ms": 2_001}, {"contact"}),
-        ({"last_contact_ms": -1}, {"contact"}),
+        ({"last_contact_ms_ago": 2_001}, {"contact"}),
+        ({"last_contact_ms_ago": -1}, {"contact"}),
         ({"high_watermark": -1, "applied_offset": 0}, {"high_watermark", "applied"}),
         ({"high_watermark": 100 + LAG_MAX + 1}, {"applied"}),
         ({"is_whole": False}, {"whole"}),
@@ -50,7 +50,7 @@ def test_what_makes_a_node_unready_never_makes_it_dead(change: dict[str, Any], n
 
 
 def test_a_leader_needs_no_contact_with_itself() -> None:
-    assert failing(readyz(msgspec.structs.replace(WELL, is_leader=True, last_contact_ms=-1))) == set()
+    assert failing(readyz(msgspec.structs.replace(WELL, is_leader=True, last_contact_ms_ago=-1))) == set()
 
 
 def test_a_disk_that_does_not_answer_needs_a_restart() -> None:

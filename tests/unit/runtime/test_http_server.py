@@ -71,10 +71,10 @@ async def site() -> AsyncIterator[Site]:
 
 
 async def test_a_request_is_answered_and_its_connection_closed(site: Site) -> None:
-    answer = await site.ask(PROBE)
-    assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
-    assert b"Connection: close" in answer
-    assert answer.endswith(b'"unknown_excluded":[]}')
+    response = await site.ask(PROBE)
+    assert response.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert b"Connection: close" in response
+    assert response.endswith(b'"unknown_excluded":[]}')
     assert (await site.ask(PROBE.replace(b"livez", b"nowhere"))).startswith(b"HTTP/1.1 404")
 
 
@@ -128,10 +128,10 @@ async def test_what_is_no_small_request_is_refused_without_a_trace(
 ) -> None:
     monkeypatch.setattr(http_server, "CONNECTION_S", 1.0)
     try:
-        answer = await site.ask(request_)
+        response = await site.ask(request_)
     except ConnectionResetError:
-        answer = b""
-    assert answer[:12] in (b"HTTP/1.1 400", b"HTTP/1.0 400", b"")
+        response = b""
+    assert response[:12] in (b"HTTP/1.1 400", b"HTTP/1.0 400", b"")
     assert capfd.readouterr().err == ""
     assert (await site.ask(PROBE)).startswith(b"HTTP/1.1 200 OK\r\n")
 
@@ -170,8 +170,8 @@ async def test_the_page_of_metrics_is_made_once_for_all_who_ask_at_the_same_time
 ) -> None:
     monkeypatch.setattr(http_server, "PAGE_AGE_S", 3_600.0)
     monkeypatch.setattr(http_server, "ACCEPT_INTERVAL_S", 0.0)
-    answers = [await site.ask(PROBE.replace(b"livez", b"metrics")) for _ in range(3)]
-    assert [answer.count(b"\nmade 0.0") for answer in answers] == [1, 1, 1]
+    responses = [await site.ask(PROBE.replace(b"livez", b"metrics")) for _ in range(3)]
+    assert [response.count(b"\nmade 0.0") for response in responses] == [1, 1, 1]
 
 
 async def test_a_page_that_fails_is_one_line_and_no_end(site: Site) -> None:

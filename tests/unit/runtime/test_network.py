@@ -48,10 +48,10 @@ async def test_the_core_hears_that_the_connection_of_a_voter_ended_whatever_its_
     async with running(one):
         one.voter_ids = frozenset({peer})
         client = await Client.connect(one.port)
-        answer = await client.greet(cluster_id=CLUSTER, node_id=peer, directory_id=b"d" * 16)
-        assert answer.error_code == ErrorCode.NONE
+        response = await client.greet(cluster_id=CLUSTER, node_id=peer, directory_id=b"d" * 16)
+        assert response.error_code == ErrorCode.NONE
         (claimed,) = one.events
         assert isinstance(claimed, ev.PeerClaimed)
         client.writer.close()
         await one.until(lambda: one.ended)
-        assert one.events[1:] == [ev.ConnectionClosed(claimed.connection, peer, outbound=False)]
+        assert one.events[1:] == [ev.ConnectionClosed(claimed.connection, peer)]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kraftd.net.budgets import Tally
+from kraftd.net.tally import Tally
 from kraftd.raft.effects import StateChanged
 from kraftd.raft.epoch_states import Candidate, Follower, Leader, Prospective, Resigned, Unattached
 from kraftd.runtime.node_status import NodeInfo, NodeStatus
@@ -36,14 +36,14 @@ KAFKAS = {
 
 
 def status_of(lone: Lone) -> tuple[NodeStatus, RaftMetrics]:
-    """The status of that member in a node where nothing else goes on."""
+    """The status of that raft node in a node where nothing else goes on."""
     parts: Any = SimpleNamespace(
         applied_offset=0,
         applied_timestamp_ms=-1,
         stuck_reason="",
         is_active=False,
         statistics=dict,
-        events=SimpleNamespace(statistics=list),
+        event_statistics=SimpleNamespace(statistics=list),
         tally=Tally(idle=3),
     )
     metrics = RaftMetrics(lone.now_ms)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kraftd.net.rate_limited_logger import RateLimitedLogger
-from kraftd.raft.effects import AlarmCleared, Alarmed, ElectionEnded, StateChanged, VoteCast, Warned
+from kraftd.raft.effects import AlarmCleared, Alarmed, ElectionEnded, StateChanged, VoteAnswered, Warned
 from kraftd.runtime.observability import RaftEventLogger, open_logger
 
 
@@ -40,11 +40,11 @@ def test_a_line_is_one_json_object_with_its_keys_in_front() -> None:
 def test_an_election_says_who_asked_who_granted_and_who_refused_and_why() -> None:
     election, vote = lines(
         ElectionEnded(6, True, False, [1], [(2, "its log is longer")], [3], 40),
-        VoteCast(2, 6, True, False, "it is behind us"),
+        VoteAnswered(2, 6, True, False, "it is behind us"),
     )
     assert election["event"] == "election"
     assert election["refused"] == [{"node_id": 2, "reason": "its log is longer"}]
-    assert (election["granted"], election["silent"], election["took_ms"]) == ([1], [3], 40)
+    assert (election["granted"], election["outstanding"], election["took_ms"]) == ([1], [3], 40)
     assert (vote["event"], vote["candidate"], vote["granted"], vote["reason"]) == (
         "vote",
         2,

@@ -39,7 +39,9 @@ def request(message: Any) -> Request:
 
 def fetch(*topic_ids: bytes) -> FetchRequest:
     partitions = (FetchRequestFetchPartition(),)
-    return FetchRequest(topics=tuple(FetchRequestFetchTopic(each, partitions) for each in topic_ids))
+    return FetchRequest(
+        topics=tuple(FetchRequestFetchTopic(topic_id=each, partitions=partitions) for each in topic_ids)
+    )
 
 
 def test_a_request_goes_to_the_handler_of_its_type() -> None:

@@ -36,7 +36,7 @@ class SlowDisk(OsFileSystem):
 
 
 class World:
-    """Driver and member in one."""
+    """Driver and raft node in one."""
 
     is_leader = True
 

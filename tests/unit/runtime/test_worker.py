@@ -81,3 +81,16 @@ async def test_drain_raises_what_a_job_raised() -> None:
     with pytest.raises(OSError, match="input/output"):
         worker.drain()
     worker.stop()
+
+
+def test_a_result_that_comes_after_the_loop_was_closed_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process ends for another reason then, which must be the one that is told."""
+    told: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", told.append)
+    loop, is_closed = asyncio.new_event_loop(), threading.Event()
+    worker = Worker(loop, "test")
+    worker.submit(is_closed.wait, lambda _: None)
+    loop.close()
+    is_closed.set()
+    worker.stop()
+    assert told == []

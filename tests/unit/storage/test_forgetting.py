@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from kraftd.errors import StorageError
-from kraftd.storage import Disk, NodeDirectory, OsFileSystem, PeerRecord, StorageFailure, format_directory
+from kraftd.storage import Disk, NodeDirectory, OsFileSystem, StorageFailure, format_directory
 from kraftd.storage.forgetting import forget_peers
 from kraftd.storage.sidecar import SidecarState, read_sidecar
-from kraftd.types import REPORTED_BY_OTHERS, Election, ReplicaKey
+from kraftd.types import REPORTED_BY_OTHERS, Election, HealthKind, PeerIdentity, ReplicaKey
 from tests.crash.hooks import PowerCutError, calm, cut_power_before, refuse
 from tests.sim.filesystem import SimFileSystem
 from tests.unit.storage.batches import run_of
@@ -18,8 +18,8 @@ HOME = Path("/data")
 FORGED = 2**31 - 1
 
 
-def peer(node_id: int) -> PeerRecord:
-    return PeerRecord(node_id, bytes([node_id]) * 16, FORGED, b"f" * 16)
+def peer(node_id: int) -> PeerIdentity:
+    return PeerIdentity(node_id, bytes([node_id]) * 16, FORGED, b"f" * 16)
 
 
 def open_on(fs: SimFileSystem, path: Path = HOME) -> NodeDirectory:
@@ -32,12 +32,12 @@ def poisoned(path: Path = HOME, reason: str = "", fs: SimFileSystem | None = Non
     format_directory(fs, path, cluster_id="c" * 22, node_id=1, directory_id=b"d" * 16, now_ms=1)
     node = open_on(fs, path)
     node.write_election(Election(3, 2, ReplicaKey(1)))
-    node.remember_state_health("whole")
+    node.remember_state_health(HealthKind.WHOLE)
     node.log.append(run_of(0, 10, epoch=3), 0, 10)
     for node_id in (2, 3):
-        node.remember_peer(*msgspec.structs.astuple(peer(node_id)))
+        node.remember_peer(peer(node_id))
     if reason:
-        node.remember_state_health("amnesia", [reason])
+        node.remember_state_health(HealthKind.AMNESIA, [reason])
     node.close()
     return fs
 

@@ -1,5 +1,6 @@
 """Bytes that went bad while the log was open: they are never given, and the damage is told (D-06)."""
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from tests.unit.storage.batches import batch, run_of
 pytestmark = pytest.mark.covers("D-06", "D-14", "D-15")
 
 SIZE = len(batch(0))
-EPOCH_AT, LENGTH_AT = 12, 8
+EPOCH_AT, LENGTH_AT, LAST_OFFSET_DELTA_AT = 12, 8, 23
 
 
 def written(directory: Path, count: int = 200) -> Log:
@@ -95,6 +96,26 @@ def test_a_file_that_ends_between_two_batches_is_damaged(tmp_path: Path) -> None
         file.truncate(150 * SIZE)
     with pytest.raises(DamagedReadError, match="the file ends too early"):
         log.read(150, 1 << 20)
+    log.close()
+
+
+@pytest.mark.parametrize("last_offset_delta", [1, 4, 150, 10_000_000])
+def test_a_truncation_believes_no_head_that_went_bad(tmp_path: Path, last_offset_delta: int) -> None:
+    """Its batch seems to hold the offset that is truncated to: to cut before it would cost good batches."""
+    log = written(tmp_path)
+    path = log.segment_files[0][1]
+    with path.open("r+b") as file:
+        file.seek(2 * SIZE + LENGTH_AT)
+        file.write(struct.pack(">i", (last_offset_delta + 1) * SIZE - 12))
+        file.seek(2 * SIZE + LAST_OFFSET_DELTA_AT)
+        file.write(struct.pack(">i", last_offset_delta))
+    with pytest.raises(DamagedReadError) as caught:
+        log.truncate(5, 1)
+    damage = caught.value.damage
+    assert damage is not None
+    assert (damage.file, damage.position_bytes, damage.offset) == (str(path), 2 * SIZE, 2)
+    assert path.stat().st_size == 200 * SIZE
+    assert log.end_offset == 200
     log.close()
 
 

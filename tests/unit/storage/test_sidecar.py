@@ -10,13 +10,12 @@ from kraftd.storage import Disk, OsFileSystem, StorageFailure
 from kraftd.storage.sidecar import (
     SLOT_BYTES,
     LocalState,
-    PeerRecord,
     Sidecar,
     load_durable_sidecar,
     read_sidecar,
     remember_peer,
 )
-from kraftd.types import OffsetAndEpoch
+from kraftd.types import OffsetAndEpoch, PeerIdentity
 from tests.crash.hooks import calm, refuse
 from tests.sim.filesystem import SimFileSystem
 
@@ -37,7 +36,7 @@ def open_sidecar(fs: SimFileSystem) -> Sidecar:
 
 
 def promises_of(counter: int) -> LocalState:
-    return LocalState(start_counter=counter, peers=(PeerRecord(2, b"d" * 16, counter, b"s" * 16),))
+    return LocalState(start_counter=counter, peers=(PeerIdentity(2, b"d" * 16, counter, b"s" * 16),))
 
 
 @pytest.mark.covers("D-05")
@@ -51,7 +50,7 @@ def test_what_is_promised_comes_back(tmp_path: Path) -> None:
         new_election=2**32 - 1,
         election_epoch=7,
         start_counter=3,
-        peers=(PeerRecord(2, b"d" * 16, 9, b"s" * 16),),
+        peers=(PeerIdentity(2, b"d" * 16, 9, b"s" * 16),),
         health="amnesia",
         reasons=("the vote is gone",),
     )
@@ -158,8 +157,8 @@ def test_a_state_whose_sync_failed_is_not_believed_afterwards() -> None:
 
 def test_a_peer_replaces_itself_only() -> None:
     local_state = promises_of(1)
-    newer = PeerRecord(2, b"e" * 16, 1, b"s" * 16)
-    other = PeerRecord(1, b"f" * 16, 4, b"s" * 16)
+    newer = PeerIdentity(2, b"e" * 16, 1, b"s" * 16)
+    other = PeerIdentity(1, b"f" * 16, 4, b"s" * 16)
     for peer in (newer, other):
         local_state = remember_peer(local_state, peer)
     assert local_state.peers == (other, newer)
@@ -168,7 +167,7 @@ def test_a_peer_replaces_itself_only() -> None:
 def test_as_many_peers_as_a_quorum_can_have_fit() -> None:
     fs = fresh()
     sidecar = open_sidecar(fs)
-    peers = tuple(PeerRecord(n, bytes([n]) * 16, 2**40, bytes([n]) * 16) for n in range(60))
+    peers = tuple(PeerIdentity(n, bytes([n]) * 16, 2**40, bytes([n]) * 16) for n in range(60))
     sidecar.save(msgspec.structs.replace(LocalState(reasons=("x" * 1_000,)), peers=peers))
     assert open_sidecar(fs).local_state.peers == peers
 
@@ -177,7 +176,7 @@ def test_more_peers_than_a_slot_holds_are_refused_and_change_nothing() -> None:
     fs = fresh()
     sidecar = open_sidecar(fs)
     sidecar.save(promises_of(1))
-    peers = tuple(PeerRecord(n, bytes(16), 2**40, bytes(16)) for n in range(200))
+    peers = tuple(PeerIdentity(n, bytes(16), 2**40, bytes(16)) for n in range(200))
     with pytest.raises(StorageError, match="200 peers do not fit into its slots"):
         sidecar.save(LocalState(peers=peers))
     assert sidecar.local_state == open_sidecar(fs).local_state == promises_of(1)

@@ -76,7 +76,7 @@ def _put_partitions(builder: Builder, values: Sequence[bytes], start: int) -> in
 def _change_partition(builder: Builder, record: PartitionChangeRecord, offset: Offset) -> None:
     builder.builder_of(TOPICS).change_partition(record, offset)
     if record.unknown_tags:
-        builder.note_lost_tags(record)
+        builder.record_lost_tags(record)
 
 
 def _remove_topic(builder: Builder, record: RemoveTopicRecord, offset: Offset) -> None:

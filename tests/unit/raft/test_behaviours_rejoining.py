@@ -12,10 +12,11 @@ from kraftd.raft import rpc
 from kraftd.raft.peers import Peers
 from kraftd.raft.rejoin import Rejoin, StateHealth
 from kraftd.raft.rpc import FetchParams, LeaderAndEpoch
-from kraftd.raft.voters import Quorum, Voter, VoterSet
+from kraftd.raft.voters import Quorum
 from kraftd.records.batch import encode_batch
-from kraftd.types import Election, Endpoint, NodeId, Offset, OffsetAndEpoch, ReplicaKey
+from kraftd.types import Election, NodeId, Offset, OffsetAndEpoch, PeerIdentity, ReplicaKey
 from tests.conformance import covers
+from tests.stories.cluster import voter_set
 from tests.unit.raft.lone import Lone, every, key_of
 
 
@@ -110,7 +111,7 @@ def test_what_the_leader_of_an_earlier_epoch_had_committed_makes_nobody_whole_in
 
 
 @covers("D-06")
-def test_what_was_heard_before_the_loss_was_known_does_not_help_to_mend() -> None:
+def test_what_was_heard_before_the_loss_was_known_does_not_help_to_rejoin() -> None:
     """Another copy of its directory ran in epoch 9, and may have voted there; in epoch 5 all were heard."""
     lone = following(StateHealth())
     assert lone.raft_node.is_whole
@@ -129,14 +130,13 @@ def test_what_was_heard_before_the_loss_was_known_does_not_help_to_mend() -> Non
 def test_who_fetched_without_its_id_is_believed_no_older_copy_later() -> None:
     """Node 3 found its election file bad in start 5, was mended, and is start 8 now: its backup is not."""
 
-    def start_of(counter: int, start_id: bytes) -> ev.PeerIdentity:
-        return ev.PeerIdentity(3, key_of(3).directory_id, counter, start_id)
+    def start_of(counter: int, start_id: bytes) -> PeerIdentity:
+        return PeerIdentity(3, key_of(3).directory_id, counter, start_id)
 
-    voters = VoterSet(Voter(node_id, Endpoint("h", node_id)) for node_id in (1, 2, 3))
     fifth = start_of(5, b"the fifth start!")
-    quorum = Quorum(1, voters)
+    quorum = Quorum(1, voter_set(1, 2, 3))
     peers = Peers(key_of(1), quorum, (fifth,), Rejoin(StateHealth(), quorum))
-    peers.note_rejoining(fifth)
+    peers.record_rejoining(fifth)
     eighth = start_of(8, b"the eighth start")
     assert peers.verify_identity(eighth) == [fx.RememberPeer(eighth)]
     assert peers.verify_identity(start_of(6, b"of a backup of 5")) is None
@@ -147,10 +147,10 @@ def test_who_fetched_without_its_id_is_believed_no_older_copy_later() -> None:
 def test_who_forgot_does_not_tell_another_by_its_old_memory_that_it_is_not_who_it_says() -> None:
     """Node 3 has had a new disk since the backup that we run on. It would take itself for forgetful, too."""
     lone = forgetful()
-    new = ev.PeerIdentity(3, b"a newer disk dir", 1, b"a newer start id")
+    new = PeerIdentity(3, b"a newer disk dir", 1, b"a newer start id")
     ask = FetchParams(ReplicaKey(3, new.directory_id), lone.epoch, OffsetAndEpoch(2, 4), -1, 0)
     request = rpc.fetch_request("lone", ask, 1 << 20)
     effects = lone.feed(ev.RequestReceived(77, request, type(request).MAX_VERSION, new))
-    answer = lone.reply_to(77, effects)
-    assert isinstance(answer, m.FetchResponse)
-    assert answer.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    response = lone.reply_to(77, effects)
+    assert isinstance(response, m.FetchResponse)
+    assert response.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER

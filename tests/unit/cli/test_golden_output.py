@@ -1,7 +1,7 @@
 """All that the commands and the tables of a replay show of one small cluster, byte for byte.
 
-The cluster has every kind of entity, and something happens to each. `golden_answers.txt` holds what each
-command printed; `python -m tests.unit.cli.test_golden_answers` writes it anew, in the repository's root.
+The cluster has every kind of entity, and something happens to each. `golden_output.txt` holds what each
+command printed; `python -m tests.unit.cli.test_golden_output` writes it anew, in the repository's root.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from kraftd.records.frame import RawRecord
 from kraftd.replay.schemas import TABLES
 from tests.unit.logtools.logs import ORDERS, LogMaker, broker, config, moved, partition
 
-GOLDEN = Path(__file__).with_name("golden_answers.txt")
+GOLDEN = Path(__file__).with_name("golden_output.txt")
 PAYMENTS = b"payments".ljust(16, b"\2")
 LATER = ((99, b"later"),)
 DIRECTORY = bytes(15) + b"\7"
@@ -144,7 +144,7 @@ def commands() -> Iterator[list[str]]:
     yield ["shell", "DIR", "--at", "37", "-c", "ls /", "-c", "tree /", "-c", "cat /scram/SCRAM-SHA-256/ann"]
 
 
-def answers(home: Path) -> Iterator[str]:
+def outputs(home: Path) -> Iterator[str]:
     """What each command prints, and the rows of each table."""
     made = cluster(home)
     for arguments in commands():
@@ -170,10 +170,10 @@ def rows(state: State) -> Iterator[tuple[str, dict[str, object]]]:
             yield from ((table.name, row) for row in batch.to_pylist())
 
 
-def test_every_answer_is_what_it_was(tmp_path: Path, monkeypatch) -> None:
+def test_all_output_is_what_it_was(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.delenv("KRAFTD_BOOTSTRAP", raising=False)
-    now, golden = "".join(answers(tmp_path / "node")), GOLDEN.read_text(encoding="utf-8")
+    now, golden = "".join(outputs(tmp_path / "node")), GOLDEN.read_text(encoding="utf-8")
     lines = difflib.unified_diff(golden.splitlines(), now.splitlines(), "golden", "now", n=0, lineterm="")
     assert list(lines) == []
 
@@ -181,5 +181,5 @@ def test_every_answer_is_what_it_was(tmp_path: Path, monkeypatch) -> None:
 if __name__ == "__main__":
     os.environ["COLUMNS"] = "200"
     with tempfile.TemporaryDirectory() as folder:
-        GOLDEN.write_text("".join(answers(Path(folder) / "node")), encoding="utf-8")
+        GOLDEN.write_text("".join(outputs(Path(folder) / "node")), encoding="utf-8")
     sys.stdout.write(f"{GOLDEN} is written\n")

@@ -9,8 +9,8 @@ Follows: VOTE-02, CQ-05, D-07, D-18, KIP-996.
 
 from collections.abc import Mapping
 
-from kraftd.audit.invariant import Invariant, NodeView
-from kraftd.raft.effects import Effect, LeaderChanged, StateChanged, VoteCast
+from kraftd.audit.invariant import Invariant, NodeView, is_majority
+from kraftd.raft.effects import Effect, LeaderChanged, StateChanged, VoteAnswered
 from kraftd.raft.epoch_states import Leader
 from kraftd.types import Epoch, NodeId
 
@@ -22,14 +22,14 @@ class LeadersAreElected(Invariant):
     does not count: the others know of it (D-06).
     """
 
-    watches = (VoteCast, StateChanged)
+    watches = (VoteAnswered, StateChanged)
 
     def __init__(self) -> None:
         self._granted: dict[tuple[NodeId, Epoch, bool], set[NodeId]] = {}
 
     def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
         """Record what is granted, and look it up when a node campaigns or leads."""
-        if isinstance(effect, VoteCast):
+        if isinstance(effect, VoteAnswered):
             if effect.granted and node.is_voter and (effect.pre_vote or not node.forgot):
                 key = (effect.candidate, effect.epoch, effect.pre_vote)
                 self._granted.setdefault(key, set()).add(node.node_id)
@@ -44,7 +44,7 @@ class LeadersAreElected(Invariant):
     ) -> None:
         others = self._granted.get((node.node_id, epoch, pre_vote), set()) - {node.node_id}
         voters = sum(other.is_voter for other in nodes.values())
-        if (len(others) + 1) * 2 <= voters:
+        if not is_majority(len(others) + 1, voters):
             what = "campaigns after pre-votes" if pre_vote else "leads by votes"
             self.fail(f"{node.node_id} {what} in epoch {epoch} with grants of only {sorted(others)}")
 
@@ -52,12 +52,12 @@ class LeadersAreElected(Invariant):
 class LeadersGrantNoPreVotes(Invariant):
     """A leader grants no pre-vote, which could depose it (KIP-996)."""
 
-    watches = (VoteCast,)
+    watches = (VoteAnswered,)
 
     def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
         """Check each pre-vote that is granted."""
         del nodes
-        is_granted = isinstance(effect, VoteCast) and effect.pre_vote and effect.granted
+        is_granted = isinstance(effect, VoteAnswered) and effect.pre_vote and effect.granted
         if is_granted and isinstance(node.state, Leader):
             self.fail(f"{node.node_id} leads, and grants a pre-vote: {effect}")
 

@@ -1,6 +1,6 @@
-"""No answer is longer than what our own client takes: the largest of every API, provoked, and measured.
+"""No response is longer than what our own client takes: the largest of every API, provoked, and measured.
 
-An API without an entry in `LARGEST` fails here: whoever adds one says what its largest answer is.
+An API without an entry in `LARGEST` fails here: whoever adds one says what its largest response is.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from kraftd.controller.admin_apis import OPERATIONS
-from kraftd.controller.configuration_control import decide
+from kraftd.controller.configuration_control import incremental_alter_configs
 from kraftd.controller.describe_configs import describe_configs
 from kraftd.controller.list_configs import list_configs
 from kraftd.errors import ErrorCode, UnencodableError
@@ -34,7 +34,7 @@ from kraftd.types import METADATA_TOPIC, Endpoint, Now, OffsetAndEpoch
 from tests.unit.raft.lone import CLUSTER_ID, Lone, key_of
 from tests.unit.runtime.test_node_status import status_of
 
-Answer: TypeAlias = tuple[Any, bytes]
+Response: TypeAlias = tuple[Any, bytes]
 """A response, and the records that go with it."""
 
 HEAD = limits.HEAD_BYTES_MAX
@@ -57,8 +57,8 @@ def filling(text: str = "x", *, but: int = 300, of: int = SHORT) -> str:
 # --- the quorum's
 
 
-def quorum_answers() -> Iterator[Any]:
-    """What a member answers of a leader with the longest address, and to the longest requests."""
+def quorum_responses() -> Iterator[Any]:
+    """What a node says of a leader with the longest address, and to the longest requests."""
     endpoint = Endpoint(filling(but=400), 9_002)
     ask = VoteParams(3, key_of(3), OffsetAndEpoch(0, 0), key_of(1), pre_vote=False)
     position = FetchParams(key_of(3), 3, OffsetAndEpoch(0, 0), 0, 0)
@@ -75,9 +75,9 @@ def quorum_answers() -> Iterator[Any]:
     ]
     lone = Lone()
     for request in requests:
-        answer = lone.ask(asked(request))
-        assert answer is not None
-        yield answer
+        response = lone.ask(asked(request))
+        assert response is not None
+        yield response
 
 
 def described_quorums() -> Iterator[Any]:
@@ -115,8 +115,8 @@ def described_nodes() -> Iterator[Any]:
 
 
 def resignations() -> Iterator[Any]:
-    answers: list[Any] = []
-    connection = SimpleNamespace(reply=lambda _version, _id, message: answers.append(message))
+    responses: list[Any] = []
+    connection = SimpleNamespace(reply=lambda _version, _id, message: responses.append(message))
     driver: Any = SimpleNamespace(now=lambda: Now(0, 0), deliver=lambda _: None)
     raft_node: Any = SimpleNamespace(leader_id=1)
     apis = ControllerApis(
@@ -131,7 +131,7 @@ def resignations() -> Iterator[Any]:
         connection, SimpleNamespace(message=m.ResignLeaderRequest(), api_version=0, correlation_id=1)
     )
     apis.resign_done(ResignDone(1, ErrorCode.INVALID_REQUEST, 1, 1, "why " * 1_000_000))
-    yield from answers
+    yield from responses
 
 
 def greetings() -> Iterator[Any]:
@@ -151,12 +151,12 @@ def api_versions() -> Iterator[Any]:
 # --- exports
 
 
-def exported(request: Any, *, segments: int) -> list[Answer]:
+def exported(request: Any, *, segments: int) -> list[Response]:
     """What is answered to an export of so many segments, and a chunk of it."""
-    answers: list[Answer] = []
+    responses: list[Response] = []
     connection: Any = SimpleNamespace(
         number=1,
-        reply=lambda _version, _id, message, records=(): answers.append((message, b"".join(records))),
+        reply=lambda _version, _id, message, records=(): responses.append((message, b"".join(records))),
     )
     log = SimpleNamespace(
         generation=1,
@@ -174,7 +174,7 @@ def exported(request: Any, *, segments: int) -> list[Answer]:
     if request is not None:
         chunk = SimpleNamespace(message=asked(request), api_version=0, correlation_id=1)
         exports.serve_chunk(connection, chunk)  # type: ignore[arg-type]
-    return answers
+    return responses
 
 
 class _Anywhere:
@@ -182,12 +182,12 @@ class _Anywhere:
         return name
 
 
-def manifests() -> Iterator[Answer]:
+def manifests() -> Iterator[Response]:
     yield from exported(None, segments=limits.FILES_MAX - 10)
     yield from exported(None, segments=limits.FILES_MAX + 1)
 
 
-def chunks() -> Iterator[Answer]:
+def chunks() -> Iterator[Response]:
     yield exported(m.ExportChunkRequest(filling(CONTROL)), segments=1)[-1]
     yield exported(m.ExportChunkRequest("meta.properties", 0, 1 << 31 - 1), segments=1)[-1]
 
@@ -243,13 +243,13 @@ def alterations() -> Iterator[Any]:
     for names in RESOURCES:
         resources = tuple(m.IncrementalAlterConfigsRequestAlterConfigsResource(4, name, ()) for name in names)
         request = asked(m.IncrementalAlterConfigsRequest(resources))
-        yield decide(image(), request)[1]
+        yield incremental_alter_configs(image(), request)[1]
         yield refuse(request, ErrorCode.REQUEST_TIMED_OUT, "why " * 50)
     change = m.IncrementalAlterConfigsRequestAlterableConfig("num.io.threads", 0, CONTROL * 32_000)
     resources = tuple(
         m.IncrementalAlterConfigsRequestAlterConfigsResource(4, str(n), (change,)) for n in range(30)
     )
-    yield decide(image(), asked(m.IncrementalAlterConfigsRequest(resources)))[1]
+    yield incremental_alter_configs(image(), asked(m.IncrementalAlterConfigsRequest(resources)))[1]
 
 
 def confirmations() -> Iterator[Any]:
@@ -257,7 +257,9 @@ def confirmations() -> Iterator[Any]:
 
 
 def of_kind(name: str) -> Callable[[], Iterator[Any]]:
-    return lambda: (answer for answer in quorum_answers() if type(answer).__name__ == f"{name}Response")
+    return lambda: (
+        response for response in quorum_responses() if type(response).__name__ == f"{name}Response"
+    )
 
 
 LARGEST: dict[str, Callable[[], Iterator[Any]]] = {
@@ -284,11 +286,11 @@ def test_every_api_has_an_entry() -> None:
 
 
 @pytest.mark.parametrize("name", LARGEST)
-def test_the_largest_answer_is_one_that_our_client_takes(name: str) -> None:
+def test_the_largest_response_is_one_that_our_client_takes(name: str) -> None:
     [api] = [api for api in MSGPACK.apis.values() if api.name == name]
-    answers = [each if isinstance(each, tuple) else (each, b"") for each in LARGEST[name]()]
-    assert answers
-    for response, records in answers:
+    responses = [each if isinstance(each, tuple) else (each, b"") for each in LARGEST[name]()]
+    assert responses
+    for response, records in responses:
         buffers = MSGPACK.encode_response(api.max_version, 1, response, [records] if records else ())
         frame = b"".join(buffers)[4:]
         assert MSGPACK.read_response(frame).decode((api.key, api.max_version)) == response

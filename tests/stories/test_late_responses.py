@@ -1,4 +1,4 @@
-"""Stories of answers that come late: what was said in an older epoch changes nothing in a newer one."""
+"""Stories of responses that come late: what was said in an older epoch changes nothing in a newer one."""
 
 import pytest
 
@@ -21,14 +21,14 @@ def lead(cluster: Cluster, node_id: int) -> None:
 
 @pytest.mark.covers("VOTE-31", "D-14")
 def test_a_divergence_of_an_older_epoch_cuts_nothing_in_a_newer_one() -> None:
-    """KAFKA-18991. The same node leads again, so only the epoch tells that its answer is too old."""
+    """KAFKA-18991. The same node leads again, so only the epoch tells that its response is too old."""
     cluster = with_logs({1: [1, 1, 4], 2: [1, 1, 4], 3: [1, 1, 2, 3]}, epoch=4)
     for n in (1, 2):
         cluster.start(n)
     assert cluster.elect() == 1
     old = LeaderAndEpoch(cluster.raft_node(1).epoch, 1)
 
-    # Node 3 asks where its log leaves the leader's; the answer is on its way for long.
+    # Node 3 asks where its log leaves the leader's; the response is on its way for long.
     cluster.cut.add((1, 3))
     cluster.start(3)
     asks = cluster.nodes[3]
@@ -37,8 +37,8 @@ def test_a_divergence_of_an_older_epoch_cuts_nothing_in_a_newer_one() -> None:
     )
     assert asks.last_send is not None
     assert asks.last_send.to == 1
-    answer = rpc.fetch_response(ErrorCode.NONE, old, high_watermark=2, diverging=OffsetAndEpoch(2, 1))
-    late = ResponseReceived(1, asks.last_send.correlation_id, answer)
+    response = rpc.fetch_response(ErrorCode.NONE, old, high_watermark=2, diverging=OffsetAndEpoch(2, 1))
+    late = ResponseReceived(1, asks.last_send.correlation_id, response)
     began_ms = cluster.now_ms
 
     # Meanwhile node 2 leads, corrects the log of node 3, and hands back.

@@ -1,0 +1,103 @@
+"""What the codec of Kafka's wire costs, in CPU time of one core: `.venv/bin/python benchmarks/kafka_wire.py`.
+
+Each figure is the best of several rounds, since a loaded machine only adds. Fetch is that of an idle broker;
+its response carries 2,000 bytes of records, which are copied once.
+"""
+
+import gc
+import time
+from collections.abc import Callable
+from typing import Any
+
+from kraftd.protocol import messages as m
+from kraftd.protocol.kafka_codec import KAFKA
+
+ROUNDS = 15
+
+TOPIC = bytes(15) + b"\1"
+HEARTBEAT = m.BrokerHeartbeatRequest(broker_id=1, broker_epoch=70_000, current_metadata_offset=900_000)
+FETCH = m.FetchRequest(
+    cluster_id="4L6g3nShT-eMCtK--X86sw",
+    replica_state=m.FetchRequestReplicaState(4, -1),
+    max_wait_ms=500,
+    max_bytes=1 << 20,
+    topics=(
+        m.FetchRequestFetchTopic(
+            topic_id=TOPIC,
+            partitions=(
+                m.FetchRequestFetchPartition(
+                    0, 3, 900_000, 3, 0, 0, bytes(range(16)), high_watermark=899_999
+                ),
+            ),
+        ),
+    ),
+)
+FETCHED = m.FetchResponse(
+    responses=(
+        m.FetchResponseFetchableTopicResponse(
+            topic_id=TOPIC,
+            partitions=(
+                m.FetchResponsePartitionData(
+                    high_watermark=900_000, current_leader=m.FetchResponseLeaderIdAndEpoch(1, 3)
+                ),
+            ),
+        ),
+    ),
+    node_endpoints=(m.FetchResponseNodeEndpoint(1, "controller-1", 9093),),
+)
+IN_SYNC = m.AlterPartitionRequest(
+    broker_id=1,
+    topics=tuple(
+        m.AlterPartitionRequestTopicData(
+            topic_id=bytes((number,)) * 16,
+            partitions=tuple(
+                m.AlterPartitionRequestPartitionData(
+                    partition_index=index,
+                    leader_epoch=5,
+                    new_isr_with_epochs=tuple(
+                        m.AlterPartitionRequestBrokerState(broker, 100_000 + broker) for broker in (1, 2, 3)
+                    ),
+                    partition_epoch=300 + index,
+                )
+                for index in range(100)
+            ),
+        )
+        for number in range(10)
+    ),
+)
+
+
+def main() -> None:
+    KAFKA.load()
+    heartbeat, fetch, in_sync = request(2, HEARTBEAT), request(18, FETCH), request(3, IN_SYNC)
+    records = [bytes(2_000)]
+    beaten = m.BrokerHeartbeatResponse(is_caught_up=True, is_fenced=False)
+    rows: list[tuple[str, Callable[[], Any], int]] = [
+        ("BrokerHeartbeat, decoded", lambda: KAFKA.decode_request(heartbeat), 20_000),
+        ("BrokerHeartbeat, answered", lambda: KAFKA.encode_response(2, 1, beaten), 20_000),
+        ("Fetch, decoded", lambda: KAFKA.decode_request(fetch), 10_000),
+        ("Fetch, answered", lambda: KAFKA.encode_response(18, 1, FETCHED, records), 10_000),
+        ("AlterPartition of 1,000 partitions, decoded", lambda: KAFKA.decode_request(in_sync), 20),
+    ]
+    gc.freeze()
+    for name, call, times in rows:
+        print(f"{name:44} {best_us(call, times):10,.1f} us")
+
+
+def request(version: int, message: Any) -> bytes:
+    return b"".join(KAFKA.encode_request(version, 1, "broker-1", message))[4:]
+
+
+def best_us(call: Callable[[], Any], times: int) -> float:
+    """The CPU time of one call, in the best of the rounds."""
+    found = []
+    for _ in range(ROUNDS):
+        begun = time.process_time()
+        for _ in range(times):
+            call()
+        found.append(time.process_time() - begun)
+    return min(found) / times * 1e6
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""Who a forwarded request is from: the principal inside an Envelope, as Kafka's brokers encode it.
+
+A 2-byte version, which is 0, and in the compact form of flexible versions: type, name, whether the client
+showed a delegation token, and tagged fields, which are skipped. Follows DefaultPrincipalData of Kafka's
+clients; that bytes are left over is an error here.
+"""
+
+from msgspec import Struct
+
+from kraftd.errors import MalformedError, UnencodableError
+from kraftd.serde.binary import (
+    READ_ERRORS,
+    WRITE_ERRORS,
+    ZERO,
+    Chunks,
+    read_bool,
+    read_compact_string,
+    read_int16,
+    write_bool,
+    write_compact_string,
+    write_int16,
+)
+from kraftd.serde.tagged import read_tags
+
+_VERSION = 0
+
+
+class Principal(Struct, frozen=True, gc=False):
+    """A user, or whoever else a client is."""
+
+    type: str
+    """What kind of principal, `User` unless somebody extended the brokers."""
+    name: str
+    token_authenticated: bool = False
+    """Whether the client showed a delegation token: then it may make no other one."""
+
+
+def decode_principal(data: bytes) -> Principal:
+    """Read the RequestPrincipal of an Envelope.
+
+    Raises:
+        MalformedError: It is of another version, or does not follow it.
+    """
+    try:
+        version, at = read_int16(data, 0)
+        if version != _VERSION:
+            raise MalformedError(f"version {version} is not known here")
+        kind, at = read_compact_string(data, at)
+        name, at = read_compact_string(data, at)
+        token_authenticated, at = read_bool(data, at)
+        _, at = read_tags(data, at)
+    except READ_ERRORS as error:
+        raise MalformedError(f"principal: {error}") from None
+    if at != len(data):
+        raise MalformedError(f"principal: byte {at}: {len(data) - at} bytes follow it")
+    return Principal(kind, name, token_authenticated)
+
+
+def encode_principal(principal: Principal) -> bytes:
+    """The RequestPrincipal of an Envelope.
+
+    Raises:
+        UnencodableError: The type or the name cannot be a string of Kafka's.
+    """
+    out: Chunks = []
+    try:
+        write_int16(out, _VERSION)
+        write_compact_string(out, principal.type)
+        write_compact_string(out, principal.name)
+        write_bool(out, principal.token_authenticated)
+    except WRITE_ERRORS as error:
+        raise UnencodableError(f"principal: {error}") from None
+    return b"".join((*out, ZERO))

@@ -1,0 +1,180 @@
+"""Kafka's wire, spoken by a client to the processes of a quorum."""
+
+from collections.abc import Callable
+
+import pytest
+from cluster import Cluster, KafkaClient, alter_request
+
+from kraftd.errors import ErrorCode
+from kraftd.protocol import messages as m
+from kraftd.protocol.kafka_codec import KAFKA
+from kraftd.records.batch import scan
+from kraftd.types import METADATA_TOPIC, METADATA_TOPIC_ID
+
+
+def kafka_client(cluster: Cluster, node_id: int) -> KafkaClient:
+    return KafkaClient(cluster[node_id].port)
+
+
+def fetch(
+    offset: int, *, replica_id: int = -1, epoch: int = 0, last_epoch: int = 0, wait_ms: int = 0
+) -> m.FetchRequest:
+    """What a broker's raft client sends: an observer's fetch."""
+    partition = m.FetchRequestFetchPartition(
+        partition=0,
+        current_leader_epoch=epoch,
+        fetch_offset=offset,
+        last_fetched_epoch=last_epoch,
+        replica_directory_id=b"d" * 16,
+    )
+    return m.FetchRequest(
+        replica_state=m.FetchRequestReplicaState(replica_id=replica_id),
+        max_wait_ms=wait_ms,
+        max_bytes=1 << 20,
+        topics=(m.FetchRequestFetchTopic(topic_id=METADATA_TOPIC_ID, partitions=(partition,)),),
+    )
+
+
+def data_of(response: m.FetchResponse) -> m.FetchResponsePartitionData:
+    return response.responses[0].partitions[0]
+
+
+def test_only_what_is_served_is_advertised_with_the_features_of_the_cluster(
+    start: Callable[..., Cluster],
+) -> None:
+    with start(1) as cluster:
+        cluster.wait_leader()
+        with kafka_client(cluster, 1) as client:
+            said = client.api_versions
+            assert {(api.api_key, api.min_version, api.max_version) for api in said.api_keys} == {
+                (1, 4, 18),
+                (18, 0, 4),
+                (32, 1, 4),
+                (44, 0, 1),
+                (55, 0, 2),
+                (60, 0, 2),
+            }
+            finalized = {each.name: each.max_version_level for each in said.finalized_features}
+            assert finalized["metadata.version"] == 30
+            assert "kraft.version" not in finalized
+            assert said.finalized_features_epoch >= 0
+            assert {each.name for each in said.supported_features} > finalized.keys()
+            old = client.ask(m.ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3)
+            assert {each.name for each in old.supported_features} == {"metadata.version"}
+            bad = client.ask(m.ApiVersionsRequest(client_software_name="-", client_software_version="1"))
+            assert bad.error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_every_version_that_is_advertised_is_answered(start: Callable[..., Cluster]) -> None:
+    """By a leader and by followers: no response lacks a field's place in an old version."""
+    with start(3) as cluster:
+        leader = cluster.wait_leader()
+        follower = next(node for node in cluster if node is not leader)
+        for node in (leader, follower):
+            with kafka_client(cluster, node.node_id) as client:
+                for api in client.api_versions.api_keys:
+                    request = KAFKA.apis[api.api_key].request
+                    for version in range(api.min_version, api.max_version + 1):
+                        assert api.api_key == client.ask(request(), version).API_KEY
+            assert not node.count("unencodable_reply")
+
+
+def test_an_observer_reads_the_log_by_kafkas_wire(start: Callable[..., Cluster]) -> None:
+    """As a broker does: it learns the leader and its epoch from a refusal, then reads batch by batch."""
+    with start(3) as cluster:
+        leader = cluster.wait_leader()
+        with leader.client() as kraft:
+            assert kraft.set_config("log.retention.ms", "1000") == 0
+            end_offset = kraft.describe().log_end_offset
+        with kafka_client(cluster, leader.node_id) as client:
+            learned = data_of(client.ask(fetch(0)))
+            assert learned.error_code == ErrorCode.FENCED_LEADER_EPOCH
+            assert learned.current_leader.leader_id == leader.node_id
+            epoch, offset, last_epoch = learned.current_leader.leader_epoch, 0, 0
+            values: list[bytes] = []
+            while offset < end_offset:
+                data = data_of(client.ask(fetch(offset, epoch=epoch, last_epoch=last_epoch, wait_ms=500)))
+                assert data.error_code == 0
+                for batch in scan(data.records or b""):
+                    batch.check()
+                    assert batch.base_offset == offset
+                    offset, last_epoch = batch.end_offset, batch.epoch
+                    values += batch.values()
+            assert any(b"log.retention.ms" in value for value in values)
+
+
+def test_a_follower_and_a_stranger_under_a_voters_id_are_refused(start: Callable[..., Cluster]) -> None:
+    with start(3) as cluster:
+        leader = cluster.wait_leader()
+        follower = next(node for node in cluster if node is not leader)
+        follower.wait_for("leader_changed", where=lambda line: line["leader"] == leader.node_id)
+        epoch = leader.describe().epoch
+        with kafka_client(cluster, follower.node_id) as client:
+            refused = client.ask(fetch(0, epoch=epoch))
+            assert data_of(refused).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            assert data_of(refused).current_leader.leader_id == leader.node_id
+            (endpoint,) = refused.node_endpoints
+            assert endpoint.port == leader.port
+        with kafka_client(cluster, leader.node_id) as client:
+            named = data_of(client.ask(fetch(0, epoch=epoch, replica_id=follower.node_id)))
+            assert named.error_code == ErrorCode.INVALID_VOTER_KEY
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_the_quorum_is_described_by_kafkas_wire(start: Callable[..., Cluster], version: int) -> None:
+    with start(3) as cluster:
+        leader = cluster.wait_leader()
+        topic = m.DescribeQuorumRequestTopicData(
+            topic_name=METADATA_TOPIC, partitions=(m.DescribeQuorumRequestPartitionData(partition_index=0),)
+        )
+        with kafka_client(cluster, leader.node_id) as client:
+            response = client.ask(m.DescribeQuorumRequest(topics=(topic,)), version)
+        partition = response.topics[0].partitions[0]
+        assert partition.leader_id == leader.node_id
+        assert {voter.replica_id for voter in partition.current_voters} == {1, 2, 3}
+
+
+def test_configs_are_written_and_read_by_kafkas_wire(start: Callable[..., Cluster]) -> None:
+    with start(1) as cluster:
+        node = cluster.wait_leader()
+        with kafka_client(cluster, 1) as client:
+            for version in (0, 1):
+                response = client.ask(alter_request([("log.retention.ms", f"100{version}")]), version)
+                assert response.responses[0].error_code == 0
+            assert client.get_configs()["log.retention.ms"] == "1001"
+        with node.client() as kraft:
+            assert kraft.get_configs()["log.retention.ms"] == "1001"
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_every_node_tells_where_the_controllers_are(start: Callable[..., Cluster], version: int) -> None:
+    with start(3) as cluster:
+        leader = cluster.wait_leader()
+        for node in cluster:
+            node.wait_for("leader_changed", where=lambda line: line["leader"] == leader.node_id)
+            with kafka_client(cluster, node.node_id) as client:
+                response = client.ask(m.DescribeClusterRequest(endpoint_type=2), version)
+            assert (response.error_code, response.endpoint_type) == (0, 2)
+            assert response.cluster_id == leader.describe().cluster_id
+            assert {(each.broker_id, each.port) for each in response.brokers} == {
+                (each.node_id, each.port) for each in cluster
+            }
+        assert response.controller_id == leader.node_id
+
+
+@pytest.mark.parametrize(
+    ("version", "endpoint_type", "error"),
+    [
+        (0, 1, ErrorCode.INVALID_REQUEST),
+        (1, 1, ErrorCode.MISMATCHED_ENDPOINT_TYPE),
+        (2, 7, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE),
+    ],
+)
+def test_a_controller_does_not_describe_brokers(
+    start: Callable[..., Cluster], version: int, endpoint_type: int, error: ErrorCode
+) -> None:
+    with start(1) as cluster:
+        cluster.wait_leader()
+        with kafka_client(cluster, 1) as client:
+            request = m.DescribeClusterRequest(endpoint_type=endpoint_type)
+            assert client.ask(request, version).error_code == error

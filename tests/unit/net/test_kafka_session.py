@@ -1,0 +1,156 @@
+"""Connections of Kafka's wire: real sockets, plain streams at the other end."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from kraftd.net.budgets import PeerClass
+from kraftd.protocol import messages as m
+from kraftd.protocol.kafka_codec import KAFKA
+from kraftd.types import METADATA_TOPIC_ID
+from tests.unit.net.test_network import Client, Node, running
+
+SERVED = frozenset({m.ApiVersionsRequest.API_KEY, m.FetchRequest.API_KEY})
+
+
+class KafkaClient(Client):
+    """A client of Kafka's wire."""
+
+    def send(self, correlation_id: int, message: Any, version: int | None = None) -> None:
+        version = KAFKA.apis[message.API_KEY].max_version if version is None else version
+        self.writer.write(b"".join(KAFKA.encode_request(version, correlation_id, "test", message)))
+
+    async def receive(self, key: int, version: int | None = None) -> tuple[int, Any]:
+        async with asyncio.timeout(10):
+            size = int.from_bytes(await self.reader.readexactly(4), "big")
+            response = KAFKA.read_response(await self.reader.readexactly(size))
+            version = KAFKA.apis[key].max_version if version is None else version
+            return response.correlation_id, response.decode((key, version))
+
+
+def fetch() -> m.FetchRequest:
+    partition = m.FetchRequestFetchPartition(partition=0)
+    return m.FetchRequest(
+        topics=(m.FetchRequestFetchTopic(topic_id=METADATA_TOPIC_ID, partitions=(partition,)),)
+    )
+
+
+def serving(node_id: int = 1) -> Node:
+    node = Node(node_id)
+    node.server.kafka_api_keys = SERVED
+    return node
+
+
+async def test_a_client_of_kafkas_wire_is_served_without_a_greeting() -> None:
+    node = serving()
+    async with running(node):
+        client = await KafkaClient.connect(node.port)
+        client.send(7, fetch())
+        await node.until(lambda: node.requests)
+        ((connection, request),) = node.requests
+        assert (request.correlation_id, request.client_id) == (7, "test")
+        assert connection.peer_class is PeerClass.CLIENT
+        connection.reply(request.api_version, 7, m.FetchResponse(session_id=5))
+        assert await client.receive(m.FetchRequest.API_KEY) == (7, m.FetchResponse(session_id=5))
+
+
+async def test_requests_are_answered_one_at_a_time_in_their_order() -> None:
+    """Kafka's clients close on a response of another order; a parked Fetch holds up what follows it."""
+    node = serving()
+    async with running(node):
+        client, other = await KafkaClient.connect(node.port), await KafkaClient.connect(node.port)
+        client.send(1, fetch())
+        await node.until(lambda: node.requests)
+        client.send(2, fetch())
+        client.send(3, fetch())
+        other.send(9, fetch())
+        await node.until(lambda: len(node.requests) == 2)
+        assert [request.correlation_id for _, request in node.requests] == [1, 9]
+        for expected in (1, 2, 3):
+            await node.until(lambda n=expected: any(r.correlation_id == n for _, r in node.requests))
+            connection, request = next(each for each in node.requests if each[1].correlation_id == expected)
+            connection.reply(request.api_version, expected, m.FetchResponse())
+            assert (await client.receive(m.FetchRequest.API_KEY))[0] == expected
+
+
+async def test_api_versions_of_a_version_too_new_is_answered_in_version_0_and_the_connection_stays() -> None:
+    node = serving()
+    async with running(node):
+        client = await KafkaClient.connect(node.port)
+        header = b"\0\x12\0\x63\0\0\0\x05\xff\xff\0"
+        client.writer.write(len(header).to_bytes(4, "big") + header)
+        correlation_id, response = await client.receive(m.ApiVersionsRequest.API_KEY, 0)
+        assert (correlation_id, response.error_code) == (5, 35)
+        (only,) = response.api_keys
+        assert (only.api_key, only.min_version, only.max_version) == (18, 0, 4)
+        client.send(6, fetch())
+        await node.until(lambda: node.requests)
+
+
+@pytest.mark.parametrize(
+    ("frame", "reason"),
+    [
+        (b"\0\x34\0\0\0\0\0\x05\xff\xff", "a request of API 52, which is not served here"),
+        (
+            b"\0\x3f\0\0\0\0\0\x05\xff\xff\0",
+            "a request of API 63 (BrokerHeartbeat), which",
+        ),
+        (b"\0\x01\0\x63\0\0\0\x05\xff\xff\0", "API 1 version 99 is not supported; Fetch is spoken here in"),
+        (b"\0\x01\0\x12\0\0\0\x05\xff\xff\0", "Fetch request version 18: byte"),
+        (b"\0", "not a request"),
+    ],
+)
+async def test_what_cannot_be_served_ends_its_connection_in_one_line(frame: bytes, reason: str) -> None:
+    node = serving()
+    async with running(node):
+        client, other = await KafkaClient.connect(node.port), await KafkaClient.connect(node.port)
+        client.writer.write(len(frame).to_bytes(4, "big") + frame)
+        assert await client.end() == b""
+        (line,) = [fields["reason"] for event, fields in node.log.lines if event == "bad_frame"]
+        assert reason in line
+        other.send(1, fetch())
+        await node.until(lambda: node.requests)
+
+
+async def test_a_connection_keeps_the_encoding_of_its_first_frame() -> None:
+    node = serving()
+    async with running(node):
+        client = await KafkaClient.connect(node.port)
+        client.send(1, fetch())
+        await node.until(lambda: node.requests)
+        node.requests[0][0].reply(18, 1, m.FetchResponse())
+        await client.receive(m.FetchRequest.API_KEY)
+        client.writer.write(b"\0\0\0\x03\x93\x01\x02")
+        assert await client.end() == b""
+        (line,) = [fields["reason"] for event, fields in node.log.lines if event == "bad_frame"]
+        assert "the first one chose another encoding" in line
+
+
+@pytest.mark.parametrize(
+    ("opening", "what"),
+    [(b"\x16\x03\x01\x02\x00\x01\x00", "TLS"), (b"GET / HTTP/1.1\r\n", "HTTP")],
+)
+async def test_another_protocol_is_named(opening: bytes, what: str) -> None:
+    node = serving()
+    async with running(node):
+        client = await KafkaClient.connect(node.port)
+        client.writer.write(opening)
+        assert await client.end() == b""
+        (line,) = [fields["reason"] for event, fields in node.log.lines if event == "bad_frame"]
+        assert line == f"this is {what}, which this listener does not speak"
+
+
+async def test_clients_of_kafkas_wire_leave_the_last_slots_to_voters() -> None:
+    node = serving()
+    node.server.connections_max = 1
+    async with running(node):
+        first = await KafkaClient.connect(node.port)
+        first.send(1, fetch())
+        await node.until(lambda: node.requests)
+        second = await KafkaClient.connect(node.port)
+        second.send(1, fetch())
+        assert await second.end() == b""
+        assert [fields["reason"] for event, fields in node.log.lines if event == "peer_refused"] == [
+            "too many connections; the last slots are for voters"
+        ]
