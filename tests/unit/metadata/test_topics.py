@@ -49,6 +49,24 @@ def after(*records, image=IMAGE):
     return apply_all(image, records, 10)
 
 
+def test_topics_are_found_whose_names_differ_only_in_dot_and_underscore():
+    image = after(TopicRecord("a.b_c", B))
+    for name in ("a.b_c", "a_b.c", "a.b.c", "a_b_c"):
+        assert image[TOPICS].names_alike(name) == ("a.b_c",)
+    assert image[TOPICS].names_alike("a.b-c") == image[TOPICS].names_alike("orders") == ()
+    assert IMAGE[TOPICS].names_alike("a.b_c") == ()
+
+
+def test_names_that_an_old_log_holds_in_two_spellings_are_forgotten_one_by_one():
+    image = after(TopicRecord("a_b", B), TopicRecord("a.b", DIR1))
+    assert image[TOPICS].names_alike("a.b") == ("a.b", "a_b")
+    image = after(RemoveTopicRecord(B), image=image)
+    assert image[TOPICS].names_alike("a_b") == ("a.b",)
+    image = after(RemoveTopicRecord(DIR1), TopicRecord("a_b", DIR2), image=image)
+    assert image[TOPICS].names_alike("a.b") == ("a_b",)
+    assert after(RemoveTopicRecord(DIR2), image=image)[TOPICS].names_alike("a.b") == ()
+
+
 def test_topics_and_partitions_are_found_by_id_and_by_name():
     image = after(TopicRecord("accounts", B), PartitionRecord(0, B))
     assert (image[TOPICS].id_of("orders"), image[TOPICS].get(A)) == (A, TOPIC)

@@ -30,7 +30,7 @@ from kraftd.metadata.parts.topics.broker_index import (
     PartitionKey,
     roles_of,
 )
-from kraftd.metadata.parts.topics.image import Topic, TopicsImage
+from kraftd.metadata.parts.topics.image import Topic, TopicsImage, alike_form
 from kraftd.metadata.parts.topics.partition_block import BLOCK_BITS, BLOCK_MASK, row_at, with_rows
 from kraftd.metadata.parts.topics.partition_fast_codec import (
     REPLICAS_AT,
@@ -76,12 +76,13 @@ class _Touched(msgspec.Struct):
 class TopicsBuilder:
     """A scratch copy that changes are written into. One owner, mutable."""
 
-    __slots__ = ("_broker_index", "_ids", "_open_count", "_sum", "_topics", "_touched")
+    __slots__ = ("_alike", "_broker_index", "_ids", "_open_count", "_sum", "_topics", "_touched")
 
     def __init__(self, base: TopicsImage) -> None:
         self._topics = base._topics
         self._ids = base._ids
         self._sum = base.sum
+        self._alike = base._alike
         self._broker_index = BrokerIndexBuilder(base.broker_index)
         self._touched: dict[Uuid, _Touched] = {}
         self._open_count = 0
@@ -95,6 +96,8 @@ class TopicsBuilder:
             raise ImpossibleRecordError(offset, f"there is a topic with the id {topic_id.hex()} already")
         self._topics = self._topics.set(topic_id, Topic(record, self._broker_index.add_topic(topic_id)))
         self._ids = self._ids.set(name, topic_id)
+        if (form := alike_form(name)) != name or "_" in name:
+            self._alike = self._alike.set(form, tuple(sorted((*self._alike.get(form, ()), name))))
         self._sum += hash_of_record(record)
 
     def put_partition(self, record: PartitionRecord, offset: Offset) -> None:
@@ -189,6 +192,7 @@ class TopicsBuilder:
         self._sum -= hash_of_record(topic.record)
         self._topics = self._topics.delete(topic_id)
         self._ids = self._ids.delete(topic.record.name)
+        self._forget_form(topic.record.name)
         return topic.record.name
 
     def clear_elr(self, name: str, offset: Offset) -> None:
@@ -211,7 +215,18 @@ class TopicsBuilder:
     def image(self) -> TopicsImage:
         """The image after all changes. Do not use this builder any more."""
         self._pack()
-        return TopicsImage(self._topics, self._ids, self._sum & HASH_MASK, self._broker_index.image())
+        return TopicsImage(
+            self._topics, self._ids, self._sum & HASH_MASK, self._broker_index.image(), self._alike
+        )
+
+    def _forget_form(self, name: str) -> None:
+        """Take a removed topic from the names that are alike."""
+        form = alike_form(name)
+        left = tuple(each for each in self._alike.get(form, ()) if each != name)
+        if left:
+            self._alike = self._alike.set(form, left)
+        elif form in self._alike:
+            self._alike = self._alike.delete(form)
 
     def _known(self, topic_id: Uuid, offset: Offset) -> _Touched:
         self._make_room()

@@ -23,6 +23,9 @@ from kraftd.types import NodeId, Uuid
 
 Blocks: TypeAlias = Map[int, bytes]
 
+NamesAlike: TypeAlias = Map[str, tuple[str, ...]]
+"""Names that hold a `.` or `_`, sorted, by `alike_form`."""
+
 _NO_PARTITIONS: Final[Blocks] = Map()
 
 
@@ -50,6 +53,7 @@ class TopicsImage(msgspec.Struct, frozen=True, eq=False):  # noqa: PLW1641 - com
     _ids: Map[str, Uuid] = Map()
     sum: EntityHash = 0
     broker_index: BrokerIndex = BrokerIndex()
+    _alike: NamesAlike = Map()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TopicsImage) and self.sum == other.sum and self._topics == other._topics
@@ -60,6 +64,13 @@ class TopicsImage(msgspec.Struct, frozen=True, eq=False):  # noqa: PLW1641 - com
     def id_of(self, name: str) -> Uuid | None:
         """The id of a topic, None if there is none of that name."""
         return self._ids.get(name)
+
+    def names_alike(self, name: str) -> tuple[str, ...]:
+        """The topics whose names are this one or differ in nothing but `.` and `_`; none if it has neither.
+
+        The metrics of two such topics have one name, so that a new one is not made. Old logs may hold some.
+        """
+        return self._alike.get(alike_form(name), ())
 
     def get(self, topic_id: Uuid) -> TopicRecord | None:
         """A topic, None if there is none."""
@@ -134,6 +145,11 @@ class TopicsImage(msgspec.Struct, frozen=True, eq=False):  # noqa: PLW1641 - com
     def _blocks(self, topic_id: Uuid) -> Blocks:
         topic = self._topics.get(topic_id)
         return _NO_PARTITIONS if topic is None else topic.blocks
+
+
+def alike_form(name: str) -> str:
+    """What a name becomes in the name of a metric. Names of one such form are alike."""
+    return name.replace(".", "_")
 
 
 def _rows(block: bytes | None) -> dict[int, bytes]:
