@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
+from kraftd.controller.context import Context
 from kraftd.controller.operations import WriteOperation
 from kraftd.controller.response_room import OutcomeRoom, quoted
 from kraftd.errors import ErrorCode
@@ -331,9 +332,9 @@ _usual_rules = lru_cache(maxsize=1024)(_find_rules)
 
 
 def _unless_validated_only(
-    image: MetadataImage, request: IncrementalAlterConfigsRequest
+    context: Context, request: IncrementalAlterConfigsRequest
 ) -> tuple[Sequence[ConfigRecord], IncrementalAlterConfigsResponse]:
-    records, response = incremental_alter_configs(image, request)
+    records, response = incremental_alter_configs(context.image, request)
     return ((), response) if request.validate_only else (records, response)
 
 

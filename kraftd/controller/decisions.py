@@ -1,8 +1,11 @@
 """What the controller decides about a request, before anything has happened.
 
 `ImmediateResponse` can be sent at once. `Write` must be committed first: append its records, all or none,
-then ask `QuorumController.finished` for the response. `NeedsRead` must wait for a linearizable read (D-12),
-then its response is read from the committed image of that moment.
+then ask `QuorumController.finished` for the response. `AfterWrite` has no records, and must wait for a write
+that others asked for. `NeedsRead` must wait for a linearizable read (D-12), then its response is read from
+the committed image of that moment. `Started` says that the request waits for the end of a plan about the same
+broker. What is done in slices is a `Write` each, which names its `RunningPlan`; whoever asked for the plan is
+answered with its last slice, or with a `Resolved` if there is none.
 
 The texts of refusals are here too, because they are a promise (D-13): a client must be able to tell "not
 appended, safe to repeat" from "appended, outcome unknown".
@@ -13,8 +16,29 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from kraftd.controller.context import NO_CLIENT, Client
+from kraftd.controller.plans import Plan
 from kraftd.errors import ErrorCode
 from kraftd.types import NO_NODE, Epoch, NodeId
+
+
+class RunningPlan(msgspec.Struct, eq=False):
+    """A plan that has begun, or a request that waits for the end of one. Mutable; owned by the controller."""
+
+    kind: str
+    begun_ms: int
+    plan: Plan | None = None
+    """None for a request that is decided once no other plan is about its broker."""
+    request: Any = None
+    """None for what the controller does by itself."""
+    version: int = 0
+    client: Client = NO_CLIENT
+    about: NodeId | None = None
+    """The broker for whose sake others wait."""
+    slices: int = 0
+    """The slices that were appended so far."""
+    in_flight: int = 0
+    """Those of them that are not committed yet."""
 
 
 class Write(msgspec.Struct, frozen=True, eq=False):
@@ -25,12 +49,40 @@ class Write(msgspec.Struct, frozen=True, eq=False):
     records: tuple[bytes, ...]
     response_when_committed: Any = None
     request: Any = None
+    slice_of: RunningPlan | None = None
+    """The plan that these records are a slice of."""
+    is_last: bool = True
+    """Whether it is the last slice of its plan."""
 
 
 class ImmediateResponse(msgspec.Struct, frozen=True):
     """A response that can be sent at once."""
 
     response: Any
+
+
+class AfterWrite(msgspec.Struct, frozen=True, eq=False):
+    """A response that tells of what a write that is not committed yet leads to: it waits for that write.
+
+    `refuse` makes the response if that write is not committed.
+    """
+
+    write: Write
+    response: Any
+    refuse: Callable[[ErrorCode], Any]
+
+
+class Started(msgspec.Struct, frozen=True, eq=False):
+    """The request waits for its turn; its response comes with `run`."""
+
+    run: RunningPlan
+
+
+class Resolved(msgspec.Struct, frozen=True, eq=False):
+    """A plan ended without a last write: this is what goes to whoever asked for it."""
+
+    run: RunningPlan
+    decision: ImmediateResponse | AfterWrite
 
 
 class NeedsRead(msgspec.Struct, frozen=True, eq=False):
@@ -41,7 +93,7 @@ class NeedsRead(msgspec.Struct, frozen=True, eq=False):
     refuse: Callable[[ErrorCode], Any]
 
 
-Decision: TypeAlias = Write | ImmediateResponse | NeedsRead
+Decision: TypeAlias = Write | ImmediateResponse | AfterWrite | NeedsRead | Started
 
 
 class KnownLeader(msgspec.Struct, frozen=True):
@@ -71,6 +123,8 @@ def write_refusal(error: ErrorCode, leader: KnownLeader) -> str:
             )
         case ErrorCode.THROTTLING_QUOTA_EXCEEDED:
             return "Not appended, safe to repeat later: too many changes are waiting to be written."
+        case ErrorCode.UNKNOWN_SERVER_ERROR:
+            return "Not appended: the decision failed, which is a defect of this program; its log says where."
         case ErrorCode.POLICY_VIOLATION:
             return "Not appended: one operation is more than the log takes at once. Split it."
         case _:

@@ -1,8 +1,8 @@
 """What an admin API is: a value that says how its request is decided or read, and how it is refused.
 
 The module of an API declares one of these values and `admin_apis.OPERATIONS` lists it. The controller looks a
-request up there by its type; so does whoever routes requests. Functions of an operation are pure: an image
-and a request in, records and responses out.
+request up there by its type; so does whoever routes requests. Functions of an operation are pure: a context
+or an image, and a request in; records and responses out.
 
 Not here: when a request may be decided, and which errors there are (`quorum_controller`, `decisions`).
 """
@@ -12,6 +12,9 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 
+from kraftd.controller.context import Context
+from kraftd.controller.plans import Plan
+from kraftd.controller.sessions import BrokerSessions
 from kraftd.errors import ErrorCode
 from kraftd.metadata.image import MetadataImage
 from kraftd.records.frame import AnyRecord
@@ -19,17 +22,22 @@ from kraftd.types import Offset
 
 RequestT = TypeVar("RequestT")
 
+Decided: TypeAlias = tuple[Sequence[AnyRecord], Any] | Plan
+"""Records to append, all or none, and the response for when they are committed; or what is done in slices."""
+
 
 class WriteOperation(msgspec.Struct, Generic[RequestT], frozen=True):
     """An API that writes records."""
 
     request: type[RequestT]
     """The type of its request message."""
-    decide: Callable[[MetadataImage, RequestT], tuple[Sequence[AnyRecord], Any]]
-    """Decides on the newest image. Returns the records to append, all or none, and the response for when they
-    are committed; a response without records is sent at once."""
+    decide: Callable[[Context, RequestT], Decided]
+    """Decides on the newest image. A response without records waits for the newest write that was appended
+    before: it tells of an image that is not committed until that is."""
     refuse: Callable[[RequestT, ErrorCode, str], Any]
     """The response to a request that was not appended, or may not have been, with the reason."""
+    arrived: Callable[[BrokerSessions, RequestT, int], None] | None = None
+    """Notes in the sessions that a request came in, at this monotonic time, before anything delays it."""
 
 
 class ReadOperation(msgspec.Struct, Generic[RequestT], frozen=True):

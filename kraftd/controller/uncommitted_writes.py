@@ -26,9 +26,11 @@ _Pending: TypeAlias = tuple[Write, MetadataImage]
 class UncommittedWrites:
     """The writes of one epoch of leadership that are not committed yet, oldest first. Mutable."""
 
-    __slots__ = ("_committed", "_pending", "_refused")
+    __slots__ = ("_committed", "_pending", "_refused", "record_count")
 
     def __init__(self, committed: MetadataImage) -> None:
+        self.record_count = 0
+        """The records of these writes: so far the log goes on behind what is applied."""
         self._committed = committed
         self._pending: deque[_Pending] = deque()
         self._refused: set[Write] = set()
@@ -43,13 +45,22 @@ class UncommittedWrites:
             self._rebuild()
         return self._pending[-1][1] if self._pending else self._committed
 
+    @property
+    def newest(self) -> Write | None:
+        """The write that led to `image`; None if everything is committed."""
+        if self._refused:
+            self._rebuild()
+        return self._pending[-1][0] if self._pending else None
+
     def add(self, write: Write, image: MetadataImage) -> None:
         """Remember a write that is appended now, and the image after it, made from `image`."""
         self._pending.append((write, image))
+        self.record_count += len(write.records)
 
     def withdraw(self, write: Write) -> None:
         """Forget a write of this epoch that the log has refused."""
         self._refused.add(write)
+        self.record_count -= len(write.records)
 
     def commit(self, batch: CommittedBatch) -> MetadataImage:
         """Remove the writes that a committed batch of our epoch consists of. Returns the image after them.
@@ -76,6 +87,7 @@ class UncommittedWrites:
                 )
             self._committed = image
             position = end
+        self.record_count -= position
         return self._committed
 
     def _rebuild(self) -> None:

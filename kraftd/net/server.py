@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Protocol
 
+from kraftd.controller.context import Client
 from kraftd.errors import ErrorCode, InvariantError
 from kraftd.net.budgeted import BudgetedConnection, RequestHandler
 from kraftd.net.budgets import Budgets, PeerClass
@@ -221,6 +222,8 @@ class InboundConnection(BudgetedConnection):
         self.greeting: HandshakeRequest | None = None
         """The greeting, once the handshake is done."""
         self.refused = False
+        self.client: Client | None = None
+        """Who its requests are from; made with the first of them by whoever asks."""
         self._kafka: KafkaSession | None = None
         """Serves the requests if the other end speaks Kafka's wire, without a greeting."""
         self._server = server

@@ -6,7 +6,8 @@ read, a resignation. Each request gets exactly one reply; what the raft node is 
 a deadline (D-13).
 
 The controller's own writes (its first records, its NoOps) take the same way, without a reply: `run` asks
-for them once a turn.
+for them once a turn. So do the slices of what grows with partitions, one a turn, so that sockets are read and
+other requests decided between two of them (D-35); whoever asked for it is replied to with the last one.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +15,17 @@ from typing import Any
 
 import msgspec
 
-from kraftd.controller.decisions import ImmediateResponse, NeedsRead, Write
+from kraftd.controller.context import ANONYMOUS, Client
+from kraftd.controller.decisions import (
+    AfterWrite,
+    ImmediateResponse,
+    NeedsRead,
+    Resolved,
+    RunningPlan,
+    Started,
+    Write,
+)
+from kraftd.controller.plans import LogLine
 from kraftd.controller.quorum_controller import QuorumController
 from kraftd.errors import ErrorCode, InvariantError
 from kraftd.net.server import InboundConnection
@@ -42,6 +53,10 @@ class _Caller(msgspec.Struct, frozen=True):
         self.connection.reply(self.version, self.correlation_id, message)
 
 
+def _log_nothing(_line: LogLine) -> None:
+    """For those who look at no log."""
+
+
 class ControllerApis(OutcomeHandler, TimedTurnTask):
     """Takes requests, and sends exactly one reply to each."""
 
@@ -54,6 +69,7 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
         request_timeout_ms: int,
         clock_ns: Callable[[], int],
         on_shutdown_ready: Callable[[ShutdownReady], None],
+        log: Callable[[LogLine], None] = _log_nothing,
     ) -> None:
         self._driver = driver
         self._controller = controller
@@ -61,8 +77,13 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
         self._timeout_ms = request_timeout_ms
         self._clock_ns = clock_ns
         self._on_shutdown_ready = on_shutdown_ready
+        self._log = log
         self._last_token = 0
         self._appends: dict[Token, tuple[Write, _Caller | None]] = {}
+        self._after: dict[Write, list[tuple[AfterWrite, _Caller]]] = {}
+        """By a write that is not committed, who waits for it besides the one who asked for it."""
+        self._plans: dict[RunningPlan, _Caller] = {}
+        """Who waits for the last slice of a plan."""
         self._reads: dict[Token, tuple[NeedsRead, _Caller]] = {}
         self._resignations: dict[Token, _Caller] = {}
 
@@ -72,12 +93,14 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
         return {
             ResignLeaderRequest: self._serve_resign,
             **dict.fromkeys(self._controller.requests, self._serve_controller),
+            **dict.fromkeys(self._controller.noted_requests, self._serve_noted),
         }
 
     def statistics(self) -> Mapping[str, int]:
         """How many requests wait for an append, a read and a resignation."""
         return {
             "appends": len(self._appends),
+            "plans": len(self._plans),
             "reads": len(self._reads),
             "resignations": len(self._resignations),
         }
@@ -85,18 +108,23 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
     # The controller's side.
 
     def run(self, now: Now) -> None:
-        """Append what the controller writes by itself: its first records, NoOps."""
-        if now.mono_ms < self._controller.wake_at_ms:
+        """Append what the controller writes by itself, and the next slice of what is done in slices."""
+        controller = self._controller
+        if controller.has_next_slice:
+            self._run_slice(now)
+        if now.mono_ms < controller.wake_at_ms:
             return
         started_ns = self._clock_ns()
-        write = self._controller.poll(now)
+        write = controller.poll(now)
         if write is not None:
             self._append(write, None, now)
             self._observe(write.kind, started_ns, now)
+        self._write_lines()
 
     def wake_at_ms(self) -> int:
         """When the controller wants to write by itself."""
-        return self._controller.wake_at_ms
+        controller = self._controller
+        return 0 if controller.has_next_slice else controller.wake_at_ms
 
     def append_done(self, done: AppendDone) -> None:
         """Reply to the request whose write was committed or refused."""
@@ -106,6 +134,11 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
             if response is None:
                 raise InvariantError(f"{write.kind} has a caller and no response")
             caller.reply(response)
+        if write.slice_of is not None:
+            self._write_lines()
+        if self._after and (waiting := self._after.pop(write, None)) is not None:
+            for after, caller in waiting:
+                caller.reply(after.response if done.error is ErrorCode.NONE else after.refuse(done.error))
 
     def read_done(self, done: ReadDone) -> None:
         """Reply to the request whose read was confirmed or refused."""
@@ -114,8 +147,11 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
 
     def _serve_controller(self, connection: InboundConnection, request: Request) -> None:
         started_ns = self._clock_ns()
-        now = self._driver.now()
-        decision = self._controller.handle(request.message, now)
+        now, controller, message = self._driver.now(), self._controller, request.message
+        client = connection.client
+        if client is None or client.client_id != request.client_id:
+            client = connection.client = Client(ANONYMOUS, request.client_id, connection.host)
+        decision = controller.handle(message, now, request.api_version, client)
         if type(decision) is Write:
             caller = _Caller(connection, request.api_version, request.correlation_id)
             self._append(decision, caller, now)
@@ -125,9 +161,57 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
             token = self._next_token()
             self._reads[token] = (decision, _caller(connection, request))
             self._driver.deliver(ReadRequested(token, now.mono_ms + self._timeout_ms))
-        self._observe(request.message.NAME, started_ns, now)
+        elif type(decision) is AfterWrite:
+            self._reply_after(decision, _caller(connection, request))
+        elif type(decision) is Started:
+            self._plans[decision.run] = _caller(connection, request)
+        if controller.lines:
+            self._write_lines()
+        self._observe(message.NAME, started_ns, now)
+
+    def _serve_noted(self, connection: InboundConnection, request: Request) -> None:
+        """Serve a request of which the controller wants to know when it came in."""
+        self._controller.arrived(request.message, self._driver.now())
+        self._serve_controller(connection, request)
+
+    def _run_slice(self, now: Now) -> None:
+        """Append one slice, and reply to those whose plans ended without one."""
+        started_ns = self._clock_ns()
+        while type(item := self._controller.next_slice(now)) is Resolved:
+            caller = self._plans.pop(item.run, None)
+            if caller is not None:
+                self._resolve(item, caller)
+        if type(item) is Write and item.slice_of is not None:
+            caller = self._plans.pop(item.slice_of, None) if item.is_last else None
+            self._append(item, caller, now)
+            self._observe(item.kind, started_ns, now)
+        self._write_lines()
+
+    def _resolve(self, resolved: Resolved, caller: _Caller) -> None:
+        decision = resolved.decision
+        if type(decision) is AfterWrite:
+            self._reply_after(decision, caller)
+        else:
+            caller.reply(decision.response)
+
+    def _reply_after(self, after: AfterWrite, caller: _Caller) -> None:
+        """Reply once a write is committed. It is the newest one; its time may be up."""
+        newest = next(reversed(self._appends.values()), None)
+        if newest is not None and newest[0] is after.write:
+            self._after.setdefault(after.write, []).append((after, caller))
+        else:
+            caller.reply(after.refuse(ErrorCode.REQUEST_TIMED_OUT))
+
+    def _write_lines(self) -> None:
+        lines = self._controller.lines
+        for line in lines:
+            self._log(line)
+        lines.clear()
 
     def _append(self, write: Write, caller: _Caller | None, now: Now) -> None:
+        if not write.is_last and caller is not None and write.slice_of is not None:
+            self._plans[write.slice_of] = caller
+            caller = None
         self._last_token = token = self._last_token + 1
         self._appends[token] = (write, caller)
         self._driver.deliver(

@@ -363,7 +363,7 @@ PROMISES = (
         (
             "kraftd.controller.quorum_controller:QuorumController._read",
             "operation.read(self._image, self",
-            "operation.read(self._uncommitted.image if self._uncommitted else self._image, self",
+            "operation.read(self._active.uncommitted.image if self._active else self._image, self",
         ),
         where=("tests/unit/controller/test_controller.py",),
     ),

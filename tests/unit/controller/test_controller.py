@@ -3,13 +3,13 @@
 import pytest
 
 from kraftd.controller.activation import registration_of
+from kraftd.controller.committed_records import UnknownRecordError
 from kraftd.controller.decisions import ImmediateResponse, NeedsRead, Write
 from kraftd.controller.quorum_controller import (
     ACTIVATE,
     NEVER_MS,
     NO_OP,
     QuorumController,
-    UnknownRecordError,
 )
 from kraftd.errors import ErrorCode, InvariantError
 from kraftd.metadata.feature_levels import bootstrap_records

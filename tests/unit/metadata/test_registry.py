@@ -23,6 +23,7 @@ WHO_MAY_NAME_PARTS = {
     "kraftd/controller/describe_configs.py": "answers with configs",
     "kraftd/controller/list_configs.py": "answers with configs",
     "kraftd/controller/quorum_controller.py": "is given its own registration",
+    "kraftd/controller/sessions.py": "begins with the brokers of the image",
     "kraftd/metadata/image.py": "metadata.version decides how every part is written",
     "kraftd/runtime/kafka_apis.py": "tells clients the features, and where the controllers listen",
     "kraftd/replay/image/fold.py": "the report's headline counts brokers, topics, configs and controllers",

@@ -8,6 +8,7 @@ import pytest
 
 from kraftd.controller.activation import registration_of
 from kraftd.controller.admin_apis import OPERATIONS
+from kraftd.controller.context import Context
 from kraftd.controller.operations import Operation, ReadOperation, WriteOperation
 from kraftd.controller.quorum_controller import QuorumController
 from kraftd.errors import ErrorCode
@@ -40,6 +41,8 @@ TIMEOUT_MS = 700
 
 class Connection:
     """Whoever asked."""
+
+    host, client = "10.0.0.9", None
 
     def __init__(self) -> None:
         self.replies: list[tuple[int, int, Any]] = []
@@ -203,7 +206,7 @@ def test_requests_that_wait_are_counted() -> None:
     made, _, connection = apis()
     receive(made, connection, request(alter("x")))
     receive(made, connection, request(ListConfigsRequest()))
-    assert made.statistics() == {"appends": 1, "reads": 1, "resignations": 0}
+    assert made.statistics() == {"appends": 1, "plans": 0, "reads": 1, "resignations": 0}
 
 
 class ToyRequest(msgspec.Struct, frozen=True):
@@ -220,8 +223,8 @@ class ToyResponse(msgspec.Struct, frozen=True):
     text: str = ""
 
 
-def toy_records(image: MetadataImage, request: ToyRequest) -> tuple[list[ConfigRecord], ToyResponse]:
-    before = image[CONFIGS].get(4, "1", "toy") or ""
+def toy_records(context: Context, request: ToyRequest) -> tuple[list[ConfigRecord], ToyResponse]:
+    before = context.image[CONFIGS].get(4, "1", "toy") or ""
     return [ConfigRecord(4, "1", "toy", before + request.value)], ToyResponse(text=before + request.value)
 
 

@@ -1,0 +1,276 @@
+"""The active controller: decides requests on the newest image, from the begin of a leadership to its end.
+
+Entered by `QuorumController`, which makes one for each epoch in which this node leads. A decision changes
+nothing: its records are folded into the newest image first, and count as appended only if that went well. So
+one that raises costs its own request and nothing else (D-14, KAFKA-14204); the next leader, to which the same
+request comes, survives it too.
+
+What grows with partitions is a `Plan`, and done in slices: the first one at once, the others when
+`next_slice` is called. Whoever asked for it is answered with the last slice.
+
+Not here: how an API is decided (its operation), what a leader writes by itself (`quorum_controller`).
+"""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kraftd.controller.context import Client, Context, Settings
+from kraftd.controller.decisions import (
+    AfterWrite,
+    Decision,
+    ImmediateResponse,
+    KnownLeader,
+    Resolved,
+    RunningPlan,
+    Started,
+    Write,
+    write_refusal,
+)
+from kraftd.controller.failures import failure_line
+from kraftd.controller.operations import WriteOperation
+from kraftd.controller.plan_runner import PlanRunner
+from kraftd.controller.plans import LogLine, Plan
+from kraftd.controller.sessions import BrokerSessions
+from kraftd.controller.uncommitted_writes import UncommittedWrites
+from kraftd.errors import ErrorCode
+from kraftd.metadata.image import MetadataImage
+from kraftd.metadata.image_builder import ImageBuilder
+from kraftd.metadata.record_versions import encode_allowed
+from kraftd.protocol.limits import OPERATION_BYTES_MAX, OPERATION_RECORDS_MAX
+from kraftd.records.committed import CommittedBatch
+from kraftd.records.frame import AnyRecord
+from kraftd.types import Now, Offset
+
+
+class ActiveController:
+    """What was decided in one epoch of leadership. Mutable, owned by the `QuorumController`."""
+
+    def __init__(
+        self,
+        leader: KnownLeader,
+        image: MetadataImage,
+        applied_offset: Offset,
+        *,
+        settings: Settings,
+        operations: Mapping[type[Any], WriteOperation[Any]],
+        sessions: BrokerSessions,
+        lines: list[LogLine],
+        seed: int,
+    ) -> None:
+        self.leader = leader
+        self.uncommitted = UncommittedWrites(image)
+        self.plans = PlanRunner()
+        """What is worked off in slices."""
+        self.errors = 0
+        """Decisions that raised."""
+        self._applied_offset = applied_offset
+        self._settings = settings
+        self._operations = operations
+        self._sessions = sessions
+        self._lines = lines
+        self._seed = seed
+        self._resolved: deque[Resolved] = deque()
+
+    # -- the log
+
+    @property
+    def next_offset(self) -> Offset:
+        """Where the log goes on: no record before it is that high.
+
+        Records of the quorum's own may stand in between that are not applied yet. So it is a lower bound; it
+        rises with every record that is appended here, and from leader to leader.
+        """
+        return self._applied_offset + self.uncommitted.record_count
+
+    def commit(self, batch: CommittedBatch) -> MetadataImage | None:
+        """Take a committed batch of this epoch. Returns the image after it, None for one without records.
+
+        Raises:
+            InvariantError: It is not made of the oldest writes in their order.
+        """
+        self._applied_offset = batch.end_offset
+        return self.uncommitted.commit(batch) if batch.records else None
+
+    def finished_slice(self, write: Write, run: RunningPlan, error: ErrorCode) -> None:
+        """Note how the append of a slice ended."""
+        run.in_flight -= 1
+        if error is ErrorCode.NONE:
+            if write.is_last and run.plan is not None:
+                self._lines += run.plan.lines()
+        elif error is not ErrorCode.REQUEST_TIMED_OUT and self.plans.end(run):
+            self._resolved.append(Resolved(run, ImmediateResponse(self._refusal(run.request, error))))
+
+    # -- requests
+
+    def decide(
+        self, operation: WriteOperation[Any], request: Any, now: Now, version: int, client: Client
+    ) -> Decision:
+        """Decide one request, or begin to."""
+        context = self._context(now, version, client)
+        try:
+            decided = operation.decide(context, request)
+            if not isinstance(
+                decided, tuple
+            ):  # of a Plan, an abstract class, it would cost ten times as much
+                run = RunningPlan(request.NAME, now.mono_ms, request=request, version=version, client=client)
+                return self._begin(run, decided, context)
+            records, response = decided
+            if not records:
+                return self._after_newest(request, response)
+            return self._write(request.NAME, records, response, request, context)
+        except Exception as error:  # noqa: BLE001 - nothing was changed
+            return self._failed(request.NAME, request, error)
+
+    def append(self, kind: str, records: Sequence[AnyRecord]) -> Write:
+        """Append what nobody asked for. The records may set the level that they are written at."""
+        builder = ImageBuilder(self.uncommitted.image)
+        for record in records:
+            builder.apply(record, -1)
+        image = builder.image()
+        level = image.metadata_version
+        write = Write(kind, self.leader.epoch, tuple([encode_allowed(record, level) for record in records]))
+        self.uncommitted.add(write, image)
+        return write
+
+    # -- slices
+
+    @property
+    def has_next_slice(self) -> bool:
+        """Whether `next_slice` has something to do."""
+        return bool(self._resolved) or self.plans.has_next
+
+    def next_slice(self, now: Now) -> Write | Resolved | None:
+        """The next slice of what is worked off, or what became of it; None if nothing is due."""
+        if self._resolved:
+            return self._resolved.popleft()
+        run = self.plans.next()
+        if run is None:
+            return None
+        context = self._context(now, run.version, run.client)
+        decision: Write | ImmediateResponse | AfterWrite | None
+        try:
+            decision = self._go_on(run, context)
+        except Exception as error:  # noqa: BLE001 - nothing was changed
+            self.plans.end(run)
+            decision = self._failed(run.kind, run.request, error)
+        if decision is None or isinstance(decision, Write):
+            return decision
+        return Resolved(run, decision)
+
+    def drop(self, leader: KnownLeader) -> list[Resolved]:
+        """Forget all plans, since somebody else leads, or nobody. Returns what goes to who asked for them."""
+        self.leader = leader
+        left = [
+            Resolved(run, ImmediateResponse(self._refusal(run.request, ErrorCode.NOT_CONTROLLER)))
+            for run in self.plans.drop()
+        ]
+        return [*self._resolved, *left]
+
+    # -- inside
+
+    def _context(self, now: Now, version: int, client: Client) -> Context:
+        self._seed = seed = self._seed + 1
+        uncommitted = self.uncommitted
+        next_offset = self._applied_offset + uncommitted.record_count
+        return Context(
+            uncommitted.image, now, version, next_offset, self._sessions, self._settings, client, seed
+        )
+
+    def _write(
+        self,
+        kind: str,
+        records: Sequence[AnyRecord],
+        response: Any,
+        request: Any,
+        context: Context,
+        run: RunningPlan | None = None,
+        *,
+        is_last: bool = True,
+    ) -> Write | ImmediateResponse:
+        """Count records as appended, all or none, unless they are too many for a batch."""
+        image = context.image
+        level = image.metadata_version
+        values = tuple([encode_allowed(record, level) for record in records])
+        if len(values) > 1 and _is_too_large(values):
+            return ImmediateResponse(self._refusal(request, ErrorCode.POLICY_VIOLATION))
+        builder = ImageBuilder(image)
+        for record in records:
+            builder.apply(record, -1)
+        write = Write(kind, self.leader.epoch, values, response, request, run, is_last)
+        self.uncommitted.add(write, builder.image())
+        return write
+
+    def _after_newest(self, request: Any, response: Any) -> ImmediateResponse | AfterWrite:
+        """A response without records: it tells of the newest image, so it waits until that is committed."""
+        newest = self.uncommitted.newest
+        if newest is None:
+            return ImmediateResponse(response)
+        return AfterWrite(newest, response, lambda error: self._refusal(request, error))
+
+    def _begin(self, run: RunningPlan, plan: Plan, context: Context) -> Decision:
+        """Begin a plan with its first slice, unless another one about the same broker has begun."""
+        if plan.about is not None and self.plans.is_busy(plan.about):
+            self.plans.hold(run, plan.about)
+            return Started(run)
+        run.plan, run.about = plan, plan.about
+        decision, is_last = self._slice(run, plan, context)
+        if not is_last:
+            self.plans.begin(run)
+        return Started(run) if decision is None else decision
+
+    def _go_on(self, run: RunningPlan, context: Context) -> Write | ImmediateResponse | AfterWrite | None:
+        """The next slice of a plan that has begun, or the decision of a request that had to wait for one."""
+        if run.plan is None:
+            decided = self._operations[type(run.request)].decide(context, run.request)
+            if not isinstance(decided, Plan):
+                self.plans.end(run)
+                records, response = decided
+                if not records:
+                    return self._after_newest(run.request, response)
+                return self._write(run.kind, records, response, run.request, context, run)
+            run.plan = decided
+        decision, is_last = self._slice(run, run.plan, context)
+        if is_last:
+            self.plans.end(run)
+        return decision
+
+    def _slice(
+        self, run: RunningPlan, plan: Plan, context: Context
+    ) -> tuple[Write | ImmediateResponse | AfterWrite | None, bool]:
+        """One slice: its write, or the response if the last slice is empty; and whether it is the last."""
+        records, is_last = plan.advance(context)
+        if not is_last:
+            if not records:
+                return None, False
+            write = self._write(run.kind, records, None, None, context, run, is_last=False)
+        elif records:
+            write = self._write(run.kind, records, plan.response(), run.request, context, run)
+        else:
+            plan.appended(self._sessions, context.next_offset, context.now.mono_ms)
+            self._lines += plan.lines()
+            return self._after_newest(run.request, plan.response()), True
+        if type(write) is Write:
+            run.slices += 1
+            run.in_flight += 1
+            if is_last:
+                end_offset = context.next_offset + len(records)
+                plan.appended(self._sessions, end_offset, context.now.mono_ms)
+            return write, is_last
+        return write, True
+
+    def _refusal(self, request: Any, error: ErrorCode) -> Any:
+        """The response to a request that was not done, or may not have been; None where there is none."""
+        if request is None:
+            return None
+        return self._operations[type(request)].refuse(request, error, write_refusal(error, self.leader))
+
+    def _failed(self, kind: str, request: Any, error: Exception) -> ImmediateResponse:
+        """A decision raised, and nothing was appended: say so, and go on (D-14)."""
+        self.errors += 1
+        self._lines.append(failure_line(kind, request, error))
+        return ImmediateResponse(self._refusal(request, ErrorCode.UNKNOWN_SERVER_ERROR))
+
+
+def _is_too_large(values: Sequence[bytes]) -> bool:
+    return len(values) > OPERATION_RECORDS_MAX or sum(map(len, values)) > OPERATION_BYTES_MAX

@@ -1,0 +1,67 @@
+"""What a decision of the controller may look at beside its request.
+
+One `Context` is made for each decision. All of it are values but `sessions`, which a decision only reads: it
+changes nothing before its records are appended, so that any decision can be dropped.
+
+Not here: who the client is allowed to be (`kraftd.protocol.principal`), and where settings come from (the
+configuration file, `kraftd.runtime.config`).
+Follows: Kafka's ControllerRequestContext.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from kraftd.controller.sessions import BrokerSessions
+from kraftd.metadata.image import MetadataImage
+from kraftd.protocol.principal import Principal
+from kraftd.types import Now, Offset
+
+ANONYMOUS: Final = Principal("User", "ANONYMOUS")
+"""Who a client is on a listener that asks nobody who they are; Kafka's name for them."""
+
+
+class Client(msgspec.Struct, frozen=True, gc=False):
+    """The other end of the connection that a request came by, or the client whose request was forwarded."""
+
+    principal: Principal = ANONYMOUS
+    client_id: str | None = None
+    host: str = ""
+    """The address it connected from."""
+    is_forwarded: bool = False
+    """Whether a broker forwarded the request in an Envelope."""
+
+
+NO_CLIENT: Final = Client()
+"""For what the controller does by itself."""
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """What the configuration file of a controller says of decisions; Kafka's names and defaults."""
+
+    num_partitions: int = 1
+    default_replication_factor: int = 1
+    min_insync_replicas: int = 1
+    unclean_leader_election: bool = False
+    broker_session_timeout_ms: int = 9_000
+    broker_heartbeat_interval_ms: int = 2_000
+    static_configs: Mapping[str, str] = {}
+    """What the file sets of a broker's keys: a place where the effective value of a config may come from."""
+
+
+class Context(msgspec.Struct, frozen=True, gc=False):
+    """What one decision may look at."""
+
+    image: MetadataImage
+    """The newest one: after everything that was appended."""
+    now: Now
+    version: int
+    """The version of the request's API; 0 for what the controller does by itself."""
+    next_offset: Offset
+    """A lower bound of the offset of the first record decided here, above that of every record before it."""
+    sessions: BrokerSessions
+    settings: Settings
+    client: Client
+    seed: int
+    """Random, another one for each decision: for placement and ids."""

@@ -1,0 +1,34 @@
+"""What is told of a decision that raised: a defect of this program, which costs nothing else (D-14, D-35).
+
+The line names the place in the code, because the process goes on and leaves no trace of its own.
+"""
+
+from typing import Any
+
+from kraftd.controller.plans import LogLine
+from kraftd.protocol.brief import brief
+
+_REQUEST_BYTES_MAX = 400
+
+
+def failure_line(kind: str, request: Any, error: Exception) -> LogLine:
+    """The line about a decision of this kind that raised; one a minute for each kind and place."""
+    where = _place_of(error)
+    fields: dict[str, object] = {
+        "kind": kind,
+        "error": brief(f"{type(error).__name__}: {error}", _REQUEST_BYTES_MAX),
+        "at": where,
+    }
+    if request is not None:
+        fields["request"] = brief(repr(request)[:_REQUEST_BYTES_MAX], _REQUEST_BYTES_MAX)
+    return LogLine("decision_failed", fields, is_warning=True, key=(kind, where))
+
+
+def _place_of(error: Exception) -> str:
+    """File and line of the innermost call that raised."""
+    trace = error.__traceback__
+    where = ""
+    while trace is not None:
+        where = f"{trace.tb_frame.f_code.co_filename.rpartition('kraftd/')[2]}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return where

@@ -1,0 +1,63 @@
+"""What is decided in slices, because it grows with partitions: as what a broker's death entails.
+
+A `Plan` is asked for its next slice until there is none left. Each slice is decided on the newest image and
+appended by itself, all or none; between two slices other requests are decided, and the image changes. So a
+plan must hold nothing that it has read from an image, but where it stands.
+
+The controller runs one plan about one broker at a time. Losing leadership drops all of them: the record that
+says that something is done, like the fencing of a broker, is the last one of its plan, so that whoever leads
+next sees what is left. What refuses a slice ends its plan, too; a timer or the broker then asks again.
+
+Not here: which plan runs when (`plan_runner`).
+Follows: Kafka's split into atomic and non-atomic operations (ControllerResult.of); its slices are one list.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+import msgspec
+
+from kraftd.controller.context import Context
+from kraftd.controller.sessions import BrokerSessions
+from kraftd.records.frame import AnyRecord
+from kraftd.types import NodeId, Offset
+
+SLICE_RECORDS: Final = 512
+"""Records of one slice at most: some 10 ms of deciding, encoding and folding (D-35)."""
+
+
+class LogLine(msgspec.Struct, frozen=True):
+    """A line for the log of this node: the controller itself writes none."""
+
+    event: str
+    fields: Mapping[str, object] = {}
+    is_warning: bool = False
+    key: object = None
+    """Lines that the other end can cause at will have a key: of an event and key, only one a minute is
+    written."""
+
+
+class Plan(ABC):
+    """Something that the controller does in slices."""
+
+    kind: ClassVar[str]
+    """Its name among the events and metrics."""
+
+    about: NodeId | None = None
+    """The broker that it is about: others about the same broker wait."""
+
+    @abstractmethod
+    def advance(self, context: Context) -> tuple[Sequence[AnyRecord], bool]:
+        """The next slice: at most `SLICE_RECORDS` records, and whether it is the last one."""
+
+    @abstractmethod
+    def response(self) -> Any:
+        """The response, for when the last slice is committed; None if nobody asked."""
+
+    def appended(self, sessions: BrokerSessions, end_offset: Offset, now_ms: int) -> None:  # noqa: B027
+        """Note in the sessions what is true from the last slice on, which ends at this offset."""
+
+    def lines(self) -> Sequence[LogLine]:
+        """What to log once the last slice is committed."""
+        return ()

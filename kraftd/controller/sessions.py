@@ -1,0 +1,119 @@
+"""What the active controller knows of brokers and the log does not hold: their sessions.
+
+A broker's session is alive while its heartbeats come; with it goes how far the broker has followed the
+metadata log. All times are monotonic milliseconds. A new active controller makes this object of the brokers
+in its image, and starts every clock anew: it cannot know when its predecessor last heard of them.
+
+A session belongs to one epoch of a broker, that is to one start of it: what an earlier start sends late
+touches nothing.
+
+Follows: Kafka's BrokerHeartbeatManager and BrokerHeartbeatTracker; KAFKA-18138 (a new active controller that
+took brokers for stale that it had never heard of).
+Differs: the session of a broker that was told that it may stop is over, so that it can start again at once.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from kraftd.metadata.image import MetadataImage
+from kraftd.metadata.parts.brokers import BROKERS
+from kraftd.types import NodeId, Offset
+
+NO_CONTACT_MS = -1
+
+
+class Session(msgspec.Struct):
+    """One start of one broker. Mutable; only `BrokerSessions` changes it."""
+
+    broker_epoch: int
+    registered_offset: Offset
+    """A broker that has read the log up to here has seen its registration."""
+    contact_ms: int
+    """When its last heartbeat arrived; NO_CONTACT_MS once the session is over."""
+    metadata_offset: Offset = -1
+    """The newest offset that it said it has read; -1 before it said any."""
+    shutdown_offset: Offset = -1
+    """The last record that its controlled shutdown entailed; -1 while there is none to wait for."""
+
+
+class BrokerSessions:
+    """The sessions of all registered brokers, by id. Mutable; decisions only read it."""
+
+    __slots__ = ("_sessions", "timeout_ms")
+
+    def __init__(self, timeout_ms: int) -> None:
+        self.timeout_ms = timeout_ms
+        """How long a session lives without a heartbeat (`broker.session.timeout.ms`)."""
+        self._sessions: dict[NodeId, Session] = {}
+
+    # -- what decisions ask
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def get(self, broker_id: NodeId, broker_epoch: int) -> Session | None:
+        """The session of this start of a broker, alive or over."""
+        session = self._sessions.get(broker_id)
+        return session if session is not None and session.broker_epoch == broker_epoch else None
+
+    def is_alive(self, broker_id: NodeId, broker_epoch: int, now_ms: int) -> bool:
+        """Whether this start of a broker was heard of within the session timeout."""
+        session = self.get(broker_id, broker_epoch)
+        return (
+            session is not None
+            and session.contact_ms != NO_CONTACT_MS
+            and now_ms - session.contact_ms < self.timeout_ms
+        )
+
+    def items(self) -> Iterator[tuple[NodeId, Session]]:
+        """Every session by broker id, in no order."""
+        return iter(self._sessions.items())
+
+    # -- what the controller notes
+
+    def begin(self, image: MetadataImage, log_end: Offset, now_ms: int) -> None:
+        """Begin a leadership: every broker of the image was heard of now.
+
+        Which offsets their registrations have is not known here; the end of the log is above them all.
+        """
+        self._sessions = {
+            broker.broker_id: Session(broker.broker_epoch, log_end - 1, now_ms)
+            for broker in image[BROKERS].values()
+        }
+
+    def end(self) -> None:
+        """End a leadership."""
+        self._sessions = {}
+
+    def heard(self, broker_id: NodeId, broker_epoch: int, metadata_offset: Offset, now_ms: int) -> None:
+        """Note a heartbeat as it arrives, and how far its sender has read the log."""
+        session = self.get(broker_id, broker_epoch)
+        if session is None:
+            return
+        session.contact_ms = now_ms
+        session.metadata_offset = max(session.metadata_offset, metadata_offset)
+
+    def registered(self, broker_id: NodeId, broker_epoch: int, offset: Offset, now_ms: int) -> None:
+        """Note a registration whose record has this offset: a new start, or more of the same one."""
+        known = self.get(broker_id, broker_epoch)
+        session = Session(broker_epoch, offset, now_ms)
+        if known is not None:
+            session.metadata_offset, session.shutdown_offset = known.metadata_offset, known.shutdown_offset
+        self._sessions[broker_id] = session
+
+    def unregistered(self, broker_id: NodeId) -> None:
+        """Forget a broker that is not registered any more."""
+        self._sessions.pop(broker_id, None)
+
+    def over(self, broker_id: NodeId, broker_epoch: int) -> None:
+        """End the session of a broker: it was fenced for its silence, or told that it may stop."""
+        session = self.get(broker_id, broker_epoch)
+        if session is not None:
+            session.contact_ms, session.shutdown_offset = NO_CONTACT_MS, -1
+
+    def shutting_down(self, broker_id: NodeId, broker_epoch: int, offset: Offset) -> None:
+        """Note the last record of what the controlled shutdown of a broker entails (KAFKA-14292)."""
+        session = self.get(broker_id, broker_epoch)
+        if session is not None:
+            session.shutdown_offset = offset
