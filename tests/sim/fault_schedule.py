@@ -37,13 +37,16 @@ class Entry(msgspec.Struct, frozen=True):
 class FaultSchedule:
     """The faults of one world."""
 
-    def __init__(self, world: "World", faults: "tuple[type[Any], ...] | None" = None) -> None:
+    def __init__(
+        self, world: "World", faults: "tuple[type[Any], ...] | None" = None, name: str = "troubles"
+    ) -> None:
+        """Draw what the world suffers from: of all faults, or of some, by a stream of chance of that name."""
         if faults is None:
             from tests.sim.faults import FAULTS  # the faults know the world, which knows this
 
             faults = FAULTS
         self._world = world
-        shape = world.derive("troubles")  # another name would draw other faults for each seed
+        shape = world.derive(name)  # another name would draw other faults for each seed
         pace = shape.choice(PACE)
         drawn = [kind for kind in faults if shape.random() < kind.on_part]
         needed = {need for kind in drawn for need in kind.needs}

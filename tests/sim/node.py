@@ -22,7 +22,9 @@ from kraftd.audit.trace import IN, OUT, trace
 from kraftd.errors import KraftdError
 from kraftd.protocol.codec import Buffer, Codec, Request
 from kraftd.protocol.framing import CODECS
+from kraftd.protocol.kafka_codec import KAFKA
 from kraftd.protocol.msgpack_codec import MSGPACK
+from kraftd.protocol.opening import KAFKA_API_KEYS
 from kraftd.raft.effects import (
     Append,
     Commit,
@@ -168,6 +170,10 @@ class SimNode:
     def is_leader(self) -> bool:
         """Whether it leads, as far as it knows."""
         return self.parts is not None and self.parts.raft_node.is_leader
+
+    def works_off(self) -> bool:
+        """Whether its controller is in the middle of what takes several batches."""
+        return False
 
     @property
     def slow_turns(self) -> float:
@@ -347,6 +353,8 @@ class SimNode:
         self._applied_offset = 0
         self._watch_raft_node(parts.raft_node)
         parts.server.codecs = dict.fromkeys(CODECS, WorkingCodec(MSGPACK, loop))  # type: ignore[arg-type]
+        if world.options.brokers:
+            parts.server.codecs = {**parts.server.codecs, KAFKA_API_KEYS: KAFKA}
         parts.start()
 
     def _config(self) -> Config:
@@ -709,6 +717,20 @@ class WorkingMachine:
         self._state_machine.apply(batch)
 
 
+class WatchedMachine:
+    """The daemon's state machine; each batch that it applies is shown to the brokers' judge."""
+
+    def __init__(self, machine: StateMachine, node: SimNode) -> None:
+        self._state_machine, self._node = machine, node
+        self.leader_changed = machine.leader_changed
+
+    def apply(self, batch: CommittedBatch) -> None:
+        self._state_machine.apply(batch)
+        node = self._node
+        assert node.parts is not None
+        node.world.brokers.on_batch(node, batch, node.parts.controller.image)
+
+
 class WatchedServer(ControllerServer):
     """The daemon's server with an executor that is watched."""
 
@@ -719,6 +741,8 @@ class WatchedServer(ControllerServer):
         record_us, loop = node.world.shape.apply_us, node.loop
         if record_us and loop is not None:
             self.applier._state_machine = WorkingMachine(self.controller, loop, record_us)
+        if node.world.options.brokers:
+            self.applier._state_machine = WatchedMachine(self.applier._state_machine, node)
 
     def start(self) -> None:
         super().start()

@@ -223,10 +223,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--first", type=int, help="the first of many; default 1, with --hours the time")
     parser.add_argument("--events", type=commands.count, default=Options().events, help="events a seed")
     parser.add_argument("--jobs", type=commands.count, default=os.cpu_count() or 1, help="processes")
+    parser.add_argument("--brokers", action="store_true", help="clusters with brokers and their clients")
     parser.add_argument("--trace", action="store_true", help="with --seed: print the trace in any case")
     parser.add_argument("--shrink", type=float, default=90.0, metavar="SECONDS", help="how long to shrink")
     asked = parser.parse_args(arguments)
-    options = Options(events=asked.events)
+    options = Options(events=asked.events, brokers=asked.brokers)
     if asked.seed is not None:
         return _replay(asked.seed, options, trace=asked.trace, budget_s=asked.shrink)
     first = asked.first if asked.first is not None else int(time.time()) if asked.hours else 1
@@ -250,7 +251,10 @@ def _replay(seed: int, options: Options, *, trace: bool, budget_s: float) -> int
 
 def _fail(seed: int, options: Options, budget_s: float) -> int:
     print(explain(seed, options, budget_s=budget_s))
-    more = "" if options == Options() else f' ARGS="--events {options.events}"'
+    words = ["--brokers"] * options.brokers
+    if options.events != Options().events:
+        words += ["--events", str(options.events)]
+    more = f' ARGS="{" ".join(words)}"' if words else ""
     print(f"again: make sim SEED={seed}{more}")
     print(f"seed {seed}")
     return 1

@@ -30,6 +30,7 @@ from kraftd.records.batch import scan
 from kraftd.records.frame import decode_record
 from kraftd.records.messages import ConfigRecord
 from kraftd.storage import DamagedReadError
+from kraftd.types import Offset
 from tests.sim.fault_budget import WIPED, Harm, Judgement
 from tests.sim.fault_strangers import resign
 from tests.sim.loaders import LIST, LIST_DEFAULT, LONG_VALUE
@@ -69,6 +70,8 @@ def judge(world: "World") -> None:
     works = _progresses(world)
     if works:
         _poll_rejoin(world)
+        if world.options.brokers:
+            world.brokers.judge(patience_us(world) + world.brokers.patience_us())
         if world.derive("health").random() < HEALTHY_PART:
             _stay_healthy(world)
         if world.derive("verdict").random() < LEFT_OUT_PART:
@@ -76,7 +79,9 @@ def judge(world: "World") -> None:
     world.is_over = True
     world.run_for(world.shape.patience_us * 2 + world.shape.controller_timeout_ms * 1_000)
     if works:
-        _converge(world)
+        target = _converge(world)
+        if world.options.brokers:
+            world.brokers.converge(target, patience_us(world))
     world.close_history()
     complaint = check(world.history)
     if complaint is not None:
@@ -309,8 +314,8 @@ def _damage(node: "SimNode") -> tuple[str, ...]:
 # --- agreement ----------------------------------------------------------------------------------------------
 
 
-def _converge(world: "World") -> None:
-    """All logs become equal, and everybody knows that they are committed."""
+def _converge(world: "World") -> Offset:
+    """All logs become equal, and everybody knows that they are committed; returns up to where."""
     nodes = [node for node in world.nodes.values() if not _needs_wiping(node)]
     # The log never stands still: idle leaders write too. What is there now must be everywhere soon.
     target = max(
@@ -335,6 +340,7 @@ def _converge(world: "World") -> None:
             for node in nodes
         }
         raise Violation(f"Convergence: the logs are not equal after {patience_us(world) // S} s: {seen}")
+    return target.end_offset
 
 
 def _compare_with_log(world: "World") -> None:

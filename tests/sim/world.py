@@ -29,7 +29,9 @@ from kraftd.audit.invariants import Auditor, NodeView, Violation
 from kraftd.audit.linearizability import Operation
 from kraftd.runtime.config import QuorumTiming
 from kraftd.types import Epoch, NodeId
+from tests.sim.brokers import BrokerCluster
 from tests.sim.clients import Client
+from tests.sim.fault_brokers import BROKER_FAULTS
 from tests.sim.fault_budget import FaultBudget
 from tests.sim.fault_schedule import Entry, FaultSchedule
 from tests.sim.fault_strangers import Recorder
@@ -115,6 +117,10 @@ class Options(msgspec.Struct, frozen=True):
     """Which entries of the fault schedule are carried out; None for all."""
     changes: tuple[tuple[str, Any], ...] = ()
     """Fields of the shape that are set, not drawn."""
+    brokers: bool = False
+    """Whether there are brokers, and clients of theirs."""
+    broker_changes: tuple[tuple[str, Any], ...] = ()
+    """Fields of the brokers' shape that are set, not drawn."""
 
 
 class World(Scheduler):
@@ -173,6 +179,8 @@ class World(Scheduler):
         self.network.cut_part = shape.cut_part
         self.node_ids = list(range(shape.first_id, shape.first_id + shape.voters + shape.observers))
         self.voters = frozenset(self.node_ids[: shape.voters])
+        self.brokers = BrokerCluster(self)
+        """None are made unless the options ask for them."""
         self.nodes: dict[NodeId, SimNode] = {}
         self.views: dict[NodeId, NodeView] = {}
         for node_id in self.node_ids:
@@ -190,6 +198,8 @@ class World(Scheduler):
         ]
         number = shape.clients + shape.stale_readers + 1
         self.loader = Loader(number, self, self.derive(f"client {number}"))
+        if self.options.brokers:
+            self.brokers.make()
 
     # -- running
 
@@ -206,6 +216,10 @@ class World(Scheduler):
         self.loader.start()
         if self.options.faults:
             FaultSchedule(self).start()
+        if self.options.brokers:
+            self.brokers.start()
+            if self.options.faults:
+                FaultSchedule(self, BROKER_FAULTS, "broker troubles").start()
         limit, until_us = min(self.options.events, self.shape.events_max), self.options.until_us
         while self.events < limit if until_us is None else self.next_us <= until_us:
             self.step()
@@ -239,12 +253,14 @@ class World(Scheduler):
         self.network.lead_back()
         for node in self.nodes.values():
             node.calm()
+        self.brokers.calm()
 
     def close(self) -> None:
         """Every process ends, without a word."""
         for node in self.nodes.values():
             if node.loop is not None:
                 node.loop.close()
+        self.brokers.close()
         self.outside.close()
 
     def close_history(self) -> None:

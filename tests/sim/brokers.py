@@ -1,0 +1,309 @@
+"""The brokers of a simulated cluster, and what holds of them: at every record, in every answer, at the end.
+
+A `BrokerCluster` draws how many brokers a seed has and of what kind, ticks their replication, and is told
+what happens: each committed batch the first time that a controller applies it (`on_batch`), each image that
+a broker publishes (`compare`), each state of a partition that a leader is told (`told`). At the end, once
+everything was healed, every live broker must be unfenced and every partition that somebody can lead must be
+led, in bounded time (`judge`).
+
+The rules for the records themselves are in `kraftd.audit.placements`.
+Not here: what one broker does (`broker_process`, `broker_replicas`), and what goes wrong (`fault_brokers`).
+"""
+
+from collections import Counter
+from random import Random
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from kraftd.audit.invariant import Violation
+from kraftd.audit.placements import PartitionKey, PlacementAuditor
+from kraftd.metadata.image import MetadataImage
+from kraftd.metadata.parts.topics import TOPICS
+from kraftd.records.committed import CommittedBatch
+from kraftd.records.frame import AnyRecord, decode_record
+from kraftd.records.messages import (
+    BrokerRegistrationChangeRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    UnregisterBrokerRecord,
+)
+from kraftd.types import NodeId, Offset
+from tests.sim.admin_clients import AdminClient
+from tests.sim.broker_process import SimBroker
+from tests.sim.broker_replicas import State
+
+if TYPE_CHECKING:
+    from tests.sim.node import SimNode
+    from tests.sim.world import World
+
+FIRST_BROKER = 2_001
+"""Brokers' ids, which are their machines' numbers too: no node has one of these."""
+TICK_US = 400_000
+"""How often brokers replicate."""
+S = 1_000_000
+
+
+class BrokerShape(msgspec.Struct):
+    """What a seed draws of its brokers."""
+
+    brokers: int
+    directories: int
+    racks: int
+    """How many; 0 if brokers do not say where they stand."""
+    admins: int
+    think_us: int
+    """Of an admin client."""
+    session_ms: int
+    heartbeat_ms: int
+    old_part: float
+    """How many brokers name no broker epochs in AlterPartition."""
+    unchecked_part: float
+    """How many propose whoever fetches."""
+    slice_records: int
+    """How many records the controller works off at a time."""
+
+
+def draw_broker_shape(random: Random) -> BrokerShape:
+    """Few brokers mostly, and sessions shorter than Kafka's, so that more of them end in a seed."""
+    session_ms = random.choice((2_000, 3_000, 3_000, 6_000, 9_000))
+    return BrokerShape(
+        brokers=random.choice((2, 3, 3, 3, 4, 5)),
+        directories=random.choice((1, 2, 2)),
+        racks=random.choice((0, 2, 3)),
+        admins=random.choice((1, 2)),
+        think_us=random.choice((1, 2, 4)) * S,
+        session_ms=session_ms,
+        heartbeat_ms=session_ms // 4,
+        old_part=random.choice((0.0, 0.0, 0.5)),
+        unchecked_part=random.choice((0.0, 0.5, 1.0)),
+        slice_records=random.choice((1, 3, 10, 512)),
+    )
+
+
+class BrokerCluster:
+    """The brokers of one world, and what was told of them."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self.shape = draw_broker_shape(world.derive("broker shape"))
+        for field, value in world.options.broker_changes:
+            setattr(self.shape, field, value)
+        self.auditor = PlacementAuditor()
+        self.brokers: dict[NodeId, SimBroker] = {}
+        self.admins: list[AdminClient] = []
+        self.fencings: Counter[NodeId] = Counter()
+        """How often each broker was fenced."""
+        self.unregistered: set[tuple[NodeId, int]] = set()
+        """Brokers that an operator unregistered, with the epochs that ended by it."""
+        self._next_offset: Offset = 0
+        self._hashes: dict[Offset, str] = {0: ""}
+        """Of the controllers' image, by the offset up to which it holds everything."""
+        self._states: dict[tuple[PartitionKey, int], State] = {}
+        """What each partition was in each of its epochs, by the committed records."""
+        self._newest: dict[NodeId, tuple[int, int]] = {}
+        """The highest epoch that each broker's processes were given, and which process that was."""
+
+    def make(self) -> None:
+        """Add the machines; the world knows its cluster by now."""
+        world = self._world
+        for broker_id in range(FIRST_BROKER, FIRST_BROKER + self.shape.brokers):
+            self.brokers[broker_id] = SimBroker(broker_id, world)
+        self.admins = [
+            AdminClient(number, world, world.derive(f"admin {number}"))
+            for number in range(1, self.shape.admins + 1)
+        ]
+
+    def start(self) -> None:
+        """Start the brokers, in any order, and their clients."""
+        world = self._world
+        for broker in self.brokers.values():
+            world.at(world.draw_us(0, 4 * S), broker.start)
+            world.at(world.draw_us(0, TICK_US), lambda broker=broker: self._tick(broker))
+        for admin in self.admins:
+            admin.start()
+
+    def _tick(self, broker: SimBroker) -> None:
+        broker.tick()
+        self._world.at(TICK_US, lambda: self._tick(broker))
+
+    def calm(self) -> None:
+        """Nothing new goes wrong."""
+        for broker in self.brokers.values():
+            broker.calm()
+
+    def close(self) -> None:
+        """Every process ends, without a word."""
+        for broker in self.brokers.values():
+            if broker.loop is not None:
+                broker.loop.close()
+
+    # -- what is committed
+
+    def on_batch(self, node: "SimNode", batch: CommittedBatch, image: MetadataImage) -> None:
+        """A controller has applied a batch; it is judged the first time."""
+        if batch.base_offset != self._next_offset:
+            return
+        self._next_offset = batch.end_offset
+        touched: list[tuple[PartitionKey, Offset]] = []
+        for number, value in enumerate(batch.records):
+            record = decode_record(value)
+            offset = batch.base_offset + number
+            self.auditor.on_record(record, offset)
+            if isinstance(record, PartitionRecord | PartitionChangeRecord):
+                key = record.topic_id, record.partition_id
+                touched.append((key, offset))
+                self._note_state(key)
+            else:
+                self._note_broker(record)
+        self._hashes[batch.end_offset] = image.hash()
+        found = [image[TOPICS].partition(*key) for key, _ in touched if key in self.auditor.partitions]
+        for complaint in self.auditor.disagreements([one for one in found if one is not None]):
+            raise Violation(f"ImagesAreWhatTheRecordsSay: node {node.id}: {complaint}")
+
+    def _note_state(self, key: PartitionKey) -> None:
+        one = self.auditor.partitions[key]
+        self._states[key, one.epoch] = one.leader, one.leader_epoch, one.isr, one.epoch
+
+    def _note_broker(self, record: AnyRecord) -> None:
+        statistics = self._world.statistics
+        match record:
+            case RegisterBrokerRecord():
+                statistics["broker registered"] += 1
+            case UnregisterBrokerRecord():
+                statistics["broker unregistered"] += 1
+                self.unregistered.add((record.broker_id, record.broker_epoch))
+            case BrokerRegistrationChangeRecord():
+                if record.fenced > 0:
+                    self.fencings[record.broker_id] += 1
+                    statistics["broker fenced"] += 1
+                statistics["broker unfenced"] += record.fenced < 0
+                statistics["broker shutting down"] += record.in_controlled_shutdown > 0
+                statistics["broker lost a directory"] += bool(record.log_dirs)
+
+    # -- what brokers are told
+
+    def registered(self, broker: SimBroker) -> None:
+        """A process was given an epoch.
+
+        Raises:
+            Violation: Its broker had that epoch, or a higher one, before.
+        """
+        before, process = self._newest.get(broker.id, (-1, 0))
+        if broker.epoch <= before and process != broker.incarnation:
+            text = f"process {broker.incarnation} of {broker.id} gets {broker.epoch} after {before}"
+            raise Violation(f"NoBrokerEpochComesTwice: {text} of process {process}")
+        self._newest[broker.id] = broker.epoch, broker.incarnation
+
+    def told_stale(self, broker: SimBroker) -> None:
+        """A process was told that its epoch is over.
+
+        Raises:
+            Violation: It is the newest process of its broker, and nobody unregistered it.
+        """
+        self._world.statistics["told stale"] += 1
+        newest = self._newest.get(broker.id)
+        if (
+            newest == (broker.epoch, broker.incarnation)
+            and (broker.id, broker.epoch) not in self.unregistered
+        ):
+            text = f"process {broker.incarnation} of {broker.id} registered last, in epoch {broker.epoch}"
+            raise Violation(f"WhoRegisteredLastIsNotStale: {text}, and is told that it is stale")
+
+    def told(self, broker: SimBroker, key: PartitionKey, state: State) -> None:
+        """A leader is told the state of a partition.
+
+        Raises:
+            Violation: No committed record made it so.
+        """
+        committed = self._states.get((key, state[3]))
+        if committed != state:
+            text = f"{broker.id} is told {state} of {key[0].hex()[-8:]}-{key[1]}"
+            raise Violation(f"BrokersAreToldWhatIsCommitted: {text}, and the log says {committed}")
+
+    def compare(self, broker: SimBroker, end_offset: Offset, image: MetadataImage) -> None:
+        """A broker has published an image.
+
+        Raises:
+            Violation: The controllers' image of that offset is another one.
+        """
+        expected = self._hashes.get(end_offset)
+        if expected is None:
+            text = f"{broker.id} publishes up to {end_offset}, which no controller has applied"
+            if end_offset > self._next_offset and not self._is_committed(end_offset):
+                raise Violation(f"BrokersPublishWhatIsCommitted: {text}")
+            return
+        if expected and expected != image.hash():
+            text = f"{broker.id} holds another image than the controllers at offset {end_offset}"
+            raise Violation(f"BrokersHoldTheSameImage: {text}")
+
+    def _is_committed(self, end_offset: Offset) -> bool:
+        """Whether the quorum has committed up to there, even if no controller has applied it yet."""
+        return self._world.auditor.committed[0] >= end_offset
+
+    # -- judgement
+
+    @property
+    def is_well(self) -> bool:
+        """Whether every live broker is unfenced, and every partition that can be led is."""
+        known = self.auditor.brokers
+        for broker in self.brokers.values():
+            registered = known.get(broker.id)
+            if not broker.is_up or broker.is_stopping:
+                continue
+            if (
+                registered is None
+                or not registered.is_active
+                or registered.incarnation != broker.incarnation_id
+            ):
+                return False
+        return next(self.auditor.leaderless(), None) is None
+
+    def patience_us(self) -> int:
+        """How long healed brokers may take: an old session ends, they register, catch up and are unfenced."""
+        return 20 * S + 5 * self.shape.session_ms * 1_000
+
+    def judge(self, limit_us: int) -> None:
+        """Everybody is back in bounded time.
+
+        Raises:
+            Violation: Somebody is not.
+        """
+        world = self._world
+        for broker in self.brokers.values():
+            if broker.is_stale:
+                broker.calm()
+        if world.run_until(lambda: self.is_well, limit_us):
+            return
+        fenced = {
+            broker.id: (broker.epoch, broker.is_unfenced, self.auditor.brokers.get(broker.id))
+            for broker in self.brokers.values()
+        }
+        raise Violation(
+            f"EveryLiveBrokerIsBack: {limit_us // S} s after everything was healed: {fenced}, without a "
+            f"leader: {[(key[0].hex()[-8:], key[1]) for key in self.auditor.leaderless()]}"
+        )
+
+    def converge(self, offset: Offset, limit_us: int) -> None:
+        """Every broker publishes what is committed, and every client's topics are as it was told.
+
+        Raises:
+            Violation: One does not, or a topic is not.
+        """
+        world = self._world
+        up = [broker for broker in self.brokers.values() if broker.is_up]
+
+        def agree() -> bool:
+            return all(broker.disk.log.published_offset >= offset for broker in up)
+
+        if not world.run_until(agree, limit_us):
+            where = {broker.id: broker.disk.log.published_offset for broker in up}
+            raise Violation(f"BrokersFollow: {where} published {limit_us // S} s after {offset} was there")
+        if not up:
+            return
+        newest = max(up, key=lambda broker: broker.disk.log.published_offset)
+        for admin in self.admins:
+            complaint = admin.complaint(newest.disk.log.image)
+            if complaint is not None:
+                raise Violation(f"TopicsAreAsAcknowledged: {complaint}")

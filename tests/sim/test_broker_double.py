@@ -1,0 +1,157 @@
+"""The double of a broker: it takes what Kafka's would, and notices what Kafka's could not survive."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kraftd.audit.invariant import Violation
+from kraftd.errors import ErrorCode
+from kraftd.metadata.feature_levels import bootstrap_records
+from kraftd.metadata.image import MetadataImage
+from kraftd.protocol import messages as m
+from kraftd.records.batch import encode_batch
+from kraftd.records.frame import encode_record
+from kraftd.records.messages import ConfigRecord, TopicRecord
+from kraftd.types import Offset
+from tests.sim.admin_clients import AdminClient, Known
+from tests.sim.broker_channel import KafkaFrames, names_another_controller
+from tests.sim.broker_log import MetadataLog
+from tests.sim.brokers import BrokerCluster
+from tests.sim.world import Options, World
+
+KEY = (b"T" * 16, 0)
+
+
+def batch(base_offset: int, epoch: int, name: str = "a") -> bytes:
+    record = ConfigRecord(resource_type=4, resource_name="", name=name, value="1")
+    return encode_batch(base_offset, epoch, 0, [encode_record(record)])
+
+
+def nothing(_: Offset, __: MetadataImage) -> None:
+    """Nobody listens."""
+
+
+def test_only_what_is_committed_is_published_and_the_rest_may_be_truncated() -> None:
+    log = MetadataLog()
+    heard: list[Offset] = []
+    log.append(batch(0, 1) + batch(1, 1) + batch(2, 2))
+    assert not log.publish(0, nothing)
+    assert log.publish(2, lambda offset, _: heard.append(offset))
+    assert heard == [1, 2]
+    log.truncate(1, 2)
+    assert (log.end_offset, log.last_epoch) == (2, 1)
+    log.append(batch(2, 3))
+    log.lose_tail()
+    assert log.end_offset == 2
+
+
+def test_what_was_committed_is_not_truncated() -> None:
+    log = MetadataLog()
+    log.append(batch(0, 1) + batch(1, 1))
+    log.publish(2, nothing)
+    with pytest.raises(Violation, match="NothingCommittedIsTruncated"):
+        log.truncate(1, 1)
+
+
+@pytest.mark.parametrize("data", [batch(2, 1), batch(0, 1), batch(1, 0)])
+def test_a_fetch_continues_the_log(data: bytes) -> None:
+    log = MetadataLog()
+    log.append(batch(0, 1))
+    with pytest.raises(Violation, match="FetchesContinueTheLog"):
+        log.append(data)
+
+
+def test_an_epoch_has_one_leader() -> None:
+    log = MetadataLog()
+    assert log.follow(-1, 3)
+    assert log.follow(1, 3)
+    assert not log.follow(1, 3)
+    assert not log.follow(2, 2)
+    with pytest.raises(Violation, match="BrokersHearOfOneLeader"):
+        log.follow(2, 3)
+
+
+def test_responses_are_cut_wherever_the_bytes_are() -> None:
+    frames = KafkaFrames()
+    stream = b"\0\0\0\x02ab" + b"\0\0\0\x00" + b"\0\0\0\x01c"
+    found = [frame for at in range(len(stream)) for frame in frames.feed(stream[at : at + 1])]
+    assert found == [b"ab", b"", b"c"] == KafkaFrames().feed(stream)
+
+
+def test_not_controller_is_seen_wherever_it_stands() -> None:
+    of_partition = m.AlterPartitionResponsePartitionData(error_code=ErrorCode.NOT_CONTROLLER)
+    topic = m.AlterPartitionResponseTopicData(partitions=(of_partition,))
+    assert names_another_controller(m.AlterPartitionResponse(topics=(topic,)))
+    assert names_another_controller(m.EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER))
+    assert not names_another_controller(m.BrokerHeartbeatResponse(error_code=77))
+
+
+# --- the judge ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cluster() -> BrokerCluster:
+    world = World(1, Options(faults=False, brokers=True))
+    yield world.brokers
+    world.close()
+
+
+def process(broker_id: int, incarnation: int, epoch: int) -> Any:
+    return SimpleNamespace(id=broker_id, incarnation=incarnation, epoch=epoch)
+
+
+def test_no_epoch_of_a_broker_comes_twice(cluster: BrokerCluster) -> None:
+    cluster.registered(process(7, 1, 10))
+    cluster.registered(process(7, 1, 10))  # the same process, told again
+    cluster.registered(process(8, 1, 10))
+    with pytest.raises(Violation, match="NoBrokerEpochComesTwice"):
+        cluster.registered(process(7, 2, 10))
+
+
+def test_whoever_registered_last_is_not_stale_unless_it_was_unregistered(cluster: BrokerCluster) -> None:
+    first, second = process(7, 1, 10), process(7, 2, 20)
+    cluster.registered(first)
+    cluster.registered(second)
+    cluster.told_stale(first)
+    with pytest.raises(Violation, match="WhoRegisteredLastIsNotStale"):
+        cluster.told_stale(second)
+    cluster.unregistered.add((7, 20))
+    cluster.told_stale(second)
+
+
+def test_leaders_are_told_what_is_committed(cluster: BrokerCluster) -> None:
+    with pytest.raises(Violation, match="BrokersAreToldWhatIsCommitted"):
+        cluster.told(process(7, 1, 10), KEY, (7, 0, (7, 8), 1))
+
+
+def test_brokers_hold_the_controllers_image(cluster: BrokerCluster) -> None:
+    log = MetadataLog()
+    values = [encode_record(record) for record in bootstrap_records()]
+    log.append(encode_batch(0, 1, 0, values))
+    with pytest.raises(Violation, match="BrokersPublishWhatIsCommitted"):
+        log.publish(len(values), lambda end, image: cluster.compare(process(7, 1, 1), end, image))
+    cluster._hashes[len(values)] = "another"
+    with pytest.raises(Violation, match="BrokersHoldTheSameImage"):
+        cluster.compare(process(7, 1, 1), len(values), log.image)
+
+
+def test_what_a_client_was_told_is_looked_for() -> None:
+    log = MetadataLog()
+    topic = TopicRecord(name="there", topic_id=b"t" * 16)
+    log.append(encode_batch(0, 1, 0, [encode_record(topic)]))
+    log.publish(1, nothing)
+    world = World(1, Options(faults=False, brokers=True))
+    for known, is_right in (
+        (Known("there", 0, True), True),
+        (Known("there", 1, True), False),
+        (Known("there", 0, False), False),
+        (Known("gone", 0, False), True),
+        (Known("gone", 0, True), False),
+        (Known("gone", 0, True, in_doubt=1), True),
+        (Known("gone", 0, None), True),
+    ):
+        client = AdminClient(1, world, world.derive("admin 1"))
+        client.topics[known.name] = known
+        assert (client.complaint(log.image) is None) == is_right, known
+    world.close()

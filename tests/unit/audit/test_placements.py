@@ -1,0 +1,194 @@
+"""What committed records may say of brokers and partitions: each rule sees its own violation."""
+
+import pytest
+
+from kraftd.audit.invariant import Violation
+from kraftd.audit.placements import PlacementAuditor
+from kraftd.records.frame import AnyRecord
+from kraftd.records.messages import (
+    BrokerRegistrationChangeRecord,
+    ClearElrRecord,
+    ConfigRecord,
+    NoOpRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+    UnregisterBrokerRecord,
+)
+
+TOPIC, OTHER_TOPIC = bytes(15) + b"T", bytes(15) + b"U"
+GOOD, BAD = b"good" * 4, b"bad!" * 4
+MIGRATING, LOST = bytes(16), bytes(15) + b"\x02"
+FENCE, UNFENCE = 1, -1
+
+
+def register(
+    broker_id: int, epoch: int, *, incarnation: bytes | None = None, fenced: bool = True
+) -> RegisterBrokerRecord:
+    return RegisterBrokerRecord(
+        broker_id=broker_id,
+        broker_epoch=epoch,
+        incarnation_id=incarnation or bytes([broker_id, epoch % 256]) * 8,
+        fenced=fenced,
+        log_dirs=(GOOD, BAD),
+    )
+
+
+def change(broker_id: int, epoch: int, **fields: object) -> BrokerRegistrationChangeRecord:
+    return BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=epoch, **fields)  # type: ignore[arg-type]
+
+
+def partition(**fields: object) -> PartitionRecord:
+    usual: dict[str, object] = {
+        "partition_id": 0,
+        "topic_id": TOPIC,
+        "replicas": (1, 2, 3),
+        "isr": (1, 2),
+        "leader": 1,
+        "leader_epoch": 0,
+        "partition_epoch": 0,
+        "directories": (GOOD, GOOD, BAD),
+    }
+    return PartitionRecord(**(usual | fields))  # type: ignore[arg-type]
+
+
+def move(**fields: object) -> PartitionChangeRecord:
+    return PartitionChangeRecord(partition_id=0, topic_id=TOPIC, **fields)  # type: ignore[arg-type]
+
+
+BROKERS = [
+    register(1, 10),
+    register(2, 11),
+    register(3, 12),
+    change(1, 10, fenced=UNFENCE),
+    change(2, 11, fenced=UNFENCE),
+]
+"""Three brokers, of which the third is fenced."""
+CLUSTER = [*BROKERS, TopicRecord(name="t", topic_id=TOPIC), partition()]
+
+
+def take(*records: AnyRecord) -> PlacementAuditor:
+    auditor = PlacementAuditor()
+    for number, record in enumerate(records):
+        auditor.on_record(record, 100 + number)
+    return auditor
+
+
+def test_a_cluster_lives() -> None:
+    """What Kafka's controller writes, in its order: nothing is wrong with any of it."""
+    auditor = take(
+        *CLUSTER,
+        NoOpRecord(),
+        ConfigRecord(resource_type=2, resource_name="t", name="retention.ms", value="1"),
+        change(3, 12, fenced=UNFENCE),
+        move(isr=(1, 2, 3)),
+        # Broker 1 dies: its partitions first, then its own record.
+        move(isr=(2, 3), leader=2),
+        change(1, 10, fenced=FENCE),
+        # Broker 2 stops in order: its own record first, then its partitions.
+        change(2, 11, in_controlled_shutdown=1),
+        move(isr=(3,), leader=3),
+        change(2, 11, fenced=FENCE),
+        # The last one in sync dies: its partition waits for it, without a leader.
+        move(leader=-1),
+        change(3, 12, fenced=FENCE),
+        register(1, 110),
+        change(1, 110, fenced=UNFENCE),
+        register(3, 112),
+        change(3, 112, fenced=UNFENCE),
+        move(leader=3),
+        UnregisterBrokerRecord(broker_id=2, broker_epoch=11),
+        RemoveTopicRecord(topic_id=TOPIC),
+        TopicRecord(name="t", topic_id=OTHER_TOPIC),
+    )
+    assert sorted(auditor.brokers) == [1, 3]
+    assert auditor.partitions == {}
+
+
+def test_the_eligible_take_over_from_an_empty_isr() -> None:
+    auditor = take(
+        *CLUSTER,
+        move(isr=(2,), leader=2, eligible_leader_replicas=(1,)),
+        change(1, 10, fenced=FENCE),
+        move(isr=(), leader=-1, eligible_leader_replicas=(1, 2)),
+        change(2, 11, fenced=FENCE),
+        change(1, 10, fenced=UNFENCE),
+        move(isr=(1,), leader=1, eligible_leader_replicas=(2,)),
+        ClearElrRecord(topic_name="t"),
+    )
+    ((one,),) = (auditor.partitions.values(),)
+    assert (one.elr, one.epoch, one.leader_epoch) == ((), 4, 3)
+
+
+@pytest.mark.parametrize(
+    ("rule", "records"),
+    [
+        ("BrokerEpochsRise", [register(1, 10, incarnation=b"n" * 16)]),
+        ("BrokerEpochsRise", [UnregisterBrokerRecord(broker_id=3, broker_epoch=12), register(3, 12)]),
+        ("BrokerEpochsAreOffsets", [register(4, 900)]),
+        ("OneEpochAnIncarnation", [register(3, 99, incarnation=bytes([3, 12]) * 8)]),
+        ("ChangesNameTheEpoch", [change(1, 9, fenced=FENCE)]),
+        ("ChangesNameTheEpoch", [change(7, 9, fenced=FENCE)]),
+        ("ChangesNameTheEpoch", [UnregisterBrokerRecord(broker_id=3, broker_epoch=1)]),
+        ("WhoIsFencedHasLeft", [change(1, 10, fenced=FENCE)]),
+        ("WhoIsFencedHasLeft", [change(2, 11, fenced=FENCE)]),
+        ("WhoIsFencedHasLeft", [register(1, 99)]),
+        ("WhoIsFencedHasLeft", [UnregisterBrokerRecord(broker_id=2, broker_epoch=11)]),
+        ("WhoseDirectoryIsLostHasLeft", [change(1, 10, log_dirs=(BAD,))]),
+        ("WhoEntersAnIsrIsActive", [move(isr=(1, 2, 3))]),
+        ("WhoEntersAnIsrIsActive", [change(3, 12, in_controlled_shutdown=1), move(isr=(1, 2, 3))]),
+        ("WhoEntersAnIsrIsActive", [partition(partition_id=1, replicas=(1, 2, 4), isr=(1, 4))]),
+        ("WhoIsElectedIsAcceptable", [change(2, 11, in_controlled_shutdown=1), move(leader=2, isr=(2,))]),
+        (
+            "WhoIsElectedIsAcceptable",
+            [move(directories=(GOOD, LOST, BAD)), move(leader=2)],
+        ),
+        (
+            "WhoIsElectedIsAcceptable",
+            [move(directories=(GOOD, b"gone" * 4, BAD)), move(leader=2)],
+        ),
+        ("LeadersAreInTheIsr", [move(isr=(2,))]),
+        ("LeadersAreInTheIsr", [move(leader=3)]),
+        ("IsrIsWithinTheReplicas", [move(isr=(1, 7))]),
+        ("IsrIsWithinTheReplicas", [move(isr=(1, 1))]),
+        ("ReplicasComeOnce", [move(replicas=(1, 2, 2))]),
+        ("EligibleReplicasAreOutOfTheIsr", [move(eligible_leader_replicas=(2,))]),
+        ("EligibleReplicasAreReplicas", [move(eligible_leader_replicas=(9,))]),
+        ("ReplicasHaveDirectories", [move(directories=(GOOD,))]),
+        ("TopicsComeOnce", [TopicRecord(name="t", topic_id=OTHER_TOPIC)]),
+        ("TopicsComeOnce", [TopicRecord(name="u", topic_id=TOPIC)]),
+        ("TopicsComeOnce", [RemoveTopicRecord(topic_id=OTHER_TOPIC)]),
+        ("TopicsComeOnce", [RemoveTopicRecord(topic_id=TOPIC), TopicRecord(name="u", topic_id=TOPIC)]),
+        ("TopicsComeOnce", [RemoveTopicRecord(topic_id=TOPIC), move(leader=2)]),
+        ("TopicsComeOnce", [partition()]),
+        ("TopicsComeOnce", [partition(topic_id=OTHER_TOPIC)]),
+        ("ConfigsHaveTheirTopic", [ConfigRecord(resource_type=2, resource_name="u", name="a", value="1")]),
+    ],
+)
+def test_a_violation_is_seen_at_its_record(rule: str, records: list[AnyRecord]) -> None:
+    take(*CLUSTER, *records[:-1])
+    with pytest.raises(Violation, match=rf"^{rule}: at offset {100 + len(CLUSTER) + len(records) - 1}: "):
+        take(*CLUSTER, *records)
+
+
+def test_a_partition_without_a_leader_that_somebody_could_lead_is_named() -> None:
+    leaderless = move(leader=-1, isr=(2,))
+    assert list(take(*CLUSTER, leaderless).leaderless()) == [(TOPIC, 0)]
+    assert list(take(*CLUSTER, leaderless, change(2, 11, fenced=FENCE)).leaderless()) == []
+    eligible = move(leader=-1, isr=(), eligible_leader_replicas=(2,))
+    assert list(take(*CLUSTER, eligible).leaderless()) == [(TOPIC, 0)]
+    lost = move(leader=-1, isr=(2,), directories=(GOOD, LOST, BAD))
+    assert list(take(*CLUSTER, lost).leaderless()) == []
+
+
+def test_an_image_that_is_not_what_the_records_say_is_named() -> None:
+    auditor = take(*CLUSTER, move(isr=(1,)))
+    made = partition(isr=(1,), partition_epoch=1)
+    assert list(auditor.disagreements([made])) == []
+    (complaint,) = auditor.disagreements([partition(isr=(1,), partition_epoch=0)])
+    assert "partition 0" in complaint
+    migrating = partition(partition_id=1, directories=())
+    auditor.on_record(migrating, 200)
+    assert list(auditor.disagreements([partition(partition_id=1, directories=(MIGRATING,) * 3)])) == []
