@@ -14,7 +14,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test conformance check check-format check-lint check-types check-imports check-proto slices \
-        chaos crashpoints hostile sabotage sim interop readme proto rewrite format bench lock clean
+        chaos crashpoints hostile sabotage sim interop brokers readme proto rewrite format bench lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -41,9 +41,10 @@ demo: setup ## Three nodes on this machine: elections, kill -9, resign, export, 
 test: setup ## All tests that are quick (under 15 minutes on 2 cores)
 	$(PYTEST) -m "not slow" -n auto --dist loadfile $(ARGS)
 
-# Side by side: the daemons of chaos wait much, the seeds compute. The comparisons with a real Kafka are `make interop`.
+# Side by side: the daemons of chaos wait much, the seeds compute. What a real Kafka judges is `make interop` and
+# `make brokers`.
 slices: setup ## A slice of every slow suite, on all cores (12 minutes on 2)
-	$(PYTEST) -m slow --ignore tests/interop -n auto --dist loadgroup $(ARGS)
+	$(PYTEST) -m slow --ignore tests/interop --ignore tests/brokers -n auto --dist loadgroup $(ARGS)
 
 MINUTES ?= 1
 chaos: setup ## Real daemons, hurt every few seconds, for MINUTES=1; SEED=n for a run that is alike
@@ -51,6 +52,9 @@ chaos: setup ## Real daemons, hurt every few seconds, for MINUTES=1; SEED=n for 
 
 interop: setup ## Our records and rules against a real Kafka's (Java 17 and Maven)
 	$(PYTEST) tests/interop $(ARGS)
+
+brokers: setup ## Real Kafka brokers on our controllers, or with ARGS="--controllers kafka" on Kafka's own
+	$(PYTEST) tests/brokers $(ARGS)
 
 conformance: setup ## Each behaviour of Kafka's quorum and each rule of ours, with the tests that cover it
 	$(BIN)/python -m tests.conformance

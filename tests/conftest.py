@@ -29,6 +29,12 @@ settings.load_profile("kraftd")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite", action="store_true", help="accept what was seen as the golden traces")
+    parser.addoption(
+        "--controllers",
+        choices=("kraftd", "kafka"),
+        default="kraftd",
+        help="whose controllers the brokers of tests/brokers stand on",
+    )
 
 
 @pytest.fixture

@@ -18,11 +18,14 @@ import pytest
 from fixtures import ROOT
 
 HERE = Path(__file__).parent
+POM = HERE / "pom.xml"
 RELEASE = "4.3.1"
 """The release whose bytes we write."""
 
 _MINUTES = 60
 _UTF_8 = ("-Dfile.encoding=UTF-8", "-Dsun.stdout.encoding=UTF-8", "-Dsun.stderr.encoding=UTF-8")
+_SILENT = ("-Dlog4j2.level=OFF",)
+"""What is logged would stand among what is printed."""
 _WAY_OUT = "interop needs Java 17 with its compiler, Maven, and Maven Central"
 
 
@@ -42,7 +45,7 @@ class Kafka(NamedTuple):
         Raises:
             AssertionError: It ended with an error, or ran for too long.
         """
-        java = ["java", f"-Xmx{memory_mb}m", "-XX:+UseSerialGC", *_UTF_8, "-cp", f"{self.jars}/*"]
+        java = ["java", f"-Xmx{memory_mb}m", "-XX:+UseSerialGC", *_UTF_8, *_SILENT, "-cp", f"{self.jars}/*"]
         done = subprocess.run(
             [*java, *arguments], capture_output=True, encoding="utf-8", check=False, timeout=5 * _MINUTES
         )
@@ -65,7 +68,7 @@ def kafka_of(release: str) -> Kafka:
         if shutil.which(tool) is None:
             pytest.skip(f"{tool} is missing: {_WAY_OUT}")
     jars = ROOT / "build" / f"kafka-{release}"
-    if not jars.is_dir():
+    if not jars.is_dir() or jars.stat().st_mtime < POM.stat().st_mtime:
         _fetch(release, jars)
     return Kafka(release, jars)
 
@@ -74,7 +77,7 @@ def _fetch(release: str, jars: Path) -> None:
     unfinished = jars.with_name(f"{jars.name}.{os.getpid()}")
     done = subprocess.run(
         [
-            *("mvn", "--quiet", "--batch-mode", "--strict-checksums", "--file", HERE / "pom.xml"),
+            *("mvn", "--quiet", "--batch-mode", "--strict-checksums", "--file", POM),
             *("dependency:copy-dependencies", f"-Dkafka={release}", f"-DoutputDirectory={unfinished}"),
         ],
         capture_output=True,
@@ -86,4 +89,6 @@ def _fetch(release: str, jars: Path) -> None:
         shutil.rmtree(unfinished, ignore_errors=True)
         reason = next((line for line in done.stdout.splitlines() if "ERROR" in line), done.stderr[-300:])
         pytest.skip(f"Maven cannot get Kafka {release}: {reason}; {_WAY_OUT}")
+    shutil.rmtree(jars, ignore_errors=True)
     unfinished.rename(jars)
+    jars.touch()
