@@ -92,7 +92,7 @@ def test_a_span_gives_back_each_partition(rows, changed):
 
 
 def listed(image, brokers=range(-1, 6)):
-    return {
+    found = {
         broker: tuple(
             sorted(listing(broker))
             for listing in (
@@ -103,6 +103,11 @@ def listed(image, brokers=range(-1, 6)):
         )
         for broker in brokers
     }
+    for broker, lists in found.items():
+        roles = (broker_index.LEADER, broker_index.IN_SYNC, broker_index.REPLICA)
+        counts = [image[TOPICS].broker_index.count(broker, role) for role in roles]
+        assert counts == list(map(len, lists))
+    return found
 
 
 def looked_up(image, brokers=range(-1, 6)):
@@ -112,6 +117,7 @@ def looked_up(image, brokers=range(-1, 6)):
         for topic in image[TOPICS].topics()
         for partition in image[TOPICS].partitions(topic.topic_id)
     ]
+    assert image[TOPICS].partition_count == len(every)
     return {
         broker: (
             sorted(which for which, p in every if p.leader == broker and broker >= 0),

@@ -221,3 +221,21 @@ def test_images_share_the_topics_that_did_not_change():
     later = apply(image, change(isr=(1,)), 20)
     assert later[TOPICS].shares(image[TOPICS], B)
     assert not later[TOPICS].shares(image[TOPICS], A)
+
+
+def test_topics_and_partitions_can_be_read_from_any_place_on():
+    image = after(*(TopicRecord(name, name.encode() * 8) for name in ("bb", "dd")), TopicRecord("aa", B))
+    image = after(RemoveTopicRecord(b"bb" * 8), TopicRecord("bb", b"bc" * 8), image=image)
+    image = after(RemoveTopicRecord(b"dd" * 8), image=image)
+    topics = image[TOPICS]
+    names = [topic.name for topic in topics.topics()]
+    assert names == sorted(names)
+    assert {"aa", "bb"} <= {*names}
+    assert "dd" not in names
+    for name in ("", "aa", "ab", "bb", "zz"):
+        assert [topic.name for topic in topics.topics_since(name)] == [n for n in names if n >= name]
+    records = [PartitionRecord(n, B, (1,), (1,), leader=1, directories=(DIR1,)) for n in range(70)]
+    topics = after(*records, image=image)[TOPICS]
+    for since in (0, 1, 31, 32, 69, 70, 500):
+        found = [partition.partition_id for partition in topics.partitions(B, since)]
+        assert found == list(range(since, 70))

@@ -79,6 +79,13 @@ class _BrokerPartitions(msgspec.Struct, frozen=True):
             sets[each] = sets[each].changed(added, removed)
         return _BrokerPartitions(tuple(sets))
 
+    def counts(self) -> list[int]:
+        """How many partitions there are by roles, without moves being merged."""
+        counts = list(map(len, self.sets))
+        for _, roles, is_added in _MOVE.iter_unpack(self.waiting):
+            counts[roles] += 1 if is_added else -1
+        return counts
+
 
 class BrokerIndex(msgspec.Struct, frozen=True):
     """The partitions of each broker, and the topic of each number."""
@@ -95,6 +102,11 @@ class BrokerIndex(msgspec.Struct, frozen=True):
             if roles & role:
                 for key in sets[roles]:
                     yield self._topics[key >> ID_BITS], _partition_id(key)
+
+    def count(self, broker: NodeId, role: int) -> int:
+        """For how many partitions a broker has a role, without a look at any of them."""
+        counts = self._brokers.get(broker, _NO_PARTITIONS).counts()
+        return sum(counts[roles] for roles in _ROLES if roles & role)
 
 
 def roles_of(replicas: tuple[NodeId, ...], isr: tuple[NodeId, ...], leader: NodeId) -> Roles:

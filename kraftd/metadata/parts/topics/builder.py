@@ -76,7 +76,19 @@ class _Touched(msgspec.Struct):
 class TopicsBuilder:
     """A scratch copy that changes are written into. One owner, mutable."""
 
-    __slots__ = ("_alike", "_broker_index", "_ids", "_open_count", "_sum", "_topics", "_touched")
+    __slots__ = (
+        "_added_names",
+        "_alike",
+        "_base_names",
+        "_broker_index",
+        "_ids",
+        "_open_count",
+        "_partition_count",
+        "_removed_names",
+        "_sum",
+        "_topics",
+        "_touched",
+    )
 
     def __init__(self, base: TopicsImage) -> None:
         self._topics = base._topics
@@ -86,6 +98,10 @@ class TopicsBuilder:
         self._broker_index = BrokerIndexBuilder(base.broker_index)
         self._touched: dict[Uuid, _Touched] = {}
         self._open_count = 0
+        self._base_names = base._names
+        self._added_names: set[str] = set()
+        self._removed_names: set[str] = set()
+        self._partition_count = base.partition_count
 
     def add_topic(self, record: TopicRecord, offset: Offset) -> None:
         """Add a topic without partitions."""
@@ -98,6 +114,8 @@ class TopicsBuilder:
         self._ids = self._ids.set(name, topic_id)
         if (form := alike_form(name)) != name or "_" in name:
             self._alike = self._alike.set(form, tuple(sorted((*self._alike.get(form, ()), name))))
+        self._added_names.add(name)
+        self._removed_names.discard(name)
         self._sum += hash_of_record(record)
 
     def put_partition(self, record: PartitionRecord, offset: Offset) -> None:
@@ -105,6 +123,7 @@ class TopicsBuilder:
         touched = self._known(record.topic_id, offset)
         block, at = self._open(touched, record.partition_id >> BLOCK_BITS), record.partition_id & BLOCK_MASK
         old, new = block.row(at), partitions.made(record, offset)
+        self._partition_count += old is None
         were = _NO_ASSIGNMENT if old is None else _assignment_in(old)
         block.put(at, (old, were), (_packed(new, offset), _assignment_of(new)))
 
@@ -160,6 +179,7 @@ class TopicsBuilder:
                 puts = leaders if broker == leader else followers if broker in isr else out_of_sync
                 puts[broker](key)
         self._sum += sum_of_hashes(made)
+        self._partition_count += len(made)
         return start + len(made)
 
     def change_partition(self, change: PartitionChangeRecord, offset: Offset) -> None:
@@ -188,11 +208,14 @@ class TopicsBuilder:
         for partition_id, packed in topic.rows():
             self._broker_index.move(first | partition_id & ID_MASK, roles_of(*_assignment_in(packed)), {})
             self._sum -= hash_of_bytes(packed)
+            self._partition_count -= 1
         self._broker_index.remove_topic(topic.number)
         self._sum -= hash_of_record(topic.record)
         self._topics = self._topics.delete(topic_id)
         self._ids = self._ids.delete(topic.record.name)
         self._forget_form(topic.record.name)
+        self._removed_names.add(topic.record.name)
+        self._added_names.discard(topic.record.name)
         return topic.record.name
 
     def clear_elr(self, name: str, offset: Offset) -> None:
@@ -215,8 +238,17 @@ class TopicsBuilder:
     def image(self) -> TopicsImage:
         """The image after all changes. Do not use this builder any more."""
         self._pack()
+        names = self._base_names
+        if self._added_names or self._removed_names:
+            names = names.changed(self._added_names, self._removed_names)
         return TopicsImage(
-            self._topics, self._ids, self._sum & HASH_MASK, self._broker_index.image(), self._alike
+            self._topics,
+            self._ids,
+            self._sum & HASH_MASK,
+            self._broker_index.image(),
+            self._alike,
+            names,
+            self._partition_count,
         )
 
     def _forget_form(self, name: str) -> None:

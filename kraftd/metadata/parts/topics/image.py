@@ -18,6 +18,7 @@ from kraftd.metadata.entity_hash import EntityHash
 from kraftd.metadata.parts.topics import partitions
 from kraftd.metadata.parts.topics.broker_index import IN_SYNC, LEADER, REPLICA, BrokerIndex
 from kraftd.metadata.parts.topics.partition_block import BLOCK_BITS, BLOCK_MASK, row_at, rows_of
+from kraftd.metadata.sorted_keys import SortedKeys
 from kraftd.records.messages import PartitionRecord, TopicRecord
 from kraftd.types import NodeId, Uuid
 
@@ -39,11 +40,14 @@ class Topic(msgspec.Struct, frozen=True, eq=False):  # noqa: PLW1641 - compared,
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Topic) and self.record == other.record and self.blocks == other.blocks
 
-    def rows(self) -> Iterator[tuple[int, bytes]]:
-        """Every partition's id and packed form, by id."""
+    def rows(self, since: int | None = None) -> Iterator[tuple[int, bytes]]:
+        """Every partition's id and packed form, by id; those from an id on only, if given."""
         for block in sorted(self.blocks):
+            if since is not None and block < since >> BLOCK_BITS:
+                continue
             for at, packed in rows_of(self.blocks[block]):
-                yield block << BLOCK_BITS | at, packed
+                if since is None or block << BLOCK_BITS | at >= since:
+                    yield block << BLOCK_BITS | at, packed
 
 
 class TopicsImage(msgspec.Struct, frozen=True, eq=False):  # noqa: PLW1641 - compared, and never a key
@@ -54,6 +58,9 @@ class TopicsImage(msgspec.Struct, frozen=True, eq=False):  # noqa: PLW1641 - com
     sum: EntityHash = 0
     broker_index: BrokerIndex = BrokerIndex()
     _alike: NamesAlike = Map()
+    _names: SortedKeys[str] = SortedKeys()
+    partition_count: int = 0
+    """Partitions of all topics."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TopicsImage) and self.sum == other.sum and self._topics == other._topics
@@ -79,7 +86,11 @@ class TopicsImage(msgspec.Struct, frozen=True, eq=False):  # noqa: PLW1641 - com
 
     def topics(self) -> Iterator[TopicRecord]:
         """Every topic, by name."""
-        return (self._topics[self._ids[name]].record for name in sorted(self._ids))
+        return (self._topics[self._ids[name]].record for name in self._names)
+
+    def topics_since(self, name: str) -> Iterator[TopicRecord]:
+        """The topics from a name on, by name. The first costs no more than finding the name."""
+        return (self._topics[self._ids[each]].record for each in self._names.since(name))
 
     def partition(self, topic_id: Uuid, partition_id: int) -> PartitionRecord | None:
         """A partition, None if there is none."""
@@ -87,11 +98,11 @@ class TopicsImage(msgspec.Struct, frozen=True, eq=False):  # noqa: PLW1641 - com
         packed = None if block is None else row_at(block, partition_id & BLOCK_MASK)
         return None if packed is None else partitions.unpack(packed)
 
-    def partitions(self, topic_id: Uuid) -> Iterator[PartitionRecord]:
-        """The partitions of a topic, by id."""
+    def partitions(self, topic_id: Uuid, since: int | None = None) -> Iterator[PartitionRecord]:
+        """The partitions of a topic, by id; those from an id on only, if given."""
         topic = self._topics.get(topic_id)
         if topic is not None:
-            for _, packed in topic.rows():
+            for _, packed in topic.rows(since):
                 yield partitions.unpack(packed)
 
     # The partitions of a broker (topic id, partition id), in no order, in time proportional to how many.
