@@ -1,8 +1,9 @@
 """The command line's way to one node: a blocking socket, one request at a time, bounded waits.
 
-`Connection` connects and shakes hands; `call` sends a request. `raise_for` turns an error code into the
-right ending of a command. Nothing is retried here; who to ask, and whether to ask again, is decided in
-`kraftd.cli.survey`.
+`Connection` connects to a node of kraftd and shakes hands; `KafkaConnection` speaks Kafka's wire, to nodes of
+kraftd and of Kafka. `call` sends a request. `raise_for` turns an error code into the right ending of a
+command. Nothing is retried here; who to ask, and whether to ask again, is decided in `kraftd.cli.survey` and
+`kraftd.cli.active_controller`.
 
 There is no event loop on purpose: a handful of sockets needs none, and importing asyncio would cost more than
 `kraftctl status` takes as a whole.
@@ -12,24 +13,33 @@ import itertools
 import socket
 import time
 from collections import deque
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import msgspec
 
 from kraftd.cli.failures import NotConnectedError, RefusedError, UnhealthyError, UsageError
 from kraftd.errors import ErrorCode, MalformedError
 from kraftd.net.handshake import Identity, common_versions, refusal_of_response, versions_apart
-from kraftd.protocol.codec import Buffer
-from kraftd.protocol.framing import FrameReader
-from kraftd.protocol.limits import FRAME_BYTES_MAX, HEAD_BYTES_MAX
-from kraftd.protocol.messages import HandshakeRequest, HandshakeResponse
+from kraftd.protocol.codec import Buffer, Codec
+from kraftd.protocol.framing import CODECS, FrameReader
+from kraftd.protocol.limits import FRAME_BYTES_MAX, HEAD_BYTES_MAX, KAFKA_FRAME_BYTES_MAX
+from kraftd.protocol.messages import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    HandshakeRequest,
+    HandshakeResponse,
+)
 from kraftd.protocol.msgpack_codec import MSGPACK
 from kraftd.types import NO_NODE, Endpoint
 
 CLIENT_ID = "kraftctl"
 
 _RECEIVE_BYTES = 1 << 18
+
+_CORRELATION_IDS = 0x00
+"""The first byte of a response of Kafka's wire: the high byte of a correlation id, which we count from 1."""
 
 Response = TypeVar("Response", bound=msgspec.Struct)
 
@@ -61,8 +71,100 @@ def raise_for(code: int, message: str | None, who: str) -> None:
     raise RefusedError(text)
 
 
-class Connection:
-    """One conversation with one node, after the handshake.
+class _Conversation:
+    """A connection on which one request after the other is sent and answered."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        timeout_ms: int,
+        codec: Codec,
+        codecs: Mapping[int, Codec],
+        request_bytes_max: int,
+    ) -> None:
+        """Connect, to speak with one codec, which `codecs` has by the first byte of a frame.
+
+        Raises:
+            NotConnectedError: Nothing listens there, or nothing answered in time.
+        """
+        self.endpoint = endpoint
+        self._codec = codec
+        self._request_bytes_max = request_bytes_max
+        self._wait(timeout_ms)
+        self._correlation_ids = itertools.count(1)
+        self._reader = FrameReader(FRAME_BYTES_MAX, codecs)
+        self._frames: deque[Buffer] = deque()
+        try:
+            self._socket = socket.create_connection((endpoint.host, endpoint.port), timeout_ms / 1_000)
+        except (OSError, UnicodeError) as error:
+            raise NotConnectedError(f"{endpoint}: {_reason(error, timeout_ms)}") from error
+
+    def close(self) -> None:
+        """Close the connection; wakes a thread that waits for a response."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _wait(self, timeout_ms: int) -> None:
+        """Let everything from now on take so long."""
+        self._deadline = time.monotonic() + timeout_ms / 1_000
+        self._timeout_ms = timeout_ms
+
+    def _exchange(
+        self, request: msgspec.Struct, version: int, expect: type[Response]
+    ) -> tuple[Response, bytes]:
+        correlation_id = next(self._correlation_ids)
+        api_key = _api_key(request)
+        frame = b"".join(self._codec.encode_request(version, correlation_id, CLIENT_ID, request))
+        if len(frame) > self._request_bytes_max:
+            raise UsageError(
+                f"this makes a request of {len(frame)} bytes, and a node takes {self._request_bytes_max} at "
+                "most; nothing was sent: do it in parts"
+            )
+        try:
+            self._socket.settimeout(self._remaining_s())
+            self._socket.sendall(frame)
+            while True:
+                undecoded = self._codec.read_response(self._receive())
+                if undecoded.correlation_id == correlation_id:
+                    break
+            response = undecoded.decode((api_key, version))
+        except MalformedError as error:
+            raise LostError(f"{self.endpoint}: it does not speak {self._protocol}: {error}") from error
+        except OSError as error:
+            raise LostError(f"{self.endpoint}: {_reason(error, self._timeout_ms)}") from error
+        if not isinstance(response, expect):
+            raise LostError(f"{self.endpoint} answered with {type(response).__name__}, not {expect.__name__}")
+        return response, bytes(undecoded.records)
+
+    @property
+    def _protocol(self) -> str:
+        return "kraftd's protocol" if self._codec is MSGPACK else "Kafka's protocol"
+
+    def _receive(self) -> Buffer:
+        while not self._frames:
+            self._socket.settimeout(self._remaining_s())
+            data = self._socket.recv(_RECEIVE_BYTES)
+            if not data:
+                raise ConnectionResetError("the node closed the connection without a response")
+            self._frames.extend(self._reader.feed(data))
+        return self._frames.popleft()
+
+    def _remaining_s(self) -> float:
+        left_s = self._deadline - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError
+        return left_s
+
+
+class Connection(_Conversation):
+    """One conversation with one node of kraftd, after the handshake.
 
     `peer` is how the node introduced itself. Not for use by several threads at once.
     """
@@ -74,16 +176,7 @@ class Connection:
             NotConnectedError: Nothing listens there, or nothing answered in time.
             RefusedError: The node does not want to talk to us; its reason is in the text.
         """
-        self.endpoint = endpoint
-        self._deadline = time.monotonic() + timeout_ms / 1_000
-        self._timeout_ms = timeout_ms
-        self._correlation_ids = itertools.count(1)
-        self._reader = FrameReader(FRAME_BYTES_MAX)
-        self._frames: deque[Buffer] = deque()
-        try:
-            self._socket = socket.create_connection((endpoint.host, endpoint.port), timeout_ms / 1_000)
-        except (OSError, UnicodeError) as error:
-            raise NotConnectedError(f"{endpoint}: {_reason(error, timeout_ms)}") from error
+        super().__init__(endpoint, timeout_ms, MSGPACK, CODECS, HEAD_BYTES_MAX)
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.peer = self._shake_hands()
@@ -106,9 +199,8 @@ class Connection:
             RefusedError: The node does not know this API.
             UsageError: The request is longer than any node takes; nothing was sent.
         """
-        self._deadline = time.monotonic() + timeout_ms / 1_000
-        self._timeout_ms = timeout_ms
-        api_key: int = request.API_KEY  # type: ignore[attr-defined]  # every request class has one
+        self._wait(timeout_ms)
+        api_key = _api_key(request)
         version = self._versions.get(api_key)
         if version is None:
             raise RefusedError(f"{self.endpoint}: {self._unspoken(request, api_key)}")
@@ -119,20 +211,7 @@ class Connection:
             if offered.api_key == api_key and (apart := versions_apart(offered)) is not None:
                 theirs, ours = apart
                 return f"{self.peer.software} speaks {theirs}, this kraftctl {ours}: use one of its release"
-        name = type(request).__name__.removesuffix("Request")
-        return f"{self.peer.software} does not know {name} (API {api_key})"
-
-    def close(self) -> None:
-        """Close the connection; wakes a thread that waits for a response."""
-        with suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
-
-    def __enter__(self) -> "Connection":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        return f"{self.peer.software} does not know {_name(request)} (API {api_key})"
 
     def _shake_hands(self) -> HandshakeResponse:
         me = Identity(cluster_id=None, software=CLIENT_ID)
@@ -142,47 +221,76 @@ class Connection:
             raise RefusedError(f"{self.endpoint}: connection refused by the node: {refusal.reason}")
         return response
 
-    def _exchange(
-        self, request: msgspec.Struct, version: int, expect: type[Response]
-    ) -> tuple[Response, bytes]:
-        correlation_id = next(self._correlation_ids)
-        api_key: int = request.API_KEY  # type: ignore[attr-defined]  # every request class has one
-        frame = b"".join(MSGPACK.encode_request(version, correlation_id, CLIENT_ID, request))
-        if len(frame) > HEAD_BYTES_MAX:
-            raise UsageError(
-                f"this makes a request of {len(frame)} bytes, and a node takes {HEAD_BYTES_MAX} at most; "
-                "nothing was sent: do it in parts"
-            )
+
+class KafkaConnection(_Conversation):
+    """One conversation in Kafka's protocol, with a node of kraftd, or with a controller or broker of Kafka.
+
+    Not for use by several threads at once.
+    """
+
+    def __init__(self, endpoint: Endpoint, timeout_ms: int) -> None:
+        """Connect, and learn which APIs are served there.
+
+        Raises:
+            NotConnectedError: Nothing listens there, nothing answered in time, or not in this protocol.
+            RefusedError: The node tells no versions.
+        """
+        from kraftd.protocol.kafka_codec import KAFKA
+
+        super().__init__(endpoint, timeout_ms, KAFKA, {_CORRELATION_IDS: KAFKA}, KAFKA_FRAME_BYTES_MAX)
         try:
-            self._socket.settimeout(self._remaining_s())
-            self._socket.sendall(frame)
-            while True:
-                undecoded = MSGPACK.read_response(self._receive())
-                if undecoded.correlation_id == correlation_id:
-                    break
-            response = undecoded.decode((api_key, version))
-        except MalformedError as error:
-            raise LostError(f"{self.endpoint}: it does not speak kraftd's protocol: {error}") from error
-        except OSError as error:
-            raise LostError(f"{self.endpoint}: {_reason(error, self._timeout_ms)}") from error
-        if not isinstance(response, expect):
-            raise LostError(f"{self.endpoint} answered with {type(response).__name__}, not {expect.__name__}")
-        return response, bytes(undecoded.records)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._versions = self._ask_versions()
+        except BaseException:
+            self.close()
+            raise
 
-    def _receive(self) -> Buffer:
-        while not self._frames:
-            self._socket.settimeout(self._remaining_s())
-            data = self._socket.recv(_RECEIVE_BYTES)
-            if not data:
-                raise ConnectionResetError("the node closed the connection without a response")
-            self._frames.extend(self._reader.feed(data))
-        return self._frames.popleft()
+    def version_of(self, request: type[msgspec.Struct]) -> int | None:
+        """The highest version of a request's API that both speak; None if it is not served there."""
+        api_key: int = request.API_KEY  # type: ignore[attr-defined]  # every request class has one
+        return self._versions.get(api_key)
 
-    def _remaining_s(self) -> float:
-        left_s = self._deadline - time.monotonic()
-        if left_s <= 0:
-            raise TimeoutError
-        return left_s
+    def call(self, request: msgspec.Struct, expect: type[Response], timeout_ms: int) -> Response:
+        """Send a request and wait for its response.
+
+        Raises:
+            LostError: The node closed the connection, or did not answer in time.
+            RefusedError: The node does not serve this API.
+            UsageError: The request is longer than a node takes; nothing was sent.
+        """
+        self._wait(timeout_ms)
+        version = self.version_of(type(request))
+        if version is None:
+            raise RefusedError(
+                f"{self.endpoint}: it does not serve {_name(request)} (API {_api_key(request)})"
+            )
+        return self._exchange(request, version, expect)[0]
+
+    def _ask_versions(self) -> Mapping[int, int]:
+        request = ApiVersionsRequest(client_software_name=CLIENT_ID, client_software_version="1")
+        ours = self._codec.apis[ApiVersionsRequest.API_KEY]
+        response, _ = self._exchange(request, ours.max_version, ApiVersionsResponse)
+        if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            theirs = {api.api_key: api.max_version for api in response.api_keys}
+            version = min(theirs.get(ours.key, 0), ours.max_version)
+            response, _ = self._exchange(request, version, ApiVersionsResponse)
+        raise_for(response.error_code, None, str(self.endpoint))
+        offers = [(self._codec.apis.get(each.api_key), each) for each in response.api_keys]
+        spoken = {
+            api.key: api.common_version(offered.min_version, offered.max_version)
+            for api, offered in offers
+            if api is not None
+        }
+        return {key: version for key, version in spoken.items() if version is not None}
+
+
+def _api_key(request: msgspec.Struct) -> int:
+    key: int = request.API_KEY  # type: ignore[attr-defined]  # every request class has one
+    return key
+
+
+def _name(request: msgspec.Struct) -> str:
+    return type(request).__name__.removesuffix("Request")
 
 
 def _reason(error: Exception, timeout_ms: int) -> str:

@@ -29,6 +29,7 @@ COMMANDS = MappingProxyType(
         "replication": "kraftd.cli.quorum",
         "health": "kraftd.cli.health",
         "resign": "kraftd.cli.resign",
+        "topics": "kraftd.cli.topics",
         "configs": "kraftd.cli.configs",
         "metrics": "kraftd.cli.metrics",
         "random-uuid": "kraftd.cli.directory",

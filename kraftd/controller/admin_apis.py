@@ -9,11 +9,14 @@ from kraftd.controller.configuration_control import INCREMENTAL_ALTER_CONFIGS
 from kraftd.controller.describe_configs import DESCRIBE_CONFIGS
 from kraftd.controller.list_configs import LIST_CONFIGS
 from kraftd.controller.operations import Operation, ReadOperation
+from kraftd.controller.topics_listing import DESCRIBE_TOPICS, LIST_TOPICS
 
 OPERATIONS: tuple[Operation, ...] = (
     INCREMENTAL_ALTER_CONFIGS,
     DESCRIBE_CONFIGS,
     LIST_CONFIGS,
+    LIST_TOPICS,
+    DESCRIBE_TOPICS,
 )
 
 READS: frozenset[type[Any]] = frozenset(each.request for each in OPERATIONS if type(each) is ReadOperation)

@@ -303,6 +303,17 @@ if TYPE_CHECKING:
     from kraftd.protocol.messages.describe_quorum import (
         DescribeQuorumResponseTopicData as DescribeQuorumResponseTopicData,
     )
+    from kraftd.protocol.messages.describe_topics import DescribeTopicsRequest as DescribeTopicsRequest
+    from kraftd.protocol.messages.describe_topics import DescribeTopicsResponse as DescribeTopicsResponse
+    from kraftd.protocol.messages.describe_topics import (
+        DescribeTopicsResponseNextCursor as DescribeTopicsResponseNextCursor,
+    )
+    from kraftd.protocol.messages.describe_topics import (
+        DescribeTopicsResponsePartition as DescribeTopicsResponsePartition,
+    )
+    from kraftd.protocol.messages.describe_topics import (
+        DescribeTopicsResponseTopic as DescribeTopicsResponseTopic,
+    )
     from kraftd.protocol.messages.elect_leaders import ElectLeadersRequest as ElectLeadersRequest
     from kraftd.protocol.messages.elect_leaders import (
         ElectLeadersRequestTopicPartitions as ElectLeadersRequestTopicPartitions,
@@ -440,6 +451,13 @@ if TYPE_CHECKING:
     from kraftd.protocol.messages.list_partition_reassignments import (
         ListPartitionReassignmentsResponseOngoingTopicReassignment as ListPartitionReassignmentsResponseOngoingTopicReassignment,
     )
+    from kraftd.protocol.messages.list_topics import ListTopicsRequest as ListTopicsRequest
+    from kraftd.protocol.messages.list_topics import ListTopicsRequestCursor as ListTopicsRequestCursor
+    from kraftd.protocol.messages.list_topics import ListTopicsResponse as ListTopicsResponse
+    from kraftd.protocol.messages.list_topics import (
+        ListTopicsResponseNextCursor as ListTopicsResponseNextCursor,
+    )
+    from kraftd.protocol.messages.list_topics import ListTopicsResponseTopic as ListTopicsResponseTopic
     from kraftd.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest as RemoveRaftVoterRequest
     from kraftd.protocol.messages.remove_raft_voter import RemoveRaftVoterResponse as RemoveRaftVoterResponse
     from kraftd.protocol.messages.renew_delegation_token import (
@@ -783,6 +801,20 @@ else:
         "show_nonce": (
             "ShowNonceRequest",
             "ShowNonceResponse",
+        ),
+        "list_topics": (
+            "ListTopicsRequest",
+            "ListTopicsRequestCursor",
+            "ListTopicsResponse",
+            "ListTopicsResponseNextCursor",
+            "ListTopicsResponseTopic",
+        ),
+        "describe_topics": (
+            "DescribeTopicsRequest",
+            "DescribeTopicsResponse",
+            "DescribeTopicsResponseNextCursor",
+            "DescribeTopicsResponsePartition",
+            "DescribeTopicsResponseTopic",
         ),
         "unions": (
             "QuorumRequest",

@@ -21,4 +21,6 @@ API_MODULES: Final[Mapping[int, CodecModule]] = {
     20004: CodecModule("ExportChunk", f"{__name__}.export_chunk", 0, 0),
     20005: CodecModule("ListConfigs", f"{__name__}.list_configs", 1, 1),
     20007: CodecModule("ShowNonce", f"{__name__}.show_nonce", 0, 0),
+    20008: CodecModule("ListTopics", f"{__name__}.list_topics", 0, 0),
+    20009: CodecModule("DescribeTopics", f"{__name__}.describe_topics", 0, 0),
 }

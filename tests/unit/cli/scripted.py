@@ -7,16 +7,21 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 import msgspec
 
-from kraftd.errors import ErrorCode
+from kraftd.errors import ErrorCode, MalformedError
 from kraftd.net.handshake import Identity
-from kraftd.protocol.framing import FrameReader
+from kraftd.protocol.codec import Codec
+from kraftd.protocol.framing import CODECS, FrameReader
+from kraftd.protocol.kafka_codec import KAFKA
 from kraftd.protocol.limits import HEAD_BYTES_MAX
 from kraftd.protocol.messages import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    ApiVersionsResponseApiVersion,
     DescribeNodeRequest,
     DescribeNodeResponse,
     DescribeNodeResponsePeer,
@@ -42,6 +47,9 @@ Response = Callable[[Any], Any]
 
 class ScriptedNode:
     """One listening socket; `answers` by request class, `seen` every request but handshakes, in order."""
+
+    codec: ClassVar[Codec] = MSGPACK
+    codecs: ClassVar[Mapping[int, Codec]] = CODECS
 
     def __init__(self, node_id: int) -> None:
         self.node_id = node_id
@@ -76,12 +84,14 @@ class ScriptedNode:
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
-        reader = FrameReader(HEAD_BYTES_MAX)
+        reader = FrameReader(HEAD_BYTES_MAX, self.codecs)
         try:
             while data := connection.recv(65_536):
                 for frame in reader.feed(data):
                     if not self.silent:
-                        self._answer(connection, MSGPACK.decode_request(frame))
+                        self._answer(connection, self.codec.decode_request(frame))
+        except MalformedError:
+            _end(connection)
         except OSError:
             return
 
@@ -100,6 +110,40 @@ class ScriptedNode:
         buffers = MSGPACK.encode_response(
             request.api_version, request.correlation_id, response, [records] if records else ()
         )
+        connection.sendall(b"".join(buffers))
+
+
+class ScriptedKafkaNode(ScriptedNode):
+    """A node that speaks Kafka's wire alone, and serves what it has a response for."""
+
+    codec = KAFKA
+    codecs: ClassVar[Mapping[int, Codec]] = {0: KAFKA}
+
+    def __init__(self, node_id: int, *, versions: Mapping[int, int] | None = None) -> None:
+        super().__init__(node_id)
+        self.newest = dict(versions or {})
+        """The highest version of some APIs that it knows, by key."""
+        self.responses[ApiVersionsRequest] = self._api_versions
+
+    def _api_versions(self, _: Any) -> ApiVersionsResponse:
+        served = [request.API_KEY for request in self.responses]
+        keys = tuple(
+            ApiVersionsResponseApiVersion(
+                api_key=key,
+                min_version=KAFKA.apis[key].min_version,
+                max_version=self.newest.get(key, KAFKA.apis[key].max_version),
+            )
+            for key in served
+        )
+        return ApiVersionsResponse(api_keys=keys)
+
+    def _answer(self, connection: socket.socket, request: Any) -> None:
+        self.seen.append(request.message)
+        response = self.responses[type(request.message)](request.message)
+        if response is None:
+            _end(connection)
+            return
+        buffers = KAFKA.encode_response(request.api_version, request.correlation_id, response)
         connection.sendall(b"".join(buffers))
 
 

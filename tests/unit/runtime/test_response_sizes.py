@@ -11,14 +11,17 @@ from typing import Any, TypeAlias
 import msgspec
 import pytest
 
+from kraftd.controller import topics_listing
 from kraftd.controller.admin_apis import OPERATIONS
 from kraftd.controller.configuration_control import incremental_alter_configs
 from kraftd.controller.describe_configs import describe_configs
 from kraftd.controller.list_configs import list_configs
+from kraftd.controller.topics_listing import describe_topics, list_topics
 from kraftd.errors import ErrorCode, UnencodableError
 from kraftd.metadata.image import EMPTY, MetadataImage
-from kraftd.metadata.image_builder import ImageBuilder
+from kraftd.metadata.image_builder import ImageBuilder, apply_all
 from kraftd.metadata.parts.configs import CONFIGS
+from kraftd.metadata.parts.topics import TOPICS
 from kraftd.net.handshake import Identity, refusal_of, supported
 from kraftd.protocol import limits
 from kraftd.protocol import messages as m
@@ -28,6 +31,7 @@ from kraftd.raft.effects import ResignDone
 from kraftd.raft.rpc import FetchParams, VoteParams
 from kraftd.raft.status import PeerStatus
 from kraftd.raft.timing import OBSERVERS_MAX
+from kraftd.records.messages import PartitionRecord, TopicRecord
 from kraftd.runtime.controller_apis import ControllerApis
 from kraftd.runtime.log_export import LogExports
 from kraftd.types import METADATA_TOPIC, Endpoint, Now, OffsetAndEpoch
@@ -262,6 +266,35 @@ def of_kind(name: str) -> Callable[[], Iterator[Any]]:
     )
 
 
+# --- topics
+
+
+@cache
+def topics_image() -> MetadataImage:
+    """More topics with the longest names than a page holds, the first of them with large partitions."""
+    brokers = tuple(range(1_000_000, 1_001_000))
+    names = [f"{number:05d}".ljust(249, "x") for number in range(1_500)]
+    records: list[Any] = [TopicRecord(name, name.encode()[:16]) for name in names]
+    directories = (b"d" * 16,) * len(brokers)
+    first = names[0].encode()[:16]
+    records += [
+        PartitionRecord(index, first, brokers, brokers, leader=brokers[0], directories=directories)
+        for index in range(20)
+    ]
+    return apply_all(EMPTY, records, 0)
+
+
+def listed_topics() -> Iterator[Any]:
+    yield list_topics(topics_image(), m.ListTopicsRequest(), 1)
+    yield topics_listing.refuse_list(m.ListTopicsRequest(), ErrorCode.NOT_CONTROLLER, "why " * 100)
+
+
+def described_topics() -> Iterator[Any]:
+    names = tuple(topic.name for topic in topics_image()[TOPICS].topics())
+    for wanted in (names[:250], names[1:251], ("unknown",) * 8_000, (filling(),)):
+        yield describe_topics(topics_image(), asked(m.DescribeTopicsRequest(wanted)), 1)
+
+
 LARGEST: dict[str, Callable[[], Iterator[Any]]] = {
     "ApiVersions": api_versions,
     "Handshake": greetings,
@@ -277,6 +310,8 @@ LARGEST: dict[str, Callable[[], Iterator[Any]]] = {
     "ExportChunk": chunks,
     "DescribeConfigs": descriptions,
     "ListConfigs": listings,
+    "ListTopics": listed_topics,
+    "DescribeTopics": described_topics,
     "IncrementalAlterConfigs": alterations,
 }
 
