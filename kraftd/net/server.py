@@ -22,7 +22,7 @@ import socket
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from kraftd.controller.context import Client
 from kraftd.errors import ErrorCode, InvariantError
@@ -46,6 +46,7 @@ from kraftd.protocol.messages import (
     ShowNonceResponse,
 )
 from kraftd.protocol.opening import KAFKA_API_KEYS
+from kraftd.protocol.principal import ANONYMOUS, Principal
 from kraftd.types import NEVER_MS, NO_NODE, Endpoint, NodeId, Now
 
 _BACKLOG = 1024
@@ -216,6 +217,11 @@ class Server:
 
 class InboundConnection(BudgetedConnection):
     """A connection that another process opened to this node."""
+
+    principal: ClassVar[Principal] = ANONYMOUS
+    """The user at the other end. Nobody can prove who it is yet: that belongs before the first request."""
+    is_forwarded: ClassVar[bool] = False
+    """Requests come from the other end itself."""
 
     def __init__(self, server: Server, number: int) -> None:
         super().__init__(server, number)

@@ -35,6 +35,10 @@ class Principal(Struct, frozen=True, gc=False):
     """Whether the client showed a delegation token: then it may make no other one."""
 
 
+ANONYMOUS = Principal("User", "ANONYMOUS")
+"""Whoever came by a listener that authenticates nobody."""
+
+
 def decode_principal(data: bytes) -> Principal:
     """Read the RequestPrincipal of an Envelope.
 

@@ -28,7 +28,6 @@ from kraftd.controller.decisions import (
 from kraftd.controller.plans import LogLine
 from kraftd.controller.quorum_controller import QuorumController
 from kraftd.errors import ErrorCode, InvariantError
-from kraftd.net.server import InboundConnection
 from kraftd.protocol.brief import brief
 from kraftd.protocol.codec import Request
 from kraftd.protocol.limits import RESIGN_TIMEOUT_MS_MAX, WORDS_BYTES_MAX
@@ -38,14 +37,14 @@ from kraftd.raft.effects import AppendDone, ReadDone, ResignDone, ShutdownReady
 from kraftd.raft.events import AppendRequested, ReadRequested, ResignRequested, Token
 from kraftd.runtime.driver import Driver, TimedTurnTask
 from kraftd.runtime.effect_executor import OutcomeHandler
-from kraftd.runtime.request_router import ApiHandler
+from kraftd.runtime.request_router import ApiHandler, Requester
 from kraftd.types import Now
 
 
 class _Caller(msgspec.Struct, frozen=True):
     """A request that waits for its reply."""
 
-    connection: InboundConnection
+    connection: Requester
     version: int
     correlation_id: int
 
@@ -145,7 +144,7 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
         read, caller = self._reads.pop(done.token)
         caller.reply(read.respond() if done.error is ErrorCode.NONE else read.refuse(done.error))
 
-    def _serve_controller(self, connection: InboundConnection, request: Request) -> None:
+    def _serve_controller(self, connection: Requester, request: Request) -> None:
         started_ns = self._clock_ns()
         now, controller, message = self._driver.now(), self._controller, request.message
         client = connection.client
@@ -244,7 +243,7 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
         """Tell the process that it may exit."""
         self._on_shutdown_ready(ready)
 
-    def _serve_resign(self, connection: InboundConnection, request: Request) -> None:
+    def _serve_resign(self, connection: Requester, request: Request) -> None:
         message: ResignLeaderRequest = request.message
         token = self._next_token()
         self._resignations[token] = _caller(connection, request)
@@ -258,5 +257,5 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
         return self._last_token
 
 
-def _caller(connection: InboundConnection, request: Request) -> _Caller:
+def _caller(connection: Requester, request: Request) -> _Caller:
     return _Caller(connection, request.api_version, request.correlation_id)

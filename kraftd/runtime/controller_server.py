@@ -22,7 +22,7 @@ from kraftd.net.connection import Outbox
 from kraftd.net.handshake import Identity
 from kraftd.net.peer_connections import PeerConnections
 from kraftd.net.rate_limited_logger import RateLimitedLogger
-from kraftd.net.server import InboundConnection, Server, connection_numbers
+from kraftd.net.server import Server, connection_numbers
 from kraftd.protocol.codec import Request
 from kraftd.protocol.kafka_codec import KAFKA
 from kraftd.protocol.messages import DescribeNodeRequest, FetchRequest
@@ -45,6 +45,7 @@ from kraftd.runtime.config import Config
 from kraftd.runtime.controller_apis import ControllerApis
 from kraftd.runtime.driver import Driver
 from kraftd.runtime.effect_executor import EffectExecutor, EventLogger, LogEvent, RaftListener
+from kraftd.runtime.envelopes import Envelopes
 from kraftd.runtime.guard import Guard
 from kraftd.runtime.kafka_apis import KafkaApis
 from kraftd.runtime.log_export import EXPORT_REQUESTS, LogExports
@@ -52,7 +53,7 @@ from kraftd.runtime.network import QuorumNetwork
 from kraftd.runtime.node_status import SOFTWARE, NodeInfo, NodeStatus
 from kraftd.runtime.observability import Logger, RaftEventLogger
 from kraftd.runtime.raft_metrics import RaftMetrics
-from kraftd.runtime.request_router import RequestRouter
+from kraftd.runtime.request_router import Requester, RequestRouter
 from kraftd.runtime.store import DirectoryStore
 from kraftd.runtime.worker import Worker
 from kraftd.storage.node_directory import NodeDirectory
@@ -184,6 +185,7 @@ class ControllerServer(RaftListener, EventLogger):
         router.add({DescribeNodeRequest: self._serve_describe})
         router.add(exports.handlers)
         router.add_when_closed(exports.forget)
+        router.add(Envelopes(router, self.server.limited_logger).handlers)
         served = self.server.kafka_api_keys = (router.api_keys & KAFKA.apis.keys()) | KafkaApis.API_KEYS
         router.add(KafkaApis(self._directory.cluster_id, self.raft_node, self.controller, served).handlers)
 
@@ -232,7 +234,7 @@ class ControllerServer(RaftListener, EventLogger):
             self.metrics.state_changed(event, self.driver.now().mono_ms)
         self._event_logger.log_event(event)
 
-    def _serve_describe(self, connection: InboundConnection, request: Request) -> None:
+    def _serve_describe(self, connection: Requester, request: Request) -> None:
         response = self.status.describe(self.driver.now())
         connection.reply(request.api_version, request.correlation_id, response)
 

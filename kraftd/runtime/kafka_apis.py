@@ -20,12 +20,11 @@ from kraftd.errors import ErrorCode
 from kraftd.metadata.feature_levels import SUPPORTED
 from kraftd.metadata.parts.controllers import CONTROLLERS
 from kraftd.metadata.parts.features import FEATURES
-from kraftd.net.server import InboundConnection
 from kraftd.protocol import messages as m
 from kraftd.protocol.codec import Request
 from kraftd.protocol.kafka_codec import KAFKA
 from kraftd.raft import RaftNode
-from kraftd.runtime.request_router import ApiHandler
+from kraftd.runtime.request_router import ApiHandler, Requester
 from kraftd.types import NO_NODE, Endpoint, Offset
 
 _SOFTWARE_SINCE = 3
@@ -73,7 +72,7 @@ class KafkaApis:
             m.DescribeClusterRequest: self._serve_describe_cluster,
         }
 
-    def _serve_api_versions(self, connection: InboundConnection, request: Request) -> None:
+    def _serve_api_versions(self, connection: Requester, request: Request) -> None:
         version = request.api_version
         response = self._refusal(request) or self._api_versions(version)
         connection.reply(version, request.correlation_id, response)
@@ -106,7 +105,7 @@ class KafkaApis:
             ),
         )
 
-    def _serve_describe_cluster(self, connection: InboundConnection, request: Request) -> None:
+    def _serve_describe_cluster(self, connection: Requester, request: Request) -> None:
         refusal = _endpoint_refusal(request.message.endpoint_type)
         if refusal is None:
             response = self._describe_cluster()

@@ -31,7 +31,7 @@ from kraftd.protocol.messages import (
 )
 from kraftd.raft import RaftNode
 from kraftd.records import names
-from kraftd.runtime.request_router import ApiHandler
+from kraftd.runtime.request_router import ApiHandler, Requester
 from kraftd.storage.node_directory import NodeDirectory
 
 EXPORT_REQUESTS: tuple[type[Any], ...] = (ExportManifestRequest, ExportChunkRequest)
@@ -66,7 +66,7 @@ class LogExports:
         """Drop the export of a closed connection."""
         self._exports.pop(connection.number, None)
 
-    def serve_manifest(self, connection: InboundConnection, request: Request) -> None:
+    def serve_manifest(self, connection: Requester, request: Request) -> None:
         """Begin an export: answer with the files and sizes of this moment."""
         root, log, raft_node = self._directory.path, self._directory.log, self._raft_node
         small = {}
@@ -101,7 +101,7 @@ class LogExports:
         )
         connection.reply(request.api_version, request.correlation_id, response)
 
-    def serve_chunk(self, connection: InboundConnection, request: Request) -> None:
+    def serve_chunk(self, connection: Requester, request: Request) -> None:
         """Answer with bytes of one file, as it was when the export began."""
         message: ExportChunkRequest = request.message
         export = self._exports.get(connection.number)
@@ -130,7 +130,7 @@ class LogExports:
 
     async def _read(
         self,
-        connection: InboundConnection,
+        connection: Requester,
         request: Request,
         path: Path,
         size_bytes: int,
@@ -147,13 +147,13 @@ class LogExports:
             return
         self._reply(connection, request, size_bytes, data)
 
-    def _reply(self, connection: InboundConnection, request: Request, total: int, data: bytes) -> None:
+    def _reply(self, connection: Requester, request: Request, total: int, data: bytes) -> None:
         response = ExportChunkResponse(
             name=request.message.name, position=request.message.position, total_bytes=total
         )
         connection.reply(request.api_version, request.correlation_id, response, (data,) if data else ())
 
-    def _refuse(self, connection: InboundConnection, request: Request, error: ErrorCode, why: str) -> None:
+    def _refuse(self, connection: Requester, request: Request, error: ErrorCode, why: str) -> None:
         response = ExportChunkResponse(
             error_code=error,
             error_message=why,

@@ -47,7 +47,7 @@ from kraftd.raft.events import (
 )
 from kraftd.runtime.driver import Driver
 from kraftd.runtime.effect_executor import Network
-from kraftd.runtime.request_router import ApiHandler
+from kraftd.runtime.request_router import ApiHandler, Requester
 from kraftd.types import ZERO_UUID, NodeId, PeerIdentity, Uuid
 
 
@@ -64,7 +64,7 @@ class QuorumNetwork(ServerHandler, PeerHandler, Network):
         self._peers: dict[int, PeerIdentity] = {}
         """The confirmed voter or the observer at the other end of an inbound connection."""
         self._outbound: dict[int, OutboundConnection] = {}
-        self._pending: dict[int, tuple[InboundConnection, int, int]] = {}
+        self._pending: dict[int, tuple[Requester, int, int]] = {}
         """The requests without a response, by handle: connection, correlation id, version."""
         self._last_handle = 0
 
@@ -103,7 +103,7 @@ class QuorumNetwork(ServerHandler, PeerHandler, Network):
             NonceShown(connection.number, request.nonce, request.start_counter, request.start_id)
         )
 
-    def request_received(self, connection: InboundConnection, request: Request) -> None:
+    def request_received(self, connection: Requester, request: Request) -> None:
         """Give a request to the raft node, under a handle for its reply."""
         self._last_handle = handle = self._last_handle + 1
         self._pending[handle] = (connection, request.correlation_id, request.api_version)

@@ -9,17 +9,47 @@ for any topic.
 Not here: what a handler does (`network` for the quorum, `controller_apis`, `log_export`).
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
 
+from kraftd.errors import InvariantError
 from kraftd.net.budgeted import RequestHandler
 from kraftd.net.server import InboundConnection
-from kraftd.protocol.codec import Request
+from kraftd.protocol.codec import Buffer, Request
 from kraftd.protocol.messages import FetchRequest
+from kraftd.protocol.principal import Principal
 from kraftd.types import Uuid
 
-ApiHandler: TypeAlias = Callable[[InboundConnection, Request], None]
-"""Answers a request with `connection.reply`, now or later."""
+
+class Requester(Protocol):
+    """Who sent a request, as a handler sees it: a connection, or a client whose request a broker forwarded
+    by one.
+    """
+
+    @property
+    def number(self) -> int:
+        """The number of the connection."""
+
+    @property
+    def principal(self) -> Principal:
+        """The user."""
+
+    @property
+    def host(self) -> str:
+        """The address of the client itself, without its port."""
+
+    @property
+    def is_forwarded(self) -> bool:
+        """Whether the request came inside an Envelope."""
+
+    def reply(
+        self, api_version: int, correlation_id: int, message: Any, records: Sequence[Buffer] = ()
+    ) -> None:
+        """Answer one request."""
+
+
+ApiHandler: TypeAlias = Callable[[Requester, Request], None]
+"""Answers a request with `requester.reply`, now or later."""
 
 
 def _fetched_topic(request: FetchRequest) -> Uuid | None:
@@ -53,15 +83,24 @@ class RequestRouter(RequestHandler):
 
     def request_received(self, connection: InboundConnection, request: Request) -> None:
         """Call the handler of a request, or reject a request without one."""
-        message, handlers = request.message, self._handlers
-        api = type(message)
-        topic_of = _TOPIC_OF.get(api)
-        handler = handlers.get((api, topic_of(message))) if topic_of is not None else None
-        handler = handler or handlers.get((api, None))
+        handler = self._handler_of(request.message)
         if handler is None:
-            connection.reject(f"{message.NAME} after the handshake")
+            connection.reject(f"{request.message.NAME} after the handshake")
             return
         handler(connection, request)
+
+    def request_forwarded(self, client: Requester, request: Request) -> None:
+        """Call the handler of a request that was inside an Envelope, and whose API is among `api_keys`."""
+        handler = self._handler_of(request.message)
+        if handler is None:
+            raise InvariantError(f"{request.message.NAME} has no handler")
+        handler(client, request)
+
+    def _handler_of(self, message: Any) -> ApiHandler | None:
+        handlers, api = self._handlers, type(message)
+        topic_of = _TOPIC_OF.get(api)
+        handler = handlers.get((api, topic_of(message))) if topic_of is not None else None
+        return handler or handlers.get((api, None))
 
     def connection_closed(self, connection: InboundConnection) -> None:
         """Tell the handlers that keep something for a connection."""

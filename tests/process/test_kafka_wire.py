@@ -52,6 +52,7 @@ def test_only_what_is_served_is_advertised_with_the_features_of_the_cluster(
                 (32, 1, 4),
                 (44, 0, 1),
                 (55, 0, 2),
+                (58, 0, 0),
                 (60, 0, 2),
             }
             finalized = {each.name: each.max_version_level for each in said.finalized_features}
