@@ -28,6 +28,7 @@ from kraftd.cli.failures import CommandError, ExitCode, UsageError
 from kraftd.cli.options import OutputOption, output_of
 from kraftd.cli.output import emit
 from kraftd.metadata.feature_levels import METADATA_VERSION, metadata_version_name
+from kraftd.metadata.new_cluster import new_cluster_levels, parse_feature
 from kraftd.protocol.limits import CLUSTER_ID_BYTES_MAX
 from kraftd.records import names
 from kraftd.types import NO_NODE, Uuid, uuid_text
@@ -38,6 +39,28 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 Json: TypeAlias = dict[str, Any]
+
+_ReleaseOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--release-version",
+        "-r",
+        metavar="RELEASE",
+        help="The release whose feature levels the cluster has, such as 3.9 or 4.0-IV1; brokers may be no"
+        " older. Without it, the newest.",
+        show_default=False,
+    ),
+]
+_FeatureOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--feature",
+        "-f",
+        metavar="NAME=LEVEL",
+        help="Set the level of one feature; 0 is off. May be repeated.",
+        show_default=False,
+    ),
+]
 
 
 @app.command("random-uuid")
@@ -65,6 +88,8 @@ def format_storage(
             show_default=False,
         ),
     ],
+    release: _ReleaseOption = None,
+    features: _FeatureOption = None,
     ignore_formatted: Annotated[
         bool,
         typer.Option(
@@ -77,6 +102,17 @@ def format_storage(
     output: OutputOption = None,
 ) -> None:
     """Make a node's directory ready for its first start."""
+    _check_cluster_id(cluster_id)
+    try:
+        levels = new_cluster_levels(dict(map(parse_feature, features or ())), release)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    report = prepare(config, cluster_id, levels, ignore_formatted=ignore_formatted, dry_run=dry_run)
+    done = f"{report['directory']} is formatted" if report["files"] and not dry_run else ""
+    emit(report, output_of(context, output), format_table, done=done)
+
+
+def _check_cluster_id(cluster_id: str) -> None:
     if not cluster_id or cluster_id.strip() != cluster_id or not cluster_id.isprintable():
         raise UsageError(
             f"{cluster_id!r} cannot be a cluster id, which is not empty, neither begins nor ends with a blank"
@@ -88,9 +124,6 @@ def format_storage(
             f"a cluster id of {size_bytes} bytes is longer than nodes can tell each other, which is "
             f"{CLUSTER_ID_BYTES_MAX}; draw one with kraftctl random-uuid"
         )
-    report = prepare(config, cluster_id, ignore_formatted=ignore_formatted, dry_run=dry_run)
-    done = f"{report['directory']} is formatted" if report["files"] and not dry_run else ""
-    emit(report, output_of(context, output), format_table, done=done)
 
 
 @app.command("info")
@@ -113,8 +146,10 @@ def info(
         raise typer.Exit(ExitCode.ERROR)
 
 
-def prepare(config: Path, cluster_id: str, *, ignore_formatted: bool, dry_run: bool) -> Json:
-    """Format the directory that a properties file names; the schema of `format`.
+def prepare(
+    config: Path, cluster_id: str, levels: Mapping[str, int], *, ignore_formatted: bool, dry_run: bool
+) -> Json:
+    """Format the directory that a properties file names, at these feature levels; the schema of `format`.
 
     Raises:
         ConfigError: The file holds mistakes.
@@ -133,6 +168,7 @@ def prepare(config: Path, cluster_id: str, *, ignore_formatted: bool, dry_run: b
         node_id=settings.node_id,
         directory_id=draw_uuid(),
         now_ms=time.time_ns() // 1_000_000,
+        features=levels,
         ignore_formatted=ignore_formatted,
         dry_run=dry_run,
     )

@@ -155,3 +155,31 @@ def test_what_is_no_nodes_directory_is_a_problem(kraftctl: Kraftctl, tmp_path: P
     outcome = kraftctl("info", tmp_path / directory, "-o", "json")
     assert outcome.code == 1
     assert len(json.loads(outcome.out)["problems"]) == 1
+
+
+def test_a_cluster_for_older_brokers_is_formatted_for_their_release(
+    kraftctl: Kraftctl, config: Path, tmp_path: Path
+) -> None:
+    options = ("--release-version", "4.0.1", "--feature", "group.version=0", "-f", "share.version=1")
+    outcome = kraftctl("format", "-c", config, "-t", "my-cluster", *options, "-o", "json")
+    assert outcome.code == 0
+    assert outcome.data["metadata_version"] == "4.0-IV3"
+    assert outcome.data["features"] == {"metadata.version": 25, "share.version": 1, "transaction.version": 2}
+    assert (tmp_path / "data" / "bootstrap.checkpoint").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (("--release-version", "2.8"), "'2.8' is no release that kraftd can run at"),
+        (("--feature", "nonsense=1"), "'nonsense' is no feature"),
+        (("-r", "4.0", "-f", "metadata.version=25"), "leave one of them out"),
+    ],
+)
+def test_levels_that_no_cluster_can_have_are_one_line_and_nothing_is_written(
+    kraftctl: Kraftctl, config: Path, tmp_path: Path, options: tuple[str, ...], why: str
+) -> None:
+    outcome = kraftctl("format", "-c", config, "-t", "my-cluster", *options)
+    assert (outcome.code, outcome.err.count("\n")) == (64, 1)
+    assert why in outcome.err
+    assert not (tmp_path / "data").exists()
