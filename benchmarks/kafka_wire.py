@@ -68,7 +68,7 @@ IN_SYNC = m.AlterPartitionRequest(
 
 
 def main() -> None:
-    KAFKA.load()
+    KAFKA.load(KAFKA.apis)
     heartbeat, fetch, in_sync = request(2, HEARTBEAT), request(18, FETCH), request(3, IN_SYNC)
     records = [bytes(2_000)]
     beaten = m.BrokerHeartbeatResponse(is_caught_up=True, is_fenced=False)

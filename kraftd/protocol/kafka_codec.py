@@ -18,7 +18,7 @@ of its clients, with which `tests/interop/test_kafka_wire.py` compares every mes
 """
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from msgspec import structs
@@ -95,9 +95,9 @@ class KafkaCodec:
         self._requests: dict[tuple[int, int], _Side] = {}
         self._responses: dict[tuple[int, int], _Side] = {}
 
-    def load(self) -> None:
-        """Import the codec of every API, which else is imported when it is needed first."""
-        for key in self.apis:
+    def load(self, keys: Iterable[int]) -> None:
+        """Import the codecs of these APIs, which else are imported when they are needed first."""
+        for key in keys:
             self._load(key)
 
     def encode_request(

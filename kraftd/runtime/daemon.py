@@ -18,7 +18,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kraftd.errors import ConfigError
@@ -54,9 +54,9 @@ async def serve(config: Config, directory: NodeDirectory, logger: Logger) -> Non
     Raises:
         ConfigError: An address cannot be bound.
     """
-    import_codecs()
     async with asyncio.TaskGroup() as tasks:
         daemon = Daemon(config, directory, logger, tasks)
+        import_codecs(daemon.kafka_api_keys)
         await daemon.start()
         gc.collect()
         gc.freeze()
@@ -65,14 +65,16 @@ async def serve(config: Config, directory: NodeDirectory, logger: Logger) -> Non
         await daemon.stop()
 
 
-def import_codecs() -> None:
-    """Import every generated codec now: a running node must not read code from disk.
+def import_codecs(kafka_api_keys: Iterable[int]) -> None:
+    """Import every generated codec that may be needed now: a running node must not read code from disk.
+
+    Of Kafka's wire those are the codecs of the APIs that are served; the others are refused undecoded.
 
     An upgrade may replace the files while the node runs, or all file descriptors may be in use when the first
     record of some kind comes.
     """
     MSGPACK.load()
-    KAFKA.load()
+    KAFKA.load(kafka_api_keys)
     RECORD_CODECS.load()
     CONTROL_CODECS.load()
 
@@ -139,6 +141,11 @@ class Daemon:
         with _listening(self._config.bind, "listeners"):
             self._port = server.bind(self._config.bind)
         return _with_port(self._config.advertised, self._port)
+
+    @property
+    def kafka_api_keys(self) -> frozenset[int]:
+        """The APIs that are served on Kafka's wire."""
+        return self._server.server.kafka_api_keys
 
     @property
     def _has_http(self) -> bool:

@@ -135,7 +135,7 @@ def encoder_of(message: Message, version: int) -> Callable[[Any], list[Buffer]]:
 
 @pytest.fixture(scope="module", autouse=True)
 def loaded() -> None:
-    KAFKA.load()
+    KAFKA.load(KAFKA.apis)
 
 
 @pytest.mark.covers("D-14", "D-38")
