@@ -15,11 +15,8 @@ import msgspec
 
 from kraftd.controller.sessions import BrokerSessions
 from kraftd.metadata.image import MetadataImage
-from kraftd.protocol.principal import Principal
+from kraftd.protocol.principal import ANONYMOUS, Principal
 from kraftd.types import Now, Offset
-
-ANONYMOUS: Final = Principal("User", "ANONYMOUS")
-"""Who a client is on a listener that asks nobody who they are; Kafka's name for them."""
 
 
 class Client(msgspec.Struct, frozen=True, gc=False):

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from kraftd.controller.context import ANONYMOUS, Client
+from kraftd.controller.context import Client
 from kraftd.controller.decisions import (
     AfterWrite,
     ImmediateResponse,
@@ -149,7 +149,12 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
         now, controller, message = self._driver.now(), self._controller, request.message
         client = connection.client
         if client is None or client.client_id != request.client_id:
-            client = connection.client = Client(ANONYMOUS, request.client_id, connection.host)
+            client = connection.client = Client(
+                connection.principal,
+                request.client_id,
+                connection.host,
+                is_forwarded=connection.is_forwarded,
+            )
         decision = controller.handle(message, now, request.api_version, client)
         if type(decision) is Write:
             caller = _Caller(connection, request.api_version, request.correlation_id)
@@ -168,7 +173,7 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
             self._write_lines()
         self._observe(message.NAME, started_ns, now)
 
-    def _serve_noted(self, connection: InboundConnection, request: Request) -> None:
+    def _serve_noted(self, connection: Requester, request: Request) -> None:
         """Serve a request of which the controller wants to know when it came in."""
         self._controller.arrived(request.message, self._driver.now())
         self._serve_controller(connection, request)

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kraftd.controller.access import FORWARDABLE
+from kraftd.controller.context import Client
 from kraftd.errors import ErrorCode, KraftdError, MalformedError
 from kraftd.net.rate_limited_logger import RateLimitedLogger
 from kraftd.protocol.codec import Buffer, Request, UnsupportedVersion
@@ -52,6 +53,7 @@ class ForwardedClient:
         Raises:
             EnvelopeError: Its principal or its address cannot be read.
         """
+        self.client: Client | None = None
         self._broker = broker
         self._envelope = envelope
         self._limited_logger = limited_logger

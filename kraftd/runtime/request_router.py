@@ -12,6 +12,7 @@ Not here: what a handler does (`network` for the quorum, `controller_apis`, `log
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
+from kraftd.controller.context import Client
 from kraftd.errors import InvariantError
 from kraftd.net.budgeted import RequestHandler
 from kraftd.net.server import InboundConnection
@@ -25,6 +26,9 @@ class Requester(Protocol):
     """Who sent a request, as a handler sees it: a connection, or a client whose request a broker forwarded
     by one.
     """
+
+    client: Client | None
+    """Who the last request was from, and most often the next one is; None before the first."""
 
     @property
     def number(self) -> int:

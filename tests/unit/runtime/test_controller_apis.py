@@ -26,6 +26,7 @@ from kraftd.protocol.messages import (
     ListConfigsResponse,
     ResignLeaderRequest,
 )
+from kraftd.protocol.principal import ANONYMOUS
 from kraftd.raft.effects import AppendDone, ReadDone, ResignDone
 from kraftd.raft.events import AppendRequested, ReadRequested, ResignRequested
 from kraftd.records.committed import CommittedBatch
@@ -42,7 +43,8 @@ TIMEOUT_MS = 700
 class Connection:
     """Whoever asked."""
 
-    host, client = "10.0.0.9", None
+    number, host, client = 1, "10.0.0.9", None
+    principal, is_forwarded = ANONYMOUS, False
 
     def __init__(self) -> None:
         self.replies: list[tuple[int, int, Any]] = []
