@@ -30,6 +30,7 @@ COMMANDS = MappingProxyType(
         "health": "kraftd.cli.health",
         "resign": "kraftd.cli.resign",
         "topics": "kraftd.cli.topics",
+        "brokers": "kraftd.cli.brokers",
         "configs": "kraftd.cli.configs",
         "metrics": "kraftd.cli.metrics",
         "random-uuid": "kraftd.cli.directory",

@@ -62,3 +62,15 @@ class Context(msgspec.Struct, frozen=True, gc=False):
     client: Client
     seed: int
     """Random, another one for each decision: for placement and ids."""
+
+
+class ReadContext(msgspec.Struct, frozen=True, gc=False):
+    """What a read may look at that tells of brokers' sessions too."""
+
+    image: MetadataImage
+    """The committed one."""
+    applied_offset: Offset
+    """The image stands for everything before it."""
+    sessions: BrokerSessions
+    now: Now
+    """When the request came in; a session may be newer."""

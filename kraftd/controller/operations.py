@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 
-from kraftd.controller.context import Context
+from kraftd.controller.context import Context, ReadContext
 from kraftd.controller.plans import Plan
 from kraftd.controller.sessions import BrokerSessions
 from kraftd.errors import ErrorCode
@@ -51,4 +51,15 @@ class ReadOperation(msgspec.Struct, Generic[RequestT], frozen=True):
     """The response to a request that could not be read, with the reason."""
 
 
-Operation: TypeAlias = WriteOperation[Any] | ReadOperation[Any]
+class SessionReadOperation(msgspec.Struct, Generic[RequestT], frozen=True):
+    """An API that reads what the active controller knows of brokers, beside the image."""
+
+    request: type[RequestT]
+    """The type of its request message."""
+    read: Callable[[ReadContext, RequestT], Any]
+    """The response from the committed image and the sessions."""
+    refuse: Callable[[RequestT, ErrorCode, str], Any]
+    """The response to a request that could not be read, with the reason."""
+
+
+Operation: TypeAlias = WriteOperation[Any] | ReadOperation[Any] | SessionReadOperation[Any]

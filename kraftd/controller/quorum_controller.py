@@ -24,7 +24,7 @@ from kraftd.controller.activation import activation_records
 from kraftd.controller.active_controller import ActiveController
 from kraftd.controller.admin_apis import OPERATIONS
 from kraftd.controller.committed_records import apply_values, check_known
-from kraftd.controller.context import NO_CLIENT, Client, Settings
+from kraftd.controller.context import NO_CLIENT, Client, ReadContext, Settings
 from kraftd.controller.decisions import (
     NOT_ACTIVE_YET,
     Decision,
@@ -36,7 +36,7 @@ from kraftd.controller.decisions import (
     read_refusal,
     write_refusal,
 )
-from kraftd.controller.operations import Operation, ReadOperation, WriteOperation
+from kraftd.controller.operations import Operation, ReadOperation, SessionReadOperation, WriteOperation
 from kraftd.controller.plans import LogLine
 from kraftd.controller.sessions import BrokerSessions
 from kraftd.controller.statistics import EventStatistics
@@ -104,6 +104,7 @@ class QuorumController:
         handler_of: Mapping[type[Operation], Callable[..., Decision]] = {
             WriteOperation: self._decide_write,
             ReadOperation: self._read,
+            SessionReadOperation: self._read_sessions,
         }
         self._handlers = {each.request: partial(handler_of[type(each)], each) for each in operations}
 
@@ -301,6 +302,15 @@ class QuorumController:
             respond=lambda: operation.read(self._image, self.applied_offset, request),
             refuse=lambda error: self._refuse_read(operation, request, error),
         )
+
+    def _read_sessions(
+        self, operation: SessionReadOperation[Any], request: Any, now: Now, version: int, client: Client
+    ) -> Decision:
+        def read(image: MetadataImage, applied_offset: Offset, asked: Any) -> Any:
+            return operation.read(ReadContext(image, applied_offset, self.sessions, now), asked)
+
+        as_read = ReadOperation(operation.request, read, operation.refuse)
+        return self._read(as_read, request, now, version, client)
 
     def _refuse_read(self, operation: ReadOperation[Any], request: Any, error: ErrorCode) -> Any:
         return operation.refuse(request, error, read_refusal(error, self._leader))

@@ -429,6 +429,12 @@ if TYPE_CHECKING:
     from kraftd.protocol.messages.incremental_alter_configs import (
         IncrementalAlterConfigsResponseAlterConfigsResourceResponse as IncrementalAlterConfigsResponseAlterConfigsResourceResponse,
     )
+    from kraftd.protocol.messages.list_brokers import ListBrokersRequest as ListBrokersRequest
+    from kraftd.protocol.messages.list_brokers import ListBrokersResponse as ListBrokersResponse
+    from kraftd.protocol.messages.list_brokers import ListBrokersResponseBroker as ListBrokersResponseBroker
+    from kraftd.protocol.messages.list_brokers import (
+        ListBrokersResponseListener as ListBrokersResponseListener,
+    )
     from kraftd.protocol.messages.list_configs import ListConfigsRequest as ListConfigsRequest
     from kraftd.protocol.messages.list_configs import ListConfigsRequestCursor as ListConfigsRequestCursor
     from kraftd.protocol.messages.list_configs import ListConfigsResponse as ListConfigsResponse
@@ -815,6 +821,12 @@ else:
             "DescribeTopicsResponseNextCursor",
             "DescribeTopicsResponsePartition",
             "DescribeTopicsResponseTopic",
+        ),
+        "list_brokers": (
+            "ListBrokersRequest",
+            "ListBrokersResponse",
+            "ListBrokersResponseBroker",
+            "ListBrokersResponseListener",
         ),
         "unions": (
             "QuorumRequest",

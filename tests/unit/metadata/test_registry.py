@@ -22,6 +22,7 @@ WHO_MAY_NAME_PARTS = {
     "kraftd/controller/configuration_control.py": "decides on changes of configs, some by feature",
     "kraftd/controller/describe_configs.py": "answers with configs",
     "kraftd/controller/list_configs.py": "answers with configs",
+    "kraftd/controller/brokers_listing.py": "answers with brokers",
     "kraftd/controller/topics_listing.py": "answers with topics",
     "kraftd/controller/quorum_controller.py": "is given its own registration",
     "kraftd/controller/sessions.py": "begins with the brokers of the image",

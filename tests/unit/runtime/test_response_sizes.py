@@ -13,9 +13,11 @@ import pytest
 
 from kraftd.controller import topics_listing
 from kraftd.controller.admin_apis import OPERATIONS
+from kraftd.controller.brokers_listing import list_brokers
 from kraftd.controller.configuration_control import incremental_alter_configs
 from kraftd.controller.describe_configs import describe_configs
 from kraftd.controller.list_configs import list_configs
+from kraftd.controller.sessions import BrokerSessions
 from kraftd.controller.topics_listing import describe_topics, list_topics
 from kraftd.errors import ErrorCode, UnencodableError
 from kraftd.metadata.image import EMPTY, MetadataImage
@@ -31,7 +33,12 @@ from kraftd.raft.effects import ResignDone
 from kraftd.raft.rpc import FetchParams, VoteParams
 from kraftd.raft.status import PeerStatus
 from kraftd.raft.timing import OBSERVERS_MAX
-from kraftd.records.messages import PartitionRecord, TopicRecord
+from kraftd.records.messages import (
+    PartitionRecord,
+    RegisterBrokerRecord,
+    RegisterBrokerRecordBrokerEndpoint,
+    TopicRecord,
+)
 from kraftd.runtime.controller_apis import ControllerApis
 from kraftd.runtime.log_export import LogExports
 from kraftd.types import METADATA_TOPIC, Endpoint, Now, OffsetAndEpoch
@@ -125,7 +132,7 @@ def resignations() -> Iterator[Any]:
     raft_node: Any = SimpleNamespace(leader_id=1)
     apis = ControllerApis(
         driver,
-        SimpleNamespace(requests=frozenset()),
+        SimpleNamespace(requests=frozenset(), noted_requests=frozenset()),
         raft_node,
         request_timeout_ms=1,
         clock_ns=lambda: 0,
@@ -295,6 +302,20 @@ def described_topics() -> Iterator[Any]:
         yield describe_topics(topics_image(), asked(m.DescribeTopicsRequest(wanted)), 1)
 
 
+def listed_brokers() -> Iterator[Any]:
+    """More brokers than a page holds, each with as many listeners and directories as one may have."""
+    ends = tuple(
+        RegisterBrokerRecordBrokerEndpoint(name=f"L{number}", host="h" * 253, port=9_092)
+        for number in range(99)
+    )
+    brokers = [
+        RegisterBrokerRecord(broker_id=number, end_points=ends, rack="r" * 9_999, log_dirs=(b"d" * 16,) * 999)
+        for number in range(1_000_000, 1_000_020)
+    ]
+    image = apply_all(EMPTY, brokers, 0)
+    yield list_brokers(image, m.ListBrokersRequest(), 1, BrokerSessions(9_000), 1)
+
+
 LARGEST: dict[str, Callable[[], Iterator[Any]]] = {
     "ApiVersions": api_versions,
     "Handshake": greetings,
@@ -310,6 +331,7 @@ LARGEST: dict[str, Callable[[], Iterator[Any]]] = {
     "ExportChunk": chunks,
     "DescribeConfigs": descriptions,
     "ListConfigs": listings,
+    "ListBrokers": listed_brokers,
     "ListTopics": listed_topics,
     "DescribeTopics": described_topics,
     "IncrementalAlterConfigs": alterations,

@@ -1,0 +1,174 @@
+"""`kraftctl brokers list|describe`: the brokers as the active controller knows them, without one in between.
+
+What is registered comes from the metadata log. When a broker was last heard of, and how far it has read that
+log, is what the active controller knows; a new one begins anew, and takes every broker for heard of at that
+moment. Brokers that are fenced are listed too: no broker of Kafka's tells of those.
+
+Schema of both: a list of broker_id, state (active, fenced, shutting down), broker_epoch, incarnation_id, rack
+    (text or null), listeners (NAME://HOST:PORT), log_dirs, cordoned_log_dirs (ids), last_contact_ms (since
+    its last heartbeat), session_timeout_ms, metadata_offset (the last it has), metadata_lag (records that it
+    has not read; all -1 unknown), leaders, in_sync, replicas (numbers of partitions).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+from kraftd.cli.failures import RefusedError
+from kraftd.cli.options import (
+    NODE_ID_MAX,
+    BootstrapOption,
+    OutputOption,
+    TimeoutOption,
+    bootstrap_of,
+    output_of,
+)
+from kraftd.cli.output import columns, emit, id_text, labels
+from kraftd.cli.pages import Listing, ask_pages
+from kraftd.protocol.messages import ListBrokersRequest, ListBrokersResponse, ListBrokersResponseBroker
+from kraftd.types import Endpoint, uuid_text
+
+app = typer.Typer(help="List and describe brokers.")
+
+Row: TypeAlias = dict[str, Any]
+
+_NO_MORE = -1
+
+
+@app.command("list")
+def list_command(
+    context: typer.Context,
+    timeout_ms: TimeoutOption = 10_000,
+    output: OutputOption = None,
+    bootstrap: BootstrapOption = None,
+) -> None:
+    """List every registered broker, with its state, session and partitions."""
+    rows = list_brokers(bootstrap_of(context, bootstrap), None, timeout_ms)
+    emit(rows, output_of(context, output), list_table)
+
+
+@app.command("describe")
+def describe_command(
+    context: typer.Context,
+    broker_ids: Annotated[
+        list[int], typer.Argument(metavar="ID…", min=0, max=NODE_ID_MAX, show_default=False)
+    ],
+    timeout_ms: TimeoutOption = 10_000,
+    output: OutputOption = None,
+    bootstrap: BootstrapOption = None,
+) -> None:
+    """Describe brokers: all that is known of each."""
+    wanted = sorted({*broker_ids})
+    rows = list_brokers(bootstrap_of(context, bootstrap), wanted, timeout_ms)
+    known = {row["broker_id"] for row in rows}
+    if rows:
+        emit(rows, output_of(context, output), describe_table)
+    if unknown := [str(broker_id) for broker_id in wanted if broker_id not in known]:
+        raise RefusedError(f"there is no broker {' and no broker '.join(unknown)}")
+
+
+def list_brokers(
+    bootstrap: Sequence[Endpoint], broker_ids: Sequence[int] | None, timeout_ms: int
+) -> list[Row]:
+    """Brokers by id, all or some; those that are not registered are left out."""
+    ids = None if broker_ids is None else tuple(broker_ids)
+    found: dict[int, Row] = {}
+
+    def take(_: ListBrokersRequest, response: ListBrokersResponse) -> ListBrokersRequest | None:
+        found.update({entry.broker_id: _row(entry, response) for entry in response.brokers})
+        if response.next_after_broker_id == _NO_MORE:
+            return None
+        return ListBrokersRequest(ids, response.next_after_broker_id)
+
+    listing = Listing("brokers", ListBrokersResponse, take, _is_later)
+    ask_pages(bootstrap, ListBrokersRequest(ids), listing, timeout_ms)
+    return [found[broker_id] for broker_id in sorted(found)]
+
+
+def _is_later(request: ListBrokersRequest, before: ListBrokersRequest) -> bool:
+    return request.after_broker_id > before.after_broker_id
+
+
+def _row(broker: ListBrokersResponseBroker, response: ListBrokersResponse) -> Row:
+    offset = broker.metadata_offset
+    return {
+        "broker_id": broker.broker_id,
+        "state": _state_text(broker),
+        "broker_epoch": broker.broker_epoch,
+        "incarnation_id": uuid_text(broker.incarnation_id),
+        "rack": broker.rack,
+        "listeners": [f"{at.name}://{at.host}:{at.port}" for at in broker.listeners],
+        "log_dirs": list(map(uuid_text, broker.log_dirs)),
+        "cordoned_log_dirs": list(map(uuid_text, broker.cordoned_log_dirs)),
+        "last_contact_ms": broker.last_contact_ms,
+        "session_timeout_ms": response.session_timeout_ms,
+        "metadata_offset": offset,
+        "metadata_lag": -1 if offset < 0 else max(response.applied_offset - 1 - offset, 0),
+        "leaders": broker.leader_count,
+        "in_sync": broker.in_sync_count,
+        "replicas": broker.replica_count,
+    }
+
+
+def _state_text(broker: ListBrokersResponseBroker) -> str:
+    if broker.is_fenced:
+        return "fenced"
+    return "shutting down" if broker.in_controlled_shutdown else "active"
+
+
+def list_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """One row a broker."""
+    if not rows:
+        return ""
+    cells = [
+        (
+            row["broker_id"],
+            row["state"],
+            row["broker_epoch"],
+            _ago(row["last_contact_ms"]),
+            id_text(row["metadata_lag"]),
+            row["leaders"],
+            row["in_sync"],
+            row["replicas"],
+            row["rack"] or "-",
+        )
+        for row in rows
+    ]
+    headers = ("Broker", "State", "Epoch", "Heartbeat", "Lag", "Leaders", "InSync", "Replicas", "Rack")
+    return columns(headers, cells)
+
+
+def describe_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """A block of labels for each broker."""
+    return "\n\n".join(labels(_pairs(row)) for row in rows)
+
+
+def _pairs(row: Mapping[str, Any]) -> list[tuple[str, object]]:
+    return [
+        ("Broker", row["broker_id"]),
+        ("State", row["state"]),
+        ("Epoch", row["broker_epoch"]),
+        ("IncarnationId", row["incarnation_id"]),
+        ("Rack", row["rack"] or "-"),
+        ("Listeners", ", ".join(row["listeners"]) or "-"),
+        ("LogDirs", ", ".join(row["log_dirs"]) or "-"),
+        ("CordonedLogDirs", ", ".join(row["cordoned_log_dirs"]) or "-"),
+        ("Heartbeat", _session_text(row)),
+        ("MetadataOffset", id_text(row["metadata_offset"])),
+        ("MetadataLag", id_text(row["metadata_lag"])),
+        ("Leaders", row["leaders"]),
+        ("InSync", row["in_sync"]),
+        ("Replicas", row["replicas"]),
+    ]
+
+
+def _session_text(row: Mapping[str, Any]) -> str:
+    ago = _ago(row["last_contact_ms"])
+    if ago == "-" or row["state"] == "fenced":
+        return ago
+    return f"{ago} ago; fenced {row['session_timeout_ms']} ms after the last one"
+
+
+def _ago(ms: int) -> str:
+    return "-" if ms < 0 else f"{ms} ms"
