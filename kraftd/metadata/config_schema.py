@@ -40,6 +40,7 @@ CLUSTER_DEFAULT = ""
 """The name of the BROKER resource that stands for all brokers."""
 
 MIN_IN_SYNC_REPLICAS = "min.insync.replicas"
+UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
 
 
 class ConfigType(IntEnum):

@@ -45,6 +45,9 @@ NEW_CLUSTER_LEVELS: Mapping[str, int] = {
 SCRAM_SINCE = 11
 """The first `metadata.version` with records of SCRAM credentials."""
 
+NO_EPOCH_RISE_ON_SHRINK_SINCE = 12
+"""The first `metadata.version` in which an ISR can shrink without a new leader epoch."""
+
 TRANSACTIONS_SINCE = 13
 """The first `metadata.version` with Begin, End and AbortTransaction records."""
 

@@ -119,8 +119,8 @@ def test_a_change_made_in_the_bytes_is_the_change(old, change):
     after, were, are = made
     assert after == partitions.pack(new)
     assert partitions.unpack(after) == new
-    assert were == (old.replicas, old.isr, old.leader)
-    assert are == (new.replicas, new.isr, new.leader)
+    assert were == (old.replicas, old.isr, old.leader, (), False)
+    assert are == (new.replicas, new.isr, new.leader, (), False)
 
 
 @pytest.mark.parametrize("change", USUAL)

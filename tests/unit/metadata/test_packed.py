@@ -99,9 +99,14 @@ def listed(image, brokers=range(-1, 6)):
                 image[TOPICS].partitions_led_by,
                 image[TOPICS].partitions_in_sync_on,
                 image[TOPICS].partitions_on,
+                image[TOPICS].partitions_eligible_on,
             )
         )
         for broker in brokers
+    } | {
+        "without leader": sorted(image[TOPICS].partitions_without_leader()),
+        "reassigning": sorted(image[TOPICS].partitions_reassigning()),
+        "not preferred": sorted(image[TOPICS].partitions_not_preferred()),
     }
     for broker, lists in found.items():
         roles = (broker_index.LEADER, broker_index.IN_SYNC, broker_index.REPLICA)
@@ -123,8 +128,15 @@ def looked_up(image, brokers=range(-1, 6)):
             sorted(which for which, p in every if p.leader == broker and broker >= 0),
             sorted(which for which, p in every if broker in p.isr),
             sorted(which for which, p in every if broker in p.replicas),
+            sorted(which for which, p in every if broker in (p.eligible_leader_replicas or ())),
         )
         for broker in brokers
+    } | {
+        "without leader": sorted(which for which, p in every if p.leader < 0 and p.replicas),
+        "reassigning": sorted(which for which, p in every if p.adding_replicas or p.removing_replicas),
+        "not preferred": sorted(
+            which for which, p in every if p.replicas and p.leader >= 0 and p.leader != p.replicas[0]
+        ),
     }
 
 
@@ -150,16 +162,22 @@ def test_a_broker_has_what_it_leads_what_it_is_in_sync_for_and_what_it_holds():
         0,
     )
     assert listed(image, [1, 2, 3, 4, 5]) == {
-        1: ([(A, 0)], [(A, 0), (A, 40)], [(A, 0), (A, 40)]),
-        2: ([(A, 40)], [(A, 0), (A, 40)], [(A, 0), (A, 40)]),
-        3: ([(A, -5)], [], [(A, 0)]),
-        4: ([], [], [(A, -5)]),
-        5: ([], [(A, -5)], []),
+        1: ([(A, 0)], [(A, 0), (A, 40)], [(A, 0), (A, 40)], []),
+        2: ([(A, 40)], [(A, 0), (A, 40)], [(A, 0), (A, 40)], []),
+        3: ([(A, -5)], [], [(A, 0)], []),
+        4: ([], [], [(A, -5)], []),
+        5: ([], [(A, -5)], [], []),
+        "without leader": [],
+        "reassigning": [],
+        "not preferred": [(A, -5)],
     }
     moved = apply(image, PartitionChangeRecord(0, A, isr=(2,), leader=2), 9)
     assert listed(moved, [1, 2]) == {
-        1: ([], [(A, 40)], [(A, 0), (A, 40)]),
-        2: ([(A, 0), (A, 40)], [(A, 0), (A, 40)], [(A, 0), (A, 40)]),
+        1: ([], [(A, 40)], [(A, 0), (A, 40)], []),
+        2: ([(A, 0), (A, 40)], [(A, 0), (A, 40)], [(A, 0), (A, 40)], []),
+        "without leader": [],
+        "reassigning": [],
+        "not preferred": [(A, -5), (A, 0)],
     }
     assert listed(image, [1])[1][0] == [(A, 0)], "the image before it stays"
     assert listed(apply(moved, RemoveTopicRecord(A), 10)) == listed(EMPTY)
@@ -191,7 +209,7 @@ def test_a_topic_that_comes_back_has_only_its_new_partitions():
     records = [TopicRecord("a", A), PartitionRecord(0, A, (1,), (1,), leader=1)]
     image = apply_all(EMPTY, [*records, RemoveTopicRecord(A), *records[:1], TopicRecord("b", B)], 0)
     assert listed(image) == listed(EMPTY)
-    assert listed(apply(image, records[1], 9), [1])[1] == ([(A, 0)],) * 3
+    assert listed(apply(image, records[1], 9), [1])[1] == (*([(A, 0)],) * 3, [])
 
 
 @pytest.mark.parametrize("few_max", [0, 100], ids=["many", "few"])

@@ -1,9 +1,11 @@
-"""Which partitions a broker has, as leader, in sync and as replica: found without looking at the others.
+"""Which partitions a broker has, in which roles, and which of all are in a state that somebody has to end.
 
-Each topic has a number, and each partition a key: that number and its id. For each broker, and each
-combination of roles that it can have for a partition, the keys are a `PackedIntSet`; a pair of broker and
-partition is in exactly one of them. A few moves are kept beside the sets, and merged into them once there are
-some hundreds. `BrokerIndexBuilder` writes many moves into one new index.
+They are found without looking at the others. Each topic has a number, and each partition a key: that number
+and its id. For each broker, and each combination of roles that it can have for a partition, the keys are a
+`PackedIntSet`; a pair of broker and partition is in exactly one of them. The states of partitions (without
+leader, being reassigned, not led by the preferred replica) are kept like the roles of one more broker, which
+does not exist. A few moves are kept beside the sets, and merged into them once there are some hundreds.
+`BrokerIndexBuilder` writes many moves into one new index.
 
 The numbers of topics depend on the order in which they were created, so the indexes of two equal images may
 differ, and so may the order in which partitions are listed. Nothing of it is hashed or written.
@@ -13,6 +15,7 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import chain
 from struct import Struct
 from typing import Final, TypeAlias
 
@@ -25,13 +28,21 @@ from kraftd.types import NodeId, Uuid
 REPLICA: Final = 1
 IN_SYNC: Final = 2
 LEADER: Final = 4
-"""The roles of a broker for a partition, as bits."""
+ELIGIBLE: Final = 8
+"""The roles of a broker for a partition, as bits; an eligible one is in its ELR."""
+
+LEADERLESS: Final = 1
+REASSIGNING: Final = 2
+NOT_PREFERRED: Final = 4
+"""The states of a partition, as bits; in the last one, another replica leads than the first."""
+_STATES: Final = -1 << 40
+"""The broker that does not exist, whose roles are the states. Ids of brokers have 32 bits."""
 
 ID_BITS: Final = 32
 """The low bits of a key, which are the partition's id."""
 ID_MASK: Final = (1 << ID_BITS) - 1
 
-_ROLE_BITS: Final = 3
+_ROLE_BITS: Final = 4
 _NO_ROLE: Final = 0
 _ROLES: Final = range(1, 1 << _ROLE_BITS)
 _PENDING_MAX: Final = 2_000_000
@@ -48,8 +59,8 @@ _REMOVED: Final = False
 PartitionKey: TypeAlias = int
 Roles: TypeAlias = dict[NodeId, int]
 """The roles of each broker for one partition."""
-Assignment: TypeAlias = tuple[tuple[NodeId, ...], tuple[NodeId, ...], NodeId]
-"""The replicas, the ISR and the leader of one partition."""
+Assignment: TypeAlias = tuple[tuple[NodeId, ...], tuple[NodeId, ...], NodeId, tuple[NodeId, ...], bool]
+"""The replicas, the ISR, the leader and the ELR of one partition, and whether it is being reassigned."""
 _Moves: TypeAlias = "defaultdict[int, array[int]]"
 _ByBroker: TypeAlias = "Map[NodeId, _BrokerPartitions]"
 
@@ -87,6 +98,34 @@ class _BrokerPartitions(msgspec.Struct, frozen=True):
         return counts
 
 
+class PartitionList(msgspec.Struct, frozen=True):
+    """Some partitions of an image, by topic."""
+
+    _sets: tuple[PackedIntSet, ...]
+    _topics: Map[int, Uuid]
+
+    def __iter__(self) -> Iterator[tuple[Uuid, int]]:
+        """Every one (topic id, partition id), in no order."""
+        for keys in self._sets:
+            for key in keys:
+                yield self._topics[key >> ID_BITS], _partition_id(key)
+
+    def __bool__(self) -> bool:
+        return any(self._sets)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._sets))
+
+    def topic_ids(self) -> set[Uuid]:
+        """The topics that they are of."""
+        return {self._topics[number] for number in {key >> ID_BITS for keys in self._sets for key in keys}}
+
+    def of_topic(self, number: int, start: int = 0) -> list[int]:
+        """Those of the topic with this number, from a partition id on, in order."""
+        low, high = number << ID_BITS | start & ID_MASK, (number + 1) << ID_BITS
+        return [key & ID_MASK for key in sorted(chain.from_iterable(s.within(low, high) for s in self._sets))]
+
+
 class BrokerIndex(msgspec.Struct, frozen=True):
     """The partitions of each broker, and the topic of each number."""
 
@@ -95,13 +134,15 @@ class BrokerIndex(msgspec.Struct, frozen=True):
     _next: int = 0
     """The number of the next topic. No number is used twice."""
 
-    def partitions(self, broker: NodeId, role: int) -> Iterator[tuple[Uuid, int]]:
-        """The partitions (topic id, partition id) for which a broker has a role, in no order."""
+    def partitions(self, broker: NodeId, role: int) -> PartitionList:
+        """The partitions for which a broker has a role, or one of several."""
         sets = self._brokers.get(broker, _NO_PARTITIONS).compacted().sets
-        for roles in _ROLES:
-            if roles & role:
-                for key in sets[roles]:
-                    yield self._topics[key >> ID_BITS], _partition_id(key)
+        chosen = tuple(sets[roles] for roles in _ROLES if roles & role and sets[roles])
+        return PartitionList(chosen, self._topics)
+
+    def partitions_in(self, state: int) -> PartitionList:
+        """The partitions in a state."""
+        return self.partitions(_STATES, state)
 
     def count(self, broker: NodeId, role: int) -> int:
         """For how many partitions a broker has a role, without a look at any of them."""
@@ -109,14 +150,36 @@ class BrokerIndex(msgspec.Struct, frozen=True):
         return sum(counts[roles] for roles in _ROLES if roles & role)
 
 
-def roles_of(replicas: tuple[NodeId, ...], isr: tuple[NodeId, ...], leader: NodeId) -> Roles:
-    """The roles of each broker for a partition with these replicas, ISR and leader."""
+def roles_of(
+    replicas: tuple[NodeId, ...],
+    isr: tuple[NodeId, ...],
+    leader: NodeId,
+    elr: tuple[NodeId, ...] = (),
+    is_reassigning: bool = False,  # noqa: FBT001, FBT002 - an Assignment is passed as it is
+) -> Roles:
+    """The roles of each broker for a partition, and its states."""
     roles_by_broker = dict.fromkeys(replicas, REPLICA)
     for broker in isr:
         roles_by_broker[broker] = roles_by_broker.get(broker, 0) | IN_SYNC
+    for broker in elr:
+        roles_by_broker[broker] = roles_by_broker.get(broker, 0) | ELIGIBLE
     if leader >= 0:
         roles_by_broker[leader] = roles_by_broker.get(leader, 0) | LEADER
+    states = states_of(replicas, leader)
+    if is_reassigning:
+        states |= REASSIGNING
+    if states:
+        roles_by_broker[_STATES] = states
     return roles_by_broker
+
+
+def states_of(replicas: tuple[NodeId, ...], leader: NodeId) -> int:
+    """The states of a partition that is not being reassigned. One without replicas is none."""
+    if not replicas:
+        return 0
+    if leader < 0:
+        return LEADERLESS
+    return 0 if leader == replicas[0] else NOT_PREFERRED
 
 
 class BrokerIndexBuilder:
@@ -194,6 +257,10 @@ class BrokerIndexBuilder:
         self._few += 1
         if self._few > _FEW_MAX:
             self._spill()
+
+    def add_states(self, key: PartitionKey, states: int) -> None:
+        """Note the states of a new partition."""
+        self._added[_move_key(_STATES, states)].append(key)
 
     def make_room(self) -> None:
         """Merge the moves noted so far if they are many."""

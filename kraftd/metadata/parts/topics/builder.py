@@ -29,6 +29,7 @@ from kraftd.metadata.parts.topics.broker_index import (
     BrokerIndexBuilder,
     PartitionKey,
     roles_of,
+    states_of,
 )
 from kraftd.metadata.parts.topics.image import Topic, TopicsImage, alike_form
 from kraftd.metadata.parts.topics.partition_block import BLOCK_BITS, BLOCK_MASK, row_at, with_rows
@@ -178,6 +179,8 @@ class TopicsBuilder:
             for broker in replicas:
                 puts = leaders if broker == leader else followers if broker in isr else out_of_sync
                 puts[broker](key)
+            if leader != replicas[0]:
+                broker_index.add_states(key, states_of(replicas, leader))
         self._sum += sum_of_hashes(made)
         self._partition_count += len(made)
         return start + len(made)
@@ -336,9 +339,12 @@ class TopicsBuilder:
                 if partitions.has_elr(partition):
                     self._make_room()
                     block = self._open(self._touch(topic_id), partition_id >> BLOCK_BITS)
-                    brokers = _assignment_of(partition)
-                    new = _packed(change(partition), offset)
-                    block.put(partition_id & BLOCK_MASK, (packed, brokers), (new, brokers))
+                    new = change(partition)
+                    block.put(
+                        partition_id & BLOCK_MASK,
+                        (packed, _assignment_of(partition)),
+                        (_packed(new, offset), _assignment_of(new)),
+                    )
 
 
 def _packed(partition: PartitionRecord, offset: Offset) -> bytes:
@@ -350,11 +356,17 @@ def _packed(partition: PartitionRecord, offset: Offset) -> bytes:
         raise ImpossibleRecordError(offset, f"partition {which} cannot be written then: {error}") from None
 
 
-_NO_ASSIGNMENT: Final[Assignment] = ((), (), _NO_LEADER)
+_NO_ASSIGNMENT: Final[Assignment] = ((), (), _NO_LEADER, (), False)
 
 
 def _assignment_of(partition: PartitionRecord) -> Assignment:
-    return partition.replicas, partition.isr, partition.leader
+    return (
+        partition.replicas,
+        partition.isr,
+        partition.leader,
+        partition.eligible_leader_replicas or (),
+        bool(partition.removing_replicas or partition.adding_replicas),
+    )
 
 
 def _assignment_in(packed: bytes) -> Assignment:

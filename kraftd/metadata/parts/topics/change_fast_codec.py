@@ -100,7 +100,7 @@ def changed(packed: bytes, change: PartitionChangeRecord) -> tuple[bytes, Assign
         return None
     layout, fields = found
     brokers = layout.brokers(fields)
-    replicas, old_isr, old_leader = brokers
+    replicas, old_isr, old_leader, elr, is_reassigning = brokers
     isr_at, epochs_at = layout.isr_at, layout.epochs_at
     isr = old_isr if change.isr is None else change.isr
     if len(isr) >= COUNT_MAX:
@@ -119,7 +119,7 @@ def changed(packed: bytes, change: PartitionChangeRecord) -> tuple[bytes, Assign
         )
     except StructError:
         return None
-    return after, brokers, (replicas, isr, leader)
+    return after, brokers, (replicas, isr, leader, elr, is_reassigning)
 
 
 @lru_cache(maxsize=256)

@@ -16,7 +16,17 @@ from immutables import Map
 
 from kraftd.metadata.entity_hash import EntityHash
 from kraftd.metadata.parts.topics import partitions
-from kraftd.metadata.parts.topics.broker_index import IN_SYNC, LEADER, REPLICA, BrokerIndex
+from kraftd.metadata.parts.topics.broker_index import (
+    ELIGIBLE,
+    IN_SYNC,
+    LEADER,
+    LEADERLESS,
+    NOT_PREFERRED,
+    REASSIGNING,
+    REPLICA,
+    BrokerIndex,
+    PartitionList,
+)
 from kraftd.metadata.parts.topics.partition_block import BLOCK_BITS, BLOCK_MASK, row_at, rows_of
 from kraftd.metadata.sorted_keys import SortedKeys
 from kraftd.records.messages import PartitionRecord, TopicRecord
@@ -105,19 +115,44 @@ class TopicsImage(msgspec.Struct, frozen=True, eq=False):  # noqa: PLW1641 - com
             for _, packed in topic.rows(since):
                 yield partitions.unpack(packed)
 
-    # The partitions of a broker (topic id, partition id), in no order, in time proportional to how many.
+    # Lists of partitions (topic id, partition id), in no order, in time proportional to how many there are.
 
-    def partitions_led_by(self, broker_id: NodeId) -> Iterator[tuple[Uuid, int]]:
+    def partitions_led_by(self, broker_id: NodeId) -> PartitionList:
         """The partitions that a broker leads."""
         return self.broker_index.partitions(broker_id, LEADER)
 
-    def partitions_in_sync_on(self, broker_id: NodeId) -> Iterator[tuple[Uuid, int]]:
+    def partitions_in_sync_on(self, broker_id: NodeId) -> PartitionList:
         """The partitions whose ISR a broker is in."""
         return self.broker_index.partitions(broker_id, IN_SYNC)
 
-    def partitions_on(self, broker_id: NodeId) -> Iterator[tuple[Uuid, int]]:
+    def partitions_eligible_on(self, broker_id: NodeId) -> PartitionList:
+        """The partitions whose ELR a broker is in."""
+        return self.broker_index.partitions(broker_id, ELIGIBLE)
+
+    def partitions_in_sync_or_eligible_on(self, broker_id: NodeId) -> PartitionList:
+        """The partitions whose ISR or ELR a broker is in."""
+        return self.broker_index.partitions(broker_id, IN_SYNC | ELIGIBLE)
+
+    def partitions_on(self, broker_id: NodeId) -> PartitionList:
         """The partitions that a broker holds a replica of."""
         return self.broker_index.partitions(broker_id, REPLICA)
+
+    def partitions_without_leader(self) -> PartitionList:
+        """The partitions that nobody leads."""
+        return self.broker_index.partitions_in(LEADERLESS)
+
+    def partitions_reassigning(self) -> PartitionList:
+        """The partitions whose replicas are being moved."""
+        return self.broker_index.partitions_in(REASSIGNING)
+
+    def partitions_not_preferred(self) -> PartitionList:
+        """The partitions that another replica leads than the first."""
+        return self.broker_index.partitions_in(NOT_PREFERRED)
+
+    def ids_in(self, partitions: PartitionList, topic_id: Uuid, start: int = 0) -> list[int]:
+        """The ids of those of a list that are of one topic, from one on, in order."""
+        topic = self._topics.get(topic_id)
+        return [] if topic is None else partitions.of_topic(topic.number, start)
 
     def to_records(self, *, has_directories: bool) -> Iterator[TopicRecord | PartitionRecord]:
         """The records that make these topics, each before its partitions."""

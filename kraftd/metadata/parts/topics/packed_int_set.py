@@ -36,6 +36,12 @@ class PackedIntSet(msgspec.Struct, frozen=True):
         for block in self._blocks:
             yield from memoryview(block).cast(_TYPE)
 
+    def within(self, low: int, high: int) -> Iterator[int]:
+        """The numbers from `low` on and below `high`, in order."""
+        for index in range(max(bisect_right(self._firsts, low) - 1, 0), bisect_left(self._firsts, high)):
+            block = memoryview(self._blocks[index]).cast(_TYPE)
+            yield from block[bisect_left(block, low) : bisect_left(block, high)]
+
     def changed(self, added: Collection[int], removed: Collection[int] = ()) -> "PackedIntSet":
         """The set with numbers, each named once, that it may have already, and without others."""
         blocks: dict[int, array[int]] = {}

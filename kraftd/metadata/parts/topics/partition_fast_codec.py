@@ -73,10 +73,10 @@ class Layout(NamedTuple):
         )
 
     def brokers(self, fields: _Fields) -> Assignment:
-        """The replicas, the ISR and the leader."""
+        """Whom it is on; a record of a usual layout has no ELR and is not being reassigned."""
         isr_end = self.isr_end
         isr_at = self.isr_count_at + 1
-        return fields[REPLICAS_AT : isr_at - 1], fields[isr_at:isr_end], fields[isr_end + 1]
+        return fields[REPLICAS_AT : isr_at - 1], fields[isr_at:isr_end], fields[isr_end + 1], (), False
 
 
 class _Layouts(dict[tuple[int, bytes], Layout | None]):

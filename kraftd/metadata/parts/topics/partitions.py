@@ -20,6 +20,10 @@ from kraftd.types import NodeId, Offset, Uuid
 
 MIGRATING: Final[Uuid] = bytes(16)
 """The directory of a replica from before directories were named."""
+UNASSIGNED: Final[Uuid] = bytes(15) + b"\1"
+"""The directory of a replica whose broker has several, and has not told yet which one it chose."""
+LOST: Final[Uuid] = bytes(15) + b"\2"
+"""The directory of a replica that was in one that the broker does not have any more."""
 
 _NO_LEADER_CHANGE: Final = -2
 _NO_RECOVERY_CHANGE: Final = -1
