@@ -1,0 +1,9 @@
+"""What the controller decides about replicas, leaders and ISRs. All of it is pure.
+
+`election` says who leads, `partition_change_builder` turns what a partition shall become into the record that
+makes it so, `partition_rules` are what the cluster says about both. They are entered through `in_sync`
+(AlterPartition), `directory_assignment` (AssignReplicasToDirs), `broker_changes` (a broker came or went) and
+`listing` (ListPartitionReassignments).
+
+Follows: the parts of Kafka's ReplicationControlManager that are about partitions.
+"""

@@ -1,0 +1,251 @@
+"""What it means for partitions that a broker comes, goes or loses a directory: their changes, slice by slice.
+
+`fenced`, `unfenced`, `shutting_down`, `restarted`, `unregistered`, `directories_lost` and `leaderless` each
+make a `PartitionChanges`. Its `next` decides the next slice on the newest image, topic by topic in the order
+of their ids, and says when it is through: then, with nothing in between, the broker's own record may follow.
+
+Between two slices the image changes. Say broker 1 is being fenced: until its own record is there it is
+active, so a leader may take it back into an ISR that a slice has just taken it out of, or a new topic may be
+put on it. So a broker is not done with when its partitions were gone through once, but when a look at what it
+has now finds nothing that a decision would change.
+
+What fails in one partition leaves out that one: it is told in `failures`, and the rest goes on.
+
+Not here: the broker's own record, and whose turn it is (the plans of brokers).
+Follows: Kafka's handleBrokerFenced and its kin, generateLeaderAndIsrUpdates.
+Differs: slices; Kafka decides all of them at once. A broker that is unregistered leaves the ELRs, too: in
+Kafka it stays in them, and one that is registered later under its id, without its records, could be elected.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator
+from typing import Final, NamedTuple
+
+import msgspec
+
+from kraftd.controller.context import Context
+from kraftd.controller.partitions.partition_change_builder import Target
+from kraftd.controller.partitions.partition_rules import PartitionRules
+from kraftd.errors import InvariantError
+from kraftd.metadata.image import MetadataImage
+from kraftd.metadata.parts.topics import TOPICS
+from kraftd.metadata.parts.topics.broker_index import PartitionList
+from kraftd.metadata.parts.topics.image import TopicsImage
+from kraftd.records.messages import PartitionChangeRecord, PartitionRecord
+from kraftd.types import NO_NODE, NodeId, Uuid
+
+LOOKED_AT_A_RECORD: Final = 2
+"""A slice ends when it has looked at so many partitions for each record that it may have: reading one costs
+about as much as changing it."""
+
+
+class FailedPartition(NamedTuple):
+    """A partition that no decision could be made about, and why."""
+
+    topic_id: Uuid
+    partition_id: int
+    error: Exception
+
+
+class Counts(msgspec.Struct):
+    """What the changes so far amount to, for one line of a log. Mutable."""
+
+    changed: int = 0
+    """Partitions."""
+    moved: int = 0
+    """Those that another broker leads now."""
+    offline: int = 0
+    """Those that nobody leads any more."""
+
+
+class _Event(msgspec.Struct, frozen=True):
+    """What happened, as far as partitions have to do with it."""
+
+    list: Callable[[TopicsImage], PartitionList]
+    """Which of them it is about."""
+    target: Callable[[PartitionRecord], Target]
+    """What it makes of one."""
+    without: Collection[NodeId] = ()
+    """Who cannot lead from now on."""
+    also: Collection[NodeId] = ()
+    """Who can lead from now on."""
+    concerns: Callable[[PartitionRecord], bool] = lambda _: True
+    """Which of the list it is really about."""
+
+
+class PartitionChanges:
+    """The changes that an event entails. Mutable; holds nothing of an image but where it stands in it."""
+
+    def __init__(self, event: _Event, image: MetadataImage) -> None:
+        self.counts = Counts()
+        self.failures: list[FailedPartition] = []
+        self._event = event
+        self._through: defaultdict[Uuid, set[int]] = defaultdict(set)
+        """Those that stay in the list, and of which nothing more is to be said."""
+        self._topics: list[Uuid] = []
+        """The topics that are left of this round, last one first."""
+        self._start = 0
+        """The first partition that is left of the topic whose turn it is."""
+        self._begin_round(event.list(image[TOPICS]))
+
+    def next(self, context: Context, limit: int) -> tuple[list[PartitionChangeRecord], bool]:
+        """The next records, at most `limit`, and whether there will be none after them."""
+        topics, event = context.image[TOPICS], self._event
+        rules = PartitionRules(context, without=event.without, also=event.also)
+        records: list[PartitionChangeRecord] = []
+        looks = LOOKED_AT_A_RECORD * limit
+        for topic_id, partition_id in self._rounds(topics, event.list(topics)):
+            change = self._change(rules, topics, topic_id, partition_id)
+            if change is None:
+                self._through[topic_id].add(partition_id)
+            else:
+                records.append(change)
+            looks -= 1
+            if len(records) == limit or looks == 0:
+                return records, False
+        return records, True
+
+    def leave_out(self, topic_id: Uuid, partition_id: int, error: Exception) -> None:
+        """Change nothing in a partition any more: deciding about it, or folding its change, failed."""
+        self._through[topic_id].add(partition_id)
+        self.failures.append(FailedPartition(topic_id, partition_id, error))
+
+    def _begin_round(self, listed: PartitionList) -> None:
+        self._topics = sorted(listed.topic_ids(), reverse=True)
+
+    def _rounds(self, topics: TopicsImage, listed: PartitionList) -> Iterator[tuple[Uuid, int]]:
+        """Partitions from where the last slice ended, round after round, until a whole round finds none."""
+        decided: defaultdict[Uuid, set[int]] = defaultdict(set)
+        while True:
+            is_whole, has_found = self._start == 0, False
+            while self._topics:
+                topic_id = self._topics[-1]
+                through, now = self._through.get(topic_id, _NONE), decided[topic_id]
+                for partition_id in topics.ids_in(listed, topic_id, self._start):
+                    self._start = partition_id + 1
+                    if partition_id not in through and partition_id not in now:
+                        has_found = True
+                        now.add(partition_id)
+                        yield topic_id, partition_id
+                self._topics.pop()
+                self._start = 0
+            if is_whole and not has_found:
+                return
+            self._begin_round(listed)
+
+    def _change(
+        self, rules: PartitionRules, topics: TopicsImage, topic_id: Uuid, partition_id: int
+    ) -> PartitionChangeRecord | None:
+        """What the event makes of one partition; None if nothing, or if that fails."""
+        try:
+            partition = topics.partition(topic_id, partition_id)
+            if partition is None or not self._event.concerns(partition):
+                return None
+            change = rules.change(partition, self._event.target(partition))
+        except InvariantError:
+            raise
+        except Exception as error:  # noqa: BLE001 - it costs one partition (D-35)
+            self.leave_out(topic_id, partition_id, error)
+            return None
+        if change is not None:
+            self._count(partition, change)
+        return change
+
+    def _count(self, before: PartitionRecord, change: PartitionChangeRecord) -> None:
+        self.counts.changed += 1
+        if change.leader == NO_NODE:
+            self.counts.offline += 1
+        elif change.leader >= 0 and change.leader != before.leader:
+            self.counts.moved += 1
+
+
+_NONE: Final[set[int]] = set()
+
+
+def fenced(context: Context, broker_id: NodeId) -> PartitionChanges:
+    """A broker is about to be fenced: it leaves every ISR that has another member, and leads nothing."""
+    return PartitionChanges(_leaving(broker_id), context.image)
+
+
+def shutting_down(context: Context, broker_id: NodeId) -> PartitionChanges:
+    """A broker has begun a controlled shutdown: as when it is fenced."""
+    return PartitionChanges(_leaving(broker_id), context.image)
+
+
+def unfenced(context: Context, broker_id: NodeId) -> PartitionChanges:
+    """A broker is unfenced, or about to be: it leads what nobody leads and it can."""
+    return PartitionChanges(_Event(_leaderless, _as_it_is, also=(broker_id,)), context.image)
+
+
+def restarted(context: Context, broker_id: NodeId, *, clean: bool) -> PartitionChanges:
+    """A broker is about to be registered in a new incarnation: its old one is gone.
+
+    After an unclean stop it may have lost records, so it is not eligible anywhere.
+    """
+    event = _leaving(broker_id) if clean else _lost(broker_id)
+    return PartitionChanges(event, context.image)
+
+
+def unregistered(context: Context, broker_id: NodeId) -> PartitionChanges:
+    """A broker is about to be unregistered: it leaves the ISRs and the ELRs."""
+    return PartitionChanges(_lost(broker_id), context.image)
+
+
+def directories_lost(
+    context: Context, broker_id: NodeId, directory_ids: Collection[Uuid]
+) -> PartitionChanges:
+    """A broker is about to lose directories: it leaves the ISRs of the partitions that it has there."""
+    lost = frozenset(directory_ids)
+
+    def is_in_one(partition: PartitionRecord) -> bool:
+        return partition.directories[partition.replicas.index(broker_id)] in lost
+
+    event = _Event(
+        lambda topics: topics.partitions_on(broker_id),
+        lambda partition: Target(isr=_without(partition.isr, broker_id)),
+        without=(broker_id,),
+        concerns=is_in_one,
+    )
+    return PartitionChanges(event, context.image)
+
+
+def leaderless(context: Context) -> PartitionChanges:
+    """Whoever can leads what nobody leads: what a controller begins with, as its predecessor may not have
+    ended, and what it does now and then, since configs may allow what they did not.
+    """
+    return PartitionChanges(_Event(_leaderless, _as_it_is), context.image)
+
+
+def leads_anything(image: MetadataImage, broker_id: NodeId) -> bool:
+    """Whether a broker leads any partition."""
+    return bool(image[TOPICS].partitions_led_by(broker_id))
+
+
+def _leaving(broker_id: NodeId) -> _Event:
+    """A broker that leaves the ISRs, and keeps its records."""
+    return _Event(
+        lambda topics: topics.partitions_in_sync_on(broker_id),
+        lambda partition: Target(isr=_without(partition.isr, broker_id)),
+        without=(broker_id,),
+    )
+
+
+def _lost(broker_id: NodeId) -> _Event:
+    """A broker that leaves the ISRs and the ELRs, since it may not have all records any more."""
+    return _Event(
+        lambda topics: topics.partitions_in_sync_or_eligible_on(broker_id),
+        lambda partition: Target(isr=_without(partition.isr, broker_id), unclean=(broker_id,)),
+        without=(broker_id,),
+    )
+
+
+def _leaderless(topics: TopicsImage) -> PartitionList:
+    return topics.partitions_without_leader()
+
+
+def _as_it_is(_partition: PartitionRecord) -> Target:
+    return Target()
+
+
+def _without(isr: tuple[NodeId, ...], broker_id: NodeId) -> tuple[NodeId, ...]:
+    return tuple(one for one in isr if one != broker_id)

@@ -1,0 +1,158 @@
+"""What the cluster says about partitions: who may lead one, how many must be in sync, and what it may cost.
+
+A `PartitionRules` is made of a context for one decision or slice, and makes the change of each partition;
+what does not differ between them is looked up once.
+
+A broker may lead if it is registered, neither fenced nor shutting down, and the directory of its replica is
+online. A decision about a broker that comes or goes is made before the record that says so is there, so
+whoever makes it says who is not to be accepted (`without`), and who is although it is still fenced (`also`).
+
+Follows: Kafka's LeaderAcceptor, and the configs that ReplicationControlManager looks up.
+"""
+
+from collections.abc import Collection
+from functools import partial
+from typing import Final, NamedTuple
+
+from kraftd.controller.context import Context
+from kraftd.controller.partitions.election import Election
+from kraftd.controller.partitions.partition_change_builder import Rules, Target, partition_change
+from kraftd.metadata.config_schema import (
+    CLUSTER_DEFAULT,
+    MIN_IN_SYNC_REPLICAS,
+    UNCLEAN_LEADER_ELECTION,
+    ResourceType,
+)
+from kraftd.metadata.feature_levels import ELIGIBLE_LEADER_REPLICAS
+from kraftd.metadata.image import MetadataImage
+from kraftd.metadata.parts.brokers import BROKERS
+from kraftd.metadata.parts.configs import CONFIGS
+from kraftd.metadata.parts.features import FEATURES
+from kraftd.metadata.parts.topics import TOPICS
+from kraftd.metadata.parts.topics.partitions import LOST, MIGRATING, UNASSIGNED
+from kraftd.records.messages import PartitionChangeRecord, PartitionRecord, RegisterBrokerRecord
+from kraftd.types import NodeId, Uuid
+
+_WITHOUT_A_NAME: Final = frozenset((MIGRATING, UNASSIGNED))
+_FIRST: Final = 0
+
+
+class TopicRules(NamedTuple):
+    """What the configs of a topic say."""
+
+    min_isr: int
+    """No more than its first partition has replicas."""
+    is_unclean_allowed: bool
+
+    @property
+    def election(self) -> Election:
+        """How to look for a leader when one is needed."""
+        return Election.UNCLEAN if self.is_unclean_allowed else Election.ONLINE
+
+
+class PartitionRules:
+    """The rules of all partitions, for one decision. Good for the image that it was made of."""
+
+    def __init__(
+        self, context: Context, *, without: Collection[NodeId] = (), also: Collection[NodeId] = ()
+    ) -> None:
+        self._image = context.image
+        self._settings = context.settings
+        self._without = without
+        self._also = also
+        self._topics: dict[Uuid, TopicRules] = {}
+        self._brokers: dict[NodeId, RegisterBrokerRecord | None] = {}
+        self._level = context.image.metadata_version
+        self._has_elr = has_elr(context.image)
+
+    def change(
+        self, partition: PartitionRecord, target: Target, election: Election | None = None
+    ) -> PartitionChangeRecord | None:
+        """The change that makes of a partition what it shall become, None if it is that.
+
+        The election is the one that the topic allows, unless another is asked for.
+        """
+        topic = self.of_topic(partition.topic_id)
+        rules = Rules(
+            self._level,
+            self._has_elr,
+            topic.min_isr,
+            partial(self._accepts, partition),
+            self.default_directory,
+        )
+        return partition_change(partition, target, election or topic.election, rules)
+
+    def of_topic(self, topic_id: Uuid) -> TopicRules:
+        """What the configs of a topic say."""
+        found = self._topics.get(topic_id)
+        if found is None:
+            found = self._topics[topic_id] = self._topic_rules(topic_id)
+        return found
+
+    def default_directory(self, broker_id: NodeId) -> Uuid:
+        """Where a broker puts a new replica: in its only directory, or it tells later."""
+        return default_directory(self._image, broker_id)
+
+    def _accepts(self, partition: PartitionRecord, broker_id: NodeId) -> bool:
+        """Whether a broker can lead a partition now."""
+        if broker_id not in self._brokers:
+            self._brokers[broker_id] = self._acceptable(broker_id)
+        broker = self._brokers[broker_id]
+        if broker is None or broker_id not in partition.replicas:
+            return False
+        return has_online_directory(broker, partition.directories[partition.replicas.index(broker_id)])
+
+    def _acceptable(self, broker_id: NodeId) -> RegisterBrokerRecord | None:
+        broker = self._image[BROKERS].get(broker_id)
+        if broker is None or broker_id in self._without:
+            return None
+        return broker if broker_id in self._also or is_active(broker) else None
+
+    def _topic_rules(self, topic_id: Uuid) -> TopicRules:
+        topics, settings = self._image[TOPICS], self._settings
+        topic, first = topics.get(topic_id), topics.partition(topic_id, _FIRST)
+        name = "" if topic is None else topic.name
+        min_isr = _config(self._image, name, MIN_IN_SYNC_REPLICAS, str(settings.min_insync_replicas))
+        unclean = _config(self._image, name, UNCLEAN_LEADER_ELECTION, str(settings.unclean_leader_election))
+        replicas = int(min_isr) if first is None else len(first.replicas)
+        return TopicRules(min(int(min_isr), replicas), unclean.strip().lower() == "true")
+
+
+def is_active(broker: RegisterBrokerRecord) -> bool:
+    """Whether a broker may lead and be in sync."""
+    return not (broker.fenced or broker.in_controlled_shutdown)
+
+
+def has_online_directory(broker: RegisterBrokerRecord, directory: Uuid) -> bool:
+    """Whether a replica in this directory of a broker can be read.
+
+    A broker that names none has one without a name.
+    """
+    if directory in _WITHOUT_A_NAME:
+        return True
+    return directory != LOST and (not broker.log_dirs or directory in broker.log_dirs)
+
+
+def default_directory(image: MetadataImage, broker_id: NodeId) -> Uuid:
+    """Where a broker puts a new replica: in its only directory, or it tells later."""
+    broker = image[BROKERS].get(broker_id)
+    if broker is None:
+        return UNASSIGNED
+    if not broker.log_dirs:
+        return MIGRATING
+    return broker.log_dirs[0] if len(broker.log_dirs) == 1 else UNASSIGNED
+
+
+def has_elr(image: MetadataImage) -> bool:
+    """Whether the cluster keeps eligible leader replicas."""
+    return image[FEATURES].level(ELIGIBLE_LEADER_REPLICAS) > 0
+
+
+def _config(image: MetadataImage, topic: str, name: str, of_file: str) -> str:
+    """The effective value of a topic's config: its own, the cluster's, or that of the controller's file."""
+    configs = image[CONFIGS]
+    own = configs.get(ResourceType.TOPIC, topic, name)
+    if own is not None:
+        return own
+    of_cluster = configs.get(ResourceType.BROKER, CLUSTER_DEFAULT, name)
+    return of_file if of_cluster is None else of_cluster
