@@ -1,7 +1,7 @@
-"""What becomes of a partition is what Kafka's own PartitionChangeBuilder makes of it, in tens of thousands of cases.
+"""What becomes of a partition is what Kafka's own PartitionChangeBuilder makes of it, in 60,000 cases.
 
-The cases are random and wilder than any cluster: leaders out of the ISR, reassignments of nobody, ISRs that are
-empty without eligible leader replicas. Only what no log can hold is left out.
+The cases are random and wilder than any cluster: leaders out of the ISR, reassignments of nobody, ISRs that
+are empty without eligible leader replicas. Only what no log can hold is left out.
 """
 
 from collections import Counter

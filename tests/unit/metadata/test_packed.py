@@ -438,4 +438,9 @@ def test_eligible_leaders_are_cleared_wherever_they_are_and_nothing_else_moves()
             last_known_elr=None,
             partition_epoch=before.partition_epoch + 1,
         )
-    assert listed(cleared) == listed(image)
+    assert listed(cleared) == looked_up(cleared)
+    brokers = range(-1, 6)
+    assert [listed(cleared)[broker][:3] for broker in brokers] == [
+        listed(image)[broker][:3] for broker in brokers
+    ]
+    assert not any(listed(cleared)[broker][3] for broker in brokers)

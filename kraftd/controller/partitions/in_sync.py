@@ -1,0 +1,226 @@
+"""AlterPartition: the leaders of partitions propose who is in sync, and the controller says yes or why not.
+
+Each partition of a request is checked by itself, in the order of `CHECKS`; what passes becomes the change
+that `partition_change_builder` makes of it. A long request is decided in slices; in between, others are.
+
+Two checks keep what is lost from coming back. A broker that is fenced or shutting down does not enter an ISR
+(KIP-841), nor does another incarnation than the one that the leader has seen catching up: it may have lost
+its records (KIP-903). And a leader that is ahead of this controller is not told that it is wrong: this
+controller is not the active one any more, whatever it believes (KAFKA-14154).
+
+Follows: Kafka's alterPartition and validateAlterPartitionData.
+Differs: a recovery state without a meaning is INVALID_REQUEST for its partition; in Kafka the request fails.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import Final, NamedTuple, TypeAlias
+
+from kraftd.controller.context import Context
+from kraftd.controller.operations import Decided, WriteOperation
+from kraftd.controller.partitions.partition_change_builder import RECOVERED, RECOVERING, Target
+from kraftd.controller.partitions.partition_rules import PartitionRules, is_active
+from kraftd.controller.plans import SLICE_RECORDS, Plan
+from kraftd.errors import ErrorCode
+from kraftd.metadata.image import MetadataImage
+from kraftd.metadata.parts.brokers import BROKERS
+from kraftd.metadata.parts.topics import TOPICS
+from kraftd.metadata.parts.topics.partitions import changed
+from kraftd.protocol.messages import (
+    AlterPartitionRequest,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionResponse,
+    AlterPartitionResponsePartitionData,
+    AlterPartitionResponseTopicData,
+)
+from kraftd.records.messages import PartitionChangeRecord, PartitionRecord
+from kraftd.types import NodeId, Uuid
+
+_EPOCHS_SINCE: Final = 3
+"""The first version in which each member of an ISR comes with its broker epoch."""
+_NO_EPOCH: Final = -1
+_NO_LEADER_CHANGE: Final = PartitionChangeRecord().leader
+_NOWHERE: Final = -1
+"""What an offset is called in an error, for a record that is in no log yet."""
+
+_Member: TypeAlias = tuple[NodeId, int]
+"""A broker, and its epoch as the leader knows it; -1 if it does not."""
+
+
+class _Proposal(NamedTuple):
+    """What a leader proposes for a partition, and what is known of it here."""
+
+    sender: NodeId
+    partition: PartitionRecord
+    data: AlterPartitionRequestPartitionData
+    members: tuple[_Member, ...]
+    isr: tuple[NodeId, ...]
+    active: Mapping[NodeId, int]
+    """The epoch of each broker that may be in sync."""
+
+
+CHECKS: Final[tuple[tuple[Callable[[_Proposal], bool], ErrorCode], ...]] = (
+    (lambda p: p.data.leader_epoch > p.partition.leader_epoch, ErrorCode.NOT_CONTROLLER),
+    (lambda p: p.data.partition_epoch > p.partition.partition_epoch, ErrorCode.NOT_CONTROLLER),
+    (lambda p: p.data.leader_epoch < p.partition.leader_epoch, ErrorCode.FENCED_LEADER_EPOCH),
+    (lambda p: p.sender != p.partition.leader, ErrorCode.INVALID_REQUEST),
+    (lambda p: p.data.partition_epoch < p.partition.partition_epoch, ErrorCode.INVALID_UPDATE_VERSION),
+    (lambda p: not _is_isr_of(p.isr, p.partition.replicas), ErrorCode.INVALID_REQUEST),
+    (lambda p: p.partition.leader not in p.isr, ErrorCode.INVALID_REQUEST),
+    (lambda p: p.data.leader_recovery_state not in (RECOVERED, RECOVERING), ErrorCode.INVALID_REQUEST),
+    (
+        lambda p: p.data.leader_recovery_state == RECOVERING and len(p.isr) > 1,
+        ErrorCode.INVALID_REQUEST,
+    ),
+    (
+        lambda p: p.data.leader_recovery_state > p.partition.leader_recovery_state,
+        ErrorCode.INVALID_REQUEST,
+    ),
+    (lambda p: not _are_eligible(p.members, p.active), ErrorCode.INELIGIBLE_REPLICA),
+)
+"""What is wrong with a proposal, and what that is called; the first that is true counts."""
+
+
+def alter_partition(context: Context, request: AlterPartitionRequest) -> Decided:
+    """The changes that a request leads to."""
+    plan = AlterPartitionPlan(request)
+    if plan.partition_count > SLICE_RECORDS:
+        return plan
+    records, _ = plan.advance(context)
+    return records, plan.response()
+
+
+def refuse(_request: AlterPartitionRequest, error: ErrorCode, _text: str) -> AlterPartitionResponse:
+    """The response to a request of which nothing was done, or may not have been."""
+    return AlterPartitionResponse(error_code=error)
+
+
+class AlterPartitionPlan(Plan):
+    """A request that is decided in slices."""
+
+    kind = AlterPartitionRequest.NAME
+
+    def __init__(self, request: AlterPartitionRequest) -> None:
+        self.partition_count = sum(len(topic.partitions) for topic in request.topics)
+        self._request = request
+        self._left = self._every_partition()
+        self._error = ErrorCode.NONE
+        self._outcomes: list[list[AlterPartitionResponsePartitionData]] = [[] for _ in request.topics]
+
+    def advance(self, context: Context) -> tuple[list[PartitionChangeRecord], bool]:
+        """The changes of the next partitions of the request."""
+        request = self._request
+        if not is_current(context.image, request.broker_id, request.broker_epoch):
+            self._error = ErrorCode.STALE_BROKER_EPOCH
+            return [], True
+        decision = _Decision(context, request.broker_id)
+        records = []
+        looked_at = 0
+        for at, topic_id, data in islice(self._left, SLICE_RECORDS):
+            looked_at += 1
+            change, outcome = decision.of(topic_id, data)
+            self._outcomes[at].append(outcome)
+            if change is not None:
+                records.append(change)
+        return records, looked_at < SLICE_RECORDS
+
+    def response(self) -> AlterPartitionResponse:
+        """The state of each partition after its change, or why it was left as it was."""
+        if self._error is not ErrorCode.NONE:
+            return AlterPartitionResponse(error_code=self._error)
+        topics = zip(self._request.topics, self._outcomes, strict=True)
+        return AlterPartitionResponse(
+            topics=tuple(
+                AlterPartitionResponseTopicData(topic.topic_id, tuple(outcomes)) for topic, outcomes in topics
+            )
+        )
+
+    def _every_partition(self) -> Iterator[tuple[int, Uuid, AlterPartitionRequestPartitionData]]:
+        for at, topic in enumerate(self._request.topics):
+            for data in topic.partitions:
+                yield at, topic.topic_id, data
+
+
+class _Decision:
+    """Decides about the partitions of one sender on one image."""
+
+    def __init__(self, context: Context, sender: NodeId) -> None:
+        self._sender = sender
+        self._has_epochs = context.version >= _EPOCHS_SINCE
+        self._topics = context.image[TOPICS]
+        self._rules = PartitionRules(context)
+        self._active = {
+            broker_id: broker.broker_epoch
+            for broker_id, broker in context.image[BROKERS].items()
+            if is_active(broker)
+        }
+
+    def of(
+        self, topic_id: Uuid, data: AlterPartitionRequestPartitionData
+    ) -> tuple[PartitionChangeRecord | None, AlterPartitionResponsePartitionData]:
+        """The change of a partition, None if there is none, and what the leader is told."""
+        partition = self._topics.partition(topic_id, data.partition_index)
+        if partition is None:
+            is_known = self._topics.get(topic_id) is not None
+            return None, _failed(
+                data, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_known else ErrorCode.UNKNOWN_TOPIC_ID
+            )
+        proposal = self._proposal(partition, data)
+        for is_wrong, error in CHECKS:
+            if is_wrong(proposal):
+                return None, _failed(data, error)
+        change = self._rules.change(partition, Target(isr=proposal.isr, recovery=data.leader_recovery_state))
+        if change is None:
+            return None, _state_of(partition)
+        if change.leader not in (_NO_LEADER_CHANGE, self._sender):
+            # The ISR completed a reassignment that leaves its leader out. It is done, and who asked for it must
+            # not believe that it still leads.
+            return change, _failed(data, ErrorCode.NEW_LEADER_ELECTED)
+        return change, _state_of(changed(partition, change, _NOWHERE))
+
+    def _proposal(self, partition: PartitionRecord, data: AlterPartitionRequestPartitionData) -> _Proposal:
+        if self._has_epochs:
+            members = tuple([(one.broker_id, one.broker_epoch) for one in data.new_isr_with_epochs])
+            isr = tuple([one.broker_id for one in data.new_isr_with_epochs])
+        else:
+            members, isr = tuple([(one, _NO_EPOCH) for one in data.new_isr]), data.new_isr
+        return _Proposal(self._sender, partition, data, members, isr, self._active)
+
+
+def is_current(image: MetadataImage, broker_id: NodeId, broker_epoch: int) -> bool:
+    """Whether this is the epoch in which a broker is registered."""
+    broker = image[BROKERS].get(broker_id)
+    return broker is not None and broker.broker_epoch == broker_epoch
+
+
+def _is_isr_of(isr: tuple[NodeId, ...], replicas: tuple[NodeId, ...]) -> bool:
+    """Whether these can be an ISR of a partition: some of its replicas, each once."""
+    members = set(isr)
+    return bool(isr) and len(members) == len(isr) and members.issubset(replicas)
+
+
+def _are_eligible(members: tuple[_Member, ...], active: Mapping[NodeId, int]) -> bool:
+    """Whether all may be in sync: active, and of the epoch that the leader knows."""
+    return all(
+        broker_id in active and epoch in (_NO_EPOCH, active[broker_id]) for broker_id, epoch in members
+    )
+
+
+def _failed(
+    data: AlterPartitionRequestPartitionData, error: ErrorCode
+) -> AlterPartitionResponsePartitionData:
+    return AlterPartitionResponsePartitionData(partition_index=data.partition_index, error_code=error)
+
+
+def _state_of(partition: PartitionRecord) -> AlterPartitionResponsePartitionData:
+    return AlterPartitionResponsePartitionData(
+        partition_index=partition.partition_id,
+        leader_id=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        isr=partition.isr,
+        leader_recovery_state=partition.leader_recovery_state,
+        partition_epoch=partition.partition_epoch,
+    )
+
+
+ALTER_PARTITION = WriteOperation(AlterPartitionRequest, alter_partition, refuse)
