@@ -8,6 +8,7 @@ A harness is one Java file beside the tests, run from its source: it may use wha
 """
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -51,6 +52,21 @@ class Kafka(NamedTuple):
         )
         assert done.returncode == 0, f"{arguments[0]}: {done.stdout[-1000:]}{done.stderr[-2000:]}"
         return done.stdout
+
+    def compiled(self, source: Path, folder: Path) -> tuple[str, ...]:
+        """Compile a Java file that is in a package of Kafka's own, to call what is private to that; what to
+        give to `run` for it.
+        """
+        done = subprocess.run(
+            ["javac", "-nowarn", "-cp", f"{self.jars}/*", "-d", folder, source],
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+            timeout=5 * _MINUTES,
+        )
+        assert done.returncode == 0, f"{source.name}: {done.stderr[-2000:]}"
+        (package,) = re.findall(r"^package (.*);$", source.read_text(encoding="utf-8"), re.MULTILINE)
+        return "-cp", f"{folder}:{self.jars}/*", f"{package}.{source.stem}"
 
     def dump(self, files: Sequence[Path]) -> str:
         """What Kafka's own tool prints of segments and snapshots."""

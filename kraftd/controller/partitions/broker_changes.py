@@ -76,7 +76,7 @@ class _Event(msgspec.Struct, frozen=True):
 class PartitionChanges:
     """The changes that an event entails. Mutable; holds nothing of an image but where it stands in it."""
 
-    def __init__(self, event: _Event, image: MetadataImage) -> None:
+    def __init__(self, event: _Event) -> None:
         self.counts = Counts()
         self.failures: list[FailedPartition] = []
         self._event = event
@@ -86,7 +86,6 @@ class PartitionChanges:
         """The topics that are left of this round, last one first."""
         self._start = 0
         """The first partition that is left of the topic whose turn it is."""
-        self._begin_round(event.list(image[TOPICS]))
 
     def next(self, context: Context, limit: int) -> tuple[list[PartitionChangeRecord], bool]:
         """The next records, at most `limit`, and whether there will be none after them."""
@@ -110,14 +109,13 @@ class PartitionChanges:
         self._through[topic_id].add(partition_id)
         self.failures.append(FailedPartition(topic_id, partition_id, error))
 
-    def _begin_round(self, listed: PartitionList) -> None:
-        self._topics = sorted(listed.topic_ids(), reverse=True)
-
     def _rounds(self, topics: TopicsImage, listed: PartitionList) -> Iterator[tuple[Uuid, int]]:
         """Partitions from where the last slice ended, round after round, until a whole round finds none."""
         decided: defaultdict[Uuid, set[int]] = defaultdict(set)
         while True:
             is_whole, has_found = self._start == 0, False
+            if not self._topics:
+                self._topics = sorted(listed.topic_ids(), reverse=True)
             while self._topics:
                 topic_id = self._topics[-1]
                 through, now = self._through.get(topic_id, _NONE), decided[topic_id]
@@ -131,7 +129,6 @@ class PartitionChanges:
                 self._start = 0
             if is_whole and not has_found:
                 return
-            self._begin_round(listed)
 
     def _change(
         self, rules: PartitionRules, topics: TopicsImage, topic_id: Uuid, partition_id: int
@@ -162,38 +159,36 @@ class PartitionChanges:
 _NONE: Final[set[int]] = set()
 
 
-def fenced(context: Context, broker_id: NodeId) -> PartitionChanges:
+def fenced(broker_id: NodeId) -> PartitionChanges:
     """A broker is about to be fenced: it leaves every ISR that has another member, and leads nothing."""
-    return PartitionChanges(_leaving(broker_id), context.image)
+    return PartitionChanges(_leaving(broker_id))
 
 
-def shutting_down(context: Context, broker_id: NodeId) -> PartitionChanges:
+def shutting_down(broker_id: NodeId) -> PartitionChanges:
     """A broker has begun a controlled shutdown: as when it is fenced."""
-    return PartitionChanges(_leaving(broker_id), context.image)
+    return PartitionChanges(_leaving(broker_id))
 
 
-def unfenced(context: Context, broker_id: NodeId) -> PartitionChanges:
+def unfenced(broker_id: NodeId) -> PartitionChanges:
     """A broker is unfenced, or about to be: it leads what nobody leads and it can."""
-    return PartitionChanges(_Event(_leaderless, _as_it_is, also=(broker_id,)), context.image)
+    return PartitionChanges(_Event(_leaderless, _as_it_is, also=(broker_id,)))
 
 
-def restarted(context: Context, broker_id: NodeId, *, clean: bool) -> PartitionChanges:
+def restarted(broker_id: NodeId, *, clean: bool) -> PartitionChanges:
     """A broker is about to be registered in a new incarnation: its old one is gone.
 
     After an unclean stop it may have lost records, so it is not eligible anywhere.
     """
     event = _leaving(broker_id) if clean else _lost(broker_id)
-    return PartitionChanges(event, context.image)
+    return PartitionChanges(event)
 
 
-def unregistered(context: Context, broker_id: NodeId) -> PartitionChanges:
+def unregistered(broker_id: NodeId) -> PartitionChanges:
     """A broker is about to be unregistered: it leaves the ISRs and the ELRs."""
-    return PartitionChanges(_lost(broker_id), context.image)
+    return PartitionChanges(_lost(broker_id))
 
 
-def directories_lost(
-    context: Context, broker_id: NodeId, directory_ids: Collection[Uuid]
-) -> PartitionChanges:
+def directories_lost(broker_id: NodeId, directory_ids: Collection[Uuid]) -> PartitionChanges:
     """A broker is about to lose directories: it leaves the ISRs of the partitions that it has there."""
     lost = frozenset(directory_ids)
 
@@ -206,14 +201,14 @@ def directories_lost(
         without=(broker_id,),
         concerns=is_in_one,
     )
-    return PartitionChanges(event, context.image)
+    return PartitionChanges(event)
 
 
-def leaderless(context: Context) -> PartitionChanges:
+def leaderless() -> PartitionChanges:
     """Whoever can leads what nobody leads: what a controller begins with, as its predecessor may not have
     ended, and what it does now and then, since configs may allow what they did not.
     """
-    return PartitionChanges(_Event(_leaderless, _as_it_is), context.image)
+    return PartitionChanges(_Event(_leaderless, _as_it_is))
 
 
 def leads_anything(image: MetadataImage, broker_id: NodeId) -> bool:

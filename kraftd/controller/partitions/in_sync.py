@@ -173,8 +173,8 @@ class _Decision:
         if change is None:
             return None, _state_of(partition)
         if change.leader not in (_NO_LEADER_CHANGE, self._sender):
-            # The ISR completed a reassignment that leaves its leader out. It is done, and who asked for it must
-            # not believe that it still leads.
+            # The ISR completed a reassignment that leaves its leader out. It is done, and who asked for it
+            # must not believe that it still leads.
             return change, _failed(data, ErrorCode.NEW_LEADER_ELECTED)
         return change, _state_of(changed(partition, change, _NOWHERE))
 

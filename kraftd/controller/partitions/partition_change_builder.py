@@ -6,7 +6,8 @@ when the leader's epoch must rise, and where replicas are.
 
 Not here: who may ask for what (`in_sync`, `broker_changes`), and what the cluster says (`partition_rules`).
 Follows: Kafka's PartitionChangeBuilder, with which `make interop` compares it record by record.
-Differs: the order within an ELR. In Kafka it is that of a hash set, here it is ascending.
+Differs: only replicas are eligible. In Kafka, one that a reassignment removes may stay so, and every election
+that comes across it fails. The order within an ELR is ascending; in Kafka it is that of a hash set.
 """
 
 from collections.abc import Callable, Mapping
@@ -147,7 +148,7 @@ def _leadership(
 ) -> _Leadership:
     """Hold an election, and say what changes with it."""
     isr, has_elr = after.isr, rules.has_elr
-    elr = _eligible(partition, isr, unclean, rules)
+    elr = _eligible(partition, after, unclean, rules)
     leader, is_unclean = elect(
         election,
         Candidates(
@@ -175,18 +176,19 @@ def _leadership(
     return _Leadership(leader, isr if is_new else None, elr if has_elr else (), recovery)
 
 
-def _eligible(partition: PartitionRecord, isr: _Ids, unclean: _Ids, rules: Rules) -> _Ids:
+def _eligible(partition: PartitionRecord, after: _Assignment, unclean: _Ids, rules: Rules) -> _Ids:
     """Who is out of the ISR and still has all records that were acknowledged to who waits for all.
 
     Say nodes 1 and 2 are in sync, two must be, and node 2 stops: from then on nothing is acknowledged, so
-    node 2 misses nothing, until the ISR is large enough again.
+    node 2 misses nothing, until the ISR is large enough again. Who holds no replica any more is not eligible:
+    it deletes its records, and would miss all of them if it came back.
     """
     before = partition.eligible_leader_replicas or ()
     if not rules.has_elr:
         return before
-    if len(isr) >= rules.min_isr:
+    if len(after.isr) >= rules.min_isr:
         return ()
-    eligible = {*before, *partition.isr}.difference(isr, unclean)
+    eligible = {*before, *partition.isr}.difference(after.isr, unclean).intersection(after.replicas)
     return before if eligible == set(before) else tuple(sorted(eligible))
 
 

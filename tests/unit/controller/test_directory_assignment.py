@@ -1,0 +1,134 @@
+"""AssignReplicasToDirs: where replicas are, and what that does to those in a directory that is not online."""
+
+import pytest
+
+from kraftd.controller.partitions.directory_assignment import (
+    AssignReplicasToDirsPlan,
+    assign_replicas_to_dirs,
+)
+from kraftd.errors import ErrorCode
+from kraftd.metadata.parts.topics.partitions import LOST, UNASSIGNED
+from kraftd.protocol.messages import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsRequestDirectoryData,
+    AssignReplicasToDirsRequestPartitionData,
+    AssignReplicasToDirsRequestTopicData,
+    AssignReplicasToDirsResponse,
+)
+from kraftd.records.messages import PartitionChangeRecord
+from tests.unit.controller.cluster import Cluster, directory, epoch_of, led
+
+ME = 1
+EPOCH = epoch_of(ME)
+HERE, THERE, GONE = directory(1), directory(11), directory(99)
+
+
+@pytest.fixture
+def cluster():
+    cluster = Cluster(brokers=(2, 3))
+    cluster.register(ME, (HERE, THERE))
+    return cluster
+
+
+def request(*directories, epoch=EPOCH):
+    """Each directory as (id, (topic, partition), ...)."""
+    return AssignReplicasToDirsRequest(
+        ME,
+        epoch,
+        tuple(
+            AssignReplicasToDirsRequestDirectoryData(
+                one,
+                tuple(
+                    AssignReplicasToDirsRequestTopicData(
+                        topic, (AssignReplicasToDirsRequestPartitionData(number),)
+                    )
+                    for topic, number in replicas
+                ),
+            )
+            for one, *replicas in directories
+        ),
+    )
+
+
+def outcomes(response):
+    assert response.error_code == ErrorCode.NONE
+    return [
+        (told.id, topic.topic_id, one.partition_index, one.error_code)
+        for told in response.directories
+        for topic in told.topics
+        for one in topic.partitions
+    ]
+
+
+def test_a_replica_is_where_its_broker_says(cluster):
+    topic = cluster.topic("a", led((2, 1)), led((1, 2)))
+    records, response = assign_replicas_to_dirs(
+        cluster.context(), request((HERE, (topic, 0)), (THERE, (topic, 1)))
+    )
+    assert records == [
+        PartitionChangeRecord(0, topic, directories=(UNASSIGNED, HERE)),
+        PartitionChangeRecord(1, topic, directories=(THERE, UNASSIGNED)),
+    ]
+    assert outcomes(response) == [(HERE, topic, 0, 0), (THERE, topic, 1, 0)]
+    cluster.apply(*records)
+    again, response = assign_replicas_to_dirs(cluster.context(), request((HERE, (topic, 0))))
+    assert (again, outcomes(response)) == ([], [(HERE, topic, 0, 0)])
+
+
+@pytest.mark.parametrize("where", [GONE, LOST])
+def test_a_replica_in_a_directory_that_is_not_online_leaves_the_isr(cluster, where):
+    topic = cluster.topic("a", led((1, 2, 3)))
+    records, response = assign_replicas_to_dirs(cluster.context(), request((where, (topic, 0))))
+    assert records == [
+        PartitionChangeRecord(0, topic, directories=(where, UNASSIGNED, UNASSIGNED)),
+        PartitionChangeRecord(0, topic, isr=(2, 3), leader=2),
+    ]
+    assert outcomes(response) == [(where, topic, 0, 0)]
+
+
+def test_what_is_not_there_is_told_for_each_replica(cluster):
+    topic = cluster.topic("a", led((1, 2)), led((2, 3)))
+    records, response = assign_replicas_to_dirs(
+        cluster.context(), request((HERE, (b"?" * 16, 0), (topic, 1), (topic, 2), (topic, 0)))
+    )
+    assert [code for *_, code in outcomes(response)] == [
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NONE,
+    ]
+    assert len(records) == 1
+
+
+@pytest.mark.parametrize("epoch", [9, 11])
+def test_another_epoch_is_told_at_once(cluster, epoch):
+    topic = cluster.topic("a", led((1, 2)))
+    assert assign_replicas_to_dirs(cluster.context(), request((HERE, (topic, 0)), epoch=epoch)) == (
+        [],
+        AssignReplicasToDirsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH),
+    )
+
+
+def test_directories_need_a_level_that_has_them():
+    cluster = Cluster(brokers=(ME,), level=16)
+    assert assign_replicas_to_dirs(cluster.context(), request()) == (
+        [],
+        AssignReplicasToDirsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION),
+    )
+
+
+def test_a_long_request_is_decided_in_slices(cluster):
+    topic = cluster.topic("a", *[led((1, 2))] * 2_250)
+    plan = assign_replicas_to_dirs(
+        cluster.context(), request((GONE, *((topic, number) for number in range(2_250))))
+    )
+    assert isinstance(plan, AssignReplicasToDirsPlan)
+    is_last = False
+    while not is_last:
+        records, is_last = plan.advance(cluster.context())
+        assert len(records) <= 512
+        cluster.apply(*records)
+    assert {code for *_, code in outcomes(plan.response())} == {ErrorCode.NONE}
+    assert len(outcomes(plan.response())) == 2_250
+    assert {cluster.partition(topic, n).leader for n in range(2_250)} == {2}
+    assert {cluster.partition(topic, n).directories[0] for n in range(2_250)} == {GONE}
