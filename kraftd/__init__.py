@@ -32,6 +32,7 @@ Where things happen:
     a leader hands over                    raft/resignation.py
     the voter set is kept                  raft/voters.py
     a change of configs is decided         controller/configuration_control.py
+    what becomes of a broker is decided    controller/brokers/registration.py, heartbeats.py
     a record changes the image             metadata/parts/, a module for each kind of entity
     a torn tail is cut                     storage/recovery.py; found by storage/log_scan.py
     a fault hurts simulated nodes          tests/sim/fault_*.py

@@ -1,7 +1,8 @@
 """What can go wrong, sorted by who has to act.
 
 `InvariantError` means that this program is wrong. Nothing may catch it: the process stops, and
-starts again from what it last made durable.
+starts again from what it last made durable. Only around a decision of the controller, which has changed
+nothing yet, it is caught like any other error (D-14).
 
 Every other error is a `KraftdError`: the world did something we planned for. `ErrorCode` are Kafka's
 codes on the wire; a peer's fault inside the core is never raised, it is a response or an effect (D-14).
@@ -33,16 +34,19 @@ class ErrorCode(IntEnum):
     UNKNOWN_LEADER_EPOCH = 75
     STALE_BROKER_EPOCH = 77
     THROTTLING_QUOTA_EXCEEDED = 89
-    PRINCIPAL_DESERIALIZATION_FAILURE = 97
     INVALID_UPDATE_VERSION = 95
+    PRINCIPAL_DESERIALIZATION_FAILURE = 97
     SNAPSHOT_NOT_FOUND = 98
     POSITION_OUT_OF_RANGE = 99
     UNKNOWN_TOPIC_ID = 100
+    DUPLICATE_BROKER_REGISTRATION = 101
+    BROKER_ID_NOT_REGISTERED = 102
     INCONSISTENT_CLUSTER_ID = 104
     INELIGIBLE_REPLICA = 107
     NEW_LEADER_ELECTED = 108
     MISMATCHED_ENDPOINT_TYPE = 114
     UNSUPPORTED_ENDPOINT_TYPE = 115
+    INVALID_REGISTRATION = 119
     INVALID_VOTER_KEY = 125
     DUPLICATE_VOTER = 126
     VOTER_NOT_FOUND = 127

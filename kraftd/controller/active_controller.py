@@ -13,9 +13,11 @@ Not here: how an API is decided (its operation), what a leader writes by itself 
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
-from kraftd.controller.context import Client, Context, Settings
+from msgspec.structs import replace
+
+from kraftd.controller.context import NO_CLIENT, Client, Context, Settings
 from kraftd.controller.decisions import (
     AfterWrite,
     Decision,
@@ -32,6 +34,7 @@ from kraftd.controller.operations import WriteOperation
 from kraftd.controller.plan_runner import PlanRunner
 from kraftd.controller.plans import LogLine, Plan
 from kraftd.controller.sessions import BrokerSessions
+from kraftd.controller.timers import REPEAT, Task, Timers
 from kraftd.controller.uncommitted_writes import UncommittedWrites
 from kraftd.errors import ErrorCode
 from kraftd.metadata.image import MetadataImage
@@ -41,6 +44,9 @@ from kraftd.protocol.limits import OPERATION_BYTES_MAX, OPERATION_RECORDS_MAX
 from kraftd.records.committed import CommittedBatch
 from kraftd.records.frame import AnyRecord
 from kraftd.types import Now, Offset
+
+_TIMERS: Final = Task("Timers")
+"""Finding out what is due."""
 
 
 class ActiveController:
@@ -71,6 +77,14 @@ class ActiveController:
         self._lines = lines
         self._seed = seed
         self._resolved: deque[Resolved] = deque()
+        self._polled_ms = 0
+        self.timers = Timers(sessions)
+        """What it does by itself."""
+
+    def begin(self, now: Now) -> None:
+        """Begin to serve brokers: their sessions, and what is due from now on."""
+        self._sessions.begin(self.uncommitted.image, self.next_offset, now.mono_ms)
+        self.timers.begin(now.mono_ms)
 
     # -- the log
 
@@ -98,8 +112,13 @@ class ActiveController:
         if error is ErrorCode.NONE:
             if write.is_last and run.plan is not None:
                 self._lines += run.plan.lines()
-        elif error is not ErrorCode.REQUEST_TIMED_OUT and self.plans.end(run):
-            self._resolved.append(Resolved(run, ImmediateResponse(self._refusal(run.request, error))))
+        elif error is not ErrorCode.REQUEST_TIMED_OUT:
+            if run.request is None:
+                self.timers.failed(
+                    Task(run.kind, run.about), f"the log refused it: {error.name}", self._polled_ms
+                )
+            if self.plans.end(run) and run.request is not None:
+                self._resolved.append(Resolved(run, ImmediateResponse(self._refusal(run.request, error))))
 
     # -- requests
 
@@ -153,10 +172,31 @@ class ActiveController:
             decision = self._go_on(run, context)
         except Exception as error:  # noqa: BLE001 - nothing was changed
             self.plans.end(run)
+            if run.request is None:
+                self._failed_alone(Task(run.kind, run.about), error, now)
+                return None
             decision = self._failed(run.kind, run.request, error)
         if decision is None or isinstance(decision, Write):
             return decision
-        return Resolved(run, decision)
+        return Resolved(run, decision) if run.request is not None else None
+
+    def run_timers(self, now: Now) -> Write | None:
+        """Begin one thing that is due by itself; its first slice, if it has any."""
+        self._polled_ms = now.mono_ms
+        context = self._context(now, 0, NO_CLIENT)
+        task = _TIMERS
+        try:
+            found = self.timers.due(context, self.plans)
+            if found is None:
+                self.timers.succeeded(task)
+                return None
+            task = found
+            run = RunningPlan(task.kind, now.mono_ms)
+            decision = self._begin(run, self.timers.plan_of(task, context), context)
+        except Exception as error:  # noqa: BLE001 - nothing was changed
+            self._failed_alone(task, error, now)
+            return None
+        return decision if isinstance(decision, Write) else None
 
     def drop(self, leader: KnownLeader) -> list[Resolved]:
         """Forget all plans, since somebody else leads, or nobody. Returns what goes to who asked for them."""
@@ -178,17 +218,9 @@ class ActiveController:
         )
 
     def _write(
-        self,
-        kind: str,
-        records: Sequence[AnyRecord],
-        response: Any,
-        request: Any,
-        context: Context,
-        run: RunningPlan | None = None,
-        *,
-        is_last: bool = True,
+        self, kind: str, records: Sequence[AnyRecord], response: Any, request: Any, context: Context
     ) -> Write | ImmediateResponse:
-        """Count records as appended, all or none, unless they are too many for a batch."""
+        """Count the records of an atomic decision as appended, unless they are too many for a batch."""
         image = context.image
         level = image.metadata_version
         values = tuple([encode_allowed(record, level) for record in records])
@@ -197,7 +229,7 @@ class ActiveController:
         builder = ImageBuilder(image)
         for record in records:
             builder.apply(record, -1)
-        write = Write(kind, self.leader.epoch, values, response, request, run, is_last)
+        write = Write(kind, self.leader.epoch, values, response, request)
         self.uncommitted.add(write, builder.image())
         return write
 
@@ -207,6 +239,8 @@ class ActiveController:
         if newest is None:
             return ImmediateResponse(response)
         return AfterWrite(newest, response, lambda error: self._refusal(request, error))
+
+    # -- inside: slices
 
     def _begin(self, run: RunningPlan, plan: Plan, context: Context) -> Decision:
         """Begin a plan with its first slice, unless another one about the same broker has begun."""
@@ -223,41 +257,61 @@ class ActiveController:
         """The next slice of a plan that has begun, or the decision of a request that had to wait for one."""
         if run.plan is None:
             decided = self._operations[type(run.request)].decide(context, run.request)
-            if not isinstance(decided, Plan):
+            if isinstance(decided, tuple):
                 self.plans.end(run)
                 records, response = decided
                 if not records:
                     return self._after_newest(run.request, response)
-                return self._write(run.kind, records, response, run.request, context, run)
+                decision = self._write(run.kind, records, response, run.request, context)
+                return replace(decision, slice_of=run) if isinstance(decision, Write) else decision
             run.plan = decided
-        decision, is_last = self._slice(run, run.plan, context)
+        decision_of_slice, is_last = self._slice(run, run.plan, context)
         if is_last:
             self.plans.end(run)
-        return decision
+        return decision_of_slice
 
     def _slice(
         self, run: RunningPlan, plan: Plan, context: Context
     ) -> tuple[Write | ImmediateResponse | AfterWrite | None, bool]:
         """One slice: its write, or the response if the last slice is empty; and whether it is the last."""
         records, is_last = plan.advance(context)
-        if not is_last:
-            if not records:
+        end_offset = context.next_offset + len(records)
+        if records:
+            level = context.image.metadata_version
+            values = tuple([encode_allowed(record, level) for record in records])
+            image = _image_after(records, context.image, plan)
+            if image is None:
                 return None, False
-            write = self._write(run.kind, records, None, None, context, run, is_last=False)
-        elif records:
-            write = self._write(run.kind, records, plan.response(), run.request, context, run)
-        else:
-            plan.appended(self._sessions, context.next_offset, context.now.mono_ms)
-            self._lines += plan.lines()
-            return self._after_newest(run.request, plan.response()), True
-        if type(write) is Write:
+            response, request = (plan.response(), run.request) if is_last else (None, None)
+            write = Write(run.kind, self.leader.epoch, values, response, request, run, is_last)
+            self.uncommitted.add(write, image)
             run.slices += 1
             run.in_flight += 1
-            if is_last:
-                end_offset = context.next_offset + len(records)
-                plan.appended(self._sessions, end_offset, context.now.mono_ms)
-            return write, is_last
-        return write, True
+        if not is_last:
+            return (write if records else None), False
+        plan.appended(self._sessions, end_offset, context.now.mono_ms)
+        self._ended(run, plan, context.now)
+        if records:
+            return write, True
+        self._lines += plan.lines()
+        return self._after_newest(run.request, plan.response()), True
+
+    def _ended(self, run: RunningPlan, plan: Plan, now: Now) -> None:
+        """The last slice of a plan is appended: see to what it left out."""
+        self.timers.brokers_changed(now.mono_ms)
+        task, left_out = Task(run.kind, run.about), plan.failures()
+        if run.request is None and not (left_out and task.kind == REPEAT):
+            self.timers.succeeded(task)
+        if left_out:
+            self.errors += len(left_out)
+            self.timers.failed(Task(REPEAT, run.about), left_out[0], now.mono_ms)
+
+    def _failed_alone(self, task: Task, error: Exception, now: Now) -> None:
+        """Something that nobody asked for raised: it is repeated, and an alarm until it succeeds (D-35)."""
+        line = failure_line(task.kind, None, error)
+        self.errors += 1
+        self._lines.append(line)
+        self.timers.failed(task, f"{line.fields['error']} at {line.fields['at']}", now.mono_ms)
 
     def _refusal(self, request: Any, error: ErrorCode) -> Any:
         """The response to a request that was not done, or may not have been; None where there is none."""
@@ -270,6 +324,19 @@ class ActiveController:
         self.errors += 1
         self._lines.append(failure_line(kind, request, error))
         return ImmediateResponse(self._refusal(request, ErrorCode.UNKNOWN_SERVER_ERROR))
+
+
+def _image_after(records: Sequence[AnyRecord], image: MetadataImage, plan: Plan) -> MetadataImage | None:
+    """The image after a slice; None if one record cannot be applied and the plan goes on without it."""
+    builder = ImageBuilder(image)
+    for record in records:
+        try:
+            builder.apply(record, -1)
+        except Exception as error:
+            if not plan.leave_out(record, error):
+                raise
+            return None
+    return builder.image()
 
 
 def _is_too_large(values: Sequence[bytes]) -> bool:

@@ -16,7 +16,7 @@ import msgspec
 from kraftd.controller.sessions import BrokerSessions
 from kraftd.metadata.image import MetadataImage
 from kraftd.protocol.principal import ANONYMOUS, Principal
-from kraftd.types import Now, Offset
+from kraftd.types import NodeId, Now, Offset
 
 
 class Client(msgspec.Struct, frozen=True, gc=False):
@@ -35,7 +35,7 @@ NO_CLIENT: Final = Client()
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """What the configuration file of a controller says of decisions; Kafka's names and defaults."""
+    """What a controller knows of itself and its configuration file: Kafka's names and defaults."""
 
     num_partitions: int = 1
     default_replication_factor: int = 1
@@ -43,6 +43,10 @@ class Settings(msgspec.Struct, frozen=True):
     unclean_leader_election: bool = False
     broker_session_timeout_ms: int = 9_000
     broker_heartbeat_interval_ms: int = 2_000
+    cluster_id: str = ""
+    """The cluster of this controller; empty where nobody asks."""
+    voter_ids: frozenset[NodeId] = frozenset()
+    """The nodes of the quorum."""
     static_configs: Mapping[str, str] = {}
     """What the file sets of a broker's keys: a place where the effective value of a config may come from."""
 

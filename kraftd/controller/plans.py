@@ -61,3 +61,32 @@ class Plan(ABC):
     def lines(self) -> Sequence[LogLine]:
         """What to log once the last slice is committed."""
         return ()
+
+    def leave_out(self, record: AnyRecord, error: Exception) -> bool:  # noqa: ARG002 - for those that can
+        """Go on without what a record is about, since it cannot be applied. Returns whether it can."""
+        return False
+
+    def failures(self) -> Sequence[str]:
+        """What was left out, for an operator."""
+        return ()
+
+
+class Refused(Plan):
+    """A request that is refused with a line in the log: its sender cannot be told why, or may not look."""
+
+    kind = "Refused"
+
+    def __init__(self, response: Any, line: LogLine) -> None:
+        self._response, self._line = response, line
+
+    def advance(self, context: Context) -> tuple[Sequence[AnyRecord], bool]:  # noqa: ARG002
+        """Nothing is written."""
+        return (), True
+
+    def response(self) -> Any:
+        """The refusal."""
+        return self._response
+
+    def lines(self) -> Sequence[LogLine]:
+        """Why."""
+        return (self._line,)

@@ -151,12 +151,18 @@ class QuorumController:
         return self._errors_before + (self._active.errors if self._active is not None else 0)
 
     @property
+    def alarms(self) -> Sequence[str]:
+        """What the active controller could not do, and tries again (D-35)."""
+        return self._active.timers.alarms if self._active is not None else ()
+
+    @property
     def wake_at_ms(self) -> int:
         """When `poll` has something to do, on the monotonic clock; 0 for at once."""
-        activation_at_ms = self._activation_at_ms  # asked several times a turn: no call to `min`
-        if activation_at_ms < self._idle_deadline_ms:
-            return activation_at_ms
-        return self._idle_deadline_ms
+        active = self._active  # asked several times a turn: no call to `min`
+        at_ms = self._activation_at_ms if active is None else active.timers.wake_at_ms
+        if self._activation_at_ms < at_ms:
+            at_ms = self._activation_at_ms
+        return min(self._idle_deadline_ms, at_ms)
 
     @property
     def has_next_slice(self) -> bool:
@@ -193,6 +199,7 @@ class QuorumController:
         if active is not None:
             self._resolved += active.drop(leader)
             self._errors_before += active.errors
+            self.sessions.end()
         self._active = self._begin_leadership(leader) if is_self else None
         self._activation_at_ms = 0 if is_self else NEVER_MS
         self._idle_deadline_ms = NEVER_MS
@@ -255,11 +262,21 @@ class QuorumController:
             self._activation_at_ms = NEVER_MS
             self._restart_idle_timer(now)
             records = activation_records(active.uncommitted.image, self._bootstrap, self._me)
-            return active.append(ACTIVATE, records) if records else None
+            write = active.append(ACTIVATE, records) if records else None
+            active.begin(now)
+            return write
+        if active.timers.wake_at_ms <= now.mono_ms:
+            return self._run_timers(active, now)
         self._restart_idle_timer(now)
         if len(active.uncommitted) > 0 or active.uncommitted.image.metadata_version < NO_OP_SINCE:
             return None
         return active.append(NO_OP, [NoOpRecord()])
+
+    def _run_timers(self, active: ActiveController, now: Now) -> Write | None:
+        write = active.run_timers(now)
+        if write is not None:
+            self._restart_idle_timer(now)
+        return write
 
     def next_slice(self, now: Now) -> Write | Resolved | None:
         """The next slice of what is worked off in slices, or what became of it; None if nothing is due.

@@ -16,8 +16,10 @@ import msgspec
 
 from kraftd.controller.activation import registration_of
 from kraftd.controller.admin_apis import READS
+from kraftd.controller.context import Settings
 from kraftd.controller.quorum_controller import QuorumController
 from kraftd.metadata.feature_levels import bootstrap_records
+from kraftd.metadata.parts.controllers import ControllerRegistration
 from kraftd.net.connection import Outbox
 from kraftd.net.handshake import Identity
 from kraftd.net.peer_connections import PeerConnections
@@ -51,8 +53,9 @@ from kraftd.runtime.kafka_apis import KafkaApis
 from kraftd.runtime.log_export import EXPORT_REQUESTS, LogExports
 from kraftd.runtime.network import QuorumNetwork
 from kraftd.runtime.node_status import SOFTWARE, NodeInfo, NodeStatus
-from kraftd.runtime.observability import Logger, RaftEventLogger
+from kraftd.runtime.observability import ControllerLog, Logger, RaftEventLogger
 from kraftd.runtime.raft_metrics import RaftMetrics
+from kraftd.runtime.registration_manager import RegistrationManager
 from kraftd.runtime.request_router import Requester, RequestRouter
 from kraftd.runtime.store import DirectoryStore
 from kraftd.runtime.worker import Worker
@@ -131,6 +134,7 @@ class ControllerServer(RaftListener, EventLogger):
             request_timeout_ms=config.request_timeout_ms,
             clock_ns=clock_ns,
             on_shutdown_ready=on_shutdown_ready,
+            log=ControllerLog(logger, self._limited_logger),
         )
         self._add_routes(LogExports(directory, self.raft_node, environment.tasks))
 
@@ -140,7 +144,7 @@ class ControllerServer(RaftListener, EventLogger):
         identity = _identity_of(config, self._directory)
         outbox = self.outbox = Outbox(driver.wake_to_write)
         numbers = connection_numbers()
-        limited_logger = RateLimitedLogger(self._logger, environment.loop.time)
+        limited_logger = self._limited_logger = RateLimitedLogger(self._logger, environment.loop.time)
         self.server = Server(
             identity,
             network,
@@ -203,6 +207,11 @@ class ControllerServer(RaftListener, EventLogger):
         return EffectExecutor(
             store=self.store, network=self.network, listener=self, outcomes=self.apis, event_logger=self
         )
+
+    def registration_manager(self, jitter: Callable[[float, float], float]) -> RegistrationManager:
+        """What registers this controller with the active one."""
+        me = _registration_of(self._config, self._directory, self.advertised)
+        return RegistrationManager(me, self.controller, self.raft_node, self._limited_logger, jitter=jitter)
 
     def stop_workers(self) -> None:
         """Wait for the jobs that run, and end the threads. The driver must have stopped before."""
@@ -301,10 +310,18 @@ def _controller_of(config: Config, directory: NodeDirectory, advertised: Endpoin
     """The state machine, with the records that a new cluster begins with."""
     bootstrap = [decode_record(value) for value in directory.bootstrap_records()]
     return QuorumController(
-        me=registration_of(config.node_id, incarnation_of(directory.start_id), [advertised]),
+        me=_registration_of(config, directory, advertised),
         bootstrap=bootstrap or bootstrap_records(),
         max_idle_interval_ms=config.idle_interval_ms,
+        settings=Settings(cluster_id=directory.cluster_id, voter_ids=frozenset(config.voters)),
     )
+
+
+def _registration_of(
+    config: Config, directory: NodeDirectory, advertised: Endpoint
+) -> ControllerRegistration:
+    """What this start says of itself in the metadata log."""
+    return registration_of(config.node_id, incarnation_of(directory.start_id), [advertised])
 
 
 def incarnation_of(start_id: Uuid) -> Uuid:

@@ -113,6 +113,7 @@ class Daemon:
         self._may_stop = asyncio.Event()
         self._http: tuple[Any, int] | None = None
         self._metrics_task: asyncio.Task[None] | None = None
+        self._registration_task: asyncio.Task[None] | None = None
         self._counting: asyncio.TimerHandle | None = None
         self._port = 0
         environment = Environment(
@@ -168,6 +169,8 @@ class Daemon:
         self._server.start()
         await self._server.server.start()
         self._count_files()
+        registrations = self._server.registration_manager(random.uniform)
+        self._registration_task = self._tasks.create_task(registrations.run(), name="registration")
         if self._config.metrics_interval_ms > 0:
             self._metrics_task = self._tasks.create_task(self._log_metrics(), name="metrics")
 
@@ -183,8 +186,9 @@ class Daemon:
     async def stop(self) -> None:
         """Close everything, in the order of the module's docstring."""
         self._server.driver.stop()
-        if self._metrics_task is not None:
-            self._metrics_task.cancel()
+        for task in (self._metrics_task, self._registration_task):
+            if task is not None:
+                task.cancel()
         if self._counting is not None:
             self._counting.cancel()
         self._server.peer_connections.stop()

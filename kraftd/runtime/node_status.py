@@ -253,7 +253,8 @@ class NodeStatus:
 
     def _alarms(self, view: QuorumStatus) -> tuple[str, ...]:
         stuck = self._applier.stuck_reason
-        return (*view.alarms, f"apply_stuck: {stuck}") if stuck else view.alarms
+        alarms = (*view.alarms, *self._controller.alarms)
+        return (*alarms, f"apply_stuck: {stuck}") if stuck else alarms
 
     def _peers(self, view: QuorumStatus) -> Iterator[DescribeNodeResponsePeer]:
         peer_connections = self._peer_connections.statistics()

@@ -16,6 +16,7 @@ from typing import Any, TextIO, TypeAlias
 
 import msgspec
 
+from kraftd.controller.plans import LogLine
 from kraftd.net.rate_limited_logger import RateLimitedLogger
 from kraftd.raft.effects import AlarmCleared, Alarmed, ElectionEnded, StateChanged, VoteAnswered, Warned
 from kraftd.runtime.effect_executor import EventLogger, LogEvent
@@ -108,6 +109,24 @@ class RaftEventLogger(EventLogger):
                 self._logger.error("alarm", alarm=event.event, text=event.text)
             case AlarmCleared():
                 self._logger.info("alarm_cleared", alarm=event.event)
+
+
+class ControllerLog:
+    """Writes the lines of the controller: what became of brokers, and decisions that failed."""
+
+    def __init__(self, logger: Logger, limited_logger: RateLimitedLogger) -> None:
+        """Make one; lines that others can cause at will go to the limited logger."""
+        self._logger = logger
+        self._limited_logger = limited_logger
+
+    def __call__(self, line: LogLine) -> None:
+        """Write one line."""
+        if line.key is not None:
+            self._limited_logger.warning(line.event, key=line.key, **line.fields)
+        elif line.is_warning:
+            self._logger.warning(line.event, **line.fields)
+        else:
+            self._logger.info(line.event, **line.fields)
 
 
 def _for_people() -> Any:

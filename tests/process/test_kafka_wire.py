@@ -51,9 +51,17 @@ def test_only_what_is_served_is_advertised_with_the_features_of_the_cluster(
                 (18, 0, 4),
                 (32, 1, 4),
                 (44, 0, 1),
+                (46, 0, 0),
                 (55, 0, 2),
                 (58, 0, 0),
+                (56, 2, 3),
                 (60, 0, 2),
+                (62, 0, 4),
+                (63, 0, 2),
+                (64, 0, 0),
+                (67, 0, 0),
+                (70, 0, 0),
+                (73, 0, 0),
             }
             finalized = {each.name: each.max_version_level for each in said.finalized_features}
             assert finalized["metadata.version"] == 30

@@ -19,6 +19,13 @@ from tests.fixtures import ROOT
 
 WHO_MAY_NAME_PARTS = {
     "kraftd/controller/activation.py": "a leader that begins sets features, configs and its own registration",
+    "kraftd/controller/brokers/directories.py": "no two brokers have one directory",
+    "kraftd/controller/brokers/heartbeats.py": "decides what becomes of brokers",
+    "kraftd/controller/brokers/registration.py": "registers brokers that can run at the finalized features",
+    "kraftd/controller/brokers/unregistering.py": "forgets brokers",
+    "kraftd/controller/controller_registration.py": "registers controllers",
+    "kraftd/controller/producer_ids.py": "gives brokers blocks of producer ids",
+    "kraftd/controller/timers.py": "fences brokers that are silent",
     "kraftd/controller/configuration_control.py": "decides on changes of configs, some by feature",
     "kraftd/controller/describe_configs.py": "answers with configs",
     "kraftd/controller/list_configs.py": "answers with configs",
@@ -28,6 +35,8 @@ WHO_MAY_NAME_PARTS = {
     "kraftd/controller/quorum_controller.py": "is given its own registration",
     "kraftd/controller/sessions.py": "begins with the brokers of the image",
     "kraftd/metadata/image.py": "metadata.version decides how every part is written",
+    "kraftd/runtime/controller_server.py": "is given its own registration",
+    "kraftd/runtime/registration_manager.py": "registers this controller with the active one",
     "kraftd/runtime/kafka_apis.py": "tells clients the features, and where the controllers listen",
     "kraftd/replay/image/fold.py": "the report's headline counts brokers, topics, configs and controllers",
     "kraftd/replay/image/shards.py": "ClearElr names a topic, and goes to the shard of its id",

@@ -1,0 +1,127 @@
+"""What an event in the life of a broker entails: changes of its partitions, and the broker's own record.
+
+The stages of a `BrokerPlan` follow one another. What takes something away from a broker, like its fencing,
+has the broker's record last: until it is there the event counts as not done, and a new active controller,
+which knows nothing of it, does it again. What gives it something, like its unfencing, has the record first.
+
+Not here: which changes an event means for a partition (`controller.partitions.broker_changes`), and when an
+event happens (`heartbeats`, `registration`, `stale_brokers`).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from kraftd.controller.context import Context
+from kraftd.controller.partitions.broker_changes import PartitionChanges
+from kraftd.controller.plans import SLICE_RECORDS, LogLine, Plan
+from kraftd.controller.sessions import BrokerSessions
+from kraftd.records.frame import AnyRecord
+from kraftd.records.messages import PartitionChangeRecord
+from kraftd.types import NodeId, Offset
+
+_Last: TypeAlias = Callable[[Context, Offset], Sequence[AnyRecord]]
+"""The records that end a stage, given the offset of the first of them."""
+
+
+def _nothing(_context: Context, _offset: Offset) -> Sequence[AnyRecord]:
+    return ()
+
+
+class Stage(msgspec.Struct):
+    """One thing that happens to a broker. Mutable, owned by its plan."""
+
+    event: str
+    """What to call it in the log."""
+    fields: Mapping[str, object]
+    """What to tell of it there."""
+    first: Sequence[AnyRecord] = ()
+    """The records before the changes of partitions."""
+    changes: PartitionChanges | None = None
+    last: _Last = _nothing
+    """The records after them, in the same slice as the last change."""
+
+    def line(self) -> LogLine:
+        """The line that says that it is done, with how many partitions it changed."""
+        counts = self.changes.counts if self.changes is not None else None
+        if counts is None or not counts.changed:
+            return LogLine(self.event, self.fields)
+        moved = {"partitions": counts.changed, "new_leaders": counts.moved, "offline": counts.offline}
+        return LogLine(self.event, {**self.fields, **moved})
+
+
+class BrokerPlan(Plan):
+    """The stages of what happens to one broker, and the response to whoever caused it."""
+
+    kind = "BrokerEvent"
+
+    def __init__(
+        self,
+        about: NodeId | None,
+        stages: Sequence[Stage],
+        *,
+        response: Any = None,
+        note: Callable[[BrokerSessions, Offset, int], None] | None = None,
+    ) -> None:
+        """Make a plan; `note` tells the sessions what is true at its end, see `Plan.appended`."""
+        self.about = about
+        self._stages = tuple(stages)
+        self._at = 0
+        self._before: tuple[int, Sequence[Sequence[AnyRecord]]] = (0, ())
+        """Where it stood before the newest slice."""
+        self._response = response
+        self._note = note
+
+    def advance(self, context: Context) -> tuple[Sequence[AnyRecord], bool]:
+        """The next slice. A stage is decided on the image after the one before it."""
+        self._before = self._at, [stage.first for stage in self._stages]
+        records: list[AnyRecord] = []
+        while self._at < len(self._stages):
+            stage = self._stages[self._at]
+            records += stage.first
+            stage.first = ()
+            if stage.changes is not None:
+                changes, is_done = stage.changes.next(context, SLICE_RECORDS - len(records) - 1)
+                records += changes
+                if not is_done:
+                    return records, False
+            records += stage.last(context, context.next_offset + len(records))
+            self._at += 1
+            if records:
+                break
+        return records, self._at == len(self._stages)
+
+    def response(self) -> Any:
+        """The response that was given."""
+        return self._response
+
+    def appended(self, sessions: BrokerSessions, end_offset: Offset, now_ms: int) -> None:
+        """Note what is true from the last slice on."""
+        if self._note is not None:
+            self._note(sessions, end_offset, now_ms)
+
+    def lines(self) -> Sequence[LogLine]:
+        """One line a stage."""
+        return [stage.line() for stage in self._stages if stage.event]
+
+    def leave_out(self, record: AnyRecord, error: Exception) -> bool:
+        """Go back to before the newest slice, and on without a partition whose change cannot be made."""
+        at, firsts = self._before
+        changes = self._stages[at].changes
+        if changes is None or not isinstance(record, PartitionChangeRecord):
+            return False
+        self._at = at
+        for stage, first in zip(self._stages, firsts, strict=True):
+            stage.first = first
+        changes.leave_out(record.topic_id, record.partition_id, error)
+        return True
+
+    def failures(self) -> Sequence[str]:
+        """The partitions that were left out, as an operator looks for them."""
+        return [
+            f"partition {failed.partition_id} of topic {failed.topic_id.hex()}: {failed.error}"
+            for stage in self._stages
+            if stage.changes is not None
+            for failed in stage.changes.failures
+        ]

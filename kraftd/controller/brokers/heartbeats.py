@@ -1,0 +1,303 @@
+"""BrokerHeartbeat: a broker keeps its session, says how far it has read the log, and what it wants.
+
+What becomes of it is a table, `NEXT`: by what it is and what it wants. What a heartbeat changes is done by a
+plan, since it may move every partition of the broker; one that changes nothing, as nearly all, writes none.
+
+A broker that stops in order first leaves all ISRs and leads nothing more. It may stop once every broker that
+is up has read the log beyond that: until then, some would still ask it (KAFKA-14292).
+
+The session is touched when the request arrives, before anything can delay it (`arrived`): a controller that
+is busy fences nobody for it.
+
+Follows: Kafka's BrokerHeartbeatManager.calculateNextBrokerState, ReplicationControlManager's
+processBrokerHeartbeat and handleDirectoriesOffline.
+Differs: lost directories come before the other changes of a heartbeat, so that nobody is elected on one; for
+a broker that is fenced and may stop no record is written.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from typing import Final, NamedTuple, TypeAlias
+
+from kraftd.controller.brokers.broker_plan import BrokerPlan, Stage
+from kraftd.controller.brokers.directories import is_cordoned_anew, newly_offline
+from kraftd.controller.context import Context
+from kraftd.controller.operations import Decided, WriteOperation
+from kraftd.controller.partitions.broker_changes import (
+    directories_lost,
+    fenced,
+    leads_anything,
+    shutting_down,
+    unfenced,
+)
+from kraftd.controller.plans import LogLine, Refused
+from kraftd.controller.sessions import BrokerSessions
+from kraftd.errors import ErrorCode
+from kraftd.metadata.feature_levels import CORDONED_LOG_DIRS_SINCE, DIRECTORIES_SINCE
+from kraftd.metadata.parts.brokers import BROKERS
+from kraftd.protocol.messages import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from kraftd.records.frame import AnyRecord
+from kraftd.records.messages import BrokerRegistrationChangeRecord, RegisterBrokerRecord
+from kraftd.types import Offset, uuid_text
+
+FENCED, UNFENCED = 1, -1
+"""What a change of a registration says of `fenced`."""
+
+
+class BrokerState(Enum):
+    """What a broker is."""
+
+    FENCED = "fenced"
+    ACTIVE = "active"
+    STOPPING = "in controlled shutdown"
+    MAY_STOP = "may stop"
+    """Fenced for good: no state of its own in the image."""
+
+
+_Condition: TypeAlias = Callable[[Context, RegisterBrokerRecord, BrokerHeartbeatRequest], bool]
+
+
+class _Rule(NamedTuple):
+    """A line of the table: in which state, if this holds, what the broker becomes."""
+
+    state: BrokerState
+    condition: _Condition
+    becomes: BrokerState
+
+
+def _stops(_context: Context, _broker: RegisterBrokerRecord, request: BrokerHeartbeatRequest) -> bool:
+    return request.want_shut_down
+
+
+def _is_ready(context: Context, broker: RegisterBrokerRecord, request: BrokerHeartbeatRequest) -> bool:
+    return not request.want_fence and is_caught_up(context, broker, request)
+
+
+def _fences_and_stops(
+    _context: Context, _broker: RegisterBrokerRecord, request: BrokerHeartbeatRequest
+) -> bool:
+    return request.want_fence and request.want_shut_down
+
+
+def _fences(_context: Context, _broker: RegisterBrokerRecord, request: BrokerHeartbeatRequest) -> bool:
+    return request.want_fence
+
+
+def _stops_leading_nothing(
+    context: Context, broker: RegisterBrokerRecord, request: BrokerHeartbeatRequest
+) -> bool:
+    return request.want_shut_down and not leads_anything(context.image, broker.broker_id)
+
+
+def _is_through(context: Context, broker: RegisterBrokerRecord, _request: BrokerHeartbeatRequest) -> bool:
+    if leads_anything(context.image, broker.broker_id):
+        return False
+    session = context.sessions.get(broker.broker_id, broker.broker_epoch)
+    return session is not None and 0 <= session.shutdown_offset <= lowest_active_offset(context)
+
+
+NEXT: Final[tuple[_Rule, ...]] = (
+    _Rule(BrokerState.FENCED, _stops, BrokerState.MAY_STOP),
+    _Rule(BrokerState.FENCED, _is_ready, BrokerState.ACTIVE),
+    _Rule(BrokerState.ACTIVE, _fences_and_stops, BrokerState.MAY_STOP),
+    _Rule(BrokerState.ACTIVE, _fences, BrokerState.FENCED),
+    _Rule(BrokerState.ACTIVE, _stops_leading_nothing, BrokerState.MAY_STOP),
+    _Rule(BrokerState.ACTIVE, _stops, BrokerState.STOPPING),
+    _Rule(BrokerState.STOPPING, _is_through, BrokerState.MAY_STOP),
+)
+"""What a heartbeat makes of a broker: the first line that holds; without one it stays what it is."""
+
+
+def state_of(broker: RegisterBrokerRecord) -> BrokerState:
+    """What a broker is in the image."""
+    if broker.fenced:
+        return BrokerState.FENCED
+    return BrokerState.STOPPING if broker.in_controlled_shutdown else BrokerState.ACTIVE
+
+
+def next_state(
+    context: Context, broker: RegisterBrokerRecord, request: BrokerHeartbeatRequest
+) -> BrokerState:
+    """What a broker becomes by a heartbeat."""
+    state = state_of(broker)
+    for rule in NEXT:
+        if rule.state is state and rule.condition(context, broker, request):
+            return rule.becomes
+    return state
+
+
+def is_caught_up(context: Context, broker: RegisterBrokerRecord, request: BrokerHeartbeatRequest) -> bool:
+    """Whether a broker has read its own registration."""
+    session = context.sessions.get(broker.broker_id, broker.broker_epoch)
+    return session is not None and request.current_metadata_offset >= session.registered_offset
+
+
+def lowest_active_offset(context: Context) -> Offset:
+    """How far every broker that is up has read the log."""
+    return min(
+        (
+            session.metadata_offset
+            for broker_id, session in context.sessions.items()
+            if (broker := context.image[BROKERS].get(broker_id)) is not None
+            and state_of(broker) is BrokerState.ACTIVE
+        ),
+        default=context.next_offset,
+    )
+
+
+# -- the decision
+
+
+def heartbeat(context: Context, request: BrokerHeartbeatRequest) -> Decided:
+    """What a heartbeat leads to. Most lead to nothing but a response."""
+    broker = context.image[BROKERS].get(request.broker_id)
+    if broker is None or broker.broker_epoch != request.broker_epoch:
+        return _stale(context, request, broker)
+    state, becomes = state_of(broker), next_state(context, broker, request)
+    stages = [*_directory_stages(context, broker, request)]
+    if becomes is not state:
+        stages += _STAGES[becomes](broker)
+    response = BrokerHeartbeatResponse(
+        is_caught_up=is_caught_up(context, broker, request),
+        is_fenced=becomes in (BrokerState.FENCED, BrokerState.MAY_STOP),
+        should_shut_down=becomes is BrokerState.MAY_STOP,
+    )
+    if not stages:
+        return (), response
+    return BrokerPlan(broker.broker_id, stages, response=response, note=_note_of(broker, becomes))
+
+
+def refuse(_request: BrokerHeartbeatRequest, error: ErrorCode, _text: str) -> BrokerHeartbeatResponse:
+    """The response to a heartbeat that could not be heeded."""
+    return BrokerHeartbeatResponse(error_code=error)
+
+
+def arrived(sessions: BrokerSessions, request: BrokerHeartbeatRequest, now_ms: int) -> None:
+    """Touch the session, whatever becomes of the heartbeat."""
+    sessions.heard(request.broker_id, request.broker_epoch, request.current_metadata_offset, now_ms)
+
+
+def _stale(context: Context, request: BrokerHeartbeatRequest, broker: RegisterBrokerRecord | None) -> Refused:
+    known = "it is not registered" if broker is None else f"it is registered in epoch {broker.broker_epoch}"
+    fields = {
+        "broker": request.broker_id,
+        "epoch": request.broker_epoch,
+        "host": context.client.host,
+        "reason": f"{known}: another start took its place, or it was unregistered; restart it",
+    }
+    key = (request.broker_id, request.broker_epoch)
+    line = LogLine("heartbeat_refused", fields, is_warning=True, key=key)
+    return Refused(refuse(request, ErrorCode.STALE_BROKER_EPOCH, ""), line)
+
+
+# -- what is written
+
+
+def change_of(
+    broker: RegisterBrokerRecord, *, fenced: int = 0, stopping: bool = False
+) -> BrokerRegistrationChangeRecord:
+    """The record that changes the state of a broker."""
+    return BrokerRegistrationChangeRecord(
+        broker_id=broker.broker_id,
+        broker_epoch=broker.broker_epoch,
+        fenced=fenced,
+        in_controlled_shutdown=int(stopping),
+    )
+
+
+def fencing(broker: RegisterBrokerRecord, event: str, **fields: object) -> Stage:
+    """A broker leaves its partitions, and is fenced."""
+    record = change_of(broker, fenced=FENCED)
+    return Stage(
+        event,
+        {**_who(broker), **fields},
+        changes=fenced(broker.broker_id),
+        last=lambda _context, _offset: (record,),
+    )
+
+
+def stopping(broker: RegisterBrokerRecord, *records: AnyRecord) -> Stage:
+    """A broker in controlled shutdown leaves its partitions."""
+    return Stage(
+        "controlled_shutdown_begun",
+        _who(broker),
+        first=records,
+        changes=shutting_down(broker.broker_id),
+    )
+
+
+def _unfencing(broker: RegisterBrokerRecord) -> Sequence[Stage]:
+    record = change_of(broker, fenced=UNFENCED)
+    changes = unfenced(broker.broker_id)
+    return (Stage("broker_unfenced", _who(broker), first=(record,), changes=changes),)
+
+
+def _fenced_as_asked(broker: RegisterBrokerRecord) -> Sequence[Stage]:
+    return (fencing(broker, "broker_fenced", reason="it asked for it"),)
+
+
+def _stopping(broker: RegisterBrokerRecord) -> Sequence[Stage]:
+    return (stopping(broker, change_of(broker, stopping=True)),)
+
+
+def _stopped(broker: RegisterBrokerRecord) -> Sequence[Stage]:
+    if broker.fenced:
+        return (Stage("broker_may_stop", _who(broker)),)
+    if broker.in_controlled_shutdown:
+        return (fencing(broker, "controlled_shutdown_done"),)
+    return (fencing(broker, "broker_fenced", reason="it stops, and leads nothing"),)
+
+
+_STAGES: Final[Mapping[BrokerState, Callable[[RegisterBrokerRecord], Sequence[Stage]]]] = {
+    BrokerState.FENCED: _fenced_as_asked,
+    BrokerState.ACTIVE: _unfencing,
+    BrokerState.STOPPING: _stopping,
+    BrokerState.MAY_STOP: _stopped,
+}
+
+
+def _directory_stages(
+    context: Context, broker: RegisterBrokerRecord, request: BrokerHeartbeatRequest
+) -> Sequence[Stage]:
+    """What it means that a broker tells of other directories."""
+    stages = []
+    level = context.image.metadata_version
+    lost = newly_offline(broker, request.offline_log_dirs) if level >= DIRECTORIES_SINCE else ()
+    left = tuple(directory for directory in broker.log_dirs if directory not in lost)
+    if lost and left:
+        record = BrokerRegistrationChangeRecord(broker.broker_id, broker.broker_epoch, log_dirs=left)
+        stages.append(
+            Stage(
+                "directory_lost",
+                {**_who(broker), "directories": [uuid_text(directory) for directory in lost]},
+                changes=directories_lost(broker.broker_id, lost),
+                last=lambda _context, _offset: (record,),
+            )
+        )
+    cordoned = request.cordoned_log_dirs
+    if level >= CORDONED_LOG_DIRS_SINCE and cordoned is not None and is_cordoned_anew(broker, cordoned):
+        change = BrokerRegistrationChangeRecord(
+            broker.broker_id, broker.broker_epoch, cordoned_log_dirs=cordoned
+        )
+        told = [uuid_text(directory) for directory in cordoned]
+        stages.append(Stage("directories_cordoned", {**_who(broker), "directories": told}, first=(change,)))
+    return stages
+
+
+def _note_of(
+    broker: RegisterBrokerRecord, becomes: BrokerState
+) -> Callable[[BrokerSessions, Offset, int], None] | None:
+    """What the sessions are told once everything is appended."""
+    broker_id, epoch = broker.broker_id, broker.broker_epoch
+    if becomes is BrokerState.MAY_STOP:
+        return lambda sessions, _end_offset, _now_ms: sessions.over(broker_id, epoch)
+    if becomes is BrokerState.STOPPING:
+        return lambda sessions, end_offset, _now_ms: sessions.shutting_down(broker_id, epoch, end_offset - 1)
+    return None
+
+
+def _who(broker: RegisterBrokerRecord) -> Mapping[str, object]:
+    return {"broker": broker.broker_id, "epoch": broker.broker_epoch}
+
+
+BROKER_HEARTBEAT = WriteOperation(BrokerHeartbeatRequest, heartbeat, refuse, arrived)

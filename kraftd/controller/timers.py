@@ -1,0 +1,209 @@
+"""What the active controller does by itself, and when: it fences silent brokers, and finishes and repeats.
+
+*Silent brokers.* Every eighth of the session timeout it looks for the broker that was silent longest, and
+fences that one: one a look, so that a controller that was paused itself does not fence the whole cluster
+before the heartbeats that wait in its sockets are read (KAFKA-13173).
+
+*What a predecessor left.* A plan that a former active controller did not finish is done again: partitions
+without a leader get one, brokers that stop are taken out of the rest of theirs. That fences nobody.
+
+*What failed.* A plan of its own that raises costs the broker it was about, and a partition of which a change
+cannot be made costs that one. Both are repeated after 1 s, 2 s, up to 60 s, and are alarms until they succeed
+(D-35); nothing else waits for them.
+
+Follows: Kafka's PeriodicTask maybeFenceStaleBroker; its other periodic tasks are not here yet.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from kraftd.controller.brokers.broker_plan import BrokerPlan, Stage
+from kraftd.controller.brokers.heartbeats import BrokerState, fencing, state_of, stopping
+from kraftd.controller.context import Context
+from kraftd.controller.partitions.broker_changes import fenced, leaderless, unfenced, unregistered
+from kraftd.controller.plan_runner import PlanRunner
+from kraftd.controller.plans import Plan
+from kraftd.controller.sessions import NO_CONTACT_MS, BrokerSessions
+from kraftd.metadata.parts.brokers import BROKERS
+from kraftd.types import NEVER_MS, NodeId, Offset
+
+LOOKS_A_SESSION: Final = 8
+
+RETRY_MS: Final = 1_000
+RETRY_MS_MAX: Final = 60_000
+
+FENCE_BROKER = "FenceBroker"
+FINISH = "FinishOfPredecessor"
+REPEAT = "RepeatPartitions"
+"""Kinds of plans that nobody asked for."""
+
+
+class Task(NamedTuple):
+    """Something that the controller does by itself."""
+
+    kind: str
+    about: NodeId | None = None
+
+
+class _Failure(msgspec.Struct, frozen=True):
+    """A task that failed, and when it is repeated."""
+
+    count: int
+    repeat_at_ms: int
+    text: str
+
+
+class Timers:
+    """What is due when, in one epoch of leadership. Mutable, owned by the `ActiveController`."""
+
+    def __init__(self, sessions: BrokerSessions) -> None:
+        self.wake_at_ms = NEVER_MS
+        """When `due` may have something."""
+        self._sessions = sessions
+        self._look_ms = max(sessions.timeout_ms // LOOKS_A_SESSION, 1)
+        self._look_at_ms = NEVER_MS
+        self._finish = False
+        self._failures: dict[Task, _Failure] = {}
+
+    @property
+    def alarms(self) -> Sequence[str]:
+        """What failed and is repeated, for operators."""
+        return [
+            f"{task.kind}: failed {failure.count} times, is repeated: {failure.text}"
+            + (f" (broker {task.about})" if task.about is not None else "")
+            for task, failure in self._failures.items()
+        ]
+
+    def begin(self, now_ms: int) -> None:
+        """Begin a leadership: look for what the one before left, and for silent brokers from now on."""
+        self._finish = len(self._sessions) > 0
+        if self._finish:
+            self.wake_at_ms = now_ms
+        self.brokers_changed(now_ms)
+
+    def brokers_changed(self, now_ms: int) -> None:
+        """Note that there may be other sessions than before."""
+        if len(self._sessions) == 0:
+            self._look_at_ms = NEVER_MS
+        elif self._look_at_ms == NEVER_MS:
+            self._look_at_ms = now_ms + self._look_ms
+        self._rearm()
+
+    def succeeded(self, task: Task) -> None:
+        """Note that a task was done."""
+        if self._failures and self._failures.pop(task, None) is not None:
+            self._rearm()
+
+    def failed(self, task: Task, text: str, now_ms: int) -> None:
+        """Note that a task failed: it is repeated later, and later each time."""
+        before = self._failures.get(task)
+        count = 1 if before is None else before.count + 1
+        wait_ms = min(RETRY_MS << min(count - 1, 6), RETRY_MS_MAX)
+        self._failures[task] = _Failure(count, now_ms + wait_ms, text)
+        self._rearm()
+
+    def due(self, context: Context, plans: PlanRunner) -> Task | None:
+        """What is due now; None if nothing is."""
+        now_ms = context.now.mono_ms
+        found = None
+        if self._finish:
+            self._finish = False
+            found = Task(FINISH)
+        elif (task := self._repeated(now_ms)) is not None:
+            found = self._repeat(task, context, plans)
+        elif self._look_at_ms <= now_ms:
+            self._look_at_ms = now_ms + self._look_ms
+            found = self._fence_stalest(context, plans)
+        self._rearm()
+        return found
+
+    def plan_of(self, task: Task, context: Context) -> Plan:
+        """How a task is done."""
+        if task.about is None:
+            return finish(context)
+        if task.kind == FENCE_BROKER:
+            return fence(context, task.about)
+        return repeat(context, task.about)
+
+    # -- inside
+
+    def _rearm(self) -> None:
+        first_repeat_ms = min((each.repeat_at_ms for each in self._failures.values()), default=NEVER_MS)
+        self.wake_at_ms = 0 if self._finish else min(self._look_at_ms, first_repeat_ms)
+
+    def _repeated(self, now_ms: int) -> Task | None:
+        return next((task for task, each in self._failures.items() if each.repeat_at_ms <= now_ms), None)
+
+    def _repeat(self, task: Task, context: Context, plans: PlanRunner) -> Task | None:
+        """What failed, once more. What is about a broker that another plan is about can wait."""
+        failure = self._failures[task]
+        postponed = context.now.mono_ms + RETRY_MS
+        self._failures[task] = msgspec.structs.replace(failure, repeat_at_ms=postponed)
+        if task.about is not None and plans.is_busy(task.about):
+            return None
+        if task.kind == FENCE_BROKER and task.about not in self._stale(context):
+            del self._failures[task]  # it is back, or gone
+            return None
+        return task
+
+    def _fence_stalest(self, context: Context, plans: PlanRunner) -> Task | None:
+        for broker_id in self._stale(context):
+            task = Task(FENCE_BROKER, broker_id)
+            if task not in self._failures and not plans.is_busy(broker_id):
+                return task
+        return None
+
+    def _stale(self, context: Context) -> Sequence[NodeId]:
+        """The brokers that are not fenced and were not heard of in time, the one silent longest first."""
+        brokers, heard_since_ms = context.image[BROKERS], context.now.mono_ms - self._sessions.timeout_ms
+        silent = sorted(
+            (session.contact_ms, broker_id)
+            for broker_id, session in self._sessions.items()
+            if session.contact_ms <= heard_since_ms
+        )
+        found = [(broker_id, brokers.get(broker_id)) for _, broker_id in silent]
+        return [broker_id for broker_id, broker in found if broker is not None and not broker.fenced]
+
+
+def fence(context: Context, broker_id: NodeId) -> Plan:
+    """A broker that is silent is fenced; nothing to do if it is gone."""
+    broker = context.image[BROKERS].get(broker_id)
+    if broker is None:
+        return BrokerPlan(broker_id, [])
+    epoch = broker.broker_epoch
+    session = context.sessions.get(broker_id, epoch)
+    heard_ms = NO_CONTACT_MS if session is None else session.contact_ms
+    silent_ms = context.now.mono_ms - heard_ms if heard_ms != NO_CONTACT_MS else -1
+    stage = fencing(broker, "broker_fenced", reason="no heartbeat", silent_ms=silent_ms)
+    return BrokerPlan(
+        broker_id, [stage], note=lambda sessions, _end_offset, _now_ms: sessions.over(broker_id, epoch)
+    )
+
+
+def finish(context: Context) -> Plan:
+    """What a former active controller may have left: partitions without leader, brokers that stop."""
+    stages = [Stage("", {}, changes=leaderless())]
+    stopping_brokers = [
+        broker for _, broker in context.image[BROKERS].items() if state_of(broker) is BrokerState.STOPPING
+    ]
+    stages += [stopping(broker) for broker in stopping_brokers]
+
+    def note(sessions: BrokerSessions, end_offset: Offset, _now_ms: int) -> None:
+        for broker in stopping_brokers:
+            sessions.shutting_down(broker.broker_id, broker.broker_epoch, end_offset - 1)
+
+    return BrokerPlan(None, stages, note=note)
+
+
+def repeat(context: Context, broker_id: NodeId) -> Plan:
+    """What the state of a broker means for partitions that were left out when it came to be."""
+    broker = context.image[BROKERS].get(broker_id)
+    if broker is None:
+        changes = unregistered(broker_id)
+    elif state_of(broker) is BrokerState.ACTIVE:
+        changes = unfenced(broker_id)
+    else:
+        changes = fenced(broker_id)
+    return BrokerPlan(broker_id, [Stage("", {}, changes=changes)])
