@@ -14,7 +14,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test conformance check check-format check-lint check-types check-imports check-proto slices \
-        chaos crashpoints hostile sabotage sim interop brokers readme proto rewrite format bench lock clean
+        chaos crashpoints hostile sabotage sim interop brokers kafka readme proto rewrite format bench lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -55,6 +55,9 @@ interop: setup ## Our records and rules against a real Kafka's (Java 17 and Mave
 
 brokers: setup ## Real Kafka brokers on our controllers, or with ARGS="--controllers kafka" on Kafka's own
 	$(PYTEST) tests/brokers $(ARGS)
+
+kafka: setup ## Three controllers and a real Kafka broker on this machine, until interrupted: ARGS="--brokers 3" for more
+	@$(BIN)/python scripts/kafka.py $(ARGS)
 
 conformance: setup ## Each behaviour of Kafka's quorum and each rule of ours, with the tests that cover it
 	$(BIN)/python -m tests.conformance

@@ -8,15 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from confluent_kafka import (
-    Consumer,
-    KafkaError,
-    KafkaException,
-    Message,
-    Producer,
-    TopicCollection,
-    TopicPartition,
-)
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.brokers.cluster import BrokerCluster
@@ -29,12 +21,14 @@ _SILENT = {"log_level": 2}
 
 
 def admin(cluster: BrokerCluster) -> AdminClient:
-    """A client that asks any broker; the same one each time, which outlives its requests."""
-    return _admin_at(cluster.bootstrap)
+    """A client that asks any broker; a new one once a broker was started again, since librdkafka goes on
+    asking the one that it asked last.
+    """
+    return _admin_at(cluster.bootstrap, tuple(broker.pid for broker in cluster))
 
 
 @cache
-def _admin_at(bootstrap: str) -> AdminClient:
+def _admin_at(bootstrap: str, _: tuple[int, ...]) -> AdminClient:
     return AdminClient({"bootstrap.servers": bootstrap, **_SILENT})
 
 
@@ -91,27 +85,21 @@ def error_of(future: Any) -> str:
 class Partition(NamedTuple):
     """What a broker knows of a partition."""
 
-    leader: int | None
+    leader: int
+    """-1 for none."""
     replicas: list[int]
     isr: list[int]
 
 
 def partitions_of(cluster: BrokerCluster, topic: str) -> dict[int, Partition]:
-    """Each partition of a topic, as one broker tells it; none if it does not know the topic."""
-    try:
-        described = outcome(admin(cluster).describe_topics(TopicCollection([topic]))[topic])
-    except KafkaException as error:
-        if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            return {}
-        raise
-    return {
-        each.id: Partition(
-            each.leader.id if each.leader else None,
-            [node.id for node in each.replicas],
-            [node.id for node in each.isr],
-        )
-        for each in described.partitions
-    }
+    """Each partition of a topic, as a broker that is up tells it; none if it does not know the topic.
+
+    By a client of its own, since one that knows all brokers may ask one that is paused, and wait.
+    """
+    up = ",".join(f"127.0.0.1:{broker.port}" for broker in cluster if broker.is_up)
+    config = {"bootstrap.servers": up, "group.id": "nobody", "allow.auto.create.topics": False}
+    found = Consumer({**config, **_SILENT}).list_topics(topic, timeout=WAIT_S).topics[topic].partitions
+    return {each.id: Partition(each.leader, each.replicas, each.isrs) for each in found.values()}
 
 
 def wait_isr(cluster: BrokerCluster, topic: str, size: int, *, without: int | None = None) -> None:
@@ -154,12 +142,25 @@ def take(reader: Consumer, count: int) -> list[tuple[str, Message]]:
     return taken
 
 
-def read_all(cluster: BrokerCluster, topic: str, count: int) -> list[str]:
-    """So many values of a topic from its beginning, without a group's partitions."""
-    reader = consumer(cluster, "read-all", enable_auto_commit=False)
+def read_all(cluster: BrokerCluster, topic: str) -> list[str]:
+    """Every value of a topic that is committed by now."""
+    partitions = partitions_of(cluster, topic)
+    reader = consumer(cluster, "read-all", enable_auto_commit=False, enable_partition_eof=True)
+    values: list[str] = []
+    ended: set[int] = set()
+    deadline = time.monotonic() + WAIT_S
     try:
-        reader.assign([TopicPartition(topic, each, 0) for each in partitions_of(cluster, topic)])
-        return [text for text, _ in take(reader, count)]
+        reader.assign([TopicPartition(topic, each, 0) for each in partitions])
+        while len(ended) < len(partitions):
+            assert time.monotonic() < deadline, f"{topic}: {len(ended)} of {len(partitions)} partitions read"
+            message = reader.poll(1.0)
+            if message is None:
+                continue
+            if message.error() is None:
+                values.append(message.value().decode())
+            elif message.error().code() == KafkaError._PARTITION_EOF:
+                ended.add(message.partition())
+        return values
     finally:
         reader.close()
 
@@ -170,7 +171,7 @@ def wait_until(is_so: Callable[[], bool], what: Callable[[], str], timeout_s: fl
     while not is_so():
         if time.monotonic() > deadline:
             raise TimeoutWaitingError(f"not within {timeout_s} s: {what()}")
-        time.sleep(0.05)
+        time.sleep(0.1)
 
 
 def _shown(cluster: BrokerCluster, topic: str) -> str:

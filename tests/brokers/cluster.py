@@ -29,6 +29,7 @@ _SETTINGS = {
     "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
     "broker.heartbeat.interval.ms": "1000",
     "replica.lag.time.max.ms": "5000",
+    "controller.socket.timeout.ms": "5000",
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "2",
     "transaction.state.log.num.partitions": "2",

@@ -67,12 +67,11 @@ def brokers(
 @pytest.fixture
 def cluster(brokers: BrokerCluster) -> BrokerCluster:
     """Brokers and controllers, all of them up."""
-    for controller in brokers.quorum:
-        if not controller.is_running:
-            controller.start()
-    for broker in brokers:
-        if not broker.is_running:
-            broker.start()
+    for node in [*brokers.quorum, *brokers]:
+        if node.is_running:
+            node.resume()
+        else:
+            node.start()
     wait_leader(brokers.quorum)
     brokers.wait_unfenced()
     return brokers

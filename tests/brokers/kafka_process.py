@@ -5,8 +5,8 @@
     broker.wait_for("Kafka Server started")
     broker.pause(); broker.resume(); broker.stop()
 
-A line of its log is `TIME LEVEL Class: text` (`log4j2.properties`). Every wait is for a line, has a deadline
-only so that nothing waits for ever, and ends early if the process does.
+A line of its log is `TIME LEVEL Class: text` (`scripts/kafka-log4j2.properties`). Every wait is for a line,
+has a deadline only so that nothing waits for ever, and ends early if the process does.
 
 The same verbs as `tests.process.cluster.Node`, so that a test kills Kafka's controllers and kraftd's alike.
 """
@@ -19,13 +19,15 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from fixtures import ROOT
+
 from tests.interop.peer import Kafka
 from tests.process.cluster import TimeoutWaitingError
 
 WAIT_S = 180.0
 """A JVM starts in seconds, or in a minute on a machine that is full."""
 
-LOGGING = Path(__file__).parent / "log4j2.properties"
+LOGGING = ROOT / "scripts" / "kafka-log4j2.properties"
 QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-XX:-UsePerfData")
 """For processes that are over before a better compiler pays."""
 
@@ -46,6 +48,7 @@ class KafkaProcess:
         self.process: subprocess.Popen[bytes] | None = None
         self.began = 0
         """Where in the log the newest start is."""
+        self._is_paused = False
         self._lines: list[str] = []
         self._heard = threading.Condition()
         self._reader: threading.Thread | None = None
@@ -100,12 +103,19 @@ class KafkaProcess:
         self.signal(signal.SIGTERM)
         return self.wait_exit()
 
+    @property
+    def is_up(self) -> bool:
+        """Whether it lives and is not paused."""
+        return self.is_running and not self._is_paused
+
     def pause(self) -> None:
         """SIGSTOP."""
+        self._is_paused = True
         self.signal(signal.SIGSTOP)
 
     def resume(self) -> None:
         """SIGCONT."""
+        self._is_paused = False
         self.signal(signal.SIGCONT)
 
     def signal(self, number: int) -> None:

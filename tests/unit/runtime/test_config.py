@@ -8,7 +8,11 @@ from kraftd.errors import ConfigError
 from kraftd.runtime.config import KEYS, environment_name, load_config, parse_config
 from kraftd.types import Endpoint, parse_endpoint
 
-CONFIGS = sorted((Path(__file__).parents[3] / "config").glob("*.properties"))
+CONFIGS = [
+    path
+    for path in sorted((Path(__file__).parents[3] / "config").glob("*.properties"))
+    if not path.name.startswith("broker-")  # those are Kafka's
+]
 
 MINIMAL = {
     "process.roles": "controller",

@@ -1,0 +1,178 @@
+"""`make kafka`: three kraftd controllers and a real Kafka broker on this machine, until interrupted.
+
+    scripts/kafka.py [--brokers N]      start them: controllers at 127.0.0.1:9191 to 9193, the broker at 9092
+    scripts/kafka.py kafka-topics ...   one of Kafka's own tools, by the name that Kafka's bin/ gives it
+
+The configurations are those in config/, the directories are below build/kafka-cluster and stay there for the
+next start. Kafka's jars come from Maven Central, once; Java 17 and Maven are all that is needed, and where
+they are missing one line says so.
+"""
+
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from kraftd.runtime.config import load_config
+
+ROOT = Path(__file__).parents[1]
+BIN = Path(sys.executable).parent
+RELEASE = "4.3.1"
+JARS = ROOT / "build" / f"kafka-{RELEASE}"
+HOME = ROOT / "build" / "kafka-cluster"
+CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+CONTROLLERS = (1, 2, 3)
+TOOLS = {
+    "kafka-topics": "org.apache.kafka.tools.TopicCommand",
+    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
+    "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
+    "kafka-metadata-quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
+    "kafka-features": "org.apache.kafka.tools.FeatureCommand",
+    "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
+    "kafka-storage": "kafka.tools.StorageTool",
+    "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
+}
+STARTED = "Kafka Server started"
+WAIT_S = 120.0
+
+
+class NotThereError(Exception):
+    """Something is missing; the text is one line that says what."""
+
+
+def main() -> int:
+    """Start the cluster, or run a tool; the exit code."""
+    words = sys.argv[1:]
+    try:
+        if words and words[0] in TOOLS:
+            return subprocess.run([*java(256), TOOLS[words[0]], *words[1:]], check=False).returncode
+        return up(_brokers_of(words))
+    except NotThereError as error:
+        print(f"kafka: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def up(brokers: int) -> int:
+    """Start controllers and brokers, and wait for an interrupt; brokers stop first."""
+    command = java(512)
+    HOME.mkdir(parents=True, exist_ok=True)
+    running: list[tuple[str, subprocess.Popen[bytes]]] = []
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    try:
+        for number in CONTROLLERS:
+            config = ROOT / "config" / f"local-{number}.properties"
+            run(
+                BIN / "kraftctl",
+                "format",
+                "--ignore-formatted",
+                "--cluster-id",
+                CLUSTER_ID,
+                "--config",
+                config,
+            )
+            name = f"controller-{number}"
+            running.append((name, start(name, [BIN / "kraftd", "start", config])))
+        for number in range(1, brokers + 1):
+            config = ROOT / "config" / f"broker-{number}.properties"
+            format_broker(command, config)
+            name = f"broker-{number}"
+            running.append((name, start(name, [*command, "kafka.Kafka", config])))
+        for name, process in running:
+            wait_started(name, process)
+        print(f"three controllers at {_controllers()}; logs and data in {HOME.relative_to(ROOT)}")
+        print(
+            f"{brokers} Kafka {RELEASE} broker{'s' * (brokers > 1)}: --bootstrap-server 127.0.0.1:9092",
+            flush=True,
+        )
+        while all(process.poll() is None for _, process in running):
+            time.sleep(0.5)
+        raise NotThereError(f"a process ended; the reason is in {HOME.relative_to(ROOT)}/*.log")
+    finally:
+        for _, process in reversed(running):
+            process.terminate()
+            process.wait()
+
+
+def java(heap_mb: int) -> list[str | Path]:
+    """What runs a class of Kafka's, whose jars are fetched when they are not there.
+
+    Raises:
+        NotThereError: Java or Maven is missing, or Maven Central does not answer.
+    """
+    for tool in ("java", "mvn"):
+        if shutil.which(tool) is None:
+            raise NotThereError(
+                f"{tool} is missing; on Debian: apt-get install openjdk-17-jre-headless maven"
+            )
+    if not list(JARS.glob("log4j-slf4j-impl-*.jar")):
+        pom = ROOT / "tests" / "interop" / "pom.xml"
+        copy: list[str | Path] = ["mvn", "-q", "-B", "-f", pom, "dependency:copy-dependencies"]
+        copy += [f"-Dkafka={RELEASE}", f"-DoutputDirectory={JARS}"]
+        fetched = subprocess.run(copy, check=False)
+        if fetched.returncode:
+            shutil.rmtree(JARS, ignore_errors=True)
+            raise NotThereError(f"Kafka {RELEASE} cannot be fetched from Maven Central")
+    logging = ROOT / "scripts" / "kafka-log4j2.properties"
+    quick = (f"-Xmx{heap_mb}m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+    return ["java", *quick, f"-Dlog4j2.configurationFile={logging}", "-cp", f"{JARS}/*"]
+
+
+def format_broker(command: Sequence[str | Path], config: Path) -> None:
+    """Make a broker's directory ready with `kafka-storage format`, unless it is."""
+    if not (HOME / "data" / config.stem / "meta.properties").exists():
+        run(*command, TOOLS["kafka-storage"], "format", "--cluster-id", CLUSTER_ID, "--config", config)
+
+
+def start(name: str, command: Sequence[str | Path]) -> subprocess.Popen[bytes]:
+    """Start a process in HOME, its output in a file of its name."""
+    with log_of(name).open("wb") as log:
+        return subprocess.Popen(command, cwd=HOME, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+
+def wait_started(name: str, process: subprocess.Popen[bytes]) -> None:
+    """Wait until a controller serves, or a broker may serve its clients."""
+    said = STARTED if name.startswith("broker") else '"started"'
+    deadline = time.monotonic() + WAIT_S
+    while said not in log_of(name).read_text(errors="replace"):
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise NotThereError(f"{name} did not start; the reason is in {log_of(name).relative_to(ROOT)}")
+        time.sleep(0.1)
+
+
+def log_of(name: str) -> Path:
+    """Where a process says what it does."""
+    return HOME / f"{name}.log"
+
+
+def run(*command: str | Path) -> None:
+    """Run a command to its end, quietly if it succeeds."""
+    done = subprocess.run(command, cwd=HOME, capture_output=True, text=True, check=False)
+    if done.returncode:
+        last = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["no reason given"]
+        raise NotThereError(f"{Path(command[0]).name}: {last[0]}")
+
+
+def _brokers_of(words: Sequence[str]) -> int:
+    match words:
+        case []:
+            return 1
+        case ["--brokers", ("1" | "2" | "3") as number]:
+            return int(number)
+    raise NotThereError(f"give --brokers 1, 2 or 3, or one of Kafka's tools: {', '.join(sorted(TOOLS))}")
+
+
+def _controllers() -> str:
+    configs = [load_config(ROOT / "config" / f"local-{number}.properties", {}) for number in CONTROLLERS]
+    return ", ".join(f"{config.advertised.host}:{config.advertised.port}" for config in configs)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

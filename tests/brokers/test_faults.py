@@ -1,0 +1,237 @@
+"""Brokers and controllers are killed, paused and stopped under load: nothing acknowledged is lost.
+
+Each test ends with what it hurt in sync again, so that the next begins with a whole cluster.
+"""
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from tests.brokers.clients import (
+    admin,
+    create_topic,
+    partitions_of,
+    produce,
+    producer,
+    read_all,
+    wait_isr,
+    wait_until,
+)
+from tests.brokers.cluster import STARTED, BrokerCluster
+from tests.brokers.quorums import Controller, wait_leader
+from tests.process.cluster import Node
+
+PAUSE_S = 0.005
+"""Between two values of a steady producer: a load, not a measurement."""
+
+
+class Steady:
+    """A producer that never stops, and what was acknowledged to it."""
+
+    def __init__(self, cluster: BrokerCluster, topic: str) -> None:
+        self.cluster = cluster
+        self.topic = topic
+        self.acknowledged: list[str] = []
+        self.lost: list[str] = []
+        self._is_over = threading.Event()
+        self._sender = producer(cluster, enable_idempotence=True, message_timeout_ms=120_000)
+
+    def run(self) -> None:
+        """Send until told to stop, then wait for what is under way."""
+        number = 0
+        while not self._is_over.is_set():
+            value = f"{number}"
+            self._sender.produce(self.topic, value.encode(), on_delivery=self._delivered(value))
+            self._sender.poll(PAUSE_S)
+            number += 1
+        self._sender.flush(120)
+
+    def stop(self) -> None:
+        """Let it finish."""
+        self._is_over.set()
+
+    def wait_more(self, count: int) -> None:
+        """Wait until so many more values are acknowledged."""
+        wanted = len(self.acknowledged) + count
+        wait_until(lambda: len(self.acknowledged) >= wanted, lambda: f"{count} more acknowledged values")
+
+    def _delivered(self, value: str) -> Callable[[object, object], None]:
+        return lambda error, _: (self.lost if error else self.acknowledged).append(value)
+
+
+@contextmanager
+def producing(cluster: BrokerCluster, topic: str) -> Iterator[Steady]:
+    """A steady producer meanwhile; afterwards all that was acknowledged is read."""
+    steady = Steady(cluster, topic)
+    thread = threading.Thread(target=steady.run, name=f"producer of {topic}")
+    thread.start()
+    try:
+        steady.wait_more(20)
+        yield steady
+        steady.wait_more(20)
+    finally:
+        steady.stop()
+        thread.join()
+    assert steady.lost == []
+    assert set(steady.acknowledged) <= set(read_all(cluster, topic))
+
+
+@contextmanager
+def altering(cluster: BrokerCluster, topic: str) -> Iterator[list[float]]:
+    """A client that alters a topic's config through the brokers, one request after the other; when each
+    succeeded.
+    """
+    succeeded: list[float] = []
+    is_over = threading.Event()
+    client = admin(cluster)
+
+    def run() -> None:
+        number = 0
+        while not is_over.is_set():
+            entry = ConfigEntry(
+                "retention.ms", f"{3_600_000 + number}", incremental_operation=AlterConfigOpType.SET
+            )
+            resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+            client.incremental_alter_configs([resource], request_timeout=30)[resource].result(60)
+            succeeded.append(time.monotonic())
+            number += 1
+
+    failures: list[BaseException] = []
+
+    def guarded() -> None:
+        try:
+            run()
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=guarded, name=f"admin of {topic}")
+    thread.start()
+    try:
+        wait_until(lambda: len(succeeded) > 5 or bool(failures), lambda: "changes through the brokers")
+        yield succeeded
+    finally:
+        is_over.set()
+        thread.join()
+    assert failures == []
+
+
+def test_a_killed_broker_is_fenced_and_comes_back(cluster: BrokerCluster) -> None:
+    create_topic(cluster, "killed", partitions=6)
+    with producing(cluster, "killed"):
+        cluster[12].kill()
+        wait_isr(cluster, "killed", 2, without=12)
+    cluster[12].start()
+    wait_isr(cluster, "killed", 3)
+    produce(cluster, "killed", ["whole again"])
+
+
+def test_a_broker_paused_beyond_its_session_is_fenced_and_comes_back(cluster: BrokerCluster) -> None:
+    create_topic(cluster, "paused", partitions=6)
+    with producing(cluster, "paused"):
+        cluster[13].pause()
+        wait_isr(cluster, "paused", 2, without=13)
+        cluster[13].resume()
+        wait_isr(cluster, "paused", 3)
+
+
+def test_a_broker_that_stops_in_order_leads_nothing_when_it_goes(cluster: BrokerCluster) -> None:
+    create_topic(cluster, "in-order", partitions=6)
+    broker = cluster[11]
+    with producing(cluster, "in-order"):
+        since = broker.mark()
+        assert broker.stop() == 143
+        broker.wait_for("controlled shutdown", since=since)
+        found = partitions_of(cluster, "in-order")
+        assert all(each.leader in (12, 13) and sorted(each.isr) == [12, 13] for each in found.values())
+    broker.start()
+    wait_isr(cluster, "in-order", 3)
+
+
+def test_a_broker_started_again_at_once_waits_for_its_old_session(cluster: BrokerCluster) -> None:
+    create_topic(cluster, "at-once", partitions=3)
+    broker = cluster[12]
+    broker.kill()
+    broker.start()
+    broker.wait_for("DUPLICATE_BROKER_REGISTRATION", since=broker.began)
+    broker.wait_for(STARTED, since=broker.began)
+    wait_isr(cluster, "at-once", 3)
+
+
+def test_a_failing_directory_takes_its_replicas_alone(cluster: BrokerCluster) -> None:
+    create_topic(cluster, "directory", partitions=6, config={"segment.bytes": "1048576"})
+    broker = cluster[13]
+    first, second = (held_by(directory) for directory in cluster.directories(13))
+    wait_until(lambda: len(first() | second()) == 6, lambda: f"broker 13 has {first()} and {second()}")
+    there = second()
+    assert 0 < len(there) < 6, "both directories hold some"
+    failing = cluster.directories(13)[1]
+    aside = failing.with_name("aside")
+    failing.rename(aside)  # what is open can be written on; the next segment cannot
+    for _ in range(4):
+        produce(cluster, "directory", ["x" * 700_000] * 6, partitioner="random")
+
+    def is_out() -> bool:
+        found = partitions_of(cluster, "directory")
+        return {number for number, each in found.items() if 13 not in each.isr} == there
+
+    wait_until(is_out, lambda: f"{there} without 13: {partitions_of(cluster, 'directory')}")
+    assert broker.is_running
+    produce(cluster, "directory", ["all the same"])
+    broker.stop()
+    shutil.rmtree(failing, ignore_errors=True)
+    aside.rename(failing)
+    broker.start()
+    wait_isr(cluster, "directory", 3)
+
+
+def held_by(directory: Path) -> Callable[[], set[int]]:
+    """What asks which partitions of `directory`, the topic, lie in a directory."""
+    return lambda: {int(path.name.rpartition("-")[2]) for path in directory.glob("directory-?")}
+
+
+@pytest.mark.parametrize("how", ["kill", "pause", "stop", "resign"])
+def test_admin_goes_on_without_the_active_controller(cluster: BrokerCluster, how: str) -> None:
+    topic = f"controller-{how}"
+    create_topic(cluster, topic, partitions=1)
+    leader = wait_leader(cluster.quorum)
+    with producing(cluster, topic), altering(cluster, topic) as succeeded:
+        began = time.monotonic()
+        take_away(leader, how)
+        wait_leader(cluster.quorum, but=leader)
+        count = len(succeeded)
+        # A broker gives up on a paused controller when `controller.socket.timeout.ms` is over.
+        wait_until(lambda: len(succeeded) > count + 20, lambda: "changes at the next controller", 120)
+        after = [at for at in succeeded if at > began]
+        longest = max(later - earlier for earlier, later in zip([began, *after], after, strict=False))
+        print(f"{how}: no change succeeded for {longest * 1000:.0f} ms")
+    if how == "pause":
+        leader.resume()
+
+
+def take_away(leader: Controller, how: str) -> None:
+    if how == "resign":
+        if not isinstance(leader, Node):
+            pytest.skip("Kafka's controllers are not asked to resign")
+        with leader.client() as client:
+            client.resign()
+    else:
+        getattr(leader, how)()
+
+
+def test_producing_goes_on_without_any_controller(cluster: BrokerCluster) -> None:
+    create_topic(cluster, "alone", partitions=3)
+    with producing(cluster, "alone") as steady:
+        for controller in cluster.quorum:
+            controller.kill()
+        steady.wait_more(200)
+        for controller in cluster.quorum:
+            controller.start()
+        wait_leader(cluster.quorum)
+    create_topic(cluster, "after-alone", partitions=1)
+    assert all(broker.is_running for broker in cluster)

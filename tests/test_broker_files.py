@@ -1,0 +1,77 @@
+"""What starts Kafka's brokers fits the controllers: config/broker-*.properties and docker-compose.kafka.yml.
+
+The brokers themselves run in tests/brokers; the containers are run by hand.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import javaproperties
+import pytest
+import yaml
+
+from kraftd.runtime.config import load_config, parse_config
+from kraftd.types import Endpoint
+
+ROOT = Path(__file__).parents[1]
+CONTROLLERS = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
+COMPOSE = yaml.safe_load((ROOT / "docker-compose.kafka.yml").read_text(encoding="utf-8"))
+ENVIRONMENTS = {name: service["environment"] for name, service in COMPOSE["services"].items()}
+LOCAL = load_config(ROOT / "config" / "local-1.properties", {})
+IN_CONTAINERS = load_config(ROOT / "config" / "compose-1.properties", {})
+
+
+def properties(number: int) -> dict[str, str]:
+    text = (ROOT / "config" / f"broker-{number}.properties").read_text(encoding="utf-8")
+    return dict(javaproperties.loads(text))
+
+
+def voters_of(text: str) -> dict[int, Endpoint]:
+    """Read as kraftd reads the key of this name."""
+    node = text.partition("@")[0]
+    values = {
+        "process.roles": "controller",
+        "node.id": node,
+        "controller.quorum.voters": text,
+        "controller.listener.names": "CONTROLLER",
+        "listeners": "CONTROLLER://127.0.0.1:1",
+        "log.dirs": "data",
+    }
+    return dict(parse_config(values, {}).voters)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_broker_on_this_machine_knows_the_local_controllers(number: int) -> None:
+    values = properties(number)
+    assert voters_of(values["controller.quorum.voters"]) == dict(LOCAL.voters)
+    assert values["controller.listener.names"] in LOCAL.listener_names
+    assert int(values["node.id"]) not in LOCAL.voters
+    assert "controller.quorum.bootstrap.servers" not in values
+
+
+def test_brokers_on_this_machine_share_nothing() -> None:
+    brokers = [properties(number) for number in (1, 2, 3)]
+    for key in ("node.id", "listeners", "log.dirs", "broker.rack"):
+        assert len({values[key] for values in brokers}) == len(brokers), key
+
+
+@pytest.mark.parametrize("broker", list(ENVIRONMENTS))
+def test_a_broker_in_a_container_knows_the_controllers_there(broker: str) -> None:
+    values = ENVIRONMENTS[broker]
+    assert voters_of(values["KAFKA_CONTROLLER_QUORUM_VOTERS"]) == dict(IN_CONTAINERS.voters)
+    assert values["KAFKA_NODE_ID"] not in IN_CONTAINERS.voters
+    assert values["CLUSTER_ID"] in {each["environment"]["CLUSTER_ID"] for each in CONTROLLERS.values()}
+    service = COMPOSE["services"][broker]
+    assert f"PLAINTEXT://{service['hostname']}:9092" in values["KAFKA_ADVERTISED_LISTENERS"]
+    (port,) = service["ports"]
+    host, outside, inside = port.split(":")
+    assert f"OUTSIDE://{host}:{outside}" in values["KAFKA_ADVERTISED_LISTENERS"]
+    assert f"OUTSIDE://:{inside}" in values["KAFKA_LISTENERS"]
+    assert host == "127.0.0.1"
+
+
+def test_brokers_in_containers_share_nothing() -> None:
+    services: list[dict[str, Any]] = list(COMPOSE["services"].values())
+    assert len({each["environment"]["KAFKA_NODE_ID"] for each in services}) == len(services)
+    assert len({each["volumes"][0] for each in services}) == len(services)
+    assert {each["volumes"][0].partition(":")[0] for each in services} == set(COMPOSE["volumes"])
