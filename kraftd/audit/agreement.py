@@ -209,6 +209,7 @@ class AcknowledgedIsDurable(Invariant):
     """
 
     watches = (AppendDone, AssignEpoch, Commit, Send)
+    carrying = (m.FetchRequest, m.VoteRequest)
 
     def __init__(self) -> None:
         self._lost: dict[NodeId, set[tuple[Offset, int]]] = {}

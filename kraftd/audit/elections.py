@@ -6,9 +6,11 @@ Each class is one invariant (see `invariant` for when it is called). Not here: w
 Follows: Raft figure 3, SIMX-09, SIMX-11; D-01, D-02, D-06, D-07, D-13.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
+from typing import Any
 
-from kraftd.audit.invariant import Invariant, NodeView
+from kraftd.audit.invariant import MESSAGE_OF, Invariant, NodeView
 from kraftd.protocol import messages as m
 from kraftd.raft.effects import (
     AppendDone,
@@ -49,6 +51,7 @@ class OneVoteAnEpoch(Invariant):
     """A voter's vote in an epoch is durable before it is sent, and never changes."""
 
     watches = (VoteAnswered, Reply, Send)
+    carrying = (m.VoteRequest, m.VoteResponse)
 
     def __init__(self) -> None:
         self._votes: dict[tuple[NodeId, Epoch], NodeId] = {}
@@ -139,15 +142,28 @@ class EpochsNeverGoBack(Invariant):
         self._epochs.pop(node.node_id, None)
 
 
+_STATED_EPOCHS: Mapping[type[object], tuple[Callable[[Any], Sequence[Any]], Callable[[Any], Epoch]]] = {
+    m.FetchRequest: (attrgetter("topics"), attrgetter("current_leader_epoch")),
+    m.FetchResponse: (attrgetter("responses"), attrgetter("current_leader.leader_epoch")),
+    m.VoteRequest: (attrgetter("topics"), attrgetter("replica_epoch")),
+    m.BeginQuorumEpochRequest: (attrgetter("topics"), attrgetter("leader_epoch")),
+    m.EndQuorumEpochRequest: (attrgetter("topics"), attrgetter("leader_epoch")),
+    m.BeginQuorumEpochResponse: (attrgetter("topics"), attrgetter("leader_epoch")),
+    m.EndQuorumEpochResponse: (attrgetter("topics"), attrgetter("leader_epoch")),
+}
+"""The topics of each message whose sender claims to be in an epoch, and that epoch as a partition has it."""
+
+
 class EpochIsDurableBeforeUse(Invariant):
     """No message carries an epoch as its sender's own before that epoch is durable (D-02)."""
 
     watches = (Reply, Send)
+    carrying = tuple(_STATED_EPOCHS)
 
     def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
         """Check messages that are sent."""
         del nodes
-        message = effect.request if isinstance(effect, Send) else getattr(effect, "response", None)
+        message = MESSAGE_OF[type(effect)](effect)
         epoch = stated_epoch(message)
         if epoch > node.durable_election.epoch:
             durable = node.durable_election
@@ -162,23 +178,12 @@ def stated_epoch(message: object) -> Epoch:
     A response to a pre-vote carries the requester's epoch; responses to votes are checked by
     `OneVoteAnEpoch`.
     """
-    match message:
-        case m.FetchRequest(topics=[topic]):
-            return topic.partitions[0].current_leader_epoch
-        case m.FetchResponse(responses=[response]):
-            return response.partitions[0].current_leader.leader_epoch
-        case m.VoteRequest(topics=[vote]):
-            return vote.partitions[0].replica_epoch
-        case m.BeginQuorumEpochRequest(topics=[begin]):
-            return begin.partitions[0].leader_epoch
-        case m.EndQuorumEpochRequest(topics=[end]):
-            return end.partitions[0].leader_epoch
-        case m.BeginQuorumEpochResponse(topics=[begun]):
-            return begun.partitions[0].leader_epoch
-        case m.EndQuorumEpochResponse(topics=[ended]):
-            return ended.partitions[0].leader_epoch
-        case _:
-            return -1
+    stated = _STATED_EPOCHS.get(type(message))
+    if stated is None:
+        return -1
+    topics_of, epoch_of = stated
+    topics = topics_of(message)
+    return epoch_of(topics[0].partitions[0]) if len(topics) == 1 else -1
 
 
 class OneElectionAnEvent(Invariant):
@@ -205,6 +210,7 @@ class OnlyWholeNodesCount(Invariant):
     """A voter that is not whole neither votes nor acknowledges: it fetches without its id (D-06)."""
 
     watches = (Reply, Send)
+    carrying = (m.VoteResponse, m.FetchRequest)
 
     def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
         """Check votes and fetches."""
@@ -237,12 +243,11 @@ class OneOutcomeACall(Invariant):
     def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
         """Check outcomes."""
         del nodes
-        if isinstance(effect, AppendDone | ReadDone | ResignDone):
-            answered = self._answered.setdefault(node.node_id, set())
-            key = (type(effect), effect.token)
-            if key in answered:
-                self.fail(f"{node.node_id} answers twice: {effect}")
-            answered.add(key)
+        answered = self._answered.setdefault(node.node_id, set())
+        key = (type(effect), effect.token)  # type: ignore[union-attr]  # all that it watches have one
+        if key in answered:
+            self.fail(f"{node.node_id} answers twice: {effect}")
+        answered.add(key)
 
 
 class NoBusyLoop(Invariant):

@@ -7,14 +7,21 @@ invariants themselves are in `elections`, `state_changes`, `liveness`, `peer_con
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import ClassVar
+from operator import attrgetter
+from typing import Any, ClassVar
 
 import msgspec
 
-from kraftd.raft.effects import Effect
+from kraftd.raft.effects import Effect, Reply, Send
 from kraftd.raft.epoch_states import EpochState
 from kraftd.raft.events import Event, Handle
 from kraftd.types import Election, Epoch, NodeId, Offset
+
+MESSAGE_OF: Mapping[type[Effect], Callable[[Any], object]] = {
+    Send: attrgetter("request"),
+    Reply: attrgetter("response"),
+}
+"""The message that an effect carries to another machine."""
 
 
 class Violation(AssertionError):  # noqa: N818 - the word for it
@@ -88,6 +95,10 @@ class Invariant:
 
     watches: ClassVar[tuple[type[Effect], ...]] = ()
     """The types of effects that `on_effect` is called with."""
+    carrying: ClassVar[tuple[type[object], ...]] = ()
+    """Of `Send` and `Reply`, it is called only with those that carry a message of these types; with all if
+    there are none.
+    """
     listens: ClassVar[tuple[type[Event], ...]] = ()
     """The types of events that `on_event` is called with."""
     handles: ClassVar[tuple[type[Event], ...]] = ()

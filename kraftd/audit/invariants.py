@@ -36,7 +36,7 @@ from kraftd.audit.elections import (
     OnlyVotersCampaign,
     OnlyWholeNodesCount,
 )
-from kraftd.audit.invariant import Invariant, Mark, NodeView, Violation
+from kraftd.audit.invariant import MESSAGE_OF, Invariant, Mark, NodeView, Violation
 from kraftd.audit.liveness import (
     EveryCallHasAnOutcome,
     LeadersAreFollowed,
@@ -99,10 +99,7 @@ class Auditor:
         self._on_effects = [i.on_effects for i in self.invariants if _overrides(i, "on_effects")]
         self._on_applied = [i.on_applied for i in self.invariants if _overrides(i, "on_applied")]
         self._on_polled = [i.on_polled for i in self.invariants if _overrides(i, "on_polled")]
-        kinds = {kind for invariant in self.invariants for kind in invariant.watches}
-        self._effect_checks = {
-            kind: [i.on_effect for i in self.invariants if kind in i.watches] for kind in kinds
-        }
+        self._effect_checks: dict[tuple[type[Effect], type[object] | None], Sequence[EffectCheck]] = {}
 
         kinds_heard = {kind for invariant in self.invariants for kind in invariant.listens}
         self.event_checks = {
@@ -148,12 +145,24 @@ class Auditor:
 
     def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
         """An effect is about to be carried out."""
-        for check in self.checks_of(type(effect)):
+        kind = type(effect)
+        message_of = MESSAGE_OF.get(kind)
+        for check in self.checks_of(kind, None if message_of is None else type(message_of(effect))):
             check(node, effect, nodes)
 
-    def checks_of(self, kind: type[Effect]) -> Sequence[EffectCheck]:
-        """What looks at effects of a kind, for a driver that knows the kind beforehand."""
-        return self._effect_checks.get(kind, ())
+    def checks_of(self, kind: type[Effect], message: type[object] | None = None) -> Sequence[EffectCheck]:
+        """What looks at effects of a kind, that carry a message of a type if they carry any; for a driver
+        that knows both beforehand.
+        """
+        checks = self._effect_checks.get((kind, message))
+        if checks is None:
+            checks = self._effect_checks[kind, message] = [
+                invariant.on_effect
+                for invariant in self.invariants
+                if kind in invariant.watches
+                and (message is None or not invariant.carrying or message in invariant.carrying)
+            ]
+        return checks
 
     def on_effects(self, node: NodeView, effects: Sequence[Effect]) -> None:
         """A node returned the effects of one event."""

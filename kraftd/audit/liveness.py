@@ -9,6 +9,7 @@ A node may be late, since a process can stand still: what is due at a poll is re
 Follows: CQ-02 to CQ-05, DQ-04, KIP-996; D-07, D-11, D-13; KAFKA-15489, KAFKA-15911.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping
 
 from kraftd.audit.invariant import Invariant, NodeView, is_majority
@@ -115,6 +116,7 @@ class PreVotesAreOfOneRound(Invariant):
     """A candidate was granted a majority of pre-votes in response to what it asked in its last round."""
 
     watches = (Send, StateChanged)
+    carrying = (m.VoteRequest,)
     listens = (ResponseReceived,)
 
     def __init__(self) -> None:
@@ -239,19 +241,19 @@ class OnlyLeadersParkRequests(Invariant):
     listens = (RequestReceived,)
 
     def __init__(self) -> None:
-        self._waiting: dict[NodeId, set[Handle]] = {}
+        self._waiting: defaultdict[NodeId, set[Handle]] = defaultdict(set)
 
     def on_event(self, node: NodeView, event: Event, now_ms: int) -> None:
         """Record a request."""
         del now_ms
         if isinstance(event, RequestReceived):
-            self._waiting.setdefault(node.node_id, set()).add(event.handle)
+            self._waiting[node.node_id].add(event.handle)
 
     def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
         """Record a response."""
         del nodes
         if isinstance(effect, Reply):
-            self._waiting.get(node.node_id, set()).discard(effect.handle)
+            self._waiting[node.node_id].discard(effect.handle)
 
     def on_node(self, node: NodeView) -> None:
         """Check which requests are left. One whose connection is gone waits for nothing."""

@@ -6,7 +6,7 @@ Which machine really opened a connection is known from the driver (`NodeView.ope
 Follows: D-37.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from kraftd.audit.invariant import Invariant, NodeView
 from kraftd.protocol import messages as m
@@ -31,17 +31,19 @@ from kraftd.raft.epoch_states import EpochState
 from kraftd.raft.events import Event, NonceShown, PeerClaimed, PeerIdentified, RequestReceived
 from kraftd.types import NodeId
 
-_CHANGES = (
-    Append,
-    AssignEpoch,
-    Commit,
-    LeaderChanged,
-    LearnEndpoint,
-    StateChanged,
-    PersistElection,
-    RememberPeer,
-    RememberStateHealth,
-    Truncate,
+_CHANGES: frozenset[type[Effect]] = frozenset(
+    (
+        Append,
+        AssignEpoch,
+        Commit,
+        LeaderChanged,
+        LearnEndpoint,
+        StateChanged,
+        PersistElection,
+        RememberPeer,
+        RememberStateHealth,
+        Truncate,
+    )
 )
 """The effects that only a confirmed voter may bring about."""
 
@@ -87,12 +89,13 @@ class UnconfirmedPeersChangeNothing(Invariant):
             case RequestReceived():
                 self._check_request(node, event, effects)
             case PeerClaimed():
-                self._check_effects(node, f"a greeting as voter {event.peer}", effects)
+                self._check_effects(node, lambda: f"a greeting as voter {event.peer}", effects)
             case NonceShown():
                 if not any(isinstance(effect, ConfirmPeer) for effect in effects):
-                    self._check_effects(node, "a nonce that confirmed nobody", effects)
+                    self._check_effects(node, lambda: "a nonce that confirmed nobody", effects)
             case PeerIdentified(outbound=False):
-                self._check_effects(node, f"a greeting as observer {event.peer.node_id}", effects)
+                what = f"a greeting as observer {event.peer.node_id}"
+                self._check_effects(node, lambda: what, effects)
 
     def _check_request(self, node: NodeView, event: RequestReceived, effects: Sequence[Effect]) -> None:
         origin = node.origin_of(event.handle) if node.origin_of is not None else None
@@ -108,29 +111,34 @@ class UnconfirmedPeersChangeNothing(Invariant):
                 )
             if opener == stated_id:
                 return
-        what = f"{type(event.request).NAME} of machine {opener}, which says that it is {stated_id}"
+
+        def what() -> str:
+            return f"{type(event.request).NAME} of machine {opener}, which says that it is {stated_id}"
+
         self._check_effects(node, what, effects)
         if any(isinstance(effect, VoteAnswered) and effect.granted for effect in effects):
-            self.fail(f"{node.node_id} grants a vote after {what}")
+            self.fail(f"{node.node_id} grants a vote after {what()}")
         request = event.request
         if isinstance(request, m.FetchRequest) and request.replica_state.replica_id in node.voters:
             reply = next((e for e in effects if isinstance(e, Reply) and e.handle == event.handle), None)
             if reply is None or not _is_refusal(reply.response):
                 self.fail(
-                    f"{node.node_id} counts a fetch as voter {request.replica_state.replica_id}'s: {what}"
+                    f"{node.node_id} counts a fetch as voter {request.replica_state.replica_id}'s: {what()}"
                 )
 
-    def _check_effects(self, node: NodeView, what: str, effects: Sequence[Effect]) -> None:
-        before = self._before.get(node.node_id, node.state)
-        if node.state != before:
-            self.fail(f"{node.node_id} goes from {before} to {node.state} after {what}")
+    def _check_effects(self, node: NodeView, what: Callable[[], str], effects: Sequence[Effect]) -> None:
+        state = node.state
+        before = self._before.get(node.node_id, state)
+        if state is not before and state != before:
+            self.fail(f"{node.node_id} goes from {before} to {state} after {what()}")
         for effect in effects:
-            if isinstance(effect, _CHANGES):
-                self.fail(f"{node.node_id} does {effect} after {what}")
+            if type(effect) in _CHANGES:
+                self.fail(f"{node.node_id} does {effect} after {what()}")
             if isinstance(effect, RefusePeer):
                 confirmed = self._confirmed.get(node.node_id, ())
                 if effect.connection in confirmed:
-                    self.fail(f"{node.node_id} closes a confirmed connection after {what}: {effect.reason}")
+                    text = f"closes a confirmed connection after {what()}: {effect.reason}"
+                    self.fail(f"{node.node_id} {text}")
 
     def on_node(self, node: NodeView) -> None:
         """Forget the connections of a process that ended: a new one numbers its own anew."""

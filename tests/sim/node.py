@@ -17,7 +17,8 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from kraftd.audit.invariants import Mark, NodeView, Violation
+from kraftd.audit.invariant import MESSAGE_OF
+from kraftd.audit.invariants import EffectCheck, Mark, NodeView, Violation
 from kraftd.audit.trace import IN, OUT, trace
 from kraftd.errors import KraftdError
 from kraftd.protocol.codec import Buffer, Codec, Request
@@ -613,6 +614,8 @@ class SimNode:
 
     def checked(self, kind: type[Effect], handler: Callable[[Any], None]) -> Callable[[Any], None]:
         """A handler of effects of one kind, whose effects are checked before they are carried out."""
+        if kind in MESSAGE_OF:
+            return self._checked_message(kind, handler)
         view, views = self._view, self.world.views
         checks = self.world.auditor.checks_of(kind)
 
@@ -632,6 +635,22 @@ class SimNode:
             checked(effect)
 
         return checked_unless_holed if kind in (Commit, Truncate) else checked
+
+    def _checked_message(self, kind: type[Effect], handler: Callable[[Any], None]) -> Callable[[Any], None]:
+        view, views = self._view, self.world.views
+        message_of, checks_of = MESSAGE_OF[kind], self.world.auditor.checks_of
+        known: dict[type[object], Sequence[EffectCheck]] = {}
+
+        def checked(effect: Any) -> None:
+            message = type(message_of(effect))
+            checks = known.get(message)
+            if checks is None:
+                checks = known[message] = checks_of(kind, message)
+            for check in checks:
+                check(view, effect, views)
+            handler(effect)
+
+        return checked
 
     def appended(self, append: Append) -> None:
         """Batches are in the log now."""
@@ -696,6 +715,7 @@ class WorkingCodec:
 
     def __init__(self, codec: Codec, loop: SimLoop) -> None:
         self._codec, self._loop = codec, loop
+        self.encode_response = codec.encode_response  # as often as `decode_request`, not by `__getattr__`
 
     def decode_request(self, frame: Buffer) -> Request:
         self._loop.block_us(REQUEST_US)
