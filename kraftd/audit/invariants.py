@@ -96,7 +96,6 @@ class Auditor:
     def __init__(self, invariants: Sequence[type[Invariant]] = INVARIANTS) -> None:
         self.invariants = tuple(invariant() for invariant in invariants)
         self._on_node = [i.on_node for i in self.invariants if _overrides(i, "on_node")]
-        self._on_effects = [i.on_effects for i in self.invariants if _overrides(i, "on_effects")]
         self._on_applied = [i.on_applied for i in self.invariants if _overrides(i, "on_applied")]
         self._on_polled = [i.on_polled for i in self.invariants if _overrides(i, "on_polled")]
         self._effect_checks: dict[tuple[type[Effect], type[object] | None], Sequence[EffectCheck]] = {}
@@ -112,6 +111,9 @@ class Auditor:
             kind: [i.on_handled for i in self.invariants if kind in i.handles] for kind in kinds_handled
         }
         """The same once it was handled."""
+
+        self.effects_checks = [i.on_effects for i in self.invariants if _overrides(i, "on_effects")]
+        """What looks at all effects of an event together."""
 
     @property
     def committed(self) -> tuple[Offset, int]:
@@ -166,7 +168,7 @@ class Auditor:
 
     def on_effects(self, node: NodeView, effects: Sequence[Effect]) -> None:
         """A node returned the effects of one event."""
-        for on_effects in self._on_effects:
+        for on_effects in self.effects_checks:
             on_effects(node, effects)
 
     def on_applied(self, node: NodeView, offset: Offset, digest: Hashable) -> None:

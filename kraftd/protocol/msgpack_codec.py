@@ -80,7 +80,8 @@ class _Side:
     def __init__(self, table: str) -> None:
         self._table = table
         self._codecs: _Codecs = {}
-        self._bodies: dict[tuple[int, int], _Body] = {}
+        self.bodies: dict[tuple[int, int], _Body] = {}
+        """The bodies that were asked for already."""
 
     def packed(self, version: int, message: Any) -> tuple[object, ...]:
         """A message as msgpack takes it.
@@ -95,12 +96,12 @@ class _Side:
 
     def body(self, key: int, version: int) -> _Body | None:
         """How a body is decoded and built; None if that API is not spoken here in that version."""
-        body = self._bodies.get((key, version))
+        body = self.bodies.get((key, version))
         if body is None:
             codec = self._codecs.get((key, version)) or self._loaded(key, version)
             if codec is None:
                 return None
-            body = self._bodies[key, version] = msgspec.msgpack.Decoder(codec.wire).decode, codec.build
+            body = self.bodies[key, version] = msgspec.msgpack.Decoder(codec.wire).decode, codec.build
         return body
 
     def load(self, key: int) -> None:
@@ -168,9 +169,11 @@ class MsgpackCodec:
             head = _decode_request_head(frame)
         except _BAD_BYTES as error:
             raise MalformedError(f"not a request: {error}") from None
-        records = _checked_records(frame, head.records)
+        records: Buffer = b""
+        if head.records is not None or len(frame) > HEAD_BYTES_MAX:
+            records = _checked_records(frame, head.records)
         key, version = head.api_key, head.api_version
-        body = self._requests.body(key, version)
+        body = self._requests.bodies.get((key, version)) or self._requests.body(key, version)
         if body is None:
             raise UnsupportedVersion(key, version, head.correlation_id, self.apis.get(key))
         decode, build = body

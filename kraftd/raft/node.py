@@ -462,7 +462,7 @@ class RaftNode:
     @property
     def is_whole(self) -> bool:
         """Whether this node has forgotten no promise and lost no record, so that it may be counted (D-06)."""
-        return self._raft.rejoin.is_whole
+        return self._raft.rejoin.health.is_whole
 
     @property
     def damage(self) -> tuple[str, ...]:

@@ -113,8 +113,9 @@ class RequestManager:
 
     def next_timeout_ms(self) -> int:
         """Return when the first request under way times out."""
-        oldest = next(iter(self._in_flight.values()), None)
-        return oldest.deadline_ms if oldest is not None else NEVER_MS
+        for oldest in self._in_flight.values():
+            return oldest.deadline_ms
+        return NEVER_MS
 
     def next_ready_ms(self, peers: Iterable[NodeId], kind: RequestKind) -> int:
         """Return when one of these peers may be asked next; peers with a request under way do not count."""

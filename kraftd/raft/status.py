@@ -297,8 +297,8 @@ def _unknown_topics(topics: Sequence[m.DescribeQuorumRequestTopicData]) -> m.Des
     """Refuse each topic and partition that was asked for: only the metadata log is described here."""
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     text = f"only partition 0 of {METADATA_TOPIC} is described here"
-    names = sum(len(topic.topic_name.encode()) for topic in topics)
-    if len(topics) + sum(len(topic.partitions) for topic in topics) > _ECHO_MAX or names > ECHO_BYTES_MAX:
+    names = sum([len(topic.topic_name.encode()) for topic in topics])
+    if len(topics) + sum([len(topic.partitions) for topic in topics]) > _ECHO_MAX or names > ECHO_BYTES_MAX:
         return m.DescribeQuorumResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=text)
     echoed = tuple(
         m.DescribeQuorumResponseTopicData(

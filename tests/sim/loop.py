@@ -269,7 +269,10 @@ class SimLoop:
 
     def block_us(self, duration_us: int) -> None:
         """The process waits or works for so long; what it does next it does after that."""
-        self.busy_until_us = max(self.busy_until_us, self._scheduler.now_us) + duration_us
+        now_us = self._scheduler.now_us
+        if self.busy_until_us < now_us:
+            self.busy_until_us = now_us
+        self.busy_until_us += duration_us
 
     def pause(self) -> None:
         """Stop the process (SIGSTOP)."""

@@ -310,8 +310,10 @@ class Network:
         taking = self.last_taken
         if taking is not None and taking.protocol is protocol and not taking.is_dead:
             return taking.other.machine
-        ends = self.hosts[machine].ends.values()
-        return next((end.other.machine for end in ends if end.protocol is protocol), None)
+        for end in self.hosts[machine].ends.values():
+            if end.protocol is protocol:
+                return end.other.machine
+        return None
 
     async def connect(
         self, loop: SimLoop, machine: Machine, factory: Callable[[], Any], host: str, port: int

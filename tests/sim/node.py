@@ -78,6 +78,7 @@ LATE_US = 2_000
 """How much later a timer may be due than a node asked for: clocks count whole milliseconds."""
 
 _NOTHING = (None, None, -2, None, None)
+_NO_CHECKS: tuple[tuple[()], tuple[()]] = ((), ())
 
 SYNCS = frozenset({"fsync", "fdatasync", "sync_directory"})
 """Calls to the disk that take time."""
@@ -520,18 +521,23 @@ class SimNode:
         handle, poll, raft = raft_node.handle, raft_node.poll, raft_node._raft
         covered, on_polled = world.covered, world.auditor.on_polled
         event_checks, handled_checks = world.auditor.event_checks, world.auditor.handled_checks
+        checks_of = {
+            kind: (event_checks.get(kind, ()), handled_checks.get(kind, ()))
+            for kind in event_checks.keys() | handled_checks.keys()
+        }
 
         def watched_handle(event: Event, now: Now) -> list[Effect]:
             view.state = state = raft.state
             kind = type(event)
             covered[type(state), kind] += 1
-            for check in event_checks.get(kind, ()):
+            before, after = checks_of.get(kind, _NO_CHECKS)
+            for check in before:
                 check(view, event, now.mono_ms)
             if world.sink is not None:
                 world.sink(str(trace(world.now_ms, node_id, IN, event)))
             effects = handle(event, now)
             view.state = raft.state
-            for check_handled in handled_checks.get(kind, ()):
+            for check_handled in after:
                 check_handled(view, event, effects)
             return effects
 
@@ -567,19 +573,25 @@ class SimNode:
 
     def _origin_of(self, handle: int) -> tuple[int, Machine] | None:
         """Where a request came from that waits for its response."""
-        held = self.parts.network._pending.get(handle) if self.parts is not None else None
-        opener = self._opener_of(held[0].number) if held is not None else None
-        return (held[0].number, opener) if held is not None and opener is not None else None
+        parts = self.parts
+        held = parts.network._pending.get(handle) if parts is not None else None
+        if parts is None or held is None:
+            return None
+        number = held[0].number
+        protocol = parts.server.connections.get(number)
+        opener = self.world.network.opener_of(self.id, protocol) if protocol is not None else None
+        return (number, opener) if opener is not None else None
 
     def before_effects(self, effects: Sequence[Effect]) -> None:
         """The raft node hands over the effects of one event."""
-        raft_node, directory, view = self.parts.raft_node, self.directory, self._view  # type: ignore[union-attr]
+        raft, directory, view = self.parts.raft_node._raft, self.directory, self._view  # type: ignore[union-attr]
         assert directory is not None
-        view.state = raft_node.state
-        view.high_watermark = raft_node.high_watermark
-        view.is_whole = raft_node.is_whole
+        view.state = raft.state
+        view.high_watermark = raft.high_watermark
+        view.is_whole = raft.rejoin.health.is_whole
         view.durable_end_offset = self._durable_end(directory)
-        self.world.auditor.on_effects(view, effects)
+        for check in self.world.auditor.effects_checks:
+            check(view, effects)
         sink = self.world.sink
         if sink is not None:
             for effect in effects:
