@@ -81,6 +81,8 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
         self._appends: dict[Token, tuple[Write, _Caller | None]] = {}
         self._after: dict[Write, list[tuple[AfterWrite, _Caller]]] = {}
         """By a write that is not committed, who waits for it besides the one who asked for it."""
+        self._newest_committed: Write | None = None
+        """It may not be applied yet: then the controller still counts it as uncommitted."""
         self._plans: dict[RunningPlan, _Caller] = {}
         """Who waits for the last slice of a plan."""
         self._reads: dict[Token, tuple[NeedsRead, _Caller]] = {}
@@ -128,6 +130,8 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
     def append_done(self, done: AppendDone) -> None:
         """Reply to the request whose write was committed or refused."""
         write, caller = self._appends.pop(done.token)
+        if done.error is ErrorCode.NONE:
+            self._newest_committed = write
         response = self._controller.finished(write, done.error)
         if caller is not None:
             if response is None:
@@ -199,10 +203,16 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
             caller.reply(decision.response)
 
     def _reply_after(self, after: AfterWrite, caller: _Caller) -> None:
-        """Reply once a write is committed. It is the newest one; its time may be up."""
+        """Reply once a write is committed, the newest one.
+
+        A write is committed in the middle of a turn and applied at its end: a heartbeat in between is told
+        to wait for a write that nobody waits for any more.
+        """
         newest = next(reversed(self._appends.values()), None)
         if newest is not None and newest[0] is after.write:
             self._after.setdefault(after.write, []).append((after, caller))
+        elif after.write is self._newest_committed:
+            caller.reply(after.response)
         else:
             caller.reply(after.refuse(ErrorCode.REQUEST_TIMED_OUT))
 

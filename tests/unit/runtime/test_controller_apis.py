@@ -276,6 +276,25 @@ def test_an_api_of_its_own_is_refused_when_its_time_is_up() -> None:
     assert "outcome unknown" in response.text
 
 
+def nothing_to_write(_context: Context, request: ToyRequest) -> tuple[list[ConfigRecord], ToyResponse]:
+    return [], ToyResponse(text=request.value)
+
+
+TOY_HEARTBEAT = WriteOperation(ToyRequest, nothing_to_write, toy_refusal)
+
+
+@pytest.mark.covers("D-13")
+@pytest.mark.parametrize("outcome", [ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT])
+def test_a_response_without_records_waits_for_no_write_that_has_ended(outcome: ErrorCode) -> None:
+    """Between the commit of a write and its application, which comes at the end of the turn."""
+    made, core, connection = apis(TOY_HEARTBEAT, *OPERATIONS)
+    receive(made, connection, request(alter("a"), 1))
+    made.append_done(AppendDone(core.events[0].token, outcome, 99))
+    receive(made, connection, request(ToyRequest("at once"), 2))
+    _, (_, correlation_id, response) = connection.replies
+    assert (correlation_id, response.error) == (2, outcome)
+
+
 def test_an_api_of_its_own_is_read_once_the_leader_is_confirmed() -> None:
     made, core, connection = apis(TOY_READ)
     for error in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT):
