@@ -4,8 +4,11 @@ The nodes named must be whole, without alarms, and follow one leader; that leade
 read, which a majority has to confirm; and nodes that have applied the same records must hold the same image.
 An open port proves nothing.
 
+Fenced brokers and partitions without leader are named, and change neither the verdict nor the exit code: to
+restart a controller, which is what a container does with one that is not healthy, mends neither.
+
 Schema: healthy (bool), leader_id (-1 none), leader_epoch, read_ms (-1 if it failed), problems (texts),
-    nodes (list of node_id, endpoint, healthy, problems).
+    active_brokers and the like as in `kraftctl status`, nodes (list of node_id, endpoint, healthy, problems).
 """
 
 import time
@@ -15,9 +18,10 @@ from typing import Any, TypeAlias
 import typer
 
 from kraftd.cli.client import Connection, raise_for
+from kraftd.cli.cluster import TROUBLES, cluster_data, cluster_labels
 from kraftd.cli.failures import CommandError, ExitCode
 from kraftd.cli.options import BootstrapOption, OutputOption, TimeoutOption, bootstrap_of, output_of
-from kraftd.cli.output import columns, emit, id_text
+from kraftd.cli.output import columns, emit, id_text, labels
 from kraftd.cli.survey import REQUEST_TIMEOUT_MS, OwnView, Survey, ask_leader, survey
 from kraftd.cli.troubles import in_short, troubles
 from kraftd.metadata.config_schema import ResourceType
@@ -76,6 +80,7 @@ def health_data(found: Survey, named: Sequence[Endpoint], timeout_ms: int) -> Js
         "leader_epoch": found.epoch,
         "read_ms": read_ms,
         "problems": problems,
+        **cluster_data(found),
         "nodes": nodes,
     }
 
@@ -151,4 +156,6 @@ def health_table(data: Mapping[str, Any]) -> str:
         verdict = f"healthy: {leader}, read in {data['read_ms']} ms"
     else:
         verdict = f"NOT healthy: {_verdict(data)}"
-    return f"{verdict}\n\n" + columns(("Node", "Endpoint", "Healthy", "Problems"), rows)
+    nodes = columns(("Node", "Endpoint", "Healthy", "Problems"), rows)
+    cluster = labels(pair for pair in cluster_labels(data) if pair[0] in TROUBLES)
+    return "\n\n".join(part for part in (verdict, nodes, cluster) if part)

@@ -11,6 +11,9 @@ Schema of `status`: cluster_id (text or null), leader_id, leader_epoch, high_wat
     flushed_offset, high_watermark, applied_offset, lag, whole, alarms, troubles (what the table notes),
     no_leader_reason, last_contact_ms, election_attempts, image_hash, metadata_version, directory_id,
     software, uptime_ms.
+    Of brokers and topics, in the newest image that answered (null if none did): active_brokers,
+    fenced_brokers, stopping_brokers, topics, partitions, offline_partitions (numbers), fenced_broker_ids and
+    offline_partition_names (the first 16).
 Schema of `replication`: a list of node_id, directory_id, log_end_offset, lag, last_fetch_timestamp,
     last_caught_up_timestamp (ms since 1970, -1 unknown), status (Leader, Follower, Observer).
 
@@ -26,6 +29,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from kraftd.cli.client import Connection, raise_for
+from kraftd.cli.cluster import cluster_data, cluster_labels
 from kraftd.cli.failures import CommandError, ExitCode
 from kraftd.cli.options import BootstrapOption, OutputOption, TimeoutOption, bootstrap_of, output_of
 from kraftd.cli.output import columns, emit, id_text, labels, note
@@ -128,6 +132,7 @@ def status_data(found: Survey) -> Json:
         "current_voters": _members(quorum, partition.current_voters if partition else ()),
         "current_observers": _members(quorum, partition.observers if partition else ()),
         "no_leader_reason": None if partition else found.no_leader_reason(),
+        **cluster_data(found),
         "nodes": [_node_data(view, leader_end, found.oddities(view)) for view in found.views],
     }
 
@@ -245,6 +250,7 @@ def status_table(data: Mapping[str, Any]) -> str:
                 ("LeaderId", "none"),
                 ("LeaderEpoch", data["leader_epoch"]),
                 ("Reason", data["no_leader_reason"]),
+                *cluster_labels(data),
             ]
         )
         return f"{head}\n\n{nodes}"
@@ -258,6 +264,7 @@ def status_table(data: Mapping[str, Any]) -> str:
             ("MaxFollowerLagTimeMs", data["max_follower_lag_time_ms"]),
             ("CurrentVoters", _replicas_text(data["current_voters"])),
             ("CurrentObservers", _replicas_text(data["current_observers"])),
+            *cluster_labels(data),
         ]
     )
     return f"{head}\n\n{nodes}"

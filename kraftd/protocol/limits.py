@@ -42,6 +42,9 @@ ALARM_BYTES_MAX: Final = 4 * KIB
 ALARMS_MAX: Final = 16
 """What a response tells of one thing that is wrong with a node, and of how many."""
 
+IN_TROUBLE_MAX: Final = 16
+"""Fenced brokers and offline partitions that a response names; it tells how many there are, too."""
+
 FILES_MAX: Final = 8192
 """Files of one export."""
 

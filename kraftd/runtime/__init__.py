@@ -14,5 +14,6 @@ its own line and from those below it:
     store                             the effects that touch the disk
     driver  effect_executor           the turns of the loop; the effects of each event, in order
     config  file_limits  worker       Kafka's properties; how many connections; a thread for the disk
-    raft_metrics  health_checks       what is measured; is the process alive, and of use
+    raft_metrics  controller_metrics  what is measured of the quorum; of brokers, topics and events
+    health_checks  sample             is the process alive, and of use; a number of the Prometheus page
 """

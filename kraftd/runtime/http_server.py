@@ -28,8 +28,8 @@ from kraftd.errors import InvariantError
 from kraftd.runtime.file_limits import HTTP_CONNECTIONS_MAX
 from kraftd.runtime.health_checks import Check
 from kraftd.runtime.http_connection import HttpConnection
-from kraftd.runtime.node_status import Sample
 from kraftd.runtime.observability import Logger
+from kraftd.runtime.sample import Sample
 from kraftd.types import Endpoint
 
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"

@@ -14,6 +14,7 @@ from importlib.metadata import version
 
 import msgspec
 
+from kraftd.controller.cluster_summary import some_offline_partitions, summary_of
 from kraftd.controller.quorum_controller import QuorumController
 from kraftd.errors import ErrorCode
 from kraftd.metadata.feature_levels import metadata_version_name
@@ -24,8 +25,10 @@ from kraftd.protocol.brief import brief, briefs
 from kraftd.protocol.messages import DescribeNodeResponse, DescribeNodeResponsePeer
 from kraftd.raft import PeerStatus, QuorumStatus, RaftNode
 from kraftd.runtime.applier import Applier
+from kraftd.runtime.controller_metrics import controller_readings, controller_samples
 from kraftd.runtime.health_checks import HealthInput
-from kraftd.runtime.raft_metrics import Number, RaftMetrics
+from kraftd.runtime.raft_metrics import RaftMetrics
+from kraftd.runtime.sample import Sample
 from kraftd.runtime.store import DirectoryStore
 from kraftd.types import ZERO_UUID, NodeId, Now, Uuid, uuid_text
 
@@ -42,16 +45,6 @@ class NodeInfo(msgspec.Struct, frozen=True):
     directory_id: Uuid
     fetch_timeout_ms: int
     started_at: Now
-
-
-class Sample(msgspec.Struct, frozen=True):
-    """One number of the Prometheus page."""
-
-    name: str
-    meaning: str
-    value: Number
-    labels: Mapping[str, str] = {}
-    is_counter: bool = False
 
 
 class NodeStatus:
@@ -83,6 +76,7 @@ class NodeStatus:
         """This node's own view, for `kraftctl status`."""
         view = self._raft_node.describe(now)
         level = self._controller.image.metadata_version
+        cluster = summary_of(self._controller.image)
         return DescribeNodeResponse(
             error_code=ErrorCode.NONE,
             cluster_id=self._info.cluster_id,
@@ -110,6 +104,14 @@ class NodeStatus:
             started_at_ms=self._info.started_at.wall_ms,
             uptime_ms=now.mono_ms - self._info.started_at.mono_ms,
             metadata_version=metadata_version_name(level) if level else "",
+            active_broker_count=cluster.active_brokers,
+            fenced_broker_count=len(cluster.fenced_brokers),
+            fenced_brokers=cluster.fenced_brokers[: limits.IN_TROUBLE_MAX],
+            stopping_broker_count=len(cluster.stopping_brokers),
+            topic_count=cluster.topics,
+            partition_count=cluster.partitions,
+            offline_partition_count=cluster.offline_partitions,
+            offline_partitions=some_offline_partitions(self._controller.image, limits.IN_TROUBLE_MAX),
         )
 
     def health_input(self, now: Now) -> HealthInput:
@@ -151,7 +153,9 @@ class NodeStatus:
             "poll-idle-ratio-avg": self._idle_ratio(),
             "last-applied-record-offset": self._applier.applied_offset - 1,
             "last-applied-record-lag-ms": self._lag_ms(view, now),
+            "last-committed-record-offset": view.high_watermark - 1,
             "active-controller-count": int(self._controller.is_active),
+            **controller_readings(self._controller),
             "connection-count": sum(self._connections().values()),
             "connections-closed": sum(msgspec.structs.astuple(self._server.tally)),
         }
@@ -171,17 +175,13 @@ class NodeStatus:
             meaning = RAFT_METRIC_TEXTS.get(name)
             if meaning is not None and isinstance(value, int | float):
                 yield Sample(f"kafka_server_raftmetrics_{name.replace('-', '_')}", meaning, value)
-        yield from self._controller_samples(now)
+        yield from controller_samples(self._controller, now)
+        yield from self._log_samples(now)
         yield from self._process_samples()
 
-    def _controller_samples(self, now: Now) -> Iterator[Sample]:
+    def _log_samples(self, now: Now) -> Iterator[Sample]:
         prefix = "kafka_controller_kafkacontroller_"
         view = self._raft_node.describe(now)
-        yield Sample(
-            prefix + "activecontrollercount",
-            "1 on the node whose controller decides.",
-            int(self._controller.is_active),
-        )
         applied = self._applier
         yield Sample(
             prefix + "lastappliedrecordoffset",
@@ -201,18 +201,6 @@ class NodeStatus:
             "Offset of the last committed record.",
             view.high_watermark - 1,
         )
-        queue = "kafka_controller_controllereventmanager_"
-        for times in self._controller.event_statistics.statistics():
-            label = {"kind": times.kind}
-            yield Sample(queue + "events", "Events handled.", times.count, label, is_counter=True)
-            for part, taken in (("queue", times.queue), ("processing", times.processing)):
-                for quantile, value_us in (("0.5", taken.p50_us), ("0.99", taken.p99_us)):
-                    yield Sample(
-                        f"{queue}eventqueue{'processing' if part == 'processing' else ''}timems",
-                        f"Milliseconds of {part}, by kind of event.",
-                        value_us / 1_000,
-                        label | {"quantile": quantile},
-                    )
 
     def _process_samples(self) -> Iterator[Sample]:
         metrics = self._metrics

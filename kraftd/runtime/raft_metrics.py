@@ -10,14 +10,12 @@ Not here: how they are shown (`observability`, `http_server`), and what can be r
 
 from collections import deque
 from collections.abc import Mapping
-from typing import TypeAlias
 
 from kraftd.raft.effects import StateChanged
+from kraftd.runtime.sample import Number
 from kraftd.types import Offset
 
 _WINDOW_MS = 30_000
-
-Number: TypeAlias = int | float
 
 
 class Window:

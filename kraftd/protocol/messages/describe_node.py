@@ -101,4 +101,20 @@ class DescribeNodeResponse(Struct, frozen=True, gc=False):
     """How long it has been running. (int64)"""
     metadata_version: str = ""
     """The feature level its image is at. (string)"""
+    active_broker_count: int = 0
+    """Brokers in its image that are not fenced. (int32)"""
+    fenced_broker_count: int = 0
+    """Brokers in its image that are fenced. (int32)"""
+    fenced_brokers: tuple[int, ...] = ()
+    """Their ids, the lowest first; of many not all. ([]int32)"""
+    stopping_broker_count: int = 0
+    """Brokers in its image in controlled shutdown. (int32)"""
+    topic_count: int = 0
+    """Topics in its image. (int32)"""
+    partition_count: int = 0
+    """Partitions of all topics. (int32)"""
+    offline_partition_count: int = 0
+    """Partitions without leader. (int32)"""
+    offline_partitions: tuple[str, ...] = ()
+    """Their names; of many not all. ([]string)"""
     unknown_tags: UnknownTags = ()

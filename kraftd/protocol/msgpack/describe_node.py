@@ -91,6 +91,14 @@ _DescribeNodeResponseV0: TypeAlias = tuple[
     Int64,
     Int64,
     str,
+    Int32,
+    Int32,
+    Array[Int32],
+    Int32,
+    Int32,
+    Int32,
+    Int32,
+    Array[str],
     Tags,
 ]
 
@@ -123,6 +131,14 @@ def _build_describe_node_response_v0(wire: _DescribeNodeResponseV0) -> DescribeN
         started_at_ms,
         uptime_ms,
         metadata_version,
+        active_broker_count,
+        fenced_broker_count,
+        fenced_brokers,
+        stopping_broker_count,
+        topic_count,
+        partition_count,
+        offline_partition_count,
+        offline_partitions,
         tags,
     ) = wire
     return DescribeNodeResponse(
@@ -152,6 +168,14 @@ def _build_describe_node_response_v0(wire: _DescribeNodeResponseV0) -> DescribeN
         started_at_ms=started_at_ms,
         uptime_ms=uptime_ms,
         metadata_version=metadata_version,
+        active_broker_count=active_broker_count,
+        fenced_broker_count=fenced_broker_count,
+        fenced_brokers=fenced_brokers,
+        stopping_broker_count=stopping_broker_count,
+        topic_count=topic_count,
+        partition_count=partition_count,
+        offline_partition_count=offline_partition_count,
+        offline_partitions=offline_partitions,
         unknown_tags=kept(tags) if tags else (),
     )
 
@@ -184,6 +208,14 @@ def _pack_describe_node_response_v0(value: DescribeNodeResponse) -> tuple[object
         value.started_at_ms,
         value.uptime_ms,
         value.metadata_version,
+        value.active_broker_count,
+        value.fenced_broker_count,
+        value.fenced_brokers,
+        value.stopping_broker_count,
+        value.topic_count,
+        value.partition_count,
+        value.offline_partition_count,
+        value.offline_partitions,
         raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
     )
 

@@ -30,6 +30,8 @@ WHO_MAY_NAME_PARTS = {
     "kraftd/controller/describe_configs.py": "answers with configs",
     "kraftd/controller/list_configs.py": "answers with configs",
     "kraftd/controller/brokers_listing.py": "answers with brokers",
+    "kraftd/controller/cluster_summary.py": "counts brokers and topics",
+    "kraftd/runtime/controller_metrics.py": "tells the state of each broker",
     "kraftd/controller/topics_listing.py": "answers with topics",
     "kraftd/controller/partitions": "decides about partitions, by brokers, features and configs",
     "kraftd/controller/quorum_controller.py": "is given its own registration",

@@ -13,7 +13,7 @@ from kraftd.runtime.file_limits import HTTP_CONNECTIONS_MAX
 from kraftd.runtime.health_checks import Check
 from kraftd.runtime.http_connection import HttpConnection
 from kraftd.runtime.http_server import HttpServer
-from kraftd.runtime.node_status import Sample
+from kraftd.runtime.sample import Sample
 from kraftd.types import Endpoint
 
 PROBE = b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from kraftd.controller.sessions import BrokerSessions
+from kraftd.metadata.image import EMPTY
 from kraftd.net.tally import Tally
 from kraftd.raft.effects import StateChanged
 from kraftd.raft.epoch_states import Candidate, Follower, Leader, Prospective, Resigned, Unattached
@@ -44,6 +46,9 @@ def status_of(lone: Lone) -> tuple[NodeStatus, RaftMetrics]:
         is_active=False,
         statistics=dict,
         event_statistics=SimpleNamespace(statistics=list),
+        image=EMPTY,
+        error_count=0,
+        sessions=BrokerSessions(9_000),
         tally=Tally(idle=3),
     )
     metrics = RaftMetrics(lone.now_ms)

@@ -1,0 +1,72 @@
+"""How many brokers, topics and partitions a cluster has, and which of them are in trouble, from an image.
+
+For metrics, `kraftctl status` and `health`. It looks at each broker and at no partition: what is counted of
+partitions is kept by the fold, so that a scrape costs the same whatever the cluster holds.
+
+Follows: Kafka's ControllerMetadataMetrics. A broker in controlled shutdown is an active one there too; a
+partition without leader counts among those that are not led by their preferred replica.
+"""
+
+from itertools import islice
+
+import msgspec
+
+from kraftd.metadata.image import MetadataImage
+from kraftd.metadata.parts.brokers import BROKERS
+from kraftd.metadata.parts.topics import TOPICS
+from kraftd.records.messages import RegisterBrokerRecord
+from kraftd.types import NodeId
+
+
+class ClusterSummary(msgspec.Struct, frozen=True):
+    """What a cluster is like in a few numbers."""
+
+    active_brokers: int
+    """Those that are not fenced."""
+    fenced_brokers: tuple[NodeId, ...]
+    stopping_brokers: tuple[NodeId, ...]
+    """Those in controlled shutdown."""
+    topics: int
+    partitions: int
+    offline_partitions: int
+    """Partitions without leader."""
+    not_preferred_partitions: int
+    """Partitions that their first replica does not lead."""
+
+
+def summary_of(image: MetadataImage) -> ClusterSummary:
+    """The summary of an image."""
+    topics = image[TOPICS]
+    brokers = [broker for _, broker in image[BROKERS].items()]
+    fenced = tuple(sorted(broker.broker_id for broker in brokers if broker.fenced))
+    offline = len(topics.partitions_without_leader())
+    return ClusterSummary(
+        active_brokers=len(brokers) - len(fenced),
+        fenced_brokers=fenced,
+        stopping_brokers=tuple(sorted(each.broker_id for each in brokers if each.in_controlled_shutdown)),
+        topics=len(topics),
+        partitions=topics.partition_count,
+        offline_partitions=offline,
+        not_preferred_partitions=offline + len(topics.partitions_not_preferred()),
+    )
+
+
+def some_offline_partitions(image: MetadataImage, most: int) -> tuple[str, ...]:
+    """The names of some partitions without leader, sorted."""
+    topics = image[TOPICS]
+    found = []
+    for topic_id, partition_id in islice(topics.partitions_without_leader(), most):
+        topic = topics.get(topic_id)
+        if topic is not None:
+            found.append((topic.name, partition_id))
+    return tuple(f"{name}-{partition_id}" for name, partition_id in sorted(found))
+
+
+_FENCED, _CONTROLLED_SHUTDOWN, _ACTIVE = 10, 20, 30
+
+
+def registration_state(broker: RegisterBrokerRecord) -> int:
+    """Kafka's number of a broker's state, as its metric BrokerRegistrationState has it."""
+    if broker.fenced:
+        return _FENCED
+    return _CONTROLLED_SHUTDOWN if broker.in_controlled_shutdown else _ACTIVE

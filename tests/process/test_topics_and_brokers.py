@@ -1,0 +1,138 @@
+"""`kraftctl topics` and `brokers`, and what metrics say of them, against daemons whose log holds some."""
+
+import urllib.request
+from collections.abc import Callable, Sequence
+
+from cluster import Cluster, Node
+from test_kraftctl import kraftctl
+
+from kraftd.records.batch import encode_batch, encode_control_batch
+from kraftd.records.control import encode_control
+from kraftd.records.frame import AnyRecord, encode_record
+from kraftd.records.messages import (
+    ConfigRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    RegisterBrokerRecordBrokerEndpoint,
+    SnapshotFooterRecord,
+    SnapshotHeaderRecord,
+    TopicRecord,
+)
+from kraftd.storage import OsFileSystem
+from kraftd.storage.bootstrap import read_bootstrap
+from kraftd.storage.disk import Disk
+from kraftd.types import uuid_text
+
+Start = Callable[..., Cluster]
+
+ORDERS, AUDIT, WIDE = b"o" * 16, b"a" * 16, b"w" * 16
+WIDE_PARTITIONS = 3_000
+"""More than one page of a list looks at, and more than one page of a describe holds."""
+
+
+def broker(broker_id: int, *, fenced: bool) -> RegisterBrokerRecord:
+    end = RegisterBrokerRecordBrokerEndpoint(name="PLAINTEXT", host=f"b{broker_id}", port=9_092)
+    return RegisterBrokerRecord(
+        broker_id=broker_id,
+        broker_epoch=broker_id,
+        incarnation_id=bytes([broker_id]) * 16,
+        end_points=(end,),
+        rack="r1",
+        fenced=fenced,
+        log_dirs=(bytes([broker_id]) * 16,),
+    )
+
+
+def partition(topic_id: bytes, index: int, isr: tuple[int, ...]) -> PartitionRecord:
+    return PartitionRecord(
+        index, topic_id, (11, 12), isr, leader=isr[0] if isr else -1, directories=(b"\x0b" * 16, b"\x0c" * 16)
+    )
+
+
+WORLD: Sequence[AnyRecord] = (
+    broker(11, fenced=True),
+    broker(12, fenced=True),
+    TopicRecord("orders", ORDERS),
+    partition(ORDERS, 0, (11, 12)),
+    partition(ORDERS, 1, (12,)),
+    ConfigRecord(2, "orders", "retention.ms", "1000"),
+    TopicRecord("audit", AUDIT),
+    partition(AUDIT, 0, ()),
+    TopicRecord("wide", WIDE),
+    *(partition(WIDE, index, (11, 12)) for index in range(WIDE_PARTITIONS)),
+)
+
+
+def plant(node: Node, records: Sequence[AnyRecord]) -> None:
+    """Let a new cluster begin with these records too."""
+    path = node.directory / "bootstrap.checkpoint"
+    features = read_bootstrap(Disk(OsFileSystem()), path)
+    assert features is not None
+    values = [*features, *map(encode_record, records)]
+    header = encode_control(SnapshotHeaderRecord(version=0, last_contained_log_timestamp=0))
+    footer = encode_control(SnapshotFooterRecord(version=0))
+    path.write_bytes(
+        encode_control_batch(0, 0, 1, [header])
+        + encode_batch(1, 0, 1, values)
+        + encode_control_batch(1 + len(values), 0, 1, [footer])
+    )
+
+
+def started(start: Start) -> Cluster:
+    cluster = start(3, start=False, http=True)
+    for node in cluster:
+        plant(node, WORLD)
+        node.start()
+    cluster.commit("log.retention.ms", "1000")  # what a new cluster begins with comes before it
+    cluster.wait_caught_up()
+    return cluster
+
+
+def test_topics_and_brokers_are_listed_and_described_without_a_broker(start: Start) -> None:
+    with started(start) as cluster:
+        every = kraftctl(cluster.bootstrap, "topics", "list", "-o", "json")
+        rows = {row["topic"]: row for row in every.data}
+        assert [row["partitions"] for row in rows.values()] == [1, 2, WIDE_PARTITIONS]
+        assert (rows["audit"]["leaderless"], rows["orders"]["under_replicated"]) == (1, 1)
+        assert rows["wide"] == {
+            "topic": "wide",
+            "topic_id": uuid_text(WIDE),
+            "partitions": WIDE_PARTITIONS,
+            "least_replicas": 2,
+            "most_replicas": 2,
+            "leaderless": 0,
+            "under_replicated": 0,
+        }
+        wide, orders = kraftctl(cluster.bootstrap, "topics", "describe", "wide", "orders", "-o", "json").data
+        assert [each["partition"] for each in wide["partitions"]] == list(range(WIDE_PARTITIONS))
+        assert orders["configs"] == {"retention.ms": "1000"}
+        assert [each["isr"] for each in orders["partitions"]] == [[11, 12], [12]]
+        brokers = kraftctl(cluster.bootstrap, "brokers", "list", "-o", "json").data
+        assert [(row["broker_id"], row["state"]) for row in brokers] == [(11, "fenced"), (12, "fenced")]
+        assert [row["replicas"] for row in brokers] == [WIDE_PARTITIONS + 3] * 2
+        described = kraftctl(cluster.bootstrap, "brokers", "describe", 11)
+        assert "PLAINTEXT://b11:9092" in described.out
+        assert all(
+            len(line) <= 80 for line in kraftctl(cluster.bootstrap, "brokers", "list").out.splitlines()
+        )
+
+
+def test_every_node_tells_of_brokers_and_topics_in_metrics_status_and_health(start: Start) -> None:
+    with started(start) as cluster:
+        leader = cluster.wait_leader()
+        leader.kill()
+        cluster.wait_leader(but=leader)
+        status = kraftctl(cluster.bootstrap, "status")
+        assert "FencedBrokers:          2: 11, 12" in status.out
+        assert "OfflinePartitions:      " in status.out
+        data = kraftctl(cluster.bootstrap, "health", "-o", "json").data
+        assert (data["fenced_brokers"], data["fenced_broker_ids"], data["topics"]) == (2, [11, 12], 3)
+        assert "audit-0" in data["offline_partition_names"]
+        assert not [problem for problem in data["problems"] if "11" in problem]
+        for node in cluster.running():
+            url = f"http://127.0.0.1:{node.http_port}/metrics"
+            with urllib.request.urlopen(url, timeout=30) as page:
+                lines = page.read().decode().splitlines()
+            assert "kafka_controller_kafkacontroller_fencedbrokercount 2.0" in lines
+            assert "kafka_controller_kafkacontroller_globaltopiccount 3.0" in lines
+            assert 'kafka_controller_kafkacontroller_brokerregistrationstate{broker="11"} 10.0' in lines
