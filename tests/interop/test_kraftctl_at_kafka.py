@@ -1,0 +1,71 @@
+"""`kraftctl topics` and `brokers` at a real Kafka: what it serves works, what it does not is one line."""
+
+import os
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+import pytest
+
+from kraftd.types import uuid_text
+from tests.interop.controllers import BROKER, Controllers
+from tests.interop.peer import Kafka
+from tests.unit.cli.kraftctl import Kraftctl, Outcome
+
+Ask: TypeAlias = Callable[..., Outcome]
+"""Runs `kraftctl` against a node of Kafka, by its id."""
+
+
+@pytest.fixture(scope="module")
+def controllers(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controllers]:
+    folder = tmp_path_factory.mktemp("kafka")
+    made = Controllers(
+        kafka, folder / "said", {1: folder / "1", 2: folder / "2", 3: folder / "3"}, broker=folder / "b"
+    )
+    made.format(uuid_text(os.urandom(16)), [1, 2, 3, BROKER])
+    with made:
+        made.wait_leader()
+        made.create_topic("by-kafka")
+        yield made
+
+
+@pytest.fixture
+def ask(capsys: pytest.CaptureFixture[str], controllers: Controllers) -> Ask:
+    kraftctl = Kraftctl(capsys)
+    return lambda node, *more: kraftctl(
+        "--bootstrap-controller", f"127.0.0.1:{controllers.ports[node]}", *more
+    )
+
+
+def test_topics_are_created_and_deleted_at_any_controller_and_at_a_broker(ask: Ask) -> None:
+    for node in (1, 2, 3, BROKER):
+        name = f"by-kraftctl-{node}"
+        more = ("--partitions", 2, "--replication-factor", 1, "--config", "retention.ms=1000")
+        made = ask(node, "topics", "create", name, *more)
+        assert (made.code, made.out) == (0, f"Created topic {name}: 2 partitions, 1 replica.\n"), made.err
+        again = ask(node, "topics", "create", name)
+        assert again.code == 4
+        assert again.err == f"kraftctl: topic {name} was not created: Topic '{name}' already exists.\n"
+        gone = ask(node, "topics", "delete", name)
+        assert (gone.code, gone.out) == (0, f"Deleted topic {name}.\n"), gone.err
+
+
+def test_what_kafka_refuses_is_one_line_with_its_own_words(ask: Ask) -> None:
+    refused = ask(1, "topics", "create", "much", "--replication-factor", 7)
+    assert (refused.code, refused.out, refused.err.count("\n")) == (4, "", 1)
+    assert "replication" in refused.err
+    absent = ask(2, "topics", "delete", "nothing")
+    assert (absent.code, absent.err.count("\n")) == (4, 1)
+    assert "topic nothing was not deleted" in absent.err
+    checked = ask(3, "topics", "create", "checked", "--validate-only")
+    assert checked.out.startswith("Topic checked can be created")
+    assert ask(3, "topics", "delete", "checked").code == 4
+
+
+@pytest.mark.parametrize(
+    "command", [("topics", "list"), ("topics", "describe", "by-kafka"), ("brokers", "list")]
+)
+@pytest.mark.parametrize("node", [1, BROKER])
+def test_what_only_kraftd_serves_is_refused_by_name(ask: Ask, node: int, command: tuple[str, ...]) -> None:
+    outcome = ask(node, *command)
+    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (4, "", 1)
+    assert "is a node of Apache Kafka, which serves no" in outcome.err
