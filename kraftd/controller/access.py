@@ -85,6 +85,7 @@ ACCESS: Final[Mapping[str, Access | None]] = {
     "DescribeNode": _DESCRIBE,
     "DescribeQuorum": _DESCRIBE,
     "ElectLeaders": _ALTER,
+    "ListBrokers": _DESCRIBE,
     "ListPartitionReassignments": _DESCRIBE,
     "RemoveRaftVoter": _ALTER,
     "ResignLeader": _ALTER,
@@ -97,8 +98,10 @@ ACCESS: Final[Mapping[str, Access | None]] = {
     "CreateTopics": _on(AclOperation.CREATE, AclResource.CLUSTER, AclResource.TOPIC),
     "DeleteTopics": _on(AclOperation.DELETE, AclResource.TOPIC),
     "DescribeConfigs": _on(AclOperation.DESCRIBE_CONFIGS, *_CONFIGURED),
+    "DescribeTopics": _on(AclOperation.DESCRIBE, AclResource.TOPIC),
     "IncrementalAlterConfigs": _on(AclOperation.ALTER_CONFIGS, *_CONFIGURED),
     "ListConfigs": _on(AclOperation.DESCRIBE_CONFIGS),
+    "ListTopics": _on(AclOperation.DESCRIBE, AclResource.TOPIC),
     # Delegation tokens: everybody their own; those of another user, whoever may make tokens for it.
     "CreateDelegationToken": _on(AclOperation.CREATE_TOKENS, AclResource.USER),
     "ExpireDelegationToken": None,

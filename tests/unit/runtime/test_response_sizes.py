@@ -121,8 +121,19 @@ def described_nodes() -> Iterator[Any]:
     status, _ = status_of(lone)
     status._raft_node = SimpleNamespace(describe=lambda _: worst)
     status._peer_connections = SimpleNamespace(statistics=dict)
-    status._controller = SimpleNamespace(image=image())
+    status._controller = SimpleNamespace(
+        image=troubled_image(), alarms=tuple(f"{n}! {words}" for n in range(99))
+    )
     yield status.describe(Now(1, 1))
+
+
+def troubled_image() -> MetadataImage:
+    """All brokers fenced, and no partition led, of topics with the longest names."""
+    names = [f"{number:03d}".ljust(249, "x") for number in range(200)]
+    brokers = [RegisterBrokerRecord(broker_id=1_000_000 + number, fenced=True) for number in range(200)]
+    topics = [TopicRecord(name, name.encode()[:16]) for name in names]
+    partitions = [PartitionRecord(0, topic.topic_id, (1,), (), directories=(b"d" * 16,)) for topic in topics]
+    return apply_all(EMPTY, [*brokers, *topics, *partitions], 0)
 
 
 def resignations() -> Iterator[Any]:
