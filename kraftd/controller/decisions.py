@@ -110,6 +110,8 @@ class KnownLeader(msgspec.Struct, frozen=True):
 
 NOT_ACTIVE_YET = "Not appended, safe to repeat: this node leads, and has not written its first records yet."
 
+TOO_LATE = "Not appended, safe to repeat: it waited too long for the controller to have time."
+
 
 def write_refusal(error: ErrorCode, leader: KnownLeader) -> str:
     """Why a write failed, and what that means for its sender (D-13)."""

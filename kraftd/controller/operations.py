@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import msgspec
 
 from kraftd.controller.context import Context, ReadContext
+from kraftd.controller.event_queue import EventClass
 from kraftd.controller.plans import Plan
 from kraftd.controller.sessions import BrokerSessions
 from kraftd.errors import ErrorCode
@@ -38,6 +39,8 @@ class WriteOperation(msgspec.Struct, Generic[RequestT], frozen=True):
     """The response to a request that was not appended, or may not have been, with the reason."""
     arrived: Callable[[BrokerSessions, RequestT, int], None] | None = None
     """Notes in the sessions that a request came in, at this monotonic time, before anything delays it."""
+    event_class: EventClass = EventClass.WRITES
+    """Which share of the controller's time it has."""
 
 
 class ReadOperation(msgspec.Struct, Generic[RequestT], frozen=True):

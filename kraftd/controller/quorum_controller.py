@@ -16,7 +16,7 @@ Differs: a NoOp is written when nothing else was for the idle interval, not each
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -27,15 +27,19 @@ from kraftd.controller.committed_records import apply_values, check_known
 from kraftd.controller.context import NO_CLIENT, Client, ReadContext, Settings
 from kraftd.controller.decisions import (
     NOT_ACTIVE_YET,
+    TOO_LATE,
     Decision,
     ImmediateResponse,
     KnownLeader,
     NeedsRead,
     Resolved,
+    RunningPlan,
     Write,
     read_refusal,
     write_refusal,
 )
+from kraftd.controller.event_queue import EventClass
+from kraftd.controller.failures import failure_line
 from kraftd.controller.operations import Operation, ReadOperation, SessionReadOperation, WriteOperation
 from kraftd.controller.plans import LogLine
 from kraftd.controller.sessions import BrokerSessions
@@ -129,6 +133,33 @@ class QuorumController:
     def requests(self) -> frozenset[type[Any]]:
         """The types of request that `handle` takes."""
         return frozenset(self._operations)
+
+    @property
+    def event_classes(self) -> Mapping[type[Any], EventClass]:
+        """Which share of the time each type of request has."""
+        return {
+            request: operation.event_class if isinstance(operation, WriteOperation) else EventClass.READS
+            for request, operation in self._operations.items()
+        }
+
+    @property
+    def settings(self) -> Settings:
+        """What its configuration file says."""
+        return self._settings
+
+    @property
+    def running_plans(self) -> Iterator[RunningPlan]:
+        """What is worked off in slices now, or waits for the end of that."""
+        return iter(()) if self._active is None else iter(self._active.plans)
+
+    def class_of(self, run: RunningPlan) -> EventClass:
+        """Which share of the time a plan has."""
+        operation = self._writes.get(type(run.request))
+        return EventClass.SESSIONS if operation is None else operation.event_class
+
+    def too_late(self, request: Any) -> Any:
+        """The response to a request that waited for longer than makes sense to decide it."""
+        return self._operations[type(request)].refuse(request, ErrorCode.REQUEST_TIMED_OUT, TOO_LATE)
 
     @property
     def noted_requests(self) -> frozenset[type[Any]]:
@@ -316,7 +347,7 @@ class QuorumController:
             return ImmediateResponse(self._refuse_read(operation, request, ErrorCode.NOT_CONTROLLER))
         return NeedsRead(
             request.NAME,
-            respond=lambda: operation.read(self._image, self.applied_offset, request),
+            respond=lambda: self._respond(operation, request),
             refuse=lambda error: self._refuse_read(operation, request, error),
         )
 
@@ -328,6 +359,14 @@ class QuorumController:
 
         as_read = ReadOperation(operation.request, read, operation.refuse)
         return self._read(as_read, request, now, version, client)
+
+    def _respond(self, operation: ReadOperation[Any], request: Any) -> Any:
+        try:
+            return operation.read(self._image, self.applied_offset, request)
+        except Exception as error:  # noqa: BLE001 - a read changes nothing (D-14)
+            self._errors_before += 1
+            self.lines.append(failure_line(request.NAME, request, error))
+            return self._refuse_read(operation, request, ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def _refuse_read(self, operation: ReadOperation[Any], request: Any, error: ErrorCode) -> Any:
         return operation.refuse(request, error, read_refusal(error, self._leader))

@@ -8,9 +8,12 @@ a deadline (D-13).
 The controller's own writes (its first records, its NoOps) take the same way, without a reply: `run` asks
 for them once a turn. So do the slices of what grows with partitions, one a turn, so that sockets are read and
 other requests decided between two of them (D-35); whoever asked for it is replied to with the last one.
+
+A request is handled as it arrives, unless this turn was long already: then it waits in the event queue.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -25,13 +28,14 @@ from kraftd.controller.decisions import (
     Started,
     Write,
 )
+from kraftd.controller.event_queue import TURN_NS, Event, EventClass, EventQueue
 from kraftd.controller.plans import LogLine
 from kraftd.controller.quorum_controller import QuorumController
 from kraftd.errors import ErrorCode, InvariantError
 from kraftd.protocol.brief import brief
 from kraftd.protocol.codec import Request
 from kraftd.protocol.limits import RESIGN_TIMEOUT_MS_MAX, WORDS_BYTES_MAX
-from kraftd.protocol.messages import ResignLeaderRequest, ResignLeaderResponse
+from kraftd.protocol.messages import BrokerHeartbeatRequest, ResignLeaderRequest, ResignLeaderResponse
 from kraftd.raft import RaftNode
 from kraftd.raft.effects import AppendDone, ReadDone, ResignDone, ShutdownReady
 from kraftd.raft.events import AppendRequested, ReadRequested, ResignRequested, Token
@@ -77,6 +81,10 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
         self._clock_ns = clock_ns
         self._on_shutdown_ready = on_shutdown_ready
         self._log = log
+        self.queue = EventQueue()
+        """What waits for its share of the controller's time."""
+        self.timed_out_heartbeats = 0
+        """Heartbeats that waited too long to be decided (Kafka's TimedOutBrokerHeartbeatCount)."""
         self._last_token = 0
         self._appends: dict[Token, tuple[Write, _Caller | None]] = {}
         self._after: dict[Write, list[tuple[AfterWrite, _Caller]]] = {}
@@ -91,10 +99,13 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
     @property
     def handlers(self) -> Mapping[type[Any], ApiHandler]:
         """The handler of each type of request that is answered here."""
+        noted = self._controller.noted_requests
         return {
             ResignLeaderRequest: self._serve_resign,
-            **dict.fromkeys(self._controller.requests, self._serve_controller),
-            **dict.fromkeys(self._controller.noted_requests, self._serve_noted),
+            **{
+                request: partial(self._serve_noted if request in noted else self._serve, event_class)
+                for request, event_class in self._controller.event_classes.items()
+            },
         }
 
     def statistics(self) -> Mapping[str, int]:
@@ -109,8 +120,11 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
     # The controller's side.
 
     def run(self, now: Now) -> None:
-        """Append what the controller writes by itself, and the next slice of what is done in slices."""
-        controller = self._controller
+        """Handle what waits, then the next slice of what is done in slices, and what is due by itself."""
+        controller, queue = self._controller, self.queue
+        queue.begin_turn()
+        while queue.count and (event := queue.take(now.mono_ms)) is not None:
+            event.handle()
         if controller.has_next_slice:
             self._run_slice(now)
         if now.mono_ms < controller.wake_at_ms:
@@ -119,13 +133,13 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
         write = controller.poll(now)
         if write is not None:
             self._append(write, None, now)
-            self._observe(write.kind, started_ns, now)
+            self._observe(write.kind, EventClass.SESSIONS, started_ns, now.mono_ms * 1_000_000)
         self._write_lines()
 
     def wake_at_ms(self) -> int:
         """When the controller wants to write by itself."""
         controller = self._controller
-        return 0 if controller.has_next_slice else controller.wake_at_ms
+        return 0 if self.queue.count or controller.has_next_slice else controller.wake_at_ms
 
     def append_done(self, done: AppendDone) -> None:
         """Reply to the request whose write was committed or refused."""
@@ -148,7 +162,43 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
         read, caller = self._reads.pop(done.token)
         caller.reply(read.respond() if done.error is ErrorCode.NONE else read.refuse(done.error))
 
-    def _serve_controller(self, connection: Requester, request: Request) -> None:
+    def _serve(self, event_class: EventClass, connection: Requester, request: Request) -> None:
+        """Handle a request now, or let it wait for the next turn if this one was long."""
+        queue = self.queue
+        if (queue.count or queue.total_ns >= TURN_NS) and not queue.may_handle(event_class):
+            self._let_wait(event_class, connection, request)
+        else:
+            self._handle(event_class, connection, request, self._driver.now().mono_ms * 1_000_000)
+
+    def _serve_noted(self, event_class: EventClass, connection: Requester, request: Request) -> None:
+        """Serve a request of which the controller wants to know when it came in."""
+        self._controller.arrived(request.message, self._driver.now())
+        self._serve(event_class, connection, request)
+
+    def _let_wait(self, event_class: EventClass, connection: Requester, request: Request) -> None:
+        message, arrived_ns = request.message, self._clock_ns()
+        patience_ms = self._timeout_ms
+        if event_class is EventClass.SESSIONS:
+            patience_ms = min(patience_ms, self._controller.settings.broker_heartbeat_interval_ms // 2)
+
+        def expire() -> None:
+            self.timed_out_heartbeats += type(message) is BrokerHeartbeatRequest
+            _caller(connection, request).reply(self._controller.too_late(message))
+
+        self.queue.add(
+            Event(
+                message.NAME,
+                event_class,
+                arrived_ns,
+                self._driver.now().mono_ms + patience_ms,
+                lambda: self._handle(event_class, connection, request, arrived_ns),
+                expire,
+            )
+        )
+
+    def _handle(
+        self, event_class: EventClass, connection: Requester, request: Request, arrived_ns: int
+    ) -> None:
         started_ns = self._clock_ns()
         now, controller, message = self._driver.now(), self._controller, request.message
         client = connection.client
@@ -175,12 +225,7 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
             self._plans[decision.run] = _caller(connection, request)
         if controller.lines:
             self._write_lines()
-        self._observe(message.NAME, started_ns, now)
-
-    def _serve_noted(self, connection: Requester, request: Request) -> None:
-        """Serve a request of which the controller wants to know when it came in."""
-        self._controller.arrived(request.message, self._driver.now())
-        self._serve_controller(connection, request)
+        self._observe(message.NAME, event_class, started_ns, arrived_ns)
 
     def _run_slice(self, now: Now) -> None:
         """Append one slice, and reply to those whose plans ended without one."""
@@ -192,7 +237,8 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
         if type(item) is Write and item.slice_of is not None:
             caller = self._plans.pop(item.slice_of, None) if item.is_last else None
             self._append(item, caller, now)
-            self._observe(item.kind, started_ns, now)
+            event_class = self._controller.class_of(item.slice_of)
+            self._observe(item.kind, event_class, started_ns, now.mono_ms * 1_000_000)
         self._write_lines()
 
     def _resolve(self, resolved: Resolved, caller: _Caller) -> None:
@@ -232,11 +278,12 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
             AppendRequested(token, write.epoch, write.records, now.mono_ms + self._timeout_ms)
         )
 
-    def _observe(self, kind: str, started_ns: int, now: Now) -> None:
-        """Count an event: it waited since this turn's clock was read, and was handled since `started_ns`."""
-        took_us = (self._clock_ns() - started_ns) // 1_000
+    def _observe(self, kind: str, event_class: EventClass, started_ns: int, arrived_ns: int) -> None:
+        """Count an event: it waited until `started_ns`, and was handled since."""
+        took_ns = self._clock_ns() - started_ns
+        self.queue.spent(event_class, took_ns)
         self._controller.event_statistics.observe(
-            kind, max(started_ns // 1_000 - now.mono_ms * 1_000, 0), took_us
+            kind, max(started_ns - arrived_ns, 0) // 1_000, took_ns // 1_000
         )
 
     # The operator's side.

@@ -22,6 +22,7 @@ from typing import Final, NamedTuple, TypeAlias
 from kraftd.controller.brokers.broker_plan import BrokerPlan, Stage
 from kraftd.controller.brokers.directories import is_cordoned_anew, newly_offline
 from kraftd.controller.context import Context
+from kraftd.controller.event_queue import EventClass
 from kraftd.controller.operations import Decided, WriteOperation
 from kraftd.controller.partitions.broker_changes import (
     directories_lost,
@@ -300,4 +301,4 @@ def _who(broker: RegisterBrokerRecord) -> Mapping[str, object]:
     return {"broker": broker.broker_id, "epoch": broker.broker_epoch}
 
 
-BROKER_HEARTBEAT = WriteOperation(BrokerHeartbeatRequest, heartbeat, refuse, arrived)
+BROKER_HEARTBEAT = WriteOperation(BrokerHeartbeatRequest, heartbeat, refuse, arrived, EventClass.SESSIONS)

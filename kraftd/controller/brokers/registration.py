@@ -20,6 +20,7 @@ import msgspec
 from kraftd.controller.brokers.broker_plan import BrokerPlan, Stage
 from kraftd.controller.brokers.directories import directories_complaint
 from kraftd.controller.context import Context
+from kraftd.controller.event_queue import EventClass
 from kraftd.controller.operations import WriteOperation
 from kraftd.controller.partitions.broker_changes import restarted
 from kraftd.controller.plans import SLICE_RECORDS, LogLine, Plan, Refused
@@ -279,4 +280,6 @@ def record_of(request: BrokerRegistrationRequest, image: MetadataImage) -> Regis
     )
 
 
-BROKER_REGISTRATION = WriteOperation(BrokerRegistrationRequest, register_broker, refuse)
+BROKER_REGISTRATION = WriteOperation(
+    BrokerRegistrationRequest, register_broker, refuse, event_class=EventClass.SESSIONS
+)

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Final
 
 from kraftd.controller.context import Context
+from kraftd.controller.event_queue import EventClass
 from kraftd.controller.operations import Decided, WriteOperation
 from kraftd.controller.partitions.election import Election
 from kraftd.controller.partitions.in_sync import is_current
@@ -145,4 +146,6 @@ def _without(isr: tuple[NodeId, ...], broker_id: NodeId) -> tuple[NodeId, ...]:
     return tuple(one for one in isr if one != broker_id)
 
 
-ASSIGN_REPLICAS_TO_DIRS = WriteOperation(AssignReplicasToDirsRequest, assign_replicas_to_dirs, refuse)
+ASSIGN_REPLICAS_TO_DIRS = WriteOperation(
+    AssignReplicasToDirsRequest, assign_replicas_to_dirs, refuse, event_class=EventClass.REPLICAS
+)

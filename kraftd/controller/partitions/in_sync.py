@@ -17,6 +17,7 @@ from itertools import islice
 from typing import Final, NamedTuple, TypeAlias
 
 from kraftd.controller.context import Context
+from kraftd.controller.event_queue import EventClass
 from kraftd.controller.operations import Decided, WriteOperation
 from kraftd.controller.partitions.partition_change_builder import RECOVERED, RECOVERING, Target
 from kraftd.controller.partitions.partition_rules import PartitionRules, is_active
@@ -223,4 +224,6 @@ def _state_of(partition: PartitionRecord) -> AlterPartitionResponsePartitionData
     )
 
 
-ALTER_PARTITION = WriteOperation(AlterPartitionRequest, alter_partition, refuse)
+ALTER_PARTITION = WriteOperation(
+    AlterPartitionRequest, alter_partition, refuse, event_class=EventClass.REPLICAS
+)

@@ -112,7 +112,7 @@ CLAIMS = (
         "A controller registers with its start id, which whoever reads the metadata log then knows.",
         "sim",
         (
-            "kraftd.runtime.controller_server:_controller_of",
+            "kraftd.runtime.controller_server:_registration_of",
             "incarnation_of(directory.start_id)",
             "directory.start_id",
         ),

@@ -820,8 +820,8 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "tests",
         (
             "kraftd.controller.quorum_controller:QuorumController._read",
-            "    return NeedsRead(\n        request.NAME,\n        respond=lambda: operation.read(self._image, self.applied_offset, request),\n",
-            "    response = operation.read(self._image, self.applied_offset, request)\n    return NeedsRead(\n        request.NAME,\n        respond=lambda: response,\n",
+            "    return NeedsRead(\n        request.NAME,\n        respond=lambda: self._respond(operation, request),\n",
+            "    response = self._respond(operation, request)\n    return NeedsRead(\n        request.NAME,\n        respond=lambda: response,\n",
         ),
         where=("tests/unit/controller/test_controller.py",),
     ),

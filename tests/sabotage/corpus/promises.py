@@ -361,7 +361,7 @@ PROMISES = (
         "A controller answers reads from what it has decided, not from what is committed.",
         "tests",
         (
-            "kraftd.controller.quorum_controller:QuorumController._read",
+            "kraftd.controller.quorum_controller:QuorumController._respond",
             "operation.read(self._image, self",
             "operation.read(self._active.uncommitted.image if self._active else self._image, self",
         ),

@@ -310,3 +310,47 @@ def test_an_api_that_is_not_registered_is_rejected() -> None:
     made, _, connection = apis()
     receive(made, connection, request(ToyRequest()))
     assert connection.rejected == ["Toy after the handshake"]
+
+
+class SlowClock:
+    """Handling anything takes as long as it is told."""
+
+    def __init__(self) -> None:
+        self.took_ms = 0
+        self.now_ns = 0
+
+    def __call__(self) -> int:
+        self.now_ns += self.took_ms * 1_000_000
+        return self.now_ns
+
+
+def test_in_a_turn_that_was_long_requests_wait_for_the_next_and_late_ones_are_refused() -> None:
+    made, core, connection = apis(TOY_WRITE)
+    clock = SlowClock()
+    made._clock_ns = clock
+    clock.took_ms = 20
+    receive(made, connection, request(ToyRequest("a"), 1))
+    assert len(core.events) == 1
+    for number in (2, 3):
+        receive(made, connection, request(ToyRequest("b"), number))
+    assert len(core.events) == 1
+    assert made.wake_at_ms() == 0
+    clock.took_ms = 0
+    made.run(Now(NOW.mono_ms + TIMEOUT_MS, 1))
+    assert len(core.events) == 1
+    assert [(number, response.error) for _, number, response in connection.replies] == [
+        (2, ErrorCode.REQUEST_TIMED_OUT),
+        (3, ErrorCode.REQUEST_TIMED_OUT),
+    ]
+    receive(made, connection, request(ToyRequest("c"), 4))
+    assert len(core.events) == 2
+
+
+def test_a_read_that_raises_is_answered_and_ends_nothing() -> None:
+    def fail(_image: MetadataImage, _offset: int, _request: ToyRequest) -> ToyResponse:
+        raise KeyError("planted")
+
+    made, core, connection = apis(ReadOperation(ToyRequest, fail, toy_refusal))
+    receive(made, connection, request(ToyRequest()))
+    made.read_done(ReadDone(core.events.pop().token, ErrorCode.NONE))
+    assert connection.replies[0][2].error is ErrorCode.UNKNOWN_SERVER_ERROR
