@@ -31,8 +31,8 @@ Where things happen:
     BeginQuorumEpoch is sent, received     raft/leader.py, raft/announcements.py
     a leader hands over                    raft/resignation.py
     the voter set is kept                  raft/voters.py
-    a change of configs is decided         controller/configuration_control.py
     what becomes of a broker is decided    controller/brokers/registration.py, heartbeats.py
+    a change of configs is decided         controller/configs/configuration_control.py
     a record changes the image             metadata/parts/, a module for each kind of entity
     a torn tail is cut                     storage/recovery.py; found by storage/log_scan.py
     a fault hurts simulated nodes          tests/sim/fault_*.py

@@ -9,15 +9,18 @@ from kraftd.controller.brokers.heartbeats import BROKER_HEARTBEAT
 from kraftd.controller.brokers.registration import BROKER_REGISTRATION
 from kraftd.controller.brokers.unregistering import UNREGISTER_BROKER
 from kraftd.controller.brokers_listing import LIST_BROKERS
-from kraftd.controller.configuration_control import INCREMENTAL_ALTER_CONFIGS
+from kraftd.controller.configs.configuration_control import ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS
+from kraftd.controller.configs.describe_configs import DESCRIBE_CONFIGS
+from kraftd.controller.configs.list_configs import LIST_CONFIGS
 from kraftd.controller.controller_registration import CONTROLLER_REGISTRATION
-from kraftd.controller.describe_configs import DESCRIBE_CONFIGS
-from kraftd.controller.list_configs import LIST_CONFIGS
 from kraftd.controller.operations import Operation, WriteOperation
 from kraftd.controller.partitions.directory_assignment import ASSIGN_REPLICAS_TO_DIRS
 from kraftd.controller.partitions.in_sync import ALTER_PARTITION
 from kraftd.controller.partitions.listing import LIST_PARTITION_REASSIGNMENTS
 from kraftd.controller.producer_ids import ALLOCATE_PRODUCER_IDS
+from kraftd.controller.topics.adding import CREATE_PARTITIONS
+from kraftd.controller.topics.creating import CREATE_TOPICS
+from kraftd.controller.topics.deleting import DELETE_TOPICS
 from kraftd.controller.topics_listing import DESCRIBE_TOPICS, LIST_TOPICS
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -27,6 +30,7 @@ OPERATIONS: tuple[Operation, ...] = (
     ALLOCATE_PRODUCER_IDS,
     CONTROLLER_REGISTRATION,
     INCREMENTAL_ALTER_CONFIGS,
+    ALTER_CONFIGS,
     DESCRIBE_CONFIGS,
     LIST_CONFIGS,
     LIST_BROKERS,
@@ -35,6 +39,9 @@ OPERATIONS: tuple[Operation, ...] = (
     ALTER_PARTITION,
     ASSIGN_REPLICAS_TO_DIRS,
     LIST_PARTITION_REASSIGNMENTS,
+    CREATE_TOPICS,
+    CREATE_PARTITIONS,
+    DELETE_TOPICS,
 )
 
 READS: frozenset[type[Any]] = frozenset(

@@ -16,7 +16,7 @@ import msgspec
 from kraftd.controller.sessions import BrokerSessions
 from kraftd.metadata.image import MetadataImage
 from kraftd.protocol.principal import ANONYMOUS, Principal
-from kraftd.types import NodeId, Now, Offset
+from kraftd.types import NO_NODE, NodeId, Now, Offset
 
 
 class Client(msgspec.Struct, frozen=True, gc=False):
@@ -37,6 +37,8 @@ NO_CLIENT: Final = Client()
 class Settings(msgspec.Struct, frozen=True):
     """What a controller knows of itself and its configuration file: Kafka's names and defaults."""
 
+    node_id: NodeId = NO_NODE
+    """This controller. As a broker of that id it may have dynamic configs of its own."""
     num_partitions: int = 1
     default_replication_factor: int = 1
     min_insync_replicas: int = 1

@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from kraftd.controller.activation import activation_records
 from kraftd.controller.active_controller import ActiveController
 from kraftd.controller.admin_apis import OPERATIONS
@@ -87,7 +89,7 @@ class QuorumController:
         for record in self._bootstrap:
             check_known(record, "a bootstrap record")
         self._max_idle_interval_ms = max_idle_interval_ms
-        self._settings = settings
+        self._settings = replace(settings, node_id=me.id)
         self._image = EMPTY
         self._applied_offset: Offset = 0
         self._leader = KnownLeader()

@@ -1,7 +1,8 @@
 """Which config names there are, where each may be set, and which values each takes.
 
 `broker_key` and `topic_key` look a name up, listener prefixes included; `ConfigKey.complaint` says what is
-wrong with a value. What a request may do with them is decided in `kraftd.controller.configuration_control`.
+wrong with a value; `topic_synonyms` are the broker's configs that stand in for a topic's. What a request may
+do with them is decided in `kraftd.controller.configs`.
 
 Follows: Kafka 4.3's tables (`config_table`). As in Kafka, a name that is in no table is allowed: plug-ins
 read their own.
@@ -127,6 +128,21 @@ class ConfigKey(msgspec.Struct, frozen=True):
         return None
 
 
+class Synonym(msgspec.Struct, frozen=True):
+    """A broker's config that stands in for a topic's where that is not set."""
+
+    name: str
+    factor: int = 1
+    """One of its units is so many of the topic's config."""
+
+    def convert(self, value: str) -> str:
+        """Its value as one of the topic's config. As in Kafka, hours that are no number are none."""
+        if self.factor == 1:
+            return value
+        number = value.strip()
+        return str(int(number) * self.factor) if _INTEGER.fullmatch(number) else "0"
+
+
 _INTEGER_BITS = {ConfigType.INT: 32, ConfigType.SHORT: 16, ConfigType.LONG: 64}
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
 _DOUBLE = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
@@ -166,6 +182,21 @@ def group_key(name: str) -> ConfigKey | None:
 def client_metrics_key(name: str) -> ConfigKey | None:
     """What Kafka knows of a client metrics subscription's config, or None for a name it does not define."""
     return _client_metrics_keys().get(name)
+
+
+def topic_synonyms(name: str) -> tuple[Synonym, ...]:
+    """The broker's configs that stand in for a topic's, the one that goes first, first."""
+    return _topic_synonyms().get(name, ())
+
+
+def topic_names() -> Iterator[str]:
+    """Every name of a topic's config, sorted."""
+    return iter(sorted(_topic_keys()))
+
+
+def group_names() -> Iterator[str]:
+    """Every name of a group's config, sorted."""
+    return iter(sorted(_group_keys()))
 
 
 def broker_names() -> Iterator[str]:
@@ -230,6 +261,17 @@ def _group_keys() -> Mapping[str, ConfigKey]:
 @cache
 def _client_metrics_keys() -> Mapping[str, ConfigKey]:
     return _read_table(config_table.CLIENT_METRICS)
+
+
+@cache
+def _topic_synonyms() -> Mapping[str, tuple[Synonym, ...]]:
+    rows = (line.split("|") for line in config_table.TOPIC_SYNONYMS.splitlines())
+    return {name: tuple(map(_read_synonym, synonyms)) for name, *synonyms in rows}
+
+
+def _read_synonym(text: str) -> Synonym:
+    name, _, factor = text.partition("=")
+    return Synonym(name, int(factor or 1))
 
 
 def _read_table(table: str) -> dict[str, ConfigKey]:

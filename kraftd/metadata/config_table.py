@@ -1,4 +1,4 @@
-"""The config names that Kafka 4.3 defines, as facts: a table for each type of resource, nothing else.
+"""The config names that Kafka 4.3 defines, as facts: a table for each type of resource, and their synonyms.
 
 One line a name: `name|type|default|update|values`. A default of `~` is none. `update` says where a value can
 be changed while a broker runs: `cluster` (the cluster default or one broker), `broker` (one broker only),
@@ -436,3 +436,36 @@ interval.ms|int|300000|cluster
 match|list||cluster
 metrics|list||cluster
 """
+
+TOPIC_SYNONYMS = """\
+cleanup.policy|log.cleanup.policy
+compression.gzip.level|compression.gzip.level
+compression.lz4.level|compression.lz4.level
+compression.type|compression.type
+compression.zstd.level|compression.zstd.level
+delete.retention.ms|log.cleaner.delete.retention.ms
+file.delete.delay.ms|log.segment.delete.delay.ms
+flush.messages|log.flush.interval.messages
+flush.ms|log.flush.interval.ms|log.flush.scheduler.interval.ms
+index.interval.bytes|log.index.interval.bytes
+local.retention.bytes|log.local.retention.bytes
+local.retention.ms|log.local.retention.ms
+max.compaction.lag.ms|log.cleaner.max.compaction.lag.ms
+max.message.bytes|message.max.bytes
+message.timestamp.after.max.ms|log.message.timestamp.after.max.ms
+message.timestamp.before.max.ms|log.message.timestamp.before.max.ms
+message.timestamp.type|log.message.timestamp.type
+min.cleanable.dirty.ratio|log.cleaner.min.cleanable.ratio
+min.compaction.lag.ms|log.cleaner.min.compaction.lag.ms
+min.insync.replicas|min.insync.replicas
+preallocate|log.preallocate
+retention.bytes|log.retention.bytes
+retention.ms|log.retention.ms|log.retention.minutes=60000|log.retention.hours=3600000
+segment.bytes|log.segment.bytes
+segment.index.bytes|log.index.size.max.bytes
+segment.jitter.ms|log.roll.jitter.ms|log.roll.jitter.hours=3600000
+segment.ms|log.roll.ms|log.roll.hours=3600000
+unclean.leader.election.enable|unclean.leader.election.enable
+"""
+"""One line a topic's config: `name|synonym|synonym...`, the broker's configs that stand in for it, the first
+that is set. `=3600000`: one of it is so many of the topic's unit."""

@@ -13,6 +13,7 @@ from tests.sabotage.corpus.promises import PROMISES
 from tests.sabotage.corpus.replication import REPLICATION
 from tests.sabotage.corpus.second_reading import SECOND_READING
 from tests.sabotage.corpus.storage import STORAGE
+from tests.sabotage.corpus.topics import TOPICS
 
 MUTANTS = (
     *CLAIMS,
@@ -28,4 +29,5 @@ MUTANTS = (
     *OVERLOOKED,
     *INDEPENDENT,
     *SECOND_READING,
+    *TOPICS,
 )

@@ -790,9 +790,9 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "A describe with synonyms tells the values of passwords in the list of where a value comes from.",
         "tests",
         (
-            "kraftd.controller.describe_configs:_describe_one",
-            "synonyms=_synonyms(name, visible) if with_synonyms else (),",
-            "synonyms=_synonyms(name, found) if with_synonyms else (),",
+            "kraftd.controller.configs.describe_configs:_describe_one",
+            "synonyms=_synonyms(visible) if with_synonyms else (),",
+            "synonyms=_synonyms(places) if with_synonyms else (),",
         ),
         where=("tests/unit/controller/test_readers_and_statistics.py",),
     ),
@@ -804,8 +804,8 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "A name or value that is not ASCII may be longer than a record can hold.",
         "tests",
         (
-            "kraftd.controller.configuration_control:_is_too_long",
-            "return len(text.encode()) > TEXT_BYTES_MAX",
+            "kraftd.controller.configs.broker_rules:is_too_long",
+            "return len(text) > TEXT_BYTES_MAX or text_bytes(text) > TEXT_BYTES_MAX",
             "return len(text) > TEXT_BYTES_MAX",
         ),
         where=("tests/unit/controller/test_configuration_control.py",),
@@ -850,7 +850,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "A request that holds just two resources is not looked at for one that appears twice.",
         "tests",
         (
-            "kraftd.controller.configuration_control:_repeated_resources",
+            "kraftd.controller.configs.configuration_control:_repeated_resources",
             "if len(request.resources) < 2:",
             "if len(request.resources) <= 2:",
         ),

@@ -121,7 +121,7 @@ OVERLOOKED: tuple[Mutant, ...] = (
         "An APPEND to a list that was set to nothing begins from the default.",
         "sim",
         (
-            "kraftd.controller.configuration_control:_new_value",
+            "kraftd.controller.configs.configuration_control:_new_value",
             'current if current is not None else key.default or ""',
             'current or key.default or ""',
         ),

@@ -408,9 +408,9 @@ PROMISES = (
         "What does not fit into a description is left out, and nobody is told.",
         "tests",
         (
-            "kraftd.controller.describe_configs:_describe",
-            "complaint = (ErrorCode.POLICY_VIOLATION, _TOO_MUCH)\n                break",
-            "break",
+            "kraftd.controller.configs.describe_configs:_describe",
+            "if not room.add(_bytes_of(found)):\n                raise RefusedError(ErrorCode.POLICY_VIOLATION, _TOO_MUCH)",
+            "if not room.add(_bytes_of(found)):\n                break",
         ),
         where=("tests/unit/controller/test_response_room.py",),
     ),
@@ -432,8 +432,8 @@ PROMISES = (
         "A change is appended although its response has no room for what became of each resource.",
         "tests",
         (
-            "kraftd.controller.configuration_control:incremental_alter_configs",
-            "if not outcomes.holds_all:",
+            "kraftd.controller.configs.configuration_control:_decide",
+            "if not room.holds_all:",
             "if False:",
         ),
         where=("tests/unit/controller/test_response_room.py",),
@@ -444,7 +444,7 @@ PROMISES = (
         "A config gets a name that breaks the line it is shown in.",
         "tests",
         (
-            "kraftd.controller.configuration_control:_name_complaint",
+            "kraftd.controller.configs.broker_rules:_name_complaint",
             "if has_control_characters(name):",
             "if False:",
         ),

@@ -1,8 +1,10 @@
 """What an IncrementalAlterConfigs leads to, case by case."""
 
 import pytest
+from contexts import context_of
 
-from kraftd.controller.configuration_control import incremental_alter_configs
+from kraftd.controller.configs.configuration_control import incremental_alter_configs
+from kraftd.controller.context import Client
 from kraftd.errors import ErrorCode
 from kraftd.metadata.config_schema import ConfigOperation
 from kraftd.metadata.image import EMPTY
@@ -14,7 +16,7 @@ from kraftd.protocol.messages import (
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
 from kraftd.records.frame import decode_record, encode_record
-from kraftd.records.messages import ConfigRecord, FeatureLevelRecord
+from kraftd.records.messages import ClearElrRecord, ConfigRecord, FeatureLevelRecord
 
 SET, DELETE, APPEND, SUBTRACT = ConfigOperation
 BROKER, TOPIC = 4, 2
@@ -31,7 +33,7 @@ def resource(*changes, kind=BROKER, name=""):
 
 
 def alter(*resources, image=EMPTY):
-    return incremental_alter_configs(image, IncrementalAlterConfigsRequest(resources=resources))
+    return incremental_alter_configs(context_of(image), IncrementalAlterConfigsRequest(resources=resources))
 
 
 def outcome(*changes, image=EMPTY, kind=BROKER, name=""):
@@ -144,11 +146,18 @@ def test_a_broker_has_an_id(name):
     assert outcome(change("k", "1"), name=name) is ErrorCode.INVALID_REQUEST
 
 
-def test_there_are_no_topics_yet_and_nothing_else_to_set():
+def test_a_topic_that_is_not_there_has_no_configs():
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert outcome(change("retention.ms", "1"), kind=TOPIC, name="t") is unknown
-    for kind in (0, 1, 8, 16, 32, 99):
-        assert outcome(change("k", "1"), kind=kind, name="x") is ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("kind", [0, 1, 99])
+def test_there_are_no_other_types_of_resources(kind):
+    assert outcome(change("k", "1"), kind=kind, name="x") is ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_the_levels_of_loggers_are_not_kept():
+    assert outcome(change("k", "INFO"), kind=8, name="1") is ErrorCode.INVALID_REQUEST
 
 
 def test_resources_succeed_and_fail_by_themselves():
@@ -183,7 +192,8 @@ def test_two_appends_to_one_list_under_one_resource_named_twice_are_both_refused
 def test_eligible_leader_replicas_guards_the_minimum():
     elr = apply_all(EMPTY, [FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1)], 0)
     minimum = "min.insync.replicas"
-    assert outcome(change(minimum, "2"), image=elr) == {minimum: "2"}
+    records, _ = alter(resource(change(minimum, "2")), image=elr)
+    assert records == [ConfigRecord(BROKER, "", minimum, "2"), ClearElrRecord("")]
     assert outcome(change(minimum, None, DELETE), image=elr) is ErrorCode.INVALID_CONFIG
     assert outcome(change(minimum, "2"), image=elr, name="1") is ErrorCode.INVALID_CONFIG
     assert outcome(change(minimum, None, DELETE)) == {minimum: None}
@@ -198,6 +208,15 @@ def test_cordoned_directories_can_only_shrink_here():
     assert outcome(change(name, "/c"), image=there, name="1") is ErrorCode.INVALID_CONFIG
     assert outcome(change(name, None, DELETE), image=there, name="1") == {name: None}
     assert outcome(change(name, "/a"), name="1") is ErrorCode.INVALID_CONFIG
+
+
+def test_a_broker_that_forwards_knows_its_directories():
+    image = apply_all(EMPTY, [FeatureLevelRecord(name="metadata.version", feature_level=30)], 0)
+    asked = IncrementalAlterConfigsRequest(
+        resources=(resource(change("cordoned.log.dirs", "/new"), name="1"),)
+    )
+    records, _ = incremental_alter_configs(context_of(image, client=Client(is_forwarded=True)), asked)
+    assert records == [ConfigRecord(BROKER, "1", "cordoned.log.dirs", "/new")]
 
 
 def test_deciding_changes_nothing():

@@ -10,13 +10,14 @@ from typing import Any, TypeAlias
 
 import msgspec
 import pytest
+from contexts import context_of
 
 from kraftd.controller import topics_listing
 from kraftd.controller.admin_apis import OPERATIONS
 from kraftd.controller.brokers_listing import list_brokers
-from kraftd.controller.configuration_control import incremental_alter_configs
-from kraftd.controller.describe_configs import describe_configs
-from kraftd.controller.list_configs import list_configs
+from kraftd.controller.configs.configuration_control import incremental_alter_configs
+from kraftd.controller.configs.describe_configs import describe_configs
+from kraftd.controller.configs.list_configs import list_configs
 from kraftd.controller.sessions import BrokerSessions
 from kraftd.controller.topics_listing import describe_topics, list_topics
 from kraftd.errors import ErrorCode, UnencodableError
@@ -265,13 +266,15 @@ def alterations() -> Iterator[Any]:
     for names in RESOURCES:
         resources = tuple(m.IncrementalAlterConfigsRequestAlterConfigsResource(4, name, ()) for name in names)
         request = asked(m.IncrementalAlterConfigsRequest(resources))
-        yield incremental_alter_configs(image(), request)[1]
+        yield incremental_alter_configs(context_of(image()), request)[1]
         yield refuse(request, ErrorCode.REQUEST_TIMED_OUT, "why " * 50)
     change = m.IncrementalAlterConfigsRequestAlterableConfig("num.io.threads", 0, CONTROL * 32_000)
     resources = tuple(
         m.IncrementalAlterConfigsRequestAlterConfigsResource(4, str(n), (change,)) for n in range(30)
     )
-    yield incremental_alter_configs(image(), asked(m.IncrementalAlterConfigsRequest(resources)))[1]
+    yield incremental_alter_configs(context_of(image()), asked(m.IncrementalAlterConfigsRequest(resources)))[
+        1
+    ]
 
 
 def confirmations() -> Iterator[Any]:

@@ -115,6 +115,10 @@ class TopicsImage(msgspec.Struct, frozen=True, eq=False):  # noqa: PLW1641 - com
             for _, packed in topic.rows(since):
                 yield partitions.unpack(packed)
 
+    def partition_count_of(self, topic_id: Uuid) -> int:
+        """How many partitions a topic has."""
+        return sum(1 for block in self._blocks(topic_id).values() for _ in rows_of(block))
+
     # Lists of partitions (topic id, partition id), in no order, in time proportional to how many there are.
 
     def partitions_led_by(self, broker_id: NodeId) -> PartitionList:

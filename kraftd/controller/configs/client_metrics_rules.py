@@ -1,0 +1,78 @@
+"""Which configs a subscription of client metrics can have.
+
+A subscription is its configs: it comes to be with the first, and is gone with the last.
+
+Follows: Kafka's ClientMetricsConfigs.validate, with its error codes.
+Differs: the pattern of a match is read as one of Python, which has the usual syntax in common with Java.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from kraftd.controller.configs.effective import BrokerConfigs
+from kraftd.controller.refused import RefusedError
+from kraftd.controller.response_room import quoted
+from kraftd.errors import ErrorCode
+from kraftd.metadata.config_schema import client_metrics_key, split_list
+
+_INTERVAL: Final = "interval.ms"
+_MATCH: Final = "match"
+_INTERVAL_MS_MIN: Final = 100
+_INTERVAL_MS_MAX: Final = 3_600_000
+_MATCHED: Final = frozenset(
+    {
+        "client_id",
+        "client_instance_id",
+        "client_software_name",
+        "client_software_version",
+        "client_source_address",
+        "client_source_port",
+    }
+)
+
+
+def check_subscription_name(name: str) -> None:
+    """Refuse a subscription without a name."""
+    if not name:
+        raise RefusedError(ErrorCode.INVALID_REQUEST, "A subscription of client metrics has a name.")
+
+
+def check_client_metrics_configs(
+    _brokers: BrokerConfigs, _old: Mapping[str, str], new: Mapping[str, str]
+) -> None:
+    """Refuse the configs that a subscription would have, by INVALID_REQUEST or INVALID_CONFIG."""
+    for name, value in new.items():
+        key = client_metrics_key(name)
+        if key is None:
+            text = f"Subscriptions of client metrics have no config {quoted(name)}."
+            raise RefusedError(ErrorCode.INVALID_REQUEST, text)
+        complaint = key.complaint(value)
+        if complaint is None and key.is_list:
+            complaint = _list_complaint(name, value)
+        if complaint is not None:
+            raise RefusedError(ErrorCode.INVALID_CONFIG, f"{name} {complaint}.")
+    interval_ms = int(new.get(_INTERVAL, _INTERVAL_MS_MIN))
+    if not _INTERVAL_MS_MIN <= interval_ms <= _INTERVAL_MS_MAX:
+        text = f"{_INTERVAL} must be from {_INTERVAL_MS_MIN} to {_INTERVAL_MS_MAX}, not {interval_ms}."
+        raise RefusedError(ErrorCode.INVALID_REQUEST, text)
+
+
+def _list_complaint(name: str, value: str) -> str | None:
+    items = split_list(value)
+    if "" in items:
+        return "holds an empty item"
+    strangers = [item for item in items if name == _MATCH and not _is_match(item)]
+    return f"must be a list of WHAT=PATTERN, not {quoted(strangers[0])}" if strangers else None
+
+
+def _is_match(item: str) -> bool:
+    """Whether an item is a pattern of something that clients tell of themselves."""
+    parts = item.rstrip("=").split("=")  # as Java splits: empty parts at the end are none
+    if len(parts) != 2 or parts[0].strip() not in _MATCHED:
+        return False
+    try:
+        re.compile(parts[1].strip())
+    except (re.error, RecursionError, OverflowError):
+        return False
+    return True

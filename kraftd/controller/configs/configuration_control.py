@@ -1,0 +1,324 @@
+"""IncrementalAlterConfigs and AlterConfigs: the records that they write.
+
+Named after Kafka's ConfigurationControlManager, where a reader looks for these rules, and not after its APIs.
+What may be set for a type of resource is in `resource_rules`; what is here holds for all of them.
+
+Each resource of a request succeeds or fails by itself; those that succeed are written together. The older
+AlterConfigs says what a resource shall have: what it does not name is removed.
+
+Where `min.insync.replicas` changes and eligible leader replicas are kept, they are cleared: a replica was
+eligible because with fewer in sync nothing was acknowledged, and what "fewer" means has changed.
+
+Follows: Kafka's rules for SET, DELETE, APPEND and SUBTRACT, for null values, duplicates and the names that
+cannot be set dynamically, or not for all brokers at once. As in Kafka, setting a broker's config to the value
+it has writes a record again, a topic's does not.
+Differs: a value or name that cannot be set is INVALID_CONFIG, where Kafka's broker says INVALID_REQUEST
+(KAFKA-13609); a name with a line break or another control character is refused, and can be deleted where it
+is set. The items of a list are appended and subtracted without the blanks around them, and of any list: Kafka
+does not know those of client metrics.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from kraftd.controller.configs.broker_rules import TEXT_BYTES_MAX, is_too_long
+from kraftd.controller.configs.effective import BrokerConfigs
+from kraftd.controller.configs.resource_rules import ResourceRules, rules_of
+from kraftd.controller.configs.topic_rules import check_topic_configs
+from kraftd.controller.context import Context
+from kraftd.controller.operations import WriteOperation
+from kraftd.controller.refused import RefusedError
+from kraftd.controller.response_room import OutcomeRoom, quoted
+from kraftd.errors import ErrorCode
+from kraftd.metadata.config_schema import (
+    MIN_IN_SYNC_REPLICAS,
+    ConfigOperation,
+    ResourceType,
+    split_list,
+)
+from kraftd.metadata.feature_levels import ELIGIBLE_LEADER_REPLICAS
+from kraftd.metadata.image import MetadataImage
+from kraftd.metadata.parts.configs import CONFIGS
+from kraftd.metadata.parts.features import FEATURES
+from kraftd.protocol.limits import OPERATION_RECORDS_MAX
+from kraftd.protocol.messages import (
+    AlterConfigsRequest,
+    AlterConfigsRequestAlterConfigsResource,
+    AlterConfigsResponse,
+    AlterConfigsResponseAlterConfigsResourceResponse,
+    CreateTopicsRequestCreatableTopicConfig,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+    IncrementalAlterConfigsResponse,
+    IncrementalAlterConfigsResponseAlterConfigsResourceResponse,
+)
+from kraftd.records.messages import ClearElrRecord, ConfigRecord
+
+_TOPIC: Final[int] = ResourceType.TOPIC
+_ALL_TOPICS: Final = ""
+_WITH_A_VALUE: Final = (ConfigOperation.SET, ConfigOperation.APPEND, ConfigOperation.SUBTRACT)
+
+_TOO_MANY_RESOURCES: Final = (
+    "Not appended: one response cannot tell what became of so many resources. Split it."
+)
+_TOO_MANY_CONFIGS: Final = (
+    f"Not appended: more than {OPERATION_RECORDS_MAX} configs in one request. Split it."
+)
+
+_Request: TypeAlias = IncrementalAlterConfigsRequest | AlterConfigsRequest
+_Records: TypeAlias = list[ConfigRecord | ClearElrRecord]
+
+
+class CreationConfigs(msgspec.Struct, frozen=True):
+    """The configs that a topic begins with: their records, and what they are."""
+
+    records: _Records
+    values: Mapping[str, str]
+
+
+def incremental_alter_configs(
+    context: Context, request: IncrementalAlterConfigsRequest
+) -> tuple[_Records, IncrementalAlterConfigsResponse]:
+    """The records that a request leads to, and its response for when they are committed."""
+    return _decide(context, request, _changes, refuse_incremental, _incremental_response)
+
+
+def alter_configs(context: Context, request: AlterConfigsRequest) -> tuple[_Records, AlterConfigsResponse]:
+    """The same for a request that says all that each resource shall have."""
+    return _decide(context, request, _replacement, refuse, _response)
+
+
+def set_at_creation(
+    context: Context, topic: str, configs: Sequence[CreateTopicsRequestCreatableTopicConfig]
+) -> CreationConfigs:
+    """The configs of a topic that is about to be made.
+
+    Raises:
+        RefusedError: INVALID_CONFIG, if it cannot have them.
+    """
+    values: dict[str, str] = {}
+    for config in configs:
+        if config.value is None:
+            raise RefusedError(ErrorCode.INVALID_CONFIG, f"Config {quoted(config.name)} needs a value.")
+        _check_length(config.name, config.value)
+        values[config.name] = config.value
+    if values:
+        check_topic_configs(BrokerConfigs(context.image, context.settings), {}, values)
+    records = [ConfigRecord(_TOPIC, topic, name, value) for name, value in values.items()]
+    return CreationConfigs([*records, *_cleared(context.image, records)], values)
+
+
+def refuse_incremental(
+    request: IncrementalAlterConfigsRequest, error: ErrorCode, text: str
+) -> IncrementalAlterConfigsResponse:
+    """The response to a change that did not happen, or may not have, with the error for each resource."""
+    return _incremental_response(_refusals(request, error, text))
+
+
+def refuse(request: AlterConfigsRequest, error: ErrorCode, text: str) -> AlterConfigsResponse:
+    """The same for AlterConfigs."""
+    return _response(_refusals(request, error, text))
+
+
+# -- a request
+
+
+_Outcome: TypeAlias = tuple[ErrorCode, str | None, int, str]
+"""Error and text, type and name of a resource: the fields of a response in their order."""
+
+
+def _decide(
+    context: Context,
+    request: Any,
+    changes: Callable[[Context, ResourceRules, Any], list[ConfigRecord]],
+    refuse: Callable[[Any, ErrorCode, str], Any],
+    respond: Callable[[Sequence[_Outcome]], Any],
+) -> tuple[_Records, Any]:
+    room = OutcomeRoom([resource.resource_name for resource in request.resources])
+    if not room.holds_all:
+        return [], refuse(request, ErrorCode.POLICY_VIOLATION, _TOO_MANY_RESOURCES)
+    asked = 0
+    written: list[ConfigRecord] = []
+    outcomes: list[_Outcome] = []
+    repeated = _repeated_resources(request)
+    for resource in request.resources:
+        kind, name = resource.resource_type, resource.resource_name
+        asked += len(resource.configs)
+        if asked > OPERATION_RECORDS_MAX:
+            return [], refuse(request, ErrorCode.POLICY_VIOLATION, _TOO_MANY_CONFIGS)
+        try:
+            if (kind, name) in repeated:
+                raise RefusedError(ErrorCode.INVALID_REQUEST, "Each resource may appear only once.")
+            rules = rules_of(kind)
+            if is_too_long(name):
+                raise RefusedError(ErrorCode.INVALID_REQUEST, f"The name {quoted(name)} is too long.")
+            rules.check_name(name)
+            written += changes(context, rules, resource)
+        except RefusedError as refused:
+            outcomes.append((refused.code, room.text(str(refused)), kind, name))
+        else:
+            outcomes.append((ErrorCode.NONE, None, kind, name))
+    records: _Records = [*written, *_cleared(context.image, written)]
+    if len(records) > OPERATION_RECORDS_MAX:
+        return [], refuse(request, ErrorCode.POLICY_VIOLATION, _TOO_MANY_CONFIGS)
+    if request.validate_only:
+        records = []
+    return records, respond(outcomes)
+
+
+def _repeated_resources(request: _Request) -> set[tuple[int, str]]:
+    if len(request.resources) < 2:
+        return set()
+    seen: set[tuple[int, str]] = set()
+    repeated: set[tuple[int, str]] = set()
+    for resource in request.resources:
+        key = (resource.resource_type, resource.resource_name)
+        (repeated if key in seen else seen).add(key)
+    return repeated
+
+
+def _refusals(request: _Request, error: ErrorCode, text: str) -> list[_Outcome]:
+    room = OutcomeRoom([resource.resource_name for resource in request.resources])
+    return [
+        (error, room.text(text), resource.resource_type, resource.resource_name)
+        for resource in request.resources[: room.count]
+    ]
+
+
+def _incremental_response(outcomes: Sequence[_Outcome]) -> IncrementalAlterConfigsResponse:
+    return IncrementalAlterConfigsResponse(
+        responses=tuple(
+            IncrementalAlterConfigsResponseAlterConfigsResourceResponse(*outcome) for outcome in outcomes
+        )
+    )
+
+
+def _response(outcomes: Sequence[_Outcome]) -> AlterConfigsResponse:
+    return AlterConfigsResponse(
+        responses=tuple(AlterConfigsResponseAlterConfigsResourceResponse(*outcome) for outcome in outcomes)
+    )
+
+
+# -- a resource
+
+
+def _changes(
+    context: Context, rules: ResourceRules, resource: IncrementalAlterConfigsRequestAlterConfigsResource
+) -> list[ConfigRecord]:
+    """What an IncrementalAlterConfigs writes of one resource."""
+    kind, name = resource.resource_type, resource.resource_name
+    asked: dict[str, str | None] = {}
+    for change in resource.configs:
+        _check_config_name(change.name, asked)
+        asked[change.name] = _new_value(context.image, kind, name, change, rules)
+    return _written(context, rules, kind, name, asked)
+
+
+def _replacement(
+    context: Context, rules: ResourceRules, resource: AlterConfigsRequestAlterConfigsResource
+) -> list[ConfigRecord]:
+    """What an AlterConfigs writes of one resource: what it names, and then what it does not name is gone."""
+    kind, name = resource.resource_type, resource.resource_name
+    asked: dict[str, str | None] = {}
+    for config in resource.configs:
+        _check_config_name(config.name, asked)
+        asked[config.name] = _needed(config.name, config.value)
+    for there, _ in context.image[CONFIGS].of(kind, name):
+        asked.setdefault(there, None)
+    return _written(context, rules, kind, name, asked)
+
+
+def _written(
+    context: Context, rules: ResourceRules, kind: int, resource_name: str, asked: Mapping[str, str | None]
+) -> list[ConfigRecord]:
+    """The records of the configs that shall have other values; None is "not set"."""
+    configs = context.image[CONFIGS]
+    records = []
+    for name, value in asked.items():
+        if value is not None:
+            _check_length(name, value)
+        if rules.check_change is not None:
+            rules.check_change(context, resource_name, name, value)
+        if rules.writes_what_is_there or value != configs.get(kind, resource_name, name):
+            records.append(ConfigRecord(kind, resource_name, name, value))
+    if rules.check_configs is not None:
+        old = dict(configs.of(kind, resource_name))
+        new = {name: value for name, value in {**old, **asked}.items() if value is not None}
+        rules.check_configs(BrokerConfigs(context.image, context.settings), old, new)
+    if rules.check_exists is not None:
+        rules.check_exists(context.image, resource_name)
+    return records
+
+
+def _cleared(image: MetadataImage, records: Sequence[ConfigRecord]) -> list[ClearElrRecord]:
+    """What of eligible leader replicas must go because of what is written."""
+    changed = [record for record in records if record.name == MIN_IN_SYNC_REPLICAS]
+    if not changed or not image[FEATURES].level(ELIGIBLE_LEADER_REPLICAS):
+        return []
+    return [
+        ClearElrRecord(record.resource_name if record.resource_type == _TOPIC else _ALL_TOPICS)
+        for record in changed
+    ]
+
+
+# -- a config
+
+
+def _check_config_name(name: str, before: Mapping[str, str | None]) -> None:
+    if not name:
+        raise RefusedError(ErrorCode.INVALID_REQUEST, "A config has no name.")
+    if name in before:
+        raise RefusedError(ErrorCode.INVALID_REQUEST, f"Config {quoted(name)} appears more than once.")
+
+
+def _new_value(
+    image: MetadataImage,
+    kind: int,
+    resource_name: str,
+    change: IncrementalAlterConfigsRequestAlterableConfig,
+    rules: ResourceRules,
+) -> str | None:
+    operation = change.config_operation
+    if operation == ConfigOperation.DELETE:
+        return None
+    if operation not in _WITH_A_VALUE:
+        raise RefusedError(ErrorCode.INVALID_REQUEST, f"There is no config operation {operation}.")
+    value = _needed(change.name, change.value)
+    if operation == ConfigOperation.SET:
+        return value
+    key = rules.key(change.name)
+    if key is None or not key.is_list:
+        verb = "append to" if operation == ConfigOperation.APPEND else "subtract from"
+        text = f"Cannot {verb} config {quoted(change.name)}: it is not a list."
+        raise RefusedError(ErrorCode.INVALID_CONFIG, text)
+    current = image[CONFIGS].get(kind, resource_name, change.name)
+    items = split_list(current if current is not None else key.default or "")
+    for item in split_list(value):
+        if operation == ConfigOperation.APPEND and item not in items:
+            items.append(item)
+        elif operation == ConfigOperation.SUBTRACT and item in items:
+            items.remove(item)
+    return ",".join(items)
+
+
+def _needed(name: str, value: str | None) -> str:
+    if value is None:
+        text = f"Config {quoted(name)} needs a value; delete it to remove it."
+        raise RefusedError(ErrorCode.INVALID_REQUEST, text)
+    return value
+
+
+def _check_length(name: str, value: str) -> None:
+    if is_too_long(value):
+        raise RefusedError(
+            ErrorCode.INVALID_CONFIG, f"The value of {quoted(name)} is longer than {TEXT_BYTES_MAX} bytes."
+        )
+
+
+INCREMENTAL_ALTER_CONFIGS: Final = WriteOperation(
+    IncrementalAlterConfigsRequest, incremental_alter_configs, refuse_incremental
+)
+ALTER_CONFIGS: Final = WriteOperation(AlterConfigsRequest, alter_configs, refuse)

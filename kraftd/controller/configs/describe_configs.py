@@ -1,0 +1,270 @@
+"""DescribeConfigs: the configs of the resources that a request names, from a committed image.
+
+A describe without names tells all configs of a topic or group, and what is set of a broker or a subscription
+of client metrics; one with names also tells the default of a name that is not set. Each config comes with the
+value in force and, if asked for, with every place that sets it, the one in force first. A broker's value is
+its own, else that of the cluster default, else Kafka's default; of this controller itself, what its file sets
+is told, too. What is in other nodes' files is not known here. Values of passwords are never told.
+
+No response grows with the image: a describe of more than one response holds is refused.
+
+Follows: Kafka's ConfigHelper.
+Differs: Kafka's controller describes no broker but itself.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from heapq import merge
+from typing import Final, NamedTuple, TypeAlias
+
+from kraftd.controller.configs.effective import Source, broker_places, is_internal
+from kraftd.controller.configs.resource_rules import check_resource
+from kraftd.controller.context import Settings
+from kraftd.controller.operations import ReadOperation
+from kraftd.controller.refused import RefusedError
+from kraftd.controller.response_room import OutcomeRoom, PageRoom, entry_bytes
+from kraftd.errors import ErrorCode
+from kraftd.metadata.config_schema import (
+    CLUSTER_DEFAULT,
+    ConfigKey,
+    ConfigType,
+    ResourceType,
+    Synonym,
+    Update,
+    broker_key,
+    client_metrics_key,
+    group_key,
+    group_names,
+    topic_key,
+    topic_names,
+    topic_synonyms,
+)
+from kraftd.metadata.image import MetadataImage
+from kraftd.metadata.parts.configs import CONFIGS
+from kraftd.protocol.messages import (
+    DescribeConfigsRequest,
+    DescribeConfigsRequestDescribeConfigsResource,
+    DescribeConfigsResponse,
+    DescribeConfigsResponseDescribeConfigsResourceResult,
+    DescribeConfigsResponseDescribeConfigsResult,
+    DescribeConfigsResponseDescribeConfigsSynonym,
+)
+
+_TOPIC: Final[int] = ResourceType.TOPIC
+_BROKER: Final[int] = ResourceType.BROKER
+_GROUP: Final[int] = ResourceType.GROUP
+_CLIENT_METRICS: Final[int] = ResourceType.CLIENT_METRICS
+
+_NO_FILE: Final = Settings()
+
+_TOO_MUCH: Final = (
+    "More than one response holds: describe fewer resources at a time, or fewer configs of one by name. "
+    "`kraftctl configs list` shows all that is set."
+)
+
+
+class _Place(NamedTuple):
+    """Where a config is set: under which name, to what, and in which kind of place."""
+
+    name: str
+    value: str | None
+    source: Source
+
+
+class _View(NamedTuple):
+    """What is described: the configs of one resource in an image."""
+
+    image: MetadataImage
+    settings: Settings
+    kind: int
+    resource: str
+
+    def own(self, name: str) -> str | None:
+        """What is set for the resource itself."""
+        return self.image[CONFIGS].get(self.kind, self.resource, name)
+
+    def by_brokers(self, synonyms: Iterable[Synonym]) -> Iterator[_Place]:
+        """Where brokers set a config of a topic or group, the place in force first."""
+        names = tuple(synonyms)
+        for source, value_of in broker_places(self.image, self.settings):
+            for synonym in names:
+                value = value_of(synonym.name)
+                if value is not None:
+                    yield _Place(synonym.name, synonym.convert(value), source)
+
+
+def describe_configs(
+    image: MetadataImage, request: DescribeConfigsRequest, settings: Settings = _NO_FILE
+) -> DescribeConfigsResponse:
+    """The configs of the resources asked for.
+
+    Where they are more than one response holds, the resource at which that shows and those after it are
+    refused: Kafka's schema has no cursor, and no client of Kafka would see that something is missing.
+    """
+    outcomes = OutcomeRoom([resource.resource_name for resource in request.resources])
+    room = PageRoom(is_full=not outcomes.holds_all)
+    return DescribeConfigsResponse(
+        results=tuple(
+            _describe(image, settings, resource, outcomes, room, with_synonyms=request.include_synonyms)
+            for resource in request.resources[: outcomes.count]
+        )
+    )
+
+
+def _describe(
+    image: MetadataImage,
+    settings: Settings,
+    resource: DescribeConfigsRequestDescribeConfigsResource,
+    outcomes: OutcomeRoom,
+    room: PageRoom,
+    *,
+    with_synonyms: bool,
+) -> DescribeConfigsResponseDescribeConfigsResult:
+    kind, name = resource.resource_type, resource.resource_name
+    configs: list[DescribeConfigsResponseDescribeConfigsResourceResult] = []
+    code, text = ErrorCode.NONE, None
+    try:
+        if room.is_full:
+            raise RefusedError(ErrorCode.POLICY_VIOLATION, _TOO_MUCH)
+        check_resource(image, kind, name)
+        asked = resource.configuration_keys
+        if asked is not None and not room.count_names(len(asked)):
+            raise RefusedError(ErrorCode.POLICY_VIOLATION, _TOO_MUCH)
+        view, names, places, key_of = _View(image, settings, kind, name), *_TYPES[kind]
+        for config in dict.fromkeys(asked) if asked is not None else names(view):
+            found = _describe_one(
+                config, key_of(config), list(places(view, config)), with_synonyms=with_synonyms
+            )
+            if found is None:
+                continue
+            if not room.add(_bytes_of(found)):
+                raise RefusedError(ErrorCode.POLICY_VIOLATION, _TOO_MUCH)
+            configs.append(found)
+    except RefusedError as refused:
+        code, text = refused.code, outcomes.text(str(refused))
+        configs = []
+    return DescribeConfigsResponseDescribeConfigsResult(
+        error_code=code, error_message=text, resource_type=kind, resource_name=name, configs=tuple(configs)
+    )
+
+
+def _bytes_of(config: DescribeConfigsResponseDescribeConfigsResourceResult) -> int:
+    synonyms = sum(entry_bytes(synonym.name, synonym.value) for synonym in config.synonyms)
+    return entry_bytes(config.name, config.value) + synonyms
+
+
+# -- the types of resources
+
+
+def _names_of_broker(view: _View) -> Iterator[str]:
+    """The names that are set for a broker or for all of them, sorted; looked up lazily."""
+    configs = view.image[CONFIGS]
+    own = configs.of(_BROKER, view.resource) if view.resource != CLUSTER_DEFAULT else iter(())
+    of_file = sorted(view.settings.static_configs.items()) if _is_self(view) else ()
+    previous = None
+    for name, _ in merge(configs.of(_BROKER, CLUSTER_DEFAULT), own, of_file):
+        if name != previous:
+            yield name
+        previous = name
+
+
+def _places_of_broker(view: _View, name: str) -> Iterator[_Place]:
+    if view.resource != CLUSTER_DEFAULT and (own := view.own(name)) is not None:
+        yield _Place(name, own, Source.BROKER)
+    if (of_all := view.image[CONFIGS].get(_BROKER, CLUSTER_DEFAULT, name)) is not None:
+        yield _Place(name, of_all, Source.CLUSTER)
+    if _is_self(view) and (of_file := view.settings.static_configs.get(name)) is not None:
+        yield _Place(name, of_file, Source.FILE)
+
+
+def _is_self(view: _View) -> bool:
+    return view.resource == str(view.settings.node_id)
+
+
+def _names_of_topic(view: _View) -> Iterator[str]:
+    return (name for name in topic_names() if not is_internal(name) or view.own(name) is not None)
+
+
+def _places_of_topic(view: _View, name: str) -> Iterator[_Place]:
+    if (own := view.own(name)) is not None:
+        yield _Place(name, own, Source.TOPIC)
+    yield from view.by_brokers(topic_synonyms(name))
+
+
+def _places_of_group(view: _View, name: str) -> Iterator[_Place]:
+    if (own := view.own(name)) is not None:
+        yield _Place(name, own, Source.GROUP)
+    yield from view.by_brokers((Synonym(f"group.{name}"),))
+
+
+def _names_set(view: _View) -> Iterator[str]:
+    return (name for name, _ in view.image[CONFIGS].of(view.kind, view.resource))
+
+
+def _places_of_subscription(view: _View, name: str) -> Iterator[_Place]:
+    if (own := view.own(name)) is not None:
+        yield _Place(name, own, Source.CLIENT_METRICS)
+
+
+_Type: TypeAlias = tuple[
+    Callable[[_View], Iterator[str]],
+    Callable[[_View, str], Iterator[_Place]],
+    Callable[[str], ConfigKey | None],
+]
+"""Of a type of resource: which names are told unasked, where one is set, and what Kafka knows of it."""
+
+_TYPES: Final[Mapping[int, _Type]] = {
+    _TOPIC: (_names_of_topic, _places_of_topic, topic_key),
+    _BROKER: (_names_of_broker, _places_of_broker, broker_key),
+    _CLIENT_METRICS: (_names_set, _places_of_subscription, client_metrics_key),
+    _GROUP: (lambda _: group_names(), _places_of_group, group_key),
+}
+
+
+# -- one config
+
+
+def _describe_one(
+    name: str, key: ConfigKey | None, places: list[_Place], *, with_synonyms: bool
+) -> DescribeConfigsResponseDescribeConfigsResourceResult | None:
+    """A config with the value in force, None if there is none of that name."""
+    if key is not None and (key.default is not None or not places):
+        places.append(_Place(name, key.default, Source.DEFAULT))
+    if not places:
+        return None
+    hidden = key is not None and key.is_sensitive
+    visible = [place._replace(value=None) for place in places] if hidden else places
+    return DescribeConfigsResponseDescribeConfigsResourceResult(
+        name=name,
+        value=visible[0].value,
+        read_only=key is not None and key.update is Update.FIXED,
+        config_source=visible[0].source,
+        is_sensitive=hidden,
+        synonyms=_synonyms(visible) if with_synonyms else (),
+        config_type=ConfigType.UNKNOWN if key is None else key.type,
+        documentation=None,
+    )
+
+
+def _synonyms(places: list[_Place]) -> tuple[DescribeConfigsResponseDescribeConfigsSynonym, ...]:
+    return tuple(DescribeConfigsResponseDescribeConfigsSynonym(*place) for place in places)
+
+
+def refuse(request: DescribeConfigsRequest, error: ErrorCode, text: str) -> DescribeConfigsResponse:
+    """The response to a describe that could not be read, with the error for each of its resources."""
+    outcomes = OutcomeRoom([resource.resource_name for resource in request.resources])
+    return DescribeConfigsResponse(
+        results=tuple(
+            DescribeConfigsResponseDescribeConfigsResult(
+                error_code=error,
+                error_message=outcomes.text(text),
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in request.resources[: outcomes.count]
+        )
+    )
+
+
+DESCRIBE_CONFIGS = ReadOperation(
+    DescribeConfigsRequest, lambda image, _, request: describe_configs(image, request), refuse
+)

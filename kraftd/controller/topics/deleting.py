@@ -1,0 +1,113 @@
+"""DeleteTopics: topics are removed, named by their name or by their id, with their partitions and configs.
+
+Up to version 5 a request names topics by name; since 6 each by either. One that is named twice is not
+removed, whichever way it is named. All topics of a request are removed together.
+
+Follows: deleteTopics of Kafka's ControllerApis and ReplicationControlManager.
+Differs: outcomes come in the order of the request; Kafka shuffles them, lest their places tell which topics
+somebody may not see.
+"""
+
+from collections import Counter
+from typing import Final, TypeAlias
+
+from kraftd.controller.context import Context
+from kraftd.controller.operations import WriteOperation
+from kraftd.controller.refused import RefusedError
+from kraftd.controller.response_room import OutcomeRoom, quoted
+from kraftd.errors import ErrorCode
+from kraftd.metadata.parts.topics import TOPICS
+from kraftd.metadata.parts.topics.image import TopicsImage
+from kraftd.protocol.limits import OPERATION_RECORDS_MAX
+from kraftd.protocol.messages import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicsResponseDeletableTopicResult,
+)
+from kraftd.records.messages import RemoveTopicRecord, TopicRecord
+from kraftd.types import ZERO_UUID, Uuid, uuid_text
+
+_Named: TypeAlias = tuple[str | None, Uuid]
+"""How a request names a topic: by its name and no id, or by None and its id."""
+
+_TOO_MANY_TOPICS: Final = f"Not appended: more than {OPERATION_RECORDS_MAX} topics in one request. Split it."
+
+
+def delete_topics(
+    context: Context, request: DeleteTopicsRequest
+) -> tuple[list[RemoveTopicRecord], DeleteTopicsResponse]:
+    """The records that a request leads to, and its response for when they are committed."""
+    named = Counter(_named(request))
+    outcomes = _outcomes(named)
+    if len(named) > OPERATION_RECORDS_MAX or not outcomes.holds_all:
+        return [], refuse(request, ErrorCode.POLICY_VIOLATION, _TOO_MANY_TOPICS)
+    topics = context.image[TOPICS]
+    records = []
+    results = []
+    for each in named:
+        if _is_told_by_its_name(topics, each, named):
+            continue
+        try:
+            topic = _find(topics, each, named)
+        except RefusedError as refused:
+            results.append(_result(each, refused.code, outcomes.text(str(refused))))
+            continue
+        records.append(RemoveTopicRecord(topic.topic_id))
+        results.append(_result((topic.name, topic.topic_id), ErrorCode.NONE, None))
+    return records, DeleteTopicsResponse(responses=tuple(results))
+
+
+def refuse(request: DeleteTopicsRequest, error: ErrorCode, text: str) -> DeleteTopicsResponse:
+    """The response to topics that were not removed, or may not have been, with the error for each."""
+    named = Counter(_named(request))
+    outcomes = _outcomes(named)
+    return DeleteTopicsResponse(
+        responses=tuple(_result(each, error, outcomes.text(text)) for each in list(named)[: outcomes.count])
+    )
+
+
+def _named(request: DeleteTopicsRequest) -> list[_Named]:
+    by_name: list[_Named] = [(name, ZERO_UUID) for name in request.topic_names]
+    return by_name + [(topic.name, topic.topic_id) for topic in request.topics]
+
+
+def _outcomes(named: Counter[_Named]) -> OutcomeRoom:
+    return OutcomeRoom([name or "" for name, _ in named])
+
+
+def _find(topics: TopicsImage, each: _Named, named: Counter[_Named]) -> TopicRecord:
+    """The topic to remove."""
+    name, topic_id = each
+    if (name is None) == (topic_id == ZERO_UUID):
+        text = "A topic is named either by its name or by its id."
+        raise RefusedError(ErrorCode.INVALID_REQUEST, text)
+    if named[each] > 1:
+        raise RefusedError(ErrorCode.INVALID_REQUEST, "Each topic may appear only once.")
+    if name is None:
+        topic = topics.get(topic_id)
+        if topic is None:
+            raise RefusedError(ErrorCode.UNKNOWN_TOPIC_ID, f"No topic has the id {uuid_text(topic_id)}.")
+        return topic
+    found = topics.get(topics.id_of(name) or ZERO_UUID)
+    if found is None:
+        raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {quoted(name)}.")
+    if (None, found.topic_id) in named:
+        raise RefusedError(ErrorCode.INVALID_REQUEST, f"Topic {name} is named by its id, too.")
+    return found
+
+
+def _is_told_by_its_name(topics: TopicsImage, each: _Named, named: Counter[_Named]) -> bool:
+    """Whether a topic that is named by its id is named once by its name, too, where its outcome is told."""
+    name, topic_id = each
+    topic = topics.get(topic_id) if name is None and named[each] == 1 else None
+    return topic is not None and named[(topic.name, ZERO_UUID)] == 1
+
+
+def _result(named: _Named, error: ErrorCode, text: str | None) -> DeleteTopicsResponseDeletableTopicResult:
+    name, topic_id = named
+    return DeleteTopicsResponseDeletableTopicResult(
+        name=name, topic_id=topic_id, error_code=error, error_message=text
+    )
+
+
+DELETE_TOPICS = WriteOperation(DeleteTopicsRequest, delete_topics, refuse)

@@ -1,0 +1,137 @@
+"""What a new partition is: its replicas, placed by the controller or by hand, who leads it and is in sync.
+
+All replicas that are on active brokers are in sync, since there is nothing to lack yet, and the first of them
+leads. A replica lies in the only log directory of its broker; a broker that has several tells later which one
+it has chosen.
+
+Follows: buildPartitionRegistration and validateManualPartitionAssignment of Kafka's
+ReplicationControlManager.
+"""
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Final
+
+from kraftd.controller.context import Context
+from kraftd.controller.refused import RefusedError
+from kraftd.controller.topics.java_random import JavaRandom
+from kraftd.controller.topics.placement import StripedReplicaPlacer, usable_brokers
+from kraftd.errors import ErrorCode
+from kraftd.metadata.feature_levels import DIRECTORIES_SINCE
+from kraftd.metadata.image import MetadataImage
+from kraftd.metadata.parts.brokers import BROKERS
+from kraftd.metadata.parts.topics import partitions
+from kraftd.protocol.limits import OPERATION_RECORDS_MAX
+from kraftd.records.messages import PartitionRecord, RegisterBrokerRecord
+from kraftd.types import NodeId, Uuid
+
+Replicas = tuple[NodeId, ...]
+
+_UNASSIGNED: Final[Uuid] = bytes(15) + b"\1"
+"""The directory of a replica whose broker has several, and has not told yet which one it chose."""
+
+TOO_MANY_PARTITIONS: Final = (
+    f"Not appended: one request makes at most {OPERATION_RECORDS_MAX} partitions and topics. Split it."
+)
+
+
+class NewPartitions:
+    """Makes the records of new partitions, for one decision. Mutable: its random numbers go on."""
+
+    def __init__(self, context: Context) -> None:
+        self._image = context.image
+        self._random = JavaRandom(placement_seed(context))
+        self._has_directories = context.image.metadata_version >= DIRECTORIES_SINCE
+        self._active = {broker.broker_id for broker in self._image[BROKERS].values() if _is_active(broker)}
+        self._directories: dict[NodeId, Uuid] = {}
+
+    def placed(self, partitions: int, replicas: int) -> list[Replicas]:
+        """The replicas of so many partitions, placed over the brokers that can take them.
+
+        Raises:
+            RefusedError: INVALID_REPLICATION_FACTOR, if there are not enough of them.
+        """
+        placer = StripedReplicaPlacer(self._random, usable_brokers(self._image))
+        placer.check(replicas)
+        return [placer.place(replicas) for _ in range(partitions)]
+
+    def check_by_hand(self, replicas: Sequence[NodeId], factor: int | None) -> None:
+        """Refuse replicas that somebody chose, by INVALID_REPLICA_ASSIGNMENT; all partitions have as many.
+
+        Raises:
+            RefusedError: They are none, not on registered brokers, one twice, or not as many as `factor`.
+        """
+        if not replicas:
+            raise _bad_assignment("A partition has no replicas.")
+        brokers = self._image[BROKERS]
+        before = None
+        for broker_id in sorted(replicas):
+            if brokers.get(broker_id) is None:
+                raise _bad_assignment(f"Broker {broker_id} is not registered.")
+            if broker_id == before:
+                raise _bad_assignment(f"Broker {broker_id} has more than one replica of a partition.")
+            before = broker_id
+        if factor is not None and len(replicas) != factor:
+            raise _bad_assignment(
+                f"A partition has {len(replicas)} replicas, and those before it have {factor}."
+            )
+
+    def in_sync(self, replicas: Replicas) -> Replicas:
+        """Those of the replicas that are in sync from the beginning; none if no broker is active."""
+        return tuple(broker_id for broker_id in replicas if broker_id in self._active)
+
+    def record(self, topic_id: Uuid, partition_id: int, replicas: Replicas) -> PartitionRecord:
+        """The record of a new partition, of which at least one replica is on an active broker."""
+        isr = self.in_sync(replicas)
+        record = PartitionRecord(
+            partition_id=partition_id,
+            topic_id=topic_id,
+            replicas=replicas,
+            isr=isr,
+            leader=isr[0],
+            leader_epoch=0,
+            partition_epoch=0,
+            directories=tuple(map(self._directory_of, replicas)),
+        )
+        return partitions.for_level(record, has_directories=self._has_directories)
+
+    def _directory_of(self, broker_id: NodeId) -> Uuid:
+        if not self._has_directories:
+            return partitions.MIGRATING
+        directory = self._directories.get(broker_id)
+        if directory is None:
+            directory = self._directories[broker_id] = _default_directory(self._image, broker_id)
+        return directory
+
+
+def placement_seed(context: Context) -> int:
+    """What the random numbers of a decision begin with.
+
+    The seeds of decisions count up, and what Java draws first from two neighbouring ones is nearly the same:
+    one topic of one partition after the other would go to the same brokers.
+    """
+    return int.from_bytes(blake2b(str(context.seed).encode(), digest_size=6).digest(), "big")
+
+
+def none_active(partition_id: int) -> RefusedError:
+    """Why replicas that somebody chose cannot be: nobody could lead the partition."""
+    return _bad_assignment(
+        f"All brokers chosen for partition {partition_id} are fenced or shutting down: none could lead it."
+    )
+
+
+def _bad_assignment(text: str) -> RefusedError:
+    return RefusedError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+
+
+def _is_active(broker: RegisterBrokerRecord) -> bool:
+    """Whether a broker may lead and be in sync."""
+    return not (broker.fenced or broker.in_controlled_shutdown)
+
+
+def _default_directory(image: MetadataImage, broker_id: NodeId) -> Uuid:
+    """Where a broker puts a new replica: in its only directory, or it tells later."""
+    broker = image[BROKERS].get(broker_id)
+    if broker is not None and not broker.log_dirs:
+        return partitions.MIGRATING
+    return broker.log_dirs[0] if broker is not None and len(broker.log_dirs) == 1 else _UNASSIGNED

@@ -1,0 +1,26 @@
+"""What a decision of the controller looks at, for tests that make one without a controller."""
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from kraftd.controller.context import NO_CLIENT, Context, Settings
+from kraftd.controller.sessions import BrokerSessions
+from kraftd.metadata.image import EMPTY, MetadataImage
+from kraftd.types import Now
+
+_PLAIN = Context(
+    image=EMPTY,
+    now=Now(0, 0),
+    version=0,
+    next_offset=0,
+    sessions=BrokerSessions(timeout_ms=9_000),
+    settings=Settings(),
+    client=NO_CLIENT,
+    seed=0,
+)
+
+
+def context_of(image: MetadataImage = EMPTY, **other: Any) -> Context:
+    """A context with this image; whatever else is not named is plain."""
+    return replace(_PLAIN, image=image, **other)

@@ -1,0 +1,337 @@
+"""What topics, groups and subscriptions of client metrics can be configured to, and what is in force."""
+
+import pytest
+from contexts import context_of
+
+from kraftd.controller.configs.configuration_control import (
+    ALTER_CONFIGS,
+    alter_configs,
+    incremental_alter_configs,
+)
+from kraftd.controller.configs.describe_configs import describe_configs
+from kraftd.controller.configs.effective import BrokerConfigs, Source
+from kraftd.controller.context import Settings
+from kraftd.errors import ErrorCode
+from kraftd.metadata.config_schema import ConfigOperation
+from kraftd.metadata.image_builder import apply_all
+from kraftd.protocol.messages import (
+    AlterConfigsRequest,
+    AlterConfigsRequestAlterableConfig,
+    AlterConfigsRequestAlterConfigsResource,
+    DescribeConfigsRequest,
+    DescribeConfigsRequestDescribeConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+)
+from kraftd.records.messages import ClearElrRecord, ConfigRecord, TopicRecord
+from tests.unit.controller.topic_worlds import ELR, cluster
+
+SET, DELETE, APPEND, SUBTRACT = ConfigOperation
+TOPIC, BROKER, CLIENT_METRICS, GROUP = 2, 4, 16, 32
+THERE = TopicRecord("t", b"t" * 16)
+
+
+def alter(kind, name, *changes, image=None, **context):
+    """The records of a request about one resource, and its error."""
+    configs = tuple(
+        IncrementalAlterConfigsRequestAlterableConfig(config, operation, value)
+        for config, operation, value in changes
+    )
+    resource = IncrementalAlterConfigsRequestAlterConfigsResource(kind, name, configs)
+    context = context_of(cluster(THERE) if image is None else image, **context)
+    records, response = incremental_alter_configs(context, IncrementalAlterConfigsRequest((resource,)))
+    return records, ErrorCode(response.responses[0].error_code)
+
+
+def set_one(kind, name, config, value, **context):
+    return alter(kind, name, (config, SET, value), **context)[1]
+
+
+def replace_all(kind, name, image, **configs):
+    resource = AlterConfigsRequestAlterConfigsResource(
+        kind,
+        name,
+        tuple(
+            AlterConfigsRequestAlterableConfig(config.replace("_", "."), value)
+            for config, value in configs.items()
+        ),
+    )
+    records, response = alter_configs(context_of(image), AlterConfigsRequest((resource,)))
+    return records, ErrorCode(response.responses[0].error_code)
+
+
+@pytest.mark.parametrize(
+    ("config", "value", "error"),
+    [
+        ("retention.ms", "-1", ErrorCode.NONE),
+        ("retention.ms", "-2", ErrorCode.INVALID_CONFIG),
+        ("retention.ms", "soon", ErrorCode.INVALID_CONFIG),
+        ("no.such.config", "1", ErrorCode.INVALID_CONFIG),
+        ("cleanup.policy", "compact,delete", ErrorCode.NONE),
+        ("cleanup.policy", "", ErrorCode.NONE),
+        ("cleanup.policy", "compact,,delete", ErrorCode.INVALID_CONFIG),
+        ("cleanup.policy", "shred", ErrorCode.INVALID_CONFIG),
+        ("leader.replication.throttled.replicas", "*", ErrorCode.NONE),
+        ("leader.replication.throttled.replicas", "0:1,1:2", ErrorCode.NONE),
+        ("leader.replication.throttled.replicas", "0-1", ErrorCode.INVALID_CONFIG),
+        ("remote.storage.enable", "true", ErrorCode.INVALID_CONFIG),
+        ("compression.type", "x" * 40_000, ErrorCode.INVALID_CONFIG),
+    ],
+)
+def test_a_topic_takes_what_kafka_defines(config, value, error):
+    assert set_one(TOPIC, "t", config, value) is error
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("u", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("", ErrorCode.INVALID_REQUEST),
+        ("a b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ],
+)
+def test_only_a_topic_that_is_there_has_configs(name, error):
+    assert set_one(TOPIC, name, "retention.ms", "1") is error
+
+
+def test_a_topics_config_is_not_written_again():
+    image = cluster(THERE, ConfigRecord(TOPIC, "t", "retention.ms", "5"))
+    assert alter(TOPIC, "t", ("retention.ms", SET, "5"), image=image) == ([], ErrorCode.NONE)
+    assert alter(TOPIC, "t", ("flush.ms", DELETE, None), image=image) == ([], ErrorCode.NONE)
+    assert alter(TOPIC, "t", ("retention.ms", DELETE, None), image=image)[0] == [
+        ConfigRecord(TOPIC, "t", "retention.ms", None)
+    ]
+
+
+def test_a_topics_list_grows_from_its_own_default():
+    assert alter(TOPIC, "t", ("cleanup.policy", APPEND, "compact"))[0] == [
+        ConfigRecord(TOPIC, "t", "cleanup.policy", "delete,compact")
+    ]
+    assert alter(TOPIC, "t", ("retention.ms", APPEND, "1"))[1] is ErrorCode.INVALID_CONFIG
+
+
+def test_the_shortest_lag_is_not_above_the_longest_wherever_they_are_set():
+    shortest, longest = "min.compaction.lag.ms", "max.compaction.lag.ms"
+    assert alter(TOPIC, "t", (shortest, SET, "9"), (longest, SET, "8"))[1] is ErrorCode.INVALID_CONFIG
+    by_brokers = cluster(THERE, ConfigRecord(BROKER, "", "log.cleaner.max.compaction.lag.ms", "8"))
+    assert set_one(TOPIC, "t", shortest, "9", image=by_brokers) is ErrorCode.INVALID_CONFIG
+    assert alter(TOPIC, "t", (shortest, SET, "9"), (longest, SET, "9"), image=by_brokers)[1] is ErrorCode.NONE
+    by_file = Settings(static_configs={"log.cleaner.min.compaction.lag.ms": "9"})
+    assert set_one(TOPIC, "t", longest, "8", settings=by_file) is ErrorCode.INVALID_CONFIG
+
+
+def test_what_kafka_does_not_know_any_more_goes_first():
+    image = cluster(THERE, ConfigRecord(TOPIC, "t", "message.format.version", "2.0"))
+    assert set_one(TOPIC, "t", "retention.ms", "1", image=image) is ErrorCode.INVALID_CONFIG
+    gone = ("message.format.version", DELETE, None)
+    assert alter(TOPIC, "t", gone, ("retention.ms", SET, "1"), image=image)[1] is ErrorCode.NONE
+
+
+class TestRemoteStorage:
+    on = Settings(static_configs={"remote.log.storage.system.enable": "true"})
+    enabled = cluster(THERE, ConfigRecord(TOPIC, "t", "remote.storage.enable", "true"))
+
+    def test_it_goes_with_deletion_only(self):
+        assert set_one(TOPIC, "t", "remote.storage.enable", "true", settings=self.on) is ErrorCode.NONE
+        policy = ("cleanup.policy", SET, "compact")
+        enable = ("remote.storage.enable", SET, "true")
+        assert alter(TOPIC, "t", enable, policy, settings=self.on)[1] is ErrorCode.INVALID_CONFIG
+
+    @pytest.mark.parametrize(
+        ("local", "error"),
+        [
+            ("-2", ErrorCode.NONE),
+            ("5", ErrorCode.NONE),
+            ("6", ErrorCode.INVALID_CONFIG),
+            ("-1", ErrorCode.INVALID_CONFIG),
+        ],
+    )
+    @pytest.mark.parametrize("unit", ["ms", "bytes"])
+    def test_no_more_is_kept_locally_than_at_all(self, unit, local, error):
+        changes = (f"retention.{unit}", SET, "5"), (f"local.retention.{unit}", SET, local)
+        assert alter(TOPIC, "t", *changes, image=self.enabled, settings=self.on)[1] is error
+
+    def test_without_more_copies_everything_kept_is_local(self):
+        changes = (
+            ("retention.ms", SET, "5"),
+            ("local.retention.ms", SET, "4"),
+            ("remote.log.copy.disable", SET, "true"),
+        )
+        assert (
+            alter(TOPIC, "t", *changes, image=self.enabled, settings=self.on)[1] is ErrorCode.INVALID_CONFIG
+        )
+
+    def test_it_is_switched_off_only_with_what_it_keeps(self):
+        off = ("remote.storage.enable", SET, "false")
+        assert alter(TOPIC, "t", off, image=self.enabled, settings=self.on)[1] is ErrorCode.INVALID_CONFIG
+        both = (off, ("remote.log.delete.on.disable", SET, "true"))
+        assert alter(TOPIC, "t", *both, image=self.enabled, settings=self.on)[1] is ErrorCode.NONE
+
+
+def test_another_minimum_in_sync_clears_who_was_eligible_of_the_topic():
+    image = cluster(THERE, ELR)
+    records, _ = alter(TOPIC, "t", ("min.insync.replicas", SET, "2"), image=image)
+    assert records == [ConfigRecord(TOPIC, "t", "min.insync.replicas", "2"), ClearElrRecord("t")]
+    apply_all(image, records, 0)
+    assert len(alter(TOPIC, "t", ("min.insync.replicas", SET, "2"))[0]) == 1
+
+
+@pytest.mark.parametrize(
+    ("config", "value", "error"),
+    [
+        ("consumer.session.timeout.ms", "45000", ErrorCode.NONE),
+        ("consumer.session.timeout.ms", "44999", ErrorCode.INVALID_CONFIG),
+        ("consumer.session.timeout.ms", "60001", ErrorCode.INVALID_CONFIG),
+        ("consumer.session.timeout.ms", "x", ErrorCode.INVALID_CONFIG),
+        ("streams.num.standby.replicas", "3", ErrorCode.INVALID_CONFIG),
+        ("share.auto.offset.reset", "by_duration:P1DT2H", ErrorCode.NONE),
+        ("share.auto.offset.reset", "by_duration:P", ErrorCode.INVALID_CONFIG),
+        ("share.auto.offset.reset", "by_duration:-PT1H", ErrorCode.INVALID_CONFIG),
+        ("share.auto.offset.reset", "never", ErrorCode.INVALID_CONFIG),
+        ("no.such.config", "1", ErrorCode.INVALID_CONFIG),
+    ],
+)
+def test_a_group_stays_within_the_brokers_bounds(config, value, error):
+    assert set_one(GROUP, "g", config, value) is error
+
+
+def test_the_brokers_bounds_of_groups_can_be_set():
+    wide = Settings(static_configs={"group.consumer.min.session.timeout.ms": "20000"})
+    assert set_one(GROUP, "g", "consumer.session.timeout.ms", "20000", settings=wide) is ErrorCode.NONE
+    close = Settings(static_configs={"group.consumer.min.session.timeout.ms": "5000"})
+    session = ("consumer.session.timeout.ms", SET, "15000")
+    heartbeat = ("consumer.heartbeat.interval.ms", SET, "15000")
+    assert alter(GROUP, "g", session, heartbeat, settings=close)[1] is ErrorCode.INVALID_CONFIG
+
+
+@pytest.mark.parametrize(
+    ("config", "value", "error"),
+    [
+        ("interval.ms", "100", ErrorCode.NONE),
+        ("interval.ms", "99", ErrorCode.INVALID_REQUEST),
+        ("interval.ms", "3600001", ErrorCode.INVALID_REQUEST),
+        ("interval.ms", "x", ErrorCode.INVALID_CONFIG),
+        ("metrics", "org.apache.kafka.,*", ErrorCode.NONE),
+        ("match", "client_id=a.*,client_source_port=1", ErrorCode.NONE),
+        ("match", "client_id=[", ErrorCode.INVALID_CONFIG),
+        ("match", "who=a", ErrorCode.INVALID_CONFIG),
+        ("match", "client_id=" + "(" * 20_000, ErrorCode.INVALID_CONFIG),
+        ("no.such.config", "1", ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_a_subscription_of_client_metrics_takes_what_kafka_defines(config, value, error):
+    assert set_one(CLIENT_METRICS, "s", config, value) is error
+
+
+def test_groups_and_subscriptions_have_names():
+    assert set_one(GROUP, "", "consumer.session.timeout.ms", "45000") is ErrorCode.INVALID_REQUEST
+    assert set_one(CLIENT_METRICS, "", "interval.ms", "100") is ErrorCode.INVALID_REQUEST
+    assert set_one(GROUP, "g" * 40_000, "consumer.session.timeout.ms", "45000") is ErrorCode.INVALID_REQUEST
+
+
+def test_alter_configs_removes_what_it_does_not_name():
+    image = cluster(
+        THERE, *(ConfigRecord(TOPIC, "t", name, "1") for name in ("retention.ms", "flush.ms", "segment.ms"))
+    )
+    records, error = replace_all(TOPIC, "t", image, flush_ms="2", segment_ms="1")
+    assert error is ErrorCode.NONE
+    assert records == [
+        ConfigRecord(TOPIC, "t", "flush.ms", "2"),
+        ConfigRecord(TOPIC, "t", "retention.ms", None),
+    ]
+    assert replace_all(TOPIC, "t", image, flush_ms="x") == ([], ErrorCode.INVALID_CONFIG)
+    assert replace_all(TOPIC, "t", image, flush_ms=None) == ([], ErrorCode.INVALID_REQUEST)
+
+
+def test_alter_configs_removes_no_more_than_may_be_removed():
+    image = cluster(THERE, ELR, ConfigRecord(BROKER, "", "min.insync.replicas", "2"))
+    assert replace_all(BROKER, "", image, log_retention_ms="5") == ([], ErrorCode.INVALID_CONFIG)
+    records, _ = replace_all(BROKER, "", image, min_insync_replicas="2")
+    assert records == [ConfigRecord(BROKER, "", "min.insync.replicas", "2"), ClearElrRecord("")]
+
+
+def test_a_refusal_of_alter_configs_names_each_resource():
+    asked = AlterConfigsRequest((AlterConfigsRequestAlterConfigsResource(TOPIC, "t"),))
+    (told,) = ALTER_CONFIGS.refuse(asked, ErrorCode.NOT_CONTROLLER, "not here").responses
+    assert (told.error_code, told.resource_type, told.resource_name) == (41, TOPIC, "t")
+
+
+def test_a_value_comes_from_the_first_place_that_sets_it_under_any_of_its_names():
+    image = cluster(
+        ConfigRecord(BROKER, "7", "log.retention.minutes", "2"),
+        ConfigRecord(BROKER, "", "log.retention.ms", "3"),
+    )
+    file = {"log.retention.hours": "1", "log.roll.hours": " 2 ", "log.roll.jitter.hours": "some"}
+    brokers = BrokerConfigs(image, Settings(node_id=7, static_configs=file))
+
+    def found(name, **own):
+        config = brokers.topic_config(name, own)
+        return config.value, config.source
+
+    assert found("retention.ms", **{"retention.ms": "4"}) == ("4", Source.TOPIC)
+    assert found("retention.ms") == ("120000", Source.BROKER)
+    assert BrokerConfigs(image, Settings(node_id=8)).topic_config("retention.ms", {}).value == "3"
+    assert found("segment.ms") == ("7200000", Source.FILE)
+    assert found("segment.jitter.ms") == ("0", Source.FILE)
+    assert found("min.insync.replicas") == ("1", Source.DEFAULT)
+
+
+def described(kind, name, *keys, image, settings, with_synonyms=False):
+    resource = DescribeConfigsRequestDescribeConfigsResource(kind, name, keys or None)
+    request = DescribeConfigsRequest((resource,), include_synonyms=with_synonyms)
+    (result,) = describe_configs(image, request, settings).results
+    assert result.error_code == 0, result.error_message
+    return {each.name: each for each in result.configs}
+
+
+def test_a_topic_is_described_with_all_its_configs_and_where_they_could_come_from():
+    image = cluster(
+        THERE,
+        ConfigRecord(TOPIC, "t", "retention.ms", "4"),
+        ConfigRecord(BROKER, "", "log.retention.ms", "3"),
+    )
+    file = Settings(node_id=7, static_configs={"log.retention.hours": "1"})
+    told = described(TOPIC, "t", image=image, settings=file, with_synonyms=True)
+    assert len(told) == 33
+    assert [(each.name, each.value, each.source) for each in told["retention.ms"].synonyms] == [
+        ("retention.ms", "4", 1),
+        ("log.retention.ms", "3", 3),
+        ("log.retention.hours", "3600000", 4),
+        ("retention.ms", "604800000", 5),
+    ]
+
+
+def test_of_this_controller_what_its_file_sets_is_told():
+    image = cluster(ConfigRecord(BROKER, "7", "log.roll.ms", "2"))
+    file = Settings(node_id=7, static_configs={"node.id": "7", "ssl.key.password": "secret"})
+    told = described(BROKER, "7", image=image, settings=file)
+    assert {name: (each.value, each.config_source) for name, each in told.items()} == {
+        "log.roll.ms": ("2", 2),
+        "node.id": ("7", 4),
+        "ssl.key.password": (None, 4),
+    }
+    assert list(described(BROKER, "8", image=image, settings=file)) == []
+
+
+def test_a_group_and_a_subscription_are_described():
+    image = cluster(
+        ConfigRecord(GROUP, "g", "consumer.session.timeout.ms", "46000"),
+        ConfigRecord(CLIENT_METRICS, "s", "interval.ms", "200"),
+    )
+    group = described(GROUP, "g", image=image, settings=Settings())
+    assert (
+        group["consumer.session.timeout.ms"].value,
+        group["consumer.session.timeout.ms"].config_source,
+    ) == (
+        "46000",
+        8,
+    )
+    assert (group["share.isolation.level"].value, group["share.isolation.level"].config_source) == (
+        "read_uncommitted",
+        5,
+    )
+    told = described(CLIENT_METRICS, "s", image=image, settings=Settings())
+    assert {name: (each.value, each.config_source) for name, each in told.items()} == {
+        "interval.ms": ("200", 7)
+    }
