@@ -46,9 +46,12 @@ class Kafka(NamedTuple):
         Raises:
             AssertionError: It ended with an error, or ran for too long.
         """
-        java = ["java", f"-Xmx{memory_mb}m", "-XX:+UseSerialGC", *_UTF_8, *_SILENT, "-cp", f"{self.jars}/*"]
         done = subprocess.run(
-            [*java, *arguments], capture_output=True, encoding="utf-8", check=False, timeout=5 * _MINUTES
+            self.command(*arguments, memory_mb=memory_mb),
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+            timeout=5 * _MINUTES,
         )
         assert done.returncode == 0, f"{arguments[0]}: {done.stdout[-1000:]}{done.stderr[-2000:]}"
         return done.stdout
@@ -67,6 +70,11 @@ class Kafka(NamedTuple):
         assert done.returncode == 0, f"{source.name}: {done.stderr[-2000:]}"
         (package,) = re.findall(r"^package (.*);$", source.read_text(encoding="utf-8"), re.MULTILINE)
         return "-cp", f"{folder}:{self.jars}/*", f"{package}.{source.stem}"
+
+    def command(self, *arguments: str | Path, memory_mb: int = 400) -> list[str | Path]:
+        """The command that runs a class or a Java file with arguments."""
+        java = ["java", f"-Xmx{memory_mb}m", "-XX:+UseSerialGC", *_UTF_8, *_SILENT, "-cp", f"{self.jars}/*"]
+        return [*java, *arguments]
 
     def dump(self, files: Sequence[Path]) -> str:
         """What Kafka's own tool prints of segments and snapshots."""
