@@ -3,6 +3,7 @@
 import pytest
 
 from kraftd.metadata import config_table
+from kraftd.metadata.config_schema import topic_names, topic_synonyms
 from tests.interop.conftest import HERE
 from tests.interop.peer import Kafka
 
@@ -22,11 +23,19 @@ ONLY_DYNAMIC = {
 
 
 @pytest.fixture(scope="module")
-def theirs(kafka: Kafka) -> dict[str, dict[str, str]]:
+def lines(kafka: Kafka) -> list[tuple[str, str, str]]:
+    return [
+        (what, name, rest)
+        for what, name, rest in map(str.split, kafka.run(HERE / "Configs.java").splitlines())
+    ]
+
+
+@pytest.fixture(scope="module")
+def theirs(lines: list[tuple[str, str, str]]) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {resource: {} for resource in TABLES}
-    for line in kafka.run(HERE / "Configs.java").splitlines():
-        resource, name, kind = line.split()
-        found[resource][name] = kind
+    for resource, name, kind in lines:
+        if resource in TABLES:
+            found[resource][name] = kind
     return found
 
 
@@ -36,3 +45,16 @@ def test_names_and_types(theirs: dict[str, dict[str, str]], resource: str) -> No
     assert {name: kind for name, kind, *_ in rows} == theirs[resource] | (
         ONLY_DYNAMIC if resource == "broker" else {}
     )
+
+
+def test_synonyms(lines: list[tuple[str, str, str]]) -> None:
+    of_kafka: dict[str, list[str]] = {}
+    for what, name, synonym in lines:
+        if what == "synonym":
+            of_kafka.setdefault(name, []).append(synonym)
+    ours = {
+        name: [f"{synonym.name}={synonym.convert('1')}" for synonym in topic_synonyms(name)]
+        for name in topic_names()
+        if topic_synonyms(name)
+    }
+    assert ours == of_kafka

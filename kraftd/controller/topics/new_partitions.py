@@ -107,8 +107,8 @@ class NewPartitions:
 def placement_seed(context: Context) -> int:
     """What the random numbers of a decision begin with.
 
-    The seeds of decisions count up, and what Java draws first from two neighbouring ones is nearly the same:
-    one topic of one partition after the other would go to the same brokers.
+    The seeds of decisions count up, and what Java draws first from neighbouring ones has the same high bits:
+    of four brokers, thousands of topics of one partition, made one by one, would go to the same.
     """
     return int.from_bytes(blake2b(str(context.seed).encode(), digest_size=6).digest(), "big")
 
