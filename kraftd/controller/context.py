@@ -71,7 +71,7 @@ class Context(msgspec.Struct, frozen=True, gc=False):
 
 
 class ReadContext(msgspec.Struct, frozen=True, gc=False):
-    """What a read may look at that tells of brokers' sessions too."""
+    """What a read may look at that tells of more than the image: of brokers' sessions, of our file."""
 
     image: MetadataImage
     """The committed one."""
@@ -80,3 +80,4 @@ class ReadContext(msgspec.Struct, frozen=True, gc=False):
     sessions: BrokerSessions
     now: Now
     """When the request came in; a session may be newer."""
+    settings: Settings = Settings()

@@ -55,12 +55,12 @@ class ReadOperation(msgspec.Struct, Generic[RequestT], frozen=True):
 
 
 class SessionReadOperation(msgspec.Struct, Generic[RequestT], frozen=True):
-    """An API that reads what the active controller knows of brokers, beside the image."""
+    """An API that reads what the active controller knows beside the image, of brokers and of its own file."""
 
     request: type[RequestT]
     """The type of its request message."""
     read: Callable[[ReadContext, RequestT], Any]
-    """The response from the committed image and the sessions."""
+    """The response from the committed image, the sessions and the settings."""
     refuse: Callable[[RequestT, ErrorCode, str], Any]
     """The response to a request that could not be read, with the reason."""
 

@@ -357,7 +357,9 @@ class QuorumController:
         self, operation: SessionReadOperation[Any], request: Any, now: Now, version: int, client: Client
     ) -> Decision:
         def read(image: MetadataImage, applied_offset: Offset, asked: Any) -> Any:
-            return operation.read(ReadContext(image, applied_offset, self.sessions, now), asked)
+            return operation.read(
+                ReadContext(image, applied_offset, self.sessions, now, self._settings), asked
+            )
 
         as_read = ReadOperation(operation.request, read, operation.refuse)
         return self._read(as_read, request, now, version, client)

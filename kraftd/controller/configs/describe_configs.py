@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, TypeAlias
 from kraftd.controller.configs.effective import Source, broker_places, is_internal
 from kraftd.controller.configs.resource_rules import check_resource
 from kraftd.controller.context import Settings
-from kraftd.controller.operations import ReadOperation
+from kraftd.controller.operations import SessionReadOperation
 from kraftd.controller.refused import RefusedError
 from kraftd.controller.response_room import OutcomeRoom, PageRoom, entry_bytes
 from kraftd.errors import ErrorCode
@@ -265,6 +265,8 @@ def refuse(request: DescribeConfigsRequest, error: ErrorCode, text: str) -> Desc
     )
 
 
-DESCRIBE_CONFIGS = ReadOperation(
-    DescribeConfigsRequest, lambda image, _, request: describe_configs(image, request), refuse
+DESCRIBE_CONFIGS = SessionReadOperation(
+    DescribeConfigsRequest,
+    lambda context, request: describe_configs(context.image, request, context.settings),
+    refuse,
 )

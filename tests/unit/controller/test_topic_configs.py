@@ -8,9 +8,10 @@ from kraftd.controller.configs.configuration_control import (
     alter_configs,
     incremental_alter_configs,
 )
-from kraftd.controller.configs.describe_configs import describe_configs
+from kraftd.controller.configs.describe_configs import DESCRIBE_CONFIGS
 from kraftd.controller.configs.effective import BrokerConfigs, Source
-from kraftd.controller.context import Settings
+from kraftd.controller.context import ReadContext, Settings
+from kraftd.controller.sessions import BrokerSessions
 from kraftd.errors import ErrorCode
 from kraftd.metadata.config_schema import ConfigOperation
 from kraftd.metadata.image_builder import apply_all
@@ -25,6 +26,7 @@ from kraftd.protocol.messages import (
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
 from kraftd.records.messages import ClearElrRecord, ConfigRecord, TopicRecord
+from kraftd.types import Now
 from tests.unit.controller.topic_worlds import ELR, cluster
 
 SET, DELETE, APPEND, SUBTRACT = ConfigOperation
@@ -280,7 +282,8 @@ def test_a_value_comes_from_the_first_place_that_sets_it_under_any_of_its_names(
 def described(kind, name, *keys, image, settings, with_synonyms=False):
     resource = DescribeConfigsRequestDescribeConfigsResource(kind, name, keys or None)
     request = DescribeConfigsRequest((resource,), include_synonyms=with_synonyms)
-    (result,) = describe_configs(image, request, settings).results
+    context = ReadContext(image, 0, BrokerSessions(9_000), Now(0, 0), settings)
+    (result,) = DESCRIBE_CONFIGS.read(context, request).results
     assert result.error_code == 0, result.error_message
     return {each.name: each for each in result.configs}
 
