@@ -29,6 +29,7 @@ from kraftd.controller.configs.resource_rules import ResourceRules, rules_of
 from kraftd.controller.configs.topic_rules import check_topic_configs
 from kraftd.controller.context import Context
 from kraftd.controller.operations import WriteOperation
+from kraftd.controller.partitions.partition_rules import has_elr
 from kraftd.controller.refused import RefusedError
 from kraftd.controller.response_room import OutcomeRoom, quoted
 from kraftd.errors import ErrorCode
@@ -38,10 +39,8 @@ from kraftd.metadata.config_schema import (
     ResourceType,
     split_list,
 )
-from kraftd.metadata.feature_levels import ELIGIBLE_LEADER_REPLICAS
 from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.parts.configs import CONFIGS
-from kraftd.metadata.parts.features import FEATURES
 from kraftd.protocol.limits import OPERATION_RECORDS_MAX
 from kraftd.protocol.messages import (
     AlterConfigsRequest,
@@ -256,7 +255,7 @@ def _written(
 def _cleared(image: MetadataImage, records: Sequence[ConfigRecord]) -> list[ClearElrRecord]:
     """What of eligible leader replicas must go because of what is written."""
     changed = [record for record in records if record.name == MIN_IN_SYNC_REPLICAS]
-    if not changed or not image[FEATURES].level(ELIGIBLE_LEADER_REPLICAS):
+    if not changed or not has_elr(image):
         return []
     return [
         ClearElrRecord(record.resource_name if record.resource_type == _TOPIC else _ALL_TOPICS)

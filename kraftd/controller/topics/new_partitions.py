@@ -13,22 +13,19 @@ from hashlib import blake2b
 from typing import Final
 
 from kraftd.controller.context import Context
+from kraftd.controller.partitions.partition_rules import default_directory, is_active
 from kraftd.controller.refused import RefusedError
 from kraftd.controller.topics.java_random import JavaRandom
 from kraftd.controller.topics.placement import StripedReplicaPlacer, usable_brokers
 from kraftd.errors import ErrorCode
 from kraftd.metadata.feature_levels import DIRECTORIES_SINCE
-from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.parts.brokers import BROKERS
 from kraftd.metadata.parts.topics import partitions
 from kraftd.protocol.limits import OPERATION_RECORDS_MAX
-from kraftd.records.messages import PartitionRecord, RegisterBrokerRecord
+from kraftd.records.messages import PartitionRecord
 from kraftd.types import NodeId, Uuid
 
 Replicas = tuple[NodeId, ...]
-
-_UNASSIGNED: Final[Uuid] = bytes(15) + b"\1"
-"""The directory of a replica whose broker has several, and has not told yet which one it chose."""
 
 TOO_MANY_PARTITIONS: Final = (
     f"Not appended: one request makes at most {OPERATION_RECORDS_MAX} partitions and topics. Split it."
@@ -42,7 +39,7 @@ class NewPartitions:
         self._image = context.image
         self._random = JavaRandom(placement_seed(context))
         self._has_directories = context.image.metadata_version >= DIRECTORIES_SINCE
-        self._active = {broker.broker_id for broker in self._image[BROKERS].values() if _is_active(broker)}
+        self._active = {broker.broker_id for broker in self._image[BROKERS].values() if is_active(broker)}
         self._directories: dict[NodeId, Uuid] = {}
 
     def placed(self, partitions: int, replicas: int) -> list[Replicas]:
@@ -100,7 +97,7 @@ class NewPartitions:
             return partitions.MIGRATING
         directory = self._directories.get(broker_id)
         if directory is None:
-            directory = self._directories[broker_id] = _default_directory(self._image, broker_id)
+            directory = self._directories[broker_id] = default_directory(self._image, broker_id)
         return directory
 
 
@@ -122,16 +119,3 @@ def none_active(partition_id: int) -> RefusedError:
 
 def _bad_assignment(text: str) -> RefusedError:
     return RefusedError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
-
-
-def _is_active(broker: RegisterBrokerRecord) -> bool:
-    """Whether a broker may lead and be in sync."""
-    return not (broker.fenced or broker.in_controlled_shutdown)
-
-
-def _default_directory(image: MetadataImage, broker_id: NodeId) -> Uuid:
-    """Where a broker puts a new replica: in its only directory, or it tells later."""
-    broker = image[BROKERS].get(broker_id)
-    if broker is not None and not broker.log_dirs:
-        return partitions.MIGRATING
-    return broker.log_dirs[0] if broker is not None and len(broker.log_dirs) == 1 else _UNASSIGNED

@@ -29,9 +29,9 @@ TOPICS = (
         "A new replica is said to be in the first of several directories; its broker may choose another.",
         "test_creating_topics.py::test_a_replica_is_in_the_only_directory_of_its_broker_or_in_one_that_it_tells_later",
         (
-            "topics.new_partitions:_default_directory",
-            "if broker is not None and len(broker.log_dirs) == 1 else",
-            "if broker is not None and len(broker.log_dirs) >= 1 else",
+            "partitions.partition_rules:default_directory",
+            "if len(broker.log_dirs) == 1 else",
+            "if len(broker.log_dirs) >= 1 else",
         ),
     ),
     of_topics(

@@ -11,7 +11,7 @@ from kraftd.controller.topics.topic_ids import is_usable, new_topic_id
 from kraftd.errors import ErrorCode
 from kraftd.metadata.image_builder import apply_all
 from kraftd.metadata.parts.topics import TOPICS
-from kraftd.metadata.parts.topics.partitions import MIGRATING
+from kraftd.metadata.parts.topics.partitions import MIGRATING, UNASSIGNED
 from kraftd.metadata.record_versions import encode_allowed
 from kraftd.protocol.messages import (
     CreateTopicsRequest,
@@ -22,8 +22,6 @@ from kraftd.protocol.messages import (
 from kraftd.records.messages import ClearElrRecord, ConfigRecord, PartitionRecord, TopicRecord
 from kraftd.types import METADATA_TOPIC_ID, ZERO_UUID
 from tests.unit.controller.topic_worlds import ELR, THREE, broker, cluster, directory
-
-UNASSIGNED = bytes(15) + b"\1"
 
 
 def topic(name="orders", partitions=-1, replicas=-1, by_hand=(), **configs):
