@@ -156,6 +156,12 @@ class FrameConnection(asyncio.BaseProtocol):
         self.limited_logger.warning("bad_frame", key=self.host, address=self.address, reason=reason)
         self.close(f"bad frame: {reason}")
 
+    def refuse_api(self, name: str) -> None:
+        """Close the connection because of a request of an API that is not served, and log its name."""
+        self.tally.malformed += 1
+        self.limited_logger.warning("unserved_api", key=(self.host, name), address=self.address, api=name)
+        self.close(f"a request of {name}, which is not served here")
+
     def fail(self, doing: str, error: Exception) -> None:
         """Close the connection after an exception between bytes and message (D-38)."""
         if isinstance(error, KraftdError):

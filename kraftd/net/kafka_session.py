@@ -16,8 +16,10 @@ from typing import Protocol
 
 from kraftd.errors import ErrorCode
 from kraftd.net.budgets import PeerClass
+from kraftd.protocol.api_names import api_name
 from kraftd.protocol.codec import Buffer, Request, UnsupportedVersion
 from kraftd.protocol.kafka_codec import API_VERSIONS, KAFKA
+from kraftd.protocol.limits import HEAD_BYTES_MAX_BEFORE_HANDSHAKE
 from kraftd.protocol.messages import ApiVersionsResponse, ApiVersionsResponseApiVersion
 
 
@@ -26,6 +28,9 @@ class Connection(Protocol):
 
     def become(self, peer_class: PeerClass) -> None:
         """Move to another class."""
+
+    def allow_frames(self, limit_bytes: int) -> None:
+        """Accept frames up to this size."""
 
     def serve_in_order(self) -> None:
         """Serve no request before the one before it was answered."""
@@ -39,8 +44,8 @@ class Connection(Protocol):
     def write_response(self, frame: list[Buffer]) -> None:
         """Write a response."""
 
-    def reject(self, reason: str) -> None:
-        """Close the connection because of malformed input."""
+    def refuse_api(self, name: str) -> None:
+        """Close the connection because of a request that is not served here."""
 
     def fail(self, doing: str, error: Exception) -> None:
         """Close the connection after an exception between bytes and message (D-38)."""
@@ -49,11 +54,20 @@ class Connection(Protocol):
 class KafkaSession:
     """The requests of one connection."""
 
-    def __init__(self, connection: Connection, served: frozenset[int]) -> None:
-        """Begin; `served` are the keys of the APIs that have a handler."""
+    def __init__(self, connection: Connection, served: frozenset[int], request_bytes_max: int) -> None:
+        """Begin.
+
+        Args:
+            connection: The connection, on which nothing was served yet.
+            served: The keys of the APIs that have a handler.
+            request_bytes_max: The longest request, once the other end has asked for ApiVersions, as every
+                client of Kafka's does first.
+        """
         self._connection = connection
         self._served = served
+        self._request_bytes_max = request_bytes_max
         connection.become(PeerClass.CLIENT)
+        connection.allow_frames(min(request_bytes_max, HEAD_BYTES_MAX_BEFORE_HANDSHAKE))
         connection.serve_in_order()
 
     def handle(self, frame: Buffer) -> None:
@@ -62,10 +76,10 @@ class KafkaSession:
         try:
             key = KAFKA.peek_api_key(frame)
             if key not in self._served:
-                api = KAFKA.apis.get(key)
-                name = f" ({api.name})" if api is not None else ""
-                connection.reject(f"a request of API {key}{name}, which is not served here")
+                connection.refuse_api(api_name(key))
                 return
+            if key == API_VERSIONS:
+                connection.allow_frames(self._request_bytes_max)
             if connection.must_park(frame):
                 return
             request = KAFKA.decode_request(frame)

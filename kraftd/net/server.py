@@ -107,6 +107,8 @@ class Server:
         self.codecs = _CODECS
         self.kafka_api_keys: frozenset[int] = frozenset()
         """The APIs that are served on Kafka's wire. Set before the server accepts connections."""
+        self.kafka_request_bytes_max = limits.KAFKA_FRAME_BYTES_MAX
+        """The longest request there (`socket.request.max.bytes`), from the first ApiVersions on."""
         self.connections: dict[int, InboundConnection] = {}
         self.max_idle_ms = 600_000
         """How long a connection but a voter's may send no request (`connections.max.idle.ms`)."""
@@ -375,7 +377,7 @@ class InboundConnection(BudgetedConnection):
             return
         self._is_reported = True
         self._end_handshake_timer()
-        self._kafka = KafkaSession(self, server.kafka_api_keys)
+        self._kafka = KafkaSession(self, server.kafka_api_keys, server.kafka_request_bytes_max)
         self._kafka.handle(frame)
 
     def _greet(self, greeting: HandshakeRequest, correlation_id: int) -> None:

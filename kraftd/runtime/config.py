@@ -16,7 +16,9 @@ from typing import Any, TypeAlias
 import javaproperties
 import msgspec
 
+from kraftd.controller.context import Settings
 from kraftd.errors import ConfigError
+from kraftd.metadata.config_schema import broker_key
 from kraftd.types import NO_NODE, Endpoint, NodeId, parse_endpoint
 
 ENVIRONMENT_PREFIX = "KRAFTD_"
@@ -34,6 +36,7 @@ _OF_SNAPSHOTS = (
 _UNSPECIFIED_HOSTS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, never bound
 LOOPBACK = "127.0.0.1"
 """Of IPv4 alone: one socket, one address, the same on machines without IPv6."""
+_INT16_MAX = 2**15 - 1
 _INT32_MAX = 2**31 - 1
 _INT64_MAX = 2**63 - 1
 
@@ -83,6 +86,10 @@ class Config(msgspec.Struct, frozen=True):
     accumulator_bytes: int
     """How many bytes of records a leader accepts before they are committed, written or still queued."""
     unknown_keys: Sequence[str]
+    request_bytes_max: int = 100 << 20
+    """The longest request of Kafka's wire; the server's own bound is lower than this default of Kafka's."""
+    settings: Settings = Settings()
+    """What the controller decides by."""
 
 
 def load_config(path: Path, env: Mapping[str, str]) -> Config:
@@ -183,6 +190,22 @@ class _Reader:
             self.mistakes.append(f"{key}: {error}")
             return default
 
+    def of_brokers(self) -> Mapping[str, str]:
+        """What is set of the keys that Kafka's brokers have, as written, those that kraftd does not use too.
+
+        A value that its key cannot have is a mistake, as it is in Kafka.
+        """
+        found = {}
+        for name, value in self._values.items():
+            key = broker_key(name)
+            if key is None:
+                continue
+            found[name] = value
+            complaint = key.complaint(value) if name not in KEYS else None
+            if complaint is not None:
+                self.mistakes.append(f"{name}: {complaint}")
+        return found
+
     def integer(self, key: str) -> int:
         """An integer within the bounds of `INTEGERS`."""
         default, low, high = INTEGERS[key]
@@ -217,6 +240,12 @@ INTEGERS: Mapping[str, tuple[int, int, int]] = {
     "metadata.max.idle.interval.ms": (500, 0, _INT32_MAX),
     "request.timeout.ms": (30_000, 1, _INT32_MAX),
     "connections.max.idle.ms": (600_000, 1, _INT64_MAX),
+    "socket.request.max.bytes": (100 << 20, 1, _INT32_MAX),
+    "broker.session.timeout.ms": (9_000, 1, _INT32_MAX),
+    "broker.heartbeat.interval.ms": (2_000, 1, _INT32_MAX),
+    "num.partitions": (1, 1, _INT32_MAX),
+    "default.replication.factor": (1, 1, _INT16_MAX),
+    "min.insync.replicas": (1, 1, _INT32_MAX),
     "kraftd.shutdown.timeout.ms": (5_000, 0, _INT32_MAX),
     "kraftd.metrics.interval.ms": (10_000, 0, _INT32_MAX),
     "kraftd.accumulator.bytes": (64 << 20, 8 << 20, _INT32_MAX),
@@ -235,6 +264,7 @@ TEXTS = frozenset(
         "log.dir",
         "log.dirs",
         "metadata.log.dir",
+        "unclean.leader.election.enable",
         "kraftd.http.listener",
     }
 )
@@ -245,9 +275,9 @@ KEYS = frozenset(INTEGERS) | TEXTS
 def _with_environment(
     properties: Mapping[str, str], env: Mapping[str, str]
 ) -> tuple[dict[str, str], list[str]]:
-    """The known values after overrides, and the names that mean nothing to us."""
+    """The values after overrides, and the names that mean nothing to us."""
     by_variable = {environment_name(key): key for key in KEYS}
-    values = {key: value for key, value in properties.items() if key in KEYS}
+    values = dict(properties)
     unknown = [key for key in properties if key not in KEYS]
     for name, value in env.items():
         if not name.startswith(ENVIRONMENT_PREFIX) or name in _OTHER_VARIABLES:
@@ -293,12 +323,39 @@ def _build(reader: _Reader, unknown: Sequence[str]) -> Config:
         idle_interval_ms=reader.integer("metadata.max.idle.interval.ms"),
         request_timeout_ms=reader.integer("request.timeout.ms"),
         max_idle_ms=reader.integer("connections.max.idle.ms"),
+        request_bytes_max=reader.integer("socket.request.max.bytes"),
+        settings=_read_settings(reader),
         http=reader.parse("kraftd.http.listener", _parse_http, None),
         shutdown_timeout_ms=reader.integer("kraftd.shutdown.timeout.ms"),
         metrics_interval_ms=reader.integer("kraftd.metrics.interval.ms"),
         accumulator_bytes=reader.integer("kraftd.accumulator.bytes"),
         unknown_keys=unknown,
     )
+
+
+def _read_settings(reader: _Reader) -> Settings:
+    session_ms = reader.integer("broker.session.timeout.ms")
+    heartbeat_ms = reader.integer("broker.heartbeat.interval.ms")
+    if session_ms <= heartbeat_ms:
+        reader.mistakes.append(
+            f"broker.session.timeout.ms: {session_ms} is not above {heartbeat_ms}, "
+            "broker.heartbeat.interval.ms: brokers would be fenced between two heartbeats"
+        )
+    return Settings(
+        num_partitions=reader.integer("num.partitions"),
+        default_replication_factor=reader.integer("default.replication.factor"),
+        min_insync_replicas=reader.integer("min.insync.replicas"),
+        unclean_leader_election=reader.parse("unclean.leader.election.enable", _parse_boolean, default=False),
+        broker_session_timeout_ms=session_ms,
+        broker_heartbeat_interval_ms=heartbeat_ms,
+        static_configs=reader.of_brokers(),
+    )
+
+
+def _parse_boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError(f"{text!r} is neither true nor false")
+    return text.lower() == "true"
 
 
 def _read_node_id(reader: _Reader) -> NodeId:
@@ -312,8 +369,8 @@ def _read_node_id(reader: _Reader) -> NodeId:
     roles = _split(reader.text("process.roles"))
     if roles != ["controller"]:
         reader.mistakes.append(
-            f"process.roles: must be 'controller', not {reader.text('process.roles')!r}: "
-            "this daemon is a controller of the quorum"
+            f"process.roles: must be 'controller', not {reader.text('process.roles')!r}: kraftd is a "
+            "controller, and Kafka's brokers are processes of their own, with controller.quorum.voters"
         )
     node_id: NodeId = reader.parse("node.id", parser, NO_NODE)
     return node_id

@@ -16,7 +16,6 @@ import msgspec
 
 from kraftd.controller.activation import registration_of
 from kraftd.controller.admin_apis import READS
-from kraftd.controller.context import Settings
 from kraftd.controller.quorum_controller import QuorumController
 from kraftd.metadata.feature_levels import bootstrap_records
 from kraftd.metadata.parts.controllers import ControllerRegistration
@@ -27,6 +26,7 @@ from kraftd.net.rate_limited_logger import RateLimitedLogger
 from kraftd.net.server import Server, connection_numbers
 from kraftd.protocol.codec import Request
 from kraftd.protocol.kafka_codec import KAFKA
+from kraftd.protocol.limits import KAFKA_FRAME_BYTES_MAX
 from kraftd.protocol.messages import DescribeNodeRequest, FetchRequest
 from kraftd.raft import (
     FETCH_BYTES_MAX,
@@ -156,6 +156,7 @@ class ControllerServer(RaftListener, EventLogger):
             long_response_keys=LONG_RESPONSE_KEYS,
         )
         self.server.max_idle_ms = config.max_idle_ms
+        self.server.kafka_request_bytes_max = min(config.request_bytes_max, KAFKA_FRAME_BYTES_MAX)
         self.peer_connections = PeerConnections(
             identity,
             network,
@@ -313,7 +314,9 @@ def _controller_of(config: Config, directory: NodeDirectory, advertised: Endpoin
         me=_registration_of(config, directory, advertised),
         bootstrap=bootstrap or bootstrap_records(),
         max_idle_interval_ms=config.idle_interval_ms,
-        settings=Settings(cluster_id=directory.cluster_id, voter_ids=frozenset(config.voters)),
+        settings=msgspec.structs.replace(
+            config.settings, cluster_id=directory.cluster_id, voter_ids=frozenset(config.voters)
+        ),
     )
 
 

@@ -11,6 +11,7 @@ Nothing here decides anything about the quorum. What goes wrong here ends the pr
 import asyncio
 import contextlib
 import gc
+import ipaddress
 import os
 import random
 import resource
@@ -239,6 +240,13 @@ class Daemon:
             self._logger.warning("directory", text=warning)
         if config.unknown_keys:
             self._logger.warning("unknown_keys", keys=list(config.unknown_keys))
+        if not _is_loopback(config.bind.host):
+            self._logger.warning(
+                "open_listener",
+                listening=str(config.bind),
+                text="whoever reaches this address may change the cluster: there is no TLS, no "
+                "authentication and no authorizer; keep it in a private network",
+            )
         http = config.http
         self._logger.info(
             "started",
@@ -258,6 +266,14 @@ class Daemon:
         while True:
             await asyncio.sleep(self._config.metrics_interval_ms / 1_000)
             self._logger.info("metrics", **self._server.status.readings(self._server.driver.now()))
+
+
+def _is_loopback(host: str) -> bool:
+    """Whether a listener is for this machine alone, as far as that can be told without a name server."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _files_max() -> int | None:

@@ -19,6 +19,7 @@ from kraftd.controller.access import FORWARDABLE
 from kraftd.controller.context import Client
 from kraftd.errors import ErrorCode, KraftdError, MalformedError
 from kraftd.net.rate_limited_logger import RateLimitedLogger
+from kraftd.protocol.api_names import KAFKA_APIS, api_name
 from kraftd.protocol.codec import Buffer, Request, UnsupportedVersion
 from kraftd.protocol.error_codes import has_error
 from kraftd.protocol.kafka_codec import KAFKA
@@ -37,9 +38,18 @@ _ELSEWHERE = {DescribeQuorumResponse: ErrorCode.NOT_LEADER_OR_FOLLOWER}
 class EnvelopeError(KraftdError):
     """An envelope that cannot be served; `code` is that of its response."""
 
+    event = "envelope_refused"
+    """The line of the log."""
+
     def __init__(self, code: ErrorCode, reason: str) -> None:
         super().__init__(reason)
         self.code = code
+
+
+class UnservedApiError(EnvelopeError):
+    """The request in an envelope is of an API that is not served here."""
+
+    event = "unserved_api"
 
 
 class ForwardedClient:
@@ -103,8 +113,8 @@ class Envelopes:
             request = self._request_in(envelope.message)
         except EnvelopeError as error:
             self._limited_logger.warning(
-                "envelope_refused",
-                key=broker.host,
+                error.event,
+                key=(broker.host, str(error)),
                 host=broker.host,
                 error=error.code.name,
                 reason=str(error),
@@ -127,10 +137,9 @@ class Envelopes:
                 return KAFKA.decode_request(frame)
         except (MalformedError, UnsupportedVersion) as error:
             raise EnvelopeError(ErrorCode.UNSUPPORTED_VERSION, f"the request inside: {error}") from None
-        api = KAFKA.apis.get(key)
-        name = f"API {key}" if api is None else f"API {key} ({api.name})"
-        if api is None or key in FORWARDABLE:
-            raise EnvelopeError(ErrorCode.UNSUPPORTED_VERSION, f"{name} is not served here")
+        name = api_name(key)
+        if key in FORWARDABLE or key not in range(len(KAFKA_APIS)):
+            raise UnservedApiError(ErrorCode.UNSUPPORTED_VERSION, f"{name} inside is not served here")
         raise EnvelopeError(ErrorCode.INVALID_REQUEST, f"{name} may not be forwarded")
 
 

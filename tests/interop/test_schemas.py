@@ -11,6 +11,7 @@ import pytest
 from generator.schema import Message
 from strategies import MESSAGES
 
+from kraftd.protocol.api_names import KAFKA_APIS
 from kraftd.protocol.kafka_codec import KAFKA
 from kraftd.records import quorum_state
 from kraftd.types import Election
@@ -133,3 +134,13 @@ def test_the_comparison_sees_each_kind_of_difference(change: dict[str, Any]) -> 
     assert differences(facts({}), facts({})) == []
     assert differences(facts({}), facts(change))
     assert differences(facts(change), facts({}))
+
+
+def test_every_api_of_kafkas_wire_has_the_name_that_kafka_gives_it(kafka: Kafka) -> None:
+    schemas = schemas_in(kafka.jar("kafka-clients"), "common/message")
+    names = {
+        schema["apiKey"]: name.removesuffix("Request")
+        for name, schema in schemas.items()
+        if name.endswith("Request") and "apiKey" in schema
+    }
+    assert [names[key] for key in range(len(names))] == list(KAFKA_APIS)

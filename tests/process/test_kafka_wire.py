@@ -187,3 +187,25 @@ def test_a_controller_does_not_describe_brokers(
         with kafka_client(cluster, 1) as client:
             request = m.DescribeClusterRequest(endpoint_type=endpoint_type)
             assert client.ask(request, version).error_code == error
+
+
+def test_a_listener_that_others_can_reach_is_told_at_the_start(start: Callable[..., Cluster]) -> None:
+    """There is no authorizer yet: whoever reaches it may change the cluster."""
+    node = next(iter(start(1, settings={"listeners": "CONTROLLER://0.0.0.0:0"})))
+    assert "private network" in node.wait_for("open_listener")["text"]
+    node = start(1).wait_leader()
+    assert not node.count("open_listener")
+
+
+def test_a_client_that_means_a_broker_is_named_in_one_line(start: Callable[..., Cluster]) -> None:
+    """A producer pointed at a controller: it asks for topics, and is told nothing."""
+    metadata = b"\0\x03\0\x0c\0\0\0\x07\0\x08producer\0\0\1\0\0"
+    node = start(1).wait_leader()
+    with KafkaClient(node.port) as client:
+        for _ in range(2):
+            client.socket.sendall(len(metadata).to_bytes(4, "big") + metadata)
+        assert not client.socket.recv(1)
+    assert node.wait_for("unserved_api")["api"] == "Metadata"
+    with KafkaClient(node.port) as client:
+        assert client.api_versions.error_code == 0
+    assert node.count("unserved_api") == 1

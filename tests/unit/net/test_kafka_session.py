@@ -91,11 +91,6 @@ async def test_api_versions_of_a_version_too_new_is_answered_in_version_0_and_th
 @pytest.mark.parametrize(
     ("frame", "reason"),
     [
-        (b"\0\x34\0\0\0\0\0\x05\xff\xff", "a request of API 52, which is not served here"),
-        (
-            b"\0\x3f\0\0\0\0\0\x05\xff\xff\0",
-            "a request of API 63 (BrokerHeartbeat), which",
-        ),
         (b"\0\x01\0\x63\0\0\0\x05\xff\xff\0", "API 1 version 99 is not supported; Fetch is spoken here in"),
         (b"\0\x01\0\x12\0\0\0\x05\xff\xff\0", "Fetch request version 18: byte"),
         (b"\0", "not a request"),
@@ -111,6 +106,59 @@ async def test_what_cannot_be_served_ends_its_connection_in_one_line(frame: byte
         assert reason in line
         other.send(1, fetch())
         await node.until(lambda: node.requests)
+
+
+@pytest.mark.parametrize(
+    ("key", "name"), [(3, "Metadata"), (52, "Vote"), (63, "BrokerHeartbeat"), (255, "API 255")]
+)
+async def test_an_api_that_is_not_served_ends_its_connection_and_is_named(key: int, name: str) -> None:
+    node = serving()
+    async with running(node):
+        client = await KafkaClient.connect(node.port)
+        frame = bytes((0, key)) + b"\0\0\0\0\0\x05\xff\xff"
+        client.writer.write(len(frame).to_bytes(4, "big") + frame)
+        assert await client.end() == b""
+        ((event, fields),) = node.log.lines
+        assert (event, fields["api"]) == ("unserved_api", name)
+
+
+def versions_asked(version: int = 3) -> m.ApiVersionsRequest:
+    return m.ApiVersionsRequest(client_software_name="test", client_software_version="1")
+
+
+def long_frame(size: int) -> bytes:
+    """A whole frame of Fetch that is only long."""
+    frame = b"\0\x01\0\x12\0\0\0\x05\xff\xff" + bytes(size)
+    return len(frame).to_bytes(4, "big") + frame
+
+
+async def told_of(node: Node, data: bytes, *, asks_first: bool) -> str:
+    """What the log tells of a client that sends this."""
+    async with running(node):
+        client = await KafkaClient.connect(node.port)
+        if asks_first:
+            client.send(1, versions_asked())
+            await node.until(lambda: node.requests)
+            connection, request = node.requests[0]
+            connection.reply(request.api_version, 1, m.ApiVersionsResponse())
+            await client.receive(m.ApiVersionsRequest.API_KEY)
+        client.writer.write(data)
+        await client.end()
+        return next(fields["reason"] for event, fields in node.log.lines if event == "bad_frame")
+
+
+@pytest.mark.parametrize("asks_first", [False, True])
+async def test_long_requests_are_for_those_who_asked_what_is_served(asks_first: bool) -> None:
+    reason = await told_of(serving(), long_frame(2 << 20), asks_first=asks_first)
+    assert ("Fetch request" in reason) is asks_first
+    assert ("1 to 65536 are accepted" in reason) is not asks_first
+
+
+@pytest.mark.parametrize(("limit", "size"), [(100_000, 100_000), (4 << 20, 4 << 20)])
+async def test_no_request_is_longer_than_the_configuration_allows(limit: int, size: int) -> None:
+    node = serving()
+    node.server.kafka_request_bytes_max = limit
+    assert f"1 to {limit} are accepted" in await told_of(node, long_frame(size), asks_first=True)
 
 
 async def test_a_connection_keeps_the_encoding_of_its_first_frame() -> None:

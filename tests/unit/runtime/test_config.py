@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from kraftd.controller.context import Settings
 from kraftd.errors import ConfigError
 from kraftd.runtime.config import KEYS, environment_name, load_config, parse_config
 from kraftd.types import Endpoint, parse_endpoint
@@ -151,6 +152,14 @@ def test_all_mistakes_come_in_one_error() -> None:
         ("listeners", "CONTROLLER://host:99999", "not host:port"),
         ("metadata.max.idle.interval.ms", "-1", "not between 0"),
         ("controller.quorum.bootstrap.servers", "a:1", "keep one of them"),
+        ("process.roles", "broker,controller", "Kafka's brokers are processes of their own"),
+        ("broker.session.timeout.ms", "2000", "brokers would be fenced between two heartbeats"),
+        ("num.partitions", "0", "not between 1"),
+        ("default.replication.factor", "32768", "not between 1 and 32767"),
+        ("min.insync.replicas", "two", "not an integer"),
+        ("unclean.leader.election.enable", "yes", "neither true nor false"),
+        ("socket.request.max.bytes", "0", "not between 1"),
+        ("log.retention.ms", "a week", "log.retention.ms: must be a whole number"),
     ],
 )
 def test_what_cannot_work_is_refused(key: str, value: str, complaint: str) -> None:
@@ -175,6 +184,20 @@ def test_an_id_that_is_none_is_one_mistake() -> None:
 def test_endpoints_print_as_they_are_read() -> None:
     for text in ("host:1", "[::1]:65535", "10.0.0.1:0"):
         assert str(parse_endpoint(text)) == text
+
+
+def test_the_controllers_settings_have_kafkas_defaults() -> None:
+    assert parse_config(MINIMAL, {}).settings == Settings(static_configs=MINIMAL)
+
+
+def test_what_the_file_sets_of_a_brokers_keys_is_a_place_where_values_come_from() -> None:
+    """Also of keys that only a topic without a value of its own makes use of."""
+    file = {"min.insync.replicas": "2", "log.retention.ms": "1000", "unclean.leader.election.enable": "TRUE"}
+    config = parse_config(MINIMAL | file | {"my.own": "1"}, {"KRAFTD_NUM_PARTITIONS": "7"})
+    settings = config.settings
+    assert (settings.min_insync_replicas, settings.num_partitions) == (2, 7)
+    assert settings.unclean_leader_election is True
+    assert settings.static_configs == MINIMAL | file | {"num.partitions": "7"}
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
