@@ -5,6 +5,7 @@ its response carries 2,000 bytes of records, which are copied once.
 """
 
 import gc
+import itertools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -70,13 +71,15 @@ IN_SYNC = m.AlterPartitionRequest(
 def main() -> None:
     KAFKA.load(KAFKA.apis)
     heartbeat, fetch, in_sync = request(2, HEARTBEAT), request(18, FETCH), request(3, IN_SYNC)
-    records = [bytes(2_000)]
+    same = [bytes(2_000)]
+    positions = itertools.cycle([[bytes(2_000)], [b"x" * 2_000]])
     beaten = m.BrokerHeartbeatResponse(is_caught_up=True, is_fenced=False)
     rows: list[tuple[str, Callable[[], Any], int]] = [
         ("BrokerHeartbeat, decoded", lambda: KAFKA.decode_request(heartbeat), 20_000),
         ("BrokerHeartbeat, answered", lambda: KAFKA.encode_response(2, 1, beaten), 20_000),
         ("Fetch, decoded", lambda: KAFKA.decode_request(fetch), 10_000),
-        ("Fetch, answered", lambda: KAFKA.encode_response(18, 1, FETCHED, records), 10_000),
+        ("Fetch, answered", lambda: KAFKA.encode_response(18, 1, FETCHED, next(positions)), 10_000),
+        ("Fetch, answered once more", lambda: KAFKA.encode_response(18, 1, FETCHED, same), 10_000),
         ("AlterPartition of 1,000 partitions, decoded", lambda: KAFKA.decode_request(in_sync), 20),
     ]
     gc.freeze()

@@ -7,8 +7,9 @@ import pytest
 from fixtures import ROOT
 
 from kraftd.errors import ErrorCode, MalformedError, UnencodableError
+from kraftd.protocol import messages as m
 from kraftd.protocol.codec import Buffer, MalformedRequestError, UnsupportedVersion
-from kraftd.protocol.kafka_codec import KAFKA
+from kraftd.protocol.kafka_codec import KAFKA, KafkaCodec
 from kraftd.protocol.limits import KAFKA_FRAME_BYTES_MAX, SHORT_REQUEST_BYTES_MAX
 from kraftd.protocol.messages import (
     ApiVersionsResponse,
@@ -244,6 +245,50 @@ class TestRecords:
         assert int.from_bytes(frame[:4], "big") == len(frame) - 4
         (topic,) = KAFKA.read_response(frame[4:]).decode((1, 18)).responses
         assert topic.partitions[0].records == b"".join(batches)
+
+
+class TestObserversAtOnePosition:
+    """Who fetches from where another one did gets the same body; anything else is encoded anew."""
+
+    BATCHES = (b"a" * 5_000, b"b" * 5_000)
+
+    def fetched(self, high_watermark: int = 7) -> m.FetchResponse:
+        data = m.FetchResponsePartitionData(high_watermark=high_watermark)
+        return m.FetchResponse(responses=(m.FetchResponseFetchableTopicResponse(partitions=(data,)),))
+
+    def read(self, version: int, frame: bytes) -> tuple[int, int, bytes]:
+        head = KAFKA.read_response(frame[4:])
+        (data,) = head.decode((1, version)).responses[0].partitions
+        return head.correlation_id, data.high_watermark, bytes(data.records or b"")
+
+    def test_each_gets_the_body_under_its_own_correlation_id(self) -> None:
+        response = self.fetched()
+        for correlation_id in (1, 2, 1 << 30):
+            frame = joined(KAFKA.encode_response(18, correlation_id, response, list(self.BATCHES)))
+            assert frame == joined(KafkaCodec().encode_response(18, correlation_id, response, self.BATCHES))
+            assert self.read(18, frame) == (correlation_id, 7, b"".join(self.BATCHES))
+
+    @pytest.mark.parametrize("first", [BATCHES, BATCHES[:1], ()])
+    @pytest.mark.parametrize("then", [BATCHES, BATCHES[1:], ()])
+    def test_another_position_has_its_own_records(
+        self, first: tuple[bytes, ...], then: tuple[bytes, ...]
+    ) -> None:
+        response = self.fetched()
+        for records in (first, then, first):
+            frame = joined(KAFKA.encode_response(18, 5, response, records))
+            assert self.read(18, frame) == (5, 7, b"".join(records))
+
+    def test_another_high_watermark_and_another_version_are_told(self) -> None:
+        low, high = self.fetched(7), self.fetched(8)
+        for version, response, expected in (
+            (18, low, 7),
+            (18, high, 8),
+            (13, high, 8),
+            (18, high, 8),
+            (13, low, 7),
+        ):
+            frame = joined(KAFKA.encode_response(version, 5, response, self.BATCHES))
+            assert self.read(version, frame)[1] == expected
 
 
 def test_an_api_is_imported_when_it_is_needed() -> None:
