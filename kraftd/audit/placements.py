@@ -7,7 +7,7 @@ with an image. It raises `Violation` at the first record that breaks a rule:
 - broker epochs only rise, and none is given twice; a change names the epoch that the broker is in;
 - a leader is in the ISR, the ISR is within the replicas, and no replica is in the ISR and eligible at once;
 - whoever enters an ISR, or is elected, is registered, unfenced and not shutting down; the directory of
-  whoever is elected works;
+  whoever is elected works; it was in the ISR, or eligible outside it, or it has to recover;
 - a broker that is fenced, starts anew or is unregistered leads nothing when its own record comes, and is in
   no ISR but as the last one of a partition without a leader; so is a replica whose directory is lost;
 - a topic's records come after the topic and before its removal, and neither comes twice.
@@ -44,6 +44,7 @@ PartitionKey: TypeAlias = tuple[Uuid, int]
 """A topic id and a partition's number."""
 
 _SAME_LEADER = -2
+_SAME_STATE, _RECOVERING = -1, 1
 _TOPIC = 2
 """The type of resource of a topic's config."""
 
@@ -76,6 +77,8 @@ class Partition(msgspec.Struct):
     epoch: int
     elr: tuple[NodeId, ...]
     directories: tuple[Uuid, ...]
+    is_recovering: bool
+    """Whether its leader was not in sync when it was elected."""
 
 
 class PlacementAuditor:
@@ -258,6 +261,7 @@ class PlacementAuditor:
         self._check_who_enters(key, after, entering, offset)
         if after.leader not in (before.leader, NO_NODE):
             self._check_who_is_elected(key, after, offset)
+            self._check_was_in_sync(key, before, after, offset)
         self.partitions[key] = after
         self._move(key, before.isr, after.isr)
 
@@ -290,6 +294,14 @@ class PlacementAuditor:
             text = f"broker {after.leader} ({broker}) is elected for {_name_of(key)}, which becomes {after}"
             raise _broken(offset, "WhoIsElectedIsAcceptable", text)
 
+    def _check_was_in_sync(
+        self, key: PartitionKey, before: Partition, after: Partition, offset: Offset
+    ) -> None:
+        was_in_sync = after.leader in before.isr or after.leader in before.elr
+        if after.leader != NO_NODE and not was_in_sync and not after.is_recovering:
+            text = f"broker {after.leader} comes to lead {_name_of(key)}, which was {before}"
+            raise _broken(offset, "UncleanLeadersRecover", text)
+
     def _clear_elr(self, record: ClearElrRecord, offset: Offset) -> None:
         del offset
         for key, partition in self.partitions.items():
@@ -320,6 +332,7 @@ def _partition_of(record: PartitionRecord) -> Partition:
         record.partition_epoch,
         record.eligible_leader_replicas or (),
         record.directories or (bytes(16),) * len(record.replicas),
+        record.leader_recovery_state == _RECOVERING,
     )
 
 
@@ -335,7 +348,12 @@ def _after(before: Partition, change: PartitionChangeRecord) -> Partition:
         before.epoch + 1,
         before.elr if elr is None else elr,
         before.directories if change.directories is None else change.directories,
+        _is_recovering(before, change.leader_recovery_state),
     )
+
+
+def _is_recovering(before: Partition, state: int) -> bool:
+    return before.is_recovering if state == _SAME_STATE else state == _RECOVERING
 
 
 def _is_online(broker: Broker, partition: Partition, member: NodeId) -> bool:

@@ -27,6 +27,7 @@ from kraftd.metadata.image import MetadataImage
 from kraftd.protocol import messages as m
 from kraftd.types import METADATA_TOPIC_ID, NO_NODE, NodeId, Offset, Uuid
 from tests.sim.broker_channel import Ask, Channel
+from tests.sim.broker_data import Data
 from tests.sim.broker_log import MetadataLog
 from tests.sim.broker_replicas import Replicas
 from tests.sim.loop import Clock, SimLoop
@@ -45,6 +46,9 @@ FETCH_AGAIN_US = 30_000
 REGISTRATION_US = 60_000_000
 RAFT_TIMEOUT_US = 2_000_000
 FORWARD_US = 60_000_000
+ASSIGN_AGAIN_US = 1_000_000
+MENDED_PART = 0.5
+"""How many directories that failed come back with what they held."""
 RECOVERY_US = 1_000_000
 """How long a broker takes at most for its logs, once it has caught up, before it asks to be unfenced."""
 
@@ -59,19 +63,26 @@ class BrokerDisk(msgspec.Struct):
     """The epoch of the process that stopped in order; -1 if the last one did not."""
     replicas: dict[PartitionKey, Uuid] = {}
     """Which replica is in which directory."""
+    data: Data = msgspec.field(default_factory=Data)
 
     @property
     def working(self) -> tuple[Uuid, ...]:
         """The directories that work."""
         return tuple(directory for directory in self.directories if directory not in self.failed)
 
-    def replace_failed(self, new_id: Callable[[int], bytes]) -> None:
-        """An operator puts in new disks for those that failed: other directories, with nothing in them."""
-        self.replicas = {key: where for key, where in self.replicas.items() if where not in self.failed}
+    def replace_failed(self, new_id: Callable[[int], bytes]) -> list[PartitionKey]:
+        """An operator puts in new disks for those that failed: other directories, with nothing in them.
+        Returns whose replicas are gone.
+        """
+        gone = [key for key, where in self.replicas.items() if where in self.failed]
+        self.data.forget(gone)
+        for key in gone:
+            del self.replicas[key]
         self.directories = tuple(
             new_id(16) if directory in self.failed else directory for directory in self.directories
         )
         self.failed = set()
+        return gone
 
 
 class SimBroker:
@@ -108,6 +119,8 @@ class SimBroker:
         self._down_us: int | None = None
         self._hint: NodeId | None = None
         """Which controller to ask who leads, while that is unknown."""
+        self._has_caught_up = False
+        """With its own registration: only then it begins to do something about its partitions."""
         self._may_unfence = False
         self._high_watermark: Offset = -1
         self._heartbeat_timer: Any = None
@@ -126,9 +139,10 @@ class SimBroker:
         self.incarnation += 1
         self.incarnation_id = self.random.randbytes(16)
         self.is_up, self.is_paused, self.is_stopping, self.is_stale = True, False, False, False
-        self.epoch, self.is_unfenced, self._may_unfence = -1, False, False
+        self.epoch, self.is_unfenced, self._has_caught_up, self._may_unfence = -1, False, False, False
         self._high_watermark = -1
-        self.disk.replace_failed(self.random.randbytes)
+        if self.disk.failed:
+            self._mend_directories()
         self.loop = SimLoop(world, self.clock, on_error=self._ended_by, random=self.random)
         self.replicas = Replicas(self)
         world.tell(self.id, "broker_started", incarnation=self.incarnation)
@@ -157,6 +171,7 @@ class SimBroker:
             if self.is_up:
                 self.disk.clean_epoch = -1
                 self._end(down_us)
+                self.disk.data.lose_tail(self.draw)
             self.is_on = False
             self.world.network.power_off(self.id)
 
@@ -209,6 +224,13 @@ class SimBroker:
     def _boot(self, _: object) -> None:
         self._hint = None
         self._fetch()
+
+    def _mend_directories(self) -> None:
+        """An operator finds the cable, or puts in new disks."""
+        if self.draw() < MENDED_PART:
+            self.disk.failed = set()
+        else:
+            self.world.brokers.acknowledged.replaced(self.id, self.disk.replace_failed(self.random.randbytes))
 
     def _end(self, down_us: int | None) -> None:
         assert self.loop is not None
@@ -324,7 +346,7 @@ class SimBroker:
             log.append(bytes(data.records))
         if data.high_watermark >= 0:
             self._high_watermark = max(self._high_watermark, min(data.high_watermark, log.end_offset))
-        if log.publish(self._high_watermark, self._published):
+        if log.publish(self._high_watermark, self._published) and self._has_caught_up:
             self.replicas.publish(log.image)
         if self.epoch < 0 and log.has_real_record and "heartbeat" not in self._channels:
             if self._high_watermark >= data.high_watermark:
@@ -409,7 +431,9 @@ class SimBroker:
             if response.should_shut_down and self.is_stopping:
                 self._stopped()
                 return
-            if response.is_caught_up and not self._may_unfence:
+            if response.is_caught_up and not self._has_caught_up:
+                self._has_caught_up = True
+                self.replicas.publish(self.disk.log.image)
                 self._later(int(self.draw() * RECOVERY_US), self._recovered)
         elif response.error_code not in _TRY_AGAIN:
             raise Violation(f"HeartbeatsAreServed: broker {self.id} is told {_name(response.error_code)}")
@@ -431,6 +455,7 @@ class SimBroker:
     def tick(self) -> None:
         """Replicate, and propose; called by the world now and then."""
         if self.is_up and not self.is_paused and self.loop is not None:
+            self.replicas.write()
             self.replicas.fetch()
             if self.epoch >= 0:
                 self._propose()
@@ -461,10 +486,19 @@ class SimBroker:
             return
         request = self.replicas.assignments()
         if request is not None:
-            channel.ask(Ask(request, self._assigned, self.world.now_us + FORWARD_US))
+            until_us = self.world.now_us + FORWARD_US
+            channel.ask(Ask(request, self._assigned, until_us, self.replicas.assign_again))
 
     def _assigned(self, response: m.AssignReplicasToDirsResponse) -> None:
         self.world.statistics[f"assignment {_name(response.error_code)}"] += 1
+        errors = {
+            one.error_code
+            for part in response.directories
+            for topic in part.topics
+            for one in topic.partitions
+        }
+        if response.error_code or errors - {ErrorCode.NONE}:
+            self._later(ASSIGN_AGAIN_US, self.replicas.assign_again)
 
     def _later(self, delay_us: int, action: Callable[[], None]) -> Any:
         assert self.loop is not None

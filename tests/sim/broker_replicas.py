@@ -2,9 +2,10 @@
 
 `Replicas` is told each image that its broker publishes. For what it leads it notes who fetches, and proposes
 an ISR without whoever fell behind and with whoever caught up (AlterPartition); for what it follows it fetches
-from the leader as it knows it. Records are not kept: a fetch counts if both processes run, their machines
-hear each other, and leader and leader epoch are the same on both sides, as Kafka's brokers check. So a leader
-that was replaced and does not know it goes on and proposes, which the controller must refuse.
+from the leader as it knows it (what is fetched is in `broker_data`). A fetch counts if both processes run,
+their machines hear each other, and leader and leader epoch are the same on both sides, as Kafka's brokers
+check. So a leader that was replaced and does not know it goes on and proposes, which the controller must
+refuse.
 
 A replica is put in one of the broker's directories that work, and the controller is told if it believes
 another (AssignReplicasToDirs).
@@ -21,8 +22,10 @@ import msgspec
 
 from kraftd.audit.placements import PartitionKey
 from kraftd.errors import ErrorCode
+from kraftd.metadata.config_schema import ResourceType
 from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.parts.brokers import BROKERS
+from kraftd.metadata.parts.configs import CONFIGS
 from kraftd.metadata.parts.topics import TOPICS
 from kraftd.protocol import messages as m
 from kraftd.records.messages import PartitionRecord
@@ -31,6 +34,7 @@ from kraftd.types import NodeId, Uuid
 if TYPE_CHECKING:
     from tests.sim.broker_process import SimBroker
 
+MIN_ISR = "min.insync.replicas"
 BELIEVED_GONE_US = 3_000_000
 """How long a follower may not fetch before it is out of sync (Kafka's `replica.lag.time.max.ms`, shorter)."""
 FETCHES_TO_CATCH_UP = 2
@@ -48,6 +52,8 @@ class Follower(msgspec.Struct):
     fetched_us: int
     fetches: int
     broker_epoch: int
+    end: int = 0
+    """How many messages it has, as its fetches say."""
 
 
 class Led(msgspec.Struct):
@@ -62,6 +68,9 @@ class Led(msgspec.Struct):
     followers: dict[NodeId, Follower] = {}
     pending: bool = False
     """Whether it was proposed, or proposals wait for news of the partition."""
+    proposed: tuple[NodeId, ...] = ()
+    """The ISR that may be by now, while that is pending."""
+    min_isr: int = 1
 
 
 class Replicas:
@@ -88,8 +97,11 @@ class Replicas:
         for key in sorted(gone):
             self.led.pop(key, None)
             self.followed.pop(key, None)
-        for key in self._broker.disk.replicas.keys() - set(mine):
-            del self._broker.disk.replicas[key]
+        disk = self._broker.disk
+        deleted = disk.replicas.keys() - set(mine)
+        disk.data.forget(deleted)
+        for key in deleted:
+            del disk.replicas[key]
             self._unassigned.pop(key, None)
         for key in mine:
             partition = image[TOPICS].partition(*key)
@@ -112,13 +124,30 @@ class Replicas:
         self.followed.pop(key, None)
         led = self.led.get(key)
         if led is None or led.leader_epoch != partition.leader_epoch:
-            self.led[key] = _led(partition, self._broker.world.now_us)
+            self.led[key] = led = _led(partition, self._broker.world.now_us)
+            led.min_isr = self._min_isr(key, partition)
+            self._broker.world.brokers.acknowledged.led(
+                key,
+                self._broker.id,
+                self._broker.disk.data,
+                partition.leader_epoch,
+                is_clean=not partition.leader_recovery_state,
+            )
         elif led.partition_epoch < partition.partition_epoch:
             self._adopt(led, partition.isr, partition.partition_epoch, partition.leader_recovery_state)
             led.replicas = partition.replicas
 
+    def _min_isr(self, key: PartitionKey, partition: PartitionRecord) -> int:
+        """How many of the ISR a producer's message needs."""
+        assert self._image is not None
+        topic = self._image[TOPICS].get(key[0])
+        assert topic is not None
+        value = self._image[CONFIGS].get(ResourceType.TOPIC, topic.name, MIN_ISR)
+        return min(int(value or 1), len(partition.replicas))
+
     def _adopt(self, led: Led, isr: tuple[NodeId, ...], epoch: int, recovery: int) -> None:
         led.isr, led.partition_epoch, led.recovery, led.pending = isr, epoch, recovery, False
+        led.proposed = ()
 
     # -- directories
 
@@ -149,6 +178,7 @@ class Replicas:
     def assignments(self) -> m.AssignReplicasToDirsRequest | None:
         """What the controllers are to be told of where replicas are; None if they know."""
         chosen = sorted(self._unassigned.items())[:ASSIGNMENTS_MAX]
+        self._unassigned = {}  # what is told is told again once an image says something else
         by_directory: dict[Uuid, dict[Uuid, list[int]]] = {}
         for (topic_id, partition), directory in chosen:
             by_directory.setdefault(directory, {}).setdefault(topic_id, []).append(partition)
@@ -177,6 +207,25 @@ class Replicas:
 
     # -- replication
 
+    def write(self) -> None:
+        """A message comes to each partition that is led here, and what is everywhere is acknowledged."""
+        broker = self._broker
+        for key, led in self.led.items():
+            if len(led.isr) >= led.min_isr:
+                broker.disk.data.write(key, led.leader_epoch)
+            self._acknowledge(key, led)
+
+    def _acknowledge(self, key: PartitionKey, led: Led) -> None:
+        """What all have that are, or may be, in the ISR, is acknowledged to producers."""
+        if len(led.isr) < led.min_isr:
+            return
+        broker = self._broker
+        end = len(broker.disk.data.of(key))
+        for member in {*led.isr, *led.proposed} - {broker.id}:
+            known = led.followers.get(member)
+            end = min(end, known.end if known is not None else 0)
+        broker.world.brokers.acknowledged.promise(key, broker.disk.data, end, led.leader_epoch)
+
     def fetch(self) -> None:
         """Fetch what is followed, from whoever leads it, as far as this broker knows."""
         broker = self._broker
@@ -194,9 +243,11 @@ class Replicas:
         now_us = self._broker.world.now_us
         known = led.followers.get(follower.id)
         if known is None or known.broker_epoch != follower.epoch:
-            led.followers[follower.id] = Follower(now_us, 1, follower.epoch)
+            led.followers[follower.id] = known = Follower(now_us, 1, follower.epoch)
         else:
             known.fetched_us, known.fetches = now_us, known.fetches + 1
+        follower.disk.data.copy(key, self._broker.disk.data)
+        known.end = len(follower.disk.data.of(key))
 
     # -- proposals
 
@@ -211,7 +262,7 @@ class Replicas:
             isr = self._wanted_isr(led, checks=checks)
             if isr == led.isr and not led.recovery:
                 continue
-            led.pending = True
+            led.pending, led.proposed = True, (*led.proposed, *isr)
             topics.setdefault(key[0], []).append(self._proposal(key[1], led, isr))
         if not topics:
             return None
@@ -296,6 +347,14 @@ class Replicas:
                     if led is not None and is_news and led.leader_epoch == partition.leader_epoch:
                         recovery = partition.leader_recovery_state
                         self._adopt(led, partition.isr, partition.partition_epoch, recovery)
+
+    def assign_again(self) -> None:
+        """Where replicas are was not taken, or nobody knows: look at all of them again."""
+        if self._image is not None:
+            for key in self._broker.disk.replicas.keys() & (self.led.keys() | self.followed.keys()):
+                partition = self._image[TOPICS].partition(*key)
+                if partition is not None:
+                    self._place(key, partition)
 
     def release(self) -> None:
         """The proposals were refused, or nobody knows: what is still wanted is proposed again."""

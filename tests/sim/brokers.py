@@ -17,7 +17,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kraftd.audit.invariant import Violation
-from kraftd.audit.placements import PartitionKey, PlacementAuditor
+from kraftd.audit.placements import Partition, PartitionKey, PlacementAuditor
+from kraftd.controller import plans
+from kraftd.controller.brokers import broker_plan, registration
+from kraftd.controller.partitions import in_sync
+from kraftd.controller.plans import SLICE_RECORDS
 from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.parts.topics import TOPICS
 from kraftd.records.committed import CommittedBatch
@@ -27,10 +31,12 @@ from kraftd.records.messages import (
     PartitionChangeRecord,
     PartitionRecord,
     RegisterBrokerRecord,
+    RemoveTopicRecord,
     UnregisterBrokerRecord,
 )
 from kraftd.types import NodeId, Offset
 from tests.sim.admin_clients import AdminClient
+from tests.sim.broker_data import Acknowledged
 from tests.sim.broker_process import SimBroker
 from tests.sim.broker_replicas import State
 
@@ -43,6 +49,7 @@ FIRST_BROKER = 2_001
 TICK_US = 400_000
 """How often brokers replicate."""
 S = 1_000_000
+GOES_AND_COMES = "a broker fenced and unfenced again"
 
 
 class BrokerShape(msgspec.Struct):
@@ -78,8 +85,17 @@ def draw_broker_shape(random: Random) -> BrokerShape:
         heartbeat_ms=session_ms // 4,
         old_part=random.choice((0.0, 0.0, 0.5)),
         unchecked_part=random.choice((0.0, 0.5, 1.0)),
-        slice_records=random.choice((1, 3, 10, 512)),
+        slice_records=random.choice((3, 3, 5, 10, SLICE_RECORDS)),
     )
+
+
+def _set_slices(records: int) -> None:
+    """Let the controllers work off so many records at a time, so that few partitions make many slices.
+
+    It is a constant of the program, and so of this process: no two worlds with brokers run at once.
+    """
+    for module in (plans, broker_plan, registration, in_sync):
+        module.SLICE_RECORDS = records  # type: ignore[misc, attr-defined]
 
 
 class BrokerCluster:
@@ -91,6 +107,7 @@ class BrokerCluster:
         for field, value in world.options.broker_changes:
             setattr(self.shape, field, value)
         self.auditor = PlacementAuditor()
+        self.acknowledged = Acknowledged()
         self.brokers: dict[NodeId, SimBroker] = {}
         self.admins: list[AdminClient] = []
         self.fencings: Counter[NodeId] = Counter()
@@ -108,6 +125,7 @@ class BrokerCluster:
     def make(self) -> None:
         """Add the machines; the world knows its cluster by now."""
         world = self._world
+        _set_slices(self.shape.slice_records)
         for broker_id in range(FIRST_BROKER, FIRST_BROKER + self.shape.brokers):
             self.brokers[broker_id] = SimBroker(broker_id, world)
         self.admins = [
@@ -138,6 +156,8 @@ class BrokerCluster:
         for broker in self.brokers.values():
             if broker.loop is not None:
                 broker.loop.close()
+        if self.brokers:
+            _set_slices(SLICE_RECORDS)
 
     # -- what is committed
 
@@ -146,25 +166,32 @@ class BrokerCluster:
         if batch.base_offset != self._next_offset:
             return
         self._next_offset = batch.end_offset
-        touched: list[tuple[PartitionKey, Offset]] = []
+        touched: list[PartitionKey] = []
         for number, value in enumerate(batch.records):
             record = decode_record(value)
-            offset = batch.base_offset + number
-            self.auditor.on_record(record, offset)
             if isinstance(record, PartitionRecord | PartitionChangeRecord):
                 key = record.topic_id, record.partition_id
-                touched.append((key, offset))
-                self._note_state(key)
+                before = self.auditor.partitions.get(key)
+                self.auditor.on_record(record, batch.base_offset + number)
+                touched.append(key)
+                self._note_state(key, before)
             else:
+                self.auditor.on_record(record, batch.base_offset + number)
                 self._note_broker(record)
         self._hashes[batch.end_offset] = image.hash()
-        found = [image[TOPICS].partition(*key) for key, _ in touched if key in self.auditor.partitions]
+        found = [image[TOPICS].partition(*key) for key in touched if key in self.auditor.partitions]
         for complaint in self.auditor.disagreements([one for one in found if one is not None]):
             raise Violation(f"ImagesAreWhatTheRecordsSay: node {node.id}: {complaint}")
 
-    def _note_state(self, key: PartitionKey) -> None:
+    def _note_state(self, key: PartitionKey, before: Partition | None) -> None:
         one = self.auditor.partitions[key]
         self._states[key, one.epoch] = one.leader, one.leader_epoch, one.isr, one.epoch
+        if before is None:
+            return
+        if before.leader == one.leader:
+            self.acknowledged.in_sync(key, set(one.isr) - set(before.isr), one.leader)
+        else:
+            self._world.statistics["unclean election"] += one.is_recovering
 
     def _note_broker(self, record: AnyRecord) -> None:
         statistics = self._world.statistics
@@ -174,11 +201,14 @@ class BrokerCluster:
             case UnregisterBrokerRecord():
                 statistics["broker unregistered"] += 1
                 self.unregistered.add((record.broker_id, record.broker_epoch))
+            case RemoveTopicRecord():
+                self.acknowledged.forget_topic(record.topic_id)
             case BrokerRegistrationChangeRecord():
                 if record.fenced > 0:
                     self.fencings[record.broker_id] += 1
                     statistics["broker fenced"] += 1
                 statistics["broker unfenced"] += record.fenced < 0
+                statistics[GOES_AND_COMES] += record.fenced < 0 < self.fencings[record.broker_id]
                 statistics["broker shutting down"] += record.in_controlled_shutdown > 0
                 statistics["broker lost a directory"] += bool(record.log_dirs)
 

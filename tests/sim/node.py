@@ -46,7 +46,7 @@ from kraftd.runtime.controller_server import ControllerServer, Environment
 from kraftd.runtime.driver import TimedTurnTask
 from kraftd.runtime.effect_executor import EffectExecutor
 from kraftd.storage import LogConfig, NodeDirectory, StorageFailure, format_directory
-from kraftd.types import Election, NodeId, Now, Offset, Uuid
+from kraftd.types import Election, Epoch, NodeId, Now, Offset, Uuid
 from tests.sim.durable import DurableLog
 from tests.sim.filesystem import Faults, SimFileSystem
 from tests.sim.loop import PPM, Clock, SimLoop, SimWorker
@@ -70,6 +70,7 @@ MANY = 10
 MANY_RECORDS = f"a batch of {MANY} records by a leader"
 WHILE_FLUSHING = "an append while a flush runs"
 WITH_UNFLUSHED_TAIL = "an election won with an unflushed tail"
+INSIDE_A_PLAN = "a leader gone in the middle of a plan"
 
 SLOWEST_FLUSH_US = 4_000_000
 """What a flush takes at most, if its disk does not hang: a slow one on a slow disk is no slower than this."""
@@ -79,6 +80,9 @@ LATE_US = 2_000
 
 _NOTHING = (None, None, -2, None, None)
 _NO_CHECKS: tuple[tuple[()], tuple[()]] = ((), ())
+
+DEFECTS = frozenset({"decision_failed", "timer_failed"})
+"""What is logged of code that raised where the process goes on: here it ends the run."""
 
 SYNCS = frozenset({"fsync", "fdatasync", "sync_directory"})
 """Calls to the disk that take time."""
@@ -113,7 +117,13 @@ class SimLog:
         if world.sink is not None:
             world.tell(self._node.id, f"log {event}", **fields)
 
-    warning = error = critical = info
+    def warning(self, event: str, **fields: object) -> None:
+        self.info(event, **fields)
+        if event in DEFECTS:
+            text = f"NoDecisionRaises: node {self._node.id}: {fields}"
+            self._node.world.fail(self._node.id, Violation(text))
+
+    error = critical = info
 
 
 class SimNode:
@@ -175,7 +185,13 @@ class SimNode:
 
     def works_off(self) -> bool:
         """Whether its controller is in the middle of what takes several batches."""
-        return False
+        active = self.parts.controller._active if self.parts is not None else None
+        return active is not None and len(active.plans) > 0
+
+    def note_plan(self) -> None:
+        """Count if this node stops leading in the middle of a plan."""
+        if self.world.options.brokers and self.works_off():
+            self.world.statistics[INSIDE_A_PLAN] += 1
 
     @property
     def slow_turns(self) -> float:
@@ -357,6 +373,7 @@ class SimNode:
         parts.server.codecs = dict.fromkeys(CODECS, WorkingCodec(MSGPACK, loop))  # type: ignore[arg-type]
         if world.options.brokers:
             parts.server.codecs = {**parts.server.codecs, KAFKA_API_KEYS: KAFKA}
+            parts.controller.sessions.timeout_ms = world.brokers.shape.session_ms
         parts.start()
 
     def _config(self) -> Config:
@@ -414,6 +431,7 @@ class SimNode:
     _has_holes = False
 
     def _end_process(self) -> None:
+        self.note_plan()
         self.is_up = self.is_paused = False
         self._view.state = None
         self._last_seen = _NOTHING
@@ -754,7 +772,10 @@ class WatchedMachine:
 
     def __init__(self, machine: StateMachine, node: SimNode) -> None:
         self._state_machine, self._node = machine, node
-        self.leader_changed = machine.leader_changed
+
+    def leader_changed(self, epoch: Epoch, leader_id: NodeId, *, is_self: bool) -> None:
+        self._node.note_plan()
+        self._state_machine.leader_changed(epoch, leader_id, is_self=is_self)
 
     def apply(self, batch: CommittedBatch) -> None:
         self._state_machine.apply(batch)

@@ -20,13 +20,14 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 import msgspec
 
 from tests import commands
-from tests.sim.node import MANY_RECORDS, WHILE_FLUSHING, WITH_UNFLUSHED_TAIL
+from tests.sim.brokers import GOES_AND_COMES
+from tests.sim.node import INSIDE_A_PLAN, MANY_RECORDS, WHILE_FLUSHING, WITH_UNFLUSHED_TAIL
 from tests.sim.shrink import shrink
-from tests.sim.world import Options, World
+from tests.sim.world import BROKERS, Options, World
 
 REPORT_S = 60.0
 
-SHARES = (WITH_UNFLUSHED_TAIL, MANY_RECORDS, WHILE_FLUSHING)
+SHARES = (WITH_UNFLUSHED_TAIL, MANY_RECORDS, WHILE_FLUSHING, GOES_AND_COMES, INSIDE_A_PLAN)
 """What a good part of all seeds should see."""
 
 LINES = 400
@@ -221,13 +222,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     what.add_argument("--seeds", type=commands.count, help="run so many")
     what.add_argument("--hours", type=commands.duration, help="run for so long")
     parser.add_argument("--first", type=int, help="the first of many; default 1, with --hours the time")
-    parser.add_argument("--events", type=commands.count, default=Options().events, help="events a seed")
+    parser.add_argument("--events", type=commands.count, help="events a seed")
     parser.add_argument("--jobs", type=commands.count, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--brokers", action="store_true", help="clusters with brokers and their clients")
     parser.add_argument("--trace", action="store_true", help="with --seed: print the trace in any case")
     parser.add_argument("--shrink", type=float, default=90.0, metavar="SECONDS", help="how long to shrink")
     asked = parser.parse_args(arguments)
-    options = Options(events=asked.events, brokers=asked.brokers)
+    events = asked.events or (BROKERS if asked.brokers else Options()).events
+    options = Options(events=events, brokers=asked.brokers)
     if asked.seed is not None:
         return _replay(asked.seed, options, trace=asked.trace, budget_s=asked.shrink)
     first = asked.first if asked.first is not None else int(time.time()) if asked.hours else 1
@@ -252,7 +254,7 @@ def _replay(seed: int, options: Options, *, trace: bool, budget_s: float) -> int
 def _fail(seed: int, options: Options, budget_s: float) -> int:
     print(explain(seed, options, budget_s=budget_s))
     words = ["--brokers"] * options.brokers
-    if options.events != Options().events:
+    if options.events != (BROKERS if options.brokers else Options()).events:
         words += ["--events", str(options.events)]
     more = f' ARGS="{" ".join(words)}"' if words else ""
     print(f"again: make sim SEED={seed}{more}")

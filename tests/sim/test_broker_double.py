@@ -16,6 +16,7 @@ from kraftd.records.messages import ConfigRecord, TopicRecord
 from kraftd.types import Offset
 from tests.sim.admin_clients import AdminClient, Known
 from tests.sim.broker_channel import KafkaFrames, names_another_controller
+from tests.sim.broker_data import Acknowledged, Data
 from tests.sim.broker_log import MetadataLog
 from tests.sim.brokers import BrokerCluster
 from tests.sim.world import Options, World
@@ -155,3 +156,56 @@ def test_what_a_client_was_told_is_looked_for() -> None:
         client.topics[known.name] = known
         assert (client.complaint(log.image) is None) == is_right, known
     world.close()
+
+
+# --- what producers were told -------------------------------------------------------------------------------
+
+
+def replicated(count: int, leader_epoch: int = 0) -> tuple[Data, Data, Acknowledged]:
+    """A leader's messages, a follower's copy of them, and the promise that they are there."""
+    leader, follower, acknowledged = Data(), Data(), Acknowledged()
+    for _ in range(count):
+        leader.write(KEY, leader_epoch)
+    follower.copy(KEY, leader)
+    acknowledged.promise(KEY, leader, count, leader_epoch)
+    return leader, follower, acknowledged
+
+
+def test_a_follower_cuts_what_its_leader_does_not_have() -> None:
+    leader, follower, _ = replicated(2)
+    leader.write(KEY, 0)  # never replicated
+    follower.write(KEY, 1)
+    follower.write(KEY, 1)
+    leader.copy(KEY, follower)
+    assert leader.of(KEY) == follower.of(KEY) == [(0, 0), (0, 1), (1, 2), (1, 3)]
+
+
+def test_a_leader_without_what_was_acknowledged_is_noticed_unless_it_has_to_recover() -> None:
+    _, follower, acknowledged = replicated(3)
+    acknowledged.led(KEY, 8, follower, 1, is_clean=True)
+    del follower.of(KEY)[1:]
+    with pytest.raises(Violation, match="NothingAcknowledgedIsLost"):
+        acknowledged.led(KEY, 8, follower, 1, is_clean=True)
+    acknowledged.led(KEY, 8, follower, 1, is_clean=False)
+    acknowledged.led(KEY, 8, follower, 2, is_clean=True)  # what an unclean leader had not is no promise
+
+
+def test_a_leader_that_is_late_owes_nothing_of_what_came_after_it() -> None:
+    _, follower, acknowledged = replicated(3, leader_epoch=5)
+    del follower.of(KEY)[:]
+    acknowledged.led(KEY, 8, follower, 4, is_clean=True)
+    with pytest.raises(Violation, match="NothingAcknowledgedIsLost"):
+        acknowledged.led(KEY, 8, follower, 6, is_clean=True)
+
+
+def test_who_was_given_an_empty_disk_is_excused_until_it_is_in_sync_again() -> None:
+    _, follower, acknowledged = replicated(3)
+    follower.forget([KEY])
+    acknowledged.replaced(8, [KEY])
+    acknowledged.led(KEY, 8, follower, 1, is_clean=True)
+    _, follower, acknowledged = replicated(3)
+    acknowledged.replaced(8, [KEY])
+    acknowledged.in_sync(KEY, [7, 8], 7)
+    follower.lose_tail(lambda: 0.9)
+    with pytest.raises(Violation, match="NothingAcknowledgedIsLost"):
+        acknowledged.led(KEY, 8, follower, 1, is_clean=True)

@@ -59,6 +59,10 @@ SHORT_PART = 0.06
 
 ENOUGH_WRITES = 100
 """A seed with fewer acknowledged writes does not count, nor one without a leader change."""
+ENOUGH_TOPICS = 5
+"""With brokers: nor one with fewer topics made, grown and deleted."""
+THOUGHTFUL = 3
+"""How much longer clients think where there are brokers, whose own messages are most of a seed's events."""
 
 
 class Shape(msgspec.Struct):
@@ -123,6 +127,10 @@ class Options(msgspec.Struct, frozen=True):
     """Fields of the brokers' shape that are set, not drawn."""
 
 
+BROKERS = Options(events=16_000, brokers=True)
+"""A seed with brokers."""
+
+
 class World(Scheduler):
     """One cluster, its clients and its faults."""
 
@@ -139,6 +147,9 @@ class World(Scheduler):
         self.sink = sink
         self.random = self.derive("world")
         self.shape = shape = draw_shape(self.derive("shape"))
+        if self.options.brokers:
+            shape.think_us *= THOUGHTFUL
+            shape.is_long = False
         for field, value in self.options.changes:
             setattr(shape, field, value)
         self.events = 0
@@ -385,6 +396,8 @@ class World(Scheduler):
     @property
     def counts(self) -> bool:
         """Whether enough happened for this seed to mean something."""
+        if self.options.brokers:
+            return self.statistics["admin done"] >= ENOUGH_TOPICS and self.leader_changes >= 1
         return self.acknowledged >= ENOUGH_WRITES and self.leader_changes >= 1
 
     def _on_message(self, end: End, data: bytes) -> None:

@@ -118,8 +118,17 @@ def test_the_eligible_take_over_from_an_empty_isr() -> None:
         move(isr=(1,), leader=1, eligible_leader_replicas=(2,)),
         ClearElrRecord(topic_name="t"),
     )
-    ((one,),) = (auditor.partitions.values(),)
-    assert (one.elr, one.epoch, one.leader_epoch) == ((), 4, 3)
+    (one,) = auditor.partitions.values()
+    assert (one.elr, one.epoch, one.leader_epoch, one.is_recovering) == ((), 4, 3, False)
+
+
+def test_who_was_not_in_sync_has_to_recover() -> None:
+    auditor = take(*CLUSTER, change(3, 12, fenced=UNFENCE), move(leader=3, isr=(3,), leader_recovery_state=1))
+    (one,) = auditor.partitions.values()
+    assert one.is_recovering
+    auditor.on_record(move(leader_recovery_state=0), 200)
+    (one,) = auditor.partitions.values()
+    assert not one.is_recovering
 
 
 @pytest.mark.parametrize(
@@ -149,6 +158,7 @@ def test_the_eligible_take_over_from_an_empty_isr() -> None:
             "WhoIsElectedIsAcceptable",
             [move(directories=(GOOD, b"gone" * 4, BAD)), move(leader=2)],
         ),
+        ("UncleanLeadersRecover", [change(3, 12, fenced=UNFENCE), move(leader=3, isr=(3,))]),
         ("LeadersAreInTheIsr", [move(isr=(2,))]),
         ("LeadersAreInTheIsr", [move(leader=3)]),
         ("IsrIsWithinTheReplicas", [move(isr=(1, 7))]),
